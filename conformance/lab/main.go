@@ -1,0 +1,103 @@
+// Command lab runs a real Kubernetes control plane on this machine: etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler, KWOK nodes and metrics-server, built from their Go modules.
+// It is a module of its own, so that nothing of it becomes a dependency of the product.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+const usage = `lab: a real Kubernetes control plane on this machine, with simulated nodes
+
+  lab up    [-name NAME] [-nodes N]   start a lab, building its parts first if need be; idempotent
+  lab down  [-name NAME]              stop it and delete its data
+  lab build                           build the parts only
+  lab kubeconfig [-name NAME]         print the path of its kubeconfig
+
+Environment
+  LAB_DIR     where parts and clusters are kept (default: bin/lab beside the repository's Makefile)
+  LAB_PARTS   a folder with prebuilt programs (etcd, kube-apiserver, …); what is missing there is built
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		os.Exit(2)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		fmt.Print(usage)
+		return errors.New("say what to do: up, down, build or kubeconfig")
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	flags.Usage = func() { fmt.Fprint(flags.Output(), usage) }
+	name := flags.String("name", "celvpa", "name of the lab; several run side by side")
+	nodes := flags.Int("nodes", 2, "simulated nodes of 32 CPU and 256 GiB each")
+	if err := flags.Parse(args[1:]); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	dir, err := labDir()
+	if err != nil {
+		return err
+	}
+	parts := newParts(dir)
+	lab, err := newCluster(dir, *name, parts)
+	if err != nil {
+		return err
+	}
+	switch args[0] {
+	case "build":
+		return parts.ensure(ctx)
+	case "up":
+		return lab.up(ctx, *nodes)
+	case "down":
+		return lab.down(ctx)
+	case "kubeconfig":
+		fmt.Println(lab.kubeconfig())
+		return nil
+	case "help", "-h", "--help":
+		fmt.Print(usage)
+		return nil
+	}
+	return fmt.Errorf("no command %q: use up, down, build or kubeconfig", args[0])
+}
+
+// labDir is LAB_DIR, or bin/lab of the repository that this module lies in.
+func labDir() (string, error) {
+	if dir := os.Getenv("LAB_DIR"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	module, err := moduleDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(module, "..", "..", "bin", "lab"), nil
+}
+
+// moduleDir finds this module's folder: the working directory, or conformance/lab below it.
+func moduleDir() (string, error) {
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range []string{wd, filepath.Join(wd, "conformance", "lab")} {
+		if _, err := os.Stat(filepath.Join(dir, "pins.go")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("run lab from the repository's root or from conformance/lab (now in %s)", wd)
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+var (
+	nodeGVR    = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+	serviceGVR = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	apiGVR     = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+)
+
+// nodeFeatures are what a real kubelet of this release declares: without them the API server refuses resizes
+// of pods with pod-level resources.
+var nodeFeatures = []any{
+	"GuaranteedQoSPodCPUResize",
+	"InPlacePodLevelResourcesVerticalScaling",
+}
+
+// objects writes the few objects a lab consists of.
+type objects struct {
+	client dynamic.Interface
+	rest   rest.Interface
+}
+
+func newObjects(config *rest.Config) (*objects, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := rest.UnversionedRESTClientFor(restDefaults(config))
+	if err != nil {
+		return nil, err
+	}
+	return &objects{client: client, rest: plain}, nil
+}
+
+// restDefaults prepares a config for requests by path.
+func restDefaults(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.GroupVersion = &schema.GroupVersion{}
+	c.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+	return c
+}
+
+func (o *objects) applyNodes(ctx context.Context, count int) error {
+	nodes := o.client.Resource(nodeGVR)
+	for i := range count {
+		name := fmt.Sprintf("node-%d", i)
+		capacity := map[string]any{"cpu": "32", "memory": "256Gi", "pods": "500"}
+		node := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Node",
+			"metadata": map[string]any{
+				"name":   name,
+				"labels": map[string]any{"kubernetes.io/hostname": name, "type": "kwok"},
+				"annotations": map[string]any{
+					"kwok.x-k8s.io/node":                   "fake",
+					"metrics.k8s.io/resource-metrics-path": "/metrics/nodes/" + name + "/metrics/resource",
+				},
+			},
+			"status": map[string]any{
+				"capacity": capacity, "allocatable": capacity,
+				"nodeInfo": map[string]any{"kubeletVersion": kubernetesVersion, "operatingSystem": "linux", "architecture": "amd64"},
+			},
+		}}
+		if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating node %s: %w", name, err)
+		}
+		if err := o.declareFeatures(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// declareFeatures sets the node's declared features, as its kubelet would.
+func (o *objects) declareFeatures(ctx context.Context, name string) error {
+	nodes := o.client.Resource(nodeGVR)
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, fmt.Errorf("reading node %s: %w", name, err)
+		}
+		have, _, _ := unstructured.NestedStringSlice(node.Object, "status", "declaredFeatures")
+		if len(have) == len(nodeFeatures) {
+			return true, nil
+		}
+		if err := unstructured.SetNestedSlice(node.Object, nodeFeatures, "status", "declaredFeatures"); err != nil {
+			return false, err
+		}
+		_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("declaring features of node %s: %w", name, err)
+		}
+		return true, nil
+	})
+}
+
+// registerMetricsServer points metrics.k8s.io at a port of this machine through a Service without pods.
+func (o *objects) registerMetricsServer(ctx context.Context, port int) error {
+	service := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Service",
+		"metadata": map[string]any{"name": "metrics-server", "namespace": "kube-system"},
+		"spec":     map[string]any{"type": "ExternalName", "externalName": "localhost"},
+	}}
+	api := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+		"metadata": map[string]any{"name": "v1beta1.metrics.k8s.io"},
+		"spec": map[string]any{
+			"group": "metrics.k8s.io", "version": "v1beta1",
+			"groupPriorityMinimum": int64(100), "versionPriority": int64(100),
+			"insecureSkipTLSVerify": true,
+			"service":               map[string]any{"name": "metrics-server", "namespace": "kube-system", "port": int64(port)},
+		},
+	}}
+	apply := metav1.ApplyOptions{FieldManager: "lab", Force: true}
+	if _, err := o.client.Resource(serviceGVR).Namespace("kube-system").Apply(ctx, "metrics-server", service, apply); err != nil {
+		return fmt.Errorf("applying the metrics-server Service: %w", err)
+	}
+	if _, err := o.client.Resource(apiGVR).Apply(ctx, "v1beta1.metrics.k8s.io", api, apply); err != nil {
+		return fmt.Errorf("applying the metrics.k8s.io APIService: %w", err)
+	}
+	return nil
+}
+
+// waitForMetricsAPI returns when node metrics can be listed, or at once when the server is no longer alive.
+func (o *objects) waitForMetricsAPI(ctx context.Context, limit time.Duration, alive func() bool) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		if !alive() {
+			return false, errors.New("metrics-server has stopped")
+		}
+		body, err := o.rest.Get().AbsPath("/apis/metrics.k8s.io/v1beta1/nodes").DoRaw(ctx)
+		last = err
+		return err == nil && strings.Contains(string(body), "NodeMetricsList"), nil
+	})
+	if err != nil {
+		return fmt.Errorf("metrics.k8s.io did not answer within %s: %w (last answer: %v)", limit, err, last)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	kubernetesVersion    = "v1.37.1"
+	etcdVersion          = "v3.6.15"
+	kwokVersion          = "v0.8.0"
+	metricsServerVersion = "v0.9.0"
+)
+
+// part is one program of the lab.
+type part struct {
+	name    string // file name
+	version string
+	pkg     string // Go package; a module of its own when install is true
+	install bool   // built with `go install pkg@version`, because its module cannot share ours
+	ldflags string
+	cold    string // how long the first build takes on two cores
+}
+
+var kubeFlags = "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion
+
+var allParts = []part{
+	{name: "etcd", version: etcdVersion, pkg: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", cold: "20 s"},
+	{name: "kube-apiserver", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-apiserver", ldflags: kubeFlags, cold: "5 min"},
+	{name: "kube-controller-manager", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", ldflags: kubeFlags, cold: "3 min"},
+	{name: "kube-scheduler", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-scheduler", ldflags: kubeFlags, cold: "1 min"},
+	{name: "kwok", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: "-s -w", cold: "1 min"},
+	{name: "kwokctl", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwokctl", ldflags: "-s -w", cold: "15 s"},
+	{name: "metrics-server", version: metricsServerVersion, pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server", install: true, ldflags: "-s -w", cold: "2 min"},
+}
+
+// parts builds the lab's programs once and finds them again.
+type parts struct {
+	dir      string // holds name-version files
+	prebuilt string // LAB_PARTS
+}
+
+func newParts(labDir string) *parts {
+	return &parts{dir: filepath.Join(labDir, "parts"), prebuilt: os.Getenv("LAB_PARTS")}
+}
+
+// path is where a part is: the user's prebuilt one if there is any, else ours.
+func (p *parts) path(name string) string {
+	if p.prebuilt != "" {
+		own := filepath.Join(p.prebuilt, name)
+		if _, err := os.Stat(own); err == nil {
+			return own
+		}
+	}
+	for _, one := range allParts {
+		if one.name == name {
+			return filepath.Join(p.dir, one.name+"-"+one.version)
+		}
+	}
+	return ""
+}
+
+// ensure builds what is missing. A lock keeps two labs from building the same thing at once.
+func (p *parts) ensure(ctx context.Context) error {
+	var missing []part
+	for _, one := range allParts {
+		if _, err := os.Stat(p.path(one.name)); err != nil {
+			missing = append(missing, one)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return errors.New("the lab's programs must be built and there is no go on the PATH: install Go 1.26 or set LAB_PARTS to a folder with prebuilt programs")
+	}
+	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(p.dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("waiting for another build in %s: %w", p.dir, err)
+	}
+	for i, one := range missing {
+		if _, err := os.Stat(p.path(one.name)); err == nil {
+			continue // built by whoever held the lock before us
+		}
+		label := fmt.Sprintf("[%d/%d] building %s %s", i+1, len(missing), one.name, one.version)
+		if err := p.build(ctx, one, label); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parts) build(ctx context.Context, one part, label string) error {
+	module, err := moduleDir()
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(p.dir, ".build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	args := []string{"build", "-ldflags", one.ldflags, "-o", filepath.Join(work, one.name), one.pkg}
+	if one.install {
+		args = []string{"install", "-ldflags", one.ldflags, one.pkg + "@" + one.version}
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOBIN="+work)
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+	done := progress(label, "the first time about "+one.cold+" on two cores, seconds once compiled")
+	err = cmd.Run()
+	done()
+	if err != nil {
+		return fmt.Errorf("building %s: %w\n%s", one.name, err, strings.TrimSpace(output.String()))
+	}
+	return os.Rename(filepath.Join(work, one.name), filepath.Join(p.dir, one.name+"-"+one.version))
+}
+
+// progress prints a label at once, the elapsed time every ten seconds, and a closing line when done is called.
+func progress(label, hint string) (done func()) {
+	start := time.Now()
+	fmt.Printf("lab: %s (%s)\n", label, hint)
+	quit := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		tick := time.NewTicker(10 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				fmt.Printf("lab: %s … %s\n", label, elapsed(start))
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-finished
+		fmt.Printf("lab: %s: done in %s\n", label, elapsed(start))
+	}
+}
+
+func elapsed(since time.Time) string { return time.Since(since).Round(time.Second / 10).String() }

@@ -1,0 +1,163 @@
+package facts
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// Resources binds the CPU and memory of a resource list; others are left out.
+func Resources(list corev1.ResourceList) *engine.Record {
+	r := resourcesSchema.New()
+	if q, ok := list[corev1.ResourceCPU]; ok {
+		r.SetInt("cpu", MilliCPU(q))
+	}
+	if q, ok := list[corev1.ResourceMemory]; ok {
+		r.SetInt("memory", Bytes(q))
+	}
+	return r
+}
+
+// ResourceList renders a record of resources; nil when both are unset.
+func ResourceList(r *engine.Record) corev1.ResourceList {
+	var list corev1.ResourceList
+	set := func(name corev1.ResourceName, n int64) {
+		if list == nil {
+			list = corev1.ResourceList{}
+		}
+		list[name] = quantityOf(name, n)
+	}
+	if n, ok := r.Int("cpu"); ok {
+		set(corev1.ResourceCPU, n)
+	}
+	if n, ok := r.Int("memory"); ok {
+		set(corev1.ResourceMemory, n)
+	}
+	return list
+}
+
+// PolicyFor is the policy of a container: the first with its name, else the last named *, else nil.
+// The two are never merged (UPSTREAM.md §1.2).
+func PolicyFor(policy *vpav1.PodResourcePolicy, container string) *vpav1.ContainerResourcePolicy {
+	if policy == nil {
+		return nil
+	}
+	var wildcard *vpav1.ContainerResourcePolicy
+	for i := range policy.ContainerPolicies {
+		p := &policy.ContainerPolicies[i]
+		switch p.ContainerName {
+		case container:
+			return p
+		case vpav1.DefaultContainerResourcePolicy:
+			wildcard = p
+		}
+	}
+	return wildcard
+}
+
+// Policy binds a container policy; nil binds one with nothing set.
+func Policy(p *vpav1.ContainerResourcePolicy) *engine.Record {
+	r := policySchema.New()
+	if p == nil {
+		return r
+	}
+	if p.Mode != nil {
+		r.SetString("mode", string(*p.Mode))
+	}
+	if p.MinAllowed != nil {
+		r.SetRecord("minAllowed", Resources(p.MinAllowed))
+	}
+	if p.MaxAllowed != nil {
+		r.SetRecord("maxAllowed", Resources(p.MaxAllowed))
+	}
+	if p.ControlledResources != nil {
+		r.SetStrings("controlledResources", resourceNames(*p.ControlledResources))
+	}
+	if p.ControlledValues != nil {
+		r.SetString("controlledValues", string(*p.ControlledValues))
+	}
+	return r
+}
+
+func resourceNames(list []corev1.ResourceName) []string {
+	out := make([]string, 0, len(list))
+	for _, n := range list {
+		out = append(out, string(n))
+	}
+	return out
+}
+
+// VPA binds the parts of a VPA that decide when it acts.
+func VPA(v *vpav1.VerticalPodAutoscaler) *engine.Record {
+	r := vpaSchema.New()
+	var requirements []*engine.Record
+	if p := v.Spec.UpdatePolicy; p != nil {
+		if p.UpdateMode != nil {
+			r.SetString("updateMode", string(*p.UpdateMode))
+		}
+		if p.MinReplicas != nil {
+			r.SetInt("minReplicas", int64(*p.MinReplicas))
+		}
+		for _, e := range p.EvictionRequirements {
+			if e != nil {
+				requirements = append(requirements, requirementSchema.New().
+					SetStrings("resources", resourceNames(e.Resources)).SetString("change", string(e.ChangeRequirement)))
+			}
+		}
+	}
+	r.SetOpaque("evictionRequirements", engine.Records(requirements))
+	return r
+}
+
+// Estimate holds what container.estimate reads.
+type Estimate struct {
+	CPU, Memory Histogram
+	Span        time.Duration // between the first and the last CPU sample
+	Samples     int           // CPU samples
+	Containers  int           // scaled containers of the workload
+}
+
+// Bounds are the four resource records that estimate and recommend fill, in the order of BoundNames.
+type Bounds [4]*engine.Record
+
+// NewBounds returns bounds with nothing set.
+func NewBounds() Bounds {
+	return Bounds{resourcesSchema.New(), resourcesSchema.New(), resourcesSchema.New(), resourcesSchema.New()}
+}
+
+func (b Bounds) addTo(f *engine.Facts) {
+	for i, name := range BoundNames {
+		f.AddItem("bound", name).Set("bound", engine.Text(name)).Set("now", b[i])
+	}
+}
+
+// EstimateFacts binds the facts of container.estimate; rules write into bounds.
+func EstimateFacts(e Estimate, policy *engine.Record, bounds Bounds) *engine.Facts {
+	f := containerEstimate.NewFacts()
+	f.Set("usage", usageSchema.New().SetOpaque("cpu", e.CPU).SetOpaque("memory", e.Memory))
+	f.Set("history", historySchema.New().SetInt("span", int64(e.Span)).SetInt("samples", int64(e.Samples)))
+	f.Set("containers", engine.Number(int64(e.Containers)))
+	f.Set("policy", policy)
+	bounds.addTo(f)
+	return f
+}
+
+// RecommendFacts binds the facts of container.recommend; rules write into bounds.
+func RecommendFacts(policy *engine.Record, bounds Bounds) *engine.Facts {
+	f := containerRecommend.NewFacts().Set("policy", policy)
+	bounds.addTo(f)
+	return f
+}
+
+// SelectFacts binds the facts of container.select.
+func SelectFacts(policy *engine.Record) *engine.Facts {
+	return containerSelect.NewFacts().Set("policy", policy)
+}
+
+// AdmitFacts binds the facts of pod.admit.
+func AdmitFacts(v *vpav1.VerticalPodAutoscaler) *engine.Facts {
+	return podAdmit.NewFacts().Set("vpa", VPA(v))
+}

@@ -1,0 +1,65 @@
+package facts
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+var histogramType = cel.OpaqueType("Histogram")
+
+// Histogram hands a usage distribution to rules, which read it with percentile(usage.cpu, 0.9).
+type Histogram struct {
+	// Percentile returns the amount (milli-cores or bytes) that a fraction of the samples, 0 to 1, does not exceed.
+	Percentile func(fraction float64) int64
+}
+
+// ConvertToNative implements ref.Val.
+func (h Histogram) ConvertToNative(t reflect.Type) (any, error) {
+	return nil, fmt.Errorf("a histogram cannot be converted to %v", t)
+}
+
+// ConvertToType implements ref.Val.
+func (h Histogram) ConvertToType(t ref.Type) ref.Val {
+	if t == types.TypeType {
+		return histogramType
+	}
+	return types.NewErr("a histogram cannot be converted to %s", t.TypeName())
+}
+
+// Equal implements ref.Val; histograms are never equal, rules have no use for the question.
+func (h Histogram) Equal(ref.Val) ref.Val { return types.False }
+
+// Type implements ref.Val.
+func (h Histogram) Type() ref.Type { return histogramType }
+
+// Value implements ref.Val.
+func (h Histogram) Value() any { return h }
+
+func addFunctions(r *engine.Registry) {
+	r.AddFunction(cel.Function("percentile",
+		cel.FunctionDocs("the amount that a fraction of the samples does not exceed, in milli-cores or bytes"),
+		cel.Overload("percentile_histogram", []*cel.Type{histogramType, cel.DoubleType}, cel.IntType,
+			cel.BinaryBinding(func(h, p ref.Val) ref.Val {
+				return types.Int(h.(Histogram).Percentile(float64(p.(types.Double))))
+			}))))
+	r.AddFunction(cel.Function("scale",
+		cel.FunctionDocs("an amount times a factor, rounded towards zero and held between 0 and 1e14 (UPSTREAM.md §2.13)"),
+		cel.Overload("scale_int_double", []*cel.Type{cel.IntType, cel.DoubleType}, cel.IntType,
+			cel.BinaryBinding(func(v, factor ref.Val) ref.Val {
+				return types.Int(Amount(float64(v.(types.Int)) * float64(factor.(types.Double))))
+			}))))
+	r.AddFunction(cel.Function("relativeDiff",
+		cel.FunctionDocs("|current - wanted| as a fraction of current, which counts as at least 1 (UPSTREAM.md §5.2)"),
+		cel.Overload("relative_diff", []*cel.Type{cel.IntType, cel.IntType}, cel.DoubleType,
+			cel.BinaryBinding(func(current, wanted ref.Val) ref.Val {
+				base := math.Max(float64(current.(types.Int)), 1)
+				return types.Double(math.Abs(base-float64(wanted.(types.Int))) / base)
+			}))))
+}

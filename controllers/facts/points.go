@@ -1,0 +1,218 @@
+package facts
+
+import (
+	"github.com/celvpa/celvpa/engine"
+)
+
+// The points at which rule sets plug in.
+const (
+	VPAValidate        = "vpa.validate"
+	ContainerSelect    = "container.select"
+	ContainerEstimate  = "container.estimate"
+	ContainerRecommend = "container.recommend"
+	PodAdmit           = "pod.admit"
+	PodFit             = "pod.fit"
+	PodResources       = "pod.resources"
+	PodPriority        = "pod.priority"
+	PodUpdate          = "pod.update"
+)
+
+// The outcomes of decision points.
+const (
+	DoScale   = "Scale"
+	DoIgnore  = "Ignore"
+	DoApply   = "Apply"
+	DoSkip    = "Skip"
+	DoWait    = "Wait"
+	DoEvict   = "Evict"
+	DoInPlace = "InPlace"
+)
+
+// Gates are the feature gates, all alpha and off (DESIGN.md §3), with what each turns on.
+var Gates = map[string]string{
+	"InPlace":             "update mode InPlace (AEP-8818)",
+	"PerVPAConfig":        "per-VPA OOM and aggregation parameters (AEP-8026)",
+	"CPUStartupBoost":     "CPU startup boost",
+	"MemoryPerCPURatio":   "memoryPerCPU (AEP-8459)",
+	"RequestToLimitRatio": "requestToLimitRatio (AEP-8515)",
+	"PodLevelResources":   "pod-level resources (AEP-7571)",
+}
+
+// BoundNames are the items of scope `bound`, in the order in which rules see them.
+var BoundNames = []string{"target", "lowerBound", "upperBound", "uncappedTarget"}
+
+var (
+	resourcesSchema = engine.NewSchema("Resources",
+		engine.Field{Name: "cpu", Type: engine.IntOf(CPU), Doc: "milli-cores"},
+		engine.Field{Name: "memory", Type: engine.IntOf(Memory), Doc: "bytes"})
+
+	policySchema = engine.NewSchema("Policy",
+		engine.Field{Name: "mode", Type: engine.String, Doc: "Auto or Off"},
+		engine.Field{Name: "minAllowed", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "maxAllowed", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "controlledResources", Type: engine.ListOf(engine.String)},
+		engine.Field{Name: "controlledValues", Type: engine.String, Doc: "RequestsAndLimits or RequestsOnly"})
+
+	usageSchema = engine.NewSchema("Usage",
+		engine.Field{Name: "cpu", Type: engine.OpaqueOf(histogramType), Doc: "distribution of CPU usage"},
+		engine.Field{Name: "memory", Type: engine.OpaqueOf(histogramType), Doc: "distribution of memory peaks"})
+
+	historySchema = engine.NewSchema("History",
+		engine.Field{Name: "span", Type: engine.IntOf(Duration), Doc: "time between the first and the last CPU sample"},
+		engine.Field{Name: "samples", Type: engine.Int, Doc: "CPU samples seen"})
+
+	stanzaSchema = engine.NewSchema("ResourceStanza",
+		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "limits", Type: engine.RecordOf(resourcesSchema)})
+
+	requirementSchema = engine.NewSchema("EvictionRequirement",
+		engine.Field{Name: "resources", Type: engine.ListOf(engine.String)},
+		engine.Field{Name: "change", Type: engine.String, Doc: "TargetHigherThanRequests or TargetLowerThanRequests"})
+
+	vpaSchema = engine.NewSchema("VPA",
+		engine.Field{Name: "updateMode", Type: engine.String, Doc: "as written; unset without updatePolicy"},
+		engine.Field{Name: "minReplicas", Type: engine.Int},
+		engine.Field{Name: "evictionRequirements", Type: engine.ListOf(engine.RecordOf(requirementSchema)), Doc: "empty when there are none"})
+
+	comparedSchema = engine.NewSchema("ComparedContainer",
+		engine.Field{Name: "name", Type: engine.String},
+		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema), Doc: "what the node granted, else what the spec asks for"},
+		engine.Field{Name: "target", Type: engine.RecordOf(resourcesSchema), Doc: "what the pod would be given"},
+		engine.Field{Name: "lowerBound", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "upperBound", Type: engine.RecordOf(resourcesSchema)})
+
+	prioritySchema = engine.NewSchema("Priority",
+		engine.Field{Name: "outsideRecommendedRange", Type: engine.Bool, Doc: "a request is below its lower or above its upper bound"},
+		engine.Field{Name: "scaleUp", Type: engine.Bool, Doc: "a target exceeds its request"},
+		engine.Field{Name: "resourceDiff", Type: engine.Double, Doc: "relative difference of the pod's totals, summed over resources"})
+
+	podSchema = engine.NewSchema("Pod",
+		engine.Field{Name: "phase", Type: engine.String},
+		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since status.startTime; unset before the start"})
+
+	groupSchema = engine.NewSchema("Group",
+		engine.Field{Name: "configured", Type: engine.Int, Doc: "replicas the owner asks for"},
+		engine.Field{Name: "live", Type: engine.Int, Doc: "pods not terminating"},
+		engine.Field{Name: "running", Type: engine.Int, Doc: "live pods that have started"},
+		engine.Field{Name: "disrupted", Type: engine.Int, Doc: "pods evicted or resized in this cycle"})
+
+	resizeSchema = engine.NewSchema("Resize",
+		engine.Field{Name: "status", Type: engine.String, Doc: "empty, InProgress, Deferred, Infeasible, Error or Unknown"},
+		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since the updater first saw this pod being resized"})
+
+	attemptSchema = engine.NewSchema("Attempt",
+		engine.Field{Name: "refused", Type: engine.Bool, Doc: "the API server refused the resize just tried"},
+		engine.Field{Name: "message", Type: engine.String})
+)
+
+// The points. They are read-only after start-up.
+var (
+	containerSelect = &engine.Point{
+		Name: ContainerSelect, Kind: engine.DecisionPoint,
+		Doc:      "Whether a container is scaled; run by the recommender.",
+		Vars:     []engine.Var{{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"}},
+		Outcomes: []engine.Outcome{{Name: DoScale, Doc: "estimate and recommend"}, {Name: DoIgnore, Doc: "leave the container out"}},
+		FailSafe: DoIgnore,
+	}
+	boundScope = engine.Scope{
+		Name: "bound", Doc: "target, lowerBound, upperBound and uncappedTarget",
+		Vars: []engine.Var{
+			{Name: "bound", Type: engine.String, Doc: "which one it is"},
+			{Name: "now", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "its value so far"},
+		},
+	}
+	containerEstimate = &engine.Point{
+		Name: ContainerEstimate, Kind: engine.StagePoint,
+		Doc: "From a container's usage to an estimate; run by the recommender.",
+		Vars: []engine.Var{
+			{Name: "usage", Type: engine.RecordOf(usageSchema)},
+			{Name: "history", Type: engine.RecordOf(historySchema)},
+			{Name: "containers", Type: engine.Int, Doc: "containers of the workload that are scaled"},
+			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
+		},
+		Scopes: []engine.Scope{boundScope},
+	}
+	containerRecommend = &engine.Point{
+		Name: ContainerRecommend, Kind: engine.StagePoint,
+		Doc:    "From an estimate to a recommendation; run by the recommender.",
+		Vars:   []engine.Var{{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"}},
+		Scopes: []engine.Scope{boundScope},
+	}
+	podAdmit = &engine.Point{
+		Name: PodAdmit, Kind: engine.DecisionPoint,
+		Doc:      "Whether a VPA changes new pods; run by the webhook.",
+		Vars:     []engine.Var{{Name: "vpa", Type: engine.RecordOf(vpaSchema)}},
+		Outcomes: []engine.Outcome{{Name: DoApply, Doc: "set resources"}, {Name: DoIgnore, Doc: "admit the pod as it is"}},
+		FailSafe: DoIgnore,
+	}
+	containerScope = engine.Scope{
+		Name: "container", Doc: "each container of the pod, in its order",
+		Vars: []engine.Var{
+			{Name: "container", Type: engine.String, Doc: "its name"},
+			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "its effective policy"},
+			{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "what the pod has now"},
+			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "the target for this container"},
+			{Name: "requests", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be requested; unset = untouched"},
+			{Name: "limits", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be the limit; unset = untouched"},
+		},
+	}
+	podFit = &engine.Point{
+		Name: PodFit, Kind: engine.StagePoint,
+		Doc:    "Fit the recommendation to this pod; run by the webhook and the updater.",
+		Scopes: []engine.Scope{containerScope},
+	}
+	podResources = &engine.Point{
+		Name: PodResources, Kind: engine.StagePoint,
+		Doc:    "Which requests and limits to write; run by the webhook and the updater.",
+		Scopes: []engine.Scope{containerScope},
+	}
+	podPriority = &engine.Point{
+		Name: PodPriority, Kind: engine.StagePoint,
+		Doc: "How far a running pod is from its recommendation; run by the updater.",
+		Vars: []engine.Var{
+			{Name: "containers", Type: engine.ListOf(engine.RecordOf(comparedSchema)), Doc: "containers with a recommendation"},
+			{Name: "priority", Type: engine.RecordOf(prioritySchema), Writable: true},
+		},
+	}
+	podUpdate = &engine.Point{
+		Name: PodUpdate, Kind: engine.DecisionPoint,
+		Doc: "What to do with a running pod; run by the updater, and again after a refused resize.",
+		Vars: []engine.Var{
+			{Name: "vpa", Type: engine.RecordOf(vpaSchema)},
+			{Name: "pod", Type: engine.RecordOf(podSchema)},
+			{Name: "containers", Type: engine.ListOf(engine.RecordOf(comparedSchema)), Doc: "containers with a recommendation"},
+			{Name: "priority", Type: engine.RecordOf(prioritySchema)},
+			{Name: "group", Type: engine.RecordOf(groupSchema), Doc: "the pods of the same direct owner"},
+			{Name: "resize", Type: engine.RecordOf(resizeSchema), Doc: "a resize under way"},
+			{Name: "attempt", Type: engine.RecordOf(attemptSchema), Doc: "the resize tried a moment ago, if any"},
+		},
+		Outcomes: []engine.Outcome{
+			{Name: DoSkip, Doc: "nothing to do"},
+			{Name: DoWait, Doc: "do nothing now, look again next cycle"},
+			{Name: DoEvict, Doc: "evict the pod"},
+			{Name: DoInPlace, Doc: "resize the running pod"},
+		},
+		FailSafe: DoSkip,
+	}
+)
+
+// NewRegistry returns everything the engine must know. objects types the VPA for vpa.validate.
+func NewRegistry(objects engine.ObjectTypes) *engine.Registry {
+	r := engine.NewRegistry()
+	addUnits(r)
+	addFunctions(r)
+	for name, doc := range Gates {
+		r.AddGate(name, doc)
+	}
+	for _, p := range []*engine.Point{
+		containerSelect, containerEstimate, containerRecommend, podAdmit, podFit, podResources, podPriority, podUpdate,
+	} {
+		r.AddPoint(p)
+	}
+	r.AddPoint(&engine.Point{
+		Name: VPAValidate, Kind: engine.ValidationPoint,
+		Doc:     "Whether a VerticalPodAutoscaler is valid; run by the webhook.",
+		Objects: objects,
+	})
+	return r
+}

@@ -1,0 +1,80 @@
+package facts
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+// The units of integers in rules.
+const (
+	CPU      = "cpu"      // milli-cores
+	Memory   = "memory"   // bytes
+	Duration = "duration" // nanoseconds
+)
+
+// MilliCPU is a CPU quantity in milli-cores, rounded up and held at the ends of int64.
+func MilliCPU(q resource.Quantity) int64 { return q.MilliValue() }
+
+// Bytes is a memory quantity in bytes, rounded up and held at the ends of int64.
+func Bytes(q resource.Quantity) int64 { return q.Value() }
+
+// CPUQuantity renders milli-cores as upstream does: 250 is 250m, 1000 is 1 (UPSTREAM.md §2.14).
+func CPUQuantity(milli int64) resource.Quantity {
+	return *resource.NewMilliQuantity(milli, resource.DecimalSI)
+}
+
+// MemoryQuantity renders bytes as upstream does: 262144000 is 250Mi (UPSTREAM.md §2.14).
+func MemoryQuantity(bytes int64) resource.Quantity {
+	return *resource.NewQuantity(bytes, resource.BinarySI)
+}
+
+func addUnits(r *engine.Registry) {
+	r.AddUnit(engine.Unit{
+		Name: CPU, Func: "cpu", Doc: "milli-cores",
+		Parse:  func(s string) (int64, error) { return parse(s, MilliCPU) },
+		Format: func(n int64) string { q := CPUQuantity(n); return q.String() },
+	})
+	r.AddUnit(engine.Unit{
+		Name: Memory, Func: "mem", Doc: "bytes",
+		Parse:  func(s string) (int64, error) { return parse(s, Bytes) },
+		Format: func(n int64) string { q := MemoryQuantity(n); return q.String() },
+	})
+	r.AddUnit(engine.Unit{
+		Name: Duration, Doc: "nanoseconds",
+		Parse: func(s string) (int64, error) {
+			d, err := time.ParseDuration(s)
+			if err != nil {
+				return 0, fmt.Errorf("%q is not a duration such as 30s, 5m or 24h", s)
+			}
+			return int64(d), nil
+		},
+		Format: func(n int64) string { return time.Duration(n).String() },
+	})
+}
+
+func parse(s string, value func(resource.Quantity) int64) (int64, error) {
+	q, err := resource.ParseQuantity(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a quantity such as 250m or 4Gi", s)
+	}
+	return value(q), nil
+}
+
+// maxAmount is the largest resource amount of the model, in milli-cores or bytes (UPSTREAM.md §2.9).
+const maxAmount = 1e14
+
+// Amount truncates a computed amount to an integer held between 0 and 1e14; NaN is 0 (UPSTREAM.md §2.13).
+func Amount(v float64) int64 {
+	switch {
+	case math.IsNaN(v) || v <= 0:
+		return 0
+	case v >= maxAmount:
+		return maxAmount
+	}
+	return int64(v)
+}

@@ -1,0 +1,79 @@
+package facts
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// Group counts the pods of one direct owner, e.g. a ReplicaSet.
+type Group struct {
+	Configured int // replicas the owner asks for
+	Live       int // pods not terminating
+	Running    int // live pods that have started
+	Disrupted  int // pods evicted or resized in this cycle
+}
+
+// Priority says how far a pod is from its recommendation.
+type Priority struct {
+	OutsideRecommendedRange bool
+	ScaleUp                 bool
+	ResourceDiff            float64
+}
+
+// PodState is one running pod as the updater sees it.
+type PodState struct {
+	Pod          *corev1.Pod
+	VPA          *vpav1.VerticalPodAutoscaler
+	Changes      []ContainerChange // from ResourcesForPod
+	Now          time.Time
+	ResizeStatus string        // empty, InProgress, Deferred, Infeasible, Error or Unknown
+	ResizeAge    time.Duration // since the updater first saw the resize
+	Refused      string        // the API server's answer to the resize just tried; empty = not tried or accepted
+
+	compared []*engine.Record
+	priority *engine.Record
+}
+
+// Rank runs pod.priority.
+func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*engine.RuleError) {
+	s.compared = nil
+	for _, c := range s.Changes {
+		if !c.Managed {
+			continue
+		}
+		requests, _ := CurrentResources(s.Pod, c.Index)
+		s.compared = append(s.compared, comparedSchema.New().SetString("name", c.Name).
+			SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).
+			SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound))
+	}
+	s.priority = prioritySchema.New().SetBool("outsideRecommendedRange", false).SetBool("scaleUp", false).SetDouble("resourceDiff", 0)
+	f := podPriority.NewFacts().Set("containers", engine.Records(s.compared)).Set("priority", s.priority)
+	failed := plan.RunStages(PodPriority, f, trace)
+	return Priority{
+		OutsideRecommendedRange: s.priority.Bool("outsideRecommendedRange"),
+		ScaleUp:                 s.priority.Bool("scaleUp"),
+		ResourceDiff:            s.priority.Double("resourceDiff"),
+	}, failed
+}
+
+// Decide runs pod.update. Rank must have run before.
+func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
+	pod := podSchema.New().SetString("phase", string(s.Pod.Status.Phase))
+	if start := s.Pod.Status.StartTime; start != nil {
+		pod.SetInt("age", int64(s.Now.Sub(start.Time)))
+	}
+	f := podUpdate.NewFacts().
+		Set("vpa", VPA(s.VPA)).
+		Set("pod", pod).
+		Set("containers", engine.Records(s.compared)).
+		Set("priority", s.priority).
+		Set("group", groupSchema.New().SetInt("configured", int64(group.Configured)).SetInt("live", int64(group.Live)).
+			SetInt("running", int64(group.Running)).SetInt("disrupted", int64(group.Disrupted))).
+		Set("resize", resizeSchema.New().SetString("status", s.ResizeStatus).SetInt("age", int64(s.ResizeAge))).
+		Set("attempt", attemptSchema.New().SetBool("refused", s.Refused != "").SetString("message", s.Refused))
+	return plan.Decide(PodUpdate, f, trace)
+}

@@ -1,0 +1,13 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestShippedRulesCompile(t *testing.T) {
+	plan, err := Load(Options{})
+	require.NoError(t, err)
+	require.Equal(t, "default@1.0.0", plan.Pipeline())
+}

@@ -1,0 +1,90 @@
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// VerticalPodAutoscalerStatus is what the recommender found.
+type VerticalPodAutoscalerStatus struct {
+	// Recommendation is absent until there is one.
+	// +optional
+	Recommendation *RecommendedPodResources `json:"recommendation,omitempty"`
+	// Conditions say whether and why there is a recommendation.
+	// +optional
+	// +patchMergeKey=type
+	// +patchStrategy=merge
+	Conditions []VerticalPodAutoscalerCondition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// ObservedGeneration is the metadata.generation that the status was made for.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+}
+
+// RecommendedPodResources are the recommendations for a workload's pods.
+type RecommendedPodResources struct {
+	// ContainerRecommendations, one a container, sorted by name.
+	// +optional
+	ContainerRecommendations []RecommendedContainerResources `json:"containerRecommendations,omitempty"`
+	// PodRecommendation is for pods with pod-level resources only (AEP-7571).
+	// +optional
+	PodRecommendation *RecommendedResources `json:"podRecommendation,omitempty"`
+}
+
+// RecommendedContainerResources is the recommendation for one container.
+type RecommendedContainerResources struct {
+	// +optional
+	ContainerName string `json:"containerName,omitempty"`
+	// Target is what the container should request.
+	Target corev1.ResourceList `json:"target"`
+	// LowerBound: below it the container is likely short.
+	// +optional
+	LowerBound corev1.ResourceList `json:"lowerBound,omitempty"`
+	// UpperBound: above it resources are likely wasted.
+	// +optional
+	UpperBound corev1.ResourceList `json:"upperBound,omitempty"`
+	// UncappedTarget is the target before minAllowed, maxAllowed and global maximums.
+	// +optional
+	UncappedTarget corev1.ResourceList `json:"uncappedTarget,omitempty"`
+}
+
+// RecommendedResources is the recommendation for a pod as a whole; fields as for containers.
+type RecommendedResources struct {
+	Target corev1.ResourceList `json:"target"`
+	// +optional
+	LowerBound corev1.ResourceList `json:"lowerBound,omitempty"`
+	// +optional
+	UpperBound corev1.ResourceList `json:"upperBound,omitempty"`
+	// +optional
+	UncappedTarget corev1.ResourceList `json:"uncappedTarget,omitempty"`
+}
+
+// VerticalPodAutoscalerConditionType names a condition.
+type VerticalPodAutoscalerConditionType string
+
+// The conditions (UPSTREAM.md §2.6) and RulesApplied, celvpa's own.
+const (
+	RecommendationProvided VerticalPodAutoscalerConditionType = "RecommendationProvided"
+	LowConfidence          VerticalPodAutoscalerConditionType = "LowConfidence"
+	NoPodsMatched          VerticalPodAutoscalerConditionType = "NoPodsMatched"
+	FetchingHistory        VerticalPodAutoscalerConditionType = "FetchingHistory"
+	ConfigDeprecated       VerticalPodAutoscalerConditionType = "ConfigDeprecated"
+	ConfigUnsupported      VerticalPodAutoscalerConditionType = "ConfigUnsupported"
+	// RulesApplied names the pipeline (reason) and its digest (message) behind the recommendation.
+	RulesApplied VerticalPodAutoscalerConditionType = "RulesApplied"
+)
+
+// VerticalPodAutoscalerCondition is one observation about a VerticalPodAutoscaler.
+type VerticalPodAutoscalerCondition struct {
+	Type   VerticalPodAutoscalerConditionType `json:"type"`
+	Status corev1.ConditionStatus             `json:"status"`
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"fmt"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var (
+	semver     = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
+	identifier = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	label      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+)
+
+// checkRuleSet finds the faults of a rule set that need no types: missing keys, names, versions, duplicates.
+func (d *decoder) checkRuleSet(n *yaml.Node, s *RuleSet) {
+	d.checkVersion(n, s.Version)
+	if s.Point.Value == "" {
+		d.problem(n, "spec.point is required")
+	}
+	bodies := 0
+	for _, present := range []bool{len(s.Validations) > 0, len(s.Stages) > 0, len(s.Decisions) > 0} {
+		if present {
+			bodies++
+		}
+	}
+	if bodies != 1 {
+		d.problem(n, "a RuleSet holds exactly one of validations, stages and decisions, with at least one entry")
+	}
+	if len(s.Variables) > 0 && len(s.Decisions) == 0 {
+		d.problem(n, "spec.variables belong to decisions; give a stage its own variables")
+	}
+	d.checkNames("param", identifier, names(s.Params, func(p Param) Scalar { return p.Name }))
+	d.checkVariables(s.Variables)
+	d.checkNames("stage", label, names(s.Stages, func(x Stage) Scalar { return x.Name }))
+	d.checkNames("decision", label, names(s.Decisions, func(x Decision) Scalar { return x.Name }))
+	d.checkNames("validation", label, names(s.Validations, func(v Validation) Scalar { return v.Name }))
+	for _, stage := range s.Stages {
+		d.checkVariables(stage.Variables)
+		d.checkNames("rule", label, names(stage.Rules, func(r Rule) Scalar { return r.Name }))
+		if len(stage.Rules) == 0 {
+			d.ps.at(stage.Name, d.subject, fmt.Sprintf("stage %s has no rules", stage.Name.Value))
+		}
+		for _, r := range stage.Rules {
+			if len(r.Set) == 0 && len(r.Unset) == 0 && r.Note.IsZero() {
+				d.ps.at(r.Name, d.subject, fmt.Sprintf("rule %s does nothing: give it set, unset or note", r.Name.Value))
+			}
+		}
+	}
+	for _, v := range s.Validations {
+		d.checkValidation(v)
+	}
+}
+
+func (d *decoder) checkValidation(v Validation) {
+	if v.Expression.IsZero() {
+		d.ps.at(v.Name, d.subject, fmt.Sprintf("validation %s has no expression", v.Name.Value))
+	}
+	if v.Message.IsZero() && v.MessageExpression.IsZero() {
+		d.ps.at(v.Name, d.subject, fmt.Sprintf("validation %s needs a message that tells the user what to do", v.Name.Value))
+	}
+	if len(v.Enforce) == 0 {
+		d.ps.at(v.Name, d.subject, fmt.Sprintf("validation %s needs enforce: a list of %s, %s", v.Name.Value, EnforceSchema, EnforceAdmission))
+	}
+	for _, e := range v.Enforce {
+		if e.Value != EnforceSchema && e.Value != EnforceAdmission {
+			d.ps.at(e, d.subject, fmt.Sprintf("enforce %q is not known; use %s or %s", e.Value, EnforceSchema, EnforceAdmission))
+		}
+	}
+	switch v.Reason.Value {
+	case "", "FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate":
+	default:
+		d.ps.at(v.Reason, d.subject, fmt.Sprintf("reason %q is not known; use FieldValueInvalid, FieldValueForbidden, FieldValueRequired or FieldValueDuplicate", v.Reason.Value))
+	}
+}
+
+func (d *decoder) checkVersion(n *yaml.Node, v Scalar) {
+	if v.IsZero() {
+		d.problem(n, "spec.version is required, e.g. 1.0.0")
+		return
+	}
+	if !semver.MatchString(v.Value) {
+		d.ps.at(v, d.subject, fmt.Sprintf("version %q is not a semantic version such as 1.0.0", v.Value))
+	}
+}
+
+func (d *decoder) checkVariables(vs []Variable) {
+	d.checkNames("variable", identifier, names(vs, func(v Variable) Scalar { return v.Name }))
+}
+
+// checkNames reports missing, malformed and repeated names.
+func (d *decoder) checkNames(what string, form *regexp.Regexp, list []Scalar) {
+	seen := map[string]bool{}
+	for _, n := range list {
+		switch {
+		case n.Value == "":
+			d.ps.add(&Problem{Pos: Position{File: d.file, Line: 1, Col: 1}, Subject: d.subject, Message: fmt.Sprintf("a %s has no name", what)})
+		case !form.MatchString(n.Value):
+			d.ps.at(n, d.subject, fmt.Sprintf("%s name %q must match %s", what, n.Value, form))
+		case seen[n.Value]:
+			d.ps.at(n, d.subject, fmt.Sprintf("%s %q stands twice", what, n.Value))
+		}
+		seen[n.Value] = true
+	}
+}
+
+func names[T any](list []T, name func(T) Scalar) []Scalar {
+	out := make([]Scalar, 0, len(list))
+	for _, one := range list {
+		out = append(out, name(one))
+	}
+	return out
+}

@@ -1,0 +1,322 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// document is one YAML document of a rule file, decoded.
+type document struct {
+	ruleSet  *RuleSet
+	pipeline *Pipeline
+}
+
+// decoder turns YAML nodes into rule types. It is strict: unknown and duplicate keys are problems.
+type decoder struct {
+	file    string
+	lines   []string
+	subject string
+	ps      *problems
+}
+
+// decodeFile decodes every document of a file; faults go to ps, what could be decoded is returned.
+func decodeFile(file string, data []byte, ps *problems) []document {
+	d := &decoder{file: file, ps: ps}
+	if !utf8.Valid(data) {
+		ps.add(&Problem{Pos: Position{File: file, Line: 1, Col: 1}, Message: "the file is not valid UTF-8; save it as UTF-8"})
+		return nil
+	}
+	d.lines = strings.Split(string(data), "\n")
+	var out []document
+	stream := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var root yaml.Node
+		err := stream.Decode(&root)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			ps.add(&Problem{Pos: yamlErrorPosition(file, err), Message: strings.TrimPrefix(err.Error(), "yaml: ")})
+			return out
+		}
+		if doc, ok := d.document(root.Content[0]); ok {
+			out = append(out, doc)
+		}
+	}
+}
+
+// yamlErrorPosition reads the line out of the YAML library's "line N:" messages.
+func yamlErrorPosition(file string, err error) Position {
+	pos := Position{File: file, Line: 1, Col: 1}
+	_, rest, ok := strings.Cut(err.Error(), "line ")
+	if !ok {
+		return pos
+	}
+	digits, _, _ := strings.Cut(rest, ":")
+	if n, convErr := strconv.Atoi(digits); convErr == nil {
+		pos.Line = n
+	}
+	return pos
+}
+
+func (d *decoder) document(n *yaml.Node) (document, bool) {
+	var doc document
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return doc, false // an empty document between separators
+	}
+	d.subject = ""
+	var kind Scalar
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "kind" {
+			kind = d.scalar(n.Content[i+1])
+		}
+	}
+	var apiVersion, name Scalar
+	var spec fields
+	switch kind.Value {
+	case KindRuleSet:
+		doc.ruleSet = &RuleSet{}
+		spec = d.ruleSetFields(doc.ruleSet)
+	case KindPipeline:
+		doc.pipeline = &Pipeline{}
+		spec = d.pipelineFields(doc.pipeline)
+	default:
+		d.problem(n, fmt.Sprintf("kind %q is not known here; use %s or %s", kind.Value, KindRuleSet, KindPipeline))
+		return doc, false
+	}
+	seen := d.object(n, fields{
+		"apiVersion": d.into(&apiVersion),
+		"kind":       d.into(&kind),
+		"metadata":   func(v *yaml.Node) { d.object(v, fields{"name": d.into(&name)}) },
+		"spec":       func(*yaml.Node) {},
+	})
+	d.subject = strings.TrimSpace(kind.Value + " " + name.Value)
+	if apiVersion.Value != APIVersion {
+		d.problem(n, fmt.Sprintf("apiVersion is %q; it must be %q", apiVersion.Value, APIVersion))
+	}
+	if name.Value == "" {
+		d.problem(n, "metadata.name is required")
+	}
+	if specNode := seen["spec"]; specNode != nil {
+		d.object(specNode, spec)
+	} else {
+		d.problem(n, "spec is required")
+	}
+	if doc.ruleSet != nil {
+		doc.ruleSet.Name = name
+		d.checkRuleSet(n, doc.ruleSet)
+	} else {
+		doc.pipeline.Name = name
+		d.checkVersion(n, doc.pipeline.Version)
+	}
+	return doc, true
+}
+
+func (d *decoder) ruleSetFields(s *RuleSet) fields {
+	return fields{
+		"version":     d.into(&s.Version),
+		"description": d.text(&s.Description),
+		"point":       d.into(&s.Point),
+		"gate":        d.into(&s.Gate),
+		"params":      each(d, &s.Params, d.paramFields),
+		"variables":   d.variables(&s.Variables),
+		"validations": each(d, &s.Validations, d.validationFields),
+		"stages":      each(d, &s.Stages, d.stageFields),
+		"decisions":   each(d, &s.Decisions, d.decisionFields),
+	}
+}
+
+func (d *decoder) paramFields(p *Param) fields {
+	return fields{
+		"name":        d.into(&p.Name),
+		"type":        d.into(&p.Type),
+		"default":     d.into(&p.Default),
+		"flag":        d.text(&p.Flag),
+		"description": d.text(&p.Description),
+	}
+}
+
+func (d *decoder) stageFields(s *Stage) fields {
+	return fields{
+		"name":      d.into(&s.Name),
+		"each":      d.into(&s.Each),
+		"when":      d.into(&s.When),
+		"variables": d.variables(&s.Variables),
+		"rules":     each(d, &s.Rules, d.ruleFields),
+	}
+}
+
+func (d *decoder) ruleFields(r *Rule) fields {
+	return fields{
+		"name":  d.into(&r.Name),
+		"when":  d.into(&r.When),
+		"set":   d.assignments(&r.Set),
+		"unset": d.scalars(&r.Unset),
+		"note":  d.into(&r.Note),
+	}
+}
+
+func (d *decoder) decisionFields(x *Decision) fields {
+	return fields{
+		"name":   d.into(&x.Name),
+		"when":   d.into(&x.When),
+		"do":     d.into(&x.Do),
+		"reason": d.text(&x.Reason),
+	}
+}
+
+func (d *decoder) validationFields(v *Validation) fields {
+	return fields{
+		"name":              d.into(&v.Name),
+		"at":                d.into(&v.At),
+		"enforce":           d.scalars(&v.Enforce),
+		"when":              d.into(&v.When),
+		"expression":        d.into(&v.Expression),
+		"message":           d.into(&v.Message),
+		"messageExpression": d.into(&v.MessageExpression),
+		"fieldPath":         d.into(&v.FieldPath),
+		"reason":            d.into(&v.Reason),
+	}
+}
+
+func (d *decoder) pipelineFields(p *Pipeline) fields {
+	return fields{
+		"version":     d.into(&p.Version),
+		"description": d.text(&p.Description),
+		"points": func(v *yaml.Node) {
+			if v.Kind != yaml.MappingNode {
+				d.problem(v, "points must map each point to a list of rule sets")
+				return
+			}
+			d.pairs(v, func(key Scalar, value *yaml.Node) {
+				at := PipelinePoint{Point: key}
+				d.scalars(&at.RuleSets)(value)
+				p.Points = append(p.Points, at)
+			})
+		},
+	}
+}
+
+// fields maps the keys an object may have to what reads their value.
+type fields map[string]func(*yaml.Node)
+
+// object reads a mapping strictly and returns its value nodes by key.
+func (d *decoder) object(n *yaml.Node, known fields) map[string]*yaml.Node {
+	seen := map[string]*yaml.Node{}
+	if n.Kind != yaml.MappingNode {
+		d.problem(n, "expected a mapping with keys "+knownKeys(known))
+		return seen
+	}
+	d.pairs(n, func(key Scalar, value *yaml.Node) {
+		read, ok := known[key.Value]
+		if !ok {
+			d.ps.at(key, d.subject, fmt.Sprintf("unknown key %q; known here: %s", key.Value, knownKeys(known)))
+			return
+		}
+		seen[key.Value] = value
+		read(value)
+	})
+	return seen
+}
+
+// pairs calls f for each key of a mapping and reports keys that stand twice.
+func (d *decoder) pairs(n *yaml.Node, f func(Scalar, *yaml.Node)) {
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := d.scalar(n.Content[i])
+		if seen[key.Value] {
+			d.ps.at(key, d.subject, fmt.Sprintf("key %q stands twice", key.Value))
+			continue
+		}
+		seen[key.Value] = true
+		f(key, n.Content[i+1])
+	}
+}
+
+// each reads a sequence of objects into a slice.
+func each[T any](d *decoder, to *[]T, known func(*T) fields) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.SequenceNode {
+			d.problem(n, "expected a list")
+			return
+		}
+		for _, item := range n.Content {
+			var one T
+			d.object(item, known(&one))
+			*to = append(*to, one)
+		}
+	}
+}
+
+func (d *decoder) variables(to *[]Variable) func(*yaml.Node) {
+	return d.orderedMap(func(key, value Scalar) { *to = append(*to, Variable{Name: key, Expression: value}) })
+}
+
+func (d *decoder) assignments(to *[]Assignment) func(*yaml.Node) {
+	return d.orderedMap(func(key, value Scalar) { *to = append(*to, Assignment{Path: key, Expression: value}) })
+}
+
+func (d *decoder) orderedMap(f func(key, value Scalar)) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.MappingNode {
+			d.problem(n, "expected a mapping from name to expression")
+			return
+		}
+		d.pairs(n, func(key Scalar, v *yaml.Node) { f(key, d.scalar(v)) })
+	}
+}
+
+func (d *decoder) scalars(to *[]Scalar) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.SequenceNode {
+			d.problem(n, "expected a list")
+			return
+		}
+		for _, item := range n.Content {
+			*to = append(*to, d.scalar(item))
+		}
+	}
+}
+
+func (d *decoder) into(to *Scalar) func(*yaml.Node) {
+	return func(n *yaml.Node) { *to = d.scalar(n) }
+}
+
+func (d *decoder) text(to *string) func(*yaml.Node) {
+	return func(n *yaml.Node) { *to = strings.TrimSpace(d.scalar(n).Value) }
+}
+
+func (d *decoder) scalar(n *yaml.Node) Scalar {
+	if n.Kind != yaml.ScalarNode {
+		d.problem(n, "expected a single value")
+		return Scalar{}
+	}
+	style := n.Style &^ yaml.TaggedStyle
+	return Scalar{Value: n.Value, Pos: d.position(n), style: style, lines: d.lines}
+}
+
+func (d *decoder) position(n *yaml.Node) Position {
+	return Position{File: d.file, Line: n.Line, Col: n.Column}
+}
+
+func (d *decoder) problem(n *yaml.Node, message string) {
+	pos := d.position(n)
+	d.ps.add(&Problem{Pos: pos, Subject: d.subject, Message: message, Excerpt: excerpt(d.lines, pos)})
+}
+
+func knownKeys(f fields) string {
+	keys := make([]string, 0, len(f))
+	for k := range f {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return strings.Join(keys, ", ")
+}

@@ -1,0 +1,19 @@
+// Package engine is a generic policy engine: it loads rule sets and pipelines written in YAML and CEL,
+// type-checks and compiles them into an immutable Plan, and runs that plan over facts.
+//
+// The flow is Load (files to a Library), Compile (a Library and a Registry of points to a Plan), then
+// Plan.RunStages, Plan.Decide and Plan.Validate, which are pure functions of the facts they are given:
+// no clock, no client and no global state. A Plan is safe for concurrent use; Facts are not.
+//
+// What may not live here: anything about pods, containers, autoscaling or the Kubernetes API. A host
+// describes its world through a Registry: units, types, functions, and the points at which rules plug in.
+package engine
+
+const (
+	// APIVersion is the group and version that every rule document names in `apiVersion`.
+	APIVersion = "rules.celvpa.dev/v1alpha1"
+	// KindRuleSet is the kind of one named, versioned unit of policy.
+	KindRuleSet = "RuleSet"
+	// KindPipeline is the kind of the document that orders rule sets at each point.
+	KindPipeline = "Pipeline"
+)

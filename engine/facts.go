@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Facts are the inputs and outputs of one run at one point. They belong to one goroutine.
+type Facts struct {
+	point  *Point
+	values []ref.Val
+	items  [][]*Item
+
+	// Notes collects what rules outside any scope noted, in order.
+	Notes []string
+}
+
+// NewFacts returns empty facts for the point.
+func (p *Point) NewFacts() *Facts {
+	return &Facts{point: p, values: make([]ref.Val, len(p.Vars)), items: make([][]*Item, len(p.Scopes))}
+}
+
+// Set gives a variable of the point its value. It panics on a name the point does not declare.
+func (f *Facts) Set(name string, v ref.Val) *Facts {
+	i, ok := f.point.varIndex[name]
+	if !ok {
+		panic(fmt.Sprintf("engine: point %s has no variable %s", f.point.Name, name))
+	}
+	f.values[i] = v
+	return f
+}
+
+// AddItem adds an item to a scope; label names it in traces. Items run in the order they were added.
+func (f *Facts) AddItem(scope, label string) *Item {
+	i, ok := f.point.scopeIndex[scope]
+	if !ok {
+		panic(fmt.Sprintf("engine: point %s has no scope %s", f.point.Name, scope))
+	}
+	item := &Item{Label: label, scope: &f.point.Scopes[i]}
+	item.values = make([]ref.Val, len(item.scope.Vars))
+	f.items[i] = append(f.items[i], item)
+	return item
+}
+
+// Items returns the items of a scope.
+func (f *Facts) Items(scope string) []*Item { return f.items[f.point.scopeIndex[scope]] }
+
+// Item is one element of a scope, e.g. one container or one bound.
+type Item struct {
+	Label string
+	// Notes collects what rules noted about this item, in order.
+	Notes []string
+
+	scope  *Scope
+	values []ref.Val
+}
+
+// Set gives a variable of the scope its value for this item.
+func (it *Item) Set(name string, v ref.Val) *Item {
+	for i := range it.scope.Vars {
+		if it.scope.Vars[i].Name == name {
+			it.values[i] = v
+			return it
+		}
+	}
+	panic(fmt.Sprintf("engine: scope %s has no variable %s", it.scope.Name, name))
+}
+
+// Text, Number, Truth and Records make plain values for Set.
+func Text(s string) ref.Val { return types.String(s) }
+
+// Number makes an integer value for Set.
+func Number(n int64) ref.Val { return types.Int(n) }
+
+// Truth makes a boolean value for Set.
+func Truth(b bool) ref.Val { return types.Bool(b) }
+
+// Records makes a list value for Set.
+func Records(list []*Record) ref.Val {
+	vals := make([]ref.Val, len(list))
+	for i, r := range list {
+		vals[i] = r
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, vals)
+}
+
+func errorValue(err error) ref.Val { return types.WrapErr(err) }

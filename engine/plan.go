@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"sort"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Plan is a compiled pipeline: immutable, and safe for concurrent use.
+type Plan struct {
+	pipeline string
+	digest   string
+	points   map[string]*pointPlan
+}
+
+// Pipeline is the name@version the plan was compiled from.
+func (p *Plan) Pipeline() string { return p.pipeline }
+
+// Digest identifies the plan's content: its pipeline, rule sets, parameter values and gates. Hex, 12 digits.
+func (p *Plan) Digest() string { return p.digest }
+
+// RuleSets lists name@version of the rule sets that run at a point, in order.
+func (p *Plan) RuleSets(point string) []string {
+	var out []string
+	if at := p.points[point]; at != nil {
+		for _, s := range at.sets {
+			out = append(out, s.ruleSet.ID())
+		}
+	}
+	return out
+}
+
+// Points lists the points at which at least one rule set runs, sorted.
+func (p *Plan) Points() []string {
+	var out []string
+	for name, at := range p.points {
+		if len(at.sets) > 0 {
+			out = append(out, name)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+type pointPlan struct {
+	point *Point
+	sets  []*setPlan
+}
+
+// setPlan is one rule set compiled for one point with its parameters bound.
+type setPlan struct {
+	ruleSet     *RuleSet
+	types       *Registry
+	params      *Record
+	gates       *Record
+	stages      []*stagePlan
+	decisions   []*decisionPlan
+	variables   *variables // of decisions
+	validations []*validationPlan
+}
+
+type stagePlan struct {
+	name  string
+	scope int // index into Point.Scopes, -1 = run once
+	vars  *variables
+	when  *program
+	rules []*rulePlan
+}
+
+type rulePlan struct {
+	name   string
+	pos    Position
+	when   *program
+	writes []writePlan
+	note   string
+}
+
+// writePlan is one `set` (with an expression) or one `unset` (without).
+type writePlan struct {
+	field string // as written, for traces
+	typ   Type
+	slot  slot
+	path  []int // field indexes below the variable
+	value *program
+}
+
+type decisionPlan struct {
+	decision *Decision
+	when     *program // nil = always
+}
+
+type validationPlan struct {
+	validation *Validation
+	when       cel.Program
+	expression cel.Program
+	message    cel.Program
+}
+
+// program is one compiled expression and where it stands.
+type program struct {
+	prg cel.Program
+	pos Position
+}
+
+// slot says where an activation finds a variable.
+type slot struct {
+	kind  slotKind
+	index int
+}
+
+type slotKind int
+
+const (
+	factSlot slotKind = iota
+	itemSlot
+	paramSlot
+	gateSlot
+	variableSlot
+)
+
+// variables is the name table of a stage or decision list, with the named expressions of its author.
+type variables struct {
+	slots    map[string]slot
+	programs []*program
+}
+
+// frame is the hand-written CEL activation: it resolves names by table, without building maps.
+type frame struct {
+	set   *setPlan
+	vars  *variables
+	facts *Facts
+	item  *Item
+	memo  []ref.Val
+}
+
+// ResolveName implements cel.Activation.
+func (f *frame) ResolveName(name string) (any, bool) {
+	s, ok := f.vars.slots[name]
+	if !ok {
+		return nil, false
+	}
+	switch s.kind {
+	case factSlot:
+		v := f.facts.values[s.index]
+		return v, v != nil
+	case itemSlot:
+		v := f.item.values[s.index]
+		return v, v != nil
+	case paramSlot:
+		return f.set.params, true
+	case gateSlot:
+		return f.set.gates, true
+	}
+	return f.variable(s.index), true
+}
+
+// variable computes a named expression when it is first read; a failure is an error value where it is read.
+func (f *frame) variable(i int) ref.Val {
+	if f.memo[i] == nil {
+		v, err := f.eval(f.vars.programs[i])
+		if err != nil {
+			v = errorValue(err)
+		}
+		f.memo[i] = v
+	}
+	return f.memo[i]
+}
+
+// Parent implements cel.Activation.
+func (f *frame) Parent() cel.Activation { return nil }

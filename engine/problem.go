@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"errors"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+)
+
+// Problem is one fault found in a rule file: where it stands, what it belongs to, and what is wrong.
+type Problem struct {
+	Pos     Position
+	Subject string // e.g. "RuleSet container-caps, rule caps/max-allowed, set now.cpu"
+	Message string
+	Excerpt string // the offending line with a caret; may be empty
+}
+
+// Error renders file:line:col, the subject, the message and the excerpt.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.Pos.String())
+	b.WriteString(": ")
+	if p.Subject != "" {
+		b.WriteString(p.Subject)
+		b.WriteString(": ")
+	}
+	b.WriteString(p.Message)
+	if p.Excerpt != "" {
+		b.WriteString("\n")
+		b.WriteString(p.Excerpt)
+	}
+	return b.String()
+}
+
+// problems collects faults, so that a user sees all of them at once.
+type problems struct {
+	list []*Problem
+}
+
+func (ps *problems) add(p *Problem) { ps.list = append(ps.list, p) }
+
+func (ps *problems) at(s Scalar, subject, message string) {
+	pos := s.Pos
+	ps.add(&Problem{Pos: pos, Subject: subject, Message: message, Excerpt: excerpt(s.lines, pos)})
+}
+
+// err returns nil without problems, otherwise a multierror ordered by position.
+func (ps *problems) err() error {
+	if len(ps.list) == 0 {
+		return nil
+	}
+	sort.SliceStable(ps.list, func(i, j int) bool {
+		a, b := ps.list[i].Pos, ps.list[j].Pos
+		if a.File != b.File {
+			return a.File < b.File
+		}
+		if a.Line != b.Line {
+			return a.Line < b.Line
+		}
+		return a.Col < b.Col
+	})
+	all := &multierror.Error{ErrorFormat: formatProblems}
+	for _, p := range ps.list {
+		all = multierror.Append(all, p)
+	}
+	return all
+}
+
+func formatProblems(errs []error) string {
+	parts := make([]string, 0, len(errs))
+	for _, e := range errs {
+		parts = append(parts, e.Error())
+	}
+	return strings.Join(parts, "\n")
+}
+
+// Problems lists the single faults inside an error returned by Load or Compile.
+func Problems(err error) []*Problem {
+	var many *multierror.Error
+	if errors.As(err, &many) {
+		var out []*Problem
+		for _, e := range many.Errors {
+			out = append(out, Problems(e)...)
+		}
+		return out
+	}
+	var one *Problem
+	if errors.As(err, &one) {
+		return []*Problem{one}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Field is one named member of a record. Writable fields may stand on the left of `set`.
+type Field struct {
+	Name string
+	Type Type
+	Doc  string
+}
+
+// Schema is the shape shared by all records of one kind. Build it once, at start-up.
+type Schema struct {
+	name   string
+	cel    *cel.Type
+	fields []Field
+	index  map[string]int
+	empty  *Record // what an unset field of this shape reads as
+}
+
+// NewSchema declares a record type. It panics on a repeated field name: schemas are part of the program.
+func NewSchema(name string, fields ...Field) *Schema {
+	s := &Schema{name: name, cel: cel.ObjectType(name), fields: fields, index: map[string]int{}}
+	for i, f := range fields {
+		if _, twice := s.index[f.Name]; twice {
+			panic(fmt.Sprintf("engine: schema %s has field %s twice", name, f.Name))
+		}
+		s.index[f.Name] = i
+	}
+	s.empty = s.New()
+	return s
+}
+
+// New returns a record with every field unset.
+func (s *Schema) New() *Record { return &Record{schema: s, values: make([]ref.Val, len(s.fields))} }
+
+// Fields lists the declared fields in order.
+func (s *Schema) Fields() []Field { return s.fields }
+
+// Record is a structured fact. Reading an unset scalar in a rule is a run-time error that has() avoids;
+// an unset nested record reads as one without fields.
+type Record struct {
+	schema *Schema
+	values []ref.Val
+}
+
+func (r *Record) slot(field string) int {
+	i, ok := r.schema.index[field]
+	if !ok {
+		panic(fmt.Sprintf("engine: record %s has no field %s", r.schema.name, field))
+	}
+	return i
+}
+
+// Reset unsets every field, so that a record can be used again.
+func (r *Record) Reset() { clear(r.values) }
+
+// SetInt, SetDouble, SetBool, SetString, SetStrings, SetRecord, SetRecords and SetOpaque give a field its
+// value. They panic when the schema has no such field, which is a fault of the program, not of its input.
+func (r *Record) SetInt(field string, v int64) *Record { return r.put(field, types.Int(v)) }
+
+// SetDouble sets a floating-point field; see SetInt.
+func (r *Record) SetDouble(field string, v float64) *Record { return r.put(field, types.Double(v)) }
+
+// SetBool sets a boolean field; see SetInt.
+func (r *Record) SetBool(field string, v bool) *Record { return r.put(field, types.Bool(v)) }
+
+// SetString sets a text field; see SetInt.
+func (r *Record) SetString(field, v string) *Record { return r.put(field, types.String(v)) }
+
+// SetStrings sets a list of texts; see SetInt.
+func (r *Record) SetStrings(field string, v []string) *Record {
+	return r.put(field, types.NewStringList(types.DefaultTypeAdapter, v))
+}
+
+// SetRecord sets a nested record; see SetInt.
+func (r *Record) SetRecord(field string, v *Record) *Record { return r.put(field, v) }
+
+// SetOpaque sets a value of a host type; see SetInt.
+func (r *Record) SetOpaque(field string, v ref.Val) *Record { return r.put(field, v) }
+
+func (r *Record) put(field string, v ref.Val) *Record {
+	r.values[r.slot(field)] = v
+	return r
+}
+
+// Unset removes a field's value.
+func (r *Record) Unset(field string) { r.values[r.slot(field)] = nil }
+
+// Int reads an integer field; ok is false when it is unset.
+func (r *Record) Int(field string) (v int64, ok bool) {
+	n, ok := r.values[r.slot(field)].(types.Int)
+	return int64(n), ok
+}
+
+// Double reads a floating-point field, 0 when unset.
+func (r *Record) Double(field string) float64 {
+	n, _ := r.values[r.slot(field)].(types.Double)
+	return float64(n)
+}
+
+// Bool reads a boolean field, false when unset.
+func (r *Record) Bool(field string) bool {
+	b, _ := r.values[r.slot(field)].(types.Bool)
+	return bool(b)
+}
+
+// Record reads a nested record, nil when unset.
+func (r *Record) Record(field string) *Record {
+	nested, _ := r.values[r.slot(field)].(*Record)
+	return nested
+}
+
+// ConvertToNative implements ref.Val; records do not leave the engine that way.
+func (r *Record) ConvertToNative(t reflect.Type) (any, error) {
+	if t == reflect.TypeOf(r) {
+		return r, nil
+	}
+	return nil, fmt.Errorf("%s cannot be converted to %v", r.schema.name, t)
+}
+
+// ConvertToType implements ref.Val.
+func (r *Record) ConvertToType(t ref.Type) ref.Val {
+	if t == types.TypeType {
+		return r.schema.cel
+	}
+	return types.NewErr("type conversion error from '%s' to '%s'", r.schema.name, t.TypeName())
+}
+
+// Equal implements ref.Val: two records are equal when all their fields are.
+func (r *Record) Equal(other ref.Val) ref.Val {
+	o, ok := other.(*Record)
+	if !ok || o.schema != r.schema {
+		return types.False
+	}
+	for i, v := range r.values {
+		w := o.values[i]
+		if (v == nil) != (w == nil) || (v != nil && v.Equal(w) != types.True) {
+			return types.False
+		}
+	}
+	return types.True
+}
+
+// Type implements ref.Val.
+func (r *Record) Type() ref.Type { return r.schema.cel }
+
+// Value implements ref.Val.
+func (r *Record) Value() any { return r }
+
+// provider teaches CEL the registry's record types.
+type provider struct {
+	types.Provider
+	schemas map[string]*Schema
+}
+
+func (p *provider) FindStructType(name string) (*types.Type, bool) {
+	if s, ok := p.schemas[name]; ok {
+		return types.NewTypeTypeWithParam(s.cel), true
+	}
+	return p.Provider.FindStructType(name)
+}
+
+func (p *provider) FindStructFieldNames(name string) ([]string, bool) {
+	s, ok := p.schemas[name]
+	if !ok {
+		return p.Provider.FindStructFieldNames(name)
+	}
+	out := make([]string, 0, len(s.fields))
+	for _, f := range s.fields {
+		out = append(out, f.Name)
+	}
+	return out, true
+}
+
+func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	s, ok := p.schemas[name]
+	if !ok {
+		return p.Provider.FindStructFieldType(name, field)
+	}
+	i, ok := s.index[field]
+	if !ok {
+		return nil, false
+	}
+	f := s.fields[i]
+	unset := fmt.Errorf("%s is not set; guard it with has()", field)
+	nested := f.Type.schema != nil && f.Type.cel == f.Type.schema.cel
+	return &types.FieldType{
+		Type: f.Type.cel,
+		IsSet: func(target any) bool {
+			r, ok := target.(*Record)
+			return ok && r.values[i] != nil
+		},
+		GetFrom: func(target any) (any, error) {
+			r, ok := target.(*Record)
+			if !ok {
+				return nil, fmt.Errorf("%s cannot be read from %T", field, target)
+			}
+			if v := r.values[i]; v != nil {
+				return v, nil
+			}
+			if nested {
+				return f.Type.schema.empty, nil
+			}
+			return nil, unset
+		},
+	}, true
+}

@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+)
+
+// PointKind says which body a rule set at a point must have.
+type PointKind string
+
+// The kinds of points.
+const (
+	StagePoint      PointKind = "stages"
+	DecisionPoint   PointKind = "decisions"
+	ValidationPoint PointKind = "validations"
+)
+
+// Var is a fact that rules at a point can read. Writable vars are records whose fields rules may set.
+type Var struct {
+	Name     string
+	Type     Type
+	Writable bool
+	Doc      string
+}
+
+// Scope is what `each` may name: the stage runs once for each item, with Vars bound to that item.
+type Scope struct {
+	Name string
+	Vars []Var
+	Doc  string
+}
+
+// Outcome is what a decision may `do`.
+type Outcome struct {
+	Name string
+	Doc  string
+}
+
+// Point is a place where rule sets plug in. Hosts declare points once, at start-up, and add them to a Registry.
+type Point struct {
+	Name   string
+	Kind   PointKind
+	Doc    string
+	Vars   []Var
+	Scopes []Scope
+
+	// Outcomes and FailSafe belong to decision points: FailSafe is done when no row matches or one fails.
+	Outcomes []Outcome
+	FailSafe string
+
+	// Objects belongs to validation points: it types the values validations look at.
+	Objects ObjectTypes
+
+	varIndex   map[string]int
+	scopeIndex map[string]int
+}
+
+// Registry is everything a host tells the engine about its world.
+type Registry struct {
+	units     map[string]Unit
+	unitOrder []string
+	gates     map[string]string
+	functions []cel.EnvOption
+	points    map[string]*Point
+	schemas   map[string]*Schema
+}
+
+// NewRegistry returns a registry that knows the built-in types and helpers only.
+func NewRegistry() *Registry {
+	return &Registry{
+		units:   map[string]Unit{},
+		gates:   map[string]string{},
+		points:  map[string]*Point{},
+		schemas: map[string]*Schema{},
+	}
+}
+
+// AddUnit declares a unit of integers.
+func (r *Registry) AddUnit(u Unit) {
+	r.units[u.Name] = u
+	r.unitOrder = append(r.unitOrder, u.Name)
+}
+
+// AddGate declares a feature gate, off unless CompileOptions turn it on.
+func (r *Registry) AddGate(name, doc string) { r.gates[name] = doc }
+
+// AddFunction declares a host function for stages and decisions.
+func (r *Registry) AddFunction(option cel.EnvOption) { r.functions = append(r.functions, option) }
+
+// AddPoint declares a point. It panics on a contradiction in the declaration, a fault of the program.
+func (r *Registry) AddPoint(p *Point) {
+	if _, twice := r.points[p.Name]; twice {
+		panic("engine: point " + p.Name + " declared twice")
+	}
+	p.varIndex, p.scopeIndex = map[string]int{}, map[string]int{}
+	for i, v := range p.Vars {
+		p.varIndex[v.Name] = i
+		r.addSchemas(v.Type)
+	}
+	for i, s := range p.Scopes {
+		p.scopeIndex[s.Name] = i
+		for _, v := range s.Vars {
+			if _, shadows := p.varIndex[v.Name]; shadows {
+				panic(fmt.Sprintf("engine: point %s: scope %s hides variable %s", p.Name, s.Name, v.Name))
+			}
+			r.addSchemas(v.Type)
+		}
+	}
+	r.points[p.Name] = p
+}
+
+func (r *Registry) addSchemas(t Type) {
+	if t.schema == nil || r.schemas[t.schema.name] == t.schema {
+		return
+	}
+	if _, clash := r.schemas[t.schema.name]; clash {
+		panic("engine: two record types are called " + t.schema.name)
+	}
+	r.schemas[t.schema.name] = t.schema
+	for _, f := range t.schema.fields {
+		r.addSchemas(f.Type)
+	}
+}
+
+// Point returns a declared point, nil when there is none of that name.
+func (r *Registry) Point(name string) *Point { return r.points[name] }
+
+// Points lists the declared points by name.
+func (r *Registry) Points() []*Point {
+	var out []*Point
+	for _, name := range sortedKeys(r.points) {
+		out = append(out, r.points[name])
+	}
+	return out
+}
+
+// Gates maps each declared feature gate to its description.
+func (r *Registry) Gates() map[string]string { return r.gates }
+
+// typeNamed finds a parameter type by the name rule files use.
+func (r *Registry) typeNamed(name string) (Type, bool) {
+	switch name {
+	case "int":
+		return Int, true
+	case "double":
+		return Double, true
+	case "bool":
+		return Bool, true
+	case "string":
+		return String, true
+	}
+	if _, ok := r.units[name]; ok {
+		return IntOf(name), true
+	}
+	return Type{}, false
+}
+
+// scope returns a scope of the point by name, nil when there is none.
+func (p *Point) scope(name string) *Scope {
+	if i, ok := p.scopeIndex[name]; ok {
+		return &p.Scopes[i]
+	}
+	return nil
+}

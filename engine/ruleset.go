@@ -1,0 +1,105 @@
+package engine
+
+// RuleSet is one named, versioned unit of policy. It plugs in at one point and holds exactly one of
+// validations, stages and decisions.
+type RuleSet struct {
+	Name        Scalar
+	Version     Scalar // semantic version, e.g. 1.0.0
+	Description string
+	Point       Scalar
+	Gate        Scalar // feature gate that must be on for the set to run; empty = always
+	Params      []Param
+
+	Validations []Validation
+	Stages      []Stage
+	Decisions   []Decision
+	Variables   []Variable // named expressions for decisions
+}
+
+// ID is name@version, the form pipelines refer to.
+func (s *RuleSet) ID() string { return s.Name.Value + "@" + s.Version.Value }
+
+// Param is a typed constant of a rule set that an operator may change without touching an expression.
+type Param struct {
+	Name        Scalar
+	Type        Scalar // a type name of the registry: int, double, bool, string or a unit such as cpu
+	Default     Scalar // absent = the param is unset, and has(params.name) is false
+	Flag        string // command-line flag that sets it; empty = none
+	Description string
+}
+
+// Variable is a named expression, computed when first read and at most once a run.
+type Variable struct {
+	Name       Scalar
+	Expression Scalar
+}
+
+// Stage is a list of rules run in order, once, or once for each item of a scope.
+type Stage struct {
+	Name      Scalar
+	Each      Scalar // scope name of the point; empty = run once
+	When      Scalar
+	Variables []Variable
+	Rules     []Rule
+}
+
+// Rule changes facts: all right sides of Set see the values from before the rule.
+type Rule struct {
+	Name  Scalar
+	When  Scalar
+	Set   []Assignment
+	Unset []Scalar
+	Note  Scalar // text handed to the host when the rule fired
+}
+
+// Assignment is one output of a rule: a writable path and the scalar expression for it.
+type Assignment struct {
+	Path       Scalar
+	Expression Scalar
+}
+
+// Decision is one row of a first-match table. Its name is the reason users see.
+type Decision struct {
+	Name   Scalar
+	When   Scalar // absent = always
+	Do     Scalar // an outcome of the point
+	Reason string // optional prose beside the name
+}
+
+// Validation is a condition an object must fulfil at a path.
+type Validation struct {
+	Name              Scalar
+	At                Scalar // what self is: a.b, a.b[*].c; empty = the whole object
+	Enforce           []Scalar
+	When              Scalar // optional; an expression over self that must hold for the rule to apply
+	Expression        Scalar
+	Message           Scalar
+	MessageExpression Scalar
+	FieldPath         Scalar // below At, e.g. .maxAllowed
+	Reason            Scalar // FieldValueInvalid, FieldValueForbidden, FieldValueRequired or FieldValueDuplicate
+}
+
+// Where a validation is enforced.
+const (
+	// EnforceSchema marks rules that can also be emitted into an object's schema: they read self and oldSelf only.
+	EnforceSchema = "Schema"
+	// EnforceAdmission marks rules evaluated by the host at admission.
+	EnforceAdmission = "Admission"
+)
+
+// Pipeline names which rule sets run at each point, at which versions and in which order.
+type Pipeline struct {
+	Name        Scalar
+	Version     Scalar
+	Description string
+	Points      []PipelinePoint
+}
+
+// ID is name@version.
+func (p *Pipeline) ID() string { return p.Name.Value + "@" + p.Version.Value }
+
+// PipelinePoint is the ordered list of rule sets (name@version) at one point.
+type PipelinePoint struct {
+	Point    Scalar
+	RuleSets []Scalar
+}

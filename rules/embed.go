@@ -1,0 +1,16 @@
+// Package rules embeds the policy that ships with celvpa: the rule sets and the pipeline that orders them.
+// No logic in Go lives here; to change what celvpa decides, edit the YAML.
+package rules
+
+import "embed"
+
+// FS holds the shipped rule files.
+//
+//go:embed *.yaml
+var FS embed.FS
+
+// DefaultPipeline is the pipeline that runs unless an operator names another.
+const DefaultPipeline = "default"
+
+// Dir is how the shipped files are called in positions: their folder in the repository.
+const Dir = "rules"
