@@ -1,0 +1,79 @@
+package recommender
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/engine"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func shippedPlan(t testing.TB) *engine.Plan {
+	t.Helper()
+	plan, err := policy.Load(policy.Options{})
+	require.NoError(t, err)
+	return plan
+}
+
+// usage feeds one pod of the given containers one sample a minute.
+func usage(containers []string, minutes int, cpu, memory func(i int) int64) map[string]*model.Aggregate {
+	cluster := model.NewCluster(model.DefaultSettings())
+	id := model.PodID{Namespace: "ns", Name: "p"}
+	cluster.SetPod(id, model.PodSpec{Labels: map[string]string{"app": "x"}, Containers: containers, Active: true})
+	for i := range minutes {
+		for _, c := range containers {
+			cluster.AddSample(model.Sample{Pod: id, Container: c, At: start.Add(time.Duration(i) * time.Minute), CPU: cpu(i), Memory: memory(i)})
+		}
+	}
+	view, _ := cluster.View("ns", labels.Everything())
+	return view
+}
+
+func always(n int64) func(int) int64 { return func(int) int64 { return n } }
+
+// TestRecommendationsMatchUpstreamToTheDigit holds the golden vectors of UPSTREAM.md §2.13.
+func TestRecommendationsMatchUpstreamToTheDigit(t *testing.T) {
+	const mi = 1 << 20
+	type amounts struct{ cpu, memory int64 }
+	tests := []struct {
+		name                 string
+		containers           int
+		minutes              int
+		cpu, memory          func(int) int64
+		target, lower, upper amounts
+	}{
+		{"no samples, one container", 1, 0, nil, nil, amounts{25, 262144000}, amounts{25, 262144000}, amounts{25, 262144000}},
+		{"no samples, three containers", 3, 0, nil, nil, amounts{8, 87381333}, amounts{8, 87381333}, amounts{8, 87381333}},
+		{"one sample", 1, 1, always(100), always(200 * mi), amounts{126, 262144000}, amounts{25, 262144000}, amounts{100000000000000, 100000000000000}},
+		{"two samples", 1, 2, always(100), always(200 * mi), amounts{126, 262144000}, amounts{25, 262144000}, amounts{181566, 357589164680}},
+		{"five minutes", 1, 5, always(100), always(200 * mi), amounts{126, 262144000}, amounts{68, 262144000}, amounts{45486, 89583406280}},
+		{"one hour", 1, 60, always(100), always(200 * mi), amounts{126, 262144000}, amounts{120, 262144000}, amounts{3201, 6304780788}},
+		{"one day", 1, 1440, always(100), always(200 * mi), amounts{126, 262144000}, amounts{125, 262144000}, amounts{252, 496479408}},
+		{"one day of 1 core and 1Gi", 1, 1440, always(1000), always(1024 * mi), amounts{1168, 1238659775}, amounts{1165, 1236184450}, amounts{2336, 2478180328}},
+		{"eight days of 1 core and 1Gi", 1, 8 * 1440, always(1000), always(1024 * mi), amounts{1168, 1238659775}, amounts{1167, 1238350141}, amounts{1314, 1393505688}},
+		{"one day of ramp", 1, 1440, func(i int) int64 { return int64(i) }, func(i int) int64 { return 1e6 * int64(i+1) }, amounts{1554, 1738144563}, amounts{975, 1734671072}, amounts{3287, 3477497009}},
+		{"eight days of daily ramp", 1, 8 * 1440, func(i int) int64 { return int64(i % 1440) }, func(i int) int64 { return 1e8 + 1e6*int64(i%1440) }, amounts{1554, 1836551791}, amounts{976, 1836092699}, amounts{1848, 2066140694}},
+		{"ten minutes with a first memory sample of zero", 1, 10, always(500), func(i int) int64 { return int64(min(i, 1)) * 1e9 }, amounts{587, 262144000}, amounts{436, 262144000}, amounts{94507, 1851500000}},
+	}
+	plan := shippedPlan(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			names := []string{"a", "b", "c"}[:tt.containers]
+			got, _, failed := Recommend(plan, usage(names, tt.minutes, tt.cpu, tt.memory), nil, false)
+			require.Empty(t, failed)
+			require.Len(t, got, tt.containers)
+			for _, r := range got {
+				require.Equal(t, tt.target, amounts{r.Target.Cpu().MilliValue(), r.Target.Memory().Value()}, "target")
+				require.Equal(t, tt.lower, amounts{r.LowerBound.Cpu().MilliValue(), r.LowerBound.Memory().Value()}, "lower bound")
+				require.Equal(t, tt.upper, amounts{r.UpperBound.Cpu().MilliValue(), r.UpperBound.Memory().Value()}, "upper bound")
+				require.Equal(t, r.Target, r.UncappedTarget)
+			}
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package model
+
+import (
+	"math"
+	"time"
+)
+
+// maxExponent bounds how far weights may grow before the reference time moves: 2^100.
+const maxExponent = 100
+
+// Histogram is a distribution in which a sample loses half its weight every half-life. Instead of shrinking old
+// weights it grows new ones, relative to a reference time (UPSTREAM.md §2.12).
+type Histogram struct {
+	buckets   *buckets
+	halfLife  time.Duration
+	reference time.Time
+	weights   []float64
+	total     float64
+	minBucket int
+	maxBucket int
+}
+
+func newHistogram(b *buckets, halfLife time.Duration) *Histogram {
+	return &Histogram{buckets: b, halfLife: halfLife, weights: make([]float64, b.count), minBucket: b.count - 1}
+}
+
+// NewCPUHistogram is an empty distribution of CPU usage in cores.
+func NewCPUHistogram(halfLife time.Duration) *Histogram { return newHistogram(cpuBuckets, halfLife) }
+
+// NewMemoryHistogram is an empty distribution of memory peaks in bytes.
+func NewMemoryHistogram(halfLife time.Duration) *Histogram {
+	return newHistogram(memoryBuckets, halfLife)
+}
+
+// Add records a value with a weight at a time.
+func (h *Histogram) Add(value, weight float64, at time.Time) {
+	w := weight * h.decay(at)
+	n := h.buckets.find(value)
+	h.weights[n] += w
+	h.total += w
+	if h.weights[n] >= epsilon {
+		h.minBucket = min(h.minBucket, n)
+		h.maxBucket = max(h.maxBucket, n)
+	}
+}
+
+// Subtract takes back a value that was added with the same weight and time.
+func (h *Histogram) Subtract(value, weight float64, at time.Time) {
+	w := weight * h.decay(at)
+	n := h.buckets.find(value)
+	h.weights[n] = snap(h.weights[n] - w)
+	h.total = snap(h.total - w)
+	h.trim()
+}
+
+func snap(w float64) float64 {
+	if w < epsilon {
+		return 0
+	}
+	return w
+}
+
+// trim moves the first and last bucket inwards over empty ones.
+func (h *Histogram) trim() {
+	last := h.buckets.count - 1
+	for h.minBucket < last && h.weights[h.minBucket] < epsilon {
+		h.minBucket++
+	}
+	for h.maxBucket > 0 && h.weights[h.maxBucket] < epsilon {
+		h.maxBucket--
+	}
+}
+
+// Merge adds another histogram of the same scheme and half-life; the other one is left as it is.
+func (h *Histogram) Merge(other *Histogram) {
+	factor := 1.0
+	if h.reference.Before(other.reference) {
+		h.shift(other.reference)
+	} else if other.reference.Before(h.reference) {
+		factor = other.factorTo(h.reference)
+	}
+	for n := other.minBucket; n <= other.maxBucket; n++ {
+		w := other.weights[n] * factor
+		h.weights[n] += w
+		h.total += w
+	}
+	if other.weights[other.minBucket]*factor >= epsilon {
+		h.minBucket = min(h.minBucket, other.minBucket)
+		h.maxBucket = max(h.maxBucket, other.maxBucket)
+	}
+	h.trim()
+}
+
+// IsEmpty reports whether no sample has any weight left.
+func (h *Histogram) IsEmpty() bool { return h.weights[h.minBucket] < epsilon }
+
+// Percentile is the upper edge of the bucket in which the fraction (0 to 1) of all weight is reached; 0 when empty.
+func (h *Histogram) Percentile(fraction float64) float64 {
+	if h.IsEmpty() {
+		return 0
+	}
+	threshold := fraction * h.total
+	var sum float64
+	n := h.minBucket
+	for ; n < h.maxBucket; n++ {
+		sum += h.weights[n]
+		if sum >= threshold {
+			break
+		}
+	}
+	if n < h.buckets.count-1 {
+		return h.buckets.start(n + 1)
+	}
+	return h.buckets.start(n)
+}
+
+// decay is the factor of a sample's weight: 2^(time since the reference / half-life).
+func (h *Histogram) decay(at time.Time) float64 {
+	if at.After(h.reference.Add(maxExponent * h.halfLife)) {
+		h.shift(at)
+	}
+	return math.Exp2(float64(at.Sub(h.reference)) / float64(h.halfLife))
+}
+
+// factorTo is what weights must be multiplied with to be relative to another reference time.
+func (h *Histogram) factorTo(reference time.Time) float64 {
+	exponent := math.Round(float64(h.reference.Sub(reference)) / float64(h.halfLife))
+	return math.Ldexp(1, int(exponent))
+}
+
+// shift moves the reference to the multiple of the half-life that is nearest to a time.
+func (h *Histogram) shift(to time.Time) {
+	to = to.Round(h.halfLife)
+	factor := h.factorTo(to)
+	h.reference = to
+	h.total *= factor
+	for n := range h.weights {
+		h.weights[n] *= factor
+	}
+	h.trim()
+}

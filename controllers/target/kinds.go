@@ -1,0 +1,148 @@
+package target
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// wellKnown are the controllers whose pods are found without a scale subresource; by kind alone, as upstream does.
+var wellKnown = map[string]func() client.Object{
+	"Deployment":            func() client.Object { return &appsv1.Deployment{} },
+	"DaemonSet":             func() client.Object { return &appsv1.DaemonSet{} },
+	"ReplicaSet":            func() client.Object { return &appsv1.ReplicaSet{} },
+	"StatefulSet":           func() client.Object { return &appsv1.StatefulSet{} },
+	"ReplicationController": func() client.Object { return &corev1.ReplicationController{} },
+	"Job":                   func() client.Object { return &batchv1.Job{} },
+	"CronJob":               func() client.Object { return &batchv1.CronJob{} },
+}
+
+// WatchedKinds lists one object of each kind that a cache should hold before look-ups begin.
+func WatchedKinds() []client.Object {
+	var out []client.Object
+	for _, kind := range []string{"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"} {
+		out = append(out, wellKnown[kind]())
+	}
+	return out
+}
+
+// Key names a controller object.
+type Key struct {
+	Namespace  string
+	APIVersion string
+	Kind       string
+	Name       string
+}
+
+// String renders the key for messages.
+func (k Key) String() string {
+	return fmt.Sprintf("%s.%s/%s", k.APIVersion, k.Kind, k.Name)
+}
+
+// Resolver looks controllers up. Client should read from a cache for the well-known kinds.
+type Resolver struct {
+	Client client.Client
+}
+
+// controller is what the resolver needs of any controller object.
+type controller struct {
+	selector labels.Selector
+	replicas int32 // what the controller asks for
+	owners   []metav1.OwnerReference
+}
+
+// get reads a controller; found is false when it does not exist or is neither well known nor scalable.
+func (r *Resolver) get(ctx context.Context, k Key) (c controller, found bool, err error) {
+	if make, ok := wellKnown[k.Kind]; ok {
+		object := make()
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Name}, object)
+		if apierrors.IsNotFound(err) {
+			return controller{}, false, nil
+		}
+		if err != nil {
+			return controller{}, false, fmt.Errorf("reading %s %s/%s: %w", k.Kind, k.Namespace, k.Name, err)
+		}
+		c, err := describe(object)
+		return c, err == nil, err
+	}
+	return r.scale(ctx, k)
+}
+
+// scale reads a custom controller through its scale subresource.
+func (r *Resolver) scale(ctx context.Context, k Key) (controller, bool, error) {
+	gv, err := schema.ParseGroupVersion(k.APIVersion)
+	if err != nil {
+		return controller{}, false, fmt.Errorf("apiVersion %q: %w", k.APIVersion, err)
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(gv.WithKind(k.Kind))
+	object.SetNamespace(k.Namespace)
+	object.SetName(k.Name)
+	scale := &autoscalingv1.Scale{}
+	err = r.Client.SubResource("scale").Get(ctx, object, scale)
+	if apierrors.IsNotFound(err) {
+		return controller{}, false, nil
+	}
+	if err != nil {
+		return controller{}, false, fmt.Errorf("reading the scale of %s in namespace %s: %w", k, k.Namespace, err)
+	}
+	if scale.Status.Selector == "" {
+		return controller{}, false, fmt.Errorf("resource %s/%s has an empty selector for scale sub-resource", k.Namespace, k.Name)
+	}
+	selector, err := labels.Parse(scale.Status.Selector)
+	if err != nil {
+		return controller{}, false, fmt.Errorf("the scale of %s has the selector %q: %w", k, scale.Status.Selector, err)
+	}
+	return controller{selector: selector, replicas: scale.Spec.Replicas, owners: scale.OwnerReferences}, true, nil
+}
+
+func describe(object client.Object) (controller, error) {
+	c := controller{owners: object.GetOwnerReferences()}
+	var err error
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		c.replicas = valueOr(o.Spec.Replicas, 1)
+		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+	case *appsv1.DaemonSet:
+		c.replicas = o.Status.DesiredNumberScheduled
+		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+	case *appsv1.ReplicaSet:
+		c.replicas = valueOr(o.Spec.Replicas, 1)
+		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+	case *appsv1.StatefulSet:
+		c.replicas = valueOr(o.Spec.Replicas, 1)
+		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+	case *corev1.ReplicationController:
+		c.replicas = valueOr(o.Spec.Replicas, 1)
+		c.selector = labels.SelectorFromSet(o.Spec.Selector)
+	case *batchv1.Job:
+		c.replicas = valueOr(o.Spec.Parallelism, 1)
+		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+	case *batchv1.CronJob:
+		c.selector = labels.Nothing()
+		if template := o.Spec.JobTemplate.Spec.Template.Labels; len(template) > 0 {
+			c.selector = labels.SelectorFromSet(template)
+		}
+	}
+	if err != nil {
+		return c, fmt.Errorf("the selector of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	return c, nil
+}
+
+func valueOr(p *int32, otherwise int32) int32 {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}

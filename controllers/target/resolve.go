@@ -1,0 +1,169 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// maxOwners bounds the walk from a pod to its topmost controller.
+const maxOwners = 16
+
+// Of is the key of a VPA's target.
+func Of(v *vpav1.VerticalPodAutoscaler) Key {
+	ref := v.Spec.TargetRef
+	if ref == nil {
+		return Key{Namespace: v.Namespace}
+	}
+	return Key{Namespace: v.Namespace, APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}
+}
+
+// Selector finds the pods of a VPA's target. The error is what condition ConfigUnsupported says: the target does not
+// exist, cannot be read, or is not the topmost controller (UPSTREAM.md §2.6).
+func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (labels.Selector, error) {
+	if v.Spec.TargetRef == nil {
+		return nil, errors.New("Cannot read targetRef. Reason: targetRef not defined. If this is a v1beta1 object, switch to v1") //nolint:staticcheck // wire text
+	}
+	key := Of(v)
+	c, found, err := r.get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("Cannot read targetRef. Reason: %w", err) //nolint:staticcheck // wire text
+	}
+	if !found {
+		return nil, fmt.Errorf("Cannot read targetRef. Reason: %s %s/%s does not exist", key.Kind, key.Namespace, key.Name) //nolint:staticcheck // wire text
+	}
+	top, err := r.topmost(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("Error checking if target %s is a topmost well-known or scalable controller: %w", key, err) //nolint:staticcheck // wire text
+	}
+	if top != key {
+		return nil, fmt.Errorf("The target %s has a parent controller but it should point to a topmost well-known or scalable controller", key) //nolint:staticcheck // wire text
+	}
+	return c.selector, nil
+}
+
+// Replicas is how many pods the direct owner of a group asks for; an unknown kind has none.
+func (r *Resolver) Replicas(ctx context.Context, k Key) (int, error) {
+	c, found, err := r.get(ctx, k)
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		return 0, fmt.Errorf("%s %s/%s does not exist", k.Kind, k.Namespace, k.Name)
+	}
+	return int(c.replicas), nil
+}
+
+// topmost walks owner references upwards to the highest controller that is well known or scalable.
+func (r *Resolver) topmost(ctx context.Context, start Key) (Key, error) {
+	top, at := Key{}, start
+	for range maxOwners {
+		c, found, err := r.get(ctx, at)
+		if err != nil {
+			if top != (Key{}) {
+				return top, nil // a parent that cannot be scaled does not count
+			}
+			return Key{}, err
+		}
+		if !found {
+			if top == (Key{}) {
+				return Key{}, fmt.Errorf("%s %s/%s does not exist or cannot be scaled", at.Kind, at.Namespace, at.Name)
+			}
+			return top, nil
+		}
+		top = at
+		owner := ControllerOf(c.owners)
+		if owner == nil {
+			return top, nil
+		}
+		at = Key{Namespace: at.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
+	}
+	return Key{}, fmt.Errorf("the owners of %s go round in circles", start)
+}
+
+// ControllerOf is the owner that controls an object, nil when none does.
+func ControllerOf(owners []metav1.OwnerReference) *metav1.OwnerReference {
+	for i := range owners {
+		if owners[i].Controller != nil && *owners[i].Controller {
+			return &owners[i]
+		}
+	}
+	return nil
+}
+
+// DirectOwner is the controller that owns a pod, e.g. a ReplicaSet; ok is false for a pod without one.
+func DirectOwner(pod *corev1.Pod) (k Key, ok bool) {
+	owner := ControllerOf(pod.OwnerReferences)
+	if owner == nil {
+		return Key{Namespace: pod.Namespace}, false
+	}
+	return Key{Namespace: pod.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}, true
+}
+
+// ControllingVPA is the VPA that a pod belongs to, nil when there is none. Among several that match, the oldest
+// wins, then the name (UPSTREAM.md §4.2).
+func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidates []*vpav1.VerticalPodAutoscaler) (*vpav1.VerticalPodAutoscaler, error) {
+	owner, ok := DirectOwner(pod)
+	if !ok || owner.Kind == "Node" {
+		return nil, nil
+	}
+	top, err := r.topmost(ctx, owner)
+	if err != nil {
+		return nil, fmt.Errorf("finding the topmost controller of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	var best *vpav1.VerticalPodAutoscaler
+	for _, v := range candidates {
+		of := Of(v)
+		if of.Namespace != top.Namespace || of.Kind != top.Kind || of.Name != top.Name {
+			continue
+		}
+		selector, err := r.Selector(ctx, v)
+		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		if best == nil || older(v, best) {
+			best = v
+		}
+	}
+	return best, nil
+}
+
+func older(a, b *vpav1.VerticalPodAutoscaler) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// Namespaces says which namespaces a component serves.
+type Namespaces struct {
+	Only    string   // empty = all
+	Ignored []string // never served
+}
+
+// Serve reports whether a namespace is served.
+func (n Namespaces) Serve(namespace string) bool {
+	if n.Only != "" && n.Only != namespace {
+		return false
+	}
+	return !slices.Contains(n.Ignored, namespace)
+}
+
+// SplitNamespaces reads a comma-separated flag; empty parts are dropped.
+func SplitNamespaces(list string) []string {
+	var out []string
+	for _, part := range strings.Split(list, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
