@@ -199,3 +199,12 @@ func (c *Cluster) unlink(a *Aggregate) {
 		}
 	}
 }
+
+// Aggregates counts the containers with distinct names and pod labels whose usage is remembered.
+func (c *Cluster) Aggregates() int {
+	n := 0
+	for _, byKey := range c.aggregates {
+		n += len(byKey)
+	}
+	return n
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/updater"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/webhook"
+)
+
+// part is one component: its flags, the points whose parameters it reads, and how it joins a process.
+type part struct {
+	address string // default of --address
+	lease   string // default of --leader-elect-resource-name
+	points  []string
+	flags   func(*options, *cobra.Command)
+	join    func(*options, *engine.Plan, *process) error
+}
+
+var (
+	recommenderPart = part{
+		address: ":8942", lease: "vpa-recommender-lease",
+		points: []string{facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend},
+		flags:  func(o *options, c *cobra.Command) { o.addRecommender(c.Flags()) },
+		join:   joinRecommender,
+	}
+	updaterPart = part{
+		address: ":8943", lease: "vpa-updater",
+		points: []string{facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate},
+		flags:  func(o *options, c *cobra.Command) { o.addUpdater(c.Flags()) },
+		join:   joinUpdater,
+	}
+	admissionPart = part{
+		address: ":8944", lease: "vpa-admission-controller-lease",
+		points: []string{facts.VPAValidate, facts.PodAdmit, facts.PodFit, facts.PodResources},
+		flags:  func(o *options, c *cobra.Command) { o.addAdmission(c.Flags()) },
+		join:   joinAdmission,
+	}
+)
+
+// componentCommand makes a command that runs parts in one process until it is stopped.
+func componentCommand(name, short string, parts ...part) *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs}
+	library, err := policy.Shipped()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err != nil {
+			return fmt.Errorf("the shipped rules are broken:\n%w", err)
+		}
+		return runParts(cmd.Context(), o, parts)
+	}
+	cmd.Flags().SetNormalizeFunc(normalize)
+	o.addCommon(cmd.Flags(), parts[0].address, parts[0].lease)
+	var points []string
+	for _, p := range parts {
+		p.flags(o, cmd)
+		points = append(points, p.points...)
+	}
+	if err == nil {
+		o.addParams(cmd.Flags(), library, points)
+	}
+	addLogging(cmd.Flags())
+	return cmd
+}
+
+func runParts(ctx context.Context, o *options, parts []part) error {
+	if o.namespace != "" && o.ignoredNamespaces != "" {
+		return errors.New("--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other: give one")
+	}
+	if err := setupLogging(o.logFormat); err != nil {
+		return err
+	}
+	policyOptions, err := o.policyOptions()
+	if err != nil {
+		return err
+	}
+	plan, err := policy.Load(policyOptions)
+	if err != nil {
+		return fmt.Errorf("the rules cannot be used:\n%w", err)
+	}
+	proc, err := newProcess(ctx, o, parts)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err := p.join(o, plan, proc); err != nil {
+			return err
+		}
+	}
+	return proc.start(ctx)
+}
+
+func (o *options) namespaces() target.Namespaces {
+	return target.Namespaces{Only: o.namespace, Ignored: target.SplitNamespaces(o.ignoredNamespaces)}
+}
+
+func joinRecommender(o *options, plan *engine.Plan, p *process) error {
+	usage, err := metricsclient.NewForConfig(p.manager.GetConfig())
+	if err != nil {
+		return fmt.Errorf("preparing the metrics client: %w", err)
+	}
+	r := recommender.New(recommender.Options{
+		Client:     p.manager.GetClient(),
+		Source:     recommender.MetricsAPI{Client: usage.MetricsV1beta1(), Namespace: o.namespace},
+		Resolver:   &target.Resolver{Client: p.manager.GetClient()},
+		Plan:       plan,
+		Clock:      clock.RealClock{},
+		Log:        ctrl.Log.WithName("recommender"),
+		Name:       o.recommenderName,
+		Interval:   o.recommenderInterval,
+		Namespaces: o.namespaces(),
+		Settings: model.Settings{
+			CPUHalfLife: o.cpuHalfLife, MemoryHalfLife: o.memoryHalfLife,
+			MemoryInterval: o.memoryInterval, IntervalCount: o.memoryIntervalCount,
+		},
+	})
+	p.healthy = append(p.healthy, r.Healthy)
+	return p.manager.Add(r)
+}
+
+func joinUpdater(o *options, plan *engine.Plan, p *process) error {
+	u := updater.New(updater.Options{
+		Client:     p.manager.GetClient(),
+		Actuator:   updater.Actuator{Client: p.manager.GetClient(), Recorder: p.manager.GetEventRecorder("vpa-updater")},
+		Resolver:   &target.Resolver{Client: p.manager.GetClient()},
+		Plan:       plan,
+		Clock:      clock.RealClock{},
+		Log:        ctrl.Log.WithName("updater"),
+		Interval:   o.updaterInterval,
+		Namespaces: o.namespaces(),
+	})
+	p.healthy = append(p.healthy, u.Healthy)
+	return p.manager.Add(u)
+}
+
+func joinAdmission(o *options, plan *engine.Plan, p *process) error {
+	w := o.webhook
+	registration, host, err := w.registration(o.namespaces())
+	if err != nil {
+		return err
+	}
+	certs, err := webhook.NewSelfSigned(clock.RealClock{}, host)
+	if err != nil {
+		return fmt.Errorf("preparing the webhook's certificate: %w", err)
+	}
+	registration.CABundle = certs.CABundle()
+	server, err := p.webhookServer(w.bindAddress, w.port, certs.GetCertificate)
+	if err != nil {
+		return err
+	}
+	server.Register("/", &admission.Webhook{Handler: &webhook.Handler{
+		Client:   p.manager.GetClient(),
+		Resolver: &target.Resolver{Client: p.manager.GetClient()},
+		Plan:     plan,
+		Log:      ctrl.Log.WithName("admission"),
+	}})
+	started := func() error { return server.StartedChecker()(nil) }
+	p.ready = append(p.ready, started)
+	if !w.register {
+		return nil
+	}
+	registrar := &webhook.Registrar{Client: p.manager.GetClient(), Registration: registration, Log: ctrl.Log.WithName("admission"), Started: started}
+	p.ready = append(p.ready, registrar.Registered)
+	return p.manager.Add(registrar)
+}
+
+// registration reads the webhook flags; host is the name that the serving certificate must carry.
+func (w webhookOptions) registration(namespaces target.Namespaces) (r webhook.Registration, host string, err error) {
+	if w.timeoutSeconds < 1 || w.timeoutSeconds > 30 {
+		return r, "", fmt.Errorf("--webhook-timeout-seconds is %d; Kubernetes allows 1 to 30", w.timeoutSeconds)
+	}
+	r = webhook.Registration{TimeoutSeconds: w.timeoutSeconds, FailurePolicy: admissionregistrationv1.Ignore, Namespaces: namespaces}
+	if w.failurePolicyFail {
+		r.FailurePolicy = admissionregistrationv1.Fail
+	}
+	if r.Labels, err = parseLabels(w.labels); err != nil {
+		return r, "", err
+	}
+	if w.byURL {
+		if w.address == "" {
+			return r, "", errors.New("--register-by-url needs --webhook-address, the host by which API servers reach this process")
+		}
+		port := w.urlPort
+		if port == "" {
+			port = strconv.Itoa(w.port)
+		}
+		host = strings.TrimPrefix(w.address, "https://")
+		r.URL = "https://" + net.JoinHostPort(host, port)
+		return r, host, nil
+	}
+	r.ServiceNamespace, r.ServiceName = os.Getenv("NAMESPACE"), w.service
+	if r.ServiceNamespace == "" {
+		r.ServiceNamespace = "kube-system"
+	}
+	return r, r.ServiceName + "." + r.ServiceNamespace + ".svc", nil
+}
+
+func parseLabels(text string) (map[string]string, error) {
+	labels := map[string]string{}
+	for _, part := range strings.Split(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(part, ":")
+		if !ok {
+			return nil, fmt.Errorf("--webhook-labels: %q is not of the form key:value", part)
+		}
+		labels[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	return labels, nil
+}

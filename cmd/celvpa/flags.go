@@ -1,0 +1,216 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// options hold the flags of the component commands. Names and defaults are upstream's (UPSTREAM.md §8) except where
+// marked as celvpa's own.
+type options struct {
+	kubeconfig        string
+	qps               float32
+	burst             int
+	address           string
+	profiling         bool
+	logFormat         string
+	namespace         string
+	ignoredNamespaces string
+
+	rulesDir string
+	pipeline string
+	gates    string
+	params   map[string]*paramFlag // by "ruleset.param"
+
+	leader leaderOptions
+
+	recommenderName     string
+	recommenderInterval time.Duration
+	cpuHalfLife         time.Duration
+	memoryHalfLife      time.Duration
+	memoryInterval      time.Duration
+	memoryIntervalCount int64
+
+	updaterInterval time.Duration
+
+	webhook webhookOptions
+}
+
+type leaderOptions struct {
+	elect             bool
+	leaseDuration     time.Duration
+	renewDeadline     time.Duration
+	retryPeriod       time.Duration
+	resourceName      string
+	resourceNamespace string
+}
+
+type webhookOptions struct {
+	bindAddress       string
+	port              int
+	register          bool
+	byURL             bool
+	address           string
+	urlPort           string
+	service           string
+	timeoutSeconds    int32
+	failurePolicyFail bool
+	labels            string
+}
+
+func (o *options) addCommon(f *pflag.FlagSet, address, lease string) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of a kubeconfig; empty = $KUBECONFIG, the pod's service account or ~/.kube/config")
+	f.Float32Var(&o.qps, "kube-api-qps", 50, "requests a second to the API server")
+	f.IntVar(&o.burst, "kube-api-burst", 100, "requests at once to the API server")
+	f.StringVar(&o.address, "address", address, "address that serves /metrics, /health-check, /healthz and /readyz")
+	f.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof on --address")
+	f.StringVar(&o.logFormat, "log-format", "text", "text or json (celvpa's own)")
+	f.StringVar(&o.namespace, "vpa-object-namespace", "", "serve only this namespace; empty = all")
+	f.StringVar(&o.ignoredNamespaces, "ignored-vpa-object-namespaces", "", "namespaces not to serve, separated by commas")
+	f.StringVar(&o.rulesDir, "rules-dir", "", "folder with rule files to use instead of the shipped ones (celvpa's own)")
+	f.StringVar(&o.pipeline, "pipeline", "", "pipeline to run, name or name@version; empty = default (celvpa's own)")
+	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
+	f.BoolVar(&o.leader.elect, "leader-elect", false, "let one of several replicas act")
+	f.DurationVar(&o.leader.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long the others wait before they take the lead")
+	f.DurationVar(&o.leader.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
+	f.DurationVar(&o.leader.retryPeriod, "leader-elect-retry-period", 2*time.Second, "how long between tries")
+	f.StringVar(&o.leader.resourceName, "leader-elect-resource-name", lease, "name of the lease")
+	f.StringVar(&o.leader.resourceNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the lease")
+}
+
+func (o *options) addRecommender(f *pflag.FlagSet) {
+	f.StringVar(&o.recommenderName, "recommender-name", "default", "serve the VPAs that name this recommender; default also serves those that name none")
+	f.DurationVar(&o.recommenderInterval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
+	f.DurationVar(&o.cpuHalfLife, "cpu-histogram-decay-half-life", 24*time.Hour, "time in which a CPU sample loses half its weight")
+	f.DurationVar(&o.memoryHalfLife, "memory-histogram-decay-half-life", 24*time.Hour, "time in which a memory peak loses half its weight")
+	f.DurationVar(&o.memoryInterval, "memory-aggregation-interval", 24*time.Hour, "window of which one memory peak counts")
+	f.Int64Var(&o.memoryIntervalCount, "memory-aggregation-interval-count", 8, "windows after which usage without new samples is forgotten")
+}
+
+func (o *options) addUpdater(f *pflag.FlagSet) {
+	f.DurationVar(&o.updaterInterval, "updater-interval", time.Minute, "how often running pods are compared with their recommendation")
+}
+
+func (o *options) addAdmission(f *pflag.FlagSet) {
+	w := &o.webhook
+	f.StringVar(&w.bindAddress, "bind-address", "", "address that the webhook listens on; empty = all (celvpa's own)")
+	f.IntVar(&w.port, "port", 8000, "port that the webhook listens on")
+	f.BoolVar(&w.register, "register-webhook", true, "keep the MutatingWebhookConfiguration in place")
+	f.BoolVar(&w.byURL, "register-by-url", false, "register --webhook-address instead of a Service")
+	f.StringVar(&w.address, "webhook-address", "", "host by which API servers reach the webhook, with --register-by-url")
+	f.StringVar(&w.urlPort, "webhook-port", "", "port by which API servers reach the webhook, with --register-by-url; empty = --port")
+	f.StringVar(&w.service, "webhook-service", "vpa-webhook", "Service in front of the webhook, in namespace $NAMESPACE or kube-system")
+	f.Int32Var(&w.timeoutSeconds, "webhook-timeout-seconds", 30, "how long API servers wait for an answer, 1 to 30")
+	f.BoolVar(&w.failurePolicyFail, "webhook-failure-policy-fail", false, "refuse pods while the webhook does not answer")
+	f.StringVar(&w.labels, "webhook-labels", "", "labels of the MutatingWebhookConfiguration as key:value, separated by commas")
+}
+
+// paramFlag is a rule parameter that a flag sets.
+type paramFlag struct {
+	value string
+	flag  *pflag.Flag
+}
+
+// addParams makes a flag of each rule parameter that names one, so that flags and rules cannot drift apart.
+func (o *options) addParams(f *pflag.FlagSet, library *engine.Library, points []string) {
+	o.params = map[string]*paramFlag{}
+	for _, p := range library.Params() {
+		if p.Param.Flag == "" || !slices.Contains(points, p.Point) {
+			continue
+		}
+		one := &paramFlag{}
+		help := fmt.Sprintf("%s (rule set %s, %s)", p.Param.Description, p.RuleSet, p.Param.Type.Value)
+		f.StringVar(&one.value, p.Param.Flag, p.Param.Default.Value, help)
+		one.flag = f.Lookup(p.Param.Flag)
+		o.params[p.RuleSet+"."+p.Param.Name.Value] = one
+	}
+}
+
+// policyOptions are the options of the rules: those parameters are overridden whose flags were given.
+func (o *options) policyOptions() (policy.Options, error) {
+	gates, err := parseGates(o.gates)
+	if err != nil {
+		return policy.Options{}, err
+	}
+	params := map[string]string{}
+	for key, p := range o.params {
+		if p.flag.Changed {
+			params[key] = p.value
+		}
+	}
+	return policy.Options{Dir: o.rulesDir, Pipeline: o.pipeline, Gates: gates, Params: params}, nil
+}
+
+func parseGates(text string) (map[string]bool, error) {
+	gates := map[string]bool{}
+	for _, part := range strings.Split(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, value, found := strings.Cut(part, "=")
+		on, err := strconv.ParseBool(value)
+		if !found || err != nil {
+			return nil, fmt.Errorf("--feature-gates: %q is not of the form Name=true", part)
+		}
+		switch {
+		case name == "AllAlpha":
+			for gate := range facts.Gates {
+				gates[gate] = on
+			}
+		case name == "AllBeta": // there are none yet
+		default:
+			if _, known := facts.Gates[name]; !known {
+				return nil, fmt.Errorf("--feature-gates: there is no gate %q; known: %s", name, strings.Join(gateNames(), ", "))
+			}
+			gates[name] = on
+		}
+	}
+	return gates, nil
+}
+
+func gateNames() []string {
+	names := make([]string, 0, len(facts.Gates))
+	for name := range facts.Gates {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+func gateHelp() string {
+	var lines []string
+	for _, name := range gateNames() {
+		lines = append(lines, name+" (alpha, off): "+facts.Gates[name])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// addLogging adds klog's flags, with upstream's default verbosity of 4.
+func addLogging(f *pflag.FlagSet) {
+	set := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(set)
+	set.VisitAll(func(one *flag.Flag) {
+		if one.Name == "v" {
+			_ = one.Value.Set("4")
+			one.DefValue = "4"
+		}
+	})
+	f.AddGoFlagSet(set)
+}
+
+// normalize lets flags be written with underscores, as upstream does.
+func normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+}

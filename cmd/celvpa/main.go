@@ -1,0 +1,40 @@
+// Command celvpa is a Vertical Pod Autoscaler whose every decision is a rule in a file. Each subcommand is thin: it
+// reads flags, joins packages and runs.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// exitCannotRun is the exit code of a command that could not run: a bad flag, an unreadable file, no API server.
+const exitCannotRun = 2
+
+func main() {
+	if err := rootCommand().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "celvpa:", err)
+		os.Exit(exitCannotRun)
+	}
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "celvpa",
+		Short: "A Vertical Pod Autoscaler whose every decision is a rule in a file",
+		Long: `celvpa sizes pods from what they use. It speaks upstream VPA's API (autoscaling.k8s.io/v1), and its policy is
+written in CEL rule files that can be read and changed without touching Go.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(
+		componentCommand("run", "Run recommender, updater and admission controller in one process", recommenderPart, updaterPart, admissionPart),
+		componentCommand("recommender", "Sample usage and write recommendations", recommenderPart),
+		componentCommand("updater", "Bring running pods to their recommendation", updaterPart),
+		componentCommand("admission-controller", "Give new pods their recommendation and refuse invalid VPAs", admissionPart),
+		crdCommand(),
+	)
+	return root
+}

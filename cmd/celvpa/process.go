@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// process is what the components of one process share: caches, client, endpoints and the lead.
+type process struct {
+	manager manager.Manager
+	healthy []func() error
+	ready   []func() error
+	synced  atomic.Bool
+	address string
+	port    int // of the webhook, 0 without one
+}
+
+func newProcess(ctx context.Context, o *options, parts []part) (*process, error) {
+	config, err := restConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := preflight(ctx, config); err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(vpav1.AddToScheme(scheme))
+
+	p := &process{address: o.address}
+	needsLead := false
+	for _, one := range parts {
+		needsLead = needsLead || one.lease != admissionPart.lease
+	}
+	p.manager, err = ctrl.NewManager(config, manager.Options{
+		Scheme:                        scheme,
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                       metricsserver.Options{BindAddress: o.address, ExtraHandlers: p.handlers(o.profiling)},
+		LeaderElection:                o.leader.elect && needsLead,
+		LeaderElectionID:              o.leader.resourceName,
+		LeaderElectionNamespace:       o.leader.resourceNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.leader.leaseDuration,
+		RenewDeadline:                 &o.leader.renewDeadline,
+		RetryPeriod:                   &o.leader.retryPeriod,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing: %w", err)
+	}
+	kinds := append(target.WatchedKinds(), &vpav1.VerticalPodAutoscaler{}, &corev1.Pod{})
+	for _, kind := range kinds {
+		if _, err := p.manager.GetCache().GetInformer(ctx, kind); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", kind, err)
+		}
+	}
+	return p, p.manager.Add(afterSync{p})
+}
+
+// restConfig finds the API server the way kubectl does.
+func restConfig(o *options) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no Kubernetes API to talk to: %w; give --kubeconfig, set KUBECONFIG or run in a pod", err)
+	}
+	config.QPS, config.Burst = o.qps, o.burst
+	config.UserAgent = "celvpa"
+	return config, nil
+}
+
+// preflight finds out in seconds what would otherwise end in endless retries.
+func preflight(ctx context.Context, config *rest.Config) error {
+	short := rest.CopyConfig(config)
+	short.Timeout = 10 * time.Second
+	client, err := discovery.NewDiscoveryClientForConfig(short)
+	if err != nil {
+		return fmt.Errorf("preparing the API client: %w", err)
+	}
+	if _, err := client.ServerVersion(); err != nil {
+		return fmt.Errorf("the Kubernetes API at %s does not answer: %w; check --kubeconfig or KUBECONFIG", config.Host, err)
+	}
+	resources, err := client.ServerResourcesForGroupVersion(vpav1.GroupVersion.String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("asking %s for %s: %w", config.Host, vpav1.GroupVersion, err)
+	}
+	found := map[string]bool{}
+	if resources != nil {
+		for _, r := range resources.APIResources {
+			found[r.Name] = true
+		}
+	}
+	for _, name := range []string{"verticalpodautoscalers", "verticalpodautoscalercheckpoints"} {
+		if !found[name] {
+			return fmt.Errorf("the cluster at %s does not know %s.%s: install the CRDs with `celvpa crd | kubectl apply --server-side -f -`",
+				config.Host, name, vpav1.GroupVersion.Group)
+		}
+	}
+	return ctx.Err()
+}
+
+// webhookServer adds an HTTPS server whose certificate comes from a function.
+func (p *process) webhookServer(host string, port int, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (webhook.Server, error) {
+	p.port = port
+	server := webhook.NewServer(webhook.Options{
+		Host: host, Port: port,
+		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.MinVersion = tls.VersionTLS12
+			c.GetCertificate = certificate
+		}},
+	})
+	return server, p.manager.Add(server)
+}
+
+// start runs until the context ends, then stops everything in order.
+func (p *process) start(ctx context.Context) error {
+	err := p.manager.Start(ctx)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("a port is taken (--address %s%s): %w; choose another", p.address, p.webhookHint(), err)
+	}
+	return err
+}
+
+func (p *process) webhookHint() string {
+	if p.port == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", --port %d", p.port)
+}
+
+func (p *process) handlers(profiling bool) map[string]http.Handler {
+	check := func(list *[]func() error) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for _, f := range *list {
+				if err := f(); err != nil {
+					http.Error(w, err.Error(), http.StatusInternalServerError)
+					return
+				}
+			}
+			fmt.Fprint(w, "OK")
+		})
+	}
+	p.ready = append(p.ready, func() error {
+		if !p.synced.Load() {
+			return errors.New("the caches are not filled yet")
+		}
+		return nil
+	})
+	out := map[string]http.Handler{"/health-check": check(&p.healthy), "/healthz": check(&p.healthy), "/readyz": check(&p.ready)}
+	if profiling {
+		out["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
+		out["/debug/pprof/profile"] = http.HandlerFunc(pprof.Profile)
+		out["/debug/pprof/symbol"] = http.HandlerFunc(pprof.Symbol)
+		out["/debug/pprof/trace"] = http.HandlerFunc(pprof.Trace)
+		out["/debug/pprof/cmdline"] = http.HandlerFunc(pprof.Cmdline)
+	}
+	return out
+}
+
+// afterSync notes that the caches are filled: the manager starts it only then.
+type afterSync struct{ p *process }
+
+func (a afterSync) NeedLeaderElection() bool { return false }
+
+func (a afterSync) Start(ctx context.Context) error {
+	a.p.synced.Store(true)
+	<-ctx.Done()
+	return nil
+}
+
+func setupLogging(format string) error {
+	switch format {
+	case "text":
+		ctrl.SetLogger(klog.NewKlogr())
+	case "json":
+		logger := zap.New(zap.JSONEncoder(), zap.Level(zapcore.Level(-verbosity())), zap.StacktraceLevel(zapcore.PanicLevel))
+		ctrl.SetLogger(logger)
+		klog.SetLogger(logger)
+	default:
+		return fmt.Errorf("--log-format is %q; use text or json", format)
+	}
+	return nil
+}
+
+// verbosity is the number given with -v.
+func verbosity() int {
+	n := 0
+	for klog.V(klog.Level(n + 1)).Enabled() {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,35 @@
+package recommender
+
+import (
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// explain logs each target that changes together with the rule that set it.
+func (r *Recommender) explain(v *vpav1.VerticalPodAutoscaler, containers map[string]*model.Aggregate, before *vpav1.RecommendedPodResources, log logr.Logger) {
+	if !log.Enabled() {
+		return
+	}
+	recommendations, explained, _ := Recommend(r.Plan, containers, v.Spec.ResourcePolicy, true)
+	old := map[string]corev1.ResourceList{}
+	if before != nil {
+		for _, c := range before.ContainerRecommendations {
+			old[c.ContainerName] = c.Target
+		}
+	}
+	for i, c := range recommendations {
+		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			to, ok := c.Target[resource]
+			from, had := old[c.ContainerName][resource]
+			if !ok || (had && from.Cmp(to) == 0) {
+				continue
+			}
+			step, _ := explained[i].Trace.Last("target", "now."+string(resource))
+			log.Info("recommendation changed", "container", c.ContainerName, "resource", string(resource),
+				"from", from.String(), "to", to.String(), "rule", step.Path(), "at", step.At)
+		}
+	}
+}

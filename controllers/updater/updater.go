@@ -1,0 +1,294 @@
+package updater
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sort"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// Options configure an Updater; all fields are required.
+type Options struct {
+	Client     client.Client // reads from a cache, writes to the API
+	Actuator   Actuator
+	Resolver   *target.Resolver
+	Plan       *engine.Plan
+	Clock      clock.WithTicker
+	Log        logr.Logger
+	Interval   time.Duration
+	Namespaces target.Namespaces
+}
+
+// Updater runs cycles over all pods of all VPAs. It implements the manager's Runnable and needs the lead.
+type Updater struct {
+	Options
+	resizes      resizeClock
+	lastActivity atomic.Int64 // unix nanoseconds of the last finished cycle, 0 before the first
+}
+
+// New returns an updater.
+func New(o Options) *Updater { return &Updater{Options: o} }
+
+// NeedLeaderElection keeps a second replica idle.
+func (u *Updater) NeedLeaderElection() bool { return true }
+
+// Start runs a cycle at every interval until the context ends. The first one runs after one interval.
+func (u *Updater) Start(ctx context.Context) error {
+	u.Log.Info("updater started", "interval", u.Interval.String(), "pipeline", u.Plan.Pipeline(), "digest", u.Plan.Digest())
+	ticker := u.Clock.NewTicker(u.Interval)
+	defer ticker.Stop()
+	u.lastActivity.Store(u.Clock.Now().UnixNano())
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			begin := u.Clock.Now()
+			u.RunOnce(ctx)
+			executionLatency.WithLabelValues("total").Observe(u.Clock.Since(begin).Seconds())
+			u.lastActivity.Store(u.Clock.Now().UnixNano())
+		}
+	}
+}
+
+// Healthy reports an error when no cycle has finished for five intervals (UPSTREAM.md §5.1).
+func (u *Updater) Healthy() error {
+	last := u.lastActivity.Load()
+	if last == 0 {
+		return nil // not leading, or not started
+	}
+	if idle := u.Clock.Since(time.Unix(0, last)); idle > 5*u.Interval {
+		return fmt.Errorf("the updater has not finished a cycle for %s", idle.Round(time.Second))
+	}
+	return nil
+}
+
+// RunOnce looks at every pod of every VPA once. Each call ends by itself after one interval.
+func (u *Updater) RunOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, u.Interval)
+	defer cancel()
+	var vpas vpav1.VerticalPodAutoscalerList
+	if err := u.Client.List(ctx, &vpas); err != nil {
+		u.Log.Error(err, "cannot list VerticalPodAutoscalers; this cycle does nothing")
+		return
+	}
+	var pods corev1.PodList
+	if err := u.Client.List(ctx, &pods); err != nil {
+		u.Log.Error(err, "cannot list pods; this cycle does nothing")
+		return
+	}
+	live := map[types.UID]bool{}
+	for i := range pods.Items {
+		live[pods.Items[i].UID] = true
+	}
+	u.resizes.keep(live)
+	for _, work := range u.assign(ctx, vpas.Items, pods.Items) {
+		if ctx.Err() != nil {
+			u.Log.Info("the cycle ran out of time; the rest waits for the next one")
+			return
+		}
+		u.updateVPA(ctx, work.vpa, work.pods)
+	}
+}
+
+// workload is a VPA with the pods it controls.
+type workload struct {
+	vpa  *vpav1.VerticalPodAutoscaler
+	pods []*corev1.Pod
+}
+
+// assign gives each pod to its controlling VPA; the result is sorted by namespace and name.
+func (u *Updater) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) []workload {
+	byNamespace := map[string][]*vpav1.VerticalPodAutoscaler{}
+	for i := range vpas {
+		if v := &vpas[i]; u.Namespaces.Serve(v.Namespace) {
+			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)
+		}
+	}
+	byVPA := map[types.UID]*workload{}
+	for i := range pods {
+		pod := &pods[i]
+		candidates := byNamespace[pod.Namespace]
+		if len(candidates) == 0 || !alive(pod) {
+			continue
+		}
+		v, err := u.Resolver.ControllingVPA(ctx, pod, candidates)
+		if err != nil {
+			u.Log.V(4).Info("the pod is left alone", "namespace", pod.Namespace, "pod", pod.Name, "reason", err.Error())
+			continue
+		}
+		if v == nil {
+			continue
+		}
+		if byVPA[v.UID] == nil {
+			byVPA[v.UID] = &workload{vpa: v}
+		}
+		byVPA[v.UID].pods = append(byVPA[v.UID].pods, pod)
+	}
+	out := make([]workload, 0, len(byVPA))
+	for _, w := range byVPA {
+		out = append(out, *w)
+	}
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i].vpa, out[j].vpa
+		if a.Namespace != b.Namespace {
+			return a.Namespace < b.Namespace
+		}
+		return a.Name < b.Name
+	})
+	return out
+}
+
+// alive: scheduled, not finished and not terminating (UPSTREAM.md §5.1).
+func alive(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil &&
+		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// ranked is a pod with what the rules say about its distance from the recommendation.
+type ranked struct {
+	state    *facts.PodState
+	priority facts.Priority
+	owner    target.Key
+}
+
+// updateVPA ranks the pods of one VPA and carries out the verdict on each. A panic stays with this VPA.
+func (u *Updater) updateVPA(ctx context.Context, v *vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) {
+	log := u.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error(fmt.Errorf("panic: %v", p), "the pods of this VPA are left alone; please report this", "stack", string(debug.Stack()))
+		}
+	}()
+	groups := u.groups(ctx, pods, log)
+	var list []ranked
+	for _, pod := range pods {
+		owner, _ := target.DirectOwner(pod)
+		if groups[owner] == nil {
+			continue
+		}
+		changes, failed := facts.ResourcesForPod(u.Plan, pod, v, nil)
+		now := u.Clock.Now()
+		status := resizeStatus(pod)
+		state := &facts.PodState{
+			Pod: pod, VPA: v, Changes: changes, Now: now,
+			ResizeStatus: status, ResizeAge: u.resizes.age(pod.UID, status, now),
+		}
+		priority, more := state.Rank(u.Plan, nil)
+		for _, e := range append(failed, more...) {
+			log.Error(e, "a rule failed; its values are left as they were", "pod", pod.Name)
+		}
+		list = append(list, ranked{state: state, priority: priority, owner: owner})
+	}
+	sortByPriority(list)
+	for _, one := range list {
+		if ctx.Err() != nil {
+			return
+		}
+		u.updatePod(ctx, one, groups[one.owner], log.WithValues("pod", one.state.Pod.Name))
+	}
+}
+
+// sortByPriority puts pods that need more first, then those farther off, then by name (UPSTREAM.md §5.2).
+func sortByPriority(list []ranked) {
+	sort.SliceStable(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		if a.priority.ScaleUp != b.priority.ScaleUp {
+			return a.priority.ScaleUp
+		}
+		if a.priority.ResourceDiff != b.priority.ResourceDiff {
+			return a.priority.ResourceDiff > b.priority.ResourceDiff
+		}
+		return a.state.Pod.Name < b.state.Pod.Name
+	})
+}
+
+// updatePod asks the rules and does what they say. After a refused resize they are asked once more.
+func (u *Updater) updatePod(ctx context.Context, r ranked, group *facts.Group, log logr.Logger) {
+	for range 2 {
+		verdict := r.state.Decide(u.Plan, *group, nil)
+		if verdict.Err != nil {
+			log.Error(verdict.Err, "a rule failed; the pod is left alone")
+		}
+		log.V(5).Info("decided", "do", verdict.Do, "rule", verdict.Rule, "reason", verdict.Reason)
+		switch verdict.Do {
+		case facts.DoEvict:
+			u.evict(ctx, r.state, group, verdict, log)
+			return
+		case facts.DoInPlace:
+			if refused := u.resize(ctx, r.state, group, verdict, log); refused != nil {
+				r.state.Refused = refused.Error()
+				continue
+			}
+			return
+		default:
+			return
+		}
+	}
+}
+
+func (u *Updater) evict(ctx context.Context, s *facts.PodState, group *facts.Group, verdict engine.Verdict, log logr.Logger) {
+	if err := u.Actuator.Evict(ctx, s.Pod, s.VPA, verdict); err != nil {
+		failedEvictions.WithLabelValues(s.VPA.Name, s.VPA.Namespace, "EvictionError").Inc()
+		log.Error(err, "the eviction was refused; trying again next cycle", "rule", verdict.Rule)
+		return
+	}
+	if s.Pod.Status.Phase != corev1.PodPending {
+		group.Disrupted++
+	}
+	evictedPods.WithLabelValues(s.VPA.Name, s.VPA.Namespace).Inc()
+	log.Info("pod evicted", "rule", verdict.Rule, "reason", verdict.Reason)
+}
+
+// resize returns the API server's refusal; nil when the resize was taken or there was nothing to change.
+func (u *Updater) resize(ctx context.Context, s *facts.PodState, group *facts.Group, verdict engine.Verdict, log logr.Logger) error {
+	if err := u.Actuator.Resize(ctx, s.Pod, s.VPA, s.Changes, verdict); err != nil {
+		failedResizes.WithLabelValues(s.VPA.Name, s.VPA.Namespace, "InPlaceUpdateError").Inc()
+		log.Error(err, "the resize was refused", "rule", verdict.Rule)
+		return err
+	}
+	group.Disrupted++
+	resizedPods.WithLabelValues(s.VPA.Name, s.VPA.Namespace).Inc()
+	log.Info("pod resized in place", "rule", verdict.Rule, "reason", verdict.Reason)
+	return nil
+}
+
+// groups counts the pods of each direct owner. A group whose owner cannot be read is left out: its budget is unknown.
+func (u *Updater) groups(ctx context.Context, pods []*corev1.Pod, log logr.Logger) map[target.Key]*facts.Group {
+	groups := map[target.Key]*facts.Group{}
+	for _, pod := range pods {
+		owner, _ := target.DirectOwner(pod)
+		g := groups[owner]
+		if g == nil {
+			g = &facts.Group{}
+			groups[owner] = g
+		}
+		g.Live++
+		if pod.Status.Phase != corev1.PodPending {
+			g.Running++
+		}
+	}
+	for owner, g := range groups {
+		configured, err := u.Resolver.Replicas(ctx, owner)
+		if err != nil || configured == 0 {
+			log.V(4).Info("the group is left alone: its replicas are not known", "owner", owner.String(), "error", fmt.Sprint(err))
+			delete(groups, owner)
+			continue
+		}
+		g.Configured = configured
+	}
+	return groups
+}

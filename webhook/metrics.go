@@ -1,0 +1,14 @@
+package webhook
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// podsTotal counts reviewed pods; name and label are upstream's (UPSTREAM.md §6).
+var podsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "vpa_admission_controller_admission_pods_total",
+	Help: "Pods reviewed, by whether they were changed.",
+}, []string{"applied"})
+
+func init() { metrics.Registry.MustRegister(podsTotal) }

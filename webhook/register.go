@@ -1,0 +1,156 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// The names of the registration are upstream's, so that one replaces the other (UPSTREAM.md §4.8).
+const (
+	ConfigName  = "vpa-webhook-config"
+	WebhookName = "vpa.k8s.io"
+)
+
+// Registration says how API servers reach the webhook. Set URL or Service.
+type Registration struct {
+	URL              string
+	ServiceNamespace string
+	ServiceName      string
+	CABundle         []byte
+	FailurePolicy    admissionregistrationv1.FailurePolicyType
+	TimeoutSeconds   int32 // 1 to 30
+	Labels           map[string]string
+	Namespaces       target.Namespaces
+}
+
+// Registrar keeps the MutatingWebhookConfiguration in place while the server runs.
+type Registrar struct {
+	Client       client.Client
+	Registration Registration
+	Log          logr.Logger
+	// Started reports nil once the server answers; nothing is registered before.
+	Started func() error
+
+	done atomic.Bool
+}
+
+// NeedLeaderElection lets every replica register: what they write is the same.
+func (r *Registrar) NeedLeaderElection() bool { return false }
+
+// Registered reports an error until the webhook is registered.
+func (r *Registrar) Registered() error {
+	if !r.done.Load() {
+		return fmt.Errorf("the webhook is not registered yet")
+	}
+	return nil
+}
+
+// Start registers as soon as the server answers and repeats until that succeeds.
+func (r *Registrar) Start(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		return r.Started() == nil, nil
+	})
+	if err != nil {
+		return nil // stopped
+	}
+	_ = wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: 1 << 30, Cap: 30 * time.Second},
+		func(ctx context.Context) (bool, error) {
+			if err := r.register(ctx); err != nil {
+				r.Log.Error(err, "cannot register the webhook; trying again")
+				return false, nil
+			}
+			return true, nil
+		})
+	<-ctx.Done()
+	return nil
+}
+
+func (r *Registrar) register(ctx context.Context) error {
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}}
+	result, err := controllerutil.CreateOrUpdate(ctx, r.Client, config, func() error {
+		if config.Labels == nil && len(r.Registration.Labels) > 0 {
+			config.Labels = map[string]string{}
+		}
+		for k, v := range r.Registration.Labels {
+			config.Labels[k] = v
+		}
+		config.Webhooks = []admissionregistrationv1.MutatingWebhook{r.Registration.webhook()}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("writing MutatingWebhookConfiguration %s: %w", ConfigName, err)
+	}
+	r.done.Store(true)
+	r.Log.Info("webhook registered", "config", ConfigName, "result", string(result), "at", r.Registration.target())
+	return nil
+}
+
+func (r Registration) target() string {
+	if r.URL != "" {
+		return r.URL
+	}
+	return "service " + r.ServiceNamespace + "/" + r.ServiceName
+}
+
+func (r Registration) webhook() admissionregistrationv1.MutatingWebhook {
+	clientConfig := admissionregistrationv1.WebhookClientConfig{CABundle: r.CABundle}
+	if r.URL != "" {
+		clientConfig.URL = &r.URL
+	} else {
+		clientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: r.ServiceNamespace, Name: r.ServiceName}
+	}
+	rule := func(operations []admissionregistrationv1.OperationType, group, version, resource string) admissionregistrationv1.RuleWithOperations {
+		return admissionregistrationv1.RuleWithOperations{
+			Operations: operations,
+			Rule: admissionregistrationv1.Rule{
+				APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource},
+				Scope: ptr.To(admissionregistrationv1.AllScopes),
+			},
+		}
+	}
+	return admissionregistrationv1.MutatingWebhook{
+		Name:                    WebhookName,
+		AdmissionReviewVersions: []string{"v1"},
+		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+		TimeoutSeconds:          &r.TimeoutSeconds,
+		FailurePolicy:           &r.FailurePolicy,
+		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
+		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
+		ClientConfig:            clientConfig,
+		NamespaceSelector:       r.namespaceSelector(),
+		ObjectSelector:          &metav1.LabelSelector{},
+		Rules: []admissionregistrationv1.RuleWithOperations{
+			rule([]admissionregistrationv1.OperationType{admissionregistrationv1.Create}, "", "v1", "pods"),
+			rule([]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+				vpav1.GroupVersion.Group, "*", "verticalpodautoscalers"),
+		},
+	}
+}
+
+// namespaceSelector matches the namespaces that are served (UPSTREAM.md Appendix B 17).
+func (r Registration) namespaceSelector() *metav1.LabelSelector {
+	const name = "kubernetes.io/metadata.name"
+	selector := &metav1.LabelSelector{}
+	if r.Namespaces.Only != "" {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: name, Operator: metav1.LabelSelectorOpIn, Values: []string{r.Namespaces.Only}})
+	}
+	if len(r.Namespaces.Ignored) > 0 {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: name, Operator: metav1.LabelSelectorOpNotIn, Values: r.Namespaces.Ignored})
+	}
+	return selector
+}
