@@ -19,10 +19,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// kwokConfig holds the stages that play kubelet, the metrics endpoint and the usage expressions.
+// kwokConfig holds the stages that play kubelet.
 //
 //go:embed kwok.yaml
 var kwokConfig []byte
+
+// usageObjects are the metrics endpoint and the usage expressions.
+//
+//go:embed usage.yaml
+var usageObjects []byte
 
 // cluster is one named lab. Everything it writes lies in its own folder.
 type cluster struct {
@@ -58,6 +63,9 @@ func (c *cluster) up(ctx context.Context, nodes int) error {
 	}
 	objects, err := newObjects(config)
 	if err != nil {
+		return err
+	}
+	if err := objects.applyUsage(ctx, usageObjects); err != nil {
 		return err
 	}
 	if err := objects.applyNodes(ctx, nodes); err != nil {
@@ -106,7 +114,7 @@ func (c *cluster) create(ctx context.Context) error {
 	done := progress("starting the control plane of "+c.name, "about 5 s")
 	defer done()
 	return c.kwokctl(ctx, "-c", config, "create", "cluster", "--runtime", "binary", "--wait", "120s",
-		"--disable-qps-limits",
+		"--disable-qps-limits", "--enable-crds", "Metric,ClusterResourceUsage,ResourceUsage",
 		"--etcd-binary", c.parts.path("etcd"),
 		"--kube-apiserver-binary", c.parts.path("kube-apiserver"),
 		"--kube-controller-manager-binary", c.parts.path("kube-controller-manager"),

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -111,6 +114,28 @@ func (o *objects) declareFeatures(ctx context.Context, name string) error {
 		}
 		return true, nil
 	})
+}
+
+// applyUsage applies the objects that say what containers use. Their CRDs may be a moment old.
+func (o *objects) applyUsage(ctx context.Context, manifests []byte) error {
+	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := reader.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("usage.yaml: %w", err)
+		}
+		gvr := schema.GroupVersionResource{Group: "kwok.x-k8s.io", Version: "v1alpha1", Resource: strings.ToLower(object.GetKind()) + "s"}
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+			_, last = o.client.Resource(gvr).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "lab", Force: true})
+			return last == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), last)
+		}
+	}
 }
 
 // registerMetricsServer points metrics.k8s.io at a port of this machine through a Service without pods.

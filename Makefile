@@ -1,0 +1,78 @@
+# celvpa: `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# Static builds need no C compiler, and share their cache with the lab's.
+export CGO_ENABLED ?= 0
+
+NAME ?= celvpa
+CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+LAB := go run -C conformance/lab . 
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+	@echo
+	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  RULES_DIR=folder'
+	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
+
+.PHONY: run
+run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; Ctrl-C stops what it started
+	@go build -o bin/quickstart-run ./conformance/quickstart
+	@exec bin/quickstart-run -lab $(NAME) $(if $(ONCE),-once) $(if $(DEADLINE),-deadline $(DEADLINE)) \
+	  $(if $(RULES_DIR),-rules-dir $(RULES_DIR)) $(if $(WEBHOOK_ADDRESS),-webhook-address $(WEBHOOK_ADDRESS))
+
+.PHONY: test
+test: lint test-unit test-lab ## Everything: lint, unit tests and the tests on a lab
+
+.PHONY: test-unit
+test-unit: need-go ## Tests that need no cluster
+	go test -short ./...
+	go test -C conformance/lab ./...
+
+.PHONY: test-lab
+test-lab: need-go ## Tests on a lab of their own (built and started by the test)
+	go test -count=1 -timeout 40m -v ./conformance/integration/...
+
+.PHONY: bench
+bench: need-go ## Benchmarks, in the form benchstat reads
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: lint
+lint: need-go ## gofmt, go vet and staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	  if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go vet -C conformance/lab ./...
+	$(STATICCHECK) ./...
+	cd conformance/lab && $(STATICCHECK) ./...
+
+.PHONY: build
+build: need-go ## Build bin/celvpa
+	go build -o bin/celvpa ./cmd/celvpa
+
+.PHONY: generate
+generate: need-go ## Regenerate deepcopy code and CRDs from crds/v1
+	$(CONTROLLER_GEN) object crd:allowDangerousTypes=true paths=./crds/v1 output:crd:dir=crds/bases
+
+.PHONY: lab-build
+lab-build: need-go ## Build the lab's programs into bin/lab/parts (about 10 minutes the first time)
+	$(LAB) build
+
+.PHONY: lab-up
+lab-up: need-go ## Start a lab: a real Kubernetes control plane with simulated nodes; NAME=… for several
+	@$(LAB) up -name $(NAME)
+
+.PHONY: lab-down
+lab-down: need-go ## Stop a lab and delete its data
+	@$(LAB) down -name $(NAME)
+
+.PHONY: clean
+clean: ## Delete bin/, the lab's programs included
+	rm -rf bin
+
+.PHONY: need-go
+need-go:
+	@command -v go >/dev/null || { echo "celvpa: go is not on the PATH; install Go 1.26 or newer from https://go.dev/dl" >&2; exit 2; }

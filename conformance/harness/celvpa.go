@@ -1,0 +1,165 @@
+package harness
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Celvpa is celvpa as a process of its own.
+type Celvpa struct {
+	Address string // of its metrics and health endpoints
+	LogFile string
+
+	cmd    *exec.Cmd
+	exited chan struct{}
+	err    error
+}
+
+// LogLine is one structured line of celvpa's log.
+type LogLine map[string]any
+
+// Text is a field of the line as text; empty when it is missing.
+func (l LogLine) Text(key string) string {
+	if v, ok := l[key]; ok {
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+// Build compiles celvpa from the working tree and returns the program's path.
+func Build(ctx context.Context) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(root, "bin", "celvpa")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/celvpa")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building celvpa: %w\n%s", err, text)
+	}
+	return program, nil
+}
+
+// LocalWebhookArgs are the flags of a celvpa on ports that are free now, whose webhook API servers reach by a host. On
+// loopback it listens there only.
+func LocalWebhookArgs(host string) (args []string, address string, err error) {
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, "", err
+	}
+	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	args = []string{"--address=" + address, fmt.Sprintf("--port=%d", ports[1]),
+		"--register-by-url", "--webhook-address=" + host, "--webhook-timeout-seconds=5"}
+	if host == "127.0.0.1" {
+		args = append(args, "--bind-address=127.0.0.1")
+	}
+	return args, address, nil
+}
+
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("finding a free port: %w", err)
+		}
+		defer l.Close() // all at once, so that no port is given twice
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// Start runs the program. Its JSON log goes to logFile, and line by line to each.
+func Start(program, address, logFile string, args []string, each func(LogLine)) (*Celvpa, error) {
+	if err := os.MkdirAll(filepath.Dir(logFile), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.Create(logFile)
+	if err != nil {
+		return nil, err
+	}
+	c := &Celvpa{Address: address, LogFile: logFile, exited: make(chan struct{})}
+	c.cmd = exec.Command(program, append(args, "--log-format=json")...)
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	out, err := c.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting celvpa: %w", err)
+	}
+	go func() {
+		defer close(c.exited)
+		defer file.Close()
+		read(io.TeeReader(out, file), each)
+		c.err = c.cmd.Wait()
+	}()
+	return c, nil
+}
+
+func read(from io.Reader, each func(LogLine)) {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var line LogLine
+		if json.Unmarshal(lines.Bytes(), &line) == nil && each != nil {
+			each(line)
+		}
+	}
+}
+
+// WaitReady returns once /readyz answers OK, or with what went wrong.
+func (c *Celvpa) WaitReady(ctx context.Context, limit time.Duration) error {
+	last := errors.New("no answer yet")
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, limit, true, func(context.Context) (bool, error) {
+		select {
+		case <-c.exited:
+			return false, fmt.Errorf("celvpa stopped: %v; see %s", c.err, c.LogFile)
+		default:
+		}
+		resp, err := http.Get("http://" + c.Address + "/readyz")
+		if err != nil {
+			last = err
+			return false, nil
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
+		last = fmt.Errorf("/readyz says %s: %s", resp.Status, body)
+		return resp.StatusCode == http.StatusOK, nil
+	})
+	if err != nil {
+		return fmt.Errorf("celvpa is not ready: %w (%w)", err, last)
+	}
+	return nil
+}
+
+// Exited is closed when the process has ended.
+func (c *Celvpa) Exited() <-chan struct{} { return c.exited }
+
+// Stop asks the process to end and waits; the error says how it ended if not well.
+func (c *Celvpa) Stop(limit time.Duration) error {
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-c.exited:
+		return c.err
+	case <-time.After(limit):
+		_ = c.cmd.Process.Kill()
+		<-c.exited
+		return fmt.Errorf("celvpa did not stop within %s and was killed", limit)
+	}
+}

@@ -1,0 +1,65 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Lab is a control plane on this machine.
+type Lab struct {
+	Name       string
+	Kubeconfig string
+	// Ours says that Up started it, so Down may stop it.
+	Ours bool
+
+	program string
+}
+
+// Up starts the named lab, or finds it running. Its progress goes to out.
+func Up(ctx context.Context, name string, out io.Writer) (*Lab, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	lab := &Lab{Name: name, program: filepath.Join(root, "bin", "lab", "lab")}
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "lab"), "-o", lab.program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the lab launcher: %w\n%s", err, text)
+	}
+	path, err := lab.command(ctx, "kubeconfig").Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking for the lab's kubeconfig: %w", err)
+	}
+	lab.Kubeconfig = strings.TrimSpace(string(path))
+	_, missing := os.Stat(lab.Kubeconfig)
+	lab.Ours = os.IsNotExist(missing)
+	up := lab.command(ctx, "up")
+	up.Stdout, up.Stderr = out, out
+	if err := up.Run(); err != nil {
+		return nil, fmt.Errorf("starting the lab: %w", err)
+	}
+	return lab, nil
+}
+
+// Down stops the lab and deletes its data.
+func (l *Lab) Down(ctx context.Context, out io.Writer) error {
+	down := l.command(ctx, "down")
+	down.Stdout, down.Stderr = out, out
+	if err := down.Run(); err != nil {
+		return fmt.Errorf("stopping the lab: %w", err)
+	}
+	return nil
+}
+
+func (l *Lab) command(ctx context.Context, verb string) *exec.Cmd {
+	root := filepath.Dir(filepath.Dir(filepath.Dir(l.program)))
+	cmd := exec.CommandContext(ctx, l.program, verb, "-name", l.Name)
+	cmd.Dir = root
+	return cmd
+}

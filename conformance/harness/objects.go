@@ -1,0 +1,159 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/crds"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/webhook"
+)
+
+// Cluster is a connection to a Kubernetes API.
+type Cluster struct {
+	client.Client
+	Config *rest.Config
+}
+
+// Connect opens a connection with a kubeconfig file.
+func Connect(kubeconfig string) (*Cluster, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading kubeconfig %s: %w", kubeconfig, err)
+	}
+	config.QPS, config.Burst = 200, 400
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, vpav1.AddToScheme, apiextensionsv1.AddToScheme, metricsv1beta1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", config.Host, err)
+	}
+	return &Cluster{Client: c, Config: config}, nil
+}
+
+// InstallCRDs applies the shipped CRDs and waits until the API server serves them.
+func (c *Cluster) InstallCRDs(ctx context.Context) error {
+	manifests, err := crds.Manifests()
+	if err != nil {
+		return err
+	}
+	for _, name := range crds.Names(manifests) {
+		objects, err := decode(manifests[name])
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for _, o := range objects {
+			if err := c.apply(ctx, o); err != nil {
+				return err
+			}
+			if err := c.waitEstablished(ctx, o.GetName()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) waitEstablished(ctx context.Context, name string) error {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, &crd); err != nil {
+			return false, err
+		}
+		for _, condition := range crd.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for CRD %s: %w", name, err)
+	}
+	return nil
+}
+
+// ApplyFiles applies the objects of YAML files in order.
+func (c *Cluster) ApplyFiles(ctx context.Context, files ...string) error {
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		objects, err := decode(data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		for _, o := range objects {
+			if err := c.apply(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) apply(ctx context.Context, o *unstructured.Unstructured) error {
+	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("celvpa-harness"), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("applying %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return nil
+}
+
+func decode(data []byte) ([]*unstructured.Unstructured, error) {
+	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	var out []*unstructured.Unstructured
+	for {
+		o := &unstructured.Unstructured{}
+		err := reader.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(o.Object) > 0 {
+			out = append(out, o)
+		}
+	}
+}
+
+// Clean deletes a namespace with all that is in it and the webhook registration.
+func (c *Cluster) Clean(ctx context.Context, namespace string) error {
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhook.ConfigName}}
+	if err := c.Delete(ctx, config); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the webhook registration: %w", err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := c.Delete(ctx, ns); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting namespace %s: %w", namespace, err)
+	}
+	return nil
+}

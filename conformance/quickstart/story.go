@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+	"github.com/celvpa/celvpa/controllers/podpatch"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// story watches the namespace and tells each change once.
+type story struct {
+	cluster *harness.Cluster
+	vpaFile string
+
+	mu     sync.Mutex
+	reason map[string]string // pod name: why the updater acted on it
+
+	pods       map[types.UID]*podSeen
+	usageTold  time.Time // zero until metrics.k8s.io has usage of the pods
+	applied    bool      // the VPA
+	scaledUp   bool
+	recommends bool // a recommendation was written
+	admitted   bool // a new pod was changed at admission
+	resized    bool // a running pod was resized and its node has acknowledged it
+}
+
+// podSeen is a pod as it was told last.
+type podSeen struct {
+	name    string
+	spec    string
+	changed time.Time // when its spec was changed without the node's acknowledgement; zero = settled
+}
+
+func newStory(c *harness.Cluster, vpaFile string) *story {
+	return &story{cluster: c, vpaFile: vpaFile, reason: map[string]string{}, pods: map[types.UID]*podSeen{}}
+}
+
+// missing names the milestones that have not been seen; empty when all have.
+func (s *story) missing() string {
+	var out []string
+	for _, m := range []struct {
+		seen bool
+		what string
+	}{
+		{s.recommends, "no recommendation was written"},
+		{s.admitted, "no new pod was changed at admission"},
+		{s.resized, "no running pod was resized in place and acknowledged by its node"},
+	} {
+		if !m.seen {
+			out = append(out, m.what)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// heard retells what only celvpa's log knows: which rule set a value and why a pod was acted on.
+func (s *story) heard(line harness.LogLine) {
+	switch line.Text("msg") {
+	case "recommendation changed":
+		from := line.Text("from")
+		if from == "0" {
+			from = "none"
+		}
+		say("recommendation  container %s: %s %s → %s, set by rule %s (%s)",
+			line.Text("container"), line.Text("resource"), from, line.Text("to"), line.Text("rule"), line.Text("at"))
+	case "pod evicted", "pod resized in place":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.reason[line.Text("pod")] = "rule " + line.Text("rule")
+		if line.Text("msg") == "pod evicted" {
+			say("eviction        pod %s was evicted, rule %s", line.Text("pod"), line.Text("rule"))
+		}
+	case "the resize was refused", "the eviction was refused; trying again next cycle":
+		say("refused         pod %s: %s", line.Text("pod"), line.Text("error"))
+	}
+}
+
+func (s *story) why(pod string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.reason[pod]; r != "" {
+		return ", " + r
+	}
+	return ""
+}
+
+// look reads the namespace once.
+func (s *story) look(ctx context.Context) error {
+	if err := s.lookAtUsage(ctx); err != nil {
+		return err
+	}
+	if err := s.lookAtVPA(ctx); err != nil {
+		return err
+	}
+	if err := s.lookAtPods(ctx); err != nil {
+		return err
+	}
+	return s.scaleUp(ctx)
+}
+
+// lookAtVPA applies the VPA once there is usage to recommend from, and tells when its status has a recommendation.
+func (s *story) lookAtVPA(ctx context.Context) error {
+	if s.recommends || s.usageTold.IsZero() {
+		return nil
+	}
+	if !s.applied {
+		s.applied = true
+		say("applying        examples/quickstart/vpa.yaml: VPA web in mode InPlaceOrRecreate, app at most 1 CPU and 1Gi")
+		return s.cluster.ApplyFiles(ctx, s.vpaFile)
+	}
+	var vpa vpav1.VerticalPodAutoscaler
+	if err := s.cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "web"}, &vpa); err != nil {
+		return fmt.Errorf("reading the VPA: %w", err)
+	}
+	if rec := vpa.Status.Recommendation; rec != nil && len(rec.ContainerRecommendations) > 0 {
+		s.recommends = true
+		for _, c := range rec.ContainerRecommendations {
+			say("status          VPA web, container %s: target %s, lower bound %s, upper bound %s",
+				c.ContainerName, list(c.Target), list(c.LowerBound), list(c.UpperBound))
+		}
+	}
+	return nil
+}
+
+// lookAtUsage tells the usage of the pods every ten seconds.
+func (s *story) lookAtUsage(ctx context.Context) error {
+	if time.Since(s.usageTold) < 10*time.Second {
+		return nil
+	}
+	var usage metricsv1beta1.PodMetricsList
+	if err := s.cluster.List(ctx, &usage, client.InNamespace(namespace)); err != nil {
+		if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) {
+			return nil // metrics-server has nothing yet
+		}
+		return fmt.Errorf("reading usage: %w", err)
+	}
+	sort.Slice(usage.Items, func(i, j int) bool { return usage.Items[i].Name < usage.Items[j].Name })
+	for _, pod := range usage.Items {
+		var parts []string
+		for _, c := range pod.Containers {
+			parts = append(parts, fmt.Sprintf("%s %dm %dMi", c.Name, c.Usage.Cpu().MilliValue(), c.Usage.Memory().Value()>>20))
+		}
+		sort.Strings(parts)
+		say("usage           pod %s: %s", pod.Name, strings.Join(parts, ", "))
+		s.usageTold = time.Now()
+	}
+	return nil
+}
+
+func (s *story) lookAtPods(ctx context.Context) error {
+	var pods corev1.PodList
+	if err := s.cluster.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("reading pods: %w", err)
+	}
+	live := map[types.UID]bool{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		live[pod.UID] = true
+		if s.pods[pod.UID] == nil {
+			s.newPod(pod)
+		} else {
+			s.knownPod(pod)
+		}
+	}
+	for uid, seen := range s.pods {
+		if !live[uid] {
+			say("gone            pod %s%s", seen.name, s.why(seen.name))
+			delete(s.pods, uid)
+		}
+	}
+	return nil
+}
+
+func (s *story) newPod(pod *corev1.Pod) {
+	s.pods[pod.UID] = &podSeen{name: pod.Name, spec: specText(pod)}
+	updates := pod.Annotations[podpatch.AnnotationUpdates]
+	if updates == "" {
+		say("new pod         %s: %s, as the Deployment says", pod.Name, specText(pod))
+		return
+	}
+	s.admitted = true
+	say("new pod         %s: %s, set at admission (%s)", pod.Name, specText(pod), updates)
+}
+
+func (s *story) knownPod(pod *corev1.Pod) {
+	seen := s.pods[pod.UID]
+	if spec := specText(pod); spec != seen.spec {
+		say("resize          pod %s: %s → %s, in place%s", pod.Name, seen.spec, spec, s.why(pod.Name))
+		seen.spec, seen.changed = spec, time.Now()
+	}
+	if !seen.changed.IsZero() && statusText(pod) == seen.spec {
+		say("acknowledged    pod %s: its node runs it with %s", pod.Name, seen.spec)
+		seen.changed = time.Time{}
+		s.resized = true
+	}
+}
+
+// scaleUp adds a pod once there is a recommendation, to show admission.
+func (s *story) scaleUp(ctx context.Context) error {
+	if s.scaledUp || !s.recommends {
+		return nil
+	}
+	s.scaledUp = true
+	say("scaling         Deployment web from 2 to 3 pods, to show what admission does")
+	web := &appsv1.Deployment{}
+	if err := s.cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "web"}, web); err != nil {
+		return fmt.Errorf("scaling the Deployment: %w", err)
+	}
+	before := web.DeepCopy()
+	replicas := int32(3)
+	web.Spec.Replicas = &replicas
+	if err := s.cluster.Patch(ctx, web, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("scaling the Deployment: %w", err)
+	}
+	return nil
+}
+
+// specText shows what a pod asks for; statusText what its node gives it.
+func specText(pod *corev1.Pod) string {
+	var parts []string
+	for _, c := range pod.Spec.Containers {
+		parts = append(parts, resources(c.Name, c.Resources))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func statusText(pod *corev1.Pod) string {
+	var parts []string
+	for _, c := range pod.Spec.Containers {
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.Name == c.Name && status.Resources != nil {
+				parts = append(parts, resources(c.Name, *status.Resources))
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func resources(name string, r corev1.ResourceRequirements) string {
+	return fmt.Sprintf("%s %s (limits %s)", name, list(r.Requests), list(r.Limits))
+}
+
+func list(l corev1.ResourceList) string {
+	var parts []string
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q, ok := l[name]; ok {
+			parts = append(parts, q.String())
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, " ")
+}
