@@ -84,7 +84,7 @@ func mulDiv(a, b, c int64, up bool) (int64, bool) {
 		if quotient > 1<<63 {
 			return math.MinInt64, true
 		}
-		return -int64(quotient), true //nolint:gosec // 1<<63 wraps to MinInt64 and negates to itself
+		return -int64(quotient), true
 	}
 	if quotient > math.MaxInt64 {
 		return math.MaxInt64, true

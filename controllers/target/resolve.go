@@ -2,7 +2,6 @@ package target
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,26 +25,38 @@ func Of(v *vpav1.VerticalPodAutoscaler) Key {
 	return Key{Namespace: v.Namespace, APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}
 }
 
-// Selector finds the pods of a VPA's target. The error is what condition ConfigUnsupported says: the target does not
-// exist, cannot be read, or is not the topmost controller (UPSTREAM.md §2.6).
+// Unsupported is why a target cannot be used, in the words of condition ConfigUnsupported (UPSTREAM.md §2.6).
+type Unsupported struct {
+	Message string
+}
+
+// Error returns the message.
+func (u *Unsupported) Error() string { return u.Message }
+
+func unsupported(format string, args ...any) error {
+	return &Unsupported{Message: fmt.Sprintf(format, args...)}
+}
+
+// Selector finds the pods of a VPA's target. The error is an *Unsupported: the target does not exist, cannot be read,
+// or is not the topmost controller.
 func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (labels.Selector, error) {
 	if v.Spec.TargetRef == nil {
-		return nil, errors.New("Cannot read targetRef. Reason: targetRef not defined. If this is a v1beta1 object, switch to v1") //nolint:staticcheck // wire text
+		return nil, unsupported("Cannot read targetRef. Reason: targetRef not defined. If this is a v1beta1 object, switch to v1")
 	}
 	key := Of(v)
 	c, found, err := r.get(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("Cannot read targetRef. Reason: %w", err) //nolint:staticcheck // wire text
+		return nil, unsupported("Cannot read targetRef. Reason: %v", err)
 	}
 	if !found {
-		return nil, fmt.Errorf("Cannot read targetRef. Reason: %s %s/%s does not exist", key.Kind, key.Namespace, key.Name) //nolint:staticcheck // wire text
+		return nil, unsupported("Cannot read targetRef. Reason: %s %s/%s does not exist", key.Kind, key.Namespace, key.Name)
 	}
 	top, err := r.topmost(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("Error checking if target %s is a topmost well-known or scalable controller: %w", key, err) //nolint:staticcheck // wire text
+		return nil, unsupported("Error checking if target %s is a topmost well-known or scalable controller: %v", key, err)
 	}
 	if top != key {
-		return nil, fmt.Errorf("The target %s has a parent controller but it should point to a topmost well-known or scalable controller", key) //nolint:staticcheck // wire text
+		return nil, unsupported("The target %s has a parent controller but it should point to a topmost well-known or scalable controller", key)
 	}
 	return c.selector, nil
 }

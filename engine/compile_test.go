@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFaultsAreReportedAllAtOnceAndInPlace: line 7 of s.yaml is the first line of the body.
+func TestFaultsAreReportedAllAtOnceAndInPlace(t *testing.T) {
+	const stage = "\n  stages:\n  - name: a\n    each: line\n"
+	tests := []struct {
+		name  string
+		point string
+		body  string
+		want  []string
+	}{
+		{"a plain scalar", "order.adjust", stage + "    rules: [{name: r, set: {now.price: now.prize + 1}}]\n",
+			[]string{"s.yaml:11:43: RuleSet s@1.0.0, stage a, rule r, set now.price: undefined field 'prize'"}},
+		{"a quoted scalar", "order.adjust", stage + "    rules: [{name: r, when: \"'x' == item && nope\", set: {now.price: '1'}}]\n",
+			[]string{"s.yaml:11:45: RuleSet s@1.0.0, stage a, rule r, when: undeclared reference to 'nope'"}},
+		{"a folded block", "order.adjust", stage + "    when: >-\n      item == 'x'\n        || nope\n    rules: [{name: r, unset: [now.price]}]\n",
+			[]string{"s.yaml:13:12: RuleSet s@1.0.0, stage a, when: undeclared reference to 'nope'"}},
+		{"a literal block", "order.adjust", stage + "    when: |\n      item == 'x'\n        || nope\n    rules: [{name: r, unset: [now.price]}]\n",
+			[]string{"s.yaml:13:12: RuleSet s@1.0.0, stage a, when: undeclared reference to 'nope'"}},
+		{"a plain scalar over two lines", "order.adjust", stage + "    when: item == 'x'\n      || nope\n    rules: [{name: r, unset: [now.price]}]\n",
+			[]string{"s.yaml:12:10: RuleSet s@1.0.0, stage a, when: undeclared reference to 'nope'"}},
+		{"several faults", "order.adjust", stage + "    rules:\n    - {name: r, set: {now.price: \"'x'\"}}\n    - {name: q, when: now.price, set: {item: '1', total.price: cents(1)}}\n",
+			[]string{
+				"s.yaml:12:34: RuleSet s@1.0.0, stage a, rule r, set now.price: the expression gives string, the field holds int (cents)",
+				"s.yaml:13:23: RuleSet s@1.0.0, stage a, rule q, when: the condition gives int, it must give bool",
+				`s.yaml:13:40: RuleSet s@1.0.0, stage a, rule q: "item" cannot be set here; writable: now.price, now.weight, total.price, total.free`,
+				"s.yaml:13:69: RuleSet s@1.0.0, stage a, rule q, set total.price: found no matching overload for 'cents' applied to '(int)'",
+			}},
+		{"an unknown scope", "order.adjust", "\n  stages:\n  - {name: a, each: lime, rules: [{name: r, note: x}]}\n",
+			[]string{`s.yaml:9:21: RuleSet s@1.0.0, stage a: point order.adjust has no scope "lime"; known: line`}},
+		{"an unknown field on the left", "order.adjust", stage + "    rules: [{name: r, set: {now.cost: '1'}}]\n",
+			[]string{`"now.cost": Line has no field "cost"`}},
+		{"a variable that hides a fact", "order.adjust", stage + "    variables: {count: '1'}\n    rules: [{name: r, note: x}]\n",
+			[]string{`s.yaml:11:17: RuleSet s@1.0.0, stage a, variable count: the name "count" is taken by a fact`}},
+		{"no regular expressions", "order.adjust", stage + "    when: item.matches('x*')\n    rules: [{name: r, note: x}]\n",
+			[]string{"undeclared reference to 'matches'"}},
+		{"an unknown outcome", "order.ship", "\n  decisions: [{name: d, do: Explode}]\n",
+			[]string{`s.yaml:8:29: RuleSet s@1.0.0, decision d: do "Explode" is not an outcome of order.ship; use Ship, Hold, Ask`}},
+		{"the wrong body for a point", "order.ship", stage + "    rules: [{name: r, note: x}]\n",
+			[]string{"point order.ship takes decisions"}},
+		{"an unknown gate", "order.ship", "\n  gate: Coupons\n  decisions: [{name: d, do: Ship}]\n",
+			[]string{`s.yaml:8:9: RuleSet s@1.0.0: no feature gate "Coupons"; known: Vouchers`}},
+		{"a gated set is checked even while off", "order.ship", "\n  gate: Vouchers\n  decisions: [{name: d, when: nope, do: Ship}]\n",
+			[]string{"undeclared reference to 'nope'"}},
+		{"a param of an unknown type", "order.ship", "\n  params: [{name: p, type: euros}]\n  decisions: [{name: d, do: Ship}]\n",
+			[]string{`param p has type "euros"; known: int, double, bool, string, cents, grams`}},
+		{"a default that does not fit", "order.ship", "\n  params: [{name: p, type: cents, default: ten}]\n  decisions: [{name: d, do: Ship}]\n",
+			[]string{`s.yaml:8:44: RuleSet s@1.0.0: param p: "ten" is not an amount`}},
+		{"an unknown place to validate", "order.validate", "\n  validations: [{name: v, at: nowhere, enforce: [Admission], expression: 'true', message: m}]\n",
+			[]string{`s.yaml:8:31: RuleSet s@1.0.0, validation v: there is no "nowhere"`}},
+		{"a schema rule that reads gates", "order.validate", "\n  validations: [{name: v, enforce: [Schema], expression: gates.Vouchers, message: m}]\n",
+			[]string{"undeclared reference to 'gates'"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := compileOne(tt.point, tt.body, CompileOptions{})
+			require.Error(t, err)
+			require.Len(t, Problems(err), len(tt.want), err.Error())
+			for i, want := range tt.want {
+				require.Contains(t, Problems(err)[i].Error(), want)
+			}
+		})
+	}
+}
+
+func TestAnExcerptPointsAtTheFault(t *testing.T) {
+	_, err := compileOne("order.ship", "\n  decisions: [{name: d, when: customer.teir == 'x', do: Ship}]\n", CompileOptions{})
+	require.ErrorContains(t, err, "  |   decisions: [{name: d, when: customer.teir == 'x', do: Ship}]\n  |                                       ^")
+}
+
+func TestStrictDecoding(t *testing.T) {
+	const head = "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: s}\nspec:\n"
+	tests := []struct{ name, data, want string }{
+		{"unknown key", head + "  version: 1.0.0\n  point: p\n  decision: []\n", `f.yaml:7:3: RuleSet s: unknown key "decision"; known here: decisions, description`},
+		{"key twice", head + "  version: 1.0.0\n  version: 1.0.1\n  point: p\n", `f.yaml:6:3: RuleSet s: key "version" stands twice`},
+		{"no body", head + "  version: 1.0.0\n  point: p\n", "exactly one of validations, stages and decisions"},
+		{"two bodies", head + "  version: 1.0.0\n  point: p\n  decisions: [{name: d, do: X}]\n  stages: [{name: s, rules: [{name: r, note: n}]}]\n", "exactly one of"},
+		{"bad version", head + "  version: v1\n  point: p\n  decisions: [{name: d, do: X}]\n", `version "v1" is not a semantic version`},
+		{"bad name", head + "  version: 1.0.0\n  point: p\n  decisions: [{name: D d, do: X}]\n", `decision name "D d" must match`},
+		{"name twice", head + "  version: 1.0.0\n  point: p\n  decisions: [{name: d, do: X}, {name: d, do: X}]\n", `decision "d" stands twice`},
+		{"rule without effect", head + "  version: 1.0.0\n  point: p\n  stages: [{name: s, rules: [{name: r, when: 'true'}]}]\n", "rule r does nothing"},
+		{"wrong shape", head + "  version: 1.0.0\n  point: p\n  stages: {name: s}\n", "expected a list"},
+		{"wrong kind", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: Rules\n", `kind "Rules" is not known here`},
+		{"wrong group", strings.Replace(head, "rules.celvpa.dev/v1alpha1", "v1", 1) + "  version: 1.0.0\n  point: p\n  decisions: [{name: d, do: X}]\n", `apiVersion is "v1"`},
+		{"not YAML", "a: [", "did not find expected"},
+		{"a scalar", "hello", `kind "" is not known here`},
+		{"not UTF-8", "a: \xff", "not valid UTF-8"},
+		{"nothing at all", "", "no Pipeline found"},
+		{"message missing", head + "  version: 1.0.0\n  point: p\n  validations: [{name: v, enforce: [Everywhere], expression: 'true', reason: Bad}]\n", "needs a message"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Load(fstest.MapFS{"f.yaml": {Data: []byte(tt.data)}}, "")
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestAFileThatIsTooLargeIsRefused(t *testing.T) {
+	_, err := Load(fstest.MapFS{"f.yaml": {Data: make([]byte, MaxFileSize+1)}}, "dir")
+	require.ErrorContains(t, err, "dir/f.yaml:1:1: the file has 1048577 bytes; at most 1048576 are read")
+}
+
+func TestPipelinesNameWhatExists(t *testing.T) {
+	set := ruleSet("order.ship", "  decisions: [{name: d, do: Ship}]\n")
+	compile := func(points, ref string) error {
+		files := fstest.MapFS{
+			"s.yaml": {Data: []byte(set)},
+			"p.yaml": {Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: Pipeline\nmetadata: {name: p}\nspec:\n  version: 1.0.0\n  points:\n" + points)},
+		}
+		lib, err := Load(files, "")
+		require.NoError(t, err)
+		_, err = Compile(lib, shop(), CompileOptions{Pipeline: ref})
+		return err
+	}
+	require.NoError(t, compile("    order.ship: [s@1.0.0]\n", "p@1.0.0"))
+	require.ErrorContains(t, compile("    order.ship: [s@1.0.0]\n", "q"), `no pipeline "q"; loaded: p@1.0.0`)
+	require.ErrorContains(t, compile("    order.sail: [s@1.0.0]\n", "p"), `p.yaml:7:5: Pipeline p@1.0.0: no point "order.sail"`)
+	require.ErrorContains(t, compile("    order.ship: [s@2.0.0]\n", "p"), `p.yaml:7:18: Pipeline p@1.0.0: no rule set "s@2.0.0"; loaded: s@1.0.0`)
+	require.ErrorContains(t, compile("    order.adjust: [s@1.0.0]\n", "p"), "rule set s@1.0.0 plugs in at order.ship, not at order.adjust")
+	require.ErrorContains(t, compile("    order.ship: [s@1.0.0, s@1.0.0]\n", "p"), "stands twice at order.ship")
+}
+
+func TestParamsAreTypedOverriddenAndPartOfTheDigest(t *testing.T) {
+	const body = `
+  params:
+  - {name: most, type: cents, default: "50"}
+  - {name: least, type: cents}
+  - {name: fraction, type: double, default: 0.5}
+  - {name: on, type: bool, default: true}
+  stages:
+  - name: cap
+    each: line
+    when: params.on
+    rules:
+    - {name: most, when: now.price > params.most, set: {now.price: params.most}}
+    - {name: least, when: has(params.least) && now.price < params.least, set: {now.price: params.least}}
+`
+	run := func(params map[string]string) (int64, *Plan) {
+		plan := mustCompile(t, "order.adjust", body, CompileOptions{Params: params})
+		f := order(70)
+		require.Empty(t, plan.RunStages("order.adjust", f, nil))
+		return price(t, line(f, 0)), plan
+	}
+	got, base := run(nil)
+	require.EqualValues(t, 50, got)
+	got, changed := run(map[string]string{"s.most": "60c"})
+	require.EqualValues(t, 60, got)
+	require.NotEqual(t, base.Digest(), changed.Digest())
+	_, again := run(map[string]string{"s.most": "60c"})
+	require.Equal(t, changed.Digest(), again.Digest())
+	got, _ = run(map[string]string{"s.least": "90"})
+	require.EqualValues(t, 90, got)
+	got, _ = run(map[string]string{"s.on": "false"})
+	require.EqualValues(t, 70, got)
+
+	_, err := compileOne("order.adjust", body, CompileOptions{Params: map[string]string{"s.fraction": "NaN"}})
+	require.ErrorContains(t, err, `param fraction: "NaN" is not a finite number`)
+	_, err = compileOne("order.adjust", body, CompileOptions{Params: map[string]string{"s.mots": "1"}})
+	require.ErrorContains(t, err, `no parameter "s.mots"`)
+	_, err = compileOne("order.adjust", body, CompileOptions{Gates: map[string]bool{"X": true}})
+	require.ErrorContains(t, err, `no feature gate "X"; known: Vouchers`)
+}
+
+func FuzzRuleFilesNeverPanic(f *testing.F) {
+	f.Add("order.ship", shipping)
+	f.Add("order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.price: \"now.price + 1\"}}]}]\n")
+	f.Add("order.adjust", "\n  stages: [{name: a, when: |-\n   'x'\n  }]")
+	f.Fuzz(func(t *testing.T, point, body string) {
+		plan, err := compileOne(point, body, CompileOptions{})
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		plan.RunStages("order.adjust", order(1, 2), &Trace{})
+		plan.Decide("order.ship", shipment("gold", 1), &Trace{})
+	})
+}

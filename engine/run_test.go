@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOneSetIsSimultaneousAndRulesAreSequential(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", `
+  stages:
+  - name: swap
+    each: line
+    rules:
+    - {name: init, set: {now.weight: "7"}}
+    - {name: swap, set: {now.price: now.weight, now.weight: now.price}}
+    - {name: after, set: {now.price: now.price + 1}}
+`, CompileOptions{})
+	f := order(100)
+	require.Empty(t, plan.RunStages("order.adjust", f, nil))
+	require.EqualValues(t, 8, price(t, line(f, 0)))
+	w, _ := line(f, 0).Int("weight")
+	require.EqualValues(t, 100, w)
+}
+
+func TestStagesRunForEachItemAndConditionsHold(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", `
+  stages:
+  - name: cap
+    each: line
+    when: customer.tier == 'gold'
+    variables: {limit: "cents('150')", half: limit / 2}
+    rules:
+    - {name: cap, when: now.price > limit, set: {now.price: half}, note: capped}
+  - name: sum
+    rules:
+    - {name: total, set: {total.price: "mulDivFloor(count, 10, 3)", total.free: "true"}}
+`, CompileOptions{})
+	f := order(100, 200)
+	trace := &Trace{}
+	require.Empty(t, plan.RunStages("order.adjust", f, trace))
+	require.EqualValues(t, 100, price(t, line(f, 0)))
+	require.EqualValues(t, 75, price(t, line(f, 1)))
+	require.Empty(t, f.Items("line")[0].Notes)
+	require.Equal(t, []string{"capped"}, f.Items("line")[1].Notes)
+
+	require.Len(t, trace.Steps, 3)
+	require.Equal(t, Step{
+		RuleSet: "s", Version: "1.0.0", Stage: "cap", Rule: "cap", At: "s.yaml:14:14",
+		Item: "line-1", Field: "now.price", From: "200c", To: "75c", Reason: "capped",
+	}, trace.Steps[0])
+	last, ok := trace.Last("line-1", "now.price")
+	require.True(t, ok)
+	require.Equal(t, "s/cap/cap", last.Path())
+	_, ok = trace.Last("line-0", "now.price")
+	require.False(t, ok)
+}
+
+func TestUnsetFieldsAreSeenByHasAndFailWithoutIt(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", `
+  stages:
+  - name: one
+    each: line
+    rules:
+    - {name: guarded, when: has(now.weight), set: {now.price: "1"}}
+    - {name: nested, when: "!has(customer.discount.price)", set: {now.price: "2"}}
+    - {name: unguarded, set: {now.price: now.weight, now.weight: "5"}}
+    - {name: later, set: {now.price: now.price + 1}}
+    - {name: drop, unset: [now.price]}
+    - {name: dropped, when: "!has(now.price)", set: {now.weight: "9"}}
+`, CompileOptions{})
+	f := order(100)
+	trace := &Trace{}
+	failed := plan.RunStages("order.adjust", f, trace)
+	require.Len(t, failed, 1)
+	require.Equal(t, "s/one/unguarded", failed[0].Path)
+	require.Equal(t, "line-0", failed[0].Item)
+	require.ErrorContains(t, failed[0], "weight is not set; guard it with has()")
+	_, ok := line(f, 0).Int("price")
+	require.False(t, ok, "the last rules dropped the price")
+	w, _ := line(f, 0).Int("weight")
+	require.EqualValues(t, 9, w, "a failed rule writes none of its fields")
+
+	var prices []string
+	for _, s := range trace.Steps {
+		if s.Field == "now.price" {
+			prices = append(prices, s.Rule+" "+s.To)
+		}
+	}
+	require.Equal(t, []string{"nested 2c", "later 3c", "drop unset"}, prices)
+}
+
+func TestAFailingConditionStopsOnlyItsRuleOrStage(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", `
+  stages:
+  - name: bad
+    each: line
+    when: now.weight > 0
+    rules: [{name: never, set: {now.price: "0"}}]
+  - name: good
+    each: line
+    rules:
+    - {name: divide, set: {now.price: "mulDivFloor(1, 1, count - count)"}}
+    - {name: fine, set: {now.price: now.price + 1}}
+`, CompileOptions{})
+	f := order(10)
+	failed := plan.RunStages("order.adjust", f, nil)
+	require.Len(t, failed, 2)
+	require.Equal(t, "s/bad/when", failed[0].Path)
+	require.ErrorContains(t, failed[1], "division by zero")
+	require.EqualValues(t, 11, price(t, line(f, 0)))
+}
+
+func TestVariablesAreComputedOnceAndAgainAfterAWrite(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", `
+  stages:
+  - name: one
+    each: line
+    variables: {double: now.price * 2}
+    rules:
+    - {name: a, set: {now.price: double}}
+    - {name: b, set: {now.price: double}}
+`, CompileOptions{})
+	f := order(5)
+	require.Empty(t, plan.RunStages("order.adjust", f, nil))
+	require.EqualValues(t, 20, price(t, line(f, 0)))
+}
+
+const shipping = `
+  variables: {heavy: "lines.exists(l, has(l.weight) && l.weight > 100)"}
+  decisions:
+  - {name: too-heavy, when: heavy, do: Ask, reason: One line is heavy}
+  - {name: vouchers, when: gates.Vouchers && customer.tier == 'none', do: Hold}
+  - {name: gold, when: customer.tier == 'gold', do: Ship}
+`
+
+func shipment(tier string, weights ...int64) *Facts {
+	var lines []*Record
+	for _, w := range weights {
+		lines = append(lines, lineSchema.New().SetInt("weight", w))
+	}
+	c := customerSchema.New()
+	if tier != "" {
+		c.SetString("tier", tier)
+	}
+	return shipPoint.NewFacts().Set("customer", c).Set("lines", Records(lines))
+}
+
+func TestTheFirstDecisionThatHoldsIsTaken(t *testing.T) {
+	plan := mustCompile(t, "order.ship", shipping, CompileOptions{})
+	require.Equal(t, Verdict{Do: "Ask", Rule: "s/too-heavy", Reason: "One line is heavy"}, plan.Decide("order.ship", shipment("gold", 5, 500), nil))
+	require.Equal(t, Verdict{Do: "Ship", Rule: "s/gold", Reason: "gold"}, plan.Decide("order.ship", shipment("gold", 5), nil))
+	require.Equal(t, Verdict{Do: "Hold", Rule: "default", Reason: "no decision matched"}, plan.Decide("order.ship", shipment("tin"), nil))
+	require.Equal(t, "default", plan.Decide("order.ship", shipment("none"), nil).Rule, "the gate is off")
+	on := mustCompile(t, "order.ship", shipping, CompileOptions{Gates: map[string]bool{"Vouchers": true}})
+	require.Equal(t, "s/vouchers", on.Decide("order.ship", shipment("none"), nil).Rule)
+}
+
+func TestADecisionThatFailsEndsInTheFailSafe(t *testing.T) {
+	plan := mustCompile(t, "order.ship", shipping, CompileOptions{})
+	verdict := plan.Decide("order.ship", shipment(""), nil)
+	require.Equal(t, "Hold", verdict.Do)
+	require.Equal(t, "s/gold", verdict.Rule)
+	require.ErrorContains(t, verdict.Err, "tier is not set")
+}
+
+func TestValidationsReportEveryViolationAtItsPath(t *testing.T) {
+	plan := mustCompile(t, "order.validate", `
+  validations:
+  - name: priced
+    at: lines[*]
+    enforce: [Admission]
+    when: self.kind == 'sale'
+    expression: self.price > 0
+    message: a line needs a price
+    messageExpression: "'the price is ' + string(self.price)"
+    fieldPath: .price
+    reason: FieldValueRequired
+  - {name: not-empty, enforce: [Schema], expression: size(self.lines) > 0, message: an order needs lines, fieldPath: lines}
+  - {name: gate, enforce: [Admission], expression: gates.Vouchers || !has(self.voucher), message: vouchers are off, fieldPath: voucher, reason: FieldValueForbidden}
+`, CompileOptions{})
+	sale := func(price any) any { return map[string]any{"kind": "sale", "price": price} }
+	got := plan.Validate("order.validate", map[string]any{
+		"lines": []any{sale(1), sale(0), map[string]any{"kind": "gift"}, map[string]any{"kind": "sale"}}, "voucher": "x",
+	}, nil)
+	require.Equal(t, []Violation{
+		{Rule: "s/priced", Path: "lines[1].price", Reason: "FieldValueRequired", Message: "the price is 0"},
+		{Rule: "s/priced", Path: "lines[3].price", Reason: "FieldValueRequired", Message: "the rule failed: no such key: price"},
+		{Rule: "s/gate", Path: "voucher", Reason: "FieldValueForbidden", Message: "vouchers are off"},
+	}, got)
+	got = plan.Validate("order.validate", map[string]any{"lines": []any{}}, nil)
+	require.Equal(t, []Violation{{Rule: "s/not-empty", Path: "lines", Reason: "FieldValueInvalid", Message: "an order needs lines"}}, got)
+}
+
+func TestAPlanServesManyGoroutines(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", `
+  params: [{name: step, type: cents, default: "3"}]
+  stages:
+  - {name: s, each: line, variables: {next: "add(now.price, params.step)"}, rules: [{name: r, set: {now.price: next}}]}
+`, CompileOptions{})
+	var wg sync.WaitGroup
+	results := make([]int64, 8)
+	for g := range results {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			f := order(int64(g))
+			for range 500 {
+				plan.RunStages("order.adjust", f, nil)
+			}
+			results[g], _ = line(f, 0).Int("price")
+		}()
+	}
+	wg.Wait()
+	for g, got := range results {
+		require.EqualValues(t, g+1500, got)
+	}
+}

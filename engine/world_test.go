@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/stretchr/testify/require"
+)
+
+// The tests use a world of their own, a shop, which shows that the engine knows nothing of its host.
+var (
+	lineSchema = NewSchema("Line",
+		Field{Name: "price", Type: IntOf("cents")},
+		Field{Name: "weight", Type: IntOf("grams")})
+	customerSchema = NewSchema("Customer",
+		Field{Name: "tier", Type: String},
+		Field{Name: "discount", Type: RecordOf(lineSchema)},
+		Field{Name: "tags", Type: ListOf(String)})
+	totalSchema = NewSchema("Total",
+		Field{Name: "price", Type: IntOf("cents")},
+		Field{Name: "free", Type: Bool})
+
+	adjustPoint = &Point{
+		Name: "order.adjust", Kind: StagePoint,
+		Vars: []Var{
+			{Name: "customer", Type: RecordOf(customerSchema)},
+			{Name: "total", Type: RecordOf(totalSchema), Writable: true},
+			{Name: "count", Type: Int},
+		},
+		Scopes: []Scope{{Name: "line", Vars: []Var{{Name: "item", Type: String}, {Name: "now", Type: RecordOf(lineSchema), Writable: true}}}},
+	}
+	shipPoint = &Point{
+		Name: "order.ship", Kind: DecisionPoint,
+		Vars:     []Var{{Name: "customer", Type: RecordOf(customerSchema)}, {Name: "lines", Type: ListOf(RecordOf(lineSchema))}},
+		Outcomes: []Outcome{{Name: "Ship"}, {Name: "Hold"}, {Name: "Ask"}},
+		FailSafe: "Hold",
+	}
+	validatePoint = &Point{Name: "order.validate", Kind: ValidationPoint, Objects: looseObjects{}}
+)
+
+func shop() *Registry {
+	r := NewRegistry()
+	number := func(s string) (int64, error) {
+		n, err := strconv.ParseInt(strings.TrimSuffix(s, "c"), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%q is not an amount", s)
+		}
+		return n, nil
+	}
+	r.AddUnit(Unit{Name: "cents", Func: "cents", Doc: "cents", Parse: number, Format: func(n int64) string { return fmt.Sprintf("%dc", n) }})
+	r.AddUnit(Unit{Name: "grams", Doc: "grams", Parse: number, Format: func(n int64) string { return fmt.Sprintf("%dg", n) }})
+	r.AddGate("Vouchers", "vouchers")
+	r.AddPoint(adjustPoint)
+	r.AddPoint(shipPoint)
+	r.AddPoint(validatePoint)
+	return r
+}
+
+// looseObjects types self as dyn and selects the object or the entries of its list "lines".
+type looseObjects struct{}
+
+func (looseObjects) Env(at string) (*cel.Env, error) {
+	if at != "" && at != "lines[*]" {
+		return nil, fmt.Errorf("there is no %q", at)
+	}
+	return cel.NewEnv(cel.Variable("self", cel.DynType), cel.Variable("oldSelf", cel.DynType))
+}
+
+func (looseObjects) Values(at string, object, _ map[string]any) ([]ObjectValue, error) {
+	adapt := types.DefaultTypeAdapter.NativeToValue
+	if at == "" {
+		return []ObjectValue{{Self: adapt(object), Old: types.NullValue}}, nil
+	}
+	var out []ObjectValue
+	for i, line := range object["lines"].([]any) {
+		out = append(out, ObjectValue{Path: fmt.Sprintf("lines[%d]", i), Self: adapt(line), Old: types.NullValue})
+	}
+	return out, nil
+}
+
+const onePipeline = `
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: Pipeline
+metadata: {name: p}
+spec:
+  version: 1.0.0
+  points:
+    POINT: [s@1.0.0]
+`
+
+// ruleSet wraps a spec body into a rule set called s at a point.
+func ruleSet(point, body string) string {
+	return "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: s}\nspec:\n  version: 1.0.0\n  point: " + point + "\n" + body
+}
+
+// compileOne compiles one rule set; line 7 of s.yaml is the first of the body.
+func compileOne(point, body string, opts CompileOptions) (*Plan, error) {
+	files := fstest.MapFS{
+		"s.yaml": {Data: []byte(ruleSet(point, body))},
+		"p.yaml": {Data: []byte(strings.ReplaceAll(onePipeline, "POINT", point))},
+	}
+	lib, err := Load(files, "")
+	if err != nil {
+		return nil, err
+	}
+	opts.Pipeline = "p"
+	return Compile(lib, shop(), opts)
+}
+
+func mustCompile(t testing.TB, point, body string, opts CompileOptions) *Plan {
+	t.Helper()
+	plan, err := compileOne(point, body, opts)
+	require.NoError(t, err)
+	return plan
+}
+
+func order(prices ...int64) *Facts {
+	f := adjustPoint.NewFacts()
+	f.Set("customer", customerSchema.New().SetString("tier", "gold").SetStrings("tags", []string{"new"}))
+	f.Set("total", totalSchema.New()).Set("count", Number(int64(len(prices))))
+	for i, p := range prices {
+		f.AddItem("line", fmt.Sprintf("line-%d", i)).Set("item", Text(fmt.Sprintf("line-%d", i))).
+			Set("now", lineSchema.New().SetInt("price", p))
+	}
+	return f
+}
+
+func line(f *Facts, i int) *Record { return f.Items("line")[i].values[1].(*Record) }
+
+func price(t testing.TB, r *Record) int64 {
+	t.Helper()
+	n, ok := r.Int("price")
+	require.True(t, ok, "price is unset")
+	return n
+}
