@@ -7,7 +7,6 @@ SHELL := /bin/bash
 export CGO_ENABLED ?= 0
 
 NAME ?= celvpa
-CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 LAB := go run -C conformance/lab . 
 
@@ -55,7 +54,7 @@ build: need-go ## Build bin/celvpa
 
 .PHONY: generate
 generate: need-go ## Regenerate deepcopy code and CRDs from crds/v1
-	$(CONTROLLER_GEN) object crd:allowDangerousTypes=true paths=./crds/v1 output:crd:dir=crds/bases
+	go generate ./crds/...
 
 .PHONY: lab-build
 lab-build: need-go ## Build the lab's programs into bin/lab/parts (about 10 minutes the first time)

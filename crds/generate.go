@@ -1,0 +1,3 @@
+package crds
+
+//go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object crd:allowDangerousTypes=true paths=./v1 output:crd:dir=bases
