@@ -180,26 +180,36 @@ func (c *compiler) params(set *RuleSet, compiled *setPlan, subject string) []Fie
 		if !ok {
 			continue
 		}
-		value := p.Default
 		key := set.Name.Value + "." + p.Name.Value
-		if override, given := c.opts.Params[key]; given {
+		text, overridden := c.opts.Params[key]
+		if overridden {
 			c.usedParams[key] = true
-			value.Value = override
-		} else if value.IsZero() {
+		} else if p.Default.IsZero() {
 			continue
+		} else {
+			text = p.Default.Value
 		}
-		v, err := c.reg.parseScalar(t, value.Value)
+		v, err := c.reg.parseScalar(t, text)
 		if err != nil {
-			from := value
-			if from.Pos.Line == 0 {
-				from = p.Name
-			}
-			c.ps.at(from, subject, fmt.Sprintf("param %s: %v", p.Name.Value, err))
+			c.badParam(p, overridden, subject, err)
 			continue
 		}
 		compiled.params.put(p.Name.Value, v)
 	}
 	return fields
+}
+
+// badParam blames the default where it stands, or whoever overrode it.
+func (c *compiler) badParam(p Param, overridden bool, subject string, err error) {
+	if !overridden {
+		c.ps.at(p.Default, subject, fmt.Sprintf("param %s: %v", p.Name.Value, err))
+		return
+	}
+	by := "the value given for it"
+	if p.Flag != "" {
+		by = "--" + p.Flag
+	}
+	c.ps.add(&Problem{Pos: p.Name.Pos, Subject: subject, Message: fmt.Sprintf("param %s, from %s: %v", p.Name.Value, by, err)})
 }
 
 func dedupe(fields []Field) []Field {

@@ -96,6 +96,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return fmt.Errorf("the rules cannot be used:\n%w", err)
 	}
+	policy.InForce(plan)
 	proc, err := newProcess(ctx, o, parts)
 	if err != nil {
 		return err

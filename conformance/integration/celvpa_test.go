@@ -1,0 +1,41 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestCelvpaOnARealControlPlane runs everything that needs the shared celvpa, side by side in namespaces of their own,
+// and stops it in the end.
+func TestCelvpaOnARealControlPlane(t *testing.T) {
+	t.Run("serving", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){
+			"from usage to a resized pod":                 fromUsageToAResizedPod,
+			"Recreate evicts":                             recreateEvicts,
+			"Off, Initial and lonely pods are left alone": offInitialAndLonelyPodsAreLeftAlone,
+			"a refused resize becomes an eviction":        aRefusedResizeBecomesAnEviction,
+			"metrics and health are served":               metricsAndHealthAreServed,
+			"invalid VPAs are refused":                    invalidVPAsAreRefused,
+			"a target that does not exist is reported":    aTargetThatDoesNotExistIsReported,
+			"ignored namespaces are not served":           ignoredNamespacesAreNotServed,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
+	t.Run("gone", podsAreAdmittedWhileCelvpaIsGone)
+}
+
+// podsAreAdmittedWhileCelvpaIsGone stops the shared celvpa: its webhook is
+// registered with failurePolicy Ignore, and pods must come up without it.
+func podsAreAdmittedWhileCelvpaIsGone(t *testing.T) {
+	require.NoError(t, celvpa.Stop(20*time.Second), "a stop on request is no error")
+	ns := namespace(t, "it-gone")
+	create(t, steady(ns, "web", 1))
+	eventually(t, 30*time.Second, "a pod without celvpa", func(context.Context) (bool, error) { return len(pods(t, ns)) == 1, nil })
+}

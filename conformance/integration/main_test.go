@@ -1,0 +1,110 @@
+// Package integration runs celvpa against a real Kubernetes control plane and asserts on what the API server holds
+// afterwards. It brings up a lab of its own; with -short it prints why it does not run.
+package integration
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// What all tests share: one lab, one celvpa.
+var (
+	cluster    *harness.Cluster
+	kubeconfig string
+	program    string
+	celvpa     *harness.Celvpa
+)
+
+// labName is the lab of these tests; another run at the same time needs another name.
+func labName() string {
+	if name := os.Getenv("LAB_NAME"); name != "" {
+		return name
+	}
+	return "integration"
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	ctrllog.SetLogger(logr.Discard())
+	if testing.Short() {
+		fmt.Println("integration: not run with -short, because it needs a lab; use make test-lab")
+		os.Exit(0)
+	}
+	code, err := withLab(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withLab(m *testing.M) (code int, err error) {
+	ctx := context.Background()
+	if program, err = harness.Build(ctx); err != nil {
+		return 1, err
+	}
+	lab, err := harness.Up(ctx, labName(), os.Stdout)
+	if err != nil {
+		return 1, err
+	}
+	if !lab.Ours { // left behind by a run that was killed
+		if err := lab.Down(ctx, os.Stdout); err != nil {
+			return 1, err
+		}
+		if lab, err = harness.Up(ctx, labName(), os.Stdout); err != nil {
+			return 1, err
+		}
+	}
+	kubeconfig = lab.Kubeconfig
+	defer func() {
+		if celvpa != nil {
+			_ = celvpa.Stop(20 * time.Second)
+		}
+		if downErr := lab.Down(ctx, os.Stdout); downErr != nil {
+			fmt.Fprintln(os.Stderr, "integration:", downErr)
+		}
+	}()
+	if cluster, err = harness.Connect(kubeconfig); err != nil {
+		return 1, err
+	}
+	// Before the CRDs are installed is the only time to see what celvpa says without them.
+	if withoutCRDs = runToEnd("run", "--kubeconfig="+kubeconfig); withoutCRDs.err != nil {
+		return 1, withoutCRDs.err
+	}
+	if err := cluster.InstallCRDs(ctx); err != nil {
+		return 1, err
+	}
+	if err := startCelvpa(ctx); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// startCelvpa starts `celvpa run` with short intervals, leader election on, for namespaces that begin with "it-".
+func startCelvpa(ctx context.Context) error {
+	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
+	if err != nil {
+		return err
+	}
+	root, err := harness.Root()
+	if err != nil {
+		return err
+	}
+	args = append([]string{"run", "--kubeconfig=" + kubeconfig, "--recommender-interval=2s", "--updater-interval=2s",
+		"--leader-elect", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces=it-ignored"}, args...)
+	celvpa, err = harness.Start(program, address, filepath.Join(root, "bin", "integration", "celvpa.log"), args, nil)
+	if err != nil {
+		return err
+	}
+	return celvpa.WaitReady(ctx, 30*time.Second)
+}

@@ -1,0 +1,176 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// ended is how a celvpa process came to its end.
+type ended struct {
+	code   int
+	stderr string
+	err    error // it did not end, or could not be started
+}
+
+// withoutCRDs is what celvpa said before the CRDs were installed; see TestMain.
+var withoutCRDs ended
+
+// runToEnd runs celvpa until it ends by itself, for a minute at most.
+func runToEnd(args ...string) ended {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG=")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	exit := &exec.ExitError{}
+	switch {
+	case ctx.Err() != nil:
+		return ended{err: fmt.Errorf("celvpa %s did not end within a minute: %s", strings.Join(args, " "), stderr.String())}
+	case errors.As(err, &exit):
+		return ended{code: exit.ExitCode(), stderr: stderr.String()}
+	}
+	return ended{stderr: stderr.String(), err: err}
+}
+
+// lastLine is what a user reads; log lines may come before it.
+func (e ended) lastLine() string {
+	lines := strings.Split(strings.TrimSpace(e.stderr), "\n")
+	return lines[len(lines)-1]
+}
+
+func requireRefusal(t *testing.T, e ended, parts ...string) {
+	t.Helper()
+	require.NoError(t, e.err)
+	require.Equal(t, 2, e.code, e.stderr)
+	require.NotContains(t, e.stderr, "goroutine ", "no stack trace")
+	for _, part := range parts {
+		require.Contains(t, e.lastLine(), part)
+	}
+}
+
+func TestBadSurroundingsEndInOneClearLine(t *testing.T) {
+	t.Run("CRDs are missing", func(t *testing.T) {
+		requireRefusal(t, withoutCRDs, "does not know verticalpodautoscalers.autoscaling.k8s.io", "celvpa crd | kubectl apply")
+	})
+	t.Run("no API server to talk to", func(t *testing.T) {
+		requireRefusal(t, runToEnd("run", "--kubeconfig="+filepath.Join(t.TempDir(), "none")), "no Kubernetes API to talk to", "give --kubeconfig")
+	})
+	t.Run("the API server does not answer", func(t *testing.T) {
+		config := filepath.Join(t.TempDir(), "kubeconfig")
+		require.NoError(t, os.WriteFile(config, []byte(`{apiVersion: v1, kind: Config, current-context: c, users: [{name: u, user: {}}],
+  contexts: [{name: c, context: {cluster: c, user: u}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`), 0o600))
+		requireRefusal(t, runToEnd("run", "--kubeconfig="+config), "the Kubernetes API at https://127.0.0.1:1 does not answer", "connection refused")
+	})
+	t.Run("a port is taken", func(t *testing.T) {
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer taken.Close()
+		address := taken.Addr().String()
+		requireRefusal(t, runToEnd("recommender", "--kubeconfig="+kubeconfig, "--address="+address), "address already in use", "--address "+address)
+		port := fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)
+		requireRefusal(t, runToEnd("admission-controller", "--kubeconfig="+kubeconfig, "--address=127.0.0.1:0", "--bind-address=127.0.0.1",
+			"--port="+port, "--register-webhook=false"), "address already in use", "--port "+port)
+	})
+	t.Run("an unknown flag, gate and value", func(t *testing.T) {
+		requireRefusal(t, runToEnd("updater", "--min-replicants=1"), "unknown flag: --min-replicants")
+		requireRefusal(t, runToEnd("updater", "--feature-gates=Magic=true"), `there is no gate "Magic"`, "known: CPUStartupBoost, InPlace")
+		requireRefusal(t, runToEnd("recommender", "--target-cpu-percentile=lots"), `param targetCPU, from --target-cpu-percentile: "lots" is not a finite number`)
+		requireRefusal(t, runToEnd("run", "--vpa-object-namespace=a", "--ignored-vpa-object-namespaces=b"), "exclude each other")
+		requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--register-by-url"), "--register-by-url needs --webhook-address")
+	})
+}
+
+// TestBrokenRulesStopTheStart: every error is told with its position, none hides another.
+func TestBrokenRulesStopTheStart(t *testing.T) {
+	root, err := harness.Root()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "rules"))))
+	edit := func(file, from, to string) {
+		path := filepath.Join(dir, file)
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Contains(t, string(text), from)
+		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
+	}
+	edit("requests.yaml", "requests.cpu: recommended.cpu", "requests.cpu: recommended.cqu")
+	edit("container-caps.yaml", "now.cpu > policy.maxAllowed.cpu", "now.cpu > 'a lot'")
+	got := runToEnd("run", "--kubeconfig="+kubeconfig, "--rules-dir="+dir)
+	require.NoError(t, got.err)
+	require.Equal(t, 2, got.code)
+	require.NotContains(t, got.stderr, "goroutine ")
+	require.Regexp(t, `container-caps\.yaml:\d+:\d+: RuleSet container-caps@1\.0\.0, stage policy, rule max-allowed-cpu, when: found no matching overload`, got.stderr)
+	require.Regexp(t, `requests\.yaml:\d+:\d+: RuleSet requests@1\.0\.0, stage recommended, rule cpu, set requests\.cpu: undefined field 'cqu'`, got.stderr)
+
+	requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--rules-dir="+filepath.Join(dir, "none")), "is not a folder that can be read")
+	requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--pipeline=other"), `no pipeline "other"; loaded: default@1.0.0`)
+}
+
+// TestEachComponentRunsAloneAndStopsInOrder: ready with the lead, gone without error, the lead given back.
+func TestEachComponentRunsAloneAndStopsInOrder(t *testing.T) {
+	for _, name := range []string{"recommender", "updater", "admission-controller"} {
+		t.Run(name, func(t *testing.T) {
+			args, address, err := harness.LocalWebhookArgs("127.0.0.1")
+			require.NoError(t, err)
+			lease := "it-" + name
+			switch name {
+			case "admission-controller":
+				args = append(args, "--register-webhook=false") // the shared celvpa is registered
+			default:
+				args = []string{"--address=" + address, "--leader-elect", "--leader-elect-resource-name=" + lease}
+			}
+			args = append([]string{name, "--kubeconfig=" + kubeconfig, "--vpa-object-namespace=it-nowhere"}, args...)
+			one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
+			require.NoError(t, err)
+			require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+			key := client.ObjectKey{Namespace: "kube-system", Name: lease}
+			holder := func() string {
+				var l coordinationv1.Lease
+				if err := cluster.Get(t.Context(), key, &l); err != nil {
+					return ""
+				}
+				return ptr.Deref(l.Spec.HolderIdentity, "")
+			}
+			if name != "admission-controller" {
+				eventually(t, 20*time.Second, "the lead", func(context.Context) (bool, error) { return holder() != "", nil })
+			}
+			require.NoError(t, one.Stop(20*time.Second))
+			require.Empty(t, holder(), "the lead is given back")
+		})
+	}
+}
+
+// TestTwoLabsRunSideBySide and starting a running one again is quick.
+func TestTwoLabsRunSideBySide(t *testing.T) {
+	var out bytes.Buffer
+	other, err := harness.Up(t.Context(), labName()+"-2", &out)
+	require.NoError(t, err, out.String())
+	t.Cleanup(func() { require.NoError(t, other.Down(context.Background(), &out), out.String()) })
+	require.NotEqual(t, kubeconfig, other.Kubeconfig)
+	begin := time.Now()
+	again, err := harness.Up(t.Context(), labName()+"-2", &out)
+	require.NoError(t, err, out.String())
+	require.False(t, again.Ours, "the second up found it running")
+	require.Less(t, time.Since(begin), 15*time.Second)
+	here, err := harness.Connect(other.Kubeconfig)
+	require.NoError(t, err)
+	require.NotEqual(t, cluster.Config.Host, here.Config.Host)
+}
