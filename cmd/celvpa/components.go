@@ -106,6 +106,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 			return err
 		}
 	}
+	ctrl.Log.Info("starting", "pipeline", plan.Pipeline(), "digest", plan.Digest())
 	return proc.start(ctx)
 }
 

@@ -1,10 +1,10 @@
 package recommender
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/celvpa/celvpa/controllers/cycle"
 )
 
 // Metric names and labels are upstream's (UPSTREAM.md §6).
@@ -14,11 +14,7 @@ var (
 		Help: "Answers of metrics sources, by whether they failed.",
 	}, []string{"is_error", "client_name"})
 
-	executionLatency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "vpa_recommender_execution_latency_seconds",
-		Help:    "Time spent in the steps of a recommender cycle.",
-		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 150, 240, 300},
-	}, []string{"step"})
+	latency = cycle.NewLatency("vpa_recommender")
 
 	aggregatesCount = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "vpa_recommender_aggregate_container_states_count",
@@ -33,12 +29,5 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(metricResponses, executionLatency, aggregatesCount, recommendationLatency)
-}
-
-// timed runs one step of a cycle and records how long it took.
-func timed(step string, f func()) {
-	begin := time.Now()
-	f()
-	executionLatency.WithLabelValues(step).Observe(time.Since(begin).Seconds())
+	metrics.Registry.MustRegister(metricResponses, latency, aggregatesCount, recommendationLatency)
 }

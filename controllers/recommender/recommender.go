@@ -2,8 +2,6 @@ package recommender
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -11,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -37,62 +36,34 @@ type Options struct {
 	Settings   model.Settings
 }
 
-// Recommender runs cycles of sampling and recommending. It implements the manager's Runnable and needs the lead.
+// Recommender runs cycles of sampling and recommending while it leads.
 type Recommender struct {
+	*cycle.Loop
 	Options
-	cluster      *model.Cluster
-	lastGarbage  time.Time
-	lastActivity atomic.Int64 // unix nanoseconds of the last finished cycle, 0 before the first
+	cluster     *model.Cluster
+	lastGarbage time.Time
 }
 
 // New returns a recommender without history.
 func New(o Options) *Recommender {
-	return &Recommender{Options: o, cluster: model.NewCluster(o.Settings)}
-}
-
-// NeedLeaderElection keeps a second replica idle.
-func (r *Recommender) NeedLeaderElection() bool { return true }
-
-// Start runs a cycle at every interval until the context ends. The first one runs after one interval.
-func (r *Recommender) Start(ctx context.Context) error {
-	r.Log.Info("recommender started", "interval", r.Interval.String(), "pipeline", r.Plan.Pipeline(), "digest", r.Plan.Digest())
-	ticker := r.Clock.NewTicker(r.Interval)
-	defer ticker.Stop()
-	r.lastActivity.Store(r.Clock.Now().UnixNano())
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-			timed("total", func() { r.RunOnce(ctx) })
-			r.lastActivity.Store(r.Clock.Now().UnixNano())
-		}
-	}
-}
-
-// Healthy reports an error when no cycle has finished for five intervals (UPSTREAM.md §2.1).
-func (r *Recommender) Healthy() error {
-	last := r.lastActivity.Load()
-	if last == 0 {
-		return nil // not leading, or not started
-	}
-	if idle := r.Clock.Since(time.Unix(0, last)); idle > 5*r.Interval {
-		return fmt.Errorf("the recommender has not finished a cycle for %s", idle.Round(time.Second))
-	}
-	return nil
+	r := &Recommender{Options: o, cluster: model.NewCluster(o.Settings)}
+	r.Loop = cycle.New("recommender", o.Interval, o.Clock, func(ctx context.Context) {
+		latency.Time("total", func() { r.RunOnce(ctx) })
+	})
+	return r
 }
 
 // RunOnce is one cycle. What fails is logged; nothing stops the rest of the cycle.
 func (r *Recommender) RunOnce(ctx context.Context) {
 	var vpas []*vpav1.VerticalPodAutoscaler
 	var seen map[model.PodID]bool
-	timed("LoadVPAs", func() { vpas = r.loadVPAs(ctx) })
-	timed("LoadPods", func() { seen = r.loadPods(ctx) })
-	timed("LoadMetrics", func() { r.loadSamples(ctx) })
+	latency.Time("LoadVPAs", func() { vpas = r.loadVPAs(ctx) })
+	latency.Time("LoadPods", func() { seen = r.loadPods(ctx) })
+	latency.Time("LoadMetrics", func() { r.loadSamples(ctx) })
 	if seen != nil {
 		r.cluster.KeepPods(seen)
 	}
-	timed("UpdateVPAs", func() {
+	latency.Time("UpdateVPAs", func() {
 		for _, v := range vpas {
 			if ctx.Err() != nil {
 				return
@@ -100,7 +71,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 			r.update(ctx, v)
 		}
 	})
-	timed("GarbageCollect", func() {
+	latency.Time("GarbageCollect", func() {
 		if now := r.Clock.Now(); now.Sub(r.lastGarbage) >= garbageInterval {
 			r.cluster.CollectGarbage(now)
 			r.lastGarbage = now

@@ -3,37 +3,25 @@ package updater
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/celvpa/celvpa/controllers/cycle"
 )
 
 // Metric names are upstream's (UPSTREAM.md §6).
 var (
-	executionLatency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "vpa_updater_execution_latency_seconds",
-		Help:    "Time spent in the steps of an updater cycle.",
-		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 150, 240, 300},
-	}, []string{"step"})
+	latency = cycle.NewLatency("vpa_updater")
 
-	evictedPods = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vpa_updater_evicted_pods_total",
-		Help: "Pods evicted.",
-	}, []string{"vpa_name", "vpa_namespace"})
-
-	failedEvictions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vpa_updater_failed_eviction_attempts_total",
-		Help: "Evictions that the API server refused.",
-	}, []string{"vpa_name", "vpa_namespace", "reason"})
-
-	resizedPods = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vpa_updater_in_place_updated_pods_total",
-		Help: "Pods resized in place.",
-	}, []string{"vpa_name", "vpa_namespace"})
-
-	failedResizes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vpa_updater_failed_in_place_update_attempts_total",
-		Help: "Resizes that the API server refused.",
-	}, []string{"vpa_name", "vpa_namespace", "reason"})
+	evictedPods     = counter("vpa_updater_evicted_pods_total", "Pods evicted.")
+	failedEvictions = counter("vpa_updater_failed_eviction_attempts_total", "Evictions that the API server refused.", "reason")
+	resizedPods     = counter("vpa_updater_in_place_updated_pods_total", "Pods resized in place.")
+	failedResizes   = counter("vpa_updater_failed_in_place_update_attempts_total", "Resizes that the API server refused.", "reason")
 )
 
+// counter counts by VPA and further labels.
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"vpa_name", "vpa_namespace"}, labels...))
+}
+
 func init() {
-	metrics.Registry.MustRegister(executionLatency, evictedPods, failedEvictions, resizedPods, failedResizes)
+	metrics.Registry.MustRegister(latency, evictedPods, failedEvictions, resizedPods, failedResizes)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sort"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -32,48 +32,20 @@ type Options struct {
 	Namespaces target.Namespaces
 }
 
-// Updater runs cycles over all pods of all VPAs. It implements the manager's Runnable and needs the lead.
+// Updater runs cycles over all pods of all VPAs while it leads.
 type Updater struct {
+	*cycle.Loop
 	Options
-	resizes      resizeClock
-	lastActivity atomic.Int64 // unix nanoseconds of the last finished cycle, 0 before the first
+	resizes resizeClock
 }
 
 // New returns an updater.
-func New(o Options) *Updater { return &Updater{Options: o} }
-
-// NeedLeaderElection keeps a second replica idle.
-func (u *Updater) NeedLeaderElection() bool { return true }
-
-// Start runs a cycle at every interval until the context ends. The first one runs after one interval.
-func (u *Updater) Start(ctx context.Context) error {
-	u.Log.Info("updater started", "interval", u.Interval.String(), "pipeline", u.Plan.Pipeline(), "digest", u.Plan.Digest())
-	ticker := u.Clock.NewTicker(u.Interval)
-	defer ticker.Stop()
-	u.lastActivity.Store(u.Clock.Now().UnixNano())
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-			begin := u.Clock.Now()
-			u.RunOnce(ctx)
-			executionLatency.WithLabelValues("total").Observe(u.Clock.Since(begin).Seconds())
-			u.lastActivity.Store(u.Clock.Now().UnixNano())
-		}
-	}
-}
-
-// Healthy reports an error when no cycle has finished for five intervals (UPSTREAM.md §5.1).
-func (u *Updater) Healthy() error {
-	last := u.lastActivity.Load()
-	if last == 0 {
-		return nil // not leading, or not started
-	}
-	if idle := u.Clock.Since(time.Unix(0, last)); idle > 5*u.Interval {
-		return fmt.Errorf("the updater has not finished a cycle for %s", idle.Round(time.Second))
-	}
-	return nil
+func New(o Options) *Updater {
+	u := &Updater{Options: o}
+	u.Loop = cycle.New("updater", o.Interval, o.Clock, func(ctx context.Context) {
+		latency.Time("total", func() { u.RunOnce(ctx) })
+	})
+	return u
 }
 
 // RunOnce looks at every pod of every VPA once. Each call ends by itself after one interval.

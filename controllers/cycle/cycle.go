@@ -1,0 +1,83 @@
+// Package cycle is what the recommender and the updater have in common: a loop that runs at an interval while its
+// replica leads, says when it is stuck, and times its steps.
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+)
+
+// stuckAfter is how many intervals may pass without a finished cycle (UPSTREAM.md §2.1, §5.1).
+const stuckAfter = 5
+
+// Loop runs a function at every interval. It implements the manager's Runnable.
+type Loop struct {
+	name         string
+	interval     time.Duration
+	clock        clock.WithTicker
+	run          func(context.Context)
+	lastActivity atomic.Int64 // unix nanoseconds of the start or the last finished cycle; 0 before the start
+}
+
+// New returns a loop that has not started.
+func New(name string, interval time.Duration, clk clock.WithTicker, run func(context.Context)) *Loop {
+	return &Loop{name: name, interval: interval, clock: clk, run: run}
+}
+
+// NeedLeaderElection keeps a second replica idle.
+func (l *Loop) NeedLeaderElection() bool { return true }
+
+// Start runs a cycle at every interval until the context ends. The first one runs after one interval.
+func (l *Loop) Start(ctx context.Context) error {
+	ticker := l.clock.NewTicker(l.interval)
+	defer ticker.Stop()
+	l.lastActivity.Store(l.clock.Now().UnixNano())
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			l.run(ctx)
+			l.lastActivity.Store(l.clock.Now().UnixNano())
+		}
+	}
+}
+
+// Healthy reports an error when no cycle has finished for five intervals. Before the start, and so without the lead,
+// all is well.
+func (l *Loop) Healthy() error {
+	last := l.lastActivity.Load()
+	if last == 0 {
+		return nil
+	}
+	if idle := l.clock.Since(time.Unix(0, last)); idle > stuckAfter*l.interval {
+		return fmt.Errorf("the %s has not finished a cycle for %s", l.name, idle.Round(time.Second))
+	}
+	return nil
+}
+
+// Latency times the steps of a cycle.
+type Latency struct {
+	*prometheus.HistogramVec
+}
+
+// NewLatency is the histogram <component>_execution_latency_seconds with upstream's label and buckets (UPSTREAM.md §6).
+func NewLatency(component string) Latency {
+	return Latency{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    component + "_execution_latency_seconds",
+		Help:    "Time spent in the steps of a cycle.",
+		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 150, 240, 300},
+	}, []string{"step"})}
+}
+
+// Time runs one step and records how long it took.
+func (l Latency) Time(step string, f func()) {
+	begin := time.Now()
+	f()
+	l.WithLabelValues(step).Observe(time.Since(begin).Seconds())
+}

@@ -1,0 +1,47 @@
+package cycle
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	testclock "k8s.io/utils/clock/testing"
+)
+
+func TestALoopRunsAtEveryIntervalAndTellsWhenItIsStuck(t *testing.T) {
+	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	ran := make(chan struct{})
+	loop := New("baker", time.Minute, clk, func(context.Context) { ran <- struct{}{} })
+	require.NoError(t, loop.Healthy(), "not started")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- loop.Start(ctx) }()
+	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	select {
+	case <-ran:
+		t.Fatal("the first cycle ran before an interval had passed")
+	default:
+	}
+	for range 3 {
+		clk.Step(time.Minute)
+		<-ran
+	}
+	require.Eventually(t, func() bool { return loop.Healthy() == nil }, 5*time.Second, time.Millisecond)
+
+	clk.Step(time.Minute) // the tick whose cycle nobody lets finish
+	clk.Step(5 * time.Minute)
+	require.EqualError(t, loop.Healthy(), "the baker has not finished a cycle for 6m0s")
+	<-ran
+	cancel()
+	for {
+		select {
+		case <-ran: // ticks that had piled up
+			continue
+		case err := <-done:
+			require.NoError(t, err)
+		}
+		return
+	}
+}
