@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+)
+
+func TestEveryParameterWithAFlagCanBeSetOnRun(t *testing.T) {
+	run, _, err := rootCommand().Find([]string{"run"})
+	require.NoError(t, err)
+	library, err := policy.Shipped()
+	require.NoError(t, err)
+	count := 0
+	for _, p := range library.Params() {
+		if p.Param.Flag == "" {
+			continue
+		}
+		count++
+		flag := run.Flags().Lookup(p.Param.Flag)
+		require.NotNil(t, flag, "--%s of %s.%s", p.Param.Flag, p.RuleSet, p.Param.Name.Value)
+		require.Equal(t, p.Param.Default.Value, flag.DefValue)
+		require.NotEmpty(t, p.Param.Description)
+	}
+	require.Positive(t, count)
+}
+
+func TestOnlyGivenFlagsOverrideParameters(t *testing.T) {
+	library, err := policy.Shipped()
+	require.NoError(t, err)
+	o, flags := &options{}, pflag.NewFlagSet("test", pflag.ContinueOnError)
+	o.addParams(flags, library, updaterPart.points)
+	require.NoError(t, flags.Parse([]string{"--min-replicas=3"}))
+	got, err := o.policyOptions()
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"update.minReplicas": "3"}, got.Params)
+	plan, err := policy.Load(got)
+	require.NoError(t, err)
+	shipped, err := policy.Load(policy.Options{})
+	require.NoError(t, err)
+	require.NotEqual(t, shipped.Digest(), plan.Digest())
+}
+
+func TestFeatureGates(t *testing.T) {
+	gates, err := parseGates("InPlace=true, PerVPAConfig=false,")
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{"InPlace": true, "PerVPAConfig": false}, gates)
+	gates, err = parseGates("AllAlpha=true,InPlace=false")
+	require.NoError(t, err)
+	require.Len(t, gates, 6)
+	require.False(t, gates["InPlace"])
+	require.True(t, gates["PodLevelResources"])
+	for _, bad := range []string{"InPlace", "InPlace=maybe", "InPlaceOrRecreate=true"} {
+		_, err := parseGates(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+func TestCRDsArePrinted(t *testing.T) {
+	root := rootCommand()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetArgs([]string{"crd"})
+	require.NoError(t, root.Execute())
+	require.Contains(t, out.String(), "name: verticalpodautoscalers.autoscaling.k8s.io")
+	require.Contains(t, out.String(), "name: verticalpodautoscalercheckpoints.autoscaling.k8s.io")
+}
+
+func TestFlagsMayBeWrittenWithUnderscores(t *testing.T) {
+	cmd := componentCommand("recommender", "", recommenderPart)
+	require.NoError(t, cmd.ParseFlags([]string{"--recommender_interval=5s", "--target-cpu-percentile", "0.8", "--v=2", "--stderrthreshold=info"}))
+	require.Equal(t, "5s", cmd.Flags().Lookup("recommender-interval").Value.String())
+	require.Equal(t, "0.8", cmd.Flags().Lookup("target-cpu-percentile").Value.String())
+}

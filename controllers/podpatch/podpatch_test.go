@@ -1,0 +1,92 @@
+package podpatch
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gomodules.xyz/jsonpatch/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+)
+
+func quantities(pairs ...string) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
+}
+
+func wire(t *testing.T, ops []jsonpatch.Operation) string {
+	t.Helper()
+	body, err := json.Marshal(ops)
+	require.NoError(t, err)
+	return string(body)
+}
+
+// The expected patches are upstream's (UPSTREAM.md §4.3, §4.11), in sorted order.
+func TestAdmissionPatches(t *testing.T) {
+	full := corev1.ResourceRequirements{Requests: quantities("cpu", "100m", "memory", "100Mi"), Limits: quantities("cpu", "300m", "memory", "100Mi")}
+	tests := []struct {
+		name        string
+		annotations map[string]string
+		containers  []corev1.Container
+		changes     []facts.ContainerChange
+		want        string
+	}{
+		{
+			name: "requests and limits", annotations: map[string]string{"a": "b"},
+			containers: []corev1.Container{{Name: "a", Resources: full}},
+			changes:    []facts.ContainerChange{{Requests: quantities("memory", "200Mi", "cpu", "250m"), Limits: quantities("cpu", "750m", "memory", "200Mi")}},
+			want: `[{"op":"add","path":"/spec/containers/0/resources/requests/cpu","value":"250m"},` +
+				`{"op":"add","path":"/spec/containers/0/resources/requests/memory","value":"200Mi"},` +
+				`{"op":"add","path":"/spec/containers/0/resources/limits/cpu","value":"750m"},` +
+				`{"op":"add","path":"/spec/containers/0/resources/limits/memory","value":"200Mi"},` +
+				`{"op":"add","path":"/metadata/annotations/vpaUpdates","value":"Pod resources updated by v: container 0: cpu request, memory request, cpu limit, memory limit"},` +
+				`{"op":"add","path":"/metadata/annotations/vpaObservedContainers","value":"a"}]`,
+		},
+		{
+			name:       "a pod without annotations and a container without resources; the first has no recommendation",
+			containers: []corev1.Container{{Name: "a"}, {Name: "b"}},
+			changes:    []facts.ContainerChange{{Index: 0}, {Index: 1, Requests: quantities("cpu", "250m"), Notes: []string{"cpu capped to maxAllowed"}}},
+			want: `[{"op":"add","path":"/metadata/annotations","value":{}},` +
+				`{"op":"add","path":"/spec/containers/1/resources","value":{}},` +
+				`{"op":"add","path":"/spec/containers/1/resources/requests","value":{}},` +
+				`{"op":"add","path":"/spec/containers/1/resources/requests/cpu","value":"250m"},` +
+				`{"op":"add","path":"/metadata/annotations/vpaUpdates","value":"Pod resources updated by v: container 1: cpu capped to maxAllowed, cpu request"},` +
+				`{"op":"add","path":"/metadata/annotations/vpaObservedContainers","value":"a, b"}]`,
+		},
+		{
+			name: "limits but no requests", annotations: map[string]string{},
+			containers: []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Limits: quantities("memory", "1Gi")}}},
+			changes:    []facts.ContainerChange{{Requests: quantities("memory", "200Mi"), Limits: quantities("memory", "200Mi")}},
+			want: `[{"op":"add","path":"/spec/containers/0/resources/requests","value":{}},` +
+				`{"op":"add","path":"/spec/containers/0/resources/requests/memory","value":"200Mi"},` +
+				`{"op":"add","path":"/spec/containers/0/resources/limits/memory","value":"200Mi"},` +
+				`{"op":"add","path":"/metadata/annotations/vpaUpdates","value":"Pod resources updated by v: container 0: memory request, memory limit"},` +
+				`{"op":"add","path":"/metadata/annotations/vpaObservedContainers","value":"a"}]`,
+		},
+		{
+			name: "nothing to set", annotations: map[string]string{},
+			containers: []corev1.Container{{Name: "a"}},
+			changes:    []facts.ContainerChange{{Notes: []string{"unheard"}}},
+			want:       `[{"op":"add","path":"/metadata/annotations/vpaObservedContainers","value":"a"}]`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: tt.containers}}
+			pod.Annotations = tt.annotations
+			require.JSONEq(t, tt.want, wire(t, Admission(pod, "v", tt.changes)))
+			require.Equal(t, tt.want, wire(t, Admission(pod, "v", tt.changes)), "in this very order")
+		})
+	}
+}
+
+func TestPathSegmentsAreEscaped(t *testing.T) {
+	require.Equal(t, "example.com~1a~0b", Escape("example.com/a~b"))
+	require.Equal(t, "/metadata/annotations/x~1y", Annotate("x/y", "").Path)
+}
