@@ -14,12 +14,14 @@ import (
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater"
 	"github.com/celvpa/celvpa/engine"
@@ -139,7 +141,19 @@ func joinRecommender(o *options, plan *engine.Plan, p *process) error {
 }
 
 func joinUpdater(o *options, plan *engine.Plan, p *process) error {
+	var admissionAlive func(context.Context) error
+	if a := o.admissionStatus; a.use {
+		if a.leaseTimeout <= 0 {
+			return fmt.Errorf("--admission-controller-status-lease-timeout is %s; it must be greater than 0", a.leaseTimeout)
+		}
+		checker := &statuslease.Checker{
+			Client: p.manager.GetAPIReader(), Key: client.ObjectKey{Namespace: namespaceOr(a.leaseNamespace), Name: a.leaseName},
+			Timeout: a.leaseTimeout, Clock: clock.RealClock{},
+		}
+		admissionAlive = checker.Alive
+	}
 	u := updater.New(updater.Options{
+		Admission:  admissionAlive,
 		Client:     p.manager.GetClient(),
 		Actuator:   updater.Actuator{Client: p.manager.GetClient(), Recorder: p.manager.GetEventRecorder("vpa-updater")},
 		Resolver:   &target.Resolver{Client: p.manager.GetClient()},
@@ -174,14 +188,46 @@ func joinAdmission(o *options, plan *engine.Plan, p *process) error {
 		Plan:     plan,
 		Log:      ctrl.Log.WithName("admission"),
 	}})
-	started := func() error { return server.StartedChecker()(nil) }
-	p.ready = append(p.ready, started)
-	if !w.register {
-		return nil
+	serving := func() error { return server.StartedChecker()(nil) }
+	p.ready = append(p.ready, serving)
+	if w.register {
+		registrar := &webhook.Registrar{Client: p.manager.GetClient(), Registration: registration, Log: ctrl.Log.WithName("admission"), Started: serving}
+		serving = registrar.Registered
+		p.ready = append(p.ready, serving)
+		if err := p.manager.Add(registrar); err != nil {
+			return err
+		}
 	}
-	registrar := &webhook.Registrar{Client: p.manager.GetClient(), Registration: registration, Log: ctrl.Log.WithName("admission"), Started: started}
-	p.ready = append(p.ready, registrar.Registered)
-	return p.manager.Add(registrar)
+	return w.renewLease(p, serving)
+}
+
+// renewLease tells the updater that this process serves.
+func (w webhookOptions) renewLease(p *process, serving func() error) error {
+	if w.leaseInterval <= 0 {
+		return fmt.Errorf("--status-lease-update-interval is %s; it must be greater than 0", w.leaseInterval)
+	}
+	live, err := client.New(p.manager.GetConfig(), client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("preparing the client of the status lease: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("finding this host's name for the status lease: %w", err)
+	}
+	return p.manager.Add(&statuslease.Renewer{
+		Client: live, Key: client.ObjectKey{Namespace: namespaceOr(w.leaseNamespace), Name: w.leaseName},
+		Holder: host, Interval: w.leaseInterval, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"), Serving: serving,
+	})
+}
+
+// namespaceOr is a namespace flag, or the namespace of this process.
+func namespaceOr(given string) string {
+	for _, name := range []string{given, os.Getenv("NAMESPACE")} {
+		if name != "" {
+			return name
+		}
+	}
+	return "kube-system"
 }
 
 // registration reads the webhook flags; host is the name that the serving certificate must carry.
@@ -208,10 +254,7 @@ func (w webhookOptions) registration(namespaces target.Namespaces) (r webhook.Re
 		r.URL = "https://" + net.JoinHostPort(host, port)
 		return r, host, nil
 	}
-	r.ServiceNamespace, r.ServiceName = os.Getenv("NAMESPACE"), w.service
-	if r.ServiceNamespace == "" {
-		r.ServiceNamespace = "kube-system"
-	}
+	r.ServiceNamespace, r.ServiceName = namespaceOr(""), w.service
 	return r, r.ServiceName + "." + r.ServiceNamespace + ".svc", nil
 }
 

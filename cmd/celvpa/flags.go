@@ -44,6 +44,7 @@ type options struct {
 	memoryIntervalCount int64
 
 	updaterInterval time.Duration
+	admissionStatus admissionStatusOptions
 
 	webhook webhookOptions
 }
@@ -57,6 +58,14 @@ type leaderOptions struct {
 	resourceNamespace string
 }
 
+// admissionStatusOptions say how the updater finds out whether admission is alive.
+type admissionStatusOptions struct {
+	use            bool
+	leaseName      string
+	leaseNamespace string
+	leaseTimeout   time.Duration
+}
+
 type webhookOptions struct {
 	bindAddress       string
 	port              int
@@ -68,6 +77,9 @@ type webhookOptions struct {
 	timeoutSeconds    int32
 	failurePolicyFail bool
 	labels            string
+	leaseName         string
+	leaseNamespace    string
+	leaseInterval     time.Duration
 }
 
 func (o *options) addCommon(f *pflag.FlagSet, address, lease string) {
@@ -101,6 +113,11 @@ func (o *options) addRecommender(f *pflag.FlagSet) {
 
 func (o *options) addUpdater(f *pflag.FlagSet) {
 	f.DurationVar(&o.updaterInterval, "updater-interval", time.Minute, "how often running pods are compared with their recommendation")
+	a := &o.admissionStatus
+	f.BoolVar(&a.use, "use-admission-controller-status", true, "leave pods alone while the admission controller does not renew its status lease")
+	f.StringVar(&a.leaseName, "admission-controller-status-lease-name", "vpa-admission-controller", "name of the status lease to read")
+	f.StringVar(&a.leaseNamespace, "admission-controller-status-lease-namespace", "", "its namespace; empty = $NAMESPACE or kube-system")
+	f.DurationVar(&a.leaseTimeout, "admission-controller-status-lease-timeout", time.Minute, "age from which the status lease counts as abandoned, greater than 0")
 }
 
 func (o *options) addAdmission(f *pflag.FlagSet) {
@@ -115,6 +132,9 @@ func (o *options) addAdmission(f *pflag.FlagSet) {
 	f.Int32Var(&w.timeoutSeconds, "webhook-timeout-seconds", 30, "how long API servers wait for an answer, 1 to 30")
 	f.BoolVar(&w.failurePolicyFail, "webhook-failure-policy-fail", false, "refuse pods while the webhook does not answer")
 	f.StringVar(&w.labels, "webhook-labels", "", "labels of the MutatingWebhookConfiguration as key:value, separated by commas")
+	f.StringVar(&w.leaseName, "status-lease-name", "vpa-admission-controller", "name of the status lease to renew")
+	f.StringVar(&w.leaseNamespace, "status-lease-namespace", "", "its namespace; empty = $NAMESPACE or kube-system")
+	f.DurationVar(&w.leaseInterval, "status-lease-update-interval", 10*time.Second, "how often the status lease is renewed, greater than 0")
 }
 
 // paramFlag is a rule parameter that a flag sets.

@@ -157,20 +157,3 @@ func TestEachComponentRunsAloneAndStopsInOrder(t *testing.T) {
 		})
 	}
 }
-
-// TestTwoLabsRunSideBySide and starting a running one again is quick.
-func TestTwoLabsRunSideBySide(t *testing.T) {
-	var out bytes.Buffer
-	other, err := harness.Up(t.Context(), labName()+"-2", &out)
-	require.NoError(t, err, out.String())
-	t.Cleanup(func() { require.NoError(t, other.Down(context.Background(), &out), out.String()) })
-	require.NotEqual(t, kubeconfig, other.Kubeconfig)
-	begin := time.Now()
-	again, err := harness.Up(t.Context(), labName()+"-2", &out)
-	require.NoError(t, err, out.String())
-	require.False(t, again.Ours, "the second up found it running")
-	require.Less(t, time.Since(begin), 15*time.Second)
-	here, err := harness.Connect(other.Kubeconfig)
-	require.NoError(t, err)
-	require.NotEqual(t, cluster.Config.Host, here.Config.Host)
-}

@@ -103,6 +103,8 @@ func (r *rows) update(t *testing.T) {
 		{name: "Auto is Recreate", spec: mode("Auto"), c: outside, group: healthy, do: facts.DoEvict, rule: "update/evict"},
 		{name: "InPlaceOrRecreate resizes", spec: mode("InPlaceOrRecreate"), c: outside, group: healthy, do: facts.DoInPlace, rule: "update/resize"},
 		{name: "InPlace with its gate resizes", spec: mode("InPlace"), c: outside, group: healthy, gates: gate, do: facts.DoInPlace, rule: "update/resize"},
+		{name: "nothing is done while admission is down", spec: mode("InPlaceOrRecreate"), c: outside, group: healthy, do: facts.DoWait, rule: "update/admission-down",
+			change: func(s *facts.PodState) { s.NoAdmission = "no lease" }},
 		{name: "young and within its bounds", spec: mode("Recreate"), c: inside, group: healthy, do: facts.DoSkip, rule: "update/within-recommended-range",
 			change: func(s *facts.PodState) { s.Pod.Status.StartTime = &metav1.Time{Time: now.Add(-11 * time.Hour)} }},
 		{name: "old, within its bounds and far off", spec: mode("Recreate"), c: inside, group: healthy, do: facts.DoEvict, rule: "update/evict",

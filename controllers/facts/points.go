@@ -100,6 +100,9 @@ var (
 		engine.Field{Name: "status", Type: engine.String, Doc: "empty, InProgress, Deferred, Infeasible, Error or Unknown"},
 		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since the updater first saw this pod being resized"})
 
+	admissionSchema = engine.NewSchema("Admission",
+		engine.Field{Name: "alive", Type: engine.Bool, Doc: "the admission controller renews its status lease, or nobody asked"})
+
 	attemptSchema = engine.NewSchema("Attempt",
 		engine.Field{Name: "refused", Type: engine.Bool, Doc: "the API server refused the resize just tried"},
 		engine.Field{Name: "message", Type: engine.String})
@@ -185,6 +188,7 @@ var (
 			{Name: "group", Type: engine.RecordOf(groupSchema), Doc: "the pods of the same direct owner"},
 			{Name: "resize", Type: engine.RecordOf(resizeSchema), Doc: "a resize under way"},
 			{Name: "attempt", Type: engine.RecordOf(attemptSchema), Doc: "the resize tried a moment ago, if any"},
+			{Name: "admission", Type: engine.RecordOf(admissionSchema), Doc: "the admission controller"},
 		},
 		Outcomes: []engine.Outcome{
 			{Name: DoSkip, Doc: "nothing to do"},

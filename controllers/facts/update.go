@@ -33,6 +33,7 @@ type PodState struct {
 	ResizeStatus string        // empty, InProgress, Deferred, Infeasible, Error or Unknown
 	ResizeAge    time.Duration // since the updater first saw the resize
 	Refused      string        // the API server's answer to the resize just tried; empty = not tried or accepted
+	NoAdmission  string        // why the admission controller is taken for dead; empty = it is alive
 
 	compared []*engine.Record
 	priority *engine.Record
@@ -74,6 +75,7 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("group", groupSchema.New().SetInt("configured", int64(group.Configured)).SetInt("live", int64(group.Live)).
 			SetInt("running", int64(group.Running)).SetInt("disrupted", int64(group.Disrupted))).
 		Set("resize", resizeSchema.New().SetString("status", s.ResizeStatus).SetInt("age", int64(s.ResizeAge))).
-		Set("attempt", attemptSchema.New().SetBool("refused", s.Refused != "").SetString("message", s.Refused))
+		Set("attempt", attemptSchema.New().SetBool("refused", s.Refused != "").SetString("message", s.Refused)).
+		Set("admission", admissionSchema.New().SetBool("alive", s.NoAdmission == ""))
 	return plan.Decide(PodUpdate, f, trace)
 }

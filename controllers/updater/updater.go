@@ -20,7 +20,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Options configure an Updater; all fields are required.
+// Options configure an Updater; all fields but Admission are required.
 type Options struct {
 	Client     client.Client // reads from a cache, writes to the API
 	Actuator   Actuator
@@ -30,13 +30,16 @@ type Options struct {
 	Log        logr.Logger
 	Interval   time.Duration
 	Namespaces target.Namespaces
+	// Admission reports why the admission controller is taken for dead; nil does not ask.
+	Admission func(context.Context) error
 }
 
 // Updater runs cycles over all pods of all VPAs while it leads.
 type Updater struct {
 	*cycle.Loop
 	Options
-	resizes resizeClock
+	resizes     resizeClock
+	noAdmission string // why the admission controller is taken for dead in this cycle; empty = it is alive
 }
 
 // New returns an updater.
@@ -67,6 +70,13 @@ func (u *Updater) RunOnce(ctx context.Context) {
 		live[pods.Items[i].UID] = true
 	}
 	u.resizes.keep(live)
+	u.noAdmission = ""
+	if u.Admission != nil {
+		if err := u.Admission(ctx); err != nil {
+			u.noAdmission = err.Error()
+			u.Log.Info("the admission controller is taken for dead", "reason", err.Error())
+		}
+	}
 	for _, work := range u.assign(ctx, vpas.Items, pods.Items) {
 		if ctx.Err() != nil {
 			u.Log.Info("the cycle ran out of time; the rest waits for the next one")
@@ -158,6 +168,7 @@ func (u *Updater) updateVPA(ctx context.Context, v *vpav1.VerticalPodAutoscaler,
 		state := &facts.PodState{
 			Pod: pod, VPA: v, Changes: changes, Now: now,
 			ResizeStatus: status, ResizeAge: u.resizes.age(pod.UID, status, now),
+			NoAdmission: u.noAdmission,
 		}
 		priority, more := state.Rank(u.Plan, nil)
 		for _, e := range append(failed, more...) {

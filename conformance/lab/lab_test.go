@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestNamesThatFitAFolderAndALabel(t *testing.T) {
+	for name, ok := range map[string]bool{"celvpa": true, "a": true, "a-1": true, "": false, "A": false, "-a": false, "a/b": false, "../x": false} {
+		if _, err := newCluster(t.TempDir(), name, nil); (err == nil) != ok {
+			t.Errorf("name %q: %v", name, err)
+		}
+	}
+}
+
+func TestPrebuiltProgramsAreUsedWhereTheyExist(t *testing.T) {
+	own := t.TempDir()
+	if err := os.WriteFile(filepath.Join(own, "etcd"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LAB_PARTS", own)
+	p := newParts("/lab")
+	if got := p.path("etcd"); got != filepath.Join(own, "etcd") {
+		t.Errorf("etcd is taken from %s", got)
+	}
+	if got := p.path("kwok"); got != "/lab/parts/kwok-"+kwokVersion {
+		t.Errorf("kwok, which is missing there, is taken from %s", got)
+	}
+}
+
+func TestAProcessOfAnotherProgramIsNotTakenForOurs(t *testing.T) {
+	c, err := newCluster(t.TempDir(), "x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "nonsense", "1", "-5", "999999999"} {
+		if err := os.WriteFile(c.pidFile(), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if pid := c.metricsServerPID(); pid != 0 {
+			t.Errorf("%q is taken for process %d", text, pid)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+// Package statuslease tells the updater whether the admission controller is alive, through a Lease that one renews and
+// the other reads (UPSTREAM.md §4.10). Evicting pods while nobody would give the new ones their resources helps no one.
+package statuslease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Renewer renews the lease while the admission controller serves. Every replica does.
+type Renewer struct {
+	Client   client.Client // not cached: leases of the whole cluster are none of ours
+	Key      client.ObjectKey
+	Holder   string
+	Interval time.Duration
+	Clock    clock.WithTicker
+	Log      logr.Logger
+	// Serving reports nil once pods would be given their resources; the lease is not touched before.
+	Serving func() error
+}
+
+// NeedLeaderElection lets every replica renew.
+func (r *Renewer) NeedLeaderElection() bool { return false }
+
+// Start renews at once when the server serves, and then at every interval until the context ends.
+func (r *Renewer) Start(ctx context.Context) error {
+	if err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(context.Context) (bool, error) { return r.Serving() == nil, nil }); err != nil {
+		return nil // stopped
+	}
+	ticker := r.Clock.NewTicker(r.Interval)
+	defer ticker.Stop()
+	for {
+		attempt, cancel := context.WithTimeout(ctx, r.Interval)
+		err := r.renew(attempt)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			r.Log.Error(err, "cannot renew the status lease; the updater stops when this goes on")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+func (r *Renewer) renew(ctx context.Context) error {
+	now := metav1.NewMicroTime(r.Clock.Now())
+	var lease coordinationv1.Lease
+	err := r.Client.Get(ctx, r.Key, &lease)
+	if apierrors.IsNotFound(err) {
+		lease = coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Key.Namespace, Name: r.Key.Name}}
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = &r.Holder, &now
+		lease.Spec.LeaseDurationSeconds = ptr.To(int32(r.Interval / time.Second))
+		err = r.Client.Create(ctx, &lease)
+	} else if err == nil {
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = &r.Holder, &now
+		err = r.Client.Update(ctx, &lease)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return nil // another replica was quicker
+	}
+	if err != nil {
+		return fmt.Errorf("renewing lease %s: %w", r.Key, err)
+	}
+	return nil
+}
+
+// Checker reads the lease.
+type Checker struct {
+	Client  client.Reader // not cached
+	Key     client.ObjectKey
+	Timeout time.Duration
+	Clock   clock.PassiveClock
+}
+
+// Alive reports nil when the lease was made or renewed within the timeout, otherwise what is wrong.
+func (c *Checker) Alive(ctx context.Context) error {
+	var lease coordinationv1.Lease
+	if err := c.Client.Get(ctx, c.Key, &lease); err != nil {
+		return fmt.Errorf("reading the admission controller's status lease %s: %w", c.Key, err)
+	}
+	last := lease.CreationTimestamp.Time
+	if lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(last) {
+		last = lease.Spec.RenewTime.Time
+	}
+	if idle := c.Clock.Since(last); idle >= c.Timeout {
+		return fmt.Errorf("the admission controller has not renewed lease %s for %s", c.Key, idle.Round(time.Second))
+	}
+	return nil
+}
