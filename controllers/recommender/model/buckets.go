@@ -10,6 +10,8 @@ type buckets struct {
 	first float64 // size of bucket 0
 	ratio float64
 	count int
+
+	starts []float64 // lower edges, computed once
 }
 
 var (
@@ -20,6 +22,10 @@ var (
 func newBuckets(maxValue, first, ratio float64) *buckets {
 	b := &buckets{first: first, ratio: ratio}
 	b.count = int(math.Ceil(b.log(maxValue*(ratio-1)/first+1))) + 1
+	b.starts = make([]float64, b.count)
+	for n := 1; n < b.count; n++ {
+		b.starts[n] = first * (math.Pow(ratio, float64(n)) - 1) / (ratio - 1)
+	}
 	return b
 }
 
@@ -36,9 +42,4 @@ func (b *buckets) find(value float64) int {
 }
 
 // start is the lower edge of a bucket.
-func (b *buckets) start(n int) float64 {
-	if n == 0 {
-		return 0
-	}
-	return b.first * (math.Pow(b.ratio, float64(n)) - 1) / (b.ratio - 1)
-}
+func (b *buckets) start(n int) float64 { return b.starts[n] }
