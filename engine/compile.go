@@ -31,6 +31,12 @@ func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 		return nil, fmt.Errorf("building the rule environment: %w", err)
 	}
 	c := &compiler{lib: lib, reg: reg, opts: opts, base: base, ps: &problems{}, usedParams: map[string]bool{}}
+	c.unitFunctions = map[string]string{}
+	for name, u := range reg.units {
+		if u.Func != "" {
+			c.unitFunctions[u.Func] = name
+		}
+	}
 	for gate := range opts.Gates {
 		if _, known := reg.gates[gate]; !known {
 			return nil, fmt.Errorf("no feature gate %q; known: %s", gate, strings.Join(sortedKeys(reg.gates), ", "))
@@ -67,6 +73,8 @@ type compiler struct {
 	gateType   Type
 	ps         *problems
 	usedParams map[string]bool
+
+	unitFunctions map[string]string // function name of a unit, e.g. mem, to the unit
 }
 
 func (c *compiler) point(plan *Plan, pipe *Pipeline, at PipelinePoint) {
@@ -146,6 +154,7 @@ func (c *compiler) scopeFor(point *Point, set *RuleSet, compiled *setPlan, subje
 	for name, s := range c.reg.schemas {
 		schemas[name] = s
 	}
+	sc.schemas = schemas
 	options := []cel.EnvOption{cel.CustomTypeProvider(&provider{Provider: c.base.CELTypeProvider(), schemas: schemas})}
 	sc.declare(&options, "gates", c.gateType, false, slot{kind: gateSlot})
 	if len(fields) > 0 {
@@ -268,6 +277,9 @@ func (c *compiler) rule(r *Rule, sc *scopeEnv, subject string) *rulePlan {
 		if got := ast.OutputType(); !w.typ.cel.IsExactType(got) {
 			c.ps.at(set.Expression, subject+", set "+set.Path.Value, fmt.Sprintf("the expression gives %s, the field holds %s", got, w.typ))
 			continue
+		}
+		if unit := c.unitOf(ast, sc, set.Expression, subject+", set "+set.Path.Value); unit != "" && w.typ.unit != "" && unit != w.typ.unit {
+			c.ps.at(set.Expression, subject+", set "+set.Path.Value, fmt.Sprintf("the expression gives %s, the field holds %s", IntOf(unit), w.typ))
 		}
 		w.value = p
 		out.writes = append(out.writes, w)

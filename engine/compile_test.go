@@ -31,7 +31,7 @@ func TestFaultsAreReportedAllAtOnceAndInPlace(t *testing.T) {
 			[]string{
 				"s.yaml:12:34: RuleSet s@1.0.0, stage a, rule r, set now.price: the expression gives string, the field holds int (cents)",
 				"s.yaml:13:23: RuleSet s@1.0.0, stage a, rule q, when: the condition gives int, it must give bool",
-				`s.yaml:13:40: RuleSet s@1.0.0, stage a, rule q: "item" cannot be set here; writable: now.price, now.weight, total.price, total.free`,
+				`s.yaml:13:40: RuleSet s@1.0.0, stage a, rule q: "item" cannot be set here; writable: now.price, now.before, now.weight, total.price, total.free`,
 				"s.yaml:13:69: RuleSet s@1.0.0, stage a, rule q, set total.price: found no matching overload for 'cents' applied to '(int)'",
 			}},
 		{"an unknown scope", "order.adjust", "\n  stages:\n  - {name: a, each: lime, rules: [{name: r, note: x}]}\n",
@@ -42,6 +42,18 @@ func TestFaultsAreReportedAllAtOnceAndInPlace(t *testing.T) {
 			[]string{`s.yaml:11:17: RuleSet s@1.0.0, stage a, variable count: the name "count" is taken by a fact`}},
 		{"no regular expressions", "order.adjust", stage + "    when: item.matches('x*')\n    rules: [{name: r, note: x}]\n",
 			[]string{"undeclared reference to 'matches'"}},
+		{"amounts of different units compared", "order.adjust", stage + "    rules: [{name: r, when: now.price > now.weight, note: x}]\n",
+			[]string{"s.yaml:11:39: RuleSet s@1.0.0, stage a, rule r, when: cents meets grams here: they are counted in different units (cents and grams)"}},
+		{"an amount set from another unit", "order.adjust", stage + "    rules: [{name: r, set: {now.price: now.weight + 1}}]\n",
+			[]string{"s.yaml:11:40: RuleSet s@1.0.0, stage a, rule r, set now.price: the expression gives int (grams), the field holds int (cents)"}},
+		{"units through variables, helpers and conditionals", "order.adjust", stage + "    variables: {w: \"max(now.weight, 5)\"}\n    rules: [{name: r, set: {now.price: \"item == 'x' ? cents('5') : w\"}}]\n",
+			[]string{"cents meets grams here"}},
+		{"a product of amounts", "order.adjust", stage + "    rules: [{name: r, when: now.price * now.weight > 7, note: x}]\n",
+			[]string{"cents times grams is neither; use mulDivFloor"}},
+		{"a relation without a common unit", "order.adjust", stage + "    rules: [{name: r, when: \"mulDivFloor(now.price, now.price, now.weight) > 7\", note: x}]\n",
+			[]string{"leaves no unit"}},
+		{"units inside a comprehension", "order.ship", "\n  decisions: [{name: d, when: \"sum(lines.map(l, l.price)) > sum(lines.map(l, l.weight))\", do: Ship}]\n",
+			[]string{"cents meets grams here"}},
 		{"an unknown outcome", "order.ship", "\n  decisions: [{name: d, do: Explode}]\n",
 			[]string{`s.yaml:8:29: RuleSet s@1.0.0, decision d: do "Explode" is not an outcome of order.ship; use Ship, Hold, Ask`}},
 		{"the wrong body for a point", "order.ship", stage + "    rules: [{name: r, note: x}]\n",
@@ -69,6 +81,19 @@ func TestFaultsAreReportedAllAtOnceAndInPlace(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAmountsOfOneUnitMix(t *testing.T) {
+	mustCompile(t, "order.adjust", `
+  params: [{name: most, type: cents, default: "5"}]
+  stages:
+  - name: a
+    each: line
+    variables: {heavy: "mulDivFloor(now.weight, now.price, params.most)", ratio: now.price / params.most}
+    rules:
+    - {name: r, when: now.price > 5 && heavy > now.weight, set: {now.price: "clamp(now.price * 2, params.most, cents('9'))", now.weight: heavy - now.weight}}
+    - {name: q, when: ratio * 3 > count, set: {now.weight: "mulDivCeil(now.weight, 11, 10)"}}
+`, CompileOptions{})
 }
 
 func TestAnExcerptPointsAtTheFault(t *testing.T) {

@@ -15,11 +15,12 @@ type scopeEnv struct {
 	types    map[string]Type
 	writable map[string]bool
 	slots    map[string]slot
+	schemas  map[string]*Schema
 }
 
 // child copies the scope, so that a stage's names do not leak into the next.
 func (s *scopeEnv) child() *scopeEnv {
-	return &scopeEnv{env: s.env, types: maps.Clone(s.types), writable: maps.Clone(s.writable), slots: maps.Clone(s.slots)}
+	return &scopeEnv{env: s.env, types: maps.Clone(s.types), writable: maps.Clone(s.writable), slots: maps.Clone(s.slots), schemas: s.schemas}
 }
 
 func (s *scopeEnv) declare(options *[]cel.EnvOption, name string, t Type, writable bool, at slot) {
@@ -63,7 +64,8 @@ func (c *compiler) variables(list []Variable, sc *scopeEnv, subject string) []*p
 			continue
 		}
 		var options []cel.EnvOption
-		sc.declare(&options, v.Name.Value, Type{cel: ast.OutputType()}, false, slot{kind: variableSlot, index: len(out)})
+		t := Type{cel: ast.OutputType(), unit: c.unitOf(ast, sc, v.Expression, at)}
+		sc.declare(&options, v.Name.Value, t, false, slot{kind: variableSlot, index: len(out)})
 		if c.extend(sc, options, v.Name, at) {
 			out = append(out, p)
 		}
@@ -77,9 +79,13 @@ func (c *compiler) condition(s Scalar, sc *scopeEnv, subject string) *program {
 		return nil
 	}
 	ast, p := c.expression(s, sc, subject)
-	if p != nil && !ast.OutputType().IsExactType(cel.BoolType) {
+	if p == nil {
+		return nil
+	}
+	if !ast.OutputType().IsExactType(cel.BoolType) {
 		c.ps.at(s, subject, fmt.Sprintf("the condition gives %s, it must give bool", ast.OutputType()))
 	}
+	c.unitOf(ast, sc, s, subject)
 	return p
 }
 

@@ -62,6 +62,7 @@ type Registry struct {
 	unitOrder []string
 	gates     map[string]string
 	functions []cel.EnvOption
+	unitRules map[string]UnitRule // of host functions, by name
 	points    map[string]*Point
 	schemas   map[string]*Schema
 }
@@ -73,6 +74,8 @@ func NewRegistry() *Registry {
 		gates:   map[string]string{},
 		points:  map[string]*Point{},
 		schemas: map[string]*Schema{},
+
+		unitRules: map[string]UnitRule{},
 	}
 }
 
@@ -85,8 +88,11 @@ func (r *Registry) AddUnit(u Unit) {
 // AddGate declares a feature gate, off unless CompileOptions turn it on.
 func (r *Registry) AddGate(name, doc string) { r.gates[name] = doc }
 
-// AddFunction declares a host function for stages and decisions.
-func (r *Registry) AddFunction(option cel.EnvOption) { r.functions = append(r.functions, option) }
+// AddFunction declares a host function for stages and decisions, and how it treats units.
+func (r *Registry) AddFunction(name string, rule UnitRule, options ...cel.FunctionOpt) {
+	r.functions = append(r.functions, cel.Function(name, options...))
+	r.unitRules[name] = rule
+}
 
 // AddPoint declares a point. It panics on a contradiction in the declaration, a fault of the program.
 func (r *Registry) AddPoint(p *Point) {

@@ -13,15 +13,15 @@ func TestOneSetIsSimultaneousAndRulesAreSequential(t *testing.T) {
   - name: swap
     each: line
     rules:
-    - {name: init, set: {now.weight: "7"}}
-    - {name: swap, set: {now.price: now.weight, now.weight: now.price}}
+    - {name: init, set: {now.before: "7"}}
+    - {name: swap, set: {now.price: now.before, now.before: now.price}}
     - {name: after, set: {now.price: now.price + 1}}
 `, CompileOptions{})
 	f := order(100)
 	require.Empty(t, plan.RunStages("order.adjust", f, nil))
 	require.EqualValues(t, 8, price(t, line(f, 0)))
-	w, _ := line(f, 0).Int("weight")
-	require.EqualValues(t, 100, w)
+	before, _ := line(f, 0).Int("before")
+	require.EqualValues(t, 100, before)
 }
 
 func TestStagesRunForEachItemAndConditionsHold(t *testing.T) {
@@ -65,7 +65,7 @@ func TestUnsetFieldsAreSeenByHasAndFailWithoutIt(t *testing.T) {
     rules:
     - {name: guarded, when: has(now.weight), set: {now.price: "1"}}
     - {name: nested, when: "!has(customer.discount.price)", set: {now.price: "2"}}
-    - {name: unguarded, set: {now.price: now.weight, now.weight: "5"}}
+    - {name: unguarded, set: {now.price: now.before, now.weight: "5"}}
     - {name: later, set: {now.price: now.price + 1}}
     - {name: drop, unset: [now.price]}
     - {name: dropped, when: "!has(now.price)", set: {now.weight: "9"}}
@@ -76,7 +76,7 @@ func TestUnsetFieldsAreSeenByHasAndFailWithoutIt(t *testing.T) {
 	require.Len(t, failed, 1)
 	require.Equal(t, "s/one/unguarded", failed[0].Path)
 	require.Equal(t, "line-0", failed[0].Item)
-	require.ErrorContains(t, failed[0], "weight is not set; guard it with has()")
+	require.ErrorContains(t, failed[0], "before is not set; guard it with has()")
 	_, ok := line(f, 0).Int("price")
 	require.False(t, ok, "the last rules dropped the price")
 	w, _ := line(f, 0).Int("weight")

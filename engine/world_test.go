@@ -16,6 +16,7 @@ import (
 var (
 	lineSchema = NewSchema("Line",
 		Field{Name: "price", Type: IntOf("cents")},
+		Field{Name: "before", Type: IntOf("cents")},
 		Field{Name: "weight", Type: IntOf("grams")})
 	customerSchema = NewSchema("Customer",
 		Field{Name: "tier", Type: String},

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+)
+
+// UnitRule says which unit a function's result has, given the units of its arguments.
+type UnitRule int
+
+// The unit rules. NoUnit is what a function has that declares none.
+const (
+	// NoUnit: the result is a plain number.
+	NoUnit UnitRule = iota
+	// SameUnit: the arguments must agree, and the result has their unit.
+	SameUnit
+	// AgreeingArguments: the arguments must agree, and the result is a plain number.
+	AgreeingArguments
+	// FirstUnit: the result has the unit of the first argument, the others are plain.
+	FirstUnit
+)
+
+// builtinUnits are the rules of the operators and helpers of the language.
+var builtinUnits = map[string]UnitRule{
+	operators.Add: SameUnit, operators.Subtract: SameUnit, operators.Negate: SameUnit, operators.Modulo: SameUnit,
+	operators.Less: AgreeingArguments, operators.LessEquals: AgreeingArguments, operators.Greater: AgreeingArguments,
+	operators.GreaterEquals: AgreeingArguments, operators.Equals: AgreeingArguments, operators.NotEquals: AgreeingArguments,
+	"add": SameUnit, "min": SameUnit, "max": SameUnit, "clamp": SameUnit, "ceilTo": SameUnit, "floorTo": SameUnit, "sum": SameUnit,
+}
+
+// unitChecker finds places where amounts of different units meet, e.g. milli-cores compared with bytes. A number
+// without a unit fits everywhere.
+type unitChecker struct {
+	c        *compiler
+	sc       *scopeEnv
+	ast      *celast.AST
+	at       Scalar
+	subject  string
+	iterated map[string]string // iteration variables of comprehensions over plain lists
+}
+
+// unitOf checks an expression and returns the unit of its result, empty for none.
+func (c *compiler) unitOf(ast *cel.Ast, sc *scopeEnv, at Scalar, subject string) string {
+	u := &unitChecker{c: c, sc: sc, ast: ast.NativeRep(), at: at, subject: subject, iterated: map[string]string{}}
+	return u.expr(u.ast.Expr())
+}
+
+func (u *unitChecker) expr(e celast.Expr) string {
+	switch e.Kind() {
+	case celast.IdentKind:
+		if unit, ok := u.iterated[e.AsIdent()]; ok {
+			return unit
+		}
+		return u.sc.types[e.AsIdent()].unit
+	case celast.SelectKind:
+		return u.field(e)
+	case celast.ListKind:
+		return u.agree(e.AsList().Elements(), e)
+	case celast.CallKind:
+		return u.call(e)
+	case celast.ComprehensionKind:
+		return u.comprehension(e.AsComprehension())
+	}
+	return ""
+}
+
+// field is the unit that a record declares for one of its fields.
+func (u *unitChecker) field(e celast.Expr) string {
+	s := e.AsSelect()
+	u.expr(s.Operand())
+	if s.IsTestOnly() {
+		return ""
+	}
+	operand := u.ast.GetType(s.Operand().ID())
+	schema := u.sc.schemas[operand.TypeName()]
+	if schema == nil {
+		return ""
+	}
+	if i, ok := schema.index[s.FieldName()]; ok {
+		return schema.fields[i].Type.unit
+	}
+	return ""
+}
+
+func (u *unitChecker) call(e celast.Expr) string {
+	call := e.AsCall()
+	args := call.Args()
+	if call.IsMemberFunction() {
+		u.expr(call.Target())
+	}
+	switch name := call.FunctionName(); name {
+	case operators.Conditional:
+		u.expr(args[0])
+		return u.agree(args[1:], e)
+	case operators.Multiply:
+		return u.product(args, e)
+	case operators.Divide:
+		return u.quotient(args)
+	case "mulDivFloor", "mulDivCeil":
+		return u.mulDiv(args, e)
+	default:
+		if unit, ok := u.c.unitFunctions[name]; ok {
+			return unit
+		}
+		return u.byRule(u.c.unitRule(name), args, e)
+	}
+}
+
+func (u *unitChecker) byRule(rule UnitRule, args []celast.Expr, e celast.Expr) string {
+	switch rule {
+	case SameUnit:
+		return u.agree(args, e)
+	case AgreeingArguments:
+		u.agree(args, e)
+		return ""
+	}
+	first := ""
+	for i, a := range args {
+		if unit := u.expr(a); i == 0 {
+			first = unit
+		}
+	}
+	if rule == FirstUnit {
+		return first
+	}
+	return ""
+}
+
+// agree reports arguments of different units and returns the unit they share.
+func (u *unitChecker) agree(args []celast.Expr, e celast.Expr) string {
+	shared := ""
+	for _, a := range args {
+		unit := u.expr(a)
+		switch {
+		case unit == "" || unit == shared:
+		case shared == "":
+			shared = unit
+		default:
+			u.problem(e, fmt.Sprintf("%s meets %s here: they are counted in different units (%s and %s)", shared, unit, u.doc(shared), u.doc(unit)))
+			return ""
+		}
+	}
+	return shared
+}
+
+func (u *unitChecker) product(args []celast.Expr, e celast.Expr) string {
+	a, b := u.expr(args[0]), u.expr(args[1])
+	if a != "" && b != "" {
+		u.problem(e, fmt.Sprintf("%s times %s is neither; use mulDivFloor or mulDivCeil to relate amounts", a, b))
+		return ""
+	}
+	return a + b
+}
+
+// quotient: dividing by a plain number keeps the unit, dividing like by like gives a plain number.
+func (u *unitChecker) quotient(args []celast.Expr) string {
+	a, b := u.expr(args[0]), u.expr(args[1])
+	if b == "" {
+		return a
+	}
+	return ""
+}
+
+// mulDiv: in a × b ÷ c one of a and b cancels against c, and the other's unit remains.
+func (u *unitChecker) mulDiv(args []celast.Expr, e celast.Expr) string {
+	a, b, c := u.expr(args[0]), u.expr(args[1]), u.expr(args[2])
+	switch {
+	case c == "" && (a == "" || b == ""):
+		return a + b
+	case b == c:
+		return a
+	case a == c:
+		return b
+	case a == "" || b == "":
+		return "" // a ratio that rules cannot name
+	}
+	u.problem(e, fmt.Sprintf("%s × %s ÷ %s leaves no unit: divide by an amount of the same unit as one of the factors", a, b, c))
+	return ""
+}
+
+func (u *unitChecker) comprehension(c celast.ComprehensionExpr) string {
+	ranged := u.expr(c.IterRange())
+	u.iterated[c.IterVar()] = ranged
+	defer delete(u.iterated, c.IterVar())
+	u.expr(c.LoopCondition())
+	unit := u.expr(c.LoopStep())
+	u.iterated[c.AccuVar()] = unit
+	defer delete(u.iterated, c.AccuVar())
+	if result := u.expr(c.Result()); result != "" {
+		return result
+	}
+	return ""
+}
+
+func (u *unitChecker) doc(unit string) string { return u.c.reg.units[unit].Doc }
+
+func (u *unitChecker) problem(e celast.Expr, message string) {
+	loc := u.ast.SourceInfo().GetStartLocation(e.ID())
+	pos := u.at.At(loc.Line(), loc.Column())
+	u.c.ps.add(&Problem{Pos: pos, Subject: u.subject, Message: message, Excerpt: excerpt(u.at.lines, pos)})
+}
+
+// unitRule is how a function treats units.
+func (c *compiler) unitRule(name string) UnitRule {
+	if rule, ok := builtinUnits[name]; ok {
+		return rule
+	}
+	return c.reg.unitRules[name]
+}
