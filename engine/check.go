@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -39,6 +41,7 @@ func (d *decoder) checkRuleSet(n *yaml.Node, s *RuleSet) {
 	for _, stage := range s.Stages {
 		d.checkVariables(stage.Variables)
 		d.checkNames("rule", label, names(stage.Rules, func(r Rule) Scalar { return r.Name }))
+		d.checkOneOf("onError", stage.OnError, OnErrorKeep, OnErrorSkipStage)
 		if len(stage.Rules) == 0 {
 			d.ps.at(stage.Name, d.subject, fmt.Sprintf("stage %s has no rules", stage.Name.Value))
 		}
@@ -64,14 +67,16 @@ func (d *decoder) checkValidation(v Validation) {
 		d.ps.at(v.Name, d.subject, fmt.Sprintf("validation %s needs enforce: a list of %s, %s", v.Name.Value, EnforceSchema, EnforceAdmission))
 	}
 	for _, e := range v.Enforce {
-		if e.Value != EnforceSchema && e.Value != EnforceAdmission {
-			d.ps.at(e, d.subject, fmt.Sprintf("enforce %q is not known; use %s or %s", e.Value, EnforceSchema, EnforceAdmission))
-		}
+		d.checkOneOf("enforce", e, EnforceSchema, EnforceAdmission)
 	}
-	switch v.Reason.Value {
-	case "", "FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate":
-	default:
-		d.ps.at(v.Reason, d.subject, fmt.Sprintf("reason %q is not known; use FieldValueInvalid, FieldValueForbidden, FieldValueRequired or FieldValueDuplicate", v.Reason.Value))
+	d.checkOneOf("reason", v.Reason, "FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate")
+	d.checkOneOf("severity", v.Severity, SeverityDeny, SeverityWarn)
+}
+
+// checkOneOf reports a word that is given and is none of those known.
+func (d *decoder) checkOneOf(key string, given Scalar, known ...string) {
+	if !given.IsZero() && !slices.Contains(known, given.Value) {
+		d.ps.at(given, d.subject, fmt.Sprintf("%s %q is not known; use %s", key, given.Value, strings.Join(known, ", ")))
 	}
 }
 

@@ -235,7 +235,7 @@ func dedupe(fields []Field) []Field {
 
 func (c *compiler) stage(point *Point, st *Stage, sc *scopeEnv, subject string) *stagePlan {
 	subject += ", stage " + st.Name.Value
-	out := &stagePlan{name: st.Name.Value, scope: -1}
+	out := &stagePlan{name: st.Name.Value, scope: -1, skipOnError: st.OnError.Value == OnErrorSkipStage}
 	sc = sc.child()
 	if !st.Each.IsZero() {
 		scope := point.scope(st.Each.Value)
@@ -338,7 +338,15 @@ func (c *compiler) decisions(point *Point, set *RuleSet, compiled *setPlan, sc *
 			}
 			c.ps.at(from, at, fmt.Sprintf("do %q is not an outcome of %s; use %s", d.Do.Value, point.Name, strings.Join(known, ", ")))
 		}
-		compiled.decisions = append(compiled.decisions, &decisionPlan{decision: d, when: c.condition(d.When, sc, at+", when")})
+		row := &decisionPlan{decision: d, when: c.condition(d.When, sc, at+", when")}
+		if !d.ReasonExpression.IsZero() {
+			ast, p := c.expression(d.ReasonExpression, sc, at+", reasonExpression")
+			if p != nil && !ast.OutputType().IsExactType(cel.StringType) {
+				c.ps.at(d.ReasonExpression, at, fmt.Sprintf("reasonExpression gives %s, it must give string", ast.OutputType()))
+			}
+			row.reason = p
+		}
+		compiled.decisions = append(compiled.decisions, row)
 	}
 }
 
@@ -371,10 +379,10 @@ func writeRuleSet(w io.Writer, s *setPlan) {
 		variable(v)
 	}
 	for _, d := range set.Decisions {
-		fmt.Fprintf(w, "decision %q %q %q\n", d.Name.Value, d.When.Value, d.Do.Value)
+		fmt.Fprintf(w, "decision %q %q %q %q\n", d.Name.Value, d.When.Value, d.Do.Value, d.ReasonExpression.Value)
 	}
 	for _, st := range set.Stages {
-		fmt.Fprintf(w, "stage %q %q %q\n", st.Name.Value, st.Each.Value, st.When.Value)
+		fmt.Fprintf(w, "stage %q %q %q %q\n", st.Name.Value, st.Each.Value, st.When.Value, st.OnError.Value)
 		for _, v := range st.Variables {
 			variable(v)
 		}
@@ -389,7 +397,7 @@ func writeRuleSet(w io.Writer, s *setPlan) {
 		}
 	}
 	for _, v := range set.Validations {
-		fmt.Fprintf(w, "validation %q %q %q %q %q %q %q %q\n", v.Name.Value, v.At.Value, v.When.Value, v.Expression.Value,
+		fmt.Fprintf(w, "validation %q %q %q %q %q %q %q %q %q\n", v.Severity.Value, v.Name.Value, v.At.Value, v.When.Value, v.Expression.Value,
 			v.Message.Value, v.MessageExpression.Value, v.FieldPath.Value, v.Reason.Value)
 	}
 }

@@ -149,6 +149,7 @@ func (d *decoder) stageFields(s *Stage) fields {
 		"name":      d.into(&s.Name),
 		"each":      d.into(&s.Each),
 		"when":      d.into(&s.When),
+		"onError":   d.into(&s.OnError),
 		"variables": d.variables(&s.Variables),
 		"rules":     each(d, &s.Rules, d.ruleFields),
 	}
@@ -170,6 +171,8 @@ func (d *decoder) decisionFields(x *Decision) fields {
 		"when":   d.into(&x.When),
 		"do":     d.into(&x.Do),
 		"reason": d.text(&x.Reason),
+
+		"reasonExpression": d.into(&x.ReasonExpression),
 	}
 }
 
@@ -184,6 +187,7 @@ func (d *decoder) validationFields(v *Validation) fields {
 		"messageExpression": d.into(&v.MessageExpression),
 		"fieldPath":         d.into(&v.FieldPath),
 		"reason":            d.into(&v.Reason),
+		"severity":          d.into(&v.Severity),
 	}
 }
 

@@ -66,6 +66,8 @@ type stagePlan struct {
 	vars  *variables
 	when  *program
 	rules []*rulePlan
+
+	skipOnError bool // leave the stage when a rule fails
 }
 
 type rulePlan struct {
@@ -88,6 +90,7 @@ type writePlan struct {
 type decisionPlan struct {
 	decision *Decision
 	when     *program // nil = always
+	reason   *program // nil = the written reason
 }
 
 type validationPlan struct {

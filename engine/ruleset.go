@@ -39,9 +39,18 @@ type Stage struct {
 	Name      Scalar
 	Each      Scalar // scope name of the point; empty = run once
 	When      Scalar
+	OnError   Scalar // Keep (the default) or SkipStage
 	Variables []Variable
 	Rules     []Rule
 }
+
+// What a stage does when one of its rules fails at run time. Either way the failed rule writes nothing.
+const (
+	// OnErrorKeep goes on with the next rule.
+	OnErrorKeep = "Keep"
+	// OnErrorSkipStage leaves the stage for this item; what earlier rules wrote stays.
+	OnErrorSkipStage = "SkipStage"
+)
 
 // Rule changes facts: all right sides of Set see the values from before the rule.
 type Rule struct {
@@ -64,6 +73,8 @@ type Decision struct {
 	When   Scalar // absent = always
 	Do     Scalar // an outcome of the point
 	Reason string // optional prose beside the name
+
+	ReasonExpression Scalar // optional; gives the prose, Reason is told when it fails
 }
 
 // Validation is a condition an object must fulfil at a path.
@@ -77,7 +88,16 @@ type Validation struct {
 	MessageExpression Scalar
 	FieldPath         Scalar // below At, e.g. .maxAllowed
 	Reason            Scalar // FieldValueInvalid, FieldValueForbidden, FieldValueRequired or FieldValueDuplicate
+	Severity          Scalar // Deny (the default) or Warn
 }
+
+// How a violation is treated.
+const (
+	// SeverityDeny refuses the object.
+	SeverityDeny = "Deny"
+	// SeverityWarn accepts it and tells the user.
+	SeverityWarn = "Warn"
+)
 
 // Where a validation is enforced.
 const (

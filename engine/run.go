@@ -46,6 +46,9 @@ func (st *stagePlan) run(set *setPlan, facts *Facts, item *Item, trace *Trace) [
 		wrote, err := r.run(f, st.name, trace)
 		if err != nil {
 			failed = append(failed, f.failure(st.name, r.name, r.pos, err, trace))
+			if st.skipOnError {
+				return failed
+			}
 		}
 		if wrote {
 			clear(f.memo) // variables may depend on what the rule wrote
@@ -186,12 +189,17 @@ func (p *Plan) Decide(point string, facts *Facts, trace *Trace) Verdict {
 				continue
 			}
 			v := Verdict{Do: d.decision.Do.Value, Rule: set.ruleSet.Name.Value + "/" + name, Reason: d.decision.Reason}
-			if v.Reason == "" {
-				v.Reason = name
+			if d.reason != nil {
+				if text, err := f.eval(d.reason); err == nil {
+					v.Reason = string(text.(types.String))
+				}
 			}
 			if trace != nil {
 				s := trace.step(set, "", name, pos, nil)
-				s.To, s.Reason = v.Do, d.decision.Reason
+				s.To, s.Reason = v.Do, v.Reason
+			}
+			if v.Reason == "" {
+				v.Reason = name
 			}
 			return v
 		}

@@ -112,6 +112,33 @@ func TestAFailingConditionStopsOnlyItsRuleOrStage(t *testing.T) {
 	require.EqualValues(t, 11, price(t, line(f, 0)))
 }
 
+func TestAStageMayEndAtItsFirstFailure(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", `
+  stages:
+  - name: one
+    each: line
+    onError: SkipStage
+    rules:
+    - {name: first, set: {now.price: now.price + 1}}
+    - {name: fails, set: {now.price: now.before}}
+    - {name: never, set: {now.price: "0"}}
+  - {name: two, each: line, rules: [{name: next, set: {now.price: now.price * 2}}]}
+`, CompileOptions{})
+	f := order(10)
+	require.Len(t, plan.RunStages("order.adjust", f, nil), 1)
+	require.EqualValues(t, 22, price(t, line(f, 0)))
+}
+
+func TestAReasonCanBeComputed(t *testing.T) {
+	plan := mustCompile(t, "order.ship", `
+  decisions:
+  - {name: tier, when: has(customer.tier), do: Ship, reasonExpression: "'the customer is ' + customer.tier"}
+  - {name: none, do: Hold, reason: no tier, reasonExpression: "'the customer is ' + customer.tier"}
+`, CompileOptions{})
+	require.Equal(t, "the customer is gold", plan.Decide("order.ship", shipment("gold"), nil).Reason)
+	require.Equal(t, "no tier", plan.Decide("order.ship", shipment(""), nil).Reason, "the written reason is told when the expression fails")
+}
+
 func TestVariablesAreComputedOnceAndAgainAfterAWrite(t *testing.T) {
 	plan := mustCompile(t, "order.adjust", `
   stages:

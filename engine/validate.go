@@ -29,6 +29,7 @@ type Violation struct {
 	Path    string // concrete path of the offending field
 	Reason  string // FieldValueInvalid and its siblings
 	Message string
+	Warning bool // the object is accepted all the same
 }
 
 func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan) {
@@ -113,7 +114,7 @@ func (v *validationPlan) run(set *setPlan, objects ObjectTypes, gates map[string
 		}
 		message, ok := v.check(vars)
 		if !ok {
-			out = append(out, Violation{Rule: rule, Path: value.Path + v.validation.FieldPath.Value, Reason: reason, Message: message})
+			out = append(out, Violation{Rule: rule, Path: value.Path + v.validation.FieldPath.Value, Reason: reason, Message: message, Warning: v.validation.Severity.Value == SeverityWarn})
 		}
 	}
 	return out

@@ -116,15 +116,20 @@ func (h *Handler) vpa(req admission.Request) admission.Response {
 		return denied(req, []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Message: err.Error()}})
 	}
 	var causes []metav1.StatusCause
+	var warnings []string
 	for _, v := range h.Plan.Validate(facts.VPAValidate, object, old) {
+		if v.Warning {
+			warnings = append(warnings, fmt.Sprintf("%s: %s (rule %s)", v.Path, v.Message, v.Rule))
+			continue
+		}
 		causes = append(causes, metav1.StatusCause{
 			Type: metav1.CauseType(v.Reason), Field: v.Path, Message: fmt.Sprintf("%s (rule %s)", v.Message, v.Rule),
 		})
 	}
 	if len(causes) > 0 {
-		return denied(req, causes)
+		return denied(req, causes).WithWarnings(warnings...)
 	}
-	return admission.Allowed("")
+	return admission.Allowed("").WithWarnings(warnings...)
 }
 
 // denied is a standard Invalid status with one cause a violation.
