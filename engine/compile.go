@@ -30,7 +30,7 @@ func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the rule environment: %w", err)
 	}
-	c := &compiler{lib: lib, reg: reg, opts: opts, base: base, ps: &problems{}, usedParams: map[string]bool{}}
+	c := &compiler{lib: lib, reg: reg, opts: opts, base: base, ps: &problems{}, findings: &problems{}, usedParams: map[string]bool{}}
 	c.unitFunctions = map[string]string{}
 	for name, u := range reg.units {
 		if u.Func != "" {
@@ -60,6 +60,8 @@ func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 			return nil, fmt.Errorf("no parameter %q in pipeline %s: write it as <rule set>.<param>", key, pipe.ID())
 		}
 	}
+	c.findings.sort()
+	plan.findings = c.findings.list
 	plan.digest = c.digest(pipe, plan)
 	return plan, nil
 }
@@ -72,7 +74,9 @@ type compiler struct {
 	gates      *Record
 	gateType   Type
 	ps         *problems
+	findings   *problems
 	usedParams map[string]bool
+	used       *usage // of the rule set at hand
 
 	unitFunctions map[string]string // function name of a unit, e.g. mem, to the unit
 }
@@ -123,6 +127,7 @@ func (c *compiler) set(point *Point, set *RuleSet) *setPlan {
 		on = c.opts.Gates[set.Gate.Value]
 	}
 	compiled := &setPlan{ruleSet: set, types: c.reg, gates: c.gates}
+	c.used = &usage{names: map[string]bool{}}
 	switch point.Kind {
 	case ValidationPoint:
 		c.validations(point, set, compiled)
@@ -139,6 +144,8 @@ func (c *compiler) set(point *Point, set *RuleSet) *setPlan {
 			}
 		}
 	}
+	c.unused(set, c.used)
+	c.unreachable(set)
 	if !on {
 		return nil
 	}

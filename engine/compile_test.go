@@ -83,6 +83,41 @@ func TestFaultsAreReportedAllAtOnceAndInPlace(t *testing.T) {
 	}
 }
 
+func TestFindingsCompileButAreTold(t *testing.T) {
+	plan := mustCompile(t, "order.ship", `
+  params: [{name: idle, type: int, default: "1"}]
+  variables: {nobody: 1 + 1, gold: customer.tier == 'gold'}
+  decisions:
+  - {name: a, when: gold, do: Ship}
+  - {name: b, when: "gold", do: Ask}
+  - {name: c, when: false, do: Ask}
+  - {name: d, do: Hold}
+  - {name: e, when: customer.tier == 'tin', do: Ship}
+`, CompileOptions{})
+	var got []string
+	for _, f := range plan.Findings() {
+		got = append(got, strings.SplitN(f.Error(), "\n", 2)[0])
+	}
+	require.Equal(t, []string{
+		"s.yaml:8:19: RuleSet s@1.0.0: param idle is never read",
+		"s.yaml:9:15: RuleSet s@1.0.0: variable nobody is never read",
+		"s.yaml:12:12: RuleSet s@1.0.0: decision b is never reached: a before it has the same condition",
+		"s.yaml:13:21: RuleSet s@1.0.0, decision c, when: the condition is never true; disable or delete what it guards",
+		"s.yaml:15:12: RuleSet s@1.0.0: decision e is never reached: d before it always holds",
+	}, got)
+}
+
+func TestCostlyAndHugeExpressionsAreRefused(t *testing.T) {
+	_, err := compileOne("order.ship", "\n  decisions: [{name: d, when: \"lines.all(a, lines.all(b, lines.all(c, a.price < b.price + c.price)))\", do: Ship}]\n", CompileOptions{})
+	require.ErrorContains(t, err, "at most 10000000 are allowed: avoid loops inside loops")
+	_, err = compileOne("order.ship", "\n  decisions: [{name: d, when: \"lines.all(a, lines.exists(b, a.price < b.price))\", do: Ship}]\n", CompileOptions{})
+	require.NoError(t, err, "a loop in a loop over a pod's containers is fine")
+	_, err = compileOne("order.ship", "\n  decisions: [{name: d, when: \""+strings.Repeat("true && ", 4000)+"true\", do: Ship}]\n", CompileOptions{})
+	require.ErrorContains(t, err, "at most 16384 are read")
+	_, err = compileOne("order.ship", "\n  decisions: [{name: d, when: \""+strings.Repeat("(", 2000)+"true"+strings.Repeat(")", 2000)+"\", do: Ship}]\n", CompileOptions{})
+	require.Error(t, err, "deep nesting")
+}
+
 func TestAmountsOfOneUnitMix(t *testing.T) {
 	mustCompile(t, "order.adjust", `
   params: [{name: most, type: cents, default: "5"}]

@@ -86,6 +86,7 @@ func (c *compiler) condition(s Scalar, sc *scopeEnv, subject string) *program {
 		c.ps.at(s, subject, fmt.Sprintf("the condition gives %s, it must give bool", ast.OutputType()))
 	}
 	c.unitOf(ast, sc, s, subject)
+	c.constantCondition(s, ast, subject)
 	return p
 }
 
@@ -103,12 +104,23 @@ func (c *compiler) compile(s Scalar, env *cel.Env, subject string, options ...ce
 		c.ps.at(s, subject, "the expression is empty")
 		return nil, nil
 	}
+	if len(s.Value) > maxExpressionSize {
+		c.ps.at(s, subject, fmt.Sprintf("the expression has %d bytes; at most %d are read: split it with variables", len(s.Value), maxExpressionSize))
+		return nil, nil
+	}
 	ast, issues := env.Compile(s.Value)
 	if issues != nil && issues.Err() != nil {
 		for _, e := range issues.Errors() {
 			pos := s.At(e.Location.Line(), e.Location.Column())
 			c.ps.add(&Problem{Pos: pos, Subject: subject, Message: e.Message, Excerpt: excerpt(s.lines, pos)})
 		}
+		return nil, nil
+	}
+	if c.used != nil {
+		c.used.visit(ast)
+	}
+	if err := tooCostly(env, ast); err != nil {
+		c.ps.at(s, subject, err.Error())
 		return nil, nil
 	}
 	prg, err := env.Program(ast, options...)

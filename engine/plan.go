@@ -12,6 +12,7 @@ type Plan struct {
 	pipeline string
 	digest   string
 	points   map[string]*pointPlan
+	findings []*Problem
 }
 
 // Pipeline is the name@version the plan was compiled from.

@@ -50,6 +50,16 @@ func (ps *problems) err() error {
 	if len(ps.list) == 0 {
 		return nil
 	}
+	ps.sort()
+	all := &multierror.Error{ErrorFormat: formatProblems}
+	for _, p := range ps.list {
+		all = multierror.Append(all, p)
+	}
+	return all
+}
+
+// sort orders by file, line and column.
+func (ps *problems) sort() {
 	sort.SliceStable(ps.list, func(i, j int) bool {
 		a, b := ps.list[i].Pos, ps.list[j].Pos
 		if a.File != b.File {
@@ -60,11 +70,6 @@ func (ps *problems) err() error {
 		}
 		return a.Col < b.Col
 	})
-	all := &multierror.Error{ErrorFormat: formatProblems}
-	for _, p := range ps.list {
-		all = multierror.Append(all, p)
-	}
-	return all
 }
 
 func formatProblems(errs []error) string {

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -104,7 +105,9 @@ func VPA(v *vpav1.VerticalPodAutoscaler) *engine.Record {
 		for _, e := range p.EvictionRequirements {
 			if e != nil {
 				requirements = append(requirements, requirementSchema.New().
-					SetStrings("resources", resourceNames(e.Resources)).SetString("change", string(e.ChangeRequirement)))
+					SetBool("cpu", slices.Contains(e.Resources, corev1.ResourceCPU)).
+					SetBool("memory", slices.Contains(e.Resources, corev1.ResourceMemory)).
+					SetString("change", string(e.ChangeRequirement)))
 			}
 		}
 	}

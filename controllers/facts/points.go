@@ -66,7 +66,8 @@ var (
 		engine.Field{Name: "limits", Type: engine.RecordOf(resourcesSchema)})
 
 	requirementSchema = engine.NewSchema("EvictionRequirement",
-		engine.Field{Name: "resources", Type: engine.ListOf(engine.String)},
+		engine.Field{Name: "cpu", Type: engine.Bool, Doc: "it names CPU"},
+		engine.Field{Name: "memory", Type: engine.Bool, Doc: "it names memory"},
 		engine.Field{Name: "change", Type: engine.String, Doc: "TargetHigherThanRequests or TargetLowerThanRequests"})
 
 	vpaSchema = engine.NewSchema("VPA",
