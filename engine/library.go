@@ -101,6 +101,9 @@ func (l *Library) pipeline(ref string) (*Pipeline, error) {
 	}
 }
 
+// RuleSetIDs lists name@version of all rule sets, sorted.
+func (l *Library) RuleSetIDs() []string { return sortedKeys(l.RuleSets) }
+
 // Params lists the parameters of all rule sets, ordered by rule set and then as written.
 func (l *Library) Params() []ParamRef {
 	var out []ParamRef

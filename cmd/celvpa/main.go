@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -10,11 +11,24 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// exitCannotRun is the exit code of a command that could not run: a bad flag, an unreadable file, no API server.
-const exitCannotRun = 2
+// The exit codes besides 0.
+const (
+	// exitNo: a policy answer is no, e.g. a lint finding.
+	exitNo = 1
+	// exitCannotRun: the command could not run: a bad flag, an unreadable file, no API server.
+	exitCannotRun = 2
+)
+
+// errNo is returned by commands that ran and whose answer is no; what is wrong they have told already.
+var errNo = errors.New("the answer is no")
 
 func main() {
-	if err := rootCommand().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	err := rootCommand().ExecuteContext(ctrl.SetupSignalHandler())
+	switch {
+	case err == nil:
+	case errors.Is(err, errNo):
+		os.Exit(exitNo)
+	default:
 		fmt.Fprintln(os.Stderr, "celvpa:", err)
 		os.Exit(exitCannotRun)
 	}
@@ -35,6 +49,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		componentCommand("updater", "Bring running pods to their recommendation", updaterPart),
 		componentCommand("admission-controller", "Give new pods their recommendation and refuse invalid VPAs", admissionPart),
 		crdCommand(),
+		rulesCommand(),
 	)
 	return root
 }

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Describe prints the points of a registry as a reference in Markdown: what each is for, which facts rules see there,
+// and what they may write or decide.
+func (r *Registry) Describe(w io.Writer) error {
+	d := &describer{w: w}
+	for _, p := range r.Points() {
+		d.printf("## %s\n\n%s\n\nTakes %s.\n", p.Name, p.Doc, p.Kind)
+		if len(p.Vars) > 0 {
+			d.printf("\n| fact | type | |\n|---|---|---|\n")
+			d.vars(p.Vars)
+		}
+		for _, s := range p.Scopes {
+			d.printf("\n`each: %s`: %s\n\n| fact | type | |\n|---|---|---|\n", s.Name, s.Doc)
+			d.vars(s.Vars)
+		}
+		if len(p.Outcomes) > 0 {
+			d.printf("\n| do | |\n|---|---|\n")
+			for _, o := range p.Outcomes {
+				d.printf("| `%s` | %s |\n", o.Name, o.Doc)
+			}
+			d.printf("\nWhen no row holds, or one fails: `%s`.\n", p.FailSafe)
+		}
+		if p.Objects != nil {
+			d.printf("\nRules see `self` (what is at `at`) and `oldSelf` (an optional: what was there before).\n")
+		}
+		d.printf("\n")
+	}
+	return d.err
+}
+
+type describer struct {
+	w   io.Writer
+	err error
+}
+
+func (d *describer) printf(format string, args ...any) {
+	if d.err == nil {
+		_, d.err = fmt.Fprintf(d.w, format, args...)
+	}
+}
+
+func (d *describer) vars(vars []Var) {
+	for _, v := range vars {
+		d.row(v.Name, v.Type, v.Writable, v.Doc)
+	}
+}
+
+// row prints a fact, and below it the fields of a record.
+func (d *describer) row(name string, t Type, writable bool, doc string) {
+	if t.schema == nil {
+		note := doc
+		if writable {
+			note = strings.TrimSpace(note + " (may be set)")
+		}
+		d.printf("| `%s` | %s | %s |\n", name, t, note)
+		return
+	}
+	if t.cel != t.schema.cel { // a list: its entries' fields
+		d.printf("| `%s` | list | %s |\n", name, doc)
+		name += "[]"
+	} else if doc != "" {
+		d.printf("| `%s` | | %s |\n", name, doc)
+	}
+	for _, f := range t.schema.fields {
+		d.row(name+"."+f.Name, f.Type, writable, f.Doc)
+	}
+}
