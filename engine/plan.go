@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sort"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
@@ -17,6 +18,12 @@ type Plan struct {
 
 // Pipeline is the name@version the plan was compiled from.
 func (p *Plan) Pipeline() string { return p.pipeline }
+
+// NameAndVersion is the pipeline's name and version.
+func (p *Plan) NameAndVersion() (name, version string) {
+	name, version, _ = strings.Cut(p.pipeline, "@")
+	return name, version
+}
 
 // Digest identifies the plan's content: its pipeline, rule sets, parameter values and gates. Hex, 12 digits.
 func (p *Plan) Digest() string { return p.digest }

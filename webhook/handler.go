@@ -26,7 +26,7 @@ import (
 type Handler struct {
 	Client   client.Client // reads from a cache
 	Resolver *target.Resolver
-	Plan     *engine.Plan
+	Plan     func() *engine.Plan // the rules in force
 	Log      logr.Logger
 }
 
@@ -69,11 +69,12 @@ func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logge
 	if pod.Name == "" {
 		pod.Name = pod.GenerateName + "%"
 	}
-	v, err := h.controllingVPA(ctx, &pod)
+	plan := h.Plan()
+	v, err := h.controllingVPA(ctx, plan, &pod)
 	if err != nil || v == nil {
 		return nil, err
 	}
-	changes, failed := facts.ResourcesForPod(h.Plan, &pod, v, nil)
+	changes, failed := facts.ResourcesForPod(plan, &pod, v, nil)
 	for _, e := range failed {
 		log.Error(e, "a rule failed; its values are left as they were", "vpa", v.Name)
 	}
@@ -82,7 +83,7 @@ func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logge
 	return ops, nil
 }
 
-func (h *Handler) controllingVPA(ctx context.Context, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
+func (h *Handler) controllingVPA(ctx context.Context, plan *engine.Plan, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
 	var list vpav1.VerticalPodAutoscalerList
 	if err := h.Client.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing VerticalPodAutoscalers: %w", err)
@@ -90,7 +91,7 @@ func (h *Handler) controllingVPA(ctx context.Context, pod *corev1.Pod) (*vpav1.V
 	var candidates []*vpav1.VerticalPodAutoscaler
 	for i := range list.Items {
 		v := &list.Items[i]
-		if h.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do == facts.DoApply {
+		if plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do == facts.DoApply {
 			candidates = append(candidates, v)
 		}
 	}
@@ -117,7 +118,7 @@ func (h *Handler) vpa(req admission.Request) admission.Response {
 	}
 	var causes []metav1.StatusCause
 	var warnings []string
-	for _, v := range h.Plan.Validate(facts.VPAValidate, object, old) {
+	for _, v := range h.Plan().Validate(facts.VPAValidate, object, old) {
 		if v.Warning {
 			warnings = append(warnings, fmt.Sprintf("%s: %s (rule %s)", v.Path, v.Message, v.Rule))
 			continue

@@ -19,6 +19,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/engine"
 )
 
 func TestTheServingCertificateIsTrustedForItsHostsAndRenewed(t *testing.T) {
@@ -56,7 +57,7 @@ func TestTheServingCertificateIsTrustedForItsHostsAndRenewed(t *testing.T) {
 func TestReviewsThatMakeNoSenseDoNotPanic(t *testing.T) {
 	plan, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
-	server := httptest.NewServer(&admission.Webhook{Handler: &Handler{Plan: plan, Log: logr.Discard()}})
+	server := httptest.NewServer(&admission.Webhook{Handler: &Handler{Plan: func() *engine.Plan { return plan }, Log: logr.Discard()}})
 	defer server.Close()
 	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":`
 	for _, body := range []string{

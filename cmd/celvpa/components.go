@@ -24,7 +24,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater"
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/webhook"
 )
 
@@ -34,7 +33,7 @@ type part struct {
 	lease   string // default of --leader-elect-resource-name
 	points  []string
 	flags   func(*options, *cobra.Command)
-	join    func(*options, *engine.Plan, *process) error
+	join    func(*options, *policy.Source, *process) error
 }
 
 var (
@@ -87,6 +86,9 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if o.namespace != "" && o.ignoredNamespaces != "" {
 		return errors.New("--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other: give one")
 	}
+	if err := o.checkDurations(); err != nil {
+		return err
+	}
 	if err := setupLogging(o.logFormat); err != nil {
 		return err
 	}
@@ -94,21 +96,23 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return err
 	}
-	plan, err := policy.Load(policyOptions)
+	source, err := policy.NewSource(policyOptions, o.rulesReload, clock.RealClock{}, ctrl.Log.WithName("rules"))
 	if err != nil {
 		return fmt.Errorf("the rules cannot be used:\n%w", err)
 	}
-	policy.InForce(plan)
 	proc, err := newProcess(ctx, o, parts)
 	if err != nil {
 		return err
 	}
+	if err := proc.manager.Add(source); err != nil {
+		return err
+	}
 	for _, p := range parts {
-		if err := p.join(o, plan, proc); err != nil {
+		if err := p.join(o, source, proc); err != nil {
 			return err
 		}
 	}
-	ctrl.Log.Info("starting", "pipeline", plan.Pipeline(), "digest", plan.Digest())
+	ctrl.Log.Info("starting", "pipeline", source.Plan().Pipeline(), "digest", source.Plan().Digest())
 	return proc.start(ctx)
 }
 
@@ -116,7 +120,7 @@ func (o *options) namespaces() target.Namespaces {
 	return target.Namespaces{Only: o.namespace, Ignored: target.SplitNamespaces(o.ignoredNamespaces)}
 }
 
-func joinRecommender(o *options, plan *engine.Plan, p *process) error {
+func joinRecommender(o *options, source *policy.Source, p *process) error {
 	usage, err := metricsclient.NewForConfig(p.manager.GetConfig())
 	if err != nil {
 		return fmt.Errorf("preparing the metrics client: %w", err)
@@ -125,7 +129,7 @@ func joinRecommender(o *options, plan *engine.Plan, p *process) error {
 		Client:     p.manager.GetClient(),
 		Source:     recommender.MetricsAPI{Client: usage.MetricsV1beta1(), Namespace: o.namespace},
 		Resolver:   &target.Resolver{Client: p.manager.GetClient()},
-		Plan:       plan,
+		Plan:       source.Plan,
 		Clock:      clock.RealClock{},
 		Log:        ctrl.Log.WithName("recommender"),
 		Name:       o.recommenderName,
@@ -140,12 +144,9 @@ func joinRecommender(o *options, plan *engine.Plan, p *process) error {
 	return p.manager.Add(r)
 }
 
-func joinUpdater(o *options, plan *engine.Plan, p *process) error {
+func joinUpdater(o *options, source *policy.Source, p *process) error {
 	var admissionAlive func(context.Context) error
 	if a := o.admissionStatus; a.use {
-		if a.leaseTimeout <= 0 {
-			return fmt.Errorf("--admission-controller-status-lease-timeout is %s; it must be greater than 0", a.leaseTimeout)
-		}
 		checker := &statuslease.Checker{
 			Client: p.manager.GetAPIReader(), Key: client.ObjectKey{Namespace: namespaceOr(a.leaseNamespace), Name: a.leaseName},
 			Timeout: a.leaseTimeout, Clock: clock.RealClock{},
@@ -157,7 +158,7 @@ func joinUpdater(o *options, plan *engine.Plan, p *process) error {
 		Client:     p.manager.GetClient(),
 		Actuator:   updater.Actuator{Client: p.manager.GetClient(), Recorder: p.manager.GetEventRecorder("vpa-updater")},
 		Resolver:   &target.Resolver{Client: p.manager.GetClient()},
-		Plan:       plan,
+		Plan:       source.Plan,
 		Clock:      clock.RealClock{},
 		Log:        ctrl.Log.WithName("updater"),
 		Interval:   o.updaterInterval,
@@ -167,7 +168,7 @@ func joinUpdater(o *options, plan *engine.Plan, p *process) error {
 	return p.manager.Add(u)
 }
 
-func joinAdmission(o *options, plan *engine.Plan, p *process) error {
+func joinAdmission(o *options, source *policy.Source, p *process) error {
 	w := o.webhook
 	registration, host, err := w.registration(o.namespaces())
 	if err != nil {
@@ -185,7 +186,7 @@ func joinAdmission(o *options, plan *engine.Plan, p *process) error {
 	server.Register("/", &admission.Webhook{Handler: &webhook.Handler{
 		Client:   p.manager.GetClient(),
 		Resolver: &target.Resolver{Client: p.manager.GetClient()},
-		Plan:     plan,
+		Plan:     source.Plan,
 		Log:      ctrl.Log.WithName("admission"),
 	}})
 	serving := func() error { return server.StartedChecker()(nil) }
@@ -203,9 +204,6 @@ func joinAdmission(o *options, plan *engine.Plan, p *process) error {
 
 // renewLease tells the updater that this process serves.
 func (w webhookOptions) renewLease(p *process, serving func() error) error {
-	if w.leaseInterval <= 0 {
-		return fmt.Errorf("--status-lease-update-interval is %s; it must be greater than 0", w.leaseInterval)
-	}
 	live, err := client.New(p.manager.GetConfig(), client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("preparing the client of the status lease: %w", err)

@@ -29,12 +29,15 @@ type options struct {
 	namespace         string
 	ignoredNamespaces string
 
-	rulesDir string
-	pipeline string
-	gates    string
-	params   map[string]*paramFlag // by "ruleset.param"
+	rulesDir    string
+	rulesReload time.Duration
+	pipeline    string
+	gates       string
+	params      map[string]*paramFlag // by "ruleset.param"
 
 	leader leaderOptions
+
+	durations []positiveDuration // flags that must be greater than 0
 
 	recommenderName     string
 	recommenderInterval time.Duration
@@ -47,6 +50,18 @@ type options struct {
 	admissionStatus admissionStatusOptions
 
 	webhook webhookOptions
+}
+
+// positiveDuration is a flag that must be greater than 0.
+type positiveDuration struct {
+	flag  string
+	value *time.Duration
+}
+
+// positive adds a duration flag that must be greater than 0.
+func (o *options) positive(f *pflag.FlagSet, value *time.Duration, name string, otherwise time.Duration, help string) {
+	f.DurationVar(value, name, otherwise, help)
+	o.durations = append(o.durations, positiveDuration{flag: name, value: value})
 }
 
 type leaderOptions struct {
@@ -92,6 +107,7 @@ func (o *options) addCommon(f *pflag.FlagSet, address, lease string) {
 	f.StringVar(&o.namespace, "vpa-object-namespace", "", "serve only this namespace; empty = all")
 	f.StringVar(&o.ignoredNamespaces, "ignored-vpa-object-namespaces", "", "namespaces not to serve, separated by commas")
 	f.StringVar(&o.rulesDir, "rules-dir", "", "folder with rule files to use instead of the shipped ones (celvpa's own)")
+	o.positive(f, &o.rulesReload, "rules-reload-interval", 2*time.Second, "how often --rules-dir is looked at for changes (celvpa's own)")
 	f.StringVar(&o.pipeline, "pipeline", "", "pipeline to run, name or name@version; empty = default (celvpa's own)")
 	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
 	f.BoolVar(&o.leader.elect, "leader-elect", false, "let one of several replicas act")
@@ -104,20 +120,20 @@ func (o *options) addCommon(f *pflag.FlagSet, address, lease string) {
 
 func (o *options) addRecommender(f *pflag.FlagSet) {
 	f.StringVar(&o.recommenderName, "recommender-name", "default", "serve the VPAs that name this recommender; default also serves those that name none")
-	f.DurationVar(&o.recommenderInterval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
-	f.DurationVar(&o.cpuHalfLife, "cpu-histogram-decay-half-life", 24*time.Hour, "time in which a CPU sample loses half its weight")
-	f.DurationVar(&o.memoryHalfLife, "memory-histogram-decay-half-life", 24*time.Hour, "time in which a memory peak loses half its weight")
-	f.DurationVar(&o.memoryInterval, "memory-aggregation-interval", 24*time.Hour, "window of which one memory peak counts")
+	o.positive(f, &o.recommenderInterval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
+	o.positive(f, &o.cpuHalfLife, "cpu-histogram-decay-half-life", 24*time.Hour, "time in which a CPU sample loses half its weight")
+	o.positive(f, &o.memoryHalfLife, "memory-histogram-decay-half-life", 24*time.Hour, "time in which a memory peak loses half its weight")
+	o.positive(f, &o.memoryInterval, "memory-aggregation-interval", 24*time.Hour, "window of which one memory peak counts")
 	f.Int64Var(&o.memoryIntervalCount, "memory-aggregation-interval-count", 8, "windows after which usage without new samples is forgotten")
 }
 
 func (o *options) addUpdater(f *pflag.FlagSet) {
-	f.DurationVar(&o.updaterInterval, "updater-interval", time.Minute, "how often running pods are compared with their recommendation")
+	o.positive(f, &o.updaterInterval, "updater-interval", time.Minute, "how often running pods are compared with their recommendation")
 	a := &o.admissionStatus
 	f.BoolVar(&a.use, "use-admission-controller-status", true, "leave pods alone while the admission controller does not renew its status lease")
 	f.StringVar(&a.leaseName, "admission-controller-status-lease-name", "vpa-admission-controller", "name of the status lease to read")
 	f.StringVar(&a.leaseNamespace, "admission-controller-status-lease-namespace", "", "its namespace; empty = $NAMESPACE or kube-system")
-	f.DurationVar(&a.leaseTimeout, "admission-controller-status-lease-timeout", time.Minute, "age from which the status lease counts as abandoned, greater than 0")
+	o.positive(f, &a.leaseTimeout, "admission-controller-status-lease-timeout", time.Minute, "age from which the status lease counts as abandoned")
 }
 
 func (o *options) addAdmission(f *pflag.FlagSet) {
@@ -134,7 +150,7 @@ func (o *options) addAdmission(f *pflag.FlagSet) {
 	f.StringVar(&w.labels, "webhook-labels", "", "labels of the MutatingWebhookConfiguration as key:value, separated by commas")
 	f.StringVar(&w.leaseName, "status-lease-name", "vpa-admission-controller", "name of the status lease to renew")
 	f.StringVar(&w.leaseNamespace, "status-lease-namespace", "", "its namespace; empty = $NAMESPACE or kube-system")
-	f.DurationVar(&w.leaseInterval, "status-lease-update-interval", 10*time.Second, "how often the status lease is renewed, greater than 0")
+	o.positive(f, &w.leaseInterval, "status-lease-update-interval", 10*time.Second, "how often the status lease is renewed")
 }
 
 // paramFlag is a rule parameter that a flag sets.
@@ -171,6 +187,16 @@ func (o *options) policyOptions() (policy.Options, error) {
 		}
 	}
 	return policy.Options{Dir: o.rulesDir, Pipeline: o.pipeline, Gates: gates, Params: params}, nil
+}
+
+// checkDurations refuses times that must be greater than 0: a ticker or a half-life of nothing.
+func (o *options) checkDurations() error {
+	for _, d := range o.durations {
+		if *d.value <= 0 {
+			return fmt.Errorf("--%s is %s; it must be greater than 0", d.flag, *d.value)
+		}
+	}
+	return nil
 }
 
 func parseGates(text string) (map[string]bool, error) {

@@ -70,6 +70,13 @@ func TestCRDsArePrinted(t *testing.T) {
 	require.Contains(t, out.String(), "name: verticalpodautoscalercheckpoints.autoscaling.k8s.io")
 }
 
+func TestTimesOfNothingAreRefused(t *testing.T) {
+	for _, name := range []string{"recommender-interval", "updater-interval", "rules-reload-interval", "cpu-histogram-decay-half-life", "memory-aggregation-interval"} {
+		_, err := celvpa(t, "run", "--"+name+"=0s")
+		require.EqualError(t, err, "--"+name+" is 0s; it must be greater than 0")
+	}
+}
+
 func TestFlagsMayBeWrittenWithUnderscores(t *testing.T) {
 	cmd := componentCommand("recommender", "", recommenderPart)
 	require.NoError(t, cmd.ParseFlags([]string{"--recommender_interval=5s", "--target-cpu-percentile", "0.8", "--v=2", "--stderrthreshold=info"}))

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -100,17 +103,8 @@ func TestBadSurroundingsEndInOneClearLine(t *testing.T) {
 
 // TestBrokenRulesStopTheStart: every error is told with its position, none hides another.
 func TestBrokenRulesStopTheStart(t *testing.T) {
-	root, err := harness.Root()
-	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "rules"))))
-	edit := func(file, from, to string) {
-		path := filepath.Join(dir, file)
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Contains(t, string(text), from)
-		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
-	}
+	dir := ownRules(t)
+	edit := func(file, from, to string) { editRules(t, dir, file, from, to) }
 	edit("requests.yaml", "requests.cpu: recommended.cpu", "requests.cpu: recommended.cqu")
 	edit("container-caps.yaml", "now.cpu > policy.maxAllowed.cpu", "now.cpu > 'a lot'")
 	got := runToEnd("run", "--kubeconfig="+kubeconfig, "--rules-dir="+dir)
@@ -122,6 +116,56 @@ func TestBrokenRulesStopTheStart(t *testing.T) {
 
 	requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--rules-dir="+filepath.Join(dir, "none")), "is not a folder that can be read")
 	requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--pipeline=other"), `no pipeline "other"; loaded: default@1.0.0`)
+}
+
+// ownRules is a copy of the shipped rules.
+func ownRules(t *testing.T) string {
+	t.Helper()
+	root, err := harness.Root()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "rules"))))
+	return dir
+}
+
+func editRules(t *testing.T, dir, file, from, to string) {
+	t.Helper()
+	path := filepath.Join(dir, file)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(text), from)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
+}
+
+// TestChangedRulesTakeEffectWithoutARestart: a good change is swapped in, a bad one is counted and the last good stays.
+func TestChangedRulesTakeEffectWithoutARestart(t *testing.T) {
+	dir := ownRules(t)
+	_, address, err := harness.LocalWebhookArgs("127.0.0.1")
+	require.NoError(t, err)
+	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + kubeconfig,
+		"--vpa-object-namespace=it-nowhere", "--address=" + address, "--rules-dir=" + dir, "--rules-reload-interval=100ms"}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, one.Stop(20*time.Second)) })
+	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+	metric := func(pattern string) string {
+		resp, err := http.Get("http://" + address + "/metrics")
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return regexp.MustCompile(pattern).FindString(string(body))
+	}
+	const inForce = `celvpa_rules_info\{digest="[0-9a-f]{12}",pipeline="default",version="1\.0\.0"\} 1`
+	first := metric(inForce)
+	require.NotEmpty(t, first)
+	editRules(t, dir, "estimate.yaml", "default: 0.15", "default: 0.25")
+	eventually(t, 10*time.Second, "another digest in force", func(context.Context) (bool, error) { return metric(inForce) != first, nil })
+	second := metric(inForce)
+	editRules(t, dir, "estimate.yaml", "default: 0.25", "default: much")
+	eventually(t, 10*time.Second, "the refusal", func(context.Context) (bool, error) {
+		return metric(`celvpa_rules_reload_total\{result="error"\} [1-9]`) != "", nil
+	})
+	require.Equal(t, second, metric(inForce))
 }
 
 // TestEachComponentRunsAloneAndStopsInOrder: ready with the lead, gone without error, the lead given back.

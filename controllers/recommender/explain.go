@@ -13,7 +13,7 @@ func (r *Recommender) explain(v *vpav1.VerticalPodAutoscaler, containers map[str
 	if !log.Enabled() {
 		return
 	}
-	recommendations, explained, _ := Recommend(r.Plan, containers, v.Spec.ResourcePolicy, true)
+	recommendations, explained, _ := Recommend(r.plan, containers, v.Spec.ResourcePolicy, true)
 	old := map[string]corev1.ResourceList{}
 	if before != nil {
 		for _, c := range before.ContainerRecommendations {

@@ -27,7 +27,7 @@ type Options struct {
 	Client     client.Client // reads from a cache, writes to the API
 	Source     Source
 	Resolver   *target.Resolver
-	Plan       *engine.Plan
+	Plan       func() *engine.Plan // the rules in force, asked once a cycle
 	Clock      clock.WithTicker
 	Log        logr.Logger
 	Name       string // --recommender-name
@@ -41,6 +41,7 @@ type Recommender struct {
 	*cycle.Loop
 	Options
 	cluster     *model.Cluster
+	plan        *engine.Plan // of the cycle at hand
 	lastGarbage time.Time
 }
 
@@ -55,6 +56,7 @@ func New(o Options) *Recommender {
 
 // RunOnce is one cycle. What fails is logged; nothing stops the rest of the cycle.
 func (r *Recommender) RunOnce(ctx context.Context) {
+	r.plan = r.Plan()
 	var vpas []*vpav1.VerticalPodAutoscaler
 	var seen map[model.PodID]bool
 	latency.Time("LoadVPAs", func() { vpas = r.loadVPAs(ctx) })

@@ -61,7 +61,7 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 	}
 	conditions.remove(vpav1.ConfigUnsupported)
 	containers, pods := r.cluster.View(v.Namespace, selector)
-	recommendations, _, failed := Recommend(r.Plan, containers, v.Spec.ResourcePolicy, false)
+	recommendations, _, failed := Recommend(r.plan, containers, v.Spec.ResourcePolicy, false)
 	for _, e := range failed {
 		log.Error(e, "a rule failed; its values are left as they were")
 	}
@@ -84,7 +84,7 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 	} else {
 		conditions.set(vpav1.RecommendationProvided, corev1.ConditionFalse, reason, message)
 	}
-	conditions.set(vpav1.RulesApplied, corev1.ConditionTrue, r.Plan.Pipeline(), "digest "+r.Plan.Digest())
+	conditions.set(vpav1.RulesApplied, corev1.ConditionTrue, r.plan.Pipeline(), "digest "+r.plan.Digest())
 	return status
 }
 

@@ -25,7 +25,7 @@ type Options struct {
 	Client     client.Client // reads from a cache, writes to the API
 	Actuator   Actuator
 	Resolver   *target.Resolver
-	Plan       *engine.Plan
+	Plan       func() *engine.Plan // the rules in force, asked once a cycle
 	Clock      clock.WithTicker
 	Log        logr.Logger
 	Interval   time.Duration
@@ -39,7 +39,8 @@ type Updater struct {
 	*cycle.Loop
 	Options
 	resizes     resizeClock
-	noAdmission string // why the admission controller is taken for dead in this cycle; empty = it is alive
+	plan        *engine.Plan // of the cycle at hand
+	noAdmission string       // why the admission controller is taken for dead in this cycle; empty = it is alive
 }
 
 // New returns an updater.
@@ -55,6 +56,7 @@ func New(o Options) *Updater {
 func (u *Updater) RunOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, u.Interval)
 	defer cancel()
+	u.plan = u.Plan()
 	var vpas vpav1.VerticalPodAutoscalerList
 	if err := u.Client.List(ctx, &vpas); err != nil {
 		u.Log.Error(err, "cannot list VerticalPodAutoscalers; this cycle does nothing")
@@ -162,7 +164,7 @@ func (u *Updater) updateVPA(ctx context.Context, v *vpav1.VerticalPodAutoscaler,
 		if groups[owner] == nil {
 			continue
 		}
-		changes, failed := facts.ResourcesForPod(u.Plan, pod, v, nil)
+		changes, failed := facts.ResourcesForPod(u.plan, pod, v, nil)
 		now := u.Clock.Now()
 		status := resizeStatus(pod)
 		state := &facts.PodState{
@@ -170,7 +172,7 @@ func (u *Updater) updateVPA(ctx context.Context, v *vpav1.VerticalPodAutoscaler,
 			ResizeStatus: status, ResizeAge: u.resizes.age(pod.UID, status, now),
 			NoAdmission: u.noAdmission,
 		}
-		priority, more := state.Rank(u.Plan, nil)
+		priority, more := state.Rank(u.plan, nil)
 		for _, e := range append(failed, more...) {
 			log.Error(e, "a rule failed; its values are left as they were", "pod", pod.Name)
 		}
@@ -202,7 +204,7 @@ func sortByPriority(list []ranked) {
 // updatePod asks the rules and does what they say. After a refused resize they are asked once more.
 func (u *Updater) updatePod(ctx context.Context, r ranked, group *facts.Group, log logr.Logger) {
 	for range 2 {
-		verdict := r.state.Decide(u.Plan, *group, nil)
+		verdict := r.state.Decide(u.plan, *group, nil)
 		if verdict.Err != nil {
 			log.Error(verdict.Err, "a rule failed; the pod is left alone")
 		}

@@ -1,0 +1,100 @@
+package policy
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/celvpa/celvpa/rules"
+)
+
+func edit(t *testing.T, path, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(text), from)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
+}
+
+func newSource(t *testing.T, dir string) (*Source, *[]string, *testclock.FakeClock) {
+	t.Helper()
+	var told []string
+	log := funcr.New(func(_, args string) { told = append(told, args) }, funcr.Options{})
+	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	s, err := NewSource(Options{Dir: dir}, 2*time.Second, clk, log)
+	require.NoError(t, err)
+	return s, &told, clk
+}
+
+func TestChangedFilesAreSwappedInAndBrokenOnesAreNot(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, rules.FS))
+	s, told, _ := newSource(t, dir)
+	first := s.Plan()
+	s.Reload()
+	require.Same(t, first, s.Plan(), "nothing changed, nothing is compiled")
+
+	estimate := filepath.Join(dir, "estimate.yaml")
+	edit(t, estimate, "default: 0.15", "default: 0.25")
+	s.Reload()
+	second := s.Plan()
+	require.NotEqual(t, first.Digest(), second.Digest())
+	require.Contains(t, (*told)[0], "rules reloaded")
+
+	failures := testutil.ToFloat64(reloads.WithLabelValues("error"))
+	edit(t, estimate, "default: 0.25", "default: much")
+	s.Reload()
+	s.Reload()
+	require.Same(t, second, s.Plan(), "the last good rules stay")
+	require.Equal(t, failures+2, testutil.ToFloat64(reloads.WithLabelValues("error")), "a failure is tried again")
+	require.Len(t, *told, 2, "and told once")
+	require.Contains(t, (*told)[1], `param marginFraction: \"much\" is not a finite number`)
+
+	require.NoError(t, os.RemoveAll(dir))
+	s.Reload()
+	require.Same(t, second, s.Plan(), "a folder that is gone takes nothing with it")
+
+	require.NoError(t, os.CopyFS(dir, rules.FS))
+	s.Reload()
+	require.Equal(t, first.Digest(), s.Plan().Digest(), "the same files give the same digest")
+	require.Equal(t, 1.0, testutil.ToFloat64(rulesInfo.WithLabelValues("default", "1.0.0", first.Digest())))
+}
+
+// TestAConfigMapUpdateIsSeen swaps a symlink the way kubelet does.
+func TestAConfigMapUpdateIsSeen(t *testing.T) {
+	mount := t.TempDir()
+	version := func(name string) string {
+		dir := filepath.Join(mount, name)
+		require.NoError(t, os.CopyFS(dir, rules.FS))
+		return dir
+	}
+	version("..one")
+	require.NoError(t, os.Symlink("..one", filepath.Join(mount, "..data")))
+	entries, err := os.ReadDir(filepath.Join(mount, "..one"))
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.NoError(t, os.Symlink(filepath.Join("..data", e.Name()), filepath.Join(mount, e.Name())))
+	}
+	s, _, clk := newSource(t, mount)
+	before := s.Plan().Digest()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Start(ctx) }()
+	edit(t, filepath.Join(version("..two"), "estimate.yaml"), "default: 0.15", "default: 0.25")
+	require.NoError(t, os.Symlink("..two", filepath.Join(mount, "..data_tmp")))
+	require.NoError(t, os.Rename(filepath.Join(mount, "..data_tmp"), filepath.Join(mount, "..data")))
+	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	clk.Step(2 * time.Second)
+	require.Eventually(t, func() bool { return s.Plan().Digest() != before }, 5*time.Second, time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
+}
