@@ -44,13 +44,20 @@ func Registry() (*engine.Registry, error) {
 // Shipped loads the rules that are part of the program.
 func Shipped() (*engine.Library, error) { return engine.Load(rules.FS, rules.Dir) }
 
+func checkDir(dir string) error {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("--rules-dir %s is not a folder that can be read", dir)
+	}
+	return nil
+}
+
 // Load loads and compiles the rules. The error lists every fault with its position.
 func Load(o Options) (*engine.Plan, error) {
 	var files fs.FS = rules.FS
 	dir := rules.Dir
 	if o.Dir != "" {
-		if info, err := os.Stat(o.Dir); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("--rules-dir %s is not a folder that can be read", o.Dir)
+		if err := checkDir(o.Dir); err != nil {
+			return nil, err
 		}
 		files, dir = os.DirFS(o.Dir), o.Dir
 	}

@@ -104,6 +104,9 @@ func fingerprint(dir string) ([sha256.Size]byte, error) {
 	if dir == "" {
 		return [sha256.Size]byte{}, nil
 	}
+	if err := checkDir(dir); err != nil {
+		return [sha256.Size]byte{}, err
+	}
 	h := sha256.New()
 	files := os.DirFS(dir)
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
