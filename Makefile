@@ -7,8 +7,16 @@ SHELL := /bin/bash
 export CGO_ENABLED ?= 0
 
 NAME ?= celvpa
+
+# Folders given by the user are relative to where make runs.
+ifdef LAB_PARTS
+export LAB_PARTS := $(abspath $(LAB_PARTS))
+endif
+ifdef LAB_DIR
+export LAB_DIR := $(abspath $(LAB_DIR))
+endif
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
-LAB := go run -C conformance/lab . 
+LAB := go run -C conformance/lab .
 
 .PHONY: help
 help: ## Show this list
@@ -19,6 +27,7 @@ help: ## Show this list
 
 .PHONY: run
 run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; Ctrl-C stops what it started
+	@echo "building the quickstart (about 3 minutes the first time, seconds once compiled)"
 	@go build -o bin/quickstart-run ./conformance/quickstart
 	@exec bin/quickstart-run -lab $(NAME) $(if $(ONCE),-once) $(if $(DEADLINE),-deadline $(DEADLINE)) \
 	  $(if $(RULES_DIR),-rules-dir $(RULES_DIR)) $(if $(WEBHOOK_ADDRESS),-webhook-address $(WEBHOOK_ADDRESS))

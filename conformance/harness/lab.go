@@ -2,12 +2,18 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // Lab is a control plane on this machine.
@@ -37,14 +43,31 @@ func Up(ctx context.Context, name string, out io.Writer) (*Lab, error) {
 		return nil, fmt.Errorf("asking for the lab's kubeconfig: %w", err)
 	}
 	lab.Kubeconfig = strings.TrimSpace(string(path))
-	_, missing := os.Stat(lab.Kubeconfig)
-	lab.Ours = os.IsNotExist(missing)
+	lab.Ours = !answers(lab.Kubeconfig)
 	up := lab.command(ctx, "up")
 	up.Stdout, up.Stderr = out, out
 	if err := up.Run(); err != nil {
+		if lab.Ours { // what it started must not stay behind
+			err = errors.Join(err, lab.Down(context.WithoutCancel(ctx), out))
+		}
 		return nil, fmt.Errorf("starting the lab: %w", err)
 	}
 	return lab, nil
+}
+
+// answers reports whether an API server listens behind a kubeconfig.
+func answers(kubeconfig string) bool {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return false
+	}
+	config.Timeout = 10 * time.Second
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false
+	}
+	_, err = client.ServerVersion()
+	return !errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // Down stops the lab and deletes its data.
@@ -61,5 +84,7 @@ func (l *Lab) command(ctx context.Context, verb string) *exec.Cmd {
 	root := filepath.Dir(filepath.Dir(filepath.Dir(l.program)))
 	cmd := exec.CommandContext(ctx, l.program, verb, "-name", l.Name)
 	cmd.Dir = root
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
 	return cmd
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +25,6 @@ import (
 
 	"github.com/celvpa/celvpa/crds"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/webhook"
 )
 
 // Cluster is a connection to a Kubernetes API.
@@ -57,8 +55,9 @@ func Connect(kubeconfig string) (*Cluster, error) {
 	return &Cluster{Client: c, Config: config}, nil
 }
 
-// InstallCRDs applies the shipped CRDs and waits until the API server serves them.
-func (c *Cluster) InstallCRDs(ctx context.Context) error {
+// InstallCRDs applies the shipped CRDs and waits until the API server serves them. Those that exist stay as they are
+// with onlyMissing: they may be somebody else's.
+func (c *Cluster) InstallCRDs(ctx context.Context, onlyMissing bool) error {
 	manifests, err := crds.Manifests()
 	if err != nil {
 		return err
@@ -69,6 +68,9 @@ func (c *Cluster) InstallCRDs(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		for _, o := range objects {
+			if onlyMissing && c.Get(ctx, client.ObjectKeyFromObject(o), &apiextensionsv1.CustomResourceDefinition{}) == nil {
+				continue
+			}
 			if err := c.apply(ctx, o); err != nil {
 				return err
 			}
@@ -145,15 +147,20 @@ func decode(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Clean deletes a namespace with all that is in it and the webhook registration.
-func (c *Cluster) Clean(ctx context.Context, namespace string) error {
-	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhook.ConfigName}}
-	if err := c.Delete(ctx, config); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the webhook registration: %w", err)
-	}
+// Clean deletes the objects, then a namespace with all that is in it, and waits until it is gone. What does not exist
+// is fine.
+func (c *Cluster) Clean(ctx context.Context, namespace string, objects ...client.Object) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	if err := c.Delete(ctx, ns); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting namespace %s: %w", namespace, err)
+	for _, o := range append(objects, ns) {
+		if err := c.Delete(ctx, o); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting %T %s: %w", o, o.GetName(), err)
+		}
+	}
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(ns), ns)), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for namespace %s to be gone: %w", namespace, err)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func withLab(m *testing.M) (code int, err error) {
 	if withoutCRDs = runToEnd("run", "--kubeconfig="+kubeconfig); withoutCRDs.err != nil {
 		return 1, withoutCRDs.err
 	}
-	if err := cluster.InstallCRDs(ctx); err != nil {
+	if err := cluster.InstallCRDs(ctx, false); err != nil {
 		return 1, err
 	}
 	if err := startCelvpa(ctx); err != nil {

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -79,18 +80,26 @@ func (c *cluster) up(ctx context.Context, nodes int) error {
 	return nil
 }
 
-// ready reports whether the API server of this lab answers.
+// ready reports whether the API server of this lab answers. One that is there but slow is given half a minute: only
+// a lab that nobody listens for is taken for gone.
 func (c *cluster) ready(ctx context.Context) bool {
 	config, err := c.restConfig()
 	if err != nil {
 		return false
 	}
-	config.Timeout = 3 * time.Second
+	config.Timeout = 5 * time.Second
 	client, err := rest.UnversionedRESTClientFor(restDefaults(config))
 	if err != nil {
 		return false
 	}
-	return client.Get().AbsPath("/readyz").Do(ctx).Error() == nil
+	err = wait.PollUntilContextTimeout(ctx, time.Second, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := client.Get().AbsPath("/readyz").Do(ctx).Error()
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return false, err
+		}
+		return err == nil, nil
+	})
+	return err == nil
 }
 
 func (c *cluster) restConfig() (*rest.Config, error) {
@@ -112,8 +121,7 @@ func (c *cluster) create(ctx context.Context) error {
 		return err
 	}
 	done := progress("starting the control plane of "+c.name, "about 5 s")
-	defer done()
-	return c.kwokctl(ctx, "-c", config, "create", "cluster", "--runtime", "binary", "--wait", "120s",
+	err := c.kwokctl(ctx, "-c", config, "create", "cluster", "--runtime", "binary", "--wait", "120s",
 		"--disable-qps-limits", "--enable-crds", "Metric,ClusterResourceUsage,ResourceUsage",
 		"--etcd-binary", c.parts.path("etcd"),
 		"--kube-apiserver-binary", c.parts.path("kube-apiserver"),
@@ -121,6 +129,8 @@ func (c *cluster) create(ctx context.Context) error {
 		"--kube-scheduler-binary", c.parts.path("kube-scheduler"),
 		"--kwok-controller-binary", c.parts.path("kwok"),
 		"--kubeconfig", c.kubeconfig())
+	done(err)
+	return err
 }
 
 // kwokctl runs the tool against this lab's own work folder and shows its output only when it fails.
@@ -173,8 +183,9 @@ func (c *cluster) ensureMetricsServer(ctx context.Context, objects *objects) err
 		}
 	}
 	done := progress("waiting for metrics.k8s.io", "about 5 s")
-	defer done()
-	if err := objects.waitForMetricsAPI(ctx, 60*time.Second, func() bool { return c.metricsServerPID() != 0 }); err != nil {
+	err := objects.waitForMetricsAPI(ctx, 60*time.Second, func() bool { return c.metricsServerPID() != 0 })
+	done(err)
+	if err != nil {
 		return fmt.Errorf("%w; see %s", err, filepath.Join(c.dir, "metrics-server.log"))
 	}
 	return nil

@@ -24,7 +24,8 @@ type part struct {
 	name    string // file name
 	version string
 	pkg     string // Go package; a module of its own when install is true
-	install bool   // built with `go install pkg@version`, because its module cannot share ours
+	module  string // folder of the module that pins it, below conformance/lab; empty = that one
+	install bool   // built with `go install pkg@version`, where no module of ours pins it
 	ldflags string
 	cold    string // how long the first build takes on two cores
 }
@@ -32,7 +33,7 @@ type part struct {
 var kubeFlags = "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion
 
 var allParts = []part{
-	{name: "etcd", version: etcdVersion, pkg: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", cold: "20 s"},
+	{name: "etcd", version: etcdVersion, pkg: "go.etcd.io/etcd/server/v3", module: "etcd", ldflags: "-s -w", cold: "20 s"},
 	{name: "kube-apiserver", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-apiserver", ldflags: kubeFlags, cold: "5 min"},
 	{name: "kube-controller-manager", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", ldflags: kubeFlags, cold: "3 min"},
 	{name: "kube-scheduler", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-scheduler", ldflags: kubeFlags, cold: "1 min"},
@@ -69,6 +70,11 @@ func (p *parts) path(name string) string {
 
 // ensure builds what is missing. A lock keeps two labs from building the same thing at once.
 func (p *parts) ensure(ctx context.Context) error {
+	if p.prebuilt != "" {
+		if info, err := os.Stat(p.prebuilt); err != nil || !info.IsDir() {
+			return fmt.Errorf("LAB_PARTS=%s is not a folder that can be read", p.prebuilt)
+		}
+	}
 	var missing []part
 	for _, one := range allParts {
 		if _, err := os.Stat(p.path(one.name)); err != nil {
@@ -119,21 +125,21 @@ func (p *parts) build(ctx context.Context, one part, label string) error {
 		args = []string{"install", "-ldflags", one.ldflags, one.pkg + "@" + one.version}
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = module
+	cmd.Dir = filepath.Join(module, one.module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOBIN="+work)
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	done := progress(label, "the first time about "+one.cold+" on two cores, seconds once compiled")
 	err = cmd.Run()
-	done()
+	done(err)
 	if err != nil {
 		return fmt.Errorf("building %s: %w\n%s", one.name, err, strings.TrimSpace(output.String()))
 	}
 	return os.Rename(filepath.Join(work, one.name), filepath.Join(p.dir, one.name+"-"+one.version))
 }
 
-// progress prints a label at once, the elapsed time every ten seconds, and a closing line when done is called.
-func progress(label, hint string) (done func()) {
+// progress prints a label at once, the elapsed time every ten seconds, and how it ended when done is called.
+func progress(label, hint string) (done func(error)) {
 	start := time.Now()
 	fmt.Printf("lab: %s (%s)\n", label, hint)
 	quit := make(chan struct{})
@@ -151,10 +157,14 @@ func progress(label, hint string) (done func()) {
 			}
 		}
 	}()
-	return func() {
+	return func(err error) {
 		close(quit)
 		<-finished
-		fmt.Printf("lab: %s: done in %s\n", label, elapsed(start))
+		how := "done in"
+		if err != nil {
+			how = "failed after"
+		}
+		fmt.Printf("lab: %s: %s %s\n", label, how, elapsed(start))
 	}
 }
 

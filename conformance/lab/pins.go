@@ -4,7 +4,6 @@ package main
 
 // The programs a lab is built from, imported so that `go mod tidy` keeps their modules at the pinned versions.
 import (
-	_ "go.etcd.io/etcd/server/v3"
 	_ "k8s.io/kubernetes/cmd/kube-apiserver"
 	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
 	_ "k8s.io/kubernetes/cmd/kube-scheduler"

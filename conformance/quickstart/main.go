@@ -14,9 +14,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+	"github.com/celvpa/celvpa/webhook"
 )
 
 const namespace = "celvpa-quickstart"
@@ -62,17 +69,20 @@ func run(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	kubeconfig, down, err := apiServer(ctx, s)
+	api, err := findAPIServer(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, down()) }()
-	cluster, err := harness.Connect(kubeconfig)
+	defer func() { err = errors.Join(err, api.down()) }()
+	cluster, err := harness.Connect(api.kubeconfig)
 	if err != nil {
+		return err
+	}
+	if err := refuseToReplace(ctx, cluster); err != nil {
 		return err
 	}
 	say("installing      the CRDs of autoscaling.k8s.io/v1")
-	if err := cluster.InstallCRDs(ctx); err != nil {
+	if err := cluster.InstallCRDs(ctx, api.foreign); err != nil {
 		return err
 	}
 	root, err := harness.Root()
@@ -81,7 +91,8 @@ func run(ctx context.Context, s settings) (err error) {
 	}
 	example := filepath.Join(root, "examples", "quickstart")
 	story := newStory(cluster, filepath.Join(example, "vpa.yaml"))
-	celvpa, err := startCelvpa(ctx, s, program, kubeconfig, story)
+	api.started = true
+	celvpa, err := startCelvpa(ctx, s, program, api.kubeconfig, story)
 	if err != nil {
 		return err
 	}
@@ -100,34 +111,71 @@ func run(ctx context.Context, s settings) (err error) {
 	return follow(ctx, s, story, celvpa)
 }
 
-// apiServer finds or starts a control plane; down undoes what was started.
-func apiServer(ctx context.Context, s settings) (kubeconfig string, down func() error, err error) {
-	background := context.WithoutCancel(ctx)
+// apiServer is the control plane that is used.
+type apiServer struct {
+	kubeconfig string
+	foreign    bool         // the user's own cluster
+	lab        *harness.Lab // started by us, nil otherwise
+	started    bool         // celvpa was started, so there is something to clean up
+}
+
+// findAPIServer takes the cluster of KUBECONFIG, or finds or starts the lab.
+func findAPIServer(ctx context.Context, s settings) (*apiServer, error) {
 	if path := os.Getenv("KUBECONFIG"); path != "" {
-		kubeconfig = strings.Split(path, string(os.PathListSeparator))[0]
-		say("using the cluster of KUBECONFIG=%s; celvpa serves namespace %s only", kubeconfig, namespace)
-		return kubeconfig, func() error { return clean(background, kubeconfig) }, nil
+		api := &apiServer{kubeconfig: filepath.SplitList(path)[0], foreign: true}
+		say("using           the cluster of KUBECONFIG=%s; celvpa serves namespace %s only", api.kubeconfig, namespace)
+		return api, nil
 	}
 	lab, err := harness.Up(ctx, s.labName, os.Stdout)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
+	api := &apiServer{kubeconfig: lab.Kubeconfig}
 	if lab.Ours {
-		return lab.Kubeconfig, func() error { return lab.Down(background, os.Stdout) }, nil
+		api.lab = lab
+	} else {
+		say("using           lab %s, which was up before and stays up", s.labName)
 	}
-	say("lab %s was up before and stays up", s.labName)
-	return lab.Kubeconfig, func() error { return clean(background, lab.Kubeconfig) }, nil
+	return api, nil
 }
 
-func clean(ctx context.Context, kubeconfig string) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+// down undoes what was started: the lab as a whole, or the objects in a cluster that stays.
+func (a *apiServer) down() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cluster, err := harness.Connect(kubeconfig)
+	if a.lab != nil {
+		return a.lab.Down(ctx, os.Stdout)
+	}
+	if !a.started {
+		return nil
+	}
+	cluster, err := harness.Connect(a.kubeconfig)
 	if err != nil {
 		return err
 	}
-	say("deleting        namespace %s and the webhook registration; the CRDs stay", namespace)
-	return cluster.Clean(ctx, namespace)
+	say("deleting        namespace %s, the webhook registration and the status lease; the CRDs stay", namespace)
+	return cluster.Clean(ctx, namespace,
+		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhook.ConfigName}},
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: namespace}})
+}
+
+// ownLabel marks the webhook registration as this command's.
+const ownLabel = "celvpa-quickstart"
+
+// refuseToReplace stops before the registration of a VPA that is at work in the cluster would be overwritten.
+func refuseToReplace(ctx context.Context, cluster *harness.Cluster) error {
+	var config admissionregistrationv1.MutatingWebhookConfiguration
+	err := cluster.Get(ctx, client.ObjectKey{Name: webhook.ConfigName}, &config)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for another VPA in the cluster: %w", err)
+	case config.Labels[ownLabel] == "":
+		return fmt.Errorf("the cluster has a VPA already: MutatingWebhookConfiguration %s exists and is not of this command; "+
+			"use a lab (unset KUBECONFIG) or another cluster", webhook.ConfigName)
+	}
+	return nil
 }
 
 func startCelvpa(ctx context.Context, s settings, program, kubeconfig string, story *story) (*harness.Celvpa, error) {
@@ -140,7 +188,8 @@ func startCelvpa(ctx context.Context, s settings, program, kubeconfig string, st
 		return nil, err
 	}
 	args = append([]string{"run", "--kubeconfig=" + kubeconfig, "--vpa-object-namespace=" + namespace,
-		"--recommender-interval=5s", "--updater-interval=5s"}, args...)
+		"--recommender-interval=5s", "--updater-interval=5s", "--webhook-labels=" + ownLabel + ":true",
+		"--status-lease-name=" + namespace, "--admission-controller-status-lease-name=" + namespace}, args...)
 	if s.rulesDir != "" {
 		args = append(args, "--rules-dir="+s.rulesDir)
 	}
@@ -160,6 +209,7 @@ func startCelvpa(ctx context.Context, s settings, program, kubeconfig string, st
 // follow tells the story until the user, the milestones or the deadline end it.
 func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvpa) error {
 	deadline := time.After(s.deadline)
+	trouble := ""
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -171,11 +221,12 @@ func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvp
 			return fmt.Errorf("celvpa stopped by itself; see %s", celvpa.LogFile)
 		case <-deadline:
 			if s.once {
-				return fmt.Errorf("%w (%s): %s; celvpa's log is %s", errMissed, s.deadline, story.missing(), celvpa.LogFile)
+				return fmt.Errorf("%w (%s): %s; last trouble: %s; celvpa's log is %s", errMissed, s.deadline, story.missing(), valueOr(trouble, "none"), celvpa.LogFile)
 			}
 		case <-tick.C:
-			if err := story.look(ctx); err != nil && ctx.Err() == nil {
-				return err
+			if err := story.look(ctx); err != nil && ctx.Err() == nil && err.Error() != trouble {
+				trouble = err.Error()
+				say("trouble         %s; trying again", trouble)
 			}
 			if s.once && story.missing() == "" {
 				say("seen            a recommendation written, a new pod changed at admission, a running pod resized in place and acknowledged by its node")
@@ -183,6 +234,13 @@ func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvp
 			}
 		}
 	}
+}
+
+func valueOr(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
 }
 
 var begin = time.Now()

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -142,7 +143,7 @@ func (s *story) lookAtUsage(ctx context.Context) error {
 	}
 	var usage metricsv1beta1.PodMetricsList
 	if err := s.cluster.List(ctx, &usage, client.InNamespace(namespace)); err != nil {
-		if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) {
+		if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) || meta.IsNoMatchError(err) {
 			return nil // metrics-server has nothing yet
 		}
 		return fmt.Errorf("reading usage: %w", err)
