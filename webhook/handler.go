@@ -91,7 +91,11 @@ func (h *Handler) controllingVPA(ctx context.Context, plan *engine.Plan, pod *co
 	var candidates []*vpav1.VerticalPodAutoscaler
 	for i := range list.Items {
 		v := &list.Items[i]
-		if plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do == facts.DoApply {
+		verdict := plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
+		if verdict.Err != nil {
+			h.Log.Error(verdict.Err, "a rule failed; the VPA changes no new pods", "namespace", v.Namespace, "vpa", v.Name)
+		}
+		if verdict.Do == facts.DoApply {
 			candidates = append(candidates, v)
 		}
 	}

@@ -3,16 +3,19 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -38,8 +41,9 @@ type Registration struct {
 
 // Registrar keeps the MutatingWebhookConfiguration in place while the server runs.
 type Registrar struct {
-	Client       client.Client
+	Client       client.Client // not cached
 	Registration Registration
+	Clock        clock.Clock
 	Log          logr.Logger
 	// Started reports nil once the server answers; nothing is registered before.
 	Started func() error
@@ -58,43 +62,63 @@ func (r *Registrar) Registered() error {
 	return nil
 }
 
-// Start registers as soon as the server answers and repeats until that succeeds.
+// Start registers as soon as the server answers, and looks again every minute: a registration that was deleted or
+// changed comes back. Failures are tried again, less and less often, until the context ends.
 func (r *Registrar) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return r.Started() == nil, nil
 	})
-	if err != nil {
-		return nil // stopped
+	delay := firstRetry
+	for err == nil {
+		pause := checkInterval
+		if failure := r.register(ctx); failure != nil && ctx.Err() == nil {
+			r.Log.Error(failure, "cannot register the webhook; trying again", "after", delay.String())
+			pause, delay = delay, min(2*delay, checkInterval)
+		} else {
+			delay = firstRetry
+		}
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-r.Clock.After(pause):
+		}
 	}
-	_ = wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: 1 << 30, Cap: 30 * time.Second},
-		func(ctx context.Context) (bool, error) {
-			if err := r.register(ctx); err != nil {
-				r.Log.Error(err, "cannot register the webhook; trying again")
-				return false, nil
-			}
-			return true, nil
-		})
-	<-ctx.Done()
-	return nil
+	return nil // stopped
 }
 
+const (
+	firstRetry    = 500 * time.Millisecond
+	checkInterval = time.Minute
+)
+
+// register makes the registration what it should be. It uses the verbs that upstream's role grants: get, create, patch.
 func (r *Registrar) register(ctx context.Context) error {
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}}
-	result, err := controllerutil.CreateOrUpdate(ctx, r.Client, config, func() error {
-		if config.Labels == nil && len(r.Registration.Labels) > 0 {
-			config.Labels = map[string]string{}
-		}
-		for k, v := range r.Registration.Labels {
-			config.Labels[k] = v
-		}
-		config.Webhooks = []admissionregistrationv1.MutatingWebhook{r.Registration.webhook()}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(config), config)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", ConfigName, err)
+	}
+	before, result := config.DeepCopy(), "updated"
+	if config.Labels == nil {
+		config.Labels = map[string]string{}
+	}
+	maps.Copy(config.Labels, r.Registration.Labels)
+	config.Webhooks = []admissionregistrationv1.MutatingWebhook{r.Registration.webhook()}
+	switch {
+	case err != nil:
+		result = "created"
+		err = r.Client.Create(ctx, config)
+	case equality.Semantic.DeepEqual(before.Webhooks, config.Webhooks) && maps.Equal(before.Labels, config.Labels):
+		r.done.Store(true)
 		return nil
-	})
+	default:
+		err = r.Client.Patch(ctx, config, client.MergeFrom(before))
+	}
 	if err != nil {
 		return fmt.Errorf("writing MutatingWebhookConfiguration %s: %w", ConfigName, err)
 	}
 	r.done.Store(true)
-	r.Log.Info("webhook registered", "config", ConfigName, "result", string(result), "at", r.Registration.target())
+	r.Log.Info("webhook registered", "config", ConfigName, "result", result, "at", r.Registration.target())
 	return nil
 }
 

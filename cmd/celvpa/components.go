@@ -191,23 +191,23 @@ func joinAdmission(o *options, source *policy.Source, p *process) error {
 	}})
 	serving := func() error { return server.StartedChecker()(nil) }
 	p.ready = append(p.ready, serving)
+	live, err := client.New(p.manager.GetConfig(), client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("preparing the client of the registration and the status lease: %w", err)
+	}
 	if w.register {
-		registrar := &webhook.Registrar{Client: p.manager.GetClient(), Registration: registration, Log: ctrl.Log.WithName("admission"), Started: serving}
+		registrar := &webhook.Registrar{Client: live, Clock: clock.RealClock{}, Registration: registration, Log: ctrl.Log.WithName("admission"), Started: serving}
 		serving = registrar.Registered
 		p.ready = append(p.ready, serving)
 		if err := p.manager.Add(registrar); err != nil {
 			return err
 		}
 	}
-	return w.renewLease(p, serving)
+	return w.renewLease(p, live, serving)
 }
 
 // renewLease tells the updater that this process serves.
-func (w webhookOptions) renewLease(p *process, serving func() error) error {
-	live, err := client.New(p.manager.GetConfig(), client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
-	if err != nil {
-		return fmt.Errorf("preparing the client of the status lease: %w", err)
-	}
+func (w webhookOptions) renewLease(p *process, live client.Client, serving func() error) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("finding this host's name for the status lease: %w", err)

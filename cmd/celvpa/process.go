@@ -59,9 +59,13 @@ func newProcess(ctx context.Context, o *options, parts []part) (*process, error)
 	for _, one := range parts {
 		needsLead = needsLead || one.lease != admissionPart.lease
 	}
+	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	if o.namespace != "" {
+		cached.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
+	}
 	p.manager, err = ctrl.NewManager(config, manager.Options{
 		Scheme:                        scheme,
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                         cached,
 		Metrics:                       metricsserver.Options{BindAddress: o.address, ExtraHandlers: p.handlers(o.profiling)},
 		LeaderElection:                o.leader.elect && needsLead,
 		LeaderElectionID:              o.leader.resourceName,

@@ -118,9 +118,10 @@ func (s *story) lookAtVPA(ctx context.Context) error {
 		return nil
 	}
 	if !s.applied {
-		s.applied = true
 		say("applying        examples/quickstart/vpa.yaml: VPA web in mode InPlaceOrRecreate, app at most 1 CPU and 1Gi")
-		return s.cluster.ApplyFiles(ctx, s.vpaFile)
+		err := s.cluster.ApplyFiles(ctx, s.vpaFile)
+		s.applied = err == nil
+		return err
 	}
 	var vpa vpav1.VerticalPodAutoscaler
 	if err := s.cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "web"}, &vpa); err != nil {
@@ -214,7 +215,6 @@ func (s *story) scaleUp(ctx context.Context) error {
 	if s.scaledUp || !s.recommends {
 		return nil
 	}
-	s.scaledUp = true
 	say("scaling         Deployment web from 2 to 3 pods, to show what admission does")
 	web := &appsv1.Deployment{}
 	if err := s.cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "web"}, web); err != nil {
@@ -226,6 +226,7 @@ func (s *story) scaleUp(ctx context.Context) error {
 	if err := s.cluster.Patch(ctx, web, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("scaling the Deployment: %w", err)
 	}
+	s.scaledUp = true
 	return nil
 }
 

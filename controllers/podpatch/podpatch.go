@@ -29,7 +29,7 @@ func Resources(pod *corev1.Pod, changes []facts.ContainerChange) []jsonpatch.Ope
 		}
 		at := fmt.Sprintf("/spec/containers/%d/resources", c.Index)
 		now := pod.Spec.Containers[c.Index].Resources
-		if now.Requests == nil && now.Limits == nil {
+		if now.Requests == nil && now.Limits == nil && now.Claims == nil {
 			ops = append(ops, Add(at, map[string]any{}))
 		}
 		ops = append(ops, list(at+"/requests", now.Requests == nil, c.Requests)...)

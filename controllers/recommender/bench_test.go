@@ -86,7 +86,7 @@ func TestPlainGoAgreesWithTheRules(t *testing.T) {
 		MinAllowed:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1200m")},
 		MaxAllowed:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3"), corev1.ResourceMemory: resource.MustParse("1Gi")},
 	}}}
-	got, _, _ := Recommend(shippedPlan(t), map[string]*model.Aggregate{"a": aggregate}, policy, false)
+	got := Recommend(shippedPlan(t), map[string]*model.Aggregate{"a": aggregate}, policy, false).Recommendations
 	want := plainGo(aggregate, 1200, 3000, 0, 1<<30)
 	for i, list := range []corev1.ResourceList{got[0].Target, got[0].LowerBound, got[0].UpperBound, got[0].UncappedTarget} {
 		if have := [2]int64{list.Cpu().MilliValue(), list.Memory().Value()}; have != want[i] {

@@ -1,7 +1,9 @@
 package recommender
 
 import (
-	"sort"
+	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,39 +19,60 @@ type Explained struct {
 	Trace     *engine.Trace
 }
 
-// Recommend lets the rules turn the usage of a workload's containers into recommendations, sorted by container name.
-// It is a pure function; with explain it also returns what each rule did. Rules that fail are returned, the
-// recommendation stands without what they would have changed.
-func Recommend(plan *engine.Plan, containers map[string]*model.Aggregate, policy *vpav1.PodResourcePolicy, explain bool) (
-	[]vpav1.RecommendedContainerResources, []Explained, []*engine.RuleError) {
+// Result is what the rules make of a workload's usage.
+type Result struct {
+	Recommendations []vpav1.RecommendedContainerResources // sorted by container name
+	Explained       []Explained                           // one a recommendation, when asked for
+	Failed          []*engine.RuleError                   // rules that failed; what they would have set is as before
+	Undecided       []string                              // containers of which the rules could not say whether they are scaled
+}
+
+// Recommend lets the rules turn the usage of a workload's containers into recommendations. It is a pure function.
+func Recommend(plan *engine.Plan, containers map[string]*model.Aggregate, policy *vpav1.PodResourcePolicy, explain bool) Result {
+	var out Result
 	policies := map[string]*engine.Record{}
 	var names []string
-	for name := range containers {
+	for _, name := range slices.Sorted(maps.Keys(containers)) {
 		p := facts.Policy(facts.PolicyFor(policy, name))
-		if plan.Decide(facts.ContainerSelect, facts.SelectFacts(p), nil).Do == facts.DoScale {
+		verdict := plan.Decide(facts.ContainerSelect, facts.SelectFacts(p), nil)
+		switch {
+		case verdict.Err != nil:
+			out.Failed = append(out.Failed, verdict.Err)
+			out.Undecided = append(out.Undecided, name)
+		case verdict.Do == facts.DoScale:
 			policies[name] = p
 			names = append(names, name)
 		}
 	}
-	sort.Strings(names)
-	var (
-		out       []vpav1.RecommendedContainerResources
-		explained []Explained
-		failed    []*engine.RuleError
-	)
 	for _, name := range names {
 		var trace *engine.Trace
 		if explain {
 			trace = &engine.Trace{}
-			explained = append(explained, Explained{Container: name, Trace: trace})
+			out.Explained = append(out.Explained, Explained{Container: name, Trace: trace})
 		}
 		bounds := facts.NewBounds()
 		estimate := estimateOf(containers[name], len(names))
-		failed = append(failed, plan.RunStages(facts.ContainerEstimate, facts.EstimateFacts(estimate, policies[name], bounds), trace)...)
-		failed = append(failed, plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(policies[name], bounds), trace)...)
-		out = append(out, render(name, bounds))
+		out.Failed = append(out.Failed, plan.RunStages(facts.ContainerEstimate, facts.EstimateFacts(estimate, policies[name], bounds), trace)...)
+		out.Failed = append(out.Failed, plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(policies[name], bounds), trace)...)
+		out.Recommendations = append(out.Recommendations, render(name, bounds))
 	}
-	return out, explained, failed
+	return out
+}
+
+// keep adds what was recommended before for containers that the rules could not decide on.
+func (r Result) keep(before *vpav1.RecommendedPodResources) []vpav1.RecommendedContainerResources {
+	all := r.Recommendations
+	if before != nil {
+		for _, c := range before.ContainerRecommendations {
+			if slices.Contains(r.Undecided, c.ContainerName) {
+				all = append(all, c)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b vpav1.RecommendedContainerResources) int {
+		return strings.Compare(a.ContainerName, b.ContainerName)
+	})
+	return all
 }
 
 func estimateOf(a *model.Aggregate, containers int) facts.Estimate {

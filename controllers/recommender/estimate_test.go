@@ -65,8 +65,9 @@ func TestRecommendationsMatchUpstreamToTheDigit(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			names := []string{"a", "b", "c"}[:tt.containers]
-			got, _, failed := Recommend(plan, usage(names, tt.minutes, tt.cpu, tt.memory), nil, false)
-			require.Empty(t, failed)
+			result := Recommend(plan, usage(names, tt.minutes, tt.cpu, tt.memory), nil, false)
+			require.Empty(t, result.Failed)
+			got := result.Recommendations
 			require.Len(t, got, tt.containers)
 			for _, r := range got {
 				require.Equal(t, tt.target, amounts{r.Target.Cpu().MilliValue(), r.Target.Memory().Value()}, "target")

@@ -13,21 +13,21 @@ func (r *Recommender) explain(v *vpav1.VerticalPodAutoscaler, containers map[str
 	if !log.Enabled() {
 		return
 	}
-	recommendations, explained, _ := Recommend(r.plan, containers, v.Spec.ResourcePolicy, true)
+	result := Recommend(r.plan, containers, v.Spec.ResourcePolicy, true)
 	old := map[string]corev1.ResourceList{}
 	if before != nil {
 		for _, c := range before.ContainerRecommendations {
 			old[c.ContainerName] = c.Target
 		}
 	}
-	for i, c := range recommendations {
+	for i, c := range result.Recommendations {
 		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			to, ok := c.Target[resource]
 			from, had := old[c.ContainerName][resource]
 			if !ok || (had && from.Cmp(to) == 0) {
 				continue
 			}
-			step, _ := explained[i].Trace.Last("target", "now."+string(resource))
+			step, _ := result.Explained[i].Trace.Last("target", "now."+string(resource))
 			log.Info("recommendation changed", "container", c.ContainerName, "resource", string(resource),
 				"from", from.String(), "to", to.String(), "rule", step.Path(), "at", step.At)
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,7 +42,7 @@ func (r *Recommender) update(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 	}
 }
 
-// status is what the VPA's status should be. When the target cannot be resolved, the recommendation stays as it is.
+// status is what the VPA's status should be.
 func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler, log logr.Logger) *vpav1.VerticalPodAutoscalerStatus {
 	status := v.Status.DeepCopy()
 	generation := v.Generation
@@ -49,22 +50,22 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 	conditions := conditionSet{list: status.Conditions, now: metav1.NewTime(r.Clock.Now())}
 	defer func() { status.Conditions = conditions.sorted() }()
 
-	selector, err := r.Resolver.Selector(ctx, v)
-	if err != nil {
-		conditions.set(vpav1.ConfigUnsupported, corev1.ConditionTrue, "", err.Error())
-		provided := corev1.ConditionFalse
-		if hasRecommendation(status.Recommendation) {
-			provided = corev1.ConditionTrue
+	selector, unsupported := r.Resolver.Selector(ctx, v)
+	if unsupported != nil {
+		conditions.set(vpav1.ConfigUnsupported, corev1.ConditionTrue, "", unsupported.Message)
+		if unsupported.Transient && hasRecommendation(status.Recommendation) {
+			return status // what was recommended stays until the answer is known (UPSTREAM.md Appendix B 10)
 		}
-		conditions.set(vpav1.RecommendationProvided, provided, "", "")
-		return status
+		selector = labels.Nothing()
+	} else {
+		conditions.remove(vpav1.ConfigUnsupported)
 	}
-	conditions.remove(vpav1.ConfigUnsupported)
 	containers, pods := r.cluster.View(v.Namespace, selector)
-	recommendations, _, failed := Recommend(r.plan, containers, v.Spec.ResourcePolicy, false)
-	for _, e := range failed {
+	result := Recommend(r.plan, containers, v.Spec.ResourcePolicy, false)
+	for _, e := range result.Failed {
 		log.Error(e, "a rule failed; its values are left as they were")
 	}
+	recommendations := result.keep(status.Recommendation)
 	recommendation := &vpav1.RecommendedPodResources{ContainerRecommendations: recommendations}
 	if !equality.Semantic.DeepEqual(recommendation, status.Recommendation) {
 		r.explain(v, containers, status.Recommendation, log)

@@ -9,10 +9,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -56,8 +59,8 @@ type Resolver struct {
 
 // controller is what the resolver needs of any controller object.
 type controller struct {
-	selector labels.Selector
-	replicas int32 // what the controller asks for
+	selector labels.Selector // nil when it has none
+	replicas *int32          // what the controller asks for; nil when that is no number of its own, as for a Job
 	owners   []metav1.OwnerReference
 }
 
@@ -88,22 +91,26 @@ func (r *Resolver) scale(ctx context.Context, k Key) (controller, bool, error) {
 	object.SetGroupVersionKind(gv.WithKind(k.Kind))
 	object.SetNamespace(k.Namespace)
 	object.SetName(k.Name)
-	scale := &autoscalingv1.Scale{}
-	err = r.Client.SubResource("scale").Get(ctx, object, scale)
-	if apierrors.IsNotFound(err) {
+	answer := &unstructured.Unstructured{} // the client takes no typed subresource of an untyped object
+	answer.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+	err = r.Client.SubResource("scale").Get(ctx, object, answer)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return controller{}, false, nil
 	}
 	if err != nil {
 		return controller{}, false, fmt.Errorf("reading the scale of %s in namespace %s: %w", k, k.Namespace, err)
 	}
-	if scale.Status.Selector == "" {
-		return controller{}, false, fmt.Errorf("resource %s/%s has an empty selector for scale sub-resource", k.Namespace, k.Name)
+	var scale autoscalingv1.Scale
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &scale); err != nil {
+		return controller{}, false, fmt.Errorf("reading the scale of %s in namespace %s: %w", k, k.Namespace, err)
 	}
-	selector, err := labels.Parse(scale.Status.Selector)
-	if err != nil {
-		return controller{}, false, fmt.Errorf("the scale of %s has the selector %q: %w", k, scale.Status.Selector, err)
+	c := controller{replicas: &scale.Spec.Replicas, owners: scale.OwnerReferences}
+	if scale.Status.Selector != "" {
+		if c.selector, err = labels.Parse(scale.Status.Selector); err != nil {
+			return controller{}, false, fmt.Errorf("the scale of %s has the selector %q: %w", k, scale.Status.Selector, err)
+		}
 	}
-	return controller{selector: selector, replicas: scale.Spec.Replicas, owners: scale.OwnerReferences}, true, nil
+	return c, true, nil
 }
 
 func describe(object client.Object) (controller, error) {
@@ -111,22 +118,21 @@ func describe(object client.Object) (controller, error) {
 	var err error
 	switch o := object.(type) {
 	case *appsv1.Deployment:
-		c.replicas = valueOr(o.Spec.Replicas, 1)
+		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
 		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
 	case *appsv1.DaemonSet:
-		c.replicas = o.Status.DesiredNumberScheduled
+		c.replicas = &o.Status.DesiredNumberScheduled
 		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
 	case *appsv1.ReplicaSet:
-		c.replicas = valueOr(o.Spec.Replicas, 1)
+		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
 		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
 	case *appsv1.StatefulSet:
-		c.replicas = valueOr(o.Spec.Replicas, 1)
+		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
 		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
 	case *corev1.ReplicationController:
-		c.replicas = valueOr(o.Spec.Replicas, 1)
+		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
 		c.selector = labels.SelectorFromSet(o.Spec.Selector)
 	case *batchv1.Job:
-		c.replicas = valueOr(o.Spec.Parallelism, 1)
 		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
 	case *batchv1.CronJob:
 		c.selector = labels.Nothing()
@@ -138,11 +144,4 @@ func describe(object client.Object) (controller, error) {
 		return c, fmt.Errorf("the selector of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
 	return c, nil
-}
-
-func valueOr(p *int32, otherwise int32) int32 {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }

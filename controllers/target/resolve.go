@@ -28,32 +28,41 @@ func Of(v *vpav1.VerticalPodAutoscaler) Key {
 // Unsupported is why a target cannot be used, in the words of condition ConfigUnsupported (UPSTREAM.md §2.6).
 type Unsupported struct {
 	Message string
+	// Transient: the answer could not be had; it may be fine in a moment (UPSTREAM.md Appendix B 10).
+	Transient bool
 }
 
 // Error returns the message.
 func (u *Unsupported) Error() string { return u.Message }
 
-func unsupported(format string, args ...any) error {
+func unsupported(format string, args ...any) *Unsupported {
 	return &Unsupported{Message: fmt.Sprintf(format, args...)}
 }
 
-// Selector finds the pods of a VPA's target. The error is an *Unsupported: the target does not exist, cannot be read,
-// or is not the topmost controller.
-func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (labels.Selector, error) {
+func unknown(format string, args ...any) *Unsupported {
+	return &Unsupported{Message: fmt.Sprintf(format, args...), Transient: true}
+}
+
+// Selector finds the pods of a VPA's target; otherwise it says why there are none: the target does not exist, cannot be
+// read, or is not the topmost controller.
+func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (labels.Selector, *Unsupported) {
 	if v.Spec.TargetRef == nil {
 		return nil, unsupported("Cannot read targetRef. Reason: targetRef not defined. If this is a v1beta1 object, switch to v1")
 	}
 	key := Of(v)
 	c, found, err := r.get(ctx, key)
 	if err != nil {
-		return nil, unsupported("Cannot read targetRef. Reason: %v", err)
+		return nil, unknown("Cannot read targetRef. Reason: %v", err)
+	}
+	if found && c.selector == nil {
+		return nil, unsupported("Cannot read targetRef. Reason: resource %s/%s has an empty selector for scale sub-resource", key.Namespace, key.Name)
 	}
 	if !found {
 		return nil, unsupported("Cannot read targetRef. Reason: %s %s/%s does not exist", key.Kind, key.Namespace, key.Name)
 	}
 	top, err := r.topmost(ctx, key)
 	if err != nil {
-		return nil, unsupported("Error checking if target %s is a topmost well-known or scalable controller: %v", key, err)
+		return nil, unknown("Error checking if target %s is a topmost well-known or scalable controller: %v", key, err)
 	}
 	if top != key {
 		return nil, unsupported("The target %s has a parent controller but it should point to a topmost well-known or scalable controller", key)
@@ -61,8 +70,9 @@ func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler)
 	return c.selector, nil
 }
 
-// Replicas is how many pods the direct owner of a group asks for; an unknown kind has none.
-func (r *Resolver) Replicas(ctx context.Context, k Key) (int, error) {
+// Replicas is how many pods the direct owner of a group asks for. An owner without such a number, as a Job, gives live,
+// the number of its live pods (UPSTREAM.md §5.4).
+func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
 	c, found, err := r.get(ctx, k)
 	if err != nil {
 		return 0, err
@@ -70,7 +80,10 @@ func (r *Resolver) Replicas(ctx context.Context, k Key) (int, error) {
 	if !found {
 		return 0, fmt.Errorf("%s %s/%s does not exist", k.Kind, k.Namespace, k.Name)
 	}
-	return int(c.replicas), nil
+	if c.replicas == nil {
+		return live, nil
+	}
+	return int(*c.replicas), nil
 }
 
 // topmost walks owner references upwards to the highest controller that is well known or scalable.
@@ -79,10 +92,7 @@ func (r *Resolver) topmost(ctx context.Context, start Key) (Key, error) {
 	for range maxOwners {
 		c, found, err := r.get(ctx, at)
 		if err != nil {
-			if top != (Key{}) {
-				return top, nil // a parent that cannot be scaled does not count
-			}
-			return Key{}, err
+			return Key{}, err // whether the parent counts is not known, and guessing would hide the pod from its VPA
 		}
 		if !found {
 			if top == (Key{}) {
@@ -136,8 +146,8 @@ func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidat
 		if of.Namespace != top.Namespace || of.Kind != top.Kind || of.Name != top.Name {
 			continue
 		}
-		selector, err := r.Selector(ctx, v)
-		if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
+		selector, why := r.Selector(ctx, v)
+		if why != nil || !selector.Matches(labels.Set(pod.Labels)) {
 			continue
 		}
 		if best == nil || older(v, best) {

@@ -267,7 +267,7 @@ func (u *Updater) groups(ctx context.Context, pods []*corev1.Pod, log logr.Logge
 		}
 	}
 	for owner, g := range groups {
-		configured, err := u.Resolver.Replicas(ctx, owner)
+		configured, err := u.Resolver.Replicas(ctx, owner, g.Live)
 		if err != nil || configured == 0 {
 			log.V(4).Info("the group is left alone: its replicas are not known", "owner", owner.String(), "error", fmt.Sprint(err))
 			delete(groups, owner)
