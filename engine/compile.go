@@ -52,6 +52,11 @@ func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 	for _, at := range pipe.Points {
 		c.point(plan, pipe, at)
 	}
+	for _, name := range sortedKeys(reg.points) {
+		if plan.points[name] == nil {
+			c.ps.at(pipe.Name, "Pipeline "+pipe.ID(), fmt.Sprintf("point %s is not named; list its rule sets, or [] when none are meant to run there", name))
+		}
+	}
 	if err := c.ps.err(); err != nil {
 		return nil, err
 	}
@@ -130,6 +135,9 @@ func (c *compiler) set(point *Point, set *RuleSet) *setPlan {
 	c.used = &usage{names: map[string]bool{}}
 	switch point.Kind {
 	case ValidationPoint:
+		if len(set.Params) > 0 {
+			c.ps.at(set.Params[0].Name, subject, "validations read no params; write the value into the expression")
+		}
 		c.validations(point, set, compiled)
 	default:
 		sc := c.scopeFor(point, set, compiled, subject)

@@ -50,7 +50,7 @@ func (c *compiler) unused(set *RuleSet, used *usage) {
 	}
 }
 
-// unreachable reports decisions that no pod can reach: behind a row that always holds, or with a condition that an
+// unreachable reports decisions that can never be taken: behind a row that always holds, or with a condition that an
 // earlier row has.
 func (c *compiler) unreachable(set *RuleSet) {
 	subject := "RuleSet " + set.ID()

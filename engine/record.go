@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Field is one named member of a record. Writable fields may stand on the left of `set`.
+// Field is one named member of a record.
 type Field struct {
 	Name string
 	Type Type
@@ -59,11 +59,7 @@ func (r *Record) slot(field string) int {
 	return i
 }
 
-// Reset unsets every field, so that a record can be used again.
-func (r *Record) Reset() { clear(r.values) }
-
-// SetInt, SetDouble, SetBool, SetString, SetStrings, SetRecord, SetRecords and SetOpaque give a field its
-// value. They panic when the schema has no such field, which is a fault of the program, not of its input.
+// SetInt, SetDouble, SetBool, SetString, SetStrings, SetRecord and SetOpaque give a field its value. They panic when the schema has no such field, which is a fault of the program, not of its input.
 func (r *Record) SetInt(field string, v int64) *Record { return r.put(field, types.Int(v)) }
 
 // SetDouble sets a floating-point field; see SetInt.
@@ -91,9 +87,6 @@ func (r *Record) put(field string, v ref.Val) *Record {
 	return r
 }
 
-// Unset removes a field's value.
-func (r *Record) Unset(field string) { r.values[r.slot(field)] = nil }
-
 // Int reads an integer field; ok is false when it is unset.
 func (r *Record) Int(field string) (v int64, ok bool) {
 	n, ok := r.values[r.slot(field)].(types.Int)
@@ -110,12 +103,6 @@ func (r *Record) Double(field string) float64 {
 func (r *Record) Bool(field string) bool {
 	b, _ := r.values[r.slot(field)].(types.Bool)
 	return bool(b)
-}
-
-// Record reads a nested record, nil when unset.
-func (r *Record) Record(field string) *Record {
-	nested, _ := r.values[r.slot(field)].(*Record)
-	return nested
 }
 
 // ConvertToNative implements ref.Val; records do not leave the engine that way.

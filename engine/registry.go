@@ -129,9 +129,6 @@ func (r *Registry) addSchemas(t Type) {
 	}
 }
 
-// Point returns a declared point, nil when there is none of that name.
-func (r *Registry) Point(name string) *Point { return r.points[name] }
-
 // Points lists the declared points by name.
 func (r *Registry) Points() []*Point {
 	var out []*Point
@@ -140,9 +137,6 @@ func (r *Registry) Points() []*Point {
 	}
 	return out
 }
-
-// Gates maps each declared feature gate to its description.
-func (r *Registry) Gates() map[string]string { return r.gates }
 
 // typeNamed finds a parameter type by the name rule files use.
 func (r *Registry) typeNamed(name string) (Type, bool) {

@@ -28,7 +28,7 @@ type Param struct {
 	Description string
 }
 
-// Variable is a named expression, computed when first read and at most once a run.
+// Variable is a named expression, computed when first read, and again after a rule has written something.
 type Variable struct {
 	Name       Scalar
 	Expression Scalar

@@ -90,8 +90,7 @@ kind: Pipeline
 metadata: {name: p}
 spec:
   version: 1.0.0
-  points:
-    POINT: [s@1.0.0]
+  points: {order.adjust: [], order.ship: [], order.validate: []}
 `
 
 // ruleSet wraps a spec body into a rule set called s at a point.
@@ -103,7 +102,7 @@ func ruleSet(point, body string) string {
 func compileOne(point, body string, opts CompileOptions) (*Plan, error) {
 	files := fstest.MapFS{
 		"s.yaml": {Data: []byte(ruleSet(point, body))},
-		"p.yaml": {Data: []byte(strings.ReplaceAll(onePipeline, "POINT", point))},
+		"p.yaml": {Data: []byte(strings.Replace(onePipeline, point+": []", point+": [s@1.0.0]", 1))},
 	}
 	lib, err := Load(files, "")
 	if err != nil {

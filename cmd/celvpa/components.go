@@ -45,7 +45,7 @@ var (
 	}
 	updaterPart = part{
 		address: ":8943", lease: "vpa-updater",
-		points: []string{facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate},
+		points: []string{facts.VPAUpdate, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate},
 		flags:  func(o *options, c *cobra.Command) { o.addUpdater(c.Flags()) },
 		join:   joinUpdater,
 	}
@@ -75,10 +75,10 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 		p.flags(o, cmd)
 		points = append(points, p.points...)
 	}
-	if err == nil {
-		o.addParams(cmd.Flags(), library, points)
-	}
 	addLogging(cmd.Flags())
+	if err == nil {
+		err = o.addParams(cmd.Flags(), library, points)
+	}
 	return cmd
 }
 

@@ -160,18 +160,27 @@ type paramFlag struct {
 }
 
 // addParams makes a flag of each rule parameter that names one, so that flags and rules cannot drift apart.
-func (o *options) addParams(f *pflag.FlagSet, library *engine.Library, points []string) {
+// A rule set of which there are several versions has one flag; a name that something else has is an error.
+func (o *options) addParams(f *pflag.FlagSet, library *engine.Library, points []string) error {
 	o.params = map[string]*paramFlag{}
 	for _, p := range library.Params() {
 		if p.Param.Flag == "" || !slices.Contains(points, p.Point) {
 			continue
 		}
+		key := p.RuleSet + "." + p.Param.Name.Value
+		if o.params[key] != nil {
+			continue
+		}
+		if f.Lookup(p.Param.Flag) != nil {
+			return fmt.Errorf("%s: param %s asks for flag --%s, which exists already", p.Param.Name.Pos, key, p.Param.Flag)
+		}
 		one := &paramFlag{}
 		help := fmt.Sprintf("%s (rule set %s, %s)", p.Param.Description, p.RuleSet, p.Param.Type.Value)
 		f.StringVar(&one.value, p.Param.Flag, p.Param.Default.Value, help)
 		one.flag = f.Lookup(p.Param.Flag)
-		o.params[p.RuleSet+"."+p.Param.Name.Value] = one
+		o.params[key] = one
 	}
+	return nil
 }
 
 // policyOptions are the options of the rules: those parameters are overridden whose flags were given.
@@ -191,6 +200,9 @@ func (o *options) policyOptions() (policy.Options, error) {
 
 // checkDurations refuses times that must be greater than 0: a ticker or a half-life of nothing.
 func (o *options) checkDurations() error {
+	if f := o.memoryIntervalCount; f < 1 && o.recommenderInterval > 0 {
+		return fmt.Errorf("--memory-aggregation-interval-count is %d; it must be at least 1", f)
+	}
 	for _, d := range o.durations {
 		if *d.value <= 0 {
 			return fmt.Errorf("--%s is %s; it must be greater than 0", d.flag, *d.value)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/rules"
 )
 
 func TestEveryParameterWithAFlagCanBeSetOnRun(t *testing.T) {
@@ -33,7 +36,7 @@ func TestOnlyGivenFlagsOverrideParameters(t *testing.T) {
 	library, err := policy.Shipped()
 	require.NoError(t, err)
 	o, flags := &options{}, pflag.NewFlagSet("test", pflag.ContinueOnError)
-	o.addParams(flags, library, updaterPart.points)
+	require.NoError(t, o.addParams(flags, library, updaterPart.points))
 	require.NoError(t, flags.Parse([]string{"--min-replicas=3"}))
 	got, err := o.policyOptions()
 	require.NoError(t, err)
@@ -68,6 +71,23 @@ func TestCRDsArePrinted(t *testing.T) {
 	require.NoError(t, root.Execute())
 	require.Contains(t, out.String(), "name: verticalpodautoscalers.autoscaling.k8s.io")
 	require.Contains(t, out.String(), "name: verticalpodautoscalercheckpoints.autoscaling.k8s.io")
+}
+
+// TestVersionsShareAFlagAndClashesAreTold: neither may panic, as the flag library would.
+func TestVersionsShareAFlagAndClashesAreTold(t *testing.T) {
+	dir := ownRules(t, "estimate.yaml", "version: 1.0.0", "version: 1.1.0")
+	shipped, err := rules.FS.ReadFile("estimate.yaml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "old.yaml"), shipped, 0o600))
+	library, err := loadLibrary(dir)
+	require.NoError(t, err)
+	o, flags := &options{}, pflag.NewFlagSet("test", pflag.ContinueOnError)
+	require.NoError(t, o.addParams(flags, library, recommenderPart.points))
+
+	library, err = loadLibrary(ownRules(t, "estimate.yaml", "flag: target-cpu-percentile", "flag: target-memory-percentile"))
+	require.NoError(t, err)
+	require.ErrorContains(t, (&options{}).addParams(pflag.NewFlagSet("test", pflag.ContinueOnError), library, recommenderPart.points),
+		"asks for flag --target-memory-percentile, which exists already")
 }
 
 func TestTimesOfNothingAreRefused(t *testing.T) {

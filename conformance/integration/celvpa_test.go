@@ -20,6 +20,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"metrics and health are served":               metricsAndHealthAreServed,
 			"invalid VPAs are refused":                    invalidVPAsAreRefused,
 			"a target that does not exist is reported":    aTargetThatDoesNotExistIsReported,
+			"a custom controller is followed to its pods": aCustomControllerIsFollowedToItsPods,
 			"ignored namespaces are not served":           ignoredNamespacesAreNotServed,
 		} {
 			t.Run(name, func(t *testing.T) {

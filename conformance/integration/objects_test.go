@@ -21,6 +21,8 @@ func crossVersion(apiVersion, kind, name string) *autoscalingv1.CrossVersionObje
 	return &autoscalingv1.CrossVersionObjectReference{APIVersion: apiVersion, Kind: kind, Name: name}
 }
 
+func keyOf(o client.Object) client.ObjectKey { return client.ObjectKeyFromObject(o) }
+
 func containsText(s, part string) bool { return strings.Contains(s, part) }
 
 // invalidVPAsAreRefused: the webhook names the field, the rule and the way out.
@@ -73,8 +75,10 @@ func aTargetThatDoesNotExistIsReported(t *testing.T) {
 			}
 			c := condition(&v, vpav1.ConfigUnsupported)
 			provided := condition(&v, vpav1.RecommendationProvided)
+			none := condition(&v, vpav1.NoPodsMatched)
 			return c != nil && c.Status == corev1.ConditionTrue && containsText(c.Message, message) &&
-				provided != nil && provided.Status == corev1.ConditionFalse, nil
+				provided != nil && provided.Status == corev1.ConditionFalse && provided.Reason == "NoPodsMatched" &&
+				none != nil && none.Status == corev1.ConditionTrue, nil
 		})
 	}
 	says("nobody", "Cannot read targetRef. Reason: Deployment it-missing/nobody does not exist")

@@ -28,6 +28,21 @@ func (r *rows) admit(t *testing.T) {
 	}
 }
 
+func (r *rows) updateMode(t *testing.T) {
+	plan := r.plan(t, policy.Options{})
+	for _, row := range []struct{ spec, do, rule string }{
+		{"{}", facts.DoApply, "update-mode/applied"},
+		{"{updatePolicy: {updateMode: InPlaceOrRecreate}}", facts.DoApply, "update-mode/applied"},
+		{"{updatePolicy: {updateMode: Initial}}", facts.DoIgnore, "update-mode/not-in-this-mode"},
+		{"{updatePolicy: {updateMode: 'Off'}}", facts.DoIgnore, "update-mode/not-in-this-mode"},
+	} {
+		trace := &engine.Trace{}
+		v := &vpav1.VerticalPodAutoscaler{Spec: *fromYAML[vpav1.VerticalPodAutoscalerSpec](t, row.spec)}
+		require.Equal(t, row.do, plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), trace).Do, row.spec)
+		require.Equal(t, []string{row.rule}, r.note(trace), row.spec)
+	}
+}
+
 // onePod is a pod with one container called a, and the VPA that recommends a target for it.
 func onePod(t *testing.T, requests, limits, target, containerPolicies string) (*corev1.Pod, *vpav1.VerticalPodAutoscaler) {
 	t.Helper()

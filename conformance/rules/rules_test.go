@@ -29,6 +29,7 @@ func TestShippedRules(t *testing.T) {
 	t.Run("container.estimate", r.estimate)
 	t.Run("container.recommend", r.recommend)
 	t.Run("pod.admit", r.admit)
+	t.Run("vpa.update", r.updateMode)
 	t.Run("pod.fit and pod.resources", r.podResources)
 	t.Run("pod.priority", r.priority)
 	t.Run("pod.update", r.update)

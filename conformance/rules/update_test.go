@@ -19,6 +19,11 @@ var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // container is a container of the pod with its recommendation.
 type container struct{ requests, target, lower, upper string }
 
+// unobserved makes admission's annotation name other containers than those the pod has.
+func unobserved(s *facts.PodState) {
+	s.Pod.Annotations = map[string]string{facts.AnnotationObservedContainers: "someone, else"}
+}
+
 func state(t *testing.T, spec string, containers ...container) *facts.PodState {
 	t.Helper()
 	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
@@ -97,6 +102,15 @@ func (r *rows) update(t *testing.T) {
 		{name: "InPlace without its gate never evicts", spec: mode("InPlace"), c: outside, group: healthy, do: facts.DoSkip, rule: "update/in-place-gate-off"},
 		{name: "a mode nobody knows", spec: mode("Sometimes"), c: outside, group: healthy, do: facts.DoSkip, rule: "update/mode-unknown"},
 		{name: "no recommendation", spec: "{}", c: container{requests: "cpu=1"}, group: healthy, do: facts.DoSkip, rule: "update/no-recommendation"},
+		{name: "a container that another webhook added later", spec: "{}", c: outside, group: healthy, do: facts.DoSkip, rule: "update/no-recommendation", change: unobserved},
+		{name: "an annotation that is no list of names is not heeded", spec: "{}", c: outside, group: healthy, do: facts.DoEvict, rule: "update/evict",
+			change: func(s *facts.PodState) {
+				s.Pod.Annotations = map[string]string{facts.AnnotationObservedContainers: "a,b"}
+			}},
+		{name: "a list of names with ours in it", spec: "{}", c: outside, group: healthy, do: facts.DoEvict, rule: "update/evict",
+			change: func(s *facts.PodState) {
+				s.Pod.Annotations = map[string]string{facts.AnnotationObservedContainers: "x, a"}
+			}},
 		{name: "without a policy pods are evicted", spec: "{}", c: outside, group: healthy, do: facts.DoEvict, rule: "update/evict"},
 		{name: "an empty mode is Recreate", spec: mode(""), c: outside, group: healthy, do: facts.DoEvict, rule: "update/evict"},
 		{name: "Recreate evicts", spec: mode("Recreate"), c: outside, group: healthy, do: facts.DoEvict, rule: "update/evict"},

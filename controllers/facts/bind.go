@@ -160,6 +160,11 @@ func SelectFacts(policy *engine.Record) *engine.Facts {
 	return containerSelect.NewFacts().Set("policy", policy)
 }
 
+// UpdateFacts binds the facts of vpa.update.
+func UpdateFacts(v *vpav1.VerticalPodAutoscaler) *engine.Facts {
+	return vpaUpdate.NewFacts().Set("vpa", VPA(v))
+}
+
 // AdmitFacts binds the facts of pod.admit.
 func AdmitFacts(v *vpav1.VerticalPodAutoscaler) *engine.Facts {
 	return podAdmit.NewFacts().Set("vpa", VPA(v))

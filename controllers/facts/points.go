@@ -10,6 +10,7 @@ const (
 	ContainerSelect    = "container.select"
 	ContainerEstimate  = "container.estimate"
 	ContainerRecommend = "container.recommend"
+	VPAUpdate          = "vpa.update"
 	PodAdmit           = "pod.admit"
 	PodFit             = "pod.fit"
 	PodResources       = "pod.resources"
@@ -77,6 +78,7 @@ var (
 
 	comparedSchema = engine.NewSchema("ComparedContainer",
 		engine.Field{Name: "name", Type: engine.String},
+		engine.Field{Name: "observed", Type: engine.Bool, Doc: "admission saw it, or did not say what it saw (annotation vpaObservedContainers)"},
 		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema), Doc: "what the node granted, else what the spec asks for"},
 		engine.Field{Name: "target", Type: engine.RecordOf(resourcesSchema), Doc: "what the pod would be given"},
 		engine.Field{Name: "lowerBound", Type: engine.RecordOf(resourcesSchema)},
@@ -141,6 +143,13 @@ var (
 		Doc:    "From an estimate to a recommendation; run by the recommender.",
 		Vars:   []engine.Var{{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"}},
 		Scopes: []engine.Scope{boundScope},
+	}
+	vpaUpdate = &engine.Point{
+		Name: VPAUpdate, Kind: engine.DecisionPoint,
+		Doc:      "Whether a VPA changes running pods at all; run by the updater before pods are given to the oldest VPA that matches.",
+		Vars:     []engine.Var{{Name: "vpa", Type: engine.RecordOf(vpaSchema)}},
+		Outcomes: []engine.Outcome{{Name: DoApply, Doc: "pods may be given to it"}, {Name: DoIgnore, Doc: "its pods are left alone, or to another VPA"}},
+		FailSafe: DoIgnore,
 	}
 	podAdmit = &engine.Point{
 		Name: PodAdmit, Kind: engine.DecisionPoint,
@@ -210,7 +219,7 @@ func NewRegistry(objects engine.ObjectTypes) *engine.Registry {
 		r.AddGate(name, doc)
 	}
 	for _, p := range []*engine.Point{
-		containerSelect, containerEstimate, containerRecommend, podAdmit, podFit, podResources, podPriority, podUpdate,
+		containerSelect, containerEstimate, containerRecommend, vpaUpdate, podAdmit, podFit, podResources, podPriority, podUpdate,
 	} {
 		r.AddPoint(p)
 	}

@@ -1,9 +1,12 @@
 package facts
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -42,12 +45,14 @@ type PodState struct {
 // Rank runs pod.priority.
 func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*engine.RuleError) {
 	s.compared = nil
+	observed := observedContainers(s.Pod)
 	for _, c := range s.Changes {
 		if !c.Managed {
 			continue
 		}
 		requests, _ := CurrentResources(s.Pod, c.Index)
 		s.compared = append(s.compared, comparedSchema.New().SetString("name", c.Name).
+			SetBool("observed", observed == nil || slices.Contains(observed, c.Name)).
 			SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).
 			SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound))
 	}
@@ -78,4 +83,23 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("attempt", attemptSchema.New().SetBool("refused", s.Refused != "").SetString("message", s.Refused)).
 		Set("admission", admissionSchema.New().SetBool("alive", s.NoAdmission == ""))
 	return plan.Decide(PodUpdate, f, trace)
+}
+
+// AnnotationObservedContainers lists the containers that a pod had when admission saw it, separated by a comma and a
+// blank (UPSTREAM.md §1.6).
+const AnnotationObservedContainers = "vpaObservedContainers"
+
+// observedContainers reads that annotation; nil when it is missing or not a list of container names (UPSTREAM.md §5.2).
+func observedContainers(pod *corev1.Pod) []string {
+	text, ok := pod.Annotations[AnnotationObservedContainers]
+	if !ok {
+		return nil
+	}
+	names := strings.Split(text, ", ")
+	for _, name := range names {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return nil
+		}
+	}
+	return names
 }

@@ -13,11 +13,10 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// The annotations on pods that operators and the updater read (UPSTREAM.md §1.6).
+// The annotations on pods that operators read (UPSTREAM.md §1.6).
 const (
-	AnnotationUpdates            = "vpaUpdates"
-	AnnotationObservedContainers = "vpaObservedContainers"
-	AnnotationInPlaceUpdated     = "vpaInPlaceUpdated"
+	AnnotationUpdates        = "vpaUpdates"
+	AnnotationInPlaceUpdated = "vpaInPlaceUpdated"
 )
 
 // Resources are the operations that write requests and limits; a container with nothing to write has none.
@@ -68,7 +67,7 @@ func Admission(pod *corev1.Pod, vpaName string, changes []facts.ContainerChange)
 	for i := range pod.Spec.Containers {
 		names = append(names, pod.Spec.Containers[i].Name)
 	}
-	return append(ops, Annotate(AnnotationObservedContainers, strings.Join(names, ", ")))
+	return append(ops, Annotate(facts.AnnotationObservedContainers, strings.Join(names, ", ")))
 }
 
 // Updates is the text of the vpaUpdates annotation; empty when nothing is written (UPSTREAM.md §4.4).

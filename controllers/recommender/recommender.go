@@ -84,7 +84,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 func (r *Recommender) loadVPAs(ctx context.Context) []*vpav1.VerticalPodAutoscaler {
 	var list vpav1.VerticalPodAutoscalerList
 	if err := r.Client.List(ctx, &list); err != nil {
-		r.Log.Error(err, "cannot list VerticalPodAutoscalers; this cycle does nothing")
+		r.Log.Error(err, "cannot list VerticalPodAutoscalers; this cycle only samples usage")
 		return nil
 	}
 	var out []*vpav1.VerticalPodAutoscaler

@@ -98,7 +98,15 @@ type workload struct {
 func (u *Updater) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) []workload {
 	byNamespace := map[string][]*vpav1.VerticalPodAutoscaler{}
 	for i := range vpas {
-		if v := &vpas[i]; u.Namespaces.Serve(v.Namespace) {
+		v := &vpas[i]
+		if !u.Namespaces.Serve(v.Namespace) {
+			continue
+		}
+		verdict := u.plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
+		if verdict.Err != nil {
+			u.Log.Error(verdict.Err, "a rule failed; the pods of the VPA are left alone", "namespace", v.Namespace, "vpa", v.Name)
+		}
+		if verdict.Do == facts.DoApply {
 			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)
 		}
 	}
