@@ -1,0 +1,39 @@
+package recommender
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/rules"
+)
+
+// TestARuleThatFailsLeavesTheRecommendation: an operator's rule forgets has(); nothing may be wiped for that.
+func TestARuleThatFailsLeavesTheRecommendation(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, rules.FS))
+	path := filepath.Join(dir, "container-mode.yaml")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "has(policy.mode) && ", "", 1)), 0o600))
+	plan, err := policy.Load(policy.Options{Dir: dir})
+	require.NoError(t, err)
+
+	off := vpav1.ContainerScalingModeOff
+	result := Recommend(plan, usage([]string{"a", "b", "c"}, 60, always(100), always(1<<28)), &vpav1.PodResourcePolicy{
+		ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "c", Mode: &off}},
+	}, false)
+	require.Equal(t, []string{"a", "b"}, result.Undecided)
+	require.Len(t, result.Failed, 2)
+	require.ErrorContains(t, result.Failed[0], "container-mode/mode-off")
+	before := &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "b"}, {ContainerName: "c"}, {ContainerName: "gone"}}}
+	kept := result.keep(before)
+	require.Len(t, kept, 1)
+	require.Equal(t, "b", kept[0].ContainerName)
+	require.Empty(t, result.keep(nil))
+}

@@ -1,0 +1,142 @@
+package target
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+func owner(apiVersion, kind, name string, controller *bool) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, Controller: controller}
+}
+
+func deployment(name string, owners ...metav1.OwnerReference) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, OwnerReferences: owners},
+		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}},
+	}
+}
+
+func replicaSet(name, of string) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, OwnerReferences: []metav1.OwnerReference{owner("apps/v1", "Deployment", of, ptr.To(true))}},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](3), Selector: &metav1.LabelSelector{}},
+	}
+}
+
+func podOf(owners ...metav1.OwnerReference) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{"app": "web"}, OwnerReferences: owners}}
+}
+
+func vpaFor(name, target string, age time.Duration) *vpav1.VerticalPodAutoscaler {
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
+		CreationTimestamp: metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(-age))}}
+	v.Spec.TargetRef = &autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: target}
+	return v
+}
+
+// resolver reads scales of custom kinds through scale; nil finds none.
+func resolver(scale func(name string) error, objects ...client.Object) *Resolver {
+	api := fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourceGet: func(_ context.Context, _ client.Client, _ string, o client.Object, _ client.Object, _ ...client.SubResourceGetOption) error {
+			if scale == nil {
+				return apierrors.NewNotFound(appsv1.Resource("things"), o.GetName())
+			}
+			return scale(o.GetName())
+		},
+	}).Build()
+	return &Resolver{Client: api}
+}
+
+func TestAPodBelongsToTheOldestVPAOfItsTopmostController(t *testing.T) {
+	r := resolver(nil, deployment("web"), deployment("other"), replicaSet("web-1", "web"))
+	pod := podOf(owner("v1", "Something", "ignored", nil), owner("apps/v1", "ReplicaSet", "web-1", ptr.To(true)))
+	old, young, twin := vpaFor("old", "web", 2*time.Hour), vpaFor("young", "web", time.Hour), vpaFor("a-twin", "web", 2*time.Hour)
+	get := func(candidates ...*vpav1.VerticalPodAutoscaler) string {
+		v, err := r.ControllingVPA(t.Context(), pod, candidates)
+		require.NoError(t, err)
+		if v == nil {
+			return ""
+		}
+		return v.Name
+	}
+	require.Equal(t, "old", get(young, old))
+	require.Equal(t, "a-twin", get(young, old, twin), "of the same age, the name decides")
+	require.Empty(t, get(vpaFor("elsewhere", "other", time.Hour)))
+	require.Empty(t, get(&vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}), "a VPA without target")
+	pod.Labels = map[string]string{"app": "moved"}
+	require.Empty(t, get(old), "the selector must match")
+}
+
+// UPSTREAM.md Appendix B 4: an owner reference without controller must not be followed, nor crash anything.
+func TestPodsWithoutAController(t *testing.T) {
+	r := resolver(nil)
+	for _, pod := range []*corev1.Pod{podOf(), podOf(owner("apps/v1", "ReplicaSet", "web-1", nil)), podOf(owner("v1", "Node", "n", ptr.To(true)))} {
+		v, err := r.ControllingVPA(t.Context(), pod, []*vpav1.VerticalPodAutoscaler{vpaFor("v", "web", 0)})
+		require.NoError(t, err)
+		require.Nil(t, v)
+	}
+	_, err := r.ControllingVPA(t.Context(), podOf(owner("apps/v1", "ReplicaSet", "gone", ptr.To(true))), []*vpav1.VerticalPodAutoscaler{vpaFor("v", "web", 0)})
+	require.ErrorContains(t, err, "ReplicaSet ns/gone does not exist")
+}
+
+func TestWhyATargetIsNotSupported(t *testing.T) {
+	thing := owner("example.com/v1", "Thing", "t", ptr.To(true))
+	tests := []struct {
+		name      string
+		scale     func(string) error
+		object    *appsv1.Deployment
+		v         *vpav1.VerticalPodAutoscaler
+		message   string
+		transient bool
+	}{
+		{name: "no target", v: &vpav1.VerticalPodAutoscaler{}, message: "targetRef not defined"},
+		{name: "it does not exist", v: vpaFor("v", "web", 0), message: "Deployment ns/web does not exist"},
+		{name: "its owner cannot be scaled: it is the topmost", object: deployment("web", thing), v: vpaFor("v", "web", 0)},
+		{name: "its owner cannot be read: nobody knows", object: deployment("web", thing), v: vpaFor("v", "web", 0),
+			scale: func(string) error { return apierrors.NewInternalError(context.DeadlineExceeded) }, message: "Error checking if target", transient: true},
+		{name: "its owner can be scaled", object: deployment("web", thing), v: vpaFor("v", "web", 0),
+			scale: func(string) error { return nil }, message: "has a parent controller"},
+		{name: "owners in a circle", object: deployment("web", owner("apps/v1", "Deployment", "web", ptr.To(true))), v: vpaFor("v", "web", 0),
+			message: "go round in circles", transient: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var objects []client.Object
+			if tt.object != nil {
+				objects = append(objects, tt.object)
+			}
+			selector, why := resolver(tt.scale, objects...).Selector(t.Context(), tt.v)
+			if tt.message == "" {
+				require.Nil(t, why)
+				require.Equal(t, "app=web", selector.String())
+				return
+			}
+			require.NotNil(t, why)
+			require.Contains(t, why.Message, tt.message)
+			require.Equal(t, tt.transient, why.Transient)
+		})
+	}
+}
+
+func TestNamespacesThatAreServed(t *testing.T) {
+	require.True(t, Namespaces{}.Serve("a"))
+	require.False(t, Namespaces{Only: "b"}.Serve("a"))
+	require.False(t, Namespaces{Ignored: []string{"a"}}.Serve("a"))
+	require.Empty(t, SplitNamespaces(""), "an empty flag names no namespace")
+	require.Equal(t, []string{"a", "b"}, SplitNamespaces(" a,,b "))
+}

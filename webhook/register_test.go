@@ -1,0 +1,75 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// TestTheRegistrationIsTriedUntilItSucceedsAndPutBackWhenItIsGone: refusals for longer than any back-off cap.
+func TestTheRegistrationIsTriedUntilItSucceedsAndPutBackWhenItIsGone(t *testing.T) {
+	var refusals, writes atomic.Int32
+	refusals.Store(12)
+	api := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if refusals.Add(-1) >= 0 {
+				return errors.New("forbidden")
+			}
+			writes.Add(1)
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			writes.Add(1)
+			return c.Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	clk := testclock.NewFakeClock(time.Now())
+	r := &Registrar{Client: api, Clock: clk, Log: logr.Discard(), Started: func() error { return nil },
+		Registration: Registration{URL: "https://127.0.0.1:1", TimeoutSeconds: 5, FailurePolicy: "Ignore", CABundle: []byte("ca"), Labels: map[string]string{"a": "b"}}}
+	require.Error(t, r.Registered())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- r.Start(ctx) }()
+	step := func() {
+		require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+		clk.Step(checkInterval)
+	}
+	for range 12 {
+		step()
+	}
+	require.Eventually(t, func() bool { return r.Registered() == nil }, 5*time.Second, time.Millisecond)
+	read := func() *admissionregistrationv1.MutatingWebhookConfiguration {
+		var config admissionregistrationv1.MutatingWebhookConfiguration
+		if api.Get(ctx, client.ObjectKey{Name: ConfigName}, &config) != nil {
+			return nil
+		}
+		return &config
+	}
+	require.Equal(t, "b", read().Labels["a"])
+
+	step()
+	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	require.EqualValues(t, 1, writes.Load(), "nothing is written while nothing changed")
+
+	require.NoError(t, api.Delete(ctx, read()))
+	step()
+	require.Eventually(t, func() bool { return read() != nil }, 5*time.Second, time.Millisecond)
+
+	changed := read()
+	changed.Webhooks[0].ClientConfig.CABundle = []byte("another")
+	require.NoError(t, api.Update(ctx, changed))
+	step()
+	require.Eventually(t, func() bool { return string(read().Webhooks[0].ClientConfig.CABundle) == "ca" }, 5*time.Second, time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
+}
