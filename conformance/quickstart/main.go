@@ -104,7 +104,7 @@ func run(ctx context.Context, s settings) (err error) {
 		}
 	}()
 	say("applying        examples/quickstart/deployment.yaml: 2 pods of 2 containers whose usage rises and falls every minute")
-	say("waiting         for metrics-server to see their usage, about 20 s")
+	say("waiting         for metrics-server to see their usage, about 30 s")
 	if err := cluster.ApplyFiles(ctx, filepath.Join(example, "namespace.yaml"), filepath.Join(example, "deployment.yaml")); err != nil {
 		return err
 	}
