@@ -37,6 +37,7 @@ test: lint test-unit test-lab ## Everything: lint, unit tests and the tests on a
 
 .PHONY: test-unit
 test-unit: need-go ## Tests that need no cluster
+	@echo "unit tests (-short); conformance/integration is skipped here because it needs a lab: make test-lab runs it"
 	go test -short ./...
 	go test -C conformance/lab ./...
 
