@@ -14,6 +14,8 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -119,12 +121,13 @@ func (o *options) addCommon(f *pflag.FlagSet, address, lease string) {
 }
 
 func (o *options) addRecommender(f *pflag.FlagSet) {
-	f.StringVar(&o.recommenderName, "recommender-name", "default", "serve the VPAs that name this recommender; default also serves those that name none")
+	f.StringVar(&o.recommenderName, "recommender-name", recommender.DefaultName, "serve the VPAs that name this recommender; default also serves those that name none")
 	o.positive(f, &o.recommenderInterval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
-	o.positive(f, &o.cpuHalfLife, "cpu-histogram-decay-half-life", 24*time.Hour, "time in which a CPU sample loses half its weight")
-	o.positive(f, &o.memoryHalfLife, "memory-histogram-decay-half-life", 24*time.Hour, "time in which a memory peak loses half its weight")
-	o.positive(f, &o.memoryInterval, "memory-aggregation-interval", 24*time.Hour, "window of which one memory peak counts")
-	f.Int64Var(&o.memoryIntervalCount, "memory-aggregation-interval-count", 8, "windows after which usage without new samples is forgotten")
+	remember := model.DefaultSettings()
+	o.positive(f, &o.cpuHalfLife, "cpu-histogram-decay-half-life", remember.CPUHalfLife, "time in which a CPU sample loses half its weight")
+	o.positive(f, &o.memoryHalfLife, "memory-histogram-decay-half-life", remember.MemoryHalfLife, "time in which a memory peak loses half its weight")
+	o.positive(f, &o.memoryInterval, "memory-aggregation-interval", remember.MemoryInterval, "window of which one memory peak counts")
+	f.Int64Var(&o.memoryIntervalCount, "memory-aggregation-interval-count", remember.IntervalCount, "windows after which usage without new samples is forgotten")
 }
 
 func (o *options) addUpdater(f *pflag.FlagSet) {
