@@ -17,6 +17,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podpatch"
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -75,9 +76,7 @@ func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logge
 		return nil, err
 	}
 	changes, failed := facts.ResourcesForPod(plan, &pod, v, nil)
-	for _, e := range failed {
-		log.Error(e, "a rule failed; its values are left as they were", "vpa", v.Name)
-	}
+	policy.Report(log.WithValues("vpa", v.Name), "its values are left as they were", failed...)
 	ops := podpatch.Admission(&pod, v.Name, changes)
 	log.Info("pod patched", "pod", pod.Name, "vpa", v.Name, "updates", podpatch.Updates(v.Name, changes))
 	return ops, nil
@@ -92,9 +91,7 @@ func (h *Handler) controllingVPA(ctx context.Context, plan *engine.Plan, pod *co
 	for i := range list.Items {
 		v := &list.Items[i]
 		verdict := plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
-		if verdict.Err != nil {
-			h.Log.Error(verdict.Err, "a rule failed; the VPA changes no new pods", "namespace", v.Namespace, "vpa", v.Name)
-		}
+		policy.Report(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "the VPA changes no new pods", verdict.Err)
 		if verdict.Do == facts.DoApply {
 			candidates = append(candidates, v)
 		}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -66,6 +68,18 @@ func TestChangedFilesAreSwappedInAndBrokenOnesAreNot(t *testing.T) {
 	s.Reload()
 	require.Equal(t, first.Digest(), s.Plan().Digest(), "the same files give the same digest")
 	require.Equal(t, 1.0, testutil.ToFloat64(rulesInfo.WithLabelValues("default", "1.0.0", first.Digest())))
+}
+
+func TestFailedRulesAreLoggedAndCounted(t *testing.T) {
+	_, told, _ := newSource(t, "")
+	log := funcr.New(func(_, args string) { *told = append(*told, args) }, funcr.Options{})
+	Report(log, "nothing is lost", nil)
+	require.Empty(t, *told, "no failure is no failure")
+	before := testutil.ToFloat64(ruleErrors.WithLabelValues("set/stage/rule"))
+	Report(log, "nothing is lost", &engine.RuleError{Path: "set/stage/rule", Err: errors.New("division by zero")})
+	require.Equal(t, before+1, testutil.ToFloat64(ruleErrors.WithLabelValues("set/stage/rule")))
+	require.Contains(t, (*told)[0], "a rule failed; nothing is lost")
+	require.Contains(t, (*told)[0], "division by zero")
 }
 
 // TestAConfigMapUpdateIsSeen swaps a symlink the way kubelet does.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -62,9 +63,7 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 	}
 	containers, pods := r.cluster.View(v.Namespace, selector)
 	result := Recommend(r.plan, containers, v.Spec.ResourcePolicy, false)
-	for _, e := range result.Failed {
-		log.Error(e, "a rule failed; its values are left as they were")
-	}
+	policy.Report(log, "its values are left as they were", result.Failed...)
 	recommendations := result.keep(status.Recommendation)
 	recommendation := &vpav1.RecommendedPodResources{ContainerRecommendations: recommendations}
 	if !equality.Semantic.DeepEqual(recommendation, status.Recommendation) {

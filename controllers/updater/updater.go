@@ -15,6 +15,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -103,9 +104,7 @@ func (u *Updater) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler
 			continue
 		}
 		verdict := u.plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
-		if verdict.Err != nil {
-			u.Log.Error(verdict.Err, "a rule failed; the pods of the VPA are left alone", "namespace", v.Namespace, "vpa", v.Name)
-		}
+		policy.Report(u.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "the pods of the VPA are left alone", verdict.Err)
 		if verdict.Do == facts.DoApply {
 			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)
 		}
@@ -181,9 +180,7 @@ func (u *Updater) updateVPA(ctx context.Context, v *vpav1.VerticalPodAutoscaler,
 			NoAdmission: u.noAdmission,
 		}
 		priority, more := state.Rank(u.plan, nil)
-		for _, e := range append(failed, more...) {
-			log.Error(e, "a rule failed; its values are left as they were", "pod", pod.Name)
-		}
+		policy.Report(log.WithValues("pod", pod.Name), "its values are left as they were", append(failed, more...)...)
 		list = append(list, ranked{state: state, priority: priority, owner: owner})
 	}
 	sortByPriority(list)
@@ -213,9 +210,7 @@ func sortByPriority(list []ranked) {
 func (u *Updater) updatePod(ctx context.Context, r ranked, group *facts.Group, log logr.Logger) {
 	for range 2 {
 		verdict := r.state.Decide(u.plan, *group, nil)
-		if verdict.Err != nil {
-			log.Error(verdict.Err, "a rule failed; the pod is left alone")
-		}
+		policy.Report(log, "the pod is left alone", verdict.Err)
 		log.V(5).Info("decided", "do", verdict.Do, "rule", verdict.Rule, "reason", verdict.Reason)
 		switch verdict.Do {
 		case facts.DoEvict:
