@@ -44,9 +44,6 @@ func (f *Facts) AddItem(scope, label string) *Item {
 	return item
 }
 
-// Items returns the items of a scope.
-func (f *Facts) Items(scope string) []*Item { return f.items[f.point.scopeIndex[scope]] }
-
 // Item is one element of a scope, e.g. one container or one bound.
 type Item struct {
 	Label string
@@ -68,14 +65,11 @@ func (it *Item) Set(name string, v ref.Val) *Item {
 	panic(fmt.Sprintf("engine: scope %s has no variable %s", it.scope.Name, name))
 }
 
-// Text, Number, Truth and Records make plain values for Set.
+// Text makes a string value for Set.
 func Text(s string) ref.Val { return types.String(s) }
 
 // Number makes an integer value for Set.
 func Number(n int64) ref.Val { return types.Int(n) }
-
-// Truth makes a boolean value for Set.
-func Truth(b bool) ref.Val { return types.Bool(b) }
 
 // Records makes a list value for Set.
 func Records(list []*Record) ref.Val {

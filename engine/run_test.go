@@ -42,8 +42,8 @@ func TestStagesRunForEachItemAndConditionsHold(t *testing.T) {
 	require.Empty(t, plan.RunStages("order.adjust", f, trace))
 	require.EqualValues(t, 100, price(t, line(f, 0)))
 	require.EqualValues(t, 75, price(t, line(f, 1)))
-	require.Empty(t, f.Items("line")[0].Notes)
-	require.Equal(t, []string{"capped"}, f.Items("line")[1].Notes)
+	require.Empty(t, f.items[0][0].Notes)
+	require.Equal(t, []string{"capped"}, f.items[0][1].Notes)
 
 	require.Len(t, trace.Steps, 3)
 	require.Equal(t, Step{

@@ -30,7 +30,7 @@ import (
 // part is one component: its flags, the points whose parameters it reads, and how it joins a process.
 type part struct {
 	address string // default of --address
-	lease   string // default of --leader-elect-resource-name
+	lease   string // default of --leader-elect-resource-name; empty for a part that every replica runs
 	points  []string
 	flags   func(*options, *cobra.Command)
 	join    func(*options, *policy.Source, *process) error
@@ -50,10 +50,10 @@ var (
 		join:   joinUpdater,
 	}
 	admissionPart = part{
-		address: ":8944", lease: "vpa-admission-controller-lease",
-		points: []string{facts.VPAValidate, facts.PodAdmit, facts.PodFit, facts.PodResources},
-		flags:  func(o *options, c *cobra.Command) { o.addAdmission(c.Flags()) },
-		join:   joinAdmission,
+		address: ":8944",
+		points:  []string{facts.VPAValidate, facts.PodAdmit, facts.PodFit, facts.PodResources},
+		flags:   func(o *options, c *cobra.Command) { o.addAdmission(c.Flags()) },
+		join:    joinAdmission,
 	}
 )
 
@@ -69,7 +69,10 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 		return runParts(cmd.Context(), o, parts)
 	}
 	cmd.Flags().SetNormalizeFunc(normalize)
-	o.addCommon(cmd.Flags(), parts[0].address, parts[0].lease)
+	o.addCommon(cmd.Flags(), parts[0].address)
+	if lease := parts[0].lease; lease != "" {
+		o.addLeader(cmd.Flags(), lease)
+	}
 	var points []string
 	for _, p := range parts {
 		p.flags(o, cmd)
@@ -100,7 +103,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return fmt.Errorf("the rules cannot be used:\n%w", err)
 	}
-	proc, err := newProcess(ctx, o, parts)
+	proc, err := newProcess(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -121,6 +124,9 @@ func (o *options) namespaces() target.Namespaces {
 }
 
 func joinRecommender(o *options, source *policy.Source, p *process) error {
+	if o.memoryIntervalCount < 1 {
+		return fmt.Errorf("--memory-aggregation-interval-count is %d; it must be at least 1", o.memoryIntervalCount)
+	}
 	usage, err := metricsclient.NewForConfig(p.manager.GetConfig())
 	if err != nil {
 		return fmt.Errorf("preparing the metrics client: %w", err)

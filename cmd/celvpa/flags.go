@@ -99,7 +99,7 @@ type webhookOptions struct {
 	leaseInterval     time.Duration
 }
 
-func (o *options) addCommon(f *pflag.FlagSet, address, lease string) {
+func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of a kubeconfig; empty = $KUBECONFIG, the pod's service account or ~/.kube/config")
 	f.Float32Var(&o.qps, "kube-api-qps", 50, "requests a second to the API server")
 	f.IntVar(&o.burst, "kube-api-burst", 100, "requests at once to the API server")
@@ -112,6 +112,10 @@ func (o *options) addCommon(f *pflag.FlagSet, address, lease string) {
 	o.positive(f, &o.rulesReload, "rules-reload-interval", 2*time.Second, "how often --rules-dir is looked at for changes (celvpa's own)")
 	f.StringVar(&o.pipeline, "pipeline", "", "pipeline to run, name or name@version; empty = default (celvpa's own)")
 	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
+}
+
+// addLeader adds the flags of processes of which only one acts at a time.
+func (o *options) addLeader(f *pflag.FlagSet, lease string) {
 	f.BoolVar(&o.leader.elect, "leader-elect", false, "let one of several replicas act")
 	f.DurationVar(&o.leader.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long the others wait before they take the lead")
 	f.DurationVar(&o.leader.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew before it gives up")
@@ -203,9 +207,6 @@ func (o *options) policyOptions() (policy.Options, error) {
 
 // checkDurations refuses times that must be greater than 0: a ticker or a half-life of nothing.
 func (o *options) checkDurations() error {
-	if f := o.memoryIntervalCount; f < 1 && o.recommenderInterval > 0 {
-		return fmt.Errorf("--memory-aggregation-interval-count is %d; it must be at least 1", f)
-	}
 	for _, d := range o.durations {
 		if *d.value <= 0 {
 			return fmt.Errorf("--%s is %s; it must be greater than 0", d.flag, *d.value)

@@ -42,7 +42,7 @@ type process struct {
 	port    int // of the webhook, 0 without one
 }
 
-func newProcess(ctx context.Context, o *options, parts []part) (*process, error) {
+func newProcess(ctx context.Context, o *options) (*process, error) {
 	config, err := restConfig(o)
 	if err != nil {
 		return nil, err
@@ -55,10 +55,6 @@ func newProcess(ctx context.Context, o *options, parts []part) (*process, error)
 	utilruntime.Must(vpav1.AddToScheme(scheme))
 
 	p := &process{address: o.address}
-	needsLead := false
-	for _, one := range parts {
-		needsLead = needsLead || one.lease != admissionPart.lease
-	}
 	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
 	if o.namespace != "" {
 		cached.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
@@ -67,7 +63,7 @@ func newProcess(ctx context.Context, o *options, parts []part) (*process, error)
 		Scheme:                        scheme,
 		Cache:                         cached,
 		Metrics:                       metricsserver.Options{BindAddress: o.address, ExtraHandlers: p.handlers(o.profiling)},
-		LeaderElection:                o.leader.elect && needsLead,
+		LeaderElection:                o.leader.elect,
 		LeaderElectionID:              o.leader.resourceName,
 		LeaderElectionNamespace:       o.leader.resourceNamespace,
 		LeaderElectionReleaseOnCancel: true,

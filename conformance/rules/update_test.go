@@ -134,6 +134,7 @@ func (r *rows) update(t *testing.T) {
 			c: container{requests: "cpu=8 memory=2Gi", target: "cpu=2 memory=1Gi", lower: "cpu=1", upper: "cpu=3"}, group: healthy, do: facts.DoSkip, rule: "update/eviction-requirements-unmet"},
 		{name: "a container without a request is not held back", spec: "{updatePolicy: {updateMode: Recreate, evictionRequirements: [{resources: [memory], changeRequirement: TargetLowerThanRequests}]}}",
 			c: container{requests: "cpu=8", target: "cpu=2", lower: "cpu=1", upper: "cpu=3"}, group: healthy, do: facts.DoEvict, rule: "update/evict"},
+		{name: "an owner that cannot be read", spec: mode("Recreate"), c: outside, group: facts.Group{Live: 4, Running: 4}, do: facts.DoSkip, rule: "update/replicas-unknown"},
 		{name: "a lonely pod", spec: mode("Recreate"), c: outside, group: facts.Group{Configured: 1, Live: 1, Running: 1}, do: facts.DoSkip, rule: "update/too-few-replicas"},
 		{name: "a lonely pod whose VPA allows it", spec: "{updatePolicy: {updateMode: Recreate, minReplicas: 1}}", c: outside, group: facts.Group{Configured: 1, Live: 1, Running: 1}, do: facts.DoEvict, rule: "update/evict"},
 		{name: "half of four are disrupted", spec: mode("Recreate"), c: outside, group: facts.Group{Configured: 4, Live: 4, Running: 4, Disrupted: 2}, do: facts.DoWait, rule: "update/budget-spent"},

@@ -94,10 +94,10 @@ var (
 		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since status.startTime; unset before the start"})
 
 	groupSchema = engine.NewSchema("Group",
-		engine.Field{Name: "configured", Type: engine.Int, Doc: "replicas the owner asks for"},
+		engine.Field{Name: "configured", Type: engine.Int, Doc: "replicas the owner asks for; unset when that is not known or none"},
 		engine.Field{Name: "live", Type: engine.Int, Doc: "pods not terminating"},
 		engine.Field{Name: "running", Type: engine.Int, Doc: "live pods that have started"},
-		engine.Field{Name: "disrupted", Type: engine.Int, Doc: "pods evicted or resized in this cycle"})
+		engine.Field{Name: "disrupted", Type: engine.Int, Doc: "pods of those running that were evicted or resized in this cycle"})
 
 	resizeSchema = engine.NewSchema("Resize",
 		engine.Field{Name: "status", Type: engine.String, Doc: "empty, InProgress, Deferred, Infeasible, Error or Unknown"},

@@ -14,10 +14,18 @@ import (
 
 // Group counts the pods of one direct owner, e.g. a ReplicaSet.
 type Group struct {
-	Configured int // replicas the owner asks for
+	Configured int // replicas the owner asks for; 0 = not known
 	Live       int // pods not terminating
 	Running    int // live pods that have started
-	Disrupted  int // pods evicted or resized in this cycle
+	Disrupted  int // pods of those running that were evicted or resized in this cycle
+}
+
+func (g Group) record() *engine.Record {
+	r := groupSchema.New().SetInt("live", int64(g.Live)).SetInt("running", int64(g.Running)).SetInt("disrupted", int64(g.Disrupted))
+	if g.Configured > 0 {
+		r.SetInt("configured", int64(g.Configured))
+	}
+	return r
 }
 
 // Priority says how far a pod is from its recommendation.
@@ -77,8 +85,7 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("pod", pod).
 		Set("containers", engine.Records(s.compared)).
 		Set("priority", s.priority).
-		Set("group", groupSchema.New().SetInt("configured", int64(group.Configured)).SetInt("live", int64(group.Live)).
-			SetInt("running", int64(group.Running)).SetInt("disrupted", int64(group.Disrupted))).
+		Set("group", group.record()).
 		Set("resize", resizeSchema.New().SetString("status", s.ResizeStatus).SetInt("age", int64(s.ResizeAge))).
 		Set("attempt", attemptSchema.New().SetBool("refused", s.Refused != "").SetString("message", s.Refused)).
 		Set("admission", admissionSchema.New().SetBool("alive", s.NoAdmission == ""))

@@ -168,9 +168,6 @@ func (u *Updater) updateVPA(ctx context.Context, v *vpav1.VerticalPodAutoscaler,
 	var list []ranked
 	for _, pod := range pods {
 		owner, _ := target.DirectOwner(pod)
-		if groups[owner] == nil {
-			continue
-		}
 		changes, failed := facts.ResourcesForPod(u.plan, pod, v, nil)
 		now := u.Clock.Now()
 		status := resizeStatus(pod)
@@ -241,7 +238,7 @@ func (u *Updater) evict(ctx context.Context, s *facts.PodState, group *facts.Gro
 	log.Info("pod evicted", "rule", verdict.Rule, "reason", verdict.Reason)
 }
 
-// resize returns the API server's refusal; nil when the resize was taken or there was nothing to change.
+// resize returns the API server's refusal; nil when the resize was taken.
 func (u *Updater) resize(ctx context.Context, s *facts.PodState, group *facts.Group, verdict engine.Verdict, log logr.Logger) error {
 	if err := u.Actuator.Resize(ctx, s.Pod, s.VPA, s.Changes, verdict); err != nil {
 		failedResizes.WithLabelValues(s.VPA.Name, s.VPA.Namespace, "InPlaceUpdateError").Inc()
@@ -254,7 +251,7 @@ func (u *Updater) resize(ctx context.Context, s *facts.PodState, group *facts.Gr
 	return nil
 }
 
-// groups counts the pods of each direct owner. A group whose owner cannot be read is left out: its budget is unknown.
+// groups counts the pods of each direct owner.
 func (u *Updater) groups(ctx context.Context, pods []*corev1.Pod, log logr.Logger) map[target.Key]*facts.Group {
 	groups := map[target.Key]*facts.Group{}
 	for _, pod := range pods {
@@ -271,10 +268,8 @@ func (u *Updater) groups(ctx context.Context, pods []*corev1.Pod, log logr.Logge
 	}
 	for owner, g := range groups {
 		configured, err := u.Resolver.Replicas(ctx, owner, g.Live)
-		if err != nil || configured == 0 {
-			log.V(4).Info("the group is left alone: its replicas are not known", "owner", owner.String(), "error", fmt.Sprint(err))
-			delete(groups, owner)
-			continue
+		if err != nil {
+			log.V(4).Info("the replicas of a group are not known", "owner", owner.String(), "error", err.Error())
 		}
 		g.Configured = configured
 	}

@@ -107,9 +107,8 @@ func (c *Cluster) KeepPods(keep map[PodID]bool) {
 
 // Result says how a sample was taken.
 type Result struct {
-	Known         bool // the pod and the container are known
-	CPU, Memory   bool // accepted
-	InitContainer bool // dropped: it is an init container
+	Known       bool // the pod and the container are known
+	CPU, Memory bool // accepted
 }
 
 // AddSample records a sample of a container that SetPod named.
@@ -119,7 +118,7 @@ func (c *Cluster) AddSample(s Sample) Result {
 		return Result{}
 	}
 	if p.ignored[s.Container] {
-		return Result{Known: true, InitContainer: true}
+		return Result{Known: true} // dropped (UPSTREAM.md §2.7)
 	}
 	container := p.containers[s.Container]
 	if container == nil {

@@ -110,7 +110,7 @@ func TestSamplesAreAcceptedAsUpstreamDoes(t *testing.T) {
 	require.Equal(t, Result{Known: true, Memory: true}, sample("a", 1, 0), "the same time twice counts for memory only")
 	require.Equal(t, Result{Known: true}, sample("a", 1, -time.Minute))
 	require.Equal(t, Result{Known: true, Memory: true}, sample("a", -1, time.Minute))
-	require.Equal(t, Result{Known: true, InitContainer: true}, sample("init", 1, time.Minute))
+	require.Equal(t, Result{Known: true}, sample("init", 1, time.Minute), "init containers are dropped")
 	require.Equal(t, Result{}, sample("other", 1, time.Minute))
 	require.Equal(t, Result{}, cluster.AddSample(Sample{Pod: PodID{Name: "other"}, Container: "a", At: at}))
 }
