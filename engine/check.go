@@ -15,6 +15,13 @@ var (
 	label      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 )
 
+// reservedNames are words that CEL keeps for itself and names that rules, traces and paths give a meaning.
+var reservedNames = []string{
+	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace",
+	"null", "package", "return", "true", "var", "void", "while",
+	"gates", "params", "self", "oldSelf", "when", "default",
+}
+
 // checkRuleSet finds the faults of a rule set that need no types: missing keys, names, versions, duplicates.
 func (d *decoder) checkRuleSet(n *yaml.Node, s *RuleSet) {
 	d.checkVersion(n, s.Version)
@@ -38,21 +45,29 @@ func (d *decoder) checkRuleSet(n *yaml.Node, s *RuleSet) {
 	d.checkNames("stage", label, names(s.Stages, func(x Stage) Scalar { return x.Name }))
 	d.checkNames("decision", label, names(s.Decisions, func(x Decision) Scalar { return x.Name }))
 	d.checkNames("validation", label, names(s.Validations, func(v Validation) Scalar { return v.Name }))
-	for _, stage := range s.Stages {
-		d.checkVariables(stage.Variables)
-		d.checkNames("rule", label, names(stage.Rules, func(r Rule) Scalar { return r.Name }))
-		d.checkOneOf("onError", stage.OnError, OnErrorKeep, OnErrorSkipStage)
-		if len(stage.Rules) == 0 {
-			d.ps.at(stage.Name, d.subject, fmt.Sprintf("stage %s has no rules", stage.Name.Value))
-		}
-		for _, r := range stage.Rules {
-			if len(r.Set) == 0 && len(r.Unset) == 0 && r.Note.IsZero() {
-				d.ps.at(r.Name, d.subject, fmt.Sprintf("rule %s does nothing: give it set, unset or note", r.Name.Value))
-			}
-		}
+	for i := range s.Stages {
+		d.checkStage(&s.Stages[i])
 	}
 	for _, v := range s.Validations {
 		d.checkValidation(v)
+	}
+}
+
+func (d *decoder) checkStage(s *Stage) {
+	d.checkVariables(s.Variables)
+	d.checkNames("rule", label, names(s.Rules, func(r Rule) Scalar { return r.Name }))
+	d.checkOneOf("onError", s.OnError, OnErrorKeep, OnErrorSkipStage)
+	if len(s.Rules) == 0 {
+		d.ps.at(s.Name, d.subject, fmt.Sprintf("stage %s has no rules", s.Name.Value))
+	}
+	for i := range s.Rules {
+		d.checkRule(&s.Rules[i])
+	}
+}
+
+func (d *decoder) checkRule(r *Rule) {
+	if len(r.Set) == 0 && len(r.Unset) == 0 && r.Note.IsZero() {
+		d.ps.at(r.Name, d.subject, fmt.Sprintf("rule %s does nothing: give it set, unset or note", r.Name.Value))
 	}
 }
 
@@ -100,7 +115,9 @@ func (d *decoder) checkNames(what string, form *regexp.Regexp, list []Scalar) {
 	for _, n := range list {
 		switch {
 		case n.Value == "":
-			d.ps.add(&Problem{Pos: Position{File: d.file, Line: 1, Col: 1}, Subject: d.subject, Message: fmt.Sprintf("a %s has no name", what)})
+			d.ps.at(n, d.subject, fmt.Sprintf("a %s has no name", what))
+		case slices.Contains(reservedNames, n.Value):
+			d.ps.at(n, d.subject, fmt.Sprintf("the %s name %q is reserved; choose another", what, n.Value))
 		case !form.MatchString(n.Value):
 			d.ps.at(n, d.subject, fmt.Sprintf("%s name %q must match %s", what, n.Value, form))
 		case seen[n.Value]:

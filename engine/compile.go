@@ -1,10 +1,7 @@
 package engine
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -20,116 +17,193 @@ type CompileOptions struct {
 	Params map[string]string
 }
 
-// Compile type-checks a pipeline and everything it names. The error lists every fault with its position.
+// Compile type-checks a pipeline without overlays and everything it names. The error lists every fault with its
+// position.
 func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 	pipe, err := lib.pipeline(opts.Pipeline)
 	if err != nil {
 		return nil, err
 	}
+	c, err := newCompiler(reg, opts.Gates, opts.Params)
+	if err != nil {
+		return nil, err
+	}
+	plan := c.plan(resolve(lib, pipe, c.ps))
+	if err := c.ps.err(); err != nil {
+		return nil, err
+	}
+	if err := c.unknownParams("pipeline " + pipe.ID()); err != nil {
+		return nil, err
+	}
+	return plan, nil
+}
+
+// compiler turns resolved pipelines into plans. Rule sets that several plans share are compiled once.
+type compiler struct {
+	reg        *Registry
+	gateValues map[string]bool
+	params     map[string]string // given for all plans, by "set.param"
+	base       *cel.Env
+	gates      *Record
+	gateType   Type
+	ps         *problems
+	usedParams map[string]bool
+	compiled   map[setKey]*setResult
+
+	findings *problems // of the rule set at hand
+	used     *usage    // of the rule set at hand
+
+	unitFunctions map[string]string // function name of a unit, e.g. mem, to the unit
+}
+
+// setKey identifies a compiled rule set: the same one with other parameters is another.
+type setKey struct {
+	set    *RuleSet
+	params string // those that overlays set
+}
+
+// setResult is a compiled rule set; plan is nil when its gate is off.
+type setResult struct {
+	plan     *setPlan
+	params   *Record
+	findings []*Problem
+}
+
+func newCompiler(reg *Registry, gates map[string]bool, params map[string]string) (*compiler, error) {
+	for _, gate := range sortedKeys(gates) {
+		if _, known := reg.gates[gate]; !known {
+			return nil, fmt.Errorf("no feature gate %q; known: %s", gate, strings.Join(sortedKeys(reg.gates), ", "))
+		}
+	}
 	base, err := reg.baseEnv()
 	if err != nil {
 		return nil, fmt.Errorf("building the rule environment: %w", err)
 	}
-	c := &compiler{lib: lib, reg: reg, opts: opts, base: base, ps: &problems{}, findings: &problems{}, usedParams: map[string]bool{}}
-	c.unitFunctions = map[string]string{}
+	c := &compiler{reg: reg, gateValues: gates, params: params, base: base, ps: &problems{}, findings: &problems{},
+		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, unitFunctions: map[string]string{}}
 	for name, u := range reg.units {
 		if u.Func != "" {
 			c.unitFunctions[u.Func] = name
 		}
 	}
-	for gate := range opts.Gates {
-		if _, known := reg.gates[gate]; !known {
-			return nil, fmt.Errorf("no feature gate %q; known: %s", gate, strings.Join(sortedKeys(reg.gates), ", "))
-		}
-	}
-	plan := &Plan{pipeline: pipe.ID(), points: map[string]*pointPlan{}}
 	gateSchema := reg.gateSchema()
 	c.gates = gateSchema.New()
 	for name := range reg.gates {
-		c.gates.SetBool(name, opts.Gates[name])
+		c.gates.SetBool(name, gates[name])
 	}
 	c.gateType = RecordOf(gateSchema)
-	for _, at := range pipe.Points {
-		c.point(plan, pipe, at)
-	}
-	for _, name := range sortedKeys(reg.points) {
-		if plan.points[name] == nil {
-			c.ps.at(pipe.Name, "Pipeline "+pipe.ID(), fmt.Sprintf("point %s is not named; list its rule sets, or [] when none are meant to run there", name))
-		}
-	}
-	if err := c.ps.err(); err != nil {
-		return nil, err
-	}
-	for key := range opts.Params {
+	return c, nil
+}
+
+// unknownParams reports parameters that were given and that nothing compiled so far has.
+func (c *compiler) unknownParams(where string) error {
+	for _, key := range sortedKeys(c.params) {
 		if !c.usedParams[key] {
-			return nil, fmt.Errorf("no parameter %q in pipeline %s: write it as <rule set>.<param>", key, pipe.ID())
+			return fmt.Errorf("no parameter %q in %s: write it as <rule set>.<param>", key, where)
 		}
 	}
-	c.findings.sort()
-	plan.findings = c.findings.list
-	plan.digest = c.digest(pipe, plan)
-	return plan, nil
+	return nil
 }
 
-type compiler struct {
-	lib        *Library
-	reg        *Registry
-	opts       CompileOptions
-	base       *cel.Env
-	gates      *Record
-	gateType   Type
-	ps         *problems
-	findings   *problems
-	usedParams map[string]bool
-	used       *usage // of the rule set at hand
-
-	unitFunctions map[string]string // function name of a unit, e.g. mem, to the unit
+// plan compiles a resolved pipeline. Faults go to c.ps; with any, the plan is not to be used.
+func (c *compiler) plan(r *resolved) *Plan {
+	plan := &Plan{pipeline: r.pipeline.ID(), points: map[string]*pointPlan{}}
+	for _, o := range r.overlays {
+		plan.overlays = append(plan.overlays, o.Name.Value)
+	}
+	findings := &problems{}
+	h := newDigest()
+	h.line("profile", ProfileVersion, r.pipeline.ID())
+	for _, at := range r.points {
+		c.point(plan, r, at, findings, h)
+	}
+	for _, name := range sortedKeys(c.reg.points) {
+		if plan.points[name] == nil {
+			c.ps.at(r.pipeline.Name, "Pipeline "+r.pipeline.ID(), fmt.Sprintf("point %s is not named; list its rule sets, or [] when none are meant to run there", name))
+		}
+	}
+	for _, gate := range sortedKeys(c.reg.gates) {
+		h.line("gate", gate, c.gateValues[gate])
+	}
+	findings.sort()
+	plan.findings, plan.digest, plan.resolved = findings.list, h.String(), r
+	return plan
 }
 
-func (c *compiler) point(plan *Plan, pipe *Pipeline, at PipelinePoint) {
-	subject := "Pipeline " + pipe.ID()
-	point := c.reg.points[at.Point.Value]
+func (c *compiler) point(plan *Plan, r *resolved, at resolvedPoint, findings *problems, h digest) {
+	subject := "Pipeline " + r.pipeline.ID()
+	point := c.reg.points[at.point.Value]
 	if point == nil {
-		c.ps.at(at.Point, subject, fmt.Sprintf("no point %q; known: %s", at.Point.Value, strings.Join(sortedKeys(c.reg.points), ", ")))
+		c.ps.at(at.point, subject, fmt.Sprintf("no point %q; known: %s", at.point.Value, strings.Join(sortedKeys(c.reg.points), ", ")))
 		return
 	}
 	compiled := &pointPlan{point: point}
 	plan.points[point.Name] = compiled
+	h.line("point", point.Name)
 	seen := map[string]bool{}
-	for _, name := range at.RuleSets {
-		set := c.lib.RuleSets[name.Value]
+	for _, placed := range at.sets {
+		set := placed.set
 		switch {
-		case set == nil:
-			c.ps.at(name, subject, fmt.Sprintf("no rule set %q; loaded: %s", name.Value, strings.Join(sortedKeys(c.lib.RuleSets), ", ")))
-			continue
 		case set.Point.Value != point.Name:
-			c.ps.at(name, subject, fmt.Sprintf("rule set %s plugs in at %s, not at %s", name.Value, set.Point.Value, point.Name))
+			c.ps.at(placed.at, subject, fmt.Sprintf("rule set %s plugs in at %s, not at %s", set.ID(), set.Point.Value, point.Name))
 			continue
-		case seen[name.Value]:
-			c.ps.at(name, subject, fmt.Sprintf("rule set %s stands twice at %s", name.Value, point.Name))
+		case seen[set.ID()]:
+			c.ps.at(placed.at, subject, fmt.Sprintf("rule set %s stands twice at %s", set.ID(), point.Name))
+			continue
+		case len(set.entries()) == 0:
+			continue // overlays disabled all that it had
+		}
+		seen[set.ID()] = true
+		result := c.cached(point, set, r.params)
+		findings.list = append(findings.list, result.findings...)
+		if result.plan == nil {
 			continue
 		}
-		seen[name.Value] = true
-		if s := c.set(point, set); s != nil {
-			compiled.sets = append(compiled.sets, s)
+		compiled.sets = append(compiled.sets, result.plan)
+		h.line("set", set.ID())
+		if result.params != nil {
+			for i, f := range result.params.schema.fields {
+				h.line("param", f.Name, result.params.values[i])
+			}
 		}
+		h.body(set)
 	}
 }
 
-// set compiles a rule set; it returns nil when its gate is off. A gated-off set is still type-checked.
-func (c *compiler) set(point *Point, set *RuleSet) *setPlan {
+// cached compiles a rule set unless that was done already with the same parameters.
+func (c *compiler) cached(point *Point, set *RuleSet, params map[string]Scalar) *setResult {
+	key := setKey{set: set}
+	for _, p := range set.Params {
+		if v, ok := params[set.Name.Value+"."+p.Name.Value]; ok {
+			key.params += fmt.Sprintf("%s=%q ", p.Name.Value, v.Value)
+		}
+	}
+	result := c.compiled[key]
+	if result == nil {
+		c.findings = &problems{}
+		result = &setResult{}
+		result.plan, result.params = c.set(point, set, params)
+		result.findings = c.findings.list
+		c.compiled[key] = result
+	}
+	return result
+}
+
+// set compiles a rule set; the plan is nil when its gate is off. A gated-off set is still type-checked.
+func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*setPlan, *Record) {
 	subject := "RuleSet " + set.ID()
 	kind := map[PointKind]int{StagePoint: len(set.Stages), DecisionPoint: len(set.Decisions), ValidationPoint: len(set.Validations)}
 	if kind[point.Kind] == 0 {
 		c.ps.at(set.Point, subject, fmt.Sprintf("point %s takes %s", point.Name, point.Kind))
-		return nil
+		return nil, nil
 	}
+	c.insertedTwice(set)
 	on := true
 	if !set.Gate.IsZero() {
 		if _, known := c.reg.gates[set.Gate.Value]; !known {
 			c.ps.at(set.Gate, subject, fmt.Sprintf("no feature gate %q; known: %s", set.Gate.Value, strings.Join(sortedKeys(c.reg.gates), ", ")))
 		}
-		on = c.opts.Gates[set.Gate.Value]
+		on = c.gateValues[set.Gate.Value]
 	}
 	compiled := &setPlan{ruleSet: set, types: c.reg, gates: c.gates}
 	c.used = &usage{names: map[string]bool{}}
@@ -140,9 +214,9 @@ func (c *compiler) set(point *Point, set *RuleSet) *setPlan {
 		}
 		c.validations(point, set, compiled)
 	default:
-		sc := c.scopeFor(point, set, compiled, subject)
+		sc := c.scopeFor(point, set, compiled, params, subject)
 		if sc == nil {
-			return nil
+			return nil, nil
 		}
 		if point.Kind == DecisionPoint {
 			c.decisions(point, set, compiled, sc)
@@ -155,14 +229,39 @@ func (c *compiler) set(point *Point, set *RuleSet) *setPlan {
 	c.unused(set, c.used)
 	c.unreachable(set)
 	if !on {
-		return nil
+		return nil, compiled.params
 	}
-	return compiled
+	return compiled, compiled.params
+}
+
+// insertedTwice reports entries and rules that overlays gave a name which is taken. Within one file the decoder does.
+func (c *compiler) insertedTwice(set *RuleSet) {
+	report := func(name Scalar, overlay string, seen map[string]bool) {
+		inserted, twice := seen[name.Value]
+		if twice && (inserted || overlay != "") {
+			c.ps.at(name, "RuleSet "+set.ID(), fmt.Sprintf("an overlay brings a second %q; give it another name", name.Value))
+		}
+		seen[name.Value] = inserted || overlay != ""
+	}
+	entries := map[string]bool{}
+	for _, st := range set.Stages {
+		report(st.Name, st.Overlay, entries)
+		rules := map[string]bool{}
+		for _, r := range st.Rules {
+			report(r.Name, r.Overlay, rules)
+		}
+	}
+	for _, x := range set.Decisions {
+		report(x.Name, x.Overlay, entries)
+	}
+	for _, v := range set.Validations {
+		report(v.Name, v.Overlay, entries)
+	}
 }
 
 // scopeFor types what every expression of a rule set sees: the point's variables, params and gates.
-func (c *compiler) scopeFor(point *Point, set *RuleSet, compiled *setPlan, subject string) *scopeEnv {
-	fields := c.params(set, compiled, subject)
+func (c *compiler) scopeFor(point *Point, set *RuleSet, compiled *setPlan, params map[string]Scalar, subject string) *scopeEnv {
+	fields := c.bindParams(set, compiled, params, subject)
 	paramSchema := compiled.params.schema
 	sc := &scopeEnv{types: map[string]Type{}, writable: map[string]bool{}, slots: map[string]slot{}}
 	schemas := map[string]*Schema{paramSchema.name: paramSchema, c.gateType.schema.name: c.gateType.schema}
@@ -187,7 +286,8 @@ func (c *compiler) scopeFor(point *Point, set *RuleSet, compiled *setPlan, subje
 	return sc
 }
 
-func (c *compiler) params(set *RuleSet, compiled *setPlan, subject string) []Field {
+// bindParams gives parameters their values: from an overlay, else from the host, else the default.
+func (c *compiler) bindParams(set *RuleSet, compiled *setPlan, overlaid map[string]Scalar, subject string) []Field {
 	var fields []Field
 	for _, p := range set.Params {
 		t, ok := c.reg.typeNamed(p.Type.Value)
@@ -205,17 +305,24 @@ func (c *compiler) params(set *RuleSet, compiled *setPlan, subject string) []Fie
 			continue
 		}
 		key := set.Name.Value + "." + p.Name.Value
-		text, overridden := c.opts.Params[key]
+		given, overridden := c.params[key]
 		if overridden {
 			c.usedParams[key] = true
-		} else if p.Default.IsZero() {
+		}
+		from := p.Default
+		if v, ok := overlaid[key]; ok {
+			from, overridden = v, false
+		}
+		text := from.Value
+		switch {
+		case overridden:
+			text = given
+		case from.IsZero():
 			continue
-		} else {
-			text = p.Default.Value
 		}
 		v, err := c.reg.parseScalar(t, text)
 		if err != nil {
-			c.badParam(p, overridden, subject, err)
+			c.badParam(p, from, overridden, subject, err)
 			continue
 		}
 		compiled.params.put(p.Name.Value, v)
@@ -223,10 +330,10 @@ func (c *compiler) params(set *RuleSet, compiled *setPlan, subject string) []Fie
 	return fields
 }
 
-// badParam blames the default where it stands, or whoever overrode it.
-func (c *compiler) badParam(p Param, overridden bool, subject string, err error) {
+// badParam blames the value where it stands, or the flag that gave it.
+func (c *compiler) badParam(p Param, from Scalar, overridden bool, subject string, err error) {
 	if !overridden {
-		c.ps.at(p.Default, subject, fmt.Sprintf("param %s: %v", p.Name.Value, err))
+		c.ps.at(from, subject, fmt.Sprintf("param %s: %v", p.Name.Value, err))
 		return
 	}
 	by := "the value given for it"
@@ -362,57 +469,5 @@ func (c *compiler) decisions(point *Point, set *RuleSet, compiled *setPlan, sc *
 			row.reason = p
 		}
 		compiled.decisions = append(compiled.decisions, row)
-	}
-}
-
-func (c *compiler) digest(pipe *Pipeline, plan *Plan) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%s %s\n", ProfileVersion, pipe.ID())
-	for _, name := range sortedKeys(plan.points) {
-		fmt.Fprintf(h, "point %s\n", name)
-		for _, s := range plan.points[name].sets {
-			writeRuleSet(h, s)
-		}
-	}
-	for _, gate := range sortedKeys(c.reg.gates) {
-		fmt.Fprintf(h, "gate %s %v\n", gate, c.opts.Gates[gate])
-	}
-	return hex.EncodeToString(h.Sum(nil))[:12]
-}
-
-// writeRuleSet feeds a rule set's meaning to the digest: its expressions and parameter values, not its prose.
-func writeRuleSet(w io.Writer, s *setPlan) {
-	set := s.ruleSet
-	fmt.Fprintf(w, "set %q\n", set.ID())
-	if s.params != nil {
-		for i, f := range s.params.schema.fields {
-			fmt.Fprintf(w, "param %q %v\n", f.Name, s.params.values[i])
-		}
-	}
-	variable := func(v Variable) { fmt.Fprintf(w, "var %q %q\n", v.Name.Value, v.Expression.Value) }
-	for _, v := range set.Variables {
-		variable(v)
-	}
-	for _, d := range set.Decisions {
-		fmt.Fprintf(w, "decision %q %q %q %q\n", d.Name.Value, d.When.Value, d.Do.Value, d.ReasonExpression.Value)
-	}
-	for _, st := range set.Stages {
-		fmt.Fprintf(w, "stage %q %q %q %q\n", st.Name.Value, st.Each.Value, st.When.Value, st.OnError.Value)
-		for _, v := range st.Variables {
-			variable(v)
-		}
-		for _, r := range st.Rules {
-			fmt.Fprintf(w, "rule %q %q %q\n", r.Name.Value, r.When.Value, r.Note.Value)
-			for _, a := range r.Set {
-				fmt.Fprintf(w, "set %q %q\n", a.Path.Value, a.Expression.Value)
-			}
-			for _, u := range r.Unset {
-				fmt.Fprintf(w, "unset %q\n", u.Value)
-			}
-		}
-	}
-	for _, v := range set.Validations {
-		fmt.Fprintf(w, "validation %q %q %q %q %q %q %q %q %q\n", v.Severity.Value, v.Name.Value, v.At.Value, v.When.Value, v.Expression.Value,
-			v.Message.Value, v.MessageExpression.Value, v.FieldPath.Value, v.Reason.Value)
 	}
 }

@@ -158,14 +158,14 @@ func TestStrictDecoding(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Load(fstest.MapFS{"f.yaml": {Data: []byte(tt.data)}}, "")
+			_, err := Loader{}.Load(Layer{FS: fstest.MapFS{"f.yaml": {Data: []byte(tt.data)}}, Dir: ""})
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
 }
 
 func TestAFileThatIsTooLargeIsRefused(t *testing.T) {
-	_, err := Load(fstest.MapFS{"f.yaml": {Data: make([]byte, MaxFileSize+1)}}, "dir")
+	_, err := Loader{}.Load(Layer{FS: fstest.MapFS{"f.yaml": {Data: make([]byte, MaxFileSize+1)}}, Dir: "dir"})
 	require.ErrorContains(t, err, "dir/f.yaml:1:1: the file has 1048577 bytes; at most 1048576 are read")
 }
 
@@ -176,7 +176,7 @@ func TestPipelinesNameWhatExists(t *testing.T) {
 			"s.yaml": {Data: []byte(set)},
 			"p.yaml": {Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: Pipeline\nmetadata: {name: p}\nspec:\n  version: 1.0.0\n  points:\n" + points)},
 		}
-		lib, err := Load(files, "")
+		lib, err := Loader{}.Load(Layer{FS: files, Dir: ""})
 		require.NoError(t, err)
 		_, err = Compile(lib, shop(), CompileOptions{Pipeline: ref})
 		return err

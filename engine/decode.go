@@ -17,7 +17,9 @@ import (
 type document struct {
 	ruleSet  *RuleSet
 	pipeline *Pipeline
+	overlay  *Overlay
 }
+
 
 // decoder turns YAML nodes into rule types. It is strict: unknown and duplicate keys are problems.
 type decoder struct {
@@ -25,11 +27,13 @@ type decoder struct {
 	lines   []string
 	subject string
 	ps      *problems
+
+	selectorKey string // how overlays call the labels of the objects they match
 }
 
 // decodeFile decodes every document of a file; faults go to ps, what could be decoded is returned.
-func decodeFile(file string, data []byte, ps *problems) []document {
-	d := &decoder{file: file, ps: ps}
+func decodeFile(file string, data []byte, selectorKey string, ps *problems) []document {
+	d := &decoder{file: file, ps: ps, selectorKey: selectorKey}
 	if !utf8.Valid(data) {
 		ps.add(&Problem{Pos: Position{File: file, Line: 1, Col: 1}, Message: "the file is not valid UTF-8; save it as UTF-8"})
 		return nil
@@ -88,8 +92,11 @@ func (d *decoder) document(n *yaml.Node) (document, bool) {
 	case KindPipeline:
 		doc.pipeline = &Pipeline{}
 		spec = d.pipelineFields(doc.pipeline)
+	case KindOverlay:
+		doc.overlay = &Overlay{}
+		spec = d.overlayFields(doc.overlay)
 	default:
-		d.problem(n, fmt.Sprintf("kind %q is not known here; use %s or %s", kind.Value, KindRuleSet, KindPipeline))
+		d.problem(n, fmt.Sprintf("kind %q is not known here; use %s, %s or %s", kind.Value, KindRuleSet, KindPipeline, KindOverlay))
 		return doc, false
 	}
 	seen := d.object(n, fields{
@@ -110,12 +117,16 @@ func (d *decoder) document(n *yaml.Node) (document, bool) {
 	} else {
 		d.problem(n, "spec is required")
 	}
-	if doc.ruleSet != nil {
+	switch {
+	case doc.ruleSet != nil:
 		doc.ruleSet.Name = name
 		d.checkRuleSet(n, doc.ruleSet)
-	} else {
+	case doc.pipeline != nil:
 		doc.pipeline.Name = name
 		d.checkVersion(n, doc.pipeline.Version)
+	default:
+		doc.overlay.Name = name
+		d.checkOverlay(n, doc.overlay)
 	}
 	return doc, true
 }
@@ -134,7 +145,8 @@ func (d *decoder) ruleSetFields(s *RuleSet) fields {
 	}
 }
 
-func (d *decoder) paramFields(p *Param) fields {
+func (d *decoder) paramFields(p *Param, at Scalar) fields {
+	p.Name = at
 	return fields{
 		"name":        d.into(&p.Name),
 		"type":        d.into(&p.Type),
@@ -144,7 +156,8 @@ func (d *decoder) paramFields(p *Param) fields {
 	}
 }
 
-func (d *decoder) stageFields(s *Stage) fields {
+func (d *decoder) stageFields(s *Stage, at Scalar) fields {
+	s.Name = at
 	return fields{
 		"name":      d.into(&s.Name),
 		"each":      d.into(&s.Each),
@@ -155,7 +168,8 @@ func (d *decoder) stageFields(s *Stage) fields {
 	}
 }
 
-func (d *decoder) ruleFields(r *Rule) fields {
+func (d *decoder) ruleFields(r *Rule, at Scalar) fields {
+	r.Name = at
 	return fields{
 		"name":  d.into(&r.Name),
 		"when":  d.into(&r.When),
@@ -165,7 +179,8 @@ func (d *decoder) ruleFields(r *Rule) fields {
 	}
 }
 
-func (d *decoder) decisionFields(x *Decision) fields {
+func (d *decoder) decisionFields(x *Decision, at Scalar) fields {
+	x.Name = at
 	return fields{
 		"name":   d.into(&x.Name),
 		"when":   d.into(&x.When),
@@ -176,7 +191,8 @@ func (d *decoder) decisionFields(x *Decision) fields {
 	}
 }
 
-func (d *decoder) validationFields(v *Validation) fields {
+func (d *decoder) validationFields(v *Validation, at Scalar) fields {
+	v.Name = at
 	return fields{
 		"name":              d.into(&v.Name),
 		"at":                d.into(&v.At),
@@ -245,8 +261,9 @@ func (d *decoder) pairs(n *yaml.Node, f func(Scalar, *yaml.Node)) {
 	}
 }
 
-// each reads a sequence of objects into a slice.
-func each[T any](d *decoder, to *[]T, known func(*T) fields) func(*yaml.Node) {
+// each reads a sequence of objects into a slice. known also gets a scalar without value at the place of the item, so
+// that an item without a name can be found.
+func each[T any](d *decoder, to *[]T, known func(*T, Scalar) fields) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.SequenceNode {
 			d.problem(n, "expected a list")
@@ -254,11 +271,22 @@ func each[T any](d *decoder, to *[]T, known func(*T) fields) func(*yaml.Node) {
 		}
 		for _, item := range n.Content {
 			var one T
-			d.object(item, known(&one))
+			d.object(item, known(&one, d.place(item)))
 			*to = append(*to, one)
 		}
 	}
 }
+
+// one reads a single object.
+func one[T any](d *decoder, to **T, known func(*T, Scalar) fields) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		*to = new(T)
+		d.object(n, known(*to, d.place(n)))
+	}
+}
+
+// place is a scalar without value where a node begins.
+func (d *decoder) place(n *yaml.Node) Scalar { return Scalar{Pos: d.position(n), lines: d.lines} }
 
 func (d *decoder) variables(to *[]Variable) func(*yaml.Node) {
 	return d.orderedMap(func(key, value Scalar) { *to = append(*to, Variable{Name: key, Expression: value}) })

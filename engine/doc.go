@@ -16,4 +16,6 @@ const (
 	KindRuleSet = "RuleSet"
 	// KindPipeline is the kind of the document that orders rule sets at each point.
 	KindPipeline = "Pipeline"
+	// KindOverlay is the kind of an operator's change to pipelines.
+	KindOverlay = "RuleOverlay"
 )

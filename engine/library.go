@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"sort"
 	"strings"
@@ -11,35 +12,45 @@ import (
 // MaxFileSize is the largest rule file Load accepts, in bytes. Rule files are prose-sized; more is a mistake.
 const MaxFileSize = 1 << 20
 
-// Library holds every rule set and pipeline of a set of files, by name@version.
+// Library holds every rule set, pipeline and overlay of a set of files; the first two by name@version, overlays by name.
 type Library struct {
 	RuleSets  map[string]*RuleSet
 	Pipelines map[string]*Pipeline
+	Overlays  map[string]*Overlay
 }
 
-// Load reads all *.yaml and *.yml files under the root of fsys. Positions show file names below dir, which is how a
-// user would find them. Any fault rejects the whole library; the error lists every fault with its position (see
-// Problems).
-func Load(fsys fs.FS, dir string) (*Library, error) {
-	lib := &Library{RuleSets: map[string]*RuleSet{}, Pipelines: map[string]*Pipeline{}}
+// Layer is a folder of rule files. Positions show file names below Dir, which is how a user would find them.
+type Layer struct {
+	FS  fs.FS
+	Dir string
+}
+
+// Loader reads rule files.
+type Loader struct {
+	// SelectorKey is what overlays call the labels of the objects they match; empty = selector.
+	SelectorKey string
+}
+
+// Load reads all *.yaml and *.yml files of the layers. What a later layer defines takes the place of what has the same
+// name and version in an earlier one; within a layer nothing may stand twice. Any fault rejects the whole library; the
+// error lists every fault with its position (see Problems).
+func (o Loader) Load(layers ...Layer) (*Library, error) {
+	if o.SelectorKey == "" {
+		o.SelectorKey = "selector"
+	}
+	lib := newLibrary()
 	ps := &problems{}
-	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
+	for _, layer := range layers {
+		one := newLibrary()
+		err := walk(layer.FS, func(name string) {
+			one.add(layer.FS, name, path.Join(layer.Dir, name), o.SelectorKey, ps)
+		})
 		if err != nil {
-			return fmt.Errorf("reading rule files: %w", err)
+			return nil, err
 		}
-		if entry.IsDir() {
-			if name != "." && strings.HasPrefix(entry.Name(), ".") {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
-			lib.add(fsys, name, path.Join(dir, name), ps)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		maps.Copy(lib.RuleSets, one.RuleSets)
+		maps.Copy(lib.Pipelines, one.Pipelines)
+		maps.Copy(lib.Overlays, one.Overlays)
 	}
 	if len(ps.list) == 0 && len(lib.Pipelines) == 0 {
 		return nil, fmt.Errorf("no %s found among the rule files: add one that names the rule sets of each point", KindPipeline)
@@ -50,7 +61,34 @@ func Load(fsys fs.FS, dir string) (*Library, error) {
 	return lib, nil
 }
 
-func (l *Library) add(fsys fs.FS, name, shown string, ps *problems) {
+func newLibrary() *Library {
+	return &Library{RuleSets: map[string]*RuleSet{}, Pipelines: map[string]*Pipeline{}, Overlays: map[string]*Overlay{}}
+}
+
+// walk calls f for each rule file. Hidden folders are left out: a mounted ConfigMap keeps its data twice.
+func walk(fsys fs.FS, f func(name string)) error {
+	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name != "." && strings.HasPrefix(entry.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
+			f(name)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading rule files: %w", err)
+	}
+	return nil
+}
+
+func (l *Library) add(fsys fs.FS, name, shown, selectorKey string, ps *problems) {
 	start := Position{File: shown, Line: 1, Col: 1}
 	if info, err := fs.Stat(fsys, name); err == nil && info.Size() > MaxFileSize {
 		ps.add(&Problem{Pos: start, Message: fmt.Sprintf("the file has %d bytes; at most %d are read: split it", info.Size(), MaxFileSize)})
@@ -61,7 +99,7 @@ func (l *Library) add(fsys fs.FS, name, shown string, ps *problems) {
 		ps.add(&Problem{Pos: start, Message: err.Error()})
 		return
 	}
-	for _, doc := range decodeFile(shown, data, ps) {
+	for _, doc := range decodeFile(shown, data, selectorKey, ps) {
 		switch {
 		case doc.ruleSet != nil:
 			if old, twice := l.RuleSets[doc.ruleSet.ID()]; twice {
@@ -75,6 +113,12 @@ func (l *Library) add(fsys fs.FS, name, shown string, ps *problems) {
 				continue
 			}
 			l.Pipelines[doc.pipeline.ID()] = doc.pipeline
+		case doc.overlay != nil:
+			if old, twice := l.Overlays[doc.overlay.Name.Value]; twice {
+				ps.at(doc.overlay.Name, doc.overlay.subject(), fmt.Sprintf("defined already at %s", old.Name.Pos))
+				continue
+			}
+			l.Overlays[doc.overlay.Name.Value] = doc.overlay
 		}
 	}
 }

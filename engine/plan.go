@@ -12,8 +12,10 @@ import (
 type Plan struct {
 	pipeline string
 	digest   string
+	overlays []string // applied, in order
 	points   map[string]*pointPlan
 	findings []*Problem
+	resolved *resolved
 }
 
 // Pipeline is the name@version the plan was compiled from.
@@ -24,6 +26,9 @@ func (p *Plan) NameAndVersion() (name, version string) {
 	name, version, _ = strings.Cut(p.pipeline, "@")
 	return name, version
 }
+
+// Overlays names the overlays that are part of the plan, in the order in which they were applied.
+func (p *Plan) Overlays() []string { return p.overlays }
 
 // Digest identifies the plan's content: its pipeline, rule sets, parameter values and gates. Hex, 12 digits.
 func (p *Plan) Digest() string { return p.digest }

@@ -72,6 +72,19 @@ func (ps *problems) sort() {
 	})
 }
 
+// dedupe drops repetitions, e.g. of a rule set that several pipelines share.
+func (ps *problems) dedupe() {
+	seen := map[string]bool{}
+	kept := ps.list[:0]
+	for _, p := range ps.list {
+		if text := p.Error(); !seen[text] {
+			seen[text] = true
+			kept = append(kept, p)
+		}
+	}
+	ps.list = kept
+}
+
 func formatProblems(errs []error) string {
 	parts := make([]string, 0, len(errs))
 	for _, e := range errs {

@@ -42,6 +42,7 @@ type Stage struct {
 	OnError   Scalar // Keep (the default) or SkipStage
 	Variables []Variable
 	Rules     []Rule
+	Overlay   string // name of the overlay it comes from; empty = the rule set's own
 }
 
 // What a stage does when one of its rules fails at run time. Either way the failed rule writes nothing.
@@ -59,6 +60,8 @@ type Rule struct {
 	Set   []Assignment
 	Unset []Scalar
 	Note  Scalar // text handed to the host when the rule fired
+
+	Overlay string // name of the overlay it comes from; empty = the rule set's own
 }
 
 // Assignment is one output of a rule: a writable path and the scalar expression for it.
@@ -75,6 +78,8 @@ type Decision struct {
 	Reason string // optional prose beside the name
 
 	ReasonExpression Scalar // optional; gives the prose, Reason is told when it fails
+
+	Overlay string // name of the overlay it comes from; empty = the rule set's own
 }
 
 // Validation is a condition an object must fulfil at a path.
@@ -89,6 +94,8 @@ type Validation struct {
 	FieldPath         Scalar // below At, e.g. .maxAllowed
 	Reason            Scalar // FieldValueInvalid, FieldValueForbidden, FieldValueRequired or FieldValueDuplicate
 	Severity          Scalar // Deny (the default) or Warn
+
+	Overlay string // name of the overlay it comes from; empty = the rule set's own
 }
 
 // How a violation is treated.

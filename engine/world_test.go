@@ -104,7 +104,7 @@ func compileOne(point, body string, opts CompileOptions) (*Plan, error) {
 		"s.yaml": {Data: []byte(ruleSet(point, body))},
 		"p.yaml": {Data: []byte(strings.Replace(onePipeline, point+": []", point+": [s@1.0.0]", 1))},
 	}
-	lib, err := Load(files, "")
+	lib, err := Loader{}.Load(Layer{FS: files, Dir: ""})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,121 @@
+package engine
+
+import "fmt"
+
+// touch is one thing that an overlay changes or holds on to in a pipeline.
+type touch struct {
+	kind touchKind
+	path string // set, set/stage, set/stage/rule, …; set.param for parameters
+	at   Scalar // where the overlay says so
+}
+
+type touchKind int
+
+const (
+	takes   touchKind = iota // disables or replaces what is at the path
+	brings                   // puts something new at the path
+	anchors                  // needs the path to stay where it is
+	sets                     // sets a parameter
+)
+
+// touches lists what an overlay changes in a pipeline. Paths that lead nowhere are left out; apply reports them.
+func (r *resolved) touches(o *Overlay) []touch {
+	var out []touch
+	for i := range o.Changes {
+		c := &o.Changes[i]
+		verb, path := c.verb()
+		switch verb {
+		case "params":
+			for _, p := range c.Params {
+				if key, err := r.paramKey(p.Path.Value); err == nil {
+					out = append(out, touch{sets, key, p.Path})
+				}
+			}
+		case "add":
+			out = append(out, touch{brings, setName(c.Add.Value), path})
+		default:
+			at, err := r.find(path.Value)
+			if err != nil {
+				continue
+			}
+			if verb == "disable" || verb == "replace" {
+				out = append(out, touch{takes, at.path, path})
+				continue
+			}
+			out = append(out, touch{anchors, at.path, path}, touch{brings, r.broughtPath(at, c), path})
+		}
+	}
+	return out
+}
+
+// broughtPath is the path that an inserted part will have.
+func (r *resolved) broughtPath(at place, c *Change) string {
+	set := r.points[at.point].sets[at.set].set.Name.Value
+	switch {
+	case c.part() == "ruleSet":
+		return setName(c.RuleSet.Value)
+	case c.part() == "rule" && at.entry >= 0:
+		return set + "/" + r.points[at.point].sets[at.set].set.entries()[at.entry] + "/" + c.Rule.Name.Value
+	}
+	return set + "/" + c.name().Value
+}
+
+func setName(ref string) string {
+	for i, r := range ref {
+		if r == '@' {
+			return ref[:i]
+		}
+	}
+	return ref
+}
+
+// clash reports whether two touches cannot both be meant.
+func (t touch) clash(other touch) bool {
+	switch {
+	case t.kind == sets || other.kind == sets:
+		if t.kind == other.kind {
+			return t.path == other.path
+		}
+		// A parameter goes with its rule set.
+		param, whole := t, other
+		if other.kind == sets {
+			param, whole = other, t
+		}
+		return whole.kind == takes && setOfParam(param.path) == whole.path
+	case t.kind == takes && other.kind == takes:
+		return under(t.path, other.path) || under(other.path, t.path)
+	case t.kind == takes:
+		return under(other.path, t.path)
+	case other.kind == takes:
+		return under(t.path, other.path)
+	}
+	return t.kind == brings && other.kind == brings && t.path == other.path
+}
+
+func setOfParam(path string) string {
+	for i, r := range path {
+		if r == '.' {
+			return path[:i]
+		}
+	}
+	return path
+}
+
+// conflict reports what two overlays of the same priority that may match one object both change. Whose change counts
+// would be an accident of their names.
+func (r *resolved) conflict(a, b *Overlay, ps *problems) {
+	if a.priority() != b.priority() || !a.Match.overlaps(&b.Match) || (a.ModeOf() != ModeEnforce && b.ModeOf() != ModeEnforce) {
+		return
+	}
+	others := r.touches(a)
+	for _, mine := range r.touches(b) {
+		for _, theirs := range others {
+			if mine.clash(theirs) {
+				ps.at(mine.at, b.subject(), fmt.Sprintf("it changes %s, and so does %s %s at %s, for objects that both may match: "+
+					"give them different priorities (the higher one wins), or match different objects",
+					mine.path, KindOverlay, a.Name.Value, theirs.at.Pos))
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Subject is what overlays are matched against: the object that a plan is wanted for.
+type Subject struct {
+	Namespace string
+	Labels    map[string]string
+	Pipeline  string // name@version that the object pins; empty = the default
+}
+
+// Match says which objects an overlay is for. Nothing given matches everything.
+type Match struct {
+	Namespaces []Scalar
+	Selector   []Requirement // all must hold
+}
+
+// Requirement is one condition on a label, with the meaning that it has in a Kubernetes label selector.
+type Requirement struct {
+	Key      Scalar
+	Operator Scalar // In, NotIn, Exists or DoesNotExist
+	Values   []Scalar
+}
+
+// The operators of requirements.
+const (
+	opIn           = "In"
+	opNotIn        = "NotIn"
+	opExists       = "Exists"
+	opDoesNotExist = "DoesNotExist"
+)
+
+func (m *Match) matches(s Subject) bool {
+	if len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace) {
+		return false
+	}
+	for i := range m.Selector {
+		if !m.Selector[i].holds(s.Labels) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Requirement) holds(labels map[string]string) bool {
+	value, has := labels[r.Key.Value]
+	switch r.Operator.Value {
+	case opIn:
+		return has && contains(r.Values, value)
+	case opNotIn:
+		return !has || !contains(r.Values, value)
+	case opExists:
+		return has
+	}
+	return !has
+}
+
+// overlaps reports whether one object may match both. It errs on the side of yes: no is said only where a namespace or
+// a label decides it.
+func (m *Match) overlaps(other *Match) bool {
+	if len(m.Namespaces) > 0 && len(other.Namespaces) > 0 &&
+		!slices.ContainsFunc(m.Namespaces, func(n Scalar) bool { return contains(other.Namespaces, n.Value) }) {
+		return false
+	}
+	for i := range m.Selector {
+		for j := range other.Selector {
+			if a, b := &m.Selector[i], &other.Selector[j]; a.Key.Value == b.Key.Value && (a.excludes(b) || b.excludes(a)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// excludes reports whether no label value fulfils both requirements, which are about the same key.
+func (r *Requirement) excludes(other *Requirement) bool {
+	switch {
+	case r.Operator.Value == opIn && other.Operator.Value == opIn:
+		return !slices.ContainsFunc(r.Values, func(v Scalar) bool { return contains(other.Values, v.Value) })
+	case r.Operator.Value == opIn && other.Operator.Value == opNotIn:
+		return !slices.ContainsFunc(r.Values, func(v Scalar) bool { return !contains(other.Values, v.Value) })
+	case r.Operator.Value == opIn || r.Operator.Value == opExists:
+		return other.Operator.Value == opDoesNotExist
+	}
+	return false
+}
+
+func contains(list []Scalar, value string) bool {
+	return slices.ContainsFunc(list, func(s Scalar) bool { return s.Value == value })
+}
+
+// selector reads a label selector in its Kubernetes form; matchLabels become requirements In.
+func (d *decoder) selector(to *[]Requirement) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		d.object(n, fields{
+			"matchLabels": d.orderedMap(func(key, value Scalar) {
+				*to = append(*to, Requirement{Key: key, Operator: Scalar{Value: opIn}, Values: []Scalar{value}})
+			}),
+			"matchExpressions": func(v *yaml.Node) {
+				var list []Requirement
+				each(d, &list, d.requirementFields)(v)
+				for _, r := range list {
+					d.checkRequirement(r)
+				}
+				*to = append(*to, list...)
+			},
+		})
+	}
+}
+
+func (d *decoder) requirementFields(r *Requirement, at Scalar) fields {
+	r.Key = at
+	return fields{"key": d.into(&r.Key), "operator": d.into(&r.Operator), "values": d.scalars(&r.Values)}
+}
+
+func (d *decoder) checkRequirement(r Requirement) {
+	if r.Key.Value == "" {
+		d.ps.at(r.Key, d.subject, "a requirement has no key")
+	}
+	d.checkOneOf("operator", r.Operator, opIn, opNotIn, opExists, opDoesNotExist)
+	switch wantsValues := r.Operator.Value == opIn || r.Operator.Value == opNotIn; {
+	case r.Operator.IsZero():
+		d.ps.at(r.Key, d.subject, fmt.Sprintf("the requirement on %s has no operator", r.Key.Value))
+	case wantsValues && len(r.Values) == 0:
+		d.ps.at(r.Operator, d.subject, fmt.Sprintf("operator %s needs values", r.Operator.Value))
+	case !wantsValues && len(r.Values) > 0:
+		d.ps.at(r.Operator, d.subject, fmt.Sprintf("operator %s takes no values", r.Operator.Value))
+	}
+}

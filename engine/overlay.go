@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Overlay is an operator's change to pipelines, for the objects it matches.
+type Overlay struct {
+	Name        Scalar
+	Description string
+	Mode        Scalar // Enforce (the default), Warn or Audit
+	Priority    Scalar // whole number, 0 when absent; overlays apply in ascending order, and by name where it is equal
+	Pipeline    Scalar // name or name@version of the pipelines it changes; empty = all that are loaded
+	Match       Match
+	Changes     []Change
+}
+
+// The modes of overlays.
+const (
+	// ModeEnforce changes what happens.
+	ModeEnforce = "Enforce"
+	// ModeWarn changes nothing; the difference it would make is told to whoever submits an object.
+	ModeWarn = "Warn"
+	// ModeAudit changes nothing; the difference it would make is counted and recorded.
+	ModeAudit = "Audit"
+)
+
+// Change is one step of an overlay. It has one verb: Params, Disable, Replace, Before, After or Add. Replace, Before
+// and After come with one part: RuleSet, Stage, Rule, Decision or Validation.
+//
+// Paths name a rule set, set/stage, set/stage/rule, set/decision or set/validation; the set may carry @version.
+type Change struct {
+	Pos     Scalar       // where the change begins; it has no value
+	Params  []Assignment // "set.param", or the param alone where only one set has it
+	Disable Scalar
+	Replace Scalar
+	Before  Scalar
+	After   Scalar
+	Add     Scalar // name@version of a rule set that runs last at its point
+
+	RuleSet    Scalar // name@version
+	Stage      *Stage
+	Rule       *Rule
+	Decision   *Decision
+	Validation *Validation
+
+	// Digest of what Disable, Replace, Before or After names, when the author insists on it: a new version of the base
+	// is refused until somebody has looked.
+	Digest Scalar
+}
+
+// ModeOf is the mode, Enforce when none is written.
+func (o *Overlay) ModeOf() string {
+	if o.Mode.Value == "" {
+		return ModeEnforce
+	}
+	return o.Mode.Value
+}
+
+// priority is the number written, 0 without one; the decoder has checked it.
+func (o *Overlay) priority() int {
+	n, _ := strconv.Atoi(o.Priority.Value)
+	return n
+}
+
+// before orders overlays: lower priority first, then by name. What comes later wins.
+func (o *Overlay) before(other *Overlay) bool {
+	if a, b := o.priority(), other.priority(); a != b {
+		return a < b
+	}
+	return o.Name.Value < other.Name.Value
+}
+
+// changes reports whether the overlay is meant for a pipeline.
+func (o *Overlay) changes(p *Pipeline) bool {
+	ref := o.Pipeline.Value
+	return ref == "" || ref == p.Name.Value || ref == p.ID()
+}
+
+func (o *Overlay) subject() string { return KindOverlay + " " + o.Name.Value }
+
+// verb is the key and the value that say what a change does.
+func (c *Change) verb() (key string, path Scalar) {
+	switch {
+	case !c.Disable.IsZero():
+		return "disable", c.Disable
+	case !c.Replace.IsZero():
+		return "replace", c.Replace
+	case !c.Before.IsZero():
+		return "before", c.Before
+	case !c.After.IsZero():
+		return "after", c.After
+	case !c.Add.IsZero():
+		return "add", c.Add
+	}
+	return "params", c.Pos
+}
+
+// part is the key of what a change brings along, empty for none.
+func (c *Change) part() string {
+	switch {
+	case !c.RuleSet.IsZero():
+		return "ruleSet"
+	case c.Stage != nil:
+		return "stage"
+	case c.Rule != nil:
+		return "rule"
+	case c.Decision != nil:
+		return "decision"
+	case c.Validation != nil:
+		return "validation"
+	}
+	return ""
+}
+
+// name is what the part is called, empty when it takes the name of what it replaces.
+func (c *Change) name() Scalar {
+	switch {
+	case c.Stage != nil:
+		return c.Stage.Name
+	case c.Rule != nil:
+		return c.Rule.Name
+	case c.Decision != nil:
+		return c.Decision.Name
+	case c.Validation != nil:
+		return c.Validation.Name
+	}
+	return c.RuleSet
+}
+
+func (d *decoder) overlayFields(o *Overlay) fields {
+	return fields{
+		"description": d.text(&o.Description),
+		"mode":        d.into(&o.Mode),
+		"priority":    d.into(&o.Priority),
+		"pipeline":    d.into(&o.Pipeline),
+		"match": func(v *yaml.Node) {
+			d.object(v, fields{"namespaces": d.scalars(&o.Match.Namespaces), d.selectorKey: d.selector(&o.Match.Selector)})
+		},
+		"change": each(d, &o.Changes, d.changeFields),
+	}
+}
+
+func (d *decoder) changeFields(c *Change, at Scalar) fields {
+	c.Pos = at
+	return fields{
+		"params":     d.assignments(&c.Params),
+		"disable":    d.into(&c.Disable),
+		"replace":    d.into(&c.Replace),
+		"before":     d.into(&c.Before),
+		"after":      d.into(&c.After),
+		"add":        d.into(&c.Add),
+		"digest":     d.into(&c.Digest),
+		"ruleSet":    d.into(&c.RuleSet),
+		"stage":      one(d, &c.Stage, d.stageFields),
+		"rule":       one(d, &c.Rule, d.ruleFields),
+		"decision":   one(d, &c.Decision, d.decisionFields),
+		"validation": one(d, &c.Validation, d.validationFields),
+	}
+}
+
+// checkOverlay finds the faults of an overlay that need no pipeline.
+func (d *decoder) checkOverlay(n *yaml.Node, o *Overlay) {
+	d.checkOneOf("mode", o.Mode, ModeEnforce, ModeWarn, ModeAudit)
+	if _, err := strconv.Atoi(o.Priority.Value); err != nil && !o.Priority.IsZero() {
+		d.ps.at(o.Priority, d.subject, fmt.Sprintf("priority %q is not a whole number", o.Priority.Value))
+	}
+	d.checkNames("overlay", label, []Scalar{o.Name})
+	if len(o.Changes) == 0 {
+		d.problem(n, "spec.change is required: a list of what the overlay does")
+	}
+	for i := range o.Changes {
+		d.checkChange(&o.Changes[i])
+	}
+}
+
+func (d *decoder) checkChange(c *Change) {
+	verbs := 0
+	for _, given := range []bool{len(c.Params) > 0, !c.Disable.IsZero(), !c.Replace.IsZero(), !c.Before.IsZero(), !c.After.IsZero(), !c.Add.IsZero()} {
+		if given {
+			verbs++
+		}
+	}
+	if verbs != 1 {
+		d.ps.at(c.Pos, d.subject, "a change has exactly one of params, disable, replace, before, after and add")
+		return
+	}
+	parts := 0
+	for _, given := range []bool{!c.RuleSet.IsZero(), c.Stage != nil, c.Rule != nil, c.Decision != nil, c.Validation != nil} {
+		if given {
+			parts++
+		}
+	}
+	verb, path := c.verb()
+	switch verb {
+	case "replace", "before", "after":
+		if parts != 1 {
+			d.ps.at(path, d.subject, verb+" comes with exactly one of ruleSet, stage, rule, decision and validation")
+			return
+		}
+	default:
+		if parts != 0 {
+			d.ps.at(path, d.subject, verb+" comes without a "+c.part())
+		}
+	}
+	if !c.Digest.IsZero() && (verb == "params" || verb == "add") {
+		d.ps.at(c.Digest, d.subject, "digest belongs to disable, replace, before and after")
+	}
+	d.checkPart(c, verb)
+}
+
+// checkPart checks what a change brings along as the same thing is checked in a rule set. A replacement may leave its
+// name out.
+func (d *decoder) checkPart(c *Change, verb string) {
+	if c.part() == "" || !c.RuleSet.IsZero() {
+		return
+	}
+	if name := c.name(); name.Value != "" || verb != "replace" {
+		d.checkNames(c.part(), label, []Scalar{name})
+	}
+	switch {
+	case c.Stage != nil:
+		d.checkStage(c.Stage)
+	case c.Rule != nil:
+		d.checkRule(c.Rule)
+	case c.Validation != nil:
+		d.checkValidation(*c.Validation)
+	}
+}

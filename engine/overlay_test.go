@@ -1,0 +1,407 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shopRules is a small policy that the overlays of these tests change.
+const shopRules = `
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: Pipeline
+metadata: {name: p}
+spec:
+  version: 1.0.0
+  points: {order.adjust: [markup@1.0.0, caps@1.0.0], order.ship: [ship@1.0.0], order.validate: [valid@1.0.0]}
+---
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: Pipeline
+metadata: {name: p}
+spec:
+  version: 2.0.0
+  points: {order.adjust: [markup@2.0.0], order.ship: [], order.validate: []}
+---
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleSet
+metadata: {name: markup}
+spec:
+  version: 1.0.0
+  point: order.adjust
+  params: [{name: fee, type: cents, default: 10}, {name: limit, type: int, default: 3}]
+  stages:
+  - name: fees
+    each: line
+    rules:
+    - {name: add, set: {now.price: now.price + params.fee}}
+    - {name: many, when: count > params.limit, set: {now.price: now.price + 1}}
+---
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleSet
+metadata: {name: markup}
+spec:
+  version: 2.0.0
+  point: order.adjust
+  params: [{name: fee, type: cents, default: 20}]
+  stages: [{name: fees, each: line, rules: [{name: add, set: {now.price: now.price + params.fee}}]}]
+---
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleSet
+metadata: {name: caps}
+spec:
+  version: 1.0.0
+  point: order.adjust
+  params: [{name: limit, type: cents, default: 500}]
+  stages:
+  - name: cap
+    each: line
+    rules: [{name: most, when: now.price > params.limit, set: {now.price: params.limit}}]
+---
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleSet
+metadata: {name: double}
+spec:
+  version: 1.0.0
+  point: order.adjust
+  stages: [{name: twice, each: line, rules: [{name: x2, set: {now.price: now.price * 2}}]}]
+---
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleSet
+metadata: {name: ship}
+spec:
+  version: 1.0.0
+  point: order.ship
+  decisions: [{name: none, when: size(lines) == 0, do: Hold}, {name: some, do: Ship}]
+---
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleSet
+metadata: {name: valid}
+spec:
+  version: 1.0.0
+  point: order.validate
+  validations: [{name: named, enforce: [Admission], expression: has(self.name), message: give it a name}]
+`
+
+// overlay writes a document with the given spec, each line indented by two blanks.
+func overlay(name, spec string) string {
+	return "---\napiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: " + name + "}\nspec:\n" + spec
+}
+
+func rulebook(overlays ...string) (*Rulebook, error) {
+	lib, err := Loader{SelectorKey: "orderSelector"}.Load(
+		Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(shopRules)}}},
+		Layer{FS: fstest.MapFS{"o.yaml": {Data: []byte(strings.Join(overlays, ""))}}})
+	if err != nil {
+		return nil, err
+	}
+	return NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p@1.0.0"})
+}
+
+func mustRulebook(t testing.TB, overlays ...string) *Rulebook {
+	t.Helper()
+	b, err := rulebook(overlays...)
+	require.NoError(t, err)
+	return b
+}
+
+// charge is what one line of price 100 costs under a plan.
+func charge(t testing.TB, plan *Plan) int64 {
+	t.Helper()
+	f := order(100)
+	require.Empty(t, plan.RunStages("order.adjust", f, nil))
+	return price(t, line(f, 0))
+}
+
+func TestOverlaysChangeOneThingEach(t *testing.T) {
+	tests := []struct {
+		name, change string
+		want         int64
+	}{
+		{"a param of a named set", "{params: {markup.fee: 50}}", 150},
+		{"a param that one set has", "{params: {fee: 50}}", 150},
+		{"a rule set is taken out", "{disable: markup}", 100},
+		{"a set with its version", "{disable: markup@1.0.0}", 100},
+		{"a stage is taken out, and nothing is left of its set", "{disable: markup/fees}", 100},
+		{"a rule is taken out", "{disable: markup/fees/add}", 100},
+		{"a rule set is replaced", "{replace: markup, ruleSet: double@1.0.0}", 200},
+		{"a stage is replaced and keeps its name", "{replace: markup/fees, stage: {each: line, rules: [{name: add, set: {now.price: now.price + params.fee * 2}}]}}", 120},
+		{"a rule is replaced", "{replace: markup/fees/add, rule: {set: {now.price: now.price - params.fee}}}", 90},
+		{"a rule set before another", "{before: markup, ruleSet: double@1.0.0}", 210},
+		{"a rule set after another", "{after: markup, ruleSet: double@1.0.0}", 220},
+		{"a rule set at the end", "{add: double@1.0.0}", 220},
+		{"a stage at the beginning of a set", "{before: markup, stage: {name: x, each: line, rules: [{name: r, set: {now.price: now.price * 2}}]}}", 210},
+		{"a stage at the end of a set", "{after: markup, stage: {name: x, each: line, rules: [{name: r, set: {now.price: now.price * 2}}]}}", 220},
+		{"a stage before a stage", "{before: markup/fees, stage: {name: x, each: line, rules: [{name: r, set: {now.price: now.price * 2}}]}}", 210},
+		{"a rule after a rule", "{after: markup/fees/add, rule: {name: r, set: {now.price: now.price * 2}}}", 220},
+		{"a rule before a rule", "{before: markup/fees/add, rule: {name: r, set: {now.price: now.price * 2}}}", 210},
+		{"a rule at the end of a stage", "{after: markup/fees, rule: {name: r, set: {now.price: now.price * 2}}}", 220},
+		{"a rule at the beginning of a stage", "{before: markup/fees, rule: {name: r, set: {now.price: now.price * 2}}}", 210},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: ["+tt.change+"]\n"))
+			got := b.For(Subject{})
+			require.NoError(t, got.Err)
+			require.Equal(t, []string{"mine"}, got.Plan.Overlays())
+			require.Equal(t, tt.want, charge(t, got.Plan))
+			require.NotEqual(t, b.Default().Digest(), got.Plan.Digest())
+			require.Equal(t, int64(110), charge(t, b.Default()), "the base is as it was")
+		})
+	}
+}
+
+func TestOverlaysChangeDecisionsAndValidations(t *testing.T) {
+	decide := func(changes string) Verdict {
+		b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: ["+changes+"]\n"))
+		return b.For(Subject{}).Plan.Decide("order.ship", shipPoint.NewFacts().Set("customer", customerSchema.New()).Set("lines", Records(nil)), nil)
+	}
+	require.Equal(t, "ship/none", decide("{params: {markup.fee: 1}}").Rule)
+	require.Equal(t, "ship/some", decide("{disable: ship/none}").Rule)
+	require.Equal(t, "ship/ask", decide("{before: ship/none, decision: {name: ask, do: Ask}}").Rule)
+	require.Equal(t, "ship/ask", decide("{before: ship, decision: {name: ask, do: Ask}}").Rule)
+	require.Equal(t, "ship/none", decide("{after: ship/none, decision: {name: ask, do: Ask}}").Rule)
+	require.Equal(t, "Ask", decide("{replace: ship/none, decision: {when: size(lines) == 0, do: Ask}}").Do)
+
+	validate := func(changes string) (out []string) {
+		b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: ["+changes+"]\n"))
+		for _, v := range b.For(Subject{}).Plan.Validate("order.validate", map[string]any{}, nil) {
+			out = append(out, v.Rule)
+		}
+		return out
+	}
+	const priced = "validation: {name: priced, enforce: [Admission], expression: has(self.price), message: give it a price}}"
+	require.Equal(t, []string{"valid/named", "valid/priced"}, validate("{after: valid, "+priced))
+	require.Equal(t, []string{"valid/priced", "valid/named"}, validate("{before: valid/named, "+priced))
+	require.Equal(t, []string{"valid/priced"}, validate("{replace: valid/named, "+priced))
+	require.Empty(t, validate("{disable: valid/named}"))
+}
+
+func TestChangesOfOneOverlayAreMadeInOrder(t *testing.T) {
+	b := mustRulebook(t, overlay("mine", `
+  pipeline: p@1.0.0
+  change:
+  - {after: markup/fees, stage: {name: extra, each: line, rules: [{name: r, set: {now.price: now.price + 5}}]}}
+  - {after: markup/extra/r, rule: {name: q, set: {now.price: now.price * 3}}}
+  - {params: {markup.fee: 0}}
+`))
+	require.Equal(t, int64(315), charge(t, b.For(Subject{}).Plan))
+}
+
+func TestOverlaysMatchByNamespaceAndLabels(t *testing.T) {
+	tests := []struct {
+		name, match string
+		subject     Subject
+		want        bool
+	}{
+		{"everything", "{}", Subject{Namespace: "a"}, true},
+		{"a namespace of the list", "{namespaces: [a, b]}", Subject{Namespace: "b"}, true},
+		{"another namespace", "{namespaces: [a, b]}", Subject{Namespace: "c"}, false},
+		{"a label", "{orderSelector: {matchLabels: {tier: gold}}}", Subject{Labels: map[string]string{"tier": "gold"}}, true},
+		{"another value", "{orderSelector: {matchLabels: {tier: gold}}}", Subject{Labels: map[string]string{"tier": "tin"}}, false},
+		{"no such label", "{orderSelector: {matchLabels: {tier: gold}}}", Subject{}, false},
+		{"both must hold", "{namespaces: [a], orderSelector: {matchLabels: {tier: gold}}}", Subject{Namespace: "b", Labels: map[string]string{"tier": "gold"}}, false},
+		{"In", "{orderSelector: {matchExpressions: [{key: tier, operator: In, values: [gold, tin]}]}}", Subject{Labels: map[string]string{"tier": "tin"}}, true},
+		{"NotIn", "{orderSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [tin]}]}}", Subject{Labels: map[string]string{"tier": "tin"}}, false},
+		{"NotIn without the label", "{orderSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [tin]}]}}", Subject{}, true},
+		{"Exists", "{orderSelector: {matchExpressions: [{key: tier, operator: Exists}]}}", Subject{Labels: map[string]string{"tier": ""}}, true},
+		{"DoesNotExist", "{orderSelector: {matchExpressions: [{key: tier, operator: DoesNotExist}]}}", Subject{Labels: map[string]string{"tier": ""}}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  match: "+tt.match+"\n  change: [{params: {markup.fee: 0}}]\n"))
+			require.Equal(t, tt.want, len(b.For(tt.subject).Plan.Overlays()) == 1)
+		})
+	}
+}
+
+func TestAHigherPriorityWinsAndNamesOrderTheRest(t *testing.T) {
+	b := mustRulebook(t,
+		overlay("zero", "  change: [{params: {markup.fee: 30}}]\n"),
+		overlay("above", "  priority: 1\n  match: {namespaces: [a]}\n  change: [{params: {markup.fee: 40}}]\n"),
+		overlay("below", "  priority: -1\n  change: [{params: {markup.fee: 20}}]\n"))
+	require.Equal(t, int64(130), charge(t, b.For(Subject{Namespace: "b"}).Plan))
+	require.Equal(t, []string{"below", "zero"}, b.For(Subject{Namespace: "b"}).Plan.Overlays())
+	require.Equal(t, int64(140), charge(t, b.For(Subject{Namespace: "a"}).Plan))
+	require.Equal(t, []string{"below", "zero", "above"}, b.For(Subject{Namespace: "a"}).Plan.Overlays())
+
+	// Both insert at one place: the later name stands nearer to it, whatever the order of the files.
+	stage := func(name, expression string) string {
+		return overlay(name, "  pipeline: p@1.0.0\n  change: [{after: markup/fees, stage: {name: "+name+", each: line, rules: [{name: r, set: {now.price: "+expression+"}}]}}]\n")
+	}
+	x, y := stage("x", "now.price + 1"), stage("y", "now.price * 2")
+	require.Equal(t, int64(221), charge(t, mustRulebook(t, x, y).For(Subject{}).Plan))
+	require.Equal(t, int64(221), charge(t, mustRulebook(t, y, x).For(Subject{}).Plan))
+}
+
+func TestOverlaysThatAreAtOddsAreRefusedWithBothNames(t *testing.T) {
+	const fees = "{after: markup/fees, stage: {name: new, each: line, rules: [{name: r, note: x}]}}"
+	tests := []struct {
+		name, first, second string
+		conflict            bool
+	}{
+		{"one param", "  change: [{params: {markup.fee: 1}}]\n", "  change: [{params: {fee: 2}}]\n", true},
+		{"two params", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: 1}}]\n", "  pipeline: p@1.0.0\n  change: [{params: {caps.limit: 2}}]\n", false},
+		{"different namespaces", "  match: {namespaces: [a]}\n  change: [{params: {markup.fee: 1}}]\n", "  match: {namespaces: [b]}\n  change: [{params: {markup.fee: 2}}]\n", false},
+		{"a namespace in common", "  match: {namespaces: [a, b]}\n  change: [{params: {markup.fee: 1}}]\n", "  match: {namespaces: [b]}\n  change: [{params: {markup.fee: 2}}]\n", true},
+		{"labels that exclude each other", "  match: {orderSelector: {matchLabels: {tier: gold}}}\n  change: [{params: {markup.fee: 1}}]\n",
+			"  match: {orderSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [gold]}]}}\n  change: [{params: {markup.fee: 2}}]\n", false},
+		{"labels of which an object can have both", "  match: {orderSelector: {matchLabels: {tier: gold}}}\n  change: [{params: {markup.fee: 1}}]\n",
+			"  match: {orderSelector: {matchLabels: {area: north}}}\n  change: [{params: {markup.fee: 2}}]\n", true},
+		{"different priorities", "  change: [{params: {markup.fee: 1}}]\n", "  priority: 5\n  change: [{params: {markup.fee: 2}}]\n", false},
+		{"different pipelines", "  pipeline: p@2.0.0\n  change: [{params: {markup.fee: 1}}]\n", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: 2}}]\n", false},
+		{"a rule below a disabled stage", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees}]\n", "  pipeline: p@1.0.0\n  change: [{replace: markup/fees/add, rule: {note: x}}]\n", true},
+		{"an anchor in a disabled set", "  pipeline: p@1.0.0\n  change: [" + fees + "]\n", "  pipeline: p@1.0.0\n  change: [{disable: markup}]\n", true},
+		{"a param of a disabled set", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: 5}}]\n", "  pipeline: p@1.0.0\n  change: [{disable: markup}]\n", true},
+		{"one new name twice", "  pipeline: p@1.0.0\n  change: [" + fees + "]\n", "  pipeline: p@1.0.0\n  change: [" + fees + "]\n", true},
+		{"two audits try two values", "  mode: Audit\n  change: [{params: {markup.fee: 1}}]\n", "  mode: Warn\n  change: [{params: {markup.fee: 2}}]\n", false},
+		{"an audit against what is enforced", "  mode: Audit\n  change: [{params: {markup.fee: 1}}]\n", "  change: [{params: {markup.fee: 2}}]\n", true},
+		{"the higher one needs what the lower one disables", "  pipeline: p@1.0.0\n  change: [{disable: markup}]\n", "  pipeline: p@1.0.0\n  priority: 1\n  change: [{params: {markup.limit: 5}}]\n", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := rulebook(overlay("one", tt.first), overlay("two", tt.second))
+			if !tt.conflict {
+				require.NoError(t, err)
+				return
+			}
+			require.Error(t, err)
+			require.Contains(t, err.Error(), "RuleOverlay two")
+			if !strings.Contains(tt.name, "higher") {
+				require.Contains(t, err.Error(), "RuleOverlay one at o.yaml:")
+			}
+		})
+	}
+}
+
+func TestShadowsStandBesideWhatIsEnforced(t *testing.T) {
+	b := mustRulebook(t,
+		overlay("enforced", "  change: [{params: {markup.fee: 20}}]\n"),
+		overlay("audited", "  pipeline: p@1.0.0\n  mode: Audit\n  match: {namespaces: [a]}\n  change: [{add: double@1.0.0}]\n"),
+		overlay("warned", "  pipeline: p@1.0.0\n  mode: Warn\n  priority: -3\n  match: {namespaces: [a]}\n  change: [{before: markup, ruleSet: double@1.0.0}]\n"))
+	got := b.For(Subject{Namespace: "a"})
+	require.Equal(t, int64(120), charge(t, got.Plan))
+	require.Len(t, got.Shadows, 2)
+	require.Equal(t, []string{"warned", "audited"}, []string{got.Shadows[0].Overlay, got.Shadows[1].Overlay})
+	require.Equal(t, []string{ModeWarn, ModeAudit}, []string{got.Shadows[0].Mode, got.Shadows[1].Mode})
+	require.Equal(t, []string{"warned", "enforced"}, got.Shadows[0].Plan.Overlays(), "where it would stand if it were enforced")
+	require.Equal(t, int64(220), charge(t, got.Shadows[0].Plan))
+	require.Equal(t, int64(240), charge(t, got.Shadows[1].Plan))
+	require.Empty(t, b.For(Subject{Namespace: "b"}).Shadows)
+}
+
+func TestObjectsPinAPipeline(t *testing.T) {
+	b := mustRulebook(t, overlay("one", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: 0}}]\n"))
+	require.Equal(t, int64(100), charge(t, b.For(Subject{}).Plan))
+	require.Equal(t, int64(120), charge(t, b.For(Subject{Pipeline: "p@2.0.0"}).Plan), "the overlay is not meant for it")
+	unknown := b.For(Subject{Pipeline: "p@3.0.0"})
+	require.EqualError(t, unknown.Err, `pipeline "p@3.0.0" is not loaded; there is p@1.0.0, p@2.0.0`)
+	require.Same(t, b.Default(), unknown.Plan)
+	require.Equal(t, []string{"p@1.0.0", "p@2.0.0"}, []string{b.Plans()[0].Pipeline(), b.Plans()[1].Pipeline()})
+	require.Same(t, b.For(Subject{}).Plan, b.For(Subject{Namespace: "x"}).Plan, "compiled once")
+}
+
+func TestAnExpectedDigestHoldsAChangeToWhatItWasWrittenFor(t *testing.T) {
+	b := mustRulebook(t)
+	at, err := b.bases["p@1.0.0"].find("markup/fees/add")
+	require.NoError(t, err)
+	digest := b.bases["p@1.0.0"].digestAt(at)
+	disable := func(digest string) string {
+		return overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/add, digest: "+digest+"}]\n")
+	}
+	mustRulebook(t, disable(digest))
+	_, err = rulebook(disable("abc"))
+	require.ErrorContains(t, err, "o.yaml:7:22: RuleOverlay mine: markup/fees/add is not what this change was written for: its digest is "+digest+", not abc")
+}
+
+func TestFaultyOverlaysAreToldInPlace(t *testing.T) {
+	tests := []struct{ name, spec, want string }{
+		{"nothing", "  mode: Audit\n", "spec.change is required"},
+		{"an unknown mode", "  mode: Try\n  change: [{disable: markup}]\n", `o.yaml:6:9: RuleOverlay mine: mode "Try" is not known; use Enforce, Warn, Audit`},
+		{"a broken priority", "  priority: high\n  change: [{disable: markup}]\n", `priority "high" is not a whole number`},
+		{"two verbs", "  change: [{disable: markup, add: double@1.0.0}]\n", "a change has exactly one of params, disable, replace, before, after and add"},
+		{"no verb", "  change: [{ruleSet: double@1.0.0}]\n", "a change has exactly one of"},
+		{"a verb without a part", "  change: [{after: markup}]\n", "after comes with exactly one of ruleSet, stage, rule, decision and validation"},
+		{"a part too many", "  change: [{disable: markup, ruleSet: double@1.0.0}]\n", "disable comes without a ruleSet"},
+		{"a pipeline that does not exist", "  pipeline: q\n  change: [{disable: markup}]\n", `o.yaml:6:13: RuleOverlay mine: no pipeline "q"; loaded: p@1.0.0, p@2.0.0`},
+		{"a set that does not exist", "  pipeline: p@1.0.0\n  change: [{disable: marking}]\n", `o.yaml:7:22: RuleOverlay mine: pipeline p@1.0.0 has no rule set "marking"; it has markup@1.0.0, caps@1.0.0`},
+		{"a set that one of the pipelines lacks", "  change: [{disable: caps}]\n", "pipeline p@2.0.0 has no rule set \"caps\""},
+		{"a stage that does not exist", "  pipeline: p@1.0.0\n  change: [{disable: markup/fee}]\n", `rule set markup@1.0.0 has no "fee"; it has fees`},
+		{"a rule that does not exist", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/ad}]\n", `stage markup/fees has no rule "ad"; it has add, many`},
+		{"too deep", "  pipeline: p@1.0.0\n  change: [{disable: ship/none/x}]\n", "is too deep"},
+		{"what the overlay itself disabled", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees}, {disable: markup/fees/add}]\n", `"markup/fees" was disabled by RuleOverlay mine`},
+		{"a param that does not exist", "  pipeline: p@1.0.0\n  change: [{params: {marku.fee: 1}}]\n", `o.yaml:7:22: RuleOverlay mine: pipeline p@1.0.0 has no parameter "marku.fee"; it has markup.fee, markup.limit, caps.limit`},
+		{"a param of two sets", "  pipeline: p@1.0.0\n  change: [{params: {limit: 1}}]\n", `several rule sets have a parameter "limit"; write one of markup.limit, caps.limit`},
+		{"a value that does not fit", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: much}}]\n", `o.yaml:7:34: RuleSet markup@1.0.0: param fee: "much" is not an amount`},
+		{"an unknown rule set", "  pipeline: p@1.0.0\n  change: [{add: double}]\n", `no rule set "double"; write it as name@version`},
+		{"a rule set of another point", "  pipeline: p@1.0.0\n  change: [{after: caps, ruleSet: ship@1.0.0}]\n", "rule set ship@1.0.0 plugs in at order.ship, not at order.adjust"},
+		{"a rule set that runs there already", "  pipeline: p@1.0.0\n  change: [{add: caps@1.0.0}]\n", "rule set caps@1.0.0 stands twice"},
+		{"a decision into stages", "  pipeline: p@1.0.0\n  change: [{after: markup, decision: {name: d, do: Ship}}]\n", "markup is a ruleSet; a decision has no place after it"},
+		{"a stage for a rule", "  pipeline: p@1.0.0\n  change: [{replace: markup/fees/add, stage: {rules: [{name: r, note: x}]}}]\n", "markup/fees/add is a rule; it cannot be replaced by a stage"},
+		{"a name that is taken", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: many, note: x}}]\n", `RuleSet markup@1.0.0: an overlay brings a second "many"; give it another name`},
+		{"a fault in the part", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: nope, note: x}}]\n", "o.yaml:7:59: RuleSet markup@1.0.0, stage fees, rule r, when: undeclared reference to 'nope'"},
+		{"a rule that does nothing", "  change: [{after: markup/fees/add, rule: {name: r}}]\n", "rule r does nothing"},
+		{"a nameless rule", "  change: [{after: markup/fees/add, rule: {note: x}}]\n", "o.yaml:6:43: RuleOverlay mine: a rule has no name"},
+		{"a bad operator", "  match: {orderSelector: {matchExpressions: [{key: a, operator: Near}]}}\n  change: [{disable: markup}]\n", `operator "Near" is not known; use In, NotIn, Exists, DoesNotExist`},
+		{"values that are not wanted", "  match: {orderSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}\n  change: [{disable: markup}]\n", "operator Exists takes no values"},
+		{"values that are missing", "  match: {orderSelector: {matchExpressions: [{key: a, operator: In}]}}\n  change: [{disable: markup}]\n", "operator In needs values"},
+		{"a digest where nothing is replaced", "  change: [{add: double@1.0.0, digest: abc}]\n", "digest belongs to disable, replace, before and after"},
+		{"an unknown key", "  matches: {}\n  change: [{disable: markup}]\n", `unknown key "matches"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := rulebook(overlay("mine", tt.spec))
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestTheSameOverlayTwiceIsRefusedAndALaterLayerReplacesAnEarlierOne(t *testing.T) {
+	o := overlay("mine", "  change: [{params: {markup.fee: 0}}]\n")
+	_, err := rulebook(o, o)
+	require.ErrorContains(t, err, "o.yaml:10:18: RuleOverlay mine: defined already at o.yaml:4:18")
+
+	changed := strings.ReplaceAll(shopRules, "default: 10}", "default: 11}")
+	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(shopRules)}}}, Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(changed)}}})
+	require.NoError(t, err)
+	b, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p@1.0.0"})
+	require.NoError(t, err)
+	require.Equal(t, int64(111), charge(t, b.Default()))
+}
+
+func TestGivenParamsYieldToOverlays(t *testing.T) {
+	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(shopRules + overlay("mine", "  match: {namespaces: [a]}\n  change: [{params: {markup.fee: 3}}]\n"))}}})
+	require.NoError(t, err)
+	b, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fee": "7"}})
+	require.NoError(t, err)
+	require.Equal(t, int64(107), charge(t, b.For(Subject{}).Plan))
+	require.Equal(t, int64(103), charge(t, b.For(Subject{Namespace: "a"}).Plan))
+	_, err = NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fees": "7"}})
+	require.ErrorContains(t, err, `no parameter "markup.fees" in any pipeline`)
+	_, err = NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p"})
+	require.ErrorContains(t, err, "has several versions; name one of p@1.0.0, p@2.0.0")
+}
+
+// FuzzOverlaysNeverPanic merges whatever is given into the shop's pipelines, and asks for plans as objects would.
+func FuzzOverlaysNeverPanic(f *testing.F) {
+	for _, change := range []string{
+		"{params: {markup.fee: 0}}", "{disable: markup/fees}", "{replace: markup, ruleSet: double@1.0.0}", "{after: markup/fees/add, rule: {name: r, note: x}}",
+		"{before: ship, decision: {name: ask, do: Ask}}", "{add: double@1.0.0}, {disable: double}", "{after: markup, stage: {", "{disable: /}", "{after: markup//, rule: {note: []}}",
+	} {
+		f.Add("  change: ["+change+"]\n", "  mode: Audit\n  change: [{disable: markup/fees}]\n")
+	}
+	f.Fuzz(func(t *testing.T, first, second string) {
+		b, err := rulebook(overlay("one", first), overlay("two", second))
+		if err != nil {
+			return
+		}
+		for _, s := range []Subject{{}, {Namespace: "a", Pipeline: "p@2.0.0"}, {Labels: map[string]string{"tier": "gold"}}} {
+			got := b.For(s)
+			got.Plan.RunStages("order.adjust", order(100), &Trace{})
+			for _, shadow := range got.Shadows {
+				shadow.Plan.RunStages("order.adjust", order(100), nil)
+			}
+		}
+	})
+}

@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Rulebook holds every plan that a library makes possible: each pipeline, alone and with the overlays that match an
+// object. All that can be checked beforehand is checked when it is made; a combination of overlays is compiled when an
+// object first asks for it. It is safe for concurrent use.
+type Rulebook struct {
+	library   *Library
+	pipelines []*Pipeline // sorted by name and version
+	overlays  []*Overlay  // in the order in which they apply
+	standard  *Plan       // the default pipeline without overlays
+	bases     map[string]*resolved
+
+	mu       sync.RWMutex
+	compiler *compiler
+	plans    map[string]*Plan // by pipeline and overlay names
+	failed   map[string]error // combinations that do not compile, so that they are tried once
+}
+
+// RulebookOptions say which pipeline serves objects that pin none, and what is fixed for all plans.
+type RulebookOptions struct {
+	Pipeline string            // name@version, or a name that only one version has
+	Gates    map[string]bool   // gates left out are off
+	Params   map[string]string // overrides defaults of parameters, keyed "ruleset.param"; overlays override it
+}
+
+// NewRulebook compiles every pipeline of the library, alone and with each overlay that is meant for it, and refuses
+// overlays that are at odds. The error lists every fault with its position.
+func NewRulebook(lib *Library, reg *Registry, o RulebookOptions) (*Rulebook, error) {
+	standard, err := lib.pipeline(o.Pipeline)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCompiler(reg, o.Gates, o.Params)
+	if err != nil {
+		return nil, err
+	}
+	b := &Rulebook{library: lib, compiler: c, plans: map[string]*Plan{}, failed: map[string]error{}, bases: map[string]*resolved{}}
+	for _, id := range sortedKeys(lib.Pipelines) {
+		pipe := lib.Pipelines[id]
+		b.pipelines = append(b.pipelines, pipe)
+		base := resolve(lib, pipe, c.ps)
+		b.bases[id] = base
+		b.plans[planKey(pipe, nil)] = c.plan(base)
+	}
+	for _, name := range sortedKeys(lib.Overlays) {
+		b.overlays = append(b.overlays, lib.Overlays[name])
+	}
+	slices.SortStableFunc(b.overlays, func(x, y *Overlay) int {
+		if x.before(y) {
+			return -1
+		}
+		return 1
+	})
+	if len(c.ps.list) == 0 { // overlays on a broken base only repeat its faults
+		b.checkOverlays()
+	}
+	if err := c.ps.err(); err != nil {
+		return nil, err
+	}
+	if err := c.unknownParams("any pipeline"); err != nil {
+		return nil, err
+	}
+	b.standard = b.plans[planKey(standard, nil)]
+	return b, nil
+}
+
+// checkOverlays compiles each overlay alone, and holds each against those it may meet.
+func (b *Rulebook) checkOverlays() {
+	ps := b.compiler.ps
+	for i, o := range b.overlays {
+		meant := false
+		for _, pipe := range b.pipelines {
+			if !o.changes(pipe) {
+				continue
+			}
+			meant = true
+			base := b.bases[pipe.ID()]
+			before := len(ps.list)
+			alone := base.clone()
+			alone.apply(o, b.library, ps)
+			if len(ps.list) == before {
+				b.plans[planKey(pipe, []*Overlay{o})] = b.compiler.plan(alone)
+			}
+			for _, earlier := range b.overlays[:i] {
+				if earlier.changes(pipe) {
+					b.checkPair(base, earlier, o)
+				}
+			}
+		}
+		if !meant {
+			ps.at(o.Pipeline, o.subject(), fmt.Sprintf("no pipeline %q; loaded: %s", o.Pipeline.Value, strings.Join(sortedKeys(b.library.Pipelines), ", ")))
+		}
+	}
+	ps.dedupe()
+}
+
+// checkPair reports conflicts, and changes of the later overlay that the earlier one makes impossible.
+func (b *Rulebook) checkPair(base *resolved, earlier, later *Overlay) {
+	ps := b.compiler.ps
+	if !earlier.Match.overlaps(&later.Match) {
+		return
+	}
+	before := len(ps.list)
+	base.conflict(earlier, later, ps)
+	if len(ps.list) > before || (earlier.ModeOf() != ModeEnforce && later.ModeOf() != ModeEnforce) {
+		return
+	}
+	both, silent := base.clone(), &problems{}
+	both.apply(earlier, b.library, silent)
+	if len(silent.list) == 0 {
+		both.apply(later, b.library, ps)
+	}
+}
+
+// Selection is what an object gets.
+type Selection struct {
+	// Plan is the pipeline with the enforced overlays that match. With Err it is the default pipeline without overlays.
+	Plan *Plan
+	// Shadows are the overlays in mode Audit or Warn that match, in the order in which they would apply.
+	Shadows []Shadow
+	// Err says why the object cannot get what it asks for, e.g. a pinned pipeline that is not loaded.
+	Err error
+}
+
+// Shadow is an overlay that is tried beside what is enforced.
+type Shadow struct {
+	Overlay string
+	Mode    string // ModeAudit or ModeWarn
+	Plan    *Plan  // the enforced plan with this overlay
+}
+
+// Default is the plan of objects that pin no pipeline and match no overlay.
+func (b *Rulebook) Default() *Plan { return b.standard }
+
+// Plans lists the plans of all pipelines without overlays, by name and version.
+func (b *Rulebook) Plans() []*Plan {
+	var out []*Plan
+	for _, p := range b.pipelines {
+		out = append(out, b.plans[planKey(p, nil)])
+	}
+	return out
+}
+
+// Overlays lists the overlays in the order in which they apply.
+func (b *Rulebook) Overlays() []*Overlay { return b.overlays }
+
+// Findings are things that compile and are most likely mistakes, in all pipelines and overlays, ordered by position.
+func (b *Rulebook) Findings() []*Problem {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	all := &problems{}
+	for _, key := range sortedKeys(b.plans) {
+		all.list = append(all.list, b.plans[key].findings...)
+	}
+	all.sort()
+	all.dedupe()
+	return all.list
+}
+
+// Has reports whether a pipeline, as name@version, is loaded.
+func (b *Rulebook) Has(pipeline string) bool { return b.library.Pipelines[pipeline] != nil }
+
+// For chooses the plans of an object.
+func (b *Rulebook) For(s Subject) Selection {
+	pipe := b.library.Pipelines[b.standard.pipeline]
+	if s.Pipeline != "" {
+		if pipe = b.library.Pipelines[s.Pipeline]; pipe == nil {
+			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; there is %s", s.Pipeline, strings.Join(sortedKeys(b.library.Pipelines), ", "))}
+		}
+	}
+	var enforced, shadows []*Overlay
+	for _, o := range b.overlays {
+		switch {
+		case !o.changes(pipe) || !o.Match.matches(s):
+		case o.ModeOf() == ModeEnforce:
+			enforced = append(enforced, o)
+		default:
+			shadows = append(shadows, o)
+		}
+	}
+	var out Selection
+	if out.Plan, out.Err = b.plan(pipe, enforced); out.Err != nil {
+		out.Plan = b.standard
+		return out
+	}
+	for _, o := range shadows {
+		with := insertInOrder(enforced, o)
+		plan, err := b.plan(pipe, with)
+		if err != nil {
+			out.Err = fmt.Errorf("%s: %w", o.subject(), err)
+			continue
+		}
+		out.Shadows = append(out.Shadows, Shadow{Overlay: o.Name.Value, Mode: o.ModeOf(), Plan: plan})
+	}
+	return out
+}
+
+func insertInOrder(list []*Overlay, o *Overlay) []*Overlay {
+	i := 0
+	for i < len(list) && list[i].before(o) {
+		i++
+	}
+	return slices.Insert(slices.Clone(list), i, o)
+}
+
+// plan compiles a pipeline with overlays, once.
+func (b *Rulebook) plan(pipe *Pipeline, overlays []*Overlay) (*Plan, error) {
+	key := planKey(pipe, overlays)
+	b.mu.RLock()
+	plan, err := b.plans[key], b.failed[key]
+	b.mu.RUnlock()
+	if plan != nil || err != nil {
+		return plan, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ps := &problems{}
+	r := b.bases[pipe.ID()].clone()
+	for _, o := range overlays {
+		r.apply(o, b.library, ps)
+	}
+	b.compiler.ps = ps
+	if len(ps.list) == 0 {
+		plan = b.compiler.plan(r)
+	}
+	if err := ps.err(); err != nil {
+		b.failed[key] = fmt.Errorf("overlays %s do not fit together on pipeline %s: %w", overlayNames(overlays), pipe.ID(), err)
+		return nil, b.failed[key]
+	}
+	b.plans[key] = plan
+	return plan, nil
+}
+
+func overlayNames(list []*Overlay) string {
+	var out []string
+	for _, o := range list {
+		out = append(out, o.Name.Value)
+	}
+	return strings.Join(out, ", ")
+}
+
+func planKey(pipe *Pipeline, overlays []*Overlay) string {
+	key := pipe.ID()
+	for _, o := range overlays {
+		key += " " + o.Name.Value
+	}
+	return key
+}
