@@ -107,7 +107,7 @@ func (c *compiler) unknownParams(where string) error {
 
 // plan compiles a resolved pipeline. Faults go to c.ps; with any, the plan is not to be used.
 func (c *compiler) plan(r *resolved) *Plan {
-	plan := &Plan{pipeline: r.pipeline.ID(), points: map[string]*pointPlan{}}
+	plan := &Plan{pipeline: r.pipeline.ID(), points: map[string]*pointPlan{}, resolved: r, params: c.params, gates: c.gateValues}
 	for _, o := range r.overlays {
 		plan.overlays = append(plan.overlays, o.Name.Value)
 	}
@@ -126,7 +126,7 @@ func (c *compiler) plan(r *resolved) *Plan {
 		h.line("gate", gate, c.gateValues[gate])
 	}
 	findings.sort()
-	plan.findings, plan.digest, plan.resolved = findings.list, h.String(), r
+	plan.findings, plan.digest = findings.list, h.String()
 	return plan
 }
 

@@ -104,7 +104,7 @@ func setOfParam(path string) string {
 // conflict reports what two overlays of the same priority that may match one object both change. Whose change counts
 // would be an accident of their names.
 func (r *resolved) conflict(a, b *Overlay, ps *problems) {
-	if a.priority() != b.priority() || !a.Match.overlaps(&b.Match) || (a.ModeOf() != ModeEnforce && b.ModeOf() != ModeEnforce) {
+	if a.PriorityOf() != b.PriorityOf() || !a.Match.overlaps(&b.Match) || (a.ModeOf() != ModeEnforce && b.ModeOf() != ModeEnforce) {
 		return
 	}
 	others := r.touches(a)

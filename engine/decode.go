@@ -20,7 +20,6 @@ type document struct {
 	overlay  *Overlay
 }
 
-
 // decoder turns YAML nodes into rule types. It is strict: unknown and duplicate keys are problems.
 type decoder struct {
 	file    string

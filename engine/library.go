@@ -42,11 +42,12 @@ func (o Loader) Load(layers ...Layer) (*Library, error) {
 	ps := &problems{}
 	for _, layer := range layers {
 		one := newLibrary()
-		err := walk(layer.FS, func(name string) {
-			one.add(layer.FS, name, path.Join(layer.Dir, name), o.SelectorKey, ps)
-		})
+		files, err := RuleFiles(layer.FS)
 		if err != nil {
 			return nil, err
+		}
+		for _, name := range files {
+			one.add(layer.FS, name, path.Join(layer.Dir, name), o.SelectorKey, ps)
 		}
 		maps.Copy(lib.RuleSets, one.RuleSets)
 		maps.Copy(lib.Pipelines, one.Pipelines)
@@ -65,8 +66,10 @@ func newLibrary() *Library {
 	return &Library{RuleSets: map[string]*RuleSet{}, Pipelines: map[string]*Pipeline{}, Overlays: map[string]*Overlay{}}
 }
 
-// walk calls f for each rule file. Hidden folders are left out: a mounted ConfigMap keeps its data twice.
-func walk(fsys fs.FS, f func(name string)) error {
+// RuleFiles lists the files that Load reads, sorted. Hidden folders are left out: a mounted ConfigMap keeps its data
+// twice.
+func RuleFiles(fsys fs.FS) ([]string, error) {
+	var out []string
 	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -78,14 +81,14 @@ func walk(fsys fs.FS, f func(name string)) error {
 			return nil
 		}
 		if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
-			f(name)
+			out = append(out, name)
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("reading rule files: %w", err)
+		return nil, fmt.Errorf("reading rule files: %w", err)
 	}
-	return nil
+	return out, nil
 }
 
 func (l *Library) add(fsys fs.FS, name, shown, selectorKey string, ps *problems) {

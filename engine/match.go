@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -58,6 +59,36 @@ func (r *Requirement) holds(labels map[string]string) bool {
 		return has
 	}
 	return !has
+}
+
+// String tells in words which objects match.
+func (m *Match) String() string {
+	var parts []string
+	if len(m.Namespaces) > 0 {
+		parts = append(parts, "namespaces "+joined(m.Namespaces))
+	}
+	for _, r := range m.Selector {
+		switch r.Operator.Value {
+		case opIn, opNotIn:
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", r.Key.Value, strings.ToLower(r.Operator.Value), joined(r.Values)))
+		case opExists:
+			parts = append(parts, r.Key.Value)
+		default:
+			parts = append(parts, "!"+r.Key.Value)
+		}
+	}
+	if len(parts) == 0 {
+		return "all"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func joined(list []Scalar) string {
+	var out []string
+	for _, s := range list {
+		out = append(out, s.Value)
+	}
+	return strings.Join(out, ", ")
 }
 
 // overlaps reports whether one object may match both. It errs on the side of yes: no is said only where a namespace or

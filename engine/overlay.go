@@ -60,15 +60,15 @@ func (o *Overlay) ModeOf() string {
 	return o.Mode.Value
 }
 
-// priority is the number written, 0 without one; the decoder has checked it.
-func (o *Overlay) priority() int {
+// PriorityOf is the number written, 0 without one; the decoder has checked it.
+func (o *Overlay) PriorityOf() int {
 	n, _ := strconv.Atoi(o.Priority.Value)
 	return n
 }
 
 // before orders overlays: lower priority first, then by name. What comes later wins.
 func (o *Overlay) before(other *Overlay) bool {
-	if a, b := o.priority(), other.priority(); a != b {
+	if a, b := o.PriorityOf(), other.PriorityOf(); a != b {
 		return a < b
 	}
 	return o.Name.Value < other.Name.Value

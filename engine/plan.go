@@ -16,6 +16,8 @@ type Plan struct {
 	points   map[string]*pointPlan
 	findings []*Problem
 	resolved *resolved
+	params   map[string]string // given by the host
+	gates    map[string]bool
 }
 
 // Pipeline is the name@version the plan was compiled from.

@@ -151,6 +151,37 @@ func (b *Rulebook) Plans() []*Plan {
 // Overlays lists the overlays in the order in which they apply.
 func (b *Rulebook) Overlays() []*Overlay { return b.overlays }
 
+// OverlayEffect is what one overlay alone changes in one pipeline.
+type OverlayEffect struct {
+	Overlay  *Overlay
+	Pipeline string
+	Changes  []string // in words
+	digest   string
+}
+
+// Same reports whether two effects are the same, for the same objects in the same mode.
+func (e OverlayEffect) Same(other OverlayEffect) bool {
+	return e.digest == other.digest && e.Overlay.ModeOf() == other.Overlay.ModeOf() && e.Overlay.PriorityOf() == other.Overlay.PriorityOf() &&
+		e.Overlay.Match.String() == other.Overlay.Match.String()
+}
+
+// Effects lists what each overlay changes in each pipeline that it is meant for.
+func (b *Rulebook) Effects() []OverlayEffect {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var out []OverlayEffect
+	for _, o := range b.overlays {
+		for _, pipe := range b.pipelines {
+			if !o.changes(pipe) {
+				continue
+			}
+			base, with := b.plans[planKey(pipe, nil)], b.plans[planKey(pipe, []*Overlay{o})]
+			out = append(out, OverlayEffect{Overlay: o, Pipeline: pipe.ID(), Changes: Diff(base, with), digest: with.digest})
+		}
+	}
+	return out
+}
+
 // Findings are things that compile and are most likely mistakes, in all pipelines and overlays, ordered by position.
 func (b *Rulebook) Findings() []*Problem {
 	b.mu.RLock()

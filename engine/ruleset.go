@@ -1,5 +1,7 @@
 package engine
 
+import "strings"
+
 // RuleSet is one named, versioned unit of policy. It plugs in at one point and holds exactly one of
 // validations, stages and decisions.
 type RuleSet struct {
@@ -18,6 +20,9 @@ type RuleSet struct {
 
 // ID is name@version, the form pipelines refer to.
 func (s *RuleSet) ID() string { return s.Name.Value + "@" + s.Version.Value }
+
+// Source is the file that the rule set is written in, as it is.
+func (s *RuleSet) Source() string { return strings.Join(s.Name.lines, "\n") }
 
 // Param is a typed constant of a rule set that an operator may change without touching an expression.
 type Param struct {

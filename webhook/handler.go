@@ -27,7 +27,8 @@ import (
 type Handler struct {
 	Client   client.Client // reads from a cache
 	Resolver *target.Resolver
-	Plan     func() *engine.Plan // the rules in force
+	Rules    func() *engine.Rulebook // the rules in force
+	Shadows  *policy.Shadows
 	Log      logr.Logger
 }
 
@@ -42,27 +43,27 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	}()
 	switch {
 	case req.Resource.Group == "" && req.Resource.Resource == "pods":
-		ops, err := h.pod(ctx, req, log)
+		ops, warnings, err := h.pod(ctx, req, log)
 		if err != nil {
 			log.Error(err, "the pod is admitted unchanged")
 			ops = nil
 		}
 		podsTotal.WithLabelValues(fmt.Sprint(len(ops) > 0)).Inc()
-		return admission.Patched("", ops...)
+		return admission.Patched("", ops...).WithWarnings(warnings...)
 	case req.Resource.Group == vpav1.GroupVersion.Group && req.Resource.Resource == "verticalpodautoscalers":
 		return h.vpa(req)
 	}
 	return admission.Allowed("")
 }
 
-// pod returns the operations that give a pod its recommended resources.
-func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logger) ([]jsonpatch.Operation, error) {
+// pod returns the operations that give a pod its recommended resources, and what to tell who submits it.
+func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logger) ([]jsonpatch.Operation, []string, error) {
 	if req.Operation != admissionv1.Create {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var pod corev1.Pod
 	if err := json.Unmarshal(req.Object.Raw, &pod); err != nil {
-		return nil, fmt.Errorf("reading the pod: %w", err)
+		return nil, nil, fmt.Errorf("reading the pod: %w", err)
 	}
 	if pod.Namespace == "" {
 		pod.Namespace = req.Namespace
@@ -70,19 +71,24 @@ func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logge
 	if pod.Name == "" {
 		pod.Name = pod.GenerateName + "%"
 	}
-	plan := h.Plan()
-	v, err := h.controllingVPA(ctx, plan, &pod)
+	rules := h.Rules()
+	v, err := h.controllingVPA(ctx, rules, &pod)
 	if err != nil || v == nil {
-		return nil, err
+		return nil, nil, err
 	}
-	changes, failed := facts.ResourcesForPod(plan, &pod, v, nil)
-	policy.Report(log.WithValues("vpa", v.Name), "its values are left as they were", failed...)
+	log = log.WithValues("vpa", v.Name)
+	chosen := policy.For(rules, v)
+	if chosen.Err != nil {
+		log.Error(chosen.Err, "the recommendation is applied by the default pipeline")
+	}
+	changes, failed := facts.ResourcesForPod(chosen.Plan, &pod, v, nil)
+	policy.Report(log, "its values are left as they were", failed...)
 	ops := podpatch.Admission(&pod, v.Name, changes)
-	log.Info("pod patched", "pod", pod.Name, "vpa", v.Name, "updates", podpatch.Updates(v.Name, changes))
-	return ops, nil
+	log.Info("pod patched", "pod", pod.Name, "updates", podpatch.Updates(v.Name, changes))
+	return ops, h.auditPod(req, v, &pod, chosen.Shadows, changes), nil
 }
 
-func (h *Handler) controllingVPA(ctx context.Context, plan *engine.Plan, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
+func (h *Handler) controllingVPA(ctx context.Context, rules *engine.Rulebook, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
 	var list vpav1.VerticalPodAutoscalerList
 	if err := h.Client.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing VerticalPodAutoscalers: %w", err)
@@ -90,7 +96,7 @@ func (h *Handler) controllingVPA(ctx context.Context, plan *engine.Plan, pod *co
 	var candidates []*vpav1.VerticalPodAutoscaler
 	for i := range list.Items {
 		v := &list.Items[i]
-		verdict := plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
+		verdict := policy.For(rules, v).Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
 		policy.Report(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "the VPA changes no new pods", verdict.Err)
 		if verdict.Do == facts.DoApply {
 			candidates = append(candidates, v)
@@ -114,18 +120,23 @@ func (h *Handler) vpa(req admission.Request) admission.Response {
 		}
 	}
 	// Quantities and types: the structure must fit, as it must for the controllers that read it.
-	if err := json.Unmarshal(req.Object.Raw, &vpav1.VerticalPodAutoscaler{}); err != nil {
+	var v, oldVPA vpav1.VerticalPodAutoscaler
+	if err := json.Unmarshal(req.Object.Raw, &v); err != nil {
 		return denied(req, []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Message: err.Error()}})
 	}
-	var causes []metav1.StatusCause
-	var warnings []string
-	for _, v := range h.Plan().Validate(facts.VPAValidate, object, old) {
-		if v.Warning {
-			warnings = append(warnings, fmt.Sprintf("%s: %s (rule %s)", v.Path, v.Message, v.Rule))
+	_ = json.Unmarshal(req.OldObject.Raw, &oldVPA) // an old object that does not fit pins nothing
+	if v.Namespace == "" {
+		v.Namespace = req.Namespace
+	}
+	chosen := policy.For(h.Rules(), &v)
+	causes, warnings := unknownPin(chosen.Err, &v, &oldVPA), h.auditVPA(req, &v, chosen, object, old)
+	for _, x := range chosen.Plan.Validate(facts.VPAValidate, object, old) {
+		if x.Warning {
+			warnings = append(warnings, violationText(x))
 			continue
 		}
 		causes = append(causes, metav1.StatusCause{
-			Type: metav1.CauseType(v.Reason), Field: v.Path, Message: fmt.Sprintf("%s (rule %s)", v.Message, v.Rule),
+			Type: metav1.CauseType(x.Reason), Field: x.Path, Message: fmt.Sprintf("%s (rule %s)", x.Message, x.Rule),
 		})
 	}
 	if len(causes) > 0 {

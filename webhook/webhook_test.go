@@ -55,9 +55,9 @@ func TestTheServingCertificateIsTrustedForItsHostsAndRenewed(t *testing.T) {
 
 // TestReviewsThatMakeNoSenseDoNotPanic sends them through the server's own decoding.
 func TestReviewsThatMakeNoSenseDoNotPanic(t *testing.T) {
-	plan, err := policy.Load(policy.Options{})
+	book, err := policy.Open(policy.Options{})
 	require.NoError(t, err)
-	server := httptest.NewServer(&admission.Webhook{Handler: &Handler{Plan: func() *engine.Plan { return plan }, Log: logr.Discard()}})
+	server := httptest.NewServer(&admission.Webhook{Handler: &Handler{Rules: func() *engine.Rulebook { return book }, Log: logr.Discard()}})
 	defer server.Close()
 	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":`
 	for _, body := range []string{

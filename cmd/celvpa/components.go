@@ -115,8 +115,13 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 			return err
 		}
 	}
-	ctrl.Log.Info("starting", "pipeline", source.Plan().Pipeline(), "digest", source.Plan().Digest())
+	ctrl.Log.Info("starting", "pipeline", source.Rules().Default().Pipeline(), "digest", source.Rules().Default().Digest())
 	return proc.start(ctx)
+}
+
+// shadows records for one component what overlays that are not enforced would change.
+func shadows(p *process, component string) *policy.Shadows {
+	return &policy.Shadows{Component: component, Recorder: p.manager.GetEventRecorder("vpa-" + component), Log: ctrl.Log.WithName(component)}
 }
 
 func (o *options) namespaces() target.Namespaces {
@@ -135,7 +140,8 @@ func joinRecommender(o *options, source *policy.Source, p *process) error {
 		Client:     p.manager.GetClient(),
 		Source:     recommender.MetricsAPI{Client: usage.MetricsV1beta1(), Namespace: o.namespace},
 		Resolver:   &target.Resolver{Client: p.manager.GetClient()},
-		Plan:       source.Plan,
+		Rules:      source.Rules,
+		Shadows:    shadows(p, "recommender"),
 		Clock:      clock.RealClock{},
 		Log:        ctrl.Log.WithName("recommender"),
 		Name:       o.recommenderName,
@@ -164,7 +170,8 @@ func joinUpdater(o *options, source *policy.Source, p *process) error {
 		Client:     p.manager.GetClient(),
 		Actuator:   updater.Actuator{Client: p.manager.GetClient(), Recorder: p.manager.GetEventRecorder("vpa-updater")},
 		Resolver:   &target.Resolver{Client: p.manager.GetClient()},
-		Plan:       source.Plan,
+		Rules:      source.Rules,
+		Shadows:    shadows(p, "updater"),
 		Clock:      clock.RealClock{},
 		Log:        ctrl.Log.WithName("updater"),
 		Interval:   o.updaterInterval,
@@ -192,7 +199,8 @@ func joinAdmission(o *options, source *policy.Source, p *process) error {
 	server.Register("/", &admission.Webhook{Handler: &webhook.Handler{
 		Client:   p.manager.GetClient(),
 		Resolver: &target.Resolver{Client: p.manager.GetClient()},
-		Plan:     source.Plan,
+		Rules:    source.Rules,
+		Shadows:  shadows(p, "admission"),
 		Log:      ctrl.Log.WithName("admission"),
 	}})
 	serving := func() error { return server.StartedChecker()(nil) }

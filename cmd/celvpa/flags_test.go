@@ -79,12 +79,12 @@ func TestVersionsShareAFlagAndClashesAreTold(t *testing.T) {
 	shipped, err := rules.FS.ReadFile("estimate.yaml")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "old.yaml"), shipped, 0o600))
-	library, err := loadLibrary(dir)
+	library, err := policy.Library(dir)
 	require.NoError(t, err)
 	o, flags := &options{}, pflag.NewFlagSet("test", pflag.ContinueOnError)
 	require.NoError(t, o.addParams(flags, library, recommenderPart.points))
 
-	library, err = loadLibrary(ownRules(t, "estimate.yaml", "flag: target-cpu-percentile", "flag: target-memory-percentile"))
+	library, err = policy.Library(ownRules(t, "estimate.yaml", "flag: target-cpu-percentile", "flag: target-memory-percentile"))
 	require.NoError(t, err)
 	require.ErrorContains(t, (&options{}).addParams(pflag.NewFlagSet("test", pflag.ContinueOnError), library, recommenderPart.points),
 		"asks for flag --target-memory-percentile, which exists already")

@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -13,22 +11,50 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine"
-	"github.com/celvpa/celvpa/rules"
 )
+
+// ruleOptions choose the rules that a command looks at.
+type ruleOptions struct {
+	dir      string
+	pipeline string
+	gates    string
+}
+
+func (o *ruleOptions) add(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.SetNormalizeFunc(normalize)
+	f.StringVar(&o.dir, "rules-dir", "", "folder with rule files that are laid over the shipped ones")
+	f.StringVar(&o.pipeline, "pipeline", "", "pipeline, name or name@version; empty = default")
+	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas")
+}
+
+// options are those of the rules; dir overrides --rules-dir.
+func (o *ruleOptions) options(dir string) (policy.Options, error) {
+	gates, err := parseGates(o.gates)
+	return policy.Options{Dir: dir, Pipeline: o.pipeline, Gates: gates}, err
+}
+
+func (o *ruleOptions) open() (*engine.Rulebook, error) {
+	options, err := o.options(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Open(options)
+}
 
 // rulesCommand groups what an operator does with rule files.
 func rulesCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "rules", Short: "Look at rules and check them"}
-	var dir string
-	cmd.PersistentFlags().StringVar(&dir, "rules-dir", "", "folder with rule files to use instead of the shipped ones")
+	cmd := &cobra.Command{Use: "rules", Short: "Look at rules, check them and see what a change does"}
+	o := &ruleOptions{}
+	o.add(cmd)
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "list", Short: "List the rule sets and where the pipeline runs them", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return listRules(cmd.OutOrStdout(), dir) },
+			Use: "list", Short: "List pipelines, overlays and rule sets, with where they run", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return listRules(cmd.OutOrStdout(), o) },
 		},
 		&cobra.Command{
-			Use: "show NAME[@VERSION]", Short: "Show a rule set as it is written, with its place", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return showRule(cmd.OutOrStdout(), dir, args[0]) },
+			Use: "show NAME[@VERSION][/STAGE[/RULE]]", Short: "Show a rule set or a part of it, with its digest", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return showRule(cmd.OutOrStdout(), o, args[0]) },
 		},
 		&cobra.Command{
 			Use: "points", Short: "Print the points at which rule sets plug in, with their facts", Args: cobra.NoArgs,
@@ -36,45 +62,55 @@ func rulesCommand() *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "lint PATH…", Short: "Compile rule files and tell what is wrong or most likely a mistake",
-			Long: "Compiles each folder as a complete set of rules, its pipeline included. Exit code 0: nothing found; 1: findings; 2: it could not be read.",
+			Long: "Lays each folder over the shipped rules and compiles all pipelines, alone and with each overlay.\n" +
+				"Exit code 0: nothing found; 1: findings; 2: it could not be read.",
 			Args: cobra.MinimumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return lintRules(cmd.OutOrStdout(), args) },
+			RunE: func(cmd *cobra.Command, args []string) error { return lintRules(cmd.OutOrStdout(), o, args) },
 		},
+		diffCommand(o),
+		renderCommand(o),
 	)
 	return cmd
 }
 
-// source is the shipped rule files, or a folder, and how positions name it.
-func source(dir string) (files fs.FS, shown string) {
-	if dir == "" {
-		return rules.FS, rules.Dir
-	}
-	return os.DirFS(dir), dir
-}
-
-func loadLibrary(dir string) (*engine.Library, error) {
-	files, shown := source(dir)
-	return engine.Load(files, shown)
-}
-
-func listRules(out io.Writer, dir string) error {
-	library, err := loadLibrary(dir)
+func listRules(out io.Writer, o *ruleOptions) error {
+	library, err := policy.Library(o.dir)
 	if err != nil {
 		return err
 	}
-	plan, err := policy.Load(policy.Options{Dir: dir})
+	book, err := o.open()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "pipeline %s, digest %s\n\n", plan.Pipeline(), plan.Digest())
+	for _, plan := range book.Plans() {
+		serves := ""
+		if plan == book.Default() {
+			serves = ", the default"
+		}
+		fmt.Fprintf(out, "pipeline %s, digest %s%s\n", plan.Pipeline(), plan.Digest(), serves)
+	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "POINT\tRULE SET\tAT\tDESCRIPTION")
+	if len(book.Overlays()) > 0 {
+		fmt.Fprintln(table, "\nOVERLAY\tMODE\tPRIORITY\tMATCHES\tAT\tDESCRIPTION")
+		for _, one := range book.Overlays() {
+			fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", one.Name.Value, one.ModeOf(), one.PriorityOf(), one.Match.String(), one.Name.Pos, firstSentence(one.Description))
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(table, "\nPOINT\tRULE SET\tAT\tDESCRIPTION")
 	listed := map[string]bool{}
-	for _, point := range plan.Points() {
-		for _, id := range plan.RuleSets(point) {
-			set := library.RuleSets[id]
-			listed[id] = true
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", point, id, set.Name.Pos, firstSentence(set.Description))
+	for _, plan := range book.Plans() {
+		for _, point := range plan.Points() {
+			for _, id := range plan.RuleSets(point) {
+				set := library.RuleSets[id]
+				if listed[id] {
+					continue
+				}
+				listed[id] = true
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", point, id, set.Name.Pos, firstSentence(set.Description))
+			}
 		}
 	}
 	for _, id := range library.RuleSetIDs() {
@@ -92,33 +128,55 @@ func firstSentence(text string) string {
 	return text
 }
 
-func showRule(out io.Writer, dir, name string) error {
-	library, err := loadLibrary(dir)
+// showRule prints rule sets as they are written and parts of them as they are understood, with the digest that overlays
+// can insist on.
+func showRule(out io.Writer, o *ruleOptions, path string) error {
+	library, err := policy.Library(o.dir)
 	if err != nil {
 		return err
 	}
-	files, shown := source(dir)
+	book, err := o.open()
+	if err != nil {
+		return err
+	}
+	if strings.Contains(path, "/") {
+		text, digest, err := findPart(book, path)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "# %s, digest %s\n%s", path, digest, text)
+		return nil
+	}
 	found := false
 	for _, id := range library.RuleSetIDs() {
 		set := library.RuleSets[id]
-		if id != name && set.Name.Value != name {
+		if id != path && set.Name.Value != path {
 			continue
 		}
 		found = true
-		path, err := filepath.Rel(shown, set.Name.Pos.File)
+		_, digest, err := findPart(book, id)
 		if err != nil {
-			return fmt.Errorf("finding %s: %w", set.Name.Pos.File, err)
+			digest = "unknown: no pipeline runs it"
 		}
-		text, err := fs.ReadFile(files, filepath.ToSlash(path))
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", set.Name.Pos.File, err)
-		}
-		fmt.Fprintf(out, "# %s\n%s", set.Name.Pos.File, text)
+		fmt.Fprintf(out, "# %s, digest %s\n%s", set.Name.Pos.File, digest, set.Source())
 	}
 	if !found {
-		return fmt.Errorf("there is no rule set %q; there are: %s", name, strings.Join(library.RuleSetIDs(), ", "))
+		return fmt.Errorf("there is no rule set %q; there are: %s", path, strings.Join(library.RuleSetIDs(), ", "))
 	}
 	return nil
+}
+
+// findPart looks a path up in the default pipeline, else in the others.
+func findPart(book *engine.Rulebook, path string) (text, digest string, err error) {
+	if text, digest, err = book.Default().Part(path); err == nil {
+		return text, digest, nil
+	}
+	for _, plan := range book.Plans() {
+		if text, digest, other := plan.Part(path); other == nil {
+			return text, digest, nil
+		}
+	}
+	return "", "", err
 }
 
 func printPoints(out io.Writer) error {
@@ -129,19 +187,23 @@ func printPoints(out io.Writer) error {
 	return registry.Describe(out)
 }
 
-func lintRules(out io.Writer, paths []string) error {
+func lintRules(out io.Writer, o *ruleOptions, paths []string) error {
 	found := 0
 	for _, path := range paths {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {
 			return fmt.Errorf("%s is not a folder that can be read", path)
 		}
-		plan, err := policy.Load(policy.Options{Dir: path})
+		options, err := o.options(path)
+		if err != nil {
+			return err
+		}
+		book, err := policy.Open(options)
 		problems := engine.Problems(err)
 		if err != nil && len(problems) == 0 {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if plan != nil {
-			problems = plan.Findings()
+		if book != nil {
+			problems = book.Findings()
 		}
 		for _, p := range problems {
 			fmt.Fprintln(out, p)
@@ -154,4 +216,24 @@ func lintRules(out io.Writer, paths []string) error {
 	}
 	fmt.Fprintln(out, "nothing found")
 	return nil
+}
+
+// shippedName stands for the rules that are part of the program, where a folder is asked for.
+const shippedName = "shipped"
+
+// openNamed opens a folder laid over the shipped rules, or the shipped rules alone.
+func (o *ruleOptions) openNamed(name string) (*engine.Rulebook, error) {
+	dir := name
+	if name == shippedName {
+		dir = ""
+	}
+	options, err := o.options(dir)
+	if err != nil {
+		return nil, err
+	}
+	book, err := policy.Open(options)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return book, nil
 }

@@ -40,13 +40,20 @@ func ownRules(t *testing.T, file, from, to string) string {
 func TestRulesAreListedAndShown(t *testing.T) {
 	out, err := celvpa(t, "rules", "list")
 	require.NoError(t, err)
-	require.Regexp(t, `^pipeline default@1\.0\.0, digest [0-9a-f]{12}\n`, out)
+	require.Regexp(t, `^pipeline default@1\.0\.0, digest [0-9a-f]{12}, the default\n`, out)
 	require.Regexp(t, `container\.recommend +container-caps@1\.0\.0 +rules/container-caps\.yaml:3:18 `, out)
 	out, err = celvpa(t, "rules", "show", "container-caps@1.0.0")
 	require.NoError(t, err)
 	shipped, err := rules.FS.ReadFile("container-caps.yaml")
 	require.NoError(t, err)
-	require.Equal(t, "# rules/container-caps.yaml\n"+string(shipped), out)
+	header, source, _ := strings.Cut(out, "\n")
+	require.Regexp(t, `^# rules/container-caps\.yaml, digest [0-9a-f]{12}$`, header)
+	require.Equal(t, string(shipped), source)
+	out, err = celvpa(t, "rules", "show", "container-caps/policy/max-allowed-cpu")
+	require.NoError(t, err)
+	require.Regexp(t, `^# container-caps/policy/max-allowed-cpu, digest [0-9a-f]{12}\nname: max-allowed-cpu\nwhen: has\(now\.cpu\) &&`, out)
+	_, err = celvpa(t, "rules", "show", "container-caps/politics")
+	require.ErrorContains(t, err, `rule set container-caps@1.0.0 has no "politics"; it has policy, global`)
 	_, err = celvpa(t, "rules", "show", "nothing")
 	require.ErrorContains(t, err, `there is no rule set "nothing"; there are: admission-mode@1.0.0`)
 
@@ -56,7 +63,7 @@ func TestRulesAreListedAndShown(t *testing.T) {
 	require.Regexp(t, `\(not run\) +container-caps@1\.0\.0 `, out)
 	out, err = celvpa(t, "rules", "show", "container-caps", "--rules-dir", dir)
 	require.NoError(t, err)
-	require.Contains(t, out, "# "+filepath.Join(dir, "container-caps.yaml"))
+	require.Contains(t, out, "# "+filepath.Join(dir, "container-caps.yaml")+", digest unknown: no pipeline runs it\n")
 }
 
 func TestPointsArePrintedFromTheRegistry(t *testing.T) {
@@ -85,4 +92,101 @@ func TestLintTellsErrorsAndFindings(t *testing.T) {
 	_, err = celvpa(t, "rules", "lint", filepath.Join(t.TempDir(), "none"))
 	require.ErrorContains(t, err, "is not a folder that can be read")
 	require.NotErrorIs(t, err, errNo)
+}
+
+const headroom = `apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: payments}
+spec:
+  description: Leave payments more room.
+  mode: Audit
+  match: {namespaces: [payments], vpaSelector: {matchLabels: {tier: gold}}}
+  change:
+  - {params: {estimate.marginFraction: 0.20}}
+  - after: container-caps
+    stage: {name: round, each: bound, rules: [{name: mib, when: has(now.memory), set: {now.memory: "ceilTo(now.memory, mem('1Mi'))"}}]}
+`
+
+const goldVPA = `apiVersion: autoscaling.k8s.io/v1
+kind: VerticalPodAutoscaler
+metadata: {name: web, namespace: payments, labels: {tier: gold}}
+spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: payments}
+`
+
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestDiffTellsInWordsWhatAnOverlayWouldChange(t *testing.T) {
+	dir, vpa := t.TempDir(), write(t, t.TempDir(), "vpa.yaml", goldVPA)
+	write(t, dir, "payments.yaml", headroom)
+	changes := "  estimate: param marginFraction 0.15 → 0.20\n  container-caps/round is new, after global\n"
+	out, err := celvpa(t, "rules", "diff", "shipped", dir)
+	require.NoError(t, err)
+	require.Equal(t, "pipeline default@1.0.0: nothing changes\n"+
+		"overlay payments (Audit, for namespaces payments, tier in (gold)) on default@1.0.0 is new:\n"+changes, out)
+
+	out, err = celvpa(t, "rules", "diff", "shipped", dir, "--vpa", vpa)
+	require.NoError(t, err)
+	require.Equal(t, "VerticalPodAutoscaler payments/web: nothing changes\n"+
+		"VerticalPodAutoscaler payments/web, overlay payments in mode Audit would change:\n"+changes, out)
+
+	write(t, dir, "payments.yaml", strings.Replace(headroom, "mode: Audit", "mode: Enforce", 1))
+	out, err = celvpa(t, "rules", "diff", "shipped", dir, "--vpa", vpa)
+	require.NoError(t, err)
+	require.Equal(t, "VerticalPodAutoscaler payments/web:\n"+changes, out)
+	out, err = celvpa(t, "rules", "list", "--rules-dir", dir)
+	require.NoError(t, err)
+	require.Regexp(t, `payments +Enforce +0 +namespaces payments, tier in \(gold\) +\S+payments\.yaml:3:18 +Leave payments more room\.`, out)
+
+	out, err = celvpa(t, "rules", "render", "--rules-dir", dir, "--vpa", vpa)
+	require.NoError(t, err)
+	require.Contains(t, out, "# the rules for VerticalPodAutoscaler payments/web\n")
+	require.Contains(t, out, ", with overlays payments\n")
+	require.Contains(t, out, "{name: marginFraction, type: double, default: 0.20, flag: recommendation-margin-fraction,")
+	require.Contains(t, out, "# from RuleOverlay payments\n")
+
+	_, err = celvpa(t, "rules", "render", "--vpa", write(t, dir, "pod.json", `{"kind":"Pod"}`))
+	require.ErrorContains(t, err, "has no VerticalPodAutoscaler")
+	_, err = celvpa(t, "rules", "diff", "shipped", filepath.Join(dir, "none"))
+	require.ErrorContains(t, err, "is not a folder that can be read")
+}
+
+// TestRenderedRulesMeanTheSame loads what render prints and finds nothing to tell.
+func TestRenderedRulesMeanTheSame(t *testing.T) {
+	out, err := celvpa(t, "rules", "render")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	write(t, dir, "all.yaml", out)
+	out, err = celvpa(t, "rules", "diff", "shipped", dir)
+	require.NoError(t, err)
+	require.Equal(t, "pipeline default@1.0.0: nothing changes\n", out)
+	out, err = celvpa(t, "rules", "lint", dir)
+	require.NoError(t, err, out)
+}
+
+func TestDiffTellsEveryKindOfChange(t *testing.T) {
+	for _, tt := range []struct{ file, from, to, want string }{
+		{"container-caps.yaml", "now.cpu < policy.minAllowed.cpu", "now.cpu <= policy.minAllowed.cpu", "container-caps/policy/min-allowed-cpu: when has(now.cpu) &&"},
+		{"container-caps.yaml", "  - name: global", "  - name: worldwide", "container-caps/global is gone"},
+		{"container-caps.yaml", "{now.cpu: params.maxCPU}", "{now.cpu: params.maxCPU, now.memory: now.memory}", "container-caps/global/max-cpu: sets now.memory to now.memory"},
+		{"estimate.yaml", "default: 0.5,", "default: 0.6,", "estimate: param lowerCPU 0.5 → 0.6"},
+		{"estimate.yaml", "scale(1048576,", "scale(1024,", "estimate/minimum: variable leastMemory scale(scale(1048576, params.minMemoryMb), 1.0 / double(containers)) → scale(scale(1024,"},
+		{"update.yaml", "mode-off, when: mode == 'Off', do: Skip", "mode-off, when: mode == 'Off', do: Wait", "update/mode-off: do Skip → Wait"},
+		{"vpa-object.yaml", "at most one recommender can serve an object", "one only", "vpa-object/one-recommender: message at most one"},
+		{"fit-policy.yaml", "note: cpu capped to minAllowed", "note: cpu raised", "fit-policy/policy/min-allowed-cpu: note cpu capped to minAllowed → cpu raised"},
+		{"pipeline.yaml", "[controlled-resources@1.0.0, container-caps@1.0.0]", "[container-caps@1.0.0, controlled-resources@1.0.0]", "container.recommend: the order is container-caps, controlled-resources; it was controlled-resources, container-caps"},
+		{"pipeline.yaml", "[fit-policy@1.0.0, fit-container-limit@1.0.0]", "[fit-policy@1.0.0]", "pod.fit: rule set fit-container-limit@1.0.0 no longer runs"},
+	} {
+		out, err := celvpa(t, "rules", "diff", "shipped", ownRules(t, tt.file, tt.from, tt.to))
+		require.NoError(t, err)
+		require.Contains(t, out, tt.want)
+	}
 }

@@ -13,8 +13,13 @@ import (
 var (
 	rulesInfo = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "celvpa_rules_info",
-		Help: "The pipeline that is in force, by name, version and digest.",
+		Help: "The pipelines that are loaded, by name, version and digest (without overlays).",
 	}, []string{"pipeline", "version", "digest"})
+
+	overlaysInfo = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "celvpa_rule_overlays_info",
+		Help: "The overlays that are loaded, by name and mode.",
+	}, []string{"overlay", "mode"})
 
 	reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_rules_reload_total",
@@ -33,7 +38,9 @@ var ruleErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Rules that failed when they ran, by rule set, stage and rule. What they would have set stays as it was.",
 }, []string{"rule"})
 
-func init() { metrics.Registry.MustRegister(rulesInfo, reloads, lastSuccess, ruleErrors) }
+func init() {
+	metrics.Registry.MustRegister(rulesInfo, overlaysInfo, reloads, lastSuccess, ruleErrors, differences)
+}
 
 // Report logs and counts rules that failed at run time; consequence says what that means for the object at hand.
 func Report(log logr.Logger, consequence string, failed ...*engine.RuleError) {
@@ -46,10 +53,16 @@ func Report(log logr.Logger, consequence string, failed ...*engine.RuleError) {
 	}
 }
 
-// inForce tells metrics which plan a process runs.
-func inForce(plan *engine.Plan, now time.Time) {
-	name, version := plan.NameAndVersion()
+// inForce tells metrics which rules a process runs.
+func inForce(book *engine.Rulebook, now time.Time) {
 	rulesInfo.Reset()
-	rulesInfo.WithLabelValues(name, version, plan.Digest()).Set(1)
+	for _, plan := range book.Plans() {
+		name, version := plan.NameAndVersion()
+		rulesInfo.WithLabelValues(name, version, plan.Digest()).Set(1)
+	}
+	overlaysInfo.Reset()
+	for _, o := range book.Overlays() {
+		overlaysInfo.WithLabelValues(o.Name.Value, o.ModeOf()).Set(1)
+	}
 	lastSuccess.Set(float64(now.Unix()))
 }

@@ -4,12 +4,12 @@ package policy
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds"
 	"github.com/celvpa/celvpa/crds/schema"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/rules"
 )
@@ -18,7 +18,7 @@ const vpaManifest = "autoscaling.k8s.io_verticalpodautoscalers.yaml"
 
 // Options say where the rules come from and what is fixed for them.
 type Options struct {
-	// Dir is a folder with rule files that replaces the shipped ones; empty = the shipped ones.
+	// Dir is a folder with rule files that are laid over the shipped ones; empty = none.
 	Dir string
 	// Pipeline is name or name@version; empty = rules.DefaultPipeline.
 	Pipeline string
@@ -41,27 +41,32 @@ func Registry() (*engine.Registry, error) {
 	return facts.NewRegistry(objects), nil
 }
 
-// Shipped loads the rules that are part of the program.
-func Shipped() (*engine.Library, error) { return engine.Load(rules.FS, rules.Dir) }
+// AnnotationPipeline on a VPA pins the pipeline that decides for it, as name@version.
+const AnnotationPipeline = "rules.celvpa.dev/pipeline"
 
-func checkDir(dir string) error {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("--rules-dir %s is not a folder that can be read", dir)
+// loader reads rule files as celvpa writes them.
+var loader = engine.Loader{SelectorKey: "vpaSelector"}
+
+// shipped is the layer of rule files that are part of the program.
+var shipped = engine.Layer{FS: rules.FS, Dir: rules.Dir}
+
+// Shipped loads the rules that are part of the program.
+func Shipped() (*engine.Library, error) { return loader.Load(shipped) }
+
+// Library loads the shipped rules and, over them, those of a folder; empty = none.
+func Library(dir string) (*engine.Library, error) {
+	if dir == "" {
+		return Shipped()
 	}
-	return nil
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("--rules-dir %s is not a folder that can be read", dir)
+	}
+	return loader.Load(shipped, engine.Layer{FS: os.DirFS(dir), Dir: dir})
 }
 
-// Load loads and compiles the rules. The error lists every fault with its position.
-func Load(o Options) (*engine.Plan, error) {
-	var files fs.FS = rules.FS
-	dir := rules.Dir
-	if o.Dir != "" {
-		if err := checkDir(o.Dir); err != nil {
-			return nil, err
-		}
-		files, dir = os.DirFS(o.Dir), o.Dir
-	}
-	library, err := engine.Load(files, dir)
+// Open loads and compiles the rules. The error lists every fault with its position.
+func Open(o Options) (*engine.Rulebook, error) {
+	library, err := Library(o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -73,5 +78,19 @@ func Load(o Options) (*engine.Plan, error) {
 	if pipeline == "" {
 		pipeline = rules.DefaultPipeline
 	}
-	return engine.Compile(library, registry, engine.CompileOptions{Pipeline: pipeline, Gates: o.Gates, Params: o.Params})
+	return engine.NewRulebook(library, registry, engine.RulebookOptions{Pipeline: pipeline, Gates: o.Gates, Params: o.Params})
+}
+
+// Load is Open for those who need the default plan only.
+func Load(o Options) (*engine.Plan, error) {
+	book, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return book.Default(), nil
+}
+
+// For chooses the plans of a VPA: the pipeline that it pins, with the overlays that match it.
+func For(book *engine.Rulebook, v *vpav1.VerticalPodAutoscaler) engine.Selection {
+	return book.For(engine.Subject{Namespace: v.Namespace, Labels: v.Labels, Pipeline: v.Annotations[AnnotationPipeline]})
 }

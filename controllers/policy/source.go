@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,16 +15,16 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Source holds the plan in force. When the rules come from a folder, it watches the folder's content and swaps the
-// plan when a changed set of files compiles. Until then, and for good when it does not, the last good plan stays.
+// Source holds the rules in force. When there is a folder, it watches the folder's content and swaps the rules when a
+// changed set of files compiles. Until then, and for good when it does not, the last good rules stay.
 type Source struct {
 	options Options
 	log     logr.Logger
 	clock   clock.WithTicker
 	every   time.Duration
 
-	plan     atomic.Pointer[engine.Plan]
-	content  [sha256.Size]byte // of the files behind the plan; recorded after success only, so failures are tried again
+	book     atomic.Pointer[engine.Rulebook]
+	content  [sha256.Size]byte // of the files behind it; recorded after success only, so failures are tried again
 	lastTold string            // the last error logged, so that a lasting one is told once
 }
 
@@ -37,16 +35,16 @@ func NewSource(o Options, every time.Duration, clk clock.WithTicker, log logr.Lo
 	if err != nil {
 		return nil, err
 	}
-	plan, err := Load(o)
+	book, err := Open(o)
 	if err != nil {
 		return nil, err
 	}
-	s.swap(plan, content)
+	s.swap(book, content)
 	return s, nil
 }
 
-// Plan is the plan in force.
-func (s *Source) Plan() *engine.Plan { return s.plan.Load() }
+// Rules are the rules in force.
+func (s *Source) Rules() *engine.Rulebook { return s.book.Load() }
 
 // NeedLeaderElection lets every replica follow the files.
 func (s *Source) NeedLeaderElection() bool { return false }
@@ -75,27 +73,29 @@ func (s *Source) Reload() {
 	if err == nil && content == s.content {
 		return
 	}
-	var plan *engine.Plan
+	var book *engine.Rulebook
 	if err == nil {
-		plan, err = Load(s.options)
+		book, err = Open(s.options)
 	}
+	before := s.Rules().Default()
 	if err != nil {
 		reloads.WithLabelValues("error").Inc()
 		if text := err.Error(); text != s.lastTold {
-			s.log.Error(err, "the changed rules cannot be used; the last good ones stay in force", "pipeline", s.Plan().Pipeline(), "digest", s.Plan().Digest())
+			s.log.Error(err, "the changed rules cannot be used; the last good ones stay in force", "pipeline", before.Pipeline(), "digest", before.Digest())
 			s.lastTold = text
 		}
 		return
 	}
 	reloads.WithLabelValues("success").Inc()
-	s.log.Info("rules reloaded", "pipeline", plan.Pipeline(), "digest", plan.Digest(), "before", s.Plan().Digest())
-	s.swap(plan, content)
+	now := book.Default()
+	s.log.Info("rules reloaded", "pipeline", now.Pipeline(), "digest", now.Digest(), "before", before.Digest())
+	s.swap(book, content)
 }
 
-func (s *Source) swap(plan *engine.Plan, content [sha256.Size]byte) {
-	s.plan.Store(plan)
+func (s *Source) swap(book *engine.Rulebook, content [sha256.Size]byte) {
+	s.book.Store(book)
 	s.content, s.lastTold = content, ""
-	inForce(plan, s.clock.Now())
+	inForce(book, s.clock.Now())
 }
 
 // fingerprint digests the names and contents of all rule files of a folder. It reads what engine.Load would read, so
@@ -104,32 +104,17 @@ func fingerprint(dir string) ([sha256.Size]byte, error) {
 	if dir == "" {
 		return [sha256.Size]byte{}, nil
 	}
-	if err := checkDir(dir); err != nil {
-		return [sha256.Size]byte{}, err
-	}
 	h := sha256.New()
 	files := os.DirFS(dir)
-	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			if name != "." && strings.HasPrefix(entry.Name(), ".") {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
-			return nil
-		}
-		data, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
+	names, err := engine.RuleFiles(files)
+	for _, name := range names {
+		var data []byte
+		if data, err = fs.ReadFile(files, name); err != nil {
+			break
 		}
 		fmt.Fprintf(h, "%q %d\n", name, len(data))
 		h.Write(data)
-		return nil
-	})
+	}
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("reading --rules-dir %s: %w", dir, err)
 	}

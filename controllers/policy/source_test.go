@@ -40,34 +40,34 @@ func TestChangedFilesAreSwappedInAndBrokenOnesAreNot(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, rules.FS))
 	s, told, _ := newSource(t, dir)
-	first := s.Plan()
+	first := s.Rules()
 	s.Reload()
-	require.Same(t, first, s.Plan(), "nothing changed, nothing is compiled")
+	require.Same(t, first, s.Rules(), "nothing changed, nothing is compiled")
 
 	estimate := filepath.Join(dir, "estimate.yaml")
 	edit(t, estimate, "default: 0.15", "default: 0.25")
 	s.Reload()
-	second := s.Plan()
-	require.NotEqual(t, first.Digest(), second.Digest())
+	second := s.Rules()
+	require.NotEqual(t, first.Default().Digest(), second.Default().Digest())
 	require.Contains(t, (*told)[0], "rules reloaded")
 
 	failures := testutil.ToFloat64(reloads.WithLabelValues("error"))
 	edit(t, estimate, "default: 0.25", "default: much")
 	s.Reload()
 	s.Reload()
-	require.Same(t, second, s.Plan(), "the last good rules stay")
+	require.Same(t, second, s.Rules(), "the last good rules stay")
 	require.Equal(t, failures+2, testutil.ToFloat64(reloads.WithLabelValues("error")), "a failure is tried again")
 	require.Len(t, *told, 2, "and told once")
 	require.Contains(t, (*told)[1], `param marginFraction: \"much\" is not a finite number`)
 
 	require.NoError(t, os.RemoveAll(dir))
 	s.Reload()
-	require.Same(t, second, s.Plan(), "a folder that is gone takes nothing with it")
+	require.Same(t, second, s.Rules(), "a folder that is gone takes nothing with it")
 
 	require.NoError(t, os.CopyFS(dir, rules.FS))
 	s.Reload()
-	require.Equal(t, first.Digest(), s.Plan().Digest(), "the same files give the same digest")
-	require.Equal(t, 1.0, testutil.ToFloat64(rulesInfo.WithLabelValues("default", "1.0.0", first.Digest())))
+	require.Equal(t, first.Default().Digest(), s.Rules().Default().Digest(), "the same files give the same digest")
+	require.Equal(t, 1.0, testutil.ToFloat64(rulesInfo.WithLabelValues("default", "1.0.0", first.Default().Digest())))
 }
 
 func TestFailedRulesAreLoggedAndCounted(t *testing.T) {
@@ -98,7 +98,7 @@ func TestAConfigMapUpdateIsSeen(t *testing.T) {
 		require.NoError(t, os.Symlink(filepath.Join("..data", e.Name()), filepath.Join(mount, e.Name())))
 	}
 	s, _, clk := newSource(t, mount)
-	before := s.Plan().Digest()
+	before := s.Rules().Default().Digest()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -108,7 +108,7 @@ func TestAConfigMapUpdateIsSeen(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(mount, "..data_tmp"), filepath.Join(mount, "..data")))
 	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
 	clk.Step(2 * time.Second)
-	require.Eventually(t, func() bool { return s.Plan().Digest() != before }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Rules().Default().Digest() != before }, 5*time.Second, time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
 }

@@ -6,14 +6,15 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 )
 
 // explain logs each target that changes together with the rule that set it.
-func (r *Recommender) explain(v *vpav1.VerticalPodAutoscaler, containers map[string]*model.Aggregate, before *vpav1.RecommendedPodResources, log logr.Logger) {
+func (r *Recommender) explain(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, containers map[string]*model.Aggregate, before *vpav1.RecommendedPodResources, log logr.Logger) {
 	if !log.Enabled() {
 		return
 	}
-	result := Recommend(r.plan, containers, v.Spec.ResourcePolicy, true)
+	result := Recommend(plan, containers, v.Spec.ResourcePolicy, true)
 	old := map[string]corev1.ResourceList{}
 	if before != nil {
 		for _, c := range before.ContainerRecommendations {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/cycle"
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -27,7 +28,8 @@ type Options struct {
 	Client     client.Client // reads from a cache, writes to the API
 	Source     Source
 	Resolver   *target.Resolver
-	Plan       func() *engine.Plan // the rules in force, asked once a cycle
+	Rules      func() *engine.Rulebook // the rules in force, asked once a cycle
+	Shadows    *policy.Shadows
 	Clock      clock.WithTicker
 	Log        logr.Logger
 	Name       string // --recommender-name
@@ -41,7 +43,7 @@ type Recommender struct {
 	*cycle.Loop
 	Options
 	cluster     *model.Cluster
-	plan        *engine.Plan // of the cycle at hand
+	rules       *engine.Rulebook // of the cycle at hand
 	lastGarbage time.Time
 }
 
@@ -56,7 +58,7 @@ func New(o Options) *Recommender {
 
 // RunOnce is one cycle. What fails is logged; nothing stops the rest of the cycle.
 func (r *Recommender) RunOnce(ctx context.Context) {
-	r.plan = r.Plan()
+	r.rules = r.Rules()
 	var vpas []*vpav1.VerticalPodAutoscaler
 	var seen map[model.PodID]bool
 	latency.Time("LoadVPAs", func() { vpas = r.loadVPAs(ctx) })

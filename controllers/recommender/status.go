@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sort"
+	"strings"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 )
 
 // update recommends for one VPA and writes its status if that changed. A panic stays with this VPA.
@@ -51,6 +53,12 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 	conditions := conditionSet{list: status.Conditions, now: metav1.NewTime(r.Clock.Now())}
 	defer func() { status.Conditions = conditions.sorted() }()
 
+	chosen := policy.For(r.rules, v)
+	if chosen.Err != nil { // what was recommended by rules that are gone stays as it is
+		log.Error(chosen.Err, "the recommendation is left as it is")
+		conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "RulesNotFound", chosen.Err.Error()+"; the recommendation is left as it is")
+		return status
+	}
 	selector, unsupported := r.Resolver.Selector(ctx, v)
 	if unsupported != nil {
 		conditions.set(vpav1.ConfigUnsupported, corev1.ConditionTrue, "", unsupported.Message)
@@ -62,12 +70,13 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 		conditions.remove(vpav1.ConfigUnsupported)
 	}
 	containers, pods := r.cluster.View(v.Namespace, selector)
-	result := Recommend(r.plan, containers, v.Spec.ResourcePolicy, false)
+	result := Recommend(chosen.Plan, containers, v.Spec.ResourcePolicy, false)
 	policy.Report(log, "its values are left as they were", result.Failed...)
+	r.audit(v, chosen.Shadows, containers, result)
 	recommendations := result.keep(status.Recommendation)
 	recommendation := &vpav1.RecommendedPodResources{ContainerRecommendations: recommendations}
 	if !equality.Semantic.DeepEqual(recommendation, status.Recommendation) {
-		r.explain(v, containers, status.Recommendation, log)
+		r.explain(chosen.Plan, v, containers, status.Recommendation, log)
 	}
 	status.Recommendation = recommendation
 
@@ -84,8 +93,24 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 	} else {
 		conditions.set(vpav1.RecommendationProvided, corev1.ConditionFalse, reason, message)
 	}
-	conditions.set(vpav1.RulesApplied, corev1.ConditionTrue, r.plan.Pipeline(), "digest "+r.plan.Digest())
+	conditions.set(vpav1.RulesApplied, corev1.ConditionTrue, chosen.Plan.Pipeline(), rulesMessage(chosen))
 	return status
+}
+
+// rulesMessage tells which rules decided: the digest, the overlays that are part of them and those that are tried.
+func rulesMessage(s engine.Selection) string {
+	message := "digest " + s.Plan.Digest()
+	if names := s.Plan.Overlays(); len(names) > 0 {
+		message += ", overlays " + strings.Join(names, ", ")
+	}
+	var tried []string
+	for _, shadow := range s.Shadows {
+		tried = append(tried, shadow.Overlay+" ("+shadow.Mode+")")
+	}
+	if len(tried) > 0 {
+		message += "; not enforced: " + strings.Join(tried, ", ")
+	}
+	return message
 }
 
 func hasRecommendation(r *vpav1.RecommendedPodResources) bool {

@@ -26,7 +26,8 @@ type Options struct {
 	Client     client.Client // reads from a cache, writes to the API
 	Actuator   Actuator
 	Resolver   *target.Resolver
-	Plan       func() *engine.Plan // the rules in force, asked once a cycle
+	Rules      func() *engine.Rulebook // the rules in force, asked once a cycle
+	Shadows    *policy.Shadows
 	Clock      clock.WithTicker
 	Log        logr.Logger
 	Interval   time.Duration
@@ -40,8 +41,8 @@ type Updater struct {
 	*cycle.Loop
 	Options
 	resizes     resizeClock
-	plan        *engine.Plan // of the cycle at hand
-	noAdmission string       // why the admission controller is taken for dead in this cycle; empty = it is alive
+	rules       *engine.Rulebook // of the cycle at hand
+	noAdmission string           // why the admission controller is taken for dead in this cycle; empty = it is alive
 }
 
 // New returns an updater.
@@ -57,7 +58,7 @@ func New(o Options) *Updater {
 func (u *Updater) RunOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, u.Interval)
 	defer cancel()
-	u.plan = u.Plan()
+	u.rules = u.Rules()
 	var vpas vpav1.VerticalPodAutoscalerList
 	if err := u.Client.List(ctx, &vpas); err != nil {
 		u.Log.Error(err, "cannot list VerticalPodAutoscalers; this cycle does nothing")
@@ -85,31 +86,40 @@ func (u *Updater) RunOnce(ctx context.Context) {
 			u.Log.Info("the cycle ran out of time; the rest waits for the next one")
 			return
 		}
-		u.updateVPA(ctx, work.vpa, work.pods)
+		u.updateVPA(ctx, work)
 	}
 }
 
-// workload is a VPA with the pods it controls.
+// workload is a VPA with its rules and the pods it controls.
 type workload struct {
-	vpa  *vpav1.VerticalPodAutoscaler
-	pods []*corev1.Pod
+	vpa   *vpav1.VerticalPodAutoscaler
+	rules engine.Selection
+	pods  []*corev1.Pod
 }
 
 // assign gives each pod to its controlling VPA; the result is sorted by namespace and name.
 func (u *Updater) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) []workload {
 	byNamespace := map[string][]*vpav1.VerticalPodAutoscaler{}
+	byVPA := map[types.UID]*workload{}
 	for i := range vpas {
 		v := &vpas[i]
 		if !u.Namespaces.Serve(v.Namespace) {
 			continue
 		}
-		verdict := u.plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
-		policy.Report(u.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "the pods of the VPA are left alone", verdict.Err)
+		log := u.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
+		chosen := policy.For(u.rules, v)
+		if chosen.Err != nil {
+			log.Error(chosen.Err, "the pods of the VPA are left alone")
+			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v) // nor may another VPA take them
+			continue
+		}
+		verdict := chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
+		policy.Report(log, "the pods of the VPA are left alone", verdict.Err)
 		if verdict.Do == facts.DoApply {
 			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)
+			byVPA[v.UID] = &workload{vpa: v, rules: chosen}
 		}
 	}
-	byVPA := map[types.UID]*workload{}
 	for i := range pods {
 		pod := &pods[i]
 		candidates := byNamespace[pod.Namespace]
@@ -121,11 +131,8 @@ func (u *Updater) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler
 			u.Log.V(4).Info("the pod is left alone", "namespace", pod.Namespace, "pod", pod.Name, "reason", err.Error())
 			continue
 		}
-		if v == nil {
+		if v == nil || byVPA[v.UID] == nil {
 			continue
-		}
-		if byVPA[v.UID] == nil {
-			byVPA[v.UID] = &workload{vpa: v}
 		}
 		byVPA[v.UID].pods = append(byVPA[v.UID].pods, pod)
 	}
@@ -151,34 +158,28 @@ func alive(pod *corev1.Pod) bool {
 
 // ranked is a pod with what the rules say about its distance from the recommendation.
 type ranked struct {
+	rules    engine.Selection
 	state    *facts.PodState
 	priority facts.Priority
 	owner    target.Key
 }
 
 // updateVPA ranks the pods of one VPA and carries out the verdict on each. A panic stays with this VPA.
-func (u *Updater) updateVPA(ctx context.Context, v *vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) {
+func (u *Updater) updateVPA(ctx context.Context, work workload) {
+	v := work.vpa
 	log := u.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error(fmt.Errorf("panic: %v", p), "the pods of this VPA are left alone; please report this", "stack", string(debug.Stack()))
 		}
 	}()
-	groups := u.groups(ctx, pods, log)
+	groups := u.groups(ctx, work.pods, log)
 	var list []ranked
-	for _, pod := range pods {
+	for _, pod := range work.pods {
 		owner, _ := target.DirectOwner(pod)
-		changes, failed := facts.ResourcesForPod(u.plan, pod, v, nil)
-		now := u.Clock.Now()
-		status := resizeStatus(pod)
-		state := &facts.PodState{
-			Pod: pod, VPA: v, Changes: changes, Now: now,
-			ResizeStatus: status, ResizeAge: u.resizes.age(pod.UID, status, now),
-			NoAdmission: u.noAdmission,
-		}
-		priority, more := state.Rank(u.plan, nil)
-		policy.Report(log.WithValues("pod", pod.Name), "its values are left as they were", append(failed, more...)...)
-		list = append(list, ranked{state: state, priority: priority, owner: owner})
+		state, priority, failed := u.rank(work.rules.Plan, v, pod)
+		policy.Report(log.WithValues("pod", pod.Name), "its values are left as they were", failed...)
+		list = append(list, ranked{rules: work.rules, state: state, priority: priority, owner: owner})
 	}
 	sortByPriority(list)
 	for _, one := range list {
@@ -186,6 +187,36 @@ func (u *Updater) updateVPA(ctx context.Context, v *vpav1.VerticalPodAutoscaler,
 			return
 		}
 		u.updatePod(ctx, one, groups[one.owner], log.WithValues("pod", one.state.Pod.Name))
+	}
+}
+
+// rank asks the rules of a plan what a pod should have, and how far it is from that.
+func (u *Updater) rank(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod) (*facts.PodState, facts.Priority, []*engine.RuleError) {
+	changes, failed := facts.ResourcesForPod(plan, pod, v, nil)
+	now := u.Clock.Now()
+	status := resizeStatus(pod)
+	state := &facts.PodState{
+		Pod: pod, VPA: v, Changes: changes, Now: now,
+		ResizeStatus: status, ResizeAge: u.resizes.age(pod.UID, status, now),
+		NoAdmission: u.noAdmission,
+	}
+	priority, more := state.Rank(plan, nil)
+	return state, priority, append(failed, more...)
+}
+
+// audit records what overlays that are not enforced would do with a pod instead.
+func (u *Updater) audit(r ranked, group facts.Group, enforced engine.Verdict) {
+	for _, shadow := range r.rules.Shadows {
+		state, _, _ := u.rank(shadow.Plan, r.state.VPA, r.state.Pod)
+		verdict := state.Decide(shadow.Plan, group, nil)
+		var differs []string
+		if verdict.Do != enforced.Do {
+			differs = append(differs, fmt.Sprintf("%s (%s) → %s (%s)", enforced.Do, enforced.Rule, verdict.Do, verdict.Rule))
+		}
+		if verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace {
+			differs = append(differs, facts.ChangeDifferences(r.state.Changes, state.Changes)...)
+		}
+		u.Shadows.Record(r.state.VPA, shadow, "pod "+r.state.Pod.Name, differs)
 	}
 }
 
@@ -205,8 +236,11 @@ func sortByPriority(list []ranked) {
 
 // updatePod asks the rules and does what they say. After a refused resize they are asked once more.
 func (u *Updater) updatePod(ctx context.Context, r ranked, group *facts.Group, log logr.Logger) {
-	for range 2 {
-		verdict := r.state.Decide(u.plan, *group, nil)
+	for try := range 2 {
+		verdict := r.state.Decide(r.rules.Plan, *group, nil)
+		if try == 0 {
+			u.audit(r, *group, verdict)
+		}
 		policy.Report(log, "the pod is left alone", verdict.Err)
 		log.V(5).Info("decided", "do", verdict.Do, "rule", verdict.Rule, "reason", verdict.Reason)
 		switch verdict.Do {

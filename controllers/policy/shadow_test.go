@@ -1,0 +1,55 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+func TestADifferenceIsCountedEachTimeAndToldWhenItIsNews(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	s := &Shadows{Component: "recommender", Recorder: recorder, Log: logr.Discard()}
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "payments", Name: "web", UID: "1"}}
+	shadow := engine.Shadow{Overlay: "more", Mode: engine.ModeAudit}
+	count := func() float64 { return testutil.ToFloat64(differences.WithLabelValues("more", "Audit", "recommender")) }
+	start := count()
+
+	s.Record(v, shadow, "", []string{"container a target cpu 100m → 120m"})
+	require.Contains(t, <-recorder.Events, "RuleOverlay more (Audit) would change container a target cpu 100m → 120m")
+	s.Record(v, shadow, "", []string{"container a target cpu 100m → 120m"})
+	require.Empty(t, recorder.Events, "the same is told once")
+	s.Record(v, shadow, "pod x", []string{"Wait → Evict", "more"})
+	require.Contains(t, <-recorder.Events, "would change pod x: Wait → Evict; more")
+	require.Equal(t, start+3, count())
+
+	s.Record(v, shadow, "", nil)
+	s.Record(v, shadow, "", []string{"container a target cpu 100m → 120m"})
+	require.Len(t, recorder.Events, 1, "after a cycle without a difference it is news again")
+	<-recorder.Events
+	s.Record(v, shadow, "", []string{strings.Repeat("µ", 2000)})
+	note := <-recorder.Events
+	require.LessOrEqual(t, len(note), maxEventNote+len("Normal RuleOverlayAudit "))
+
+	v.UID = ""
+	s.Record(v, shadow, "", []string{"x"})
+	require.Empty(t, recorder.Events, "no event about an object that is not stored")
+}
+
+func TestAVPAGetsThePipelineItPinsAndTheOverlaysThatMatchIt(t *testing.T) {
+	book, err := Open(Options{})
+	require.NoError(t, err)
+	v := &vpav1.VerticalPodAutoscaler{}
+	require.Same(t, book.Default(), For(book, v).Plan)
+	v.Annotations = map[string]string{AnnotationPipeline: "default@1.0.0"}
+	require.Same(t, book.Default(), For(book, v).Plan)
+	v.Annotations[AnnotationPipeline] = "default@0.9.0"
+	require.EqualError(t, For(book, v).Err, `pipeline "default@0.9.0" is not loaded; there is default@1.0.0`)
+}

@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Diff tells in words what changes from one plan to another, in the order of points, rule sets and their entries. It is
+// empty when both do the same.
+func Diff(from, to *Plan) []string {
+	d := &differ{from: from.resolved, to: to.resolved, given: to.params}
+	if from.pipeline != to.pipeline {
+		d.say("pipeline %s → %s", from.pipeline, to.pipeline)
+	}
+	for _, point := range pointNames(d.from, d.to) {
+		d.point(point)
+	}
+	return d.out
+}
+
+type differ struct {
+	from, to *resolved
+	given    map[string]string // parameters that the host gives to both
+	out      []string
+}
+
+func (d *differ) say(format string, args ...any) { d.out = append(d.out, fmt.Sprintf(format, args...)) }
+
+func pointNames(plans ...*resolved) []string {
+	var out []string
+	for _, r := range plans {
+		for _, p := range r.points {
+			if !slices.Contains(out, p.point.Value) {
+				out = append(out, p.point.Value)
+			}
+		}
+	}
+	return out
+}
+
+// setsAt are the rule sets that do something at a point, by name.
+func (r *resolved) setsAt(point string) (names []string, sets map[string]*RuleSet) {
+	sets = map[string]*RuleSet{}
+	for _, p := range r.points {
+		if p.point.Value != point {
+			continue
+		}
+		for _, placed := range p.sets {
+			if len(placed.set.entries()) > 0 {
+				names = append(names, placed.set.Name.Value)
+				sets[placed.set.Name.Value] = placed.set
+			}
+		}
+	}
+	return names, sets
+}
+
+func (d *differ) point(point string) {
+	before, old := d.from.setsAt(point)
+	after, now := d.to.setsAt(point)
+	changed := compareLists(before, after,
+		func(name string) { d.say("%s: rule set %s no longer runs", point, old[name].ID()) },
+		func(name string) { d.say("%s: rule set %s runs%s", point, now[name].ID(), placeIn(after, name)) })
+	if moved(before, after) {
+		d.say("%s: the order is %s; it was %s", point, strings.Join(after, ", "), strings.Join(before, ", "))
+	}
+	for _, name := range changed {
+		d.set(old[name], now[name])
+	}
+}
+
+func (d *differ) set(old, now *RuleSet) {
+	name := now.Name.Value
+	if old.Version.Value != now.Version.Value {
+		d.say("%s: version %s → %s", name, old.Version.Value, now.Version.Value)
+	}
+	d.value(name+": gate", old.Gate.Value, now.Gate.Value)
+	d.params(old, now)
+	d.variables(name, old.Variables, now.Variables)
+	oldEntries, entries := old.entries(), now.entries()
+	same := compareLists(oldEntries, entries,
+		func(entry string) { d.say("%s/%s is gone", name, entry) },
+		func(entry string) { d.say("%s/%s is new%s", name, entry, placeIn(entries, entry)) })
+	if moved(oldEntries, entries) {
+		d.say("%s: the order is %s; it was %s", name, strings.Join(entries, ", "), strings.Join(oldEntries, ", "))
+	}
+	for _, entry := range same {
+		i, j := slices.Index(oldEntries, entry), slices.Index(entries, entry)
+		path := name + "/" + entry
+		switch {
+		case len(old.Stages) > 0 && len(now.Stages) > 0:
+			d.stage(path, &old.Stages[i], &now.Stages[j])
+		case len(old.Decisions) > 0 && len(now.Decisions) > 0:
+			a, b := &old.Decisions[i], &now.Decisions[j]
+			d.value(path+": when", a.When.Value, b.When.Value)
+			d.value(path+": do", a.Do.Value, b.Do.Value)
+			d.value(path+": reason", a.Reason, b.Reason)
+			d.value(path+": reasonExpression", a.ReasonExpression.Value, b.ReasonExpression.Value)
+		case len(old.Validations) > 0 && len(now.Validations) > 0:
+			d.validation(path, &old.Validations[i], &now.Validations[j])
+		}
+	}
+}
+
+func (d *differ) params(old, now *RuleSet) {
+	of := func(r *resolved, s *RuleSet) (names []string, values map[string]string) {
+		values = map[string]string{}
+		for _, p := range s.Params {
+			value := p.Default.Value
+			if v, ok := d.given[s.Name.Value+"."+p.Name.Value]; ok {
+				value = v
+			}
+			if v, ok := r.params[s.Name.Value+"."+p.Name.Value]; ok {
+				value = v.Value
+			}
+			names = append(names, p.Name.Value)
+			values[p.Name.Value] = value
+		}
+		return names, values
+	}
+	before, was := of(d.from, old)
+	after, is := of(d.to, now)
+	for _, name := range compareLists(before, after,
+		func(p string) { d.say("%s: param %s is gone", now.Name.Value, p) },
+		func(p string) { d.say("%s: param %s is new: %s", now.Name.Value, p, orUnset(is[p])) }) {
+		d.value(now.Name.Value+": param "+name, was[name], is[name])
+	}
+}
+
+func (d *differ) variables(path string, old, now []Variable) {
+	of := func(list []Variable) (names []string, values map[string]string) {
+		values = map[string]string{}
+		for _, v := range list {
+			names = append(names, v.Name.Value)
+			values[v.Name.Value] = v.Expression.Value
+		}
+		return names, values
+	}
+	before, was := of(old)
+	after, is := of(now)
+	for _, name := range compareLists(before, after,
+		func(v string) { d.say("%s: variable %s is gone", path, v) },
+		func(v string) { d.say("%s: variable %s is new: %s", path, v, is[v]) }) {
+		d.value(path+": variable "+name, was[name], is[name])
+	}
+}
+
+func (d *differ) stage(path string, old, now *Stage) {
+	d.value(path+": each", old.Each.Value, now.Each.Value)
+	d.value(path+": when", old.When.Value, now.When.Value)
+	d.value(path+": onError", old.OnError.Value, now.OnError.Value)
+	d.variables(path, old.Variables, now.Variables)
+	ruleNames := func(s *Stage) (out []string) {
+		for _, r := range s.Rules {
+			out = append(out, r.Name.Value)
+		}
+		return out
+	}
+	before, after := ruleNames(old), ruleNames(now)
+	same := compareLists(before, after,
+		func(r string) { d.say("%s/%s is gone", path, r) },
+		func(r string) { d.say("%s/%s is new%s", path, r, placeIn(after, r)) })
+	if moved(before, after) {
+		d.say("%s: the order is %s; it was %s", path, strings.Join(after, ", "), strings.Join(before, ", "))
+	}
+	for _, name := range same {
+		d.rule(path+"/"+name, &old.Rules[slices.Index(before, name)], &now.Rules[slices.Index(after, name)])
+	}
+}
+
+func (d *differ) rule(path string, old, now *Rule) {
+	d.value(path+": when", old.When.Value, now.When.Value)
+	of := func(r *Rule) (names []string, values map[string]string) {
+		values = map[string]string{}
+		for _, a := range r.Set {
+			names = append(names, a.Path.Value)
+			values[a.Path.Value] = a.Expression.Value
+		}
+		for _, u := range r.Unset {
+			names = append(names, u.Value)
+			values[u.Value] = "unset"
+		}
+		return names, values
+	}
+	before, was := of(old)
+	after, is := of(now)
+	for _, field := range compareLists(before, after,
+		func(f string) { d.say("%s: no longer sets %s", path, f) },
+		func(f string) { d.say("%s: sets %s to %s", path, f, is[f]) }) {
+		d.value(path+": set "+field, was[field], is[field])
+	}
+	d.value(path+": note", old.Note.Value, now.Note.Value)
+}
+
+func (d *differ) validation(path string, old, now *Validation) {
+	enforce := func(v *Validation) string {
+		var out []string
+		for _, e := range v.Enforce {
+			out = append(out, e.Value)
+		}
+		return strings.Join(out, ", ")
+	}
+	for _, one := range []struct{ key, from, to string }{
+		{"at", old.At.Value, now.At.Value}, {"enforce", enforce(old), enforce(now)}, {"when", old.When.Value, now.When.Value},
+		{"expression", old.Expression.Value, now.Expression.Value}, {"message", old.Message.Value, now.Message.Value},
+		{"messageExpression", old.MessageExpression.Value, now.MessageExpression.Value}, {"fieldPath", old.FieldPath.Value, now.FieldPath.Value},
+		{"reason", old.Reason.Value, now.Reason.Value}, {"severity", old.Severity.Value, now.Severity.Value},
+	} {
+		d.value(path+": "+one.key, one.from, one.to)
+	}
+}
+
+// value reports a text that changed.
+func (d *differ) value(what, from, to string) {
+	if from != to {
+		d.say("%s %s → %s", what, orUnset(from), orUnset(to))
+	}
+}
+
+func orUnset(text string) string {
+	if text == "" {
+		return "unset"
+	}
+	return text
+}
+
+// compareLists calls gone and added for what is in one list only, and returns what is in both, in the order of the
+// second.
+func compareLists(before, after []string, gone, added func(string)) (both []string) {
+	for _, name := range before {
+		if !slices.Contains(after, name) {
+			gone(name)
+		}
+	}
+	for _, name := range after {
+		if slices.Contains(before, name) {
+			both = append(both, name)
+		} else {
+			added(name)
+		}
+	}
+	return both
+}
+
+// moved reports whether what both lists have stands in another order.
+func moved(before, after []string) bool {
+	keep := func(list, other []string) []string {
+		var out []string
+		for _, name := range list {
+			if slices.Contains(other, name) {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	return !slices.Equal(keep(before, after), keep(after, before))
+}
+
+// placeIn says where a name stands in a list.
+func placeIn(list []string, name string) string {
+	switch i := slices.Index(list, name); {
+	case len(list) == 1:
+		return ""
+	case i == 0:
+		return ", before " + list[1]
+	default:
+		return ", after " + list[i-1]
+	}
+}

@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Render writes the rules of a plan as the YAML that would give the same plan without overlays: the pipeline, then each
+// rule set in the order in which it runs. Values and parts that overlays brought are marked with the overlay's name.
+func (p *Plan) Render(w io.Writer) error {
+	enc := yaml.NewEncoder(w)
+	enc.SetIndent(2)
+	docs := []*yaml.Node{p.resolved.pipelineNode(p)}
+	seen := map[*RuleSet]bool{}
+	for _, point := range p.resolved.points {
+		for _, placed := range point.sets {
+			if !seen[placed.set] && len(placed.set.entries()) > 0 {
+				docs = append(docs, p.ruleSetNode(placed.set))
+			}
+			seen[placed.set] = true
+		}
+	}
+	for _, doc := range docs {
+		if err := enc.Encode(doc); err != nil {
+			return fmt.Errorf("rendering %s: %w", p.pipeline, err)
+		}
+	}
+	return enc.Close()
+}
+
+// Part renders what a path such as set, set/stage or set/stage/rule names, and gives the digest by which overlays refer to
+// it. The path is looked up in the plan, overlays included.
+func (p *Plan) Part(path string) (text, digest string, err error) {
+	at, err := p.resolved.find(path)
+	if err != nil {
+		return "", "", err
+	}
+	set := p.resolved.points[at.point].sets[at.set].set
+	var node *yaml.Node
+	switch {
+	case at.entry < 0:
+		node = p.ruleSetNode(set)
+	case at.rule >= 0:
+		node = ruleNode(&set.Stages[at.entry].Rules[at.rule], "")
+	case len(set.Stages) > 0:
+		node = stageNode(&set.Stages[at.entry])
+	case len(set.Decisions) > 0:
+		node = decisionNode(&set.Decisions[at.entry])
+	default:
+		node = validationNode(&set.Validations[at.entry])
+	}
+	var b strings.Builder
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(node); err != nil {
+		return "", "", fmt.Errorf("rendering %s: %w", path, err)
+	}
+	return b.String(), p.resolved.digestAt(at), nil
+}
+
+func (r *resolved) pipelineNode(p *Plan) *yaml.Node {
+	points := &mapping{}
+	for _, point := range r.points {
+		var ids []string
+		for _, placed := range point.sets {
+			if len(placed.set.entries()) > 0 {
+				ids = append(ids, placed.set.ID())
+			}
+		}
+		points.add(point.point.Value, flow(ids))
+	}
+	spec := &mapping{}
+	spec.text("version", r.pipeline.Version.Value)
+	spec.text("description", r.pipeline.Description)
+	spec.add("points", points.node())
+	doc := documentNode(KindPipeline, r.pipeline.Name.Value, spec)
+	doc.HeadComment = "digest " + p.digest
+	if len(r.overlays) > 0 {
+		doc.HeadComment += ", with overlays " + overlayNames(r.overlays)
+	}
+	return doc
+}
+
+func (p *Plan) ruleSetNode(s *RuleSet) *yaml.Node {
+	spec := &mapping{}
+	spec.text("version", s.Version.Value)
+	spec.text("description", s.Description)
+	spec.text("point", s.Point.Value)
+	spec.text("gate", s.Gate.Value)
+	spec.list("params", nodes(s.Params, func(x *Param) *yaml.Node { return p.paramNode(s, x) }))
+	spec.variables(s.Variables)
+	spec.list("stages", nodes(s.Stages, stageNode))
+	spec.list("decisions", nodes(s.Decisions, decisionNode))
+	spec.list("validations", nodes(s.Validations, validationNode))
+	doc := documentNode(KindRuleSet, s.Name.Value, spec)
+	doc.HeadComment = "from " + s.Name.Pos.String()
+	if s.Gate.Value != "" && !p.gates[s.Gate.Value] {
+		doc.HeadComment += "; its gate is off, it does not run"
+	}
+	return doc
+}
+
+// paramNode shows a parameter with the value that it has in the plan as its default.
+func (p *Plan) paramNode(s *RuleSet, x *Param) *yaml.Node {
+	key := s.Name.Value + "." + x.Name.Value
+	value, from := x.Default, ""
+	if text, given := p.params[key]; given {
+		value, from = Scalar{Value: text, Pos: x.Name.Pos}, "default given from outside the rules"
+		if x.Flag != "" {
+			from = "default given by --" + x.Flag
+		}
+	}
+	if v, overlaid := p.resolved.params[key]; overlaid {
+		value, from = v, "default set by an overlay at "+v.Pos.String()
+	}
+	m := &mapping{}
+	m.text("name", x.Name.Value)
+	m.text("type", x.Type.Value)
+	m.plain("default", value)
+	m.text("flag", x.Flag)
+	m.text("description", x.Description)
+	n := m.flow()
+	n.HeadComment = from
+	return n
+}
+
+func stageNode(s *Stage) *yaml.Node {
+	m := &mapping{}
+	m.text("name", s.Name.Value)
+	m.text("each", s.Each.Value)
+	m.text("when", s.When.Value)
+	m.text("onError", s.OnError.Value)
+	m.variables(s.Variables)
+	m.list("rules", nodes(s.Rules, func(r *Rule) *yaml.Node { return ruleNode(r, s.Overlay) }))
+	return m.by(s.Overlay)
+}
+
+func ruleNode(r *Rule, stageOverlay string) *yaml.Node {
+	m := &mapping{}
+	m.text("name", r.Name.Value)
+	m.text("when", r.When.Value)
+	set := &mapping{}
+	for _, a := range r.Set {
+		set.text(a.Path.Value, a.Expression.Value)
+	}
+	if len(r.Set) > 0 {
+		m.add("set", set.node())
+	}
+	if len(r.Unset) > 0 {
+		var paths []string
+		for _, u := range r.Unset {
+			paths = append(paths, u.Value)
+		}
+		m.add("unset", flow(paths))
+	}
+	m.text("note", r.Note.Value)
+	if r.Overlay == stageOverlay {
+		return m.node()
+	}
+	return m.by(r.Overlay)
+}
+
+func decisionNode(d *Decision) *yaml.Node {
+	m := &mapping{}
+	m.text("name", d.Name.Value)
+	m.text("when", d.When.Value)
+	m.text("do", d.Do.Value)
+	m.text("reason", d.Reason)
+	m.text("reasonExpression", d.ReasonExpression.Value)
+	return m.by(d.Overlay)
+}
+
+func validationNode(v *Validation) *yaml.Node {
+	m := &mapping{}
+	m.text("name", v.Name.Value)
+	m.text("at", v.At.Value)
+	var enforce []string
+	for _, e := range v.Enforce {
+		enforce = append(enforce, e.Value)
+	}
+	m.add("enforce", flow(enforce))
+	m.text("severity", v.Severity.Value)
+	m.text("when", v.When.Value)
+	m.text("expression", v.Expression.Value)
+	m.text("message", v.Message.Value)
+	m.text("messageExpression", v.MessageExpression.Value)
+	m.text("fieldPath", v.FieldPath.Value)
+	m.text("reason", v.Reason.Value)
+	return m.by(v.Overlay)
+}
+
+// mapping builds a YAML mapping whose keys keep their order.
+type mapping struct{ content []*yaml.Node }
+
+func (m *mapping) add(key string, value *yaml.Node) {
+	m.content = append(m.content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
+}
+
+// text adds a text; nothing when it is empty. The encoder quotes what would read as something else.
+func (m *mapping) text(key, value string) {
+	if value != "" {
+		n := &yaml.Node{}
+		n.SetString(value)
+		m.add(key, n)
+	}
+}
+
+// plain adds a value as its author wrote it, e.g. a number that is not to become a text.
+func (m *mapping) plain(key string, value Scalar) {
+	if !value.IsZero() {
+		m.add(key, &yaml.Node{Kind: yaml.ScalarNode, Value: value.Value, Style: value.style &^ (yaml.LiteralStyle | yaml.FoldedStyle)})
+	}
+}
+
+func (m *mapping) list(key string, items []*yaml.Node) {
+	if len(items) > 0 {
+		m.add(key, &yaml.Node{Kind: yaml.SequenceNode, Content: items})
+	}
+}
+
+func (m *mapping) variables(list []Variable) {
+	if len(list) == 0 {
+		return
+	}
+	vars := &mapping{}
+	for _, v := range list {
+		vars.text(v.Name.Value, v.Expression.Value)
+	}
+	m.add("variables", vars.node())
+}
+
+func (m *mapping) node() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Content: m.content} }
+
+func (m *mapping) flow() *yaml.Node {
+	n := m.node()
+	n.Style = yaml.FlowStyle
+	return n
+}
+
+// by marks what an overlay brought.
+func (m *mapping) by(overlay string) *yaml.Node {
+	n := m.node()
+	if overlay != "" {
+		n.HeadComment = "from " + KindOverlay + " " + overlay
+	}
+	return n
+}
+
+func documentNode(kind, name string, spec *mapping) *yaml.Node {
+	metadata := &mapping{}
+	metadata.text("name", name)
+	m := &mapping{}
+	m.text("apiVersion", APIVersion)
+	m.text("kind", kind)
+	m.add("metadata", metadata.flow())
+	m.add("spec", spec.node())
+	return m.node()
+}
+
+func flow(list []string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+	for _, s := range list {
+		item := &yaml.Node{}
+		item.SetString(s)
+		n.Content = append(n.Content, item)
+	}
+	return n
+}
+
+func nodes[T any](list []T, node func(*T) *yaml.Node) []*yaml.Node {
+	var out []*yaml.Node
+	for i := range list {
+		out = append(out, node(&list[i]))
+	}
+	return out
+}

@@ -1,0 +1,95 @@
+package webhook
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// auditPod records what overlays that are not enforced would set on a new pod. The result is for whoever submits it:
+// what those in mode Warn would change.
+func (h *Handler) auditPod(req admission.Request, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, shadows []engine.Shadow, enforced []facts.ContainerChange) (warnings []string) {
+	for _, shadow := range shadows {
+		var tried []facts.ContainerChange
+		if shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do == facts.DoApply {
+			tried, _ = facts.ResourcesForPod(shadow.Plan, pod, v, nil)
+		}
+		differs := facts.ChangeDifferences(enforced, tried)
+		h.record(req, v, shadow, "new pods", differs)
+		warnings = append(warnings, shadowWarnings(shadow, differs)...)
+	}
+	return warnings
+}
+
+// auditVPA records what overlays that are not enforced would say about a VPA.
+func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler, chosen engine.Selection, object, old map[string]any) (warnings []string) {
+	if len(chosen.Shadows) == 0 {
+		return nil
+	}
+	enforced := violationTexts(chosen.Plan.Validate(facts.VPAValidate, object, old))
+	for _, shadow := range chosen.Shadows {
+		tried := violationTexts(shadow.Plan.Validate(facts.VPAValidate, object, old))
+		var differs []string
+		for _, text := range tried {
+			if !slices.Contains(enforced, text) {
+				differs = append(differs, "refused: "+text)
+			}
+		}
+		for _, text := range enforced {
+			if !slices.Contains(tried, text) {
+				differs = append(differs, "no longer refused: "+text)
+			}
+		}
+		h.record(req, v, shadow, "validation", differs)
+		warnings = append(warnings, shadowWarnings(shadow, differs)...)
+	}
+	return warnings
+}
+
+// record leaves no trace of a dry run.
+func (h *Handler) record(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadow engine.Shadow, about string, differs []string) {
+	if req.DryRun == nil || !*req.DryRun {
+		h.Shadows.Record(v, shadow, about, differs)
+	}
+}
+
+func violationTexts(list []engine.Violation) (out []string) {
+	for _, x := range list {
+		if !x.Warning {
+			out = append(out, violationText(x))
+		}
+	}
+	return out
+}
+
+func violationText(x engine.Violation) string {
+	return fmt.Sprintf("%s: %s (rule %s)", x.Path, x.Message, x.Rule)
+}
+
+func shadowWarnings(shadow engine.Shadow, differs []string) (out []string) {
+	if shadow.Mode != engine.ModeWarn {
+		return nil
+	}
+	for _, d := range differs {
+		out = append(out, fmt.Sprintf("RuleOverlay %s (Warn) would change %s", shadow.Overlay, d))
+	}
+	return out
+}
+
+// unknownPin refuses a VPA that asks for rules which are not loaded. One that asked for them before stays editable.
+func unknownPin(err error, v, old *vpav1.VerticalPodAutoscaler) []metav1.StatusCause {
+	if err == nil || v.Annotations[policy.AnnotationPipeline] == old.Annotations[policy.AnnotationPipeline] {
+		return nil
+	}
+	return []metav1.StatusCause{{
+		Type: metav1.CauseTypeFieldValueNotSupported, Field: "metadata.annotations[" + policy.AnnotationPipeline + "]", Message: err.Error(),
+	}}
+}

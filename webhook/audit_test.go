@@ -1,0 +1,111 @@
+package webhook
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// overlaid is a handler whose rules have an overlay that forbids VPAs without a resource policy.
+func overlaid(t *testing.T, mode string) (*Handler, *events.FakeRecorder) {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "o.yaml"), []byte(`
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: strict}
+spec:
+  mode: `+mode+`
+  match: {namespaces: [payments]}
+  change:
+  - after: vpa-object
+    validation:
+      name: policy-required
+      at: spec
+      enforce: [Admission]
+      expression: has(self.resourcePolicy)
+      message: say what is allowed
+`), 0o600))
+	book, err := policy.Open(policy.Options{Dir: dir})
+	require.NoError(t, err)
+	recorder := events.NewFakeRecorder(10)
+	return &Handler{
+		Rules: func() *engine.Rulebook { return book }, Log: logr.Discard(),
+		Shadows: &policy.Shadows{Component: "admission", Recorder: recorder, Log: logr.Discard()},
+	}, recorder
+}
+
+func review(namespace, object, old string) admission.Request {
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "1", Operation: admissionv1.Update, Namespace: namespace, Name: "web",
+		Resource: metav1.GroupVersionResource{Group: "autoscaling.k8s.io", Version: "v1", Resource: "verticalpodautoscalers"},
+		Object:   runtime.RawExtension{Raw: []byte(object)}, OldObject: runtime.RawExtension{Raw: []byte(old)},
+	}}
+}
+
+const plainVPA = `{"metadata":{"namespace":"payments","name":"web","uid":"7"},"spec":{"targetRef":{"kind":"Deployment","name":"web"}}}`
+
+func TestAnOverlayIsEnforcedWarnedAboutOrAudited(t *testing.T) {
+	const text = "spec: say what is allowed (rule vpa-object/policy-required)"
+	for _, tt := range []struct {
+		mode    string
+		allowed bool
+		warning string
+		event   bool
+	}{
+		{"Enforce", false, "", false},
+		{"Warn", true, "RuleOverlay strict (Warn) would change refused: " + text, true},
+		{"Audit", true, "", true},
+	} {
+		h, recorder := overlaid(t, tt.mode)
+		resp := h.Handle(context.Background(), review("payments", plainVPA, ""))
+		require.Equal(t, tt.allowed, resp.Allowed, tt.mode)
+		if !tt.allowed {
+			require.Contains(t, resp.Result.Message, text)
+		}
+		if tt.warning != "" {
+			require.Equal(t, []string{tt.warning}, resp.Warnings)
+		} else {
+			require.Empty(t, resp.Warnings, tt.mode)
+		}
+		require.Equal(t, tt.event, len(recorder.Events) == 1, tt.mode)
+
+		other := h.Handle(context.Background(), review("elsewhere", plainVPAIn("elsewhere"), ""))
+		require.True(t, other.Allowed, "another namespace is left alone")
+		require.Empty(t, other.Warnings)
+	}
+}
+
+func plainVPAIn(namespace string) string {
+	return `{"metadata":{"namespace":"` + namespace + `","name":"web","uid":"8"},"spec":{"targetRef":{"kind":"Deployment","name":"web"}}}`
+}
+
+func TestADryRunLeavesNoTrace(t *testing.T) {
+	h, recorder := overlaid(t, "Warn")
+	req, yes := review("payments", plainVPA, ""), true
+	req.DryRun = &yes
+	resp := h.Handle(context.Background(), req)
+	require.Len(t, resp.Warnings, 1)
+	require.Empty(t, recorder.Events)
+}
+
+func TestAPinOfRulesThatAreNotLoadedIsRefusedUnlessItWasThere(t *testing.T) {
+	h, _ := overlaid(t, "Audit")
+	const pinned = `{"metadata":{"namespace":"a","name":"web","annotations":{"rules.celvpa.dev/pipeline":"default@9.0.0"}},"spec":{"targetRef":{"kind":"Deployment","name":"web"}}}`
+	resp := h.Handle(context.Background(), review("a", pinned, plainVPAIn("a")))
+	require.False(t, resp.Allowed)
+	require.Contains(t, resp.Result.Message, `metadata.annotations[rules.celvpa.dev/pipeline]: pipeline "default@9.0.0" is not loaded; there is default@1.0.0`)
+	require.True(t, h.Handle(context.Background(), review("a", pinned, pinned)).Allowed)
+}
