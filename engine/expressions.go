@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
 )
 
 // scopeEnv is the environment of an expression with what the engine knows beyond CEL: units, slots and
@@ -50,10 +51,11 @@ func (c *compiler) extend(sc *scopeEnv, options []cel.EnvOption, at Scalar, subj
 	return true
 }
 
-// variables compiles named expressions in order; each sees those before it.
+// variables compiles named expressions, each after those that it reads. The order in which they are written does not
+// matter.
 func (c *compiler) variables(list []Variable, sc *scopeEnv, subject string) []*program {
 	var out []*program
-	for _, v := range list {
+	for _, v := range c.ordered(list, sc, subject) {
 		at := subject + ", variable " + v.Name.Value
 		if _, taken := sc.types[v.Name.Value]; taken {
 			c.ps.at(v.Name, at, fmt.Sprintf("the name %q is taken by a fact; choose another", v.Name.Value))
@@ -69,6 +71,56 @@ func (c *compiler) variables(list []Variable, sc *scopeEnv, subject string) []*p
 		if c.extend(sc, options, v.Name, at) {
 			out = append(out, p)
 		}
+	}
+	return out
+}
+
+// ordered sorts variables so that each stands behind those it reads, and reports those that read each other. What does
+// not parse stays where it is and is reported when it is compiled.
+func (c *compiler) ordered(list []Variable, sc *scopeEnv, subject string) []Variable {
+	byName := map[string]int{}
+	for i, v := range list {
+		byName[v.Name.Value] = i
+	}
+	reads := func(v Variable) (out []int) {
+		if len(v.Expression.Value) > maxExpressionSize {
+			return nil
+		}
+		ast, issues := sc.env.Parse(v.Expression.Value)
+		if issues.Err() != nil {
+			return nil
+		}
+		celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+			if e.Kind() == celast.IdentKind {
+				if i, ok := byName[e.AsIdent()]; ok {
+					out = append(out, i)
+				}
+			}
+		}))
+		return out
+	}
+	const waiting, done = 1, 2
+	state := make([]int, len(list))
+	var out []Variable
+	var visit func(i int, path []string)
+	visit = func(i int, path []string) {
+		path = append(path, list[i].Name.Value)
+		switch state[i] {
+		case done:
+			return
+		case waiting:
+			c.ps.at(list[i].Expression, subject+", variable "+list[i].Name.Value, "variables read each other in a circle: "+strings.Join(path, " → "))
+			return
+		}
+		state[i] = waiting
+		for _, j := range reads(list[i]) {
+			visit(j, path)
+		}
+		state[i] = done
+		out = append(out, list[i])
+	}
+	for i := range list {
+		visit(i, nil)
 	}
 	return out
 }

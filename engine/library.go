@@ -66,6 +66,32 @@ func newLibrary() *Library {
 	return &Library{RuleSets: map[string]*RuleSet{}, Pipelines: map[string]*Pipeline{}, Overlays: map[string]*Overlay{}}
 }
 
+// Overlay reads a single overlay; file is how positions name it.
+func (o Loader) Overlay(file string, data []byte) (*Overlay, error) {
+	if o.SelectorKey == "" {
+		o.SelectorKey = "selector"
+	}
+	ps := &problems{}
+	docs := decodeFile(file, data, o.SelectorKey, ps)
+	if err := ps.err(); err != nil {
+		return nil, err
+	}
+	if len(docs) != 1 || docs[0].overlay == nil {
+		return nil, fmt.Errorf("%s is not one %s", file, KindOverlay)
+	}
+	return docs[0].overlay, nil
+}
+
+// With is the library with further overlays, which replace those of the same name.
+func (l *Library) With(overlays ...*Overlay) *Library {
+	c := *l
+	c.Overlays = maps.Clone(l.Overlays)
+	for _, o := range overlays {
+		c.Overlays[o.Name.Value] = o
+	}
+	return &c
+}
+
 // RuleFiles lists the files that Load reads, sorted. Hidden folders are left out: a mounted ConfigMap keeps its data
 // twice.
 func RuleFiles(fsys fs.FS) ([]string, error) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 
@@ -243,4 +244,17 @@ func TestAPlanServesManyGoroutines(t *testing.T) {
 	for g, got := range results {
 		require.EqualValues(t, g+1500, got)
 	}
+}
+
+func TestVariablesMayBeWrittenInAnyOrderButNotInACircle(t *testing.T) {
+	const body = "\n  stages:\n  - name: a\n    each: line\n    variables: {%s}\n    rules: [{name: r, set: {now.price: c}}]\n"
+	plan := mustCompile(t, "order.adjust", fmt.Sprintf(body, "c: b * 2, b: a + 1, a: now.price"), CompileOptions{})
+	f := order(10)
+	require.Empty(t, plan.RunStages("order.adjust", f, nil))
+	require.Equal(t, int64(22), price(t, line(f, 0)))
+
+	_, err := compileOne("order.adjust", fmt.Sprintf(body, "c: b * 2, b: a + 1, a: c"), CompileOptions{})
+	require.ErrorContains(t, err, "s.yaml:11:20: RuleSet s@1.0.0, stage a, variable c: variables read each other in a circle: c → b → a → c")
+	_, err = compileOne("order.adjust", fmt.Sprintf(body, "c: c + 1"), CompileOptions{})
+	require.ErrorContains(t, err, "in a circle: c → c")
 }

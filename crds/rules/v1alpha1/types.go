@@ -1,0 +1,142 @@
+package v1alpha1
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RuleOverlay is an operator's change to the rules, for the VerticalPodAutoscalers it matches.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:printcolumn:name="Mode",type="string",JSONPath=".spec.mode"
+// +kubebuilder:printcolumn:name="Priority",type="integer",JSONPath=".spec.priority"
+// +kubebuilder:printcolumn:name="Accepted",type="string",JSONPath=".status.conditions[?(@.type=='Accepted')].status"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
+type RuleOverlay struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   RuleOverlaySpec   `json:"spec"`
+	Status RuleOverlayStatus `json:"status,omitempty"`
+}
+
+// RuleOverlayList is a list of overlays.
+//
+// +kubebuilder:object:root=true
+type RuleOverlayList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []RuleOverlay `json:"items"`
+}
+
+// RuleOverlaySpec says what changes and for which objects.
+type RuleOverlaySpec struct {
+	Description string `json:"description,omitempty"`
+	// Enforce (the default) changes what happens. Warn and Audit try the change beside what is enforced: the difference is
+	// counted and recorded in events, and Warn also tells whoever submits an object.
+	// +kubebuilder:validation:Enum=Enforce;Warn;Audit
+	Mode string `json:"mode,omitempty"`
+	// Overlays apply in ascending priority, and by name where it is equal; the last one wins.
+	Priority int32 `json:"priority,omitempty"`
+	// Pipeline that is changed, name or name@version; empty = all that are loaded.
+	Pipeline string `json:"pipeline,omitempty"`
+	// Which VerticalPodAutoscalers are meant; nothing given means all.
+	Match RuleOverlayMatch `json:"match,omitempty"`
+	// What changes, in order.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	Change []Change `json:"change"`
+}
+
+// RuleOverlayMatch selects VerticalPodAutoscalers; both parts must hold.
+type RuleOverlayMatch struct {
+	Namespaces  []string              `json:"namespaces,omitempty"`
+	VPASelector *metav1.LabelSelector `json:"vpaSelector,omitempty"`
+}
+
+// Change has one of params, disable, replace, before, after and add; replace, before and after come with one of ruleSet,
+// stage, rule, decision and validation.
+type Change struct {
+	// Parameters by name, ruleset.param or the param alone where one rule set has it.
+	Params map[string]apiextensionsv1.JSON `json:"params,omitempty"`
+	// Path of what is taken out: rule set, set/stage, set/stage/rule, set/decision or set/validation.
+	Disable string `json:"disable,omitempty"`
+	// Path of what is replaced.
+	Replace string `json:"replace,omitempty"`
+	// Path before which something is put.
+	Before string `json:"before,omitempty"`
+	// Path after which something is put.
+	After string `json:"after,omitempty"`
+	// Rule set, name@version, that runs last at its point.
+	Add string `json:"add,omitempty"`
+	// Digest that the path must have, so that a new version of the base cannot silently change what the overlay means.
+	Digest string `json:"digest,omitempty"`
+
+	// Rule set, name@version.
+	RuleSet    string      `json:"ruleSet,omitempty"`
+	Stage      *Stage      `json:"stage,omitempty"`
+	Rule       *Rule       `json:"rule,omitempty"`
+	Decision   *Decision   `json:"decision,omitempty"`
+	Validation *Validation `json:"validation,omitempty"`
+}
+
+// Stage is a list of rules run in order, once or for each item of a scope.
+type Stage struct {
+	Name string `json:"name,omitempty"`
+	Each string `json:"each,omitempty"`
+	When string `json:"when,omitempty"`
+	// +kubebuilder:validation:Enum=Keep;SkipStage
+	OnError   string            `json:"onError,omitempty"`
+	Variables map[string]string `json:"variables,omitempty"`
+	Rules     []Rule            `json:"rules"`
+}
+
+// Rule changes facts.
+type Rule struct {
+	Name string `json:"name,omitempty"`
+	When string `json:"when,omitempty"`
+	// Expressions by the field that they set.
+	Set   map[string]apiextensionsv1.JSON `json:"set,omitempty"`
+	Unset []string                        `json:"unset,omitempty"`
+	Note  string                          `json:"note,omitempty"`
+}
+
+// Decision is one row of a first-match table.
+type Decision struct {
+	Name             string `json:"name,omitempty"`
+	When             string `json:"when,omitempty"`
+	Do               string `json:"do"`
+	Reason           string `json:"reason,omitempty"`
+	ReasonExpression string `json:"reasonExpression,omitempty"`
+}
+
+// Validation is a condition that an object must fulfil.
+type Validation struct {
+	Name              string   `json:"name,omitempty"`
+	At                string   `json:"at,omitempty"`
+	Enforce           []string `json:"enforce,omitempty"`
+	When              string   `json:"when,omitempty"`
+	Expression        string   `json:"expression"`
+	Message           string   `json:"message,omitempty"`
+	MessageExpression string   `json:"messageExpression,omitempty"`
+	FieldPath         string   `json:"fieldPath,omitempty"`
+	Reason            string   `json:"reason,omitempty"`
+	// +kubebuilder:validation:Enum=Deny;Warn
+	Severity string `json:"severity,omitempty"`
+}
+
+// RuleOverlayStatus says whether the overlay is in use.
+type RuleOverlayStatus struct {
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Accepted is true when the overlay fits the rules that are loaded. When it is false the message has every fault, and
+	// the last accepted version, if there was one since celvpa started, stays in use.
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ConditionAccepted is the type of the condition that says whether an overlay is in use as written.
+const ConditionAccepted = "Accepted"
