@@ -17,6 +17,7 @@ import (
 type document struct {
 	ruleSet  *RuleSet
 	pipeline *Pipeline
+	test     *RuleTest
 }
 
 // decoder turns YAML nodes into rule types. It is strict: unknown and duplicate keys are problems.
@@ -88,8 +89,11 @@ func (d *decoder) document(n *yaml.Node) (document, bool) {
 	case KindPipeline:
 		doc.pipeline = &Pipeline{}
 		spec = d.pipelineFields(doc.pipeline)
+	case KindRuleTest:
+		doc.test = &RuleTest{}
+		spec = d.ruleTestFields(doc.test)
 	default:
-		d.problem(n, fmt.Sprintf("kind %q is not known here; use %s or %s", kind.Value, KindRuleSet, KindPipeline))
+		d.problem(n, fmt.Sprintf("kind %q is not known here; use %s, %s or %s", kind.Value, KindRuleSet, KindPipeline, KindRuleTest))
 		return doc, false
 	}
 	seen := d.object(n, fields{
@@ -110,12 +114,16 @@ func (d *decoder) document(n *yaml.Node) (document, bool) {
 	} else {
 		d.problem(n, "spec is required")
 	}
-	if doc.ruleSet != nil {
+	switch {
+	case doc.ruleSet != nil:
 		doc.ruleSet.Name = name
 		d.checkRuleSet(n, doc.ruleSet)
-	} else {
+	case doc.pipeline != nil:
 		doc.pipeline.Name = name
 		d.checkVersion(n, doc.pipeline.Version)
+	case doc.test != nil:
+		doc.test.Name = name
+		d.checkRuleTest(n, doc.test)
 	}
 	return doc, true
 }

@@ -16,4 +16,6 @@ const (
 	KindRuleSet = "RuleSet"
 	// KindPipeline is the kind of the document that orders rule sets at each point.
 	KindPipeline = "Pipeline"
+	// KindRuleTest is the kind of the document that holds a test table for rules.
+	KindRuleTest = "RuleTest"
 )

@@ -11,10 +11,11 @@ import (
 // MaxFileSize is the largest rule file Load accepts, in bytes. Rule files are prose-sized; more is a mistake.
 const MaxFileSize = 1 << 20
 
-// Library holds every rule set and pipeline of a set of files, by name@version.
+// Library holds every rule set and pipeline of a set of files, by name@version, and the test tables among them.
 type Library struct {
 	RuleSets  map[string]*RuleSet
 	Pipelines map[string]*Pipeline
+	Tests     []*RuleTest // by file name, then as written
 }
 
 // Load reads all *.yaml and *.yml files under the root of fsys. Positions show file names below dir, which is how a
@@ -23,22 +24,7 @@ type Library struct {
 func Load(fsys fs.FS, dir string) (*Library, error) {
 	lib := &Library{RuleSets: map[string]*RuleSet{}, Pipelines: map[string]*Pipeline{}}
 	ps := &problems{}
-	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return fmt.Errorf("reading rule files: %w", err)
-		}
-		if entry.IsDir() {
-			if name != "." && strings.HasPrefix(entry.Name(), ".") {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
-			lib.add(fsys, name, path.Join(dir, name), ps)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := lib.read(fsys, ".", dir, ps); err != nil {
 		return nil, err
 	}
 	if len(ps.list) == 0 && len(lib.Pipelines) == 0 {
@@ -48,6 +34,25 @@ func Load(fsys fs.FS, dir string) (*Library, error) {
 		return nil, err
 	}
 	return lib, nil
+}
+
+// read adds the documents of all rule files below root, which is a folder or one file.
+func (l *Library) read(fsys fs.FS, root, dir string, ps *problems) error {
+	return fs.WalkDir(fsys, root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("reading rule files: %w", err)
+		}
+		if entry.IsDir() {
+			if name != root && strings.HasPrefix(entry.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
+			l.add(fsys, name, path.Join(dir, name), ps)
+		}
+		return nil
+	})
 }
 
 func (l *Library) add(fsys fs.FS, name, shown string, ps *problems) {
@@ -75,6 +80,8 @@ func (l *Library) add(fsys fs.FS, name, shown string, ps *problems) {
 				continue
 			}
 			l.Pipelines[doc.pipeline.ID()] = doc.pipeline
+		case doc.test != nil:
+			l.addTest(doc.test, ps)
 		}
 	}
 }

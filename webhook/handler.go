@@ -119,7 +119,7 @@ func (h *Handler) vpa(req admission.Request) admission.Response {
 	}
 	var causes []metav1.StatusCause
 	var warnings []string
-	for _, v := range h.Plan().Validate(facts.VPAValidate, object, old) {
+	for _, v := range h.Plan().Validate(facts.VPAValidate, object, old, nil) {
 		if v.Warning {
 			warnings = append(warnings, fmt.Sprintf("%s: %s (rule %s)", v.Path, v.Message, v.Rule))
 			continue
