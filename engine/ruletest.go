@@ -45,7 +45,7 @@ func LoadTests(fsys fs.FS, root, dir string) ([]*RuleTest, error) {
 		return nil, err
 	}
 	misplaced := func(kind string, name Scalar) {
-		ps.at(name, kind+" "+name.Value, fmt.Sprintf("only documents of kind %s are read here; rules belong into the rules folder", KindRuleTest))
+		ps.at(name, kind+" "+name.Value, fmt.Sprintf("only documents of kind %s are read here; name the folder of the rules with --rules-dir", KindRuleTest))
 	}
 	for _, set := range lib.RuleSets {
 		misplaced(KindRuleSet, set.Name)

@@ -52,8 +52,7 @@ func (t *TestRunner) Run(tables []*RuleTest) []RowResult {
 func (t *TestRunner) row(table *RuleTest, row *TestRow, plans *planCache) RowResult {
 	result := RowResult{Table: table.Name.Value, Row: row.Name.Value, At: row.At}
 	ps := &problems{}
-	subject := fmt.Sprintf("%s %s, row %q", KindRuleTest, table.Name.Value, row.Name.Value)
-	d := &decoder{file: table.Name.Pos.File, lines: table.Name.lines, subject: subject, ps: ps}
+	d := &decoder{file: table.Name.Pos.File, lines: table.Name.lines, subject: rowSubject(result.Table, result.Row), ps: ps}
 	r := &factReader{decoder: d, reg: t.Registry, row: Scalar{Pos: row.At, lines: d.lines}}
 	run := t.prepare(table, row, r, plans)
 	if len(ps.list) > 0 {
@@ -160,4 +159,21 @@ func (c *planCache) get(table *RuleTest, row *TestRow) (*Plan, error) {
 		c.plans[key.String()] = made
 	}
 	return made.plan, made.err
+}
+
+// Failures is nil when all rows passed; otherwise an error that lists, by place, why rows could not be read and what
+// came out otherwise than expected (see Problems).
+func Failures(results []RowResult) error {
+	ps := &problems{}
+	for _, r := range results {
+		ps.list = append(ps.list, r.Problems...)
+		for _, d := range r.Differences {
+			ps.add(&Problem{Pos: r.At, Subject: rowSubject(r.Table, r.Row), Message: fmt.Sprintf("%s: want %s, got %s", d.Field, d.Want, d.Got)})
+		}
+	}
+	return ps.err()
+}
+
+func rowSubject(table, row string) string {
+	return fmt.Sprintf("%s %s, row %q", KindRuleTest, table, row)
 }

@@ -51,8 +51,16 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// Load loads and compiles the rules. The error lists every fault with its position.
-func Load(o Options) (*engine.Plan, error) {
+// Rules are rule files that were read, with all that is needed to compile them.
+type Rules struct {
+	Library *engine.Library
+
+	registry *engine.Registry
+	options  Options
+}
+
+// Open reads the rule files. The error lists every fault with its position.
+func Open(o Options) (*Rules, error) {
 	var files fs.FS = rules.FS
 	dir := rules.Dir
 	if o.Dir != "" {
@@ -69,9 +77,23 @@ func Load(o Options) (*engine.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipeline := o.Pipeline
-	if pipeline == "" {
-		pipeline = rules.DefaultPipeline
+	if o.Pipeline == "" {
+		o.Pipeline = rules.DefaultPipeline
 	}
-	return engine.Compile(library, registry, engine.CompileOptions{Pipeline: pipeline, Gates: o.Gates, Params: o.Params})
+	return &Rules{Library: library, registry: registry, options: o}, nil
+}
+
+// Compile makes the plan. The error lists every fault with its position.
+func (r *Rules) Compile() (*engine.Plan, error) {
+	o := r.options
+	return engine.Compile(r.Library, r.registry, engine.CompileOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params})
+}
+
+// Load reads and compiles the rules.
+func Load(o Options) (*engine.Plan, error) {
+	r, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return r.Compile()
 }

@@ -18,7 +18,8 @@ import (
 )
 
 // Source holds the plan in force. When the rules come from a folder, it watches the folder's content and swaps the
-// plan when a changed set of files compiles. Until then, and for good when it does not, the last good plan stays.
+// plan when a changed set of files compiles and passes the test tables that stand among them. Until then, and for good
+// when it does not, the last good plan stays.
 type Source struct {
 	options Options
 	log     logr.Logger
@@ -30,14 +31,15 @@ type Source struct {
 	lastTold string            // the last error logged, so that a lasting one is told once
 }
 
-// NewSource loads the rules. It fails when they do not compile: a process must not start without policy.
+// NewSource loads the rules. It fails when they do not compile, or not pass the test tables that stand among them: a
+// process must not start without policy.
 func NewSource(o Options, every time.Duration, clk clock.WithTicker, log logr.Logger) (*Source, error) {
 	s := &Source{options: o, every: every, clock: clk, log: log}
 	content, err := fingerprint(o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := Load(o)
+	plan, err := loadTested(o)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func (s *Source) Reload() {
 	}
 	var plan *engine.Plan
 	if err == nil {
-		plan, err = Load(s.options)
+		plan, err = loadTested(s.options)
 	}
 	if err != nil {
 		reloads.WithLabelValues("error").Inc()
