@@ -11,13 +11,15 @@ import (
 type CompileOptions struct {
 	// Pipeline is name@version, or a name that only one version has.
 	Pipeline string
+	// Overlays are applied whatever their mode and match, in the order in which they apply.
+	Overlays []string
 	// Gates switches feature gates; gates left out are off.
 	Gates map[string]bool
 	// Params overrides parameter defaults, keyed "ruleset.param", written as in YAML.
 	Params map[string]string
 }
 
-// Compile type-checks a pipeline without overlays and everything it names. The error lists every fault with its
+// Compile type-checks one pipeline, with the overlays that are named, and everything it names. The error lists every fault with its
 // position.
 func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 	pipe, err := lib.pipeline(opts.Pipeline)
@@ -28,7 +30,15 @@ func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := c.plan(resolve(lib, pipe, c.ps))
+	r := resolve(lib, pipe, c.ps)
+	overlays, err := lib.overlaysNamed(opts.Overlays)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range overlays {
+		r.apply(o, lib, c.ps)
+	}
+	plan := c.plan(r)
 	if err := c.ps.err(); err != nil {
 		return nil, err
 	}

@@ -236,8 +236,26 @@ func FuzzRuleFilesNeverPanic(f *testing.F) {
 	f.Add("order.ship", shipping)
 	f.Add("order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.price: \"now.price + 1\"}}]}]\n")
 	f.Add("order.adjust", "\n  stages: [{name: a, when: |-\n   'x'\n  }]")
+	// Test tables behind a rule set: whole, cut off, of the wrong kinds, and nested.
+	const set = "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.price: \"now.price + 1\", total.price: \"voucher(customer.vouchers, 'x')\"}}]}]\n---\n"
+	const table = "  point: order.adjust\n  gates: {Vouchers: true}\n  given: {customer: {tags: [a], vouchers: {x: 1c}}, line: {a: {now: {price: 1}}}}\n" +
+		"  rows: [{name: a, expect: {line: {a: {now: {}, notes: [x]}}, total: {price: 1}, fired: [], errors: [s/a/r]}}]\n"
+	f.Add("order.adjust", set+tableHead+table)
+	f.Add("order.adjust", set+tableHead+table[:len(table)/2])
+	f.Add("order.adjust", set+tableHead+strings.NewReplacer("[a]", "{a: b}", "given: {", "params: {s.x: 1}\n  given: {", "{x: 1c}", "[]", "{now: {}, notes: [x]}", "[[]]").Replace(table))
+	f.Add("order.adjust", set+tableHead+"  point: order.validate\n  rows: [{name: a, given: {object: {lines: "+strings.Repeat("[", 500)+strings.Repeat("]", 500)+"}}, expect: {violations: [{rule: a}]}}]\n")
+	f.Add("order.ship", shipping+"---\n"+tableHead+"  point: order.ship\n  rows: [{name: a, given: {lines: [{}, {weight: 1}]}, expect: {do: Ship, rule: x, reason: null}}, {name: b, given: {lines: {}}, expect: {do: {}}}]\n")
 	f.Fuzz(func(t *testing.T, point, body string) {
-		plan, err := compileOne(point, body, CompileOptions{})
+		files := oneRuleSet(point, body)
+		lib, err := Loader{}.Load(Layer{FS: files})
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		coverage := NewCoverage()
+		shopRunner(lib, coverage).Run(lib.Tests)
+		coverage.Report(lib)
+		plan, err := Compile(lib, shop(), CompileOptions{Pipeline: "p"})
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			return

@@ -18,6 +18,7 @@ type document struct {
 	ruleSet  *RuleSet
 	pipeline *Pipeline
 	overlay  *Overlay
+	test     *RuleTest
 }
 
 // decoder turns YAML nodes into rule types. It is strict: unknown and duplicate keys are problems.
@@ -94,8 +95,11 @@ func (d *decoder) document(n *yaml.Node) (document, bool) {
 	case KindOverlay:
 		doc.overlay = &Overlay{}
 		spec = d.overlayFields(doc.overlay)
+	case KindRuleTest:
+		doc.test = &RuleTest{}
+		spec = d.ruleTestFields(doc.test)
 	default:
-		d.problem(n, fmt.Sprintf("kind %q is not known here; use %s, %s or %s", kind.Value, KindRuleSet, KindPipeline, KindOverlay))
+		d.problem(n, fmt.Sprintf("kind %q is not known here; use %s, %s, %s or %s", kind.Value, KindRuleSet, KindPipeline, KindOverlay, KindRuleTest))
 		return doc, false
 	}
 	seen := d.object(n, fields{
@@ -123,9 +127,12 @@ func (d *decoder) document(n *yaml.Node) (document, bool) {
 	case doc.pipeline != nil:
 		doc.pipeline.Name = name
 		d.checkVersion(n, doc.pipeline.Version)
-	default:
+	case doc.overlay != nil:
 		doc.overlay.Name = name
 		d.checkOverlay(n, doc.overlay)
+	case doc.test != nil:
+		doc.test.Name = name
+		d.checkRuleTest(n, doc.test)
 	}
 	return doc, true
 }

@@ -62,7 +62,7 @@ func (d *describer) row(name string, t Type, writable bool, doc string) {
 		d.printf("| `%s` | %s | %s |\n", name, t, note)
 		return
 	}
-	if t.cel != t.schema.cel { // a list: its entries' fields
+	if !t.isRecord() { // a list: its entries' fields
 		d.printf("| `%s` | list | %s |\n", name, doc)
 		name += "[]"
 	} else if doc != "" {

@@ -18,4 +18,6 @@ const (
 	KindPipeline = "Pipeline"
 	// KindOverlay is the kind of an operator's change to pipelines.
 	KindOverlay = "RuleOverlay"
+	// KindRuleTest is the kind of the document that holds a test table for rules.
+	KindRuleTest = "RuleTest"
 )

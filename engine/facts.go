@@ -32,7 +32,11 @@ func (f *Facts) Set(name string, v ref.Val) *Facts {
 	return f
 }
 
-// AddItem adds an item to a scope; label names it in traces. Items run in the order they were added.
+// get reads a variable by its index in the point; nil when it is unset.
+func (f *Facts) get(i int) ref.Val { return f.values[i] }
+
+// AddItem adds an item to a scope; label names it in traces, and is the value of the scope's text variable that is
+// called like the scope, where there is one. Items run in the order they were added.
 func (f *Facts) AddItem(scope, label string) *Item {
 	i, ok := f.point.scopeIndex[scope]
 	if !ok {
@@ -41,6 +45,9 @@ func (f *Facts) AddItem(scope, label string) *Item {
 	item := &Item{Label: label, scope: &f.point.Scopes[i]}
 	item.values = make([]ref.Val, len(item.scope.Vars))
 	f.items[i] = append(f.items[i], item)
+	if item.scope.labelled {
+		item.Set(scope, Text(label))
+	}
 	return item
 }
 
@@ -64,6 +71,9 @@ func (it *Item) Set(name string, v ref.Val) *Item {
 	}
 	panic(fmt.Sprintf("engine: scope %s has no variable %s", it.scope.Name, name))
 }
+
+// get reads a variable by its index in the scope; nil when it is unset.
+func (it *Item) get(i int) ref.Val { return it.values[i] }
 
 // Text makes a string value for Set.
 func Text(s string) ref.Val { return types.String(s) }

@@ -12,11 +12,13 @@ import (
 // MaxFileSize is the largest rule file Load accepts, in bytes. Rule files are prose-sized; more is a mistake.
 const MaxFileSize = 1 << 20
 
-// Library holds every rule set, pipeline and overlay of a set of files; the first two by name@version, overlays by name.
+// Library holds every rule set, pipeline and overlay of a set of files, the first two by name@version, overlays by name,
+// and the test tables among them.
 type Library struct {
 	RuleSets  map[string]*RuleSet
 	Pipelines map[string]*Pipeline
 	Overlays  map[string]*Overlay
+	Tests     []*RuleTest // by file name, then as written
 }
 
 // Layer is a folder of rule files. Positions show file names below Dir, which is how a user would find them.
@@ -42,16 +44,13 @@ func (o Loader) Load(layers ...Layer) (*Library, error) {
 	ps := &problems{}
 	for _, layer := range layers {
 		one := newLibrary()
-		files, err := RuleFiles(layer.FS)
-		if err != nil {
+		if err := one.read(layer, ".", o.SelectorKey, ps); err != nil {
 			return nil, err
-		}
-		for _, name := range files {
-			one.add(layer.FS, name, path.Join(layer.Dir, name), o.SelectorKey, ps)
 		}
 		maps.Copy(lib.RuleSets, one.RuleSets)
 		maps.Copy(lib.Pipelines, one.Pipelines)
 		maps.Copy(lib.Overlays, one.Overlays)
+		lib.Tests = append(lib.Tests, one.Tests...)
 	}
 	if len(ps.list) == 0 && len(lib.Pipelines) == 0 {
 		return nil, fmt.Errorf("no %s found among the rule files: add one that names the rule sets of each point", KindPipeline)
@@ -92,16 +91,16 @@ func (l *Library) With(overlays ...*Overlay) *Library {
 	return &c
 }
 
-// RuleFiles lists the files that Load reads, sorted. Hidden folders are left out: a mounted ConfigMap keeps its data
-// twice.
-func RuleFiles(fsys fs.FS) ([]string, error) {
+// RuleFiles lists the files below root, a folder or one file, that Load reads, sorted. Hidden folders are left out: a
+// mounted ConfigMap keeps its data twice.
+func RuleFiles(fsys fs.FS, root string) ([]string, error) {
 	var out []string
-	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(fsys, root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if entry.IsDir() {
-			if name != "." && strings.HasPrefix(entry.Name(), ".") {
+			if name != root && strings.HasPrefix(entry.Name(), ".") {
 				return fs.SkipDir
 			}
 			return nil
@@ -115,6 +114,15 @@ func RuleFiles(fsys fs.FS) ([]string, error) {
 		return nil, fmt.Errorf("reading rule files: %w", err)
 	}
 	return out, nil
+}
+
+// read adds the documents of all rule files of a layer below root.
+func (l *Library) read(layer Layer, root, selectorKey string, ps *problems) error {
+	files, err := RuleFiles(layer.FS, root)
+	for _, name := range files {
+		l.add(layer.FS, name, path.Join(layer.Dir, name), selectorKey, ps)
+	}
+	return err
 }
 
 func (l *Library) add(fsys fs.FS, name, shown, selectorKey string, ps *problems) {
@@ -148,6 +156,8 @@ func (l *Library) add(fsys fs.FS, name, shown, selectorKey string, ps *problems)
 				continue
 			}
 			l.Overlays[doc.overlay.Name.Value] = doc.overlay
+		case doc.test != nil:
+			l.addTest(doc.test, ps)
 		}
 	}
 }
@@ -172,6 +182,19 @@ func (l *Library) pipeline(ref string) (*Pipeline, error) {
 	default:
 		return nil, fmt.Errorf("pipeline %q has several versions; name one of %s", ref, strings.Join(found, ", "))
 	}
+}
+
+// overlaysNamed looks overlays up, in the order in which they apply.
+func (l *Library) overlaysNamed(list []string) ([]*Overlay, error) {
+	var out []*Overlay
+	for _, name := range list {
+		o := l.Overlays[name]
+		if o == nil {
+			return nil, fmt.Errorf("no overlay %q; loaded: %s", name, strings.Join(sortedKeys(l.Overlays), ", "))
+		}
+		out = insertInOrder(out, o)
+	}
+	return out, nil
 }
 
 // RuleSetIDs lists name@version of all rule sets, sorted.

@@ -87,6 +87,9 @@ func (r *Record) put(field string, v ref.Val) *Record {
 	return r
 }
 
+// get reads a field by its index in the schema; nil when it is unset.
+func (r *Record) get(i int) ref.Val { return r.values[i] }
+
 // Int reads an integer field; ok is false when it is unset.
 func (r *Record) Int(field string) (v int64, ok bool) {
 	n, ok := r.values[r.slot(field)].(types.Int)
@@ -178,7 +181,7 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 	}
 	f := s.fields[i]
 	unset := fmt.Errorf("%s is not set; guard it with has()", field)
-	nested := f.Type.schema != nil && f.Type.cel == f.Type.schema.cel
+	nested := f.Type.isRecord()
 	return &types.FieldType{
 		Type: f.Type.cel,
 		IsSet: func(target any) bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
 )
 
 // PointKind says which body a rule set at a point must have.
@@ -29,6 +30,8 @@ type Scope struct {
 	Name string
 	Vars []Var
 	Doc  string
+
+	labelled bool // a text variable is called like the scope: it holds the item's label
 }
 
 // Outcome is what a decision may `do`.
@@ -65,6 +68,7 @@ type Registry struct {
 	unitRules map[string]UnitRule // of host functions, by name
 	points    map[string]*Point
 	schemas   map[string]*Schema
+	readers   map[string]Reader // of opaque types, by type name
 }
 
 // NewRegistry returns a registry that knows the built-in types and helpers only.
@@ -76,6 +80,7 @@ func NewRegistry() *Registry {
 		schemas: map[string]*Schema{},
 
 		unitRules: map[string]UnitRule{},
+		readers:   map[string]Reader{},
 	}
 }
 
@@ -94,6 +99,18 @@ func (r *Registry) AddFunction(name string, rule UnitRule, options ...cel.Functi
 	r.unitRules[name] = rule
 }
 
+// Pair is one key of a mapping with its value, as written.
+type Pair struct {
+	Key, Value string
+}
+
+// Reader makes a value of a host type from the mapping that a test table holds for it. Unit is the unit of the field
+// the value is for, with an empty name where the field has none.
+type Reader func(pairs []Pair, unit Unit) (ref.Val, error)
+
+// AddReader says how values of an opaque type are written in test tables.
+func (r *Registry) AddReader(t *cel.Type, read Reader) { r.readers[t.TypeName()] = read }
+
 // AddPoint declares a point. It panics on a contradiction in the declaration, a fault of the program.
 func (r *Registry) AddPoint(p *Point) {
 	if _, twice := r.points[p.Name]; twice {
@@ -101,14 +118,23 @@ func (r *Registry) AddPoint(p *Point) {
 	}
 	p.varIndex, p.scopeIndex = map[string]int{}, map[string]int{}
 	for i, v := range p.Vars {
+		if v.Name == expectNotes || v.Name == expectFired || v.Name == expectErrors {
+			panic(fmt.Sprintf("engine: point %s: test tables use the name %s for something else", p.Name, v.Name))
+		}
 		p.varIndex[v.Name] = i
 		r.addSchemas(v.Type)
 	}
 	for i, s := range p.Scopes {
 		p.scopeIndex[s.Name] = i
+		if _, taken := p.varIndex[s.Name]; taken {
+			panic(fmt.Sprintf("engine: point %s: a scope and a variable are both called %s", p.Name, s.Name))
+		}
 		for _, v := range s.Vars {
 			if _, shadows := p.varIndex[v.Name]; shadows {
 				panic(fmt.Sprintf("engine: point %s: scope %s hides variable %s", p.Name, s.Name, v.Name))
+			}
+			if v.Name == s.Name && v.Type.cel == cel.StringType {
+				p.Scopes[i].labelled = true
 			}
 			r.addSchemas(v.Type)
 		}

@@ -38,6 +38,7 @@ func (st *stagePlan) run(set *setPlan, facts *Facts, item *Item, trace *Trace) [
 	if err != nil {
 		return []*RuleError{f.failure(st.name, "when", st.when.pos, err, trace)}
 	}
+	trace.cover(set, st.name, "", whether(applies))
 	if !applies {
 		return nil
 	}
@@ -60,8 +61,12 @@ func (st *stagePlan) run(set *setPlan, facts *Facts, item *Item, trace *Trace) [
 // run evaluates all right sides before it writes, so that one `set` is simultaneous.
 func (r *rulePlan) run(f *frame, stage string, trace *Trace) (wrote bool, err error) {
 	applies, err := f.holds(r.when)
-	if err != nil || !applies {
+	if err != nil {
 		return false, err
+	}
+	trace.cover(f.set, stage, r.name, whether(applies))
+	if !applies {
+		return false, nil
 	}
 	var buffer [4]ref.Val
 	values := buffer[:0]
@@ -185,6 +190,7 @@ func (p *Plan) Decide(point string, facts *Facts, trace *Trace) Verdict {
 				e := f.failure("", name, pos, err, trace)
 				return Verdict{Do: at.point.FailSafe, Rule: e.Path, Reason: e.Error(), Err: e}
 			}
+			trace.cover(set, "", name, whether(holds))
 			if !holds {
 				continue
 			}

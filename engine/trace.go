@@ -32,6 +32,8 @@ func (s Step) Path() string {
 // Trace records what fired during a run. A nil *Trace records nothing and costs nothing.
 type Trace struct {
 	Steps []Step
+	// Coverage also notes which outcomes of rules were reached; nil = it does not.
+	Coverage *Coverage
 }
 
 // Last returns the last step that changed a field of an item; ok is false when none did.

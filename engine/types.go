@@ -34,8 +34,20 @@ func RecordOf(s *Schema) Type { return Type{cel: s.cel, schema: s} }
 // ListOf is a list of records or strings.
 func ListOf(elem Type) Type { return Type{cel: cel.ListType(elem.cel), schema: elem.schema} }
 
-// OpaqueOf is a host type that rules can only hand to the host's functions.
-func OpaqueOf(t *cel.Type) Type { return Type{cel: t} }
+// OpaqueOf is a host type that rules can only hand to the host's functions. The unit is that of the amounts inside it,
+// empty for none: functions with unit rules see it as if the value were such an amount.
+func OpaqueOf(t *cel.Type, unit string) Type { return Type{cel: t, unit: unit} }
+
+// isRecord tells a record from a list of records, which has a schema too.
+func (t Type) isRecord() bool { return t.schema != nil && t.cel == t.schema.cel }
+
+// elem is the type of a list's entries; ok is false for what is no list.
+func (t Type) elem() (elem Type, ok bool) {
+	if t.cel.Kind() != types.ListKind {
+		return Type{}, false
+	}
+	return Type{cel: t.cel.Parameters()[0], schema: t.schema}, true
+}
 
 // String names the type as a rule author would, e.g. int (cpu).
 func (t Type) String() string {

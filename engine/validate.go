@@ -77,8 +77,9 @@ func (c *compiler) typed(s Scalar, env *cel.Env, want *cel.Type, subject string)
 }
 
 // Validate runs every validation at a point and returns all violations, in rule order.
-// A rule that fails at run time is a violation too: an object that cannot be judged is not accepted.
-func (p *Plan) Validate(point string, object, old map[string]any) []Violation {
+// A rule that fails at run time is a violation too: an object that cannot be judged is not accepted. The trace, nil as
+// a rule, collects coverage only: violations tell themselves what happened.
+func (p *Plan) Validate(point string, object, old map[string]any, trace *Trace) []Violation {
 	at := p.points[point]
 	if at == nil {
 		return nil
@@ -90,13 +91,13 @@ func (p *Plan) Validate(point string, object, old map[string]any) []Violation {
 			gates[f.Name] = set.gates.values[i] == types.True
 		}
 		for _, v := range set.validations {
-			out = append(out, v.run(set, at.point.Objects, gates, object, old)...)
+			out = append(out, v.run(set, at.point.Objects, gates, object, old, trace)...)
 		}
 	}
 	return out
 }
 
-func (v *validationPlan) run(set *setPlan, objects ObjectTypes, gates map[string]bool, object, old map[string]any) []Violation {
+func (v *validationPlan) run(set *setPlan, objects ObjectTypes, gates map[string]bool, object, old map[string]any, trace *Trace) []Violation {
 	rule := set.ruleSet.Name.Value + "/" + v.validation.Name.Value
 	reason := v.validation.Reason.Value
 	if reason == "" {
@@ -112,38 +113,39 @@ func (v *validationPlan) run(set *setPlan, objects ObjectTypes, gates map[string
 		if value.Old != nil {
 			vars["oldSelf"] = value.Old
 		}
-		message, ok := v.check(vars)
-		if !ok {
+		message, came := v.check(vars)
+		trace.cover(set, "", v.validation.Name.Value, came)
+		if came == violated {
 			out = append(out, Violation{Rule: rule, Path: value.Path + v.validation.FieldPath.Value, Reason: reason, Message: message, Warning: v.validation.Severity.Value == SeverityWarn})
 		}
 	}
 	return out
 }
 
-// check returns ok when the value is fine, otherwise what to tell the user.
-func (v *validationPlan) check(vars map[string]any) (message string, ok bool) {
+// check judges a value; the message tells the user what is wrong where the rule is violated.
+func (v *validationPlan) check(vars map[string]any) (message string, came outcome) {
 	if v.when != nil {
 		applies, _, err := v.when.Eval(vars)
 		if err != nil {
-			return fmt.Sprintf("the rule's when failed: %v", err), false
+			return fmt.Sprintf("the rule's when failed: %v", err), violated
 		}
 		if applies != types.True {
-			return "", true
+			return "", notHeld
 		}
 	}
 	result, _, err := v.expression.Eval(vars)
 	if err != nil {
-		return fmt.Sprintf("the rule failed: %v", err), false
+		return fmt.Sprintf("the rule failed: %v", err), violated
 	}
 	if result == types.True {
-		return "", true
+		return "", fulfilled
 	}
 	if v.message != nil {
 		if text, _, err := v.message.Eval(vars); err == nil {
 			if s, isString := text.(types.String); isString && s != "" {
-				return string(s), false
+				return string(s), violated
 			}
 		}
 	}
-	return v.validation.Message.Value, false
+	return v.validation.Message.Value, violated
 }

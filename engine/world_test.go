@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,7 +22,8 @@ var (
 	customerSchema = NewSchema("Customer",
 		Field{Name: "tier", Type: String},
 		Field{Name: "discount", Type: RecordOf(lineSchema)},
-		Field{Name: "tags", Type: ListOf(String)})
+		Field{Name: "tags", Type: ListOf(String)},
+		Field{Name: "vouchers", Type: OpaqueOf(vouchersType, "cents")})
 	totalSchema = NewSchema("Total",
 		Field{Name: "price", Type: IntOf("cents")},
 		Field{Name: "free", Type: Bool})
@@ -46,21 +48,47 @@ var (
 
 func shop() *Registry {
 	r := NewRegistry()
-	number := func(s string) (int64, error) {
-		n, err := strconv.ParseInt(strings.TrimSuffix(s, "c"), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%q is not an amount", s)
+	number := func(suffix string) func(string) (int64, error) {
+		return func(s string) (int64, error) {
+			n, err := strconv.ParseInt(strings.TrimSuffix(s, suffix), 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%q is not an amount", s)
+			}
+			return n, nil
 		}
-		return n, nil
 	}
-	r.AddUnit(Unit{Name: "cents", Func: "cents", Doc: "cents", Parse: number, Format: func(n int64) string { return fmt.Sprintf("%dc", n) }})
-	r.AddUnit(Unit{Name: "grams", Doc: "grams", Parse: number, Format: func(n int64) string { return fmt.Sprintf("%dg", n) }})
+	r.AddUnit(Unit{Name: "cents", Func: "cents", Doc: "cents", Parse: number("c"), Format: func(n int64) string { return fmt.Sprintf("%dc", n) }})
+	r.AddUnit(Unit{Name: "grams", Doc: "grams", Parse: number("g"), Format: func(n int64) string { return fmt.Sprintf("%dg", n) }})
+	r.AddFunction("voucher", FirstUnit, cel.Overload("voucher", []*cel.Type{vouchersType, cel.StringType}, cel.IntType,
+		cel.BinaryBinding(func(v, name ref.Val) ref.Val { return types.Int(v.(vouchers).worth[string(name.(types.String))]) })))
+	r.AddReader(vouchersType, func(pairs []Pair, unit Unit) (ref.Val, error) {
+		out := vouchers{worth: map[string]int64{}}
+		for _, p := range pairs {
+			n, err := unit.Parse(p.Value)
+			if err != nil {
+				return nil, fmt.Errorf("voucher %s: %w", p.Key, err)
+			}
+			out.worth[p.Key] = n
+		}
+		return out, nil
+	})
 	r.AddGate("Vouchers", "vouchers")
 	r.AddPoint(adjustPoint)
 	r.AddPoint(shipPoint)
 	r.AddPoint(validatePoint)
 	return r
 }
+
+var vouchersType = cel.OpaqueType("Vouchers")
+
+// vouchers is a type of the host that rules cannot look into.
+type vouchers struct {
+	ref.Val
+	worth map[string]int64
+}
+
+// Type implements ref.Val.
+func (vouchers) Type() ref.Type { return vouchersType }
 
 // looseObjects types self as dyn and selects the object or the entries of its list "lines".
 type looseObjects struct{}
@@ -78,7 +106,8 @@ func (looseObjects) Values(at string, object, _ map[string]any) ([]ObjectValue, 
 		return []ObjectValue{{Self: adapt(object), Old: types.NullValue}}, nil
 	}
 	var out []ObjectValue
-	for i, line := range object["lines"].([]any) {
+	lines, _ := object["lines"].([]any)
+	for i, line := range lines {
 		out = append(out, ObjectValue{Path: fmt.Sprintf("lines[%d]", i), Self: adapt(line), Old: types.NullValue})
 	}
 	return out, nil
@@ -98,13 +127,16 @@ func ruleSet(point, body string) string {
 	return "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: s}\nspec:\n  version: 1.0.0\n  point: " + point + "\n" + body
 }
 
-// compileOne compiles one rule set; line 7 of s.yaml is the first of the body.
-func compileOne(point, body string, opts CompileOptions) (*Plan, error) {
-	files := fstest.MapFS{
+// oneRuleSet is a rule set with the pipeline that runs it; line 7 of s.yaml is the first of the body.
+func oneRuleSet(point, body string) fstest.MapFS {
+	return fstest.MapFS{
 		"s.yaml": {Data: []byte(ruleSet(point, body))},
 		"p.yaml": {Data: []byte(strings.Replace(onePipeline, point+": []", point+": [s@1.0.0]", 1))},
 	}
-	lib, err := Loader{}.Load(Layer{FS: files, Dir: ""})
+}
+
+func compileOne(point, body string, opts CompileOptions) (*Plan, error) {
+	lib, err := Loader{}.Load(Layer{FS: oneRuleSet(point, body)})
 	if err != nil {
 		return nil, err
 	}

@@ -34,9 +34,9 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 	if len(chosen.Shadows) == 0 {
 		return nil
 	}
-	enforced := violationTexts(chosen.Plan.Validate(facts.VPAValidate, object, old))
+	enforced := violationTexts(chosen.Plan.Validate(facts.VPAValidate, object, old, nil))
 	for _, shadow := range chosen.Shadows {
-		tried := violationTexts(shadow.Plan.Validate(facts.VPAValidate, object, old))
+		tried := violationTexts(shadow.Plan.Validate(facts.VPAValidate, object, old, nil))
 		var differs []string
 		for _, text := range tried {
 			if !slices.Contains(enforced, text) {

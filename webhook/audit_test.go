@@ -38,7 +38,7 @@ spec:
       expression: has(self.resourcePolicy)
       message: say what is allowed
 `), 0o600))
-	book, err := policy.Open(policy.Options{Dir: dir})
+	book, err := policy.Load(policy.Options{Dir: dir})
 	require.NoError(t, err)
 	recorder := events.NewFakeRecorder(10)
 	return &Handler{

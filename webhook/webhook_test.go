@@ -55,7 +55,7 @@ func TestTheServingCertificateIsTrustedForItsHostsAndRenewed(t *testing.T) {
 
 // TestReviewsThatMakeNoSenseDoNotPanic sends them through the server's own decoding.
 func TestReviewsThatMakeNoSenseDoNotPanic(t *testing.T) {
-	book, err := policy.Open(policy.Options{})
+	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
 	server := httptest.NewServer(&admission.Webhook{Handler: &Handler{Rules: func() *engine.Rulebook { return book }, Log: logr.Discard()}})
 	defer server.Close()

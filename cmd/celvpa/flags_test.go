@@ -41,11 +41,11 @@ func TestOnlyGivenFlagsOverrideParameters(t *testing.T) {
 	got, err := o.policyOptions()
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"update.minReplicas": "3"}, got.Params)
-	plan, err := policy.Load(got)
+	book, err := policy.Load(got)
 	require.NoError(t, err)
 	shipped, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
-	require.NotEqual(t, shipped.Digest(), plan.Digest())
+	require.NotEqual(t, shipped.Default().Digest(), book.Default().Digest())
 }
 
 func TestFeatureGates(t *testing.T) {

@@ -50,6 +50,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		componentCommand("admission-controller", "Give new pods their recommendation and refuse invalid VPAs", admissionPart),
 		crdCommand(),
 		rulesCommand(),
+		testCommand(),
 	)
 	return root
 }

@@ -39,7 +39,7 @@ func (o *ruleOptions) open() (*engine.Rulebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policy.Open(options)
+	return policy.Load(options)
 }
 
 // rulesCommand groups what an operator does with rule files.
@@ -197,7 +197,7 @@ func lintRules(out io.Writer, o *ruleOptions, paths []string) error {
 		if err != nil {
 			return err
 		}
-		book, err := policy.Open(options)
+		book, err := policy.Load(options)
 		problems := engine.Problems(err)
 		if err != nil && len(problems) == 0 {
 			return fmt.Errorf("%s: %w", path, err)
@@ -231,7 +231,7 @@ func (o *ruleOptions) openNamed(name string) (*engine.Rulebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	book, err := policy.Open(options)
+	book, err := policy.Load(options)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -133,7 +133,7 @@ func NewBounds() Bounds {
 
 func (b Bounds) addTo(f *engine.Facts) {
 	for i, name := range BoundNames {
-		f.AddItem("bound", name).Set("bound", engine.Text(name)).Set("now", b[i])
+		f.AddItem("bound", name).Set("now", b[i])
 	}
 }
 

@@ -1,9 +1,12 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
+	"strconv"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -42,8 +45,42 @@ func (h Histogram) Type() ref.Type { return histogramType }
 // Value implements ref.Val.
 func (h Histogram) Value() any { return h }
 
+// readHistogram makes a distribution of the percentiles that a test table lists, e.g. {0.5: 500m, 0.9: 900m}. A
+// fraction in between has the amount of the next one listed, a fraction above all of them the amount of the last.
+func readHistogram(pairs []engine.Pair, unit engine.Unit) (ref.Val, error) {
+	type percentile struct {
+		fraction float64
+		amount   int64
+	}
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("a histogram needs at least one percentile, e.g. {0.9: 1}")
+	}
+	var table []percentile
+	for _, p := range pairs {
+		fraction, err := strconv.ParseFloat(p.Key, 64)
+		if err != nil || !(fraction >= 0 && fraction <= 1) {
+			return nil, fmt.Errorf("%q is not a fraction between 0 and 1", p.Key)
+		}
+		amount, err := unit.Parse(p.Value)
+		if err != nil {
+			return nil, err
+		}
+		table = append(table, percentile{fraction, amount})
+	}
+	slices.SortStableFunc(table, func(a, b percentile) int { return cmp.Compare(a.fraction, b.fraction) })
+	return Histogram{Percentile: func(fraction float64) int64 {
+		for _, p := range table {
+			if p.fraction >= fraction {
+				return p.amount
+			}
+		}
+		return table[len(table)-1].amount
+	}}, nil
+}
+
 func addFunctions(r *engine.Registry) {
-	r.AddFunction("percentile", engine.NoUnit,
+	r.AddReader(histogramType, readHistogram)
+	r.AddFunction("percentile", engine.FirstUnit,
 		cel.FunctionDocs("the amount that a fraction of the samples does not exceed, in milli-cores or bytes"),
 		cel.Overload("percentile_histogram", []*cel.Type{histogramType, cel.DoubleType}, cel.IntType,
 			cel.BinaryBinding(func(h, p ref.Val) ref.Val {

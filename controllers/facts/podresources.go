@@ -101,7 +101,7 @@ func (p *podItems) resourceFacts() *engine.Facts {
 
 func (i *podItem) addTo(f *engine.Facts) *engine.Item {
 	return f.AddItem("container", i.name).
-		Set("container", engine.Text(i.name)).Set("policy", i.policy).Set("original", i.original).
+		Set("policy", i.policy).Set("original", i.original).
 		Set("recommended", i.recommended).Set("requests", i.requests).Set("limits", i.limits)
 }
 

@@ -55,8 +55,8 @@ var (
 		engine.Field{Name: "controlledValues", Type: engine.String, Doc: "RequestsAndLimits or RequestsOnly"})
 
 	usageSchema = engine.NewSchema("Usage",
-		engine.Field{Name: "cpu", Type: engine.OpaqueOf(histogramType), Doc: "distribution of CPU usage"},
-		engine.Field{Name: "memory", Type: engine.OpaqueOf(histogramType), Doc: "distribution of memory peaks"})
+		engine.Field{Name: "cpu", Type: engine.OpaqueOf(histogramType, CPU), Doc: "distribution of CPU usage"},
+		engine.Field{Name: "memory", Type: engine.OpaqueOf(histogramType, Memory), Doc: "distribution of memory peaks"})
 
 	historySchema = engine.NewSchema("History",
 		engine.Field{Name: "span", Type: engine.IntOf(Duration), Doc: "time between the first and the last CPU sample"},

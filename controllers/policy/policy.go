@@ -64,8 +64,16 @@ func Library(dir string) (*engine.Library, error) {
 	return loader.Load(shipped, engine.Layer{FS: os.DirFS(dir), Dir: dir})
 }
 
-// Open loads and compiles the rules. The error lists every fault with its position.
-func Open(o Options) (*engine.Rulebook, error) {
+// Rules are rule files that were read, with all that is needed to compile them.
+type Rules struct {
+	Library *engine.Library
+
+	registry *engine.Registry
+	options  Options
+}
+
+// Open reads the rule files. The error lists every fault with its position.
+func Open(o Options) (*Rules, error) {
 	library, err := Library(o.Dir)
 	if err != nil {
 		return nil, err
@@ -74,20 +82,25 @@ func Open(o Options) (*engine.Rulebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipeline := o.Pipeline
-	if pipeline == "" {
-		pipeline = rules.DefaultPipeline
+	if o.Pipeline == "" {
+		o.Pipeline = rules.DefaultPipeline
 	}
-	return engine.NewRulebook(library, registry, engine.RulebookOptions{Pipeline: pipeline, Gates: o.Gates, Params: o.Params})
+	return &Rules{Library: library, registry: registry, options: o}, nil
 }
 
-// Load is Open for those who need the default plan only.
-func Load(o Options) (*engine.Plan, error) {
-	book, err := Open(o)
+// Compile compiles every pipeline, alone and with its overlays. The error lists every fault with its position.
+func (r *Rules) Compile() (*engine.Rulebook, error) {
+	o := r.options
+	return engine.NewRulebook(r.Library, r.registry, engine.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params})
+}
+
+// Load reads and compiles the rules.
+func Load(o Options) (*engine.Rulebook, error) {
+	r, err := Open(o)
 	if err != nil {
 		return nil, err
 	}
-	return book.Default(), nil
+	return r.Compile()
 }
 
 // For chooses the plans of a VPA: the pipeline that it pins, with the overlays that match it.

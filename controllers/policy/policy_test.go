@@ -7,7 +7,7 @@ import (
 )
 
 func TestShippedRulesCompile(t *testing.T) {
-	plan, err := Load(Options{})
+	book, err := Load(Options{})
 	require.NoError(t, err)
-	require.Equal(t, "default@1.0.0", plan.Pipeline())
+	require.Equal(t, "default@1.0.0", book.Default().Pipeline())
 }

@@ -44,7 +44,7 @@ func TestADifferenceIsCountedEachTimeAndToldWhenItIsNews(t *testing.T) {
 }
 
 func TestAVPAGetsThePipelineItPinsAndTheOverlaysThatMatchIt(t *testing.T) {
-	book, err := Open(Options{})
+	book, err := Load(Options{})
 	require.NoError(t, err)
 	v := &vpav1.VerticalPodAutoscaler{}
 	require.Same(t, book.Default(), For(book, v).Plan)

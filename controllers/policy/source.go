@@ -16,7 +16,8 @@ import (
 )
 
 // Source holds the rules in force. When there is a folder, it watches the folder's content and swaps the rules when a
-// changed set of files compiles. Until then, and for good when it does not, the last good rules stay.
+// changed set of files compiles and passes the test tables that stand among them. Until then, and for good when it does
+// not, the last good rules stay.
 type Source struct {
 	options Options
 	log     logr.Logger
@@ -28,14 +29,15 @@ type Source struct {
 	lastTold string            // the last error logged, so that a lasting one is told once
 }
 
-// NewSource loads the rules. It fails when they do not compile: a process must not start without policy.
+// NewSource loads the rules. It fails when they do not compile, or not pass the test tables that stand among them: a
+// process must not start without policy.
 func NewSource(o Options, every time.Duration, clk clock.WithTicker, log logr.Logger) (*Source, error) {
 	s := &Source{options: o, every: every, clock: clk, log: log}
 	content, err := fingerprint(o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	book, err := Open(o)
+	book, err := openTested(o)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +77,7 @@ func (s *Source) Reload() {
 	}
 	var book *engine.Rulebook
 	if err == nil {
-		book, err = Open(s.options)
+		book, err = openTested(s.options)
 	}
 	before := s.Rules().Default()
 	if err != nil {
@@ -106,7 +108,7 @@ func fingerprint(dir string) ([sha256.Size]byte, error) {
 	}
 	h := sha256.New()
 	files := os.DirFS(dir)
-	names, err := engine.RuleFiles(files)
+	names, err := engine.RuleFiles(files, ".")
 	for _, name := range names {
 		var data []byte
 		if data, err = fs.ReadFile(files, name); err != nil {

@@ -112,3 +112,41 @@ func TestAConfigMapUpdateIsSeen(t *testing.T) {
 	cancel()
 	require.NoError(t, <-done)
 }
+
+const ownTable = `
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleTest
+metadata: {name: margin}
+spec:
+  point: container.estimate
+  given:
+    usage: {cpu: {1: 1}, memory: {1: 1Gi}}
+    history: {span: 24h, samples: 1440}
+    containers: 1
+  rows:
+  - {name: target, given: {bound: {target: {}}}, expect: {bound: {target: {now: {cpu: 1150m, memory: 1234803097}}}}}
+  - {name: a gate and a param of its own, gates: {InPlace: true}, params: {estimate.marginFraction: 1}, given: {bound: {target: {}}}, expect: {bound: {target: {now: {cpu: 2, memory: 2Gi}}}}}
+`
+
+func TestRulesThatFailTheirOwnTablesAreNotUsed(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, rules.FS))
+	s, told, clk := newSource(t, dir)
+	first := s.Rules()
+
+	table := filepath.Join(dir, "margin.yaml")
+	require.NoError(t, os.WriteFile(table, []byte(ownTable), 0o600))
+	edit(t, filepath.Join(dir, "estimate.yaml"), "default: 0.15", "default: 0.25")
+	s.Reload()
+	require.Same(t, first, s.Rules(), "the last good rules stay")
+	require.Contains(t, (*told)[0], `RuleTest margin, row \"target\": bound.target.now.cpu: want 1150m, got 1250m`)
+	_, err := NewSource(Options{Dir: dir}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
+	require.ErrorContains(t, err, table+`:12:5: RuleTest margin, row "target": bound.target.now.memory: want 1234803097, got 1280Mi`)
+	require.Len(t, engine.Problems(err), 2)
+
+	edit(t, table, "1150m, memory: 1234803097", "1250m, memory: 1280Mi")
+	s.Reload()
+	require.NotEqual(t, first.Default().Digest(), s.Rules().Default().Digest(), "tables that pass are swapped in")
+	_, err = NewSource(Options{Dir: dir, Params: map[string]string{"estimate.marginFraction": "7"}}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
+	require.NoError(t, err, "what flags change is no fault of the rules")
+}

@@ -16,9 +16,9 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func shippedPlan(t testing.TB) *engine.Plan {
 	t.Helper()
-	plan, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
-	return plan
+	return book.Default()
 }
 
 // usage feeds one pod of the given containers one sample a minute.

@@ -21,11 +21,11 @@ func TestARuleThatFailsLeavesTheRecommendation(t *testing.T) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "has(policy.mode) && ", "", 1)), 0o600))
-	plan, err := policy.Load(policy.Options{Dir: dir})
+	book, err := policy.Load(policy.Options{Dir: dir})
 	require.NoError(t, err)
 
 	off := vpav1.ContainerScalingModeOff
-	result := Recommend(plan, usage([]string{"a", "b", "c"}, 60, always(100), always(1<<28)), &vpav1.PodResourcePolicy{
+	result := Recommend(book.Default(), usage([]string{"a", "b", "c"}, 60, always(100), always(1<<28)), &vpav1.PodResourcePolicy{
 		ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "c", Mode: &off}},
 	}, false)
 	require.Equal(t, []string{"a", "b"}, result.Undecided)

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	shipped "github.com/celvpa/celvpa/conformance/rules"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// testOptions hold the flags of celvpa test.
+type testOptions struct {
+	run      string
+	coverage bool
+	junit    string
+	output   string
+	rulesDir string
+	pipeline string
+	gates    string
+}
+
+// testCommand runs test tables on rules.
+func testCommand() *cobra.Command {
+	o := &testOptions{}
+	cmd := &cobra.Command{
+		Use:   "test [PATH…]",
+		Short: "Run test tables on rules and tell what comes out otherwise",
+		Long: `Runs test tables, documents of kind RuleTest, on the shipped rules or on those of --rules-dir. PATH is a file or a
+folder with tables; without one, the tables that ship with celvpa run, and those among the files of --rules-dir, which
+take the place of shipped ones of the same name.
+
+Exit code 0: every row passed; 1: a row failed, or with --coverage something is reached by no row; 2: the tables or the
+rules could not be read or compiled.`,
+		Example: `  celvpa test                                       the shipped tables on the shipped rules
+  celvpa test --rules-dir my-rules --coverage       and what of my rules no row reaches
+  celvpa test my-tables --run 'container-caps/.*minimum'
+  celvpa test --junit report.xml`,
+		RunE: func(cmd *cobra.Command, paths []string) error { return runTests(cmd.OutOrStdout(), o, paths) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.run, "run", "", "run only rows whose table/row matches this regular expression")
+	f.BoolVar(&o.coverage, "coverage", false, "tell which rules, branches, decisions and validations no row reaches")
+	f.StringVar(&o.junit, "junit", "", "also write the results to this file, as JUnit XML")
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.StringVar(&o.rulesDir, "rules-dir", "", "folder with rule files to use instead of the shipped ones")
+	f.StringVar(&o.pipeline, "pipeline", "", "pipeline to run, name or name@version; empty = default")
+	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas; tables may set their own")
+	return cmd
+}
+
+func runTests(out io.Writer, o *testOptions, paths []string) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("--output is %q; use text or json", o.output)
+	}
+	matches, err := rowMatcher(o.run)
+	if err != nil {
+		return err
+	}
+	gates, err := parseGates(o.gates)
+	if err != nil {
+		return err
+	}
+	rules, err := policy.Open(policy.Options{Dir: o.rulesDir, Pipeline: o.pipeline, Gates: gates})
+	if err != nil {
+		return err
+	}
+	if _, err := rules.Compile(); err != nil {
+		return err
+	}
+	tables, err := testTables(rules.Library, paths)
+	if err != nil {
+		return err
+	}
+	var coverage *engine.Coverage
+	if o.coverage {
+		coverage = engine.NewCoverage()
+	}
+	results := rules.Test(tables, matches, coverage)
+	if len(results) == 0 {
+		return fmt.Errorf("no row matches --run %s", o.run)
+	}
+	report := newTestReport(results)
+	if coverage != nil {
+		report.cover(coverage.Report(rules.Library))
+	}
+	if o.junit != "" {
+		if err := report.writeJUnit(o.junit); err != nil {
+			return err
+		}
+	}
+	write := report.writeText
+	if o.output == "json" {
+		write = report.writeJSON
+	}
+	if err := write(out); err != nil {
+		return err
+	}
+	if !report.fine() {
+		return errNo
+	}
+	return nil
+}
+
+// rowMatcher selects rows by a regular expression over table/row; nil = all.
+func rowMatcher(expression string) (func(table, row string) bool, error) {
+	if expression == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, fmt.Errorf("--run: %w", err)
+	}
+	return func(table, row string) bool { return re.MatchString(table + "/" + row) }, nil
+}
+
+// testTables loads the tables at the paths, or else the shipped ones with those among the rules laid over them.
+func testTables(library *engine.Library, paths []string) ([]*engine.RuleTest, error) {
+	if len(paths) > 0 {
+		return tablesAt(paths)
+	}
+	tables, err := engine.LoadTests(shipped.FS, ".", shipped.Dir)
+	if err != nil {
+		return nil, err
+	}
+	at := map[string]int{}
+	for i, t := range tables {
+		at[t.Name.Value] = i
+	}
+	for _, own := range library.Tests {
+		if i, replaces := at[own.Name.Value]; replaces {
+			tables[i] = own
+			continue
+		}
+		tables = append(tables, own)
+	}
+	return tables, nil
+}
+
+// tablesAt reads all paths before it tells what is wrong with any of them.
+func tablesAt(paths []string) ([]*engine.RuleTest, error) {
+	var tables []*engine.RuleTest
+	var faults []error
+	for _, path := range paths {
+		found, err := tablesOf(path)
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("%s holds no test tables: documents of kind %s in files named *.yaml or *.yml", path, engine.KindRuleTest)
+		}
+		if err != nil {
+			faults = append(faults, err)
+		}
+		tables = append(tables, found...)
+	}
+	return tables, errors.Join(faults...)
+}
+
+func tablesOf(path string) ([]*engine.RuleTest, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading test tables: %w", err)
+	}
+	if info.IsDir() {
+		return engine.LoadTests(os.DirFS(path), ".", path)
+	}
+	dir, name := filepath.Split(filepath.Clean(path))
+	if dir == "" {
+		dir = "."
+	}
+	return engine.LoadTests(os.DirFS(dir), name, dir)
+}

@@ -1,0 +1,93 @@
+package facts
+
+import (
+	"testing"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// same compares two facts as rules would.
+func same(t *testing.T, want, got ref.Val) {
+	t.Helper()
+	require.Equal(t, types.True, want.Equal(got))
+}
+
+func pointerTo[T any](v T) *T { return &v }
+
+func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
+	v := &vpav1.VerticalPodAutoscaler{}
+	same(t, vpaSchema.New().SetOpaque("evictionRequirements", engine.Records(nil)), VPA(v))
+
+	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{
+		UpdateMode:  pointerTo(vpav1.UpdateMode("")),
+		MinReplicas: pointerTo(int32(3)),
+		EvictionRequirements: []*vpav1.EvictionRequirement{
+			nil,
+			{Resources: []corev1.ResourceName{corev1.ResourceCPU}, ChangeRequirement: vpav1.TargetHigherThanRequests},
+			{Resources: []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU}, ChangeRequirement: vpav1.TargetLowerThanRequests},
+		},
+	}
+	same(t, vpaSchema.New().SetString("updateMode", "").SetInt("minReplicas", 3).SetOpaque("evictionRequirements", engine.Records([]*engine.Record{
+		requirementSchema.New().SetBool("cpu", true).SetBool("memory", false).SetString("change", "TargetHigherThanRequests"),
+		requirementSchema.New().SetBool("cpu", true).SetBool("memory", true).SetString("change", "TargetLowerThanRequests"),
+	})), VPA(v))
+}
+
+func TestAContainerPolicyIsBoundAsItIsWritten(t *testing.T) {
+	same(t, policySchema.New(), Policy(nil))
+	none := []corev1.ResourceName{}
+	same(t, policySchema.New().SetString("mode", "Off").SetString("controlledValues", "RequestsOnly").
+		SetRecord("minAllowed", resourcesSchema.New().SetInt("cpu", 1500)).
+		SetRecord("maxAllowed", resourcesSchema.New().SetInt("memory", 1<<30)).
+		SetStrings("controlledResources", []string{}),
+		Policy(&vpav1.ContainerResourcePolicy{
+			Mode:                pointerTo(vpav1.ContainerScalingModeOff),
+			ControlledValues:    pointerTo(vpav1.ContainerControlledValuesRequestsOnly),
+			ControlledResources: &none,
+			MinAllowed:          corev1.ResourceList{"cpu": resource.MustParse("1.5"), "storage": resource.MustParse("1")},
+			MaxAllowed:          corev1.ResourceList{"memory": resource.MustParse("1Gi")},
+		}))
+}
+
+func TestAContainersOwnPolicyIsNeverMergedWithTheWildcard(t *testing.T) {
+	p := &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{
+		{ContainerName: "*"}, {ContainerName: "a"}, {ContainerName: "a"}, {ContainerName: "*"},
+	}}
+	require.Same(t, &p.ContainerPolicies[1], PolicyFor(p, "a"))
+	require.Same(t, &p.ContainerPolicies[3], PolicyFor(p, "b"), "the last wildcard")
+	require.Nil(t, PolicyFor(nil, "a"))
+	require.Nil(t, PolicyFor(&vpav1.PodResourcePolicy{}, "a"))
+}
+
+func TestReplicasThatAreNotKnownAreUnset(t *testing.T) {
+	_, known := Group{Live: 4}.record().Int("configured")
+	require.False(t, known)
+	n, _ := Group{Configured: 4}.record().Int("configured")
+	require.EqualValues(t, 4, n)
+}
+
+func TestAHistogramIsWrittenAsPercentiles(t *testing.T) {
+	unit := engine.Unit{Name: CPU, Parse: func(s string) (int64, error) { return parse(s, MilliCPU) }}
+	v, err := readHistogram([]engine.Pair{{Key: "0.9", Value: "2"}, {Key: "0.5", Value: "500m"}, {Key: "0.95", Value: "3"}}, unit)
+	require.NoError(t, err)
+	for fraction, want := range map[float64]int64{0: 500, 0.5: 500, 0.51: 2000, 0.9: 2000, 0.94: 3000, 0.95: 3000, 1: 3000} {
+		require.Equal(t, want, v.(Histogram).Percentile(fraction), fraction)
+	}
+	for text, pairs := range map[string][]engine.Pair{
+		"a histogram needs at least one percentile":    nil,
+		`"high" is not a fraction between 0 and 1`:     {{Key: "high", Value: "1"}},
+		`"1.1" is not a fraction between 0 and 1`:      {{Key: "1.1", Value: "1"}},
+		`"NaN" is not a fraction between 0 and 1`:      {{Key: "NaN", Value: "1"}},
+		`"much" is not a quantity such as 250m or 4Gi`: {{Key: "0.5", Value: "much"}},
+	} {
+		_, err := readHistogram(pairs, unit)
+		require.ErrorContains(t, err, text)
+	}
+}

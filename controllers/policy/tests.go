@@ -1,0 +1,51 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+// Test runs test tables on the rules. The gates and params of a row are laid over those of the options. Match selects
+// rows (nil = all), and coverage collects what they reach (nil = nothing).
+func (r *Rules) Test(tables []*engine.RuleTest, match func(table, row string) bool, coverage *engine.Coverage) []engine.RowResult {
+	runner := &engine.TestRunner{Registry: r.registry, Match: match, Coverage: coverage, Plans: func(o engine.CompileOptions) (*engine.Plan, error) {
+		if o.Pipeline == "" {
+			o.Pipeline = r.options.Pipeline
+		}
+		o.Gates, o.Params = over(r.options.Gates, o.Gates), over(r.options.Params, o.Params)
+		return engine.Compile(r.Library, r.registry, o)
+	}}
+	return runner.Run(tables)
+}
+
+// over lays one set of settings over another and leaves both as they are.
+func over[V any](under, above map[string]V) map[string]V {
+	out := map[string]V{}
+	maps.Copy(out, under)
+	maps.Copy(out, above)
+	return out
+}
+
+// openTested reads and compiles the rules and runs the test tables among them. A table that fails is an error like one
+// of compilation: it names the table, the row and what came out.
+//
+// The tables are about the rules as written, so they run without the gates and params of the process: an operator's
+// flag must not make a table fail.
+func openTested(o Options) (*engine.Rulebook, error) {
+	r, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	book, err := r.Compile()
+	if err != nil {
+		return nil, err
+	}
+	written := *r
+	written.options.Gates, written.options.Params = nil, nil
+	if err := engine.Failures(written.Test(r.Library.Tests, nil, nil)); err != nil {
+		return nil, fmt.Errorf("the test tables among the rules fail:\n%w", err)
+	}
+	return book, nil
+}

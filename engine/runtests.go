@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// TestRunner runs test tables.
+type TestRunner struct {
+	Registry *Registry
+	// Plans compiles what a row asks for: a pipeline (empty = the caller's own) with overlays, and with gates and params
+	// laid over the caller's own. It is called once for each combination that occurs.
+	Plans func(CompileOptions) (*Plan, error)
+	// Match selects rows; nil = all.
+	Match func(table, row string) bool
+	// Coverage notes which outcomes of rules the rows reach; nil = nothing is noted.
+	Coverage *Coverage
+}
+
+// RowResult is how one row of a test table fared.
+type RowResult struct {
+	Table string
+	Row   string
+	At    Position
+	// Problems say why the row could not be read, and so did not run.
+	Problems []*Problem
+	// Differences are what came out otherwise than expected.
+	Differences []Difference
+	// Answer is all that came out, a line each: what rules could have set, the decision, or the violations.
+	Answer []string
+	// Fired are the rules that changed or noted something, decided, or were violated, in order of first firing.
+	Fired []string
+}
+
+// Passed reports whether the row ran and all came out as expected.
+func (r RowResult) Passed() bool { return len(r.Problems) == 0 && len(r.Differences) == 0 }
+
+// Run runs all rows that match, in order. A row that cannot be read is a failure of that row only.
+func (t *TestRunner) Run(tables []*RuleTest) []RowResult {
+	plans := &planCache{compile: t.Plans, plans: map[string]compiledPlan{}}
+	var out []RowResult
+	for _, table := range tables {
+		for i := range table.Rows {
+			if row := &table.Rows[i]; t.Match == nil || t.Match(table.Name.Value, row.Name.Value) {
+				out = append(out, t.row(table, row, plans))
+			}
+		}
+	}
+	return out
+}
+
+func (t *TestRunner) row(table *RuleTest, row *TestRow, plans *planCache) RowResult {
+	result := RowResult{Table: table.Name.Value, Row: row.Name.Value, At: row.At}
+	ps := &problems{}
+	d := &decoder{file: table.Name.Pos.File, lines: table.Name.lines, subject: rowSubject(result.Table, result.Row), ps: ps}
+	r := &factReader{decoder: d, reg: t.Registry, row: Scalar{Pos: row.At, lines: d.lines}}
+	run := t.prepare(table, row, r, plans)
+	if len(ps.list) > 0 {
+		ps.sort()
+		result.Problems = ps.list
+		return result
+	}
+	outcome := run()
+	result.Fired, result.Differences, result.Answer = outcome.fired, outcome.differences, outcome.answer(t.Registry)
+	return result
+}
+
+// prepare reads a row and returns what runs it; it must not be called when there were problems.
+func (t *TestRunner) prepare(table *RuleTest, row *TestRow, r *factReader, plans *planCache) func() *testRun {
+	plan, err := plans.get(table, row)
+	if err != nil {
+		r.ps.at(r.row, r.subject, "the rules do not compile as it asks for them: "+err.Error())
+	}
+	point := t.Registry.points[table.Point.Value]
+	if point == nil {
+		r.unknown(table.Point, "no point", sortedKeys(t.Registry.points))
+		return nil
+	}
+	given := laid(table.given, row.given)
+	trace := &Trace{Coverage: t.Coverage}
+	outcome := &testRun{}
+	var run func()
+	switch point.Kind {
+	case StagePoint:
+		outcome.facts = r.facts(point, given)
+		run = func() { outcome.failed = plan.RunStages(point.Name, outcome.facts, trace) }
+	case DecisionPoint:
+		outcome.facts = r.facts(point, given)
+		run = func() {
+			outcome.verdict = plan.Decide(point.Name, outcome.facts, trace)
+			if e := outcome.verdict.Err; e != nil {
+				outcome.failed = append(outcome.failed, e)
+			}
+		}
+	default:
+		object, old := r.objects(point, given)
+		run = func() { outcome.violations = plan.Validate(point.Name, object, old, trace) }
+	}
+	checks := r.expectation(point, outcome.facts, row.expect)
+	return func() *testRun {
+		t.Coverage.ran(plan)
+		run()
+		outcome.fired = firedRules(trace, outcome.violations)
+		for _, c := range checks {
+			outcome.differences = append(outcome.differences, c(outcome)...)
+		}
+		return outcome
+	}
+}
+
+func firedRules(trace *Trace, violations []Violation) []string {
+	var out []string
+	add := func(path string) {
+		if !slices.Contains(out, path) {
+			out = append(out, path)
+		}
+	}
+	for _, s := range trace.Steps {
+		if s.Error == "" {
+			add(s.Path())
+		}
+	}
+	for _, v := range violations {
+		add(v.Rule)
+	}
+	return out
+}
+
+// planCache compiles each combination of pipeline, gates and params once.
+type planCache struct {
+	compile func(CompileOptions) (*Plan, error)
+	plans   map[string]compiledPlan
+}
+
+type compiledPlan struct {
+	plan *Plan
+	err  error
+}
+
+func (c *planCache) get(table *RuleTest, row *TestRow) (*Plan, error) {
+	gates, params := map[string]bool{}, map[string]string{}
+	for _, s := range slices.Concat(table.Gates, row.Gates) {
+		gates[s.Name.Value], _ = strconv.ParseBool(s.Value.Value) // checked when the table was decoded
+	}
+	for _, s := range slices.Concat(table.Params, row.Params) {
+		params[s.Name.Value] = s.Value.Value
+	}
+	var overlays []string
+	for _, name := range table.Overlays {
+		overlays = append(overlays, name.Value)
+	}
+	var key strings.Builder
+	fmt.Fprintf(&key, "%q %q", table.Pipeline.Value, overlays)
+	for _, name := range sortedKeys(gates) {
+		fmt.Fprintf(&key, " %q %v", name, gates[name])
+	}
+	for _, name := range sortedKeys(params) {
+		fmt.Fprintf(&key, " %q=%q", name, params[name])
+	}
+	made, ok := c.plans[key.String()]
+	if !ok {
+		made.plan, made.err = c.compile(CompileOptions{Pipeline: table.Pipeline.Value, Overlays: overlays, Gates: gates, Params: params})
+		c.plans[key.String()] = made
+	}
+	return made.plan, made.err
+}
+
+// Failures is nil when all rows passed; otherwise an error that lists, by place, why rows could not be read and what
+// came out otherwise than expected (see Problems).
+func Failures(results []RowResult) error {
+	ps := &problems{}
+	for _, r := range results {
+		ps.list = append(ps.list, r.Problems...)
+		for _, d := range r.Differences {
+			ps.add(&Problem{Pos: r.At, Subject: rowSubject(r.Table, r.Row), Message: fmt.Sprintf("%s: want %s, got %s", d.Field, d.Want, d.Got)})
+		}
+	}
+	return ps.err()
+}
+
+func rowSubject(table, row string) string {
+	return fmt.Sprintf("%s %s, row %q", KindRuleTest, table, row)
+}

@@ -1,0 +1,326 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"go.yaml.in/yaml/v3"
+)
+
+// Difference is one thing that came out otherwise than a row expects.
+type Difference struct {
+	Field string `json:"field"` // e.g. bound.target.now.cpu
+	Want  string `json:"want"`
+	Got   string `json:"got"`
+}
+
+// check compares one thing that a row expects with what came out.
+type check func(*testRun) []Difference
+
+// testRun is what came out of a row.
+type testRun struct {
+	facts      *Facts
+	fired      []string // rules that changed or noted something, in order of first firing
+	failed     []*RuleError
+	verdict    Verdict
+	violations []Violation
+
+	differences []Difference
+}
+
+// The keys of expect that are not named by the point. A point may not use them for its facts.
+const (
+	expectNotes      = "notes"
+	expectFired      = "fired"
+	expectErrors     = "errors"
+	expectDo         = "do"
+	expectRule       = "rule"
+	expectReason     = "reason"
+	expectViolations = "violations"
+)
+
+// expectation reads what a row expects into checks. At validation points, expecting nothing means no violations.
+func (r *factReader) expectation(p *Point, f *Facts, expect *yaml.Node) []check {
+	if len(expect.Content) == 0 && p.Kind != ValidationPoint {
+		r.ps.at(r.row, r.subject, "the row expects nothing; name at least one outcome in expect")
+		return nil
+	}
+	var checks []check
+	add := func(c check) { checks = append(checks, c) }
+	var failures []string
+	var violations []expectedViolation
+	r.pairs(expect, func(key Scalar, v *yaml.Node) {
+		switch {
+		case key.Value == expectErrors && p.Kind != ValidationPoint:
+			failures = r.texts(v)
+		case p.Kind == StagePoint:
+			r.expectStages(p, f, key, v, add)
+		case p.Kind == DecisionPoint:
+			r.expectDecision(p, key, v, add)
+		case key.Value == expectViolations:
+			violations = r.violations(v)
+		default:
+			r.unknown(key, p.Name+" has no outcome", []string{expectViolations})
+		}
+	})
+	if p.Kind == ValidationPoint {
+		add(func(run *testRun) []Difference { return differentViolations(violations, run.violations) })
+	} else {
+		add(func(run *testRun) []Difference { return differentErrors(failures, run.failed) })
+	}
+	return checks
+}
+
+func (r *factReader) expectStages(p *Point, f *Facts, key Scalar, v *yaml.Node, add func(check)) {
+	i, isVar := p.varIndex[key.Value]
+	scope := p.scope(key.Value)
+	switch {
+	case key.Value == expectNotes:
+		want := r.texts(v)
+		add(func(run *testRun) []Difference { return differentTexts(expectNotes, want, run.facts.Notes) })
+	case key.Value == expectFired:
+		want := r.texts(v)
+		add(func(run *testRun) []Difference { return differentTexts(expectFired, want, run.fired) })
+	case isVar && p.Vars[i].Writable:
+		r.expectValue(key.Value, v, p.Vars[i].Type, func() ref.Val { return f.get(i) }, add)
+	case scope != nil:
+		r.expectItems(p, f, scope, v, add)
+	default:
+		known := append(writableNames(p.Vars), sortedKeys(p.scopeIndex)...)
+		r.unknown(key, "rules at "+p.Name+" cannot change", append(known, expectNotes, expectFired, expectErrors))
+	}
+}
+
+func (r *factReader) expectItems(p *Point, f *Facts, scope *Scope, n *yaml.Node, add func(check)) {
+	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
+		r.problem(n, fmt.Sprintf("expected items of scope %s by label", scope.Name))
+		return
+	}
+	r.pairs(n, func(label Scalar, v *yaml.Node) {
+		item := f.item(p.scopeIndex[scope.Name], label.Value)
+		switch {
+		case item == nil:
+			r.ps.at(label, r.subject, fmt.Sprintf("scope %s is given no item %q", scope.Name, label.Value))
+			return
+		case v.Kind != yaml.MappingNode || len(v.Content) == 0:
+			r.problem(v, fmt.Sprintf("expected what comes out for %s %s", scope.Name, label.Value))
+			return
+		}
+		at := scope.Name + "." + label.Value
+		r.pairs(v, func(key Scalar, v *yaml.Node) {
+			i := scope.index(key.Value)
+			switch {
+			case key.Value == expectNotes:
+				want := r.texts(v)
+				add(func(*testRun) []Difference { return differentTexts(at+"."+expectNotes, want, item.Notes) })
+			case i >= 0 && scope.Vars[i].Writable:
+				r.expectValue(at+"."+key.Value, v, scope.Vars[i].Type, func() ref.Val { return item.get(i) }, add)
+			default:
+				r.unknown(key, fmt.Sprintf("rules cannot change for an item of scope %s", scope.Name), append(writableNames(scope.Vars), expectNotes))
+			}
+		})
+	})
+}
+
+func (r *factReader) expectValue(path string, n *yaml.Node, t Type, got func() ref.Val, add func(check)) {
+	want := r.value(n, t)
+	add(func(*testRun) []Difference { return r.reg.different(path, t, want, got()) })
+}
+
+func (r *factReader) expectDecision(p *Point, key Scalar, v *yaml.Node, add func(check)) {
+	want := r.scalar(v).Value
+	got := func(get func(Verdict) string) {
+		add(func(run *testRun) []Difference { return differentText(key.Value, want, get(run.verdict)) })
+	}
+	switch key.Value {
+	case expectDo:
+		outcomes := namesOf(p.Outcomes, func(o Outcome) string { return o.Name })
+		if !slices.Contains(outcomes, want) {
+			r.problem(v, fmt.Sprintf("do %q is not an outcome of %s; use %s", want, p.Name, strings.Join(outcomes, ", ")))
+		}
+		got(func(v Verdict) string { return v.Do })
+	case expectRule:
+		got(func(v Verdict) string { return v.Rule })
+	case expectReason:
+		got(func(v Verdict) string { return v.Reason })
+	default:
+		r.unknown(key, p.Name+" has no outcome", []string{expectDo, expectRule, expectReason, expectErrors})
+	}
+}
+
+func (r *factReader) texts(n *yaml.Node) []string {
+	var list []Scalar
+	r.scalars(&list)(n)
+	return namesOf(list, func(s Scalar) string { return s.Value })
+}
+
+// expectedViolation holds the keys of a violation that a row lists, in order.
+type expectedViolation []Pair
+
+// violationKeys are what a row can expect of a violation.
+var violationKeys = map[string]func(Violation) string{
+	"rule":    func(v Violation) string { return v.Rule },
+	"field":   func(v Violation) string { return v.Path },
+	"reason":  func(v Violation) string { return v.Reason },
+	"message": func(v Violation) string { return v.Message },
+	"severity": func(v Violation) string {
+		if v.Warning {
+			return SeverityWarn
+		}
+		return SeverityDeny
+	},
+}
+
+func (r *factReader) violations(n *yaml.Node) []expectedViolation {
+	if n.Kind != yaml.SequenceNode {
+		r.problem(n, "expected a list of violations")
+		return nil
+	}
+	var out []expectedViolation
+	for _, entry := range n.Content {
+		if entry.Kind != yaml.MappingNode || len(entry.Content) == 0 {
+			r.problem(entry, "expected a violation with some of "+strings.Join(sortedKeys(violationKeys), ", "))
+			continue
+		}
+		var one expectedViolation
+		r.pairs(entry, func(key Scalar, v *yaml.Node) {
+			if violationKeys[key.Value] == nil {
+				r.unknown(key, "a violation has no", sortedKeys(violationKeys))
+				return
+			}
+			one = append(one, Pair{Key: key.Value, Value: r.scalar(v).Value})
+		})
+		out = append(out, one)
+	}
+	return out
+}
+
+func differentViolations(want []expectedViolation, got []Violation) []Difference {
+	var out []Difference
+	for i := range max(len(want), len(got)) {
+		at := fmt.Sprintf("violations[%d]", i)
+		switch {
+		case i >= len(got):
+			parts := namesOf(want[i], func(p Pair) string { return p.Key + ": " + p.Value })
+			out = append(out, Difference{Field: at, Want: strings.Join(parts, ", "), Got: "none"})
+		case i >= len(want):
+			out = append(out, Difference{Field: at, Want: "none", Got: fmt.Sprintf("%s at %s: %s", got[i].Rule, got[i].Path, got[i].Message)})
+		default:
+			for _, p := range want[i] {
+				out = append(out, differentText(at+"."+p.Key, p.Value, violationKeys[p.Key](got[i]))...)
+			}
+		}
+	}
+	return out
+}
+
+// differentErrors compares the rules that failed, each once, and tells why those failed that should not have.
+func differentErrors(want []string, failed []*RuleError) []Difference {
+	var got, told []string
+	for _, e := range failed {
+		if slices.Contains(got, e.Path) {
+			continue
+		}
+		got = append(got, e.Path)
+		told = append(told, e.Error())
+	}
+	if slices.Equal(want, got) {
+		return nil
+	}
+	return []Difference{{Field: expectErrors, Want: listed(want, ", "), Got: listed(told, "; ")}}
+}
+
+func differentTexts(field string, want, got []string) []Difference {
+	if slices.Equal(want, got) {
+		return nil
+	}
+	return []Difference{{Field: field, Want: listed(want, ", "), Got: listed(got, ", ")}}
+}
+
+func differentText(field, want, got string) []Difference {
+	if want == got {
+		return nil
+	}
+	return []Difference{{Field: field, Want: want, Got: got}}
+}
+
+func listed(list []string, separator string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, separator)
+}
+
+// different compares two values field by field. A record without fields is as good as none.
+func (r *Registry) different(path string, t Type, want, got ref.Val) []Difference {
+	if t.isRecord() {
+		w, g := recordOr(want, t.schema), recordOr(got, t.schema)
+		var out []Difference
+		for i, f := range t.schema.fields {
+			out = append(out, r.different(path+"."+f.Name, f.Type, w.get(i), g.get(i))...)
+		}
+		return out
+	}
+	if elem, isList := t.elem(); isList && want != nil && got != nil {
+		return r.differentLists(path, elem, want.(traits.Lister), got.(traits.Lister))
+	}
+	if near(want, got) {
+		return nil
+	}
+	return []Difference{{Field: path, Want: r.format(t, want), Got: r.format(t, got)}}
+}
+
+func (r *Registry) differentLists(path string, elem Type, want, got traits.Lister) []Difference {
+	w, g := want.Size().(types.Int), got.Size().(types.Int)
+	if w != g {
+		return []Difference{{Field: "size of " + path, Want: strconv.Itoa(int(w)), Got: strconv.Itoa(int(g))}}
+	}
+	var out []Difference
+	for i := range w {
+		out = append(out, r.different(fmt.Sprintf("%s[%d]", path, i), elem, want.Get(i), got.Get(i))...)
+	}
+	return out
+}
+
+func recordOr(v ref.Val, s *Schema) *Record {
+	if r, ok := v.(*Record); ok {
+		return r
+	}
+	return s.empty
+}
+
+// near compares scalars; numbers with a fraction are written in decimal, so they may differ in the tenth digit.
+func near(a, b ref.Val) bool {
+	x, isDouble := a.(types.Double)
+	y, both := b.(types.Double)
+	if isDouble && both {
+		return x == y || math.Abs(float64(x-y)) <= 1e-9*math.Max(math.Abs(float64(x)), math.Abs(float64(y)))
+	}
+	return same(a, b)
+}
+
+// item finds an item of a scope by its label, nil when there is none.
+func (f *Facts) item(scope int, label string) *Item {
+	for _, item := range f.items[scope] {
+		if item.Label == label {
+			return item
+		}
+	}
+	return nil
+}
+
+func writableNames(vars []Var) []string {
+	var out []string
+	for _, v := range vars {
+		if v.Writable {
+			out = append(out, v.Name)
+		}
+	}
+	return out
+}
