@@ -5,6 +5,7 @@ package policy
 import (
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds"
@@ -28,8 +29,11 @@ type Options struct {
 	Params map[string]string
 }
 
-// Registry returns what the engine knows about vertical pod autoscaling.
-func Registry() (*engine.Registry, error) {
+// Registry is what the engine knows about vertical pod autoscaling. It is made once: the points that it describes are
+// shared by all plans.
+var Registry = sync.OnceValues(newRegistry)
+
+func newRegistry() (*engine.Registry, error) {
 	manifests, err := crds.Manifests()
 	if err != nil {
 		return nil, err
@@ -92,6 +96,13 @@ func Open(o Options) (*Rules, error) {
 func (r *Rules) Compile() (*engine.Rulebook, error) {
 	o := r.options
 	return engine.NewRulebook(r.Library, r.registry, engine.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params})
+}
+
+// with adds overlays, which replace those of the same name.
+func (r *Rules) with(overlays ...*engine.Overlay) *Rules {
+	c := *r
+	c.Library = r.Library.With(overlays...)
+	return &c
 }
 
 // Load reads and compiles the rules.

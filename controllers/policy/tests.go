@@ -28,18 +28,17 @@ func over[V any](under, above map[string]V) map[string]V {
 	return out
 }
 
-// openTested reads and compiles the rules and runs the test tables among them. A table that fails is an error like one
-// of compilation: it names the table, the row and what came out.
+// openTested reads the rules and runs the test tables among them. A table that fails is an error like one of compilation:
+// it names the table, the row and what came out.
 //
 // The tables are about the rules as written, so they run without the gates and params of the process: an operator's
 // flag must not make a table fail.
-func openTested(o Options) (*engine.Rulebook, error) {
+func openTested(o Options) (*Rules, error) {
 	r, err := Open(o)
 	if err != nil {
 		return nil, err
 	}
-	book, err := r.Compile()
-	if err != nil {
+	if _, err := r.Compile(); err != nil { // what does not compile fails no table
 		return nil, err
 	}
 	written := *r
@@ -47,5 +46,5 @@ func openTested(o Options) (*engine.Rulebook, error) {
 	if err := engine.Failures(written.Test(r.Library.Tests, nil, nil)); err != nil {
 		return nil, fmt.Errorf("the test tables among the rules fail:\n%w", err)
 	}
-	return book, nil
+	return r, nil
 }

@@ -1,0 +1,124 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// ClusterOverlays lists the RuleOverlay objects of the cluster.
+type ClusterOverlays func(context.Context) ([]rulesv1alpha1.RuleOverlay, error)
+
+// Acceptance is what became of one RuleOverlay object.
+type Acceptance struct {
+	Generation int64
+	Err        error // why this generation is not in use; nil = it is
+	InUse      int64 // the generation that is in use instead; 0 = none
+}
+
+// accepted is an overlay of the cluster that is in use.
+type accepted struct {
+	overlay    *engine.Overlay
+	generation int64
+}
+
+// overlaid adds the overlays of the cluster to the library. They are taken together when they fit. Otherwise they are
+// tried one after the other in the order in which they apply, and one that does not fit gives way to the version of it
+// that was in use before. An overlay that is at fault costs nobody else anything.
+func (s *Source) overlaid(rules *Rules, objects []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, map[string]Acceptance, error) {
+	results := map[string]Acceptance{}
+	candidates := map[string]accepted{}
+	var all []*engine.Overlay
+	for i := range objects {
+		o := &objects[i]
+		result := Acceptance{Generation: o.Generation}
+		if _, taken := rules.Library.Overlays[o.Name]; taken {
+			result.Err = fmt.Errorf("the rule files have a RuleOverlay %s already; choose another name", o.Name)
+		} else if overlay, err := parseOverlay(o); err != nil {
+			result.Err = err
+		} else {
+			candidates[o.Name] = accepted{overlay: overlay, generation: o.Generation}
+			all = append(all, overlay)
+		}
+		results[o.Name] = result
+	}
+	if len(all) == len(objects) {
+		if book, err := rules.with(all...).Compile(); err == nil {
+			s.inUse = candidates
+			return book, results, nil
+		}
+	}
+	return s.oneByOne(rules, objects, candidates, results)
+}
+
+func (s *Source) oneByOne(rules *Rules, objects []rulesv1alpha1.RuleOverlay, candidates map[string]accepted, results map[string]Acceptance) (*engine.Rulebook, map[string]Acceptance, error) {
+	book, err := rules.Compile()
+	if err != nil {
+		return nil, nil, err
+	}
+	inUse := map[string]accepted{}
+	try := func(one accepted) error {
+		with := rules.with(one.overlay)
+		next, err := with.Compile()
+		if err == nil {
+			book, rules = next, with
+			inUse[one.overlay.Name.Value] = one
+		}
+		return err
+	}
+	for _, o := range inOrder(objects) {
+		result := results[o.Name]
+		if one, ok := candidates[o.Name]; ok {
+			result.Err = try(one)
+		}
+		if before, ok := s.inUse[o.Name]; result.Err != nil && ok && try(before) == nil {
+			result.InUse = before.generation
+		}
+		results[o.Name] = result
+	}
+	s.inUse = inUse
+	return book, results, nil
+}
+
+// inOrder sorts objects as their overlays apply.
+func inOrder(objects []rulesv1alpha1.RuleOverlay) []rulesv1alpha1.RuleOverlay {
+	out := slices.Clone(objects)
+	slices.SortFunc(out, func(a, b rulesv1alpha1.RuleOverlay) int {
+		if a.Spec.Priority != b.Spec.Priority {
+			return int(a.Spec.Priority) - int(b.Spec.Priority)
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return out
+}
+
+// parseOverlay reads an object with the decoder of rule files. Positions in errors are those of the object as YAML.
+func parseOverlay(o *rulesv1alpha1.RuleOverlay) (*engine.Overlay, error) {
+	spec, err := json.Marshal(o.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("encoding RuleOverlay %s: %w", o.Name, err)
+	}
+	text, err := yaml.JSONToYAML(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},"spec":%s}`,
+		engine.APIVersion, engine.KindOverlay, o.Name, spec))
+	if err != nil {
+		return nil, fmt.Errorf("encoding RuleOverlay %s: %w", o.Name, err)
+	}
+	return loader.Overlay("RuleOverlay/"+o.Name, text)
+}
+
+// overlaysFingerprint changes when an overlay is added, changed or gone.
+func overlaysFingerprint(objects []rulesv1alpha1.RuleOverlay) [sha256.Size]byte {
+	h := sha256.New()
+	for _, o := range inOrder(objects) {
+		fmt.Fprintf(h, "%q %q %d\n", o.Name, o.UID, o.Generation)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
