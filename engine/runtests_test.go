@@ -369,6 +369,8 @@ func TestAPointsNamesLeaveRoomForTables(t *testing.T) {
 	add := func(p *Point) func() { return func() { shop().AddPoint(p) } }
 	require.PanicsWithValue(t, "engine: point a: test tables use the name fired for something else",
 		add(&Point{Name: "a", Vars: []Var{{Name: "fired", Type: Int}}}))
+	require.PanicsWithValue(t, "engine: point a: test tables use the name notes for something else",
+		add(&Point{Name: "a", Scopes: []Scope{{Name: "box", Vars: []Var{{Name: "notes", Type: Int}}}}}))
 	require.PanicsWithValue(t, "engine: point a: a scope and a variable are both called box",
 		add(&Point{Name: "a", Vars: []Var{{Name: "box", Type: Int}}, Scopes: []Scope{{Name: "box"}}}))
 }
