@@ -8,6 +8,7 @@ const (
 	notHeld   outcome = "not held"
 	fulfilled outcome = "fulfilled"
 	violated  outcome = "violated"
+	errored   outcome = "errored" // at run time; it counts for no branch
 )
 
 func whether(applies bool) outcome {

@@ -3,7 +3,8 @@
 //
 // The flow is Load (files to a Library), Compile (a Library and a Registry of points to a Plan), then
 // Plan.RunStages, Plan.Decide and Plan.Validate, which are pure functions of the facts they are given:
-// no clock, no client and no global state. A Plan is safe for concurrent use; Facts are not.
+// no clock, no client and no global state. A Plan is safe for concurrent use; Facts are not. A TestRunner runs a
+// Library's test tables through the same functions.
 //
 // What may not live here: anything about pods, containers, autoscaling or the Kubernetes API. A host
 // describes its world through a Registry: units, types, functions, and the points at which rules plug in.

@@ -133,6 +133,9 @@ func (r *Registry) AddPoint(p *Point) {
 			if _, shadows := p.varIndex[v.Name]; shadows {
 				panic(fmt.Sprintf("engine: point %s: scope %s hides variable %s", p.Name, s.Name, v.Name))
 			}
+			if v.Name == expectNotes {
+				panic(fmt.Sprintf("engine: point %s: test tables use the name %s for something else", p.Name, v.Name))
+			}
 			if v.Name == s.Name && v.Type.cel == cel.StringType {
 				p.Scopes[i].labelled = true
 			}

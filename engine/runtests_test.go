@@ -365,6 +365,26 @@ func TestAScopesOwnVariableIsTheLabel(t *testing.T) {
 	require.Equal(t, []string{"ok a", `t.yaml:8:37: RuleTest t, row "b": scope box has no fact to give called "box"; known: now`}, shown(runner.Run(lib.Tests)))
 }
 
+func TestAPointsNamesLeaveRoomForTables(t *testing.T) {
+	add := func(p *Point) func() { return func() { shop().AddPoint(p) } }
+	require.PanicsWithValue(t, "engine: point a: test tables use the name fired for something else",
+		add(&Point{Name: "a", Vars: []Var{{Name: "fired", Type: Int}}}))
+	require.PanicsWithValue(t, "engine: point a: test tables use the name notes for something else",
+		add(&Point{Name: "a", Scopes: []Scope{{Name: "box", Vars: []Var{{Name: "notes", Type: Int}}}}}))
+	require.PanicsWithValue(t, "engine: point a: a scope and a variable are both called box",
+		add(&Point{Name: "a", Vars: []Var{{Name: "box", Type: Int}}, Scopes: []Scope{{Name: "box"}}}))
+}
+
+func TestAValidationThatFailsIsNotCoveredByThat(t *testing.T) {
+	coverage := NewCoverage()
+	results, lib := runTable(t, `
+  point: order.validate
+  rows: [{name: a, given: {object: {lines: [{}]}}, expect: {violations: [{message: "the rule failed: no such key: price"}]}}]
+`, coverage)
+	require.Equal(t, []string{"ok a"}, shown(results))
+	require.Contains(t, coverage.Report(lib).Unreached, Unreached{Kind: "validation", Path: "valid/priced", What: "nothing violated it", At: Position{File: "rules.yaml", Line: 38, Col: 12}})
+}
+
 func TestTheUnitOfAHostTypeIsThatOfItsFunctions(t *testing.T) {
 	_, err := compileOne("order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.weight: \"voucher(customer.vouchers, 'x')\"}}]}]\n", CompileOptions{})
 	require.ErrorContains(t, err, "the expression gives int (cents), the field holds int (grams)")

@@ -115,7 +115,7 @@ func (v *validationPlan) run(set *setPlan, objects ObjectTypes, gates map[string
 		}
 		message, came := v.check(vars)
 		trace.cover(set, "", v.validation.Name.Value, came)
-		if came == violated {
+		if came == violated || came == errored {
 			out = append(out, Violation{Rule: rule, Path: value.Path + v.validation.FieldPath.Value, Reason: reason, Message: message, Warning: v.validation.Severity.Value == SeverityWarn})
 		}
 	}
@@ -127,7 +127,7 @@ func (v *validationPlan) check(vars map[string]any) (message string, came outcom
 	if v.when != nil {
 		applies, _, err := v.when.Eval(vars)
 		if err != nil {
-			return fmt.Sprintf("the rule's when failed: %v", err), violated
+			return fmt.Sprintf("the rule's when failed: %v", err), errored
 		}
 		if applies != types.True {
 			return "", notHeld
@@ -135,7 +135,7 @@ func (v *validationPlan) check(vars map[string]any) (message string, came outcom
 	}
 	result, _, err := v.expression.Eval(vars)
 	if err != nil {
-		return fmt.Sprintf("the rule failed: %v", err), violated
+		return fmt.Sprintf("the rule failed: %v", err), errored
 	}
 	if result == types.True {
 		return "", fulfilled
