@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,16 +33,19 @@ type part struct {
 	address string // default of --address
 	lease   string // default of --leader-elect-resource-name; empty for a part that every replica runs
 	points  []string
-	flags   func(*options, *cobra.Command)
-	join    func(*options, *policy.Source, *process) error
+
+	tellsOverlays bool // it writes the status of RuleOverlays
+
+	flags func(*options, *cobra.Command)
+	join  func(*options, *policy.Source, *process) error
 }
 
 var (
 	recommenderPart = part{
 		address: ":8942", lease: "vpa-recommender-lease",
-		points: []string{facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend},
-		flags:  func(o *options, c *cobra.Command) { o.addRecommender(c.Flags()) },
-		join:   joinRecommender,
+		points: []string{facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend}, tellsOverlays: true,
+		flags: func(o *options, c *cobra.Command) { o.addRecommender(c.Flags()) },
+		join:  joinRecommender,
 	}
 	updaterPart = part{
 		address: ":8943", lease: "vpa-updater",
@@ -107,8 +111,18 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return err
 	}
+	overlays, err := proc.followOverlays(ctx, source, ctrl.Log.WithName("rules"))
+	if err != nil {
+		return err
+	}
 	if err := proc.manager.Add(source); err != nil {
 		return err
+	}
+	if overlays && slices.ContainsFunc(parts, func(p part) bool { return p.tellsOverlays }) && o.recommenderName == recommender.DefaultName {
+		status := &policy.OverlayStatus{Client: proc.manager.GetClient(), Source: source, Every: o.rulesReload, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("rules")}
+		if err := proc.manager.Add(status); err != nil {
+			return err
+		}
 	}
 	for _, p := range parts {
 		if err := p.join(o, source, proc); err != nil {

@@ -11,9 +11,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.uber.org/zap/zapcore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/discovery"
@@ -23,12 +25,15 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -53,6 +58,7 @@ func newProcess(ctx context.Context, o *options) (*process, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(vpav1.AddToScheme(scheme))
+	utilruntime.Must(rulesv1alpha1.AddToScheme(scheme))
 
 	p := &process{address: o.address}
 	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
@@ -124,6 +130,34 @@ func preflight(ctx context.Context, config *rest.Config) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// followOverlays makes the rules follow the RuleOverlay objects of the cluster. Where the cluster does not know them, or
+// does not let this process read them, as with the permissions that upstream VPA is installed with, the rules are those
+// of the files.
+func (p *process) followOverlays(ctx context.Context, source *policy.Source, log logr.Logger) (followed bool, err error) {
+	list := func(reader client.Reader) policy.ClusterOverlays {
+		return func(ctx context.Context) ([]rulesv1alpha1.RuleOverlay, error) {
+			var found rulesv1alpha1.RuleOverlayList
+			err := reader.List(ctx, &found)
+			return found.Items, err
+		}
+	}
+	_, err = list(p.manager.GetAPIReader())(ctx)
+	switch {
+	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+		log.Info("the cluster has no RuleOverlays: install the CRD with `celvpa crd` to use them")
+		return false, nil
+	case apierrors.IsForbidden(err):
+		log.Info("RuleOverlays are not read: allow this process to get, list and watch ruleoverlays.rules.celvpa.dev to use them", "reason", err.Error())
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("listing RuleOverlays: %w", err)
+	}
+	if _, err := p.manager.GetCache().GetInformer(ctx, &rulesv1alpha1.RuleOverlay{}); err != nil {
+		return false, fmt.Errorf("watching RuleOverlays: %w", err)
+	}
+	return true, source.Follow(ctx, list(p.manager.GetAPIReader()), list(p.manager.GetClient()))
 }
 
 // webhookServer adds an HTTPS server whose certificate comes from a function.

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/crds"
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -42,7 +43,7 @@ func Connect(kubeconfig string) (*Cluster, error) {
 	config.QPS, config.Burst = 200, 400
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, vpav1.AddToScheme, apiextensionsv1.AddToScheme, metricsv1beta1.AddToScheme,
+		clientgoscheme.AddToScheme, vpav1.AddToScheme, rulesv1alpha1.AddToScheme, apiextensionsv1.AddToScheme, metricsv1beta1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err

@@ -21,6 +21,8 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"invalid VPAs are refused":                    invalidVPAsAreRefused,
 			"a target that does not exist is reported":    aTargetThatDoesNotExistIsReported,
 			"a custom controller is followed to its pods": aCustomControllerIsFollowedToItsPods,
+			"an overlay is audited, then enforced":        anOverlayIsAuditedThenEnforced,
+			"a pinned pipeline is used":                   aPinnedPipelineIsUsed,
 			"ignored namespaces are not served":           ignoredNamespacesAreNotServed,
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ type Source struct {
 
 	book     atomic.Pointer[engine.Rulebook]
 	accepted atomic.Pointer[map[string]Acceptance]
-	inUse    map[string]accepted // overlays of the cluster that are part of book
+	inUse    map[string]accepted  // overlays of the cluster that are part of book
 	content  [2][sha256.Size]byte // of the files and overlays behind it; recorded after success only, so failures are tried again
 	lastTold string               // the last error logged, so that a lasting one is told once
 }

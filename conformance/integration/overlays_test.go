@@ -1,0 +1,116 @@
+package integration
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// anOverlayIsAuditedThenEnforced is what an operator does who wants more headroom in one namespace.
+func anOverlayIsAuditedThenEnforced(t *testing.T) {
+	ns := namespace(t, "it-overlay")
+	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "headroom"}, Spec: rulesv1alpha1.RuleOverlaySpec{
+		Mode:   "Audit",
+		Match:  rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}},
+		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"estimate.marginFraction": {Raw: []byte("0.2")}}}},
+	}}
+	create(t, overlay)
+	t.Cleanup(func() { _ = cluster.Delete(context.Background(), overlay) })
+	accepted(t, overlay, metav1.ConditionTrue, "in use")
+
+	create(t, steady(ns, "web", 1), vpa(ns, "web", vpav1.UpdateModeOff))
+	target := func(ctx context.Context) (cpu resource.Quantity, rules string) {
+		var v vpav1.VerticalPodAutoscaler
+		if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &v); err != nil || v.Status.Recommendation == nil {
+			return cpu, ""
+		}
+		if c := condition(&v, vpav1.RulesApplied); c != nil {
+			rules = c.Message
+		}
+		for _, c := range v.Status.Recommendation.ContainerRecommendations {
+			cpu = c.Target[corev1.ResourceCPU]
+		}
+		return cpu, rules
+	}
+	eventually(t, 90*time.Second, "an event that tells what the overlay would change", func(ctx context.Context) (bool, error) {
+		var events eventsv1.EventList
+		if err := cluster.List(ctx, &events, client.InNamespace(ns)); err != nil {
+			return false, err
+		}
+		for _, e := range events.Items {
+			if e.Regarding.Name == "web" && strings.Contains(e.Note, "RuleOverlay headroom (Audit) would change container app target cpu 476m → 496m") {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	cpu, rules := target(t.Context())
+	require.Equal(t, steadyCPU.String(), cpu.String(), "nothing is enforced")
+	require.Contains(t, rules, "; not enforced: headroom (Audit)")
+
+	before := overlay.DeepCopy()
+	overlay.Spec.Mode = "Enforce"
+	require.NoError(t, cluster.Patch(t.Context(), overlay, client.MergeFrom(before)))
+	eventually(t, 30*time.Second, "the recommendation with the overlay", func(ctx context.Context) (bool, error) {
+		cpu, rules := target(ctx)
+		return cpu.String() == "496m" && strings.Contains(rules, ", overlays headroom"), nil
+	})
+
+	// A mistake is told on the object, and what worked stays.
+	before = overlay.DeepCopy()
+	overlay.Spec.Change[0].Params["estimate.marginFraction"] = apiextensionsv1.JSON{Raw: []byte(`"lots"`)}
+	require.NoError(t, cluster.Patch(t.Context(), overlay, client.MergeFrom(before)))
+	accepted(t, overlay, metav1.ConditionFalse, `param marginFraction: "lots" is not a finite number`)
+	cpu, _ = target(t.Context())
+	require.Equal(t, "496m", cpu.String())
+
+	require.NoError(t, cluster.Delete(t.Context(), overlay))
+	eventually(t, 30*time.Second, "the recommendation without the overlay", func(ctx context.Context) (bool, error) {
+		cpu, _ := target(ctx)
+		return cpu.Cmp(steadyCPU) == 0, nil
+	})
+}
+
+// accepted waits until the condition Accepted speaks about the object as it is.
+func accepted(t *testing.T, o *rulesv1alpha1.RuleOverlay, status metav1.ConditionStatus, message string) {
+	t.Helper()
+	eventually(t, 30*time.Second, "Accepted is "+string(status), func(ctx context.Context) (bool, error) {
+		var now rulesv1alpha1.RuleOverlay
+		if err := cluster.Get(ctx, client.ObjectKeyFromObject(o), &now); err != nil {
+			return false, err
+		}
+		c := meta.FindStatusCondition(now.Status.Conditions, rulesv1alpha1.ConditionAccepted)
+		return c != nil && c.ObservedGeneration == o.Generation && c.Status == status && strings.Contains(c.Message, message), nil
+	})
+}
+
+// aPinnedPipelineIsUsed, and one that is not loaded is refused.
+func aPinnedPipelineIsUsed(t *testing.T) {
+	ns := namespace(t, "it-pin")
+	v := vpa(ns, "web", vpav1.UpdateModeOff)
+	v.Annotations = map[string]string{"rules.celvpa.dev/pipeline": "default@0.1.0"}
+	require.ErrorContains(t, cluster.Create(t.Context(), v), `metadata.annotations[rules.celvpa.dev/pipeline]: pipeline "default@0.1.0" is not loaded; there is default@1.0.0`)
+	v.Annotations["rules.celvpa.dev/pipeline"] = "default@1.0.0"
+	create(t, v)
+	eventually(t, 20*time.Second, "RulesApplied", func(ctx context.Context) (bool, error) {
+		var now vpav1.VerticalPodAutoscaler
+		if err := cluster.Get(ctx, client.ObjectKeyFromObject(v), &now); err != nil {
+			return false, err
+		}
+		c := condition(&now, vpav1.RulesApplied)
+		return c != nil && c.Reason == "default@1.0.0", nil
+	})
+}
