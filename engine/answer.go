@@ -16,7 +16,7 @@ func (r *testRun) answer(reg *Registry) []string {
 			out = append(out, fmt.Sprintf("%s violates %s: %s", v.Path, v.Rule, v.Message))
 		}
 	case r.facts.point.Kind == DecisionPoint:
-		out = append(out, r.verdict.Do+" ("+r.verdict.Rule+")")
+		out = append(out, "do = "+r.verdict.Do+" ("+r.verdict.Rule+")")
 	default:
 		out = r.written(reg)
 	}

@@ -42,6 +42,12 @@ func (o *ruleOptions) open() (*engine.Rulebook, error) {
 	return policy.Load(options)
 }
 
+// ruleFiles are rules with all plans made from them.
+type ruleFiles struct {
+	*policy.Rules
+	book *engine.Rulebook
+}
+
 // rulesCommand groups what an operator does with rule files.
 func rulesCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "rules", Short: "Look at rules, check them and see what a change does"}
@@ -222,7 +228,7 @@ func lintRules(out io.Writer, o *ruleOptions, paths []string) error {
 const shippedName = "shipped"
 
 // openNamed opens a folder laid over the shipped rules, or the shipped rules alone.
-func (o *ruleOptions) openNamed(name string) (*engine.Rulebook, error) {
+func (o *ruleOptions) openNamed(name string) (*ruleFiles, error) {
 	dir := name
 	if name == shippedName {
 		dir = ""
@@ -231,9 +237,13 @@ func (o *ruleOptions) openNamed(name string) (*engine.Rulebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	book, err := policy.Load(options)
+	rules, err := policy.Open(options)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return book, nil
+	book, err := rules.Compile()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &ruleFiles{Rules: rules, book: book}, nil
 }

@@ -190,3 +190,29 @@ func TestDiffTellsEveryKindOfChange(t *testing.T) {
 		require.Contains(t, out, tt.want)
 	}
 }
+
+func TestDiffTellsWhichAnswersChange(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "payments.yaml", headroom)
+	table := write(t, t.TempDir(), "table.yaml", ownTable)
+	out, err := celvpa(t, "rules", "diff", "shipped", dir, "--tests", table)
+	require.NoError(t, err)
+	require.Contains(t, out, "answers of the test tables: nothing changes\nanswers with overlay payments:\n"+
+		"  margin/target ("+table+":8:5)\n    bound.target.now.cpu = 1150m → 1200m\n    bound.target.now.memory = 1234803097 → 1288490188\n")
+
+	out, err = celvpa(t, "rules", "diff", "shipped", ownRules(t, "update.yaml", "mode-off, when: mode == 'Off', do: Skip", "mode-off, when: mode == 'Off', do: Wait"), "--answers")
+	require.NoError(t, err)
+	require.Regexp(t, `answers of the test tables:\n  pod-update/\S.* \(conformance/rules/\S+:\d+:5\)\n    do = Skip \(update/mode-off\) → Wait \(update/mode-off\)\n`, out)
+}
+
+const ownTable = `apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleTest
+metadata: {name: margin}
+spec:
+  point: container.estimate
+  given: {usage: {cpu: {1: 1}, memory: {1: 1Gi}}, history: {span: 24h, samples: 1440}, containers: 1}
+  rows:
+  - name: target
+    given: {bound: {target: {}}}
+    expect: {bound: {target: {now: {cpu: 1150m, memory: 1234803097}}}}
+`

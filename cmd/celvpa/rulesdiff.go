@@ -18,11 +18,14 @@ import (
 
 func diffCommand(o *ruleOptions) *cobra.Command {
 	var vpaFile string
+	var answers bool
+	var tests []string
 	cmd := &cobra.Command{
 		Use: "diff A B", Short: "Tell in words what changes from one set of rules to another",
 		Long: "A and B are folders that are laid over the shipped rules, or the word shipped.\n" +
-			"With --vpa it tells what changes for those objects, and what overlays in mode Audit or Warn would change.",
-		Example: "  celvpa rules diff shipped my-rules\n  celvpa rules diff shipped my-rules --vpa web-vpa.yaml",
+			"With --vpa it tells what changes for those objects, and what overlays in mode Audit or Warn would change.\n" +
+			"With --answers or --tests it runs test tables on both and tells which answers change.",
+		Example: "  celvpa rules diff shipped my-rules\n  celvpa rules diff shipped my-rules --vpa web-vpa.yaml\n  celvpa rules diff shipped my-rules --tests my-cases.yaml",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := o.openNamed(args[0])
@@ -39,13 +42,25 @@ func diffCommand(o *ruleOptions) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return d.objects(a, b, vpas)
+				return d.objects(a.book, b.book, vpas)
 			}
-			d.books(a, b)
+			d.books(a.book, b.book)
+			if !answers && len(tests) == 0 {
+				return nil
+			}
+			tables, err := testTables(b.Library, tests)
+			if err != nil {
+				return err
+			}
+			d.answers(a, b, tables)
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&answers, "answers", false, "run the tables that ship with celvpa and those of B on both, and tell which answers change")
+	cmd.Flags().StringSliceVar(&tests, "tests", nil, "files or folders with test tables to run on both instead")
 	cmd.Flags().StringVar(&vpaFile, "vpa", "", "file with VerticalPodAutoscalers to compare the rules for; - = standard input")
+	cmd.MarkFlagsMutuallyExclusive("vpa", "answers")
+	cmd.MarkFlagsMutuallyExclusive("vpa", "tests")
 	return cmd
 }
 
@@ -197,4 +212,63 @@ func (d *ruleDiff) objects(a, b *engine.Rulebook, vpas []*vpav1.VerticalPodAutos
 		}
 	}
 	return nil
+}
+
+// answers runs tables on both sets of rules, and on the second once more with each of its overlays.
+func (d *ruleDiff) answers(a, b *ruleFiles, tables []*engine.RuleTest) {
+	after := b.Test(tables, policy.TestOptions{})
+	d.block("answers of the test tables", changedAnswers(a.Test(tables, policy.TestOptions{}), after))
+	for _, o := range b.book.Overlays() {
+		with := b.Test(tables, policy.TestOptions{Overlays: []string{o.Name.Value}})
+		d.block("answers with overlay "+o.Name.Value, changedAnswers(after, with))
+	}
+}
+
+// changedAnswers names each row that comes out otherwise, with the lines that differ.
+func changedAnswers(before, after []engine.RowResult) []string {
+	var out []string
+	for i, row := range after {
+		was := before[i]
+		if len(row.Problems) > 0 || len(was.Problems) > 0 {
+			if len(was.Problems) == 0 {
+				out = append(out, fmt.Sprintf("%s/%s (%s) no longer runs: %s", row.Table, row.Row, row.At, row.Problems[0].Message))
+			}
+			continue
+		}
+		lines := changedLines(was.Answer, row.Answer)
+		if len(lines) > 0 {
+			out = append(out, fmt.Sprintf("%s/%s (%s)", row.Table, row.Row, row.At))
+			out = append(out, lines...)
+		}
+	}
+	return out
+}
+
+// changedLines pairs lines of the form "field = value" by their field.
+func changedLines(before, after []string) []string {
+	field := func(line string) string {
+		name, _, _ := strings.Cut(line, " = ")
+		return name
+	}
+	now := map[string]string{}
+	for _, line := range after {
+		now[field(line)] = line
+	}
+	var out []string
+	for _, line := range before {
+		to, kept := now[field(line)]
+		switch {
+		case !kept:
+			out = append(out, "  "+line+" → unset")
+		case to != line:
+			out = append(out, "  "+line+" → "+strings.TrimPrefix(to, field(line)+" = "))
+		}
+		delete(now, field(line))
+	}
+	for _, line := range after {
+		if _, added := now[field(line)]; added {
+			out = append(out, "  "+line+" is new")
+		}
+	}
+	return out
 }

@@ -82,7 +82,7 @@ func runTests(out io.Writer, o *testOptions, paths []string) error {
 	if o.coverage {
 		coverage = engine.NewCoverage()
 	}
-	results := rules.Test(tables, matches, coverage)
+	results := rules.Test(tables, policy.TestOptions{Match: matches, Coverage: coverage})
 	if len(results) == 0 {
 		return fmt.Errorf("no row matches --run %s", o.run)
 	}

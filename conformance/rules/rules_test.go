@@ -17,7 +17,7 @@ func TestTheShippedRulesPassTheirTablesWhichReachEveryBranch(t *testing.T) {
 	shipped, err := policy.Open(policy.Options{})
 	require.NoError(t, err)
 	coverage := engine.NewCoverage()
-	require.NoError(t, engine.Failures(shipped.Test(tables, nil, coverage)))
+	require.NoError(t, engine.Failures(shipped.Test(tables, policy.TestOptions{Coverage: coverage})))
 
 	report := coverage.Report(shipped.Library)
 	require.Len(t, report.Sets, len(shipped.Library.RuleSets), "every shipped rule set is in the pipeline")

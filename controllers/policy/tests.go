@@ -3,14 +3,26 @@ package policy
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Test runs test tables on the rules. The gates and params of a row are laid over those of the options. Match selects
-// rows (nil = all), and coverage collects what they reach (nil = nothing).
-func (r *Rules) Test(tables []*engine.RuleTest, match func(table, row string) bool, coverage *engine.Coverage) []engine.RowResult {
-	runner := &engine.TestRunner{Registry: r.registry, Match: match, Coverage: coverage, Plans: func(o engine.CompileOptions) (*engine.Plan, error) {
+// TestOptions say how tables are run.
+type TestOptions struct {
+	Match    func(table, row string) bool // selects rows; nil = all
+	Coverage *engine.Coverage             // collects what the rows reach; nil = nothing
+	Overlays []string                     // applied to all rows, beside those that a table names
+}
+
+// Test runs test tables on the rules. The gates and params of a row are laid over those of the options.
+func (r *Rules) Test(tables []*engine.RuleTest, t TestOptions) []engine.RowResult {
+	runner := &engine.TestRunner{Registry: r.registry, Match: t.Match, Coverage: t.Coverage, Plans: func(o engine.CompileOptions) (*engine.Plan, error) {
+		for _, name := range t.Overlays {
+			if !slices.Contains(o.Overlays, name) {
+				o.Overlays = append(slices.Clone(o.Overlays), name)
+			}
+		}
 		if o.Pipeline == "" {
 			o.Pipeline = r.options.Pipeline
 		}
@@ -46,7 +58,7 @@ func openTested(o Options) (*Rules, error) {
 	}
 	written := *r
 	written.options.Gates, written.options.Params = nil, nil
-	if err := engine.Failures(written.Test(r.Library.Tests, nil, nil)); err != nil {
+	if err := engine.Failures(written.Test(r.Library.Tests, TestOptions{})); err != nil {
 		return nil, fmt.Errorf("the test tables among the rules fail:\n%w", err)
 	}
 	return r, nil
