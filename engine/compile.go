@@ -68,6 +68,9 @@ func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 	c.findings.sort()
 	plan.findings = c.findings.list
 	plan.digest = c.digest(pipe, plan)
+	for _, at := range plan.points {
+		at.assemble(false)
+	}
 	return plan, nil
 }
 
@@ -268,7 +271,7 @@ func (c *compiler) stage(point *Point, st *Stage, sc *scopeEnv, subject string) 
 		}
 	}
 	programs := c.variables(st.Variables, sc, subject)
-	out.vars = &variables{slots: sc.slots, programs: programs}
+	out.vars = &variables{slots: sc.slots, schemas: sc.schemas, programs: programs}
 	out.when = c.condition(st.When, sc, subject+", when")
 	for i := range st.Rules {
 		out.rules = append(out.rules, c.rule(&st.Rules[i], sc, subject))
@@ -336,7 +339,7 @@ func (c *compiler) decisions(point *Point, set *RuleSet, compiled *setPlan, sc *
 	subject := "RuleSet " + set.ID()
 	sc = sc.child()
 	programs := c.variables(set.Variables, sc, subject)
-	compiled.variables = &variables{slots: sc.slots, programs: programs}
+	compiled.variables = &variables{slots: sc.slots, schemas: sc.schemas, programs: programs}
 	outcomes := map[string]bool{}
 	var known []string
 	for _, o := range point.Outcomes {
@@ -386,7 +389,7 @@ func writeRuleSet(w io.Writer, s *setPlan) {
 	fmt.Fprintf(w, "set %q\n", set.ID())
 	if s.params != nil {
 		for i, f := range s.params.schema.fields {
-			fmt.Fprintf(w, "param %q %v\n", f.Name, s.params.values[i])
+			fmt.Fprintf(w, "param %q %v\n", f.Name, s.params.get(i))
 		}
 	}
 	variable := func(v Variable) { fmt.Fprintf(w, "var %q %q\n", v.Name.Value, v.Expression.Value) }

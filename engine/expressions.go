@@ -96,7 +96,7 @@ func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast,
 	if prg == nil {
 		return nil, nil
 	}
-	return ast, &program{prg: prg, pos: s.Pos}
+	return ast, &program{prg: prg, ast: ast.NativeRep(), pos: s.Pos}
 }
 
 func (c *compiler) compile(s Scalar, env *cel.Env, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {

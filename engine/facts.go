@@ -10,7 +10,7 @@ import (
 // Facts are the inputs and outputs of one run at one point. They belong to one goroutine.
 type Facts struct {
 	point  *Point
-	values []ref.Val
+	values []cell
 	items  [][]*Item
 
 	// Notes collects what rules outside any scope noted, in order.
@@ -19,7 +19,7 @@ type Facts struct {
 
 // NewFacts returns empty facts for the point.
 func (p *Point) NewFacts() *Facts {
-	return &Facts{point: p, values: make([]ref.Val, len(p.Vars)), items: make([][]*Item, len(p.Scopes))}
+	return &Facts{point: p, values: make([]cell, len(p.Vars)), items: make([][]*Item, len(p.Scopes))}
 }
 
 // Set gives a variable of the point its value. It panics on a name the point does not declare.
@@ -28,7 +28,7 @@ func (f *Facts) Set(name string, v ref.Val) *Facts {
 	if !ok {
 		panic(fmt.Sprintf("engine: point %s has no variable %s", f.point.Name, name))
 	}
-	f.values[i] = v
+	f.values[i] = cellOf(v)
 	return f
 }
 
@@ -39,7 +39,7 @@ func (f *Facts) AddItem(scope, label string) *Item {
 		panic(fmt.Sprintf("engine: point %s has no scope %s", f.point.Name, scope))
 	}
 	item := &Item{Label: label, scope: &f.point.Scopes[i]}
-	item.values = make([]ref.Val, len(item.scope.Vars))
+	item.values = make([]cell, len(item.scope.Vars))
 	f.items[i] = append(f.items[i], item)
 	return item
 }
@@ -51,14 +51,14 @@ type Item struct {
 	Notes []string
 
 	scope  *Scope
-	values []ref.Val
+	values []cell
 }
 
 // Set gives a variable of the scope its value for this item.
 func (it *Item) Set(name string, v ref.Val) *Item {
 	for i := range it.scope.Vars {
 		if it.scope.Vars[i].Name == name {
-			it.values[i] = v
+			it.values[i] = cellOf(v)
 			return it
 		}
 	}
@@ -79,5 +79,3 @@ func Records(list []*Record) ref.Val {
 	}
 	return types.NewRefValList(types.DefaultTypeAdapter, vals)
 }
-
-func errorValue(err error) ref.Val { return types.WrapErr(err) }

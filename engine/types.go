@@ -37,6 +37,9 @@ func ListOf(elem Type) Type { return Type{cel: cel.ListType(elem.cel), schema: e
 // OpaqueOf is a host type that rules can only hand to the host's functions.
 func OpaqueOf(t *cel.Type) Type { return Type{cel: t} }
 
+// isRecord tells records from lists of records, which have a schema too.
+func (t Type) isRecord() bool { return t.schema != nil && t.cel == t.schema.cel }
+
 // String names the type as a rule author would, e.g. int (cpu).
 func (t Type) String() string {
 	name := t.cel.String()

@@ -86,8 +86,8 @@ func (p *Plan) Validate(point string, object, old map[string]any) []Violation {
 	var out []Violation
 	for _, set := range at.sets {
 		gates := map[string]bool{}
-		for i, f := range set.gates.schema.fields {
-			gates[f.Name] = set.gates.values[i] == types.True
+		for _, f := range set.gates.schema.fields {
+			gates[f.Name] = set.gates.Bool(f.Name)
 		}
 		for _, v := range set.validations {
 			out = append(out, v.run(set, at.point.Objects, gates, object, old)...)

@@ -130,7 +130,7 @@ func order(prices ...int64) *Facts {
 	return f
 }
 
-func line(f *Facts, i int) *Record { return f.items[0][i].values[1].(*Record) }
+func line(f *Facts, i int) *Record { return f.items[0][i].values[1].ref.(*Record) }
 
 func price(t testing.TB, r *Record) int64 {
 	t.Helper()

@@ -47,7 +47,7 @@ func (r *rows) plan(t *testing.T, o policy.Options) *engine.Plan {
 // note remembers what a trace shows.
 func (r *rows) note(trace *engine.Trace) (fired []string) {
 	seen := map[string]bool{}
-	for _, s := range trace.Steps {
+	for _, s := range trace.Steps() {
 		r.fired[s.Path()] = true
 		if !seen[s.Path()] {
 			fired = append(fired, s.Path())

@@ -1,0 +1,141 @@
+package engine
+
+// pointCode is what runs at a point: its rules with everything folded that is known beforehand.
+type pointCode struct {
+	stages []stageCode    // of all sets, in order
+	rows   []decisionCode // of all sets, in order
+}
+
+type stageCode struct {
+	names       *namespace
+	origin      *origin // of the stage's own condition
+	scope       int     // index into Point.Scopes, -1 = run once
+	when        *condition
+	rules       []ruleCode
+	skipOnError bool
+}
+
+type ruleCode struct {
+	origin *origin
+	when   *condition
+	writes []writeCode
+}
+
+type writeCode struct {
+	plan  *writePlan
+	value func(*frame, *cell) // nil = unset
+}
+
+type decisionCode struct {
+	names  *namespace
+	origin *origin
+	path   string
+	plan   *Decision
+	when   *condition
+	reason code[string] // nil = the written reason
+}
+
+// condition is a when; nil always holds.
+type condition struct {
+	holds code[bool]
+	pos   Position
+}
+
+// origin says where code comes from, for traces and failures.
+type origin struct {
+	set   *setPlan
+	stage string
+	rule  string
+	pos   Position
+	note  string
+}
+
+// path names the rule as set/stage/rule, or set/rule where there is no stage.
+func (o *origin) path() string {
+	if o.stage == "" {
+		return o.set.ruleSet.Name.Value + "/" + o.rule
+	}
+	return o.set.ruleSet.Name.Value + "/" + o.stage + "/" + o.rule
+}
+
+// assemble turns what was type-checked into code. With interpret, every expression is left to CEL's evaluator.
+func (at *pointPlan) assemble(interpret bool) {
+	at.code = &pointCode{}
+	for _, set := range at.sets {
+		for _, st := range set.stages {
+			a := &assembler{set: set, vars: st.vars, known: at.known, interpret: interpret}
+			if s, ok := a.stage(st); ok {
+				at.code.stages = append(at.code.stages, s)
+			}
+		}
+		if len(set.decisions) > 0 {
+			a := &assembler{set: set, vars: set.variables, known: at.known, interpret: interpret}
+			at.code.rows = append(at.code.rows, a.decisions()...)
+		}
+	}
+}
+
+// stage assembles a stage; ok is false when it can do nothing.
+func (a *assembler) stage(st *stagePlan) (out stageCode, ok bool) {
+	out = stageCode{names: a.namespace(), scope: st.scope, skipOnError: st.skipOnError}
+	out.origin = &origin{set: a.set, stage: st.name, rule: "when"}
+	if out.when, ok = a.condition(st.when); !ok {
+		return out, false
+	}
+	if out.when != nil {
+		out.origin.pos = st.when.pos
+	}
+	for _, r := range st.rules {
+		when, ok := a.condition(r.when)
+		if !ok {
+			continue
+		}
+		rule := ruleCode{when: when, origin: &origin{set: a.set, stage: st.name, rule: r.name, pos: r.pos, note: r.note}}
+		for i := range r.writes {
+			w := writeCode{plan: &r.writes[i]}
+			if p := w.plan.value; p != nil {
+				w.value = storing(a.expression(p))
+			}
+			rule.writes = append(rule.writes, w)
+		}
+		out.rules = append(out.rules, rule)
+	}
+	// A condition that is not known may fail, and that is to be told.
+	return out, out.when != nil || len(out.rules) > 0
+}
+
+// decisions assembles a table up to the first row that always holds.
+func (a *assembler) decisions() []decisionCode {
+	var out []decisionCode
+	n := a.namespace()
+	for _, d := range a.set.decisions {
+		when, ok := a.condition(d.when)
+		if !ok {
+			continue
+		}
+		row := decisionCode{names: n, plan: d.decision, when: when}
+		row.origin = &origin{set: a.set, rule: d.decision.Name.Value, pos: d.decision.Name.Pos}
+		row.path = row.origin.path()
+		if d.reason != nil {
+			row.reason, _ = typed[string](a.expression(d.reason))
+		}
+		out = append(out, row)
+		if when == nil {
+			break
+		}
+	}
+	return out
+}
+
+// condition assembles a when; ok is false when it never holds.
+func (a *assembler) condition(p *program) (c *condition, ok bool) {
+	if p == nil {
+		return nil, true
+	}
+	n := a.expression(p)
+	if isKnown(n, true) || isKnown(n, false) {
+		return nil, isKnown(n, true)
+	}
+	holds, _ := typed[bool](n)
+	return &condition{holds: holds, pos: p.pos}, true
+}

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+)
+
+// frame is what code runs on: the facts, the item at hand, and what was computed on the way. Frames are pooled, so that
+// a run allocates nothing of its own.
+type frame struct {
+	facts *Facts
+	item  *Item // nil outside scopes
+	trace *Trace
+
+	names   *namespace
+	values  []cell // of facts
+	locals  []cell // of item
+	memo    []memo // of named expressions
+	scratch []cell // right sides of one set
+	failed  []*RuleError
+
+	// err is the first failure of the expression at hand. Code goes on after a failure and gives any value;
+	// what has an effect, or may forgive a failure, looks here first.
+	err error
+}
+
+// memo is the value of a named expression once it was computed.
+type memo struct {
+	done bool
+	cell cell
+	text string
+	err  error
+}
+
+// namespace lets programs, which read by name, see what code reads by slot.
+type namespace struct {
+	set    *setPlan
+	slots  map[string]slot
+	values []boxedCode // of named expressions
+}
+
+var frames = sync.Pool{New: func() any { return &frame{} }}
+
+// newFrame takes a frame from the pool. A frame whose run panicked is never put back.
+func newFrame(facts *Facts, trace *Trace) *frame {
+	f := frames.Get().(*frame)
+	f.facts, f.values, f.trace = facts, facts.values, trace
+	return f
+}
+
+// free puts the frame back without anything of the host in it.
+func (f *frame) free() {
+	f.memo, f.scratch = f.memo[:cap(f.memo)], f.scratch[:cap(f.scratch)]
+	clear(f.memo)
+	clear(f.scratch)
+	*f = frame{memo: f.memo, scratch: f.scratch}
+	frames.Put(f)
+}
+
+// enter readies the frame for a stage or table, for an item where there is one.
+func (f *frame) enter(n *namespace, item *Item) {
+	f.names, f.item = n, item
+	if item != nil {
+		f.locals = item.values
+	}
+	if count := len(n.values); count <= cap(f.memo) {
+		f.memo = f.memo[:count]
+	} else {
+		f.memo = make([]memo, count)
+	}
+	clear(f.memo)
+}
+
+// right gives cells for the right sides of one set.
+func (f *frame) right(count int) []cell {
+	if count > len(f.scratch) {
+		f.scratch = make([]cell, count)
+	}
+	return f.scratch[:count]
+}
+
+// fail notes a failure unless there was one before.
+func (f *frame) fail(err error) {
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+// failure returns and forgets the failure of the expression just run.
+func (f *frame) failure() error {
+	err := f.err
+	f.err = nil
+	return err
+}
+
+// missing is the failure of an expression that reads a fact which the host did not supply.
+func missing(name string) error { return fmt.Errorf("no such attribute(s): %s", name) }
+
+// ResolveName implements cel.Activation.
+func (f *frame) ResolveName(name string) (any, bool) {
+	s, ok := f.names.slots[name]
+	if !ok {
+		return nil, false
+	}
+	switch s.kind {
+	case factSlot:
+		v := f.values[s.index].val()
+		return v, v != nil
+	case itemSlot:
+		v := f.locals[s.index].val()
+		return v, v != nil
+	case paramSlot:
+		return f.names.set.params, true
+	case gateSlot:
+		return f.names.set.gates, true
+	}
+	v := f.names.values[s.index](f)
+	if err := f.failure(); err != nil {
+		return types.WrapErr(err), true // a failure where it is read
+	}
+	return v, true
+}
+
+// Parent implements cel.Activation.
+func (f *frame) Parent() cel.Activation { return nil }
