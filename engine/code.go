@@ -20,12 +20,8 @@ type node struct {
 	run   any // code[T]
 	value any // T, when known
 	known bool
-	slot  *slot // where the value lies, when it is a fact
-}
-
-func (n node) at(s slot) node {
-	n.slot = &s
-	return n
+	place *place // of a fact, unless it is known
+	chain *chain // of && or ||
 }
 
 func constant[T any](v T) node {
@@ -154,49 +150,93 @@ func storing(n node) func(*frame, *cell) {
 }
 
 // memoized gives code that computes the i-th named expression when it is first read. A failure is remembered too.
-func memoized(i int, n node) node {
+func memoized(i int, steady bool, n node) node {
 	if n.known {
 		return n
 	}
+	at := recall{i, steady}
 	switch c := n.run.(type) {
 	case code[int64]:
 		return dynamic(func(f *frame) int64 {
-			return int64(f.remember(i, func(m *memo) { m.cell.bits = uint64(c(f)) }).cell.bits)
+			m, fresh := at.from(f)
+			if fresh {
+				m.bits = uint64(c(f))
+				m.err = f.err
+			}
+			return int64(m.bits)
 		})
 	case code[float64]:
 		return dynamic(func(f *frame) float64 {
-			return math.Float64frombits(f.remember(i, func(m *memo) { m.cell.bits = math.Float64bits(c(f)) }).cell.bits)
+			m, fresh := at.from(f)
+			if fresh {
+				m.bits = math.Float64bits(c(f))
+				m.err = f.err
+			}
+			return math.Float64frombits(m.bits)
 		})
 	case code[bool]:
 		return dynamic(func(f *frame) bool {
-			return f.remember(i, func(m *memo) { m.cell.bits = bitsOf(c(f)) }).cell.bits != 0
+			m, fresh := at.from(f)
+			if fresh {
+				m.bits = bitsOf(c(f))
+				m.err = f.err
+			}
+			return m.bits != 0
 		})
 	case code[string]:
-		return dynamic(func(f *frame) string { return f.remember(i, func(m *memo) { m.text = c(f) }).text })
+		return dynamic(func(f *frame) string {
+			m, fresh := at.from(f)
+			if fresh {
+				m.text = c(f)
+				m.err = f.err
+			}
+			return m.text
+		})
 	case code[*Record]:
 		return dynamic(func(f *frame) *Record {
-			r, _ := f.remember(i, func(m *memo) { m.cell.ref = c(f) }).cell.ref.(*Record)
+			m, fresh := at.from(f)
+			if fresh {
+				m.ref = c(f)
+				m.err = f.err
+			}
+			r, _ := m.ref.(*Record)
 			return r
 		})
 	}
 	c := n.run.(boxedCode)
-	return dynamic(func(f *frame) ref.Val { return f.remember(i, func(m *memo) { m.cell.ref = c(f) }).cell.ref })
+	return dynamic(func(f *frame) ref.Val {
+		m, fresh := at.from(f)
+		if fresh {
+			m.ref = c(f)
+			m.err = f.err
+		}
+		return m.ref
+	})
 }
 
-// remember fills the i-th memo when it is empty. After a failure elsewhere in the expression it stays empty: what would
-// be computed now could not be told from that failure.
-func (f *frame) remember(i int, compute func(*memo)) *memo {
-	m := &f.memo[i]
-	if f.err != nil {
-		return m
+// recall says where a named expression is remembered.
+type recall struct {
+	index  int
+	steady bool
+}
+
+// from gives the memo, and whether it is to be filled. After a failure elsewhere in the expression it stays empty: what
+// would be computed now could not be told from that failure.
+func (r recall) from(f *frame) (m *memo, fresh bool) {
+	if r.steady {
+		m = &f.steady[r.index]
+	} else {
+		m = &f.memo[r.index]
 	}
-	if !m.done {
-		compute(m)
-		m.done, m.err = true, f.err
-	} else if m.err != nil {
+	switch {
+	case f.err != nil:
+		return m, false
+	case m.done:
 		f.err = m.err
+		return m, false
 	}
-	return m
+	m.done = true
+	return m, true
 }
 
 // evaluating gives code that runs a program, for expressions with constructs that have no code.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 )
 
 // frame is what code runs on: the facts, the item at hand, and what was computed on the way. Frames are pooled, so that
@@ -18,7 +19,8 @@ type frame struct {
 	names   *namespace
 	values  []cell // of facts
 	locals  []cell // of item
-	memo    []memo // of named expressions
+	memo    []memo // of named expressions that depend on the item, or on what rules write
+	steady  []memo // of the others
 	scratch []cell // right sides of one set
 	failed  []*RuleError
 
@@ -30,8 +32,9 @@ type frame struct {
 // memo is the value of a named expression once it was computed.
 type memo struct {
 	done bool
-	cell cell
+	bits uint64
 	text string
+	ref  ref.Val
 	err  error
 }
 
@@ -53,25 +56,43 @@ func newFrame(facts *Facts, trace *Trace) *frame {
 
 // free puts the frame back without anything of the host in it.
 func (f *frame) free() {
-	f.memo, f.scratch = f.memo[:cap(f.memo)], f.scratch[:cap(f.scratch)]
-	clear(f.memo)
+	memo, steady := f.memo[:cap(f.memo)], f.steady[:cap(f.steady)]
+	clear(memo)
+	clear(steady)
 	clear(f.scratch)
-	*f = frame{memo: f.memo, scratch: f.scratch}
+	*f = frame{memo: memo, steady: steady, scratch: f.scratch}
 	frames.Put(f)
 }
 
-// enter readies the frame for a stage or table, for an item where there is one.
-func (f *frame) enter(n *namespace, item *Item) {
-	f.names, f.item = n, item
-	if item != nil {
-		f.locals = item.values
+// begin readies the frame for a stage or table.
+func (f *frame) begin(n *namespace) {
+	f.names, f.item = n, nil
+	f.memo = forgotten(f.memo, len(n.values))
+	f.steady = forgotten(f.steady, len(n.values))
+}
+
+// enter readies the frame for an item of the stage it began with.
+func (f *frame) enter(item *Item) {
+	f.item, f.locals = item, item.values
+	f.forget()
+}
+
+// forget drops what was computed from the item and from what rules write.
+func (f *frame) forget() {
+	for i := range f.memo {
+		f.memo[i].done = false
 	}
-	if count := len(n.values); count <= cap(f.memo) {
-		f.memo = f.memo[:count]
-	} else {
-		f.memo = make([]memo, count)
+}
+
+func forgotten(list []memo, count int) []memo {
+	if count > cap(list) {
+		return make([]memo, count)
 	}
-	clear(f.memo)
+	list = list[:count]
+	for i := range list {
+		list[i].done = false
+	}
+	return list
 }
 
 // right gives cells for the right sides of one set.

@@ -215,6 +215,9 @@ func equality(want bool) builder {
 		case code[bool]:
 			return equal[bool](args, want)
 		case code[string]:
+			if text, ok := args[1].value.(string); ok && args[0].place != nil {
+				return dynamic(args[0].place.is(text, want)), true
+			}
 			return equal[string](args, want)
 		}
 		a, b := boxed(args[0]), boxed(args[1])
@@ -293,7 +296,11 @@ func logical(decides bool) builder {
 			case isKnown(n, !decides):
 				continue
 			}
-			terms = append(terms, c)
+			if n.chain != nil && n.chain.decides == decides {
+				terms = append(terms, n.chain.terms...)
+			} else {
+				terms = append(terms, c)
+			}
 		}
 		switch len(terms) {
 		case 0:
@@ -301,25 +308,44 @@ func logical(decides bool) builder {
 		case 1:
 			return dynamic(terms[0]), true
 		}
-		a, b := terms[0], terms[1]
-		return dynamic(func(f *frame) bool {
-			if f.err != nil {
-				return false
-			}
-			if a(f) == decides && f.err == nil {
-				return decides
-			}
-			if f.err == nil {
-				return b(f)
-			}
-			failed := f.failure()
-			if b(f) == decides && f.err == nil {
-				return decides
-			}
-			f.err = failed
-			return false
-		}), true
+		return node{run: decide(terms, decides), chain: &chain{decides: decides, terms: terms}}, true
 	}
+}
+
+// chain is a node of terms joined by one of && and ||, kept so that a chain of chains becomes one.
+type chain struct {
+	decides bool
+	terms   []code[bool]
+}
+
+// decide runs terms until one decides. When one fails, those after it may still decide.
+func decide(terms []code[bool], decides bool) code[bool] {
+	return func(f *frame) bool {
+		if f.err != nil {
+			return false
+		}
+		for i, term := range terms {
+			v := term(f)
+			if f.err != nil {
+				return f.decideAfterFailure(terms[i+1:], decides)
+			}
+			if v == decides {
+				return decides
+			}
+		}
+		return !decides
+	}
+}
+
+func (f *frame) decideAfterFailure(terms []code[bool], decides bool) bool {
+	first := f.failure()
+	for _, term := range terms {
+		if v := term(f); f.failure() == nil && v == decides {
+			return decides
+		}
+	}
+	f.err = first
+	return false
 }
 
 // inList looks a text up in a list of texts.

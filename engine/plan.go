@@ -121,8 +121,9 @@ type program struct {
 
 // slot says where a frame finds a variable.
 type slot struct {
-	kind  slotKind
-	index int
+	kind   slotKind
+	index  int
+	steady bool // no rule changes it, and it is the same for every item
 }
 
 type slotKind int

@@ -12,7 +12,8 @@ const (
 	ValidationPoint PointKind = "validations"
 )
 
-// Var is a fact that rules at a point can read. Writable vars are records whose fields rules may set.
+// Var is a fact that rules at a point can read. Writable vars are records whose fields rules may set; such a record
+// may be reached through no other fact.
 type Var struct {
 	Name     string
 	Type     Type

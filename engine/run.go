@@ -12,12 +12,14 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 	f := newFrame(facts, trace)
 	for i := range at.code.stages {
 		st := &at.code.stages[i]
+		f.begin(st.names)
 		if st.scope < 0 {
-			st.run(f, nil)
+			st.run(f)
 			continue
 		}
 		for _, item := range facts.items[st.scope] {
-			st.run(f, item)
+			f.enter(item)
+			st.run(f)
 		}
 	}
 	failed := f.failed
@@ -25,8 +27,7 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 	return failed
 }
 
-func (st *stageCode) run(f *frame, item *Item) {
-	f.enter(st.names, item)
+func (st *stageCode) run(f *frame) {
 	applies, err := f.holds(st.when)
 	if err != nil {
 		f.failed = append(f.failed, f.ruleError(st.origin, err))
@@ -45,7 +46,7 @@ func (st *stageCode) run(f *frame, item *Item) {
 			}
 		}
 		if wrote {
-			clear(f.memo) // variables may depend on what the rule wrote
+			f.forget() // variables may depend on what the rule wrote
 		}
 	}
 }
@@ -160,7 +161,7 @@ func (f *frame) decide(at *pointPlan) Verdict {
 	for i := range at.code.rows {
 		d := &at.code.rows[i]
 		if f.names != d.names {
-			f.enter(d.names, nil)
+			f.begin(d.names)
 		}
 		holds, err := f.holds(d.when)
 		if err != nil {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math"
 	"strings"
 
 	celast "github.com/google/cel-go/common/ast"
@@ -17,19 +16,42 @@ type assembler struct {
 	set       *setPlan
 	vars      *variables
 	known     constants
-	interpret bool   // leave everything to the programs
-	named     []node // the named expressions so far
+	interpret bool // leave everything to the programs
+
+	named  []node // the named expressions so far
+	steady []bool // which of them depend on nothing that changes within a stage
 }
 
 // namespace assembles the named expressions. It must be called first.
 func (a *assembler) namespace() *namespace {
 	out := &namespace{set: a.set, slots: a.vars.slots}
 	for i, p := range a.vars.programs {
-		n := memoized(i, a.expression(p))
+		steady := a.isSteady(p)
+		a.steady = append(a.steady, steady)
+		n := memoized(i, steady, a.expression(p))
 		a.named = append(a.named, n)
 		out.values = append(out.values, boxed(n))
 	}
 	return out
+}
+
+// isSteady reports whether an expression gives the same for every item and whatever rules write.
+func (a *assembler) isSteady(p *program) bool {
+	steady := true
+	celast.PreOrderVisit(p.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() != celast.IdentKind {
+			return
+		}
+		s, ok := a.vars.slots[strings.TrimPrefix(e.AsIdent(), ".")]
+		switch {
+		case !ok: // a variable of a comprehension, which goes over what is looked at here too
+		case s.kind == variableSlot:
+			steady = steady && a.steady[s.index]
+		default:
+			steady = steady && s.steady
+		}
+	}))
+	return steady
 }
 
 // expression assembles a whole expression, from its program where a part of it has no code.
@@ -96,7 +118,7 @@ func known(v ref.Val) (n node, ok bool) {
 }
 
 func (t *tree) ident(e celast.Expr) (n node, ok bool) {
-	name := strings.TrimPrefix(e.AsIdent(), ".")
+	name := e.AsIdent()
 	s, ok := t.vars.slots[name]
 	if !ok {
 		return node{}, false
@@ -112,18 +134,7 @@ func (t *tree) ident(e celast.Expr) (n node, ok bool) {
 	case variableSlot:
 		return t.named[s.index], true
 	}
-	return t.load(e, slotCell(s), nil, missing(name)).at(s), true
-}
-
-// cellCode finds the cell that holds a fact; nil after a failure.
-type cellCode func(*frame) *cell
-
-func slotCell(s slot) cellCode {
-	i := s.index
-	if s.kind == itemSlot {
-		return func(f *frame) *cell { return &f.locals[i] }
-	}
-	return func(f *frame) *cell { return &f.values[i] }
+	return t.read(e, &place{local: s.kind == itemSlot, slot: s.index, unset: missing(name)}), true
 }
 
 func (t *tree) field(e celast.Expr) (n node, ok bool) {
@@ -141,123 +152,40 @@ func (t *tree) field(e celast.Expr) (n node, ok bool) {
 	if !ok {
 		return node{}, false
 	}
-	cell := fieldCell(operand, record, i)
+	from := operand.place
+	if from == nil {
+		from = &place{base: record}
+	}
+	at := from.below(schema, i)
 	if sel.IsTestOnly() {
-		return fold(has(cell), operand), true
+		return fold(at.has(), operand), true
 	}
-	f := &schema.fields[i]
-	var empty *Record
-	if f.Type.isRecord() {
-		empty = f.Type.schema.empty
-	}
-	n = t.load(e, cell, empty, f.unset())
+	n = t.read(e, at)
 	if operand.known {
 		return refold(n), true
 	}
+	n.place = at
 	return n, true
 }
 
-// fieldCell finds a field. Records that a slot holds are the common case, and save a call.
-func fieldCell(operand node, record code[*Record], i int) cellCode {
-	if s := operand.slot; s != nil && s.kind == itemSlot {
-		v := s.index
-		return func(f *frame) *cell {
-			if r, ok := f.locals[v].ref.(*Record); ok {
-				return &r.cells[i]
-			}
-			record(f) // tells what is wrong
-			return nil
-		}
-	}
-	return func(f *frame) *cell {
-		if r := record(f); r != nil {
-			return &r.cells[i]
-		}
-		return nil
-	}
-}
-
-func has(at cellCode) code[bool] {
-	return func(f *frame) bool {
-		c := at(f)
-		return c != nil && c.kind != unsetCell
-	}
-}
-
-// load reads a cell as what the checker says it holds. An unset record reads as empty, where it has a schema to
-// be empty of; anything else unset is a failure.
-func (t *tree) load(e celast.Expr, at cellCode, empty *Record, unset error) node {
-	bad := func(f *frame, c *cell) {
-		switch {
-		case c == nil: // the failure is noted
-		case c.kind == unsetCell:
-			f.fail(unset)
-		default:
-			f.fail(errNoOverload)
-		}
-	}
+// read gives code that reads a place as what the checker says it holds.
+func (t *tree) read(e celast.Expr, at *place) node {
+	n := node{place: at}
 	switch typ := t.ast.GetType(e.ID()); {
 	case typ.IsExactType(types.IntType):
-		return dynamic(func(f *frame) int64 {
-			c := at(f)
-			if c == nil || c.kind != intCell {
-				bad(f, c)
-				return 0
-			}
-			return int64(c.bits)
-		})
+		n.run = at.int()
 	case typ.IsExactType(types.DoubleType):
-		return dynamic(func(f *frame) float64 {
-			c := at(f)
-			if c == nil || c.kind != doubleCell {
-				bad(f, c)
-				return 0
-			}
-			return math.Float64frombits(c.bits)
-		})
+		n.run = code[float64](at.double)
 	case typ.IsExactType(types.BoolType):
-		return dynamic(func(f *frame) bool {
-			c := at(f)
-			if c == nil || c.kind != boolCell {
-				bad(f, c)
-				return false
-			}
-			return c.bits != 0
-		})
+		n.run = code[bool](at.bool)
 	case typ.IsExactType(types.StringType):
-		return dynamic(func(f *frame) string {
-			c := at(f)
-			if c != nil {
-				if s, ok := c.ref.(types.String); ok {
-					return string(s)
-				}
-			}
-			bad(f, c)
-			return ""
-		})
+		n.run = code[string](at.text)
 	case t.vars.schemas[typ.TypeName()] != nil:
-		return dynamic(func(f *frame) *Record {
-			c := at(f)
-			if c != nil {
-				if r, ok := c.ref.(*Record); ok {
-					return r
-				}
-				if c.kind == unsetCell && empty != nil {
-					return empty
-				}
-			}
-			bad(f, c)
-			return nil
-		})
+		n.run = at.record(t.vars.schemas[typ.TypeName()].empty)
+	default:
+		n.run = boxedCode(at.other)
 	}
-	return dynamic(func(f *frame) ref.Val {
-		c := at(f)
-		if c == nil || c.kind != refCell {
-			bad(f, c)
-			return nil
-		}
-		return c.ref
-	})
+	return n
 }
 
 // list takes lists of known values.
