@@ -128,6 +128,9 @@ func (r *Record) Bool(field string) bool {
 	return c.kind == boolCell && c.bits != 0
 }
 
+// Same reports whether two records hold the same.
+func (r *Record) Same(o *Record) bool { return r.Equal(o) == types.True }
+
 // ConvertToNative implements ref.Val; records do not leave the engine that way.
 func (r *Record) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeOf(r) {

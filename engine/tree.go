@@ -42,7 +42,7 @@ func (a *assembler) isSteady(p *program) bool {
 		if e.Kind() != celast.IdentKind {
 			return
 		}
-		s, ok := a.vars.slots[strings.TrimPrefix(e.AsIdent(), ".")]
+		s, ok := a.vars.slots[identName(e)]
 		switch {
 		case !ok: // a variable of a comprehension, which goes over what is looked at here too
 		case s.kind == variableSlot:
@@ -117,8 +117,11 @@ func known(v ref.Val) (n node, ok bool) {
 	return constant(v), true
 }
 
+// identName is the name of a variable, without the dot that may stand before it.
+func identName(e celast.Expr) string { return strings.TrimPrefix(e.AsIdent(), ".") }
+
 func (t *tree) ident(e celast.Expr) (n node, ok bool) {
-	name := e.AsIdent()
+	name := identName(e)
 	s, ok := t.vars.slots[name]
 	if !ok {
 		return node{}, false

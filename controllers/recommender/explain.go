@@ -13,7 +13,7 @@ func (r *Recommender) explain(v *vpav1.VerticalPodAutoscaler, containers map[str
 	if !log.Enabled() {
 		return
 	}
-	result := Recommend(r.plan, containers, v.Spec.ResourcePolicy, true)
+	result := r.recommend(v, containers, true)
 	old := map[string]corev1.ResourceList{}
 	if before != nil {
 		for _, c := range before.ContainerRecommendations {

@@ -42,12 +42,13 @@ type Recommender struct {
 	Options
 	cluster     *model.Cluster
 	plan        *engine.Plan // of the cycle at hand
+	folded      *folded
 	lastGarbage time.Time
 }
 
 // New returns a recommender without history.
 func New(o Options) *Recommender {
-	r := &Recommender{Options: o, cluster: model.NewCluster(o.Settings)}
+	r := &Recommender{Options: o, cluster: model.NewCluster(o.Settings), folded: newFolded()}
 	r.Loop = cycle.New("recommender", o.Interval, o.Clock, func(ctx context.Context) {
 		latency.Time("total", func() { r.RunOnce(ctx) })
 	})
@@ -72,6 +73,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 			}
 			r.update(ctx, v)
 		}
+		r.folded.Keep(vpas)
 	})
 	latency.Time("GarbageCollect", func() {
 		if now := r.Clock.Now(); now.Sub(r.lastGarbage) >= garbageInterval {

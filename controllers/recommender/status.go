@@ -17,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 )
 
 // update recommends for one VPA and writes its status if that changed. A panic stays with this VPA.
@@ -62,7 +64,7 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 		conditions.remove(vpav1.ConfigUnsupported)
 	}
 	containers, pods := r.cluster.View(v.Namespace, selector)
-	result := Recommend(r.plan, containers, v.Spec.ResourcePolicy, false)
+	result := r.recommend(v, containers, false)
 	policy.Report(log, "its values are left as they were", result.Failed...)
 	recommendations := result.keep(status.Recommendation)
 	recommendation := &vpav1.RecommendedPodResources{ContainerRecommendations: recommendations}
@@ -86,6 +88,14 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 	}
 	conditions.set(vpav1.RulesApplied, corev1.ConditionTrue, r.plan.Pipeline(), "digest "+r.plan.Digest())
 	return status
+}
+
+// recommend is Recommend by plans folded for the VPA's policies.
+func (r *Recommender) recommend(v *vpav1.VerticalPodAutoscaler, containers map[string]*model.Aggregate, explain bool) Result {
+	plan := func(p *vpav1.ContainerResourcePolicy, record *engine.Record) *engine.Plan {
+		return r.folded.For(v, r.plan, p, record)
+	}
+	return recommend(plan, containers, v.Spec.ResourcePolicy, explain)
 }
 
 func hasRecommendation(r *vpav1.RecommendedPodResources) bool {
