@@ -2,14 +2,22 @@ package engine
 
 // pointCode is what runs at a point: its rules with everything folded that is known beforehand.
 type pointCode struct {
-	stages []stageCode    // of all sets, in order
-	rows   []decisionCode // of all sets, in order
+	stages  []stageCode    // of all sets, in order
+	rows    []decisionCode // of all sets, in order
+	sources []source       // of steps in traces
+}
+
+// source gives steps of one origin, and of one write where they are changes, their number.
+func (c *pointCode) source(o *origin, w *writePlan) int32 {
+	c.sources = append(c.sources, source{o, w})
+	return int32(len(c.sources) - 1)
 }
 
 type stageCode struct {
 	names       *namespace
 	origin      *origin // of the stage's own condition
-	scope       int     // index into Point.Scopes, -1 = run once
+	source      int32
+	scope       int // index into Point.Scopes, -1 = run once
 	when        *condition
 	rules       []ruleCode
 	skipOnError bool
@@ -17,18 +25,21 @@ type stageCode struct {
 
 type ruleCode struct {
 	origin *origin
+	source int32
 	when   *condition
 	writes []writeCode
 }
 
 type writeCode struct {
-	plan  *writePlan
-	value func(*frame, *cell) // nil = unset
+	plan   *writePlan
+	source int32
+	value  func(*frame, *cell) // nil = unset
 }
 
 type decisionCode struct {
 	names  *namespace
 	origin *origin
+	source int32
 	path   string
 	plan   *Decision
 	when   *condition
@@ -48,6 +59,7 @@ type origin struct {
 	rule  string
 	pos   Position
 	note  string
+	scope int // of the stage, index into Point.Scopes, -1 = none
 }
 
 // path names the rule as set/stage/rule, or set/rule where there is no stage.
@@ -63,13 +75,13 @@ func (at *pointPlan) assemble(interpret bool) {
 	at.code = &pointCode{}
 	for _, set := range at.sets {
 		for _, st := range set.stages {
-			a := &assembler{set: set, vars: st.vars, known: at.known, interpret: interpret}
+			a := &assembler{set: set, code: at.code, vars: st.vars, known: at.known, interpret: interpret}
 			if s, ok := a.stage(st); ok {
 				at.code.stages = append(at.code.stages, s)
 			}
 		}
 		if len(set.decisions) > 0 {
-			a := &assembler{set: set, vars: set.variables, known: at.known, interpret: interpret}
+			a := &assembler{set: set, code: at.code, vars: set.variables, known: at.known, interpret: interpret}
 			at.code.rows = append(at.code.rows, a.decisions()...)
 		}
 	}
@@ -78,7 +90,8 @@ func (at *pointPlan) assemble(interpret bool) {
 // stage assembles a stage; ok is false when it can do nothing.
 func (a *assembler) stage(st *stagePlan) (out stageCode, ok bool) {
 	out = stageCode{names: a.namespace(), scope: st.scope, skipOnError: st.skipOnError}
-	out.origin = &origin{set: a.set, stage: st.name, rule: "when"}
+	out.origin = &origin{set: a.set, stage: st.name, rule: "when", scope: st.scope}
+	out.source = a.code.source(out.origin, nil)
 	if out.when, ok = a.condition(st.when); !ok {
 		return out, false
 	}
@@ -90,9 +103,10 @@ func (a *assembler) stage(st *stagePlan) (out stageCode, ok bool) {
 		if !ok {
 			continue
 		}
-		rule := ruleCode{when: when, origin: &origin{set: a.set, stage: st.name, rule: r.name, pos: r.pos, note: r.note}}
+		rule := ruleCode{when: when, origin: &origin{set: a.set, stage: st.name, rule: r.name, pos: r.pos, note: r.note, scope: st.scope}}
+		rule.source = a.code.source(rule.origin, nil)
 		for i := range r.writes {
-			w := writeCode{plan: &r.writes[i]}
+			w := writeCode{plan: &r.writes[i], source: a.code.source(rule.origin, &r.writes[i])}
 			if p := w.plan.value; p != nil {
 				w.value = storing(a.expression(p))
 			}
@@ -114,7 +128,8 @@ func (a *assembler) decisions() []decisionCode {
 			continue
 		}
 		row := decisionCode{names: n, plan: d.decision, when: when}
-		row.origin = &origin{set: a.set, rule: d.decision.Name.Value, pos: d.decision.Name.Pos}
+		row.origin = &origin{set: a.set, rule: d.decision.Name.Value, pos: d.decision.Name.Pos, scope: -1}
+		row.source = a.code.source(row.origin, nil)
 		row.path = row.origin.path()
 		if d.reason != nil {
 			row.reason, _ = typed[string](a.expression(d.reason))

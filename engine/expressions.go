@@ -3,9 +3,11 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
 )
 
 // scopeEnv is the environment of an expression with what the engine knows beyond CEL: units, slots and
@@ -97,7 +99,13 @@ func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast,
 	if prg == nil {
 		return nil, nil
 	}
-	return ast, &program{prg: prg, ast: ast.NativeRep(), pos: s.Pos}
+	p := &program{prg: prg, ast: ast.NativeRep(), pos: s.Pos}
+	celast.PreOrderVisit(p.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.IdentKind && !slices.Contains(p.reads, identName(e)) {
+			p.reads = append(p.reads, identName(e))
+		}
+	}))
+	return ast, p
 }
 
 func (c *compiler) compile(s Scalar, env *cel.Env, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {

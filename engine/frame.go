@@ -14,6 +14,7 @@ import (
 type frame struct {
 	facts *Facts
 	item  *Item // nil outside scopes
+	index int32 // of the item
 	trace *Trace
 
 	names   *namespace
@@ -48,7 +49,8 @@ type namespace struct {
 var frames = sync.Pool{New: func() any { return &frame{} }}
 
 // newFrame takes a frame from the pool. A frame whose run panicked is never put back.
-func newFrame(facts *Facts, trace *Trace) *frame {
+func newFrame(code *pointCode, facts *Facts, trace *Trace) *frame {
+	trace.begin(code, facts)
 	f := frames.Get().(*frame)
 	f.facts, f.values, f.trace = facts, facts.values, trace
 	return f
@@ -72,8 +74,8 @@ func (f *frame) begin(n *namespace) {
 }
 
 // enter readies the frame for an item of the stage it began with.
-func (f *frame) enter(item *Item) {
-	f.item, f.locals = item, item.values
+func (f *frame) enter(i int, item *Item) {
+	f.index, f.item, f.locals = int32(i), item, item.values
 	f.forget()
 }
 

@@ -114,9 +114,10 @@ type validationPlan struct {
 // program is one type-checked expression and where it stands. Code is assembled from the tree; prg evaluates what has
 // no code of its own.
 type program struct {
-	prg cel.Program
-	ast *celast.AST
-	pos Position
+	prg   cel.Program
+	ast   *celast.AST
+	reads []string // names of variables, also those of comprehensions
+	pos   Position
 }
 
 // slot says where a frame finds a variable.

@@ -9,7 +9,7 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 	if at == nil {
 		return nil
 	}
-	f := newFrame(facts, trace)
+	f := newFrame(at.code, facts, trace)
 	for i := range at.code.stages {
 		st := &at.code.stages[i]
 		f.begin(st.names)
@@ -17,8 +17,8 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 			st.run(f)
 			continue
 		}
-		for _, item := range facts.items[st.scope] {
-			f.enter(item)
+		for i, item := range facts.items[st.scope] {
+			f.enter(i, item)
 			st.run(f)
 		}
 	}
@@ -30,7 +30,7 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 func (st *stageCode) run(f *frame) {
 	applies, err := f.holds(st.when)
 	if err != nil {
-		f.failed = append(f.failed, f.ruleError(st.origin, err))
+		f.failed = append(f.failed, f.ruleError(st.origin, st.source, err))
 		return
 	}
 	if !applies {
@@ -40,7 +40,7 @@ func (st *stageCode) run(f *frame) {
 		r := &st.rules[i]
 		wrote, err := r.run(f)
 		if err != nil {
-			f.failed = append(f.failed, f.ruleError(r.origin, err))
+			f.failed = append(f.failed, f.ruleError(r.origin, r.source, err))
 			if st.skipOnError {
 				return
 			}
@@ -70,17 +70,17 @@ func (r *ruleCode) run(f *frame) (wrote bool, err error) {
 		}
 	}
 	for i := range r.writes {
-		w := r.writes[i].plan
-		field := w.target(f)
+		w := &r.writes[i]
+		field := w.plan.target(f)
 		if f.trace != nil && !field.equal(&values[i]) {
-			f.trace.change(r.origin, f.item, w, field, &values[i])
+			f.trace.change(w.source, f.index, field, &values[i])
 		}
 		*field = values[i]
 	}
 	if r.origin.note != "" {
 		f.addNote(r.origin.note)
 		if f.trace != nil && len(r.writes) == 0 {
-			f.trace.note(r.origin, f.item)
+			f.trace.note(r.source, f.index)
 		}
 	}
 	return len(r.writes) > 0, nil
@@ -125,13 +125,13 @@ func (f *frame) holds(c *condition) (bool, error) {
 	return v, nil
 }
 
-func (f *frame) ruleError(at *origin, err error) *RuleError {
+func (f *frame) ruleError(at *origin, source int32, err error) *RuleError {
 	e := &RuleError{Path: at.path(), At: at.pos, Err: err}
 	if f.item != nil {
 		e.Item = f.item.Label
 	}
 	if f.trace != nil {
-		f.trace.failure(at, f.item, err)
+		f.trace.failure(source, f.index, err)
 	}
 	return e
 }
@@ -151,7 +151,7 @@ func (p *Plan) Decide(point string, facts *Facts, trace *Trace) Verdict {
 	if at == nil {
 		return Verdict{Do: facts.point.FailSafe, Rule: "default", Reason: "no rule set plugs in at " + point}
 	}
-	f := newFrame(facts, trace)
+	f := newFrame(at.code, facts, trace)
 	verdict := f.decide(at)
 	f.free()
 	return verdict
@@ -165,7 +165,7 @@ func (f *frame) decide(at *pointPlan) Verdict {
 		}
 		holds, err := f.holds(d.when)
 		if err != nil {
-			e := f.ruleError(d.origin, err)
+			e := f.ruleError(d.origin, d.source, err)
 			return Verdict{Do: at.point.FailSafe, Rule: e.Path, Reason: e.Error(), Err: e}
 		}
 		if !holds {
@@ -178,7 +178,7 @@ func (f *frame) decide(at *pointPlan) Verdict {
 			}
 		}
 		if f.trace != nil {
-			f.trace.decision(d.origin, v)
+			f.trace.decision(d.source, v)
 		}
 		if v.Reason == "" {
 			v.Reason = d.origin.rule

@@ -2,8 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
-	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types/ref"
 )
 
@@ -92,11 +92,7 @@ func (p *Point) mustBeConstant(name string) {
 func (at *pointPlan) reads(name string) bool {
 	found := false
 	for _, set := range at.sets {
-		set.each(func(p *program) {
-			celast.PreOrderVisit(p.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
-				found = found || e.Kind() == celast.IdentKind && identName(e) == name
-			}))
-		})
+		set.each(func(p *program) { found = found || slices.Contains(p.reads, name) })
 	}
 	return found
 }

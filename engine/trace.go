@@ -30,21 +30,28 @@ func (s Step) Path() string {
 	return s.RuleSet + "/" + s.Stage + "/" + s.Rule
 }
 
-// Trace records what fired during a run. A nil *Trace records nothing and costs nothing. A trace keeps values as they
-// are and writes them out when it is read, which most traces never are.
+// Trace records what fired during runs. A nil *Trace records nothing and costs nothing. A trace notes numbers and writes
+// them out when it is read, which most traces never are; the facts of the runs are kept for that.
 type Trace struct {
+	runs  []tracedRun
 	marks []mark
+	rest  []rest
 }
 
-// mark is a step before it is written out. It is small: a run leaves dozens.
+type tracedRun struct {
+	code  *pointCode
+	facts *Facts
+	first int // of its marks
+}
+
+// mark is a step before it is written out. It holds no pointers, so that the collector need not look at it.
 type mark struct {
-	at       *origin
-	item     string
-	write    *writePlan // of a change
-	from, to uint64
+	source   int32 // index into pointCode.sources
+	item     int32 // index into the items of the stage's scope
+	rest     int32 // index into Trace.rest, from 1; 0 = none
 	fromKind cellKind
 	toKind   cellKind
-	rest     *rest
+	from, to uint64
 }
 
 // rest is what few steps have.
@@ -54,15 +61,16 @@ type rest struct {
 	err      error
 }
 
+// source says where a step comes from.
+type source struct {
+	*origin
+	write *writePlan // of a change
+}
+
 // Steps writes out what fired, in order.
 func (t *Trace) Steps() []Step {
-	if t == nil {
-		return nil
-	}
 	var out []Step
-	for i := range t.marks {
-		out = append(out, t.marks[i].step())
-	}
+	t.each(func(i int, run *tracedRun) { out = append(out, t.step(i, run)) })
 	return out
 }
 
@@ -73,63 +81,93 @@ func (t *Trace) MarshalJSON() ([]byte, error) {
 
 // Last returns the last step that changed a field of an item; ok is false when none did.
 func (t *Trace) Last(item, field string) (step Step, ok bool) {
-	if t == nil {
-		return Step{}, false
-	}
-	for i := len(t.marks) - 1; i >= 0; i-- {
-		if m := &t.marks[i]; m.item == item && m.write != nil && m.write.field == field {
-			return m.step(), true
+	t.each(func(i int, run *tracedRun) {
+		from := run.code.sources[t.marks[i].source]
+		if from.write != nil && from.write.field == field && run.label(&t.marks[i]) == item {
+			step, ok = t.step(i, run), true
 		}
-	}
-	return Step{}, false
+	})
+	return step, ok
 }
 
-func (m *mark) step() Step {
-	set := m.at.set.ruleSet
-	s := Step{RuleSet: set.Name.Value, Version: set.Version.Value, Stage: m.at.stage, Rule: m.at.rule, At: m.at.pos.String(), Item: m.item}
-	from, to := cell{kind: m.fromKind, bits: m.from}, cell{kind: m.toKind, bits: m.to}
-	if m.rest != nil {
-		from.ref, to.ref = m.rest.from, m.rest.to
+func (t *Trace) each(visit func(i int, run *tracedRun)) {
+	if t == nil {
+		return
+	}
+	run := 0
+	for i := range t.marks {
+		for run+1 < len(t.runs) && t.runs[run+1].first <= i {
+			run++
+		}
+		visit(i, &t.runs[run])
+	}
+}
+
+func (r *tracedRun) label(m *mark) string {
+	scope := r.code.sources[m.source].scope
+	if scope < 0 {
+		return ""
+	}
+	return r.facts.items[scope][m.item].Label
+}
+
+func (t *Trace) step(i int, run *tracedRun) Step {
+	m := &t.marks[i]
+	at := run.code.sources[m.source]
+	set := at.set.ruleSet
+	s := Step{RuleSet: set.Name.Value, Version: set.Version.Value, Stage: at.stage, Rule: at.rule, At: at.pos.String(), Item: run.label(m)}
+	var more rest
+	if m.rest > 0 {
+		more = t.rest[m.rest-1]
 	}
 	switch {
-	case m.write != nil:
-		format := m.at.set.types.format
-		s.Field, s.From, s.To, s.Reason = m.write.field, format(m.write.typ, from.val()), format(m.write.typ, to.val()), m.at.note
-	case m.rest == nil:
-		s.Reason = m.at.note
-	case m.rest.err != nil:
-		s.Error = m.rest.err.Error()
+	case more.err != nil:
+		s.Error = more.err.Error()
+	case at.write != nil:
+		from, to := cell{kind: m.fromKind, bits: m.from, ref: more.from}, cell{kind: m.toKind, bits: m.to, ref: more.to}
+		s.Field, s.From, s.To = at.write.field, at.set.types.format(at.write.typ, from.val()), at.set.types.format(at.write.typ, to.val())
+		s.Reason = at.note
+	case more.verdict.Do != "":
+		s.To, s.Reason = more.verdict.Do, more.verdict.Reason
 	default:
-		s.To, s.Reason = m.rest.verdict.Do, m.rest.verdict.Reason
+		s.Reason = at.note
 	}
 	return s
 }
 
-func (t *Trace) mark(at *origin, item *Item) *mark {
-	if t.marks == nil {
-		t.marks = make([]mark, 0, 32)
+// begin notes that a run follows.
+func (t *Trace) begin(code *pointCode, facts *Facts) {
+	if t == nil {
+		return
 	}
-	m := mark{at: at}
-	if item != nil {
-		m.item = item.Label
+	if t.marks == nil {
+		t.runs, t.marks = make([]tracedRun, 0, 2), make([]mark, 0, 32)
+	}
+	t.runs = append(t.runs, tracedRun{code: code, facts: facts, first: len(t.marks)})
+}
+
+func (t *Trace) change(source, item int32, from, to *cell) {
+	m := mark{source: source, item: item, fromKind: from.kind, toKind: to.kind, from: from.bits, to: to.bits}
+	if from.kind == refCell || to.kind == refCell {
+		t.rest = append(t.rest, rest{from: from.ref, to: to.ref})
+		m.rest = int32(len(t.rest))
 	}
 	t.marks = append(t.marks, m)
-	return &t.marks[len(t.marks)-1]
 }
 
-func (t *Trace) change(at *origin, item *Item, w *writePlan, from, to *cell) {
-	m := t.mark(at, item)
-	m.write, m.from, m.to, m.fromKind, m.toKind = w, from.bits, to.bits, from.kind, to.kind
-	if from.kind == refCell || to.kind == refCell {
-		m.rest = &rest{from: from.ref, to: to.ref}
-	}
+func (t *Trace) note(source, item int32) {
+	t.marks = append(t.marks, mark{source: source, item: item})
 }
 
-func (t *Trace) note(at *origin, item *Item) { t.mark(at, item) }
+func (t *Trace) decision(source int32, v Verdict) {
+	t.rest = append(t.rest, rest{verdict: v})
+	t.marks = append(t.marks, mark{source: source, rest: int32(len(t.rest))})
+}
 
-func (t *Trace) decision(at *origin, v Verdict) { t.mark(at, nil).rest = &rest{verdict: v} }
-
-func (t *Trace) failure(at *origin, item *Item, err error) { t.mark(at, item).rest = &rest{err: err} }
+func (t *Trace) failure(source, item int32, err error) {
+	t.rest = append(t.rest, rest{err: err})
+	t.marks = append(t.marks, mark{source: source, item: item, rest: int32(len(t.rest))})
+}
 
 // RuleError is a rule that failed at run time. The values it would have set are as before.
 type RuleError struct {

@@ -14,6 +14,7 @@ type constants map[string]ref.Val
 // assembler turns type-checked expressions of one stage or table into code.
 type assembler struct {
 	set       *setPlan
+	code      *pointCode // where it goes
 	vars      *variables
 	known     constants
 	interpret bool // leave everything to the programs
@@ -37,21 +38,15 @@ func (a *assembler) namespace() *namespace {
 
 // isSteady reports whether an expression gives the same for every item and whatever rules write.
 func (a *assembler) isSteady(p *program) bool {
-	steady := true
-	celast.PreOrderVisit(p.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
-		if e.Kind() != celast.IdentKind {
-			return
-		}
-		s, ok := a.vars.slots[identName(e)]
+	for _, name := range p.reads {
+		s, ok := a.vars.slots[name]
 		switch {
 		case !ok: // a variable of a comprehension, which goes over what is looked at here too
-		case s.kind == variableSlot:
-			steady = steady && a.steady[s.index]
-		default:
-			steady = steady && s.steady
+		case s.kind == variableSlot && !a.steady[s.index], s.kind != variableSlot && !s.steady:
+			return false
 		}
-	}))
-	return steady
+	}
+	return true
 }
 
 // expression assembles a whole expression, from its program where a part of it has no code.
