@@ -100,16 +100,28 @@ func ruleSet(point, body string) string {
 
 // compileOne compiles one rule set; line 7 of s.yaml is the first of the body.
 func compileOne(point, body string, opts CompileOptions) (*Plan, error) {
+	return compileAt(shop(), point, body, opts)
+}
+
+// compileAt is compileOne for a registry of its own.
+func compileAt(r *Registry, point, body string, opts CompileOptions) (*Plan, error) {
+	pipeline := onePipeline
+	for _, p := range r.Points() {
+		if !strings.Contains(pipeline, p.Name+":") {
+			pipeline = strings.Replace(pipeline, "{", "{"+p.Name+": [], ", 2)
+			pipeline = strings.Replace(pipeline, "{"+p.Name+": [], name", "{name", 1)
+		}
+	}
 	files := fstest.MapFS{
 		"s.yaml": {Data: []byte(ruleSet(point, body))},
-		"p.yaml": {Data: []byte(strings.Replace(onePipeline, point+": []", point+": [s@1.0.0]", 1))},
+		"p.yaml": {Data: []byte(strings.Replace(pipeline, point+": []", point+": [s@1.0.0]", 1))},
 	}
 	lib, err := Load(files, "")
 	if err != nil {
 		return nil, err
 	}
 	opts.Pipeline = "p"
-	return Compile(lib, shop(), opts)
+	return Compile(lib, r, opts)
 }
 
 func mustCompile(t testing.TB, point, body string, opts CompileOptions) *Plan {
