@@ -201,7 +201,7 @@ func (c *compiler) params(set *RuleSet, compiled *setPlan, subject string) []Fie
 		}
 		fields = append(fields, Field{Name: p.Name.Value, Type: t, Doc: p.Description})
 	}
-	compiled.params = NewSchema("params."+set.Name.Value, dedupe(fields)...).New()
+	compiled.params = NewSchema("params/"+set.Name.Value, dedupe(fields)...).New()
 	for _, p := range set.Params {
 		t, ok := c.reg.typeNamed(p.Type.Value)
 		if !ok {

@@ -44,8 +44,8 @@ func (g *generator) next(n int) int {
 	return int(b) % n
 }
 
-// of writes one of the forms, in which I, D, B, S, L and R stand for expressions of those types. The first forms
-// are leaves, taken where depth ends.
+// of writes one of the forms, in which I, D, B, S, L and R stand for expressions of those types, and F and C for
+// names that have such letters in them. The first forms are leaves, taken where depth ends.
 func (g *generator) of(depth, leaves int, forms ...string) string {
 	n := len(forms)
 	if depth <= 0 {
@@ -66,6 +66,10 @@ func (g *generator) of(depth, leaves int, forms ...string) string {
 			out.WriteString(g.list(depth - 1))
 		case 'R':
 			out.WriteString(g.record(depth - 1))
+		case 'F':
+			out.WriteString("mulDivFloor")
+		case 'C':
+			out.WriteString("mulDivCeil")
 		default:
 			out.WriteRune(c)
 		}
@@ -77,15 +81,15 @@ func (g *generator) int(depth int) string {
 	leaf := g.variable("vi", "x")
 	return g.of(depth, 16, "0", "1", "-1", "7", "1000", "9223372036854775807", "-9223372036854775808", "4294967296",
 		"r.i", "q.i", "now.i", "r.n.i", "params.i", "params.missing", "gone", leaf,
-		"(I + I)", "(I - I)", "(I * I)", "(I / I)", "(I % I)", "-(I)", "(B ? I : I)", "int(D)", "int(S)", "size(S)", "size(L)", "R.i",
-		"add(I, I)", "min(I, I)", "max(I, I)", "clamp(I, I, I)", "mulDivFloor(I, I, I)", "mulDivCeil(I, I, I)", "ceilTo(I, I)", "floorTo(I, I)",
+		"(I + I)", "(I - I)", "(I * I)", "(I / I)", "(I % I)", "-(I)", "(B ? I : I)", "int(D + 0.0)", "int(S + \"\")", "size(S)", "size(L)", "R.i",
+		"add(I, I)", "min(I, I)", "max(I, I)", "clamp(I, I, I)", "F(I, I, I)", "C(I, I, I)", "ceilTo(I, I)", "floorTo(I, I)",
 		"sum([I, I])", "sum(L.map(e, size(e)))", "int(I)", "cents('12c')", "cents(S)")
 }
 
 func (g *generator) double(depth int) string {
 	leaf := g.variable("vd", "y")
 	return g.of(depth, 12, "0.0", "1.5", "-2.5", "1e300", "9.3e18", "r.d", "q.d", "now.d", "r.n.d", "params.d", "y", leaf,
-		"(D + D)", "(D - D)", "(D * D)", "(D / D)", "-(D)", "(B ? D : D)", "double(I)", "double(S)", "double(D)", "min(D, D)", "max(D, D)", "pow(D, D)", "R.d")
+		"(D + D)", "(D - D)", "(D * D)", "(D / D)", "-(D)", "(B ? D : D)", "double(I)", "double(S + \"\")", "double(D)", "min(D, D)", "max(D, D)", "pow(D, D)", "R.d")
 }
 
 func (g *generator) bool(depth int) string {
@@ -95,7 +99,7 @@ func (g *generator) bool(depth int) string {
 		"(I < I)", "(I <= I)", "(I > I)", "(I >= I)", "(I == I)", "(I != I)",
 		"(D < D)", "(D <= D)", "(D > D)", "(D >= D)", "(D == D)", "(D != D)",
 		"(S < S)", "(S <= S)", "(S > S)", "(S >= S)", "(S == S)", "(S != S)", "(B == B)", "(B != B)", "(B < B)",
-		"(S in L)", "(L == L)", "(R == R)", "(R != R)", "has(R.i)", "has(R.n.s)", "bool(S)", "bool(B)", "R.b", "L.exists(e, e == S)", "S.startsWith(S)")
+		"(S in L)", "(L == L)", "(R == R)", "(R != R)", "has(R.i)", "has(R.n.s)", "bool(S + \"\")", "bool(B)", "R.b", "L.exists(e, e == S)", "S.startsWith(S)")
 }
 
 func (g *generator) text(depth int) string {

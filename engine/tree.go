@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	celast "github.com/google/cel-go/common/ast"
+	celoverloads "github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 )
@@ -209,6 +210,9 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 	if len(overloads) != 1 {
 		return node{}, false
 	}
+	if overloads[0] == celoverloads.InList && isEmptyList(args[1]) {
+		return constant(false), true // as CEL's optimizer has it, even where the other side fails
+	}
 	nodes := make([]node, len(args))
 	for i, arg := range args {
 		if nodes[i], ok = t.node(arg); !ok {
@@ -222,4 +226,8 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 		return o.build(nodes)
 	}
 	return node{}, false
+}
+
+func isEmptyList(e celast.Expr) bool {
+	return e.Kind() == celast.ListKind && e.AsList().Size() == 0
 }
