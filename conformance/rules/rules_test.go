@@ -19,12 +19,19 @@ import (
 
 // rows run with plans compiled for them and note which rules fired.
 type rows struct {
-	fired map[string]bool
+	fired       map[string]bool
+	interpreted bool
 }
 
 // TestShippedRules runs all tables, then checks that they reach every rule.
-func TestShippedRules(t *testing.T) {
-	r := &rows{fired: map[string]bool{}}
+func TestShippedRules(t *testing.T) { (&rows{fired: map[string]bool{}}).run(t) }
+
+// TestShippedRulesAsCELEvaluatesThem holds the compiled code against CEL.
+func TestShippedRulesAsCELEvaluatesThem(t *testing.T) {
+	(&rows{fired: map[string]bool{}, interpreted: true}).run(t)
+}
+
+func (r *rows) run(t *testing.T) {
 	t.Run("container.select", r.selection)
 	t.Run("container.estimate", r.estimate)
 	t.Run("container.recommend", r.recommend)
@@ -41,6 +48,9 @@ func (r *rows) plan(t *testing.T, o policy.Options) *engine.Plan {
 	t.Helper()
 	plan, err := policy.Load(o)
 	require.NoError(t, err)
+	if r.interpreted {
+		return plan.Interpreted()
+	}
 	return plan
 }
 
