@@ -17,8 +17,8 @@ type stageCode struct {
 	names       *namespace
 	origin      *origin // of the stage's own condition
 	source      int32
-	scope       int // index into Point.Scopes, -1 = run once
-	when        *condition
+	scope       int        // index into Point.Scopes, -1 = run once
+	when        code[bool] // nil = always
 	rules       []ruleCode
 	skipOnError bool
 }
@@ -26,7 +26,7 @@ type stageCode struct {
 type ruleCode struct {
 	origin *origin
 	source int32
-	when   *condition
+	when   code[bool] // nil = always
 	writes []writeCode
 }
 
@@ -42,14 +42,8 @@ type decisionCode struct {
 	source int32
 	path   string
 	plan   *Decision
-	when   *condition
+	when   code[bool]   // nil = always
 	reason code[string] // nil = the written reason
-}
-
-// condition is a when; nil always holds.
-type condition struct {
-	holds code[bool]
-	pos   Position
 }
 
 // origin says where code comes from, for traces and failures.
@@ -142,8 +136,8 @@ func (a *assembler) decisions() []decisionCode {
 	return out
 }
 
-// condition assembles a when; ok is false when it never holds.
-func (a *assembler) condition(p *program) (c *condition, ok bool) {
+// condition assembles a when, nil for one that always holds; ok is false when it never does.
+func (a *assembler) condition(p *program) (c code[bool], ok bool) {
 	if p == nil {
 		return nil, true
 	}
@@ -151,6 +145,5 @@ func (a *assembler) condition(p *program) (c *condition, ok bool) {
 	if isKnown(n, true) || isKnown(n, false) {
 		return nil, isKnown(n, true)
 	}
-	holds, _ := typed[bool](n)
-	return &condition{holds: holds, pos: p.pos}, true
+	return typed[bool](n)
 }

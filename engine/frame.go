@@ -27,7 +27,8 @@ type frame struct {
 
 	// err is the first failure of the expression at hand. Code goes on after a failure and gives any value;
 	// what has an effect, or may forgive a failure, looks here first.
-	err error
+	err     error
+	calling bool // a function of the host, which may panic
 }
 
 // memo is the value of a named expression once it was computed.

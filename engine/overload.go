@@ -93,8 +93,13 @@ func Try1[A, R any](f func(A) (R, error)) Overload {
 				if fr.err != nil {
 					return out
 				}
+				fr.calling = true
 				defer fr.catch()
-				out, fr.err = f(x)
+				out, err := f(x)
+				fr.calling = false
+				if err != nil {
+					fr.err = err
+				}
 				return out
 			}, args), true
 		},
@@ -124,8 +129,13 @@ func Try2[A, B, R any](f func(A, B) (R, error)) Overload {
 				if fr.err != nil {
 					return out
 				}
+				fr.calling = true
 				defer fr.catch()
-				out, fr.err = f(x, y)
+				out, err := f(x, y)
+				fr.calling = false
+				if err != nil {
+					fr.err = err
+				}
 				return out
 			}, args), true
 		},
@@ -157,8 +167,13 @@ func Try3[A, B, C, R any](f func(A, B, C) (R, error)) Overload {
 				if fr.err != nil {
 					return out
 				}
+				fr.calling = true
 				defer fr.catch()
-				out, fr.err = f(x, y, z)
+				out, err := f(x, y, z)
+				fr.calling = false
+				if err != nil {
+					fr.err = err
+				}
 				return out
 			}, args), true
 		},
@@ -197,8 +212,13 @@ func returned[R any](c code[R], args []node) node {
 	return fold(c, args...)
 }
 
-// catch turns a panic of a function into a failure.
+// catch turns a panic of a function into a failure. Asking whether there is one costs more than knowing that the call
+// came to its end.
 func (f *frame) catch() {
+	if !f.calling {
+		return
+	}
+	f.calling = false
 	if p := recover(); p != nil {
 		f.fail(fmt.Errorf("internal error: %v", p))
 	}

@@ -28,35 +28,33 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 }
 
 func (st *stageCode) run(f *frame) {
-	applies, err := f.holds(st.when)
-	if err != nil {
-		f.failed = append(f.failed, f.ruleError(st.origin, st.source, err))
-		return
-	}
-	if !applies {
+	if st.when != nil && !f.holds(st.when, st.origin, st.source) {
 		return
 	}
 	for i := range st.rules {
 		r := &st.rules[i]
-		wrote, err := r.run(f)
-		if err != nil {
-			f.failed = append(f.failed, f.ruleError(r.origin, r.source, err))
-			if st.skipOnError {
-				return
-			}
+		failures := len(f.failed)
+		if r.when == nil || f.holds(r.when, r.origin, r.source) {
+			r.run(f)
 		}
-		if wrote {
-			f.forget() // variables may depend on what the rule wrote
+		if st.skipOnError && len(f.failed) > failures {
+			return
 		}
 	}
 }
 
-// run evaluates all right sides before it writes, so that one `set` is simultaneous.
-func (r *ruleCode) run(f *frame) (wrote bool, err error) {
-	applies, err := f.holds(r.when)
-	if err != nil || !applies {
-		return false, err
+// holds evaluates a condition. One that fails does not hold, and is noted.
+func (f *frame) holds(when code[bool], at *origin, source int32) bool {
+	holds := when(f)
+	if f.err != nil {
+		f.failRule(at, source, "when: %w")
+		return false
 	}
+	return holds
+}
+
+// run evaluates all right sides before it writes, so that one `set` is simultaneous.
+func (r *ruleCode) run(f *frame) {
 	values := f.right(len(r.writes))
 	for i := range r.writes {
 		w := &r.writes[i]
@@ -66,7 +64,8 @@ func (r *ruleCode) run(f *frame) (wrote bool, err error) {
 		}
 		w.value(f, &values[i])
 		if f.err != nil {
-			return false, fmt.Errorf("set %s: %w", w.plan.field, f.failure())
+			f.failRule(r.origin, r.source, "set "+w.plan.field+": %w")
+			return
 		}
 	}
 	for i := range r.writes {
@@ -83,7 +82,9 @@ func (r *ruleCode) run(f *frame) (wrote bool, err error) {
 			f.trace.note(r.source, f.index)
 		}
 	}
-	return len(r.writes) > 0, nil
+	if len(r.writes) > 0 {
+		f.forget() // variables may depend on what the rule wrote
+	}
 }
 
 // target finds the field to write; records on the way to it come into being.
@@ -113,19 +114,9 @@ func (f *frame) addNote(text string) {
 	f.facts.Notes = append(f.facts.Notes, text)
 }
 
-// holds evaluates a condition.
-func (f *frame) holds(c *condition) (bool, error) {
-	if c == nil {
-		return true, nil
-	}
-	v := c.holds(f)
-	if f.err != nil {
-		return false, fmt.Errorf("when: %w", f.failure())
-	}
-	return v, nil
-}
-
-func (f *frame) ruleError(at *origin, source int32, err error) *RuleError {
+// failRule notes that a rule failed with what the expression just run did.
+func (f *frame) failRule(at *origin, source int32, format string) {
+	err := fmt.Errorf(format, f.failure())
 	e := &RuleError{Path: at.path(), At: at.pos, Err: err}
 	if f.item != nil {
 		e.Item = f.item.Label
@@ -133,7 +124,7 @@ func (f *frame) ruleError(at *origin, source int32, err error) *RuleError {
 	if f.trace != nil {
 		f.trace.failure(source, f.index, err)
 	}
-	return e
+	f.failed = append(f.failed, e)
 }
 
 // Verdict is the answer of a decision point.
@@ -163,13 +154,12 @@ func (f *frame) decide(at *pointPlan) Verdict {
 		if f.names != d.names {
 			f.begin(d.names)
 		}
-		holds, err := f.holds(d.when)
-		if err != nil {
-			e := f.ruleError(d.origin, d.source, err)
+		if d.when != nil && !f.holds(d.when, d.origin, d.source) {
+			if len(f.failed) == 0 {
+				continue
+			}
+			e := f.failed[0]
 			return Verdict{Do: at.point.FailSafe, Rule: e.Path, Reason: e.Error(), Err: e}
-		}
-		if !holds {
-			continue
 		}
 		v := Verdict{Do: d.plan.Do.Value, Rule: d.path, Reason: d.plan.Reason}
 		if d.reason != nil {
