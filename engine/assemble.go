@@ -1,5 +1,11 @@
 package engine
 
+import (
+	"maps"
+
+	"github.com/google/cel-go/common/types"
+)
+
 // pointCode is what runs at a point: its rules with everything folded that is known beforehand.
 type pointCode struct {
 	stages  []stageCode    // of all sets, in order
@@ -21,6 +27,8 @@ type stageCode struct {
 	when        code[bool] // nil = always
 	rules       []ruleCode
 	skipOnError bool
+
+	kinds []*stageCode // what to run instead, by Item.kind - 1; nil entries can do nothing
 }
 
 type ruleCode struct {
@@ -71,6 +79,7 @@ func (at *pointPlan) assemble(interpret bool) {
 		for _, st := range set.stages {
 			a := &assembler{set: set, code: at.code, vars: st.vars, known: at.known, interpret: interpret}
 			if s, ok := a.stage(st); ok {
+				s.kinds = a.kinds(st, at.point)
 				at.code.stages = append(at.code.stages, s)
 			}
 		}
@@ -92,24 +101,59 @@ func (a *assembler) stage(st *stagePlan) (out stageCode, ok bool) {
 	if out.when != nil {
 		out.origin.pos = st.when.pos
 	}
-	for _, r := range st.rules {
-		when, ok := a.condition(r.when)
-		if !ok {
-			continue
+	for i, r := range st.rules {
+		rule := a.rule(st, i, r)
+		a.rules = append(a.rules, rule)
+		if rule.ok {
+			out.rules = append(out.rules, rule.code)
 		}
-		rule := ruleCode{when: when, origin: &origin{set: a.set, stage: st.name, rule: r.name, pos: r.pos, note: r.note, scope: st.scope}}
-		rule.source = a.code.source(rule.origin, nil)
-		for i := range r.writes {
-			w := writeCode{plan: &r.writes[i], source: a.code.source(rule.origin, &r.writes[i])}
-			if p := w.plan.value; p != nil {
-				w.value = storing(a.expression(p))
-			}
-			rule.writes = append(rule.writes, w)
-		}
-		out.rules = append(out.rules, rule)
 	}
 	// A condition that is not known may fail, and that is to be told.
 	return out, out.when != nil || len(out.rules) > 0
+}
+
+func (a *assembler) rule(st *stagePlan, i int, r *rulePlan) (out assembledRule) {
+	special := a.isSpecial(r.when)
+	for _, w := range r.writes {
+		special = special || a.isSpecial(w.value)
+	}
+	if a.general != nil && !special {
+		return a.general.rules[i]
+	}
+	if out.code.when, out.ok = a.condition(r.when); !out.ok {
+		return out
+	}
+	out.code.origin = &origin{set: a.set, stage: st.name, rule: r.name, pos: r.pos, note: r.note, scope: st.scope}
+	out.code.source = a.code.source(out.code.origin, nil)
+	for i := range r.writes {
+		w := writeCode{plan: &r.writes[i], source: a.code.source(out.code.origin, &r.writes[i])}
+		if p := w.plan.value; p != nil {
+			w.value = storing(a.expression(p))
+		}
+		out.code.writes = append(out.code.writes, w)
+	}
+	return out
+}
+
+// kinds assembles a stage for each kind of items, nil where it is the same for all.
+func (a *assembler) kinds(st *stagePlan, point *Point) []*stageCode {
+	if st.scope < 0 || !st.reads(point.Scopes[st.scope].Kind) || a.interpret {
+		return nil
+	}
+	scope := &point.Scopes[st.scope]
+	if _, known := a.known[scope.Kind]; known {
+		return nil
+	}
+	out := make([]*stageCode, len(scope.Kinds))
+	for i, kind := range scope.Kinds {
+		known := constants{scope.Kind: types.String(kind)}
+		maps.Copy(known, a.known)
+		special := &assembler{set: a.set, code: a.code, vars: a.vars, known: known, general: a, kind: scope.Kind}
+		if s, ok := special.stage(st); ok {
+			out[i] = &s
+		}
+	}
+	return out
 }
 
 // decisions assembles a table up to the first row that always holds.

@@ -23,7 +23,7 @@ var (
 		Vars: []Var{
 			{Name: "r", Type: RecordOf(outerSchema)}, {Name: "x", Type: Int}, {Name: "y", Type: Double}, {Name: "gone", Type: Int},
 		},
-		Scopes: []Scope{{Name: "one", Vars: []Var{
+		Scopes: []Scope{{Name: "one", Kind: "t", Kinds: []string{"a", "12"}, Vars: []Var{
 			{Name: "q", Type: RecordOf(outerSchema)}, {Name: "t", Type: String}, {Name: "now", Type: RecordOf(outerSchema), Writable: true},
 		}}},
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -51,6 +52,7 @@ type Item struct {
 	Notes []string
 
 	scope  *Scope
+	kind   int // index into Scope.Kinds from 1; 0 = another
 	values []cell
 }
 
@@ -59,6 +61,10 @@ func (it *Item) Set(name string, v ref.Val) *Item {
 	for i := range it.scope.Vars {
 		if it.scope.Vars[i].Name == name {
 			it.values[i] = cellOf(v)
+			if name == it.scope.Kind {
+				text, _ := unbox[string](v)
+				it.kind = 1 + slices.Index(it.scope.Kinds, text)
+			}
 			return it
 		}
 	}

@@ -26,6 +26,11 @@ type Scope struct {
 	Name string
 	Vars []Var
 	Doc  string
+
+	// Kind names a text of Vars of which the usual values are known, and Kinds lists them. Stages are then compiled
+	// for each of them, so that rules for other kinds of items cost nothing. Both are optional.
+	Kind  string
+	Kinds []string
 }
 
 // Outcome is what a decision may `do`.

@@ -18,8 +18,14 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 			continue
 		}
 		for i, item := range facts.items[st.scope] {
+			code := st
+			if item.kind > 0 && st.kinds != nil {
+				if code = st.kinds[item.kind-1]; code == nil {
+					continue
+				}
+			}
 			f.enter(i, item)
-			st.run(f)
+			code.run(f)
 		}
 	}
 	failed := f.failed
@@ -47,7 +53,7 @@ func (st *stageCode) run(f *frame) {
 func (f *frame) holds(when code[bool], at *origin, source int32) bool {
 	holds := when(f)
 	if f.err != nil {
-		f.failRule(at, source, "when: %w")
+		f.failRule(at, source, "when")
 		return false
 	}
 	return holds
@@ -64,7 +70,7 @@ func (r *ruleCode) run(f *frame) {
 		}
 		w.value(f, &values[i])
 		if f.err != nil {
-			f.failRule(r.origin, r.source, "set "+w.plan.field+": %w")
+			f.failRule(r.origin, r.source, "set "+w.plan.field)
 			return
 		}
 	}
@@ -114,9 +120,9 @@ func (f *frame) addNote(text string) {
 	f.facts.Notes = append(f.facts.Notes, text)
 }
 
-// failRule notes that a rule failed with what the expression just run did.
-func (f *frame) failRule(at *origin, source int32, format string) {
-	err := fmt.Errorf(format, f.failure())
+// failRule notes that a rule failed while it was doing something, with the failure of the expression just run.
+func (f *frame) failRule(at *origin, source int32, doing string) {
+	err := fmt.Errorf("%s: %w", doing, f.failure())
 	e := &RuleError{Path: at.path(), At: at.pos, Err: err}
 	if f.item != nil {
 		e.Item = f.item.Label

@@ -100,29 +100,39 @@ func (at *pointPlan) reads(name string) bool {
 // each visits the expressions of stages and decisions.
 func (s *setPlan) each(visit func(*program)) {
 	if s.variables != nil {
-		for _, v := range s.variables.programs {
-			visit(v)
-		}
-	}
-	optional := func(p *program) {
-		if p != nil {
-			visit(p)
-		}
+		visitAll(visit, s.variables.programs...)
 	}
 	for _, d := range s.decisions {
-		optional(d.when)
-		optional(d.reason)
+		visitAll(visit, d.when, d.reason)
 	}
 	for _, st := range s.stages {
-		for _, v := range st.vars.programs {
-			visit(v)
+		st.each(visit)
+	}
+}
+
+func (st *stagePlan) each(visit func(*program)) {
+	visitAll(visit, st.vars.programs...)
+	visitAll(visit, st.when)
+	for _, r := range st.rules {
+		visitAll(visit, r.when)
+		for _, w := range r.writes {
+			visitAll(visit, w.value)
 		}
-		optional(st.when)
-		for _, r := range st.rules {
-			optional(r.when)
-			for _, w := range r.writes {
-				optional(w.value)
-			}
+	}
+}
+
+// reads reports whether any expression of the stage reads a variable.
+func (st *stagePlan) reads(name string) bool {
+	found := false
+	st.each(func(p *program) { found = found || slices.Contains(p.reads, name) })
+	return found
+}
+
+// visitAll visits those of the expressions that are there.
+func visitAll(visit func(*program), list ...*program) {
+	for _, p := range list {
+		if p != nil {
+			visit(p)
 		}
 	}
 }

@@ -22,6 +22,16 @@ type assembler struct {
 
 	named  []node // the named expressions so far
 	steady []bool // which of them depend on nothing that changes within a stage
+
+	general *assembler // for items of every kind; nil = this is it
+	kind    string     // the variable that is known beyond what general knows
+	special []bool     // which named expressions depend on it
+	rules   []assembledRule
+}
+
+type assembledRule struct {
+	code ruleCode
+	ok   bool // it can fire
 }
 
 // namespace assembles the named expressions. It must be called first.
@@ -30,7 +40,14 @@ func (a *assembler) namespace() *namespace {
 	for i, p := range a.vars.programs {
 		steady := a.isSteady(p)
 		a.steady = append(a.steady, steady)
-		n := memoized(i, steady, a.expression(p))
+		special := a.isSpecial(p)
+		a.special = append(a.special, special)
+		var n node
+		if special || a.general == nil {
+			n = memoized(i, steady, a.expression(p))
+		} else {
+			n = a.general.named[i]
+		}
 		a.named = append(a.named, n)
 		out.values = append(out.values, boxed(n))
 	}
@@ -48,6 +65,20 @@ func (a *assembler) isSteady(p *program) bool {
 		}
 	}
 	return true
+}
+
+// isSpecial reports whether an expression depends on the kind of items that is being compiled for.
+func (a *assembler) isSpecial(p *program) bool {
+	if a.general == nil || p == nil {
+		return false
+	}
+	for _, name := range p.reads {
+		s, ok := a.vars.slots[name]
+		if name == a.kind || ok && s.kind == variableSlot && a.special[s.index] {
+			return true
+		}
+	}
+	return false
 }
 
 // expression assembles a whole expression, from its program where a part of it has no code.
