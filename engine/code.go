@@ -38,11 +38,14 @@ func fold[T any](c code[T], inputs ...node) node {
 			return dynamic(c)
 		}
 	}
-	var f frame
-	if v := c(&f); f.err == nil {
-		return constant(v)
+	f := frames.Get().(*frame)
+	v := c(f)
+	err := f.failure()
+	frames.Put(f)
+	if err != nil {
+		return dynamic(c)
 	}
-	return dynamic(c)
+	return constant(v)
 }
 
 // refold folds a node whose inputs are known to be known.
