@@ -71,7 +71,7 @@ func (r *resolved) paramKey(name string) (string, error) {
 }
 
 // look finds what a change is about, and holds its content against the digest that the author wrote down.
-func (r *resolved) look(path Scalar, c *Change) (place, error) {
+func (r *resolved) look(path Scalar, c *Change) (spot, error) {
 	at, err := r.find(path.Value)
 	if err != nil {
 		return at, err
@@ -112,7 +112,7 @@ func (r *resolved) disable(o *Overlay, c *Change) error {
 }
 
 // kindAt is what a place holds, in the words of a change's part.
-func (r *resolved) kindAt(at place) string {
+func (r *resolved) kindAt(at spot) string {
 	set := r.points[at.point].sets[at.set].set
 	switch {
 	case at.entry < 0:

@@ -135,6 +135,11 @@ func (c *compiler) plan(r *resolved) *Plan {
 	for _, gate := range sortedKeys(c.reg.gates) {
 		h.line("gate", gate, c.gateValues[gate])
 	}
+	if len(c.ps.list) == 0 {
+		for _, at := range plan.points {
+			at.assemble(false)
+		}
+	}
 	findings.sort()
 	plan.findings, plan.digest = findings.list, h.String()
 	return plan
@@ -173,7 +178,7 @@ func (c *compiler) point(plan *Plan, r *resolved, at resolvedPoint, findings *pr
 		h.line("set", set.ID())
 		if result.params != nil {
 			for i, f := range result.params.schema.fields {
-				h.line("param", f.Name, result.params.values[i])
+				h.line("param", f.Name, result.params.get(i))
 			}
 		}
 		h.body(set)
@@ -308,7 +313,7 @@ func (c *compiler) bindParams(set *RuleSet, compiled *setPlan, overlaid map[stri
 		}
 		fields = append(fields, Field{Name: p.Name.Value, Type: t, Doc: p.Description})
 	}
-	compiled.params = NewSchema("params."+set.Name.Value, dedupe(fields)...).New()
+	compiled.params = NewSchema("params/"+set.Name.Value, dedupe(fields)...).New()
 	for _, p := range set.Params {
 		t, ok := c.reg.typeNamed(p.Type.Value)
 		if !ok {
@@ -385,7 +390,7 @@ func (c *compiler) stage(point *Point, st *Stage, sc *scopeEnv, subject string) 
 		}
 	}
 	programs := c.variables(st.Variables, sc, subject)
-	out.vars = &variables{slots: sc.slots, programs: programs}
+	out.vars = &variables{slots: sc.slots, schemas: sc.schemas, programs: programs}
 	out.when = c.condition(st.When, sc, subject+", when")
 	for i := range st.Rules {
 		out.rules = append(out.rules, c.rule(&st.Rules[i], sc, subject))
@@ -453,7 +458,7 @@ func (c *compiler) decisions(point *Point, set *RuleSet, compiled *setPlan, sc *
 	subject := "RuleSet " + set.ID()
 	sc = sc.child()
 	programs := c.variables(set.Variables, sc, subject)
-	compiled.variables = &variables{slots: sc.slots, programs: programs}
+	compiled.variables = &variables{slots: sc.slots, schemas: sc.schemas, programs: programs}
 	outcomes := map[string]bool{}
 	var known []string
 	for _, o := range point.Outcomes {

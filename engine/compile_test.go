@@ -246,7 +246,7 @@ func FuzzRuleFilesNeverPanic(f *testing.F) {
 	f.Add("order.adjust", set+tableHead+"  point: order.validate\n  rows: [{name: a, given: {object: {lines: "+strings.Repeat("[", 500)+strings.Repeat("]", 500)+"}}, expect: {violations: [{rule: a}]}}]\n")
 	f.Add("order.ship", shipping+"---\n"+tableHead+"  point: order.ship\n  rows: [{name: a, given: {lines: [{}, {weight: 1}]}, expect: {do: Ship, rule: x, reason: null}}, {name: b, given: {lines: {}}, expect: {do: {}}}]\n")
 	f.Fuzz(func(t *testing.T, point, body string) {
-		files := oneRuleSet(point, body)
+		files := oneRuleSet(shop(), point, body)
 		lib, err := Loader{}.Load(Layer{FS: files})
 		if err != nil {
 			require.NotEmpty(t, err.Error())

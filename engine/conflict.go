@@ -49,7 +49,7 @@ func (r *resolved) touches(o *Overlay) []touch {
 }
 
 // broughtPath is the path that an inserted part will have.
-func (r *resolved) broughtPath(at place, c *Change) string {
+func (r *resolved) broughtPath(at spot, c *Change) string {
 	set := r.points[at.point].sets[at.set].set.Name.Value
 	switch {
 	case c.part() == "ruleSet":

@@ -36,10 +36,22 @@ func NewCoverage() *Coverage {
 	return &Coverage{reached: map[coverKey]bool{}, pipelines: map[string]bool{}}
 }
 
-// cover notes that a stage, rule, decision or validation came to an outcome.
-func (t *Trace) cover(set *setPlan, stage, rule string, o outcome) {
-	if t != nil && t.Coverage != nil {
-		t.Coverage.reached[coverKey{set.ruleSet.ID(), stage, rule, o}] = true
+// cover notes whether the condition of a stage, rule or decision held.
+func (t *Trace) cover(at *origin, holds bool) {
+	if t.Coverage == nil {
+		return
+	}
+	rule := at.rule
+	if rule == stageCondition {
+		rule = ""
+	}
+	t.Coverage.note(at.set, at.stage, rule, whether(holds))
+}
+
+// note notes that a stage, rule, decision or validation came to an outcome.
+func (c *Coverage) note(set *setPlan, stage, rule string, o outcome) {
+	if c != nil {
+		c.reached[coverKey{set.ruleSet.ID(), stage, rule, o}] = true
 	}
 }
 

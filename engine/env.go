@@ -4,7 +4,6 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/env"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 )
 
 // ProfileVersion names the environment that stages and decisions compile in. It is frozen: a function that
@@ -30,28 +29,10 @@ func (r *Registry) baseEnv() (*cel.Env, error) {
 		cel.CustomTypeAdapter(base),
 		cel.CustomTypeProvider(&provider{Provider: base, schemas: r.schemas}),
 	}
-	options = append(options, helpers()...)
-	for _, name := range r.unitOrder {
-		if u := r.units[name]; u.Func != "" {
-			options = append(options, unitFunction(u))
-		}
+	for _, f := range r.functions {
+		options = append(options, f.declaration())
 	}
-	options = append(options, r.functions...)
 	return cel.NewCustomEnv(options...)
-}
-
-// unitFunction declares the helper that reads a literal of a unit, e.g. cpu('250m').
-func unitFunction(u Unit) cel.EnvOption {
-	return cel.Function(u.Func,
-		cel.FunctionDocs("reads "+u.Doc+" from text"),
-		cel.Overload(u.Func+"_string", []*cel.Type{cel.StringType}, cel.IntType,
-			cel.UnaryBinding(func(v ref.Val) ref.Val {
-				n, err := u.Parse(string(v.(types.String)))
-				if err != nil {
-					return types.NewErr("%v", err)
-				}
-				return types.Int(n)
-			})))
 }
 
 // gateSchema is the type of the variable `gates`: one boolean a declared gate.

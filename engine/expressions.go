@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -26,6 +27,7 @@ func (s *scopeEnv) child() *scopeEnv {
 
 func (s *scopeEnv) declare(options *[]cel.EnvOption, name string, t Type, writable bool, at slot) {
 	*options = append(*options, cel.Variable(name, t.cel))
+	at.steady = !writable && (at.kind == factSlot || at.kind == paramSlot || at.kind == gateSlot)
 	s.types[name], s.writable[name], s.slots[name] = t, writable, at
 }
 
@@ -148,7 +150,13 @@ func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast,
 	if prg == nil {
 		return nil, nil
 	}
-	return ast, &program{prg: prg, pos: s.Pos}
+	p := &program{prg: prg, ast: ast.NativeRep(), pos: s.Pos}
+	celast.PreOrderVisit(p.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.IdentKind && !slices.Contains(p.reads, identName(e)) {
+			p.reads = append(p.reads, identName(e))
+		}
+	}))
+	return ast, p
 }
 
 func (c *compiler) compile(s Scalar, env *cel.Env, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -10,7 +11,7 @@ import (
 // Facts are the inputs and outputs of one run at one point. They belong to one goroutine.
 type Facts struct {
 	point  *Point
-	values []ref.Val
+	values []cell
 	items  [][]*Item
 
 	// Notes collects what rules outside any scope noted, in order.
@@ -19,7 +20,7 @@ type Facts struct {
 
 // NewFacts returns empty facts for the point.
 func (p *Point) NewFacts() *Facts {
-	return &Facts{point: p, values: make([]ref.Val, len(p.Vars)), items: make([][]*Item, len(p.Scopes))}
+	return &Facts{point: p, values: make([]cell, len(p.Vars)), items: make([][]*Item, len(p.Scopes))}
 }
 
 // Set gives a variable of the point its value. It panics on a name the point does not declare.
@@ -28,12 +29,12 @@ func (f *Facts) Set(name string, v ref.Val) *Facts {
 	if !ok {
 		panic(fmt.Sprintf("engine: point %s has no variable %s", f.point.Name, name))
 	}
-	f.values[i] = v
+	f.values[i] = cellOf(v)
 	return f
 }
 
 // get reads a variable by its index in the point; nil when it is unset.
-func (f *Facts) get(i int) ref.Val { return f.values[i] }
+func (f *Facts) get(i int) ref.Val { return f.values[i].val() }
 
 // AddItem adds an item to a scope; label names it in traces, and is the value of the scope's text variable that is
 // called like the scope, where there is one. Items run in the order they were added.
@@ -43,7 +44,7 @@ func (f *Facts) AddItem(scope, label string) *Item {
 		panic(fmt.Sprintf("engine: point %s has no scope %s", f.point.Name, scope))
 	}
 	item := &Item{Label: label, scope: &f.point.Scopes[i]}
-	item.values = make([]ref.Val, len(item.scope.Vars))
+	item.values = make([]cell, len(item.scope.Vars))
 	f.items[i] = append(f.items[i], item)
 	if item.scope.labelled {
 		item.Set(scope, Text(label))
@@ -58,14 +59,19 @@ type Item struct {
 	Notes []string
 
 	scope  *Scope
-	values []ref.Val
+	kind   int // index into Scope.Kinds from 1; 0 = another
+	values []cell
 }
 
 // Set gives a variable of the scope its value for this item.
 func (it *Item) Set(name string, v ref.Val) *Item {
 	for i := range it.scope.Vars {
 		if it.scope.Vars[i].Name == name {
-			it.values[i] = v
+			it.values[i] = cellOf(v)
+			if name == it.scope.Kind {
+				text, _ := unbox[string](v)
+				it.kind = 1 + slices.Index(it.scope.Kinds, text)
+			}
 			return it
 		}
 	}
@@ -73,7 +79,7 @@ func (it *Item) Set(name string, v ref.Val) *Item {
 }
 
 // get reads a variable by its index in the scope; nil when it is unset.
-func (it *Item) get(i int) ref.Val { return it.values[i] }
+func (it *Item) get(i int) ref.Val { return it.values[i].val() }
 
 // Text makes a string value for Set.
 func Text(s string) ref.Val { return types.String(s) }
@@ -89,5 +95,3 @@ func Records(list []*Record) ref.Val {
 	}
 	return types.NewRefValList(types.DefaultTypeAdapter, vals)
 }
-
-func errorValue(err error) ref.Val { return types.WrapErr(err) }

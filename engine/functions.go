@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"math"
 	"math/bits"
 
@@ -11,34 +12,39 @@ import (
 )
 
 // helpers are the functions of every rule environment. Integer helpers saturate at the ends of int64, none wraps.
-func helpers() []cel.EnvOption {
-	ints := []*cel.Type{cel.IntType, cel.IntType}
-	three := []*cel.Type{cel.IntType, cel.IntType, cel.IntType}
-	doubles := []*cel.Type{cel.DoubleType, cel.DoubleType}
-	return []cel.EnvOption{
-		cel.Function("add", cel.Overload("add_int", ints, cel.IntType, binary(SaturatingAdd)),
-			cel.FunctionDocs("a + b, held at the ends of the integer range")),
-		cel.Function("mulDivFloor", cel.Overload("mul_div_floor", three, cel.IntType, ternary(MulDivFloor)),
-			cel.FunctionDocs("a × b ÷ c rounded down; the product may exceed 64 bits; division by zero is an error")),
-		cel.Function("mulDivCeil", cel.Overload("mul_div_ceil", three, cel.IntType, ternary(MulDivCeil)),
-			cel.FunctionDocs("a × b ÷ c rounded up")),
-		cel.Function("ceilTo", cel.Overload("ceil_to", ints, cel.IntType, binaryErr(CeilTo)),
-			cel.FunctionDocs("the smallest multiple of step that is at least v")),
-		cel.Function("floorTo", cel.Overload("floor_to", ints, cel.IntType, binaryErr(FloorTo)),
-			cel.FunctionDocs("the largest multiple of step that is at most v")),
-		cel.Function("min", cel.Overload("min_int", ints, cel.IntType, binary(func(a, b int64) int64 { return min(a, b) })),
-			cel.Overload("min_double", doubles, cel.DoubleType, binaryDouble(math.Min)),
-			cel.FunctionDocs("the smaller of two")),
-		cel.Function("max", cel.Overload("max_int", ints, cel.IntType, binary(func(a, b int64) int64 { return max(a, b) })),
-			cel.Overload("max_double", doubles, cel.DoubleType, binaryDouble(math.Max)),
-			cel.FunctionDocs("the larger of two")),
-		cel.Function("clamp", cel.Overload("clamp_int", three, cel.IntType, ternary(func(v, lo, hi int64) (int64, bool) {
-			return min(max(v, lo), hi), true
-		})), cel.FunctionDocs("v held between low and high; high wins when they cross")),
-		cel.Function("sum", cel.Overload("sum_int", []*cel.Type{cel.ListType(cel.IntType)}, cel.IntType, cel.UnaryBinding(sumList)),
-			cel.FunctionDocs("the sum of a list, held at the ends of the integer range; 0 for an empty list")),
-		cel.Function("pow", cel.Overload("pow_double", doubles, cel.DoubleType, binaryDouble(math.Pow)),
-			cel.FunctionDocs("base to the power of exponent")),
+func helpers() []*Function {
+	return []*Function{
+		{Name: "add", Doc: "a + b, held at the ends of the integer range", Units: SameUnit,
+			Overloads: []Overload{Func2(SaturatingAdd)}},
+		{Name: "mulDivFloor", Doc: "a × b ÷ c rounded down; the product may exceed 64 bits; division by zero is an error",
+			Overloads: []Overload{Try3(func(a, b, c int64) (int64, error) { return orError(errDivide)(MulDivFloor(a, b, c)) })}},
+		{Name: "mulDivCeil", Doc: "a × b ÷ c rounded up",
+			Overloads: []Overload{Try3(func(a, b, c int64) (int64, error) { return orError(errDivide)(MulDivCeil(a, b, c)) })}},
+		{Name: "ceilTo", Doc: "the smallest multiple of step that is at least v", Units: SameUnit,
+			Overloads: []Overload{Try2(func(v, step int64) (int64, error) { return orError(errStep)(CeilTo(v, step)) })}},
+		{Name: "floorTo", Doc: "the largest multiple of step that is at most v", Units: SameUnit,
+			Overloads: []Overload{Try2(func(v, step int64) (int64, error) { return orError(errStep)(FloorTo(v, step)) })}},
+		{Name: "min", Doc: "the smaller of two", Units: SameUnit,
+			Overloads: []Overload{Func2(func(a, b int64) int64 { return min(a, b) }), Func2(math.Min)}},
+		{Name: "max", Doc: "the larger of two", Units: SameUnit,
+			Overloads: []Overload{Func2(func(a, b int64) int64 { return max(a, b) }), Func2(math.Max)}},
+		{Name: "clamp", Doc: "v held between low and high; high wins when they cross", Units: SameUnit,
+			Overloads: []Overload{Func3(func(v, low, high int64) int64 { return min(max(v, low), high) })}},
+		{Name: "sum", Doc: "the sum of a list, held at the ends of the integer range; 0 for an empty list", Units: SameUnit,
+			Overloads: []Overload{{args: []*cel.Type{cel.ListType(cel.IntType)}, result: cel.IntType, binding: cel.UnaryBinding(sumList)}}},
+		{Name: "pow", Doc: "base to the power of exponent", Overloads: []Overload{Func2(math.Pow)}},
+	}
+}
+
+var errStep = errors.New("the step must be greater than zero")
+
+// orError turns the ok of integer arithmetic into a failure.
+func orError(err error) func(int64, bool) (int64, error) {
+	return func(v int64, ok bool) (int64, error) {
+		if !ok {
+			return 0, err
+		}
+		return v, nil
 	}
 }
 
@@ -147,34 +153,4 @@ func sumList(v ref.Val) ref.Val {
 		total = SaturatingAdd(total, int64(n))
 	}
 	return types.Int(total)
-}
-
-func binary(f func(a, b int64) int64) cel.OverloadOpt {
-	return cel.BinaryBinding(func(a, b ref.Val) ref.Val { return types.Int(f(int64(a.(types.Int)), int64(b.(types.Int)))) })
-}
-
-func binaryErr(f func(a, b int64) (int64, bool)) cel.OverloadOpt {
-	return cel.BinaryBinding(func(a, b ref.Val) ref.Val {
-		v, ok := f(int64(a.(types.Int)), int64(b.(types.Int)))
-		if !ok {
-			return types.NewErr("the step must be greater than zero")
-		}
-		return types.Int(v)
-	})
-}
-
-func binaryDouble(f func(a, b float64) float64) cel.OverloadOpt {
-	return cel.BinaryBinding(func(a, b ref.Val) ref.Val {
-		return types.Double(f(float64(a.(types.Double)), float64(b.(types.Double))))
-	})
-}
-
-func ternary(f func(a, b, c int64) (int64, bool)) cel.OverloadOpt {
-	return cel.FunctionBinding(func(args ...ref.Val) ref.Val {
-		v, ok := f(int64(args[0].(types.Int)), int64(args[1].(types.Int)), int64(args[2].(types.Int)))
-		if !ok {
-			return types.NewErr("division by zero")
-		}
-		return types.Int(v)
-	})
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types/ref"
+	celast "github.com/google/cel-go/common/ast"
 )
 
 // Plan is a compiled pipeline: immutable, and safe for concurrent use.
@@ -58,9 +58,12 @@ func (p *Plan) Points() []string {
 	return out
 }
 
+// pointPlan is what was type-checked for a point, and the code assembled from it.
 type pointPlan struct {
 	point *Point
 	sets  []*setPlan
+	known constants
+	code  *pointCode
 }
 
 // setPlan is one rule set compiled for one point with its parameters bound.
@@ -115,16 +118,20 @@ type validationPlan struct {
 	message    cel.Program
 }
 
-// program is one compiled expression and where it stands.
+// program is one type-checked expression and where it stands. Code is assembled from the tree; prg evaluates what has
+// no code of its own.
 type program struct {
-	prg cel.Program
-	pos Position
+	prg   cel.Program
+	ast   *celast.AST
+	reads []string // names of variables, also those of comprehensions
+	pos   Position
 }
 
-// slot says where an activation finds a variable.
+// slot says where a frame finds a variable.
 type slot struct {
-	kind  slotKind
-	index int
+	kind   slotKind
+	index  int
+	steady bool // no rule changes it, and it is the same for every item
 }
 
 type slotKind int
@@ -140,50 +147,6 @@ const (
 // variables is the name table of a stage or decision list, with the named expressions of its author.
 type variables struct {
 	slots    map[string]slot
+	schemas  map[string]*Schema
 	programs []*program
 }
-
-// frame is the hand-written CEL activation: it resolves names by table, without building maps.
-type frame struct {
-	set   *setPlan
-	vars  *variables
-	facts *Facts
-	item  *Item
-	memo  []ref.Val
-}
-
-// ResolveName implements cel.Activation.
-func (f *frame) ResolveName(name string) (any, bool) {
-	s, ok := f.vars.slots[name]
-	if !ok {
-		return nil, false
-	}
-	switch s.kind {
-	case factSlot:
-		v := f.facts.values[s.index]
-		return v, v != nil
-	case itemSlot:
-		v := f.item.values[s.index]
-		return v, v != nil
-	case paramSlot:
-		return f.set.params, true
-	case gateSlot:
-		return f.set.gates, true
-	}
-	return f.variable(s.index), true
-}
-
-// variable computes a named expression when it is first read; a failure is an error value where it is read.
-func (f *frame) variable(i int) ref.Val {
-	if f.memo[i] == nil {
-		v, err := f.eval(f.vars.programs[i])
-		if err != nil {
-			v = errorValue(err)
-		}
-		f.memo[i] = v
-	}
-	return f.memo[i]
-}
-
-// Parent implements cel.Activation.
-func (f *frame) Parent() cel.Activation { return nil }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 
 	"github.com/google/cel-go/cel"
@@ -15,6 +16,9 @@ type Field struct {
 	Type Type
 	Doc  string
 }
+
+// unset is the failure of a rule that reads the field while it is unset.
+func (f *Field) unset() error { return fmt.Errorf("%s is not set; guard it with has()", f.Name) }
 
 // Schema is the shape shared by all records of one kind. Build it once, at start-up.
 type Schema struct {
@@ -39,7 +43,7 @@ func NewSchema(name string, fields ...Field) *Schema {
 }
 
 // New returns a record with every field unset.
-func (s *Schema) New() *Record { return &Record{schema: s, values: make([]ref.Val, len(s.fields))} }
+func (s *Schema) New() *Record { return &Record{schema: s, cells: make([]cell, len(s.fields))} }
 
 // Fields lists the declared fields in order.
 func (s *Schema) Fields() []Field { return s.fields }
@@ -48,7 +52,7 @@ func (s *Schema) Fields() []Field { return s.fields }
 // an unset nested record reads as one without fields.
 type Record struct {
 	schema *Schema
-	values []ref.Val
+	cells  []cell
 }
 
 func (r *Record) slot(field string) int {
@@ -60,13 +64,22 @@ func (r *Record) slot(field string) int {
 }
 
 // SetInt, SetDouble, SetBool, SetString, SetStrings, SetRecord and SetOpaque give a field its value. They panic when the schema has no such field, which is a fault of the program, not of its input.
-func (r *Record) SetInt(field string, v int64) *Record { return r.put(field, types.Int(v)) }
+func (r *Record) SetInt(field string, v int64) *Record {
+	r.cells[r.slot(field)] = cell{kind: intCell, bits: uint64(v)}
+	return r
+}
 
 // SetDouble sets a floating-point field; see SetInt.
-func (r *Record) SetDouble(field string, v float64) *Record { return r.put(field, types.Double(v)) }
+func (r *Record) SetDouble(field string, v float64) *Record {
+	r.cells[r.slot(field)] = cell{kind: doubleCell, bits: math.Float64bits(v)}
+	return r
+}
 
 // SetBool sets a boolean field; see SetInt.
-func (r *Record) SetBool(field string, v bool) *Record { return r.put(field, types.Bool(v)) }
+func (r *Record) SetBool(field string, v bool) *Record {
+	r.cells[r.slot(field)] = cell{kind: boolCell, bits: bitsOf(v)}
+	return r
+}
 
 // SetString sets a text field; see SetInt.
 func (r *Record) SetString(field, v string) *Record { return r.put(field, types.String(v)) }
@@ -82,31 +95,41 @@ func (r *Record) SetRecord(field string, v *Record) *Record { return r.put(field
 // SetOpaque sets a value of a host type; see SetInt.
 func (r *Record) SetOpaque(field string, v ref.Val) *Record { return r.put(field, v) }
 
+// put sets a field to a CEL value; nil unsets it.
 func (r *Record) put(field string, v ref.Val) *Record {
-	r.values[r.slot(field)] = v
+	r.cells[r.slot(field)] = cellOf(v)
 	return r
 }
 
-// get reads a field by its index in the schema; nil when it is unset.
-func (r *Record) get(i int) ref.Val { return r.values[i] }
+// get reads the i-th field as a CEL value; nil when it is unset.
+func (r *Record) get(i int) ref.Val { return r.cells[i].val() }
 
 // Int reads an integer field; ok is false when it is unset.
 func (r *Record) Int(field string) (v int64, ok bool) {
-	n, ok := r.values[r.slot(field)].(types.Int)
-	return int64(n), ok
+	c := &r.cells[r.slot(field)]
+	if c.kind != intCell {
+		return 0, false
+	}
+	return int64(c.bits), true
 }
 
 // Double reads a floating-point field, 0 when unset.
 func (r *Record) Double(field string) float64 {
-	n, _ := r.values[r.slot(field)].(types.Double)
-	return float64(n)
+	c := &r.cells[r.slot(field)]
+	if c.kind != doubleCell {
+		return 0
+	}
+	return math.Float64frombits(c.bits)
 }
 
 // Bool reads a boolean field, false when unset.
 func (r *Record) Bool(field string) bool {
-	b, _ := r.values[r.slot(field)].(types.Bool)
-	return bool(b)
+	c := &r.cells[r.slot(field)]
+	return c.kind == boolCell && c.bits != 0
 }
+
+// Same reports whether two records hold the same.
+func (r *Record) Same(o *Record) bool { return r.Equal(o) == types.True }
 
 // ConvertToNative implements ref.Val; records do not leave the engine that way.
 func (r *Record) ConvertToNative(t reflect.Type) (any, error) {
@@ -130,9 +153,8 @@ func (r *Record) Equal(other ref.Val) ref.Val {
 	if !ok || o.schema != r.schema {
 		return types.False
 	}
-	for i, v := range r.values {
-		w := o.values[i]
-		if (v == nil) != (w == nil) || (v != nil && v.Equal(w) != types.True) {
+	for i := range r.cells {
+		if !r.cells[i].equal(&o.cells[i]) {
 			return types.False
 		}
 	}
@@ -179,27 +201,25 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 	if !ok {
 		return nil, false
 	}
-	f := s.fields[i]
-	unset := fmt.Errorf("%s is not set; guard it with has()", field)
-	nested := f.Type.isRecord()
+	f := &s.fields[i]
 	return &types.FieldType{
 		Type: f.Type.cel,
 		IsSet: func(target any) bool {
 			r, ok := target.(*Record)
-			return ok && r.values[i] != nil
+			return ok && r.cells[i].kind != unsetCell
 		},
 		GetFrom: func(target any) (any, error) {
 			r, ok := target.(*Record)
 			if !ok {
 				return nil, fmt.Errorf("%s cannot be read from %T", field, target)
 			}
-			if v := r.values[i]; v != nil {
+			if v := r.get(i); v != nil {
 				return v, nil
 			}
-			if nested {
+			if f.Type.isRecord() {
 				return f.Type.schema.empty, nil
 			}
-			return nil, unset
+			return nil, f.unset()
 		},
 	}, true
 }

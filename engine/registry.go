@@ -17,7 +17,8 @@ const (
 	ValidationPoint PointKind = "validations"
 )
 
-// Var is a fact that rules at a point can read. Writable vars are records whose fields rules may set.
+// Var is a fact that rules at a point can read. Writable vars are records whose fields rules may set; such a record
+// may be reached through no other fact.
 type Var struct {
 	Name     string
 	Type     Type
@@ -30,6 +31,11 @@ type Scope struct {
 	Name string
 	Vars []Var
 	Doc  string
+
+	// Kind names a text of Vars of which the usual values are known, and Kinds lists them. Stages are then compiled
+	// for each of them, so that rules for other kinds of items cost nothing. Both are optional.
+	Kind  string
+	Kinds []string
 
 	labelled bool // a text variable is called like the scope: it holds the item's label
 }
@@ -62,10 +68,9 @@ type Point struct {
 // Registry is everything a host tells the engine about its world.
 type Registry struct {
 	units     map[string]Unit
-	unitOrder []string
 	gates     map[string]string
-	functions []cel.EnvOption
-	unitRules map[string]UnitRule // of host functions, by name
+	functions map[string]*Function
+	overloads map[string]Overload // of functions, by identifier
 	points    map[string]*Point
 	schemas   map[string]*Schema
 	readers   map[string]Reader // of opaque types, by type name
@@ -73,30 +78,56 @@ type Registry struct {
 
 // NewRegistry returns a registry that knows the built-in types and helpers only.
 func NewRegistry() *Registry {
-	return &Registry{
+	r := &Registry{
 		units:   map[string]Unit{},
 		gates:   map[string]string{},
 		points:  map[string]*Point{},
 		schemas: map[string]*Schema{},
 
-		unitRules: map[string]UnitRule{},
+		functions: map[string]*Function{},
+		overloads: map[string]Overload{},
 		readers:   map[string]Reader{},
 	}
+	for _, f := range helpers() {
+		r.add(f)
+	}
+	return r
 }
 
-// AddUnit declares a unit of integers.
+// AddUnit declares a unit of integers, and the helper that reads a literal of it, e.g. cpu('250m').
 func (r *Registry) AddUnit(u Unit) {
 	r.units[u.Name] = u
-	r.unitOrder = append(r.unitOrder, u.Name)
+	if u.Func != "" {
+		r.add(&Function{Name: u.Func, Doc: "reads " + u.Doc + " from text", Overloads: []Overload{Try1(u.Parse)}})
+	}
 }
 
 // AddGate declares a feature gate, off unless CompileOptions turn it on.
 func (r *Registry) AddGate(name, doc string) { r.gates[name] = doc }
 
-// AddFunction declares a host function for stages and decisions, and how it treats units.
-func (r *Registry) AddFunction(name string, rule UnitRule, options ...cel.FunctionOpt) {
-	r.functions = append(r.functions, cel.Function(name, options...))
-	r.unitRules[name] = rule
+// AddFunction declares a host function for stages and decisions, how it treats units, and what it does for each
+// combination of argument types. It panics on a name that is taken, a fault of the program.
+func (r *Registry) AddFunction(name string, rule UnitRule, doc string, overloads ...Overload) {
+	r.add(&Function{Name: name, Doc: doc, Units: rule, Overloads: overloads})
+}
+
+func (r *Registry) add(f *Function) {
+	if _, twice := r.functions[f.Name]; twice {
+		panic("engine: function " + f.Name + " declared twice")
+	}
+	r.functions[f.Name] = f
+	for _, o := range f.Overloads {
+		r.overloads[o.id(f.Name)] = o
+	}
+}
+
+// Functions lists what rules of stages and decisions can call beyond CEL's own operators, by name.
+func (r *Registry) Functions() []*Function {
+	var out []*Function
+	for _, name := range sortedKeys(r.functions) {
+		out = append(out, r.functions[name])
+	}
+	return out
 }
 
 // Pair is one key of a mapping with its value, as written.

@@ -55,8 +55,8 @@ func (r *resolved) clone() *resolved {
 	return c
 }
 
-// place is where a path leads: a rule set and, unless it names the whole set, an entry of it.
-type place struct {
+// spot is where a path leads: a rule set and, unless it names the whole set, an entry of it.
+type spot struct {
 	point, set int
 	entry      int // index of the stage, decision or validation; -1 = the whole set
 	rule       int // index of the rule in the stage; -1 = the whole entry
@@ -64,7 +64,7 @@ type place struct {
 }
 
 // find looks up a path such as set, set@1.0.0/stage/rule. The error says what is there instead.
-func (r *resolved) find(path string) (place, error) {
+func (r *resolved) find(path string) (spot, error) {
 	parts := strings.Split(path, "/")
 	at, err := r.findSet(parts[0])
 	if err != nil || len(parts) == 1 {
@@ -95,18 +95,18 @@ func (r *resolved) find(path string) (place, error) {
 	return at, nil
 }
 
-func (r *resolved) findSet(ref string) (place, error) {
+func (r *resolved) findSet(ref string) (spot, error) {
 	name, version, _ := strings.Cut(ref, "@")
 	var known []string
 	for p, point := range r.points {
 		for s, placed := range point.sets {
 			if placed.set.Name.Value == name && (version == "" || placed.set.Version.Value == version) {
-				return place{point: p, set: s, entry: -1, rule: -1, path: name}, nil
+				return spot{point: p, set: s, entry: -1, rule: -1, path: name}, nil
 			}
 			known = append(known, placed.set.ID())
 		}
 	}
-	return place{path: name}, r.absent(name, fmt.Sprintf("pipeline %s has no rule set %q; it has %s", r.pipeline.ID(), ref, strings.Join(known, ", ")))
+	return spot{path: name}, r.absent(name, fmt.Sprintf("pipeline %s has no rule set %q; it has %s", r.pipeline.ID(), ref, strings.Join(known, ", ")))
 }
 
 // absent says that a path leads nowhere, and when an overlay is the reason, which.
@@ -138,7 +138,7 @@ func (s *RuleSet) entries() []string {
 func under(path, above string) bool { return path == above || strings.HasPrefix(path, above+"/") }
 
 // edit gives a copy of the rule set at a place that may be changed, with its own lists.
-func (r *resolved) edit(at place) *RuleSet {
+func (r *resolved) edit(at spot) *RuleSet {
 	placed := &r.points[at.point].sets[at.set]
 	c := *placed.set
 	c.Stages, c.Decisions, c.Validations = slices.Clone(c.Stages), slices.Clone(c.Decisions), slices.Clone(c.Validations)
@@ -147,7 +147,7 @@ func (r *resolved) edit(at place) *RuleSet {
 }
 
 // digestAt identifies the content of what a path names. Hex, 12 digits.
-func (r *resolved) digestAt(at place) string {
+func (r *resolved) digestAt(at spot) string {
 	set := r.points[at.point].sets[at.set].set
 	h := newDigest()
 	switch {

@@ -1,11 +1,6 @@
 package engine
 
-import (
-	"fmt"
-
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-)
+import "fmt"
 
 // RunStages runs every rule set at a stage point over the facts, changing their writable records.
 // Rules that fail leave their fields as they were and are returned; the run always goes on.
@@ -14,108 +9,112 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 	if at == nil {
 		return nil
 	}
-	var failed []*RuleError
-	for _, set := range at.sets {
-		for _, st := range set.stages {
-			if st.scope < 0 {
-				failed = append(failed, st.run(set, facts, nil, trace)...)
-				continue
+	f := newFrame(at.code, facts, trace)
+	for i := range at.code.stages {
+		st := &at.code.stages[i]
+		f.begin(st.names)
+		if st.scope < 0 {
+			st.run(f)
+			continue
+		}
+		for i, item := range facts.items[st.scope] {
+			code := st
+			if item.kind > 0 && st.kinds != nil {
+				if code = st.kinds[item.kind-1]; code == nil {
+					continue
+				}
 			}
-			for _, item := range facts.items[st.scope] {
-				failed = append(failed, st.run(set, facts, item, trace)...)
-			}
+			f.enter(i, item)
+			code.run(f)
 		}
 	}
+	failed := f.failed
+	f.free()
 	return failed
 }
 
-func (st *stagePlan) run(set *setPlan, facts *Facts, item *Item, trace *Trace) []*RuleError {
-	f := &frame{set: set, vars: st.vars, facts: facts, item: item}
-	if n := len(st.vars.programs); n > 0 {
-		f.memo = make([]ref.Val, n)
+func (st *stageCode) run(f *frame) {
+	if !f.holds(st.when, st.origin, st.source) {
+		return
 	}
-	applies, err := f.holds(st.when)
-	if err != nil {
-		return []*RuleError{f.failure(st.name, "when", st.when.pos, err, trace)}
-	}
-	trace.cover(set, st.name, "", whether(applies))
-	if !applies {
-		return nil
-	}
-	var failed []*RuleError
-	for _, r := range st.rules {
-		wrote, err := r.run(f, st.name, trace)
-		if err != nil {
-			failed = append(failed, f.failure(st.name, r.name, r.pos, err, trace))
-			if st.skipOnError {
-				return failed
-			}
+	for i := range st.rules {
+		r := &st.rules[i]
+		failures := len(f.failed)
+		if f.holds(r.when, r.origin, r.source) {
+			r.run(f)
 		}
-		if wrote {
-			clear(f.memo) // variables may depend on what the rule wrote
+		if st.skipOnError && len(f.failed) > failures {
+			return
 		}
 	}
-	return failed
+}
+
+// holds evaluates a condition; nil always holds. One that fails does not hold, and is noted.
+func (f *frame) holds(when code[bool], at *origin, source int32) bool {
+	holds := when == nil || when(f)
+	if f.err != nil {
+		f.failRule(at, source, "when")
+		return false
+	}
+	if f.trace != nil {
+		f.trace.cover(at, holds)
+	}
+	return holds
 }
 
 // run evaluates all right sides before it writes, so that one `set` is simultaneous.
-func (r *rulePlan) run(f *frame, stage string, trace *Trace) (wrote bool, err error) {
-	applies, err := f.holds(r.when)
-	if err != nil {
-		return false, err
-	}
-	trace.cover(f.set, stage, r.name, whether(applies))
-	if !applies {
-		return false, nil
-	}
-	var buffer [4]ref.Val
-	values := buffer[:0]
-	for i := range r.writes {
-		var v ref.Val
-		if p := r.writes[i].value; p != nil {
-			if v, err = f.eval(p); err != nil {
-				return false, fmt.Errorf("set %s: %w", r.writes[i].field, err)
-			}
-		}
-		values = append(values, v)
-	}
+func (r *ruleCode) run(f *frame) {
+	values := f.right(len(r.writes))
 	for i := range r.writes {
 		w := &r.writes[i]
-		from := w.swap(f, values[i])
-		if trace != nil && !same(from, values[i]) {
-			trace.change(f.set, stage, r, f.item, w, from, values[i])
+		if w.value == nil {
+			values[i] = cell{}
+			continue
+		}
+		w.value(f, &values[i])
+		if f.err != nil {
+			f.failRule(r.origin, r.source, "set "+w.plan.field)
+			return
 		}
 	}
-	if r.note != "" {
-		f.addNote(r.note)
-		if trace != nil && len(r.writes) == 0 {
-			trace.step(f.set, stage, r.name, r.pos, f.item).Reason = r.note
+	changed := false
+	for i := range r.writes {
+		w := &r.writes[i]
+		field := w.plan.target(f)
+		if f.trace != nil && !field.equal(&values[i]) {
+			changed = true
+			f.trace.change(w.source, f.index, field, &values[i])
+		}
+		*field = values[i]
+	}
+	if r.origin.note != "" {
+		f.addNote(r.origin.note)
+		if f.trace != nil && !changed {
+			f.trace.note(r.source, f.index)
 		}
 	}
-	return len(r.writes) > 0, nil
+	if len(r.writes) > 0 {
+		f.forget() // variables may depend on what the rule wrote
+	}
 }
 
-// swap stores a value (nil = unset) and returns the one before.
-func (w *writePlan) swap(f *frame, v ref.Val) (from ref.Val) {
-	var holder ref.Val
+// target finds the field to write; records on the way to it come into being.
+func (w *writePlan) target(f *frame) *cell {
+	holder := f.values
 	if w.slot.kind == itemSlot {
-		holder = f.item.values[w.slot.index]
-	} else {
-		holder = f.facts.values[w.slot.index]
+		holder = f.locals
 	}
-	record := holder.(*Record)
+	record := holder[w.slot.index].ref.(*Record)
 	last := len(w.path) - 1
 	for _, i := range w.path[:last] {
-		nested, ok := record.values[i].(*Record)
+		nested, ok := record.cells[i].ref.(*Record)
 		if !ok {
 			nested = record.schema.fields[i].Type.schema.New()
-			record.values[i] = nested
+			record.cells[i] = cell{kind: refCell, ref: nested}
 		}
 		record = nested
 	}
-	from = record.values[w.path[last]]
-	record.values[w.path[last]] = v
-	return from
+	return &record.cells[w.path[last]]
 }
 
 func (f *frame) addNote(text string) {
@@ -126,43 +125,17 @@ func (f *frame) addNote(text string) {
 	f.facts.Notes = append(f.facts.Notes, text)
 }
 
-// holds evaluates a condition; a nil condition always holds.
-func (f *frame) holds(p *program) (bool, error) {
-	if p == nil {
-		return true, nil
-	}
-	v, err := f.eval(p)
-	if err != nil {
-		return false, fmt.Errorf("when: %w", err)
-	}
-	return v == types.True, nil
-}
-
-func (f *frame) eval(p *program) (ref.Val, error) {
-	v, _, err := p.prg.Eval(f)
-	return v, err
-}
-
-func (f *frame) failure(stage, rule string, pos Position, err error, trace *Trace) *RuleError {
-	path := f.set.ruleSet.Name.Value + "/" + rule
-	if stage != "" {
-		path = f.set.ruleSet.Name.Value + "/" + stage + "/" + rule
-	}
-	e := &RuleError{Path: path, At: pos, Err: err}
+// failRule notes that a rule failed while it was doing something, with the failure of the expression just run.
+func (f *frame) failRule(at *origin, source int32, doing string) {
+	err := fmt.Errorf("%s: %w", doing, f.failure())
+	e := &RuleError{Path: at.path(), At: at.pos, Err: err}
 	if f.item != nil {
 		e.Item = f.item.Label
 	}
-	if trace != nil {
-		trace.step(f.set, stage, rule, pos, f.item).Error = err.Error()
+	if f.trace != nil {
+		f.trace.failure(source, f.index, err)
 	}
-	return e
-}
-
-func same(a, b ref.Val) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return a.Equal(b) == types.True
+	f.failed = append(f.failed, e)
 }
 
 // Verdict is the answer of a decision point.
@@ -180,35 +153,38 @@ func (p *Plan) Decide(point string, facts *Facts, trace *Trace) Verdict {
 	if at == nil {
 		return Verdict{Do: facts.point.FailSafe, Rule: "default", Reason: "no rule set plugs in at " + point}
 	}
-	for _, set := range at.sets {
-		f := &frame{set: set, vars: set.variables, facts: facts, memo: make([]ref.Val, len(set.variables.programs))}
-		for _, d := range set.decisions {
-			pos := d.decision.Name.Pos
-			name := d.decision.Name.Value
-			holds, err := f.holds(d.when)
-			if err != nil {
-				e := f.failure("", name, pos, err, trace)
-				return Verdict{Do: at.point.FailSafe, Rule: e.Path, Reason: e.Error(), Err: e}
-			}
-			trace.cover(set, "", name, whether(holds))
-			if !holds {
+	f := newFrame(at.code, facts, trace)
+	verdict := f.decide(at)
+	f.free()
+	return verdict
+}
+
+func (f *frame) decide(at *pointPlan) Verdict {
+	for i := range at.code.rows {
+		d := &at.code.rows[i]
+		if f.names != d.names {
+			f.begin(d.names)
+		}
+		if !f.holds(d.when, d.origin, d.source) {
+			if len(f.failed) == 0 {
 				continue
 			}
-			v := Verdict{Do: d.decision.Do.Value, Rule: set.ruleSet.Name.Value + "/" + name, Reason: d.decision.Reason}
-			if d.reason != nil {
-				if text, err := f.eval(d.reason); err == nil {
-					v.Reason = string(text.(types.String))
-				}
-			}
-			if trace != nil {
-				s := trace.step(set, "", name, pos, nil)
-				s.To, s.Reason = v.Do, v.Reason
-			}
-			if v.Reason == "" {
-				v.Reason = name
-			}
-			return v
+			e := f.failed[0]
+			return Verdict{Do: at.point.FailSafe, Rule: e.Path, Reason: e.Error(), Err: e}
 		}
+		v := Verdict{Do: d.plan.Do.Value, Rule: d.path, Reason: d.plan.Reason}
+		if d.reason != nil {
+			if text := d.reason(f); f.failure() == nil {
+				v.Reason = text
+			}
+		}
+		if f.trace != nil {
+			f.trace.decision(d.source, v)
+		}
+		if v.Reason == "" {
+			v.Reason = d.origin.rule
+		}
+		return v
 	}
 	return Verdict{Do: at.point.FailSafe, Rule: "default", Reason: "no decision matched"}
 }

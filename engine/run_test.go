@@ -46,11 +46,11 @@ func TestStagesRunForEachItemAndConditionsHold(t *testing.T) {
 	require.Empty(t, f.items[0][0].Notes)
 	require.Equal(t, []string{"capped"}, f.items[0][1].Notes)
 
-	require.Len(t, trace.Steps, 3)
+	require.Len(t, trace.Steps(), 3)
 	require.Equal(t, Step{
 		RuleSet: "s", Version: "1.0.0", Stage: "cap", Rule: "cap", At: "s.yaml:14:14",
 		Item: "line-1", Field: "now.price", From: "200c", To: "75c", Reason: "capped",
-	}, trace.Steps[0])
+	}, trace.Steps()[0])
 	last, ok := trace.Last("line-1", "now.price")
 	require.True(t, ok)
 	require.Equal(t, "s/cap/cap", last.Path())
@@ -84,7 +84,7 @@ func TestUnsetFieldsAreSeenByHasAndFailWithoutIt(t *testing.T) {
 	require.EqualValues(t, 9, w, "a failed rule writes none of its fields")
 
 	var prices []string
-	for _, s := range trace.Steps {
+	for _, s := range trace.Steps() {
 		if s.Field == "now.price" {
 			prices = append(prices, s.Rule+" "+s.To)
 		}

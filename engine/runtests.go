@@ -30,6 +30,8 @@ type RowResult struct {
 	Differences []Difference
 	// Answer is all that came out, a line each: what rules could have set, the decision, or the violations.
 	Answer []string
+	// Steps are what rules did, in order.
+	Steps []Step
 	// Fired are the rules that changed or noted something, decided, or were violated, in order of first firing.
 	Fired []string
 }
@@ -56,7 +58,11 @@ func (t *TestRunner) row(table *RuleTest, row *TestRow, plans *planCache) RowRes
 	ps := &problems{}
 	d := &decoder{file: table.Name.Pos.File, lines: table.Name.lines, subject: rowSubject(result.Table, result.Row), ps: ps}
 	r := &factReader{decoder: d, reg: t.Registry, row: Scalar{Pos: row.At, lines: d.lines}}
-	run := t.prepare(table, row, r, plans)
+	plan, err := plans.get(table, row)
+	if err != nil {
+		r.ps.at(r.row, r.subject, "the rules do not compile as it asks for them: "+err.Error())
+	}
+	run := t.prepare(table, row, r, plan, &Trace{})
 	if len(ps.list) > 0 {
 		ps.sort()
 		result.Problems = ps.list
@@ -64,23 +70,29 @@ func (t *TestRunner) row(table *RuleTest, row *TestRow, plans *planCache) RowRes
 	}
 	outcome := run()
 	result.Fired, result.Differences, result.Answer = outcome.fired, outcome.differences, outcome.answer(t.Registry)
+	result.Steps = outcome.trace.Steps()
+	if t.Coverage != nil {
+		// Folded plans have no rule that cannot fire, so what is reached shows where CEL evaluates everything. It has to
+		// come to the same answer.
+		t.Coverage.ran(plan)
+		plain := t.prepare(table, row, r, plan.Interpreted(), &Trace{Coverage: t.Coverage})().answer(t.Registry)
+		if !slices.Equal(plain, result.Answer) {
+			result.Differences = append(result.Differences, Difference{Field: "CEL's evaluator",
+				Want: strings.Join(plain, ", "), Got: strings.Join(result.Answer, ", ")})
+		}
+	}
 	return result
 }
 
 // prepare reads a row and returns what runs it; it must not be called when there were problems.
-func (t *TestRunner) prepare(table *RuleTest, row *TestRow, r *factReader, plans *planCache) func() *testRun {
-	plan, err := plans.get(table, row)
-	if err != nil {
-		r.ps.at(r.row, r.subject, "the rules do not compile as it asks for them: "+err.Error())
-	}
+func (t *TestRunner) prepare(table *RuleTest, row *TestRow, r *factReader, plan *Plan, trace *Trace) func() *testRun {
 	point := t.Registry.points[table.Point.Value]
 	if point == nil {
 		r.unknown(table.Point, "no point", sortedKeys(t.Registry.points))
 		return nil
 	}
 	given := laid(table.given, row.given)
-	trace := &Trace{Coverage: t.Coverage}
-	outcome := &testRun{}
+	outcome := &testRun{trace: trace}
 	var run func()
 	switch point.Kind {
 	case StagePoint:
@@ -100,7 +112,6 @@ func (t *TestRunner) prepare(table *RuleTest, row *TestRow, r *factReader, plans
 	}
 	checks := r.expectation(point, outcome.facts, row.expect)
 	return func() *testRun {
-		t.Coverage.ran(plan)
 		run()
 		outcome.fired = firedRules(trace, outcome.violations)
 		for _, c := range checks {
@@ -117,7 +128,7 @@ func firedRules(trace *Trace, violations []Violation) []string {
 			out = append(out, path)
 		}
 	}
-	for _, s := range trace.Steps {
+	for _, s := range trace.Steps() {
 		if s.Error == "" {
 			add(s.Path())
 		}

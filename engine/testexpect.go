@@ -25,6 +25,7 @@ type check func(*testRun) []Difference
 
 // testRun is what came out of a row.
 type testRun struct {
+	trace      *Trace
 	facts      *Facts
 	fired      []string // rules that changed or noted something, in order of first firing
 	failed     []*RuleError
@@ -302,7 +303,10 @@ func near(a, b ref.Val) bool {
 	if isDouble && both {
 		return x == y || math.Abs(float64(x-y)) <= 1e-9*math.Max(math.Abs(float64(x)), math.Abs(float64(y)))
 	}
-	return same(a, b)
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return a.Equal(b) == types.True
 }
 
 // item finds an item of a scope by its label, nil when there is none.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/google/cel-go/common/types/ref"
@@ -29,38 +30,146 @@ func (s Step) Path() string {
 	return s.RuleSet + "/" + s.Stage + "/" + s.Rule
 }
 
-// Trace records what fired during a run. A nil *Trace records nothing and costs nothing.
+// Trace records what fired during runs. A nil *Trace records nothing and costs nothing. A trace notes numbers and writes
+// them out when it is read, which most traces never are; the facts of the runs are kept for that.
 type Trace struct {
-	Steps []Step
 	// Coverage also notes which outcomes of rules were reached; nil = it does not.
 	Coverage *Coverage
+
+	runs  []tracedRun
+	marks []mark
+	rest  []rest
+}
+
+type tracedRun struct {
+	code  *pointCode
+	facts *Facts
+	first int // of its marks
+}
+
+// mark is a step before it is written out. It holds no pointers, so that the collector need not look at it.
+type mark struct {
+	source   int32 // index into pointCode.sources
+	item     int32 // index into the items of the stage's scope
+	rest     int32 // index into Trace.rest, from 1; 0 = none
+	fromKind cellKind
+	toKind   cellKind
+	from, to uint64
+}
+
+// rest is what few steps have.
+type rest struct {
+	from, to ref.Val // of a change of anything but a number or a boolean
+	verdict  Verdict
+	err      error
+}
+
+// source says where a step comes from.
+type source struct {
+	*origin
+	write *writePlan // of a change
+}
+
+// Steps writes out what fired, in order.
+func (t *Trace) Steps() []Step {
+	var out []Step
+	t.each(func(i int, run *tracedRun) { out = append(out, t.step(i, run)) })
+	return out
+}
+
+// MarshalJSON writes the steps out.
+func (t *Trace) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct{ Steps []Step }{t.Steps()})
 }
 
 // Last returns the last step that changed a field of an item; ok is false when none did.
 func (t *Trace) Last(item, field string) (step Step, ok bool) {
-	if t == nil {
-		return Step{}, false
-	}
-	for i := len(t.Steps) - 1; i >= 0; i-- {
-		if s := t.Steps[i]; s.Item == item && s.Field == field && s.Error == "" {
-			return s, true
+	t.each(func(i int, run *tracedRun) {
+		from := run.code.sources[t.marks[i].source]
+		if from.write != nil && from.write.field == field && run.label(&t.marks[i]) == item {
+			step, ok = t.step(i, run), true
 		}
-	}
-	return Step{}, false
+	})
+	return step, ok
 }
 
-func (t *Trace) step(set *setPlan, stage, rule string, pos Position, item *Item) *Step {
-	s := Step{RuleSet: set.ruleSet.Name.Value, Version: set.ruleSet.Version.Value, Stage: stage, Rule: rule, At: pos.String()}
-	if item != nil {
-		s.Item = item.Label
+func (t *Trace) each(visit func(i int, run *tracedRun)) {
+	if t == nil {
+		return
 	}
-	t.Steps = append(t.Steps, s)
-	return &t.Steps[len(t.Steps)-1]
+	run := 0
+	for i := range t.marks {
+		for run+1 < len(t.runs) && t.runs[run+1].first <= i {
+			run++
+		}
+		visit(i, &t.runs[run])
+	}
 }
 
-func (t *Trace) change(set *setPlan, stage string, r *rulePlan, item *Item, w *writePlan, from, to ref.Val) {
-	s := t.step(set, stage, r.name, r.pos, item)
-	s.Field, s.From, s.To, s.Reason = w.field, set.types.format(w.typ, from), set.types.format(w.typ, to), r.note
+func (r *tracedRun) label(m *mark) string {
+	scope := r.code.sources[m.source].scope
+	if scope < 0 {
+		return ""
+	}
+	return r.facts.items[scope][m.item].Label
+}
+
+func (t *Trace) step(i int, run *tracedRun) Step {
+	m := &t.marks[i]
+	at := run.code.sources[m.source]
+	set := at.set.ruleSet
+	s := Step{RuleSet: set.Name.Value, Version: set.Version.Value, Stage: at.stage, Rule: at.rule, At: at.pos.String(), Item: run.label(m)}
+	var more rest
+	if m.rest > 0 {
+		more = t.rest[m.rest-1]
+	}
+	switch {
+	case more.err != nil:
+		s.Error = more.err.Error()
+	case at.write != nil:
+		from, to := cell{kind: m.fromKind, bits: m.from, ref: more.from}, cell{kind: m.toKind, bits: m.to, ref: more.to}
+		s.Field, s.From, s.To = at.write.field, at.set.types.format(at.write.typ, from.val()), at.set.types.format(at.write.typ, to.val())
+		s.Reason = at.note
+	case more.verdict.Do != "":
+		s.To, s.Reason = more.verdict.Do, more.verdict.Reason
+	default:
+		s.Reason = at.note
+	}
+	return s
+}
+
+// begin notes that a run follows.
+func (t *Trace) begin(code *pointCode, facts *Facts) {
+	if t == nil {
+		return
+	}
+	if t.marks == nil {
+		t.runs, t.marks = make([]tracedRun, 0, 2), make([]mark, 0, 32)
+	}
+	t.runs = append(t.runs, tracedRun{code: code, facts: facts, first: len(t.marks)})
+}
+
+func (t *Trace) change(source, item int32, from, to *cell) {
+	m := mark{source: source, item: item, fromKind: from.kind, toKind: to.kind, from: from.bits, to: to.bits}
+	if from.kind == refCell || to.kind == refCell {
+		t.rest = append(t.rest, rest{from: from.ref, to: to.ref})
+		m.rest = int32(len(t.rest))
+	}
+	t.marks = append(t.marks, m)
+}
+
+func (t *Trace) note(source, item int32) {
+	t.marks = append(t.marks, mark{source: source, item: item})
+}
+
+func (t *Trace) decision(source int32, v Verdict) {
+	t.rest = append(t.rest, rest{verdict: v})
+	t.marks = append(t.marks, mark{source: source, rest: int32(len(t.rest))})
+}
+
+func (t *Trace) failure(source, item int32, err error) {
+	t.rest = append(t.rest, rest{err: err})
+	t.marks = append(t.marks, mark{source: source, item: item, rest: int32(len(t.rest))})
 }
 
 // RuleError is a rule that failed at run time. The values it would have set are as before.

@@ -23,12 +23,11 @@ const (
 	FirstUnit
 )
 
-// builtinUnits are the rules of the operators and helpers of the language.
-var builtinUnits = map[string]UnitRule{
+// operatorUnits are the rules of the operators of the language.
+var operatorUnits = map[string]UnitRule{
 	operators.Add: SameUnit, operators.Subtract: SameUnit, operators.Negate: SameUnit, operators.Modulo: SameUnit,
 	operators.Less: AgreeingArguments, operators.LessEquals: AgreeingArguments, operators.Greater: AgreeingArguments,
 	operators.GreaterEquals: AgreeingArguments, operators.Equals: AgreeingArguments, operators.NotEquals: AgreeingArguments,
-	"add": SameUnit, "min": SameUnit, "max": SameUnit, "clamp": SameUnit, "ceilTo": SameUnit, "floorTo": SameUnit, "sum": SameUnit,
 }
 
 // unitChecker finds places where amounts of different units meet, e.g. milli-cores compared with bytes. A number
@@ -205,8 +204,8 @@ func (u *unitChecker) problem(e celast.Expr, message string) {
 
 // unitRule is how a function treats units.
 func (c *compiler) unitRule(name string) UnitRule {
-	if rule, ok := builtinUnits[name]; ok {
-		return rule
+	if f := c.reg.functions[name]; f != nil {
+		return f.Units
 	}
-	return c.reg.unitRules[name]
+	return operatorUnits[name]
 }

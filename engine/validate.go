@@ -87,8 +87,8 @@ func (p *Plan) Validate(point string, object, old map[string]any, trace *Trace) 
 	var out []Violation
 	for _, set := range at.sets {
 		gates := map[string]bool{}
-		for i, f := range set.gates.schema.fields {
-			gates[f.Name] = set.gates.values[i] == types.True
+		for _, f := range set.gates.schema.fields {
+			gates[f.Name] = set.gates.Bool(f.Name)
 		}
 		for _, v := range set.validations {
 			out = append(out, v.run(set, at.point.Objects, gates, object, old, trace)...)
@@ -114,7 +114,9 @@ func (v *validationPlan) run(set *setPlan, objects ObjectTypes, gates map[string
 			vars["oldSelf"] = value.Old
 		}
 		message, came := v.check(vars)
-		trace.cover(set, "", v.validation.Name.Value, came)
+		if trace != nil {
+			trace.Coverage.note(set, "", v.validation.Name.Value, came)
+		}
 		if came == violated || came == errored {
 			out = append(out, Violation{Rule: rule, Path: value.Path + v.validation.FieldPath.Value, Reason: reason, Message: message, Warning: v.validation.Severity.Value == SeverityWarn})
 		}

@@ -59,8 +59,7 @@ func shop() *Registry {
 	}
 	r.AddUnit(Unit{Name: "cents", Func: "cents", Doc: "cents", Parse: number("c"), Format: func(n int64) string { return fmt.Sprintf("%dc", n) }})
 	r.AddUnit(Unit{Name: "grams", Doc: "grams", Parse: number("g"), Format: func(n int64) string { return fmt.Sprintf("%dg", n) }})
-	r.AddFunction("voucher", FirstUnit, cel.Overload("voucher", []*cel.Type{vouchersType, cel.StringType}, cel.IntType,
-		cel.BinaryBinding(func(v, name ref.Val) ref.Val { return types.Int(v.(vouchers).worth[string(name.(types.String))]) })))
+	r.AddFunction("voucher", FirstUnit, "what a voucher is worth", Func2(func(v vouchers, name string) int64 { return v.worth[name] }))
 	r.AddReader(vouchersType, func(pairs []Pair, unit Unit) (ref.Val, error) {
 		out := vouchers{worth: map[string]int64{}}
 		for _, p := range pairs {
@@ -128,20 +127,33 @@ func ruleSet(point, body string) string {
 }
 
 // oneRuleSet is a rule set with the pipeline that runs it; line 7 of s.yaml is the first of the body.
-func oneRuleSet(point, body string) fstest.MapFS {
+func oneRuleSet(r *Registry, point, body string) fstest.MapFS {
+	pipeline := onePipeline
+	for _, p := range r.Points() {
+		if !strings.Contains(pipeline, p.Name+":") {
+			pipeline = strings.Replace(pipeline, "{", "{"+p.Name+": [], ", 2)
+			pipeline = strings.Replace(pipeline, "{"+p.Name+": [], name", "{name", 1)
+		}
+	}
 	return fstest.MapFS{
 		"s.yaml": {Data: []byte(ruleSet(point, body))},
-		"p.yaml": {Data: []byte(strings.Replace(onePipeline, point+": []", point+": [s@1.0.0]", 1))},
+		"p.yaml": {Data: []byte(strings.Replace(pipeline, point+": []", point+": [s@1.0.0]", 1))},
 	}
 }
 
+// compileOne compiles one rule set.
 func compileOne(point, body string, opts CompileOptions) (*Plan, error) {
-	lib, err := Loader{}.Load(Layer{FS: oneRuleSet(point, body)})
+	return compileAt(shop(), point, body, opts)
+}
+
+// compileAt is compileOne for a registry of its own.
+func compileAt(r *Registry, point, body string, opts CompileOptions) (*Plan, error) {
+	lib, err := Loader{}.Load(Layer{FS: oneRuleSet(r, point, body)})
 	if err != nil {
 		return nil, err
 	}
 	opts.Pipeline = "p"
-	return Compile(lib, shop(), opts)
+	return Compile(lib, r, opts)
 }
 
 func mustCompile(t testing.TB, point, body string, opts CompileOptions) *Plan {
@@ -162,7 +174,7 @@ func order(prices ...int64) *Facts {
 	return f
 }
 
-func line(f *Facts, i int) *Record { return f.items[0][i].values[1].(*Record) }
+func line(f *Facts, i int) *Record { return f.items[0][i].values[1].ref.(*Record) }
 
 func price(t testing.TB, r *Record) int64 {
 	t.Helper()

@@ -155,6 +155,16 @@ func RecommendFacts(policy *engine.Record, bounds Bounds) *engine.Facts {
 	return f
 }
 
+// PolicyConstants are the facts that are the same for a container as long as its policy does not change, for the points
+// that the recommender runs.
+func PolicyConstants(policy *engine.Record) []engine.Constant {
+	return []engine.Constant{
+		{Point: ContainerSelect, Name: "policy", Value: policy},
+		{Point: ContainerEstimate, Name: "policy", Value: policy},
+		{Point: ContainerRecommend, Name: "policy", Value: policy},
+	}
+}
+
 // SelectFacts binds the facts of container.select.
 func SelectFacts(policy *engine.Record) *engine.Facts {
 	return containerSelect.NewFacts().Set("policy", policy)

@@ -81,22 +81,15 @@ func readHistogram(pairs []engine.Pair, unit engine.Unit) (ref.Val, error) {
 func addFunctions(r *engine.Registry) {
 	r.AddReader(histogramType, readHistogram)
 	r.AddFunction("percentile", engine.FirstUnit,
-		cel.FunctionDocs("the amount that a fraction of the samples does not exceed, in milli-cores or bytes"),
-		cel.Overload("percentile_histogram", []*cel.Type{histogramType, cel.DoubleType}, cel.IntType,
-			cel.BinaryBinding(func(h, p ref.Val) ref.Val {
-				return types.Int(h.(Histogram).Percentile(float64(p.(types.Double))))
-			})))
+		"the amount that a fraction of the samples does not exceed, in milli-cores or bytes",
+		engine.Func2(func(h Histogram, fraction float64) int64 { return h.Percentile(fraction) }))
 	r.AddFunction("scale", engine.FirstUnit,
-		cel.FunctionDocs("an amount times a factor, rounded towards zero and held between 0 and 1e14 (UPSTREAM.md §2.13)"),
-		cel.Overload("scale_int_double", []*cel.Type{cel.IntType, cel.DoubleType}, cel.IntType,
-			cel.BinaryBinding(func(v, factor ref.Val) ref.Val {
-				return types.Int(Amount(float64(v.(types.Int)) * float64(factor.(types.Double))))
-			})))
+		"an amount times a factor, rounded towards zero and held between 0 and 1e14 (UPSTREAM.md §2.13)",
+		engine.Func2(func(amount int64, factor float64) int64 { return Amount(float64(amount) * factor) }))
 	r.AddFunction("relativeDiff", engine.AgreeingArguments,
-		cel.FunctionDocs("|current - wanted| as a fraction of current, which counts as at least 1 (UPSTREAM.md §5.2)"),
-		cel.Overload("relative_diff", []*cel.Type{cel.IntType, cel.IntType}, cel.DoubleType,
-			cel.BinaryBinding(func(current, wanted ref.Val) ref.Val {
-				base := math.Max(float64(current.(types.Int)), 1)
-				return types.Double(math.Abs(base-float64(wanted.(types.Int))) / base)
-			})))
+		"|current - wanted| as a fraction of current, which counts as at least 1 (UPSTREAM.md §5.2)",
+		engine.Func2(func(current, wanted int64) float64 {
+			base := math.Max(float64(current), 1)
+			return math.Abs(base-float64(wanted)) / base
+		}))
 }

@@ -121,6 +121,7 @@ var (
 		FailSafe: DoIgnore,
 	}
 	boundScope = engine.Scope{
+		Kind: "bound", Kinds: BoundNames,
 		Name: "bound", Doc: "target, lowerBound, upperBound and uncappedTarget",
 		Vars: []engine.Var{
 			{Name: "bound", Type: engine.String, Doc: "which one it is"},

@@ -29,32 +29,47 @@ type Result struct {
 
 // Recommend lets the rules turn the usage of a workload's containers into recommendations. It is a pure function.
 func Recommend(plan *engine.Plan, containers map[string]*model.Aggregate, policy *vpav1.PodResourcePolicy, explain bool) Result {
+	same := func(*vpav1.ContainerResourcePolicy, *engine.Record) *engine.Plan { return plan }
+	return recommend(same, containers, policy, explain)
+}
+
+// planFor gives the plan for a container policy, nil for none, and the record it is bound as.
+type planFor func(*vpav1.ContainerResourcePolicy, *engine.Record) *engine.Plan
+
+// scaled is a container that the rules scale.
+type scaled struct {
+	name   string
+	policy *engine.Record
+	plan   *engine.Plan
+}
+
+func recommend(planFor planFor, containers map[string]*model.Aggregate, policy *vpav1.PodResourcePolicy, explain bool) Result {
 	var out Result
-	policies := map[string]*engine.Record{}
-	var names []string
+	var all []scaled
 	for _, name := range slices.Sorted(maps.Keys(containers)) {
-		p := facts.Policy(facts.PolicyFor(policy, name))
-		verdict := plan.Decide(facts.ContainerSelect, facts.SelectFacts(p), nil)
+		p := facts.PolicyFor(policy, name)
+		record := facts.Policy(p)
+		plan := planFor(p, record)
+		verdict := plan.Decide(facts.ContainerSelect, facts.SelectFacts(record), nil)
 		switch {
 		case verdict.Err != nil:
 			out.Failed = append(out.Failed, verdict.Err)
 			out.Undecided = append(out.Undecided, name)
 		case verdict.Do == facts.DoScale:
-			policies[name] = p
-			names = append(names, name)
+			all = append(all, scaled{name, record, plan})
 		}
 	}
-	for _, name := range names {
+	for _, c := range all {
 		var trace *engine.Trace
 		if explain {
 			trace = &engine.Trace{}
-			out.Explained = append(out.Explained, Explained{Container: name, Trace: trace})
+			out.Explained = append(out.Explained, Explained{Container: c.name, Trace: trace})
 		}
 		bounds := facts.NewBounds()
-		estimate := estimateOf(containers[name], len(names))
-		out.Failed = append(out.Failed, plan.RunStages(facts.ContainerEstimate, facts.EstimateFacts(estimate, policies[name], bounds), trace)...)
-		out.Failed = append(out.Failed, plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(policies[name], bounds), trace)...)
-		out.Recommendations = append(out.Recommendations, render(name, bounds))
+		estimate := facts.EstimateFacts(estimateOf(containers[c.name], len(all)), c.policy, bounds)
+		out.Failed = append(out.Failed, c.plan.RunStages(facts.ContainerEstimate, estimate, trace)...)
+		out.Failed = append(out.Failed, c.plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(c.policy, bounds), trace)...)
+		out.Recommendations = append(out.Recommendations, render(c.name, bounds))
 	}
 	return out
 }

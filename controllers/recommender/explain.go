@@ -14,7 +14,7 @@ func (r *Recommender) explain(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler,
 	if !log.Enabled() {
 		return
 	}
-	result := Recommend(plan, containers, v.Spec.ResourcePolicy, true)
+	result := r.recommend(plan, v, containers, true)
 	old := map[string]corev1.ResourceList{}
 	if before != nil {
 		for _, c := range before.ContainerRecommendations {

@@ -44,12 +44,13 @@ type Recommender struct {
 	Options
 	cluster     *model.Cluster
 	rules       *engine.Rulebook // of the cycle at hand
+	folded      *folded
 	lastGarbage time.Time
 }
 
 // New returns a recommender without history.
 func New(o Options) *Recommender {
-	r := &Recommender{Options: o, cluster: model.NewCluster(o.Settings)}
+	r := &Recommender{Options: o, cluster: model.NewCluster(o.Settings), folded: newFolded()}
 	r.Loop = cycle.New("recommender", o.Interval, o.Clock, func(ctx context.Context) {
 		latency.Time("total", func() { r.RunOnce(ctx) })
 	})
@@ -74,6 +75,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 			}
 			r.update(ctx, v)
 		}
+		r.folded.Sweep()
 	})
 	latency.Time("GarbageCollect", func() {
 		if now := r.Clock.Now(); now.Sub(r.lastGarbage) >= garbageInterval {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -70,7 +71,7 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 		conditions.remove(vpav1.ConfigUnsupported)
 	}
 	containers, pods := r.cluster.View(v.Namespace, selector)
-	result := Recommend(chosen.Plan, containers, v.Spec.ResourcePolicy, false)
+	result := r.recommend(chosen.Plan, v, containers, false)
 	policy.Report(log, "its values are left as they were", result.Failed...)
 	r.audit(v, chosen.Shadows, containers, result)
 	recommendations := result.keep(status.Recommendation)
@@ -111,6 +112,14 @@ func rulesMessage(s engine.Selection) string {
 		message += "; not enforced: " + strings.Join(tried, ", ")
 	}
 	return message
+}
+
+// recommend is Recommend by plans folded for the VPA's policies.
+func (r *Recommender) recommend(of *engine.Plan, v *vpav1.VerticalPodAutoscaler, containers map[string]*model.Aggregate, explain bool) Result {
+	plan := func(p *vpav1.ContainerResourcePolicy, record *engine.Record) *engine.Plan {
+		return r.folded.For(v, of, p, record)
+	}
+	return recommend(plan, containers, v.Spec.ResourcePolicy, explain)
 }
 
 func hasRecommendation(r *vpav1.RecommendedPodResources) bool {

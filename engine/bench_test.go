@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pricing is a typical rule set: a scope, variables, conditions on what is set, arithmetic and caps.
+const pricing = `
+  params: [{name: most, type: cents, default: "900"}, {name: least, type: cents}, {name: rate, type: int, default: "95"}]
+  stages:
+  - name: discount
+    each: line
+    variables: {gold: "has(customer.tier) && customer.tier == 'gold'"}
+    rules:
+    - {name: gold, when: gold, set: {now.before: now.price, now.price: "mulDivFloor(now.price, params.rate, 100)"}}
+    - {name: personal, when: has(customer.discount.price) && now.price > customer.discount.price, set: {now.price: now.price - customer.discount.price}}
+  - name: caps
+    each: line
+    when: item != 'gift'
+    rules:
+    - {name: most, when: has(params.most) && now.price > params.most, set: {now.price: params.most}}
+    - {name: least, when: has(params.least) && now.price < params.least, set: {now.price: params.least}}
+    - {name: round, set: {now.price: "ceilTo(now.price, 5)"}}
+`
+
+// BenchmarkFourItems runs pricing over four lines. Each run starts from the same prices.
+func BenchmarkFourItems(b *testing.B) {
+	plan := mustCompile(b, "order.adjust", pricing, CompileOptions{})
+	customer := customerSchema.New().SetString("tier", "gold").SetRecord("discount", lineSchema.New().SetInt("price", 7))
+	prices := [4]int64{100, 990, 5000, 12}
+	run := func(plan *Plan, traced bool) func(*testing.B) {
+		return func(b *testing.B) {
+			f := order(prices[:]...).Set("customer", customer)
+			b.ReportAllocs()
+			for b.Loop() {
+				for i, p := range prices {
+					line(f, i).SetInt("price", p)
+				}
+				var trace *Trace
+				if traced {
+					trace = &Trace{}
+				}
+				plan.RunStages("order.adjust", f, trace)
+			}
+			require.EqualValues(b, 90, price(b, line(f, 0)))
+		}
+	}
+	b.Run("rules", run(plan, false))
+	b.Run("rules-traced", run(plan, true))
+	b.Run("rules-specialized", run(plan.Specialize(Constant{Point: "order.adjust", Name: "customer", Value: customer}), false))
+	b.Run("rules-by-cel", run(plan.Interpreted(), false))
+	b.Run("plain-go", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			now := prices
+			for i := range now {
+				v := now[i] * 95 / 100
+				if v > 7 {
+					v -= 7
+				}
+				now[i] = (min(v, 900) + 4) / 5 * 5
+			}
+			plain = now
+		}
+		require.EqualValues(b, 90, plain[0])
+	})
+}
+
+var plain [4]int64
+
+func BenchmarkSpecialize(b *testing.B) {
+	plan := mustCompile(b, "order.adjust", pricing, CompileOptions{})
+	customer := customerSchema.New().SetString("tier", "gold")
+	b.ReportAllocs()
+	for b.Loop() {
+		plan.Specialize(Constant{Point: "order.adjust", Name: "customer", Value: customer})
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	plan := mustCompile(b, "order.ship", "\n  decisions:\n  - {name: new, when: \"!has(customer.tier)\", do: Hold}\n"+
+		"  - {name: vouchers, when: gates.Vouchers, do: Hold}\n  - {name: gold, when: customer.tier == 'gold', do: Ship}\n", CompileOptions{})
+	f := shipment("gold")
+	b.ReportAllocs()
+	for b.Loop() {
+		plan.Decide("order.ship", f, nil)
+	}
+}
+
+func BenchmarkLoadAndCompile(b *testing.B) {
+	files := fstest.MapFS{
+		"s.yaml": {Data: []byte(ruleSet("order.adjust", pricing))},
+		"p.yaml": {Data: []byte(strings.Replace(onePipeline, "order.adjust: []", "order.adjust: [s@1.0.0]", 1))},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		lib, err := Loader{}.Load(Layer{FS: files})
+		require.NoError(b, err)
+		_, err = Compile(lib, shop(), CompileOptions{Pipeline: "p"})
+		require.NoError(b, err)
+	}
+}

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/stretchr/testify/require"
+)
+
+// TestExpressionsGiveWhatCELGives holds what FuzzClosuresEqualCEL finds by chance, and what it found.
+func TestExpressionsGiveWhatCELGives(t *testing.T) {
+	tests := []struct{ expression, want string }{
+		{"false && now.i > 0", "false"},
+		{"now.i > 0 && false", "false"},
+		{"now.i > 0 && true", "when: i is not set; guard it with has()"},
+		{"true || gone > 0", "true"},
+		{"gone > 0 || true", "true"},
+		{"gone > 0 || false", "when: no such attribute(s): gone"},
+		{"now.i > 0 || gone > 0", "when: i is not set; guard it with has()"},
+		{"now.i > 0 || gone > 0 || x == 1", "true"},
+		{"x == 1 ? true : now.b", "true"},
+		{"x == 2 ? true : now.b", "when: b is not set; guard it with has()"},
+		{"x + 9223372036854775807 > 0", "when: integer overflow"},
+		{"x - 2 - 9223372036854775807 < 0", "true"},
+		{"x - 3 - 9223372036854775807 < 0", "when: integer overflow"},
+		{"-1 * x * -9223372036854775808 > 0", "when: integer overflow"},
+		{"-(x - 2 - 9223372036854775807) > 0", "when: integer overflow"},
+		{"x / (x - 1) == 1", "when: division by zero"},
+		{"x % (x - 1) == 1", "when: modulus by zero"},
+		{"(x - 2 - 9223372036854775807) / -x > 0", "when: integer overflow"},
+		{"1.0 / 0.0 > y", "true"},
+		{"y - y == 0.0", "true"},
+		{"0.0 / 0.0 == 0.0 / 0.0", "false"},
+		{"0.0 / 0.0 != y", "true"},
+		{"0.0 / 0.0 < y", "when: NaN values cannot be ordered"},
+		{"int(y * 1e300) > 0", "when: integer overflow"},
+		{"int(y) == 1 && string(y) == '1.5' && double(x) == 1.0", "true"},
+		{"int(t) == 1", "when: type conversion error from 'string' to 'int'"},
+		{"t in ['a', 'label'] && !(t in r.l)", "true"},
+		{"now.s in []", "false"},
+		{"size(t) == 5 && t.size() == 5 && size(r.l) == 2 && r.l.size() == 2", "true"},
+		{"params.s == 'like its rule set'", "true"},
+		{"has(now.n.i) || has(r.n.i)", "false"},
+		{"r == q", "false"},
+		{"(x == 1 ? r : q).l == r.l", "true"},
+		{"ceilTo(x, 0) == 0", "when: the step must be greater than zero"},
+		{"mulDivFloor(now.i, gone, 0) > 0", "when: i is not set; guard it with has()"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.expression, func(t *testing.T) {
+			plan, err := compileMixed(`
+  params: [{name: s, type: string, default: like its rule set}]
+  stages: [{name: st, each: one, rules: [{name: r, when: "` + tt.expression + `", set: {now.d: "7.0"}}]}]
+`)
+			require.NoError(t, err)
+			for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted()} {
+				f := mixedPoint.NewFacts().Set("r", outerSchema.New().SetStrings("l", []string{"a", "b"})).Set("x", Number(1)).Set("y", types.Double(1.5))
+				now := outerSchema.New()
+				f.AddItem("one", "label").Set("t", Text("label")).Set("q", outerSchema.New().SetInt("i", 1)).Set("now", now)
+				failed := p.RunStages("mixed", f, nil)
+				got := fmt.Sprint(now.Double("d") == 7)
+				if len(failed) > 0 {
+					got = failed[0].Err.Error()
+				}
+				require.Equal(t, tt.want, got, name)
+			}
+		})
+	}
+}
+
+// TestCommonConstructsHaveCode: what falls back to CEL is slow, so what is common must not.
+func TestCommonConstructsHaveCode(t *testing.T) {
+	for _, expression := range []string{
+		"has(r.n.i) && r.n.i > 0 && now.i > r.n.i", "t == 'a' || t != 'b'", "!('cpu' in r.l)", "t in ['a', 'b']",
+		"has(r.i) ? r.i > x : params.i < x", "min(double(x) / y, 1.0) >= pow(y, -2.0)", "gates.Vouchers || (r.b && size(r.l) == 0)",
+		"cents('12c') == ceilTo(x, 5)", "'a' + t == string(x)", "-x < -1 && -y < -1.0", "r == q",
+	} {
+		plan, err := compileMixed("\n  params: [{name: i, type: int, default: \"1\"}]\n  stages: [{name: st, each: one, rules: [{name: r, when: \"" + expression + "\", note: n}]}]\n")
+		require.NoError(t, err)
+		set := plan.points["mixed"].sets[0]
+		p := set.stages[0].rules[0].when
+		_, ok := (&tree{assembler: &assembler{set: set, vars: set.stages[0].vars}, ast: p.ast}).node(p.ast.Expr())
+		require.True(t, ok, expression)
+	}
+}
+
+func TestAFunctionThatPanicsFailsItsRuleOnly(t *testing.T) {
+	r := shop()
+	r.AddPoint(mixedPoint)
+	r.AddFunction("explode", NoUnit, "panics", Func1(func(n int64) int64 { panic("boom") }))
+	plan, err := compileAt(r, "mixed", `
+  stages:
+  - name: st
+    each: one
+    variables: {v: explode(x)}
+    rules:
+    - {name: first, set: {now.i: v}}
+    - {name: second, when: explode(x) > 0 || true, set: {now.d: "2.0"}}
+    - {name: third, set: {now.i: "size(r.l.map(e, explode(x)))"}}
+`, CompileOptions{})
+	require.NoError(t, err)
+	for range 3 {
+		f := (&generator{data: []byte{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}).facts().Set("x", Number(1))
+		failed := plan.RunStages("mixed", f, nil)
+		require.Len(t, failed, 4)
+		require.ErrorContains(t, failed[0], "set now.i: internal error: boom")
+		require.Equal(t, 2.0, f.items[0][0].values[2].ref.(*Record).Double("d"))
+	}
+}
+
+const folding = `
+  params: [{name: most, type: cents}, {name: on, type: bool, default: "true"}]
+  stages:
+  - name: cap
+    each: line
+    when: params.on && item != ''
+    variables: {gold: "has(customer.tier) && customer.tier == 'gold'", discount: "has(customer.discount.price) ? customer.discount.price : 0"}
+    rules:
+    - {name: most, when: has(params.most) && now.price > params.most, set: {now.price: params.most}}
+    - {name: gold, when: gold && discount > 0, set: {now.price: now.price - discount}}
+    - {name: fails, when: customer.discount.weight > 0, set: {now.price: "0"}}
+    - {name: gate, when: gates.Vouchers, set: {now.price: "0"}}
+`
+
+func TestRulesThatCannotFireAreDropped(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", folding, CompileOptions{})
+	rules := func(p *Plan) (out []string) {
+		for _, st := range p.points["order.adjust"].code.stages {
+			for _, r := range st.rules {
+				out = append(out, r.origin.rule)
+			}
+		}
+		return out
+	}
+	require.Equal(t, []string{"gold", "fails"}, rules(plan), "params and gates are always known")
+	require.Equal(t, []string{"s@1.0.0"}, plan.RuleSets("order.adjust"))
+
+	gold := customerSchema.New().SetString("tier", "gold").SetRecord("discount", lineSchema.New().SetInt("price", 5).SetInt("weight", 0))
+	of := func(c *Record) *Plan {
+		return plan.Specialize(Constant{Point: "order.adjust", Name: "customer", Value: c})
+	}
+	require.Equal(t, []string{"gold"}, rules(of(gold)))
+	require.Nil(t, of(gold).points["order.adjust"].code.stages[0].rules[0].when, "the condition always holds")
+	require.Equal(t, []string{"fails"}, rules(of(customerSchema.New())), "what fails goes on failing")
+	require.Equal(t, plan.Digest(), of(gold).Digest())
+	require.Equal(t, []string{"gold", "fails"}, rules(plan), "the plan itself stays as it is")
+
+	table := mustCompile(t, "order.ship", "\n  decisions: [{name: a, when: gates.Vouchers, do: Ask}, {name: b, when: customer.tier == 'x', do: Ask}, {name: c, when: '!gates.Vouchers', do: Ship}, {name: d, do: Hold}]\n", CompileOptions{})
+	require.Len(t, table.points["order.ship"].code.rows, 2)
+	require.Equal(t, "Ship", table.Decide("order.ship", shipment("gold"), nil).Do)
+}
+
+func TestSpecializedPlansServeManyGoroutines(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", folding, CompileOptions{})
+	var wg sync.WaitGroup
+	results := make([]int64, 8)
+	for g := range results {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for range 50 {
+				c := customerSchema.New().SetString("tier", "gold").SetRecord("discount", lineSchema.New().SetInt("price", int64(g)).SetInt("weight", 0))
+				f := order(100).Set("customer", c)
+				plan.Specialize(Constant{Point: "order.adjust", Name: "customer", Value: c}).RunStages("order.adjust", f, nil)
+				results[g], _ = line(f, 0).Int("price")
+			}
+		}()
+	}
+	wg.Wait()
+	for g, got := range results {
+		require.EqualValues(t, 100-g, got)
+	}
+}
+
+func TestOnlyWhatRulesCannotWriteIsConstant(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", folding, CompileOptions{})
+	require.Panics(t, func() { plan.Specialize(Constant{Point: "order.adjust", Name: "now", Value: lineSchema.New()}) })
+	require.Panics(t, func() { plan.Specialize(Constant{Point: "order.adjust", Name: "custom", Value: lineSchema.New()}) })
+}
+
+func TestFunctionsAreListed(t *testing.T) {
+	var got []string
+	for _, f := range shop().Functions() {
+		require.NotEmpty(t, f.Doc)
+		got = append(got, f.Signatures()...)
+	}
+	require.Equal(t, "add(int, int) -> int, ceilTo(int, int) -> int, cents(string) -> int, clamp(int, int, int) -> int, floorTo(int, int) -> int, "+
+		"max(int, int) -> int, max(double, double) -> double, min(int, int) -> int, min(double, double) -> double, "+
+		"mulDivCeil(int, int, int) -> int, mulDivFloor(int, int, int) -> int, pow(double, double) -> double, sum(list(int)) -> int, voucher(Vouchers, string) -> int", strings.Join(got, ", "))
+}
+
+func TestTracesOfSeveralRunsJoinUp(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, when: now.price > 1, set: {now.price: now.price - 1}, note: less}]}, {name: b, rules: [{name: n, note: done}]}]\n", CompileOptions{})
+	trace := &Trace{}
+	plan.RunStages("order.adjust", order(1, 5), trace)
+	plan.RunStages("order.adjust", order(9), trace)
+	text, err := json.Marshal(trace)
+	require.NoError(t, err)
+	var got struct{ Steps []Step }
+	require.NoError(t, json.Unmarshal(text, &got))
+	require.Equal(t, trace.Steps(), got.Steps)
+	var told []string
+	for _, s := range got.Steps {
+		told = append(told, s.Rule+" "+s.Item+" "+s.From+" "+s.To+" "+s.Reason)
+	}
+	require.Equal(t, []string{"r line-1 5c 4c less", "n    done", "r line-0 9c 8c less", "n    done"}, told)
+	last, ok := trace.Last("line-0", "now.price")
+	require.True(t, ok)
+	require.Equal(t, "8c", last.To)
+	require.Nil(t, (*Trace)(nil).Steps())
+}

@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/stretchr/testify/require"
+)
+
+// The point of these tests has facts of every type, so that generated expressions reach all code.
+var (
+	innerFields = []Field{
+		{Name: "i", Type: Int}, {Name: "d", Type: Double}, {Name: "b", Type: Bool}, {Name: "s", Type: String}, {Name: "l", Type: ListOf(String)},
+	}
+	innerSchema = NewSchema("Inner", innerFields...)
+	outerSchema = NewSchema("Outer", append([]Field{{Name: "n", Type: RecordOf(innerSchema)}}, innerFields...)...)
+	mixedPoint  = &Point{
+		Name: "mixed", Kind: StagePoint,
+		Vars: []Var{
+			{Name: "r", Type: RecordOf(outerSchema)}, {Name: "x", Type: Int}, {Name: "y", Type: Double}, {Name: "gone", Type: Int},
+		},
+		Scopes: []Scope{{Name: "one", Kind: "t", Kinds: []string{"a", "12"}, Vars: []Var{
+			{Name: "q", Type: RecordOf(outerSchema)}, {Name: "t", Type: String}, {Name: "now", Type: RecordOf(outerSchema), Writable: true},
+		}}},
+	}
+)
+
+// generator makes well-typed expressions and facts of bytes.
+type generator struct {
+	data []byte
+	vars bool // the stage's variables are in scope
+}
+
+func (g *generator) next(n int) int {
+	if len(g.data) == 0 {
+		return 0
+	}
+	b := g.data[0]
+	g.data = g.data[1:]
+	return int(b) % n
+}
+
+// of writes one of the forms, in which I, D, B, S, L and R stand for expressions of those types, and F and C for
+// names that have such letters in them. The first forms are leaves, taken where depth ends.
+func (g *generator) of(depth, leaves int, forms ...string) string {
+	n := len(forms)
+	if depth <= 0 {
+		n = leaves
+	}
+	var out strings.Builder
+	for _, c := range forms[g.next(n)] {
+		switch c {
+		case 'I':
+			out.WriteString(g.int(depth - 1))
+		case 'D':
+			out.WriteString(g.double(depth - 1))
+		case 'B':
+			out.WriteString(g.bool(depth - 1))
+		case 'S':
+			out.WriteString(g.text(depth - 1))
+		case 'L':
+			out.WriteString(g.list(depth - 1))
+		case 'R':
+			out.WriteString(g.record(depth - 1))
+		case 'F':
+			out.WriteString("mulDivFloor")
+		case 'C':
+			out.WriteString("mulDivCeil")
+		default:
+			out.WriteRune(c)
+		}
+	}
+	return out.String()
+}
+
+func (g *generator) int(depth int) string {
+	leaf := g.variable("vi", "x")
+	return g.of(depth, 16, "0", "1", "-1", "7", "1000", "9223372036854775807", "-9223372036854775808", "4294967296",
+		"r.i", "q.i", "now.i", "r.n.i", "params.i", "params.missing", "gone", leaf,
+		"(I + I)", "(I - I)", "(I * I)", "(I / I)", "(I % I)", "-(I)", "(B ? I : I)", "int(D + 0.0)", "int(S + \"\")", "size(S)", "size(L)", "R.i",
+		"add(I, I)", "min(I, I)", "max(I, I)", "clamp(I, I, I)", "F(I, I, I)", "C(I, I, I)", "ceilTo(I, I)", "floorTo(I, I)",
+		"sum([I, I])", "sum(L.map(e, size(e)))", "int(I)", "cents('12c')", "cents(S)")
+}
+
+func (g *generator) double(depth int) string {
+	leaf := g.variable("vd", "y")
+	return g.of(depth, 12, "0.0", "1.5", "-2.5", "1e300", "9.3e18", "r.d", "q.d", "now.d", "r.n.d", "params.d", "y", leaf,
+		"(D + D)", "(D - D)", "(D * D)", "(D / D)", "-(D)", "(B ? D : D)", "double(I)", "double(S + \"\")", "double(D)", "min(D, D)", "max(D, D)", "pow(D, D)", "R.d")
+}
+
+func (g *generator) bool(depth int) string {
+	leaf := g.variable("vb", "gates.Vouchers")
+	return g.of(depth, 13, "true", "false", "r.b", "q.b", "now.b", "r.n.b", "params.b", leaf, "has(r.i)", "has(q.n)", "has(r.n.d)", "has(params.missing)", "has(now.i)",
+		"(B && B)", "(B || B)", "(B && B && B)", "(B || B || B)", "!(B)", "(B ? B : B)", "(B && (B || B))",
+		"(I < I)", "(I <= I)", "(I > I)", "(I >= I)", "(I == I)", "(I != I)",
+		"(D < D)", "(D <= D)", "(D > D)", "(D >= D)", "(D == D)", "(D != D)",
+		"(S < S)", "(S <= S)", "(S > S)", "(S >= S)", "(S == S)", "(S != S)", "(B == B)", "(B != B)", "(B < B)",
+		"(S in L)", "(L == L)", "(R == R)", "(R != R)", "has(R.i)", "has(R.n.s)", "bool(S + \"\")", "bool(B)", "R.b", "L.exists(e, e == S)", "S.startsWith(S)")
+}
+
+func (g *generator) text(depth int) string {
+	leaf := g.variable("vs", "t")
+	return g.of(depth, 12, `""`, `"a"`, `"12"`, `"1.5"`, `"true"`, `"ü"`, "r.s", "q.s", "now.s", "r.n.s", "params.s", leaf,
+		"(S + S)", "(B ? S : S)", "string(I)", "string(D)", "string(B)", "string(S)", "R.s")
+}
+
+func (g *generator) list(depth int) string {
+	return g.of(depth, 4, "r.l", "r.n.l", `["a", "12"]`, `[]`, `[S, "b"]`, "(B ? L : L)", "R.l", "L.filter(e, e != S)")
+}
+
+func (g *generator) record(depth int) string {
+	leaf := g.variable("vr", "r")
+	return g.of(depth, 4, "r", "q", "now", leaf, "(B ? R : R)")
+}
+
+func (g *generator) variable(name, otherwise string) string {
+	if g.vars {
+		return name
+	}
+	return otherwise
+}
+
+// ruleSet makes a stage with a variable of each type and rules that read and write.
+func (g *generator) ruleSet() string {
+	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+	var out strings.Builder
+	fmt.Fprintf(&out, `
+  params: [{name: i, type: int, default: "41"}, {name: d, type: double, default: "0.25"}, {name: b, type: bool, default: "true"}, {name: s, type: string, default: "a"}, {name: missing, type: int}]
+  stages:
+  - name: st
+    each: one
+    variables: {vi: %s, vd: %s, vb: %s, vs: %s, vr: %s}
+`, quote(g.int(2)), quote(g.double(2)), quote(g.bool(2)), quote(g.text(2)), quote(g.record(2)))
+	g.vars = true
+	if g.next(4) == 0 {
+		fmt.Fprintf(&out, "    when: %s\n", quote(g.bool(2)))
+	}
+	fmt.Fprintf(&out, "    rules:\n")
+	for k := range 3 {
+		fmt.Fprintf(&out, "    - {name: a%d, when: %s, set: {now.i: %s, now.d: %s}}\n", k, quote(g.bool(4)), quote(g.int(4)), quote(g.double(4)))
+		fmt.Fprintf(&out, "    - {name: b%d, set: {now.b: %s, now.s: %s}}\n", k, quote(g.bool(4)), quote(g.text(4)))
+		fmt.Fprintf(&out, "    - {name: c%d, when: %s, unset: [now.i], set: {now.n.i: %s}, note: n}\n", k, quote(g.bool(3)), quote(g.int(3)))
+	}
+	return out.String()
+}
+
+var (
+	edgeInts    = []int64{0, 1, -1, 2, 3, 1000, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1, 1 << 53, -7}
+	edgeDoubles = []float64{0, 1, -1, 0.5, math.NaN(), math.Inf(1), math.Inf(-1), 1e300, math.MaxInt64, math.Copysign(0, -1), 1e-320}
+	edgeTexts   = []string{"", "a", "12", "b", "1e3", "false", "\xff"}
+)
+
+func (g *generator) fill(r *Record) *Record {
+	some := func() bool { return g.next(4) != 0 }
+	if some() {
+		r.SetInt("i", edgeInts[g.next(len(edgeInts))])
+	}
+	if some() {
+		r.SetDouble("d", edgeDoubles[g.next(len(edgeDoubles))])
+	}
+	if some() {
+		r.SetBool("b", g.next(2) == 0)
+	}
+	if some() {
+		r.SetString("s", edgeTexts[g.next(len(edgeTexts))])
+	}
+	if some() {
+		r.SetStrings("l", edgeTexts[:g.next(4)])
+	}
+	if r.schema == outerSchema && some() {
+		r.SetRecord("n", g.fill(innerSchema.New()))
+	}
+	return r
+}
+
+// facts makes facts with two items.
+func (g *generator) facts() *Facts {
+	f := mixedPoint.NewFacts().Set("r", g.fill(outerSchema.New())).Set("y", types.Double(edgeDoubles[g.next(len(edgeDoubles))]))
+	if g.next(8) != 0 {
+		f.Set("x", Number(edgeInts[g.next(len(edgeInts))]))
+	}
+	for _, label := range []string{"first", "second"} {
+		item := f.AddItem("one", label).Set("now", g.fill(outerSchema.New()))
+		item.Set("q", g.fill(outerSchema.New()))
+		if g.next(8) != 0 {
+			item.Set("t", Text(edgeTexts[g.next(len(edgeTexts))]))
+		}
+	}
+	return f
+}
+
+func show(r *Record) string {
+	var out []string
+	for i := range r.cells {
+		switch v := r.get(i).(type) {
+		case nil:
+			out = append(out, "unset")
+		case *Record:
+			out = append(out, show(v))
+		default:
+			out = append(out, fmt.Sprintf("%v %v", v.Type(), v.Value()))
+		}
+	}
+	return fmt.Sprint(out)
+}
+
+// evaluation is all that a run shows, as text.
+func evaluation(t *testing.T, plan *Plan, f *Facts) string {
+	t.Helper()
+	var out strings.Builder
+	trace := &Trace{}
+	for _, e := range plan.RunStages("mixed", f, trace) {
+		fmt.Fprintf(&out, "%s\n", e)
+	}
+	for _, item := range f.items[0] {
+		now := item.values[2].ref.(*Record)
+		fmt.Fprintf(&out, "%s %v %s\n", item.Label, item.Notes, show(now))
+	}
+	steps, err := json.Marshal(trace)
+	require.NoError(t, err)
+	out.Write(steps)
+	return out.String()
+}
+
+func compileMixed(body string) (*Plan, error) {
+	return compileAt(func() *Registry {
+		r := shop()
+		r.AddPoint(mixedPoint)
+		return r
+	}(), "mixed", body, CompileOptions{})
+}
+
+// FuzzClosuresEqualCEL holds compiled code, with and without constants folded in, against CEL's own evaluator.
+func FuzzClosuresEqualCEL(f *testing.F) {
+	f.Add([]byte("rules"), []byte("facts"))
+	for i := range 64 {
+		rules, facts := make([]byte, 400), make([]byte, 60)
+		for j := range rules {
+			rules[j] = byte(i*31 + j*j*7 + j*i*13)
+		}
+		for j := range facts {
+			facts[j] = byte(i*17 + j*j*5 + j)
+		}
+		f.Add(rules, facts)
+	}
+	f.Fuzz(func(t *testing.T, rules, data []byte) {
+		body := (&generator{data: rules}).ruleSet()
+		plan, err := compileMixed(body)
+		if err != nil {
+			t.Skip(err) // e.g. a conversion of a literal that cannot be
+		}
+		facts := func() *Facts { return (&generator{data: data}).facts() }
+		want := evaluation(t, plan.Interpreted(), facts())
+		if got := evaluation(t, plan, facts()); got != want {
+			t.Fatalf("%s\n--- CEL\n%s\n--- code\n%s", body, want, got)
+		}
+		known := facts()
+		constants := []Constant{{Point: "mixed", Name: "r", Value: known.values[0].ref}}
+		if x := known.values[1].val(); x != nil {
+			constants = append(constants, Constant{Point: "mixed", Name: "x", Value: x})
+		}
+		if got := evaluation(t, plan.Specialize(constants...), facts()); got != want {
+			t.Fatalf("%s\n--- CEL\n%s\n--- specialized\n%s", body, want, got)
+		}
+	})
+}

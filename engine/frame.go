@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// frame is what code runs on: the facts, the item at hand, and what was computed on the way. Frames are pooled, so that
+// a run allocates nothing of its own.
+type frame struct {
+	facts *Facts
+	item  *Item // nil outside scopes
+	index int32 // of the item
+	trace *Trace
+
+	names   *namespace
+	values  []cell // of facts
+	locals  []cell // of item
+	memo    []memo // of named expressions that depend on the item, or on what rules write
+	steady  []memo // of the others
+	scratch []cell // right sides of one set
+	failed  []*RuleError
+
+	// err is the first failure of the expression at hand. Code goes on after a failure and gives any value;
+	// what has an effect, or may forgive a failure, looks here first.
+	err     error
+	calling bool // a function of the host, which may panic
+}
+
+// memo is the value of a named expression once it was computed.
+type memo struct {
+	done bool
+	bits uint64
+	text string
+	ref  ref.Val
+	err  error
+}
+
+// namespace lets programs, which read by name, see what code reads by slot.
+type namespace struct {
+	set    *setPlan
+	slots  map[string]slot
+	values []boxedCode // of named expressions
+}
+
+var frames = sync.Pool{New: func() any { return &frame{} }}
+
+// newFrame takes a frame from the pool. A frame whose run panicked is never put back.
+func newFrame(code *pointCode, facts *Facts, trace *Trace) *frame {
+	trace.begin(code, facts)
+	f := frames.Get().(*frame)
+	f.facts, f.values, f.trace = facts, facts.values, trace
+	return f
+}
+
+// free puts the frame back without anything of the host in it.
+func (f *frame) free() {
+	memo, steady := f.memo[:cap(f.memo)], f.steady[:cap(f.steady)]
+	clear(memo)
+	clear(steady)
+	clear(f.scratch)
+	*f = frame{memo: memo, steady: steady, scratch: f.scratch}
+	frames.Put(f)
+}
+
+// begin readies the frame for a stage or table.
+func (f *frame) begin(n *namespace) {
+	f.names, f.item = n, nil
+	f.memo = forgotten(f.memo, len(n.values))
+	f.steady = forgotten(f.steady, len(n.values))
+}
+
+// enter readies the frame for an item of the stage it began with.
+func (f *frame) enter(i int, item *Item) {
+	f.index, f.item, f.locals = int32(i), item, item.values
+	f.forget()
+}
+
+// forget drops what was computed from the item and from what rules write.
+func (f *frame) forget() {
+	for i := range f.memo {
+		f.memo[i].done = false
+	}
+}
+
+func forgotten(list []memo, count int) []memo {
+	if count > cap(list) {
+		return make([]memo, count)
+	}
+	list = list[:count]
+	for i := range list {
+		list[i].done = false
+	}
+	return list
+}
+
+// right gives cells for the right sides of one set.
+func (f *frame) right(count int) []cell {
+	if count > len(f.scratch) {
+		f.scratch = make([]cell, count)
+	}
+	return f.scratch[:count]
+}
+
+// fail notes a failure unless there was one before.
+func (f *frame) fail(err error) {
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+// failure returns and forgets the failure of the expression just run.
+func (f *frame) failure() error {
+	err := f.err
+	f.err = nil
+	return err
+}
+
+// missing is the failure of an expression that reads a fact which the host did not supply.
+func missing(name string) error { return fmt.Errorf("no such attribute(s): %s", name) }
+
+// ResolveName implements cel.Activation.
+func (f *frame) ResolveName(name string) (any, bool) {
+	s, ok := f.names.slots[name]
+	if !ok {
+		return nil, false
+	}
+	switch s.kind {
+	case factSlot:
+		v := f.values[s.index].val()
+		return v, v != nil
+	case itemSlot:
+		v := f.locals[s.index].val()
+		return v, v != nil
+	case paramSlot:
+		return f.names.set.params, true
+	case gateSlot:
+		return f.names.set.gates, true
+	}
+	v := f.names.values[s.index](f)
+	if err := f.failure(); err != nil {
+		return types.WrapErr(err), true // a failure where it is read
+	}
+	return v, true
+}
+
+// Parent implements cel.Activation.
+func (f *frame) Parent() cel.Activation { return nil }

@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"strings"
+
+	celast "github.com/google/cel-go/common/ast"
+	celoverloads "github.com/google/cel-go/common/overloads"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// constants are facts that are the same in every run, by the name rules read them by.
+type constants map[string]ref.Val
+
+// assembler turns type-checked expressions of one stage or table into code.
+type assembler struct {
+	set       *setPlan
+	code      *pointCode // where it goes
+	vars      *variables
+	known     constants
+	interpret bool // leave everything to the programs
+
+	named  []node // the named expressions so far
+	steady []bool // which of them depend on nothing that changes within a stage
+
+	general *assembler // for items of every kind; nil = this is it
+	kind    string     // the variable that is known beyond what general knows
+	special []bool     // which named expressions depend on it
+	rules   []assembledRule
+}
+
+type assembledRule struct {
+	code ruleCode
+	ok   bool // it can fire
+}
+
+// namespace assembles the named expressions. It must be called first.
+func (a *assembler) namespace() *namespace {
+	out := &namespace{set: a.set, slots: a.vars.slots}
+	for i, p := range a.vars.programs {
+		steady := a.isSteady(p)
+		a.steady = append(a.steady, steady)
+		special := a.isSpecial(p)
+		a.special = append(a.special, special)
+		var n node
+		if special || a.general == nil {
+			n = memoized(i, steady, a.expression(p))
+		} else {
+			n = a.general.named[i]
+		}
+		a.named = append(a.named, n)
+		out.values = append(out.values, boxed(n))
+	}
+	return out
+}
+
+// isSteady reports whether an expression gives the same for every item and whatever rules write.
+func (a *assembler) isSteady(p *program) bool {
+	for _, name := range p.reads {
+		s, ok := a.vars.slots[name]
+		switch {
+		case !ok: // a variable of a comprehension, which goes over what is looked at here too
+		case s.kind == variableSlot && !a.steady[s.index], s.kind != variableSlot && !s.steady:
+			return false
+		}
+	}
+	return true
+}
+
+// isSpecial reports whether an expression depends on the kind of items that is being compiled for.
+func (a *assembler) isSpecial(p *program) bool {
+	if a.general == nil || p == nil {
+		return false
+	}
+	for _, name := range p.reads {
+		s, ok := a.vars.slots[name]
+		if name == a.kind || ok && s.kind == variableSlot && a.special[s.index] {
+			return true
+		}
+	}
+	return false
+}
+
+// expression assembles a whole expression, from its program where a part of it has no code.
+func (a *assembler) expression(p *program) node {
+	if !a.interpret {
+		if n, ok := (&tree{assembler: a, ast: p.ast}).node(p.ast.Expr()); ok {
+			return n
+		}
+	}
+	switch t := p.ast.GetType(p.ast.Expr().ID()); {
+	case t.IsExactType(types.IntType):
+		return evaluating[int64](p.prg)
+	case t.IsExactType(types.DoubleType):
+		return evaluating[float64](p.prg)
+	case t.IsExactType(types.BoolType):
+		return evaluating[bool](p.prg)
+	case t.IsExactType(types.StringType):
+		return evaluating[string](p.prg)
+	case a.vars.schemas[t.TypeName()] != nil:
+		return evaluating[*Record](p.prg)
+	}
+	return evaluating[ref.Val](p.prg)
+}
+
+// tree assembles one expression; ok is false for a construct that has no code.
+type tree struct {
+	*assembler
+	ast *celast.AST
+}
+
+func (t *tree) node(e celast.Expr) (n node, ok bool) {
+	switch e.Kind() {
+	case celast.LiteralKind:
+		return known(e.AsLiteral())
+	case celast.IdentKind:
+		return t.ident(e)
+	case celast.SelectKind:
+		return t.field(e)
+	case celast.ListKind:
+		return t.list(e)
+	case celast.CallKind:
+		return t.call(e)
+	}
+	return node{}, false
+}
+
+// known makes a constant of a value; ok is false for types without code.
+func known(v ref.Val) (n node, ok bool) {
+	switch v := v.(type) {
+	case types.Int:
+		return constant(int64(v)), true
+	case types.Double:
+		return constant(float64(v)), true
+	case types.Bool:
+		return constant(bool(v)), true
+	case types.String:
+		return constant(string(v)), true
+	case *Record:
+		return constant(v), true
+	case types.Uint, types.Bytes, types.Null:
+		return node{}, false
+	}
+	return constant(v), true
+}
+
+// identName is the name of a variable, without the dot that may stand before it.
+func identName(e celast.Expr) string { return strings.TrimPrefix(e.AsIdent(), ".") }
+
+func (t *tree) ident(e celast.Expr) (n node, ok bool) {
+	name := identName(e)
+	s, ok := t.vars.slots[name]
+	if !ok {
+		return node{}, false
+	}
+	if v, constant := t.known[name]; constant {
+		return known(v)
+	}
+	switch s.kind {
+	case paramSlot:
+		return constant(t.set.params), true
+	case gateSlot:
+		return constant(t.set.gates), true
+	case variableSlot:
+		return t.named[s.index], true
+	}
+	return t.read(e, &place{local: s.kind == itemSlot, slot: s.index, unset: missing(name)}), true
+}
+
+func (t *tree) field(e celast.Expr) (n node, ok bool) {
+	sel := e.AsSelect()
+	operand, ok := t.node(sel.Operand())
+	if !ok {
+		return node{}, false
+	}
+	schema := t.vars.schemas[t.ast.GetType(sel.Operand().ID()).TypeName()]
+	record, ok := typed[*Record](operand)
+	if schema == nil || !ok {
+		return node{}, false
+	}
+	i, ok := schema.index[sel.FieldName()]
+	if !ok {
+		return node{}, false
+	}
+	from := operand.place
+	if from == nil {
+		from = &place{base: record}
+	}
+	at := from.below(schema, i)
+	if sel.IsTestOnly() {
+		return fold(at.has(), operand), true
+	}
+	n = t.read(e, at)
+	if operand.known {
+		return refold(n), true
+	}
+	n.place = at
+	return n, true
+}
+
+// read gives code that reads a place as what the checker says it holds.
+func (t *tree) read(e celast.Expr, at *place) node {
+	n := node{place: at}
+	switch typ := t.ast.GetType(e.ID()); {
+	case typ.IsExactType(types.IntType):
+		n.run = at.int()
+	case typ.IsExactType(types.DoubleType):
+		n.run = code[float64](at.double)
+	case typ.IsExactType(types.BoolType):
+		n.run = code[bool](at.bool)
+	case typ.IsExactType(types.StringType):
+		n.run = code[string](at.text)
+	case t.vars.schemas[typ.TypeName()] != nil:
+		n.run = at.record(t.vars.schemas[typ.TypeName()].empty)
+	default:
+		n.run = boxedCode(at.other)
+	}
+	return n
+}
+
+// list takes lists of known values.
+func (t *tree) list(e celast.Expr) (n node, ok bool) {
+	var values []ref.Val
+	for _, x := range e.AsList().Elements() {
+		n, ok := t.node(x)
+		if !ok || !n.known {
+			return node{}, false
+		}
+		values = append(values, boxAny(n.value))
+	}
+	return constant(types.DefaultTypeAdapter.NativeToValue(values)), len(e.AsList().OptionalIndices()) == 0
+}
+
+func (t *tree) call(e celast.Expr) (n node, ok bool) {
+	call := e.AsCall()
+	args := call.Args()
+	if call.IsMemberFunction() {
+		args = append([]celast.Expr{call.Target()}, args...)
+	}
+	overloads := t.ast.GetOverloadIDs(e.ID())
+	if len(overloads) != 1 {
+		return node{}, false
+	}
+	if overloads[0] == celoverloads.InList && isEmptyList(args[1]) {
+		return constant(false), true // as CEL's optimizer has it, even where the other side fails
+	}
+	nodes := make([]node, len(args))
+	for i, arg := range args {
+		if nodes[i], ok = t.node(arg); !ok {
+			return node{}, false
+		}
+	}
+	if build := builders[overloads[0]]; build != nil {
+		return build(nodes)
+	}
+	if o := t.set.types.overloads[overloads[0]]; o.build != nil {
+		return o.build(nodes)
+	}
+	return node{}, false
+}
+
+func isEmptyList(e celast.Expr) bool {
+	return e.Kind() == celast.ListKind && e.AsList().Size() == 0
+}
