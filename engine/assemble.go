@@ -64,7 +64,9 @@ type origin struct {
 	rule  string
 	pos   Position
 	note  string
-	scope int // of the stage, index into Point.Scopes, -1 = none
+
+	overlay string // that it comes from; empty = none
+	scope   int    // of the stage, index into Point.Scopes, -1 = none
 }
 
 // path names the rule as set/stage/rule, or set/rule where there is no stage.
@@ -126,7 +128,7 @@ func (a *assembler) rule(st *stagePlan, i int, r *rulePlan) (out assembledRule) 
 	if out.code.when, out.ok = a.condition(r.when); !out.ok {
 		return out
 	}
-	out.code.origin = &origin{set: a.set, stage: st.name, rule: r.name, pos: r.pos, note: r.note, scope: st.scope}
+	out.code.origin = &origin{set: a.set, stage: st.name, rule: r.name, pos: r.pos, note: r.note, overlay: r.overlay, scope: st.scope}
 	out.code.source = a.code.source(out.code.origin, nil)
 	for i := range r.writes {
 		w := writeCode{plan: &r.writes[i], source: a.code.source(out.code.origin, &r.writes[i])}
@@ -169,7 +171,7 @@ func (a *assembler) decisions() []decisionCode {
 			continue
 		}
 		row := decisionCode{names: n, plan: d.decision, when: when}
-		row.origin = &origin{set: a.set, rule: d.decision.Name.Value, pos: d.decision.Name.Pos, scope: -1}
+		row.origin = &origin{set: a.set, rule: d.decision.Name.Value, pos: d.decision.Name.Pos, overlay: d.decision.Overlay, scope: -1}
 		row.source = a.code.source(row.origin, nil)
 		row.path = row.origin.path()
 		if d.reason != nil {

@@ -400,7 +400,7 @@ func (c *compiler) stage(point *Point, st *Stage, sc *scopeEnv, subject string) 
 
 func (c *compiler) rule(r *Rule, sc *scopeEnv, subject string) *rulePlan {
 	subject += ", rule " + r.Name.Value
-	out := &rulePlan{name: r.Name.Value, pos: r.Name.Pos, note: r.Note.Value}
+	out := &rulePlan{name: r.Name.Value, pos: r.Name.Pos, note: r.Note.Value, overlay: r.Overlay}
 	out.when = c.condition(r.When, sc, subject+", when")
 	for _, set := range r.Set {
 		w, ok := c.target(set.Path, sc, subject)

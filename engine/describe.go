@@ -32,7 +32,34 @@ func (r *Registry) Describe(w io.Writer) error {
 		}
 		d.printf("\n")
 	}
+	d.vocabulary(r)
 	return d.err
+}
+
+// vocabulary prints what all rules share: units, gates and functions.
+func (d *describer) vocabulary(r *Registry) {
+	d.printf("## Units\n\n| unit | counted in | literal |\n|---|---|---|\n")
+	for _, name := range sortedKeys(r.units) {
+		u, literal := r.units[name], ""
+		if u.Func != "" {
+			literal = "`" + u.Func + "('…')`"
+		}
+		d.printf("| `%s` | %s | %s |\n", u.Name, u.Doc, literal)
+	}
+	d.printf("\n## Feature gates\n\nRules read them as `gates.Name`.\n\n| gate | |\n|---|---|\n")
+	for _, name := range sortedKeys(r.gates) {
+		d.printf("| `%s` | %s |\n", name, r.gates[name])
+	}
+	d.printf("\n## Functions\n\n| function | |\n|---|---|\n")
+	for _, f := range r.Functions() {
+		for i, signature := range f.Signatures() {
+			doc := f.Doc
+			if i > 0 {
+				doc = "the same for other types"
+			}
+			d.printf("| `%s` | %s |\n", signature, doc)
+		}
+	}
 }
 
 type describer struct {

@@ -94,6 +94,8 @@ type rulePlan struct {
 	when   *program
 	writes []writePlan
 	note   string
+
+	overlay string // that it comes from; empty = none
 }
 
 // writePlan is one `set` (with an expression) or one `unset` (without).

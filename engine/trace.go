@@ -11,6 +11,7 @@ import (
 type Step struct {
 	RuleSet string `json:"ruleSet"`
 	Version string `json:"version"`
+	Overlay string `json:"overlay,omitempty"` // that brought the rule
 	Stage   string `json:"stage,omitempty"`
 	Rule    string `json:"rule"`
 	At      string `json:"at"`             // file:line:col of the rule
@@ -118,7 +119,7 @@ func (t *Trace) step(i int, run *tracedRun) Step {
 	m := &t.marks[i]
 	at := run.code.sources[m.source]
 	set := at.set.ruleSet
-	s := Step{RuleSet: set.Name.Value, Version: set.Version.Value, Stage: at.stage, Rule: at.rule, At: at.pos.String(), Item: run.label(m)}
+	s := Step{RuleSet: set.Name.Value, Version: set.Version.Value, Overlay: at.overlay, Stage: at.stage, Rule: at.rule, At: at.pos.String(), Item: run.label(m)}
 	var more rest
 	if m.rest > 0 {
 		more = t.rest[m.rest-1]

@@ -19,11 +19,10 @@ import (
 type testOptions struct {
 	run      string
 	coverage bool
+	explain  bool
 	junit    string
 	output   string
-	rulesDir string
-	pipeline string
-	gates    string
+	rules    ruleOptions
 }
 
 // testCommand runs test tables on rules.
@@ -49,9 +48,8 @@ rules could not be read or compiled.`,
 	f.BoolVar(&o.coverage, "coverage", false, "tell which rules, branches, decisions and validations no row reaches")
 	f.StringVar(&o.junit, "junit", "", "also write the results to this file, as JUnit XML")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
-	f.StringVar(&o.rulesDir, "rules-dir", "", "folder with rule files to use instead of the shipped ones")
-	f.StringVar(&o.pipeline, "pipeline", "", "pipeline to run, name or name@version; empty = default")
-	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas; tables may set their own")
+	f.BoolVar(&o.explain, "explain", false, "show for each row, step by step, which rule changed what, and why")
+	o.rules.add(cmd)
 	return cmd
 }
 
@@ -63,11 +61,11 @@ func runTests(out io.Writer, o *testOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
-	gates, err := parseGates(o.gates)
+	options, err := o.rules.options(o.rules.dir)
 	if err != nil {
 		return err
 	}
-	rules, err := policy.Open(policy.Options{Dir: o.rulesDir, Pipeline: o.pipeline, Gates: gates})
+	rules, err := policy.Open(options)
 	if err != nil {
 		return err
 	}
@@ -86,7 +84,7 @@ func runTests(out io.Writer, o *testOptions, paths []string) error {
 	if len(results) == 0 {
 		return fmt.Errorf("no row matches --run %s", o.run)
 	}
-	report := newTestReport(results)
+	report := newTestReport(results, o.explain)
 	if coverage != nil {
 		report.cover(coverage.Report(rules.Library))
 	}

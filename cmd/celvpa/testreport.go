@@ -18,6 +18,8 @@ type testReport struct {
 	Rows     int             `json:"rows"`
 	Failed   int             `json:"failed"`
 	Coverage *coverageReport `json:"coverage,omitempty"`
+
+	explain bool // show steps
 }
 
 type tableReport struct {
@@ -35,6 +37,7 @@ type rowReport struct {
 	Problems    []string            `json:"problems,omitempty"`
 	Differences []engine.Difference `json:"differences,omitempty"`
 	Fired       []string            `json:"fired"`
+	Steps       []engine.Step       `json:"steps,omitempty"`
 }
 
 type coverageReport struct {
@@ -49,8 +52,8 @@ type unreachedReport struct {
 	At string `json:"at"`
 }
 
-func newTestReport(results []engine.RowResult) *testReport {
-	out := &testReport{}
+func newTestReport(results []engine.RowResult, explain bool) *testReport {
+	out := &testReport{explain: explain}
 	var table *tableReport
 	for _, r := range results {
 		if table == nil || table.Table != r.Table || table.File != r.At.File {
@@ -58,6 +61,9 @@ func newTestReport(results []engine.RowResult) *testReport {
 			out.Tables = append(out.Tables, table)
 		}
 		row := rowReport{Row: r.Row, At: r.At.String(), Passed: r.Passed(), Differences: r.Differences, Fired: append([]string{}, r.Fired...)}
+		if explain {
+			row.Steps = r.Steps
+		}
 		for _, p := range r.Problems {
 			row.Problems = append(row.Problems, p.Error())
 		}
@@ -98,7 +104,7 @@ func (r *testReport) writeJSON(out io.Writer) error {
 func (r *testReport) writeText(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, t := range r.Tables {
-		if t.failed == 0 {
+		if t.failed == 0 && !r.explain {
 			fmt.Fprintf(table, "ok\t%s\t%s\n", t.Table, counted(len(t.Rows), "row"))
 			continue
 		}
@@ -106,11 +112,8 @@ func (r *testReport) writeText(out io.Writer) error {
 			return err
 		}
 		for _, row := range t.Rows {
-			if !row.Passed {
-				fmt.Fprintf(out, "FAIL %s/%s  %s\n", t.Table, row.Row, row.At)
-				if err := row.writeText(out, "     "); err != nil {
-					return err
-				}
+			if err := r.writeRow(out, t.Table, row); err != nil {
+				return err
 			}
 		}
 	}
@@ -124,6 +127,23 @@ func (r *testReport) writeText(out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, "%s, %s, %d failed\n", counted(len(r.Tables), "table"), counted(r.Rows, "row"), r.Failed)
 	return err
+}
+
+// writeRow prints a row that failed with what differs, and with --explain every row with its steps.
+func (r *testReport) writeRow(out io.Writer, table string, row rowReport) error {
+	switch {
+	case !row.Passed:
+		fmt.Fprintf(out, "FAIL %s/%s  %s\n", table, row.Row, row.At)
+		if err := row.writeText(out, "     "); err != nil {
+			return err
+		}
+	case r.explain:
+		fmt.Fprintf(out, "ok   %s/%s  %s\n", table, row.Row, row.At)
+	}
+	if r.explain && len(row.Steps) > 0 {
+		return engine.Explain(out, "     ", row.Steps)
+	}
+	return nil
 }
 
 func (r rowReport) writeText(out io.Writer, indent string) error {
