@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -126,6 +127,17 @@ func (r *Record) Double(field string) float64 {
 func (r *Record) Bool(field string) bool {
 	c := &r.cells[r.slot(field)]
 	return c.kind == boolCell && c.bits != 0
+}
+
+// copied is a record of its own with the same in it.
+func (r *Record) copied() *Record {
+	out := &Record{schema: r.schema, cells: slices.Clone(r.cells)}
+	for i := range out.cells {
+		if nested, ok := out.cells[i].ref.(*Record); ok {
+			out.cells[i].ref = nested.copied()
+		}
+	}
+	return out
 }
 
 // Same reports whether two records hold the same.
