@@ -18,8 +18,11 @@ type Field struct {
 	Doc  string
 }
 
-// unset is the failure of a rule that reads the field while it is unset.
-func (f *Field) unset() error { return fmt.Errorf("%s is not set; guard it with has()", f.Name) }
+// unset is the failure of a rule that reads the field of this name while it is unset.
+type unset string
+
+// Error tells what to do.
+func (u unset) Error() string { return string(u) + " is not set; guard it with has()" }
 
 // Schema is the shape shared by all records of one kind. Build it once, at start-up.
 type Schema struct {
@@ -231,7 +234,7 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 			if f.Type.isRecord() {
 				return f.Type.schema.empty, nil
 			}
-			return nil, f.unset()
+			return nil, unset(f.Name)
 		},
 	}, true
 }
