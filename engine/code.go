@@ -136,6 +136,14 @@ func boxing[T any](c code[T]) boxedCode {
 
 // storing gives code that stores the node's value in a cell. The cell means nothing after a failure.
 func storing(n node) func(*frame, *cell) {
+	if c, ok := n.run.(code[*Record]); ok {
+		return func(f *frame, to *cell) {
+			if r := c(f); r != nil {
+				// A copy: what rules go on to write is no change of where it came from.
+				*to = cell{kind: refCell, ref: r.copied()}
+			}
+		}
+	}
 	if n.known {
 		v := cellOf(boxAny(n.value))
 		return func(_ *frame, to *cell) { *to = v }

@@ -112,6 +112,25 @@ func TestAFunctionThatPanicsFailsItsRuleOnly(t *testing.T) {
 	}
 }
 
+func TestARecordThatIsSetIsACopy(t *testing.T) {
+	plan, err := compileMixed("\n  stages: [{name: st, each: one, rules: [{name: copy, set: {now.n: r.n}}, {name: change, set: {now.n.i: '5'}}]}]\n")
+	require.NoError(t, err)
+	for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted(), "folded": plan.Specialize(Constant{Point: "mixed", Name: "r", Value: outerSchema.New()})} {
+		f := mixedPoint.NewFacts().Set("r", outerSchema.New())
+		now := outerSchema.New()
+		f.AddItem("one", "x").Set("now", now)
+		require.Empty(t, p.RunStages("mixed", f, nil), name)
+		require.Equal(t, "[[int 5 unset unset unset unset] unset unset unset unset unset]", show(now), name)
+		require.True(t, innerSchema.empty.Same(innerSchema.New()), "%s: the empty record is shared and must stay empty", name)
+	}
+	inner := innerSchema.New().SetInt("i", 1)
+	f := mixedPoint.NewFacts().Set("r", outerSchema.New().SetRecord("n", inner))
+	f.AddItem("one", "x").Set("now", outerSchema.New())
+	plan.RunStages("mixed", f, nil)
+	i, _ := inner.Int("i")
+	require.EqualValues(t, 1, i, "rules cannot change a fact that is not writable")
+}
+
 const folding = `
   params: [{name: most, type: cents}, {name: on, type: bool, default: "true"}]
   stages:

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -120,8 +119,11 @@ func (f *frame) failure() error {
 	return err
 }
 
-// missing is the failure of an expression that reads a fact which the host did not supply.
-func missing(name string) error { return fmt.Errorf("no such attribute(s): %s", name) }
+// missing is the failure of an expression that reads a fact of this name which the host did not supply.
+type missing string
+
+// Error says it as CEL does.
+func (m missing) Error() string { return "no such attribute(s): " + string(m) }
 
 // ResolveName implements cel.Activation.
 func (f *frame) ResolveName(name string) (any, bool) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -29,8 +30,8 @@ func (p *place) below(schema *Schema, i int) *place {
 	if p.base != nil || len(p.path) > 0 {
 		step.empty = schema.empty
 	}
-	out := &place{local: p.local, slot: p.slot, base: p.base, unset: schema.fields[i].unset()}
-	out.path = append(append(out.path, p.path...), step)
+	out := &place{local: p.local, slot: p.slot, base: p.base, unset: unset(schema.fields[i].Name)}
+	out.path = append(slices.Clip(p.path), step)
 	return out
 }
 

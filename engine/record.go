@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -17,8 +18,11 @@ type Field struct {
 	Doc  string
 }
 
-// unset is the failure of a rule that reads the field while it is unset.
-func (f *Field) unset() error { return fmt.Errorf("%s is not set; guard it with has()", f.Name) }
+// unset is the failure of a rule that reads the field of this name while it is unset.
+type unset string
+
+// Error tells what to do.
+func (u unset) Error() string { return string(u) + " is not set; guard it with has()" }
 
 // Schema is the shape shared by all records of one kind. Build it once, at start-up.
 type Schema struct {
@@ -128,6 +132,17 @@ func (r *Record) Bool(field string) bool {
 	return c.kind == boolCell && c.bits != 0
 }
 
+// copied is a record of its own with the same in it.
+func (r *Record) copied() *Record {
+	out := &Record{schema: r.schema, cells: slices.Clone(r.cells)}
+	for i := range out.cells {
+		if nested, ok := out.cells[i].ref.(*Record); ok {
+			out.cells[i].ref = nested.copied()
+		}
+	}
+	return out
+}
+
 // Same reports whether two records hold the same.
 func (r *Record) Same(o *Record) bool { return r.Equal(o) == types.True }
 
@@ -219,7 +234,7 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 			if f.Type.isRecord() {
 				return f.Type.schema.empty, nil
 			}
-			return nil, f.unset()
+			return nil, unset(f.Name)
 		},
 	}, true
 }
