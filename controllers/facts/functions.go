@@ -87,7 +87,7 @@ func addFunctions(r *engine.Registry) {
 		"an amount times a factor, rounded towards zero and held between 0 and 1e14 (UPSTREAM.md §2.13)",
 		engine.Func2(func(amount int64, factor float64) int64 { return Amount(float64(amount) * factor) }))
 	r.AddFunction("relativeDiff", engine.AgreeingArguments,
-		"|current - wanted| as a fraction of current, which counts as at least 1 (UPSTREAM.md §5.2)",
+		"the distance from current to wanted as a fraction of current, which counts as at least 1 (UPSTREAM.md §5.2)",
 		engine.Func2(func(current, wanted int64) float64 {
 			base := math.Max(float64(current), 1)
 			return math.Abs(base-float64(wanted)) / base

@@ -89,6 +89,10 @@ var (
 		engine.Field{Name: "scaleUp", Type: engine.Bool, Doc: "a target exceeds its request"},
 		engine.Field{Name: "resourceDiff", Type: engine.Double, Doc: "relative difference of the pod's totals, summed over resources"})
 
+	orderSchema = engine.NewSchema("Order",
+		engine.Field{Name: "first", Type: engine.Int, Doc: "pods with more come first; unset is 0"},
+		engine.Field{Name: "then", Type: engine.Double, Doc: "among those, pods with more come first; unset is 0"})
+
 	podSchema = engine.NewSchema("Pod",
 		engine.Field{Name: "phase", Type: engine.String},
 		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since status.startTime; unset before the start"})
@@ -186,6 +190,7 @@ var (
 		Vars: []engine.Var{
 			{Name: "containers", Type: engine.ListOf(engine.RecordOf(comparedSchema)), Doc: "containers with a recommendation"},
 			{Name: "priority", Type: engine.RecordOf(prioritySchema), Writable: true},
+			{Name: "order", Type: engine.RecordOf(orderSchema), Writable: true, Doc: "which of a VPA's pods is updated before which; by name where both are equal"},
 		},
 	}
 	podUpdate = &engine.Point{

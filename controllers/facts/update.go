@@ -33,6 +33,10 @@ type Priority struct {
 	OutsideRecommendedRange bool
 	ScaleUp                 bool
 	ResourceDiff            float64
+
+	// Pods with a greater First are updated first, among those the ones with a greater Then.
+	First int64
+	Then  float64
 }
 
 // PodState is one running pod as the updater sees it.
@@ -65,9 +69,12 @@ func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*en
 			SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound))
 	}
 	s.priority = prioritySchema.New().SetBool("outsideRecommendedRange", false).SetBool("scaleUp", false).SetDouble("resourceDiff", 0)
-	f := podPriority.NewFacts().Set("containers", engine.Records(s.compared)).Set("priority", s.priority)
+	order := orderSchema.New()
+	f := podPriority.NewFacts().Set("containers", engine.Records(s.compared)).Set("priority", s.priority).Set("order", order)
 	failed := plan.RunStages(PodPriority, f, trace)
+	first, _ := order.Int("first")
 	return Priority{
+		First: first, Then: order.Double("then"),
 		OutsideRecommendedRange: s.priority.Bool("outsideRecommendedRange"),
 		ScaleUp:                 s.priority.Bool("scaleUp"),
 		ResourceDiff:            s.priority.Double("resourceDiff"),

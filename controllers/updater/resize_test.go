@@ -53,13 +53,13 @@ func TestTheResizeClockIsKeyedByUID(t *testing.T) {
 	require.Len(t, c.since, 1)
 }
 
-func TestPodsThatNeedMoreGoFirst(t *testing.T) {
-	pod := func(name string, scaleUp bool, diff float64) ranked {
+func TestPodsGoInTheOrderOfTheRules(t *testing.T) {
+	pod := func(name string, first int64, then float64) ranked {
 		p := &corev1.Pod{}
 		p.Name = name
-		return ranked{state: &facts.PodState{Pod: p}, priority: facts.Priority{ScaleUp: scaleUp, ResourceDiff: diff}}
+		return ranked{state: &facts.PodState{Pod: p}, priority: facts.Priority{First: first, Then: then}}
 	}
-	list := []ranked{pod("d", false, 9), pod("c", true, 1), pod("b", true, 1), pod("a", true, 2), pod("e", false, 0.5)}
+	list := []ranked{pod("d", 0, 9), pod("c", 1, 1), pod("b", 1, 1), pod("a", 1, 2), pod("e", 0, 0.5)}
 	sortByPriority(list)
 	var names []string
 	for _, r := range list {

@@ -220,15 +220,15 @@ func (u *Updater) audit(r ranked, group facts.Group, enforced engine.Verdict) {
 	}
 }
 
-// sortByPriority puts pods that need more first, then those farther off, then by name (UPSTREAM.md §5.2).
+// sortByPriority puts pods into the order that the rules gave, and by name where that leaves it open.
 func sortByPriority(list []ranked) {
 	sort.SliceStable(list, func(i, j int) bool {
 		a, b := list[i], list[j]
-		if a.priority.ScaleUp != b.priority.ScaleUp {
-			return a.priority.ScaleUp
+		if a.priority.First != b.priority.First {
+			return a.priority.First > b.priority.First
 		}
-		if a.priority.ResourceDiff != b.priority.ResourceDiff {
-			return a.priority.ResourceDiff > b.priority.ResourceDiff
+		if a.priority.Then != b.priority.Then {
+			return a.priority.Then > b.priority.Then
 		}
 		return a.state.Pod.Name < b.state.Pod.Name
 	})
