@@ -63,8 +63,9 @@ build: need-go ## Build bin/celvpa
 	go build -o bin/celvpa ./cmd/celvpa
 
 .PHONY: generate
-generate: need-go ## Regenerate deepcopy code and CRDs from crds/v1
+generate: need-go ## Regenerate deepcopy code, CRDs and docs/points.md
 	go generate ./crds/...
+	go run ./cmd/celvpa rules points > docs/points.md
 
 .PHONY: lab-build
 lab-build: need-go ## Build the lab's programs into bin/lab/parts (about 10 minutes the first time)

@@ -15,6 +15,7 @@ const ProfileVersion = "celvpa/v1"
 func (r *Registry) baseEnv() (*cel.Env, error) {
 	std := env.NewLibrarySubset().AddExcludedFunctions(
 		env.NewFunction("matches"),
+		env.NewFunction("duration"), env.NewFunction("timestamp"), // a host may call a unit so
 		env.NewFunction("getFullYear"), env.NewFunction("getMonth"), env.NewFunction("getDayOfYear"),
 		env.NewFunction("getDayOfMonth"), env.NewFunction("getDate"), env.NewFunction("getDayOfWeek"),
 		env.NewFunction("getHours"), env.NewFunction("getMinutes"), env.NewFunction("getSeconds"),

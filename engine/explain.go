@@ -21,7 +21,7 @@ func Explain(w io.Writer, indent string, steps []Step) error {
 		if s.Overlay != "" {
 			why = trimJoin(why, "overlay "+s.Overlay)
 		}
-		fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", indent, dash(s.Item), dash(field), dash(from), dash(to), s.Path(), s.At, why)
+		fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", indent, dash(s.Item), dash(field), dash(from), dash(to), s.Path(), s.At, dash(why))
 	}
 	return table.Flush()
 }

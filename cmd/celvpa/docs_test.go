@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,46 +14,70 @@ import (
 	"github.com/celvpa/celvpa/rules"
 )
 
-// documented is the first example of docs/rules.md that holds a kind of document.
-func documented(t *testing.T, kind string) string {
-	t.Helper()
+// TestTheExamplesOfTheDocsDoWhatTheyPrint goes through a page from top to bottom: it writes each YAML example to the file
+// that its first line names, and runs each command of a console block, which must print what follows it.
+func TestTheExamplesOfTheDocsDoWhatTheyPrint(t *testing.T) {
 	page, err := os.ReadFile("../../docs/rules.md")
 	require.NoError(t, err)
-	for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
-		example, _, closed := strings.Cut(block, "```")
-		require.True(t, closed)
-		if strings.Contains(example, "kind: "+kind+"\n") {
-			return example
+	t.Chdir(t.TempDir())
+	ran := 0
+	for _, block := range fences(string(page)) {
+		switch block.language {
+		case "yaml":
+			name, ok := strings.CutPrefix(strings.SplitN(block.text, "\n", 2)[0], "# ")
+			require.True(t, ok && strings.HasSuffix(name, ".yaml"), "the first line of an example names its file: %s", block.text)
+			require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+			require.NoError(t, os.WriteFile(name, []byte(block.text), 0o600))
+		case "console":
+			for _, session := range strings.Split("\n"+block.text, "\n$ celvpa ")[1:] {
+				command, want, _ := strings.Cut(session, "\n")
+				requirePrints(t, command, want)
+				ran++
+			}
 		}
 	}
-	require.Fail(t, "docs/rules.md has no example of kind "+kind)
-	return ""
+	require.Greater(t, ran, 15, "the page has lost its examples")
 }
 
-// rulesOfTheDocs puts the rule set of docs/rules.md into a pipeline.
-func rulesOfTheDocs(t *testing.T) string {
+type fence struct{ language, text string }
+
+// fences lists the fenced blocks of a Markdown page.
+func fences(page string) []fence {
+	var out []fence
+	parts := strings.Split("\n"+page, "\n```")
+	for i := 1; i+1 < len(parts); i += 2 {
+		language, text, _ := strings.Cut(parts[i], "\n")
+		out = append(out, fence{language, text})
+	}
+	return out
+}
+
+// requirePrints runs a command. In what it should print … stands for any text, and alone on a line for any lines.
+func requirePrints(t *testing.T, command, want string) {
 	t.Helper()
-	dir := ownRules(t, "pipeline.yaml", "container-caps@1.0.0]", "round-memory@1.0.0, container-caps@1.0.0]")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "round-memory.yaml"), []byte(documented(t, "RuleSet")), 0o600))
-	return dir
+	out, err := celvpa(t, strings.Fields(command)...)
+	if err != nil && !errors.Is(err, errNo) {
+		out += fmt.Sprintln("celvpa:", err)
+	}
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "\n…\n", "\n(?:.*\n)*")
+	pattern = strings.TrimPrefix(pattern, "…\n")
+	if strings.HasPrefix(want, "…\n") {
+		pattern = "(?:.*\n)*" + pattern
+	}
+	if rest, open := strings.CutSuffix(pattern, "\n…"); open {
+		pattern = rest + "(?:\n.*)*"
+	}
+	pattern = strings.ReplaceAll(pattern, "…", ".*")
+	require.Regexp(t, "^"+pattern+"$", strings.TrimSpace(out), "celvpa %s", command)
 }
 
-func TestTheExampleOfTheRuleDocsCompilesAndRuns(t *testing.T) {
-	dir := rulesOfTheDocs(t)
-	out, err := celvpa(t, "rules", "lint", dir)
-	require.NoError(t, err, out)
-	out, err = celvpa(t, "rules", "list", "--rules-dir", dir)
+// TestTheReferenceOfPointsIsWhatTheProgramPrints: run make generate after a change.
+func TestTheReferenceOfPointsIsWhatTheProgramPrints(t *testing.T) {
+	page, err := os.ReadFile("../../docs/points.md")
 	require.NoError(t, err)
-	require.Regexp(t, `container\.recommend +round-memory@1\.0\.0 `, out)
-}
-
-// TestTheTableOfTheRuleDocsPasses runs it on the rule set above it.
-func TestTheTableOfTheRuleDocsPasses(t *testing.T) {
-	dir := rulesOfTheDocs(t)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "table.yaml"), []byte(documented(t, "RuleTest")), 0o600))
-	out, err := celvpa(t, "test", "--rules-dir", dir, "--run", "^memory-in-steps/")
-	require.NoError(t, err, out)
-	require.Equal(t, "ok  memory-in-steps  2 rows\n1 table, 2 rows, 0 failed\n", out)
+	out, err := celvpa(t, "rules", "points")
+	require.NoError(t, err)
+	require.Equal(t, string(page), out)
 }
 
 // TestTheExcerptOfTheReadmeIsShipped keeps it from drifting.

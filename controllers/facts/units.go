@@ -45,7 +45,7 @@ func addUnits(r *engine.Registry) {
 		Format: func(n int64) string { q := MemoryQuantity(n); return q.String() },
 	})
 	r.AddUnit(engine.Unit{
-		Name: Duration, Doc: "nanoseconds",
+		Name: Duration, Func: "duration", Doc: "nanoseconds",
 		Parse: func(s string) (int64, error) {
 			d, err := time.ParseDuration(s)
 			if err != nil {
