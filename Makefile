@@ -22,7 +22,7 @@ LAB := go run -C conformance/lab .
 help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 	@echo
-	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  RULES_DIR=folder'
+	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  LONG=1 (make test fuzzes)  RULES_DIR=folder'
 	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
 
 .PHONY: run
@@ -33,13 +33,22 @@ run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; C
 	  $(if $(RULES_DIR),-rules-dir $(RULES_DIR)) $(if $(WEBHOOK_ADDRESS),-webhook-address $(WEBHOOK_ADDRESS))
 
 .PHONY: test
-test: lint test-unit test-lab ## Everything: lint, unit tests and the tests on a lab
+test: lint test-unit $(if $(LONG),test-fuzz) test-lab ## Everything: lint, unit tests and the tests on a lab; LONG=1 also fuzzes
 
 .PHONY: test-unit
 test-unit: need-go ## Tests that need no cluster
 	@echo "unit tests (-short); conformance/integration is skipped here because it needs a lab: make test-lab runs it"
 	go test -short ./...
 	go test -C conformance/lab ./...
+
+FUZZTIME ?= 30s
+
+.PHONY: test-fuzz
+test-fuzz: need-go ## Fuzz each fuzz target for FUZZTIME; make test runs their seeds only
+	@for target in $$(go test -list '^Fuzz' ./engine | grep '^Fuzz'); do \
+	  echo "fuzzing $$target for $(FUZZTIME)"; \
+	  go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./engine || exit 1; \
+	done
 
 .PHONY: test-lab
 test-lab: need-go ## Tests on a lab of their own (built and started by the test)

@@ -154,6 +154,12 @@ func TestStrictDecoding(t *testing.T) {
 		{"a scalar", "hello", `kind "" is not known here`},
 		{"not UTF-8", "a: \xff", "not valid UTF-8"},
 		{"nothing at all", "", "no Pipeline found"},
+		{"cut off", head + "  version: 1.0.0\n  point: p\n  stages:\n  - {name: a, rules: [{name: r, set: {a.b", "did not find expected"},
+		{"nested without end", head + "  version: " + strings.Repeat("[", 20000), "exceeded max depth"},
+		{"an alias that repeats itself", "a: &a [*a]\n", `kind "" is not known here`},
+		{"an alias where a value is wanted", head + "  version: &v 1.0.0\n  point: *v\n", "f.yaml:6:10: RuleSet s: expected a single value"},
+		{"a reserved word", head + "  version: 1.0.0\n  point: p\n  variables: {in: '1'}\n  decisions: [{name: d, do: X}]\n", `the variable name "in" is reserved`},
+		{"a reserved name", head + "  version: 1.0.0\n  point: p\n  params: [{name: gates, type: int}]\n  decisions: [{name: default, do: X}]\n", `the param name "gates" is reserved`},
 		{"message missing", head + "  version: 1.0.0\n  point: p\n  validations: [{name: v, enforce: [Everywhere], expression: 'true', reason: Bad}]\n", "needs a message"},
 	}
 	for _, tt := range tests {
