@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -49,18 +50,12 @@ func NewRulebook(lib *Library, reg *Registry, o RulebookOptions) (*Rulebook, err
 		b.bases[id] = base
 		b.plans[planKey(pipe, nil)] = c.plan(base)
 	}
-	for _, name := range sortedKeys(lib.Overlays) {
-		b.overlays = append(b.overlays, lib.Overlays[name])
-	}
-	slices.SortStableFunc(b.overlays, func(x, y *Overlay) int {
-		if x.before(y) {
-			return -1
-		}
-		return 1
-	})
 	if len(c.ps.list) == 0 { // overlays on a broken base only repeat its faults
-		b.checkOverlays()
+		for _, name := range sortedKeys(lib.Overlays) {
+			b.insert(lib.Overlays[name])
+		}
 	}
+	c.ps.dedupe()
 	if err := c.ps.err(); err != nil {
 		return nil, err
 	}
@@ -71,39 +66,61 @@ func NewRulebook(lib *Library, reg *Registry, o RulebookOptions) (*Rulebook, err
 	return b, nil
 }
 
-// checkOverlays compiles each overlay alone, and holds each against those it may meet.
-func (b *Rulebook) checkOverlays() {
-	ps := b.compiler.ps
-	for i, o := range b.overlays {
-		meant := false
-		for _, pipe := range b.pipelines {
-			if !o.changes(pipe) {
-				continue
-			}
-			meant = true
-			base := b.bases[pipe.ID()]
-			before := len(ps.list)
-			alone := base.clone()
-			alone.apply(o, b.library, ps)
-			if len(ps.list) == before {
-				b.plans[planKey(pipe, []*Overlay{o})] = b.compiler.plan(alone)
-			}
-			for _, earlier := range b.overlays[:i] {
-				if earlier.changes(pipe) {
-					b.checkPair(base, earlier, o)
-				}
-			}
-		}
-		if !meant {
-			ps.at(o.Pipeline, o.subject(), fmt.Sprintf("no pipeline %q; loaded: %s", o.Pipeline.Value, strings.Join(sortedKeys(b.library.Pipelines), ", ")))
-		}
+// With is the rulebook with one more overlay. It shares all plans with b, so only the overlay is compiled and held against
+// the others.
+func (b *Rulebook) With(o *Overlay) (*Rulebook, error) {
+	if old := b.library.Overlays[o.Name.Value]; old != nil {
+		return nil, fmt.Errorf("%s is defined already at %s", o.subject(), old.Name.Pos)
 	}
-	ps.dedupe()
+	b.mu.RLock()
+	c := *b.compiler
+	c.ps, c.compiled, c.usedParams = &problems{}, maps.Clone(c.compiled), maps.Clone(c.usedParams)
+	next := &Rulebook{library: b.library.With(o), pipelines: b.pipelines, overlays: b.overlays, standard: b.standard, bases: b.bases,
+		compiler: &c, plans: maps.Clone(b.plans), failed: maps.Clone(b.failed)}
+	b.mu.RUnlock()
+	next.insert(o)
+	c.ps.dedupe()
+	if err := c.ps.err(); err != nil {
+		return nil, err
+	}
+	return next, nil
 }
 
-// checkPair reports conflicts, and changes of the later overlay that the earlier one makes impossible.
-func (b *Rulebook) checkPair(base *resolved, earlier, later *Overlay) {
+// insert compiles an overlay alone, and holds it against those that are there.
+func (b *Rulebook) insert(o *Overlay) {
 	ps := b.compiler.ps
+	meant := false
+	for _, pipe := range b.pipelines {
+		if !o.changes(pipe) {
+			continue
+		}
+		meant = true
+		base := b.bases[pipe.ID()]
+		before := len(ps.list)
+		alone := base.clone()
+		alone.apply(o, b.library, ps)
+		if len(ps.list) == before {
+			b.plans[planKey(pipe, []*Overlay{o})] = b.compiler.plan(alone)
+		}
+		for _, other := range b.overlays {
+			if other.changes(pipe) {
+				b.checkPair(base, other, o)
+			}
+		}
+	}
+	if !meant {
+		ps.at(o.Pipeline, o.subject(), fmt.Sprintf("no pipeline %q; loaded: %s", o.Pipeline.Value, strings.Join(sortedKeys(b.library.Pipelines), ", ")))
+	}
+	b.overlays = insertInOrder(b.overlays, o)
+}
+
+// checkPair reports conflicts, and changes of the overlay that applies later which the earlier one makes impossible.
+func (b *Rulebook) checkPair(base *resolved, there, added *Overlay) {
+	ps := b.compiler.ps
+	earlier, later := there, added
+	if added.before(there) {
+		earlier, later = added, there
+	}
 	if !earlier.Match.overlaps(&later.Match) {
 		return
 	}
@@ -127,6 +144,8 @@ type Selection struct {
 	Shadows []Shadow
 	// Err says why the object cannot get what it asks for, e.g. a pinned pipeline that is not loaded.
 	Err error
+	// Untried says why overlays that match are not among Shadows.
+	Untried []error
 }
 
 // Shadow is an overlay that is tried beside what is enforced.
@@ -225,7 +244,7 @@ func (b *Rulebook) For(s Subject) Selection {
 		with := insertInOrder(enforced, o)
 		plan, err := b.plan(pipe, with)
 		if err != nil {
-			out.Err = fmt.Errorf("%s: %w", o.subject(), err)
+			out.Untried = append(out.Untried, fmt.Errorf("%s: %w", o.subject(), err))
 			continue
 		}
 		out.Shadows = append(out.Shadows, Shadow{Overlay: o.Name.Value, Mode: o.ModeOf(), Plan: plan})

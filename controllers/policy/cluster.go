@@ -30,62 +30,33 @@ type accepted struct {
 	generation int64
 }
 
-// overlaid adds the overlays of the cluster to the library. They are taken together when they fit. Otherwise they are
-// tried one after the other in the order in which they apply, and one that does not fit gives way to the version of it
-// that was in use before. An overlay that is at fault costs nobody else anything.
-func (s *Source) overlaid(rules *Rules, objects []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, map[string]Acceptance, error) {
-	results := map[string]Acceptance{}
-	candidates := map[string]accepted{}
-	var all []*engine.Overlay
-	for i := range objects {
-		o := &objects[i]
-		result := Acceptance{Generation: o.Generation}
-		if _, taken := rules.Library.Overlays[o.Name]; taken {
-			result.Err = fmt.Errorf("the rule files have a RuleOverlay %s already; choose another name", o.Name)
-		} else if overlay, err := parseOverlay(o); err != nil {
-			result.Err = err
-		} else {
-			candidates[o.Name] = accepted{overlay: overlay, generation: o.Generation}
-			all = append(all, overlay)
-		}
-		results[o.Name] = result
-	}
-	if len(all) == len(objects) {
-		if book, err := rules.with(all...).Compile(); err == nil {
-			s.inUse = candidates
-			return book, results, nil
-		}
-	}
-	return s.oneByOne(rules, objects, candidates, results)
-}
-
-func (s *Source) oneByOne(rules *Rules, objects []rulesv1alpha1.RuleOverlay, candidates map[string]accepted, results map[string]Acceptance) (*engine.Rulebook, map[string]Acceptance, error) {
-	book, err := rules.Compile()
-	if err != nil {
-		return nil, nil, err
-	}
-	inUse := map[string]accepted{}
+// overlaid adds the overlays of the cluster to the rules of the files, in the order in which they apply. One that does not
+// fit gives way to the version of it that was in use before. An overlay that is at fault costs nobody else anything.
+func (s *Source) overlaid(book *engine.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, map[string]Acceptance, map[string]accepted) {
+	results, inUse := map[string]Acceptance{}, map[string]accepted{}
 	try := func(one accepted) error {
-		with := rules.with(one.overlay)
-		next, err := with.Compile()
-		if err == nil {
-			book, rules = next, with
-			inUse[one.overlay.Name.Value] = one
+		next, err := book.With(one.overlay)
+		if err != nil {
+			return err
 		}
-		return err
+		book = next
+		inUse[one.overlay.Name.Value] = one
+		return nil
 	}
 	for _, o := range inOrder(objects) {
-		result := results[o.Name]
-		if one, ok := candidates[o.Name]; ok {
-			result.Err = try(one)
+		result := Acceptance{Generation: o.Generation}
+		overlay, err := parseOverlay(&o)
+		if err == nil {
+			err = try(accepted{overlay: overlay, generation: o.Generation})
 		}
-		if before, ok := s.inUse[o.Name]; result.Err != nil && ok && try(before) == nil {
-			result.InUse = before.generation
+		if result.Err = err; err != nil {
+			if before, ok := s.inUse[o.Name]; ok && try(before) == nil {
+				result.InUse = before.generation
+			}
 		}
 		results[o.Name] = result
 	}
-	s.inUse = inUse
-	return book, results, nil
+	return book, results, inUse
 }
 
 // inOrder sorts objects as their overlays apply.

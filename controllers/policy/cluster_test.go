@@ -110,10 +110,10 @@ func TestAnObjectMeansWhatTheSameDocumentInAFileMeans(t *testing.T) {
 	require.NoError(t, err)
 	direct, err := loader.Overlay("f.yaml", []byte(`{"apiVersion":"rules.celvpa.dev/v1alpha1","kind":"RuleOverlay","metadata":{"name":"all"},"spec":`+spec+`}`))
 	require.NoError(t, err)
-	rules, err := Open(Options{})
+	shipped, err := Load(Options{})
 	require.NoError(t, err)
 	digest := func(overlay *engine.Overlay) string {
-		book, err := rules.with(overlay).Compile()
+		book, err := shipped.With(overlay)
 		require.NoError(t, err)
 		v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Labels: map[string]string{"tier": "gold", "x": ""}}}
 		shadows := For(book, v).Shadows

@@ -98,13 +98,6 @@ func (r *Rules) Compile() (*engine.Rulebook, error) {
 	return engine.NewRulebook(r.Library, r.registry, engine.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params})
 }
 
-// with adds overlays, which replace those of the same name.
-func (r *Rules) with(overlays ...*engine.Overlay) *Rules {
-	c := *r
-	c.Library = r.Library.With(overlays...)
-	return &c
-}
-
 // Load reads and compiles the rules.
 func Load(o Options) (*engine.Rulebook, error) {
 	r, err := Open(o)

@@ -131,16 +131,18 @@ func (s *Source) load(overlays []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, e
 	if err != nil {
 		return nil, err
 	}
-	book, results, err := s.overlaid(rules, overlays)
+	files, err := rules.Compile()
 	if err != nil {
 		return nil, err
 	}
+	book, results, inUse := s.overlaid(files, overlays)
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		if r := results[name]; r.Err != nil {
 			s.log.Error(r.Err, "a RuleOverlay cannot be used", "overlay", name, "generation", r.Generation, "generationInUse", r.InUse)
 		}
 	}
 	s.accepted.Store(&results)
+	s.inUse = inUse
 	return book, nil
 }
 

@@ -111,6 +111,9 @@ func rulesMessage(s engine.Selection) string {
 	if len(tried) > 0 {
 		message += "; not enforced: " + strings.Join(tried, ", ")
 	}
+	for _, err := range s.Untried {
+		message += "; cannot be tried: " + err.Error()
+	}
 	return message
 }
 
