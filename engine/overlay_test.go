@@ -2,6 +2,7 @@ package engine
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 
@@ -404,4 +405,45 @@ func FuzzOverlaysNeverPanic(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestARulebookServesManyGoroutines while combinations are compiled and overlays are added; the race detector looks on.
+func TestARulebookServesManyGoroutines(t *testing.T) {
+	b := mustRulebook(t,
+		overlay("gold", "  match: {orderSelector: {matchLabels: {tier: gold}}}\n  change: [{params: {markup.fee: 20}}]\n"),
+		overlay("north", "  pipeline: p@1.0.0\n  match: {namespaces: [north]}\n  change: [{params: {caps.limit: 105}}]\n"),
+		overlay("tried", "  mode: Audit\n  priority: 1\n  change: [{params: {markup.fee: 0}}]\n"))
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			s := Subject{Labels: map[string]string{"tier": "gold"}}
+			want := int64(120)
+			if i%2 == 0 {
+				s.Namespace, want = "north", 105
+			}
+			got := b.For(s)
+			if price := charge(t, got.Plan); price != want {
+				t.Errorf("%v costs %d, want %d", s, price, want)
+			}
+			if price := charge(t, got.Shadows[0].Plan); price != 100 {
+				t.Errorf("%v would cost %d, want 100", s, price)
+			}
+		})
+		group.Go(func() {
+			o, err := Loader{}.Overlay("more.yaml", []byte(strings.TrimPrefix(overlay("more", "  priority: 2\n  change: [{params: {markup.fee: 50}}]\n"), "---\n")))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			next, err := b.With(o)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if price := charge(t, next.For(Subject{}).Plan); price != 150 {
+				t.Errorf("with one more overlay it costs %d, want 150", price)
+			}
+		})
+	}
+	group.Wait()
 }
