@@ -260,7 +260,7 @@ func FuzzRuleFilesNeverPanic(f *testing.F) {
 		}
 		coverage := NewCoverage()
 		shopRunner(lib, coverage).Run(lib.Tests)
-		coverage.Report(lib)
+		coverage.Report()
 		plan, err := Compile(lib, shop(), CompileOptions{Pipeline: "p"})
 		if err != nil {
 			require.NotEmpty(t, err.Error())

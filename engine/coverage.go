@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"slices"
+	"strings"
+)
+
 // outcome is what a rule came to: its condition held or did not, or an object fulfilled or violated it.
 type outcome string
 
@@ -21,8 +26,8 @@ func whether(applies bool) outcome {
 // Coverage collects which outcomes of rules a number of runs reached; hand it in through a Trace. A nil *Coverage
 // collects nothing. It belongs to one goroutine.
 type Coverage struct {
-	reached   map[coverKey]bool
-	pipelines map[string]bool // name@version of those that ran
+	reached map[coverKey]bool
+	ranAt   []coverRun // each once
 }
 
 // coverKey names an outcome by the path of its rule. It holds names only: what ran may have been compiled many times.
@@ -33,7 +38,7 @@ type coverKey struct {
 
 // NewCoverage returns an empty collection.
 func NewCoverage() *Coverage {
-	return &Coverage{reached: map[coverKey]bool{}, pipelines: map[string]bool{}}
+	return &Coverage{reached: map[coverKey]bool{}}
 }
 
 // cover notes whether the condition of a stage, rule or decision held.
@@ -55,10 +60,17 @@ func (c *Coverage) note(set *setPlan, stage, rule string, o outcome) {
 	}
 }
 
-// ran notes that a plan was run, which puts its pipeline's rule sets into the report.
-func (c *Coverage) ran(plan *Plan) {
-	if c != nil {
-		c.pipelines[plan.Pipeline()] = true
+// coverRun is a plan that ran at a point.
+type coverRun struct {
+	plan  *Plan
+	point string
+}
+
+// ran notes that a plan was run, which puts the rule sets of the point into the report, with what overlays brought to
+// them.
+func (c *Coverage) ran(plan *Plan, point string) {
+	if run := (coverRun{plan, point}); !slices.Contains(c.ranAt, run) {
+		c.ranAt = append(c.ranAt, run)
 	}
 }
 
@@ -83,26 +95,26 @@ type Unreached struct {
 	At   Position `json:"-"`
 }
 
-// Report compares what was reached with all that the rule sets of a library can come to. It covers the rule sets, by
-// name, of those pipelines that ran.
-func (c *Coverage) Report(lib *Library) CoverageReport {
-	ids := map[string]bool{}
-	for pipeline := range c.pipelines {
-		p, loaded := lib.Pipelines[pipeline]
-		if !loaded {
-			continue
-		}
-		for _, at := range p.Points {
-			for _, set := range at.RuleSets {
-				ids[set.Value] = true
+// Report compares what was reached with all that the rule sets at the points that ran can come to, by rule set.
+func (c *Coverage) Report() CoverageReport {
+	reports := map[string]*setReport{}
+	for _, run := range c.ranAt {
+		for _, point := range run.plan.resolved.points {
+			if point.point.Value != run.point {
+				continue
+			}
+			for _, placed := range point.sets {
+				id := placed.set.ID()
+				if reports[id] == nil {
+					reports[id] = &setReport{coverage: c, wanted: map[coverKey]bool{}, counts: SetCoverage{RuleSet: id}}
+				}
+				reports[id].walk(placed.set)
 			}
 		}
 	}
 	var out CoverageReport
-	for _, id := range sortedKeys(ids) {
-		if set := lib.RuleSets[id]; set != nil {
-			s := &setReport{coverage: c, set: set, counts: SetCoverage{RuleSet: id}}
-			s.walk()
+	for _, id := range sortedKeys(reports) {
+		if s := reports[id]; s.counts.Total > 0 {
 			out.Sets = append(out.Sets, s.counts)
 			out.Unreached = append(out.Unreached, s.unreached...)
 		}
@@ -110,16 +122,16 @@ func (c *Coverage) Report(lib *Library) CoverageReport {
 	return out
 }
 
-// setReport counts the outcomes of one rule set.
+// setReport counts the outcomes of one rule set, of which plans may have variants that overlays made.
 type setReport struct {
 	coverage  *Coverage
-	set       *RuleSet
+	wanted    map[coverKey]bool // counted already
 	counts    SetCoverage
 	unreached []Unreached
 }
 
-func (s *setReport) walk() {
-	for _, st := range s.set.Stages {
+func (s *setReport) walk(set *RuleSet) {
+	for _, st := range set.Stages {
 		stage := st.Name.Value
 		if !st.When.IsZero() {
 			s.want("branch", stage, "", held, st.When, "its condition was never true")
@@ -132,13 +144,13 @@ func (s *setReport) walk() {
 			}
 		}
 	}
-	for _, d := range s.set.Decisions {
+	for _, d := range set.Decisions {
 		s.want("decision", "", d.Name.Value, held, d.Name, "it was never taken")
 		if !d.When.IsZero() {
 			s.want("branch", "", d.Name.Value, notHeld, d.When, "its condition was never false")
 		}
 	}
-	for _, v := range s.set.Validations {
+	for _, v := range set.Validations {
 		s.want("validation", "", v.Name.Value, fulfilled, v.Name, "nothing fulfilled it")
 		s.want("validation", "", v.Name.Value, violated, v.Name, "nothing violated it")
 		if !v.When.IsZero() {
@@ -148,12 +160,17 @@ func (s *setReport) walk() {
 }
 
 func (s *setReport) want(kind, stage, rule string, o outcome, at Scalar, what string) {
+	key := coverKey{s.counts.RuleSet, stage, rule, o}
+	if s.wanted[key] {
+		return
+	}
+	s.wanted[key] = true
 	s.counts.Total++
-	if s.coverage.reached[coverKey{s.set.ID(), stage, rule, o}] {
+	if s.coverage.reached[key] {
 		s.counts.Reached++
 		return
 	}
-	path := s.set.Name.Value
+	path, _, _ := strings.Cut(s.counts.RuleSet, "@")
 	for _, part := range []string{stage, rule} {
 		if part != "" {
 			path += "/" + part

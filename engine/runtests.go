@@ -74,7 +74,7 @@ func (t *TestRunner) row(table *RuleTest, row *TestRow, plans *planCache) RowRes
 	if t.Coverage != nil {
 		// Folded plans have no rule that cannot fire, so what is reached shows where CEL evaluates everything. It has to
 		// come to the same answer.
-		t.Coverage.ran(plan)
+		t.Coverage.ran(plan, table.Point.Value)
 		plain := t.prepare(table, row, r, plan.Interpreted(), &Trace{Coverage: t.Coverage})().answer(t.Registry)
 		if !slices.Equal(plain, result.Answer) {
 			result.Differences = append(result.Differences, Difference{Field: "CEL's evaluator",

@@ -61,11 +61,11 @@ spec:
 const tableHead = "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleTest\nmetadata: {name: t}\nspec:\n"
 
 // runTable runs a table on the shop's rules; line 5 of t.yaml is the first of the body.
-func runTable(t testing.TB, body string, coverage *Coverage) ([]RowResult, *Library) {
+func runTable(t testing.TB, body string, coverage *Coverage) []RowResult {
 	t.Helper()
 	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"rules.yaml": {Data: []byte(tableRules)}, "t.yaml": {Data: []byte(tableHead + body)}}})
 	require.NoError(t, err)
-	return shopRunner(lib, coverage).Run(lib.Tests), lib
+	return shopRunner(lib, coverage).Run(lib.Tests)
 }
 
 func shopRunner(lib *Library, coverage *Coverage) *TestRunner {
@@ -96,7 +96,7 @@ func shown(results []RowResult) []string {
 }
 
 func TestRowsOfStagesAreComparedWithWhatComesOut(t *testing.T) {
-	results, _ := runTable(t, `
+	results := runTable(t, `
   point: order.adjust
   given:
     customer: {tier: gold, tags: [new], discount: {price: 1c}, vouchers: {xmas: 7c}}
@@ -142,7 +142,7 @@ func TestRowsOfStagesAreComparedWithWhatComesOut(t *testing.T) {
 }
 
 func TestRowsOfDecisionsAndValidations(t *testing.T) {
-	results, _ := runTable(t, `
+	results := runTable(t, `
   point: order.ship
   given: {customer: {tier: gold}}
   rows:
@@ -180,7 +180,7 @@ func TestRowsOfDecisionsAndValidations(t *testing.T) {
 }
 
 func TestARowThatCannotBeReadFailsAloneWithItsPlace(t *testing.T) {
-	results, _ := runTable(t, `
+	results := runTable(t, `
   point: order.adjust
   given: {customer: {tier: gold}, count: 1}
   rows:
@@ -244,7 +244,7 @@ func TestOtherPointsTellTheirFaultsToo(t *testing.T) {
 		{"a violation's key", "  point: order.validate\n  rows: [{name: a, given: {object: {}}, expect: {violations: [{path: x}]}}]\n", `a violation has no "path"; known: field,`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			results, _ := runTable(t, tt.body, nil)
+			results := runTable(t, tt.body, nil)
 			require.Len(t, results, 1)
 			require.NotEmpty(t, results[0].Problems)
 			require.Contains(t, results[0].Problems[0].Error(), tt.want)
@@ -285,7 +285,7 @@ func TestTablesAreDecodedStrictly(t *testing.T) {
 
 func TestCoverageTellsWhatNoRowReached(t *testing.T) {
 	coverage := NewCoverage()
-	results, lib := runTable(t, `
+	results := runTable(t, `
   point: order.adjust
   rows: [{name: a, given: {customer: {tier: gold}, count: 1, line: {a: {now: {price: 1}}}}, expect: {total: {price: 10}}}]
 ---
@@ -298,7 +298,7 @@ func TestCoverageTellsWhatNoRowReached(t *testing.T) {
   rows: [{name: a, given: {object: {lines: [{price: 1}]}}, expect: {}}]
 `, coverage)
 	require.Equal(t, []string{"ok a", "ok a", "ok a"}, shown(results))
-	report := coverage.Report(lib)
+	report := coverage.Report()
 	require.Equal(t, []SetCoverage{
 		{RuleSet: "price@1.0.0", Reached: 5, Total: 8}, {RuleSet: "ship@1.0.0", Reached: 1, Total: 4}, {RuleSet: "valid@1.0.0", Reached: 2, Total: 5},
 	}, report.Sets)
@@ -317,7 +317,31 @@ func TestCoverageTellsWhatNoRowReached(t *testing.T) {
 		"rules.yaml:38:64 branch valid/priced: its condition was never false",
 		"rules.yaml:39:12 validation valid/small: nothing violated it",
 	}, unreached)
-	require.Empty(t, NewCoverage().Report(lib).Sets, "what did not run is not reported")
+	require.Empty(t, NewCoverage().Report().Sets, "what did not run is not reported")
+}
+
+// TestCoverageCountsWhatOverlaysBring: a rule of an overlay is reported like any other, and once. Points at which no row
+// runs are left out.
+func TestCoverageCountsWhatOverlaysBring(t *testing.T) {
+	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{
+		"rules.yaml": {Data: []byte(tableRules)},
+		"o.yaml":     {Data: []byte(overlay("more", "  change: [{before: ship/tin, decision: {name: odd, when: customer.tier == 'odd', do: Ask}}]\n"))},
+		"t.yaml": {Data: []byte(tableHead + `
+  point: order.ship
+  overlays: [more]
+  given: {lines: []}
+  rows: [{name: a, given: {customer: {tier: tin}}, expect: {do: Hold}}, {name: b, given: {customer: {tier: tin}}, gates: {Vouchers: true}, expect: {do: Hold}}]
+`)},
+	}})
+	require.NoError(t, err)
+	coverage := NewCoverage()
+	require.Equal(t, []string{"ok a", "ok b"}, shown(shopRunner(lib, coverage).Run(lib.Tests)))
+	var unreached []string
+	for _, u := range coverage.Report().Unreached {
+		unreached = append(unreached, u.At.String()+" "+u.Path+": "+u.What)
+	}
+	require.Equal(t, []string{"o.yaml:6:48 ship/odd: it was never taken", "rules.yaml:28:23 ship/tin: its condition was never false",
+		"rules.yaml:29:12 ship/light: it was never taken", "rules.yaml:29:25 ship/light: its condition was never false"}, unreached)
 }
 
 func TestRowsAreSelectedAndPlansCompiledOncePerCombination(t *testing.T) {
@@ -377,12 +401,12 @@ func TestAPointsNamesLeaveRoomForTables(t *testing.T) {
 
 func TestAValidationThatFailsIsNotCoveredByThat(t *testing.T) {
 	coverage := NewCoverage()
-	results, lib := runTable(t, `
+	results := runTable(t, `
   point: order.validate
   rows: [{name: a, given: {object: {lines: [{}]}}, expect: {violations: [{message: "the rule failed: no such key: price"}]}}]
 `, coverage)
 	require.Equal(t, []string{"ok a"}, shown(results))
-	require.Contains(t, coverage.Report(lib).Unreached, Unreached{Kind: "validation", Path: "valid/priced", What: "nothing violated it", At: Position{File: "rules.yaml", Line: 38, Col: 12}})
+	require.Contains(t, coverage.Report().Unreached, Unreached{Kind: "validation", Path: "valid/priced", What: "nothing violated it", At: Position{File: "rules.yaml", Line: 38, Col: 12}})
 }
 
 func TestTheUnitOfAHostTypeIsThatOfItsFunctions(t *testing.T) {

@@ -86,7 +86,7 @@ func runTests(out io.Writer, o *testOptions, paths []string) error {
 	}
 	report := newTestReport(results, o.explain)
 	if coverage != nil {
-		report.cover(coverage.Report(rules.Library))
+		report.cover(coverage.Report())
 	}
 	if o.junit != "" {
 		if err := report.writeJUnit(o.junit); err != nil {
