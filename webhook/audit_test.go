@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -43,7 +44,7 @@ spec:
 	recorder := events.NewFakeRecorder(10)
 	return &Handler{
 		Rules: func() *engine.Rulebook { return book }, Log: logr.Discard(),
-		Shadows: &policy.Shadows{Component: "admission", Recorder: recorder, Log: logr.Discard()},
+		Shadows: &policy.Shadows{Component: "admission", Recorder: recorder, Clock: clock.RealClock{}, Log: logr.Discard()},
 	}, recorder
 }
 

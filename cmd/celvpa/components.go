@@ -135,7 +135,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 
 // shadows records for one component what overlays that are not enforced would change.
 func shadows(p *process, component string) *policy.Shadows {
-	return &policy.Shadows{Component: component, Recorder: p.manager.GetEventRecorder("vpa-" + component), Log: ctrl.Log.WithName(component)}
+	return &policy.Shadows{Component: component, Recorder: p.manager.GetEventRecorder("vpa-" + component), Clock: clock.RealClock{}, Log: ctrl.Log.WithName(component)}
 }
 
 func (o *options) namespaces() target.Namespaces {

@@ -3,12 +3,14 @@ package policy
 import (
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -21,16 +23,26 @@ var differences = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Times that an overlay in mode Audit or Warn would have changed the outcome, by component.",
 }, []string{"overlay", "mode", "component"})
 
-// Shadows records what overlays in mode Audit or Warn would change: each time in a counter, and when it is news in an
-// event on the VPA and in the log. It is safe for concurrent use.
+// Shadows records what overlays in mode Audit or Warn would change: each time in a counter, and as a sample in an event on
+// the VPA and in the log: when it differs from what was told last, and that is an hour ago. It is safe for concurrent use.
 type Shadows struct {
 	Component string // recommender, updater or admission
 	Recorder  events.EventRecorder
+	Clock     clock.PassiveClock
 	Log       logr.Logger
 
 	mu   sync.Mutex
-	told map[shadowKey]string // the difference told last
+	told map[shadowKey]toldShadow
 }
+
+// toldShadow is the difference told last, and when.
+type toldShadow struct {
+	text string
+	at   time.Time
+}
+
+// toldInterval is how long one difference is told before the next: usage changes all the time, and numbers with it.
+const toldInterval = time.Hour
 
 // shadowKey is one object whose outcome would differ, e.g. a pod of a VPA.
 type shadowKey struct {
@@ -46,26 +58,14 @@ const maxTold = 10_000
 const maxEventNote = 1024
 
 // Record notes what a shadow would change for something of a VPA (about; empty = the VPA itself). No differences means
-// that it would change nothing, which is remembered, so that the next difference is news.
+// that it would change nothing.
 func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow engine.Shadow, about string, differs []string) {
-	text := strings.Join(differs, "; ")
-	key := shadowKey{vpa: v.UID, overlay: shadow.Overlay, about: about}
-	s.mu.Lock()
-	if s.told == nil || len(s.told) >= maxTold {
-		s.told = map[shadowKey]string{}
-	}
-	news := s.told[key] != text
-	if text == "" {
-		delete(s.told, key)
-	} else {
-		s.told[key] = text
-	}
-	s.mu.Unlock()
-	if text == "" {
+	if len(differs) == 0 {
 		return
 	}
 	differences.WithLabelValues(shadow.Overlay, shadow.Mode, s.Component).Inc()
-	if !news {
+	text := strings.Join(differs, "; ")
+	if !s.news(shadowKey{vpa: v.UID, overlay: shadow.Overlay, about: about}, text) {
 		return
 	}
 	of := ""
@@ -75,10 +75,26 @@ func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow engine.Shadow, a
 	note := "RuleOverlay " + shadow.Overlay + " (" + shadow.Mode + ") would change " + of + text
 	s.Log.Info(note, "namespace", v.Namespace, "vpa", v.Name)
 	if len(note) > maxEventNote {
-		note = note[:maxEventNote-1-len(" …")] + " …"
+		note = strings.ToValidUTF8(note[:maxEventNote-len(" …")], "") + " …"
 	}
 	if v.UID == "" { // not stored yet: there is nothing that an event could be about
 		return
 	}
 	s.Recorder.Eventf(v, nil, corev1.EventTypeNormal, "RuleOverlayAudit", "Audit", "%s", note)
+}
+
+// news reports whether a difference is to be told, and if so remembers that it was.
+func (s *Shadows) news(key shadowKey, text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, before := s.told[key]
+	now := s.Clock.Now()
+	if before && (last.text == text || now.Sub(last.at) < toldInterval) {
+		return false
+	}
+	if s.told == nil || len(s.told) >= maxTold {
+		s.told = map[shadowKey]toldShadow{}
+	}
+	s.told[key] = toldShadow{text: text, at: now}
+	return true
 }
