@@ -13,10 +13,14 @@ func (r *testRun) answer(reg *Registry) []string {
 	switch {
 	case r.facts == nil:
 		for _, v := range r.violations {
-			out = append(out, fmt.Sprintf("%s violates %s: %s", v.Path, v.Rule, v.Message))
+			severity := SeverityDeny
+			if v.Warning {
+				severity = SeverityWarn
+			}
+			out = append(out, fmt.Sprintf("%s at %s = %s, %s: %s", v.Rule, v.Path, severity, v.Reason, v.Message))
 		}
 	case r.facts.point.Kind == DecisionPoint:
-		out = append(out, "do = "+r.verdict.Do+" ("+r.verdict.Rule+")")
+		out = append(out, "do = "+r.verdict.Do+" ("+r.verdict.Rule+")", "reason = "+r.verdict.Reason)
 	default:
 		out = r.written(reg)
 	}

@@ -29,6 +29,12 @@ func (r *resolved) apply(o *Overlay, lib *Library, ps *problems) {
 			ps.at(at, o.subject(), err.Error())
 		}
 	}
+	for _, key := range sortedKeys(r.params) {
+		if _, err := r.paramKey(key); err != nil {
+			ps.at(r.params[key], o.subject(), fmt.Sprintf("%s is set, and what has it is taken out", key))
+			delete(r.params, key)
+		}
+	}
 	r.overlays = append(r.overlays, o)
 }
 
@@ -98,7 +104,10 @@ func (r *resolved) disable(o *Overlay, c *Change) error {
 	if at.rule >= 0 {
 		stage := &set.Stages[at.entry]
 		stage.Rules = slices.Delete(slices.Clone(stage.Rules), at.rule, at.rule+1)
-		return nil
+		if len(stage.Rules) > 0 {
+			return nil
+		}
+		r.disabled[set.Name.Value+"/"+stage.Name.Value] = o.Name.Value // nothing is left of it
 	}
 	switch {
 	case len(set.Stages) > 0:

@@ -98,7 +98,7 @@ func (at *pointPlan) assemble(interpret bool) {
 // stage assembles a stage; ok is false when it can do nothing.
 func (a *assembler) stage(st *stagePlan) (out stageCode, ok bool) {
 	out = stageCode{names: a.namespace(), scope: st.scope, skipOnError: st.skipOnError}
-	out.origin = &origin{set: a.set, stage: st.name, rule: stageCondition, scope: st.scope}
+	out.origin = &origin{set: a.set, stage: st.name, rule: stageCondition, overlay: st.overlay, scope: st.scope}
 	out.source = a.code.source(out.origin, nil)
 	if out.when, ok = a.condition(st.when); !ok {
 		return out, false

@@ -35,8 +35,13 @@ func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.noteParams(r)
 	for _, o := range overlays {
+		if !o.changes(pipe) {
+			return nil, fmt.Errorf("overlay %s is meant for pipeline %s, not for %s", o.Name.Value, o.Pipeline.Value, pipe.ID())
+		}
 		r.apply(o, lib, c.ps)
+		c.noteParams(r)
 	}
 	plan := c.plan(r)
 	if err := c.ps.err(); err != nil {
@@ -59,6 +64,7 @@ type compiler struct {
 	ps         *problems
 	usedParams map[string]bool
 	compiled   map[setKey]*setResult
+	points     map[string]*pointPlan // by name and the rule sets that run there
 
 	findings *problems // of the rule set at hand
 	used     *usage    // of the rule set at hand
@@ -90,7 +96,7 @@ func newCompiler(reg *Registry, gates map[string]bool, params map[string]string)
 		return nil, fmt.Errorf("building the rule environment: %w", err)
 	}
 	c := &compiler{reg: reg, gateValues: gates, params: params, base: base, ps: &problems{}, findings: &problems{},
-		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, unitFunctions: map[string]string{}}
+		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, points: map[string]*pointPlan{}, unitFunctions: map[string]string{}}
 	for name, u := range reg.units {
 		if u.Func != "" {
 			c.unitFunctions[u.Func] = name
@@ -103,6 +109,17 @@ func newCompiler(reg *Registry, gates map[string]bool, params map[string]string)
 	}
 	c.gateType = RecordOf(gateSchema)
 	return c, nil
+}
+
+// noteParams notes which parameters a pipeline has, whatever overlays make of it.
+func (c *compiler) noteParams(r *resolved) {
+	for _, point := range r.points {
+		for _, placed := range point.sets {
+			for _, p := range placed.set.Params {
+				c.usedParams[placed.set.Name.Value+"."+p.Name.Value] = true
+			}
+		}
+	}
 }
 
 // unknownParams reports parameters that were given and that nothing compiled so far has.
@@ -136,8 +153,8 @@ func (c *compiler) plan(r *resolved) *Plan {
 		h.line("gate", gate, c.gateValues[gate])
 	}
 	if len(c.ps.list) == 0 {
-		for _, at := range plan.points {
-			at.assemble(false)
+		for name, at := range plan.points {
+			plan.points[name] = c.assembled(at)
 		}
 	}
 	findings.sort()
@@ -162,13 +179,13 @@ func (c *compiler) point(plan *Plan, r *resolved, at resolvedPoint, findings *pr
 		case set.Point.Value != point.Name:
 			c.ps.at(placed.at, subject, fmt.Sprintf("rule set %s plugs in at %s, not at %s", set.ID(), set.Point.Value, point.Name))
 			continue
-		case seen[set.ID()]:
-			c.ps.at(placed.at, subject, fmt.Sprintf("rule set %s stands twice at %s", set.ID(), point.Name))
+		case seen[set.Name.Value]:
+			c.ps.at(placed.at, subject, fmt.Sprintf("rule set %s stands twice at %s; of several versions one can run there", set.Name.Value, point.Name))
 			continue
 		case len(set.entries()) == 0:
 			continue // overlays disabled all that it had
 		}
-		seen[set.ID()] = true
+		seen[set.Name.Value] = true
 		result := c.cached(point, set, r.params)
 		findings.list = append(findings.list, result.findings...)
 		if result.plan == nil {
@@ -185,6 +202,22 @@ func (c *compiler) point(plan *Plan, r *resolved, at resolvedPoint, findings *pr
 	}
 }
 
+// assembled turns a point into code, unless the same rule sets were assembled before: plans with overlays share what the
+// overlays leave alone.
+func (c *compiler) assembled(at *pointPlan) *pointPlan {
+	var key strings.Builder
+	key.WriteString(at.point.Name)
+	for _, set := range at.sets {
+		fmt.Fprintf(&key, " %p", set)
+	}
+	if same := c.points[key.String()]; same != nil {
+		return same
+	}
+	at.assemble(false)
+	c.points[key.String()] = at
+	return at
+}
+
 // cached compiles a rule set unless that was done already with the same parameters.
 func (c *compiler) cached(point *Point, set *RuleSet, params map[string]Scalar) *setResult {
 	key := setKey{set: set}
@@ -197,9 +230,12 @@ func (c *compiler) cached(point *Point, set *RuleSet, params map[string]Scalar) 
 	if result == nil {
 		c.findings = &problems{}
 		result = &setResult{}
+		before := len(c.ps.list)
 		result.plan, result.params = c.set(point, set, params)
 		result.findings = c.findings.list
-		c.compiled[key] = result
+		if len(c.ps.list) == before { // what is broken is told each time
+			c.compiled[key] = result
+		}
 	}
 	return result
 }
@@ -251,17 +287,18 @@ func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*s
 
 // insertedTwice reports entries and rules that overlays gave a name which is taken. Within one file the decoder does.
 func (c *compiler) insertedTwice(set *RuleSet) {
-	report := func(name Scalar, overlay string, seen map[string]bool) {
-		inserted, twice := seen[name.Value]
-		if twice && (inserted || overlay != "") {
-			c.ps.at(name, "RuleSet "+set.ID(), fmt.Sprintf("an overlay brings a second %q; give it another name", name.Value))
+	report := func(name Scalar, overlay string, seen map[string]string) {
+		before, twice := seen[name.Value]
+		if twice && (before != "" || overlay != "") {
+			c.ps.at(name, "RuleSet "+set.ID(), fmt.Sprintf("there are two called %q, from %s and from %s; give one another name",
+				name.Value, broughtBy(before), broughtBy(overlay)))
 		}
-		seen[name.Value] = inserted || overlay != ""
+		seen[name.Value] = overlay
 	}
-	entries := map[string]bool{}
+	entries := map[string]string{}
 	for _, st := range set.Stages {
 		report(st.Name, st.Overlay, entries)
-		rules := map[string]bool{}
+		rules := map[string]string{}
 		for _, r := range st.Rules {
 			report(r.Name, r.Overlay, rules)
 		}
@@ -272,6 +309,13 @@ func (c *compiler) insertedTwice(set *RuleSet) {
 	for _, v := range set.Validations {
 		report(v.Name, v.Overlay, entries)
 	}
+}
+
+func broughtBy(overlay string) string {
+	if overlay == "" {
+		return "the rule set itself"
+	}
+	return KindOverlay + " " + overlay
 }
 
 // scopeFor types what every expression of a rule set sees: the point's variables, params and gates.

@@ -9,7 +9,7 @@ import (
 
 func (c *compiler) stage(point *Point, st *Stage, sc *scopeEnv, subject string) *stagePlan {
 	subject += ", stage " + st.Name.Value
-	out := &stagePlan{name: st.Name.Value, scope: -1, skipOnError: st.OnError.Value == OnErrorSkipStage}
+	out := &stagePlan{name: st.Name.Value, scope: -1, skipOnError: st.OnError.Value == OnErrorSkipStage, overlay: st.Overlay}
 	sc = sc.child()
 	if !st.Each.IsZero() {
 		scope := point.scope(st.Each.Value)

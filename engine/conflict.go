@@ -1,6 +1,9 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // touch is one thing that an overlay changes or holds on to in a pipeline.
 type touch struct {
@@ -60,13 +63,31 @@ func (r *resolved) broughtPath(at spot, c *Change) string {
 	return set + "/" + c.name().Value
 }
 
+// setName is the name in name@version.
 func setName(ref string) string {
-	for i, r := range ref {
-		if r == '@' {
-			return ref[:i]
+	name, _, _ := strings.Cut(ref, "@")
+	return name
+}
+
+// meet reports whether what two overlays change lies in one rule set, so that together they may not fit although each
+// does. Parameters never get into each other's way.
+func (r *resolved) meet(a, b *Overlay) bool {
+	setOf := func(t touch) string {
+		if t.kind == sets {
+			return setOfParam(t.path)
+		}
+		set, _, _ := strings.Cut(t.path, "/")
+		return set
+	}
+	mine := r.touches(a)
+	for _, theirs := range r.touches(b) {
+		for _, t := range mine {
+			if (t.kind != sets || theirs.kind != sets) && setOf(t) == setOf(theirs) {
+				return true
+			}
 		}
 	}
-	return ref
+	return false
 }
 
 // clash reports whether two touches cannot both be meant.
@@ -93,12 +114,8 @@ func (t touch) clash(other touch) bool {
 }
 
 func setOfParam(path string) string {
-	for i, r := range path {
-		if r == '.' {
-			return path[:i]
-		}
-	}
-	return path
+	set, _, _ := strings.Cut(path, ".")
+	return set
 }
 
 // conflict reports what two overlays of the same priority that may match one object both change. Whose change counts

@@ -16,13 +16,6 @@ const (
 	errored   outcome = "errored" // at run time; it counts for no branch
 )
 
-func whether(applies bool) outcome {
-	if applies {
-		return held
-	}
-	return notHeld
-}
-
 // Coverage collects which outcomes of rules a number of runs reached; hand it in through a Trace. A nil *Coverage
 // collects nothing. It belongs to one goroutine.
 type Coverage struct {
@@ -33,6 +26,7 @@ type Coverage struct {
 // coverKey names an outcome by the path of its rule. It holds names only: what ran may have been compiled many times.
 type coverKey struct {
 	set, stage, rule string // set is name@version; rule is empty for a stage, stage for what has none
+	overlay          string // that brought it; empty = none
 	outcome          outcome
 }
 
@@ -41,8 +35,8 @@ func NewCoverage() *Coverage {
 	return &Coverage{reached: map[coverKey]bool{}}
 }
 
-// cover notes whether the condition of a stage, rule or decision held.
-func (t *Trace) cover(at *origin, holds bool) {
+// cover notes what a stage, rule or decision came to. A rule held when it also did what it is there for.
+func (t *Trace) cover(at *origin, o outcome) {
 	if t.Coverage == nil {
 		return
 	}
@@ -50,13 +44,13 @@ func (t *Trace) cover(at *origin, holds bool) {
 	if rule == stageCondition {
 		rule = ""
 	}
-	t.Coverage.note(at.set, at.stage, rule, whether(holds))
+	t.Coverage.note(at.set, at.stage, rule, at.overlay, o)
 }
 
 // note notes that a stage, rule, decision or validation came to an outcome.
-func (c *Coverage) note(set *setPlan, stage, rule string, o outcome) {
+func (c *Coverage) note(set *setPlan, stage, rule, overlay string, o outcome) {
 	if c != nil {
-		c.reached[coverKey{set.ruleSet.ID(), stage, rule, o}] = true
+		c.reached[coverKey{set.ruleSet.ID(), stage, rule, overlay, o}] = true
 	}
 }
 
@@ -134,33 +128,33 @@ func (s *setReport) walk(set *RuleSet) {
 	for _, st := range set.Stages {
 		stage := st.Name.Value
 		if !st.When.IsZero() {
-			s.want("branch", stage, "", held, st.When, "its condition was never true")
-			s.want("branch", stage, "", notHeld, st.When, "its condition was never false")
+			s.want("branch", stage, "", st.Overlay, held, st.When, "its condition was never true")
+			s.want("branch", stage, "", st.Overlay, notHeld, st.When, "its condition was never false")
 		}
 		for _, r := range st.Rules {
-			s.want("rule", stage, r.Name.Value, held, r.Name, "it never ran")
+			s.want("rule", stage, r.Name.Value, r.Overlay, held, r.Name, "it never ran")
 			if !r.When.IsZero() {
-				s.want("branch", stage, r.Name.Value, notHeld, r.When, "its condition was never false")
+				s.want("branch", stage, r.Name.Value, r.Overlay, notHeld, r.When, "its condition was never false")
 			}
 		}
 	}
 	for _, d := range set.Decisions {
-		s.want("decision", "", d.Name.Value, held, d.Name, "it was never taken")
+		s.want("decision", "", d.Name.Value, d.Overlay, held, d.Name, "it was never taken")
 		if !d.When.IsZero() {
-			s.want("branch", "", d.Name.Value, notHeld, d.When, "its condition was never false")
+			s.want("branch", "", d.Name.Value, d.Overlay, notHeld, d.When, "its condition was never false")
 		}
 	}
 	for _, v := range set.Validations {
-		s.want("validation", "", v.Name.Value, fulfilled, v.Name, "nothing fulfilled it")
-		s.want("validation", "", v.Name.Value, violated, v.Name, "nothing violated it")
+		s.want("validation", "", v.Name.Value, v.Overlay, fulfilled, v.Name, "nothing fulfilled it")
+		s.want("validation", "", v.Name.Value, v.Overlay, violated, v.Name, "nothing violated it")
 		if !v.When.IsZero() {
-			s.want("branch", "", v.Name.Value, notHeld, v.When, "its condition was never false")
+			s.want("branch", "", v.Name.Value, v.Overlay, notHeld, v.When, "its condition was never false")
 		}
 	}
 }
 
-func (s *setReport) want(kind, stage, rule string, o outcome, at Scalar, what string) {
-	key := coverKey{s.counts.RuleSet, stage, rule, o}
+func (s *setReport) want(kind, stage, rule, overlay string, o outcome, at Scalar, what string) {
+	key := coverKey{s.counts.RuleSet, stage, rule, overlay, o}
 	if s.wanted[key] {
 		return
 	}

@@ -276,6 +276,60 @@ func TestOverlaysThatAreAtOddsAreRefusedWithBothNames(t *testing.T) {
 	}
 }
 
+// TestOverlaysThatDoNotFitTogetherAreToldWhenTheyAreLoaded although each fits alone, and whatever their priorities.
+func TestOverlaysThatDoNotFitTogetherAreToldWhenTheyAreLoaded(t *testing.T) {
+	const on = "  pipeline: p@1.0.0\n  change: ["
+	tests := []struct{ name, first, second, want string }{
+		{"both bring a rule of one name", on + "{after: markup/fees/add, rule: {name: extra, note: x}}]\n", "  priority: 1\n" + on + "{after: markup/fees/add, rule: {name: extra, note: y}}]\n",
+			`there are two called "extra", from RuleOverlay two and from RuleOverlay one; give one another name (with RuleOverlay one and RuleOverlay two together)`},
+		{"both add a rule set", on + "{add: double@1.0.0}]\n", "  priority: 1\n" + on + "{add: double@1.0.0}]\n", "rule set double stands twice at order.adjust"},
+		{"one reads a variable that the other takes out",
+			on + "{replace: markup/fees, stage: {each: line, rules: [{name: add, note: x}]}}]\n",
+			"  priority: -1\n" + on + "{replace: markup/fees, stage: {each: line, variables: {plus: '1'}, rules: [{name: add, note: x}]}}, {after: markup/fees/add, rule: {name: r, when: plus > 0, note: y}}]\n", ""},
+		{"a param of a set that the other replaces", on + "{params: {markup.limit: 5}}]\n", "  priority: 1\n" + on + "{replace: markup, ruleSet: double@1.0.0}]\n", "markup.limit is set, and what has it is taken out"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := rulebook(overlay("one", tt.first), overlay("two", tt.second))
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestTwoVersionsOfARuleSetDoNotRunAtOnePoint(t *testing.T) {
+	_, err := rulebook(overlay("mine", "  pipeline: p@1.0.0\n  change: [{after: markup, ruleSet: markup@2.0.0}]\n"))
+	require.ErrorContains(t, err, "rule set markup stands twice at order.adjust; of several versions one can run there")
+}
+
+func TestAStageOfWhichNothingIsLeftIsGone(t *testing.T) {
+	b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/add}, {disable: markup/fees/many}]\n"))
+	plan := b.For(Subject{}).Plan
+	require.Equal(t, []string{"order.adjust: rule set markup@1.0.0 no longer runs"}, Diff(b.Default(), plan))
+	var text strings.Builder
+	require.NoError(t, plan.Render(&text))
+	_, err := Loader{}.Load(Layer{FS: fstest.MapFS{"all.yaml": {Data: []byte(text.String())}}})
+	require.NoError(t, err, "what is rendered can be loaded")
+}
+
+func TestAnOverlayIsNotAppliedToAPipelineItIsNotMeantFor(t *testing.T) {
+	b := mustRulebook(t, overlay("mine", "  pipeline: p@2.0.0\n  change: [{params: {markup.fee: 1}}]\n"))
+	_, err := Compile(b.library, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"mine"}})
+	require.EqualError(t, err, "overlay mine is meant for pipeline p@2.0.0, not for p@1.0.0")
+	_, err = Compile(b.library, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"yours"}})
+	require.EqualError(t, err, `no overlay "yours"; loaded: mine`)
+}
+
+// TestParamsGivenForARuleSetThatAnOverlayDisablesAreNoFault: a flag of the process knows nothing of overlays.
+func TestParamsGivenForARuleSetThatAnOverlayDisablesAreNoFault(t *testing.T) {
+	b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: caps}]\n"))
+	_, err := Compile(b.library, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"mine"}, Params: map[string]string{"caps.limit": "7"}})
+	require.NoError(t, err)
+}
+
 func TestShadowsStandBesideWhatIsEnforced(t *testing.T) {
 	b := mustRulebook(t,
 		overlay("enforced", "  change: [{params: {markup.fee: 20}}]\n"),
@@ -337,10 +391,10 @@ func TestFaultyOverlaysAreToldInPlace(t *testing.T) {
 		{"a value that does not fit", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: much}}]\n", `o.yaml:7:34: RuleSet markup@1.0.0: param fee: "much" is not an amount`},
 		{"an unknown rule set", "  pipeline: p@1.0.0\n  change: [{add: double}]\n", `no rule set "double"; write it as name@version`},
 		{"a rule set of another point", "  pipeline: p@1.0.0\n  change: [{after: caps, ruleSet: ship@1.0.0}]\n", "rule set ship@1.0.0 plugs in at order.ship, not at order.adjust"},
-		{"a rule set that runs there already", "  pipeline: p@1.0.0\n  change: [{add: caps@1.0.0}]\n", "rule set caps@1.0.0 stands twice"},
+		{"a rule set that runs there already", "  pipeline: p@1.0.0\n  change: [{add: caps@1.0.0}]\n", "rule set caps stands twice at order.adjust"},
 		{"a decision into stages", "  pipeline: p@1.0.0\n  change: [{after: markup, decision: {name: d, do: Ship}}]\n", "markup is a ruleSet; a decision has no place after it"},
 		{"a stage for a rule", "  pipeline: p@1.0.0\n  change: [{replace: markup/fees/add, stage: {rules: [{name: r, note: x}]}}]\n", "markup/fees/add is a rule; it cannot be replaced by a stage"},
-		{"a name that is taken", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: many, note: x}}]\n", `RuleSet markup@1.0.0: an overlay brings a second "many"; give it another name`},
+		{"a name that is taken", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: many, note: x}}]\n", `RuleSet markup@1.0.0: there are two called "many", from RuleOverlay mine and from the rule set itself; give one another name`},
 		{"a fault in the part", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: nope, note: x}}]\n", "o.yaml:7:59: RuleSet markup@1.0.0, stage fees, rule r, when: undeclared reference to 'nope'"},
 		{"a rule that does nothing", "  change: [{after: markup/fees/add, rule: {name: r}}]\n", "rule r does nothing"},
 		{"a nameless rule", "  change: [{after: markup/fees/add, rule: {note: x}}]\n", "o.yaml:6:43: RuleOverlay mine: a rule has no name"},

@@ -25,9 +25,6 @@ func (c *compiler) bindParams(set *RuleSet, compiled *setPlan, overlaid map[stri
 		}
 		key := set.Name.Value + "." + p.Name.Value
 		given, overridden := c.params[key]
-		if overridden {
-			c.usedParams[key] = true
-		}
 		from := p.Default
 		if v, ok := overlaid[key]; ok {
 			from, overridden = v, false

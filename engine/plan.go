@@ -85,7 +85,8 @@ type stagePlan struct {
 	when  *program
 	rules []*rulePlan
 
-	skipOnError bool // leave the stage when a rule fails
+	skipOnError bool   // leave the stage when a rule fails
+	overlay     string // that it comes from; empty = none
 }
 
 type rulePlan struct {

@@ -111,9 +111,9 @@ func (r *resolved) findSet(ref string) (spot, error) {
 
 // absent says that a path leads nowhere, and when an overlay is the reason, which.
 func (r *resolved) absent(path, message string) error {
-	for taken, by := range r.disabled {
+	for _, taken := range sortedKeys(r.disabled) {
 		if under(path, taken) {
-			return fmt.Errorf("%q was disabled by %s %s", taken, KindOverlay, by)
+			return fmt.Errorf("%q was disabled by %s %s", taken, KindOverlay, r.disabled[taken])
 		}
 	}
 	return fmt.Errorf("%s", message)

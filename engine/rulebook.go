@@ -48,6 +48,7 @@ func NewRulebook(lib *Library, reg *Registry, o RulebookOptions) (*Rulebook, err
 		b.pipelines = append(b.pipelines, pipe)
 		base := resolve(lib, pipe, c.ps)
 		b.bases[id] = base
+		c.noteParams(base)
 		b.plans[planKey(pipe, nil)] = c.plan(base)
 	}
 	if len(c.ps.list) == 0 { // overlays on a broken base only repeat its faults
@@ -74,7 +75,7 @@ func (b *Rulebook) With(o *Overlay) (*Rulebook, error) {
 	}
 	b.mu.RLock()
 	c := *b.compiler
-	c.ps, c.compiled, c.usedParams = &problems{}, maps.Clone(c.compiled), maps.Clone(c.usedParams)
+	c.ps, c.compiled, c.points, c.usedParams = &problems{}, maps.Clone(c.compiled), maps.Clone(c.points), maps.Clone(c.usedParams)
 	next := &Rulebook{library: b.library.With(o), pipelines: b.pipelines, overlays: b.overlays, standard: b.standard, bases: b.bases,
 		compiler: &c, plans: maps.Clone(b.plans), failed: maps.Clone(b.failed)}
 	b.mu.RUnlock()
@@ -99,6 +100,7 @@ func (b *Rulebook) insert(o *Overlay) {
 		before := len(ps.list)
 		alone := base.clone()
 		alone.apply(o, b.library, ps)
+		b.compiler.noteParams(alone)
 		if len(ps.list) == before {
 			b.plans[planKey(pipe, []*Overlay{o})] = b.compiler.plan(alone)
 		}
@@ -129,10 +131,21 @@ func (b *Rulebook) checkPair(base *resolved, there, added *Overlay) {
 	if len(ps.list) > before || (earlier.ModeOf() != ModeEnforce && later.ModeOf() != ModeEnforce) {
 		return
 	}
+	if !base.meet(earlier, later) {
+		return
+	}
 	both, silent := base.clone(), &problems{}
 	both.apply(earlier, b.library, silent)
-	if len(silent.list) == 0 {
-		both.apply(later, b.library, ps)
+	if len(silent.list) > 0 {
+		return // told already, about that overlay alone
+	}
+	both.apply(later, b.library, ps)
+	if len(ps.list) > before {
+		return
+	}
+	b.compiler.plan(both)
+	for _, p := range ps.list[before:] {
+		p.Message += fmt.Sprintf(" (with %s and %s together)", earlier.subject(), later.subject())
 	}
 }
 
@@ -160,6 +173,8 @@ func (b *Rulebook) Default() *Plan { return b.standard }
 
 // Plans lists the plans of all pipelines without overlays, by name and version.
 func (b *Rulebook) Plans() []*Plan {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
 	var out []*Plan
 	for _, p := range b.pipelines {
 		out = append(out, b.plans[planKey(p, nil)])
@@ -175,12 +190,11 @@ type OverlayEffect struct {
 	Overlay  *Overlay
 	Pipeline string
 	Changes  []string // in words
-	digest   string
 }
 
 // Same reports whether two effects are the same, for the same objects in the same mode.
 func (e OverlayEffect) Same(other OverlayEffect) bool {
-	return e.digest == other.digest && e.Overlay.ModeOf() == other.Overlay.ModeOf() && e.Overlay.PriorityOf() == other.Overlay.PriorityOf() &&
+	return slices.Equal(e.Changes, other.Changes) && e.Overlay.ModeOf() == other.Overlay.ModeOf() && e.Overlay.PriorityOf() == other.Overlay.PriorityOf() &&
 		e.Overlay.Match.String() == other.Overlay.Match.String()
 }
 
@@ -195,7 +209,7 @@ func (b *Rulebook) Effects() []OverlayEffect {
 				continue
 			}
 			base, with := b.plans[planKey(pipe, nil)], b.plans[planKey(pipe, []*Overlay{o})]
-			out = append(out, OverlayEffect{Overlay: o, Pipeline: pipe.ID(), Changes: Diff(base, with), digest: with.digest})
+			out = append(out, OverlayEffect{Overlay: o, Pipeline: pipe.ID(), Changes: Diff(base, with)})
 		}
 	}
 	return out
@@ -271,6 +285,10 @@ func (b *Rulebook) plan(pipe *Pipeline, overlays []*Overlay) (*Plan, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if plan, err := b.plans[key], b.failed[key]; plan != nil || err != nil {
+		return plan, err // another goroutine was faster
+	}
+	b.forgetCombinations()
 	ps := &problems{}
 	r := b.bases[pipe.ID()].clone()
 	for _, o := range overlays {
@@ -286,6 +304,24 @@ func (b *Rulebook) plan(pipe *Pipeline, overlays []*Overlay) (*Plan, error) {
 	}
 	b.plans[key] = plan
 	return plan, nil
+}
+
+// maxCombinations bounds the plans that are kept for combinations of overlays: who labels objects must not fill the memory.
+const maxCombinations = 1000
+
+// forgetCombinations drops what can be compiled again when there is too much of it.
+func (b *Rulebook) forgetCombinations() {
+	if len(b.plans)+len(b.failed) < maxCombinations+len(b.pipelines)*(1+len(b.overlays)) {
+		return
+	}
+	for key, plan := range b.plans {
+		if len(plan.overlays) > 1 {
+			delete(b.plans, key)
+		}
+	}
+	clear(b.failed)
+	clear(b.compiler.compiled)
+	clear(b.compiler.points)
 }
 
 func overlayNames(list []*Overlay) string {

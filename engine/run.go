@@ -37,6 +37,7 @@ func (st *stageCode) run(f *frame) {
 	if !f.holds(st.when, st.origin, st.source) {
 		return
 	}
+	f.cover(st.origin, held)
 	for i := range st.rules {
 		r := &st.rules[i]
 		failures := len(f.failed)
@@ -56,10 +57,17 @@ func (f *frame) holds(when code[bool], at *origin, source int32) bool {
 		f.failRule(at, source, "when")
 		return false
 	}
-	if f.trace != nil {
-		f.trace.cover(at, holds)
+	if !holds {
+		f.cover(at, notHeld)
 	}
 	return holds
+}
+
+// cover notes what a stage, rule or decision came to.
+func (f *frame) cover(at *origin, o outcome) {
+	if f.trace != nil {
+		f.trace.cover(at, o)
+	}
 }
 
 // run evaluates all right sides before it writes, so that one `set` is simultaneous.
@@ -77,6 +85,7 @@ func (r *ruleCode) run(f *frame) {
 			return
 		}
 	}
+	f.cover(r.origin, held)
 	changed := false
 	for i := range r.writes {
 		w := &r.writes[i]
@@ -172,6 +181,7 @@ func (f *frame) decide(at *pointPlan) Verdict {
 			e := f.failed[0]
 			return Verdict{Do: at.point.FailSafe, Rule: e.Path, Reason: e.Error(), Err: e}
 		}
+		f.cover(d.origin, held)
 		v := Verdict{Do: d.plan.Do.Value, Rule: d.path, Reason: d.plan.Reason}
 		if d.reason != nil {
 			if text := d.reason(f); f.failure() == nil {

@@ -301,6 +301,9 @@ func near(a, b ref.Val) bool {
 	x, isDouble := a.(types.Double)
 	y, both := b.(types.Double)
 	if isDouble && both {
+		if math.IsInf(float64(x), 0) || math.IsInf(float64(y), 0) {
+			return x == y
+		}
 		return x == y || math.Abs(float64(x-y)) <= 1e-9*math.Max(math.Abs(float64(x)), math.Abs(float64(y)))
 	}
 	if a == nil || b == nil {

@@ -115,7 +115,7 @@ func (v *validationPlan) run(set *setPlan, objects ObjectTypes, gates map[string
 		}
 		message, came := v.check(vars)
 		if trace != nil {
-			trace.Coverage.note(set, "", v.validation.Name.Value, came)
+			trace.Coverage.note(set, "", v.validation.Name.Value, v.validation.Overlay, came)
 		}
 		if came == violated || came == errored {
 			out = append(out, Violation{Rule: rule, Path: value.Path + v.validation.FieldPath.Value, Reason: reason, Message: message, Warning: v.validation.Severity.Value == SeverityWarn})
