@@ -127,7 +127,7 @@ func (b *Rulebook) checkPair(base *resolved, there, added *Overlay) {
 		return
 	}
 	before := len(ps.list)
-	base.conflict(earlier, later, ps)
+	base.conflict(there, added, ps)
 	if len(ps.list) > before || (earlier.ModeOf() != ModeEnforce && later.ModeOf() != ModeEnforce) {
 		return
 	}

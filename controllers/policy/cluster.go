@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
@@ -19,6 +21,7 @@ type ClusterOverlays func(context.Context) ([]rulesv1alpha1.RuleOverlay, error)
 
 // Acceptance is what became of one RuleOverlay object.
 type Acceptance struct {
+	UID        types.UID
 	Generation int64
 	Err        error // why this generation is not in use; nil = it is
 	InUse      int64 // the generation that is in use instead; 0 = none
@@ -27,11 +30,13 @@ type Acceptance struct {
 // accepted is an overlay of the cluster that is in use.
 type accepted struct {
 	overlay    *engine.Overlay
+	uid        types.UID
 	generation int64
 }
 
-// overlaid adds the overlays of the cluster to the rules of the files, in the order in which they apply. One that does not
-// fit gives way to the version of it that was in use before. An overlay that is at fault costs nobody else anything.
+// overlaid adds the overlays of the cluster to the rules of the files. What is in use and unchanged comes first, then older
+// objects before younger ones, so that a new overlay cannot push out one that was there. One that does not fit gives way
+// to the version of it that was in use before. An overlay that is at fault costs nobody else anything.
 func (s *Source) overlaid(book *engine.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, map[string]Acceptance, map[string]accepted) {
 	results, inUse := map[string]Acceptance{}, map[string]accepted{}
 	try := func(one accepted) error {
@@ -43,30 +48,33 @@ func (s *Source) overlaid(book *engine.Rulebook, objects []rulesv1alpha1.RuleOve
 		inUse[one.overlay.Name.Value] = one
 		return nil
 	}
-	for _, o := range inOrder(objects) {
-		result := Acceptance{Generation: o.Generation}
+	for _, o := range s.inOrder(objects) {
+		result := Acceptance{UID: o.UID, Generation: o.Generation}
+		before, had := s.inUse[o.Name]
+		had = had && before.uid == o.UID
 		overlay, err := parseOverlay(&o)
 		if err == nil {
-			err = try(accepted{overlay: overlay, generation: o.Generation})
+			err = try(accepted{overlay: overlay, uid: o.UID, generation: o.Generation})
 		}
-		if result.Err = err; err != nil {
-			if before, ok := s.inUse[o.Name]; ok && try(before) == nil {
-				result.InUse = before.generation
-			}
+		if result.Err = err; err != nil && had && try(before) == nil {
+			result.InUse = before.generation
 		}
 		results[o.Name] = result
 	}
 	return book, results, inUse
 }
 
-// inOrder sorts objects as their overlays apply.
-func inOrder(objects []rulesv1alpha1.RuleOverlay) []rulesv1alpha1.RuleOverlay {
+// inOrder sorts objects by who comes first.
+func (s *Source) inOrder(objects []rulesv1alpha1.RuleOverlay) []rulesv1alpha1.RuleOverlay {
+	unchanged := func(o *rulesv1alpha1.RuleOverlay) int {
+		if before, ok := s.inUse[o.Name]; ok && before.uid == o.UID && before.generation == o.Generation {
+			return 0
+		}
+		return 1
+	}
 	out := slices.Clone(objects)
 	slices.SortFunc(out, func(a, b rulesv1alpha1.RuleOverlay) int {
-		if a.Spec.Priority != b.Spec.Priority {
-			return int(a.Spec.Priority) - int(b.Spec.Priority)
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(unchanged(&a)-unchanged(&b), a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }
@@ -88,7 +96,8 @@ func parseOverlay(o *rulesv1alpha1.RuleOverlay) (*engine.Overlay, error) {
 // overlaysFingerprint changes when an overlay is added, changed or gone.
 func overlaysFingerprint(objects []rulesv1alpha1.RuleOverlay) [sha256.Size]byte {
 	h := sha256.New()
-	for _, o := range inOrder(objects) {
+	sorted := slices.SortedFunc(slices.Values(objects), func(a, b rulesv1alpha1.RuleOverlay) int { return strings.Compare(a.Name, b.Name) })
+	for _, o := range sorted {
 		fmt.Fprintf(h, "%q %q %d\n", o.Name, o.UID, o.Generation)
 	}
 	return [sha256.Size]byte(h.Sum(nil))

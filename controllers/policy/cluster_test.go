@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
@@ -21,7 +26,7 @@ import (
 // marginOverlay sets the safety margin for a namespace.
 func marginOverlay(name string, generation int64, margin, namespace string) rulesv1alpha1.RuleOverlay {
 	return rulesv1alpha1.RuleOverlay{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: generation},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: generation},
 		Spec: rulesv1alpha1.RuleOverlaySpec{
 			Match:  rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{namespace}},
 			Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"estimate.marginFraction": {Raw: []byte(margin)}}}},
@@ -52,7 +57,7 @@ func TestOverlaysOfTheClusterAreFollowed(t *testing.T) {
 	s.Reload(t.Context())
 	require.Equal(t, []string{"more"}, overlaysFor(s, "payments"))
 	require.Empty(t, overlaysFor(s, "elsewhere"))
-	require.Equal(t, map[string]Acceptance{"more": {Generation: 1}}, s.Accepted())
+	require.Equal(t, map[string]Acceptance{"more": {UID: "uid-more", Generation: 1}}, s.Accepted())
 	book := s.Rules()
 	s.Reload(t.Context())
 	require.Same(t, book, s.Rules(), "nothing changed, nothing is compiled")
@@ -88,6 +93,70 @@ func TestAnOverlayAtFaultCostsNobodyElseAnything(t *testing.T) {
 	require.Equal(t, metav1.ConditionFalse, condition.Status)
 	require.Contains(t, condition.Message, "generation 1 stays in use: ")
 	require.Equal(t, "in use", s.Accepted()["other"].condition(time.Unix(7, 0)).Message)
+}
+
+// TestANewOverlayDoesNotPushOutOneThatIsInUse whatever they are called, and it may come when the other one is gone.
+func TestANewOverlayDoesNotPushOutOneThatIsInUse(t *testing.T) {
+	s, objects, _ := clusterSource(t)
+	there, added := marginOverlay("payments", 1, "0.3", "a"), marginOverlay("aaa-new", 1, "0.4", "a")
+	*objects = []rulesv1alpha1.RuleOverlay{there}
+	s.Reload(t.Context())
+	*objects = []rulesv1alpha1.RuleOverlay{added, there}
+	s.Reload(t.Context())
+	require.Equal(t, []string{"payments"}, overlaysFor(s, "a"))
+	require.ErrorContains(t, s.Accepted()["aaa-new"].Err, "and so does RuleOverlay payments")
+	*objects = []rulesv1alpha1.RuleOverlay{added}
+	s.Reload(t.Context())
+	require.Equal(t, []string{"aaa-new"}, overlaysFor(s, "a"))
+
+	// Seen for the first time together, the older one wins.
+	older := there
+	older.CreationTimestamp = metav1.NewTime(time.Unix(1, 0))
+	younger := added
+	younger.CreationTimestamp = metav1.NewTime(time.Unix(2, 0))
+	s, objects, _ = clusterSource(t)
+	*objects = []rulesv1alpha1.RuleOverlay{younger, older}
+	s.Reload(t.Context())
+	require.Equal(t, []string{"payments"}, overlaysFor(s, "a"))
+}
+
+// TestAnotherObjectOfTheSameNameIsAnother: what was in use before it was deleted is not.
+func TestAnotherObjectOfTheSameNameIsAnother(t *testing.T) {
+	s, objects, _ := clusterSource(t)
+	*objects = []rulesv1alpha1.RuleOverlay{marginOverlay("more", 1, "0.3", "a")}
+	s.Reload(t.Context())
+	again := marginOverlay("more", 1, `"lots"`, "a")
+	again.UID = "another"
+	*objects = []rulesv1alpha1.RuleOverlay{again}
+	s.Reload(t.Context())
+	require.Empty(t, overlaysFor(s, "a"))
+	require.Zero(t, s.Accepted()["more"].InUse)
+}
+
+// TestOverlaysAreFollowedWhileTheFilesAreBroken: an overlay can be taken back at any time.
+func TestOverlaysAreFollowedWhileTheFilesAreBroken(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte(`{"apiVersion":"rules.celvpa.dev/v1alpha1","kind":"RuleOverlay","metadata":{"name":"mine"},"spec":{"change":[{"disable":"container-caps/global"}]}}`), 0o600))
+	s, told, _ := newSource(t, dir)
+	objects := []rulesv1alpha1.RuleOverlay{marginOverlay("more", 1, "0.3", "a"), marginOverlay("mine", 1, "0.3", "b")}
+	list := func(context.Context) ([]rulesv1alpha1.RuleOverlay, error) { return objects, nil }
+	require.NoError(t, s.Follow(t.Context(), list, list))
+	require.Equal(t, []string{"mine", "more"}, overlaysFor(s, "a"))
+	require.ErrorContains(t, s.Accepted()["mine"].Err, "RuleOverlay mine is defined already at "+dir)
+	require.Zero(t, s.Accepted()["mine"].InUse, "files win over objects of the same name")
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("kind: ["), 0o600))
+	objects = objects[1:]
+	*told = nil
+	s.Reload(t.Context())
+	s.Reload(t.Context())
+	require.Equal(t, []string{"mine"}, overlaysFor(s, "a"), "the files stay as they were, the overlay is gone")
+	require.Len(t, slices.DeleteFunc(slices.Clone(*told), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 1)
+	require.NoError(t, os.Remove(filepath.Join(dir, "broken.yaml")))
+	s.Reload(t.Context())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("kind: ["), 0o600))
+	s.Reload(t.Context())
+	require.Len(t, slices.DeleteFunc(slices.Clone(*told), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 2, "broken anew is told anew")
 }
 
 // TestAnObjectMeansWhatTheSameDocumentInAFileMeans goes through every part that a change can bring.

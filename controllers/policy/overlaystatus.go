@@ -59,7 +59,7 @@ func (w *OverlayStatus) WriteOnce(ctx context.Context) {
 	for i := range list.Items {
 		o := &list.Items[i]
 		fate, known := fates[o.Name]
-		if !known || fate.Generation != o.Generation { // not looked at yet
+		if !known || fate.UID != o.UID || fate.Generation != o.Generation { // not looked at yet
 			continue
 		}
 		before := o.DeepCopy()

@@ -19,8 +19,8 @@ import (
 )
 
 // Source holds the rules in force. It follows the folder of rule files and the RuleOverlay objects of the cluster, where
-// there are such, and swaps the rules when what changed compiles and passes the test tables among the files. Until then,
-// and for good when it does not, the last good rules stay.
+// there are such. Changed files are used when they compile and pass the test tables among them; until then, and for good
+// when they do not, the last good ones stay. Overlays of the cluster are followed all the while.
 type Source struct {
 	options Options
 	log     logr.Logger
@@ -30,34 +30,36 @@ type Source struct {
 
 	book     atomic.Pointer[engine.Rulebook]
 	accepted atomic.Pointer[map[string]Acceptance]
-	inUse    map[string]accepted  // overlays of the cluster that are part of book
-	content  [2][sha256.Size]byte // of the files and overlays behind it; recorded after success only, so failures are tried again
-	lastTold string               // the last error logged, so that a lasting one is told once
+
+	files    *engine.Rulebook    // the last good files, without overlays of the cluster
+	inUse    map[string]accepted // overlays of the cluster that are part of book
+	content  [sha256.Size]byte   // of the last good files; recorded after success only, so failures are tried again
+	overlays [sha256.Size]byte   // of the objects behind book
+	lastTold map[string]string   // by what failed, the last error logged, so that a lasting one is told once
 }
 
 // NewSource loads the rules. It fails when they do not compile, or not pass the test tables that stand among them: a
 // process must not start without policy.
 func NewSource(o Options, every time.Duration, clk clock.WithTicker, log logr.Logger) (*Source, error) {
-	s := &Source{options: o, every: every, clock: clk, log: log}
+	s := &Source{options: o, every: every, clock: clk, log: log, lastTold: map[string]string{}, overlays: overlaysFingerprint(nil)}
 	s.accepted.Store(&map[string]Acceptance{})
-	content, err := fingerprint(o.Dir)
-	if err != nil {
+	if _, err := s.reloadFiles(); err != nil {
 		return nil, err
 	}
-	book, err := s.load(nil)
-	if err != nil {
-		return nil, err
-	}
-	s.swap(book, [2][sha256.Size]byte{content, overlaysFingerprint(nil)})
+	s.swap(s.files)
 	return s, nil
 }
 
 // Follow adds the RuleOverlay objects of the cluster, now and from now on. now lists them once, before anything runs;
 // later lists them from then on. An overlay that does not fit is left out and reported; see Accepted.
 func (s *Source) Follow(ctx context.Context, now, later ClusterOverlays) error {
-	s.cluster = now
-	defer func() { s.cluster = later }()
-	return s.reload(ctx)
+	s.cluster = later
+	objects, err := now(ctx)
+	if err != nil {
+		return fmt.Errorf("listing RuleOverlays: %w", err)
+	}
+	s.overlay(objects)
+	return nil
 }
 
 // Rules are the rules in force.
@@ -87,69 +89,76 @@ func (s *Source) Start(ctx context.Context) error {
 	}
 }
 
-// Reload compiles the rules if they changed since those in force were made, or if the last try failed.
+// Reload uses what changed since the rules in force were made, and tries again what failed.
 func (s *Source) Reload(ctx context.Context) {
-	if err := s.reload(ctx); err != nil {
-		reloads.WithLabelValues("error").Inc()
-		if text := err.Error(); text != s.lastTold {
-			inForce := s.Rules().Default()
-			s.log.Error(err, "the changed rules cannot be used; the last good ones stay in force", "pipeline", inForce.Pipeline(), "digest", inForce.Digest())
-			s.lastTold = text
-		}
-	}
-}
-
-func (s *Source) reload(ctx context.Context) error {
-	files, err := fingerprint(s.options.Dir)
-	if err != nil {
-		return err
-	}
-	var overlays []rulesv1alpha1.RuleOverlay
+	changed, err := s.reloadFiles()
+	s.tell("files", err, "the changed rules cannot be used; the last good ones stay in force")
+	var objects []rulesv1alpha1.RuleOverlay
 	if s.cluster != nil {
-		if overlays, err = s.cluster(ctx); err != nil {
-			return fmt.Errorf("listing RuleOverlays: %w", err)
+		objects, err = s.cluster(ctx)
+		s.tell("overlays", err, "cannot list RuleOverlays; those that are known stay in force")
+		if err != nil {
+			return
 		}
 	}
-	content := [2][sha256.Size]byte{files, overlaysFingerprint(overlays)}
-	if content == s.content {
-		return nil
+	if !changed && overlaysFingerprint(objects) == s.overlays {
+		return
 	}
-	book, err := s.load(overlays)
-	if err != nil {
-		return err
-	}
+	before := s.Rules().Default()
+	s.overlay(objects)
 	reloads.WithLabelValues("success").Inc()
-	before, now := s.Rules().Default(), book.Default()
-	s.log.Info("rules reloaded", "pipeline", now.Pipeline(), "digest", now.Digest(), "before", before.Digest())
-	s.swap(book, content)
-	return nil
+	now := s.Rules().Default()
+	s.log.Info("rules reloaded", "pipeline", now.Pipeline(), "digest", now.Digest(), "before", before.Digest(), "overlays", len(s.Rules().Overlays()))
 }
 
-// load compiles the files with the overlays of the cluster.
-func (s *Source) load(overlays []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, error) {
+// tell counts a failure, and logs it when it is not what was told last.
+func (s *Source) tell(what string, err error, consequence string) {
+	if err == nil {
+		delete(s.lastTold, what)
+		return
+	}
+	reloads.WithLabelValues("error").Inc()
+	if text := err.Error(); text != s.lastTold[what] {
+		inForce := s.Rules().Default()
+		s.log.Error(err, consequence, "pipeline", inForce.Pipeline(), "digest", inForce.Digest())
+		s.lastTold[what] = text
+	}
+}
+
+// reloadFiles compiles the files if they changed.
+func (s *Source) reloadFiles() (changed bool, err error) {
+	content, err := fingerprint(s.options.Dir)
+	if err != nil || (content == s.content && s.files != nil) {
+		return false, err
+	}
 	rules, err := openTested(s.options)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	files, err := rules.Compile()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	book, results, inUse := s.overlaid(files, overlays)
+	s.files, s.content = files, content
+	return true, nil
+}
+
+// overlay puts the overlays of the cluster over the files and swaps the rules.
+func (s *Source) overlay(objects []rulesv1alpha1.RuleOverlay) {
+	book, results, inUse := s.overlaid(s.files, objects)
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		if r := results[name]; r.Err != nil {
 			s.log.Error(r.Err, "a RuleOverlay cannot be used", "overlay", name, "generation", r.Generation, "generationInUse", r.InUse)
 		}
 	}
+	s.inUse, s.overlays = inUse, overlaysFingerprint(objects)
 	s.accepted.Store(&results)
-	s.inUse = inUse
-	return book, nil
+	s.swap(book)
 }
 
-func (s *Source) swap(book *engine.Rulebook, content [2][sha256.Size]byte) {
-	s.book.Store(book)
-	s.content, s.lastTold = content, ""
+func (s *Source) swap(book *engine.Rulebook) {
 	inForce(book, s.clock.Now())
+	s.book.Store(book)
 }
 
 // fingerprint digests the names and contents of all rule files of a folder. It reads what engine.Load would read, so
