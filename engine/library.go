@@ -184,6 +184,13 @@ func (l *Library) pipeline(ref string) (*Pipeline, error) {
 	}
 }
 
+// Fits reports whether an overlay is meant for a pipeline, given as name@version or as a name that only one version has.
+func (l *Library) Fits(overlay, pipeline string) bool {
+	o := l.Overlays[overlay]
+	p, err := l.pipeline(pipeline)
+	return o != nil && err == nil && o.changes(p)
+}
+
 // overlaysNamed looks overlays up, in the order in which they apply.
 func (l *Library) overlaysNamed(list []string) ([]*Overlay, error) {
 	var out []*Overlay

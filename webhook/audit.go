@@ -2,8 +2,10 @@ package webhook
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -16,7 +18,8 @@ import (
 
 // auditPod records what overlays that are not enforced would set on a new pod. The result is for whoever submits it:
 // what those in mode Warn would change.
-func (h *Handler) auditPod(req admission.Request, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, shadows []engine.Shadow, enforced []facts.ContainerChange) (warnings []string) {
+func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, shadows []engine.Shadow, enforced []facts.ContainerChange) (warnings []string) {
+	defer untilPanic(log, "what overlays would change is not known")
 	for _, shadow := range shadows {
 		var tried []facts.ContainerChange
 		if shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do == facts.DoApply {
@@ -24,7 +27,7 @@ func (h *Handler) auditPod(req admission.Request, v *vpav1.VerticalPodAutoscaler
 		}
 		differs := facts.ChangeDifferences(enforced, tried)
 		h.record(req, v, shadow, "new pods", differs)
-		warnings = append(warnings, shadowWarnings(shadow, differs)...)
+		warnings = append(warnings, shadowWarnings(shadow, "the pod", differs)...)
 	}
 	return warnings
 }
@@ -34,24 +37,41 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 	if len(chosen.Shadows) == 0 {
 		return nil
 	}
+	defer untilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "what overlays would change is not known")
 	enforced := violationTexts(chosen.Plan.Validate(facts.VPAValidate, object, old, nil))
 	for _, shadow := range chosen.Shadows {
 		tried := violationTexts(shadow.Plan.Validate(facts.VPAValidate, object, old, nil))
 		var differs []string
 		for _, text := range tried {
 			if !slices.Contains(enforced, text) {
-				differs = append(differs, "refused: "+text)
+				differs = append(differs, text)
 			}
 		}
 		for _, text := range enforced {
 			if !slices.Contains(tried, text) {
-				differs = append(differs, "no longer refused: "+text)
+				differs = append(differs, "no longer "+text)
 			}
 		}
 		h.record(req, v, shadow, "validation", differs)
-		warnings = append(warnings, shadowWarnings(shadow, differs)...)
+		warnings = append(warnings, shadowWarnings(shadow, "the answer", differs)...)
 	}
 	return warnings
+}
+
+// untilPanic keeps a panic of what is only tried away from what is enforced. Defer it.
+func untilPanic(log logr.Logger, consequence string) {
+	if p := recover(); p != nil {
+		log.Error(fmt.Errorf("panic: %v", p), consequence+"; please report this", "stack", string(debug.Stack()))
+	}
+}
+
+// auditAdmission records what overlays that are not enforced would say about whether a VPA changes new pods.
+func (h *Handler) auditAdmission(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, enforced engine.Verdict) {
+	defer untilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "what overlays would change is not known")
+	for _, shadow := range shadows {
+		tried := shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
+		h.record(req, v, shadow, "whether new pods are changed", policy.VerdictDifference(enforced, tried))
+	}
 }
 
 // record leaves no trace of a dry run.
@@ -63,9 +83,11 @@ func (h *Handler) record(req admission.Request, v *vpav1.VerticalPodAutoscaler, 
 
 func violationTexts(list []engine.Violation) (out []string) {
 	for _, x := range list {
-		if !x.Warning {
-			out = append(out, violationText(x))
+		verb := "refused: "
+		if x.Warning {
+			verb = "warned: "
 		}
+		out = append(out, verb+violationText(x))
 	}
 	return out
 }
@@ -74,12 +96,12 @@ func violationText(x engine.Violation) string {
 	return fmt.Sprintf("%s: %s (rule %s)", x.Path, x.Message, x.Rule)
 }
 
-func shadowWarnings(shadow engine.Shadow, differs []string) (out []string) {
+func shadowWarnings(shadow engine.Shadow, what string, differs []string) (out []string) {
 	if shadow.Mode != engine.ModeWarn {
 		return nil
 	}
 	for _, d := range differs {
-		out = append(out, fmt.Sprintf("RuleOverlay %s (Warn) would change %s", shadow.Overlay, d))
+		out = append(out, fmt.Sprintf("RuleOverlay %s (Warn) would change %s: %s", shadow.Overlay, what, d))
 	}
 	return out
 }

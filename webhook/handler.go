@@ -72,7 +72,7 @@ func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logge
 		pod.Name = pod.GenerateName + "%"
 	}
 	rules := h.Rules()
-	v, err := h.controllingVPA(ctx, rules, &pod)
+	v, err := h.controllingVPA(ctx, req, rules, &pod)
 	if err != nil || v == nil {
 		return nil, nil, err
 	}
@@ -85,10 +85,10 @@ func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logge
 	policy.Report(log, "its values are left as they were", failed...)
 	ops := podpatch.Admission(&pod, v.Name, changes)
 	log.Info("pod patched", "pod", pod.Name, "updates", podpatch.Updates(v.Name, changes))
-	return ops, h.auditPod(req, v, &pod, chosen.Shadows, changes), nil
+	return ops, h.auditPod(req, log, v, &pod, chosen.Shadows, changes), nil
 }
 
-func (h *Handler) controllingVPA(ctx context.Context, rules *engine.Rulebook, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
+func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rules *engine.Rulebook, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
 	var list vpav1.VerticalPodAutoscalerList
 	if err := h.Client.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing VerticalPodAutoscalers: %w", err)
@@ -96,7 +96,9 @@ func (h *Handler) controllingVPA(ctx context.Context, rules *engine.Rulebook, po
 	var candidates []*vpav1.VerticalPodAutoscaler
 	for i := range list.Items {
 		v := &list.Items[i]
-		verdict := policy.For(rules, v).Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
+		chosen := policy.For(rules, v)
+		verdict := chosen.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
+		h.auditAdmission(req, v, chosen.Shadows, verdict)
 		policy.Report(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "the VPA changes no new pods", verdict.Err)
 		if verdict.Do == facts.DoApply {
 			candidates = append(candidates, v)

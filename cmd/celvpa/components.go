@@ -63,7 +63,7 @@ var (
 
 // componentCommand makes a command that runs parts in one process until it is stopped.
 func componentCommand(name, short string, parts ...part) *cobra.Command {
-	o := &options{}
+	o := &options{params: paramFlags{}}
 	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs}
 	library, err := policy.Shipped()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -84,7 +84,7 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 	}
 	addLogging(cmd.Flags())
 	if err == nil {
-		err = o.addParams(cmd.Flags(), library, points)
+		err = o.params.add(cmd.Flags(), library, points...)
 	}
 	return cmd
 }

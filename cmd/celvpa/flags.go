@@ -35,7 +35,7 @@ type options struct {
 	rulesReload time.Duration
 	pipeline    string
 	gates       string
-	params      map[string]*paramFlag // by "ruleset.param"
+	params      paramFlags
 
 	leader leaderOptions
 
@@ -166,16 +166,19 @@ type paramFlag struct {
 	flag  *pflag.Flag
 }
 
-// addParams makes a flag of each rule parameter that names one, so that flags and rules cannot drift apart.
-// A rule set of which there are several versions has one flag; a name that something else has is an error.
-func (o *options) addParams(f *pflag.FlagSet, library *engine.Library, points []string) error {
-	o.params = map[string]*paramFlag{}
+// paramFlags are the rule parameters that flags set, by "ruleset.param".
+type paramFlags map[string]*paramFlag
+
+// add makes a flag of each rule parameter that names one, so that flags and rules cannot drift apart. Without points it
+// does so for all of them. A rule set of which there are several versions has one flag; a name that something else has is
+// an error.
+func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...string) error {
 	for _, p := range library.Params() {
-		if p.Param.Flag == "" || !slices.Contains(points, p.Point) {
+		if p.Param.Flag == "" || (len(points) > 0 && !slices.Contains(points, p.Point)) {
 			continue
 		}
 		key := p.RuleSet + "." + p.Param.Name.Value
-		if o.params[key] != nil {
+		if o[key] != nil {
 			continue
 		}
 		if f.Lookup(p.Param.Flag) != nil {
@@ -185,9 +188,20 @@ func (o *options) addParams(f *pflag.FlagSet, library *engine.Library, points []
 		help := fmt.Sprintf("%s (rule set %s, %s)", p.Param.Description, p.RuleSet, p.Param.Type.Value)
 		f.StringVar(&one.value, p.Param.Flag, p.Param.Default.Value, help)
 		one.flag = f.Lookup(p.Param.Flag)
-		o.params[key] = one
+		o[key] = one
 	}
 	return nil
+}
+
+// given are the parameters whose flags were given.
+func (o paramFlags) given() map[string]string {
+	out := map[string]string{}
+	for key, p := range o {
+		if p.flag.Changed {
+			out[key] = p.value
+		}
+	}
+	return out
 }
 
 // policyOptions are the options of the rules: those parameters are overridden whose flags were given.
@@ -196,13 +210,7 @@ func (o *options) policyOptions() (policy.Options, error) {
 	if err != nil {
 		return policy.Options{}, err
 	}
-	params := map[string]string{}
-	for key, p := range o.params {
-		if p.flag.Changed {
-			params[key] = p.value
-		}
-	}
-	return policy.Options{Dir: o.rulesDir, Pipeline: o.pipeline, Gates: gates, Params: params}, nil
+	return policy.Options{Dir: o.rulesDir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given()}, nil
 }
 
 // checkDurations refuses times that must be greater than 0: a ticker or a half-life of nothing.

@@ -35,8 +35,8 @@ func TestEveryParameterWithAFlagCanBeSetOnRun(t *testing.T) {
 func TestOnlyGivenFlagsOverrideParameters(t *testing.T) {
 	library, err := policy.Shipped()
 	require.NoError(t, err)
-	o, flags := &options{}, pflag.NewFlagSet("test", pflag.ContinueOnError)
-	require.NoError(t, o.addParams(flags, library, updaterPart.points))
+	o, flags := &options{params: paramFlags{}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
+	require.NoError(t, o.params.add(flags, library, updaterPart.points...))
 	require.NoError(t, flags.Parse([]string{"--min-replicas=3"}))
 	got, err := o.policyOptions()
 	require.NoError(t, err)
@@ -81,12 +81,12 @@ func TestVersionsShareAFlagAndClashesAreTold(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "old.yaml"), shipped, 0o600))
 	library, err := policy.Library(dir)
 	require.NoError(t, err)
-	o, flags := &options{}, pflag.NewFlagSet("test", pflag.ContinueOnError)
-	require.NoError(t, o.addParams(flags, library, recommenderPart.points))
+	o, flags := &options{params: paramFlags{}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
+	require.NoError(t, o.params.add(flags, library, recommenderPart.points...))
 
 	library, err = policy.Library(ownRules(t, "estimate.yaml", "flag: target-cpu-percentile", "flag: target-memory-percentile"))
 	require.NoError(t, err)
-	require.ErrorContains(t, (&options{}).addParams(pflag.NewFlagSet("test", pflag.ContinueOnError), library, recommenderPart.points),
+	require.ErrorContains(t, paramFlags{}.add(pflag.NewFlagSet("test", pflag.ContinueOnError), library, recommenderPart.points...),
 		"asks for flag --target-memory-percentile, which exists already")
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,8 @@ type ruleOptions struct {
 	dir      string
 	pipeline string
 	gates    string
+	params   paramFlags
+	fault    error // of the shipped rules, told when a command runs
 }
 
 func (o *ruleOptions) add(cmd *cobra.Command) {
@@ -26,12 +29,21 @@ func (o *ruleOptions) add(cmd *cobra.Command) {
 	f.StringVar(&o.dir, "rules-dir", "", "folder with rule files that are laid over the shipped ones")
 	f.StringVar(&o.pipeline, "pipeline", "", "pipeline, name or name@version; empty = default")
 	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas")
+	o.params = paramFlags{}
+	library, err := policy.Shipped()
+	if err == nil {
+		err = o.params.add(f, library)
+	}
+	o.fault = err
 }
 
 // options are those of the rules; dir overrides --rules-dir.
 func (o *ruleOptions) options(dir string) (policy.Options, error) {
+	if o.fault != nil {
+		return policy.Options{}, fmt.Errorf("the shipped rules are broken:\n%w", o.fault)
+	}
 	gates, err := parseGates(o.gates)
-	return policy.Options{Dir: dir, Pipeline: o.pipeline, Gates: gates}, err
+	return policy.Options{Dir: dir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given()}, err
 }
 
 func (o *ruleOptions) open() (*engine.Rulebook, error) {
@@ -68,7 +80,8 @@ func rulesCommand() *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "lint PATH…", Short: "Compile rule files and tell what is wrong or most likely a mistake",
-			Long: "Lays each folder over the shipped rules and compiles all pipelines, alone and with each overlay.\n" +
+			Long: "Lays each folder over the shipped rules, compiles all pipelines, alone and with each overlay, and runs the test\n" +
+				"tables among the files.\n" +
 				"Exit code 0: nothing found; 1: findings; 2: it could not be read.",
 			Args: cobra.MinimumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return lintRules(cmd.OutOrStdout(), o, args) },
@@ -195,26 +208,19 @@ func printPoints(out io.Writer) error {
 
 func lintRules(out io.Writer, o *ruleOptions, paths []string) error {
 	found := 0
+	var faults []error
 	for _, path := range paths {
-		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			return fmt.Errorf("%s is not a folder that can be read", path)
-		}
-		options, err := o.options(path)
+		problems, err := o.lint(path)
 		if err != nil {
-			return err
-		}
-		book, err := policy.Load(options)
-		problems := engine.Problems(err)
-		if err != nil && len(problems) == 0 {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		if book != nil {
-			problems = book.Findings()
+			faults = append(faults, err)
 		}
 		for _, p := range problems {
 			fmt.Fprintln(out, p)
 		}
 		found += len(problems)
+	}
+	if len(faults) > 0 {
+		return errors.Join(faults...)
 	}
 	if found > 0 {
 		fmt.Fprintf(out, "%d found\n", found)
@@ -222,6 +228,26 @@ func lintRules(out io.Writer, o *ruleOptions, paths []string) error {
 	}
 	fmt.Fprintln(out, "nothing found")
 	return nil
+}
+
+// lint lists what is wrong with a folder of rules, or else with what its test tables show, or else what is most likely a
+// mistake.
+func (o *ruleOptions) lint(path string) ([]*engine.Problem, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a folder that can be read", path)
+	}
+	options, err := o.options(path)
+	if err != nil {
+		return nil, err
+	}
+	book, err := policy.LoadTested(options)
+	if problems := engine.Problems(err); err == nil || len(problems) > 0 {
+		if book != nil {
+			problems = book.Findings()
+		}
+		return problems, nil
+	}
+	return nil, fmt.Errorf("%s: %w", path, err)
 }
 
 // shippedName stands for the rules that are part of the program, where a folder is asked for.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -82,21 +84,39 @@ func renderCommand(o *ruleOptions) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, v := range vpas {
-				chosen := policy.For(book, v)
-				if chosen.Err != nil {
-					return fmt.Errorf("%s: %w", objectName(v), chosen.Err)
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "# the rules for %s\n", objectName(v))
-				if err := chosen.Plan.Render(cmd.OutOrStdout()); err != nil {
-					return err
-				}
-			}
-			return nil
+			return renderFor(cmd.OutOrStdout(), book, vpas)
 		},
 	}
 	cmd.Flags().StringVar(&vpaFile, "vpa", "", "file with VerticalPodAutoscalers to print the rules for; - = standard input")
 	return cmd
+}
+
+// renderFor prints each distinct set of rules once, headed by the objects that get it.
+func renderFor(out io.Writer, book *engine.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) error {
+	var plans []*engine.Plan
+	of := map[*engine.Plan][]string{}
+	var faults []error
+	for _, v := range vpas {
+		chosen := policy.For(book, v)
+		if chosen.Err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", objectName(v), chosen.Err))
+			continue
+		}
+		if of[chosen.Plan] == nil {
+			plans = append(plans, chosen.Plan)
+		}
+		of[chosen.Plan] = append(of[chosen.Plan], objectName(v))
+	}
+	for i, plan := range plans {
+		if i > 0 {
+			fmt.Fprintln(out, "---")
+		}
+		fmt.Fprintf(out, "# the rules for %s\n", strings.Join(of[plan], ", "))
+		if err := plan.Render(out); err != nil {
+			return err
+		}
+	}
+	return errors.Join(faults...)
 }
 
 func objectName(v *vpav1.VerticalPodAutoscaler) string {
@@ -119,25 +139,43 @@ func readVPAs(file string, stdin io.Reader) ([]*vpav1.VerticalPodAutoscaler, err
 	var out []*vpav1.VerticalPodAutoscaler
 	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	for {
-		v := &vpav1.VerticalPodAutoscaler{}
-		err := reader.Decode(v)
+		var doc unstructured.Unstructured
+		err := reader.Decode(&doc.Object)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		if v.Kind == "VerticalPodAutoscaler" {
-			if v.Namespace == "" {
-				v.Namespace = "default"
-			}
-			out = append(out, v)
+		if err := addVPAs(&out, doc); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%s has no VerticalPodAutoscaler", file)
 	}
 	return out, nil
+}
+
+// addVPAs adds a document that is a VerticalPodAutoscaler, or those in a List, which is what kubectl get prints.
+func addVPAs(to *[]*vpav1.VerticalPodAutoscaler, doc unstructured.Unstructured) error {
+	if doc.Object != nil && doc.IsList() {
+		return doc.EachListItem(func(item runtime.Object) error {
+			return addVPAs(to, *item.(*unstructured.Unstructured))
+		})
+	}
+	if doc.GetKind() != "VerticalPodAutoscaler" {
+		return nil
+	}
+	v := &vpav1.VerticalPodAutoscaler{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(doc.Object, v); err != nil {
+		return fmt.Errorf("VerticalPodAutoscaler %s: %w", doc.GetName(), err)
+	}
+	if v.Namespace == "" {
+		v.Namespace = "default"
+	}
+	*to = append(*to, v)
+	return nil
 }
 
 // ruleDiff prints what differs between two rulebooks.
@@ -201,17 +239,23 @@ func plansByID(b *engine.Rulebook) map[string]*engine.Plan {
 
 // objects compares what each VPA gets.
 func (d *ruleDiff) objects(a, b *engine.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) error {
+	var faults []error
 	for _, v := range vpas {
 		before, after := policy.For(a, v), policy.For(b, v)
 		if after.Err != nil {
-			return fmt.Errorf("%s: %w", objectName(v), after.Err)
+			faults = append(faults, fmt.Errorf("%s: %w", objectName(v), after.Err))
+			continue
 		}
-		d.block(objectName(v), engine.Diff(before.Plan, after.Plan))
+		if before.Err != nil {
+			fmt.Fprintf(d.out, "%s: decided by %s; before: %v\n", objectName(v), after.Plan.Pipeline(), before.Err)
+		} else {
+			d.block(objectName(v), engine.Diff(before.Plan, after.Plan))
+		}
 		for _, shadow := range after.Shadows {
 			d.block(fmt.Sprintf("%s, overlay %s in mode %s would change", objectName(v), shadow.Overlay, shadow.Mode), engine.Diff(after.Plan, shadow.Plan))
 		}
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 // answers runs tables on both sets of rules, and on the second once more with each of its overlays.

@@ -51,7 +51,7 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 			return false, err
 		}
 		for _, e := range events.Items {
-			if e.Regarding.Name == "web" && strings.Contains(e.Note, "RuleOverlay headroom (Audit) would change container app target cpu 476m → 496m") {
+			if e.Regarding.Name == "web" && strings.Contains(e.Note, "RuleOverlay headroom (Audit) would change the recommendation: container app target cpu 476m → 496m") {
 				return true, nil
 			}
 		}

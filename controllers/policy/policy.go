@@ -107,6 +107,15 @@ func Load(o Options) (*engine.Rulebook, error) {
 	return r.Compile()
 }
 
+// LoadTested is Load, and refuses rules that fail the test tables among the files.
+func LoadTested(o Options) (*engine.Rulebook, error) {
+	r, err := openTested(o)
+	if err != nil {
+		return nil, err
+	}
+	return r.Compile()
+}
+
 // For chooses the plans of a VPA: the pipeline that it pins, with the overlays that match it.
 func For(book *engine.Rulebook, v *vpav1.VerticalPodAutoscaler) engine.Selection {
 	return book.For(engine.Subject{Namespace: v.Namespace, Labels: v.Labels, Pipeline: v.Annotations[AnnotationPipeline]})

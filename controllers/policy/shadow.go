@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -44,7 +45,7 @@ type toldShadow struct {
 // toldInterval is how long one difference is told before the next: usage changes all the time, and numbers with it.
 const toldInterval = time.Hour
 
-// shadowKey is one object whose outcome would differ, e.g. a pod of a VPA.
+// shadowKey is one kind of outcome that would differ, e.g. what a VPA's running pods get.
 type shadowKey struct {
 	vpa     types.UID
 	overlay string
@@ -52,13 +53,16 @@ type shadowKey struct {
 }
 
 // maxTold bounds what is remembered. When it is full all is forgotten, and what is still true is told once more.
-const maxTold = 10_000
+const maxTold = 100_000
 
-// maxEventNote is the longest note the events API takes, in bytes.
-const maxEventNote = 1024
+// The longest note and action that the events API takes, in bytes.
+const (
+	maxEventNote   = 1024
+	maxEventAction = 128
+)
 
-// Record notes what a shadow would change for something of a VPA (about; empty = the VPA itself). No differences means
-// that it would change nothing.
+// Record notes what a shadow would change about a VPA, e.g. its recommendation or its new pods. No differences means that
+// it would change nothing.
 func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow engine.Shadow, about string, differs []string) {
 	if len(differs) == 0 {
 		return
@@ -68,11 +72,7 @@ func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow engine.Shadow, a
 	if !s.news(shadowKey{vpa: v.UID, overlay: shadow.Overlay, about: about}, text) {
 		return
 	}
-	of := ""
-	if about != "" {
-		of = about + ": "
-	}
-	note := "RuleOverlay " + shadow.Overlay + " (" + shadow.Mode + ") would change " + of + text
+	note := fmt.Sprintf("RuleOverlay %s (%s) would change %s: %s", shadow.Overlay, shadow.Mode, about, text)
 	s.Log.Info(note, "namespace", v.Namespace, "vpa", v.Name)
 	if len(note) > maxEventNote {
 		note = strings.ToValidUTF8(note[:maxEventNote-len(" …")], "") + " …"
@@ -80,7 +80,20 @@ func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow engine.Shadow, a
 	if v.UID == "" { // not stored yet: there is nothing that an event could be about
 		return
 	}
-	s.Recorder.Eventf(v, nil, corev1.EventTypeNormal, "RuleOverlayAudit", "Audit", "%s", note)
+	// Events with one reason and action are one series, which shows its first note only.
+	action := strings.ReplaceAll("Audit "+shadow.Overlay+" "+about, " ", "-")
+	if len(action) > maxEventAction {
+		action = action[:maxEventAction]
+	}
+	s.Recorder.Eventf(v, nil, corev1.EventTypeNormal, "RuleOverlayAudit", action, "%s", note)
+}
+
+// VerdictDifference tells in words where a verdict differs from the enforced one; nil when it does not.
+func VerdictDifference(enforced, tried engine.Verdict) []string {
+	if enforced.Do == tried.Do {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s (%s) → %s (%s)", enforced.Do, enforced.Rule, tried.Do, tried.Rule)}
 }
 
 // news reports whether a difference is to be told, and if so remembers that it was.

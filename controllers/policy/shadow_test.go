@@ -24,24 +24,24 @@ func TestADifferenceIsCountedEachTimeAndToldWhenItIsNews(t *testing.T) {
 	count := func() float64 { return testutil.ToFloat64(differences.WithLabelValues("more", "Audit", "recommender")) }
 	start := count()
 
-	s.Record(v, shadow, "", []string{"container a target cpu 100m → 120m"})
-	require.Contains(t, <-recorder.Events, "RuleOverlay more (Audit) would change container a target cpu 100m → 120m")
-	s.Record(v, shadow, "", []string{"container a target cpu 100m → 120m"})
+	s.Record(v, shadow, "the recommendation", []string{"container a target cpu 100m → 120m"})
+	require.Contains(t, <-recorder.Events, "RuleOverlay more (Audit) would change the recommendation: container a target cpu 100m → 120m")
+	s.Record(v, shadow, "the recommendation", []string{"container a target cpu 100m → 120m"})
 	require.Empty(t, recorder.Events, "the same is told once")
-	s.Record(v, shadow, "pod x", []string{"Wait → Evict", "more"})
-	require.Contains(t, <-recorder.Events, "would change pod x: Wait → Evict; more")
+	s.Record(v, shadow, "running pods", []string{"pod x: Wait → Evict", "more"})
+	require.Contains(t, <-recorder.Events, "would change running pods: pod x: Wait → Evict; more")
 	require.Equal(t, start+3, count())
 
-	s.Record(v, shadow, "", []string{"container a target cpu 101m → 121m"})
+	s.Record(v, shadow, "the recommendation", []string{"container a target cpu 101m → 121m"})
 	require.Empty(t, recorder.Events, "numbers move all the time")
 	clk.SetTime(time.Unix(3600, 0))
-	s.Record(v, shadow, "", nil)
-	s.Record(v, shadow, "", []string{strings.Repeat("µ", 2000)})
+	s.Record(v, shadow, "the recommendation", nil)
+	s.Record(v, shadow, "the recommendation", []string{strings.Repeat("µ", 2000)})
 	note := <-recorder.Events
 	require.LessOrEqual(t, len(note), maxEventNote+len("Normal RuleOverlayAudit "))
 
 	v.UID = ""
-	s.Record(v, shadow, "", []string{"x"})
+	s.Record(v, shadow, "the recommendation", []string{"x"})
 	require.Empty(t, recorder.Events, "no event about an object that is not stored")
 }
 

@@ -131,11 +131,7 @@ func (s *Source) reloadFiles() (changed bool, err error) {
 	if err != nil || (content == s.content && s.files != nil) {
 		return false, err
 	}
-	rules, err := openTested(s.options)
-	if err != nil {
-		return false, err
-	}
-	files, err := rules.Compile()
+	files, err := LoadTested(s.options)
 	if err != nil {
 		return false, err
 	}

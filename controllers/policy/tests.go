@@ -12,19 +12,19 @@ import (
 type TestOptions struct {
 	Match    func(table, row string) bool // selects rows; nil = all
 	Coverage *engine.Coverage             // collects what the rows reach; nil = nothing
-	Overlays []string                     // applied to all rows, beside those that a table names
+	Overlays []string                     // applied, beside those that a table names, to rows on pipelines that they are meant for
 }
 
 // Test runs test tables on the rules. The gates and params of a row are laid over those of the options.
 func (r *Rules) Test(tables []*engine.RuleTest, t TestOptions) []engine.RowResult {
 	runner := &engine.TestRunner{Registry: r.registry, Match: t.Match, Coverage: t.Coverage, Plans: func(o engine.CompileOptions) (*engine.Plan, error) {
-		for _, name := range t.Overlays {
-			if !slices.Contains(o.Overlays, name) {
-				o.Overlays = append(slices.Clone(o.Overlays), name)
-			}
-		}
 		if o.Pipeline == "" {
 			o.Pipeline = r.options.Pipeline
+		}
+		for _, name := range t.Overlays {
+			if r.Library.Fits(name, o.Pipeline) && !slices.Contains(o.Overlays, name) {
+				o.Overlays = append(slices.Clone(o.Overlays), name)
+			}
 		}
 		o.Gates, o.Params = over(r.options.Gates, o.Gates), over(r.options.Params, o.Params)
 		return engine.Compile(r.Library, r.registry, o)

@@ -13,7 +13,7 @@ import (
 func (r *Recommender) audit(v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, containers map[string]*model.Aggregate, enforced Result) {
 	for _, shadow := range shadows {
 		tried := Recommend(shadow.Plan, containers, v.Spec.ResourcePolicy, false)
-		r.Shadows.Record(v, shadow, "", differs(enforced.Recommendations, tried.Recommendations))
+		r.Shadows.Record(v, shadow, "the recommendation", differs(enforced.Recommendations, tried.Recommendations))
 	}
 }
 

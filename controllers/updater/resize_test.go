@@ -1,6 +1,7 @@
 package updater
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -59,11 +60,11 @@ func TestPodsGoInTheOrderOfTheRules(t *testing.T) {
 		p.Name = name
 		return ranked{state: &facts.PodState{Pod: p}, priority: facts.Priority{First: first, Then: then}}
 	}
-	list := []ranked{pod("d", 0, 9), pod("c", 1, 1), pod("b", 1, 1), pod("a", 1, 2), pod("e", 0, 0.5)}
+	list := []ranked{pod("d", 0, 9), pod("c", 1, 1), pod("b", 1, 1), pod("a", 1, 2), pod("e", 0, 0.5), pod("f", 0, math.NaN())}
 	sortByPriority(list)
 	var names []string
 	for _, r := range list {
 		names = append(names, r.state.Pod.Name)
 	}
-	require.Equal(t, []string{"a", "b", "c", "d", "e"}, names)
+	require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, names)
 }

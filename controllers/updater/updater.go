@@ -1,6 +1,7 @@
 package updater
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -115,6 +116,10 @@ func (u *Updater) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler
 		}
 		verdict := chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
 		policy.Report(log, "the pods of the VPA are left alone", verdict.Err)
+		for _, shadow := range chosen.Shadows {
+			tried := shadow.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
+			u.Shadows.Record(v, shadow, "whether running pods are changed", policy.VerdictDifference(verdict, tried))
+		}
 		if verdict.Do == facts.DoApply {
 			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)
 			byVPA[v.UID] = &workload{vpa: v, rules: chosen}
@@ -207,16 +212,19 @@ func (u *Updater) rank(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, pod *c
 // audit records what overlays that are not enforced would do with a pod instead.
 func (u *Updater) audit(r ranked, group facts.Group, enforced engine.Verdict) {
 	for _, shadow := range r.rules.Shadows {
-		state, _, _ := u.rank(shadow.Plan, r.state.VPA, r.state.Pod)
+		state, priority, _ := u.rank(shadow.Plan, r.state.VPA, r.state.Pod)
 		verdict := state.Decide(shadow.Plan, group, nil)
-		var differs []string
-		if verdict.Do != enforced.Do {
-			differs = append(differs, fmt.Sprintf("%s (%s) → %s (%s)", enforced.Do, enforced.Rule, verdict.Do, verdict.Rule))
+		differs := policy.VerdictDifference(enforced, verdict)
+		if order := r.priority; priority.First != order.First || cmp.Compare(priority.Then, order.Then) != 0 {
+			differs = append(differs, fmt.Sprintf("order (%d, %g) → (%d, %g)", order.First, order.Then, priority.First, priority.Then))
 		}
 		if verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace {
 			differs = append(differs, facts.ChangeDifferences(r.state.Changes, state.Changes)...)
 		}
-		u.Shadows.Record(r.state.VPA, shadow, "pod "+r.state.Pod.Name, differs)
+		if len(differs) > 0 {
+			differs[0] = "pod " + r.state.Pod.Name + ": " + differs[0]
+		}
+		u.Shadows.Record(r.state.VPA, shadow, "running pods", differs)
 	}
 }
 
@@ -227,8 +235,8 @@ func sortByPriority(list []ranked) {
 		if a.priority.First != b.priority.First {
 			return a.priority.First > b.priority.First
 		}
-		if a.priority.Then != b.priority.Then {
-			return a.priority.Then > b.priority.Then
+		if c := cmp.Compare(a.priority.Then, b.priority.Then); c != 0 { // what is no number comes last
+			return c > 0
 		}
 		return a.state.Pod.Name < b.state.Pod.Name
 	})
