@@ -216,6 +216,12 @@ func (r *resolved) insert(o *Overlay, c *Change, lib *Library) (Scalar, error) {
 		}
 		return path, nil
 	}
+	switch {
+	case kind == "ruleSet" && part == "rule" && len(set.Stages) > 0:
+		return path, fmt.Errorf("%s is a rule set; a rule goes %s one of its stages or rules: %s/%s, …", at.path, verb, at.path, strings.Join(set.entries(), ", "+at.path+"/"))
+	case kind == "ruleSet":
+		return path, fmt.Errorf("%s holds %s; it has no place for a %s", at.path, set.body(), part)
+	}
 	return path, fmt.Errorf("%s is a %s; a %s has no place %s it", at.path, kind, part, verb)
 }
 

@@ -66,6 +66,7 @@ type compiler struct {
 	compiled   map[setKey]*setResult
 	points     map[string]*pointPlan // by name and the rule sets that run there
 
+	at       *Point    // of the rule set at hand
 	findings *problems // of the rule set at hand
 	used     *usage    // of the rule set at hand
 
@@ -144,10 +145,15 @@ func (c *compiler) plan(r *resolved) *Plan {
 	for _, at := range r.points {
 		c.point(plan, r, at, findings, h)
 	}
+	var missing []string
 	for _, name := range sortedKeys(c.reg.points) {
 		if plan.points[name] == nil {
-			c.ps.at(r.pipeline.Name, "Pipeline "+r.pipeline.ID(), fmt.Sprintf("point %s is not named; list its rule sets, or [] when none are meant to run there", name))
+			missing = append(missing, name+": []")
 		}
+	}
+	if len(missing) > 0 {
+		c.ps.at(r.pipeline.Name, "Pipeline "+r.pipeline.ID(), "points that are not named: "+strings.Join(missing, ", ")+
+			"; list their rule sets, or [] where none are meant to run")
 	}
 	for _, gate := range sortedKeys(c.reg.gates) {
 		h.line("gate", gate, c.gateValues[gate])
@@ -249,6 +255,7 @@ func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*s
 		return nil, nil
 	}
 	c.insertedTwice(set)
+	c.at = point
 	on := true
 	if !set.Gate.IsZero() {
 		if _, known := c.reg.gates[set.Gate.Value]; !known {
@@ -287,18 +294,26 @@ func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*s
 
 // insertedTwice reports entries and rules that overlays gave a name which is taken. Within one file the decoder does.
 func (c *compiler) insertedTwice(set *RuleSet) {
-	report := func(name Scalar, overlay string, seen map[string]string) {
-		before, twice := seen[name.Value]
-		if twice && (before != "" || overlay != "") {
-			c.ps.at(name, "RuleSet "+set.ID(), fmt.Sprintf("there are two called %q, from %s and from %s; give one another name",
-				name.Value, broughtBy(before), broughtBy(overlay)))
-		}
-		seen[name.Value] = overlay
+	type brought struct {
+		name    Scalar
+		overlay string
 	}
-	entries := map[string]string{}
+	report := func(name Scalar, overlay string, seen map[string]brought) {
+		before, twice := seen[name.Value]
+		if twice && (before.overlay != "" || overlay != "") {
+			at := name
+			if overlay == "" {
+				at = before.name
+			}
+			c.ps.at(at, "RuleSet "+set.ID(), fmt.Sprintf("there are two called %q, from %s and from %s; give one another name",
+				name.Value, broughtBy(before.overlay), broughtBy(overlay)))
+		}
+		seen[name.Value] = brought{name, overlay}
+	}
+	entries := map[string]brought{}
 	for _, st := range set.Stages {
 		report(st.Name, st.Overlay, entries)
-		rules := map[string]string{}
+		rules := map[string]brought{}
 		for _, r := range st.Rules {
 			report(r.Name, r.Overlay, rules)
 		}

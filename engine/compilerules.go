@@ -72,7 +72,11 @@ func (c *compiler) target(path Scalar, sc *scopeEnv, subject string) (writePlan,
 	w := writePlan{field: path.Value, slot: sc.slots[parts[0]]}
 	t, known := sc.types[parts[0]]
 	if !known || !sc.writable[parts[0]] || len(parts) < 2 {
-		c.ps.at(path, subject, fmt.Sprintf("%q cannot be set here; writable: %s", path.Value, strings.Join(sc.writables(), ", ")))
+		message := fmt.Sprintf("%q cannot be set here; writable: %s", path.Value, strings.Join(sc.writables(), ", "))
+		if scopes := c.at.scopesWith(parts[0]); !known && len(scopes) > 0 {
+			message = fmt.Sprintf("%q belongs to the items of %s; give the stage each: %s", path.Value, strings.Join(scopes, ", "), scopes[0])
+		}
+		c.ps.at(path, subject, message)
 		return w, false
 	}
 	for _, name := range parts[1:] {
@@ -81,7 +85,11 @@ func (c *compiler) target(path Scalar, sc *scopeEnv, subject string) (writePlan,
 			i, ok = t.schema.index[name]
 		}
 		if !ok {
-			c.ps.at(path, subject, fmt.Sprintf("%q: %s has no field %q", path.Value, t, name))
+			message := fmt.Sprintf("%q: %s has no field %q", path.Value, t, name)
+			if t.schema != nil {
+				message += "; it has " + strings.Join(t.schema.fieldNames(), ", ")
+			}
+			c.ps.at(path, subject, message)
 			return w, false
 		}
 		t = t.schema.fields[i].Type

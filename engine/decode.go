@@ -48,7 +48,10 @@ func decodeFile(file string, data []byte, selectorKey string, ps *problems) []do
 			return out
 		}
 		if err != nil {
-			ps.add(&Problem{Pos: yamlErrorPosition(file, err), Message: strings.TrimPrefix(err.Error(), "yaml: ")})
+			pos := yamlErrorPosition(file, err)
+			message := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), fmt.Sprintf("line %d: ", pos.Line))
+			ps.add(&Problem{Pos: pos, Message: "this is no YAML: " + message + "; look for indentation, tabs and quotes here and in the lines around it",
+				Excerpt: excerpt(d.lines, pos)})
 			return out
 		}
 		if doc, ok := d.document(root.Content[0]); ok {

@@ -146,7 +146,7 @@ func (c *compiler) condition(s Scalar, sc *scopeEnv, subject string) *program {
 
 // expression compiles one expression; a nil program means that problems were recorded.
 func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast, *program) {
-	ast, prg := c.compile(s, sc.env, subject, cel.EvalOptions(cel.OptOptimize))
+	ast, prg := c.compile(s, sc.env, sc.types, subject, cel.EvalOptions(cel.OptOptimize))
 	if prg == nil {
 		return nil, nil
 	}
@@ -159,7 +159,7 @@ func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast,
 	return ast, p
 }
 
-func (c *compiler) compile(s Scalar, env *cel.Env, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
+func (c *compiler) compile(s Scalar, env *cel.Env, known map[string]Type, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
 	if strings.TrimSpace(s.Value) == "" {
 		c.ps.at(s, subject, "the expression is empty")
 		return nil, nil
@@ -170,10 +170,10 @@ func (c *compiler) compile(s Scalar, env *cel.Env, subject string, options ...ce
 	}
 	ast, issues := env.Compile(s.Value)
 	if issues != nil && issues.Err() != nil {
-		for _, e := range issues.Errors() {
-			pos := s.At(e.Location.Line(), e.Location.Column())
-			c.ps.add(&Problem{Pos: pos, Subject: subject, Message: e.Message, Excerpt: excerpt(s.lines, pos)})
-		}
+		c.expressionFaults(s, known, subject, issues.Errors())
+		return nil, nil
+	}
+	if !c.literals(s, ast, subject) {
 		return nil, nil
 	}
 	if c.used != nil {

@@ -21,10 +21,19 @@ type Library struct {
 	Tests     []*RuleTest // by file name, then as written
 }
 
-// Layer is a folder of rule files. Positions show file names below Dir, which is how a user would find them.
+// Layer is a folder of rule files, or one of them. Positions show file names below Dir, which is how a user would find
+// them.
 type Layer struct {
-	FS  fs.FS
-	Dir string
+	FS   fs.FS
+	Dir  string
+	Root string // the folder or file in FS that is read; empty = all
+}
+
+func (l Layer) root() string {
+	if l.Root == "" {
+		return "."
+	}
+	return l.Root
 }
 
 // Loader reads rule files.
@@ -44,7 +53,7 @@ func (o Loader) Load(layers ...Layer) (*Library, error) {
 	ps := &problems{}
 	for _, layer := range layers {
 		one := newLibrary()
-		if err := one.read(layer, ".", o.SelectorKey, ps); err != nil {
+		if err := one.read(layer, o.SelectorKey, ps); err != nil {
 			return nil, err
 		}
 		maps.Copy(lib.RuleSets, one.RuleSets)
@@ -116,9 +125,9 @@ func RuleFiles(fsys fs.FS, root string) ([]string, error) {
 	return out, nil
 }
 
-// read adds the documents of all rule files of a layer below root.
-func (l *Library) read(layer Layer, root, selectorKey string, ps *problems) error {
-	files, err := RuleFiles(layer.FS, root)
+// read adds the documents of all rule files of a layer.
+func (l *Library) read(layer Layer, selectorKey string, ps *problems) error {
+	files, err := RuleFiles(layer.FS, layer.root())
 	for _, name := range files {
 		l.add(layer.FS, name, path.Join(layer.Dir, name), selectorKey, ps)
 	}

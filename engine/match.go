@@ -128,7 +128,7 @@ func contains(list []Scalar, value string) bool {
 // selector reads a label selector in its Kubernetes form; matchLabels become requirements In.
 func (d *decoder) selector(to *[]Requirement) func(*yaml.Node) {
 	return func(n *yaml.Node) {
-		d.object(n, fields{
+		seen := d.object(n, fields{
 			"matchLabels": d.orderedMap(func(key, value Scalar) {
 				*to = append(*to, Requirement{Key: key, Operator: Scalar{Value: opIn}, Values: []Scalar{value}})
 			}),
@@ -141,6 +141,9 @@ func (d *decoder) selector(to *[]Requirement) func(*yaml.Node) {
 				*to = append(*to, list...)
 			},
 		})
+		if len(seen) == 0 {
+			d.problem(n, "the selector is empty; give it matchLabels or matchExpressions, or leave it out to mean every object")
+		}
 	}
 }
 
@@ -157,6 +160,7 @@ func (d *decoder) checkRequirement(r Requirement) {
 	switch wantsValues := r.Operator.Value == opIn || r.Operator.Value == opNotIn; {
 	case r.Operator.IsZero():
 		d.ps.at(r.Key, d.subject, fmt.Sprintf("the requirement on %s has no operator", r.Key.Value))
+	case !slices.Contains([]string{opIn, opNotIn, opExists, opDoesNotExist}, r.Operator.Value): // told already
 	case wantsValues && len(r.Values) == 0:
 		d.ps.at(r.Operator, d.subject, fmt.Sprintf("operator %s needs values", r.Operator.Value))
 	case !wantsValues && len(r.Values) > 0:

@@ -138,7 +138,18 @@ func (d *decoder) overlayFields(o *Overlay) fields {
 		"priority":    d.into(&o.Priority),
 		"pipeline":    d.into(&o.Pipeline),
 		"match": func(v *yaml.Node) {
-			d.object(v, fields{"namespaces": d.scalars(&o.Match.Namespaces), d.selectorKey: d.selector(&o.Match.Selector)})
+			seen := d.object(v, fields{"namespaces": d.scalars(&o.Match.Namespaces), d.selectorKey: d.selector(&o.Match.Selector)})
+			if len(seen) == 0 {
+				d.problem(v, "match is empty; give it namespaces or "+d.selectorKey+", or leave it out to mean every object")
+			}
+			if n := seen["namespaces"]; n != nil && len(o.Match.Namespaces) == 0 {
+				d.problem(n, "the list of namespaces is empty; leave it out to mean all of them")
+			}
+			for _, name := range o.Match.Namespaces {
+				if !label.MatchString(name.Value) {
+					d.ps.at(name, d.subject, fmt.Sprintf("%q is no name of a namespace; patterns are not supported", name.Value))
+				}
+			}
 		},
 		"change": each(d, &o.Changes, d.changeFields),
 	}

@@ -196,7 +196,6 @@ func TestOverlaysMatchByNamespaceAndLabels(t *testing.T) {
 		subject     Subject
 		want        bool
 	}{
-		{"everything", "{}", Subject{Namespace: "a"}, true},
 		{"a namespace of the list", "{namespaces: [a, b]}", Subject{Namespace: "b"}, true},
 		{"another namespace", "{namespaces: [a, b]}", Subject{Namespace: "c"}, false},
 		{"a label", "{orderSelector: {matchLabels: {tier: gold}}}", Subject{Labels: map[string]string{"tier": "gold"}}, true},
@@ -351,7 +350,7 @@ func TestObjectsPinAPipeline(t *testing.T) {
 	require.Equal(t, int64(100), charge(t, b.For(Subject{}).Plan))
 	require.Equal(t, int64(120), charge(t, b.For(Subject{Pipeline: "p@2.0.0"}).Plan), "the overlay is not meant for it")
 	unknown := b.For(Subject{Pipeline: "p@3.0.0"})
-	require.EqualError(t, unknown.Err, `pipeline "p@3.0.0" is not loaded; there is p@1.0.0, p@2.0.0`)
+	require.EqualError(t, unknown.Err, `pipeline "p@3.0.0" is not loaded; write it as name@version, there is p@1.0.0, p@2.0.0`)
 	require.Same(t, b.Default(), unknown.Plan)
 	require.Equal(t, []string{"p@1.0.0", "p@2.0.0"}, []string{b.Plans()[0].Pipeline(), b.Plans()[1].Pipeline()})
 	require.Same(t, b.For(Subject{}).Plan, b.For(Subject{Namespace: "x"}).Plan, "compiled once")
@@ -392,7 +391,16 @@ func TestFaultyOverlaysAreToldInPlace(t *testing.T) {
 		{"an unknown rule set", "  pipeline: p@1.0.0\n  change: [{add: double}]\n", `no rule set "double"; write it as name@version`},
 		{"a rule set of another point", "  pipeline: p@1.0.0\n  change: [{after: caps, ruleSet: ship@1.0.0}]\n", "rule set ship@1.0.0 plugs in at order.ship, not at order.adjust"},
 		{"a rule set that runs there already", "  pipeline: p@1.0.0\n  change: [{add: caps@1.0.0}]\n", "rule set caps stands twice at order.adjust"},
-		{"a decision into stages", "  pipeline: p@1.0.0\n  change: [{after: markup, decision: {name: d, do: Ship}}]\n", "markup is a ruleSet; a decision has no place after it"},
+		{"a decision into stages", "  pipeline: p@1.0.0\n  change: [{after: markup, decision: {name: d, do: Ship}}]\n", "markup holds stages; it has no place for a decision"},
+		{"a rule beside a rule set", "  pipeline: p@1.0.0\n  change: [{after: markup, rule: {name: r, note: x}}]\n", "markup is a rule set; a rule goes after one of its stages or rules: markup/fees, …"},
+		{"an amount that is none", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: \"now.price > cents('10x')\", note: x}}]\n", `o.yaml:7:78: RuleSet markup@1.0.0, stage fees, rule r, when: "10x" is not an amount`},
+		{"a quote that is not closed", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: \"item == 'x\", note: x}}]\n", "when: syntax error: a quote is not closed"},
+		{"a single equals sign", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: \"item = 'x'\", note: x}}]\n", "when: syntax error: one = stands alone; compare with =="},
+		{"a number with a unit", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: now.price > 10m, note: x}}]\n", `when: syntax error: "m" is not expected here; amounts are written as literals`},
+		{"a field that is not there", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: customer.discount.prize > 1, note: x}}]\n", "undefined field 'prize'; Line has price, before, weight"},
+		{"a fact that is not there", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: prize > 1, note: x}}]\n", "undeclared reference to 'prize'; known here: count, customer, gates, item, now, params, total"},
+		{"the time of day", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: getHours(1) > 1, note: x}}]\n", "undeclared reference to 'getHours': rules know no time of day"},
+		{"an item's fact without each", "  pipeline: p@1.0.0\n  change: [{after: markup, stage: {name: s, rules: [{name: r, when: now.price > 1, set: {now.price: '1'}}]}}]\n", `"now.price" belongs to the items of line; give the stage each: line`},
 		{"a stage for a rule", "  pipeline: p@1.0.0\n  change: [{replace: markup/fees/add, stage: {rules: [{name: r, note: x}]}}]\n", "markup/fees/add is a rule; it cannot be replaced by a stage"},
 		{"a name that is taken", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: many, note: x}}]\n", `RuleSet markup@1.0.0: there are two called "many", from RuleOverlay mine and from the rule set itself; give one another name`},
 		{"a fault in the part", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: nope, note: x}}]\n", "o.yaml:7:59: RuleSet markup@1.0.0, stage fees, rule r, when: undeclared reference to 'nope'"},
@@ -402,6 +410,10 @@ func TestFaultyOverlaysAreToldInPlace(t *testing.T) {
 		{"values that are not wanted", "  match: {orderSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}\n  change: [{disable: markup}]\n", "operator Exists takes no values"},
 		{"values that are missing", "  match: {orderSelector: {matchExpressions: [{key: a, operator: In}]}}\n  change: [{disable: markup}]\n", "operator In needs values"},
 		{"a digest where nothing is replaced", "  change: [{add: double@1.0.0, digest: abc}]\n", "digest belongs to disable, replace, before and after"},
+		{"a match of nothing", "  match: {}\n  change: [{disable: markup}]\n", "match is empty; give it namespaces or orderSelector, or leave it out to mean every object"},
+		{"no namespaces", "  match: {namespaces: []}\n  change: [{disable: markup}]\n", "the list of namespaces is empty"},
+		{"a pattern for namespaces", "  match: {namespaces: ['pay*']}\n  change: [{disable: markup}]\n", `"pay*" is no name of a namespace; patterns are not supported`},
+		{"an empty selector", "  match: {orderSelector: {}}\n  change: [{disable: markup}]\n", "the selector is empty"},
 		{"an unknown key", "  matches: {}\n  change: [{disable: markup}]\n", `unknown key "matches"`},
 	}
 	for _, tt := range tests {

@@ -36,7 +36,7 @@ func resolve(lib *Library, pipe *Pipeline, ps *problems) *resolved {
 		for _, name := range at.RuleSets {
 			set := lib.RuleSets[name.Value]
 			if set == nil {
-				ps.at(name, "Pipeline "+pipe.ID(), fmt.Sprintf("no rule set %q; loaded: %s", name.Value, strings.Join(lib.RuleSetIDs(), ", ")))
+				ps.at(name, "Pipeline "+pipe.ID(), fmt.Sprintf("no rule set %q; write it as name@version, loaded: %s", name.Value, strings.Join(lib.RuleSetIDs(), ", ")))
 				continue
 			}
 			point.sets = append(point.sets, placedSet{set: set, at: name})
@@ -132,6 +132,17 @@ func (s *RuleSet) entries() []string {
 		out = append(out, x.Name.Value)
 	}
 	return out
+}
+
+// body is what the rule set holds.
+func (s *RuleSet) body() string {
+	switch {
+	case len(s.Stages) > 0:
+		return "stages"
+	case len(s.Decisions) > 0:
+		return "decisions"
+	}
+	return "validations"
 }
 
 // under reports whether a path is another one or below it.

@@ -215,13 +215,34 @@ func (b *Rulebook) Effects() []OverlayEffect {
 	return out
 }
 
-// Findings are things that compile and are most likely mistakes, in all pipelines and overlays, ordered by position.
+// Findings are things that compile and are most likely mistakes, ordered by position: in all pipelines, and in what
+// overlays bring. What only looks like a mistake because an overlay takes its surroundings out is left out. Rule sets that
+// nothing runs are findings too.
 func (b *Rulebook) Findings() []*Problem {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	all := &problems{}
+	all, run := &problems{}, map[string]bool{}
 	for _, key := range sortedKeys(b.plans) {
-		all.list = append(all.list, b.plans[key].findings...)
+		plan := b.plans[key]
+		own := map[string]bool{} // files of the overlays
+		for _, o := range plan.resolved.overlays {
+			own[o.Name.Pos.File] = true
+		}
+		for _, p := range plan.findings {
+			if len(own) == 0 || own[p.Pos.File] {
+				all.add(p)
+			}
+		}
+		for _, point := range plan.resolved.points {
+			for _, placed := range point.sets {
+				run[placed.set.ID()] = true
+			}
+		}
+	}
+	for _, id := range b.library.RuleSetIDs() {
+		if set := b.library.RuleSets[id]; !run[id] {
+			all.at(set.Name, "RuleSet "+id, "nothing runs it; name it in a pipeline, or let an overlay add it: {add: "+id+"}")
+		}
 	}
 	all.sort()
 	all.dedupe()
@@ -236,7 +257,7 @@ func (b *Rulebook) For(s Subject) Selection {
 	pipe := b.library.Pipelines[b.standard.pipeline]
 	if s.Pipeline != "" {
 		if pipe = b.library.Pipelines[s.Pipeline]; pipe == nil {
-			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; there is %s", s.Pipeline, strings.Join(sortedKeys(b.library.Pipelines), ", "))}
+			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; write it as name@version, there is %s", s.Pipeline, strings.Join(sortedKeys(b.library.Pipelines), ", "))}
 		}
 	}
 	var enforced, shadows []*Overlay

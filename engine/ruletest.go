@@ -41,7 +41,7 @@ type Setting struct {
 // faults: rules are loaded by Load. Positions show file names below dir.
 func LoadTests(fsys fs.FS, root, dir string) ([]*RuleTest, error) {
 	lib, ps := newLibrary(), &problems{}
-	if err := lib.read(Layer{FS: fsys, Dir: dir}, root, "", ps); err != nil {
+	if err := lib.read(Layer{FS: fsys, Dir: dir, Root: root}, "", ps); err != nil {
 		return nil, err
 	}
 	misplaced := func(kind string, name Scalar) {

@@ -6,6 +6,7 @@ import (
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
 )
 
 // UnitRule says which unit a function's result has, given the units of its arguments.
@@ -131,6 +132,7 @@ func (u *unitChecker) byRule(rule UnitRule, args []celast.Expr, e celast.Expr) s
 // agree reports arguments of different units and returns the unit they share.
 func (u *unitChecker) agree(args []celast.Expr, e celast.Expr) string {
 	shared := ""
+	defer func() { u.bareNumbers(args, shared) }()
 	for _, a := range args {
 		unit := u.expr(a)
 		switch {
@@ -143,6 +145,30 @@ func (u *unitChecker) agree(args []celast.Expr, e celast.Expr) string {
 		}
 	}
 	return shared
+}
+
+// bareNumbers reports numbers that meet an amount without saying what they count. Zero is zero of everything.
+func (u *unitChecker) bareNumbers(args []celast.Expr, unit string) {
+	if unit == "" || u.c.reg.units[unit].Func == "" {
+		return
+	}
+	for _, a := range args {
+		if n, ok := literalInt(a); ok && n != 0 {
+			measure := u.c.reg.units[unit]
+			loc := u.ast.SourceInfo().GetStartLocation(a.ID())
+			pos := u.at.At(loc.Line(), loc.Column())
+			u.c.findings.add(&Problem{Pos: pos, Subject: u.subject, Excerpt: excerpt(u.at.lines, pos),
+				Message: fmt.Sprintf("%d counts %s here; write %s('%s')", n, measure.Doc, measure.Func, measure.Format(n))})
+		}
+	}
+}
+
+func literalInt(e celast.Expr) (int64, bool) {
+	if e.Kind() != celast.LiteralKind {
+		return 0, false
+	}
+	n, ok := e.AsLiteral().(types.Int)
+	return int64(n), ok
 }
 
 func (u *unitChecker) product(args []celast.Expr, e celast.Expr) string {

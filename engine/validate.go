@@ -69,7 +69,7 @@ func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan) {
 }
 
 func (c *compiler) typed(s Scalar, env *cel.Env, want *cel.Type, subject string) cel.Program {
-	ast, prg := c.compile(s, env, subject)
+	ast, prg := c.compile(s, env, nil, subject)
 	if prg != nil && !ast.OutputType().IsExactType(want) {
 		c.ps.at(s, subject, fmt.Sprintf("the expression gives %s, it must give %s", ast.OutputType(), want))
 	}

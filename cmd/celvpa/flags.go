@@ -108,7 +108,7 @@ func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json (celvpa's own)")
 	f.StringVar(&o.namespace, "vpa-object-namespace", "", "serve only this namespace; empty = all")
 	f.StringVar(&o.ignoredNamespaces, "ignored-vpa-object-namespaces", "", "namespaces not to serve, separated by commas")
-	f.StringVar(&o.rulesDir, "rules-dir", "", "folder with rule files to use instead of the shipped ones (celvpa's own)")
+	f.StringVar(&o.rulesDir, "rules-dir", "", "folder of rule files, or one of them, to be laid over the shipped ones (celvpa's own)")
 	o.positive(f, &o.rulesReload, "rules-reload-interval", 2*time.Second, "how often --rules-dir is looked at for changes (celvpa's own)")
 	f.StringVar(&o.pipeline, "pipeline", "", "pipeline to run, name or name@version; empty = default (celvpa's own)")
 	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"strings"
 	"text/tabwriter"
 
@@ -26,7 +26,7 @@ type ruleOptions struct {
 func (o *ruleOptions) add(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.SetNormalizeFunc(normalize)
-	f.StringVar(&o.dir, "rules-dir", "", "folder with rule files that are laid over the shipped ones")
+	f.StringVar(&o.dir, "rules-dir", "", "folder of rule files, or one of them, to be laid over the shipped ones")
 	f.StringVar(&o.pipeline, "pipeline", "", "pipeline, name or name@version; empty = default")
 	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas")
 	o.params = paramFlags{}
@@ -233,11 +233,11 @@ func lintRules(out io.Writer, o *ruleOptions, paths []string) error {
 // lint lists what is wrong with a folder of rules, or else with what its test tables show, or else what is most likely a
 // mistake.
 func (o *ruleOptions) lint(path string) ([]*engine.Problem, error) {
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("%s is not a folder that can be read", path)
-	}
 	options, err := o.options(path)
 	if err != nil {
+		return nil, err
+	}
+	if err := policy.HasRules(path); err != nil {
 		return nil, err
 	}
 	book, err := policy.LoadTested(options)
@@ -247,7 +247,7 @@ func (o *ruleOptions) lint(path string) ([]*engine.Problem, error) {
 		}
 		return problems, nil
 	}
-	return nil, fmt.Errorf("%s: %w", path, err)
+	return nil, err
 }
 
 // shippedName stands for the rules that are part of the program, where a folder is asked for.
@@ -264,8 +264,11 @@ func (o *ruleOptions) openNamed(name string) (*ruleFiles, error) {
 		return nil, err
 	}
 	rules, err := policy.Open(options)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w; name a folder or file of rules, or write %s for the rules of the program alone", err, shippedName)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	book, err := rules.Compile()
 	if err != nil {

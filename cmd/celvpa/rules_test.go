@@ -90,7 +90,26 @@ func TestLintTellsErrorsAndFindings(t *testing.T) {
 	require.Contains(t, out, "variable idle is never read")
 
 	_, err = celvpa(t, "rules", "lint", filepath.Join(t.TempDir(), "none"))
-	require.ErrorContains(t, err, "is not a folder that can be read")
+	require.ErrorContains(t, err, "none: no such file or directory")
+	_, err = celvpa(t, "rules", "lint", t.TempDir())
+	require.ErrorContains(t, err, "holds no rule files: they are called *.yaml or *.yml")
+
+	// One file, with a number that does not say what it counts, a table that fails, and a rule set that nothing runs.
+	const overlay = "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {change: [{before: update/mode-off, decision: {name: young, when: has(pod.age) && pod.age < 10, do: Wait}}]}\n"
+	file := write(t, t.TempDir(), "o.yaml", overlay)
+	out, err = celvpa(t, "rules", "lint", file)
+	require.ErrorIs(t, err, errNo)
+	require.Contains(t, out, file+":4:99: RuleSet update@1.0.0, decision young, when: 10 counts nanoseconds here; write duration('10ns')\n")
+	out, err = celvpa(t, "rules", "lint", write(t, t.TempDir(), "t.yaml", strings.Replace(ownTable, "1150m", "1151m", 1)))
+	require.ErrorIs(t, err, errNo)
+	require.Contains(t, out, `RuleTest margin, row "target": bound.target.now.cpu: want 1151m, got 1150m`)
+	out, err = celvpa(t, "rules", "lint", write(t, t.TempDir(), "s.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: idle}\nspec: {version: 1.0.0, point: pod.admit, decisions: [{name: a, do: Apply}]}\n"))
+	require.ErrorIs(t, err, errNo)
+	require.Contains(t, out, "RuleSet idle@1.0.0: nothing runs it; name it in a pipeline, or let an overlay add it: {add: idle@1.0.0}")
+
+	// What an overlay takes away is no mistake of what is left.
+	out, err = celvpa(t, "rules", "lint", write(t, t.TempDir(), "d.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {change: [{disable: container-caps/global}]}\n"))
+	require.NoError(t, err, out)
 	require.NotErrorIs(t, err, errNo)
 }
 
@@ -156,7 +175,7 @@ func TestDiffTellsInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	_, err = celvpa(t, "rules", "render", "--vpa", write(t, dir, "pod.json", `{"kind":"Pod"}`))
 	require.ErrorContains(t, err, "has no VerticalPodAutoscaler")
 	_, err = celvpa(t, "rules", "diff", "shipped", filepath.Join(dir, "none"))
-	require.ErrorContains(t, err, "is not a folder that can be read")
+	require.ErrorContains(t, err, "none: no such file or directory; name a folder or file of rules, or write shipped for the rules of the program alone")
 }
 
 // TestRenderedRulesMeanTheSame loads what render prints and finds nothing to tell.

@@ -24,7 +24,7 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 	ns := namespace(t, "it-overlay")
 	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "headroom"}, Spec: rulesv1alpha1.RuleOverlaySpec{
 		Mode:   "Audit",
-		Match:  rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}},
+		Match:  &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}},
 		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"estimate.marginFraction": {Raw: []byte("0.2")}}}},
 	}}
 	create(t, overlay)
@@ -102,7 +102,7 @@ func aPinnedPipelineIsUsed(t *testing.T) {
 	ns := namespace(t, "it-pin")
 	v := vpa(ns, "web", vpav1.UpdateModeOff)
 	v.Annotations = map[string]string{"rules.celvpa.dev/pipeline": "default@0.1.0"}
-	require.ErrorContains(t, cluster.Create(t.Context(), v), `metadata.annotations[rules.celvpa.dev/pipeline]: pipeline "default@0.1.0" is not loaded; there is default@1.0.0`)
+	require.ErrorContains(t, cluster.Create(t.Context(), v), `metadata.annotations[rules.celvpa.dev/pipeline]: pipeline "default@0.1.0" is not loaded; write it as name@version, there is default@1.0.0`)
 	v.Annotations["rules.celvpa.dev/pipeline"] = "default@1.0.0"
 	create(t, v)
 	eventually(t, 20*time.Second, "RulesApplied", func(ctx context.Context) (bool, error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -54,15 +55,26 @@ func newParts(labDir string) *parts {
 
 // path is where a part is: the user's prebuilt one if there is any, else ours.
 func (p *parts) path(name string) string {
-	if p.prebuilt != "" {
-		own := filepath.Join(p.prebuilt, name)
-		if _, err := os.Stat(own); err == nil {
+	for _, one := range allParts {
+		if one.name != name {
+			continue
+		}
+		if own := p.own(one); own != "" {
 			return own
 		}
+		return filepath.Join(p.dir, one.name+"-"+one.version)
 	}
-	for _, one := range allParts {
-		if one.name == name {
-			return filepath.Join(p.dir, one.name+"-"+one.version)
+	return ""
+}
+
+// own is the user's prebuilt part, called etcd or, as we call ours, etcd-v3.6.15; empty when there is none.
+func (p *parts) own(one part) string {
+	if p.prebuilt == "" {
+		return ""
+	}
+	for _, name := range []string{one.name, one.name + "-" + one.version} {
+		if _, err := os.Stat(filepath.Join(p.prebuilt, name)); err == nil {
+			return filepath.Join(p.prebuilt, name)
 		}
 	}
 	return ""
@@ -73,6 +85,9 @@ func (p *parts) ensure(ctx context.Context) error {
 	if p.prebuilt != "" {
 		if info, err := os.Stat(p.prebuilt); err != nil || !info.IsDir() {
 			return fmt.Errorf("LAB_PARTS=%s is not a folder that can be read", p.prebuilt)
+		}
+		if !slices.ContainsFunc(allParts, func(one part) bool { return p.own(one) != "" }) {
+			return fmt.Errorf("LAB_PARTS=%s holds none of the lab's programs: etcd, kube-apiserver, …", p.prebuilt)
 		}
 	}
 	var missing []part

@@ -74,7 +74,10 @@ func TestReplicasThatAreNotKnownAreUnset(t *testing.T) {
 }
 
 func TestAHistogramIsWrittenAsPercentiles(t *testing.T) {
-	unit := engine.Unit{Name: CPU, Parse: func(s string) (int64, error) { return parse(s, MilliCPU) }}
+	unit := engine.Unit{Name: CPU, Parse: func(s string) (int64, error) {
+		q, err := parse(s)
+		return MilliCPU(q), err
+	}}
 	v, err := readHistogram([]engine.Pair{{Key: "0.9", Value: "2"}, {Key: "0.5", Value: "500m"}, {Key: "0.95", Value: "3"}}, unit)
 	require.NoError(t, err)
 	for fraction, want := range map[float64]int64{0: 500, 0.5: 500, 0.51: 2000, 0.9: 2000, 0.94: 3000, 0.95: 3000, 1: 3000} {

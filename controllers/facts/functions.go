@@ -81,13 +81,13 @@ func readHistogram(pairs []engine.Pair, unit engine.Unit) (ref.Val, error) {
 func addFunctions(r *engine.Registry) {
 	r.AddReader(histogramType, readHistogram)
 	r.AddFunction("percentile", engine.FirstUnit,
-		"the amount that a fraction of the samples does not exceed, in milli-cores or bytes",
+		"the amount that a fraction of the samples, 0.0 to 1.0, does not exceed, in milli-cores or bytes",
 		engine.Func2(func(h Histogram, fraction float64) int64 { return h.Percentile(fraction) }))
 	r.AddFunction("scale", engine.FirstUnit,
-		"an amount times a factor, rounded towards zero and held between 0 and 1e14 (UPSTREAM.md §2.13)",
+		"an amount times a factor, rounded towards zero and held between 0 and 1e14",
 		engine.Func2(func(amount int64, factor float64) int64 { return Amount(float64(amount) * factor) }))
 	r.AddFunction("relativeDiff", engine.AgreeingArguments,
-		"the distance from current to wanted as a fraction of current, which counts as at least 1 (UPSTREAM.md §5.2)",
+		"the distance from current to wanted as a fraction of current, which counts as at least 1",
 		engine.Func2(func(current, wanted int64) float64 {
 			base := math.Max(float64(current), 1)
 			return math.Abs(base-float64(wanted)) / base

@@ -36,12 +36,24 @@ func MemoryQuantity(bytes int64) resource.Quantity {
 func addUnits(r *engine.Registry) {
 	r.AddUnit(engine.Unit{
 		Name: CPU, Func: "cpu", Doc: "milli-cores",
-		Parse:  func(s string) (int64, error) { return parse(s, MilliCPU) },
+		Parse: func(s string) (int64, error) {
+			q, err := parse(s)
+			if err == nil && q.Format == resource.BinarySI {
+				return 0, fmt.Errorf("%q is an amount of memory; write CPU as 250m or 1.5", s)
+			}
+			return MilliCPU(q), err
+		},
 		Format: func(n int64) string { q := CPUQuantity(n); return q.String() },
 	})
 	r.AddUnit(engine.Unit{
 		Name: Memory, Func: "mem", Doc: "bytes",
-		Parse:  func(s string) (int64, error) { return parse(s, Bytes) },
+		Parse: func(s string) (int64, error) {
+			q, err := parse(s)
+			if err == nil && q.Cmp(*resource.NewQuantity(q.Value(), q.Format)) != 0 {
+				return 0, fmt.Errorf("%q is no whole number of bytes; write memory as 500M or 4Gi", s)
+			}
+			return Bytes(q), err
+		},
 		Format: func(n int64) string { q := MemoryQuantity(n); return q.String() },
 	})
 	r.AddUnit(engine.Unit{
@@ -57,12 +69,12 @@ func addUnits(r *engine.Registry) {
 	})
 }
 
-func parse(s string, value func(resource.Quantity) int64) (int64, error) {
+func parse(s string) (resource.Quantity, error) {
 	q, err := resource.ParseQuantity(s)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a quantity such as 250m or 4Gi", s)
+		return q, fmt.Errorf("%q is not a quantity such as 250m or 4Gi", s)
 	}
-	return value(q), nil
+	return q, nil
 }
 
 // maxAmount is the largest resource amount of the model, in milli-cores or bytes (UPSTREAM.md §2.9).

@@ -28,7 +28,7 @@ func marginOverlay(name string, generation int64, margin, namespace string) rule
 	return rulesv1alpha1.RuleOverlay{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: generation},
 		Spec: rulesv1alpha1.RuleOverlaySpec{
-			Match:  rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{namespace}},
+			Match:  &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{namespace}},
 			Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"estimate.marginFraction": {Raw: []byte(margin)}}}},
 		},
 	}

@@ -3,8 +3,11 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -19,7 +22,7 @@ const vpaManifest = "autoscaling.k8s.io_verticalpodautoscalers.yaml"
 
 // Options say where the rules come from and what is fixed for them.
 type Options struct {
-	// Dir is a folder with rule files that are laid over the shipped ones; empty = none.
+	// Dir is a folder of rule files, or one of them, to be laid over the shipped ones; empty = none.
 	Dir string
 	// Pipeline is name or name@version; empty = rules.DefaultPipeline.
 	Pipeline string
@@ -57,15 +60,49 @@ var shipped = engine.Layer{FS: rules.FS, Dir: rules.Dir}
 // Shipped loads the rules that are part of the program.
 func Shipped() (*engine.Library, error) { return loader.Load(shipped) }
 
-// Library loads the shipped rules and, over them, those of a folder; empty = none.
-func Library(dir string) (*engine.Library, error) {
-	if dir == "" {
+// Library loads the shipped rules and, over them, those of a folder or file; empty = none.
+func Library(path string) (*engine.Library, error) {
+	if path == "" {
 		return Shipped()
 	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("--rules-dir %s is not a folder that can be read", dir)
+	layer, err := layerAt(path)
+	if err != nil {
+		return nil, err
 	}
-	return loader.Load(shipped, engine.Layer{FS: os.DirFS(dir), Dir: dir})
+	return loader.Load(shipped, layer)
+}
+
+// layerAt is the folder or file at a path.
+func layerAt(path string) (engine.Layer, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		var cause *fs.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return engine.Layer{}, fmt.Errorf("rules cannot be read from %s: %w", path, err)
+	}
+	if info.IsDir() {
+		return engine.Layer{FS: os.DirFS(path), Dir: path, Root: "."}, nil
+	}
+	dir, name := filepath.Split(filepath.Clean(path))
+	if dir == "" {
+		dir = "."
+	}
+	return engine.Layer{FS: os.DirFS(dir), Dir: dir, Root: name}, nil
+}
+
+// HasRules reports why a path holds no rule files.
+func HasRules(path string) error {
+	layer, err := layerAt(path)
+	if err != nil {
+		return err
+	}
+	names, err := engine.RuleFiles(layer.FS, layer.Root)
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("%s holds no rule files: they are called *.yaml or *.yml", path)
+	}
+	return err
 }
 
 // Rules are rule files that were read, with all that is needed to compile them.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -157,25 +156,28 @@ func (s *Source) swap(book *engine.Rulebook) {
 	s.book.Store(book)
 }
 
-// fingerprint digests the names and contents of all rule files of a folder. It reads what engine.Load would read, so
-// it sees through the symlinks of a mounted ConfigMap.
-func fingerprint(dir string) ([sha256.Size]byte, error) {
-	if dir == "" {
-		return [sha256.Size]byte{}, nil
+// fingerprint digests the names and contents of all rule files at a path. It reads what is loaded from there, so it sees
+// through the symlinks of a mounted ConfigMap.
+func fingerprint(path string) (sum [sha256.Size]byte, err error) {
+	if path == "" {
+		return sum, nil
+	}
+	layer, err := layerAt(path)
+	if err != nil {
+		return sum, err
 	}
 	h := sha256.New()
-	files := os.DirFS(dir)
-	names, err := engine.RuleFiles(files, ".")
+	names, err := engine.RuleFiles(layer.FS, layer.Root)
 	for _, name := range names {
 		var data []byte
-		if data, err = fs.ReadFile(files, name); err != nil {
+		if data, err = fs.ReadFile(layer.FS, name); err != nil {
 			break
 		}
 		fmt.Fprintf(h, "%q %d\n", name, len(data))
 		h.Write(data)
 	}
 	if err != nil {
-		return [sha256.Size]byte{}, fmt.Errorf("reading --rules-dir %s: %w", dir, err)
+		return sum, fmt.Errorf("rules at %s: %w", path, err)
 	}
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }

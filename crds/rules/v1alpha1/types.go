@@ -13,6 +13,7 @@ import (
 // +kubebuilder:printcolumn:name="Mode",type="string",JSONPath=".spec.mode"
 // +kubebuilder:printcolumn:name="Priority",type="integer",JSONPath=".spec.priority"
 // +kubebuilder:printcolumn:name="Accepted",type="string",JSONPath=".status.conditions[?(@.type=='Accepted')].status"
+// +kubebuilder:printcolumn:name="Message",type="string",priority=1,JSONPath=".status.conditions[?(@.type=='Accepted')].message"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 type RuleOverlay struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -38,13 +39,15 @@ type RuleOverlaySpec struct {
 	// Enforce (the default) changes what happens. Warn and Audit try the change beside what is enforced: the difference is
 	// counted and recorded in events, and Warn also tells whoever submits an object.
 	// +kubebuilder:validation:Enum=Enforce;Warn;Audit
+	// +kubebuilder:default=Enforce
 	Mode string `json:"mode,omitempty"`
 	// Overlays apply in ascending priority, and by name where it is equal; the last one wins.
+	// +kubebuilder:default=0
 	Priority int32 `json:"priority,omitempty"`
 	// Pipeline that is changed, name or name@version; empty = all that are loaded.
 	Pipeline string `json:"pipeline,omitempty"`
-	// Which VerticalPodAutoscalers are meant; nothing given means all.
-	Match RuleOverlayMatch `json:"match,omitempty"`
+	// Which VerticalPodAutoscalers are meant; without it, all.
+	Match *RuleOverlayMatch `json:"match,omitempty"`
 	// What changes, in order.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
