@@ -10,7 +10,6 @@ import (
 // and what they may write or decide.
 func (r *Registry) Describe(w io.Writer) error {
 	d := &describer{w: w}
-	d.printf("# Points\n\nWhere rule sets plug in, which facts rules see there, and what they may set or decide. `celvpa rules points` prints this page.\n\n")
 	for _, p := range r.Points() {
 		d.printf("## %s\n\n%s\n\nTakes %s.\n", p.Name, p.Doc, p.Kind)
 		if len(p.Vars) > 0 {

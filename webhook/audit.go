@@ -27,7 +27,7 @@ func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.Vert
 		}
 		differs := facts.ChangeDifferences(enforced, tried)
 		h.record(req, v, shadow, "new pods", differs)
-		warnings = append(warnings, shadowWarnings(shadow, "the pod", differs)...)
+		warnings = append(warnings, shadowWarnings(shadow, "would change the pod: ", differs)...)
 	}
 	return warnings
 }
@@ -49,11 +49,11 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 		}
 		for _, text := range enforced {
 			if !slices.Contains(tried, text) {
-				differs = append(differs, "no longer "+text)
+				differs = append(differs, "no longer: "+text)
 			}
 		}
 		h.record(req, v, shadow, "validation", differs)
-		warnings = append(warnings, shadowWarnings(shadow, "the answer", differs)...)
+		warnings = append(warnings, shadowWarnings(shadow, "", differs)...)
 	}
 	return warnings
 }
@@ -83,9 +83,9 @@ func (h *Handler) record(req admission.Request, v *vpav1.VerticalPodAutoscaler, 
 
 func violationTexts(list []engine.Violation) (out []string) {
 	for _, x := range list {
-		verb := "refused: "
+		verb := "would refuse this: "
 		if x.Warning {
-			verb = "warned: "
+			verb = "would warn: "
 		}
 		out = append(out, verb+violationText(x))
 	}
@@ -101,7 +101,7 @@ func shadowWarnings(shadow engine.Shadow, what string, differs []string) (out []
 		return nil
 	}
 	for _, d := range differs {
-		out = append(out, fmt.Sprintf("RuleOverlay %s (Warn) would change %s: %s", shadow.Overlay, what, d))
+		out = append(out, fmt.Sprintf("RuleOverlay %s (Warn) %s%s", shadow.Overlay, what, d))
 	}
 	return out
 }

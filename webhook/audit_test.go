@@ -67,7 +67,7 @@ func TestAnOverlayIsEnforcedWarnedAboutOrAudited(t *testing.T) {
 		event   bool
 	}{
 		{"Enforce", false, "", false},
-		{"Warn", true, "RuleOverlay strict (Warn) would change the answer: refused: " + text, true},
+		{"Warn", true, "RuleOverlay strict (Warn) would refuse this: " + text, true},
 		{"Audit", true, "", true},
 	} {
 		h, recorder := overlaid(t, tt.mode)

@@ -198,14 +198,6 @@ func findPart(book *engine.Rulebook, path string) (text, digest string, err erro
 	return "", "", err
 }
 
-func printPoints(out io.Writer) error {
-	registry, err := policy.Registry()
-	if err != nil {
-		return err
-	}
-	return registry.Describe(out)
-}
-
 func lintRules(out io.Writer, o *ruleOptions, paths []string) error {
 	found := 0
 	var faults []error

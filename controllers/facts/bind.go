@@ -138,8 +138,8 @@ func (b Bounds) addTo(f *engine.Facts) {
 }
 
 // EstimateFacts binds the facts of container.estimate; rules write into bounds.
-func EstimateFacts(e Estimate, policy *engine.Record, bounds Bounds) *engine.Facts {
-	f := containerEstimate.NewFacts()
+func EstimateFacts(container string, e Estimate, policy *engine.Record, bounds Bounds) *engine.Facts {
+	f := containerEstimate.NewFacts().Set("container", engine.Text(container))
 	f.Set("usage", usageSchema.New().SetOpaque("cpu", e.CPU).SetOpaque("memory", e.Memory))
 	f.Set("history", historySchema.New().SetInt("span", int64(e.Span)).SetInt("samples", int64(e.Samples)))
 	f.Set("containers", engine.Number(int64(e.Containers)))
@@ -149,8 +149,8 @@ func EstimateFacts(e Estimate, policy *engine.Record, bounds Bounds) *engine.Fac
 }
 
 // RecommendFacts binds the facts of container.recommend; rules write into bounds.
-func RecommendFacts(policy *engine.Record, bounds Bounds) *engine.Facts {
-	f := containerRecommend.NewFacts().Set("policy", policy)
+func RecommendFacts(container string, policy *engine.Record, bounds Bounds) *engine.Facts {
+	f := containerRecommend.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
 	bounds.addTo(f)
 	return f
 }
@@ -166,8 +166,8 @@ func PolicyConstants(policy *engine.Record) []engine.Constant {
 }
 
 // SelectFacts binds the facts of container.select.
-func SelectFacts(policy *engine.Record) *engine.Facts {
-	return containerSelect.NewFacts().Set("policy", policy)
+func SelectFacts(container string, policy *engine.Record) *engine.Facts {
+	return containerSelect.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
 }
 
 // UpdateFacts binds the facts of vpa.update.

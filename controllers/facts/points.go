@@ -117,10 +117,12 @@ var (
 
 // The points. They are read-only after start-up.
 var (
+	containerVar = engine.Var{Name: "container", Type: engine.String, Doc: "the container's name"}
+
 	containerSelect = &engine.Point{
 		Name: ContainerSelect, Kind: engine.DecisionPoint,
 		Doc:      "Whether a container is scaled; run by the recommender.",
-		Vars:     []engine.Var{{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"}},
+		Vars:     []engine.Var{containerVar, {Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"}},
 		Outcomes: []engine.Outcome{{Name: DoScale, Doc: "estimate and recommend"}, {Name: DoIgnore, Doc: "leave the container out"}},
 		FailSafe: DoIgnore,
 	}
@@ -136,7 +138,8 @@ var (
 		Name: ContainerEstimate, Kind: engine.StagePoint,
 		Doc: "From a container's usage to an estimate; run by the recommender.",
 		Vars: []engine.Var{
-			{Name: "usage", Type: engine.RecordOf(usageSchema)},
+			containerVar,
+			{Name: "usage", Type: engine.RecordOf(usageSchema), Doc: "what the container used"},
 			{Name: "history", Type: engine.RecordOf(historySchema)},
 			{Name: "containers", Type: engine.Int, Doc: "containers of the workload that are scaled"},
 			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
@@ -146,7 +149,7 @@ var (
 	containerRecommend = &engine.Point{
 		Name: ContainerRecommend, Kind: engine.StagePoint,
 		Doc:    "From an estimate to a recommendation; run by the recommender.",
-		Vars:   []engine.Var{{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"}},
+		Vars:   []engine.Var{containerVar, {Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"}},
 		Scopes: []engine.Scope{boundScope},
 	}
 	vpaUpdate = &engine.Point{
@@ -176,12 +179,12 @@ var (
 	}
 	podFit = &engine.Point{
 		Name: PodFit, Kind: engine.StagePoint,
-		Doc:    "Fit the recommendation to this pod; run by the webhook and the updater.",
+		Doc:    "Fit the recommendation to this pod by changing `recommended`, also its bounds; run by the webhook and the updater. What is requested is decided afterwards, at pod.resources.",
 		Scopes: []engine.Scope{containerScope},
 	}
 	podResources = &engine.Point{
 		Name: PodResources, Kind: engine.StagePoint,
-		Doc:    "Which requests and limits to write; run by the webhook and the updater.",
+		Doc:    "Which `requests` and `limits` to write, given what pod.fit made of `recommended`; run by the webhook and the updater.",
 		Scopes: []engine.Scope{containerScope},
 	}
 	podPriority = &engine.Point{
@@ -231,7 +234,7 @@ func NewRegistry(objects engine.ObjectTypes) *engine.Registry {
 	}
 	r.AddPoint(&engine.Point{
 		Name: VPAValidate, Kind: engine.ValidationPoint,
-		Doc:     "Whether a VerticalPodAutoscaler is valid; run by the webhook.",
+		Doc:     "Whether a VerticalPodAutoscaler is valid; run by the webhook. `self` is typed by the CRD and written as in its manifest; of the metadata only the name can be read. Quantities are text or a number: compare them with `quantity(string(self.maxAllowed['memory'])).compareTo(quantity('8Gi')) <= 0`. The functions are those of CRD validation rules in Kubernetes 1.33, not those listed below.",
 		Objects: objects,
 	})
 	return r

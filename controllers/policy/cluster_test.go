@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,6 +79,7 @@ func TestAnOverlayAtFaultCostsNobodyElseAnything(t *testing.T) {
 	require.Equal(t, []string{"first"}, overlaysFor(s, "a"))
 	require.Equal(t, []string{"other"}, overlaysFor(s, "b"))
 	fates := s.Accepted()
+	require.Equal(t, []float64{1, 0}, []float64{testutil.ToFloat64(overlayAccepted.WithLabelValues("first")), testutil.ToFloat64(overlayAccepted.WithLabelValues("broken"))})
 	require.NoError(t, fates["first"].Err)
 	require.ErrorContains(t, fates["broken"].Err, `RuleOverlay/broken:8:32: RuleSet estimate@1.0.0: param marginFraction: "much" is not a finite number`)
 	require.ErrorContains(t, fates["rival"].Err, "RuleOverlay rival: it changes estimate.marginFraction, and so does RuleOverlay first")

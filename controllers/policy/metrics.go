@@ -21,6 +21,11 @@ var (
 		Help: "The overlays that are loaded, by name and mode.",
 	}, []string{"overlay", "mode"})
 
+	overlayAccepted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "celvpa_rule_overlay_accepted",
+		Help: "1 for each RuleOverlay object that is in use as it is written, 0 for those that are not.",
+	}, []string{"overlay"})
+
 	reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_rules_reload_total",
 		Help: "Times that changed rules were loaded, by result: success, or error and the last good ones stayed.",
@@ -39,7 +44,7 @@ var ruleErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
 }, []string{"rule"})
 
 func init() {
-	metrics.Registry.MustRegister(rulesInfo, overlaysInfo, reloads, lastSuccess, ruleErrors, differences)
+	metrics.Registry.MustRegister(rulesInfo, overlaysInfo, overlayAccepted, reloads, lastSuccess, ruleErrors, differences)
 }
 
 // Report logs and counts rules that failed at run time; consequence says what that means for the object at hand.

@@ -141,8 +141,11 @@ func (s *Source) reloadFiles() (changed bool, err error) {
 // overlay puts the overlays of the cluster over the files and swaps the rules.
 func (s *Source) overlay(objects []rulesv1alpha1.RuleOverlay) {
 	book, results, inUse := s.overlaid(s.files, objects)
+	overlayAccepted.Reset()
 	for _, name := range slices.Sorted(maps.Keys(results)) {
+		overlayAccepted.WithLabelValues(name).Set(1)
 		if r := results[name]; r.Err != nil {
+			overlayAccepted.WithLabelValues(name).Set(0)
 			s.log.Error(r.Err, "a RuleOverlay cannot be used", "overlay", name, "generation", r.Generation, "generationInUse", r.InUse)
 		}
 	}

@@ -50,7 +50,7 @@ func recommend(planFor planFor, containers map[string]*model.Aggregate, policy *
 		p := facts.PolicyFor(policy, name)
 		record := facts.Policy(p)
 		plan := planFor(p, record)
-		verdict := plan.Decide(facts.ContainerSelect, facts.SelectFacts(record), nil)
+		verdict := plan.Decide(facts.ContainerSelect, facts.SelectFacts(name, record), nil)
 		switch {
 		case verdict.Err != nil:
 			out.Failed = append(out.Failed, verdict.Err)
@@ -66,9 +66,9 @@ func recommend(planFor planFor, containers map[string]*model.Aggregate, policy *
 			out.Explained = append(out.Explained, Explained{Container: c.name, Trace: trace})
 		}
 		bounds := facts.NewBounds()
-		estimate := facts.EstimateFacts(estimateOf(containers[c.name], len(all)), c.policy, bounds)
+		estimate := facts.EstimateFacts(c.name, estimateOf(containers[c.name], len(all)), c.policy, bounds)
 		out.Failed = append(out.Failed, c.plan.RunStages(facts.ContainerEstimate, estimate, trace)...)
-		out.Failed = append(out.Failed, c.plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(c.policy, bounds), trace)...)
+		out.Failed = append(out.Failed, c.plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(c.name, c.policy, bounds), trace)...)
 		out.Recommendations = append(out.Recommendations, render(c.name, bounds))
 	}
 	return out

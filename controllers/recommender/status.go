@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sort"
 	"strings"
 
@@ -56,8 +57,11 @@ func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 
 	chosen := policy.For(r.rules, v)
 	if chosen.Err != nil { // what was recommended by rules that are gone stays as it is
-		log.Error(chosen.Err, "the recommendation is left as it is")
-		conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "RulesNotFound", chosen.Err.Error()+"; the recommendation is left as it is")
+		message := chosen.Err.Error() + "; the recommendation is left as it is"
+		if !conditions.says(vpav1.RulesApplied, message) { // told once
+			log.Error(chosen.Err, "the recommendation is left as it is")
+		}
+		conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "RulesNotFound", message)
 		return status
 	}
 	selector, unsupported := r.Resolver.Selector(ctx, v)
@@ -156,6 +160,11 @@ func (c *conditionSet) set(t vpav1.VerticalPodAutoscalerConditionType, status co
 		}
 	}
 	c.list = append(c.list, one)
+}
+
+// says reports whether a condition has a message already.
+func (c *conditionSet) says(t vpav1.VerticalPodAutoscalerConditionType, message string) bool {
+	return slices.ContainsFunc(c.list, func(one vpav1.VerticalPodAutoscalerCondition) bool { return one.Type == t && one.Message == message })
 }
 
 func (c *conditionSet) remove(t vpav1.VerticalPodAutoscalerConditionType) {

@@ -110,8 +110,8 @@ func (u *Updater) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler
 		log := u.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
 		chosen := policy.For(u.rules, v)
 		if chosen.Err != nil {
-			log.Error(chosen.Err, "the pods of the VPA are left alone")
-			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v) // nor may another VPA take them
+			log.V(4).Info("the pods of the VPA are left alone", "reason", chosen.Err.Error()) // its condition says so
+			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)                    // nor may another VPA take them
 			continue
 		}
 		verdict := chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+)
+
+const pointsHead = `# Points
+
+Where rule sets plug in, which facts rules see there, and what they may set or decide. "celvpa rules points" prints this
+page, "celvpa rules list" which rule sets run where.
+
+A fact that is missing reads as an error, which leaves the value as it was: guard it with has(). Of records, any field may
+be missing; of other facts, those of which the text says so.
+
+## In which order
+
+    recommender   container.select → container.estimate → container.recommend → the VPA's status
+    webhook       vpa.validate, when a VPA is written
+                  pod.admit → pod.fit → pod.resources → the new pod
+    updater       vpa.update → pod.fit → pod.resources → pod.priority → pod.update → a resize, an eviction, or nothing
+
+pod.fit starts from the VPA's status, for target, lower and upper bound. So what is to show in the status belongs to
+container.recommend, and what depends on the pod to pod.fit.
+
+`
+
+// printPoints prints the reference of everything rules can name, made from what the program registers.
+func printPoints(out io.Writer) error {
+	registry, err := policy.Registry()
+	if err != nil {
+		return err
+	}
+	library, err := policy.Shipped()
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, pointsHead)
+	if err := registry.Describe(out); err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\n## Params of the shipped rule sets\n\nAn overlay sets them as `{params: {set.name: value}}`, and those with a flag are set by it.\n\n"+
+		"| param | type | default | flag | |\n|---|---|---|---|---|\n")
+	for _, p := range library.Params() {
+		value, flag := p.Param.Default.Value, ""
+		if value == "" {
+			value = "unset"
+		}
+		if p.Param.Flag != "" {
+			flag = "`--" + p.Param.Flag + "`"
+		}
+		if _, err := fmt.Fprintf(out, "| `%s.%s` | %s | %s | %s | %s |\n", p.RuleSet, p.Param.Name.Value, p.Param.Type.Value, value, flag, p.Param.Description); err != nil {
+			return err
+		}
+	}
+	return nil
+}
