@@ -160,6 +160,8 @@ func (d *decoder) paramFields(p *Param, at Scalar) fields {
 		"name":        d.into(&p.Name),
 		"type":        d.into(&p.Type),
 		"default":     d.into(&p.Default),
+		"min":         d.into(&p.Min),
+		"max":         d.into(&p.Max),
 		"flag":        d.text(&p.Flag),
 		"description": d.text(&p.Description),
 	}

@@ -30,7 +30,7 @@ func (d digest) line(what string, values ...any) {
 func (d digest) ruleSet(s *RuleSet) {
 	d.line("set", s.ID(), s.Point, s.Gate)
 	for _, p := range s.Params {
-		d.line("param", p.Name, p.Type, p.Default)
+		d.line("param", p.Name, p.Type, p.Default, p.Min, p.Max)
 	}
 	d.body(s)
 }

@@ -31,7 +31,7 @@ metadata: {name: markup}
 spec:
   version: 1.0.0
   point: order.adjust
-  params: [{name: fee, type: cents, default: 10}, {name: limit, type: int, default: 3}]
+  params: [{name: fee, type: cents, default: 10, min: 0, max: 1000}, {name: limit, type: int, default: 3}]
   stages:
   - name: fees
     each: line
@@ -388,6 +388,8 @@ func TestFaultyOverlaysAreToldInPlace(t *testing.T) {
 		{"a param that does not exist", "  pipeline: p@1.0.0\n  change: [{params: {marku.fee: 1}}]\n", `o.yaml:7:22: RuleOverlay mine: pipeline p@1.0.0 has no parameter "marku.fee"; it has markup.fee, markup.limit, caps.limit`},
 		{"a param of two sets", "  pipeline: p@1.0.0\n  change: [{params: {limit: 1}}]\n", `several rule sets have a parameter "limit"; write one of markup.limit, caps.limit`},
 		{"a value that does not fit", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: much}}]\n", `o.yaml:7:34: RuleSet markup@1.0.0: param fee: "much" is not an amount`},
+		{"a value below the bounds", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: -1}}]\n", "o.yaml:7:34: RuleSet markup@1.0.0: param fee: -1 is below the least allowed, 0"},
+		{"a value above the bounds", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: 1001c}}]\n", "param fee: 1001c is above the most allowed, 1000"},
 		{"an unknown rule set", "  pipeline: p@1.0.0\n  change: [{add: double}]\n", `no rule set "double"; write it as name@version`},
 		{"a rule set of another point", "  pipeline: p@1.0.0\n  change: [{after: caps, ruleSet: ship@1.0.0}]\n", "rule set ship@1.0.0 plugs in at order.ship, not at order.adjust"},
 		{"a rule set that runs there already", "  pipeline: p@1.0.0\n  change: [{add: caps@1.0.0}]\n", "rule set caps stands twice at order.adjust"},
@@ -429,7 +431,7 @@ func TestTheSameOverlayTwiceIsRefusedAndALaterLayerReplacesAnEarlierOne(t *testi
 	_, err := rulebook(o, o)
 	require.ErrorContains(t, err, "o.yaml:10:18: RuleOverlay mine: defined already at o.yaml:4:18")
 
-	changed := strings.ReplaceAll(shopRules, "default: 10}", "default: 11}")
+	changed := strings.ReplaceAll(shopRules, "default: 10,", "default: 11,")
 	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(shopRules)}}}, Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(changed)}}})
 	require.NoError(t, err)
 	b, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p@1.0.0"})

@@ -3,6 +3,11 @@ package engine
 import (
 	"fmt"
 	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 )
 
 // bindParams gives parameters their values: from an overlay, else from the host, else the default.
@@ -37,6 +42,9 @@ func (c *compiler) bindParams(set *RuleSet, compiled *setPlan, overlaid map[stri
 			continue
 		}
 		v, err := c.reg.parseScalar(t, text)
+		if err == nil {
+			err = c.withinBounds(p, t, text, v, subject)
+		}
 		if err != nil {
 			c.badParam(p, from, overridden, subject, err)
 			continue
@@ -44,6 +52,29 @@ func (c *compiler) bindParams(set *RuleSet, compiled *setPlan, overlaid map[stri
 		compiled.params.put(p.Name.Value, v)
 	}
 	return fields
+}
+
+// withinBounds reports a value beyond the bounds of its parameter.
+func (c *compiler) withinBounds(p Param, t Type, text string, v ref.Val, subject string) error {
+	for _, bound := range []struct {
+		Scalar
+		forbidden types.Int // how the value may not compare
+		what      string
+	}{{p.Min, -1, "below the least allowed"}, {p.Max, 1, "above the most allowed"}} {
+		if bound.IsZero() {
+			continue
+		}
+		limit, err := c.reg.parseScalar(t, bound.Value)
+		comparer, isNumber := v.(traits.Comparer)
+		if err != nil || !isNumber || t.cel == cel.StringType || t.cel == cel.BoolType {
+			c.ps.at(bound.Scalar, subject, fmt.Sprintf("param %s: %q is no bound for %s", p.Name.Value, bound.Value, t))
+			continue
+		}
+		if comparer.Compare(limit) == bound.forbidden {
+			return fmt.Errorf("%s is %s, %s", text, bound.what, bound.Value)
+		}
+	}
+	return nil
 }
 
 // badParam blames the value where it stands, or the flag that gave it.

@@ -32,6 +32,9 @@ type Scalar struct {
 // IsZero reports whether the scalar was absent from its document.
 func (s Scalar) IsZero() bool { return s.Value == "" && s.Pos.Line == 0 }
 
+// Source is the whole file that the scalar stands in.
+func (s Scalar) Source() string { return strings.Join(s.lines, "\n") }
+
 // At maps a place inside the scalar's value (line from 1, column from 0, as CEL reports them) to the file.
 // Quotes, escapes, folding and block indentation are followed by walking value and source side by side.
 func (s Scalar) At(line, col int) Position {

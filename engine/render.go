@@ -120,6 +120,8 @@ func (p *Plan) paramNode(s *RuleSet, x *Param) *yaml.Node {
 	m.text("name", x.Name.Value)
 	m.text("type", x.Type.Value)
 	m.plain("default", value)
+	m.plain("min", x.Min)
+	m.plain("max", x.Max)
 	m.text("flag", x.Flag)
 	m.text("description", x.Description)
 	n := m.flow()

@@ -1,7 +1,5 @@
 package engine
 
-import "strings"
-
 // RuleSet is one named, versioned unit of policy. It plugs in at one point and holds exactly one of
 // validations, stages and decisions.
 type RuleSet struct {
@@ -21,14 +19,12 @@ type RuleSet struct {
 // ID is name@version, the form pipelines refer to.
 func (s *RuleSet) ID() string { return s.Name.Value + "@" + s.Version.Value }
 
-// Source is the file that the rule set is written in, as it is.
-func (s *RuleSet) Source() string { return strings.Join(s.Name.lines, "\n") }
-
 // Param is a typed constant of a rule set that an operator may change without touching an expression.
 type Param struct {
 	Name        Scalar
 	Type        Scalar // a type name of the registry: int, double, bool, string or a unit such as cpu
 	Default     Scalar // absent = the param is unset, and has(params.name) is false
+	Min, Max    Scalar // bounds of numbers, both included; absent = none
 	Flag        string // command-line flag that sets it; empty = none
 	Description string
 }

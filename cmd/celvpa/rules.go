@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -71,7 +73,7 @@ func rulesCommand() *cobra.Command {
 			RunE: func(cmd *cobra.Command, _ []string) error { return listRules(cmd.OutOrStdout(), o) },
 		},
 		&cobra.Command{
-			Use: "show NAME[@VERSION][/STAGE[/RULE]]", Short: "Show a rule set or a part of it, with its digest", Args: cobra.ExactArgs(1),
+			Use: "show NAME[@VERSION][/STAGE[/RULE]]", Short: "Show a rule set or a part of it with its digest, a pipeline or an overlay", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return showRule(cmd.OutOrStdout(), o, args[0]) },
 		},
 		&cobra.Command{
@@ -147,8 +149,8 @@ func firstSentence(text string) string {
 	return text
 }
 
-// showRule prints rule sets as they are written and parts of them as they are understood, with the digest that overlays
-// can insist on.
+// showRule prints rule sets, pipelines and overlays as they are written, and parts of rule sets as they are understood,
+// with the digest that overlays can insist on.
 func showRule(out io.Writer, o *ruleOptions, path string) error {
 	library, err := policy.Library(o.dir)
 	if err != nil {
@@ -177,10 +179,22 @@ func showRule(out io.Writer, o *ruleOptions, path string) error {
 		if err != nil {
 			digest = "unknown: no pipeline runs it"
 		}
-		fmt.Fprintf(out, "# %s, digest %s\n%s", set.Name.Pos.File, digest, set.Source())
+		fmt.Fprintf(out, "# %s, digest %s\n%s", set.Name.Pos.File, digest, set.Name.Source())
+	}
+	for _, plan := range book.Plans() {
+		if name, _ := plan.NameAndVersion(); name == path || plan.Pipeline() == path {
+			found = true
+			p := library.Pipelines[plan.Pipeline()]
+			fmt.Fprintf(out, "# %s, digest %s\n%s", p.Name.Pos.File, plan.Digest(), p.Name.Source())
+		}
+	}
+	if o := library.Overlays[path]; o != nil {
+		found = true
+		fmt.Fprintf(out, "# %s\n%s", o.Name.Pos.File, o.Name.Source())
 	}
 	if !found {
-		return fmt.Errorf("there is no rule set %q; there are: %s", path, strings.Join(library.RuleSetIDs(), ", "))
+		return fmt.Errorf("there is no rule set, pipeline or overlay %q; there are: %s", path,
+			strings.Join(slices.Concat(library.RuleSetIDs(), slices.Sorted(maps.Keys(library.Pipelines)), slices.Sorted(maps.Keys(library.Overlays))), ", "))
 	}
 	return nil
 }

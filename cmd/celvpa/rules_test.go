@@ -55,7 +55,13 @@ func TestRulesAreListedAndShown(t *testing.T) {
 	_, err = celvpa(t, "rules", "show", "container-caps/politics")
 	require.ErrorContains(t, err, `rule set container-caps@1.0.0 has no "politics"; it has policy, global`)
 	_, err = celvpa(t, "rules", "show", "nothing")
-	require.ErrorContains(t, err, `there is no rule set "nothing"; there are: admission-mode@1.0.0`)
+	require.ErrorContains(t, err, `there is no rule set, pipeline or overlay "nothing"; there are: admission-mode@1.0.0`)
+	out, err = celvpa(t, "rules", "show", "default")
+	require.NoError(t, err)
+	require.Regexp(t, `^# rules/pipeline\.yaml, digest [0-9a-f]{12}\n`, out)
+	out, err = celvpa(t, "rules", "show", "payments", "--rules-dir", write(t, t.TempDir(), "o.yaml", headroom))
+	require.NoError(t, err)
+	require.Contains(t, out, headroom)
 
 	dir := ownRules(t, "pipeline.yaml", "[controlled-resources@1.0.0, container-caps@1.0.0]", "[controlled-resources@1.0.0]")
 	out, err = celvpa(t, "rules", "list", "--rules-dir", dir)
@@ -169,7 +175,7 @@ func TestDiffTellsInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "# the rules for VerticalPodAutoscaler payments/web\n")
 	require.Contains(t, out, ", with overlays payments\n")
-	require.Contains(t, out, "{name: marginFraction, type: double, default: 0.20, flag: recommendation-margin-fraction,")
+	require.Contains(t, out, "{name: marginFraction, type: double, default: 0.20, min: 0, flag: recommendation-margin-fraction,")
 	require.Contains(t, out, "# from RuleOverlay payments\n")
 
 	_, err = celvpa(t, "rules", "render", "--vpa", write(t, dir, "pod.json", `{"kind":"Pod"}`))

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/engine"
 )
 
 const pointsHead = `# Points
@@ -42,7 +43,7 @@ func printPoints(out io.Writer) error {
 		return err
 	}
 	fmt.Fprint(out, "\n## Params of the shipped rule sets\n\nAn overlay sets them as `{params: {set.name: value}}`, and those with a flag are set by it.\n\n"+
-		"| param | type | default | flag | |\n|---|---|---|---|---|\n")
+		"| param | type | default | bounds | flag | |\n|---|---|---|---|---|---|\n")
 	for _, p := range library.Params() {
 		value, flag := p.Param.Default.Value, ""
 		if value == "" {
@@ -51,9 +52,21 @@ func printPoints(out io.Writer) error {
 		if p.Param.Flag != "" {
 			flag = "`--" + p.Param.Flag + "`"
 		}
-		if _, err := fmt.Fprintf(out, "| `%s.%s` | %s | %s | %s | %s |\n", p.RuleSet, p.Param.Name.Value, p.Param.Type.Value, value, flag, p.Param.Description); err != nil {
+		if _, err := fmt.Fprintf(out, "| `%s.%s` | %s | %s | %s | %s | %s |\n", p.RuleSet, p.Param.Name.Value, p.Param.Type.Value, value, bounds(p.Param), flag, p.Param.Description); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func bounds(p engine.Param) string {
+	switch {
+	case !p.Min.IsZero() && !p.Max.IsZero():
+		return p.Min.Value + " to " + p.Max.Value
+	case !p.Min.IsZero():
+		return "at least " + p.Min.Value
+	case !p.Max.IsZero():
+		return "at most " + p.Max.Value
+	}
+	return ""
 }
