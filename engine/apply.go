@@ -30,10 +30,13 @@ func (r *resolved) apply(o *Overlay, lib *Library, ps *problems) {
 		}
 	}
 	for _, key := range sortedKeys(r.params) {
-		if _, err := r.paramKey(key); err != nil {
-			ps.at(r.params[key], o.subject(), fmt.Sprintf("%s is set, and what has it is taken out", key))
-			delete(r.params, key)
+		if _, err := r.paramKey(key); err == nil {
+			continue
 		}
+		if r.paramsBy[key] == o { // what an overlay before it set is overruled
+			ps.at(r.params[key], o.subject(), fmt.Sprintf("%s is set, and what has it is taken out", key))
+		}
+		delete(r.params, key)
 	}
 	r.overlays = append(r.overlays, o)
 }
@@ -45,7 +48,7 @@ func (r *resolved) setParams(o *Overlay, params []Assignment, ps *problems) {
 			ps.at(p.Path, o.subject(), err.Error())
 			continue
 		}
-		r.params[key] = p.Expression
+		r.params[key], r.paramsBy[key] = p.Expression, o
 	}
 }
 
@@ -104,10 +107,7 @@ func (r *resolved) disable(o *Overlay, c *Change) error {
 	if at.rule >= 0 {
 		stage := &set.Stages[at.entry]
 		stage.Rules = slices.Delete(slices.Clone(stage.Rules), at.rule, at.rule+1)
-		if len(stage.Rules) > 0 {
-			return nil
-		}
-		r.disabled[set.Name.Value+"/"+stage.Name.Value] = o.Name.Value // nothing is left of it
+		return nil // a stage without rules goes when all overlays are applied: until then others may add to it
 	}
 	switch {
 	case len(set.Stages) > 0:
@@ -189,7 +189,7 @@ func (r *resolved) insert(o *Overlay, c *Change, lib *Library) (Scalar, error) {
 		return c.RuleSet, err
 	}
 	set := r.points[at.point].sets[at.set].set
-	holds := map[string]bool{"stage": len(set.Stages) > 0, "decision": len(set.Decisions) > 0, "validation": len(set.Validations) > 0}
+	holds := map[string]bool{set.body: true}
 	switch {
 	case kind == "rule" && part == "rule", kind == "stage" && part == "rule":
 		set = r.edit(at)
@@ -217,10 +217,10 @@ func (r *resolved) insert(o *Overlay, c *Change, lib *Library) (Scalar, error) {
 		return path, nil
 	}
 	switch {
-	case kind == "ruleSet" && part == "rule" && len(set.Stages) > 0:
+	case kind == "ruleSet" && part == "rule" && set.body == "stage":
 		return path, fmt.Errorf("%s is a rule set; a rule goes %s one of its stages or rules: %s/%s, …", at.path, verb, at.path, strings.Join(set.entries(), ", "+at.path+"/"))
 	case kind == "ruleSet":
-		return path, fmt.Errorf("%s holds %s; it has no place for a %s", at.path, set.body(), part)
+		return path, fmt.Errorf("%s holds %s; it has no place for a %s", at.path, set.body+"s", part)
 	}
 	return path, fmt.Errorf("%s is a %s; a %s has no place %s it", at.path, kind, part, verb)
 }

@@ -29,9 +29,10 @@ func (d *decoder) checkRuleSet(n *yaml.Node, s *RuleSet) {
 		d.problem(n, "spec.point is required")
 	}
 	bodies := 0
-	for _, present := range []bool{len(s.Validations) > 0, len(s.Stages) > 0, len(s.Decisions) > 0} {
+	for body, present := range map[string]bool{"validation": len(s.Validations) > 0, "stage": len(s.Stages) > 0, "decision": len(s.Decisions) > 0} {
 		if present {
 			bodies++
+			s.body = body
 		}
 	}
 	if bodies != 1 {

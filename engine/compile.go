@@ -139,6 +139,7 @@ func (c *compiler) plan(r *resolved) *Plan {
 	for _, o := range r.overlays {
 		plan.overlays = append(plan.overlays, o.Name.Value)
 	}
+	r.prune()
 	findings := &problems{}
 	h := newDigest()
 	h.line("profile", ProfileVersion, r.pipeline.ID())

@@ -43,6 +43,9 @@ func (r *resolved) touches(o *Overlay) []touch {
 			}
 			if verb == "disable" || verb == "replace" {
 				out = append(out, touch{takes, at.path, path})
+				if name := c.name().Value; verb == "replace" && name != "" {
+					out = append(out, touch{brings, renamed(at.path, name), path})
+				}
 				continue
 			}
 			out = append(out, touch{anchors, at.path, path}, touch{brings, r.broughtPath(at, c), path})
@@ -61,6 +64,14 @@ func (r *resolved) broughtPath(at spot, c *Change) string {
 		return set + "/" + r.points[at.point].sets[at.set].set.entries()[at.entry] + "/" + c.Rule.Name.Value
 	}
 	return set + "/" + c.name().Value
+}
+
+// renamed is the path that a replacement has under its own name.
+func renamed(path, name string) string {
+	if i := strings.LastIndex(path, "/"); i >= 0 {
+		return path[:i+1] + name
+	}
+	return setName(name)
 }
 
 // setName is the name in name@version.

@@ -64,11 +64,11 @@ func (c *compiler) nameHint(message, expression string, at common.Location, know
 		return message
 	}
 	if m := undeclared.FindStringSubmatch(message); m != nil {
-		if why := absent[m[1]]; why != "" {
-			return message + ": " + why
-		}
 		if scopes := c.at.scopesWith(m[1]); len(scopes) > 0 {
 			return message + ": it belongs to the items of " + strings.Join(scopes, ", ") + "; give the stage each: " + scopes[0]
+		}
+		if why := absent[m[1]]; why != "" {
+			return message + ": " + why
 		}
 		return message + "; known here: " + strings.Join(sortedKeys(known), ", ")
 	}

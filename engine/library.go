@@ -213,6 +213,29 @@ func (l *Library) overlaysNamed(list []string) ([]*Overlay, error) {
 	return out, nil
 }
 
+// overlayAt is the overlay whose document a position lies in, empty when it lies in another one.
+func (l *Library) overlayAt(p Position) string {
+	found, line := "", 0
+	look := func(name Scalar, overlay string) {
+		if name.Pos.File == p.File && name.Pos.Line <= p.Line && name.Pos.Line > line {
+			found, line = overlay, name.Pos.Line
+		}
+	}
+	for _, s := range l.RuleSets {
+		look(s.Name, "")
+	}
+	for _, x := range l.Pipelines {
+		look(x.Name, "")
+	}
+	for _, t := range l.Tests {
+		look(t.Name, "")
+	}
+	for _, o := range l.Overlays {
+		look(o.Name, o.Name.Value)
+	}
+	return found
+}
+
 // RuleSetIDs lists name@version of all rule sets, sorted.
 func (l *Library) RuleSetIDs() []string { return sortedKeys(l.RuleSets) }
 

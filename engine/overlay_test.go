@@ -285,7 +285,8 @@ func TestOverlaysThatDoNotFitTogetherAreToldWhenTheyAreLoaded(t *testing.T) {
 		{"one reads a variable that the other takes out",
 			on + "{replace: markup/fees, stage: {each: line, rules: [{name: add, note: x}]}}]\n",
 			"  priority: -1\n" + on + "{replace: markup/fees, stage: {each: line, variables: {plus: '1'}, rules: [{name: add, note: x}]}}, {after: markup/fees/add, rule: {name: r, when: plus > 0, note: y}}]\n", ""},
-		{"a param of a set that the other replaces", on + "{params: {markup.limit: 5}}]\n", "  priority: 1\n" + on + "{replace: markup, ruleSet: double@1.0.0}]\n", "markup.limit is set, and what has it is taken out"},
+		{"a param of a set that the other replaces", on + "{params: {markup.limit: 5}}]\n", "  priority: 1\n" + on + "{replace: markup, ruleSet: double@1.0.0}]\n", ""},
+		{"one replaces a set by what the other adds", on + "{replace: markup, ruleSet: double@1.0.0}]\n", on + "{add: double@1.0.0}]\n", "it changes double, and so does RuleOverlay one"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -297,6 +298,19 @@ func TestOverlaysThatDoNotFitTogetherAreToldWhenTheyAreLoaded(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
+}
+
+// TestWhatManyOverlaysLeaveOfAStageIsDecidedInTheEnd: two take its rules out, a third puts one in, whatever their order.
+func TestWhatManyOverlaysLeaveOfAStageIsDecidedInTheEnd(t *testing.T) {
+	b := mustRulebook(t,
+		overlay("a-add", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/add}]\n"),
+		overlay("b-many", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/many}]\n"),
+		overlay("c-own", "  pipeline: p@1.0.0\n  change: [{after: markup/fees, rule: {name: own, set: {now.price: now.price + 7}}}]\n"))
+	got := b.For(Subject{})
+	require.NoError(t, got.Err)
+	require.Equal(t, int64(107), charge(t, got.Plan))
+	b = mustRulebook(t, overlay("a", "  pipeline: p@1.0.0\n  change: [{disable: caps/cap}, {after: caps, stage: {name: own, each: line, rules: [{name: r, set: {now.price: now.price + 1}}]}}]\n"))
+	require.Equal(t, int64(111), charge(t, b.For(Subject{}).Plan), "a set whose only stage is gone takes another")
 }
 
 func TestTwoVersionsOfARuleSetDoNotRunAtOnePoint(t *testing.T) {
@@ -388,6 +402,7 @@ func TestFaultyOverlaysAreToldInPlace(t *testing.T) {
 		{"a param that does not exist", "  pipeline: p@1.0.0\n  change: [{params: {marku.fee: 1}}]\n", `o.yaml:7:22: RuleOverlay mine: pipeline p@1.0.0 has no parameter "marku.fee"; it has markup.fee, markup.limit, caps.limit`},
 		{"a param of two sets", "  pipeline: p@1.0.0\n  change: [{params: {limit: 1}}]\n", `several rule sets have a parameter "limit"; write one of markup.limit, caps.limit`},
 		{"a value that does not fit", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: much}}]\n", `o.yaml:7:34: RuleSet markup@1.0.0: param fee: "much" is not an amount`},
+		{"a param of what the overlay itself takes out", "  pipeline: p@1.0.0\n  change: [{params: {markup.limit: 1}}, {disable: markup}]\n", "markup.limit is set, and what has it is taken out"},
 		{"a value below the bounds", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: -1}}]\n", "o.yaml:7:34: RuleSet markup@1.0.0: param fee: -1 is below the least allowed, 0"},
 		{"a value above the bounds", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: 1001c}}]\n", "param fee: 1001c is above the most allowed, 1000"},
 		{"an unknown rule set", "  pipeline: p@1.0.0\n  change: [{add: double}]\n", `no rule set "double"; write it as name@version`},

@@ -13,6 +13,7 @@ type resolved struct {
 	pipeline *Pipeline
 	points   []resolvedPoint
 	params   map[string]Scalar // set by overlays, by "set.param"
+	paramsBy map[string]*Overlay
 	overlays []*Overlay        // applied, in order
 	disabled map[string]string // path of what an overlay took away, to the overlay's name
 }
@@ -30,7 +31,7 @@ type placedSet struct {
 
 // resolve looks up what a pipeline names. Points that do not exist are left to the compiler.
 func resolve(lib *Library, pipe *Pipeline, ps *problems) *resolved {
-	r := &resolved{pipeline: pipe, params: map[string]Scalar{}, disabled: map[string]string{}}
+	r := &resolved{pipeline: pipe, params: map[string]Scalar{}, paramsBy: map[string]*Overlay{}, disabled: map[string]string{}}
 	for _, at := range pipe.Points {
 		point := resolvedPoint{point: at.Point}
 		for _, name := range at.RuleSets {
@@ -48,7 +49,7 @@ func resolve(lib *Library, pipe *Pipeline, ps *problems) *resolved {
 
 // clone copies what overlays may change in place: the lists of rule sets, not the rule sets.
 func (r *resolved) clone() *resolved {
-	c := &resolved{pipeline: r.pipeline, params: maps.Clone(r.params), overlays: slices.Clone(r.overlays), disabled: maps.Clone(r.disabled)}
+	c := &resolved{pipeline: r.pipeline, params: maps.Clone(r.params), paramsBy: maps.Clone(r.paramsBy), overlays: slices.Clone(r.overlays), disabled: maps.Clone(r.disabled)}
 	for _, p := range r.points {
 		c.points = append(c.points, resolvedPoint{point: p.point, sets: slices.Clone(p.sets)})
 	}
@@ -134,15 +135,17 @@ func (s *RuleSet) entries() []string {
 	return out
 }
 
-// body is what the rule set holds.
-func (s *RuleSet) body() string {
-	switch {
-	case len(s.Stages) > 0:
-		return "stages"
-	case len(s.Decisions) > 0:
-		return "decisions"
+// prune takes out stages of which overlays left no rule.
+func (r *resolved) prune() {
+	empty := func(s Stage) bool { return len(s.Rules) == 0 }
+	for p := range r.points {
+		for i, placed := range r.points[p].sets {
+			if slices.ContainsFunc(placed.set.Stages, empty) {
+				set := r.edit(spot{point: p, set: i})
+				set.Stages = slices.DeleteFunc(set.Stages, empty)
+			}
+		}
 	}
-	return "validations"
 }
 
 // under reports whether a path is another one or below it.

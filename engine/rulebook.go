@@ -224,12 +224,8 @@ func (b *Rulebook) Findings() []*Problem {
 	all, run := &problems{}, map[string]bool{}
 	for _, key := range sortedKeys(b.plans) {
 		plan := b.plans[key]
-		own := map[string]bool{} // files of the overlays
-		for _, o := range plan.resolved.overlays {
-			own[o.Name.Pos.File] = true
-		}
 		for _, p := range plan.findings {
-			if len(own) == 0 || own[p.Pos.File] {
+			if len(plan.overlays) == 0 || slices.Contains(plan.overlays, b.library.overlayAt(p.Pos)) {
 				all.add(p)
 			}
 		}

@@ -14,6 +14,8 @@ type RuleSet struct {
 	Stages      []Stage
 	Decisions   []Decision
 	Variables   []Variable // named expressions for decisions
+
+	body string // what it holds, in the words of a change's part: stage, decision or validation
 }
 
 // ID is name@version, the form pipelines refer to.

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -19,12 +18,12 @@ import (
 // auditPod records what overlays that are not enforced would set on a new pod. The result is for whoever submits it:
 // what those in mode Warn would change.
 func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, shadows []engine.Shadow, enforced []facts.ContainerChange) (warnings []string) {
-	defer untilPanic(log, "what overlays would change is not known")
+	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {
-		var tried []facts.ContainerChange
-		if shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do == facts.DoApply {
-			tried, _ = facts.ResourcesForPod(shadow.Plan, pod, v, nil)
+		if shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do != facts.DoApply {
+			continue // told by auditAdmission
 		}
+		tried, _ := facts.ResourcesForPod(shadow.Plan, pod, v, nil)
 		differs := facts.ChangeDifferences(enforced, tried)
 		h.record(req, v, shadow, "new pods", differs)
 		warnings = append(warnings, shadowWarnings(shadow, "would change the pod: ", differs)...)
@@ -37,7 +36,7 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 	if len(chosen.Shadows) == 0 {
 		return nil
 	}
-	defer untilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "what overlays would change is not known")
+	defer policy.UntilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
 	enforced := violationTexts(chosen.Plan.Validate(facts.VPAValidate, object, old, nil))
 	for _, shadow := range chosen.Shadows {
 		tried := violationTexts(shadow.Plan.Validate(facts.VPAValidate, object, old, nil))
@@ -58,19 +57,15 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 	return warnings
 }
 
-// untilPanic keeps a panic of what is only tried away from what is enforced. Defer it.
-func untilPanic(log logr.Logger, consequence string) {
-	if p := recover(); p != nil {
-		log.Error(fmt.Errorf("panic: %v", p), consequence+"; please report this", "stack", string(debug.Stack()))
-	}
-}
-
-// auditAdmission records what overlays that are not enforced would say about whether a VPA changes new pods.
-func (h *Handler) auditAdmission(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, enforced engine.Verdict) {
-	defer untilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "what overlays would change is not known")
+// auditAdmission records what overlays that are not enforced would say about whether a VPA changes new pods. mine tells
+// whether the pod at hand is one of its pods; it is asked only where that matters.
+func (h *Handler) auditAdmission(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, enforced engine.Verdict, mine func() bool) {
+	defer policy.UntilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
 	for _, shadow := range shadows {
 		tried := shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
-		h.record(req, v, shadow, "whether new pods are changed", policy.VerdictDifference(enforced, tried))
+		if differs := policy.VerdictDifference(enforced, tried); len(differs) > 0 && mine() {
+			h.record(req, v, shadow, "whether new pods are changed", differs)
+		}
 	}
 }
 

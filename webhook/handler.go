@@ -98,7 +98,10 @@ func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rul
 		v := &list.Items[i]
 		chosen := policy.For(rules, v)
 		verdict := chosen.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
-		h.auditAdmission(req, v, chosen.Shadows, verdict)
+		h.auditAdmission(req, v, chosen.Shadows, verdict, func() bool {
+			one, err := h.Resolver.ControllingVPA(ctx, pod, []*vpav1.VerticalPodAutoscaler{v})
+			return err == nil && one != nil
+		})
 		policy.Report(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "the VPA changes no new pods", verdict.Err)
 		if verdict.Do == facts.DoApply {
 			candidates = append(candidates, v)

@@ -243,9 +243,6 @@ func (o *ruleOptions) lint(path string) ([]*engine.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := policy.HasRules(path); err != nil {
-		return nil, err
-	}
 	book, err := policy.LoadTested(options)
 	if problems := engine.Problems(err); err == nil || len(problems) > 0 {
 		if book != nil {

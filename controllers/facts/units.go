@@ -3,6 +3,7 @@ package facts
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,8 +50,8 @@ func addUnits(r *engine.Registry) {
 		Name: Memory, Func: "mem", Doc: "bytes",
 		Parse: func(s string) (int64, error) {
 			q, err := parse(s)
-			if err == nil && q.Cmp(*resource.NewQuantity(q.Value(), q.Format)) != 0 {
-				return 0, fmt.Errorf("%q is no whole number of bytes; write memory as 500M or 4Gi", s)
+			if err == nil && strings.ContainsAny(s[len(s)-1:], "mun") {
+				return 0, fmt.Errorf("%q is less than it looks: m stands for thousandths; write memory as 500M or 4Gi", s)
 			}
 			return Bytes(q), err
 		},

@@ -34,8 +34,8 @@ type accepted struct {
 	generation int64
 }
 
-// overlaid adds the overlays of the cluster to the rules of the files. What is in use and unchanged comes first, then older
-// objects before younger ones, so that a new overlay cannot push out one that was there. One that does not fit gives way
+// overlaid adds the overlays of the cluster to the rules of the files. What is in use comes first, unchanged before edited,
+// then older objects before younger ones, so that a new overlay cannot push out one that was there. One that does not fit gives way
 // to the version of it that was in use before. An overlay that is at fault costs nobody else anything.
 func (s *Source) overlaid(book *engine.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, map[string]Acceptance, map[string]accepted) {
 	results, inUse := map[string]Acceptance{}, map[string]accepted{}
@@ -66,15 +66,19 @@ func (s *Source) overlaid(book *engine.Rulebook, objects []rulesv1alpha1.RuleOve
 
 // inOrder sorts objects by who comes first.
 func (s *Source) inOrder(objects []rulesv1alpha1.RuleOverlay) []rulesv1alpha1.RuleOverlay {
-	unchanged := func(o *rulesv1alpha1.RuleOverlay) int {
-		if before, ok := s.inUse[o.Name]; ok && before.uid == o.UID && before.generation == o.Generation {
-			return 0
+	class := func(o *rulesv1alpha1.RuleOverlay) int {
+		before, ok := s.inUse[o.Name]
+		switch {
+		case !ok || before.uid != o.UID:
+			return 2
+		case before.generation != o.Generation:
+			return 1
 		}
-		return 1
+		return 0
 	}
 	out := slices.Clone(objects)
 	slices.SortFunc(out, func(a, b rulesv1alpha1.RuleOverlay) int {
-		return cmp.Or(unchanged(&a)-unchanged(&b), a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+		return cmp.Or(class(&a)-class(&b), a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }

@@ -111,6 +111,15 @@ func TestANewOverlayDoesNotPushOutOneThatIsInUse(t *testing.T) {
 	s.Reload(t.Context())
 	require.Equal(t, []string{"aaa-new"}, overlaysFor(s, "a"))
 
+	// An edit does not cost it its place either, not even a broken one.
+	*objects = []rulesv1alpha1.RuleOverlay{marginOverlay("aaa-new", 2, "0.45", "a"), there}
+	s.Reload(t.Context())
+	require.Equal(t, []string{"aaa-new"}, overlaysFor(s, "a"))
+	*objects = []rulesv1alpha1.RuleOverlay{marginOverlay("aaa-new", 3, `"lots"`, "a"), there}
+	s.Reload(t.Context())
+	require.Equal(t, []string{"aaa-new"}, overlaysFor(s, "a"))
+	require.Equal(t, int64(2), s.Accepted()["aaa-new"].InUse)
+
 	// Seen for the first time together, the older one wins.
 	older := there
 	older.CreationTimestamp = metav1.NewTime(time.Unix(1, 0))
@@ -159,6 +168,27 @@ func TestOverlaysAreFollowedWhileTheFilesAreBroken(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("kind: ["), 0o600))
 	s.Reload(t.Context())
 	require.Len(t, slices.DeleteFunc(slices.Clone(*told), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 2, "broken anew is told anew")
+}
+
+// TestChangedFilesAreUsedWhenTheListingThatFailedMeanwhileWorksAgain.
+func TestChangedFilesAreUsedWhenTheListingThatFailedMeanwhileWorksAgain(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) {
+		text := `{"apiVersion":"rules.celvpa.dev/v1alpha1","kind":"RuleOverlay","metadata":{"name":"` + name + `"},"spec":{"match":{"namespaces":["` + name + `"]},"change":[{"disable":"container-caps/global"}]}}`
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text), 0o600))
+	}
+	file("one")
+	s, _, _ := newSource(t, dir)
+	var failure error
+	list := func(context.Context) ([]rulesv1alpha1.RuleOverlay, error) { return nil, failure }
+	require.NoError(t, s.Follow(t.Context(), list, list))
+	failure = errors.New("no connection")
+	file("two")
+	s.Reload(t.Context())
+	require.Empty(t, overlaysFor(s, "two"))
+	failure = nil
+	s.Reload(t.Context())
+	require.Equal(t, []string{"two"}, overlaysFor(s, "two"))
 }
 
 // TestAnObjectMeansWhatTheSameDocumentInAFileMeans goes through every part that a change can bring.

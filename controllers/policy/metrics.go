@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"time"
-
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -33,7 +31,7 @@ var (
 
 	lastSuccess = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "celvpa_rules_last_success_timestamp_seconds",
-		Help: "When the rules in force were loaded.",
+		Help: "When rules were last loaded with nothing wrong in the files.",
 	})
 )
 
@@ -59,7 +57,7 @@ func Report(log logr.Logger, consequence string, failed ...*engine.RuleError) {
 }
 
 // inForce tells metrics which rules a process runs.
-func inForce(book *engine.Rulebook, now time.Time) {
+func inForce(book *engine.Rulebook) {
 	rulesInfo.Reset()
 	for _, plan := range book.Plans() {
 		name, version := plan.NameAndVersion()
@@ -69,5 +67,4 @@ func inForce(book *engine.Rulebook, now time.Time) {
 	for _, o := range book.Overlays() {
 		overlaysInfo.WithLabelValues(o.Name.Value, o.ModeOf()).Set(1)
 	}
-	lastSuccess.Set(float64(now.Unix()))
 }

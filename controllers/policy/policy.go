@@ -69,6 +69,13 @@ func Library(path string) (*engine.Library, error) {
 	if err != nil {
 		return nil, err
 	}
+	names, err := engine.RuleFiles(layer.FS, layer.Root)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 { // a mistyped path must not pass for no rules of one's own
+		return nil, fmt.Errorf("%s holds no rule files: they are called *.yaml or *.yml", path)
+	}
 	return loader.Load(shipped, layer)
 }
 
@@ -90,19 +97,6 @@ func layerAt(path string) (engine.Layer, error) {
 		dir = "."
 	}
 	return engine.Layer{FS: os.DirFS(dir), Dir: dir, Root: name}, nil
-}
-
-// HasRules reports why a path holds no rule files.
-func HasRules(path string) error {
-	layer, err := layerAt(path)
-	if err != nil {
-		return err
-	}
-	names, err := engine.RuleFiles(layer.FS, layer.Root)
-	if err == nil && len(names) == 0 {
-		err = fmt.Errorf("%s holds no rule files: they are called *.yaml or *.yml", path)
-	}
-	return err
 }
 
 // Rules are rule files that were read, with all that is needed to compile them.

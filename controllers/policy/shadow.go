@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -86,6 +87,13 @@ func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow engine.Shadow, a
 		action = action[:maxEventAction]
 	}
 	s.Recorder.Eventf(v, nil, corev1.EventTypeNormal, "RuleOverlayAudit", action, "%s", note)
+}
+
+// UntilPanic keeps a panic of what is only tried away from what is enforced. Defer it.
+func UntilPanic(log logr.Logger) {
+	if p := recover(); p != nil {
+		log.Error(fmt.Errorf("panic: %v", p), "what overlays would change is not known; please report this", "stack", string(debug.Stack()))
+	}
 }
 
 // VerdictDifference tells in words where a verdict differs from the enforced one; nil when it does not.

@@ -32,6 +32,8 @@ type Source struct {
 
 	files    *engine.Rulebook    // the last good files, without overlays of the cluster
 	inUse    map[string]accepted // overlays of the cluster that are part of book
+	pending  bool                // the last good files are not in force yet
+	broken   bool                // the files are not the last good ones, because those that are there cannot be used
 	content  [sha256.Size]byte   // of the last good files; recorded after success only, so failures are tried again
 	overlays [sha256.Size]byte   // of the objects behind book
 	lastTold map[string]string   // by what failed, the last error logged, so that a lasting one is told once
@@ -42,7 +44,7 @@ type Source struct {
 func NewSource(o Options, every time.Duration, clk clock.WithTicker, log logr.Logger) (*Source, error) {
 	s := &Source{options: o, every: every, clock: clk, log: log, lastTold: map[string]string{}, overlays: overlaysFingerprint(nil)}
 	s.accepted.Store(&map[string]Acceptance{})
-	if _, err := s.reloadFiles(); err != nil {
+	if err := s.reloadFiles(); err != nil {
 		return nil, err
 	}
 	s.swap(s.files)
@@ -90,7 +92,7 @@ func (s *Source) Start(ctx context.Context) error {
 
 // Reload uses what changed since the rules in force were made, and tries again what failed.
 func (s *Source) Reload(ctx context.Context) {
-	changed, err := s.reloadFiles()
+	err := s.reloadFiles()
 	s.tell("files", err, "the changed rules cannot be used; the last good ones stay in force")
 	var objects []rulesv1alpha1.RuleOverlay
 	if s.cluster != nil {
@@ -100,7 +102,7 @@ func (s *Source) Reload(ctx context.Context) {
 			return
 		}
 	}
-	if !changed && overlaysFingerprint(objects) == s.overlays {
+	if !s.pending && overlaysFingerprint(objects) == s.overlays {
 		return
 	}
 	before := s.Rules().Default()
@@ -125,17 +127,19 @@ func (s *Source) tell(what string, err error, consequence string) {
 }
 
 // reloadFiles compiles the files if they changed.
-func (s *Source) reloadFiles() (changed bool, err error) {
+func (s *Source) reloadFiles() error {
 	content, err := fingerprint(s.options.Dir)
-	if err != nil || (content == s.content && s.files != nil) {
-		return false, err
+	unchanged := err == nil && content == s.content && s.files != nil
+	var files *engine.Rulebook
+	if err == nil && !unchanged {
+		files, err = LoadTested(s.options)
 	}
-	files, err := LoadTested(s.options)
-	if err != nil {
-		return false, err
+	s.broken = err != nil
+	if err != nil || unchanged {
+		return err
 	}
-	s.files, s.content = files, content
-	return true, nil
+	s.files, s.content, s.pending = files, content, true
+	return nil
 }
 
 // overlay puts the overlays of the cluster over the files and swaps the rules.
@@ -155,8 +159,12 @@ func (s *Source) overlay(objects []rulesv1alpha1.RuleOverlay) {
 }
 
 func (s *Source) swap(book *engine.Rulebook) {
-	inForce(book, s.clock.Now())
+	inForce(book)
+	if !s.broken {
+		lastSuccess.Set(float64(s.clock.Now().Unix()))
+	}
 	s.book.Store(book)
+	s.pending = false
 }
 
 // fingerprint digests the names and contents of all rule files at a path. It reads what is loaded from there, so it sees

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -11,6 +12,7 @@ import (
 
 // audit records what overlays that are not enforced would recommend otherwise.
 func (r *Recommender) audit(v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, containers map[string]*model.Aggregate, enforced Result) {
+	defer policy.UntilPanic(r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
 	for _, shadow := range shadows {
 		tried := Recommend(shadow.Plan, containers, v.Spec.ResourcePolicy, false)
 		r.Shadows.Record(v, shadow, "the recommendation", differs(enforced.Recommendations, tried.Recommendations))

@@ -116,10 +116,7 @@ func (u *Updater) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler
 		}
 		verdict := chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
 		policy.Report(log, "the pods of the VPA are left alone", verdict.Err)
-		for _, shadow := range chosen.Shadows {
-			tried := shadow.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
-			u.Shadows.Record(v, shadow, "whether running pods are changed", policy.VerdictDifference(verdict, tried))
-		}
+		u.auditUpdate(v, chosen.Shadows, verdict, log)
 		if verdict.Do == facts.DoApply {
 			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)
 			byVPA[v.UID] = &workload{vpa: v, rules: chosen}
@@ -209,8 +206,18 @@ func (u *Updater) rank(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, pod *c
 	return state, priority, append(failed, more...)
 }
 
+// auditUpdate records what overlays that are not enforced would say about whether a VPA changes running pods.
+func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, enforced engine.Verdict, log logr.Logger) {
+	defer policy.UntilPanic(log)
+	for _, shadow := range shadows {
+		tried := shadow.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
+		u.Shadows.Record(v, shadow, "whether running pods are changed", policy.VerdictDifference(enforced, tried))
+	}
+}
+
 // audit records what overlays that are not enforced would do with a pod instead.
-func (u *Updater) audit(r ranked, group facts.Group, enforced engine.Verdict) {
+func (u *Updater) audit(r ranked, group facts.Group, enforced engine.Verdict, log logr.Logger) {
+	defer policy.UntilPanic(log)
 	for _, shadow := range r.rules.Shadows {
 		state, priority, _ := u.rank(shadow.Plan, r.state.VPA, r.state.Pod)
 		verdict := state.Decide(shadow.Plan, group, nil)
@@ -247,7 +254,7 @@ func (u *Updater) updatePod(ctx context.Context, r ranked, group *facts.Group, l
 	for try := range 2 {
 		verdict := r.state.Decide(r.rules.Plan, *group, nil)
 		if try == 0 {
-			u.audit(r, *group, verdict)
+			u.audit(r, *group, verdict, log)
 		}
 		policy.Report(log, "the pod is left alone", verdict.Err)
 		log.V(5).Info("decided", "do", verdict.Do, "rule", verdict.Rule, "reason", verdict.Reason)

@@ -55,7 +55,10 @@ type RuleOverlaySpec struct {
 }
 
 // RuleOverlayMatch selects VerticalPodAutoscalers; both parts must hold.
+//
+// +kubebuilder:validation:MinProperties=1
 type RuleOverlayMatch struct {
+	// +kubebuilder:validation:MinItems=1
 	Namespaces  []string              `json:"namespaces,omitempty"`
 	VPASelector *metav1.LabelSelector `json:"vpaSelector,omitempty"`
 }
