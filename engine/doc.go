@@ -1,10 +1,11 @@
-// Package engine is a generic policy engine: it loads rule sets and pipelines written in YAML and CEL,
-// type-checks and compiles them into an immutable Plan, and runs that plan over facts.
+// Package engine is a generic policy engine: it loads rule sets, pipelines and overlays written in YAML and CEL,
+// type-checks and compiles them into immutable Plans, and runs those over facts.
 //
-// The flow is Load (files to a Library), Compile (a Library and a Registry of points to a Plan), then
-// Plan.RunStages, Plan.Decide and Plan.Validate, which are pure functions of the facts they are given:
-// no clock, no client and no global state. A Plan is safe for concurrent use; Facts are not. A TestRunner runs a
-// Library's test tables through the same functions.
+// The flow is Loader.Load (layers of files to a Library), NewRulebook (a Library and a Registry of points to all the plans
+// that pipelines and overlays make possible), Rulebook.For (the plan of an object), then Plan.RunStages, Plan.Decide and
+// Plan.Validate, which are pure functions of the facts they are given: no clock, no client and no global state. Rulebooks
+// and plans are safe for concurrent use; Facts are not. A TestRunner runs a Library's test tables through the same
+// functions.
 //
 // CEL parses and type-checks expressions. They then become trees of Go closures over unboxed values (code.go), with
 // what is known beforehand folded in; Plan.Specialize folds more. Expressions with constructs that have no code of their
