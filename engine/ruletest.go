@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"io/fs"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -37,11 +36,10 @@ type Setting struct {
 	Name, Value Scalar
 }
 
-// LoadTests reads the test tables below root in fsys, which is a folder or one file. Documents of other kinds are
-// faults: rules are loaded by Load. Positions show file names below dir.
-func LoadTests(fsys fs.FS, root, dir string) ([]*RuleTest, error) {
+// LoadTests reads the test tables of a layer. Documents of other kinds are faults: rules are loaded by Loader.Load.
+func LoadTests(layer Layer) ([]*RuleTest, error) {
 	lib, ps := newLibrary(), &problems{}
-	if err := lib.read(Layer{FS: fsys, Dir: dir, Root: root}, "", ps); err != nil {
+	if err := lib.read(layer, "", ps); err != nil {
 		return nil, err
 	}
 	misplaced := func(kind string, name Scalar) {

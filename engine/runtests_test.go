@@ -273,13 +273,13 @@ func TestTablesAreDecodedStrictly(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := fstest.MapFS{"f.yaml": {Data: []byte(tableHead + tt.body)}}
-			_, err := LoadTests(files, ".", "")
+			_, err := LoadTests(Layer{FS: files})
 			require.ErrorContains(t, err, tt.want)
-			_, err = LoadTests(files, "f.yaml", "")
+			_, err = LoadTests(Layer{FS: files, Root: "f.yaml"})
 			require.ErrorContains(t, err, tt.want, "a file alone")
 		})
 	}
-	_, err := LoadTests(fstest.MapFS{}, "none.yaml", "")
+	_, err := LoadTests(Layer{FS: fstest.MapFS{}, Root: "none.yaml"})
 	require.ErrorContains(t, err, "none.yaml")
 }
 

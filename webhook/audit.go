@@ -43,12 +43,12 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 		var differs []string
 		for _, text := range tried {
 			if !slices.Contains(enforced, text) {
-				differs = append(differs, text)
+				differs = append(differs, "would "+text)
 			}
 		}
 		for _, text := range enforced {
 			if !slices.Contains(tried, text) {
-				differs = append(differs, "no longer: "+text)
+				differs = append(differs, "would not "+text)
 			}
 		}
 		h.record(req, v, shadow, "validation", differs)
@@ -76,11 +76,12 @@ func (h *Handler) record(req admission.Request, v *vpav1.VerticalPodAutoscaler, 
 	}
 }
 
+// violationTexts says what rules do about an object, in the words that follow "would".
 func violationTexts(list []engine.Violation) (out []string) {
 	for _, x := range list {
-		verb := "would refuse this: "
+		verb := "refuse this: "
 		if x.Warning {
-			verb = "would warn: "
+			verb = "warn: "
 		}
 		out = append(out, verb+violationText(x))
 	}

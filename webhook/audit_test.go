@@ -9,13 +9,17 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -39,7 +43,7 @@ spec:
       expression: has(self.resourcePolicy)
       message: say what is allowed
 `), 0o600))
-	book, err := policy.Load(policy.Options{Dir: dir})
+	book, err := policy.Load(policy.Options{Path: dir})
 	require.NoError(t, err)
 	recorder := events.NewFakeRecorder(10)
 	return &Handler{
@@ -109,4 +113,52 @@ func TestAPinOfRulesThatAreNotLoadedIsRefusedUnlessItWasThere(t *testing.T) {
 	require.False(t, resp.Allowed)
 	require.Contains(t, resp.Result.Message, `metadata.annotations[rules.celvpa.dev/pipeline]: pipeline "default@9.0.0" is not loaded; write it as name@version, there is default@1.0.0`)
 	require.True(t, h.Handle(context.Background(), review("a", pinned, pinned)).Allowed)
+}
+
+// TestAPanicOfWhatIsOnlyTriedCostsNothingEnforced: here there is nothing to record with, which panics inside.
+func TestAPanicOfWhatIsOnlyTriedCostsNothingEnforced(t *testing.T) {
+	h, _ := overlaid(t, "Audit")
+	h.Shadows = nil
+	require.True(t, h.Handle(context.Background(), review("payments", plainVPA, "")).Allowed)
+	const invalid = `{"metadata":{"namespace":"payments","name":"web","uid":"7"},"spec":{"updatePolicy":{"updateMode":"X"}}}`
+	require.False(t, h.Handle(context.Background(), review("payments", invalid, "")).Allowed, "what is enforced is still refused")
+}
+
+// TestAnOverlayThatAllowsMoreIsTold although the object is refused.
+func TestAnOverlayThatAllowsMoreIsTold(t *testing.T) {
+	h, _ := overlaid(t, "Warn")
+	relaxed := writeOverlay(t, "{mode: Warn, change: [{disable: vpa-object/update-mode-known}]}")
+	h.Rules = func() *engine.Rulebook { return relaxed }
+	resp := h.Handle(context.Background(), review("payments", `{"metadata":{"namespace":"payments","name":"web","uid":"7"},"spec":{"updatePolicy":{"updateMode":"X"}}}`, ""))
+	require.False(t, resp.Allowed)
+	require.Len(t, resp.Warnings, 1)
+	require.Contains(t, resp.Warnings[0], "RuleOverlay mine (Warn) would not refuse this: spec.updatePolicy.updateMode: update mode X is not known")
+}
+
+// writeOverlay loads the shipped rules with one overlay called mine.
+func writeOverlay(t *testing.T, spec string) *engine.Rulebook {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: mine}, spec: "+spec+"}\n"), 0o600))
+	book, err := policy.Load(policy.Options{Path: file})
+	require.NoError(t, err)
+	return book
+}
+
+// TestWhatAnOverlayWouldGiveANewPodIsRecordedAndWarnedOf and the pod gets what is enforced.
+func TestWhatAnOverlayWouldGiveANewPodIsRecordedAndWarnedOf(t *testing.T) {
+	h, recorder := overlaid(t, "Audit")
+	book := writeOverlay(t, "{mode: Warn, change: [{disable: proportional-limits}]}")
+	list := func(cpu string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "7"}}
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: list("200m")}}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: list("100m"), Limits: list("300m")}}}}}
+	chosen := policy.For(book, v)
+	enforced, failed := facts.ResourcesForPod(chosen.Plan, pod, v, nil)
+	require.Empty(t, failed)
+	warnings := h.auditPod(admission.Request{}, logr.Discard(), v, pod, chosen.Shadows, enforced)
+	require.Equal(t, []string{"RuleOverlay mine (Warn) would change the pod: container app limit cpu 600m → unset"}, warnings)
+	require.Contains(t, <-recorder.Events, "would change new pods: container app limit cpu 600m → unset")
 }

@@ -210,7 +210,7 @@ func (o *options) policyOptions() (policy.Options, error) {
 	if err != nil {
 		return policy.Options{}, err
 	}
-	return policy.Options{Dir: o.rulesDir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given()}, nil
+	return policy.Options{Path: o.rulesDir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given()}, nil
 }
 
 // checkDurations refuses times that must be greater than 0: a ticker or a half-life of nothing.

@@ -45,7 +45,7 @@ func (o *ruleOptions) options(dir string) (policy.Options, error) {
 		return policy.Options{}, fmt.Errorf("the shipped rules are broken:\n%w", o.fault)
 	}
 	gates, err := parseGates(o.gates)
-	return policy.Options{Dir: dir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given()}, err
+	return policy.Options{Path: dir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given()}, err
 }
 
 func (o *ruleOptions) open() (*engine.Rulebook, error) {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -123,7 +121,7 @@ func testTables(library *engine.Library, paths []string) ([]*engine.RuleTest, er
 	if len(paths) > 0 {
 		return tablesAt(paths)
 	}
-	tables, err := engine.LoadTests(shipped.FS, ".", shipped.Dir)
+	tables, err := engine.LoadTests(engine.Layer{FS: shipped.FS, Dir: shipped.Dir})
 	if err != nil {
 		return nil, err
 	}
@@ -159,16 +157,9 @@ func tablesAt(paths []string) ([]*engine.RuleTest, error) {
 }
 
 func tablesOf(path string) ([]*engine.RuleTest, error) {
-	info, err := os.Stat(path)
+	layer, err := policy.LayerAt(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading test tables: %w", err)
+		return nil, err
 	}
-	if info.IsDir() {
-		return engine.LoadTests(os.DirFS(path), ".", path)
-	}
-	dir, name := filepath.Split(filepath.Clean(path))
-	if dir == "" {
-		dir = "."
-	}
-	return engine.LoadTests(os.DirFS(dir), name, dir)
+	return engine.LoadTests(layer)
 }

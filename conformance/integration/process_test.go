@@ -114,7 +114,7 @@ func TestBrokenRulesStopTheStart(t *testing.T) {
 	require.Regexp(t, `container-caps\.yaml:\d+:\d+: RuleSet container-caps@1\.0\.0, stage policy, rule max-allowed-cpu, when: found no matching overload`, got.stderr)
 	require.Regexp(t, `requests\.yaml:\d+:\d+: RuleSet requests@1\.0\.0, stage recommended, rule cpu, set requests\.cpu: undefined field 'cqu'`, got.stderr)
 
-	requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--rules-dir="+filepath.Join(dir, "none")), "rules cannot be read from")
+	requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--rules-dir="+filepath.Join(dir, "none")), "none: no such file or directory")
 	requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--pipeline=other"), `no pipeline "other"; loaded: default@1.0.0`)
 }
 

@@ -12,7 +12,7 @@ import (
 
 // TestTheShippedRulesPassTheirTablesWhichReachEveryBranch is the gate for every change of a shipped rule.
 func TestTheShippedRulesPassTheirTablesWhichReachEveryBranch(t *testing.T) {
-	tables, err := engine.LoadTests(FS, ".", Dir)
+	tables, err := engine.LoadTests(engine.Layer{FS: FS, Dir: Dir})
 	require.NoError(t, err)
 	shipped, err := policy.Open(policy.Options{})
 	require.NoError(t, err)

@@ -22,8 +22,8 @@ const vpaManifest = "autoscaling.k8s.io_verticalpodautoscalers.yaml"
 
 // Options say where the rules come from and what is fixed for them.
 type Options struct {
-	// Dir is a folder of rule files, or one of them, to be laid over the shipped ones; empty = none.
-	Dir string
+	// Path is a folder of rule files, or one of them, to be laid over the shipped ones; empty = none.
+	Path string
 	// Pipeline is name or name@version; empty = rules.DefaultPipeline.
 	Pipeline string
 	// Gates switches feature gates.
@@ -65,7 +65,7 @@ func Library(path string) (*engine.Library, error) {
 	if path == "" {
 		return Shipped()
 	}
-	layer, err := layerAt(path)
+	layer, err := LayerAt(path)
 	if err != nil {
 		return nil, err
 	}
@@ -79,15 +79,15 @@ func Library(path string) (*engine.Library, error) {
 	return loader.Load(shipped, layer)
 }
 
-// layerAt is the folder or file at a path.
-func layerAt(path string) (engine.Layer, error) {
+// LayerAt is the folder or file at a path.
+func LayerAt(path string) (engine.Layer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		var cause *fs.PathError
 		if errors.As(err, &cause) {
 			err = cause.Err
 		}
-		return engine.Layer{}, fmt.Errorf("rules cannot be read from %s: %w", path, err)
+		return engine.Layer{}, fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	if info.IsDir() {
 		return engine.Layer{FS: os.DirFS(path), Dir: path, Root: "."}, nil
@@ -109,7 +109,7 @@ type Rules struct {
 
 // Open reads the rule files. The error lists every fault with its position.
 func Open(o Options) (*Rules, error) {
-	library, err := Library(o.Dir)
+	library, err := Library(o.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (s *Source) NeedLeaderElection() bool { return false }
 
 // Start follows the folder and the cluster until the context ends.
 func (s *Source) Start(ctx context.Context) error {
-	if s.options.Dir == "" && s.cluster == nil {
+	if s.options.Path == "" && s.cluster == nil {
 		<-ctx.Done()
 		return nil
 	}
@@ -128,7 +128,7 @@ func (s *Source) tell(what string, err error, consequence string) {
 
 // reloadFiles compiles the files if they changed.
 func (s *Source) reloadFiles() error {
-	content, err := fingerprint(s.options.Dir)
+	content, err := fingerprint(s.options.Path)
 	unchanged := err == nil && content == s.content && s.files != nil
 	var files *engine.Rulebook
 	if err == nil && !unchanged {
@@ -173,7 +173,7 @@ func fingerprint(path string) (sum [sha256.Size]byte, err error) {
 	if path == "" {
 		return sum, nil
 	}
-	layer, err := layerAt(path)
+	layer, err := LayerAt(path)
 	if err != nil {
 		return sum, err
 	}

@@ -31,7 +31,7 @@ func newSource(t *testing.T, dir string) (*Source, *[]string, *testclock.FakeClo
 	var told []string
 	log := funcr.New(func(_, args string) { told = append(told, args) }, funcr.Options{})
 	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	s, err := NewSource(Options{Dir: dir}, 2*time.Second, clk, log)
+	s, err := NewSource(Options{Path: dir}, 2*time.Second, clk, log)
 	require.NoError(t, err)
 	return s, &told, clk
 }
@@ -140,13 +140,13 @@ func TestRulesThatFailTheirOwnTablesAreNotUsed(t *testing.T) {
 	s.Reload(t.Context())
 	require.Same(t, first, s.Rules(), "the last good rules stay")
 	require.Contains(t, (*told)[0], `RuleTest margin, row \"target\": bound.target.now.cpu: want 1150m, got 1250m`)
-	_, err := NewSource(Options{Dir: dir}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
+	_, err := NewSource(Options{Path: dir}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
 	require.ErrorContains(t, err, table+`:12:5: RuleTest margin, row "target": bound.target.now.memory: want 1234803097, got 1280Mi`)
 	require.Len(t, engine.Problems(err), 2)
 
 	edit(t, table, "1150m, memory: 1234803097", "1250m, memory: 1280Mi")
 	s.Reload(t.Context())
 	require.NotEqual(t, first.Default().Digest(), s.Rules().Default().Digest(), "tables that pass are swapped in")
-	_, err = NewSource(Options{Dir: dir, Params: map[string]string{"estimate.marginFraction": "7"}}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
+	_, err = NewSource(Options{Path: dir, Params: map[string]string{"estimate.marginFraction": "7"}}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
 	require.NoError(t, err, "what flags change is no fault of the rules")
 }

@@ -21,7 +21,7 @@ func TestARuleThatFailsLeavesTheRecommendation(t *testing.T) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "has(policy.mode) && ", "", 1)), 0o600))
-	book, err := policy.Load(policy.Options{Dir: dir})
+	book, err := policy.Load(policy.Options{Path: dir})
 	require.NoError(t, err)
 
 	off := vpav1.ContainerScalingModeOff
