@@ -268,10 +268,7 @@ func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*s
 	c.used = &usage{names: map[string]bool{}}
 	switch point.Kind {
 	case ValidationPoint:
-		if len(set.Params) > 0 {
-			c.ps.at(set.Params[0].Name, subject, "validations read no params; write the value into the expression")
-		}
-		c.validations(point, set, compiled)
+		c.validations(point, set, compiled, params)
 	default:
 		sc := c.scopeFor(point, set, compiled, params, subject)
 		if sc == nil {

@@ -36,8 +36,8 @@ func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNod
 }
 
 // tooCostly refuses expressions whose worst case could hold up a cycle or an admission.
-func tooCostly(env *cel.Env, ast *cel.Ast) error {
-	estimate, err := env.EstimateCost(ast, sizes{})
+func tooCostly(env *cel.Env, ast *cel.Ast, sizes checker.CostEstimator) error {
+	estimate, err := env.EstimateCost(ast, sizes)
 	if err != nil {
 		return fmt.Errorf("estimating the cost: %w", err)
 	}

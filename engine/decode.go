@@ -206,7 +206,7 @@ func (d *decoder) validationFields(v *Validation, at Scalar) fields {
 	v.Name = at
 	return fields{
 		"name":              d.into(&v.Name),
-		"at":                d.into(&v.At),
+		"at":                d.scalarOrScalars(&v.At),
 		"enforce":           d.scalars(&v.Enforce),
 		"when":              d.into(&v.When),
 		"expression":        d.into(&v.Expression),
@@ -314,6 +314,17 @@ func (d *decoder) orderedMap(f func(key, value Scalar)) func(*yaml.Node) {
 			return
 		}
 		d.pairs(n, func(key Scalar, v *yaml.Node) { f(key, d.scalar(v)) })
+	}
+}
+
+// scalarOrScalars reads a list, or what stands for a list of one.
+func (d *decoder) scalarOrScalars(to *[]Scalar) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind == yaml.SequenceNode {
+			d.scalars(to)(n)
+			return
+		}
+		*to = append(*to, d.scalar(n))
 	}
 }
 

@@ -28,7 +28,8 @@ func (r *Registry) Describe(w io.Writer) error {
 			d.printf("\nWhen no row holds, or one fails: `%s`.\n", p.FailSafe)
 		}
 		if p.Objects != nil {
-			d.printf("\nRules see `self` (what is at `at`) and `oldSelf` (an optional: what was there before).\n")
+			d.printf("\nRules see `self` (what is at `at`) and `oldSelf` (an optional: what was there before; not inside lists). " +
+				"Those that are not enforced in the schema also see `object` and `oldObject` (an optional), `gates`, the params of their rule set, and the facts above.\n")
 		}
 		d.printf("\n")
 	}

@@ -194,15 +194,11 @@ func (d *differ) rule(path string, old, now *Rule) {
 }
 
 func (d *differ) validation(path string, old, now *Validation) {
-	enforce := func(v *Validation) string {
-		var out []string
-		for _, e := range v.Enforce {
-			out = append(out, e.Value)
-		}
-		return strings.Join(out, ", ")
+	list := func(of []Scalar) string {
+		return strings.Join(namesOf(of, func(s Scalar) string { return s.Value }), ", ")
 	}
 	for _, one := range []struct{ key, from, to string }{
-		{"at", old.At.Value, now.At.Value}, {"enforce", enforce(old), enforce(now)}, {"when", old.When.Value, now.When.Value},
+		{"at", list(old.At), list(now.At)}, {"enforce", list(old.Enforce), list(now.Enforce)}, {"when", old.When.Value, now.When.Value},
 		{"expression", old.Expression.Value, now.Expression.Value}, {"message", old.Message.Value, now.Message.Value},
 		{"messageExpression", old.MessageExpression.Value, now.MessageExpression.Value}, {"fieldPath", old.FieldPath.Value, now.FieldPath.Value},
 		{"reason", old.Reason.Value, now.Reason.Value}, {"severity", old.Severity.Value, now.Severity.Value},

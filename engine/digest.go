@@ -78,7 +78,10 @@ func (d digest) decision(x *Decision) {
 }
 
 func (d digest) validation(v *Validation) {
-	d.line("validation", v.Severity, v.Name, v.At, v.When, v.Expression, v.Message, v.MessageExpression, v.FieldPath, v.Reason)
+	d.line("validation", v.Severity, v.Name, v.When, v.Expression, v.Message, v.MessageExpression, v.FieldPath, v.Reason)
+	for _, at := range v.At {
+		d.line("at", at)
+	}
 	for _, e := range v.Enforce {
 		d.line("enforce", e)
 	}

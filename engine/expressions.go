@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
 	celast "github.com/google/cel-go/common/ast"
 )
 
@@ -160,6 +161,11 @@ func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast,
 }
 
 func (c *compiler) compile(s Scalar, env *cel.Env, known map[string]Type, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
+	return c.compileSized(s, env, known, sizes{}, subject, options...)
+}
+
+// compileSized is compile for expressions over objects of which the host knows how large they get.
+func (c *compiler) compileSized(s Scalar, env *cel.Env, known map[string]Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
 	if strings.TrimSpace(s.Value) == "" {
 		c.ps.at(s, subject, "the expression is empty")
 		return nil, nil
@@ -179,7 +185,7 @@ func (c *compiler) compile(s Scalar, env *cel.Env, known map[string]Type, subjec
 	if c.used != nil {
 		c.used.visit(ast)
 	}
-	if err := tooCostly(env, ast); err != nil {
+	if err := tooCostly(env, ast, sizes); err != nil {
 		c.ps.at(s, subject, err.Error())
 		return nil, nil
 	}

@@ -167,7 +167,7 @@ func TestOverlaysChangeDecisionsAndValidations(t *testing.T) {
 
 	validate := func(changes string) (out []string) {
 		b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: ["+changes+"]\n"))
-		for _, v := range b.For(Subject{}).Plan.Validate("order.validate", map[string]any{}, nil, nil) {
+		for _, v := range b.For(Subject{}).Plan.Validate("order.validate", Judged{Object: map[string]any{}}, nil) {
 			out = append(out, v.Rule)
 		}
 		return out

@@ -116,9 +116,8 @@ type decisionPlan struct {
 
 type validationPlan struct {
 	validation *Validation
-	when       cel.Program
-	expression cel.Program
-	message    cel.Program
+	places     []*placedValidation
+	reads      []string // names of variables
 }
 
 // program is one type-checked expression and where it stands. Code is assembled from the tree; prg evaluates what has

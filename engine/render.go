@@ -178,12 +178,13 @@ func decisionNode(d *Decision) *yaml.Node {
 func validationNode(v *Validation) *yaml.Node {
 	m := &mapping{}
 	m.text("name", v.Name.Value)
-	m.text("at", v.At.Value)
-	var enforce []string
-	for _, e := range v.Enforce {
-		enforce = append(enforce, e.Value)
+	value := func(s Scalar) string { return s.Value }
+	if len(v.At) == 1 {
+		m.text("at", v.At[0].Value)
+	} else if len(v.At) > 1 {
+		m.add("at", flow(namesOf(v.At, value)))
 	}
-	m.add("enforce", flow(enforce))
+	m.add("enforce", flow(namesOf(v.Enforce, value)))
 	m.text("severity", v.Severity.Value)
 	m.text("when", v.When.Value)
 	m.text("expression", v.Expression.Value)

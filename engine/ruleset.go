@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // RuleSet is one named, versioned unit of policy. It plugs in at one point and holds exactly one of
 // validations, stages and decisions.
 type RuleSet struct {
@@ -88,14 +90,14 @@ type Decision struct {
 // Validation is a condition an object must fulfil at a path.
 type Validation struct {
 	Name              Scalar
-	At                Scalar // what self is: a.b, a.b[*].c; empty = the whole object
+	At                []Scalar // what self is, one or several of a.b, a.b[*].c; empty = the whole object
 	Enforce           []Scalar
 	When              Scalar // optional; an expression over self that must hold for the rule to apply
 	Expression        Scalar
 	Message           Scalar
 	MessageExpression Scalar
-	FieldPath         Scalar // below At, e.g. .maxAllowed
-	Reason            Scalar // FieldValueInvalid, FieldValueForbidden, FieldValueRequired or FieldValueDuplicate
+	FieldPath         Scalar // below At, e.g. .maxAllowed['cpu']
+	Reason            Scalar // FieldValueInvalid (the default), or another of Reasons
 	Severity          Scalar // Deny (the default) or Warn
 
 	Overlay string // name of the overlay it comes from; empty = the rule set's own
@@ -107,6 +109,12 @@ const (
 	SeverityDeny = "Deny"
 	// SeverityWarn accepts it and tells the user.
 	SeverityWarn = "Warn"
+)
+
+// SchemaReasons are the reasons that validations of a schema can give, Reasons those of all.
+var (
+	SchemaReasons = []string{"FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"}
+	Reasons       = append(slices.Clone(SchemaReasons), "FieldValueNotSupported", "FieldValueTooMany")
 )
 
 // Where a validation is enforced.

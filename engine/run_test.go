@@ -205,19 +205,19 @@ func TestValidationsReportEveryViolationAtItsPath(t *testing.T) {
     messageExpression: "'the price is ' + string(self.price)"
     fieldPath: .price
     reason: FieldValueRequired
-  - {name: not-empty, enforce: [Schema], expression: size(self.lines) > 0, message: an order needs lines, fieldPath: lines}
-  - {name: gate, enforce: [Admission], expression: gates.Vouchers || !has(self.voucher), message: vouchers are off, fieldPath: voucher, reason: FieldValueForbidden}
+  - {name: not-empty, enforce: [Schema, Admission], expression: size(self.lines) > 0, message: an order needs lines, fieldPath: .lines}
+  - {name: gate, enforce: [Admission], expression: gates.Vouchers || !has(self.voucher), message: vouchers are off, fieldPath: .voucher, reason: FieldValueForbidden}
 `, CompileOptions{})
 	sale := func(price any) any { return map[string]any{"kind": "sale", "price": price} }
-	got := plan.Validate("order.validate", map[string]any{
+	got := plan.Validate("order.validate", Judged{Object: map[string]any{
 		"lines": []any{sale(1), sale(0), map[string]any{"kind": "gift"}, map[string]any{"kind": "sale"}}, "voucher": "x",
-	}, nil, nil)
+	}}, nil)
 	require.Equal(t, []Violation{
 		{Rule: "s/priced", Path: "lines[1].price", Reason: "FieldValueRequired", Message: "the price is 0"},
 		{Rule: "s/priced", Path: "lines[3].price", Reason: "FieldValueRequired", Message: "the rule failed: no such key: price"},
 		{Rule: "s/gate", Path: "voucher", Reason: "FieldValueForbidden", Message: "vouchers are off"},
 	}, got)
-	got = plan.Validate("order.validate", map[string]any{"lines": []any{}}, nil, nil)
+	got = plan.Validate("order.validate", Judged{Object: map[string]any{"lines": []any{}}}, nil)
 	require.Equal(t, []Violation{{Rule: "s/not-empty", Path: "lines", Reason: "FieldValueInvalid", Message: "an order needs lines"}}, got)
 }
 

@@ -107,8 +107,8 @@ func (t *TestRunner) prepare(table *RuleTest, row *TestRow, r *factReader, plan 
 			}
 		}
 	default:
-		object, old := r.objects(point, given)
-		run = func() { outcome.violations = plan.Validate(point.Name, object, old, trace) }
+		judged := r.judged(point, given)
+		run = func() { outcome.violations = plan.Validate(point.Name, judged, trace) }
 	}
 	checks := r.expectation(point, outcome.facts, row.expect)
 	return func() *testRun {

@@ -161,27 +161,34 @@ func (r *factReader) opaque(n *yaml.Node, t Type) ref.Val {
 	return v
 }
 
-// objects reads the objects of a validation point as JSON would hold them.
-func (r *factReader) objects(p *Point, given *yaml.Node) (object, old map[string]any) {
+// judged reads the objects of a validation point as JSON would hold them, and its further facts.
+func (r *factReader) judged(p *Point, given *yaml.Node) Judged {
+	out := Judged{Facts: p.NewFacts()}
 	if given != nil {
 		r.pairs(given, func(key Scalar, v *yaml.Node) {
+			if i, isFact := p.varIndex[key.Value]; isFact {
+				if val := r.value(v, p.Vars[i].Type); val != nil {
+					out.Facts.Set(key.Value, val)
+				}
+				return
+			}
 			value, isMap := r.plain(v).(map[string]any)
 			switch {
 			case key.Value != "object" && key.Value != "oldObject":
-				r.unknown(key, p.Name+" is given no", []string{"object", "oldObject"})
+				r.unknown(key, p.Name+" is given no", append([]string{"object", "oldObject"}, varNames(p.Vars)...))
 			case !isMap:
 				r.problem(v, "expected an object: a mapping")
 			case key.Value == "object":
-				object = value
+				out.Object = value
 			default:
-				old = value
+				out.Old = value
 			}
 		})
 	}
-	if object == nil && len(r.ps.list) == 0 {
+	if out.Object == nil && len(r.ps.list) == 0 {
 		r.ps.at(r.row, r.subject, "given.object is required: it is what the rules judge")
 	}
-	return object, old
+	return out
 }
 
 // plain reads any YAML as JSON would hold it; whole numbers are int64.

@@ -2,25 +2,40 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 )
 
 // ObjectTypes types the objects of a validation point and finds the values inside them.
 type ObjectTypes interface {
-	// Env returns the environment for rules at a path such as spec.items[*], with self typed as what is there.
-	Env(at string) (*cel.Env, error)
-	// Values lists what the path selects in the object, with the matching old value where there is one.
-	Values(at string, object, old map[string]any) ([]ObjectValue, error)
+	// Env returns the environment for rules at a path such as spec.items[*], with self typed as what is there. With
+	// schema, it is the one in which an API server compiles the rules of an object's schema: it has self, and oldSelf
+	// where there can be one. Otherwise it also has object and oldObject, and what functions the host adds.
+	Env(at string, schema bool) (*cel.Env, error)
+	// Sizes tells how large what rules at a path read can get.
+	Sizes(at string) (checker.CostEstimator, error)
+	// FieldPath checks a path below another, and gives it as errors show it.
+	FieldPath(at, below string) (string, error)
+	// Open looks at one object, and at what it replaces; old is nil for a new object.
+	Open(object, old map[string]any) ObjectView
+}
+
+// ObjectView finds values in one object.
+type ObjectView interface {
+	// Values lists what a path selects. The result is shared and must not be changed.
+	Values(at string) ([]ObjectValue, error)
 }
 
 // ObjectValue is one value that a validation looks at.
 type ObjectValue struct {
-	Path string // concrete, e.g. spec.items[2]
-	Self ref.Val
-	Old  ref.Val // nil when there was none
+	Path string         // concrete, e.g. spec.items[2]
+	Vars map[string]any // what Env declares, with values
+	// Unchanged tells that the value, or something that it is part of, is what it was in the object replaced.
+	Unchanged bool
 }
 
 // Violation is a validation that an object does not fulfil.
@@ -32,100 +47,252 @@ type Violation struct {
 	Warning bool // the object is accepted all the same
 }
 
-func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan) {
+// Judged is what validations look at.
+type Judged struct {
+	Object map[string]any
+	Old    map[string]any // what it replaces; nil = it is new
+	Facts  *Facts         // further facts of the point; nil = none
+}
+
+// placedValidation is a validation compiled for one of its places.
+type placedValidation struct {
+	at         string
+	fieldPath  string // as errors show it
+	when       cel.Program
+	expression cel.Program
+	message    cel.Program
+}
+
+func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan, params map[string]Scalar) {
+	subject := "RuleSet " + set.ID()
+	fields := c.bindParams(set, compiled, params, subject)
 	for i := range set.Validations {
 		v := &set.Validations[i]
-		subject := "RuleSet " + set.ID() + ", validation " + v.Name.Value
-		env, err := point.Objects.Env(v.At.Value)
-		if err != nil {
-			from := v.At
+		out := &validationPlan{validation: v}
+		for _, at := range v.places() {
+			from := at
 			if from.IsZero() {
 				from = v.Name
 			}
-			c.ps.at(from, subject, err.Error())
-			continue
-		}
-		schema := false
-		for _, e := range v.Enforce {
-			schema = schema || e.Value == EnforceSchema
-		}
-		if !schema {
-			// Only the host's own evaluation knows gates; an API server would refuse the name.
-			if env, err = env.Extend(cel.Variable("gates", cel.MapType(cel.StringType, cel.BoolType))); err != nil {
-				c.ps.at(v.Name, subject, err.Error())
+			env, err := c.validationEnv(point, set, v, at.Value, compiled, len(fields) > 0)
+			if err != nil {
+				c.ps.at(from, subject+", validation "+v.Name.Value, err.Error())
 				continue
 			}
-		}
-		out := &validationPlan{validation: v}
-		out.expression = c.typed(v.Expression, env, cel.BoolType, subject+", expression")
-		if !v.When.IsZero() {
-			out.when = c.typed(v.When, env, cel.BoolType, subject+", when")
-		}
-		if !v.MessageExpression.IsZero() {
-			out.message = c.typed(v.MessageExpression, env, cel.StringType, subject+", messageExpression")
+			if place := c.placed(point, v, at.Value, env, out, subject+", validation "+v.Name.Value); place != nil {
+				out.places = append(out.places, place)
+			}
 		}
 		compiled.validations = append(compiled.validations, out)
 	}
 }
 
-func (c *compiler) typed(s Scalar, env *cel.Env, want *cel.Type, subject string) cel.Program {
-	ast, prg := c.compile(s, env, nil, subject)
-	if prg != nil && !ast.OutputType().IsExactType(want) {
-		c.ps.at(s, subject, fmt.Sprintf("the expression gives %s, it must give %s", ast.OutputType(), want))
+// places are where a validation looks; a scalar without value stands for the whole object.
+func (v *Validation) places() []Scalar {
+	if len(v.At) == 0 {
+		return []Scalar{{}}
 	}
-	return prg
+	return v.At
 }
 
-// Validate runs every validation at a point and returns all violations, in rule order.
-// A rule that fails at run time is a violation too: an object that cannot be judged is not accepted. The trace, nil as
-// a rule, collects coverage only: violations tell themselves what happened.
-func (p *Plan) Validate(point string, object, old map[string]any, trace *Trace) []Violation {
+// EnforcedAt reports whether a validation is enforced somewhere: EnforceSchema or EnforceAdmission.
+func (v *Validation) EnforcedAt(where string) bool {
+	return slices.ContainsFunc(v.Enforce, func(e Scalar) bool { return e.Value == where })
+}
+
+// validationEnv is what the expressions of a validation see. Rules of the schema see what an API server knows; the others
+// also see the gates, the params and the facts of the point.
+func (c *compiler) validationEnv(point *Point, set *RuleSet, v *Validation, at string, compiled *setPlan, hasParams bool) (*cel.Env, error) {
+	schema := v.EnforcedAt(EnforceSchema)
+	env, err := point.Objects.Env(at, schema)
+	if err != nil || schema {
+		return env, err
+	}
+	schemas := map[string]*Schema{compiled.params.schema.name: compiled.params.schema, c.gateType.schema.name: c.gateType.schema}
+	for name, s := range c.reg.schemas {
+		schemas[name] = s
+	}
+	options := []cel.EnvOption{
+		cel.CustomTypeProvider(&provider{Provider: env.CELTypeProvider(), schemas: schemas}),
+		cel.Variable("gates", c.gateType.cel),
+	}
+	if hasParams {
+		options = append(options, cel.Variable("params", compiled.params.schema.cel))
+	}
+	for _, fact := range point.Vars {
+		options = append(options, cel.Variable(fact.Name, fact.Type.cel))
+	}
+	return env.Extend(options...)
+}
+
+// placed compiles a validation for one place; nil when that failed.
+func (c *compiler) placed(point *Point, v *Validation, at string, env *cel.Env, plan *validationPlan, subject string) *placedValidation {
+	out := &placedValidation{at: at}
+	sizes, err := point.Objects.Sizes(at)
+	if err != nil {
+		c.ps.at(v.Name, subject, err.Error())
+		return nil
+	}
+	read := func(s Scalar, want *cel.Type, what string) cel.Program {
+		if s.IsZero() {
+			return nil
+		}
+		ast, prg := c.compileSized(s, env, nil, sizes, subject+", "+what)
+		if prg == nil {
+			return nil
+		}
+		if !ast.OutputType().IsExactType(want) {
+			c.ps.at(s, subject+", "+what, fmt.Sprintf("the expression gives %s, it must give %s", ast.OutputType(), want))
+		}
+		if what != "messageExpression" {
+			plan.noteReads(ast)
+		}
+		return prg
+	}
+	out.when = read(v.When, cel.BoolType, "when")
+	out.expression = read(v.Expression, cel.BoolType, "expression")
+	out.message = read(v.MessageExpression, cel.StringType, "messageExpression")
+	if !v.FieldPath.IsZero() {
+		if out.fieldPath, err = point.Objects.FieldPath(at, v.FieldPath.Value); err != nil {
+			c.ps.at(v.FieldPath, subject+", fieldPath", err.Error())
+		}
+	}
+	if out.expression == nil {
+		return nil
+	}
+	return out
+}
+
+// noteReads notes which variables a validation reads.
+func (v *validationPlan) noteReads(ast *cel.Ast) {
+	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.IdentKind && !slices.Contains(v.reads, e.AsIdent()) {
+			v.reads = append(v.reads, e.AsIdent())
+		}
+	}))
+}
+
+// transition reports whether a validation compares with what was there before. It is then evaluated for values that did
+// not change, too: it says itself what may stay.
+func (v *validationPlan) transition() bool {
+	return slices.Contains(v.reads, "oldSelf") || slices.Contains(v.reads, "oldObject")
+}
+
+// Validate runs every validation at a point that is enforced at admission and returns all violations, in rule order.
+// A rule that fails at run time is a violation too: an object that cannot be judged is not accepted. What is violated by
+// a value that did not change is only a warning, as it is to an API server: an object that was accepted once can still be
+// edited. The trace, nil as a rule, collects coverage only: violations tell themselves what happened.
+func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 	at := p.points[point]
 	if at == nil {
 		return nil
 	}
 	var out []Violation
+	run := &validationRun{view: at.point.Objects.Open(judged.Object, judged.Old), facts: judged.Facts.variables(at.point), trace: trace}
 	for _, set := range at.sets {
-		gates := map[string]bool{}
-		for _, f := range set.gates.schema.fields {
-			gates[f.Name] = set.gates.Bool(f.Name)
-		}
+		run.set = set
 		for _, v := range set.validations {
-			out = append(out, v.run(set, at.point.Objects, gates, object, old, trace)...)
+			if v.validation.EnforcedAt(EnforceAdmission) {
+				out = append(out, run.validate(v)...)
+			}
 		}
 	}
 	return out
 }
 
-func (v *validationPlan) run(set *setPlan, objects ObjectTypes, gates map[string]bool, object, old map[string]any, trace *Trace) []Violation {
-	rule := set.ruleSet.Name.Value + "/" + v.validation.Name.Value
+// variables are the facts by name. What is not given is empty.
+func (f *Facts) variables(point *Point) map[string]any {
+	out := map[string]any{}
+	for i, v := range point.Vars {
+		var value any
+		if f != nil {
+			if given := f.get(i); given != nil {
+				value = given
+			}
+		}
+		_, isList := v.Type.elem()
+		switch {
+		case value != nil:
+		case isList:
+			value = types.NewRefValList(types.DefaultTypeAdapter, nil)
+		case v.Type.isRecord():
+			value = v.Type.schema.empty
+		default:
+			continue // reading it fails, and says so
+		}
+		out[v.Name] = value
+	}
+	return out
+}
+
+// validationRun is one object before the validations of a point.
+type validationRun struct {
+	view  ObjectView
+	facts map[string]any
+	set   *setPlan
+	trace *Trace
+}
+
+func (r *validationRun) validate(v *validationPlan) []Violation {
+	rule := r.set.ruleSet.Name.Value + "/" + v.validation.Name.Value
 	reason := v.validation.Reason.Value
 	if reason == "" {
 		reason = "FieldValueInvalid"
 	}
-	values, err := objects.Values(v.validation.At.Value, object, old)
-	if err != nil {
-		return []Violation{{Rule: rule, Path: v.validation.At.Value, Reason: reason, Message: err.Error()}}
-	}
 	var out []Violation
-	for _, value := range values {
-		vars := map[string]any{"self": value.Self, "gates": gates}
-		if value.Old != nil {
-			vars["oldSelf"] = value.Old
+	for _, place := range v.places {
+		values, err := r.view.Values(place.at)
+		if err != nil {
+			out = append(out, Violation{Rule: rule, Path: place.at, Reason: reason, Message: err.Error()})
+			continue
 		}
-		message, came := v.check(vars)
-		if trace != nil {
-			trace.Coverage.note(set, "", v.validation.Name.Value, v.validation.Overlay, came)
-		}
-		if came == violated || came == errored {
-			out = append(out, Violation{Rule: rule, Path: value.Path + v.validation.FieldPath.Value, Reason: reason, Message: message, Warning: v.validation.Severity.Value == SeverityWarn})
+		for _, value := range values {
+			message, came := place.check(&scope{value: value.Vars, run: r}, v.validation.Message.Value)
+			if r.trace != nil {
+				r.trace.Coverage.note(r.set, "", v.validation.Name.Value, v.validation.Overlay, came)
+			}
+			if came == violated || came == errored {
+				warning := v.validation.Severity.Value == SeverityWarn || (value.Unchanged && !v.transition())
+				out = append(out, Violation{Rule: rule, Path: pathBelow(value.Path, place.fieldPath), Reason: reason, Message: message, Warning: warning})
+			}
 		}
 	}
 	return out
 }
 
+func pathBelow(path, below string) string {
+	if path == "" || below == "" || below[0] == '[' {
+		return path + below
+	}
+	return path + "." + below
+}
+
+// scope resolves the names of an expression. It implements cel.Activation.
+type scope struct {
+	value map[string]any
+	run   *validationRun
+}
+
+// ResolveName implements cel.Activation.
+func (s *scope) ResolveName(name string) (any, bool) {
+	if v, ok := s.value[name]; ok {
+		return v, true
+	}
+	switch name {
+	case "gates":
+		return s.run.set.gates, true
+	case "params":
+		return s.run.set.params, true
+	}
+	v, ok := s.run.facts[name]
+	return v, ok
+}
+
+// Parent implements cel.Activation.
+func (s *scope) Parent() cel.Activation { return nil }
+
 // check judges a value; the message tells the user what is wrong where the rule is violated.
-func (v *validationPlan) check(vars map[string]any) (message string, came outcome) {
+func (v *placedValidation) check(vars cel.Activation, otherwise string) (message string, came outcome) {
 	if v.when != nil {
 		applies, _, err := v.when.Eval(vars)
 		if err != nil {
@@ -149,5 +316,27 @@ func (v *validationPlan) check(vars map[string]any) (message string, came outcom
 			}
 		}
 	}
-	return v.validation.Message.Value, violated
+	return otherwise, violated
+}
+
+// ValidationInfo is a validation as a plan runs it, for those who enforce it elsewhere.
+type ValidationInfo struct {
+	Rule       string // set/validation
+	Validation *Validation
+	Reads      []string // the variables that its condition and expression read, sorted
+}
+
+// Validations lists the validations at a point in the order in which they run.
+func (p *Plan) Validations(point string) []ValidationInfo {
+	var out []ValidationInfo
+	at := p.points[point]
+	if at == nil {
+		return nil
+	}
+	for _, set := range at.sets {
+		for _, v := range set.validations {
+			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Validation: v.validation, Reads: slices.Sorted(slices.Values(v.reads))})
+		}
+	}
+	return out
 }

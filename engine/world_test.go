@@ -2,13 +2,14 @@ package engine
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/stretchr/testify/require"
 )
@@ -43,7 +44,8 @@ var (
 		Outcomes: []Outcome{{Name: "Ship"}, {Name: "Hold"}, {Name: "Ask"}},
 		FailSafe: "Hold",
 	}
-	validatePoint = &Point{Name: "order.validate", Kind: ValidationPoint, Objects: looseObjects{}}
+	validatePoint = &Point{Name: "order.validate", Kind: ValidationPoint, Objects: looseObjects{}, Vars: []Var{
+		{Name: "buyer", Type: RecordOf(customerSchema)}, {Name: "others", Type: ListOf(RecordOf(lineSchema))}}}
 )
 
 func shop() *Registry {
@@ -92,22 +94,43 @@ func (vouchers) Type() ref.Type { return vouchersType }
 // looseObjects types self as dyn and selects the object or the entries of its list "lines".
 type looseObjects struct{}
 
-func (looseObjects) Env(at string) (*cel.Env, error) {
-	if at != "" && at != "lines[*]" {
+func (looseObjects) Env(at string, schema bool) (*cel.Env, error) {
+	if at != "" && at != "lines[*]" && at != "gifts[*]" {
 		return nil, fmt.Errorf("there is no %q", at)
 	}
-	return cel.NewEnv(cel.Variable("self", cel.DynType), cel.Variable("oldSelf", cel.DynType))
+	options := []cel.EnvOption{cel.Variable("self", cel.DynType), cel.Variable("oldSelf", cel.DynType)}
+	if !schema {
+		options = append(options, cel.Variable("oldObject", cel.DynType))
+	}
+	return cel.NewEnv(options...)
 }
 
-func (looseObjects) Values(at string, object, _ map[string]any) ([]ObjectValue, error) {
-	adapt := types.DefaultTypeAdapter.NativeToValue
+func (looseObjects) Sizes(string) (checker.CostEstimator, error) { return sizes{}, nil }
+
+func (looseObjects) FieldPath(_, below string) (string, error) {
+	path, isChild := strings.CutPrefix(below, ".")
+	if !isChild {
+		return "", fmt.Errorf("expected . but got %s", below)
+	}
+	return path, nil
+}
+
+func (looseObjects) Open(object, old map[string]any) ObjectView { return looseView{object, old} }
+
+type looseView struct{ object, old map[string]any }
+
+func (v looseView) Values(at string) ([]ObjectValue, error) {
+	vars := func(self, old any) map[string]any {
+		return map[string]any{"self": self, "oldSelf": old, "oldObject": v.old}
+	}
 	if at == "" {
-		return []ObjectValue{{Self: adapt(object), Old: types.NullValue}}, nil
+		return []ObjectValue{{Vars: vars(v.object, v.old), Unchanged: reflect.DeepEqual(v.object, v.old)}}, nil
 	}
 	var out []ObjectValue
-	lines, _ := object["lines"].([]any)
+	list := strings.TrimSuffix(at, "[*]")
+	lines, _ := v.object[list].([]any)
 	for i, line := range lines {
-		out = append(out, ObjectValue{Path: fmt.Sprintf("lines[%d]", i), Self: adapt(line), Old: types.NullValue})
+		out = append(out, ObjectValue{Path: fmt.Sprintf("%s[%d]", list, i), Vars: vars(line, nil), Unchanged: reflect.DeepEqual(v.object[list], v.old[list])})
 	}
 	return out, nil
 }

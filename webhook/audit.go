@@ -37,9 +37,9 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 		return nil
 	}
 	defer policy.UntilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
-	enforced := violationTexts(chosen.Plan.Validate(facts.VPAValidate, object, old, nil))
+	enforced := violationTexts(chosen.Plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Old: old}, nil))
 	for _, shadow := range chosen.Shadows {
-		tried := violationTexts(shadow.Plan.Validate(facts.VPAValidate, object, old, nil))
+		tried := violationTexts(shadow.Plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Old: old}, nil))
 		var differs []string
 		for _, text := range tried {
 			if !slices.Contains(enforced, text) {

@@ -135,7 +135,7 @@ func (h *Handler) vpa(req admission.Request) admission.Response {
 	}
 	chosen := policy.For(h.Rules(), &v)
 	causes, warnings := unknownPin(chosen.Err, &v, &oldVPA), h.auditVPA(req, &v, chosen, object, old)
-	for _, x := range chosen.Plan.Validate(facts.VPAValidate, object, old, nil) {
+	for _, x := range chosen.Plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Old: old}, nil) {
 		if x.Warning {
 			warnings = append(warnings, violationText(x))
 			continue

@@ -4,31 +4,19 @@ package schema
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
-	"k8s.io/apimachinery/pkg/util/version"
-	apiservercel "k8s.io/apiserver/pkg/cel"
-	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
-
-	"github.com/celvpa/celvpa/engine"
 )
 
-// LowestKubernetes is the oldest API server whose rule language validations may use.
-var LowestKubernetes = version.MajorMinor(1, 33)
-
-// Objects is the engine's view of one kind of custom resource.
+// Objects is the engine's view of one kind of custom resource. It implements engine.ObjectTypes.
 type Objects struct {
-	root *structural.Structural
+	root  *structural.Structural
+	typed typedPaths
 }
 
 // New reads the schema of a version out of a CRD manifest.
@@ -41,129 +29,64 @@ func New(manifest []byte, crdVersion string) (*Objects, error) {
 		if v.Name != crdVersion {
 			continue
 		}
-		var props apiextensions.JSONSchemaProps
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &props, nil); err != nil {
-			return nil, fmt.Errorf("reading the schema of %s: %w", crd.Name, err)
-		}
-		root, err := structural.NewStructural(&props)
+		root, err := Structural(v.Schema)
 		if err != nil {
-			return nil, fmt.Errorf("the schema of %s is not structural: %w", crd.Name, err)
+			return nil, fmt.Errorf("the schema of %s: %w", crd.Name, err)
 		}
 		return &Objects{root: root}, nil
 	}
 	return nil, fmt.Errorf("CRD %s has no version %s", crd.Name, crdVersion)
 }
 
-// Env implements engine.ObjectTypes: self is the value at the path, oldSelf an optional of the same type.
-func (o *Objects) Env(at string) (*cel.Env, error) {
-	s, err := o.schemaAt(at)
+// Structural is the schema of a CRD's version as an API server works with it.
+func Structural(v *apiextensionsv1.CustomResourceValidation) (*structural.Structural, error) {
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.OpenAPIV3Schema, &props, nil); err != nil {
+		return nil, fmt.Errorf("it cannot be converted: %w", err)
+	}
+	root, err := structural.NewStructural(&props)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("it is not structural: %w", err)
 	}
-	declared := model.SchemaDeclType(s, at == "")
-	if declared == nil {
-		return nil, fmt.Errorf("what is at %q has no type that rules can use", at)
-	}
-	self := declared.MaybeAssignTypeName("selfType") // not "self": nested type names would hide fields
-	env, err := environment.MustBaseEnvSet(LowestKubernetes).Extend(environment.VersionedOptions{
-		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions: []cel.EnvOption{
-			cel.Variable("self", self.CelType()),
-			cel.Variable("oldSelf", types.NewOptionalType(self.CelType())),
-		},
-		DeclTypes: []*apiservercel.DeclType{self},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("typing what is at %q: %w", at, err)
-	}
-	return env.NewExpressionsEnv(), nil
+	return root, nil
 }
 
-// Values implements engine.ObjectTypes.
-func (o *Objects) Values(at string, object, old map[string]any) ([]engine.ObjectValue, error) {
-	s, err := o.schemaAt(at)
+// FieldPath implements engine.ObjectTypes.
+func (o *Objects) FieldPath(at, below string) (string, error) {
+	s, _, err := o.schemaAt(at)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	var previous any
-	if old != nil {
-		previous = old
+	path, _, err := schemacel.ValidFieldPath(below, s)
+	if err != nil {
+		return "", fmt.Errorf("%q below %q: %w; write it like .field or .map['key']", below, at, err)
 	}
-	var out []engine.ObjectValue
-	for _, found := range walk(segments(at), "", object, previous) {
-		value := engine.ObjectValue{Path: found.path, Self: schemacel.UnstructuredToVal(found.now, s), Old: types.OptionalNone}
-		if found.before != nil {
-			value.Old = types.OptionalOf(asVal(found.before, s))
-		}
-		out = append(out, value)
-	}
-	return out, nil
+	return path.String(), nil
 }
 
-func asVal(v any, s *structural.Structural) ref.Val { return schemacel.UnstructuredToVal(v, s) }
-
-// schemaAt walks the schema along a path such as spec.containers[*].
-func (o *Objects) schemaAt(at string) (*structural.Structural, error) {
-	s := o.root
+// schemaAt walks the schema along a path such as spec.containers[*]. stable tells that what is there before and after a
+// change can be told to be the same thing: entries of lists cannot.
+func (o *Objects) schemaAt(at string) (s *structural.Structural, stable bool, err error) {
+	s, stable = o.root, true
 	for _, name := range segments(at) {
 		if name == "[*]" {
 			if s.Items == nil {
-				return nil, fmt.Errorf("%q: [*] follows something that is not a list", at)
+				return nil, false, fmt.Errorf("%q: [*] follows something that is not a list", at)
 			}
+			stable = stable && s.XListType != nil && *s.XListType == "map"
 			s = s.Items
 			continue
 		}
 		next, ok := s.Properties[name]
 		if !ok {
-			return nil, fmt.Errorf("%q: there is no field %q", at, name)
+			return nil, false, fmt.Errorf("%q: there is no field %q", at, name)
 		}
 		s = &next
 	}
-	return s, nil
+	return s, stable, nil
 }
 
 // segments splits spec.containers[*] into spec, containers, [*].
 func segments(at string) []string {
-	if at == "" {
-		return nil
-	}
 	return strings.FieldsFunc(strings.ReplaceAll(at, "[*]", ".[*]"), func(r rune) bool { return r == '.' })
-}
-
-type place struct {
-	path        string
-	now, before any
-}
-
-// walk finds every value at a path. List entries are matched with old ones by index.
-func walk(path []string, at string, now, before any) []place {
-	if len(path) == 0 {
-		return []place{{path: at, now: now, before: before}}
-	}
-	if path[0] == "[*]" {
-		list, _ := now.([]any)
-		olds, _ := before.([]any)
-		var out []place
-		for i, item := range list {
-			var old any
-			if i < len(olds) {
-				old = olds[i]
-			}
-			out = append(out, walk(path[1:], at+"["+strconv.Itoa(i)+"]", item, old)...)
-		}
-		return out
-	}
-	object, _ := now.(map[string]any)
-	child, ok := object[path[0]]
-	if !ok || child == nil {
-		return nil
-	}
-	var old any
-	if o, isMap := before.(map[string]any); isMap {
-		old = o[path[0]]
-	}
-	if at != "" {
-		at += "."
-	}
-	return walk(path[1:], at+path[0], child, old)
 }

@@ -69,7 +69,7 @@ func Review(plan *engine.Plan, req Request) Answer {
 		}
 	}
 	var out Answer
-	for _, v := range plan.Validate(facts.VPAValidate, object, old, nil) {
+	for _, v := range plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Old: old}, nil) {
 		cause := Cause{Rule: v.Rule, Field: v.Path, Reason: metav1.CauseType(v.Reason), Message: v.Message}
 		if v.Warning {
 			out.Warnings = append(out.Warnings, cause)

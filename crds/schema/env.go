@@ -1,0 +1,164 @@
+package schema
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/types"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apimachinery/pkg/util/version"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// LowestKubernetes is the oldest API server whose rule language validations may use.
+var LowestKubernetes = version.MajorMinor(1, 33)
+
+// The names of what rules see. Objects are typed by name, and a type must not be called like a variable: nested type
+// names would hide its fields.
+const (
+	selfType   = "selfType"
+	objectType = "objectType"
+)
+
+// typedPaths keeps what was made for paths: making an environment takes milliseconds.
+type typedPaths struct {
+	mu   sync.Mutex
+	envs map[envKey]*cel.Env
+}
+
+type envKey struct {
+	at     string
+	schema bool
+}
+
+// Env implements engine.ObjectTypes: self is the value at the path, oldSelf an optional of the same type, where it can be
+// told which value that was. For rules that are not part of the schema, object and oldObject are the whole.
+func (o *Objects) Env(at string, schema bool) (*cel.Env, error) {
+	o.typed.mu.Lock()
+	defer o.typed.mu.Unlock()
+	key := envKey{at, schema}
+	if env := o.typed.envs[key]; env != nil {
+		return env, nil
+	}
+	env, err := o.env(at, schema)
+	if err != nil {
+		return nil, err
+	}
+	if o.typed.envs == nil {
+		o.typed.envs = map[envKey]*cel.Env{}
+	}
+	o.typed.envs[key] = env
+	return env, nil
+}
+
+func (o *Objects) env(at string, schema bool) (*cel.Env, error) {
+	self, stable, err := o.declared(at)
+	if err != nil {
+		return nil, err
+	}
+	self = self.MaybeAssignTypeName(selfType)
+	options := environment.VersionedOptions{
+		IntroducedVersion: version.MajorMinor(1, 0),
+		EnvOptions:        []cel.EnvOption{cel.Variable("self", self.CelType())},
+		DeclTypes:         []*apiservercel.DeclType{self},
+	}
+	if stable {
+		options.EnvOptions = append(options.EnvOptions, cel.Variable("oldSelf", types.NewOptionalType(self.CelType())))
+	}
+	if !schema {
+		object, _, err := o.declared("")
+		if err != nil {
+			return nil, err
+		}
+		object = object.MaybeAssignTypeName(objectType)
+		options.DeclTypes = append(options.DeclTypes, object)
+		options.EnvOptions = append(options.EnvOptions,
+			cel.Variable("object", object.CelType()),
+			cel.Variable("oldObject", types.NewOptionalType(object.CelType())))
+		options.EnvOptions = append(options.EnvOptions, quantityFunctions()...)
+	}
+	env, err := environment.MustBaseEnvSet(LowestKubernetes).Extend(options)
+	if err != nil {
+		return nil, fmt.Errorf("typing what is at %q: %w", at, err)
+	}
+	return env.NewExpressionsEnv(), nil
+}
+
+// declared is the type of what is at a path.
+func (o *Objects) declared(at string) (t *apiservercel.DeclType, stable bool, err error) {
+	s, stable, err := o.schemaAt(at)
+	if err != nil {
+		return nil, false, err
+	}
+	if t = model.SchemaDeclType(s, at == ""); t == nil {
+		return nil, false, fmt.Errorf("what is at %q has no type that rules can use", at)
+	}
+	return t, stable, nil
+}
+
+// Sizes implements engine.ObjectTypes, as API servers estimate.
+func (o *Objects) Sizes(at string) (checker.CostEstimator, error) {
+	self, _, err := o.declared(at)
+	if err != nil {
+		return nil, err
+	}
+	object, _, err := o.declared("")
+	if err != nil {
+		return nil, err
+	}
+	return &library.CostEstimator{SizeEstimator: &sizes{roots: map[string]*apiservercel.DeclType{"self": self, "oldSelf": self, "object": object, "oldObject": object}}}, nil
+}
+
+// sizes bounds lists, maps and texts by what the schema says of them.
+type sizes struct {
+	roots map[string]*apiservercel.DeclType
+}
+
+const (
+	// maxBeside is how many facts beside the object, such as other objects about the same target, are reckoned with.
+	maxBeside = 500
+)
+
+// EstimateSize implements checker.CostEstimator.
+func (s *sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
+	path := element.Path()
+	if len(path) == 0 {
+		return nil
+	}
+	node := s.roots[path[0]]
+	if node == nil {
+		return &checker.SizeEstimate{Max: maxBeside}
+	}
+	for _, name := range path[1:] {
+		switch name {
+		case "@items", "@values":
+			node = node.ElemType
+		case "@keys":
+			node = node.KeyType
+		default:
+			if node = fieldType(node, name); node == nil {
+				return nil
+			}
+		}
+		if node == nil {
+			return nil
+		}
+	}
+	return &checker.SizeEstimate{Max: uint64(node.MaxElements)}
+}
+
+func fieldType(t *apiservercel.DeclType, name string) *apiservercel.DeclType {
+	if f := t.Fields[name]; f != nil {
+		return f.Type
+	}
+	return nil
+}
+
+// EstimateCallCost implements checker.CostEstimator.
+func (s *sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
+}

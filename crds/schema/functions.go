@@ -1,0 +1,98 @@
+package schema
+
+import (
+	"math/big"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"gopkg.in/inf.v0"
+	"k8s.io/apimachinery/pkg/api/resource"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
+
+// Function is a function that rules which are not part of the schema can call beside those of Kubernetes.
+type Function struct {
+	Signature string
+	Doc       string
+}
+
+// Functions lists them. All are exact.
+var Functions = []Function{
+	{"Quantity.times(Quantity) -> Quantity", "the product: `quantity('1500m').times(quantity('2Gi'))` is 3Gi"},
+	{"Quantity.isMultipleOf(Quantity) -> bool", "whether the first is a whole number of times the second: `quantity(string(self)).isMultipleOf(quantity('1m'))`"},
+	{"list(Quantity).total() -> Quantity", "the sum, 0 of an empty list"},
+}
+
+func quantityFunctions() []cel.EnvOption {
+	quantity := apiservercel.QuantityType
+	return []cel.EnvOption{
+		cel.Function("times", cel.MemberOverload("quantity_times_quantity", []*cel.Type{quantity, quantity}, quantity, cel.BinaryBinding(times))),
+		cel.Function("isMultipleOf", cel.MemberOverload("quantity_is_multiple_of_quantity", []*cel.Type{quantity, quantity}, cel.BoolType, cel.BinaryBinding(isMultipleOf))),
+		cel.Function("total", cel.MemberOverload("list_quantity_total", []*cel.Type{cel.ListType(quantity)}, quantity, cel.UnaryBinding(total))),
+	}
+}
+
+// maxExponent bounds what exact arithmetic expands: no amount of a resource has more digits than this.
+const maxExponent = 1000
+
+// decimal is a quantity as a decimal of any size; ok is false for no quantity, and for one with absurdly many digits.
+func decimal(v ref.Val) (d *inf.Dec, ok bool) {
+	q, ok := v.(apiservercel.Quantity)
+	if !ok || q.Quantity == nil {
+		return nil, false
+	}
+	c := q.DeepCopy()
+	d = c.AsDec()
+	return d, d.Scale() <= maxExponent && d.Scale() >= -maxExponent
+}
+
+func notQuantity(v ref.Val) ref.Val {
+	return types.NewErr("%v is not a quantity that can be reckoned with", v.Value())
+}
+
+func times(a, b ref.Val) ref.Val {
+	x, ok := decimal(a)
+	if !ok {
+		return notQuantity(a)
+	}
+	y, ok := decimal(b)
+	if !ok {
+		return notQuantity(b)
+	}
+	product := new(inf.Dec).Mul(x, y)
+	return apiservercel.Quantity{Quantity: resource.NewDecimalQuantity(*product, resource.BinarySI)}
+}
+
+func isMultipleOf(a, b ref.Val) ref.Val {
+	x, ok := decimal(a)
+	if !ok {
+		return notQuantity(a)
+	}
+	y, ok := decimal(b)
+	if !ok || y.Sign() == 0 {
+		return notQuantity(b)
+	}
+	// With the same scale, decimals are multiples of each other when their unscaled values are.
+	scale := max(x.Scale(), y.Scale())
+	unscaled := func(d *inf.Dec) *big.Int { return new(inf.Dec).Round(d, scale, inf.RoundExact).UnscaledBig() }
+	return types.Bool(new(big.Int).Rem(unscaled(x), unscaled(y)).Sign() == 0)
+}
+
+func total(list ref.Val) ref.Val {
+	sum := new(inf.Dec)
+	items, ok := list.(traits.Lister)
+	if !ok {
+		return notQuantity(list)
+	}
+	for it := items.Iterator(); it.HasNext() == types.True; {
+		v := it.Next()
+		d, ok := decimal(v)
+		if !ok {
+			return notQuantity(v)
+		}
+		sum.Add(sum, d)
+	}
+	return apiservercel.Quantity{Quantity: resource.NewDecimalQuantity(*sum, resource.BinarySI)}
+}

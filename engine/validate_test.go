@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func validateRules(t *testing.T, body string, opts CompileOptions) func(Judged) []Violation {
+	plan := mustCompile(t, "order.validate", body, opts)
+	return func(j Judged) []Violation { return plan.Validate("order.validate", j, nil) }
+}
+
+func TestOneValidationLooksAtSeveralPlaces(t *testing.T) {
+	judge := validateRules(t, `
+  validations:
+  - {name: named, at: ["lines[*]", "gifts[*]"], enforce: [Admission], expression: has(self.name), message: give it a name, fieldPath: .name}
+`, CompileOptions{})
+	got := judge(Judged{Object: map[string]any{"lines": []any{map[string]any{"name": "a"}}, "gifts": []any{map[string]any{}, map[string]any{}}}})
+	require.Equal(t, []string{"gifts[0].name", "gifts[1].name"}, namesOf(got, func(v Violation) string { return v.Path }))
+}
+
+func TestWhatDidNotChangeIsToldAsAWarning(t *testing.T) {
+	judge := validateRules(t, `
+  validations:
+  - {name: priced, at: "lines[*]", enforce: [Admission], expression: self.price > 0, message: a price}
+  - {name: never-cheaper, at: "lines[*]", enforce: [Admission], expression: size(oldObject.lines) > 5, message: a transition}
+`, CompileOptions{})
+	broken, other := []any{map[string]any{"price": 0}}, []any{map[string]any{"price": 0}, map[string]any{"price": 1}}
+	warnings := func(got []Violation) (out []bool) {
+		for _, v := range got {
+			out = append(out, v.Warning)
+		}
+		return out
+	}
+	same := judge(Judged{Object: map[string]any{"lines": broken, "note": "b"}, Old: map[string]any{"lines": broken, "note": "a"}})
+	require.Equal(t, []bool{true, false}, warnings(same), "a rule that reads what was there decides itself what may stay")
+	require.Equal(t, []bool{false, false, false}, warnings(judge(Judged{Object: map[string]any{"lines": other}, Old: map[string]any{"lines": broken}})))
+}
+
+func TestValidationsReadParamsAndFacts(t *testing.T) {
+	judge := validateRules(t, `
+  params: [{name: most, type: int, default: "2"}, {name: never, type: int}]
+  validations:
+  - {name: few, enforce: [Admission], expression: size(self.lines) + size(others) <= params.most, message: too much}
+  - {name: known, enforce: [Admission], when: has(buyer.tier), expression: "buyer.tier != 'none' && !has(params.never)", message: who is this}
+`, CompileOptions{Params: map[string]string{"s.most": "1"}})
+	object := map[string]any{"lines": []any{1}}
+	require.Empty(t, judge(Judged{Object: object}), "facts that are not given are empty")
+	got := judge(Judged{Object: object, Facts: validatePoint.NewFacts().
+		Set("others", Records([]*Record{lineSchema.New()})).Set("buyer", customerSchema.New().SetString("tier", "none"))})
+	require.Equal(t, []string{"s/few", "s/known"}, namesOf(got, func(v Violation) string { return v.Rule }))
+}
+
+func TestRulesOfASchemaAreLeftToIt(t *testing.T) {
+	judge := validateRules(t, `
+  validations:
+  - {name: a, enforce: [Schema], expression: "false", message: only there}
+  - {name: b, enforce: [Admission], expression: "false", message: only here}
+`, CompileOptions{})
+	require.Len(t, judge(Judged{Object: map[string]any{}}), 1)
+}
+
+func TestWhatASchemaCannotDoIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ rule, want string }{
+		"a warning":          {`enforce: [Schema], severity: Warn, expression: "true", message: m`, "rules of a schema refuse; enforce a warning at Admission only"},
+		"another reason":     {`enforce: [Schema], reason: FieldValueNotSupported, expression: "true", message: m`, "rules of a schema know no reason FieldValueNotSupported; use FieldValueInvalid,"},
+		"no steady message":  {`enforce: [Schema], expression: "true", messageExpression: "'m'"`, "needs a message beside messageExpression"},
+		"gates":              {`enforce: [Schema], expression: gates.Vouchers, message: m`, "undeclared reference to 'gates'"},
+		"what is beside":     {`enforce: [Schema], expression: size(others) == 0, message: m`, "undeclared reference to 'others'"},
+		"an unknown reason":  {`enforce: [Admission], reason: Bad, expression: "true", message: m`, `reason "Bad" is not known`},
+		"a field of nothing": {`enforce: [Admission], fieldPath: price, expression: "true", message: m`, "expected . but got price"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := compileOne("order.validate", "  validations:\n  - {name: a, "+c.rule+"}\n", CompileOptions{})
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestValidationsCanBeListed(t *testing.T) {
+	plan := mustCompile(t, "order.validate", `
+  validations:
+  - {name: a, at: "lines[*]", enforce: [Admission], when: gates.Vouchers, expression: size(others) > self.price, message: m}
+`, CompileOptions{})
+	got := plan.Validations("order.validate")
+	require.Len(t, got, 1)
+	require.Equal(t, "s/a", got[0].Rule)
+	require.Equal(t, []string{"gates", "others", "self"}, got[0].Reads)
+	require.Empty(t, plan.Validations("order.adjust"))
+}
