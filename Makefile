@@ -74,6 +74,7 @@ build: need-go ## Build bin/celvpa
 .PHONY: generate
 generate: need-go ## Regenerate deepcopy code, CRDs and docs/points.md
 	go generate ./crds/...
+	go run ./cmd/celvpa crd --out crds/manifests
 	go run ./cmd/celvpa rules points > docs/points.md
 
 .PHONY: lab-build

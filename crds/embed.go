@@ -1,39 +1,67 @@
-// Package crds carries the generated CustomResourceDefinitions. The Go types they come from are in crds/v1.
+// Package crds carries the CustomResourceDefinitions: what is generated from the Go types in crds/v1 and crds/rules, with
+// the bounds and versions that types cannot state. Package emit adds the validation rules.
 package crds
 
 import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"sort"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
 )
 
 //go:embed bases/*.yaml
 var bases embed.FS
 
-// Manifests returns the CRD manifests as YAML, by file name.
-func Manifests() (map[string][]byte, error) {
-	out := map[string][]byte{}
+// The names of the CRDs.
+const (
+	VPA        = "verticalpodautoscalers.autoscaling.k8s.io"
+	Checkpoint = "verticalpodautoscalercheckpoints.autoscaling.k8s.io"
+	Overlay    = "ruleoverlays.rules.celvpa.dev"
+)
+
+// Definition returns a CRD by name, without validation rules.
+func Definition(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := Definitions()
+	if err != nil {
+		return nil, err
+	}
+	for _, crd := range all {
+		if crd.Name == name {
+			return crd, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no CRD %s", name)
+}
+
+// Definitions returns all CRDs, by name, without validation rules. They are the caller's to change.
+func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	entries, err := fs.ReadDir(bases, "bases")
 	if err != nil {
 		return nil, fmt.Errorf("reading the embedded CRDs: %w", err)
 	}
+	var out []*apiextensionsv1.CustomResourceDefinition
 	for _, e := range entries {
 		data, err := bases.ReadFile("bases/" + e.Name())
 		if err != nil {
 			return nil, fmt.Errorf("reading the embedded CRD %s: %w", e.Name(), err)
 		}
-		out[e.Name()] = data
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(data, crd); err != nil {
+			return nil, fmt.Errorf("reading the embedded CRD %s: %w", e.Name(), err)
+		}
+		switch crd.Name {
+		case VPA:
+			err = addBounds(crd)
+			addUnserved(crd, true)
+		case Checkpoint:
+			addUnserved(crd, false)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bounding CRD %s: %w", crd.Name, err)
+		}
+		out = append(out, crd)
 	}
 	return out, nil
-}
-
-// Names lists the file names of Manifests, sorted.
-func Names(manifests map[string][]byte) []string {
-	names := make([]string, 0, len(manifests))
-	for name := range manifests {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }

@@ -140,7 +140,7 @@ func storing(n node) func(*frame, *cell) {
 		return func(f *frame, to *cell) {
 			if r := c(f); r != nil {
 				// A copy: what rules go on to write is no change of where it came from.
-				*to = cell{kind: refCell, ref: r.copied()}
+				*to = cell{kind: refCell, ref: r.Copy()}
 			}
 		}
 	}

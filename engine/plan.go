@@ -117,7 +117,8 @@ type decisionPlan struct {
 type validationPlan struct {
 	validation *Validation
 	places     []*placedValidation
-	reads      []string // names of variables
+	reads      []string // names of variables, in the condition and the expression
+	calls      []string // names of functions, there
 }
 
 // program is one type-checked expression and where it stands. Code is assembled from the tree; prg evaluates what has

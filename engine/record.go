@@ -132,12 +132,18 @@ func (r *Record) Bool(field string) bool {
 	return c.kind == boolCell && c.bits != 0
 }
 
-// copied is a record of its own with the same in it.
-func (r *Record) copied() *Record {
+// Schema is the record's shape.
+func (r *Record) Schema() *Schema { return r.schema }
+
+// Get reads a field as a CEL value; nil when it is unset.
+func (r *Record) Get(field string) ref.Val { return r.get(r.slot(field)) }
+
+// Copy is a record of its own with the same in it.
+func (r *Record) Copy() *Record {
 	out := &Record{schema: r.schema, cells: slices.Clone(r.cells)}
 	for i := range out.cells {
 		if nested, ok := out.cells[i].ref.(*Record); ok {
-			out.cells[i].ref = nested.copied()
+			out.cells[i].ref = nested.Copy()
 		}
 	}
 	return out

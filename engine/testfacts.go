@@ -85,7 +85,7 @@ func (r *factReader) value(n *yaml.Node, t Type) ref.Val {
 		return r.record(n, t.schema)
 	case isList:
 		return r.list(n, elem)
-	case t.cel.Kind() == types.OpaqueKind:
+	case t.IsOpaque():
 		return r.opaque(n, t)
 	}
 	text := r.scalar(n)

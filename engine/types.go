@@ -38,6 +38,9 @@ func ListOf(elem Type) Type { return Type{cel: cel.ListType(elem.cel), schema: e
 // empty for none: functions with unit rules see it as if the value were such an amount.
 func OpaqueOf(t *cel.Type, unit string) Type { return Type{cel: t, unit: unit} }
 
+// IsOpaque reports whether it is a type of the host.
+func (t Type) IsOpaque() bool { return t.cel.Kind() == types.OpaqueKind }
+
 // isRecord tells a record from a list of records, which has a schema too.
 func (t Type) isRecord() bool { return t.schema != nil && t.cel == t.schema.cel }
 

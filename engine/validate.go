@@ -16,8 +16,8 @@ type ObjectTypes interface {
 	// schema, it is the one in which an API server compiles the rules of an object's schema: it has self, and oldSelf
 	// where there can be one. Otherwise it also has object and oldObject, and what functions the host adds.
 	Env(at string, schema bool) (*cel.Env, error)
-	// Sizes tells how large what rules at a path read can get.
-	Sizes(at string) (checker.CostEstimator, error)
+	// Sizes tells how large what rules at a path read can get; with schema, as an API server estimates it.
+	Sizes(at string, schema bool) (checker.CostEstimator, error)
 	// FieldPath checks a path below another, and gives it as errors show it.
 	FieldPath(at, below string) (string, error)
 	// Open looks at one object, and at what it replaces; old is nil for a new object.
@@ -128,7 +128,7 @@ func (c *compiler) validationEnv(point *Point, set *RuleSet, v *Validation, at s
 // placed compiles a validation for one place; nil when that failed.
 func (c *compiler) placed(point *Point, v *Validation, at string, env *cel.Env, plan *validationPlan, subject string) *placedValidation {
 	out := &placedValidation{at: at}
-	sizes, err := point.Objects.Sizes(at)
+	sizes, err := point.Objects.Sizes(at, v.EnforcedAt(EnforceSchema))
 	if err != nil {
 		c.ps.at(v.Name, subject, err.Error())
 		return nil
@@ -163,11 +163,19 @@ func (c *compiler) placed(point *Point, v *Validation, at string, env *cel.Env, 
 	return out
 }
 
-// noteReads notes which variables a validation reads.
+// noteReads notes which variables a validation reads and what it calls.
 func (v *validationPlan) noteReads(ast *cel.Ast) {
+	note := func(list *[]string, name string) {
+		if !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
 	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
-		if e.Kind() == celast.IdentKind && !slices.Contains(v.reads, e.AsIdent()) {
-			v.reads = append(v.reads, e.AsIdent())
+		switch e.Kind() {
+		case celast.IdentKind:
+			note(&v.reads, e.AsIdent())
+		case celast.CallKind:
+			note(&v.calls, e.AsCall().FunctionName())
 		}
 	}))
 }
@@ -324,6 +332,7 @@ type ValidationInfo struct {
 	Rule       string // set/validation
 	Validation *Validation
 	Reads      []string // the variables that its condition and expression read, sorted
+	Calls      []string // the functions and operators that they call, sorted
 }
 
 // Validations lists the validations at a point in the order in which they run.
@@ -335,7 +344,8 @@ func (p *Plan) Validations(point string) []ValidationInfo {
 	}
 	for _, set := range at.sets {
 		for _, v := range set.validations {
-			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Validation: v.validation, Reads: slices.Sorted(slices.Values(v.reads))})
+			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Validation: v.validation, 
+				Reads: slices.Sorted(slices.Values(v.reads)), Calls: slices.Sorted(slices.Values(v.calls))})
 		}
 	}
 	return out

@@ -105,7 +105,7 @@ func (looseObjects) Env(at string, schema bool) (*cel.Env, error) {
 	return cel.NewEnv(options...)
 }
 
-func (looseObjects) Sizes(string) (checker.CostEstimator, error) { return sizes{}, nil }
+func (looseObjects) Sizes(string, bool) (checker.CostEstimator, error) { return sizes{}, nil }
 
 func (looseObjects) FieldPath(_, below string) (string, error) {
 	path, isChild := strings.CutPrefix(below, ".")

@@ -162,6 +162,7 @@ func (o *options) addAdmission(f *pflag.FlagSet) {
 
 // paramFlag is a rule parameter that a flag sets.
 type paramFlag struct {
+	kind  string // type of the parameter
 	value string
 	flag  *pflag.Flag
 }
@@ -170,8 +171,8 @@ type paramFlag struct {
 type paramFlags map[string]*paramFlag
 
 // add makes a flag of each rule parameter that names one, so that flags and rules cannot drift apart. Without points it
-// does so for all of them. A rule set of which there are several versions has one flag; a name that something else has is
-// an error.
+// does so for all of them. A rule set of which there are several versions has one flag, and parameters of several rule sets
+// share one when they are of one type and default; a name that something else has is an error.
 func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...string) error {
 	for _, p := range library.Params() {
 		if p.Param.Flag == "" || (len(points) > 0 && !slices.Contains(points, p.Point)) {
@@ -181,14 +182,28 @@ func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...str
 		if o[key] != nil {
 			continue
 		}
+		if shared := o.sharing(p.Param); shared != nil {
+			o[key] = shared
+			continue
+		}
 		if f.Lookup(p.Param.Flag) != nil {
 			return fmt.Errorf("%s: param %s asks for flag --%s, which exists already", p.Param.Name.Pos, key, p.Param.Flag)
 		}
-		one := &paramFlag{}
+		one := &paramFlag{kind: p.Param.Type.Value}
 		help := fmt.Sprintf("%s (rule set %s, %s)", p.Param.Description, p.RuleSet, p.Param.Type.Value)
 		f.StringVar(&one.value, p.Param.Flag, p.Param.Default.Value, help)
 		one.flag = f.Lookup(p.Param.Flag)
 		o[key] = one
+	}
+	return nil
+}
+
+// sharing finds the flag that another rule set has for the same thing; nil when there is none.
+func (o paramFlags) sharing(p engine.Param) *paramFlag {
+	for _, other := range o {
+		if other.flag.Name == p.Flag && other.kind == p.Type.Value && other.flag.DefValue == p.Default.Value {
+			return other
+		}
 	}
 	return nil
 }

@@ -23,7 +23,9 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/crds"
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/emit"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -59,25 +61,31 @@ func Connect(kubeconfig string) (*Cluster, error) {
 // InstallCRDs applies the shipped CRDs and waits until the API server serves them. Those that exist stay as they are
 // with onlyMissing: they may be somebody else's.
 func (c *Cluster) InstallCRDs(ctx context.Context, onlyMissing bool) error {
-	manifests, err := crds.Manifests()
+	rules, err := policy.Load(policy.Options{})
 	if err != nil {
 		return err
 	}
-	for _, name := range crds.Names(manifests) {
-		objects, err := decode(manifests[name])
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	all, err := emit.CRDs(rules.Default().Validations(facts.VPAValidate))
+	if err != nil {
+		return err
+	}
+	for _, crd := range all {
+		if onlyMissing && c.Get(ctx, client.ObjectKeyFromObject(crd), &apiextensionsv1.CustomResourceDefinition{}) == nil {
+			continue
 		}
-		for _, o := range objects {
-			if onlyMissing && c.Get(ctx, client.ObjectKeyFromObject(o), &apiextensionsv1.CustomResourceDefinition{}) == nil {
-				continue
-			}
-			if err := c.apply(ctx, o); err != nil {
-				return err
-			}
-			if err := c.waitEstablished(ctx, o.GetName()); err != nil {
-				return err
-			}
+		text, err := emit.YAML(crd)
+		if err != nil {
+			return fmt.Errorf("CRD %s: %w", crd.Name, err)
+		}
+		objects, err := decode(text)
+		if err != nil {
+			return fmt.Errorf("CRD %s: %w", crd.Name, err)
+		}
+		if err := c.apply(ctx, objects[0]); err != nil {
+			return err
+		}
+		if err := c.waitEstablished(ctx, crd.Name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,12 +1,16 @@
 package facts
 
 import (
+	"fmt"
+
+	"github.com/celvpa/celvpa/crds/schema"
 	"github.com/celvpa/celvpa/engine"
 )
 
 // The points at which rule sets plug in.
 const (
 	VPAValidate        = "vpa.validate"
+	VPADefault         = "vpa.default"
 	ContainerSelect    = "container.select"
 	ContainerEstimate  = "container.estimate"
 	ContainerRecommend = "container.recommend"
@@ -110,6 +114,28 @@ var (
 	admissionSchema = engine.NewSchema("Admission",
 		engine.Field{Name: "alive", Type: engine.Bool, Doc: "the admission controller renews its status lease, or nobody asked"})
 
+	besideSchema = engine.NewSchema("OtherVPA",
+		engine.Field{Name: "name", Type: engine.String},
+		engine.Field{Name: "updateMode", Type: engine.String, Doc: "as written; unset without updatePolicy"})
+
+	hpaSchema = engine.NewSchema("HPA",
+		engine.Field{Name: "name", Type: engine.String},
+		engine.Field{Name: "cpu", Type: engine.Bool, Doc: "it scales on CPU"},
+		engine.Field{Name: "memory", Type: engine.Bool, Doc: "it scales on memory"})
+
+	defaultsSchema = engine.NewSchema("Defaults",
+		engine.Field{Name: "updateMode", Type: engine.String},
+		engine.Field{Name: "minReplicas", Type: engine.Int},
+		engine.Field{Name: "evictAfterOOMSeconds", Type: engine.Int})
+
+	policyDefaultsSchema = engine.NewSchema("PolicyDefaults",
+		engine.Field{Name: "mode", Type: engine.String, Doc: "Auto or Off"},
+		engine.Field{Name: "controlledValues", Type: engine.String, Doc: "RequestsAndLimits or RequestsOnly"},
+		engine.Field{Name: "minAllowed", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "maxAllowed", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "requestToLimitRatio", Type: engine.OpaqueOf(jsonType, ""), Doc: "as written"},
+		engine.Field{Name: "RequestToLimitRatio", Type: engine.OpaqueOf(jsonType, ""), Doc: "the same in the spelling of AEP-8515"})
+
 	attemptSchema = engine.NewSchema("Attempt",
 		engine.Field{Name: "refused", Type: engine.Bool, Doc: "the API server refused the resize just tried"},
 		engine.Field{Name: "message", Type: engine.String})
@@ -119,6 +145,23 @@ var (
 var (
 	containerVar = engine.Var{Name: "container", Type: engine.String, Doc: "the container's name"}
 
+	besideVars = []engine.Var{
+		{Name: "hpas", Type: engine.ListOf(engine.RecordOf(hpaSchema)), Doc: "HorizontalPodAutoscalers of the same target"},
+		{Name: "vpas", Type: engine.ListOf(engine.RecordOf(besideSchema)), Doc: "other VPAs of the same target"},
+	}
+	validatePoint = &engine.Point{Name: VPAValidate, Kind: engine.ValidationPoint, Doc: validateDoc(), Vars: besideVars}
+	vpaDefault    = &engine.Point{
+		Name: VPADefault, Kind: engine.StagePoint,
+		Doc:  "What a VerticalPodAutoscaler is given that it does not say itself; run by the webhook on objects that are valid. What rules set and unset is changed in the object.",
+		Vars: []engine.Var{{Name: "vpa", Type: engine.RecordOf(defaultsSchema), Writable: true, Doc: "its update policy"}},
+		Scopes: []engine.Scope{{
+			Name: "containerPolicy", Doc: "each entry of resourcePolicy.containerPolicies, in its order",
+			Vars: []engine.Var{
+				{Name: "container", Type: engine.String, Doc: "its containerName"},
+				{Name: "policy", Type: engine.RecordOf(policyDefaultsSchema), Writable: true},
+			},
+		}},
+	}
 	containerSelect = &engine.Point{
 		Name: ContainerSelect, Kind: engine.DecisionPoint,
 		Doc:      "Whether a container is scaled; run by the recommender.",
@@ -219,6 +262,15 @@ var (
 	}
 )
 
+// VPAValidateFacts names the facts beside the object that validations can read.
+func VPAValidateFacts() []string {
+	var out []string
+	for _, v := range besideVars {
+		out = append(out, v.Name)
+	}
+	return out
+}
+
 // NewRegistry returns everything the engine must know. objects types the VPA for vpa.validate.
 func NewRegistry(objects engine.ObjectTypes) *engine.Registry {
 	r := engine.NewRegistry()
@@ -227,15 +279,22 @@ func NewRegistry(objects engine.ObjectTypes) *engine.Registry {
 	for name, doc := range Gates {
 		r.AddGate(name, doc)
 	}
+	validatePoint.Objects = objects
 	for _, p := range []*engine.Point{
-		containerSelect, containerEstimate, containerRecommend, vpaUpdate, podAdmit, podFit, podResources, podPriority, podUpdate,
+		validatePoint, vpaDefault, containerSelect, containerEstimate, containerRecommend, vpaUpdate, podAdmit, podFit, podResources, podPriority, podUpdate,
 	} {
 		r.AddPoint(p)
 	}
-	r.AddPoint(&engine.Point{
-		Name: VPAValidate, Kind: engine.ValidationPoint,
-		Doc:     "Whether a VerticalPodAutoscaler is valid; run by the webhook. `self` is typed by the CRD and written as in its manifest; of the metadata only the name can be read. Quantities are text or a number: compare them with `quantity(string(self.maxAllowed['memory'])).compareTo(quantity('8Gi')) <= 0`. The functions are those of CRD validation rules in Kubernetes 1.33, not those listed below.",
-		Objects: objects,
-	})
 	return r
+}
+
+func validateDoc() string {
+	doc := "Whether a VerticalPodAutoscaler is valid; run by the webhook and by `celvpa validate`, and by API servers where a rule is enforced in the schema. " +
+		"`self` is typed by the CRD and written as in its manifest; of the metadata only the name can be read. " +
+		"Quantities are text or a number: compare them with `quantity(string(self.maxAllowed['memory'])).compareTo(quantity('8Gi')) <= 0`. " +
+		"The functions are those of CRD validation rules in Kubernetes 1.33, not those listed below. Rules that are not enforced in the schema have these besides:\n"
+	for _, f := range schema.Functions {
+		doc += fmt.Sprintf("\n- `%s`: %s", f.Signature, f.Doc)
+	}
+	return doc
 }

@@ -18,8 +18,6 @@ import (
 	"github.com/celvpa/celvpa/rules"
 )
 
-const vpaManifest = "autoscaling.k8s.io_verticalpodautoscalers.yaml"
-
 // Options say where the rules come from and what is fixed for them.
 type Options struct {
 	// Path is a folder of rule files, or one of them, to be laid over the shipped ones; empty = none.
@@ -37,11 +35,11 @@ type Options struct {
 var Registry = sync.OnceValues(newRegistry)
 
 func newRegistry() (*engine.Registry, error) {
-	manifests, err := crds.Manifests()
+	definition, err := crds.Definition(crds.VPA)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := schema.New(manifests[vpaManifest], "v1")
+	objects, err := schema.New(definition, vpav1.GroupVersion.Version)
 	if err != nil {
 		return nil, err
 	}

@@ -100,8 +100,8 @@ func (o *Objects) declared(at string) (t *apiservercel.DeclType, stable bool, er
 	return t, stable, nil
 }
 
-// Sizes implements engine.ObjectTypes, as API servers estimate.
-func (o *Objects) Sizes(at string) (checker.CostEstimator, error) {
+// Sizes implements engine.ObjectTypes.
+func (o *Objects) Sizes(at string, schema bool) (checker.CostEstimator, error) {
 	self, _, err := o.declared(at)
 	if err != nil {
 		return nil, err
@@ -110,52 +110,58 @@ func (o *Objects) Sizes(at string) (checker.CostEstimator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &library.CostEstimator{SizeEstimator: &sizes{roots: map[string]*apiservercel.DeclType{"self": self, "oldSelf": self, "object": object, "oldObject": object}}}, nil
+	return &library.CostEstimator{SizeEstimator: &sizes{otherwise: !schema, roots: map[string]*apiservercel.DeclType{"self": self, "oldSelf": self, "object": object, "oldObject": object}}}, nil
 }
 
 // sizes bounds lists, maps and texts by what the schema says of them.
 type sizes struct {
-	roots map[string]*apiservercel.DeclType
+	roots     map[string]*apiservercel.DeclType
+	otherwise bool // what the schema does not bound is taken to have a common size, instead of any
 }
 
 const (
-	// maxBeside is how many facts beside the object, such as other objects about the same target, are reckoned with.
-	maxBeside = 500
+	// maxList is how many entries lists that the schema does not bound are taken to have, such as other objects about the
+	// same target.
+	maxList = 500
+	// maxText is how many characters such texts are taken to have.
+	maxText = 1024
 )
 
 // EstimateSize implements checker.CostEstimator.
 func (s *sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
-	path := element.Path()
+	if node := s.declared(element.Path()); node != nil {
+		return &checker.SizeEstimate{Max: uint64(node.MaxElements)}
+	}
+	switch {
+	case !s.otherwise:
+		return nil
+	case element.Type() != nil && element.Type().TypeName() == "string":
+		return &checker.SizeEstimate{Max: maxText}
+	}
+	return &checker.SizeEstimate{Max: maxList}
+}
+
+// declared is the type of what stands at a path in the object; nil when it is no part of it.
+func (s *sizes) declared(path []string) *apiservercel.DeclType {
 	if len(path) == 0 {
 		return nil
 	}
 	node := s.roots[path[0]]
-	if node == nil {
-		return &checker.SizeEstimate{Max: maxBeside}
-	}
 	for _, name := range path[1:] {
-		switch name {
-		case "@items", "@values":
-			node = node.ElemType
-		case "@keys":
-			node = node.KeyType
-		default:
-			if node = fieldType(node, name); node == nil {
-				return nil
-			}
-		}
-		if node == nil {
+		switch {
+		case node == nil:
 			return nil
+		case name == "@items" || name == "@values":
+			node = node.ElemType
+		case name == "@keys":
+			node = node.KeyType
+		case node.Fields[name] == nil:
+			return nil
+		default:
+			node = node.Fields[name].Type
 		}
 	}
-	return &checker.SizeEstimate{Max: uint64(node.MaxElements)}
-}
-
-func fieldType(t *apiservercel.DeclType, name string) *apiservercel.DeclType {
-	if f := t.Fields[name]; f != nil {
-		return f.Type
-	}
-	return nil
+	return node
 }
 
 // EstimateCallCost implements checker.CostEstimator.

@@ -18,6 +18,9 @@ type Function struct {
 	Doc       string
 }
 
+// FunctionNames are the names of Functions.
+var FunctionNames = []string{"times", "isMultipleOf", "total"}
+
 // Functions lists them. All are exact.
 var Functions = []Function{
 	{"Quantity.times(Quantity) -> Quantity", "the product: `quantity('1500m').times(quantity('2Gi'))` is 3Gi"},

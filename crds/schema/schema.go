@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"sigs.k8s.io/yaml"
 )
 
 // Objects is the engine's view of one kind of custom resource. It implements engine.ObjectTypes.
@@ -19,14 +18,10 @@ type Objects struct {
 	typed typedPaths
 }
 
-// New reads the schema of a version out of a CRD manifest.
-func New(manifest []byte, crdVersion string) (*Objects, error) {
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(manifest, &crd); err != nil {
-		return nil, fmt.Errorf("reading the CRD: %w", err)
-	}
+// New takes the schema of a version from a CRD.
+func New(crd *apiextensionsv1.CustomResourceDefinition, version string) (*Objects, error) {
 	for _, v := range crd.Spec.Versions {
-		if v.Name != crdVersion {
+		if v.Name != version {
 			continue
 		}
 		root, err := Structural(v.Schema)
@@ -35,7 +30,7 @@ func New(manifest []byte, crdVersion string) (*Objects, error) {
 		}
 		return &Objects{root: root}, nil
 	}
-	return nil, fmt.Errorf("CRD %s has no version %s", crd.Name, crdVersion)
+	return nil, fmt.Errorf("CRD %s has no version %s", crd.Name, version)
 }
 
 // Structural is the schema of a CRD's version as an API server works with it.

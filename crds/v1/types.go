@@ -45,8 +45,9 @@ type VerticalPodAutoscalerList struct {
 // VerticalPodAutoscalerSpec says which workload is sized, when changes are applied and within which bounds.
 type VerticalPodAutoscalerSpec struct {
 	// TargetRef names the controller whose pods are sized, e.g. a Deployment. It must be the topmost
-	// controller that is well known or has a scale subresource.
-	TargetRef *autoscaling.CrossVersionObjectReference `json:"targetRef"`
+	// controller that is well known or has a scale subresource. Without one nothing is sized.
+	// +optional
+	TargetRef *autoscaling.CrossVersionObjectReference `json:"targetRef,omitempty"`
 	// UpdatePolicy says when recommendations reach the pods. Without it they are applied as with Recreate.
 	// +optional
 	UpdatePolicy *PodUpdatePolicy `json:"updatePolicy,omitempty"`
@@ -101,9 +102,8 @@ type PodUpdatePolicy struct {
 	// +optional
 	EvictionRequirements []*EvictionRequirement `json:"evictionRequirements,omitempty"`
 	// EvictAfterOOMSeconds: a container that runs out of memory within so many seconds of its start makes its
-	// pod eligible for an update at once (AEP-8026, gate PerVPAConfig).
+	// pod eligible for an update at once; at least 1 (AEP-8026, gate PerVPAConfig).
 	// +optional
-	// +kubebuilder:validation:Minimum=1
 	EvictAfterOOMSeconds *int32 `json:"evictAfterOOMSeconds,omitempty"`
 }
 
@@ -195,16 +195,14 @@ type ContainerResourcePolicy struct {
 	// OOMMinBumpUp is the least memory, in bytes, added after a container ran out; at least 0 (AEP-8026).
 	// +optional
 	OOMMinBumpUp *resource.Quantity `json:"oomMinBumpUp,omitempty"`
-	// MemoryAggregationIntervalSeconds is how long a window lasts of which the memory peak counts.
+	// MemoryAggregationIntervalSeconds is how long a window lasts of which the memory peak counts; at least 1 (AEP-8026).
 	// +optional
-	// +kubebuilder:validation:Minimum=1
 	MemoryAggregationIntervalSeconds *int32 `json:"memoryAggregationIntervalSeconds,omitempty"`
 	// MemoryAggregationInterval is the same as a duration such as 12h, the spelling of AEP-8026.
 	// +optional
 	MemoryAggregationInterval *metav1.Duration `json:"memoryAggregationInterval,omitempty"`
 	// MemoryAggregationIntervalCount is how many windows are remembered; at least 1 (AEP-8026).
 	// +optional
-	// +kubebuilder:validation:Minimum=1
 	MemoryAggregationIntervalCount *int64 `json:"memoryAggregationIntervalCount,omitempty"`
 	// StartupBoost raises this container's CPU while it starts (gate CPUStartupBoost).
 	// +optional
@@ -212,6 +210,9 @@ type ContainerResourcePolicy struct {
 	// RequestToLimitRatio sets limits from requests instead of the pod's own proportion (AEP-8515).
 	// +optional
 	RequestToLimitRatio *RequestToLimitRatio `json:"requestToLimitRatio,omitempty"`
+	// RequestToLimitRatioAEP is requestToLimitRatio in the spelling of AEP-8515. The webhook renames it.
+	// +optional
+	RequestToLimitRatioAEP *RequestToLimitRatio `json:"RequestToLimitRatio,omitempty"`
 	// MemoryPerCPU is the memory, in bytes, that goes with one core; greater than 0 (AEP-8459).
 	// +optional
 	MemoryPerCPU *resource.Quantity `json:"memoryPerCPU,omitempty"`
@@ -274,9 +275,6 @@ type StartupBoost struct {
 }
 
 // StartupBoostResource is the boost of one resource.
-//
-// +kubebuilder:validation:XValidation:rule="self.type == 'Factor' ? has(self.factor) : !has(self.factor)",message="factor is required when type is Factor and forbidden otherwise"
-// +kubebuilder:validation:XValidation:rule="self.type == 'Quantity' ? has(self.quantity) : !has(self.quantity)",message="quantity is required when type is Quantity and forbidden otherwise"
 type StartupBoostResource struct {
 	// Type is Factor (request × factor) or Quantity (request + quantity).
 	Type ScaleType `json:"type"`

@@ -82,6 +82,11 @@ func (in *ContainerResourcePolicy) DeepCopyInto(out *ContainerResourcePolicy) {
 		*out = new(RequestToLimitRatio)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.RequestToLimitRatioAEP != nil {
+		in, out := &in.RequestToLimitRatioAEP, &out.RequestToLimitRatioAEP
+		*out = new(RequestToLimitRatio)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.MemoryPerCPU != nil {
 		in, out := &in.MemoryPerCPU, &out.MemoryPerCPU
 		x := (*in).DeepCopy()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as rules expect
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -47,11 +48,15 @@ func (c Cause) String() string {
 	return text
 }
 
+// SchemaRule stands for the schema of the CRD where a cause names a rule.
+const SchemaRule = "schema"
+
 // Answer is what became of a request.
 type Answer struct {
 	Causes   []Cause // why the object is refused; none = it is allowed
 	Warnings []Cause
 	Patch    []jsonpatch.Operation // the defaults of an object that is allowed
+	Failed   []*engine.RuleError   // rules of vpa.default that could not run; the object is as without them
 }
 
 // Allowed reports whether the object is accepted.
@@ -59,23 +64,65 @@ func (a Answer) Allowed() bool { return len(a.Causes) == 0 }
 
 // Review judges an object by a plan.
 func Review(plan *engine.Plan, req Request) Answer {
-	var object, old map[string]any
-	if err := json.Unmarshal(req.Object, &object); err != nil {
-		return Answer{Causes: []Cause{{Rule: "schema", Reason: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("the object cannot be read: %v", err)}}}
+	object, v, cause := read(req.Object, "the object")
+	if cause != nil {
+		return Answer{Causes: cause}
 	}
+	var old map[string]any
 	if len(req.OldObject) > 0 {
 		if err := json.Unmarshal(req.OldObject, &old); err != nil {
-			return Answer{Causes: []Cause{{Rule: "schema", Reason: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("the old object cannot be read: %v", err)}}}
+			return Answer{Causes: unreadable("the old object", err)}
 		}
 	}
+	if v.Namespace == "" {
+		v.Namespace = req.Namespace
+	}
 	var out Answer
-	for _, v := range plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Old: old}, nil) {
-		cause := Cause{Rule: v.Rule, Field: v.Path, Reason: metav1.CauseType(v.Reason), Message: v.Message}
-		if v.Warning {
+	judged := engine.Judged{Object: object, Old: old, Facts: facts.ValidateFacts(v, req.Beside.VPAs, req.Beside.HPAs)}
+	for _, x := range plan.Validate(facts.VPAValidate, judged, nil) {
+		cause := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message}
+		if x.Warning {
 			out.Warnings = append(out.Warnings, cause)
 			continue
 		}
 		out.Causes = append(out.Causes, cause)
 	}
+	if out.Allowed() {
+		var changes []facts.Change
+		changes, out.Failed = facts.Defaults(plan, object, nil)
+		out.Patch = patch(object, changes)
+	}
 	return out
+}
+
+// read decodes an object twice: as it is written, for rules, and typed, as the controllers have to be able to.
+func read(data []byte, what string) (map[string]any, *vpav1.VerticalPodAutoscaler, []Cause) {
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil {
+		return nil, nil, unreadable(what, err)
+	}
+	if object == nil {
+		return nil, nil, unreadable(what, fmt.Errorf("it is empty"))
+	}
+	var v vpav1.VerticalPodAutoscaler
+	err := json.Unmarshal(data, &v)
+	if err == nil {
+		return object, &v, nil
+	}
+	causes := unreadable(what, err)
+	// The decoder does not say where it failed; the schema does, as a rule.
+	if objects, schemaErr := policy.VPASchema(); schemaErr == nil {
+		faults := objects.Check(object, nil)
+		if len(faults) > 0 {
+			causes = nil
+		}
+		for _, f := range faults {
+			causes = append(causes, Cause{Rule: SchemaRule, Field: f.Field, Reason: f.Reason, Message: f.Message})
+		}
+	}
+	return nil, nil, causes
+}
+
+func unreadable(what string, err error) []Cause {
+	return []Cause{{Rule: SchemaRule, Reason: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("%s cannot be read: %v", what, err)}}
 }

@@ -1,0 +1,74 @@
+package facts
+
+import (
+	"slices"
+	"strings"
+
+	autoscaling "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// ValidateFacts binds what stands beside a VPA for vpa.validate: of the objects of its namespace, those about the same
+// target, by name. The VPA itself may be among them.
+func ValidateFacts(v *vpav1.VerticalPodAutoscaler, vpas []vpav1.VerticalPodAutoscaler, hpas []autoscalingv2.HorizontalPodAutoscaler) *engine.Facts {
+	var others, scalers []*engine.Record
+	if target := v.Spec.TargetRef; target != nil {
+		for _, other := range sortedBy(vpas, func(o *vpav1.VerticalPodAutoscaler) string { return o.Name }) {
+			if other.Namespace == v.Namespace && other.Name != v.Name && other.Spec.TargetRef != nil && sameTarget(target, other.Spec.TargetRef) {
+				others = append(others, otherVPA(other))
+			}
+		}
+		for _, h := range sortedBy(hpas, func(h *autoscalingv2.HorizontalPodAutoscaler) string { return h.Name }) {
+			ref := h.Spec.ScaleTargetRef
+			if h.Namespace == v.Namespace && sameTarget(target, &autoscaling.CrossVersionObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}) {
+				scalers = append(scalers, hpa(h))
+			}
+		}
+	}
+	return validatePoint.NewFacts().Set("vpas", engine.Records(others)).Set("hpas", engine.Records(scalers))
+}
+
+func sortedBy[T any](list []T, name func(*T) string) []*T {
+	out := make([]*T, 0, len(list))
+	for i := range list {
+		out = append(out, &list[i])
+	}
+	slices.SortFunc(out, func(a, b *T) int { return strings.Compare(name(a), name(b)) })
+	return out
+}
+
+// sameTarget compares group, kind and name. The version does not matter, and neither does the group where it is left out.
+func sameTarget(a, b *autoscaling.CrossVersionObjectReference) bool {
+	group := func(r *autoscaling.CrossVersionObjectReference) string {
+		gv, err := schema.ParseGroupVersion(r.APIVersion)
+		if err != nil {
+			return r.APIVersion
+		}
+		return gv.Group
+	}
+	return a.Kind == b.Kind && a.Name == b.Name && (a.APIVersion == "" || b.APIVersion == "" || group(a) == group(b))
+}
+
+func otherVPA(v *vpav1.VerticalPodAutoscaler) *engine.Record {
+	r := besideSchema.New().SetString("name", v.Name)
+	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil {
+		r.SetString("updateMode", string(*p.UpdateMode))
+	}
+	return r
+}
+
+func hpa(h *autoscalingv2.HorizontalPodAutoscaler) *engine.Record {
+	scalesOn := func(name corev1.ResourceName) bool {
+		return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
+			return (m.Resource != nil && m.Resource.Name == name) || (m.ContainerResource != nil && m.ContainerResource.Name == name)
+		})
+	}
+	// Without metrics an API server fills in 80% of CPU.
+	return hpaSchema.New().SetString("name", h.Name).
+		SetBool("cpu", scalesOn(corev1.ResourceCPU) || len(h.Spec.Metrics) == 0).SetBool("memory", scalesOn(corev1.ResourceMemory))
+}

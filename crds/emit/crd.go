@@ -1,0 +1,103 @@
+// Package emit writes validation rules in the forms in which API servers enforce them: as x-kubernetes-validations in
+// the CustomResourceDefinition, and as a ValidatingAdmissionPolicy for those that a schema cannot hold.
+package emit
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celvpa/celvpa/crds"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// CRDs returns all CustomResourceDefinitions, by name, with those of the rules that are enforced in the schema.
+func CRDs(rules []engine.ValidationInfo) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := crds.Definitions()
+	if err != nil {
+		return nil, err
+	}
+	for _, crd := range all {
+		if crd.Name != crds.VPA {
+			continue
+		}
+		schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+		for _, v := range rules {
+			if !v.Validation.EnforcedAt(engine.EnforceSchema) {
+				continue
+			}
+			for _, at := range places(v.Validation) {
+				err := crds.Change(schema, at, func(s *apiextensionsv1.JSONSchemaProps) error {
+					s.XValidations = append(s.XValidations, schemaRule(v))
+					return nil
+				})
+				if err != nil {
+					return nil, fmt.Errorf("rule %s at %q: %w", v.Rule, at, err)
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+func places(v *engine.Validation) []string {
+	if len(v.At) == 0 {
+		return []string{""}
+	}
+	var out []string
+	for _, at := range v.At {
+		out = append(out, at.Value)
+	}
+	return out
+}
+
+func schemaRule(v engine.ValidationInfo) apiextensionsv1.ValidationRule {
+	rule := apiextensionsv1.ValidationRule{
+		Rule:      condition(v.Validation),
+		Message:   named(v.Validation.Message.Value, v.Rule),
+		FieldPath: v.Validation.FieldPath.Value,
+	}
+	if m := v.Validation.MessageExpression.Value; m != "" {
+		rule.MessageExpression = fmt.Sprintf("%s + ' (rule %s)'", m, v.Rule)
+	}
+	if r := v.Validation.Reason.Value; r != "" {
+		rule.Reason = ptr.To(apiextensionsv1.FieldValueErrorReason(r))
+	}
+	if slices.Contains(v.Reads, "oldSelf") {
+		rule.OptionalOldSelf = ptr.To(true)
+	}
+	return rule
+}
+
+// condition is a validation's expression where its when holds.
+func condition(v *engine.Validation) string {
+	if v.When.IsZero() {
+		return v.Expression.Value
+	}
+	return fmt.Sprintf("!(%s) || (%s)", v.When.Value, v.Expression.Value)
+}
+
+// named ends a message with the rule that it comes from.
+func named(message, rule string) string { return fmt.Sprintf("%s (rule %s)", message, rule) }
+
+// YAML is an object as a manifest, without what only a server fills in.
+func YAML(object runtime.Object) ([]byte, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var plain map[string]any
+	if err := json.Unmarshal(data, &plain); err != nil {
+		return nil, err
+	}
+	delete(plain, "status")
+	if meta, ok := plain["metadata"].(map[string]any); ok && meta["creationTimestamp"] == nil {
+		delete(meta, "creationTimestamp")
+	}
+	return yaml.Marshal(plain)
+}

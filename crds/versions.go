@@ -1,0 +1,25 @@
+package crds
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
+)
+
+// addUnserved keeps version v1beta2, which upstream's CRDs have and do not serve either (UPSTREAM.md §1.1): an API server
+// that stored objects in it, long ago, refuses a CRD without it. Nothing is read or written in that version, so all that
+// matters of its schema is that no field gets lost.
+func addUnserved(crd *apiextensionsv1.CustomResourceDefinition, deprecated bool) {
+	v1 := crd.Spec.Versions[0]
+	old := apiextensionsv1.CustomResourceDefinitionVersion{
+		Name:                     "v1beta2",
+		Deprecated:               deprecated,
+		AdditionalPrinterColumns: v1.AdditionalPrinterColumns,
+		Subresources:             v1.Subresources,
+		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+			Type:                   "object",
+			Description:            "v1beta2 is no longer served: use v1, which has the same fields.",
+			XPreserveUnknownFields: ptr.To(true),
+		}},
+	}
+	crd.Spec.Versions = append(crd.Spec.Versions, old)
+}

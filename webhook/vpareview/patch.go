@@ -1,0 +1,67 @@
+package vpareview
+
+import (
+	"strconv"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+)
+
+// patch makes operations of changes. It brings the object up to date on the way, so that a parent is added once.
+func patch(object map[string]any, changes []facts.Change) []jsonpatch.Operation {
+	var out []jsonpatch.Operation
+	for _, c := range changes {
+		out = append(out, operation(object, c))
+	}
+	return out
+}
+
+func operation(object map[string]any, c facts.Change) jsonpatch.Operation {
+	var at any = object
+	for i, key := range c.Path {
+		last := i == len(c.Path)-1
+		if list, isList := at.([]any); isList {
+			n, _ := strconv.Atoi(key) // an index that facts.Defaults counted
+			at = list[n]
+			continue
+		}
+		parent := at.(map[string]any) // facts.Defaults changes only what it could read as a mapping
+		switch {
+		case last && c.Value == nil:
+			delete(parent, key)
+			return jsonpatch.NewOperation("remove", pointer(c.Path), nil)
+		case last:
+			_, replaces := parent[key]
+			parent[key] = c.Value
+			if replaces {
+				return jsonpatch.NewOperation("replace", pointer(c.Path), c.Value)
+			}
+			return jsonpatch.NewOperation("add", pointer(c.Path), c.Value)
+		case parent[key] == nil:
+			// What is missing on the way is added with the value in it. The operation has its own copy: later changes go on
+			// into the object.
+			parent[key] = nested(c.Path[i+1:], c.Value)
+			return jsonpatch.NewOperation("add", pointer(c.Path[:i+1]), nested(c.Path[i+1:], c.Value))
+		}
+		at = parent[key]
+	}
+	return jsonpatch.Operation{}
+}
+
+func nested(path []string, value any) any {
+	for i := len(path) - 1; i >= 0; i-- {
+		value = map[string]any{path[i]: value}
+	}
+	return value
+}
+
+// pointer is a path as RFC 6901 writes it.
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, key := range path {
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+	}
+	return b.String()
+}
