@@ -10,13 +10,15 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"sigs.k8s.io/yaml"
 )
 
 // Objects is the engine's view of one kind of custom resource. It implements engine.ObjectTypes.
 type Objects struct {
-	root  *structural.Structural
-	typed typedPaths
+	root      *structural.Structural
+	typed     typedPaths
+	validator validation.SchemaValidator
 }
 
 // New reads the schema of a version out of a CRD manifest.
@@ -33,7 +35,11 @@ func New(manifest []byte, crdVersion string) (*Objects, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the schema of %s: %w", crd.Name, err)
 		}
-		return &Objects{root: root}, nil
+		validator, err := newValidator(v.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("the schema of %s: %w", crd.Name, err)
+		}
+		return &Objects{root: root, validator: validator}, nil
 	}
 	return nil, fmt.Errorf("CRD %s has no version %s", crd.Name, crdVersion)
 }
