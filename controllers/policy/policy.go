@@ -37,15 +37,22 @@ type Options struct {
 var Registry = sync.OnceValues(newRegistry)
 
 func newRegistry() (*engine.Registry, error) {
-	manifests, err := crds.Manifests()
-	if err != nil {
-		return nil, err
-	}
-	objects, err := schema.New(manifests[vpaManifest], "v1")
+	objects, err := VPASchema()
 	if err != nil {
 		return nil, err
 	}
 	return facts.NewRegistry(objects), nil
+}
+
+// VPASchema is the schema of VerticalPodAutoscalers that comes with this program.
+var VPASchema = sync.OnceValues(newVPASchema)
+
+func newVPASchema() (*schema.Objects, error) {
+	manifests, err := crds.Manifests()
+	if err != nil {
+		return nil, err
+	}
+	return schema.New(manifests[vpaManifest], "v1")
 }
 
 // AnnotationPipeline on a VPA pins the pipeline that decides for it, as name@version.

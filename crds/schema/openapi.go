@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,21 +31,21 @@ type Fault struct {
 }
 
 // Check tells what an API server would find wrong with an object by the types, enumerations, bounds, patterns and required
-// fields of the schema, and which fields it would drop. With old it is an update: what was wrong before and is the same still
+// fields of the schema, and with its metadata, and which fields it would drop. With old it is an update: what was wrong before and is the same still
 // is let through, as the API server does from 1.33. The rules of x-kubernetes-validations are not evaluated, and the status
 // is not looked at, because writing an object does not write its status. Neither object is changed.
 func (o *Objects) Check(object, old map[string]any) []Fault {
-	now, unknown, fault := o.stored(object)
-	if fault != nil {
-		return []Fault{*fault}
+	now, unknown, err := o.stored(object)
+	if err != nil {
+		return []Fault{{Field: "metadata", Reason: metav1.CauseTypeFieldValueInvalid, Message: err.Error()}}
 	}
-	var errs field.ErrorList
-	if before, _, unreadable := o.stored(old); old == nil || unreadable != nil {
-		errs = validation.ValidateCustomResource(nil, now, o.validator)
+	errs := metadataErrors(now)
+	if before, _, err := o.stored(old); old == nil || err != nil {
+		errs = append(errs, validation.ValidateCustomResource(nil, now, o.validator)...)
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, o.root, now)...)
 	} else {
 		correlated := common.NewCorrelatedObject(now, before, &model.Structural{Structural: o.root})
-		errs = validation.ValidateCustomResourceUpdate(nil, now, before, o.validator, validation.WithRatcheting(correlated))
+		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, now, before, o.validator, validation.WithRatcheting(correlated))...)
 		if len(listtype.ValidateListSetsAndMaps(nil, o.root, before)) == 0 {
 			errs = append(errs, listtype.ValidateListSetsAndMaps(nil, o.root, now)...)
 		}
@@ -57,6 +58,21 @@ func (o *Objects) Check(object, old map[string]any) []Fault {
 		})
 	}
 	return out
+}
+
+// metadataErrors tells what is wrong with names, labels and annotations. Where it goes is not asked: the request says so.
+func metadataErrors(object map[string]any) field.ErrorList {
+	meta, _, err := objectmeta.GetObjectMeta(object, false)
+	if err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("metadata"), "", err.Error())}
+	}
+	if meta == nil {
+		meta = &metav1.ObjectMeta{}
+	}
+	if meta.Namespace == "" {
+		meta.Namespace = metav1.NamespaceDefault
+	}
+	return apivalidation.ValidateObjectMeta(meta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 }
 
 // told puts errors in the order of their fields and keeps those that say something: where a value has the wrong type, the
@@ -76,11 +92,13 @@ func told(errs field.ErrorList) (out []Fault) {
 		}
 		seen[err.Field] = true
 		fault := Fault{Field: err.Field, Reason: metav1.CauseType(err.Type), Message: err.ErrorBody()}
-		if fault.Field == noField {
+		switch {
+		case err.Field == noField:
 			fault.Field = ""
-		}
-		if err.Type == field.ErrorTypeTypeInvalid && strings.Contains(err.Detail, "must be of type string") {
+		case err.Type == field.ErrorTypeTypeInvalid && strings.Contains(err.Detail, "must be of type string"):
 			fault.Message += "; write the value in quotes"
+		case strings.Contains(err.Detail, quantityPattern):
+			fault.Message = fmt.Sprintf("Invalid value: %q: this is no quantity; write it like 500m, 2 or 1Gi", fmt.Sprint(err.BadValue))
 		}
 		out = append(out, fault)
 	}
@@ -88,19 +106,22 @@ func told(errs field.ErrorList) (out []Fault) {
 	return out
 }
 
+// quantityPattern is a part of the pattern that quantities have in generated schemas, and nothing else has.
+const quantityPattern = `([KMGTPE]i)|[numkMGTPE]|`
+
 // noField is how an error names that it is about no field.
 var noField = (*field.Path)(nil).String()
 
 // stored is a copy of an object as an API server decodes it before it validates: without unknown fields, which are listed,
-// and without status. A fault means that it does not get that far.
-func (o *Objects) stored(object map[string]any) (out map[string]any, unknown []string, fault *Fault) {
+// and without status. An error means that its metadata cannot be read: it does not get any further.
+func (o *Objects) stored(object map[string]any) (out map[string]any, unknown []string, err error) {
 	if object == nil {
 		return nil, nil, nil
 	}
 	out = runtime.DeepCopyJSON(object)
-	_, _, unknown, err := objectmeta.GetObjectMetaWithOptions(out, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	_, _, unknown, err = objectmeta.GetObjectMetaWithOptions(out, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
-		return nil, nil, &Fault{Field: "metadata", Reason: metav1.CauseTypeFieldValueInvalid, Message: err.Error()}
+		return nil, nil, err
 	}
 	unknown = append(unknown, pruning.PruneWithOptions(out, o.root, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
 	defaulting.PruneNonNullableNullsWithoutDefaults(out, o.root)

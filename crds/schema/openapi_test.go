@@ -42,7 +42,7 @@ func TestWhatAnAPIServerFindsWrongIsTold(t *testing.T) {
 		"Off without quotes":        {spec: "updatePolicy: {updateMode: Off}", field: "updatePolicy.updateMode", reason: "FieldValueTypeInvalid", message: "must be of type string: \"boolean\"; write the value in quotes"},
 		"text for a number":         {spec: "updatePolicy: {minReplicas: two}", field: "updatePolicy.minReplicas", reason: "FieldValueTypeInvalid", message: "must be of type integer"},
 		"a number below its bound":  {spec: "updatePolicy: {evictAfterOOMSeconds: 0}", field: "updatePolicy.evictAfterOOMSeconds", reason: metav1.CauseTypeFieldValueInvalid, message: "should be greater than or equal to 1"},
-		"a quantity that is none":   {spec: "resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: 1 core}}]}", field: policy + ".maxAllowed.cpu", reason: metav1.CauseTypeFieldValueInvalid, message: "should match"},
+		"a quantity that is none":   {spec: "resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: 1 core}}]}", field: policy + ".maxAllowed.cpu", reason: metav1.CauseTypeFieldValueInvalid, message: `Invalid value: "1 core": this is no quantity; write it like 500m, 2 or 1Gi`},
 		"a fraction for a quantity": {spec: "resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: 1.5}}]}", field: policy + ".maxAllowed.cpu", reason: "FieldValueTypeInvalid", message: "must be of type integer,string"},
 		"a field that is missing":   {spec: "recommenders: [{}]", field: "recommenders[0].name", reason: metav1.CauseTypeFieldValueRequired, message: "Required value"},
 		"a map for a list":          {spec: "resourcePolicy: {containerPolicies: {app: {}}}", field: "resourcePolicy.containerPolicies", reason: "FieldValueTypeInvalid", message: "must be of type array"},
@@ -103,4 +103,20 @@ func TestMetadataThatCannotBeReadIsAFault(t *testing.T) {
 	require.Len(t, found, 1)
 	require.True(t, found[0].Unknown)
 	require.Equal(t, "metadata.lables", found[0].Field)
+}
+
+func TestNamesAndLabelsAreChecked(t *testing.T) {
+	objects := vpaObjects(t)
+	object := vpa(t, "updatePolicy: {updateMode: 'Off'}")
+	for field, metadata := range map[string]map[string]any{
+		"metadata.name":   {},
+		"metadata.labels": {"name": "web", "labels": map[string]any{"tier": "very good"}},
+	} {
+		object["metadata"] = metadata
+		found := objects.Check(object, nil)
+		require.Len(t, found, 1)
+		require.Equal(t, field, found[0].Field)
+	}
+	delete(object, "metadata")
+	require.Equal(t, metav1.CauseTypeFieldValueRequired, objects.Check(object, nil)[0].Reason)
 }
