@@ -211,9 +211,10 @@ func (v *validation) withSchema(answer vpareview.Answer, req vpareview.Request) 
 	return answer
 }
 
-// failed tells a rule that failed from one that is violated, by how the engine words it.
+// failed tells what could not be judged from a rule that is violated: the review could not read the object, or a rule failed,
+// as the engine words it.
 func failed(c vpareview.Cause) bool {
-	return strings.HasPrefix(c.Message, "the rule failed: ") || strings.HasPrefix(c.Message, "the rule's when failed: ")
+	return c.Rule == schemaRule || strings.HasPrefix(c.Message, "the rule failed: ") || strings.HasPrefix(c.Message, "the rule's when failed: ")
 }
 
 // inBrackets matches the keys of maps as rules write them, e.g. maxAllowed[cpu].
