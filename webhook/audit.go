@@ -13,6 +13,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
 // auditPod records what overlays that are not enforced would set on a new pod. The result is for whoever submits it:
@@ -102,12 +103,10 @@ func shadowWarnings(shadow engine.Shadow, what string, differs []string) (out []
 	return out
 }
 
-// unknownPin refuses a VPA that asks for rules which are not loaded. One that asked for them before stays editable.
-func unknownPin(err error, v, old *vpav1.VerticalPodAutoscaler) []metav1.StatusCause {
-	if err == nil || v.Annotations[policy.AnnotationPipeline] == old.Annotations[policy.AnnotationPipeline] {
-		return nil
+// unknownPin is vpareview.UnknownPin in the words of admission.
+func unknownPin(err error, v, old *vpav1.VerticalPodAutoscaler) (out []metav1.StatusCause) {
+	for _, c := range vpareview.UnknownPin(err, v.Annotations, old.Annotations) {
+		out = append(out, metav1.StatusCause{Type: c.Reason, Field: c.Field, Message: c.Message})
 	}
-	return []metav1.StatusCause{{
-		Type: metav1.CauseTypeFieldValueNotSupported, Field: "metadata.annotations[" + policy.AnnotationPipeline + "]", Message: err.Error(),
-	}}
+	return out
 }

@@ -51,6 +51,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		crdCommand(),
 		rulesCommand(),
 		testCommand(),
+		validateCommand(),
 	)
 	return root
 }

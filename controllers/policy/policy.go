@@ -35,15 +35,22 @@ type Options struct {
 var Registry = sync.OnceValues(newRegistry)
 
 func newRegistry() (*engine.Registry, error) {
-	definition, err := crds.Definition(crds.VPA)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := schema.New(definition, vpav1.GroupVersion.Version)
+	objects, err := VPASchema()
 	if err != nil {
 		return nil, err
 	}
 	return facts.NewRegistry(objects), nil
+}
+
+// VPASchema is the schema of VerticalPodAutoscalers that comes with this program.
+var VPASchema = sync.OnceValues(newVPASchema)
+
+func newVPASchema() (*schema.Objects, error) {
+	definition, err := crds.Definition(crds.VPA)
+	if err != nil {
+		return nil, err
+	}
+	return schema.New(definition, vpav1.GroupVersion.Version)
 }
 
 // AnnotationPipeline on a VPA pins the pipeline that decides for it, as name@version.

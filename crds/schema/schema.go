@@ -10,12 +10,14 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 )
 
 // Objects is the engine's view of one kind of custom resource. It implements engine.ObjectTypes.
 type Objects struct {
-	root  *structural.Structural
-	typed typedPaths
+	root      *structural.Structural
+	typed     typedPaths
+	validator validation.SchemaValidator
 }
 
 // New takes the schema of a version from a CRD.
@@ -28,7 +30,11 @@ func New(crd *apiextensionsv1.CustomResourceDefinition, version string) (*Object
 		if err != nil {
 			return nil, fmt.Errorf("the schema of %s: %w", crd.Name, err)
 		}
-		return &Objects{root: root}, nil
+		validator, err := newValidator(v.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("the schema of %s: %w", crd.Name, err)
+		}
+		return &Objects{root: root, validator: validator}, nil
 	}
 	return nil, fmt.Errorf("CRD %s has no version %s", crd.Name, version)
 }

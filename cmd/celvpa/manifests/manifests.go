@@ -1,0 +1,139 @@
+// Package manifests reads the ordinary manifests that offline commands work on: files, folders and standard input with
+// documents in YAML or JSON, as kubectl takes them. What cannot be read costs nothing else: the rest is still there.
+package manifests
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// DefaultNamespace is where an object goes that does not say so itself.
+const DefaultNamespace = "default"
+
+// Stdin is the path that stands for standard input.
+const Stdin = "-"
+
+// Place is where a document starts.
+type Place struct {
+	File string // as it was named, or "standard input"
+	Line int    // from 1
+}
+
+// String is the place as file:line.
+func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+// Document is one object as it was read.
+type Document struct {
+	Source     Place
+	APIVersion string
+	Kind       string
+	// Namespace is DefaultNamespace where the object names none. It means nothing for kinds that have no namespace.
+	Namespace string
+	Name      string // metadata.name, else metadata.generateName
+	JSON      []byte // all that was written, fields that nobody knows included
+
+	generated bool // Name is the beginning of a name
+}
+
+// Group is the API group, without the version.
+func (d *Document) Group() string {
+	group, _, found := strings.Cut(d.APIVersion, "/")
+	if !found {
+		return ""
+	}
+	return group
+}
+
+// Key is namespace/name.
+func (d *Document) Key() string { return d.Namespace + "/" + d.Name }
+
+// String names the object, e.g. VerticalPodAutoscaler web/shop.
+func (d *Document) String() string {
+	if clusterScoped[d.groupKind()] {
+		return d.Kind + " " + d.Name
+	}
+	return d.Kind + " " + d.Key()
+}
+
+func (d *Document) groupKind() schema.GroupKind {
+	return schema.GroupKind{Group: d.Group(), Kind: d.Kind}
+}
+
+// Set is what was read, in order. Each object is in it once.
+type Set struct {
+	Documents []Document
+
+	at map[identity]Place
+}
+
+// identity is what an API server tells objects apart by.
+type identity struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
+
+// Read reads paths in order: files, folders with all *.yaml, *.yml and *.json below, and Stdin. The set has all that could be
+// read; the error tells what could not, with its place, and is nil when that is nothing.
+func Read(paths []string, stdin io.Reader) (*Set, error) {
+	set := &Set{at: map[identity]Place{}}
+	var faults []error
+	fromStdin := false
+	for _, path := range paths {
+		if path == Stdin {
+			if fromStdin {
+				faults = append(faults, errors.New("standard input is named twice; it can be read once"))
+				continue
+			}
+			fromStdin = true
+			faults = append(faults, set.readFrom(stdin, "standard input")...)
+			continue
+		}
+		files, err := filesAt(path)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		for _, name := range files {
+			faults = append(faults, set.readFile(name)...)
+		}
+	}
+	return set, errors.Join(faults...)
+}
+
+func (s *Set) readFrom(r io.Reader, name string) []error {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return []error{fmt.Errorf("cannot read %s: %w", name, err)}
+	}
+	return s.parse(name, text)
+}
+
+// parse adds the documents of one file.
+func (s *Set) parse(file string, text []byte) (faults []error) {
+	for _, one := range split(text) {
+		documents, err := one.documents(file)
+		faults = append(faults, err...)
+		for _, d := range documents {
+			if err := s.add(d); err != nil {
+				faults = append(faults, err)
+			}
+		}
+	}
+	return faults
+}
+
+// add keeps the first of several documents about one object.
+func (s *Set) add(d Document) error {
+	if d.Name != "" && !d.generated {
+		id := identity{kind: d.groupKind(), namespace: d.Namespace, name: d.Name}
+		if there, twice := s.at[id]; twice {
+			return fmt.Errorf("%s: %s is there already, at %s; keep one of them", d.Source, d.String(), there)
+		}
+		s.at[id] = d.Source
+	}
+	s.Documents = append(s.Documents, d)
+	return nil
+}

@@ -1,0 +1,149 @@
+package manifests
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	kjson "sigs.k8s.io/json"
+
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// The kinds that commands read.
+var (
+	vpaKind         = schema.GroupKind{Group: vpav1.GroupVersion.Group, Kind: "VerticalPodAutoscaler"}
+	hpaKind         = schema.GroupKind{Group: autoscalingv2.GroupName, Kind: "HorizontalPodAutoscaler"}
+	namespaceKind   = schema.GroupKind{Kind: "Namespace"}
+	ruleOverlayKind = schema.GroupKind{Group: rulesv1alpha1.GroupVersion.Group, Kind: "RuleOverlay"}
+)
+
+// clusterScoped are those of them that have no namespace.
+var clusterScoped = map[schema.GroupKind]bool{namespaceKind: true, ruleOverlayKind: true}
+
+// Of lists the documents of a kind whose version is one of those given. One of another version is an error: it would be
+// overlooked otherwise.
+func (s *Set) Of(kind schema.GroupKind, versions ...string) ([]Document, error) {
+	var out []Document
+	var faults []error
+	for _, d := range s.Documents {
+		if d.groupKind() != kind {
+			continue
+		}
+		if version := d.APIVersion[strings.LastIndex(d.APIVersion, "/")+1:]; !slices.Contains(versions, version) {
+			group := schema.GroupVersion{Group: kind.Group, Version: versions[0]}
+			faults = append(faults, fmt.Errorf("%s: %s has apiVersion %s; write %s", d.Source, &d, d.APIVersion, group))
+			continue
+		}
+		out = append(out, d)
+	}
+	return out, errors.Join(faults...)
+}
+
+// decode reads a document into a type. Unknown fields are left out.
+func (d *Document) decode(into any) error {
+	if err := json.Unmarshal(d.JSON, into); err != nil {
+		return fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
+	}
+	return nil
+}
+
+// decodeAll reads documents with a function and goes on after a failure.
+func decodeAll[T any](documents []Document, read func(*Document) (T, error)) ([]T, error) {
+	var out []T
+	var faults []error
+	for i := range documents {
+		one, err := read(&documents[i])
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		out = append(out, one)
+	}
+	return out, errors.Join(faults...)
+}
+
+// VPAs are the VerticalPodAutoscalers as they were written, so that what does not fit their type can be judged too.
+func (s *Set) VPAs() ([]Document, error) { return s.Of(vpaKind, vpav1.GroupVersion.Version) }
+
+// VPA reads a document of VPAs.
+func (d *Document) VPA() (vpav1.VerticalPodAutoscaler, error) {
+	var out vpav1.VerticalPodAutoscaler
+	err := d.decode(&out)
+	out.Namespace = d.Namespace
+	return out, err
+}
+
+// HPAs are the HorizontalPodAutoscalers; those of version v1 as v2 has them.
+func (s *Set) HPAs() ([]autoscalingv2.HorizontalPodAutoscaler, error) {
+	documents, err := s.Of(hpaKind, "v2", "v1")
+	out, faults := decodeAll(documents, func(d *Document) (out autoscalingv2.HorizontalPodAutoscaler, err error) {
+		if d.APIVersion == autoscalingv2.SchemeGroupVersion.String() {
+			err = d.decode(&out)
+		} else {
+			var old autoscalingv1.HorizontalPodAutoscaler
+			err = d.decode(&old)
+			out = fromV1(&old)
+		}
+		out.Namespace = d.Namespace
+		return out, err
+	})
+	return out, errors.Join(err, faults)
+}
+
+// defaultHPAUtilization is the CPU utilization, in percent, that an HPA has which names no metric.
+const defaultHPAUtilization = 80
+
+// fromV1 is an HPA of version v1 as v2 has it. v1 knows one metric, the utilization of CPU.
+func fromV1(old *autoscalingv1.HorizontalPodAutoscaler) autoscalingv2.HorizontalPodAutoscaler {
+	utilization := int32(defaultHPAUtilization)
+	if percent := old.Spec.TargetCPUUtilizationPercentage; percent != nil {
+		utilization = *percent
+	}
+	return autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: old.ObjectMeta,
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference(old.Spec.ScaleTargetRef),
+			MinReplicas:    old.Spec.MinReplicas,
+			MaxReplicas:    old.Spec.MaxReplicas,
+			Metrics: []autoscalingv2.MetricSpec{{
+				Type: autoscalingv2.ResourceMetricSourceType,
+				Resource: &autoscalingv2.ResourceMetricSource{
+					Name:   corev1.ResourceCPU,
+					Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: &utilization},
+				},
+			}},
+		},
+	}
+}
+
+// Namespaces are the Namespace objects.
+func (s *Set) Namespaces() ([]corev1.Namespace, error) {
+	documents, err := s.Of(namespaceKind, "v1")
+	out, faults := decodeAll(documents, func(d *Document) (out corev1.Namespace, err error) {
+		err = d.decode(&out)
+		return out, err
+	})
+	return out, errors.Join(err, faults)
+}
+
+// RuleOverlays are the RuleOverlay objects. Unlike others they are refused when they have fields that nobody knows: an
+// overlay that does less than it says must not be taken for one that works.
+func (s *Set) RuleOverlays() ([]rulesv1alpha1.RuleOverlay, error) {
+	documents, err := s.Of(ruleOverlayKind, rulesv1alpha1.GroupVersion.Version)
+	out, faults := decodeAll(documents, func(d *Document) (out rulesv1alpha1.RuleOverlay, err error) {
+		unknown, err := kjson.UnmarshalStrict(d.JSON, &out)
+		if err = errors.Join(append(unknown, err)...); err != nil {
+			err = fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
+		}
+		return out, err
+	})
+	return out, errors.Join(err, faults)
+}

@@ -1,0 +1,244 @@
+package manifests
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/json" // heeds the case of field names, as the API server does
+	"sigs.k8s.io/yaml"                  // reads scalars as kubectl does: Off without quotes is false
+)
+
+// chunk is the text between two separators.
+type chunk struct {
+	text   []byte
+	before int // lines before it in the file
+}
+
+// separator matches the lines between YAML documents. What follows on the line may belong to the next document.
+var separator = regexp.MustCompile(`(?m)^(?:---|\.\.\.)(?:[ \t\r].*)?$`)
+
+func split(text []byte) []chunk {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	var out []chunk
+	start, before := 0, 0
+	for _, found := range separator.FindAllIndex(text, -1) {
+		out = append(out, chunk{text: text[start:found[0]], before: before})
+		before += bytes.Count(text[start:found[0]], []byte("\n"))
+		start = found[0] + len("---")
+	}
+	return append(out, chunk{text: text[start:], before: before})
+}
+
+// documents are the objects of a chunk, lists taken apart.
+func (c chunk) documents(file string) ([]Document, []error) {
+	trimmed := bytes.TrimSpace(c.text)
+	if len(trimmed) == 0 {
+		return nil, nil
+	}
+	if trimmed[0] == '{' {
+		if values, err := c.jsonValues(); len(values) > 0 { // else it is YAML that looks like JSON
+			return c.ofJSON(file, values, err)
+		}
+	}
+	return c.ofYAML(file)
+}
+
+// jsonValue is one of several values that follow each other.
+type jsonValue struct {
+	text []byte
+	line int
+}
+
+// jsonValues reads the chunk as JSON. With an error the values before it are good.
+func (c chunk) jsonValues() (out []jsonValue, err error) {
+	decoder := stdjson.NewDecoder(bytes.NewReader(c.text))
+	for {
+		var raw stdjson.RawMessage
+		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return out, err
+		}
+		start := int(decoder.InputOffset()) - len(raw)
+		out = append(out, jsonValue{text: raw, line: c.before + 1 + bytes.Count(c.text[:start], []byte("\n"))})
+	}
+}
+
+func (c chunk) ofJSON(file string, values []jsonValue, broken error) (out []Document, faults []error) {
+	last := 0
+	for _, v := range values {
+		at := Place{File: file, Line: v.line}
+		last = v.line + bytes.Count(v.text, []byte("\n"))
+		// JSON is YAML but for a few escapes: where it can be read as such, keys and items have a place of their own.
+		var node *yamlv3.Node
+		if root := new(yamlv3.Node); yamlv3.Unmarshal(v.text, root) == nil && len(root.Content) == 1 {
+			node = root.Content[0]
+			if twice := repeatedKeys(file, v.line-1, node); len(twice) > 0 {
+				faults = append(faults, twice...)
+				continue
+			}
+		}
+		found, err := objects(object{at: at, json: v.text, node: node, before: v.line - 1})
+		out, faults = append(out, found...), append(faults, err...)
+	}
+	if broken != nil {
+		faults = append(faults, fmt.Errorf("%s: what follows cannot be read as JSON: %w", Place{File: file, Line: last}, broken))
+	}
+	return out, faults
+}
+
+func (c chunk) ofYAML(file string) ([]Document, []error) {
+	decoder := yamlv3.NewDecoder(bytes.NewReader(c.text))
+	var root, rest yamlv3.Node
+	err := decoder.Decode(&root)
+	if errors.Is(err, io.EOF) { // comments only
+		return nil, nil
+	}
+	if err == nil {
+		if err = decoder.Decode(&rest); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, []error{c.placed(file, err)}
+	}
+	node := root.Content[0]
+	at := Place{File: file, Line: c.before + node.Line}
+	if node.Kind == yamlv3.ScalarNode && node.Tag == "!!null" {
+		return nil, nil
+	}
+	if node.Kind != yamlv3.MappingNode {
+		return nil, []error{fmt.Errorf("%s: this is no object: a manifest is a mapping with apiVersion and kind", at)}
+	}
+	if twice := repeatedKeys(file, c.before, node); len(twice) > 0 {
+		return nil, twice
+	}
+	text, err := yaml.YAMLToJSON(c.text)
+	if err != nil {
+		return nil, []error{c.placed(file, err)}
+	}
+	return objects(object{at: at, json: text, node: node, before: c.before})
+}
+
+var yamlLine = regexp.MustCompile(`(?s)^.*?line (\d+): (.*)$`)
+
+// placed gives an error of the YAML parser its place in the file.
+func (c chunk) placed(file string, err error) error {
+	at, message := Place{File: file, Line: c.before + 1 + leading(c.text)}, strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		line, _ := strconv.Atoi(m[1])
+		if at.Line, message = c.before+line, m[2]; strings.HasPrefix(message, "did not find expected") {
+			at.Line++ // the library counts these from 0
+		}
+	}
+	return fmt.Errorf("%s: this is no YAML: %s", at, message)
+}
+
+// leading counts the lines before the text starts.
+func leading(text []byte) int {
+	return bytes.Count(text[:len(text)-len(bytes.TrimLeft(text, " \t\r\n"))], []byte("\n"))
+}
+
+// repeatedKeys finds keys that a mapping has twice: of such values all but one would be lost.
+func repeatedKeys(file string, before int, node *yamlv3.Node) (out []error) {
+	if node.Kind == yamlv3.MappingNode {
+		first := map[string]int{}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if line, twice := first[key.Value]; twice && key.Kind == yamlv3.ScalarNode {
+				out = append(out, fmt.Errorf("%s:%d: key %q is there already, on line %d; keep one of them",
+					Place{File: file, Line: before + key.Line}, key.Column, key.Value, before+line))
+				continue
+			}
+			first[key.Value] = key.Line
+		}
+	}
+	for _, child := range node.Content { // aliases have no content: what they stand for is looked at where it stands
+		out = append(out, repeatedKeys(file, before, child)...)
+	}
+	return out
+}
+
+// object is a document before it is known what it is.
+type object struct {
+	at         Place
+	json       []byte
+	node       *yamlv3.Node // the same as YAML, for the places of its parts; nil = not known
+	before     int          // lines before those that node counts
+	apiVersion string       // where it does not say so itself, because its list does
+	kind       string
+}
+
+// objects tells what an object is, or takes a list apart.
+func objects(o object) ([]Document, []error) {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Name         string `json:"name"`
+			GenerateName string `json:"generateName"`
+			Namespace    string `json:"namespace"`
+		} `json:"metadata"`
+		Items []stdjson.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(o.json, &head); err != nil {
+		return nil, []error{fmt.Errorf("%s: this object cannot be told from others: %w", o.at, err)}
+	}
+	d := Document{
+		Source: o.at, JSON: o.json, APIVersion: head.APIVersion, Kind: head.Kind, Name: head.Metadata.Name, Namespace: head.Metadata.Namespace,
+	}
+	if d.APIVersion == "" && d.Kind == "" {
+		d.APIVersion, d.Kind = o.apiVersion, o.kind
+	}
+	if d.APIVersion == "" || d.Kind == "" {
+		return nil, []error{fmt.Errorf("%s: this is no manifest: it needs apiVersion and kind", o.at)}
+	}
+	if strings.HasSuffix(d.Kind, "List") && head.Items != nil {
+		return o.items(d, head.Items)
+	}
+	if d.Name == "" {
+		d.Name, d.generated = head.Metadata.GenerateName, true
+	}
+	if d.Namespace == "" && !clusterScoped[d.groupKind()] {
+		d.Namespace = DefaultNamespace
+	}
+	return []Document{d}, nil
+}
+
+// items takes a list apart. Those of a typed list, e.g. a VerticalPodAutoscalerList, need not say what they are.
+func (o object) items(list Document, items []stdjson.RawMessage) (out []Document, faults []error) {
+	nodes := o.itemNodes(len(items))
+	for i, raw := range items {
+		item := object{at: o.at, json: raw, before: o.before}
+		if nodes != nil {
+			item.node = nodes[i]
+			item.at.Line = o.before + nodes[i].Line
+		}
+		if kind := strings.TrimSuffix(list.Kind, "List"); kind != "" {
+			item.apiVersion, item.kind = list.APIVersion, kind
+		}
+		found, err := objects(item)
+		out, faults = append(out, found...), append(faults, err...)
+	}
+	return out, faults
+}
+
+// itemNodes are the items of a list as YAML; nil = not known.
+func (o object) itemNodes(count int) []*yamlv3.Node {
+	if o.node == nil || o.node.Kind != yamlv3.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(o.node.Content); i += 2 {
+		if o.node.Content[i].Value == "items" && len(o.node.Content[i+1].Content) == count {
+			return o.node.Content[i+1].Content
+		}
+	}
+	return nil
+}

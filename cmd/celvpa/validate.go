@@ -1,0 +1,224 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as schemas expect
+
+	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/schema"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/webhook/vpareview"
+)
+
+// validateOptions hold the flags of celvpa validate.
+type validateOptions struct {
+	files  []string
+	old    []string
+	output string
+	rules  ruleOptions
+}
+
+// validateCommand judges VerticalPodAutoscalers in manifests.
+func validateCommand() *cobra.Command {
+	o := &validateOptions{}
+	cmd := &cobra.Command{
+		Use:   "validate -f PATH…",
+		Short: "Tell which VerticalPodAutoscalers in manifests would be refused, and why",
+		Long: `Judges every VerticalPodAutoscaler in manifests as the admission controller would, by the rules, and as the API server
+would, by the schema of the CRD. It needs no cluster.
+
+PATH is a file, a folder with *.yaml, *.yml and *.json files at any depth, or - for standard input. Objects without a
+namespace are in namespace default. The other objects among the manifests count too: RuleOverlays change the rules, as they
+do in a cluster, and VerticalPodAutoscalers and HorizontalPodAutoscalers about the same target are told.
+
+With --old the objects there are what is in the cluster: a VerticalPodAutoscaler of the same namespace and name is judged as
+an update of it, which may keep what was accepted before.
+
+What the schema says has rule "schema". Fields that the schema does not know are warnings: the API server drops them, and
+kubectl refuses them unless told otherwise.
+
+Exit code 0: all would be accepted; 1: one would be refused; 2: a document could not be read, there was no
+VerticalPodAutoscaler, or the rules could not be used. What could be read is judged all the same.`,
+		Example: `  celvpa validate -f vpa.yaml
+  celvpa validate -f deploy/ -f overlays/ -o json
+  celvpa validate -f vpa.yaml --feature-gates InPlace=true
+  kubectl get vpa -A -o yaml > now.yaml && celvpa validate -f deploy/ --old now.yaml
+  kustomize build . | celvpa validate -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runValidate(cmd.OutOrStdout(), cmd.InOrStdin(), o) },
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
+	f.StringArrayVar(&o.old, "old", nil, "file or folder with the objects as they are now; can be repeated")
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	o.rules.add(cmd)
+	return cmd
+}
+
+func runValidate(out io.Writer, stdin io.Reader, o *validateOptions) error {
+	if o.output != "text" && o.output != "json" {
+		return fmt.Errorf("--output is %q; use text or json", o.output)
+	}
+	if len(o.files) == 0 {
+		return errors.New("no manifests are named: use -f with a file, a folder, or - for standard input")
+	}
+	if slices.Contains(o.files, manifests.Stdin) && slices.Contains(o.old, manifests.Stdin) {
+		return errors.New("-f and --old cannot both be standard input")
+	}
+	book, err := o.rules.open()
+	if err != nil {
+		return err
+	}
+	set, unread := manifests.Read(o.files, stdin)
+	old, oldUnread := manifests.Read(o.old, stdin)
+	v, unusable := newValidation(book, set, old)
+	report := v.report()
+	write := report.writeText
+	if o.output == "json" {
+		write = report.writeJSON
+	}
+	if err := write(out); err != nil {
+		return err
+	}
+	faults := errors.Join(unread, oldUnread, unusable)
+	switch {
+	case len(report.Items) == 0:
+		return errors.Join(faults, fmt.Errorf("there is no VerticalPodAutoscaler in %s: nothing was judged", strings.Join(o.files, ", ")))
+	case faults != nil:
+		return faults
+	case report.refused():
+		return errNo
+	}
+	return nil
+}
+
+// validation is what objects are judged by.
+type validation struct {
+	book   *engine.Rulebook
+	schema *schema.Objects
+	vpas   []manifests.Document
+	old    map[string]manifests.Document // by namespace/name
+	beside map[string]*vpareview.Beside  // by namespace
+}
+
+// newValidation collects what matters. The error tells what cannot be used; all else is.
+func newValidation(book *engine.Rulebook, set, old *manifests.Set) (*validation, error) {
+	v := &validation{old: map[string]manifests.Document{}, beside: map[string]*vpareview.Beside{}}
+	var faults []error
+	must := func(err error) { faults = append(faults, err) }
+
+	overlays, err := set.RuleOverlays()
+	must(err)
+	v.book, err = policy.WithOverlays(book, overlays)
+	must(err)
+	v.schema, err = policy.VPASchema()
+	must(err)
+	v.vpas, err = set.VPAs()
+	must(err)
+	for i := range v.vpas {
+		if one, err := v.vpas[i].VPA(); err == nil { // else it is refused itself, and has no target
+			b := v.besideIn(one.Namespace)
+			b.VPAs = append(b.VPAs, one)
+		}
+	}
+	hpas, err := set.HPAs()
+	must(err)
+	for _, one := range hpas {
+		b := v.besideIn(one.Namespace)
+		b.HPAs = append(b.HPAs, one)
+	}
+	before, err := old.VPAs()
+	must(err)
+	for _, d := range before {
+		v.old[d.Key()] = d
+	}
+	return v, errors.Join(faults...)
+}
+
+func (v *validation) besideIn(namespace string) *vpareview.Beside {
+	if v.beside[namespace] == nil {
+		v.beside[namespace] = &vpareview.Beside{VPAs: []vpav1.VerticalPodAutoscaler{}, HPAs: []autoscalingv2.HorizontalPodAutoscaler{}}
+	}
+	return v.beside[namespace]
+}
+
+func (v *validation) report() *validateReport {
+	report := &validateReport{Items: []validateItem{}}
+	for _, d := range v.vpas {
+		report.add(d, v.judge(d))
+	}
+	return report
+}
+
+// judge answers about one object: what the rules say, and what the schema says beside them.
+func (v *validation) judge(d manifests.Document) vpareview.Answer {
+	req := vpareview.Request{Object: d.JSON, OldObject: v.old[d.Key()].JSON, Namespace: d.Namespace, Beside: *v.besideIn(d.Namespace)}
+	// Metadata that does not fit matches nothing; the schema tells.
+	var meta, before metav1.PartialObjectMetadata
+	_ = json.Unmarshal(req.Object, &meta)
+	_ = json.Unmarshal(req.OldObject, &before)
+	meta.Namespace = d.Namespace
+
+	chosen := policy.For(v.book, &vpav1.VerticalPodAutoscaler{ObjectMeta: meta.ObjectMeta})
+	answer := vpareview.Review(chosen.Plan, req)
+	shadows := vpareview.ShadowWarnings(chosen.Shadows, req, answer)
+	answer.Causes = append(vpareview.UnknownPin(chosen.Err, meta.Annotations, before.Annotations), answer.Causes...)
+	answer = v.withSchema(answer, req)
+	answer.Warnings = append(answer.Warnings, shadows...)
+	return answer
+}
+
+// schemaRule stands for the schema of the CRD where a rule is named.
+const schemaRule = "schema"
+
+// withSchema adds what the schema says, but for fields about which a rule speaks: rules are written for people. Over an object
+// that does not fit the schema rules may fail; the schema says why.
+func (v *validation) withSchema(answer vpareview.Answer, req vpareview.Request) vpareview.Answer {
+	var object, old map[string]any
+	_ = json.Unmarshal(req.Object, &object) // it has been read before
+	_ = json.Unmarshal(req.OldObject, &old)
+	var causes, warnings []vpareview.Cause
+	for _, fault := range v.schema.Check(object, old) {
+		cause := vpareview.Cause{Rule: schemaRule, Field: fault.Field, Reason: fault.Reason, Message: fault.Message}
+		if fault.Unknown {
+			warnings = append(warnings, cause)
+			continue
+		}
+		causes = append(causes, cause)
+	}
+	if len(causes) > 0 {
+		answer.Causes = slices.DeleteFunc(answer.Causes, failed)
+		answer.Warnings = slices.DeleteFunc(answer.Warnings, failed)
+	}
+	spoken := map[string]bool{}
+	for _, c := range answer.Causes {
+		spoken[dotted(c.Field)] = true
+	}
+	causes = slices.DeleteFunc(causes, func(c vpareview.Cause) bool { return spoken[dotted(c.Field)] })
+	answer.Causes = append(causes, answer.Causes...)
+	answer.Warnings = append(warnings, answer.Warnings...)
+	return answer
+}
+
+// failed tells what could not be judged from a rule that is violated: the review could not read the object, or a rule failed,
+// as the engine words it.
+func failed(c vpareview.Cause) bool {
+	return c.Rule == schemaRule || strings.HasPrefix(c.Message, "the rule failed: ") || strings.HasPrefix(c.Message, "the rule's when failed: ")
+}
+
+// inBrackets matches the keys of maps as rules write them, e.g. maxAllowed[cpu].
+var inBrackets = regexp.MustCompile(`\[([^\]0-9][^\]]*)\]`)
+
+// dotted is a path as schemas write it, e.g. maxAllowed.cpu.
+func dotted(path string) string { return inBrackets.ReplaceAllString(path, ".$1") }

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/controllers/policy"
+)
+
+// piped runs a command with something on standard input.
+func piped(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
+	root := rootCommand()
+	var out bytes.Buffer
+	root.SetIn(strings.NewReader(stdin))
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(args)
+	err := root.Execute()
+	return out.String(), err
+}
+
+// plain is a valid object.
+const plain = "apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: plain}\nspec: {targetRef: {kind: Deployment, name: plain}}\n"
+
+const gateOff = "  spec.updatePolicy.updateMode: update mode InPlace is behind a feature gate: start celvpa with --feature-gates=InPlace=true (rule vpa-object/in-place-gate)\n"
+
+// TestManifestsAreJudged: a case is told by its error, none, errNo or what could not be done, and by what is printed.
+func TestManifestsAreJudged(t *testing.T) {
+	t.Chdir("testdata/validate")
+	for name, tt := range map[string]struct {
+		args, stdin, out string
+		no               bool   // the answer is no
+		fails            string // part of why it could not run
+	}{
+		"a valid object among others": {args: "-f shop.yaml", out: "web/shop: allowed (shop.yaml:7)\n"},
+		"mistakes, all at once": {args: "-f mistakes.yaml", no: true, out: `web/types: refused (mistakes.yaml:4)
+  spec.resourcePolicy.containerPolicies[0].minAllowed.cpu: Invalid value: "2 cores": this is no quantity; write it like 500m, 2 or 1Gi (rule schema)
+  spec.updatePolicy.minReplicas: Invalid value: "string": spec.updatePolicy.minReplicas in body must be of type integer: "string" (rule schema)
+  spec.updatePolicy.updateMode: Invalid value: "boolean": spec.updatePolicy.updateMode in body must be of type string: "boolean"; write the value in quotes (rule schema)
+  spec.resourcePolicy.containerPolicies[0].containerName: name the container that this policy is for, or use '*' for all others (rule vpa-object/container-name-required)
+web/words: refused (mistakes.yaml:15)
+  spec.updatePolicy.updateMode: update mode Sometimes is not known: use Off, Initial, Recreate, InPlaceOrRecreate or InPlace (rule vpa-object/update-mode-known)
+  warning: spec.updatePolicy.minReplica: unknown field: an API server drops it, and kubectl refuses it by default; check how it is spelled and where it stands (rule schema)
+default/old-mode: allowed (mistakes.yaml:21)
+  warning: spec.updatePolicy.updateMode: update mode Auto is deprecated: use Recreate, which does the same, or InPlaceOrRecreate (rule vpa-object/auto-is-deprecated)
+`},
+		"standard input": {args: "-f -", stdin: plain, out: "default/plain: allowed (standard input:1)\n"},
+		"several paths":  {args: "-f in-place.yaml -f -", stdin: plain, no: true, out: "web/shop: refused (in-place.yaml:1)\n" + gateOff + "default/plain: allowed (standard input:1)\n"},
+
+		"a gate that is off":                 {args: "-f in-place.yaml", no: true, out: "web/shop: refused (in-place.yaml:1)\n" + gateOff},
+		"a gate that is on":                  {args: "-f in-place.yaml --feature-gates InPlace=true", out: "web/shop: allowed (in-place.yaml:1)\n"},
+		"an update keeps what it had":        {args: "-f in-place.yaml --old in-place-before.json", out: "web/shop: allowed (in-place.yaml:1)\n"},
+		"an update of another object":        {args: "-f in-place.yaml --old shop.yaml", no: true, out: "web/shop: refused (in-place.yaml:1)\n" + gateOff},
+		"an object that was not there":       {args: "-f in-place.yaml --old mistakes.yaml", no: true, out: "web/shop: refused (in-place.yaml:1)\n" + gateOff},
+		"the old objects on standard input":  {args: "-f shop.yaml --old -", stdin: plain, out: "web/shop: allowed (shop.yaml:7)\n"},
+		"rules that are not loaded":          {args: "-f pinned.yaml", no: true, out: "web/shop: refused (pinned.yaml:1)\n  metadata.annotations[rules.celvpa.dev/pipeline]: pipeline \"default@9.0.0\" is not loaded; write it as name@version, there is default@1.0.0 (rule pipeline)\n"},
+		"rules that were not loaded before":  {args: "-f pinned.yaml --old pinned.yaml", out: "web/shop: allowed (pinned.yaml:1)\n"},
+		"overlays, enforced and warned with": {args: "-f overlays", no: true, out: "web/shop: allowed (overlays/vpas.yaml:1)\n  warning: spec.updatePolicy.minReplicas: RuleOverlay two-soon (Warn) would refuse this: one pod is not enough here (rule vpa-object/two-replicas)\npayments/shop: refused (overlays/vpas.yaml:8)\n  spec.updatePolicy.minReplicas: one pod is not enough here (rule vpa-object/two-replicas)\nelsewhere/shop: allowed (overlays/vpas.yaml:15)\n"},
+
+		"documents that cannot be read":        {args: "-f unreadable.yaml", out: "default/first: allowed (unreadable.yaml:1)\ndefault/last: allowed (unreadable.yaml:15)\n", fails: "unreadable.yaml:11:3: key \"name\" is there already, on line 10; keep one of them\nunreadable.yaml:14: this is no YAML: did not find expected node content"},
+		"old objects that cannot be read":      {args: "-f shop.yaml --old unreadable.yaml", out: "web/shop: allowed (shop.yaml:7)\n", fails: "unreadable.yaml:11:3: key \"name\" is there already"},
+		"a refusal does not hide a failure":    {args: "-f in-place.yaml -f missing.yaml", out: "web/shop: refused (in-place.yaml:1)\n" + gateOff, fails: "cannot read missing.yaml: no such file or directory"},
+		"an overlay that cannot be used":       {args: "-f shop.yaml -f overlay-at-fault.yaml", out: "web/shop: allowed (shop.yaml:7)\n", fails: "RuleOverlay nowhere cannot be used: "},
+		"one object twice":                     {args: "-f shop.yaml -f shop.yaml", out: "web/shop: allowed (shop.yaml:7)\n", fails: "shop.yaml:7: VerticalPodAutoscaler web/shop is there already, at shop.yaml:7; keep one of them"},
+		"nothing to judge":                     {args: "-f overlays/rules.yaml", fails: "there is no VerticalPodAutoscaler in overlays/rules.yaml: nothing was judged"},
+		"nothing on standard input":            {args: "-f -", fails: "there is no VerticalPodAutoscaler in -: nothing was judged"},
+		"no path":                              {fails: "no manifests are named: use -f with a file, a folder, or - for standard input"},
+		"a path without -f":                    {args: "shop.yaml", fails: `unknown command "shop.yaml" for "celvpa validate"`},
+		"standard input for two things":        {args: "-f - --old -", fails: "-f and --old cannot both be standard input"},
+		"an output that there is not":          {args: "-f shop.yaml -o yaml", fails: `--output is "yaml"; use text or json`},
+		"a gate that there is not":             {args: "-f shop.yaml --feature-gates Nothing=true", fails: `there is no gate "Nothing"`},
+		"a pipeline that there is not":         {args: "-f shop.yaml --pipeline nothing", fails: `pipeline "nothing"`},
+		"rules that there are not":             {args: "-f shop.yaml --rules-dir missing", fails: "cannot read missing"},
+		"a version of the API that is no more": {args: "-f -", stdin: strings.Replace(plain, "/v1", "/v1beta2", 1), fails: "standard input:1: VerticalPodAutoscaler default/plain has apiVersion autoscaling.k8s.io/v1beta2; write autoscaling.k8s.io/v1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := piped(t, tt.stdin, append([]string{"validate"}, strings.Fields(tt.args)...)...)
+			require.Equal(t, tt.out, out)
+			switch {
+			case tt.fails != "":
+				require.ErrorContains(t, err, tt.fails)
+				require.NotErrorIs(t, err, errNo)
+			case tt.no:
+				require.ErrorIs(t, err, errNo)
+			default:
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+// TestTheJSONOfValidateIsAContract: scripts depend on its names, and on lists that are there when they are empty.
+func TestTheJSONOfValidateIsAContract(t *testing.T) {
+	t.Chdir("testdata/validate")
+	out, err := celvpa(t, "validate", "-f", "in-place.yaml", "-f", "shop.yaml", "-o", "json")
+	require.ErrorContains(t, err, "VerticalPodAutoscaler web/shop is there already, at in-place.yaml:1")
+	require.Equal(t, `{
+  "items": [
+    {
+      "object": "web/shop",
+      "source": "in-place.yaml:1",
+      "allowed": false,
+      "causes": [
+        {
+          "rule": "vpa-object/in-place-gate",
+          "field": "spec.updatePolicy.updateMode",
+          "reason": "FieldValueForbidden",
+          "message": "update mode InPlace is behind a feature gate: start celvpa with --feature-gates=InPlace=true"
+        }
+      ],
+      "warnings": []
+    }
+  ]
+}
+`, out)
+	out, err = celvpa(t, "validate", "-f", "shop.yaml", "-o", "json")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"items":[{"object":"web/shop","source":"shop.yaml:7","allowed":true,"causes":[],"warnings":[]}]}`, out)
+	out, err = celvpa(t, "validate", "-f", "overlays/rules.yaml", "-o", "json")
+	require.Error(t, err)
+	require.JSONEq(t, `{"items":[]}`, out)
+}
+
+func TestRulesOfOnesOwnJudge(t *testing.T) {
+	dir := ownRules(t, "vpa-object.yaml", "self.minReplicas > 0", "self.minReplicas > 4")
+	file := filepath.Join(t.TempDir(), "vpa.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(plain+"  # no more\n---\n"+strings.NewReplacer("name: plain", "name: few", "spec: {", "spec: {updatePolicy: {updateMode: Initial, minReplicas: 4}, ").Replace(plain)), 0o600))
+	out, err := celvpa(t, "validate", "-f", file)
+	require.NoError(t, err, out)
+	out, err = celvpa(t, "validate", "-f", file, "--rules-dir", dir)
+	require.ErrorIs(t, err, errNo)
+	require.Contains(t, out, "default/plain: allowed")
+	require.Contains(t, out, "default/few: refused")
+	require.Contains(t, out, "(rule vpa-object/min-replicas-positive)")
+}
+
+// TestOtherObjectsOfTheNamespaceStandBeside the one that is judged, those that do not fit their type left out.
+func TestOtherObjectsOfTheNamespaceStandBeside(t *testing.T) {
+	set, err := manifests.Read([]string{"-"}, strings.NewReader(plain+`---
+{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: second}, spec: {targetRef: {kind: Deployment, name: plain}}}
+---
+{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: misfit}, spec: {targetRef: []}}
+---
+{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: far, namespace: away}, spec: {targetRef: {kind: Deployment, name: plain}}}
+---
+{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: plain}, spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: plain}}}
+`))
+	require.NoError(t, err)
+	book, err := policy.Load(policy.Options{})
+	require.NoError(t, err)
+	v, err := newValidation(book, set, &manifests.Set{})
+	require.NoError(t, err)
+	require.Len(t, v.vpas, 4)
+	here := v.besideIn("default")
+	require.Equal(t, []string{"plain", "second"}, []string{here.VPAs[0].Name, here.VPAs[1].Name})
+	require.Len(t, here.VPAs, 2)
+	require.Len(t, here.HPAs, 1)
+	require.Len(t, v.besideIn("away").VPAs, 1)
+	require.Empty(t, v.besideIn("away").HPAs)
+}

@@ -1,0 +1,145 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/cel/common"
+)
+
+// Fault is one thing that an API server finds wrong with an object, or drops from it, because of the CRD's schema.
+type Fault struct {
+	Field   string           // e.g. spec.updatePolicy.updateMode
+	Reason  metav1.CauseType // FieldValueInvalid and its siblings
+	Message string
+	// Unknown: the schema has no such field. An API server drops it and accepts the object; kubectl asks it to refuse.
+	Unknown bool
+}
+
+// Check tells what an API server would find wrong with an object by the types, enumerations, bounds, patterns and required
+// fields of the schema, and with its metadata, and which fields it would drop. With old it is an update: what was wrong before and is the same still
+// is let through, as the API server does from 1.33. The rules of x-kubernetes-validations are not evaluated, and the status
+// is not looked at, because writing an object does not write its status. Neither object is changed.
+func (o *Objects) Check(object, old map[string]any) []Fault {
+	now, unknown, err := o.stored(object)
+	if err != nil {
+		return []Fault{{Field: "metadata", Reason: metav1.CauseTypeFieldValueInvalid, Message: err.Error()}}
+	}
+	errs := metadataErrors(now)
+	if before, _, err := o.stored(old); old == nil || err != nil {
+		errs = append(errs, validation.ValidateCustomResource(nil, now, o.validator)...)
+		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, o.root, now)...)
+	} else {
+		correlated := common.NewCorrelatedObject(now, before, &model.Structural{Structural: o.root})
+		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, now, before, o.validator, validation.WithRatcheting(correlated))...)
+		if len(listtype.ValidateListSetsAndMaps(nil, o.root, before)) == 0 {
+			errs = append(errs, listtype.ValidateListSetsAndMaps(nil, o.root, now)...)
+		}
+	}
+	out := told(errs)
+	for _, path := range unknown {
+		out = append(out, Fault{
+			Field: path, Reason: metav1.CauseTypeFieldValueNotSupported, Unknown: true,
+			Message: "unknown field: an API server drops it, and kubectl refuses it by default; check how it is spelled and where it stands",
+		})
+	}
+	return out
+}
+
+// metadataErrors tells what is wrong with names, labels and annotations. Where it goes is not asked: the request says so.
+func metadataErrors(object map[string]any) field.ErrorList {
+	meta, _, err := objectmeta.GetObjectMeta(object, false)
+	if err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("metadata"), "", err.Error())}
+	}
+	if meta == nil {
+		meta = &metav1.ObjectMeta{}
+	}
+	if meta.Namespace == "" {
+		meta.Namespace = metav1.NamespaceDefault
+	}
+	return apivalidation.ValidateObjectMeta(meta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+}
+
+// told puts errors in the order of their fields and keeps those that say something: where a value has the wrong type, the
+// validator also says that it is none of the enumerated ones and fits no alternative, the latter about no field at all.
+func told(errs field.ErrorList) (out []Fault) {
+	mistyped := map[string]bool{}
+	for _, err := range errs {
+		mistyped[err.Field] = mistyped[err.Field] || err.Type == field.ErrorTypeTypeInvalid
+	}
+	seen := map[string]bool{}
+	for _, err := range errs {
+		switch {
+		case err.Field == noField && len(mistyped) > 1:
+			continue
+		case mistyped[err.Field] && (err.Type != field.ErrorTypeTypeInvalid || seen[err.Field]):
+			continue
+		}
+		seen[err.Field] = true
+		fault := Fault{Field: err.Field, Reason: metav1.CauseType(err.Type), Message: err.ErrorBody()}
+		switch {
+		case err.Field == noField:
+			fault.Field = ""
+		case err.Type == field.ErrorTypeTypeInvalid && strings.Contains(err.Detail, "must be of type string"):
+			fault.Message += "; write the value in quotes"
+		case strings.Contains(err.Detail, quantityPattern):
+			fault.Message = fmt.Sprintf("Invalid value: %q: this is no quantity; write it like 500m, 2 or 1Gi", fmt.Sprint(err.BadValue))
+		}
+		out = append(out, fault)
+	}
+	slices.SortStableFunc(out, func(a, b Fault) int { return strings.Compare(a.Field, b.Field) })
+	return out
+}
+
+// quantityPattern is a part of the pattern that quantities have in generated schemas, and nothing else has.
+const quantityPattern = `([KMGTPE]i)|[numkMGTPE]|`
+
+// noField is how an error names that it is about no field.
+var noField = (*field.Path)(nil).String()
+
+// stored is a copy of an object as an API server decodes it before it validates: without unknown fields, which are listed,
+// and without status. An error means that its metadata cannot be read: it does not get any further.
+func (o *Objects) stored(object map[string]any) (out map[string]any, unknown []string, err error) {
+	if object == nil {
+		return nil, nil, nil
+	}
+	out = runtime.DeepCopyJSON(object)
+	_, _, unknown, err = objectmeta.GetObjectMetaWithOptions(out, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	unknown = append(unknown, pruning.PruneWithOptions(out, o.root, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
+	defaulting.PruneNonNullableNullsWithoutDefaults(out, o.root)
+	defaulting.Default(out, o.root)
+	delete(out, "status")
+	slices.Sort(unknown)
+	return out, slices.Compact(unknown), nil
+}
+
+// newValidator makes the validator of a schema that an API server makes.
+func newValidator(v *apiextensionsv1.CustomResourceValidation) (validation.SchemaValidator, error) {
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.OpenAPIV3Schema, &props, nil); err != nil {
+		return nil, fmt.Errorf("it cannot be converted: %w", err)
+	}
+	validator, _, err := validation.NewSchemaValidatorForVersion(&props, LowestKubernetes)
+	if err != nil {
+		return nil, fmt.Errorf("objects cannot be checked against it: %w", err)
+	}
+	return validator, nil
+}

@@ -1,0 +1,41 @@
+package vpareview
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// TestWhatAnOverlayInModeWarnWouldSayIsAWarning in both directions; one in mode Audit says nothing here.
+func TestWhatAnOverlayInModeWarnWouldSayIsAWarning(t *testing.T) {
+	const stricter = `{after: vpa-object/min-replicas-positive, validation: {name: two, at: spec.updatePolicy, enforce: [Admission], expression: "self.minReplicas > 1", message: two, fieldPath: .minReplicas}}`
+	for name, tt := range map[string]struct{ mode, change, replicas, want string }{
+		"stricter":             {mode: "Warn", change: stricter, replicas: "1", want: "spec.updatePolicy.minReplicas: RuleOverlay mine (Warn) would refuse this: two (rule vpa-object/two)"},
+		"stricter, and valid":  {mode: "Warn", change: stricter, replicas: "2"},
+		"stricter, in Audit":   {mode: "Audit", change: stricter, replicas: "1"},
+		"allowing more":        {mode: "Warn", change: "{disable: vpa-object/min-replicas-positive}", replicas: "0", want: "spec.updatePolicy.minReplicas: RuleOverlay mine (Warn) would not refuse this: minReplicas must be greater than 0 (rule vpa-object/min-replicas-positive)"},
+		"warning less":         {mode: "Warn", change: "{disable: vpa-object/auto-is-deprecated}", replicas: "2", want: "spec.updatePolicy.updateMode: RuleOverlay mine (Warn) would not warn: update mode Auto is deprecated: use Recreate, which does the same, or InPlaceOrRecreate (rule vpa-object/auto-is-deprecated)"},
+		"of other validations": {mode: "Warn", change: "{disable: vpa-object/one-recommender}", replicas: "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "mine.yaml")
+			text := "{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: mine}, spec: {mode: " + tt.mode + ", change: [" + tt.change + "]}}"
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+			book, err := policy.Load(policy.Options{Path: file})
+			require.NoError(t, err)
+			req := Request{Object: []byte(`{"metadata":{"name":"a"},"spec":{"targetRef":{"kind":"Deployment","name":"a"},"updatePolicy":{"updateMode":"Auto","minReplicas":` + tt.replicas + `}}}`)}
+			chosen := policy.For(book, &vpav1.VerticalPodAutoscaler{})
+			var got string
+			for _, c := range ShadowWarnings(chosen.Shadows, req, Review(chosen.Plan, req)) {
+				got += fmt.Sprint(c)
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
