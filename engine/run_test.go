@@ -214,7 +214,7 @@ func TestValidationsReportEveryViolationAtItsPath(t *testing.T) {
 	}}, nil)
 	require.Equal(t, []Violation{
 		{Rule: "s/priced", Path: "lines[1].price", Reason: "FieldValueRequired", Message: "the price is 0"},
-		{Rule: "s/priced", Path: "lines[3].price", Reason: "FieldValueRequired", Message: "the rule failed: no such key: price"},
+		{Rule: "s/priced", Path: "lines[3].price", Reason: "FieldValueRequired", Message: "the rule failed: no such key: price", Failed: true},
 		{Rule: "s/gate", Path: "voucher", Reason: "FieldValueForbidden", Message: "vouchers are off"},
 	}, got)
 	got = plan.Validate("order.validate", Judged{Object: map[string]any{"lines": []any{}}}, nil)

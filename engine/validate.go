@@ -45,6 +45,7 @@ type Violation struct {
 	Reason  string // FieldValueInvalid and its siblings
 	Message string
 	Warning bool // the object is accepted all the same
+	Failed  bool // the rule could not judge the object
 }
 
 // Judged is what validations look at.
@@ -52,6 +53,8 @@ type Judged struct {
 	Object map[string]any
 	Old    map[string]any // what it replaces; nil = it is new
 	Facts  *Facts         // further facts of the point; nil = none
+	// Everywhere runs the validations that are enforced in the schema only, too.
+	Everywhere bool
 }
 
 // placedValidation is a validation compiled for one of its places.
@@ -186,7 +189,7 @@ func (v *validationPlan) transition() bool {
 	return slices.Contains(v.reads, "oldSelf") || slices.Contains(v.reads, "oldObject")
 }
 
-// Validate runs every validation at a point that is enforced at admission and returns all violations, in rule order.
+// Validate runs every validation at a point that is enforced at admission, and returns all violations, in rule order.
 // A rule that fails at run time is a violation too: an object that cannot be judged is not accepted. What is violated by
 // a value that did not change is only a warning, as it is to an API server: an object that was accepted once can still be
 // edited. The trace, nil as a rule, collects coverage only: violations tell themselves what happened.
@@ -200,7 +203,7 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 	for _, set := range at.sets {
 		run.set = set
 		for _, v := range set.validations {
-			if v.validation.EnforcedAt(EnforceAdmission) {
+			if judged.Everywhere || v.validation.EnforcedAt(EnforceAdmission) {
 				out = append(out, run.validate(v)...)
 			}
 		}
@@ -261,7 +264,7 @@ func (r *validationRun) validate(v *validationPlan) []Violation {
 			}
 			if came == violated || came == errored {
 				warning := v.validation.Severity.Value == SeverityWarn || (value.Unchanged && !v.transition())
-				out = append(out, Violation{Rule: rule, Path: pathBelow(value.Path, place.fieldPath), Reason: reason, Message: message, Warning: warning})
+				out = append(out, Violation{Rule: rule, Path: pathBelow(value.Path, place.fieldPath), Reason: reason, Message: message, Warning: warning, Failed: came == errored})
 			}
 		}
 	}
@@ -344,7 +347,7 @@ func (p *Plan) Validations(point string) []ValidationInfo {
 	}
 	for _, set := range at.sets {
 		for _, v := range set.validations {
-			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Validation: v.validation, 
+			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Validation: v.validation,
 				Reads: slices.Sorted(slices.Values(v.reads)), Calls: slices.Sorted(slices.Values(v.calls))})
 		}
 	}

@@ -131,7 +131,7 @@ func TestAnOverlayThatAllowsMoreIsTold(t *testing.T) {
 	h.Rules = func() *engine.Rulebook { return relaxed }
 	resp := h.Handle(context.Background(), review("payments", `{"metadata":{"namespace":"payments","name":"web","uid":"7"},"spec":{"updatePolicy":{"updateMode":"X"}}}`, ""))
 	require.False(t, resp.Allowed)
-	require.Len(t, resp.Warnings, 1)
+	require.Len(t, resp.Warnings, 2, "the other is that there is no target")
 	require.Contains(t, resp.Warnings[0], "RuleOverlay mine (Warn) would not refuse this: spec.updatePolicy.updateMode: update mode X is not known")
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/conformance/aeps"
+	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
 // validated judges one file that holds one VerticalPodAutoscaler.
@@ -25,7 +26,7 @@ func validated(t *testing.T, file string, flags ...string) validateItem {
 	return report.Items[0]
 }
 
-func fieldsOf(causes []validateCause) []string {
+func fieldsOf(causes []vpareview.Cause) []string {
 	var out []string
 	for _, c := range causes {
 		out = append(out, c.Field)

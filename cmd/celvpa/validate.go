@@ -163,7 +163,7 @@ func (v *validation) report() *validateReport {
 
 // judge answers about one object: what the rules say, and what the schema says beside them.
 func (v *validation) judge(d manifests.Document) vpareview.Answer {
-	req := vpareview.Request{Object: d.JSON, OldObject: v.old[d.Key()].JSON, Namespace: d.Namespace, Beside: *v.besideIn(d.Namespace)}
+	req := vpareview.Request{Object: d.JSON, OldObject: v.old[d.Key()].JSON, Namespace: d.Namespace, Beside: *v.besideIn(d.Namespace), Schema: true}
 	// Metadata that does not fit matches nothing; the schema tells.
 	var meta, before metav1.PartialObjectMetadata
 	_ = json.Unmarshal(req.Object, &meta)
@@ -179,9 +179,6 @@ func (v *validation) judge(d manifests.Document) vpareview.Answer {
 	return answer
 }
 
-// schemaRule stands for the schema of the CRD where a rule is named.
-const schemaRule = "schema"
-
 // withSchema adds what the schema says, but for fields about which a rule speaks: rules are written for people. Over an object
 // that does not fit the schema rules may fail; the schema says why.
 func (v *validation) withSchema(answer vpareview.Answer, req vpareview.Request) vpareview.Answer {
@@ -190,7 +187,7 @@ func (v *validation) withSchema(answer vpareview.Answer, req vpareview.Request) 
 	_ = json.Unmarshal(req.OldObject, &old)
 	var causes, warnings []vpareview.Cause
 	for _, fault := range v.schema.Check(object, old) {
-		cause := vpareview.Cause{Rule: schemaRule, Field: fault.Field, Reason: fault.Reason, Message: fault.Message}
+		cause := vpareview.Cause{Rule: vpareview.SchemaRule, Field: fault.Field, Reason: fault.Reason, Message: fault.Message}
 		if fault.Unknown {
 			warnings = append(warnings, cause)
 			continue
@@ -211,11 +208,8 @@ func (v *validation) withSchema(answer vpareview.Answer, req vpareview.Request) 
 	return answer
 }
 
-// failed tells what could not be judged from a rule that is violated: the review could not read the object, or a rule failed,
-// as the engine words it.
-func failed(c vpareview.Cause) bool {
-	return c.Rule == schemaRule || strings.HasPrefix(c.Message, "the rule failed: ") || strings.HasPrefix(c.Message, "the rule's when failed: ")
-}
+// failed tells what could not be judged, or is told by the schema once more, from a rule that is violated.
+func failed(c vpareview.Cause) bool { return c.Failed || c.Rule == vpareview.SchemaRule }
 
 // inBrackets matches the keys of maps as rules write them, e.g. maxAllowed[cpu].
 var inBrackets = regexp.MustCompile(`\[([^\]0-9][^\]]*)\]`)

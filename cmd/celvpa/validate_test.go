@@ -29,7 +29,7 @@ func piped(t *testing.T, stdin string, args ...string) (string, error) {
 // plain is a valid object.
 const plain = "apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: plain}\nspec: {targetRef: {kind: Deployment, name: plain}}\n"
 
-const gateOff = "  spec.updatePolicy.updateMode: update mode InPlace is behind a feature gate: start celvpa with --feature-gates=InPlace=true (rule vpa-object/in-place-gate)\n"
+const gateOff = "  spec.updatePolicy.updateMode: update mode InPlace is behind a feature gate: start celvpa with --feature-gates=InPlace=true, or use InPlaceOrRecreate (rule vpa-gates/in-place)\n"
 
 // TestManifestsAreJudged: a case is told by its error, none, errNo or what could not be done, and by what is printed.
 func TestManifestsAreJudged(t *testing.T) {
@@ -45,6 +45,7 @@ func TestManifestsAreJudged(t *testing.T) {
   spec.updatePolicy.minReplicas: Invalid value: "string": spec.updatePolicy.minReplicas in body must be of type integer: "string" (rule schema)
   spec.updatePolicy.updateMode: Invalid value: "boolean": spec.updatePolicy.updateMode in body must be of type string: "boolean"; write the value in quotes (rule schema)
   spec.resourcePolicy.containerPolicies[0].containerName: name the container that this policy is for, or use '*' for all others (rule vpa-object/container-name-required)
+  spec.resourcePolicy.containerPolicies[0].minAllowed: an amount is not a quantity: write it like 250m or 1Gi (rule vpa-bounds/quantities-parse)
 web/words: refused (mistakes.yaml:15)
   spec.updatePolicy.updateMode: update mode Sometimes is not known: use Off, Initial, Recreate, InPlaceOrRecreate or InPlace (rule vpa-object/update-mode-known)
   warning: spec.updatePolicy.minReplica: unknown field: an API server drops it, and kubectl refuses it by default; check how it is spelled and where it stands (rule schema)
@@ -109,10 +110,10 @@ func TestTheJSONOfValidateIsAContract(t *testing.T) {
       "allowed": false,
       "causes": [
         {
-          "rule": "vpa-object/in-place-gate",
+          "rule": "vpa-gates/in-place",
           "field": "spec.updatePolicy.updateMode",
           "reason": "FieldValueForbidden",
-          "message": "update mode InPlace is behind a feature gate: start celvpa with --feature-gates=InPlace=true"
+          "message": "update mode InPlace is behind a feature gate: start celvpa with --feature-gates=InPlace=true, or use InPlaceOrRecreate"
         }
       ],
       "warnings": []
@@ -129,7 +130,7 @@ func TestTheJSONOfValidateIsAContract(t *testing.T) {
 }
 
 func TestRulesOfOnesOwnJudge(t *testing.T) {
-	dir := ownRules(t, "vpa-object.yaml", "self.minReplicas > 0", "self.minReplicas > 4")
+	dir := ownRules(t, "vpa-object.yaml", "expression: self > 0", "expression: self > 4")
 	file := filepath.Join(t.TempDir(), "vpa.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(plain+"  # no more\n---\n"+strings.NewReplacer("name: plain", "name: few", "spec: {", "spec: {updatePolicy: {updateMode: Initial, minReplicas: 4}, ").Replace(plain)), 0o600))
 	out, err := celvpa(t, "validate", "-f", file)

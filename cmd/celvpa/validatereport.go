@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
@@ -18,36 +16,23 @@ type validateReport struct {
 
 // validateItem is one VerticalPodAutoscaler.
 type validateItem struct {
-	Object   string          `json:"object"` // namespace/name
-	Source   string          `json:"source"` // file:line
-	Allowed  bool            `json:"allowed"`
-	Causes   []validateCause `json:"causes"`
-	Warnings []validateCause `json:"warnings"`
+	Object   string            `json:"object"` // namespace/name
+	Source   string            `json:"source"` // file:line
+	Allowed  bool              `json:"allowed"`
+	Causes   []vpareview.Cause `json:"causes"`
+	Warnings []vpareview.Cause `json:"warnings"`
 }
-
-// validateCause is a vpareview.Cause whose field is there even when it is empty.
-type validateCause struct {
-	Rule    string           `json:"rule"`
-	Field   string           `json:"field"`
-	Reason  metav1.CauseType `json:"reason"`
-	Message string           `json:"message"`
-}
-
-func (c validateCause) String() string { return vpareview.Cause(c).String() }
 
 func (r *validateReport) add(d manifests.Document, answer vpareview.Answer) {
 	r.Items = append(r.Items, validateItem{
 		Object: d.Key(), Source: d.Source.String(), Allowed: answer.Allowed(),
-		Causes: validateCauses(answer.Causes), Warnings: validateCauses(answer.Warnings),
+		Causes: listed(answer.Causes), Warnings: listed(answer.Warnings),
 	})
 }
 
-func validateCauses(list []vpareview.Cause) []validateCause {
-	out := make([]validateCause, 0, len(list))
-	for _, c := range list {
-		out = append(out, validateCause(c))
-	}
-	return out
+// listed is never null in JSON.
+func listed(causes []vpareview.Cause) []vpareview.Cause {
+	return append([]vpareview.Cause{}, causes...)
 }
 
 // refused reports whether an object would be refused.

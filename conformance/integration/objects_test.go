@@ -46,7 +46,7 @@ func invalidVPAsAreRefused(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"spec.updatePolicy.updateMode", "spec.updatePolicy.minReplicas", "spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]",
 	}, fields)
-	for _, text := range []string{"--feature-gates=InPlace=true (rule vpa-object/in-place-gate)", "minReplicas must be greater than 0", "maxAllowed.cpu 1500m is below minAllowed.cpu 2"} {
+	for _, text := range []string{"--feature-gates=InPlace=true, or use InPlaceOrRecreate (rule vpa-gates/in-place)", "minReplicas must be greater than 0", "maxAllowed.cpu 1500m is below minAllowed.cpu 2"} {
 		require.ErrorContains(t, err, text)
 	}
 

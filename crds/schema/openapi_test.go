@@ -13,9 +13,9 @@ import (
 
 func vpaObjects(t *testing.T) *Objects {
 	t.Helper()
-	manifests, err := crds.Manifests()
+	definition, err := crds.Definition(crds.VPA)
 	require.NoError(t, err)
-	objects, err := New(manifests["autoscaling.k8s.io_verticalpodautoscalers.yaml"], "v1")
+	objects, err := New(definition, "v1")
 	require.NoError(t, err)
 	return objects
 }
@@ -41,7 +41,7 @@ func TestWhatAnAPIServerFindsWrongIsTold(t *testing.T) {
 		"a mode that is not known":  {spec: "updatePolicy: {updateMode: Sometimes}", field: "updatePolicy.updateMode", reason: metav1.CauseTypeFieldValueNotSupported, message: `Unsupported value: "Sometimes": supported values: "Off"`},
 		"Off without quotes":        {spec: "updatePolicy: {updateMode: Off}", field: "updatePolicy.updateMode", reason: "FieldValueTypeInvalid", message: "must be of type string: \"boolean\"; write the value in quotes"},
 		"text for a number":         {spec: "updatePolicy: {minReplicas: two}", field: "updatePolicy.minReplicas", reason: "FieldValueTypeInvalid", message: "must be of type integer"},
-		"a number below its bound":  {spec: "updatePolicy: {evictAfterOOMSeconds: 0}", field: "updatePolicy.evictAfterOOMSeconds", reason: metav1.CauseTypeFieldValueInvalid, message: "should be greater than or equal to 1"},
+		"more than its bound":       {spec: "recommenders: [{name: a}, {name: b}]", field: "recommenders", reason: metav1.CauseTypeTooMany, message: "Too many: 2: must have at most 1 item"},
 		"a quantity that is none":   {spec: "resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: 1 core}}]}", field: policy + ".maxAllowed.cpu", reason: metav1.CauseTypeFieldValueInvalid, message: `Invalid value: "1 core": this is no quantity; write it like 500m, 2 or 1Gi`},
 		"a fraction for a quantity": {spec: "resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: 1.5}}]}", field: policy + ".maxAllowed.cpu", reason: "FieldValueTypeInvalid", message: "must be of type integer,string"},
 		"a field that is missing":   {spec: "recommenders: [{}]", field: "recommenders[0].name", reason: metav1.CauseTypeFieldValueRequired, message: "Required value"},

@@ -3,6 +3,7 @@
 package vpareview
 
 import (
+	"errors"
 	"fmt"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -22,6 +23,8 @@ type Request struct {
 	OldObject []byte // JSON of what it replaces; nil when it is new
 	Namespace string // where it goes when it does not say so itself
 	Beside    Beside
+	// Schema asks for the rules that only API servers enforce, too: for those who judge in place of one.
+	Schema bool
 }
 
 // Beside are other objects of the same namespace that matter for a VPA: those about the same target are picked out of
@@ -33,10 +36,12 @@ type Beside struct {
 
 // Cause is one reason why an object is refused, or one warning.
 type Cause struct {
-	Rule    string           `json:"rule"`            // set/validation
-	Field   string           `json:"field,omitempty"` // e.g. spec.updatePolicy.updateMode
-	Reason  metav1.CauseType `json:"reason"`          // FieldValueInvalid and its siblings
+	Rule    string           `json:"rule"`   // set/validation
+	Field   string           `json:"field"`  // e.g. spec.updatePolicy.updateMode
+	Reason  metav1.CauseType `json:"reason"` // FieldValueInvalid and its siblings
 	Message string           `json:"message"`
+
+	Failed bool `json:"-"` // the object could not be judged
 }
 
 // String is the cause in one line.
@@ -64,28 +69,35 @@ func (a Answer) Allowed() bool { return len(a.Causes) == 0 }
 
 // Review judges an object by a plan.
 func Review(plan *engine.Plan, req Request) Answer {
-	object, v, cause := read(req.Object, "the object")
-	if cause != nil {
-		return Answer{Causes: cause}
+	object, err := decode(req.Object)
+	if err != nil {
+		return Answer{Causes: unreadable("the object", err)}
 	}
 	var old map[string]any
 	if len(req.OldObject) > 0 {
-		if err := json.Unmarshal(req.OldObject, &old); err != nil {
+		if old, err = decode(req.OldObject); err != nil {
 			return Answer{Causes: unreadable("the old object", err)}
 		}
+	}
+	// The controllers have to be able to read it. What they could not does not keep the rules from saying what else is wrong.
+	v, out := &vpav1.VerticalPodAutoscaler{}, Answer{}
+	if err := json.Unmarshal(req.Object, v); err != nil {
+		v, out.Causes = &vpav1.VerticalPodAutoscaler{}, mistyped(object, err)
 	}
 	if v.Namespace == "" {
 		v.Namespace = req.Namespace
 	}
-	var out Answer
-	judged := engine.Judged{Object: object, Old: old, Facts: facts.ValidateFacts(v, req.Beside.VPAs, req.Beside.HPAs)}
+	judged := engine.Judged{Object: object, Old: old, Facts: facts.ValidateFacts(v, req.Beside.VPAs, req.Beside.HPAs), Everywhere: req.Schema}
+	fits := out.Allowed()
 	for _, x := range plan.Validate(facts.VPAValidate, judged, nil) {
-		cause := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message}
-		if x.Warning {
+		cause := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed}
+		switch {
+		case x.Failed && !fits: // for a reason that is told
+		case x.Warning:
 			out.Warnings = append(out.Warnings, cause)
-			continue
+		default:
+			out.Causes = append(out.Causes, cause)
 		}
-		out.Causes = append(out.Causes, cause)
 	}
 	if out.Allowed() {
 		var changes []facts.Change
@@ -95,34 +107,34 @@ func Review(plan *engine.Plan, req Request) Answer {
 	return out
 }
 
-// read decodes an object twice: as it is written, for rules, and typed, as the controllers have to be able to.
-func read(data []byte, what string) (map[string]any, *vpav1.VerticalPodAutoscaler, []Cause) {
+func decode(data []byte) (map[string]any, error) {
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
-		return nil, nil, unreadable(what, err)
+		return nil, err
 	}
 	if object == nil {
-		return nil, nil, unreadable(what, fmt.Errorf("it is empty"))
+		return nil, errors.New("it is empty")
 	}
-	var v vpav1.VerticalPodAutoscaler
-	err := json.Unmarshal(data, &v)
-	if err == nil {
-		return object, &v, nil
-	}
-	causes := unreadable(what, err)
-	// The decoder does not say where it failed; the schema does, as a rule.
+	return object, nil
+}
+
+// mistyped tells where an object does not have the types that it should. The decoder, which failed, does not say where; the
+// schema does, as a rule.
+func mistyped(object map[string]any, err error) []Cause {
+	var out []Cause
 	if objects, schemaErr := policy.VPASchema(); schemaErr == nil {
-		faults := objects.Check(object, nil)
-		if len(faults) > 0 {
-			causes = nil
-		}
-		for _, f := range faults {
-			causes = append(causes, Cause{Rule: SchemaRule, Field: f.Field, Reason: f.Reason, Message: f.Message})
+		for _, f := range objects.Check(object, nil) {
+			if !f.Unknown {
+				out = append(out, Cause{Rule: SchemaRule, Field: f.Field, Reason: f.Reason, Message: f.Message})
+			}
 		}
 	}
-	return nil, nil, causes
+	if len(out) == 0 {
+		return unreadable("the object", err)
+	}
+	return out
 }
 
 func unreadable(what string, err error) []Cause {
-	return []Cause{{Rule: SchemaRule, Reason: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("%s cannot be read: %v", what, err)}}
+	return []Cause{{Rule: SchemaRule, Reason: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("%s cannot be read: %v", what, err), Failed: true}}
 }
