@@ -138,6 +138,12 @@ func (r *Record) Schema() *Schema { return r.schema }
 // Get reads a field as a CEL value; nil when it is unset.
 func (r *Record) Get(field string) ref.Val { return r.get(r.slot(field)) }
 
+// Text reads a text field, empty when unset.
+func (r *Record) Text(field string) string {
+	text, _ := unbox[string](r.Get(field))
+	return text
+}
+
 // Copy is a record of its own with the same in it.
 func (r *Record) Copy() *Record {
 	out := &Record{schema: r.schema, cells: slices.Clone(r.cells)}

@@ -2,11 +2,9 @@ package webhook
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -33,27 +31,12 @@ func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.Vert
 }
 
 // auditVPA records what overlays that are not enforced would say about a VPA.
-func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler, chosen engine.Selection, object, old map[string]any) (warnings []string) {
-	if len(chosen.Shadows) == 0 {
-		return nil
-	}
+func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, review vpareview.Request, enforced vpareview.Answer) (warnings []string) {
 	defer policy.UntilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
-	enforced := violationTexts(chosen.Plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Old: old}, nil))
-	for _, shadow := range chosen.Shadows {
-		tried := violationTexts(shadow.Plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Old: old}, nil))
-		var differs []string
-		for _, text := range tried {
-			if !slices.Contains(enforced, text) {
-				differs = append(differs, "would "+text)
-			}
-		}
-		for _, text := range enforced {
-			if !slices.Contains(tried, text) {
-				differs = append(differs, "would not "+text)
-			}
-		}
-		h.record(req, v, shadow, "validation", differs)
-		warnings = append(warnings, shadowWarnings(shadow, "", differs)...)
+	for _, shadow := range shadows {
+		differs := vpareview.Differences(enforced, vpareview.Review(shadow.Plan, review))
+		h.record(req, v, shadow, "validation", texts(differs))
+		warnings = append(warnings, texts(vpareview.ShadowWarnings(shadow, differs))...)
 	}
 	return warnings
 }
@@ -77,36 +60,12 @@ func (h *Handler) record(req admission.Request, v *vpav1.VerticalPodAutoscaler, 
 	}
 }
 
-// violationTexts says what rules do about an object, in the words that follow "would".
-func violationTexts(list []engine.Violation) (out []string) {
-	for _, x := range list {
-		verb := "refuse this: "
-		if x.Warning {
-			verb = "warn: "
-		}
-		out = append(out, verb+violationText(x))
-	}
-	return out
-}
-
-func violationText(x engine.Violation) string {
-	return fmt.Sprintf("%s: %s (rule %s)", x.Path, x.Message, x.Rule)
-}
-
 func shadowWarnings(shadow engine.Shadow, what string, differs []string) (out []string) {
 	if shadow.Mode != engine.ModeWarn {
 		return nil
 	}
 	for _, d := range differs {
 		out = append(out, fmt.Sprintf("RuleOverlay %s (Warn) %s%s", shadow.Overlay, what, d))
-	}
-	return out
-}
-
-// unknownPin is vpareview.UnknownPin in the words of admission.
-func unknownPin(err error, v, old *vpav1.VerticalPodAutoscaler) (out []metav1.StatusCause) {
-	for _, c := range vpareview.UnknownPin(err, v.Annotations, old.Annotations) {
-		out = append(out, metav1.StatusCause{Type: c.Reason, Field: c.Field, Message: c.Message})
 	}
 	return out
 }

@@ -71,7 +71,7 @@ func TestAnOverlayIsEnforcedWarnedAboutOrAudited(t *testing.T) {
 		event   bool
 	}{
 		{"Enforce", false, "", false},
-		{"Warn", true, "RuleOverlay strict (Warn) would refuse this: " + text, true},
+		{"Warn", true, "spec: RuleOverlay strict (Warn) would refuse this: say what is allowed (rule vpa-object/policy-required)", true},
 		{"Audit", true, "", true},
 	} {
 		h, recorder := overlaid(t, tt.mode)
@@ -132,7 +132,7 @@ func TestAnOverlayThatAllowsMoreIsTold(t *testing.T) {
 	resp := h.Handle(context.Background(), review("payments", `{"metadata":{"namespace":"payments","name":"web","uid":"7"},"spec":{"updatePolicy":{"updateMode":"X"}}}`, ""))
 	require.False(t, resp.Allowed)
 	require.Len(t, resp.Warnings, 2, "the other is that there is no target")
-	require.Contains(t, resp.Warnings[0], "RuleOverlay mine (Warn) would not refuse this: spec.updatePolicy.updateMode: update mode X is not known")
+	require.Contains(t, resp.Warnings[1], "spec.updatePolicy.updateMode: RuleOverlay mine (Warn) would not refuse this: update mode X is not known")
 }
 
 // writeOverlay loads the shipped rules with one overlay called mine.

@@ -3,14 +3,12 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as rules expect
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -30,6 +28,8 @@ type Handler struct {
 	Rules    func() *engine.Rulebook // the rules in force
 	Shadows  *policy.Shadows
 	Log      logr.Logger
+	// HPAs tells that Client knows HorizontalPodAutoscalers.
+	HPAs bool
 }
 
 // Handle never fails a pod: whatever goes wrong, the pod is admitted as it came and the reason is logged.
@@ -51,7 +51,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) (resp admis
 		podsTotal.WithLabelValues(fmt.Sprint(len(ops) > 0)).Inc()
 		return admission.Patched("", ops...).WithWarnings(warnings...)
 	case req.Resource.Group == vpav1.GroupVersion.Group && req.Resource.Resource == "verticalpodautoscalers":
-		return h.vpa(req)
+		return h.vpa(ctx, req, log)
 	}
 	return admission.Allowed("")
 }
@@ -111,65 +111,4 @@ func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rul
 		return nil, nil
 	}
 	return h.Resolver.ControllingVPA(ctx, pod, candidates)
-}
-
-// vpa answers whether a VerticalPodAutoscaler is valid.
-func (h *Handler) vpa(req admission.Request) admission.Response {
-	var object, old map[string]any
-	if err := json.Unmarshal(req.Object.Raw, &object); err != nil {
-		return denied(req, []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("the object cannot be read: %v", err)}})
-	}
-	if len(req.OldObject.Raw) > 0 {
-		if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
-			return denied(req, []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("the old object cannot be read: %v", err)}})
-		}
-	}
-	// Quantities and types: the structure must fit, as it must for the controllers that read it.
-	var v, oldVPA vpav1.VerticalPodAutoscaler
-	if err := json.Unmarshal(req.Object.Raw, &v); err != nil {
-		return denied(req, []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Message: err.Error()}})
-	}
-	_ = json.Unmarshal(req.OldObject.Raw, &oldVPA) // an old object that does not fit pins nothing
-	if v.Namespace == "" {
-		v.Namespace = req.Namespace
-	}
-	chosen := policy.For(h.Rules(), &v)
-	causes, warnings := unknownPin(chosen.Err, &v, &oldVPA), h.auditVPA(req, &v, chosen, object, old)
-	for _, x := range chosen.Plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Old: old}, nil) {
-		if x.Warning {
-			warnings = append(warnings, violationText(x))
-			continue
-		}
-		causes = append(causes, metav1.StatusCause{
-			Type: metav1.CauseType(x.Reason), Field: x.Path, Message: fmt.Sprintf("%s (rule %s)", x.Message, x.Rule),
-		})
-	}
-	if len(causes) > 0 {
-		return denied(req, causes).WithWarnings(warnings...)
-	}
-	return admission.Allowed("").WithWarnings(warnings...)
-}
-
-// denied is a standard Invalid status with one cause a violation.
-func denied(req admission.Request, causes []metav1.StatusCause) admission.Response {
-	text := ""
-	for i, c := range causes {
-		if i > 0 {
-			text += "; "
-		}
-		if c.Field != "" {
-			text += c.Field + ": "
-		}
-		text += c.Message
-	}
-	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
-		Allowed: false,
-		Result: &metav1.Status{
-			Status:  metav1.StatusFailure,
-			Code:    http.StatusUnprocessableEntity,
-			Reason:  metav1.StatusReasonInvalid,
-			Message: fmt.Sprintf("VerticalPodAutoscaler %q is invalid: %s", req.Name, text),
-			Details: &metav1.StatusDetails{Group: vpav1.GroupVersion.Group, Kind: "VerticalPodAutoscaler", Name: req.Name, Causes: causes},
-		},
-	}}
 }

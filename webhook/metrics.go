@@ -11,4 +11,16 @@ var podsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Pods reviewed, by whether they were changed.",
 }, []string{"applied"})
 
-func init() { metrics.Registry.MustRegister(podsTotal) }
+// vpasTotal and refusalsTotal are celvpa's own.
+var (
+	vpasTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "celvpa_admission_vpas_total",
+		Help: "VerticalPodAutoscalers reviewed, by whether they were allowed.",
+	}, []string{"allowed"})
+	refusalsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "celvpa_admission_refusals_total",
+		Help: "Causes for which VerticalPodAutoscalers were refused, by rule.",
+	}, []string{"rule"})
+)
+
+func init() { metrics.Registry.MustRegister(podsTotal, vpasTotal, refusalsTotal) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,7 +38,7 @@ type part struct {
 	tellsOverlays bool // it writes the status of RuleOverlays
 
 	flags func(*options, *cobra.Command)
-	join  func(*options, *policy.Source, *process) error
+	join  func(context.Context, *options, *policy.Source, *process) error
 }
 
 var (
@@ -55,7 +56,7 @@ var (
 	}
 	admissionPart = part{
 		address: ":8944",
-		points:  []string{facts.VPAValidate, facts.PodAdmit, facts.PodFit, facts.PodResources},
+		points:  []string{facts.VPAValidate, facts.VPADefault, facts.PodAdmit, facts.PodFit, facts.PodResources},
 		flags:   func(o *options, c *cobra.Command) { o.addAdmission(c.Flags()) },
 		join:    joinAdmission,
 	}
@@ -125,7 +126,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 		}
 	}
 	for _, p := range parts {
-		if err := p.join(o, source, proc); err != nil {
+		if err := p.join(ctx, o, source, proc); err != nil {
 			return err
 		}
 	}
@@ -142,7 +143,7 @@ func (o *options) namespaces() target.Namespaces {
 	return target.Namespaces{Only: o.namespace, Ignored: target.SplitNamespaces(o.ignoredNamespaces)}
 }
 
-func joinRecommender(o *options, source *policy.Source, p *process) error {
+func joinRecommender(_ context.Context, o *options, source *policy.Source, p *process) error {
 	if o.memoryIntervalCount < 1 {
 		return fmt.Errorf("--memory-aggregation-interval-count is %d; it must be at least 1", o.memoryIntervalCount)
 	}
@@ -170,7 +171,7 @@ func joinRecommender(o *options, source *policy.Source, p *process) error {
 	return p.manager.Add(r)
 }
 
-func joinUpdater(o *options, source *policy.Source, p *process) error {
+func joinUpdater(_ context.Context, o *options, source *policy.Source, p *process) error {
 	var admissionAlive func(context.Context) error
 	if a := o.admissionStatus; a.use {
 		checker := &statuslease.Checker{
@@ -195,7 +196,7 @@ func joinUpdater(o *options, source *policy.Source, p *process) error {
 	return p.manager.Add(u)
 }
 
-func joinAdmission(o *options, source *policy.Source, p *process) error {
+func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *process) error {
 	w := o.webhook
 	registration, host, err := w.registration(o.namespaces())
 	if err != nil {
@@ -210,12 +211,19 @@ func joinAdmission(o *options, source *policy.Source, p *process) error {
 	if err != nil {
 		return err
 	}
+	hpas, err := p.watched(ctx, &autoscalingv2.HorizontalPodAutoscalerList{}, &autoscalingv2.HorizontalPodAutoscaler{}, ctrl.Log.WithName("admission"),
+		"the cluster has no HorizontalPodAutoscalers in autoscaling/v2: none are warned about",
+		"HorizontalPodAutoscalers are not read: allow this process to get, list and watch horizontalpodautoscalers.autoscaling to be warned of those that work against a VPA")
+	if err != nil {
+		return err
+	}
 	server.Register("/", &admission.Webhook{Handler: &webhook.Handler{
 		Client:   p.manager.GetClient(),
 		Resolver: &target.Resolver{Client: p.manager.GetClient()},
 		Rules:    source.Rules,
 		Shadows:  shadows(p, "admission"),
 		Log:      ctrl.Log.WithName("admission"),
+		HPAs:     hpas,
 	}})
 	serving := func() error { return server.StartedChecker()(nil) }
 	p.ready = append(p.ready, serving)

@@ -45,6 +45,8 @@ type process struct {
 	synced  atomic.Bool
 	address string
 	port    int // of the webhook, 0 without one
+
+	namespace string // the only one that is served; empty = all
 }
 
 func newProcess(ctx context.Context, o *options) (*process, error) {
@@ -60,7 +62,7 @@ func newProcess(ctx context.Context, o *options) (*process, error) {
 	utilruntime.Must(vpav1.AddToScheme(scheme))
 	utilruntime.Must(rulesv1alpha1.AddToScheme(scheme))
 
-	p := &process{address: o.address}
+	p := &process{address: o.address, namespace: o.namespace}
 	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
 	if o.namespace != "" {
 		cached.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
@@ -143,21 +145,32 @@ func (p *process) followOverlays(ctx context.Context, source *policy.Source, log
 			return found.Items, err
 		}
 	}
-	_, err = list(p.manager.GetAPIReader())(ctx)
-	switch {
-	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-		log.Info("the cluster has no RuleOverlays: install the CRD with `celvpa crd` to use them")
-		return false, nil
-	case apierrors.IsForbidden(err):
-		log.Info("RuleOverlays are not read: allow this process to get, list and watch ruleoverlays.rules.celvpa.dev to use them", "reason", err.Error())
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("listing RuleOverlays: %w", err)
-	}
-	if _, err := p.manager.GetCache().GetInformer(ctx, &rulesv1alpha1.RuleOverlay{}); err != nil {
-		return false, fmt.Errorf("watching RuleOverlays: %w", err)
+	if followed, err = p.watched(ctx, &rulesv1alpha1.RuleOverlayList{}, &rulesv1alpha1.RuleOverlay{}, log,
+		"the cluster has no RuleOverlays: install the CRD with `celvpa crd` to use them",
+		"RuleOverlays are not read: allow this process to get, list and watch ruleoverlays.rules.celvpa.dev to use them"); !followed {
+		return false, err
 	}
 	return true, source.Follow(ctx, list(p.manager.GetAPIReader()), list(p.manager.GetClient()))
+}
+
+// watched starts to watch a kind of objects that is good to have. It says so where the cluster does not know the kind, or does
+// not let this process read it.
+func (p *process) watched(ctx context.Context, list client.ObjectList, object client.Object, log logr.Logger, unknown, forbidden string) (bool, error) {
+	err := p.manager.GetAPIReader().List(ctx, list, client.Limit(1), client.InNamespace(p.namespace))
+	switch {
+	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+		log.Info(unknown)
+		return false, nil
+	case apierrors.IsForbidden(err):
+		log.Info(forbidden, "reason", err.Error())
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("listing %T: %w", list, err)
+	}
+	if _, err := p.manager.GetCache().GetInformer(ctx, object); err != nil {
+		return false, fmt.Errorf("watching %T: %w", object, err)
+	}
+	return true, nil
 }
 
 // webhookServer adds an HTTPS server whose certificate comes from a function.

@@ -172,7 +172,10 @@ func (v *validation) judge(d manifests.Document) vpareview.Answer {
 
 	chosen := policy.For(v.book, &vpav1.VerticalPodAutoscaler{ObjectMeta: meta.ObjectMeta})
 	answer := vpareview.Review(chosen.Plan, req)
-	shadows := vpareview.ShadowWarnings(chosen.Shadows, req, answer)
+	var shadows []vpareview.Cause
+	for _, shadow := range chosen.Shadows {
+		shadows = append(shadows, vpareview.ShadowWarnings(shadow, vpareview.Differences(answer, vpareview.Review(shadow.Plan, req)))...)
+	}
 	answer.Causes = append(vpareview.UnknownPin(chosen.Err, meta.Annotations, before.Annotations), answer.Causes...)
 	answer = v.withSchema(answer, req)
 	answer.Warnings = append(answer.Warnings, shadows...)

@@ -18,28 +18,25 @@ import (
 func ValidateFacts(v *vpav1.VerticalPodAutoscaler, vpas []vpav1.VerticalPodAutoscaler, hpas []autoscalingv2.HorizontalPodAutoscaler) *engine.Facts {
 	var others, scalers []*engine.Record
 	if target := v.Spec.TargetRef; target != nil {
-		for _, other := range sortedBy(vpas, func(o *vpav1.VerticalPodAutoscaler) string { return o.Name }) {
-			if other.Namespace == v.Namespace && other.Name != v.Name && other.Spec.TargetRef != nil && sameTarget(target, other.Spec.TargetRef) {
-				others = append(others, otherVPA(other))
+		for i := range vpas {
+			if o := &vpas[i]; o.Namespace == v.Namespace && o.Name != v.Name && o.Spec.TargetRef != nil && sameTarget(target, o.Spec.TargetRef) {
+				others = append(others, otherVPA(o))
 			}
 		}
-		for _, h := range sortedBy(hpas, func(h *autoscalingv2.HorizontalPodAutoscaler) string { return h.Name }) {
-			ref := h.Spec.ScaleTargetRef
-			if h.Namespace == v.Namespace && sameTarget(target, &autoscaling.CrossVersionObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}) {
-				scalers = append(scalers, hpa(h))
+		for i := range hpas {
+			ref := hpas[i].Spec.ScaleTargetRef
+			if hpas[i].Namespace == v.Namespace && sameTarget(target, &autoscaling.CrossVersionObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}) {
+				scalers = append(scalers, hpa(&hpas[i]))
 			}
 		}
+		sortByName(others)
+		sortByName(scalers)
 	}
 	return validatePoint.NewFacts().Set("vpas", engine.Records(others)).Set("hpas", engine.Records(scalers))
 }
 
-func sortedBy[T any](list []T, name func(*T) string) []*T {
-	out := make([]*T, 0, len(list))
-	for i := range list {
-		out = append(out, &list[i])
-	}
-	slices.SortFunc(out, func(a, b *T) int { return strings.Compare(name(a), name(b)) })
-	return out
+func sortByName(list []*engine.Record) {
+	slices.SortFunc(list, func(a, b *engine.Record) int { return strings.Compare(a.Text("name"), b.Text("name")) })
 }
 
 // sameTarget compares group, kind and name. The version does not matter, and neither does the group where it is left out.

@@ -66,6 +66,7 @@ type node struct {
 	schema      *structural.Structural
 	now, before any
 	correlated  *common.CorrelatedObject
+	lost bool
 }
 
 // walk finds every value at a path. Entries of lists are not matched with what they were, as API servers do not either.
@@ -80,9 +81,11 @@ func walk(path []string, from node) []node {
 			if item == nil {
 				continue
 			}
-			entry := node{path: from.path + "[" + strconv.Itoa(i) + "]", schema: from.schema.Items, now: item, correlated: from.correlated}
-			if same := from.correlated.Index(i); same != nil {
-				entry.correlated, entry.before = same, same.OldValue
+			entry := node{path: from.path + "[" + strconv.Itoa(i) + "]", schema: from.schema.Items, now: item, correlated: from.correlated, lost: true}
+			if !from.lost {
+				if same := from.correlated.Index(i); same != nil {
+					entry.correlated, entry.before, entry.lost = same, same.OldValue, false
+				}
 			}
 			out = append(out, walk(path[1:], entry)...)
 		}
@@ -94,12 +97,14 @@ func walk(path []string, from node) []node {
 		return nil
 	}
 	schema := from.schema.Properties[path[0]]
-	below := node{path: path[0], schema: &schema, now: child, correlated: from.correlated}
+	below := node{path: path[0], schema: &schema, now: child, correlated: from.correlated, lost: true}
 	if from.path != "" {
 		below.path = from.path + "." + path[0]
 	}
-	if same := from.correlated.Key(path[0]); same != nil {
-		below.correlated, below.before = same, same.OldValue
+	if !from.lost {
+		if same := from.correlated.Key(path[0]); same != nil {
+			below.correlated, below.before, below.lost = same, same.OldValue, false
+		}
 	}
 	return walk(path[1:], below)
 }

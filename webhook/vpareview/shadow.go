@@ -4,30 +4,54 @@ import (
 	"fmt"
 	"slices"
 
+	"gomodules.xyz/jsonpatch/v2"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/engine"
 )
 
-// ShadowWarnings tells what overlays in mode Warn would say differently about an object than what is enforced, which said
-// answer.
-func ShadowWarnings(shadows []engine.Shadow, req Request, answer Answer) (out []Cause) {
-	for _, shadow := range shadows {
-		if shadow.Mode != engine.ModeWarn {
-			continue
-		}
-		tried := Review(shadow.Plan, req)
-		told := func(verb string, these, others []Cause) {
-			for _, c := range these {
-				if slices.Contains(others, c) {
-					continue
-				}
-				c.Message = fmt.Sprintf("RuleOverlay %s (Warn) would %s: %s", shadow.Overlay, verb, c.Message)
+// Differences tells what other rules, which came to tried, would say differently than those that are enforced.
+func Differences(enforced, tried Answer) (out []Cause) {
+	told := func(verb string, these, others []Cause) {
+		for _, c := range these {
+			if !slices.Contains(others, c) {
+				c.Message = fmt.Sprintf("would %s: %s", verb, c.Message)
 				out = append(out, c)
 			}
 		}
-		told("refuse this", tried.Causes, answer.Causes)
-		told("warn", tried.Warnings, answer.Warnings)
-		told("not refuse this", answer.Causes, tried.Causes)
-		told("not warn", answer.Warnings, tried.Warnings)
+	}
+	told("refuse this", tried.Causes, enforced.Causes)
+	told("warn", tried.Warnings, enforced.Warnings)
+	told("not refuse this", enforced.Causes, tried.Causes)
+	told("not warn", enforced.Warnings, tried.Warnings)
+	if enforced.Allowed() && tried.Allowed() {
+		out = append(out, defaultDifferences(enforced.Patch, tried.Patch)...)
+	}
+	return out
+}
+
+// defaultDifferences tells which defaults differ.
+func defaultDifferences(enforced, tried []jsonpatch.Operation) (out []Cause) {
+	told := func(verb string, these, others []jsonpatch.Operation) {
+		for _, op := range these {
+			if !slices.ContainsFunc(others, func(o jsonpatch.Operation) bool { return o.Json() == op.Json() }) {
+				out = append(out, Cause{Rule: facts.VPADefault, Message: "would " + verb + " " + op.Json()})
+			}
+		}
+	}
+	told("change the object by", tried, enforced)
+	told("not change the object by", enforced, tried)
+	return out
+}
+
+// ShadowWarnings are the differences that an overlay makes as warnings, where its mode asks for them.
+func ShadowWarnings(shadow engine.Shadow, differences []Cause) (out []Cause) {
+	if shadow.Mode != engine.ModeWarn {
+		return nil
+	}
+	for _, c := range differences {
+		c.Message = fmt.Sprintf("RuleOverlay %s (Warn) %s", shadow.Overlay, c.Message)
+		out = append(out, c)
 	}
 	return out
 }
