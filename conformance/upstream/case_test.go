@@ -46,11 +46,11 @@ func (c testCase) oldJSON() []byte {
 	return mustJSON(c.Old)
 }
 
-// String is the case as YAML, to be put into a report.
+// String is the case as YAML, which readCase reads.
 func (c testCase) String() string {
 	text, err := yaml.JSONToYAML(mustJSON(c))
 	if err != nil {
-		return fmt.Sprintf("%+v", map[string]any(c.Object))
+		return fmt.Sprintf("%s: %v\n", mustJSON(c), err)
 	}
 	return string(text)
 }

@@ -12,12 +12,13 @@ import (
 
 // The ways in which the answers can differ.
 const (
-	letsThrough = "celvpa allows what upstream refuses"
-	doesNotName = "both refuse, celvpa without naming this"
-	refuses     = "celvpa refuses what upstream allows"
-	defaults    = "the defaults differ"
-	staysSilent = "only upstream warns"
-	warns       = "only celvpa warns"
+	letsThrough  = "celvpa allows what upstream refuses"
+	doesNotName  = "both refuse, celvpa without naming this"
+	refuses      = "celvpa refuses what upstream allows"
+	defaults     = "the defaults differ"
+	inapplicable = "upstream's defaults do not apply"
+	staysSilent  = "only upstream warns"
+	warns        = "only celvpa warns"
 )
 
 // discrepancy is one point in which the answers to a case differ. Differences are explained one by one: an object that
@@ -29,13 +30,16 @@ type discrepancy struct {
 	Detail string
 }
 
+// missing reports whether celvpa does not name what upstream refuses an object for.
+func (d discrepancy) missing() bool { return d.Kind == letsThrough || d.Kind == doesNotName }
+
 var index = regexp.MustCompile(`\[\d+\]`)
 
 // signature is what discrepancies with the same cause have in common. Whether celvpa refuses the object for something
 // else is left out of it.
 func (d discrepancy) signature() string {
 	text := d.Kind
-	if (text == letsThrough || text == doesNotName) && d.Detail == "" {
+	if d.missing() && d.Detail == "" {
 		text = "celvpa finds nothing wrong with"
 	}
 	if d.Path != "" {
@@ -66,7 +70,10 @@ func compare(upstream, celvpa answer) []discrepancy {
 		}
 	}
 	if upstream.allowed() && celvpa.allowed() {
-		if upstream.Unpatched != celvpa.Unpatched || upstream.Unpatched == "" && !sameJSON(upstream.Defaulted, celvpa.Defaulted) {
+		switch {
+		case upstream.Unpatched != "" && celvpa.Unpatched == "":
+			out = append(out, discrepancy{Kind: inapplicable})
+		case upstream.Unpatched != celvpa.Unpatched || upstream.Unpatched == "" && !sameJSON(upstream.Defaulted, celvpa.Defaulted):
 			out = append(out, discrepancy{Kind: defaults})
 		}
 	}

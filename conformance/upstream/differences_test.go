@@ -2,10 +2,12 @@ package upstream
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // difference is a way in which celvpa answers otherwise than upstream on purpose. Its name is a heading of the table in
@@ -52,31 +54,34 @@ var deliberate = []difference{
 		},
 	},
 	{
-		name:    "oomBumpUpRatio compared exactly",
-		why:     "A ratio below 1 shrinks what ran out of memory, however little it is below.",
-		example: `{gates: {PerVPAConfig: true}, object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, oomBumpUpRatio: "0.9995"}]}}}}`,
+		name:    "no negative boost quantity",
+		why:     "The quantity is added to what a container asks for; less than nothing is no boost.",
+		example: `{gates: {CPUStartupBoost: true}, object: {spec: {updatePolicy: {updateMode: "Off"}, startupBoost: {cpu: {type: Quantity, quantity: "-1"}}}}}`,
 		explains: func(o outcome, d discrepancy) bool {
 			q, ok := quantityAt(o, d.Path)
-			return d.Kind == refuses && strings.HasSuffix(d.Path, "].oomBumpUpRatio") && ok &&
-				q.Cmp(resource.MustParse("1")) < 0 && q.MilliValue() >= 1000
+			return d.Kind == refuses && strings.HasSuffix(d.Path, "startupBoost.cpu.quantity") && ok && q.Sign() < 0
 		},
 	},
 	{
-		name:    "oomMinBumpUp compared exactly",
-		why:     "A negative amount is a mistake even where it rounds to nothing.",
-		example: `{gates: {PerVPAConfig: true}, object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, oomMinBumpUp: "-0.5"}]}}}}`,
+		name:    "oomBumpUpRatio compared exactly",
+		why:     "A ratio below 1 shrinks what ran out of memory, however little it is below. Upstream counts in thousandths of 64 bits, rounded up.",
+		example: `{gates: {PerVPAConfig: true}, object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, oomBumpUpRatio: "0.9995"}]}}}}`,
 		explains: func(o outcome, d discrepancy) bool {
 			q, ok := quantityAt(o, d.Path)
-			return d.Kind == refuses && strings.HasSuffix(d.Path, "].oomMinBumpUp") && ok && q.Sign() < 0 && q.Value() >= 0
+			if !ok || !strings.HasSuffix(d.Path, "].oomBumpUpRatio") || d.Reason != metav1.CauseTypeFieldValueInvalid {
+				return false
+			}
+			isRight, passesUpstream := q.Cmp(resource.MustParse("1")) >= 0, q.MilliValue() >= 1000
+			return d.Kind == refuses && !isRight && passesUpstream || d.missing() && isRight && !passesUpstream
 		},
 	},
 	{
 		name: "updates that leave a fault alone",
 		why:  "An object that was accepted once stays editable, as it does for the rules of CRDs: what did not change is warned about.",
 		example: `{old: {spec: {updatePolicy: {updateMode: "Off"}, recommenders: [{name: a}, {name: b}]}},
-object: {spec: {updatePolicy: {updateMode: Recreate}, recommenders: [{name: a}, {name: b}]}}}`,
+object: {metadata: {labels: {tier: gold}}, spec: {updatePolicy: {updateMode: "Off"}, recommenders: [{name: a}, {name: b}]}}}`,
 		explains: func(o outcome, d discrepancy) bool {
-			return (d.Kind == letsThrough || d.Kind == doesNotName) && o.Case.unchanged(d.Path) && o.Celvpa.tolerates(d.Path)
+			return d.missing() && o.Case.unchanged(d.Path) && (o.Celvpa.tolerates(d.Path) || o.Celvpa.tolerates(wholeBounds(d.Path)))
 		},
 	},
 	{
@@ -96,6 +101,49 @@ object: {spec: {updatePolicy: {updateMode: Recreate}, recommenders: [{name: a}, 
 			return d.Kind == refuses && found && boostsTwice(get(o.Case.Object, at+"startupBoost.cpu"))
 		},
 	},
+	{
+		name:    "quantities as the schema has them",
+		why:     "Upstream's handler reads fractions without quotes, texts with blanks around them and nulls, which its schema refuses; celvpa's webhook refuses them too.",
+		example: `object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {cpu: 0.5}, maxAllowed: {cpu: 1}}]}}}`,
+		explains: func(o outcome, d discrepancy) bool {
+			other := strings.ReplaceAll(d.Path, "maxAllowed", "minAllowed") // both are compared at the maximum
+			return d.Kind == refuses && (isBeyondSchema(o.Case.Object, d.Path) || isBeyondSchema(o.Case.Object, other))
+		},
+	},
+	{
+		name:    "nulls in lists",
+		why:     "Upstream reads a null entry as an empty one; the schema refuses it, so celvpa does not look at it.",
+		example: `object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, controlledResources: [null]}]}}}`,
+		explains: func(o outcome, d discrepancy) bool {
+			return d.missing() && isInNullEntry(o.Case.Object, d.Path)
+		},
+	},
+	{
+		name:    "bounds of other resources named as a whole",
+		why:     "The bounds of resources other than CPU and memory are compared by one rule, which names maxAllowed and not the resource in it.",
+		example: `object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {storage: 2}, maxAllowed: {storage: 1}}]}}}`,
+		explains: func(o outcome, d discrepancy) bool {
+			bounds := wholeBounds(d.Path)
+			return d.Kind == doesNotName && bounds != "" && o.Celvpa.names(issue{Path: bounds, Reason: d.Reason})
+		},
+	},
+	{
+		name:    "objects without a spec",
+		why:     "Upstream answers with a patch that does not apply, which fails the request without a reason; the schema refuses such objects anyway.",
+		example: `object: {metadata: {name: web}}`,
+		explains: func(o outcome, d discrepancy) bool {
+			return get(o.Case.Object, "spec") == nil && (d.Kind == inapplicable || d.Kind == refuses && d.Path == "spec")
+		},
+	},
+}
+
+// wholeBounds is where celvpa names a maximum of a resource other than CPU and memory: maxAllowed as a whole.
+func wholeBounds(path string) string {
+	policy, name, _ := strings.Cut(path, ".maxAllowed[")
+	if name == "" || name == "cpu]" || name == "memory]" {
+		return ""
+	}
+	return policy + ".maxAllowed"
 }
 
 func hasDuplicateNames(object map[string]any) bool {
@@ -147,6 +195,39 @@ func boostsTwice(cpu any) bool {
 func isBelowZero(v any) bool {
 	n, ok := v.(int64)
 	return ok && n < 0
+}
+
+// isBeyondSchema reports whether the value at a path, or one in the map there, is a quantity to upstream's decoder only.
+func isBeyondSchema(object map[string]any, path string) bool {
+	v, there := at(object, placeOf(path))
+	if many, ok := v.(map[string]any); ok {
+		return slices.ContainsFunc(slices.Collect(maps.Values(many)), isLooseQuantity)
+	}
+	return there && isLooseQuantity(v)
+}
+
+func isLooseQuantity(v any) bool {
+	switch x := v.(type) {
+	case nil, float64:
+		return true
+	case string:
+		return x != strings.TrimSpace(x)
+	}
+	return false
+}
+
+// isInNullEntry reports whether a path leads to or into a list's entry that is null.
+func isInNullEntry(object map[string]any, path string) bool {
+	p := placeOf(path)
+	for i, step := range p {
+		if _, isIndex := step.(int); !isIndex {
+			continue
+		}
+		if v, there := at(object, p[:i+1]); there && v == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // quantityAt reads the quantity at a path of the object, as both sides decode it.

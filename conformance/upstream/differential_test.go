@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -87,9 +88,15 @@ func FuzzVPAValidation(f *testing.F) {
 
 // explainMismatch shrinks a case to what shows the mismatch and tells both answers.
 func explainMismatch(c testCase, signature string) string {
+	faults := math.MaxInt // leaving out a required field would be smaller, but another fault
 	small := shrink(c, func(candidate testCase) bool {
-		_, unexplained, err := judge(candidate, nil)
-		return err == nil && slices.ContainsFunc(unexplained, func(d discrepancy) bool { return d.signature() == signature })
+		o, unexplained, err := judge(candidate, nil)
+		found := len(o.Upstream.Denied) + len(o.Celvpa.Denied)
+		if err != nil || found > faults || !slices.ContainsFunc(unexplained, func(d discrepancy) bool { return d.signature() == signature }) {
+			return false
+		}
+		faults = found
+		return true
 	})
 	o, _, err := judge(small, nil)
 	if err != nil {

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"encoding/json"
 	"math"
 	"math/rand/v2"
 
@@ -69,8 +68,11 @@ func (g *generator) putGated(object map[string]any, name string, gate bool, valu
 	}
 }
 
-func list(values ...any) []any { return values }
-func object(fields ...any) map[string]any { // name, value, name, value
+// list is never nil, which would be a null.
+func list(values ...any) []any { return append([]any{}, values...) }
+
+// object takes names and values in turns.
+func object(fields ...any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i < len(fields); i += 2 {
 		out[fields[i].(string)] = fields[i+1]
@@ -126,7 +128,7 @@ func (g *generator) spec() map[string]any {
 var positive = []any{int64(1), int64(2), int64(60), int64(math.MaxInt32)}
 
 // notPositive are numbers below one, and some that no 32-bit integer holds.
-var notPositive = []any{int64(0), int64(0), int64(-1), int64(math.MinInt32), int64(math.MaxInt32 + 1), json.Number("1.0"), 1.5, "1"}
+var notPositive = []any{int64(0), int64(0), int64(-1), int64(math.MinInt32), int64(math.MaxInt32 + 1), 1.5, "1"}
 
 func (g *generator) updatePolicy() map[string]any {
 	out := map[string]any{}
@@ -136,7 +138,7 @@ func (g *generator) updatePolicy() map[string]any {
 	g.put(out, "minReplicas", func() any { return g.pick(positive, notPositive) })
 	g.putGated(out, "evictAfterOOMSeconds", g.gates.PerVPAConfig, func() any { return g.pick(positive, notPositive) })
 	g.put(out, "evictionRequirements", func() any {
-		var all []any
+		all := list()
 		for range g.IntN(4) {
 			all = append(all, g.evictionRequirement())
 		}

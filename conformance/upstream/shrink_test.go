@@ -2,6 +2,9 @@ package upstream
 
 // shrink removes from a case whatever it can while the case still shows what it is kept for.
 func shrink(c testCase, shows func(testCase) bool) testCase {
+	if !shows(c) {
+		return c
+	}
 	for smaller := true; smaller; {
 		smaller = false
 		try := func(change func(*testCase)) bool {
@@ -23,6 +26,14 @@ func shrink(c testCase, shows func(testCase) bool) testCase {
 		} {
 			if with := c.Gates; func() bool { x := c; off(&x); return x.Gates != with }() {
 				try(off)
+			}
+		}
+		// What did not change has to go from both sides at once.
+		for i := 0; c.Old != nil && i < len(places(c.Object)); {
+			p := places(c.Object)[i]
+			_, wasThere := at(c.Old, p)
+			if !wasThere || !try(func(x *testCase) { without(x.Object, p); without(x.Old, p) }) {
+				i++
 			}
 		}
 		for _, object := range []func(*testCase) map[string]any{
