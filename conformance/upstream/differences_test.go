@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	vpav1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 )
 
 // difference is a way in which celvpa answers otherwise than upstream on purpose. Its name is a heading of the table in
@@ -89,7 +90,15 @@ object: {metadata: {labels: {tier: gold}}, spec: {updatePolicy: {updateMode: "Of
 		why:     "A value of the wrong kind is the user's mistake, not the server's; the answer names the field.",
 		example: `object: {spec: {updatePolicy: {updateMode: "Off", minReplicas: many}}}`,
 		explains: func(o outcome, d discrepancy) bool {
-			return d.Kind == doesNotName && d.Path == "." && undecoded(o.Upstream)
+			return d.Kind == doesNotName && d.Path == "." && !isReadable(o.Case.Object)
+		},
+	},
+	{
+		name:    "repairs of objects that cannot be read",
+		why:     "Upstream refuses to replace an object that it cannot read, whatever by; celvpa lets it be put right.",
+		example: `{old: {spec: {updatePolicy: {updateMode: "Off", minReplicas: many}}}, object: {spec: {updatePolicy: {updateMode: "Off", minReplicas: 1}}}}`,
+		explains: func(o outcome, d discrepancy) bool {
+			return d.missing() && d.Path == "." && isReadable(o.Case.Object) && !isReadable(o.Case.Old)
 		},
 	},
 	{
@@ -144,6 +153,11 @@ func wholeBounds(path string) string {
 		return ""
 	}
 	return policy + ".maxAllowed"
+}
+
+// isReadable reports whether upstream's types take an object.
+func isReadable(object map[string]any) bool {
+	return json.Unmarshal(mustJSON(object), &vpav1.VerticalPodAutoscaler{}) == nil
 }
 
 func hasDuplicateNames(object map[string]any) bool {

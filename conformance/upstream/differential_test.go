@@ -14,7 +14,7 @@ import (
 )
 
 // generated is how many cases the ordinary test runs: a few seconds.
-const generated = 8000
+const generated = 5000
 
 // reported is how many kinds of mismatch are shrunk and shown; of the rest the first line is.
 const reported = 25
@@ -103,6 +103,22 @@ func explainMismatch(c testCase, signature string) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("%s\n%supstream %scelvpa %s", signature, small, o.Upstream, o.Celvpa)
+}
+
+// TestCasesThatDifferedOnce are mismatches that were found, each with what was wrong.
+func TestCasesThatDifferedOnce(t *testing.T) {
+	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
+	for name, text := range map[string]string{
+		"a policy that is new is not compared with what is called alike above it": `
+old: {spec: {startupBoost: {cpu: {type: Factor, factor: 2}}}}
+object: {spec: {startupBoost: {cpu: {type: Factor, factor: 2}}, resourcePolicy: {containerPolicies: [{containerName: a, startupBoost: {cpu: {type: Factor, factor: 0}}}]}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, unexplained, err := judge(readCase(t, text), nil)
+			require.NoError(t, err)
+			require.Empty(t, unexplained, "upstream %scelvpa %s", o.Upstream, o.Celvpa)
+		})
+	}
 }
 
 // TestEveryDeliberateDifferenceHasAnExample also keeps the table tight: an example shows its own entry and no other.

@@ -181,7 +181,10 @@ func (g *generator) resourcePolicy() map[string]any {
 // containerPolicy makes the i-th policy; the container's name is unique as a rule.
 func (g *generator) containerPolicy(i int) map[string]any {
 	out := map[string]any{}
-	if !g.chance(g.odd / 4) {
+	switch {
+	case g.chance(0.04):
+		out["containerName"] = "a"
+	case !g.chance(g.odd / 4):
 		out["containerName"] = g.pick(list([]string{"a", "b", "*"}[i%3]), list("a", "*", "a", ""))
 	}
 	g.put(out, "mode", func() any { return g.pick(list("Auto", "Off"), list("", "off")) })
@@ -208,7 +211,7 @@ func (g *generator) startupBoost() map[string]any {
 	}
 	cpu := map[string]any{}
 	factor := func() any { return g.pick(positive, notPositive) }
-	quantity := func() any { return g.quantity(cpus) }
+	quantity := func() any { return g.quantity(boosts) }
 	switch kind := g.pick(list("Factor", "Quantity"), list("", "Foo", "Factor", "Quantity")); kind {
 	case "Factor":
 		cpu["type"] = kind

@@ -16,6 +16,9 @@ var cpus = values{
 	),
 }
 
+// boosts are quantities of CPU, more of them below zero.
+var boosts = values{right: cpus.right, odd: list("-1", "-100m", int64(-1), "-0.0005", "0.0005", "100u", "1e-4", 0.5, "abc")}
+
 var memories = values{
 	right: list("0", int64(1), "1", "1000m", "128Mi", int64(134217728), "1e9", "1G", "1000M", "1Gi", int64(1073741824), "1.5Gi", "2Gi", "1Ti"),
 	odd: append(oddQuantities,
