@@ -50,6 +50,7 @@ test-fuzz: need-go ## Fuzz each fuzz target for FUZZTIME; make test runs their s
 	  echo "fuzzing $$target for $(FUZZTIME)"; \
 	  go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./engine || exit 1; \
 	done
+	go test -C conformance/upstream -run '^$$' -fuzz '^FuzzVPAValidation$$' -fuzztime $(FUZZTIME) .
 
 .PHONY: test-lab
 test-lab: need-go ## Tests on a lab of their own (built and started by the test)
