@@ -1,0 +1,196 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// testCase is one request to a webhook: what is to be stored, what it replaces, and the gates that both sides run with.
+type testCase struct {
+	Object map[string]any `json:"object"`
+	Old    map[string]any `json:"old,omitempty"` // nil: the object is new
+	Gates  gates          `json:"gates"`
+}
+
+// gates are upstream's feature gates. celvpa has more; they stay off.
+type gates struct {
+	InPlace         bool `json:"InPlace,omitempty"`
+	PerVPAConfig    bool `json:"PerVPAConfig,omitempty"`
+	CPUStartupBoost bool `json:"CPUStartupBoost,omitempty"`
+}
+
+func (g gates) asMap() map[string]bool {
+	return map[string]bool{"InPlace": g.InPlace, "PerVPAConfig": g.PerVPAConfig, "CPUStartupBoost": g.CPUStartupBoost}
+}
+
+func (c testCase) copy() testCase {
+	c.Object = runtime.DeepCopyJSON(c.Object)
+	c.Old = runtime.DeepCopyJSON(c.Old)
+	return c
+}
+
+func (c testCase) objectJSON() []byte { return mustJSON(c.Object) }
+
+// oldJSON is nil where the object is new.
+func (c testCase) oldJSON() []byte {
+	if c.Old == nil {
+		return nil
+	}
+	return mustJSON(c.Old)
+}
+
+// String is the case as YAML, which readCase reads.
+func (c testCase) String() string {
+	text, err := yaml.JSONToYAML(mustJSON(c))
+	if err != nil {
+		return fmt.Sprintf("%s: %v\n", mustJSON(c), err)
+	}
+	return string(text)
+}
+
+func mustJSON(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // cases are made of JSON values only
+	}
+	return raw
+}
+
+// place is where a value is in an object: names of fields, and indexes in lists.
+type place []any
+
+// placeOf reads a path as field errors write it: spec.list[2].map[key].field.
+func placeOf(path string) place {
+	var out place
+	for path != "" {
+		path = strings.TrimPrefix(path, ".")
+		if strings.HasPrefix(path, "[") {
+			key, rest, _ := strings.Cut(path[1:], "]")
+			if i, err := strconv.Atoi(key); err == nil {
+				out = append(out, i)
+			} else {
+				out = append(out, key)
+			}
+			path = rest
+			continue
+		}
+		end := strings.IndexAny(path, ".[")
+		if end < 0 {
+			end = len(path)
+		}
+		if end > 0 {
+			out = append(out, path[:end])
+		}
+		path = path[end:]
+	}
+	return out
+}
+
+// at returns the value at a place.
+func at(v any, p place) (any, bool) {
+	for _, step := range p {
+		switch key := step.(type) {
+		case string:
+			m, ok := v.(map[string]any)
+			if !ok {
+				return nil, false
+			}
+			if v, ok = m[key]; !ok {
+				return nil, false
+			}
+		case int:
+			l, ok := v.([]any)
+			if !ok || key >= len(l) {
+				return nil, false
+			}
+			v = l[key]
+		}
+	}
+	return v, true
+}
+
+// get is at for a path, and nil where there is nothing.
+func get(v any, path string) any {
+	found, _ := at(v, placeOf(path))
+	return found
+}
+
+// places lists every value inside v, the outer ones first, in an order that is always the same.
+func places(v any) []place {
+	var out, next []place
+	for level := []place{nil}; len(level) > 0; level, next = next, nil {
+		for _, p := range level {
+			found, _ := at(v, p)
+			switch x := found.(type) {
+			case map[string]any:
+				for _, key := range sortedKeys(x) {
+					next = append(next, append(slices.Clone(p), key))
+				}
+			case []any:
+				for i := range x {
+					next = append(next, append(slices.Clone(p), i))
+				}
+			}
+		}
+		out = append(out, next...)
+	}
+	return out
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// put replaces the value at a place of an object, in place.
+func put(object map[string]any, p place, value any) {
+	parent, _ := at(object, p[:len(p)-1])
+	switch key := p[len(p)-1].(type) {
+	case string:
+		parent.(map[string]any)[key] = value
+	case int:
+		parent.([]any)[key] = value
+	}
+}
+
+// without removes the value at a place of an object, in place.
+func without(object map[string]any, p place) {
+	parent, _ := at(object, p[:len(p)-1])
+	switch key := p[len(p)-1].(type) {
+	case string:
+		delete(parent.(map[string]any), key)
+	case int:
+		put(object, p[:len(p)-1], slices.Delete(slices.Clone(parent.([]any)), key, key+1))
+	}
+}
+
+// unchanged reports whether the part of the object that a path lies in is what it was: the value there or one around
+// it equals the old one. Entries of lists have no identity, so a list counts as a whole.
+func (c testCase) unchanged(path string) bool {
+	if c.Old == nil {
+		return false
+	}
+	p := placeOf(path)
+	for i := 1; i <= len(p); i++ {
+		if _, isIndex := p[i-1].(int); isIndex {
+			return false
+		}
+		now, isThere := at(c.Object, p[:i])
+		before, wasThere := at(c.Old, p[:i])
+		if isThere && wasThere && reflect.DeepEqual(now, before) {
+			return true
+		}
+	}
+	return false
+}

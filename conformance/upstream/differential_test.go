@@ -1,0 +1,166 @@
+package upstream
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+// generated is how many cases the ordinary test runs: a few seconds.
+const generated = 5000
+
+// reported is how many kinds of mismatch are shrunk and shown; of the rest the first line is.
+const reported = 25
+
+// TestCelvpaAnswersAsUpstreamDoes runs generated objects through both webhooks. Each mismatch is a fault of celvpa, or
+// one more entry for the table of deliberate differences.
+func TestCelvpaAnswersAsUpstreamDoes(t *testing.T) {
+	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
+	type group struct {
+		signature string
+		first     testCase
+		count     int
+	}
+	groups, met := map[string]*group{}, map[string]int{}
+	both := map[bool]int{}
+	for seed := range uint64(generated) {
+		c := generate(seed)
+		o, unexplained, err := judge(c, func(entry string) { met[entry]++ })
+		require.NoError(t, err)
+		if o.Upstream.allowed() == o.Celvpa.allowed() {
+			both[o.Celvpa.allowed()]++
+		}
+		for _, d := range unexplained {
+			s := d.signature()
+			if groups[s] == nil {
+				groups[s] = &group{signature: s, first: c}
+			}
+			groups[s].count++
+		}
+	}
+	t.Logf("of %d objects both allow %d and refuse %d", generated, both[true], both[false])
+	require.Greater(t, both[true], generated/10, "the generator makes too few objects that are right")
+	require.Greater(t, both[false], generated/10, "the generator makes too few objects that are wrong")
+
+	var sorted []*group
+	for _, g := range groups {
+		sorted = append(sorted, g)
+	}
+	slices.SortFunc(sorted, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.signature, b.signature))
+	})
+	for i, g := range sorted {
+		if i < reported {
+			t.Errorf("%d times: %s", g.count, explainMismatch(g.first, g.signature))
+		} else {
+			t.Errorf("%d times: %s", g.count, g.signature)
+		}
+	}
+	for _, x := range deliberate {
+		if met[x.name] == 0 {
+			t.Errorf("the deliberate difference %q explains no generated case: it is stale, or the generator misses it", x.name)
+		}
+	}
+}
+
+// FuzzVPAValidation is the same for any seed.
+func FuzzVPAValidation(f *testing.F) {
+	for seed := range uint64(64) {
+		f.Add(seed)
+	}
+	f.Cleanup(func() { _ = setUpstreamGates(gates{}) })
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		c := generate(seed)
+		_, unexplained, err := judge(c, nil)
+		require.NoError(t, err)
+		for _, d := range unexplained {
+			t.Error(explainMismatch(c, d.signature()))
+		}
+	})
+}
+
+// explainMismatch shrinks a case to what shows the mismatch and tells both answers.
+func explainMismatch(c testCase, signature string) string {
+	faults := math.MaxInt // leaving out a required field would be smaller, but another fault
+	small := shrink(c, func(candidate testCase) bool {
+		o, unexplained, err := judge(candidate, nil)
+		found := len(o.Upstream.Denied) + len(o.Celvpa.Denied)
+		if err != nil || found > faults || !slices.ContainsFunc(unexplained, func(d discrepancy) bool { return d.signature() == signature }) {
+			return false
+		}
+		faults = found
+		return true
+	})
+	o, _, err := judge(small, nil)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s\n%supstream %scelvpa %s", signature, small, o.Upstream, o.Celvpa)
+}
+
+// TestCasesThatDifferedOnce are mismatches that were found, each with what was wrong.
+func TestCasesThatDifferedOnce(t *testing.T) {
+	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
+	for name, text := range map[string]string{
+		"a policy that is new is not compared with what is called alike above it": `
+old: {spec: {startupBoost: {cpu: {type: Factor, factor: 2}}}}
+object: {spec: {startupBoost: {cpu: {type: Factor, factor: 2}}, resourcePolicy: {containerPolicies: [{containerName: a, startupBoost: {cpu: {type: Factor, factor: 0}}}]}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, unexplained, err := judge(readCase(t, text), nil)
+			require.NoError(t, err)
+			require.Empty(t, unexplained, "upstream %scelvpa %s", o.Upstream, o.Celvpa)
+		})
+	}
+}
+
+// TestEveryDeliberateDifferenceHasAnExample also keeps the table tight: an example shows its own entry and no other.
+func TestEveryDeliberateDifferenceHasAnExample(t *testing.T) {
+	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
+	for _, x := range deliberate {
+		t.Run(strings.ReplaceAll(x.name, " ", "-"), func(t *testing.T) {
+			require.NotEmpty(t, x.why)
+			var met []string
+			o, unexplained, err := judge(readCase(t, x.example), func(entry string) { met = append(met, entry) })
+			require.NoError(t, err)
+			require.Empty(t, unexplained)
+			require.Equal(t, []string{x.name}, slices.Compact(met), "upstream %scelvpa %s", o.Upstream, o.Celvpa)
+		})
+	}
+}
+
+// readCase reads a case from YAML, with whole numbers as generated cases have them.
+func readCase(t *testing.T, text string) testCase {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	require.NoError(t, err)
+	var c testCase
+	require.NoError(t, json.Unmarshal(raw, &c))
+	c.Object, c.Old = wholeNumbers(c.Object).(map[string]any), wholeNumbers(c.Old).(map[string]any)
+	return c
+}
+
+func wholeNumbers(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		for key := range x {
+			x[key] = wholeNumbers(x[key])
+		}
+	case []any:
+		for i := range x {
+			x[i] = wholeNumbers(x[i])
+		}
+	case float64:
+		if x == float64(int64(x)) {
+			return int64(x)
+		}
+	}
+	return v
+}

@@ -1,0 +1,26 @@
+package upstream
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const document = "../../docs/upstream-differences.md"
+
+// TestTheDocumentListsTheDeliberateDifferences compares the bold first cells of the document's tables with the names
+// in the code, both ways and in order.
+func TestTheDocumentListsTheDeliberateDifferences(t *testing.T) {
+	text, err := os.ReadFile(document)
+	require.NoError(t, err)
+	var told, meant []string
+	for _, row := range regexp.MustCompile(`(?m)^\| \*\*(.+?)\*\* \|`).FindAllSubmatch(text, -1) {
+		told = append(told, string(row[1]))
+	}
+	for _, x := range deliberate {
+		meant = append(meant, x.name)
+	}
+	require.Equal(t, meant, told)
+}
