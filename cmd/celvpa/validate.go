@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -177,45 +176,10 @@ func (v *validation) judge(d manifests.Document) vpareview.Answer {
 		shadows = append(shadows, vpareview.ShadowWarnings(shadow, vpareview.Differences(answer, vpareview.Review(shadow.Plan, req)))...)
 	}
 	answer.Causes = append(vpareview.UnknownPin(chosen.Err, meta.Annotations, before.Annotations), answer.Causes...)
-	answer = v.withSchema(answer, req)
-	answer.Warnings = append(answer.Warnings, shadows...)
-	return answer
-}
-
-// withSchema adds what the schema says, but for fields about which a rule speaks: rules are written for people. Over an object
-// that does not fit the schema rules may fail; the schema says why.
-func (v *validation) withSchema(answer vpareview.Answer, req vpareview.Request) vpareview.Answer {
 	var object, old map[string]any
 	_ = json.Unmarshal(req.Object, &object) // it has been read before
 	_ = json.Unmarshal(req.OldObject, &old)
-	var causes, warnings []vpareview.Cause
-	for _, fault := range v.schema.Check(object, old) {
-		cause := vpareview.Cause{Rule: vpareview.SchemaRule, Field: fault.Field, Reason: fault.Reason, Message: fault.Message}
-		if fault.Unknown {
-			warnings = append(warnings, cause)
-			continue
-		}
-		causes = append(causes, cause)
-	}
-	if len(causes) > 0 {
-		answer.Causes = slices.DeleteFunc(answer.Causes, failed)
-		answer.Warnings = slices.DeleteFunc(answer.Warnings, failed)
-	}
-	spoken := map[string]bool{}
-	for _, c := range answer.Causes {
-		spoken[dotted(c.Field)] = true
-	}
-	causes = slices.DeleteFunc(causes, func(c vpareview.Cause) bool { return spoken[dotted(c.Field)] })
-	answer.Causes = append(causes, answer.Causes...)
-	answer.Warnings = append(warnings, answer.Warnings...)
+	answer.AddSchema(v.schema.Check(object, old))
+	answer.Warnings = append(answer.Warnings, shadows...)
 	return answer
 }
-
-// failed tells what could not be judged, or is told by the schema once more, from a rule that is violated.
-func failed(c vpareview.Cause) bool { return c.Failed || c.Rule == vpareview.SchemaRule }
-
-// inBrackets matches the keys of maps as rules write them, e.g. maxAllowed[cpu].
-var inBrackets = regexp.MustCompile(`\[([^\]0-9][^\]]*)\]`)
-
-// dotted is a path as schemas write it, e.g. maxAllowed.cpu.
-func dotted(path string) string { return inBrackets.ReplaceAllString(path, ".$1") }

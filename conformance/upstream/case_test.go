@@ -9,7 +9,11 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/schema"
 )
 
 // testCase is one request to a webhook: what is to be stored, what it replaces, and the gates that both sides run with.
@@ -193,4 +197,25 @@ func (c testCase) unchanged(path string) bool {
 		}
 	}
 	return false
+}
+
+// schemaRefuses reports whether the CRD's schema has a fault at a path.
+func schemaRefuses(c testCase, path string) bool {
+	objects, err := policy.VPASchema()
+	if err != nil {
+		panic(err) // the shipped schema
+	}
+	return slices.ContainsFunc(objects.Check(asStored(c.Object), asStored(c.Old)), func(f schema.Fault) bool { return f.Field == path })
+}
+
+// asStored is an object as API servers hold it: whole numbers are integers.
+func asStored(object map[string]any) map[string]any {
+	if object == nil {
+		return nil
+	}
+	var out map[string]any
+	if err := utiljson.Unmarshal(mustJSON(object), &out); err != nil {
+		panic(err) // it was made from JSON
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,6 +28,9 @@ const (
 	pathRequirements = "spec.updatePolicy.evictionRequirements"
 	pathPolicies     = "spec.resourcePolicy.containerPolicies"
 )
+
+// inDots matches the keys of maps, which the schema's faults write like fields: maxAllowed.cpu.
+var inDots = regexp.MustCompile(`\[([^\]0-9][^\]]*)\]`)
 
 var deliberate = []difference{
 	{
@@ -111,12 +115,16 @@ object: {metadata: {labels: {tier: gold}}, spec: {updatePolicy: {updateMode: "Of
 		},
 	},
 	{
-		name:    "quantities as the schema has them",
-		why:     "Upstream's handler reads fractions without quotes, texts with blanks around them and nulls, which its schema refuses; celvpa's webhook refuses them too.",
+		name:    "what the schema refuses",
+		why:     "Upstream's handler reads fractions without quotes, texts with blanks around them and nulls, which its schema refuses. celvpa's rules cannot judge those, so its webhook tells what the schema says, of other fields too.",
 		example: `object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {cpu: 0.5}, maxAllowed: {cpu: 1}}]}}}`,
 		explains: func(o outcome, d discrepancy) bool {
 			other := strings.ReplaceAll(d.Path, "maxAllowed", "minAllowed") // both are compared at the maximum
-			return d.Kind == refuses && (isBeyondSchema(o.Case.Object, d.Path) || isBeyondSchema(o.Case.Object, other))
+			if d.Kind == doesNotName {                                      // but as the schema does
+				dots := inDots.ReplaceAllString(d.Path, ".$1")
+				return isBeyondSchema(o.Case.Object, d.Path) || schemaRefuses(o.Case, dots) || schemaRefuses(o.Case, strings.ReplaceAll(dots, "maxAllowed", "minAllowed"))
+			}
+			return d.Kind == refuses && (isBeyondSchema(o.Case.Object, d.Path) || isBeyondSchema(o.Case.Object, other) || schemaRefuses(o.Case, d.Path))
 		},
 	},
 	{

@@ -16,6 +16,7 @@ import (
 // Objects is the engine's view of one kind of custom resource. It implements engine.ObjectTypes.
 type Objects struct {
 	root      *structural.Structural
+	shape     *shape
 	typed     typedPaths
 	validator validation.SchemaValidator
 }
@@ -34,7 +35,7 @@ func New(crd *apiextensionsv1.CustomResourceDefinition, version string) (*Object
 		if err != nil {
 			return nil, fmt.Errorf("the schema of %s: %w", crd.Name, err)
 		}
-		return &Objects{root: root, validator: validator}, nil
+		return &Objects{root: root, shape: newShape(root), validator: validator}, nil
 	}
 	return nil, fmt.Errorf("CRD %s has no version %s", crd.Name, version)
 }

@@ -5,9 +5,6 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiserver/pkg/cel/common"
 
 	"github.com/celvpa/celvpa/engine"
@@ -15,9 +12,9 @@ import (
 
 // Open implements engine.ObjectTypes.
 func (o *Objects) Open(object, old map[string]any) engine.ObjectView {
-	v := &view{objects: o, object: object, found: map[string][]engine.ObjectValue{}, whole: schemacel.UnstructuredToVal(object, o.root), before: types.OptionalNone}
+	v := &view{objects: o, object: object, found: map[string][]engine.ObjectValue{}, whole: common.UnstructuredToVal(object, o.shape), before: types.OptionalNone}
 	if old != nil {
-		v.old, v.before = old, types.OptionalOf(schemacel.UnstructuredToVal(old, o.root))
+		v.old, v.before = old, types.OptionalOf(common.UnstructuredToVal(old, o.shape))
 	}
 	return v
 }
@@ -41,32 +38,52 @@ func (v *view) Values(at string) ([]engine.ObjectValue, error) {
 	if _, _, err := v.objects.schemaAt(at); err != nil {
 		return nil, err
 	}
-	root := node{schema: v.objects.root, now: v.object, before: v.old}
+	root := node{shape: v.objects.shape, now: v.object}
 	if v.old != nil {
-		root.correlated = common.NewCorrelatedObject(v.object, v.old, &model.Structural{Structural: v.objects.root})
+		root.same = common.NewCorrelatedObject(v.object, v.old, v.objects.shape)
 	}
 	found := []engine.ObjectValue{}
 	for _, n := range walk(segments(at), root) {
-		old := types.OptionalNone
-		if n.before != nil {
-			old = types.OptionalOf(schemacel.UnstructuredToVal(n.before, n.schema))
-		}
-		found = append(found, engine.ObjectValue{Path: n.path, Unchanged: n.correlated.CachedDeepEqual(), Vars: map[string]any{
-			"self": schemacel.UnstructuredToVal(n.now, n.schema), "oldSelf": old, "object": v.whole, "oldObject": v.before,
+		found = append(found, engine.ObjectValue{Path: n.path, Unchanged: n.unchanged(), Vars: map[string]any{
+			"self": common.UnstructuredToVal(n.now, n.shape), "oldSelf": n.before(), "object": v.whole, "oldObject": v.before,
 		}})
 	}
 	v.found[at] = found
 	return found, nil
 }
 
-// node is a value in an object. correlated compares it with what it was or, where that cannot be told, what it is part
-// of; nil = there is nothing to compare with.
+// node is a value in an object.
 type node struct {
-	path        string
-	schema      *structural.Structural
-	now, before any
-	correlated  *common.CorrelatedObject
-	lost bool
+	path  string
+	shape *shape
+	now   any
+	same  *common.CorrelatedObject // it and what it was; nil = it is new, or that cannot be told
+	part  *common.CorrelatedObject // the least of what it is part of for which that can be told; nil = nothing
+}
+
+// before is what the value was.
+func (n *node) before() *types.Optional {
+	if n.same == nil || n.same.OldValue == nil {
+		return types.OptionalNone
+	}
+	return types.OptionalOf(common.UnstructuredToVal(n.same.OldValue, n.shape))
+}
+
+// unchanged reports whether the value, or where it cannot be told what it was, what it is part of, is what it was.
+func (n *node) unchanged() bool {
+	if n.same != nil {
+		return n.same.CachedDeepEqual()
+	}
+	return n.part.CachedDeepEqual()
+}
+
+// below is a value inside; same tells what it was, given what this value was.
+func (n *node) below(path string, shape *shape, now any, same func(*common.CorrelatedObject) *common.CorrelatedObject) node {
+	out := node{path: path, shape: shape, now: now, part: n.part}
+	if n.same != nil {
+		out.same, out.part = same(n.same), n.same
+	}
+	return out
 }
 
 // walk finds every value at a path. Entries of lists are not matched with what they were, as API servers do not either.
@@ -81,12 +98,8 @@ func walk(path []string, from node) []node {
 			if item == nil {
 				continue
 			}
-			entry := node{path: from.path + "[" + strconv.Itoa(i) + "]", schema: from.schema.Items, now: item, correlated: from.correlated, lost: true}
-			if !from.lost {
-				if same := from.correlated.Index(i); same != nil {
-					entry.correlated, entry.before, entry.lost = same, same.OldValue, false
-				}
-			}
+			entry := from.below(from.path+"["+strconv.Itoa(i)+"]", from.shape.items, item,
+				func(c *common.CorrelatedObject) *common.CorrelatedObject { return c.Index(i) })
 			out = append(out, walk(path[1:], entry)...)
 		}
 		return out
@@ -96,15 +109,10 @@ func walk(path []string, from node) []node {
 	if !ok || child == nil {
 		return nil
 	}
-	schema := from.schema.Properties[path[0]]
-	below := node{path: path[0], schema: &schema, now: child, correlated: from.correlated, lost: true}
+	at := path[0]
 	if from.path != "" {
-		below.path = from.path + "." + path[0]
+		at = from.path + "." + path[0]
 	}
-	if !from.lost {
-		if same := from.correlated.Key(path[0]); same != nil {
-			below.correlated, below.before, below.lost = same, same.OldValue, false
-		}
-	}
-	return walk(path[1:], below)
+	return walk(path[1:], from.below(at, from.shape.field(path[0]), child,
+		func(c *common.CorrelatedObject) *common.CorrelatedObject { return c.Key(path[0]) }))
 }

@@ -5,6 +5,7 @@ package vpareview
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as rules expect
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -53,9 +53,6 @@ func (c Cause) String() string {
 	return text
 }
 
-// SchemaRule stands for the schema of the CRD where a cause names a rule.
-const SchemaRule = "schema"
-
 // Answer is what became of a request.
 type Answer struct {
 	Causes   []Cause // why the object is refused; none = it is allowed
@@ -79,24 +76,29 @@ func Review(plan *engine.Plan, req Request) Answer {
 			return Answer{Causes: unreadable("the old object", err)}
 		}
 	}
-	// The controllers have to be able to read it. What they could not does not keep the rules from saying what else is wrong.
+	// The controllers have to be able to read it. That they could not does not keep the rules from saying what else is wrong.
 	v, out := &vpav1.VerticalPodAutoscaler{}, Answer{}
-	if err := json.Unmarshal(req.Object, v); err != nil {
-		v, out.Causes = &vpav1.VerticalPodAutoscaler{}, mistyped(object, err)
+	unfit := json.Unmarshal(req.Object, v)
+	if unfit != nil {
+		v = &vpav1.VerticalPodAutoscaler{}
 	}
 	if v.Namespace == "" {
 		v.Namespace = req.Namespace
 	}
 	judged := engine.Judged{Object: object, Old: old, Facts: facts.ValidateFacts(v, req.Beside.VPAs, req.Beside.HPAs), Everywhere: req.Schema}
-	fits := out.Allowed()
 	for _, x := range plan.Validate(facts.VPAValidate, judged, nil) {
 		cause := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed}
-		switch {
-		case x.Failed && !fits: // for a reason that is told
-		case x.Warning:
+		if x.Warning {
 			out.Warnings = append(out.Warnings, cause)
-		default:
-			out.Causes = append(out.Causes, cause)
+			continue
+		}
+		out.Causes = append(out.Causes, cause)
+	}
+	if unfit != nil || slices.ContainsFunc(slices.Concat(out.Causes, out.Warnings), failed) {
+		faults := schemaFaults(object, old)
+		out.AddSchema(faults)
+		if unfit != nil && len(faults) == 0 {
+			out.Causes = append(out.Causes, unreadable("the object", unfit)...)
 		}
 	}
 	if out.Allowed() {
@@ -116,23 +118,6 @@ func decode(data []byte) (map[string]any, error) {
 		return nil, errors.New("it is empty")
 	}
 	return object, nil
-}
-
-// mistyped tells where an object does not have the types that it should. The decoder, which failed, does not say where; the
-// schema does, as a rule.
-func mistyped(object map[string]any, err error) []Cause {
-	var out []Cause
-	if objects, schemaErr := policy.VPASchema(); schemaErr == nil {
-		for _, f := range objects.Check(object, nil) {
-			if !f.Unknown {
-				out = append(out, Cause{Rule: SchemaRule, Field: f.Field, Reason: f.Reason, Message: f.Message})
-			}
-		}
-	}
-	if len(out) == 0 {
-		return unreadable("the object", err)
-	}
-	return out
 }
 
 func unreadable(what string, err error) []Cause {

@@ -28,10 +28,8 @@ func TestWhatAnOverlayInModeWarnWouldSayIsAWarning(t *testing.T) {
 		"of other validations": {mode: "Warn", change: "{disable: vpa-object/one-recommender}", policy: auto(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "mine.yaml")
-			text := "{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: mine}, spec: {mode: " + tt.mode + ", change: [" + tt.change + "]}}"
-			require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-			book, err := policy.Load(policy.Options{Path: file})
+			book, err := policy.Load(policy.Options{Path: writeRules(t,
+				"{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: mine}, spec: {mode: "+tt.mode+", change: ["+tt.change+"]}}")})
 			require.NoError(t, err)
 			req := Request{Object: []byte(`{"metadata":{"name":"a"},"spec":{"targetRef":{"kind":"Deployment","name":"a"}` + tt.policy + `}}`)}
 			chosen := policy.For(book, &vpav1.VerticalPodAutoscaler{})
@@ -44,4 +42,12 @@ func TestWhatAnOverlayInModeWarnWouldSayIsAWarning(t *testing.T) {
 			require.Equal(t, tt.want, got)
 		})
 	}
+}
+
+// writeRules puts rules into a file of their own.
+func writeRules(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
 }

@@ -1,0 +1,70 @@
+package schema
+
+import (
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apiserver/pkg/cel/common"
+)
+
+// shape is a part of the schema in the form in which objects are turned into CEL values. What it says is what the API
+// server's own form says, which makes all of its children anew each time that one of them is asked for: that is most of
+// what a rule costs. It is made once and never changes.
+type shape struct {
+	model.Structural
+	properties map[string]common.Schema
+	items      *shape
+	additional *additionalShape
+}
+
+type additionalShape struct {
+	model.StructuralOrBool
+	schema common.Schema
+}
+
+func newShape(s *structural.Structural) *shape {
+	out := &shape{Structural: model.Structural{Structural: s}}
+	if s.Properties != nil {
+		out.properties = make(map[string]common.Schema, len(s.Properties))
+		for name, field := range s.Properties {
+			out.properties[name] = newShape(&field)
+		}
+	}
+	if s.Items != nil {
+		out.items = newShape(s.Items)
+	}
+	if a := s.AdditionalProperties; a != nil {
+		out.additional = &additionalShape{StructuralOrBool: model.StructuralOrBool{StructuralOrBool: a}}
+		if a.Structural != nil {
+			out.additional.schema = newShape(a.Structural)
+		}
+	}
+	return out
+}
+
+// Properties implements common.Schema.
+func (s *shape) Properties() map[string]common.Schema { return s.properties }
+
+// Items implements common.Schema.
+func (s *shape) Items() common.Schema {
+	if s.items == nil {
+		return nil
+	}
+	return s.items
+}
+
+// AdditionalProperties implements common.Schema.
+func (s *shape) AdditionalProperties() common.SchemaOrBool {
+	if s.additional == nil {
+		return nil
+	}
+	return s.additional
+}
+
+// Schema implements common.SchemaOrBool.
+func (a *additionalShape) Schema() common.Schema { return a.schema }
+
+// field is the shape of a field; nil when there is none.
+func (s *shape) field(name string) *shape {
+	field, _ := s.properties[name].(*shape)
+	return field
+}

@@ -1,0 +1,213 @@
+package vpareview
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+func plan(t testing.TB, gates ...string) *engine.Plan {
+	t.Helper()
+	on := map[string]bool{}
+	for _, g := range gates {
+		on[g] = true
+	}
+	book, err := policy.Load(policy.Options{Gates: on})
+	require.NoError(t, err)
+	return book.Default()
+}
+
+// vpa is the JSON of an object called web with a target and whatever else its spec has.
+func vpa(t testing.TB, spec string) []byte {
+	t.Helper()
+	out, err := yaml.YAMLToJSON([]byte("{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {namespace: shop, name: web}, spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, " + spec + "}}"))
+	require.NoError(t, err)
+	return out
+}
+
+func lines(causes []Cause) (out []string) {
+	for _, c := range causes {
+		out = append(out, c.String())
+	}
+	return out
+}
+
+func TestDefaultsArePatched(t *testing.T) {
+	rules := plan(t, "RequestToLimitRatio")
+	for name, tt := range map[string]struct{ spec, patch string }{
+		"no update policy": {``, `[{"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}}]`},
+		"a mode":           {`updatePolicy: {updateMode: Initial}`, `null`},
+		"the AEP's spelling of requestToLimitRatio, in one of two policies": {
+			`updatePolicy: {updateMode: Initial}, resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: b, RequestToLimitRatio: {cpu: {type: Factor, factor: 1.2}, memory: {type: Quantity, quantity: 200Mi}}}]}`,
+			`[{"op":"add","path":"/spec/resourcePolicy/containerPolicies/1/requestToLimitRatio","value":{"cpu":{"type":"Factor","factor":1.2},"memory":{"type":"Quantity","quantity":"200Mi"}}},
+			  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/1/RequestToLimitRatio"}]`},
+		"both": {
+			`resourcePolicy: {containerPolicies: [{containerName: "*", RequestToLimitRatio: {cpu: {type: Factor, factor: 2}}}]}`,
+			`[{"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}},
+			  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/requestToLimitRatio","value":{"cpu":{"type":"Factor","factor":2}}},
+			  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/0/RequestToLimitRatio"}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := Review(rules, Request{Object: vpa(t, tt.spec)})
+			require.Empty(t, lines(answer.Causes))
+			require.Empty(t, answer.Failed)
+			got, err := json.Marshal(answer.Patch)
+			require.NoError(t, err)
+			require.JSONEq(t, tt.patch, string(got))
+		})
+	}
+	refused := Review(rules, Request{Object: vpa(t, "recommenders: [{name: a}, {name: b}]")})
+	require.False(t, refused.Allowed())
+	require.Empty(t, refused.Patch, "what is refused gets no defaults")
+}
+
+// TestOperatorsDefaults may reach into what is not there yet.
+func TestOperatorsDefaults(t *testing.T) {
+	book, err := policy.Load(policy.Options{Path: writeRules(t, `
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: mine}
+spec:
+  change:
+  - after: defaults/update-policy
+    stage: {name: replicas, rules: [{name: two, when: "!has(vpa.minReplicas)", set: {vpa.minReplicas: "2"}}]}
+  - after: defaults/spelling
+    stage:
+      name: bounds
+      each: containerPolicy
+      rules:
+      - {name: most, when: "!has(policy.maxAllowed.cpu)", set: {policy.maxAllowed.cpu: cpu('1500m'), policy.maxAllowed.memory: mem('2Gi')}}
+      - {name: least, when: container == 'b', unset: [policy.minAllowed.memory]}
+`)})
+	require.NoError(t, err)
+	v := &vpav1.VerticalPodAutoscaler{}
+	answer := Review(policy.For(book, v).Plan, Request{Object: vpa(t, `resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: b, minAllowed: {cpu: 1, memory: 1Gi}, maxAllowed: {memory: 4Gi}}]}`)})
+	require.Empty(t, lines(answer.Causes))
+	got, err := json.Marshal(answer.Patch)
+	require.NoError(t, err)
+	require.JSONEq(t, `[
+	  {"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}},
+	  {"op":"add","path":"/spec/updatePolicy/minReplicas","value":2},
+	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/maxAllowed","value":{"cpu":"1500m"}},
+	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/maxAllowed/memory","value":"2Gi"},
+	  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/1/minAllowed/memory"},
+	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/1/maxAllowed/cpu","value":"1500m"},
+	  {"op":"replace","path":"/spec/resourcePolicy/containerPolicies/1/maxAllowed/memory","value":"2Gi"}]`, string(got))
+}
+
+func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
+	for name, tt := range map[string]struct {
+		object string
+		want   []string
+	}{
+		"no JSON":   {`{`, []string{"the object cannot be read: unexpected end of JSON input (rule schema)"}},
+		"null":      {`null`, []string{"the object cannot be read: it is empty (rule schema)"}},
+		"a list":    {`[]`, []string{"the object cannot be read: json: cannot unmarshal array into Go value of type map[string]interface {} (rule schema)"}},
+		"text spec": {`{"spec":"x"}`, []string{`spec: Invalid value: "string": spec in body must be of type object: "string" (rule schema)`}},
+		"a text for a number, and a fault": {
+			`{"spec":{"updatePolicy":{"minReplicas":"two"},"recommenders":[{"name":"a"},{"name":"b"}]}}`,
+			[]string{
+				`spec.updatePolicy.minReplicas: Invalid value: "string": spec.updatePolicy.minReplicas in body must be of type integer: "string" (rule schema)`,
+				"spec.recommenders: at most one recommender can serve an object (rule vpa-object/one-recommender)",
+				"spec.updatePolicy.updateMode: updateMode is required where updatePolicy is given: use Off, Initial, Recreate, InPlaceOrRecreate or InPlace (rule vpa-object/update-mode-required)",
+			}},
+		"a number that does not fit": {
+			`{"spec":{"updatePolicy":{"updateMode":"Off","minReplicas":9223372036854775807}}}`,
+			[]string{"the object cannot be read: json: cannot unmarshal number 9223372036854775807 into Go struct field"}},
+		"an entry that is null": {
+			`{"spec":{"resourcePolicy":{"containerPolicies":[null]}}}`,
+			[]string{`spec.resourcePolicy.containerPolicies[0]: Invalid value: "null": spec.resourcePolicy.containerPolicies[0] in body must be of type object: "null" (rule schema)`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := lines(Review(plan(t), Request{Object: []byte(tt.object)}).Causes)
+			require.Len(t, got, len(tt.want), "%q", got)
+			for i := range tt.want {
+				require.Contains(t, got[i], tt.want[i])
+			}
+		})
+	}
+	require.Equal(t, []string{"the old object cannot be read: unexpected end of JSON input (rule schema)"},
+		lines(Review(plan(t), Request{Object: vpa(t, ""), OldObject: []byte("{")}).Causes))
+}
+
+func TestWhatWorksAgainstTheObjectIsWarnedAbout(t *testing.T) {
+	hpa := func(name, target string, metrics ...autoscalingv2.MetricSpec) autoscalingv2.HorizontalPodAutoscaler {
+		return autoscalingv2.HorizontalPodAutoscaler{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: target}, Metrics: metrics,
+			},
+		}
+	}
+	resource := func(name corev1.ResourceName) autoscalingv2.MetricSpec {
+		return autoscalingv2.MetricSpec{Type: "Resource", Resource: &autoscalingv2.ResourceMetricSource{Name: name}}
+	}
+	other := func(name, namespace, spec string) vpav1.VerticalPodAutoscaler {
+		var v vpav1.VerticalPodAutoscaler
+		require.NoError(t, json.Unmarshal(vpa(t, spec), &v))
+		v.Name, v.Namespace = name, namespace
+		return v
+	}
+	const cpu, memory = "cpu", "memory"
+	const fight = " scales the same target on "
+	for name, tt := range map[string]struct {
+		spec   string
+		beside Beside
+		want   []string
+	}{
+		"nothing": {beside: Beside{VPAs: []vpav1.VerticalPodAutoscaler{other("web", "shop", ""), other("web", "elsewhere", "")}, HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "db")}}},
+		"an HPA on CPU and another on both": {beside: Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("b", "web", resource(cpu), resource(memory)), hpa("a", "web", resource(cpu))}},
+			want: []string{"HorizontalPodAutoscaler a, b" + fight + "cpu", "HorizontalPodAutoscaler b" + fight + "memory"}},
+		"an HPA that names no metric": {beside: Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "web")}}, want: []string{"HorizontalPodAutoscaler a" + fight + "cpu"}},
+		"an HPA on what is not controlled": {spec: `resourcePolicy: {containerPolicies: [{containerName: "*", controlledResources: [memory]}]}`,
+			beside: Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "web", resource(cpu))}}},
+		"recommendations only": {spec: `updatePolicy: {updateMode: "Off"}`,
+			beside: Beside{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("a", "web")}, VPAs: []vpav1.VerticalPodAutoscaler{other("b", "shop", "")}}},
+		"another VPA": {beside: Beside{VPAs: []vpav1.VerticalPodAutoscaler{other("b", "shop", ""), other("c", "shop", `updatePolicy: {updateMode: "Off"}`)}},
+			want: []string{"VerticalPodAutoscaler b has the same target"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := Review(plan(t), Request{Object: vpa(t, tt.spec), Beside: tt.beside})
+			require.True(t, answer.Allowed())
+			got := lines(answer.Warnings)
+			require.Len(t, got, len(tt.want), "%q", got)
+			for i := range tt.want {
+				require.Contains(t, got[i], "spec.targetRef: "+tt.want[i])
+			}
+		})
+	}
+}
+
+// BenchmarkReview judges one VPA of the usual size, and one with a hundred policies.
+func BenchmarkReview(b *testing.B) {
+	rules := plan(b)
+	policies := `{containerName: app, mode: Auto, minAllowed: {cpu: 50m, memory: 64Mi}, maxAllowed: {cpu: 2, memory: 4Gi}, controlledResources: [cpu, memory], controlledValues: RequestsAndLimits}`
+	small := vpa(b, "updatePolicy: {updateMode: Recreate, minReplicas: 2}, resourcePolicy: {containerPolicies: ["+policies+"]}")
+	many := ""
+	for i := range 100 {
+		many += policies[:len("{containerName: app")] + string(rune('a'+i/26)) + string(rune('a'+i%26)) + policies[len("{containerName: app"):] + ","
+	}
+	for name, c := range map[string]Request{
+		"create":       {Object: small},
+		"update":       {Object: small, OldObject: small},
+		"100-policies": {Object: vpa(b, "resourcePolicy: {containerPolicies: ["+many+"]}")},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if answer := Review(rules, c); !answer.Allowed() {
+					b.Fatal(answer.Causes)
+				}
+			}
+		})
+	}
+}

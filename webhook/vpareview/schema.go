@@ -1,0 +1,55 @@
+package vpareview
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/schema"
+)
+
+// SchemaRule stands for the schema of the CRD where a cause names a rule.
+const SchemaRule = "schema"
+
+// AddSchema adds what the schema finds, but for fields about which a rule speaks: rules are written for people. Over an
+// object that does not fit the schema rules may fail; the schema says why, so what they say goes.
+func (a *Answer) AddSchema(faults []schema.Fault) {
+	var causes, warnings []Cause
+	for _, f := range faults {
+		cause := Cause{Rule: SchemaRule, Field: f.Field, Reason: f.Reason, Message: f.Message}
+		if f.Unknown {
+			warnings = append(warnings, cause)
+			continue
+		}
+		causes = append(causes, cause)
+	}
+	again := func(c Cause) bool { return failed(c) || c.Rule == SchemaRule }
+	if len(causes) > 0 {
+		a.Causes, a.Warnings = slices.DeleteFunc(a.Causes, again), slices.DeleteFunc(a.Warnings, again)
+	}
+	spoken := map[string]bool{}
+	for _, c := range a.Causes {
+		spoken[dotted(c.Field)] = true
+	}
+	causes = slices.DeleteFunc(causes, func(c Cause) bool { return spoken[dotted(c.Field)] })
+	a.Causes, a.Warnings = append(causes, a.Causes...), append(warnings, a.Warnings...)
+}
+
+func failed(c Cause) bool { return c.Failed }
+
+// inBrackets matches the keys of maps as rules write them, e.g. maxAllowed[cpu].
+var inBrackets = regexp.MustCompile(`\[([^\]0-9][^\]]*)\]`)
+
+// dotted is a path as schemas write it, e.g. maxAllowed.cpu.
+func dotted(path string) string { return inBrackets.ReplaceAllString(path, ".$1") }
+
+// schemaFaults are what the CRD's schema finds wrong with the spec. Metadata is the API server's: a name may be yet to be
+// generated. So are unknown fields, which it has dropped already.
+func schemaFaults(object, old map[string]any) []schema.Fault {
+	objects, err := policy.VPASchema()
+	if err != nil {
+		return nil // without a schema there would be no rules
+	}
+	return slices.DeleteFunc(objects.Check(object, old), func(f schema.Fault) bool { return f.Unknown || !strings.HasPrefix(f.Field, "spec") })
+}
