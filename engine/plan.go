@@ -23,6 +23,9 @@ type Plan struct {
 // Pipeline is the name@version the plan was compiled from.
 func (p *Plan) Pipeline() string { return p.pipeline }
 
+// Position is where the pipeline is named.
+func (p *Plan) Position() Position { return p.resolved.pipeline.Name.Pos }
+
 // NameAndVersion is the pipeline's name and version.
 func (p *Plan) NameAndVersion() (name, version string) {
 	name, version, _ = strings.Cut(p.pipeline, "@")

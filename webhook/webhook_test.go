@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -53,7 +54,7 @@ func TestTheServingCertificateIsTrustedForItsHostsAndRenewed(t *testing.T) {
 	require.NoError(t, verify("127.0.0.1"), "still valid long after the first would have ended")
 }
 
-// TestReviewsThatMakeNoSenseDoNotPanic sends them through the server's own decoding.
+// TestReviewsThatMakeNoSenseDoNotPanic sends them through the server's own decoding (UPSTREAM.md Appendix B 5).
 func TestReviewsThatMakeNoSenseDoNotPanic(t *testing.T) {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
@@ -66,6 +67,11 @@ func TestReviewsThatMakeNoSenseDoNotPanic(t *testing.T) {
 		review + `{"uid":"1","resource":{"version":"v1","resource":"pods"},"operation":"CREATE","object":[]}}`,
 		review + `{"uid":"1","resource":{"version":"v1","resource":"pods"},"operation":"CREATE","object":{"metadata":{"name":7}}}}`,
 		review + `{"uid":"1","resource":{"group":"autoscaling.k8s.io","version":"v1","resource":"verticalpodautoscalers"},"operation":"CREATE","object":null}}`,
+		`{"apiVersion":"v1","kind":"Pod","request":{"uid":"1"}}`, `{"apiVersion":"admission.k8s.io/v9","kind":"AdmissionReview","request":{"uid":"1"}}`,
+		review + `{"uid":"1","resource":{"group":"autoscaling.k8s.io","version":"v1","resource":"verticalpodautoscalers"},"operation":"CREATE"}}`,
+		review + `{"uid":"1","resource":{"group":"autoscaling.k8s.io","version":"v1","resource":"verticalpodautoscalers"},"operation":"CREATE","object":"text"}}`,
+		review + `{"uid":"1","resource":{"group":"autoscaling.k8s.io","version":"v1","resource":"verticalpodautoscalers"},"operation":"UPDATE","object":{"spec":[]},"oldObject":7}}`,
+		review + `{"uid":"1","resource":{"group":"autoscaling.k8s.io","version":"v1","resource":"verticalpodautoscalers"},"operation":"DELETE","oldObject":{}}}`,
 		review + `{"uid":"1","resource":{"group":"apps","version":"v1","resource":"deployments"},"operation":"CREATE","object":{}}}`,
 	} {
 		resp, err := http.Post(server.URL, "application/json", strings.NewReader(body))
@@ -73,6 +79,62 @@ func TestReviewsThatMakeNoSenseDoNotPanic(t *testing.T) {
 		resp.Body.Close()
 		require.Equal(t, http.StatusOK, resp.StatusCode, body)
 	}
+}
+
+// TestAReviewThatIsTooLargeIsRefusedUnread: the server does not hold any amount in memory.
+func TestAReviewThatIsTooLargeIsRefusedUnread(t *testing.T) {
+	server := httptest.NewServer(&admission.Webhook{Handler: &Handler{Log: logr.Discard()}})
+	defer server.Close()
+	body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","name":"` + strings.Repeat("x", 16<<20) + `"}}`
+	resp, err := http.Post(server.URL, "application/json", strings.NewReader(body))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	var answer admissionv1.AdmissionReview
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
+	require.False(t, answer.Response.Allowed)
+	require.EqualValues(t, http.StatusRequestEntityTooLarge, answer.Response.Result.Code)
+}
+
+// TestAVPAIsDefaultedOrRefusedWithItsCauses is the answer as API servers get it.
+func TestAVPAIsDefaultedOrRefusedWithItsCauses(t *testing.T) {
+	book, err := policy.Load(policy.Options{})
+	require.NoError(t, err)
+	h := &Handler{Rules: func() *engine.Rulebook { return book }, Log: logr.Discard()}
+	request := func(operation admissionv1.Operation, object, old string) admission.Request {
+		return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			UID: "1", Operation: operation, Namespace: "a", Name: "web",
+			Resource: metav1.GroupVersionResource{Group: "autoscaling.k8s.io", Version: "v1", Resource: "verticalpodautoscalers"},
+			Object:   runtime.RawExtension{Raw: []byte(object)}, OldObject: runtime.RawExtension{Raw: []byte(old)},
+		}}
+	}
+	const bare = `{"metadata":{"name":"web"},"spec":{"targetRef":{"kind":"Deployment","name":"web"}}}`
+	resp := h.Handle(context.Background(), request(admissionv1.Create, bare, ""))
+	require.True(t, resp.Allowed)
+	require.Empty(t, resp.Warnings)
+	require.Len(t, resp.Patches, 1)
+	require.JSONEq(t, `{"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}}`, resp.Patches[0].Json())
+
+	const wrong = `{"metadata":{"name":"web"},"spec":{"updatePolicy":{"updateMode":"Auto","minReplicas":0},"resourcePolicy":{"containerPolicies":[{"containerName":"a","maxAllowed":{"cpu":"1"},"minAllowed":{"cpu":"2"}}]}}}`
+	resp = h.Handle(context.Background(), request(admissionv1.Create, wrong, ""))
+	require.False(t, resp.Allowed)
+	require.Empty(t, resp.Patches)
+	require.Equal(t, []metav1.StatusCause{
+		{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.updatePolicy.minReplicas", Message: "minReplicas must be greater than 0 (rule vpa-object/min-replicas-positive)"},
+		{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]", Message: "maxAllowed.cpu 1 is below minAllowed.cpu 2 (rule vpa-bounds/max-cpu-above-min)"},
+	}, resp.Result.Details.Causes)
+	require.Equal(t, metav1.StatusReasonInvalid, resp.Result.Reason)
+	require.EqualValues(t, http.StatusUnprocessableEntity, resp.Result.Code)
+	require.Equal(t, "web", resp.Result.Details.Name)
+	warnings := []string{
+		"spec.targetRef: without a targetRef nothing is sized; name the controller whose pods are meant (rule vpa-object/has-target)",
+		"spec.updatePolicy.updateMode: update mode Auto is deprecated: use Recreate, which does the same, or InPlaceOrRecreate (rule vpa-object/auto-is-deprecated)",
+	}
+	require.Equal(t, warnings, resp.Warnings, "what is refused is warned about too")
+
+	resp = h.Handle(context.Background(), request(admissionv1.Update, wrong, wrong))
+	require.True(t, resp.Allowed, "what is there and does not change can stay")
+	require.Len(t, resp.Warnings, 4)
+	require.True(t, h.Handle(context.Background(), request(admissionv1.Delete, "", wrong)).Allowed)
 }
 
 // TestAPodIsAdmittedUnchangedWhateverGoesWrong: here the handler has no client, which panics inside.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -72,14 +73,22 @@ func (o *crdOptions) files() ([]manifest, error) {
 		return nil, err
 	}
 	var out []manifest
+	var faults []error
 	for _, crd := range all {
+		refusals, err := emit.Check(crd)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range refusals {
+			faults = append(faults, r)
+		}
 		text, err := emit.YAML(crd)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, manifest{crd.Spec.Group + "_" + crd.Spec.Names.Plural + ".yaml", append([]byte("---\n"), text...)})
 	}
-	return out, nil
+	return out, errors.Join(faults...)
 }
 
 func (o *crdOptions) policies(rules []engine.ValidationInfo) ([]manifest, error) {

@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/emit"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -244,13 +246,42 @@ func (o *ruleOptions) lint(path string) ([]*engine.Problem, error) {
 		return nil, err
 	}
 	book, err := policy.LoadTested(options)
-	if problems := engine.Problems(err); err == nil || len(problems) > 0 {
-		if book != nil {
-			problems = book.Findings()
-		}
+	if problems := engine.Problems(err); len(problems) > 0 {
 		return problems, nil
 	}
-	return nil, err
+	if err != nil {
+		return nil, err
+	}
+	return append(book.Findings(), refusedSchemas(book)...), nil
+}
+
+// refusedSchemas tells why API servers would refuse the CRDs with the rules of a pipeline.
+func refusedSchemas(book *engine.Rulebook) (out []*engine.Problem) {
+	for _, plan := range book.Plans() {
+		rules := plan.Validations(facts.VPAValidate)
+		places := map[string]engine.Position{}
+		for _, v := range rules {
+			places[v.Rule] = v.Validation.Name.Pos
+		}
+		all, err := emit.CRDs(rules)
+		for _, crd := range all {
+			var refusals []*emit.Refusal
+			if refusals, err = emit.Check(crd); err != nil {
+				break
+			}
+			for _, r := range refusals {
+				at, known := places[r.Rule]
+				if !known {
+					at = plan.Position()
+				}
+				out = append(out, &engine.Problem{Pos: at, Subject: "Pipeline " + plan.Pipeline(), Message: r.Error()})
+			}
+		}
+		if err != nil {
+			out = append(out, &engine.Problem{Pos: plan.Position(), Subject: "Pipeline " + plan.Pipeline(), Message: err.Error()})
+		}
+	}
+	return out
 }
 
 // shippedName stands for the rules that are part of the program, where a folder is asked for.

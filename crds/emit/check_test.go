@@ -1,0 +1,43 @@
+package emit
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+func rule(name, at, expression string) engine.ValidationInfo {
+	scalar := func(s string) engine.Scalar { return engine.Scalar{Value: s} }
+	return engine.ValidationInfo{Rule: "mine/" + name, Validation: &engine.Validation{
+		Name: scalar(name), At: []engine.Scalar{scalar(at)}, Enforce: []engine.Scalar{scalar(engine.EnforceSchema)},
+		Expression: scalar(expression), Message: scalar("no"),
+	}}
+}
+
+func TestARuleThatAnAPIServerRefusesIsNamed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rule engine.ValidationInfo
+		want string
+	}{
+		"it costs too much": {rule("pairs", "spec.resourcePolicy.containerPolicies", "self.all(p, self.all(q, self.all(r, p.containerName + q.containerName != r.containerName)))"),
+			"rule mine/pairs at spec.resourcePolicy.containerPolicies: "},
+		"it does not compile": {rule("typo", "spec.updatePolicy", "self.updateMood == 'x'"), "rule mine/typo at spec.updatePolicy: compilation failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, err := CRDs([]engine.ValidationInfo{rule("fine", "spec.updatePolicy", "has(self.updateMode)"), tt.rule})
+			require.NoError(t, err)
+			refused := 0
+			for _, crd := range all {
+				refusals, err := Check(crd)
+				require.NoError(t, err)
+				for _, r := range refusals {
+					refused++
+					require.ErrorContains(t, r, "an API server would refuse CRD verticalpodautoscalers.autoscaling.k8s.io: "+tt.want)
+				}
+			}
+			require.Equal(t, 1, refused)
+		})
+	}
+}
