@@ -36,6 +36,9 @@ const (
 	opDoesNotExist = "DoesNotExist"
 )
 
+// everything reports whether all objects match.
+func (m *Match) everything() bool { return len(m.Namespaces) == 0 && len(m.Selector) == 0 }
+
 func (m *Match) matches(s Subject) bool {
 	if len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace) {
 		return false

@@ -171,6 +171,19 @@ type Shadow struct {
 // Default is the plan of objects that pin no pipeline and match no overlay.
 func (b *Rulebook) Default() *Plan { return b.standard }
 
+// Everywhere is the default pipeline with the enforced overlays that are for all objects: what one schema of all objects
+// can hold.
+func (b *Rulebook) Everywhere() (*Plan, error) {
+	pipe := b.library.Pipelines[b.standard.pipeline]
+	var all []*Overlay
+	for _, o := range b.overlays {
+		if o.changes(pipe) && o.ModeOf() == ModeEnforce && o.Match.everything() {
+			all = append(all, o)
+		}
+	}
+	return b.plan(pipe, all)
+}
+
 // Plans lists the plans of all pipelines without overlays, by name and version.
 func (b *Rulebook) Plans() []*Plan {
 	b.mu.RLock()
@@ -238,6 +251,13 @@ func (b *Rulebook) Findings() []*Problem {
 	for _, id := range b.library.RuleSetIDs() {
 		if set := b.library.RuleSets[id]; !run[id] {
 			all.at(set.Name, "RuleSet "+id, "nothing runs it; name it in a pipeline, or let an overlay add it: {add: "+id+"}")
+		}
+	}
+	for _, o := range b.overlays {
+		for _, c := range o.Changes {
+			if v := c.Validation; v != nil && v.EnforcedAt(EnforceSchema) && (o.ModeOf() != ModeEnforce || !o.Match.everything()) {
+				all.at(v.Enforce[0], o.subject(), "a schema is the same for all objects, so a validation for some of them, or one that is only tried, is no part of it; enforce it at "+EnforceAdmission+" only")
+			}
 		}
 	}
 	all.sort()

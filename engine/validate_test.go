@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -88,4 +89,27 @@ func TestValidationsCanBeListed(t *testing.T) {
 	require.Equal(t, "s/a", got[0].Rule)
 	require.Equal(t, []string{"gates", "others", "self"}, got[0].Reads)
 	require.Empty(t, plan.Validations("order.adjust"))
+}
+
+func TestASchemaHoldsWhatIsEnforcedForAllObjects(t *testing.T) {
+	overlay := func(name, spec string) string {
+		return "---\napiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: " + name + "}\nspec: {" + spec + "}\n"
+	}
+	validation := func(name string) string {
+		return "change: [{after: s, validation: {name: " + name + `, enforce: [Schema], expression: "true", message: m}}]`
+	}
+	files := oneRuleSet(shop(), "order.validate", "  validations:\n  - {name: own, enforce: [Schema, Admission], expression: \"true\", message: m}\n")
+	files["o.yaml"] = &fstest.MapFile{Data: []byte(overlay("all", validation("a")) + overlay("some", "match: {namespaces: [x]}, "+validation("b")) + overlay("tried", "mode: Audit, "+validation("c")))}
+	lib, err := Loader{}.Load(Layer{FS: files, Root: "."})
+	require.NoError(t, err)
+	book, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p"})
+	require.NoError(t, err)
+	plan, err := book.Everywhere()
+	require.NoError(t, err)
+	require.Equal(t, []string{"s/own", "s/a"}, namesOf(plan.Validations("order.validate"), func(v ValidationInfo) string { return v.Rule }))
+	found := book.Findings()
+	require.Len(t, found, 2)
+	for _, p := range found {
+		require.Contains(t, p.Message, "a schema is the same for all objects")
+	}
 }

@@ -30,7 +30,8 @@ func crdCommand() *cobra.Command {
 		Use:   "crd",
 		Short: "Print or write the CustomResourceDefinitions, with the validation rules in them",
 		Long: `Prints the CustomResourceDefinitions. The one of VerticalPodAutoscalers holds the validation rules of the pipeline that
-are enforced in the schema, so that the API server refuses what they refuse even while no webhook runs.
+are enforced in the schema, so that the API server refuses what they refuse even while no webhook runs. Overlays count that
+are enforced for all objects.
 
 With --vap, prints a ValidatingAdmissionPolicy instead, which makes the API server enforce the other rules too, feature
 gates included, as far as it can: what needs exact arithmetic or other objects only the webhook judges. Give it the
@@ -64,7 +65,11 @@ func (o *crdOptions) files() ([]manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules := book.Default().Validations(facts.VPAValidate)
+	plan, err := book.Everywhere()
+	if err != nil {
+		return nil, err
+	}
+	rules := plan.Validations(facts.VPAValidate)
 	if o.vap {
 		return o.policies(rules)
 	}
