@@ -76,10 +76,11 @@ build: need-go ## Build bin/celvpa
 	go build -o bin/celvpa ./cmd/celvpa
 
 .PHONY: generate
-generate: need-go ## Regenerate deepcopy code, CRDs and docs/points.md
+generate: need-go ## Regenerate deepcopy code, CRDs, docs/points.md and docs/checks.md
 	go generate ./crds/...
 	go run ./cmd/celvpa crd --out crds/manifests
 	go run ./cmd/celvpa rules points > docs/points.md
+	go run ./cmd/celvpa rules checks > docs/checks.md
 
 .PHONY: lab-build
 lab-build: need-go ## Build the lab's programs into bin/lab/parts (about 10 minutes the first time)

@@ -332,10 +332,11 @@ func (v *placedValidation) check(vars cel.Activation, otherwise string) (message
 
 // ValidationInfo is a validation as a plan runs it, for those who enforce it elsewhere.
 type ValidationInfo struct {
-	Rule       string // set/validation
-	Validation *Validation
-	Reads      []string // the variables that its condition and expression read, sorted
-	Calls      []string // the functions and operators that they call, sorted
+	Rule        string // set/validation
+	Description string // of the rule set
+	Validation  *Validation
+	Reads       []string // the variables that its condition and expression read, sorted
+	Calls       []string // the functions and operators that they call, sorted
 }
 
 // Validations lists the validations at a point in the order in which they run.
@@ -347,7 +348,7 @@ func (p *Plan) Validations(point string) []ValidationInfo {
 	}
 	for _, set := range at.sets {
 		for _, v := range set.validations {
-			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Validation: v.validation,
+			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Description: set.ruleSet.Description, Validation: v.validation,
 				Reads: slices.Sorted(slices.Values(v.reads)), Calls: slices.Sorted(slices.Values(v.calls))})
 		}
 	}

@@ -83,6 +83,10 @@ func rulesCommand() *cobra.Command {
 			RunE: func(cmd *cobra.Command, _ []string) error { return printPoints(cmd.OutOrStdout()) },
 		},
 		&cobra.Command{
+			Use: "checks", Short: "Print what is checked of VerticalPodAutoscalers, and by whom", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return printChecks(cmd.OutOrStdout(), o) },
+		},
+		&cobra.Command{
 			Use: "lint PATH…", Short: "Compile rule files and tell what is wrong or most likely a mistake",
 			Long: "Lays each folder over the shipped rules, compiles all pipelines, alone and with each overlay, and runs the test\n" +
 				"tables among the files.\n" +

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/crds/emit"
+	"github.com/celvpa/celvpa/engine"
+)
+
+const checksHead = `# Checks
+
+What is checked of a VerticalPodAutoscaler's spec, by rule set, in the order in which it is told. "celvpa rules checks" prints this
+page from the rules; with --rules-dir it prints those of your own. [validation.md](validation.md) explains.
+
+| enforced by | |
+|---|---|
+| API server | the rule is in the CRD: the API server refuses the object even while no webhook runs. The webhook says the same |
+| policy | the webhook; the API server too where the ValidatingAdmissionPolicy of "celvpa crd --vap" is installed |
+| webhook | the webhook only |
+
+`
+
+// printChecks prints the validations with the fields that they are about and who enforces them.
+func printChecks(out io.Writer, o *ruleOptions) error {
+	book, err := o.open()
+	if err != nil {
+		return err
+	}
+	plan, err := book.Everywhere()
+	if err != nil {
+		return err
+	}
+	checks := plan.Validations(facts.VPAValidate)
+	_, left, err := emit.Policies(checks, nil, facts.VPAValidateFacts())
+	if err != nil {
+		return err
+	}
+	byWebhook := map[string]bool{}
+	for _, rule := range left {
+		byWebhook[rule] = true
+	}
+	fmt.Fprint(out, checksHead)
+	set := ""
+	for _, c := range checks {
+		if name, _, _ := strings.Cut(c.Rule, "/"); name != set {
+			if set != "" {
+				fmt.Fprintln(out)
+			}
+			set = name
+			fmt.Fprintf(out, "## %s\n\n%s\n\n| check | field | says | enforced by |\n|---|---|---|---|\n", set, c.Description)
+		}
+		by := "policy"
+		switch {
+		case c.Validation.EnforcedAt(engine.EnforceSchema):
+			by = "API server"
+		case byWebhook[c.Rule]:
+			by = "webhook"
+		}
+		says := c.Validation.Message.Value
+		if c.Validation.Severity.Value == engine.SeverityWarn {
+			says = "warning: " + says
+		}
+		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", c.Validation.Name.Value, checkFields(c.Validation), says, by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFields are the fields that a validation is about.
+func checkFields(v *engine.Validation) string {
+	var out []string
+	for _, at := range v.At {
+		out = append(out, "`"+strings.TrimPrefix(at.Value+v.FieldPath.Value, "spec.")+"`")
+	}
+	return strings.Join(out, ", ")
+}
