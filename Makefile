@@ -59,6 +59,7 @@ test-lab: need-go ## Tests on a lab of their own (built and started by the test)
 .PHONY: bench
 bench: need-go ## Benchmarks, in the form benchstat reads
 	go test -run '^$$' -bench . -benchmem ./...
+	go test -C conformance/upstream -run '^$$' -bench . -benchmem ./...
 
 .PHONY: lint
 lint: need-go ## gofmt, go vet and staticcheck

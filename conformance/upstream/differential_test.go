@@ -137,7 +137,7 @@ func TestEveryDeliberateDifferenceHasAnExample(t *testing.T) {
 }
 
 // readCase reads a case from YAML, with whole numbers as generated cases have them.
-func readCase(t *testing.T, text string) testCase {
+func readCase(t testing.TB, text string) testCase {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	require.NoError(t, err)

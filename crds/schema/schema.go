@@ -5,6 +5,7 @@ package schema
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,6 +19,7 @@ type Objects struct {
 	root      *structural.Structural
 	shape     *shape
 	typed     typedPaths
+	split     sync.Map // of paths, to []string; only those that are in the schema
 	validator validation.SchemaValidator
 }
 
@@ -86,6 +88,19 @@ func (o *Objects) schemaAt(at string) (s *structural.Structural, stable bool, er
 		s = &next
 	}
 	return s, stable, nil
+}
+
+// segmentsOf splits a path that the schema has, once.
+func (o *Objects) segmentsOf(at string) ([]string, error) {
+	if known, ok := o.split.Load(at); ok {
+		return known.([]string), nil
+	}
+	if _, _, err := o.schemaAt(at); err != nil {
+		return nil, err
+	}
+	path := segments(at)
+	o.split.Store(at, path)
+	return path, nil
 }
 
 // segments splits spec.containers[*] into spec, containers, [*].

@@ -35,7 +35,8 @@ func (v *view) Values(at string) ([]engine.ObjectValue, error) {
 	if found, ok := v.found[at]; ok {
 		return found, nil
 	}
-	if _, _, err := v.objects.schemaAt(at); err != nil {
+	path, err := v.objects.segmentsOf(at)
+	if err != nil {
 		return nil, err
 	}
 	root := node{shape: v.objects.shape, now: v.object}
@@ -43,7 +44,7 @@ func (v *view) Values(at string) ([]engine.ObjectValue, error) {
 		root.same = common.NewCorrelatedObject(v.object, v.old, v.objects.shape)
 	}
 	found := []engine.ObjectValue{}
-	for _, n := range walk(segments(at), root) {
+	for _, n := range walk(path, root) {
 		found = append(found, engine.ObjectValue{Path: n.path, Unchanged: n.unchanged(), Vars: map[string]any{
 			"self": common.UnstructuredToVal(n.now, n.shape), "oldSelf": n.before(), "object": v.whole, "oldObject": v.before,
 		}})
