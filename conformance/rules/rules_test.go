@@ -2,10 +2,13 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
+	"github.com/celvpa/celvpa/conformance/aeps"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -26,4 +29,55 @@ func TestTheShippedRulesPassTheirTablesWhichReachEveryBranch(t *testing.T) {
 		unreached = append(unreached, fmt.Sprintf("%s: %s %s: %s", u.At, u.Kind, u.Path, u.What))
 	}
 	require.Empty(t, unreached, "outcomes that no row reaches: add one to a table in this folder")
+}
+
+// TestTheTableOfTheAEPsHoldsTheirManifests as the files have them, with the gates and verdicts that are listed there.
+func TestTheTableOfTheAEPsHoldsTheirManifests(t *testing.T) {
+	var table struct {
+		Spec struct {
+			Rows []struct {
+				Name   string
+				Gates  map[string]bool
+				Given  struct{ Object map[string]any }
+				Expect struct {
+					Violations []struct{ Rule, Field, Severity string }
+				}
+			}
+		}
+	}
+	read := func(data []byte, err error, into any) {
+		t.Helper()
+		require.NoError(t, err)
+		require.NoError(t, yaml.Unmarshal(data, into))
+	}
+	data, err := FS.ReadFile("aeps.yaml")
+	read(data, err, &table)
+	require.Len(t, table.Spec.Rows, len(aeps.Manifests), "one row a manifest")
+	for i, m := range aeps.Manifests {
+		row := table.Spec.Rows[i]
+		require.True(t, strings.HasPrefix(row.Name, strings.TrimSuffix(m.File, ".yaml")+": "), "row %q is not that of %s", row.Name, m.File)
+
+		var manifest map[string]any
+		data, err := aeps.FS.ReadFile(m.File)
+		read(data, err, &manifest)
+		require.Equal(t, manifest, row.Given.Object, m.File)
+
+		var gates map[string]bool
+		if m.Gate != "" {
+			gates = map[string]bool{m.Gate: true}
+		}
+		require.Equal(t, gates, row.Gates, m.File)
+
+		var refused string
+		var warned []string
+		for _, v := range row.Expect.Violations {
+			if v.Severity == engine.SeverityWarn {
+				warned = append(warned, v.Field)
+			} else {
+				refused = v.Rule
+			}
+		}
+		require.Equal(t, m.Rule, refused, m.File)
+		require.Equal(t, m.Warned, warned, m.File)
+	}
 }
