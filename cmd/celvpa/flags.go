@@ -172,7 +172,7 @@ type paramFlags map[string]*paramFlag
 
 // add makes a flag of each rule parameter that names one, so that flags and rules cannot drift apart. Without points it
 // does so for all of them. A rule set of which there are several versions has one flag, and parameters of several rule sets
-// share one when they are of one type and default; a name that something else has is an error.
+// share one when they have one name, type and default; a name that something else has is an error.
 func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...string) error {
 	for _, p := range library.Params() {
 		if p.Param.Flag == "" || (len(points) > 0 && !slices.Contains(points, p.Point)) {
@@ -200,8 +200,9 @@ func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...str
 
 // sharing finds the flag that another rule set has for the same thing; nil when there is none.
 func (o paramFlags) sharing(p engine.Param) *paramFlag {
-	for _, other := range o {
-		if other.flag.Name == p.Flag && other.kind == p.Type.Value && other.flag.DefValue == p.Default.Value {
+	for key, other := range o {
+		_, name, _ := strings.Cut(key, ".")
+		if name == p.Name.Value && other.flag.Name == p.Flag && other.kind == p.Type.Value && other.flag.DefValue == p.Default.Value {
 			return other
 		}
 	}
