@@ -63,9 +63,10 @@ func schemaRule(v engine.ValidationInfo) apiextensionsv1.ValidationRule {
 		FieldPath: v.Validation.FieldPath.Value,
 	}
 	if m := v.Validation.MessageExpression.Value; m != "" {
-		rule.MessageExpression = fmt.Sprintf("%s + ' (rule %s)'", m, v.Rule)
+		rule.MessageExpression = fmt.Sprintf("(%s) + ' (rule %s)'", m, v.Rule)
 	}
-	if r := v.Validation.Reason.Value; r != "" {
+	// API servers tell no message with reason FieldValueDuplicate, so nobody would learn which rule it was.
+	if r := v.Validation.Reason.Value; r != "" && r != string(apiextensionsv1.FieldValueDuplicate) {
 		rule.Reason = ptr.To(apiextensionsv1.FieldValueErrorReason(r))
 	}
 	if slices.Contains(v.Reads, "oldSelf") {
