@@ -36,8 +36,13 @@ var bounds = []bound{
 	{"spec.resourcePolicy.podPolicies.maxAllowed", 32, "CPU and memory are bounded"},
 }
 
-// maxQuantity is how many characters a quantity has at most when it is a text; the largest in use have about 20.
-const maxQuantity = 64
+const (
+	// maxQuantity is how many characters a quantity has at most when it is a text; the largest in use have about 20.
+	maxQuantity = 64
+	// quantityPattern is what generated schemas have for quantities, except that exponents are whole numbers, of three digits
+	// at most: with others nobody can read the quantity, or reckon with it in useful time.
+	quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$`
+)
 
 func addBounds(crd *apiextensionsv1.CustomResourceDefinition) error {
 	root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
@@ -93,10 +98,10 @@ func change(s *apiextensionsv1.JSONSchemaProps, path []string, f func(*apiextens
 	return nil
 }
 
-// boundQuantities limits the text of every quantity below.
+// boundQuantities limits the text of every quantity below: nothing else is a number or a text.
 func boundQuantities(s *apiextensionsv1.JSONSchemaProps) {
 	if s.XIntOrString {
-		s.MaxLength = ptr.To[int64](maxQuantity)
+		s.MaxLength, s.Pattern = ptr.To[int64](maxQuantity), quantityPattern
 	}
 	for name, field := range s.Properties {
 		boundQuantities(&field)
