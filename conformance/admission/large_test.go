@@ -1,0 +1,53 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// large is a valid object with so many container policies, each with as much as a policy can have.
+func large(policies int) map[string]any {
+	amounts := func(value string) map[string]any {
+		out := map[string]any{"cpu": value, "memory": value}
+		for i := range 30 {
+			out[fmt.Sprintf("example.com/device-%d", i)] = value
+		}
+		return out
+	}
+	var list []any
+	for i := range policies {
+		list = append(list, map[string]any{
+			"containerName": fmt.Sprintf("%s-%03d", strings.Repeat("c", 59), i),
+			"minAllowed":    amounts("1"), "maxAllowed": amounts("2"),
+			"controlledResources": []any{"cpu", "memory"},
+			"requestToLimitRatio": map[string]any{"cpu": map[string]any{"type": "Factor", "factor": 1.5}},
+		})
+	}
+	return map[string]any{
+		"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+		"metadata": map[string]any{"name": "web", "namespace": "shop"},
+		"spec": map[string]any{
+			"targetRef":      map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+			"resourcePolicy": map[string]any{"containerPolicies": list, "podPolicies": map[string]any{"minAllowed": amounts("500"), "maxAllowed": amounts("1k")}},
+		},
+	}
+}
+
+// TestTheLargestObjectIsJudged: what the bounds of the schema allow, the budgets of API servers and of the engine must allow
+// too. What rules may cost when they run is less than what they may be estimated to cost when the CRD is installed.
+func TestTheLargestObjectIsJudged(t *testing.T) {
+	b := newBoth(t)
+	policies := b.server.root.Properties["spec"].Properties["resourcePolicy"].Properties["containerPolicies"]
+	most := int(*policies.ValueValidation.MaxItems)
+	for want, count := range map[bool]int{false: most, true: most + 1} {
+		begin := time.Now()
+		came, difference := b.judge(large(count), nil)
+		t.Logf("%d container policies: %s", count, time.Since(begin).Round(time.Millisecond))
+		require.Empty(t, difference)
+		require.Equal(t, outcome{misfit: want}, came)
+	}
+}

@@ -1,0 +1,134 @@
+// Package admission holds what tests of refusing invalid VerticalPodAutoscalers need: the objects of the test tables and
+// random ones, and an API server's judgement of them by the generated CRD, without a server.
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+	kjson "k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as in API servers
+
+	"github.com/celvpa/celvpa/conformance/rules"
+	"github.com/celvpa/celvpa/controllers/facts"
+)
+
+// Row is a row of a test table about which VerticalPodAutoscalers are valid.
+type Row struct {
+	Table, Name string
+	Object      map[string]any
+	Old         map[string]any // what it replaces; nil = it is new
+	Gates       map[string]bool
+	Params      map[string]string
+	Violations  []Violation // what the table expects; of some rows only a part of each is given
+}
+
+// Violation is what a table expects to be said of an object. What is empty is not expected to be anything.
+type Violation struct {
+	Rule, Field, Severity, Message string
+}
+
+// String names the row as tests are named.
+func (r Row) String() string { return r.Table + "/" + r.Name }
+
+// Rows are the rows of all tables about which VerticalPodAutoscalers are valid.
+func Rows() ([]Row, error) {
+	files, err := fs.Glob(rules.FS, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var out []Row
+	for _, file := range files {
+		data, err := rules.FS.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		found, err := rowsOf(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		out = append(out, found...)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no table is about %s", facts.VPAValidate)
+	}
+	return out, nil
+}
+
+// document is a RuleTest as far as it matters here.
+type document struct {
+	Metadata struct{ Name string }
+	Spec     struct {
+		Point         string
+		Gates, Params map[string]any
+		Given         map[string]any
+		Rows          []struct {
+			Name          string
+			Gates, Params map[string]any
+			Given         map[string]any
+			Expect        struct{ Violations []Violation }
+		}
+	}
+}
+
+func rowsOf(data []byte) (out []Row, err error) {
+	var table document
+	if err := yaml.Unmarshal(data, &table); err != nil || table.Spec.Point != facts.VPAValidate {
+		return nil, err
+	}
+	for _, row := range table.Spec.Rows {
+		given := laid(table.Spec.Given, row.Given)
+		one := Row{Table: table.Metadata.Name, Name: row.Name, Gates: map[string]bool{}, Params: map[string]string{}, Violations: row.Expect.Violations}
+		if one.Object, err = plain(given["object"]); err != nil {
+			return nil, fmt.Errorf("row %q: %w", row.Name, err)
+		}
+		if one.Old, err = plain(given["oldObject"]); err != nil {
+			return nil, fmt.Errorf("row %q: %w", row.Name, err)
+		}
+		for _, settings := range []map[string]any{table.Spec.Gates, row.Gates} {
+			for name, on := range settings {
+				if one.Gates[name], err = strconv.ParseBool(fmt.Sprint(on)); err != nil {
+					return nil, fmt.Errorf("row %q: gate %s: %w", row.Name, name, err)
+				}
+			}
+		}
+		for _, settings := range []map[string]any{table.Spec.Params, row.Params} {
+			for name, value := range settings {
+				one.Params[name] = fmt.Sprint(value)
+			}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// laid puts one mapping over another: mappings merge key by key, anything else is replaced.
+func laid(under, over map[string]any) map[string]any {
+	out := maps.Clone(under)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for key, value := range over {
+		below, isMap := out[key].(map[string]any)
+		if above, both := value.(map[string]any); isMap && both {
+			value = laid(below, above)
+		}
+		out[key] = value
+	}
+	return out
+}
+
+// plain is an object as JSON holds it; nil when there is none.
+func plain(value any) (out map[string]any, err error) {
+	if value == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return out, kjson.Unmarshal(data, &out)
+}
