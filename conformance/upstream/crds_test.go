@@ -1,0 +1,85 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/emit"
+)
+
+// TestAPIServersAcceptTheCRDs of celvpa as new ones, and in place of upstream's.
+func TestAPIServersAcceptTheCRDs(t *testing.T) {
+	book, err := policy.Load(policy.Options{})
+	require.NoError(t, err)
+	all, err := emit.CRDs(book.Default().Validations(facts.VPAValidate))
+	require.NoError(t, err)
+	ours := map[string]*apiextensions.CustomResourceDefinition{}
+	for _, crd := range all {
+		now := internal(t, crd)
+		for _, v := range now.Spec.Versions {
+			if v.Storage {
+				now.Status.StoredVersions = []string{v.Name} // the API server sets it before it validates
+			}
+		}
+		require.Empty(t, validation.ValidateCustomResourceDefinition(t.Context(), now), crd.Name)
+		ours[crd.Name] = now
+	}
+	before := upstreamCRDs(t)
+	require.Len(t, before, 2)
+	for name, old := range before {
+		require.Contains(t, ours, name)
+		was, now := internal(t, old), ours[name]
+		for _, v := range was.Spec.Versions { // objects were stored in each of them, long ago
+			was.Status.StoredVersions = append(was.Status.StoredVersions, v.Name)
+		}
+		was.Status.Conditions = []apiextensions.CustomResourceDefinitionCondition{{Type: apiextensions.Established, Status: apiextensions.ConditionTrue}}
+		was.ResourceVersion, now.ResourceVersion, now.Status = "1", "1", was.Status
+		require.Empty(t, validation.ValidateCustomResourceDefinitionUpdate(t.Context(), now, was), name)
+	}
+}
+
+// internal is a CRD as an API server validates it, with defaults.
+func internal(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
+	t.Helper()
+	crd = crd.DeepCopy()
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
+	out := &apiextensions.CustomResourceDefinition{}
+	require.NoError(t, apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, out, nil))
+	return out
+}
+
+// upstreamCRDs are the CRDs of upstream's release.
+func upstreamCRDs(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/autoscaler/vertical-pod-autoscaler").Output()
+	require.NoError(t, err)
+	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "deploy", "vpa-v1-crd-gen.yaml"))
+	require.NoError(t, err)
+	out := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := reader.Decode(crd)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		require.NoError(t, err)
+		if crd.Name != "" {
+			out[crd.Name] = crd
+		}
+	}
+}
