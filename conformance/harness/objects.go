@@ -38,11 +38,17 @@ type Cluster struct {
 
 // Connect opens a connection with a kubeconfig file.
 func Connect(kubeconfig string) (*Cluster, error) {
+	return ConnectWith(kubeconfig, func(*rest.Config) {})
+}
+
+// ConnectWith is Connect with a connection of one's own making.
+func ConnectWith(kubeconfig string, change func(*rest.Config)) (*Cluster, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading kubeconfig %s: %w", kubeconfig, err)
 	}
 	config.QPS, config.Burst = 200, 400
+	change(config)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, vpav1.AddToScheme, rulesv1alpha1.AddToScheme, apiextensionsv1.AddToScheme, metricsv1beta1.AddToScheme,
@@ -77,21 +83,22 @@ func (c *Cluster) InstallCRDs(ctx context.Context, onlyMissing bool) error {
 		if err != nil {
 			return fmt.Errorf("CRD %s: %w", crd.Name, err)
 		}
-		objects, err := decode(text)
+		objects, err := Decode(text)
 		if err != nil {
 			return fmt.Errorf("CRD %s: %w", crd.Name, err)
 		}
 		if err := c.apply(ctx, objects[0]); err != nil {
 			return err
 		}
-		if err := c.waitEstablished(ctx, crd.Name); err != nil {
+		if err := c.WaitEstablished(ctx, crd.Name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Cluster) waitEstablished(ctx context.Context, name string) error {
+// WaitEstablished waits until a CRD is served.
+func (c *Cluster) WaitEstablished(ctx context.Context, name string) error {
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, &crd); err != nil {
@@ -117,7 +124,7 @@ func (c *Cluster) ApplyFiles(ctx context.Context, files ...string) error {
 		if err != nil {
 			return err
 		}
-		objects, err := decode(data)
+		objects, err := Decode(data)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -138,7 +145,8 @@ func (c *Cluster) apply(ctx context.Context, o *unstructured.Unstructured) error
 	return nil
 }
 
-func decode(data []byte) ([]*unstructured.Unstructured, error) {
+// Decode reads the objects of a YAML file.
+func Decode(data []byte) ([]*unstructured.Unstructured, error) {
 	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	var out []*unstructured.Unstructured
 	for {

@@ -1,0 +1,255 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/admission"
+	"github.com/celvpa/celvpa/conformance/aeps"
+	"github.com/celvpa/celvpa/conformance/harness"
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds"
+	"github.com/celvpa/celvpa/crds/emit"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// TestInvalidVPAsAreRefusedAsEarlyAsTheyCanBe: by the API server alone where the schema can say it, by the webhook all of
+// them. What is to be refused is written in the test tables and in the list of the AEPs' manifests.
+func TestInvalidVPAsAreRefusedAsEarlyAsTheyCanBe(t *testing.T) {
+	withoutCelvpa(t)
+	d := newDoor(t)
+	t.Run("by the API server alone", func(t *testing.T) {
+		t.Run("rows", d.rowsBySchema)
+		t.Run("AEPs", func(t *testing.T) {
+			d.manifests(t, func(m aeps.Manifest, rule string) bool { return rule == m.Rule && d.inSchema[rule] }, nil)
+		})
+	})
+	t.Run("by the webhook", func(t *testing.T) {
+		startWebhook(t, d.ns)
+		t.Run("rows", func(t *testing.T) { d.rowsByWebhook(t, func(r admission.Row) bool { return !anyGate(r) }) })
+		t.Run("AEPs", func(t *testing.T) {
+			d.manifests(t, func(m aeps.Manifest, rule string) bool { return rule == m.Rule || (m.Gate != "" && gated(rule)) }, nil)
+		})
+	})
+	t.Run("by the webhook with all gates on", func(t *testing.T) {
+		var on []string
+		for _, gate := range slices.Sorted(maps.Keys(facts.Gates)) {
+			on = append(on, gate+"=true")
+		}
+		startWebhook(t, d.ns, "--feature-gates="+strings.Join(on, ","))
+		t.Run("rows", func(t *testing.T) { d.rowsByWebhook(t, anyGate) })
+		t.Run("AEPs", func(t *testing.T) {
+			d.manifests(t, func(m aeps.Manifest, rule string) bool { return rule == m.Rule }, func(m aeps.Manifest) []string { return m.Warned })
+		})
+	})
+}
+
+func anyGate(r admission.Row) bool {
+	return slices.Contains(slices.Collect(maps.Values(r.Gates)), true)
+}
+
+// door is where objects are tried: what is there already, and whom to ask.
+type door struct {
+	*listener
+	ns       string
+	rows     []admission.Row
+	old      map[string]*unstructured.Unstructured // by row: the object that is replaced, as it is stored
+	inSchema map[string]bool                       // the rules of the schema
+	inside   *admission.APIServer
+}
+
+// newDoor stores what rows replace. Some of that is invalid, so it has to be there before the rules are.
+func newDoor(t *testing.T) *door {
+	t.Helper()
+	d := &door{listener: newListener(t), ns: namespace(t, "it-door"), old: map[string]*unstructured.Unstructured{}, inSchema: map[string]bool{}}
+	book, err := policy.Load(policy.Options{})
+	require.NoError(t, err)
+	rules := book.Default().Validations(facts.VPAValidate)
+	for _, v := range rules {
+		d.inSchema[v.Rule] = v.Validation.EnforcedAt(engine.EnforceSchema)
+	}
+	with, err := emit.CRDs(rules)
+	require.NoError(t, err)
+	full := named(with, crds.VPA)
+	d.inside, err = admission.NewAPIServer(full)
+	require.NoError(t, err)
+	without, err := crds.Definition(crds.VPA)
+	require.NoError(t, err)
+	putCRD(t, without)
+	refusedWithRules := func(want bool) {
+		eventually(t, 20*time.Second, fmt.Sprintf("the rules of the schema in force: %v", want), func(ctx context.Context) (bool, error) {
+			err := d.Create(ctx, object(d.ns, "probe", "updatePolicy: {updateMode: 'Off', minReplicas: 0}"), client.DryRunAll)
+			return (len(refusals(err)) > 0) == want, nil
+		})
+	}
+	refusedWithRules(false)
+	d.rows, err = admission.Rows()
+	require.NoError(t, err)
+	unfit := 0
+	for i, row := range d.rows {
+		if row.Old == nil {
+			continue
+		}
+		old := placed(row.Old, d.ns, fmt.Sprintf("row-%d", i))
+		if err := d.Create(t.Context(), old); err != nil {
+			unfit++
+			t.Logf("left out, because what it replaces cannot be stored: %s: %v", row, err)
+			continue
+		}
+		d.old[row.String()] = old
+	}
+	putCRD(t, full)
+	refusedWithRules(true)
+	t.Logf("%d rows, of which %d are updates and %d are left out", len(d.rows), len(d.old)+unfit, unfit)
+	return d
+}
+
+func named(all []*apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinition {
+	return all[slices.IndexFunc(all, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == name })]
+}
+
+// try writes the object of a row; nothing is kept. ok is false for a row that was left out.
+func (d *door) try(t *testing.T, i int) (err error, ok bool) {
+	row := d.rows[i]
+	u := placed(row.Object, d.ns, fmt.Sprintf("row-%d", i))
+	if row.Old == nil {
+		return d.Create(t.Context(), u, client.DryRunAll), true
+	}
+	old := d.old[row.String()]
+	if old == nil {
+		return nil, false
+	}
+	u.SetResourceVersion(old.GetResourceVersion())
+	return d.Update(t.Context(), u, client.DryRunAll), true
+}
+
+// denials are what a table expects to be refused by rules.
+func denials(row admission.Row, by func(rule string) bool) (out []string) {
+	for _, v := range row.Violations {
+		if v.Severity != engine.SeverityWarn && by(v.Rule) {
+			out = append(out, v.Rule+"@"+v.Field)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// fits reports whether a row's object fits the schema but for its rules: if not, the API server says so, and nothing else.
+func (d *door) fits(row admission.Row) bool {
+	now, err := d.inside.Decoded(row.Object)
+	old, oldErr := d.inside.Decoded(row.Old)
+	if err != nil || oldErr != nil {
+		return false
+	}
+	verdict := d.inside.Judge(now, old)
+	return len(verdict.Structure) == 0
+}
+
+func (d *door) rowsBySchema(t *testing.T) {
+	refused, unfit := 0, 0
+	for i, row := range d.rows {
+		err, ok := d.try(t, i)
+		if !ok || len(row.Params) > 0 {
+			continue
+		}
+		if !d.fits(row) {
+			unfit++
+			require.Error(t, err, row.String())
+			continue
+		}
+		want := denials(row, func(rule string) bool { return d.inSchema[rule] })
+		require.Equal(t, want, refusals(err), "%s: %v", row, err)
+		require.Equal(t, len(want) > 0, apierrors.IsInvalid(err), "%s: %v", row, err)
+		if len(want) == 0 {
+			require.NoError(t, err, row.String())
+		} else {
+			refused++
+		}
+	}
+	t.Logf("%d rows refused by rules, %d because they do not fit the schema", refused, unfit)
+	require.NotZero(t, refused)
+}
+
+// rowsByWebhook tries rows whose gates are as those of the process. What stands beside an object is not there.
+func (d *door) rowsByWebhook(t *testing.T, here func(admission.Row) bool) {
+	refused, left := 0, 0
+	for i, row := range d.rows {
+		d.warnings()
+		if len(row.Params) > 0 || !here(row) {
+			left++
+			continue
+		}
+		err, ok := d.try(t, i)
+		if !ok {
+			left++
+			continue
+		}
+		want := denials(row, func(string) bool { return true })
+		if len(want) == 0 && d.fits(row) {
+			require.NoError(t, err, row.String())
+		} else {
+			refused++
+			require.True(t, apierrors.IsInvalid(err), "%s: %v", row, err)
+		}
+		if slices.ContainsFunc(want, gated) && anyGate(row) {
+			left++ // the process has more gates on than the row
+			continue
+		}
+		require.Equal(t, want, refusals(err), "%s: %v", row, err)
+		heard := strings.Join(d.warnings(), "\n")
+		for _, v := range row.Violations {
+			if v.Severity == engine.SeverityWarn && !strings.HasPrefix(v.Rule, "vpa-neighbours/") {
+				require.Contains(t, heard, "(rule "+v.Rule+")", row.String())
+			}
+		}
+	}
+	t.Logf("%d of %d rows refused; %d left out", refused, len(d.rows), left)
+	require.Less(t, left, len(d.rows))
+}
+
+func gated(violation string) bool { return strings.HasPrefix(violation, "vpa-gates/") }
+
+// manifests tries the manifests of the AEPs. A manifest is refused by those rules that are meant, and accepted when there is
+// none.
+func (d *door) manifests(t *testing.T, meant func(m aeps.Manifest, rule string) bool, warned func(aeps.Manifest) []string) {
+	for _, m := range aeps.Manifests {
+		text, err := aeps.FS.ReadFile(m.File)
+		require.NoError(t, err)
+		all, err := harness.Decode(text)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		var want []string
+		for _, rule := range slices.Sorted(maps.Keys(d.inSchema)) {
+			if meant(m, rule) {
+				want = append(want, rule)
+			}
+		}
+		d.warnings()
+		err = d.Create(t.Context(), placed(all[0].Object, d.ns, all[0].GetName()), client.DryRunAll)
+		require.Equal(t, len(want) > 0, err != nil, "%s: %v", m.File, err)
+		for _, refusal := range refusals(err) {
+			rule, _, _ := strings.Cut(refusal, "@")
+			require.Contains(t, want, rule, "%s: %v", m.File, err)
+		}
+		require.Equal(t, err != nil, len(refusals(err)) > 0, "%s: %v", m.File, err)
+		if err == nil && warned != nil {
+			heard := d.warnings()
+			require.Len(t, heard, len(warned(m)), "%s: %v", m.File, heard)
+			for i, field := range warned(m) {
+				require.Contains(t, heard[i], field, m.File)
+			}
+		}
+	}
+}
