@@ -92,10 +92,7 @@ func newPolicy(name string, action admissionregistrationv1.ValidationAction, gat
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 				FailurePolicy:    ptr.To(admissionregistrationv1.Fail),
 				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{rule}},
-				Variables: []admissionregistrationv1.Variable{
-					{Name: "gates", Expression: "{" + strings.Join(list, ", ") + "}"},
-					{Name: "oldObject", Expression: "oldObject == null ? optional.none() : optional.of(oldObject)"},
-				},
+				Variables:        []admissionregistrationv1.Variable{{Name: "gates", Expression: "{" + strings.Join(list, ", ") + "}"}},
 			},
 		},
 		Binding: &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
@@ -107,6 +104,10 @@ func newPolicy(name string, action admissionregistrationv1.ValidationAction, gat
 		},
 	}
 }
+
+// oldObject is what was there before, as an optional: a policy has null for none. It cannot be a variable of the policy, because
+// CEL does not look for fields inside of an optional that is itself a field.
+const oldObject = "optional.ofNonZeroValue(oldObject)"
 
 // policyExpression rewrites a validation for a policy: there, object is the whole, and self is found below it. What did
 // not change is not judged, unless the rule itself looks at what was there.
@@ -123,7 +124,7 @@ func policyExpression(v engine.ValidationInfo, at string) (string, error) {
 		return root
 	}
 	expression, err := renamed(condition(v.Validation), map[string]string{
-		"gates": "variables.gates", "oldObject": "variables.oldObject", "oldSelf": below("variables.oldObject"),
+		"gates": "variables.gates", "oldObject": oldObject, "oldSelf": below(oldObject),
 	})
 	if err != nil {
 		return "", err
@@ -134,7 +135,7 @@ func policyExpression(v engine.ValidationInfo, at string) (string, error) {
 		if len(stable) == 0 {
 			now = "optional.of(object)"
 		}
-		expression = below("variables.oldObject") + " == " + now + " || " + expression
+		expression = below(oldObject) + " == " + now + " || " + expression
 	}
 	return expression, nil
 }
