@@ -1,0 +1,48 @@
+package integration
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestOneRuleFileChangesTheWebhookAndTheAPIServer: the webhook takes up the file by itself, the API server when the CRD made
+// of it is applied.
+func TestOneRuleFileChangesTheWebhookAndTheAPIServer(t *testing.T) {
+	withoutCelvpa(t)
+	// Nobody but the API server judges in the second.
+	served, unserved := namespace(t, "it-source"), namespace(t, "it-unserved")
+	dir := ownRules(t)
+	startWebhook(t, served, "--rules-dir="+dir, "--rules-reload-interval=100ms", "--ignored-vpa-object-namespaces="+unserved)
+	const refused = "vpa-object/min-replicas-positive@spec.updatePolicy.minReplicas"
+	answers := func(ns, from string, replicas string, want ...string) {
+		t.Helper()
+		eventually(t, 20*time.Second, from+" to answer by the rules in the file", func(ctx context.Context) (bool, error) {
+			err := cluster.Create(ctx, object(ns, "tried", "updatePolicy: {updateMode: 'Off', minReplicas: "+replicas+"}"), client.DryRunAll)
+			byWebhook := err != nil && strings.Contains(err.Error(), "admission webhook")
+			return slices.Equal(refusals(err), want) && (err == nil || byWebhook == (ns == served)), nil
+		})
+	}
+	answers(served, "the webhook", "1")
+	answers(unserved, "the API server", "1")
+	answers(unserved, "the API server", "0", refused)
+
+	editRules(t, dir, "vpa-object.yaml", "expression: self > 0\n", "expression: self > 1\n")
+	answers(served, "the webhook", "1", refused)
+	answers(served, "the webhook", "2")
+	answers(unserved, "the API server", "1") // the CRD is still the old one
+
+	t.Cleanup(func() { require.NoError(t, cluster.InstallCRDs(context.Background(), false)) })
+	file := filepath.Join(t.TempDir(), "crds.yaml")
+	require.NoError(t, os.WriteFile(file, printed(t, "--rules-dir="+dir), 0o600))
+	require.NoError(t, cluster.ApplyFiles(t.Context(), file))
+	answers(unserved, "the API server", "1", refused)
+	answers(unserved, "the API server", "2")
+}
