@@ -50,6 +50,7 @@ test-fuzz: need-go ## Fuzz each fuzz target for FUZZTIME; make test runs their s
 	  echo "fuzzing $$target for $(FUZZTIME)"; \
 	  go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./engine || exit 1; \
 	done
+	go test -run '^$$' -fuzz '^FuzzParity$$' -fuzztime $(FUZZTIME) ./conformance/admission
 	go test -C conformance/upstream -run '^$$' -fuzz '^FuzzVPAValidation$$' -fuzztime $(FUZZTIME) .
 
 .PHONY: test-lab
@@ -60,6 +61,10 @@ test-lab: need-go ## Tests on a lab of their own (built and started by the test)
 bench: need-go ## Benchmarks, in the form benchstat reads
 	go test -run '^$$' -bench . -benchmem ./...
 	go test -C conformance/upstream -run '^$$' -bench . -benchmem ./...
+
+.PHONY: bench-admission
+bench-admission: need-go ## Time to create 1000 VerticalPodAutoscalers on a lab, with the webhook and without
+	go run ./conformance/benchadmission
 
 .PHONY: lint
 lint: need-go ## gofmt, go vet and staticcheck
