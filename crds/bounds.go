@@ -18,7 +18,7 @@ type bound struct {
 }
 
 var bounds = []bound{
-	{"spec.recommenders", 1, "an object has one recommender, as in upstream's webhook"},
+	{"spec.recommenders", 32, "an object has one recommender"},
 	{"spec.recommenders[*].name", 253, "as long as names of objects get"},
 	{"spec.updatePolicy.evictionRequirements", 32, "there are four different ones for CPU and memory"},
 	{"spec.updatePolicy.evictionRequirements[*].resources", 32, "CPU and memory are compared"},

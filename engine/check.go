@@ -93,9 +93,6 @@ func (d *decoder) checkValidation(v Validation) {
 	switch {
 	case v.Severity.Value == SeverityWarn:
 		d.ps.at(v.Severity, d.subject, fmt.Sprintf("validation %s: rules of a schema refuse; enforce a warning at %s only", v.Name.Value, EnforceAdmission))
-	case !v.Reason.IsZero() && !slices.Contains(SchemaReasons, v.Reason.Value):
-		d.ps.at(v.Reason, d.subject, fmt.Sprintf("validation %s: rules of a schema know no reason %s; use %s, or enforce it at %s only",
-			v.Name.Value, v.Reason.Value, strings.Join(SchemaReasons, ", "), EnforceAdmission))
 	case v.Message.IsZero():
 		d.ps.at(v.Name, d.subject, fmt.Sprintf("validation %s needs a message beside messageExpression: the schema tells it when the expression fails", v.Name.Value))
 	}

@@ -1,7 +1,5 @@
 package engine
 
-import "slices"
-
 // RuleSet is one named, versioned unit of policy. It plugs in at one point and holds exactly one of
 // validations, stages and decisions.
 type RuleSet struct {
@@ -111,11 +109,9 @@ const (
 	SeverityWarn = "Warn"
 )
 
-// SchemaReasons are the reasons that validations of a schema can give, Reasons those of all.
-var (
-	SchemaReasons = []string{"FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"}
-	Reasons       = append(slices.Clone(SchemaReasons), "FieldValueNotSupported", "FieldValueTooMany")
-)
+// Reasons are the reasons that validations can give. API servers know fewer for the rules of a schema, and call the others
+// FieldValueInvalid.
+var Reasons = []string{"FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate", "FieldValueNotSupported", "FieldValueTooMany"}
 
 // Where a validation is enforced.
 const (

@@ -65,7 +65,6 @@ func TestRulesOfASchemaAreLeftToIt(t *testing.T) {
 func TestWhatASchemaCannotDoIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ rule, want string }{
 		"a warning":          {`enforce: [Schema], severity: Warn, expression: "true", message: m`, "rules of a schema refuse; enforce a warning at Admission only"},
-		"another reason":     {`enforce: [Schema], reason: FieldValueNotSupported, expression: "true", message: m`, "rules of a schema know no reason FieldValueNotSupported; use FieldValueInvalid,"},
 		"no steady message":  {`enforce: [Schema], expression: "true", messageExpression: "'m'"`, "needs a message beside messageExpression"},
 		"gates":              {`enforce: [Schema], expression: gates.Vouchers, message: m`, "undeclared reference to 'gates'"},
 		"what is beside":     {`enforce: [Schema], expression: size(others) == 0, message: m`, "undeclared reference to 'others'"},

@@ -65,9 +65,11 @@ func schemaRule(v engine.ValidationInfo) apiextensionsv1.ValidationRule {
 	if m := v.Validation.MessageExpression.Value; m != "" {
 		rule.MessageExpression = fmt.Sprintf("(%s) + ' (rule %s)'", m, v.Rule)
 	}
-	// API servers tell no message with reason FieldValueDuplicate, so nobody would learn which rule it was.
-	if r := v.Validation.Reason.Value; r != "" && r != string(apiextensionsv1.FieldValueDuplicate) {
-		rule.Reason = ptr.To(apiextensionsv1.FieldValueErrorReason(r))
+	// API servers know no other reasons, but for FieldValueDuplicate, with which they tell no message: nobody would learn
+	// which rule it was.
+	switch r := apiextensionsv1.FieldValueErrorReason(v.Validation.Reason.Value); r {
+	case apiextensionsv1.FieldValueRequired, apiextensionsv1.FieldValueForbidden:
+		rule.Reason = &r
 	}
 	if slices.Contains(v.Reads, "oldSelf") {
 		rule.OptionalOldSelf = ptr.To(true)

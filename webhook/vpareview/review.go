@@ -85,6 +85,9 @@ func Review(plan *engine.Plan, req Request) Answer {
 	if v.Namespace == "" {
 		v.Namespace = req.Namespace
 	}
+	if causes := tooLarge(object, old); len(causes) > 0 {
+		return Answer{Causes: causes}
+	}
 	judged := engine.Judged{Object: object, Old: old, Facts: facts.ValidateFacts(v, req.Beside.VPAs, req.Beside.HPAs), Everywhere: req.Schema}
 	for _, x := range plan.Validate(facts.VPAValidate, judged, nil) {
 		cause := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed}

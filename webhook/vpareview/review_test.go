@@ -1,7 +1,9 @@
 package vpareview
 
 import (
+	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -210,4 +212,26 @@ func BenchmarkReview(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestNoRuleRunsOnWhatIsTooLarge: comparing the names of that many policies would hold the webhook up for minutes, and it is
+// asked before the API server looks at sizes.
+func TestNoRuleRunsOnWhatIsTooLarge(t *testing.T) {
+	many := func(n int) string {
+		return "resourcePolicy: {containerPolicies: [" + strings.Repeat("{containerName: a},", n) + "]}"
+	}
+	rules := plan(t)
+	require.Equal(t, []string{"spec.resourcePolicy.containerPolicies: Too large: 20000 entries, at most 100 are allowed (rule schema)"},
+		lines(Review(rules, Request{Object: vpa(t, many(20000))}).Causes))
+	long := strings.Repeat("x", 64)
+	require.Equal(t, []string{
+		"spec.resourcePolicy.containerPolicies[1].containerName: Too large: 64 characters, at most 63 are allowed (rule schema)",
+		"spec.resourcePolicy.containerPolicies[1].maxAllowed.cpu: Too large: 65 characters, at most 64 are allowed (rule schema)",
+	}, lines(Review(rules, Request{Object: vpa(t, "resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: "+long+", maxAllowed: {cpu: '1"+strings.Repeat("0", 64)+"'}}]}")}).Causes))
+
+	before := vpa(t, many(101))
+	same := Review(rules, Request{Object: bytes.Replace(before, []byte(`"name":"web"`), []byte(`"name":"web","labels":{"a":"b"}`), 1), OldObject: before})
+	require.True(t, same.Allowed(), "what was stored before there were bounds stays editable")
+	require.Contains(t, lines(same.Warnings)[0], "two policies are for the same container")
+	require.False(t, Review(rules, Request{Object: vpa(t, many(102)), OldObject: before}).Allowed())
 }

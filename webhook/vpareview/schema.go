@@ -53,3 +53,15 @@ func schemaFaults(object, old map[string]any) []schema.Fault {
 	}
 	return slices.DeleteFunc(objects.Check(object, old), func(f schema.Fault) bool { return f.Unknown || !strings.HasPrefix(f.Field, "spec") })
 }
+
+// tooLarge are the parts of an object on which no rule is run: rules are only known to be cheap on what the schema lets be.
+func tooLarge(object, old map[string]any) (out []Cause) {
+	objects, err := policy.VPASchema()
+	if err != nil {
+		return nil // without a schema there would be no rules
+	}
+	for _, f := range objects.TooLarge(object, old) {
+		out = append(out, Cause{Rule: SchemaRule, Field: f.Field, Reason: f.Reason, Message: f.Message})
+	}
+	return out
+}
