@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds"
 	"github.com/celvpa/celvpa/crds/emit"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -36,6 +38,7 @@ func TestInvalidVPAsAreRefusedAsEarlyAsTheyCanBe(t *testing.T) {
 			d.manifests(t, func(m aeps.Manifest, rule string) bool { return rule == m.Rule && d.inSchema[rule] }, nil)
 		})
 	})
+	d.dropUnreadable(t)
 	t.Run("by the webhook", func(t *testing.T) {
 		startWebhook(t, d.ns)
 		t.Run("rows", func(t *testing.T) { d.rowsByWebhook(t, func(r admission.Row) bool { return !anyGate(r) }) })
@@ -104,16 +107,31 @@ func newDoor(t *testing.T) *door {
 		}
 		old := placed(row.Old, d.ns, fmt.Sprintf("row-%d", i))
 		if err := d.Create(t.Context(), old); err != nil {
-			unfit++
-			t.Logf("left out, because what it replaces cannot be stored: %s: %v", row, err)
+			unfit++ // it does not fit the schema, rules or not
 			continue
 		}
 		d.old[row.String()] = old
 	}
 	putCRD(t, full)
 	refusedWithRules(true)
-	t.Logf("%d rows, of which %d are updates and %d are left out", len(d.rows), len(d.old)+unfit, unfit)
+	t.Logf("%d rows, of which %d are updates; what %d of them replace does not fit the schema, so these are left out", len(d.rows), len(d.old)+unfit, unfit)
 	return d
+}
+
+// dropUnreadable deletes what was stored although no program can read it as a VerticalPodAutoscaler: a rule of the schema keeps
+// that out, and while it is there, lists of all of them cannot be read, so that celvpa does not get ready.
+func (d *door) dropUnreadable(t *testing.T) {
+	t.Helper()
+	before := len(d.old)
+	for row, old := range d.old {
+		text, err := old.MarshalJSON()
+		require.NoError(t, err)
+		if json.Unmarshal(text, &vpav1.VerticalPodAutoscaler{}) != nil {
+			require.NoError(t, d.Delete(t.Context(), old))
+			delete(d.old, row)
+		}
+	}
+	t.Logf("%d updates are left out of what follows, because nobody can read what they replace", before-len(d.old))
 }
 
 func named(all []*apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinition {
@@ -187,7 +205,9 @@ func (d *door) rowsByWebhook(t *testing.T, here func(admission.Row) bool) {
 	refused, left := 0, 0
 	for i, row := range d.rows {
 		d.warnings()
-		if len(row.Params) > 0 || !here(row) {
+		want := denials(row, func(string) bool { return true })
+		otherGates := !here(row) || (anyGate(row) && slices.ContainsFunc(want, gated)) // all gates are on then, not only the row's
+		if len(row.Params) > 0 || otherGates {
 			left++
 			continue
 		}
@@ -196,16 +216,15 @@ func (d *door) rowsByWebhook(t *testing.T, here func(admission.Row) bool) {
 			left++
 			continue
 		}
-		want := denials(row, func(string) bool { return true })
+		if err != nil && len(want) == 0 && renamed(row) && !strings.Contains(err.Error(), "admission webhook") {
+			left++
+			continue
+		}
 		if len(want) == 0 && d.fits(row) {
 			require.NoError(t, err, row.String())
 		} else {
 			refused++
 			require.True(t, apierrors.IsInvalid(err), "%s: %v", row, err)
-		}
-		if slices.ContainsFunc(want, gated) && anyGate(row) {
-			left++ // the process has more gates on than the row
-			continue
 		}
 		require.Equal(t, want, refusals(err), "%s: %v", row, err)
 		heard := strings.Join(d.warnings(), "\n")
@@ -217,6 +236,13 @@ func (d *door) rowsByWebhook(t *testing.T, here func(admission.Row) bool) {
 	}
 	t.Logf("%d of %d rows refused; %d left out", refused, len(d.rows), left)
 	require.Less(t, left, len(d.rows))
+}
+
+// renamed reports whether the webhook moves what was there before to another field. What is wrong with it and tolerated where
+// it was is new to the API server where it is then.
+func renamed(row admission.Row) bool {
+	text, err := json.Marshal(row.Old)
+	return err == nil && strings.Contains(string(text), `"RequestToLimitRatio"`)
 }
 
 func gated(violation string) bool { return strings.HasPrefix(violation, "vpa-gates/") }
