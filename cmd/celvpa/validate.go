@@ -126,6 +126,10 @@ func newValidation(book *engine.Rulebook, set, old *manifests.Set) (*validation,
 	v.vpas, err = set.VPAs()
 	must(err)
 	for i := range v.vpas {
+		var object map[string]any
+		if err := json.Unmarshal(v.vpas[i].JSON, &object); err != nil || len(v.schema.TooLarge(object, nil)) > 0 {
+			continue // it is refused itself, and reading its quantities may take for ever
+		}
 		if one, err := v.vpas[i].VPA(); err == nil { // else it is refused itself, and has no target
 			b := v.besideIn(one.Namespace)
 			b.VPAs = append(b.VPAs, one)

@@ -51,3 +51,31 @@ func TestTheLargestObjectIsJudged(t *testing.T) {
 		require.Equal(t, outcome{misfit: want}, came)
 	}
 }
+
+// TestNoRuleOfTheSchemaReadsEndlessQuantities: an API server runs the rules although the schema's pattern refuses the object,
+// and nothing stops a rule in the middle of a comparison. One of these takes minutes to read or to compare, so that the test
+// would not end.
+func TestNoRuleOfTheSchemaReadsEndlessQuantities(t *testing.T) {
+	b := newBoth(t)
+	for _, endless := range []string{"1e999999999", "1E-999999999", "-1e+99999999"} {
+		amounts := map[string]any{"cpu": endless, "memory": endless, "example.com/device": endless}
+		boost := map[string]any{"cpu": map[string]any{"type": "Quantity", "quantity": endless}}
+		ratio := map[string]any{"cpu": boost["cpu"], "memory": boost["cpu"]}
+		verdict := b.server.Judge(map[string]any{
+			"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+			"metadata": map[string]any{"name": "web", "namespace": "shop"},
+			"spec": map[string]any{
+				"targetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "startupBoost": boost,
+				"resourcePolicy": map[string]any{
+					"containerPolicies": []any{map[string]any{
+						"containerName": "app", "minAllowed": amounts, "maxAllowed": amounts, "startupBoost": boost, "requestToLimitRatio": ratio,
+						"oomBumpUpRatio": endless, "oomMinBumpUp": endless, "memoryPerCPU": endless,
+					}},
+					"podPolicies": map[string]any{"minAllowed": amounts, "maxAllowed": amounts},
+				},
+			},
+		}, nil)
+		require.Len(t, verdict.Structure, 19, "each is refused by the pattern: %v", verdict.Structure)
+		require.Contains(t, verdict.Refused, "per-vpa-config/oom-ratio-at-least-one@spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio", "and the rules are run")
+	}
+}

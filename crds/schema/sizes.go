@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -11,9 +12,10 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// TooLarge tells which lists, maps and texts of the spec are larger than the schema lets them be. A webhook is asked before
-// the API server looks at that, and rules, whose cost is bounded by those sizes, must not be run on anything larger. What
-// is not changed is let through, as the API server does.
+// TooLarge tells which lists, maps and texts of the spec are larger than the schema lets them be, and which quantities have
+// so many digits that reckoning with them takes for ever. A webhook is asked before the API server looks at that, and
+// rules, whose cost is bounded by those sizes, must not be run on anything larger. What is not changed is let through, as
+// the API server does, but for such quantities.
 func (o *Objects) TooLarge(object, old map[string]any) []Fault {
 	root := node{shape: o.shape, now: object}
 	if old != nil {
@@ -26,6 +28,9 @@ func (o *Objects) TooLarge(object, old map[string]any) []Fault {
 	return out
 }
 
+// exponent matches quantities that no real one is like: 1e1000 has a thousand digits.
+var exponent = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
+
 func (n *node) tooLarge(out *[]Fault) {
 	exceeded := func(size int, most *int64, reason metav1.CauseType, what string) bool {
 		if most == nil || int64(size) <= *most || n.unchanged() {
@@ -36,6 +41,10 @@ func (n *node) tooLarge(out *[]Fault) {
 	}
 	switch v := n.now.(type) {
 	case string:
+		if n.shape.IsXIntOrString() && exponent.MatchString(v) {
+			*out = append(*out, Fault{Field: n.path, Reason: metav1.CauseTypeFieldValueInvalid, Message: "Invalid value: an exponent has at most three digits; write it like 500m, 2 or 1Gi"})
+			return
+		}
 		exceeded(utf8.RuneCountInString(v), n.shape.MaxLength(), metav1.CauseTypeTooLong, "characters")
 	case []any:
 		if n.shape.items == nil || exceeded(len(v), n.shape.MaxItems(), metav1.CauseTypeTooMany, "entries") {

@@ -76,6 +76,9 @@ func Review(plan *engine.Plan, req Request) Answer {
 			return Answer{Causes: unreadable("the old object", err)}
 		}
 	}
+	if causes := tooLarge(object, old); len(causes) > 0 {
+		return Answer{Causes: causes}
+	}
 	// The controllers have to be able to read it. That they could not does not keep the rules from saying what else is wrong.
 	v, out := &vpav1.VerticalPodAutoscaler{}, Answer{}
 	unfit := json.Unmarshal(req.Object, v)
@@ -84,9 +87,6 @@ func Review(plan *engine.Plan, req Request) Answer {
 	}
 	if v.Namespace == "" {
 		v.Namespace = req.Namespace
-	}
-	if causes := tooLarge(object, old); len(causes) > 0 {
-		return Answer{Causes: causes}
 	}
 	judged := engine.Judged{Object: object, Old: old, Facts: facts.ValidateFacts(v, req.Beside.VPAs, req.Beside.HPAs), Everywhere: req.Schema}
 	for _, x := range plan.Validate(facts.VPAValidate, judged, nil) {

@@ -228,6 +228,12 @@ func TestNoRuleRunsOnWhatIsTooLarge(t *testing.T) {
 		"spec.resourcePolicy.containerPolicies[1].containerName: Too large: 64 characters, at most 63 are allowed (rule schema)",
 		"spec.resourcePolicy.containerPolicies[1].maxAllowed.cpu: Too large: 65 characters, at most 64 are allowed (rule schema)",
 	}, lines(Review(rules, Request{Object: vpa(t, "resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: "+long+", maxAllowed: {cpu: '1"+strings.Repeat("0", 64)+"'}}]}")}).Causes))
+	digits := "spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio: Invalid value: an exponent has at most three digits; write it like 500m, 2 or 1Gi (rule schema)"
+	for _, endless := range []string{"1e999999999", "1E-999999999", "1e+1000"} {
+		object := vpa(t, "resourcePolicy: {containerPolicies: [{containerName: a, oomBumpUpRatio: '"+endless+"'}]}")
+		require.Equal(t, []string{digits}, lines(Review(rules, Request{Object: object}).Causes))
+		require.Equal(t, []string{digits}, lines(Review(rules, Request{Object: object, OldObject: object}).Causes), "not even when it is there already")
+	}
 
 	before := vpa(t, many(101))
 	same := Review(rules, Request{Object: bytes.Replace(before, []byte(`"name":"web"`), []byte(`"name":"web","labels":{"a":"b"}`), 1), OldObject: before})
