@@ -69,6 +69,21 @@ func addBounds(crd *apiextensionsv1.CustomResourceDefinition) error {
 	})
 }
 
+// openWeights lets a checkpoint's weights be any numbers, as upstream's CRD does: the type that is generated from the Go
+// type is narrower than what is stored.
+func openWeights(crd *apiextensionsv1.CustomResourceDefinition) error {
+	for _, histogram := range []string{"cpuHistogram", "memoryHistogram"} {
+		err := Change(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "status."+histogram+".bucketWeights", func(s *apiextensionsv1.JSONSchemaProps) error {
+			s.AdditionalProperties = nil
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Change applies a function to what a path such as spec.containers[*] selects in a schema.
 func Change(root *apiextensionsv1.JSONSchemaProps, path string, f func(*apiextensionsv1.JSONSchemaProps) error) error {
 	if path == "" {

@@ -56,6 +56,7 @@ func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 			err = addBounds(crd)
 			addUnserved(crd, true)
 		case Checkpoint:
+			err = openWeights(crd)
 			addUnserved(crd, false)
 		}
 		if err != nil {

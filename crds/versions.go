@@ -11,15 +11,17 @@ import (
 func addUnserved(crd *apiextensionsv1.CustomResourceDefinition, deprecated bool) {
 	v1 := crd.Spec.Versions[0]
 	old := apiextensionsv1.CustomResourceDefinitionVersion{
-		Name:                     "v1beta2",
-		Deprecated:               deprecated,
-		AdditionalPrinterColumns: v1.AdditionalPrinterColumns,
-		Subresources:             v1.Subresources,
+		Name:         "v1beta2",
+		Deprecated:   deprecated,
+		Subresources: v1.Subresources,
 		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 			Type:                   "object",
 			Description:            "v1beta2 is no longer served: use v1, which has the same fields.",
 			XPreserveUnknownFields: ptr.To(true),
 		}},
+	}
+	if deprecated {
+		old.DeprecationWarning = ptr.To("autoscaling.k8s.io/v1beta2 is deprecated and not served; use v1")
 	}
 	crd.Spec.Versions = append(crd.Spec.Versions, old)
 }

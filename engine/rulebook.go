@@ -260,9 +260,45 @@ func (b *Rulebook) Findings() []*Problem {
 			}
 		}
 	}
+	b.keptBySchemas(all)
 	all.sort()
 	all.dedupe()
 	return all.list
+}
+
+// keptBySchemas reports overlays for some objects, or only tried, that take out or change what the schema of all objects
+// holds: whoever enforces the schema goes on as before.
+func (b *Rulebook) keptBySchemas(all *problems) {
+	for _, o := range b.overlays {
+		if o.ModeOf() == ModeEnforce && o.Match.everything() {
+			continue
+		}
+		for _, pipe := range b.pipelines {
+			base, with := b.plans[planKey(pipe, nil)], b.plans[planKey(pipe, []*Overlay{o})]
+			if with == nil {
+				continue // it is for another pipeline
+			}
+			now := with.schemaRules()
+			for rule, was := range base.schemaRules() {
+				if now[rule] != was {
+					all.at(o.Name, o.subject(), rule+" is enforced by the schema, which is the same for all objects: API servers go on refusing what it refuses")
+				}
+			}
+		}
+	}
+}
+
+// schemaRules are the conditions of the validations that are enforced in the schema, by rule.
+func (p *Plan) schemaRules() map[string]string {
+	out := map[string]string{}
+	for point := range p.points {
+		for _, v := range p.Validations(point) {
+			if v.Validation.EnforcedAt(EnforceSchema) {
+				out[v.Rule] = v.Validation.When.Value + "\x00" + v.Validation.Expression.Value
+			}
+		}
+	}
+	return out
 }
 
 // Has reports whether a pipeline, as name@version, is loaded.

@@ -53,8 +53,8 @@ type Judged struct {
 	Object map[string]any
 	Old    map[string]any // what it replaces; nil = it is new
 	Facts  *Facts         // further facts of the point; nil = none
-	// Everywhere runs the validations that are enforced in the schema only, too.
-	Everywhere bool
+	// Schema runs the validations that are enforced in the schema, instead of those enforced at admission.
+	Schema bool
 }
 
 // placedValidation is a validation compiled for one of its places.
@@ -199,11 +199,15 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 		return nil
 	}
 	var out []Violation
+	where := EnforceAdmission
+	if judged.Schema {
+		where = EnforceSchema
+	}
 	run := &validationRun{view: at.point.Objects.Open(judged.Object, judged.Old), facts: judged.Facts.variables(at.point), trace: trace}
 	for _, set := range at.sets {
 		run.set = set
 		for _, v := range set.validations {
-			if judged.Everywhere || v.validation.EnforcedAt(EnforceAdmission) {
+			if v.validation.EnforcedAt(where) {
 				out = append(out, run.validate(v)...)
 			}
 		}

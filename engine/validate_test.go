@@ -112,3 +112,20 @@ func TestASchemaHoldsWhatIsEnforcedForAllObjects(t *testing.T) {
 		require.Contains(t, p.Message, "a schema is the same for all objects")
 	}
 }
+
+func TestWhatASchemaKeepsIsAFinding(t *testing.T) {
+	overlay := func(spec string) []*Problem {
+		files := oneRuleSet(shop(), "order.validate", "  validations:\n  - {name: own, enforce: [Schema, Admission], expression: \"true\", message: m}\n  - {name: two, enforce: [Admission], expression: \"true\", message: m}\n")
+		files["o.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {" + spec + "}\n")}
+		lib, err := Loader{}.Load(Layer{FS: files, Root: "."})
+		require.NoError(t, err)
+		book, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p"})
+		require.NoError(t, err)
+		return book.Findings()
+	}
+	found := overlay("match: {namespaces: [x]}, change: [{disable: s/own}]")
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].Message, "s/own is enforced by the schema, which is the same for all objects: API servers go on refusing what it refuses")
+	require.Empty(t, overlay("match: {namespaces: [x]}, change: [{disable: s/two}]"))
+	require.Empty(t, overlay("change: [{disable: s/own}]"), "celvpa crd heeds it")
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
 func TestTheServingCertificateIsTrustedForItsHostsAndRenewed(t *testing.T) {
@@ -135,6 +136,19 @@ func TestAVPAIsDefaultedOrRefusedWithItsCauses(t *testing.T) {
 	require.True(t, resp.Allowed, "what is there and does not change can stay")
 	require.Len(t, resp.Warnings, 4)
 	require.True(t, h.Handle(context.Background(), request(admissionv1.Delete, "", wrong)).Allowed)
+}
+
+// TestAnAnswerHasSomeSize however much is wrong.
+func TestAnAnswerHasSomeSize(t *testing.T) {
+	causes := make([]vpareview.Cause, 20000)
+	for i := range causes {
+		causes[i] = vpareview.Cause{Rule: "set/rule", Field: "spec", Message: "no"}
+	}
+	resp := denied(admission.Request{}, causes)
+	require.Len(t, resp.Result.Details.Causes, 100)
+	require.Contains(t, resp.Result.Message, "; and 19900 more")
+	require.Less(t, len(resp.Result.Message), 5000)
+	require.Len(t, texts(causes), 101)
 }
 
 // TestAPodIsAdmittedUnchangedWhateverGoesWrong: here the handler has no client, which panics inside.

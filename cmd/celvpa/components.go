@@ -217,6 +217,9 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	if err != nil {
 		return err
 	}
+	if err := webhook.IndexTargets(ctx, p.manager.GetFieldIndexer(), hpas); err != nil {
+		return err
+	}
 	server.Register("/", &admission.Webhook{Handler: &webhook.Handler{
 		Client:   p.manager.GetClient(),
 		Resolver: &target.Resolver{Client: p.manager.GetClient()},

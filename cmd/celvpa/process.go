@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.uber.org/zap/zapcore"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +27,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -166,6 +168,25 @@ func (p *process) watched(ctx context.Context, list client.ObjectList, object cl
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("listing %T: %w", list, err)
+	}
+	// What may be listed and not watched would never be known, and nothing would start.
+	mapping, err := apiutil.GVKForObject(object, p.manager.GetScheme())
+	if err != nil {
+		return false, err
+	}
+	resource, err := p.manager.GetRESTMapper().RESTMapping(mapping.GroupKind(), mapping.Version)
+	if err != nil {
+		return false, fmt.Errorf("finding the resource of %T: %w", object, err)
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Namespace: p.namespace, Verb: "watch", Group: resource.Resource.Group, Resource: resource.Resource.Resource,
+	}}}
+	if err := p.manager.GetClient().Create(ctx, review); err != nil {
+		return false, fmt.Errorf("asking whether %s may be watched: %w", resource.Resource.GroupResource(), err)
+	}
+	if !review.Status.Allowed {
+		log.Info(forbidden, "reason", "it may not be watched")
+		return false, nil
 	}
 	if _, err := p.manager.GetCache().GetInformer(ctx, object); err != nil {
 		return false, fmt.Errorf("watching %T: %w", object, err)

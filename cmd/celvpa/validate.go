@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as schemas expect
 
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
@@ -105,6 +104,7 @@ func runValidate(out io.Writer, stdin io.Reader, o *validateOptions) error {
 // validation is what objects are judged by.
 type validation struct {
 	book   *engine.Rulebook
+	crd    *engine.Plan // with the rules that are in the CRD
 	schema *schema.Objects
 	vpas   []manifests.Document
 	old    map[string]manifests.Document // by namespace/name
@@ -120,6 +120,8 @@ func newValidation(book *engine.Rulebook, set, old *manifests.Set) (*validation,
 	overlays, err := set.RuleOverlays()
 	must(err)
 	v.book, err = policy.WithOverlays(book, overlays)
+	must(err)
+	v.crd, err = book.Everywhere() // RuleOverlay objects do not change the CRD that is installed
 	must(err)
 	v.schema, err = policy.VPASchema()
 	must(err)
@@ -166,24 +168,35 @@ func (v *validation) report() *validateReport {
 
 // judge answers about one object: what the rules say, and what the schema says beside them.
 func (v *validation) judge(d manifests.Document) vpareview.Answer {
-	req := vpareview.Request{Object: d.JSON, OldObject: v.old[d.Key()].JSON, Namespace: d.Namespace, Beside: *v.besideIn(d.Namespace), Schema: true}
-	// Metadata that does not fit matches nothing; the schema tells.
-	var meta, before metav1.PartialObjectMetadata
-	_ = json.Unmarshal(req.Object, &meta)
-	_ = json.Unmarshal(req.OldObject, &before)
+	object, now := v.decoded(d.JSON)
+	old, before := v.decoded(v.old[d.Key()].JSON)
+	req := vpareview.Request{Object: now, OldObject: before, Namespace: d.Namespace, Beside: *v.besideIn(d.Namespace), CRD: v.crd}
+	meta, annotations := vpareview.Metadata(req.Object), vpareview.Metadata(req.OldObject).Annotations
 	meta.Namespace = d.Namespace
 
-	chosen := policy.For(v.book, &vpav1.VerticalPodAutoscaler{ObjectMeta: meta.ObjectMeta})
+	chosen := policy.For(v.book, &vpav1.VerticalPodAutoscaler{ObjectMeta: meta})
 	answer := vpareview.Review(chosen.Plan, req)
 	var shadows []vpareview.Cause
 	for _, shadow := range chosen.Shadows {
 		shadows = append(shadows, vpareview.ShadowWarnings(shadow, vpareview.Differences(answer, vpareview.Review(shadow.Plan, req)))...)
 	}
-	answer.Causes = append(vpareview.UnknownPin(chosen.Err, meta.Annotations, before.Annotations), answer.Causes...)
-	var object, old map[string]any
-	_ = json.Unmarshal(req.Object, &object) // it has been read before
-	_ = json.Unmarshal(req.OldObject, &old)
+	answer.Causes = append(vpareview.UnknownPin(chosen.Err, meta.Annotations, annotations), answer.Causes...)
 	answer.AddSchema(v.schema.Check(object, old))
 	answer.Warnings = append(answer.Warnings, shadows...)
 	return answer
+}
+
+// decoded is an object as it is written, and as API servers hand it to a webhook: without nulls and unknown fields. One
+// whose metadata they cannot read is handed on as it is; the schema tells.
+func (v *validation) decoded(written []byte) (object map[string]any, handed []byte) {
+	if len(written) == 0 {
+		return nil, nil
+	}
+	_ = json.Unmarshal(written, &object) // it has been read before
+	if now, err := v.schema.Decoded(object); err == nil {
+		if text, err := json.Marshal(now); err == nil {
+			return object, text
+		}
+	}
+	return object, written
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -45,15 +46,14 @@ func (r *validateReport) refused() bool {
 	return false
 }
 
-func (r *validateReport) writeText(out io.Writer) error {
+func (r *validateReport) writeText(to io.Writer) error {
+	out := bufio.NewWriter(to)
 	for _, item := range r.Items {
 		verdict := "allowed"
 		if !item.Allowed {
 			verdict = "refused"
 		}
-		if _, err := fmt.Fprintf(out, "%s: %s (%s)\n", item.Object, verdict, item.Source); err != nil {
-			return err
-		}
+		fmt.Fprintf(out, "%s: %s (%s)\n", item.Object, verdict, item.Source)
 		for _, c := range item.Causes {
 			fmt.Fprintf(out, "  %s\n", c)
 		}
@@ -61,7 +61,7 @@ func (r *validateReport) writeText(out io.Writer) error {
 			fmt.Fprintf(out, "  warning: %s\n", c)
 		}
 	}
-	return nil
+	return out.Flush()
 }
 
 func (r *validateReport) writeJSON(out io.Writer) error {

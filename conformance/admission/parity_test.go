@@ -85,7 +85,7 @@ func (b *both) judge(object, old map[string]any) (outcome, string) {
 	if len(verdict.Structure) > 0 {
 		return outcome{misfit: true, refused: verdict.Refused}, ""
 	}
-	request := vpareview.Request{Object: text(now), Schema: true}
+	request := vpareview.Request{Object: text(now), CRD: b.plan}
 	if before != nil {
 		request.OldObject = text(before)
 	}

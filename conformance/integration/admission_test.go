@@ -25,8 +25,7 @@ import (
 	"github.com/celvpa/celvpa/webhook"
 )
 
-// withoutCelvpa leaves the API server alone: nobody is asked about VerticalPodAutoscalers. It is for tests that come after
-// those of the shared celvpa.
+// withoutCelvpa leaves the API server alone: nobody is asked about VerticalPodAutoscalers. The shared celvpa is stopped.
 func withoutCelvpa(t *testing.T) {
 	t.Helper()
 	require.NoError(t, celvpa.Stop(20*time.Second))

@@ -25,9 +25,9 @@ func printed(t *testing.T, args ...string) []byte {
 	return out
 }
 
-// TestTheAdmissionPolicyStandsInForTheWebhook: `celvpa crd --vap` is for clusters that want no webhook. It refuses what is
+// theAdmissionPolicyStandsInForTheWebhook: `celvpa crd --vap` is for clusters that want no webhook. It refuses what is
 // behind gates that are off, lets through what was there before, and warns.
-func TestTheAdmissionPolicyStandsInForTheWebhook(t *testing.T) {
+func theAdmissionPolicyStandsInForTheWebhook(t *testing.T) {
 	withoutCelvpa(t)
 	ns := namespace(t, "it-policy")
 	was := object(ns, "was-in-place", "updatePolicy: {updateMode: InPlace}, resourcePolicy: {containerPolicies: [{containerName: app, controlledResources: [storage]}]}")

@@ -9,7 +9,7 @@ import (
 )
 
 // TestCelvpaOnARealControlPlane runs everything that needs the shared celvpa, side by side in namespaces of their own,
-// and stops it in the end.
+// stops it, and runs what needs the API server without it.
 func TestCelvpaOnARealControlPlane(t *testing.T) {
 	t.Run("serving", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
@@ -19,6 +19,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"a refused resize becomes an eviction":        aRefusedResizeBecomesAnEviction,
 			"metrics and health are served":               metricsAndHealthAreServed,
 			"invalid VPAs are refused":                    invalidVPAsAreRefused,
+			"what gets in the way is warned about":        whatGetsInTheWayIsWarnedAbout,
 			"a target that does not exist is reported":    aTargetThatDoesNotExistIsReported,
 			"a custom controller is followed to its pods": aCustomControllerIsFollowedToItsPods,
 			"an overlay is audited, then enforced":        anOverlayIsAuditedThenEnforced,
@@ -32,6 +33,12 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 		}
 	})
 	t.Run("gone", podsAreAdmittedWhileCelvpaIsGone)
+	t.Run("alone", func(t *testing.T) { // the API server, or with a webhook that a test starts: one after the other
+		t.Run("invalid VPAs are refused as early as they can be", invalidVPAsAreRefusedAsEarlyAsTheyCanBe)
+		t.Run("the admission policy stands in for the webhook", theAdmissionPolicyStandsInForTheWebhook)
+		t.Run("one rule file changes the webhook and the API server", oneRuleFileChangesTheWebhookAndTheAPIServer)
+		t.Run("the CRDs replace upstream's", theCRDsReplaceUpstreams)
+	})
 }
 
 // podsAreAdmittedWhileCelvpaIsGone stops the shared celvpa: its webhook is

@@ -2,15 +2,19 @@ package integration
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,6 +60,32 @@ func invalidVPAsAreRefused(t *testing.T) {
 	require.True(t, apierrors.IsInvalid(cluster.Update(t.Context(), valid)), "updates are validated too")
 }
 
+// whatGetsInTheWayIsWarnedAbout: other objects of the same target, as the webhook's cache has them. What is not said is
+// filled in.
+func whatGetsInTheWayIsWarnedAbout(t *testing.T) {
+	ns := namespace(t, "it-beside")
+	create(t, &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"},
+		Spec:       autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, MaxReplicas: 3},
+	})
+	create(t, object(ns, "first", `updatePolicy: {updateMode: Initial}`))
+	create(t, object(ns, "silent", `updatePolicy: {updateMode: "Off"}`))
+	ear := newListener(t)
+	second := object(ns, "second", "")
+	want := []string{
+		"spec.targetRef: HorizontalPodAutoscaler web scales the same target on cpu, so the two work against each other; leave cpu out of the controlledResources, or let it scale on something else (rule vpa-neighbours/hpa-scales-on-cpu)",
+		"spec.targetRef: VerticalPodAutoscaler first has the same target; of several the oldest one changes the pods (rule vpa-neighbours/other-vpa)",
+	}
+	eventually(t, 20*time.Second, "the webhook to know of all three", func(ctx context.Context) (bool, error) {
+		err := ear.Create(ctx, second.DeepCopy(), client.DryRunAll)
+		return slices.Equal(ear.warnings(), want), err
+	})
+	create(t, second)
+	mode, _, err := unstructured.NestedString(second.Object, "spec", "updatePolicy", "updateMode")
+	require.NoError(t, err)
+	require.Equal(t, "Recreate", mode)
+}
+
 // aTargetThatDoesNotExistIsReported and does not keep others from being served.
 func aTargetThatDoesNotExistIsReported(t *testing.T) {
 	ns := namespace(t, "it-missing")
@@ -89,7 +119,9 @@ func aTargetThatDoesNotExistIsReported(t *testing.T) {
 func ignoredNamespacesAreNotServed(t *testing.T) {
 	ns := namespace(t, "it-ignored")
 	ignored := vpa(ns, "web", vpav1.UpdateModeOff)
-	ignored.Spec.UpdatePolicy.MinReplicas = ptr.To[int32](0) // invalid where the webhook looks
+	ignored.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{
+		ContainerName: "app", MinAllowed: corev1.ResourceList{"cpu": resource.MustParse("0.1m")}, // invalid where the webhook looks
+	}}}
 	create(t, ignored)
 	served := namespace(t, "it-served")
 	create(t, vpa(served, "web", vpav1.UpdateModeOff))

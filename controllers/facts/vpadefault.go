@@ -19,7 +19,10 @@ type Change struct {
 // Defaults runs vpa.default on an object, as JSON holds it, and returns what rules changed, in the order of the points'
 // fields. What does not have the type that the schema gives it is taken for absent.
 func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]Change, []*engine.RuleError) {
-	spec, _ := object["spec"].(map[string]any)
+	spec, ok := object["spec"].(map[string]any)
+	if !ok {
+		return nil, nil // the schema refuses it
+	}
 	facts := vpaDefault.NewFacts()
 	root := boundFields{path: []string{"spec", "updatePolicy"}, record: defaultsSchema.New()}
 	updatePolicy, _ := spec["updatePolicy"].(map[string]any)
@@ -29,7 +32,10 @@ func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]
 	resourcePolicy, _ := spec["resourcePolicy"].(map[string]any)
 	policies, _ := resourcePolicy["containerPolicies"].([]any)
 	for i := range policies {
-		policy, _ := policies[i].(map[string]any)
+		policy, ok := policies[i].(map[string]any)
+		if !ok {
+			continue // likewise
+		}
 		name, _ := policy["containerName"].(string)
 		one := boundFields{path: []string{"spec", "resourcePolicy", "containerPolicies", strconv.Itoa(i)}, record: policyDefaultsSchema.New()}
 		bindFields(one.record, policy)

@@ -112,6 +112,12 @@ const quantityPattern = `([KMGTPE]i)|[numkMGTPE]|`
 // noField is how an error names that it is about no field.
 var noField = (*field.Path)(nil).String()
 
+// Decoded is an object as an API server hands it to a webhook: without unknown fields, nulls and status.
+func (o *Objects) Decoded(object map[string]any) (map[string]any, error) {
+	out, _, err := o.stored(object)
+	return out, err
+}
+
 // stored is a copy of an object as an API server decodes it before it validates: without unknown fields, which are listed,
 // and without status. An error means that its metadata cannot be read: it does not get any further.
 func (o *Objects) stored(object map[string]any) (out map[string]any, unknown []string, err error) {

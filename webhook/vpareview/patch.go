@@ -13,12 +13,15 @@ import (
 func patch(object map[string]any, changes []facts.Change) []jsonpatch.Operation {
 	var out []jsonpatch.Operation
 	for _, c := range changes {
-		out = append(out, operation(object, c))
+		if op, ok := operation(object, c); ok {
+			out = append(out, op)
+		}
 	}
 	return out
 }
 
-func operation(object map[string]any, c facts.Change) jsonpatch.Operation {
+// operation reports false where there is nothing that a field could be put into: the schema refuses what is there.
+func operation(object map[string]any, c facts.Change) (jsonpatch.Operation, bool) {
 	var at any = object
 	for i, key := range c.Path {
 		last := i == len(c.Path)-1
@@ -27,27 +30,30 @@ func operation(object map[string]any, c facts.Change) jsonpatch.Operation {
 			at = list[n]
 			continue
 		}
-		parent := at.(map[string]any) // facts.Defaults changes only what it could read as a mapping
+		parent, ok := at.(map[string]any)
+		if !ok {
+			break
+		}
 		switch {
 		case last && c.Value == nil:
 			delete(parent, key)
-			return jsonpatch.NewOperation("remove", pointer(c.Path), nil)
+			return jsonpatch.NewOperation("remove", pointer(c.Path), nil), true
 		case last:
 			_, replaces := parent[key]
 			parent[key] = c.Value
 			if replaces {
-				return jsonpatch.NewOperation("replace", pointer(c.Path), c.Value)
+				return jsonpatch.NewOperation("replace", pointer(c.Path), c.Value), true
 			}
-			return jsonpatch.NewOperation("add", pointer(c.Path), c.Value)
+			return jsonpatch.NewOperation("add", pointer(c.Path), c.Value), true
 		case parent[key] == nil:
 			// What is missing on the way is added with the value in it. The operation has its own copy: later changes go on
 			// into the object.
 			parent[key] = nested(c.Path[i+1:], c.Value)
-			return jsonpatch.NewOperation("add", pointer(c.Path[:i+1]), nested(c.Path[i+1:], c.Value))
+			return jsonpatch.NewOperation("add", pointer(c.Path[:i+1]), nested(c.Path[i+1:], c.Value)), true
 		}
 		at = parent[key]
 	}
-	return jsonpatch.Operation{}
+	return jsonpatch.Operation{}, false
 }
 
 func nested(path []string, value any) any {

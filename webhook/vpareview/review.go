@@ -23,8 +23,9 @@ type Request struct {
 	OldObject []byte // JSON of what it replaces; nil when it is new
 	Namespace string // where it goes when it does not say so itself
 	Beside    Beside
-	// Schema asks for the rules that only API servers enforce, too: for those who judge in place of one.
-	Schema bool
+	// CRD is the plan whose rules of the schema an API server enforces, for those who judge in place of one; nil = it is
+	// left to the API server.
+	CRD *engine.Plan
 }
 
 // Beside are other objects of the same namespace that matter for a VPA: those about the same target are picked out of
@@ -88,14 +89,11 @@ func Review(plan *engine.Plan, req Request) Answer {
 	if v.Namespace == "" {
 		v.Namespace = req.Namespace
 	}
-	judged := engine.Judged{Object: object, Old: old, Facts: facts.ValidateFacts(v, req.Beside.VPAs, req.Beside.HPAs), Everywhere: req.Schema}
-	for _, x := range plan.Validate(facts.VPAValidate, judged, nil) {
-		cause := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed}
-		if x.Warning {
-			out.Warnings = append(out.Warnings, cause)
-			continue
-		}
-		out.Causes = append(out.Causes, cause)
+	judged := engine.Judged{Object: object, Old: old, Facts: facts.ValidateFacts(v, req.Beside.VPAs, req.Beside.HPAs)}
+	out.add(plan.Validate(facts.VPAValidate, judged, nil))
+	if req.CRD != nil {
+		judged.Schema = true
+		out.add(req.CRD.Validate(facts.VPAValidate, judged, nil))
 	}
 	if unfit != nil || slices.ContainsFunc(slices.Concat(out.Causes, out.Warnings), failed) {
 		faults := schemaFaults(object, old)
@@ -105,11 +103,60 @@ func Review(plan *engine.Plan, req Request) Answer {
 		}
 	}
 	if out.Allowed() {
-		var changes []facts.Change
-		changes, out.Failed = facts.Defaults(plan, object, nil)
-		out.Patch = patch(object, changes)
+		out.setDefaults(plan, judged)
 	}
 	return out
+}
+
+// add takes what rules say, and what was said before not once more. A refusal says more than a warning.
+func (a *Answer) add(violations []engine.Violation) {
+	type about struct{ rule, field string }
+	refused, warned := map[about]bool{}, map[about]bool{}
+	for _, c := range a.Causes {
+		refused[about{c.Rule, c.Field}] = true
+	}
+	for _, c := range a.Warnings {
+		warned[about{c.Rule, c.Field}] = true
+	}
+	for _, x := range violations {
+		cause, it := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed}, about{x.Rule, x.Path}
+		switch {
+		case refused[it] || x.Warning && warned[it]:
+		case x.Warning:
+			a.Warnings = append(a.Warnings, cause)
+		default:
+			a.Causes = append(a.Causes, cause)
+		}
+	}
+}
+
+// setDefaults patches an object that is allowed. Defaults that would make it invalid are a mistake of who wrote them, not of
+// who submits the object: it is left as it is, and the mistake is told.
+func (a *Answer) setDefaults(plan *engine.Plan, judged engine.Judged) {
+	changes, failed := facts.Defaults(plan, judged.Object, nil)
+	a.Failed = failed
+	operations := patch(judged.Object, changes) // changes the object, too
+	if len(operations) == 0 {
+		return
+	}
+	judged.Schema = false
+	for _, x := range plan.Validate(facts.VPAValidate, judged, nil) {
+		if !x.Warning {
+			a.Warnings = append(a.Warnings, Cause{Rule: facts.VPADefault, Reason: metav1.CauseTypeFieldValueInvalid,
+				Message: fmt.Sprintf("the defaults are left out, because with them the object would not be valid: %s: %s (rule %s)", x.Path, x.Message, x.Rule)})
+			return
+		}
+	}
+	a.Patch = operations
+}
+
+// Metadata reads the metadata of an object. What cannot be read chooses nothing; the schema says what is wrong with it.
+func Metadata(object []byte) metav1.ObjectMeta {
+	var out metav1.PartialObjectMetadata
+	if len(object) == 0 || json.Unmarshal(object, &out) != nil {
+		return metav1.ObjectMeta{}
+	}
+	return out.ObjectMeta
 }
 
 func decode(data []byte) (map[string]any, error) {

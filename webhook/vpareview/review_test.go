@@ -241,3 +241,46 @@ func TestNoRuleRunsOnWhatIsTooLarge(t *testing.T) {
 	require.Contains(t, lines(same.Warnings)[0], "two policies are for the same container")
 	require.False(t, Review(rules, Request{Object: vpa(t, many(102)), OldObject: before}).Allowed())
 }
+
+// TestWhatHasNoSpecGetsNoDefault: with one it would have a spec, and the CRD would not refuse it any more.
+func TestWhatHasNoSpecGetsNoDefault(t *testing.T) {
+	for _, object := range []string{`{}`, `{"metadata":{"name":"a"}}`, `{"spec":null}`} {
+		require.Empty(t, Review(plan(t), Request{Object: []byte(object)}).Patch, object)
+	}
+}
+
+// TestDefaultsForEntriesThatAreNone once panicked, which let the object through unjudged.
+func TestDefaultsForEntriesThatAreNone(t *testing.T) {
+	book, err := policy.Load(policy.Options{Path: writeRules(t, `
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: mine}
+spec:
+  change:
+  - after: defaults/spelling
+    stage: {name: values, each: containerPolicy, rules: [{name: r, when: "!has(policy.controlledValues)", set: {policy.controlledValues: "'RequestsOnly'", policy.maxAllowed.cpu: cpu('1')}}]}
+`)})
+	require.NoError(t, err)
+	rules := policy.For(book, &vpav1.VerticalPodAutoscaler{}).Plan
+	for _, entry := range []string{"null", "7", `"text"`, `{containerName: a, maxAllowed: 7}`} {
+		object := vpa(t, "resourcePolicy: {containerPolicies: ["+entry+"]}")
+		require.NotPanics(t, func() { Review(rules, Request{Object: object, OldObject: object}) }, entry)
+	}
+}
+
+// TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut, and who submits it is told.
+func TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut(t *testing.T) {
+	book, err := policy.Load(policy.Options{Path: writeRules(t, `
+apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: mine}
+spec:
+  change:
+  - {after: defaults/update-policy, stage: {name: replicas, rules: [{name: none, set: {vpa.minReplicas: "0"}}]}}
+`)})
+	require.NoError(t, err)
+	answer := Review(policy.For(book, &vpav1.VerticalPodAutoscaler{}).Plan, Request{Object: vpa(t, "")})
+	require.True(t, answer.Allowed())
+	require.Empty(t, answer.Patch)
+	require.Equal(t, []string{"the defaults are left out, because with them the object would not be valid: spec.updatePolicy.minReplicas: minReplicas must be greater than 0 (rule vpa-object/min-replicas-positive) (rule vpa.default)"}, lines(answer.Warnings))
+}

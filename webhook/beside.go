@@ -1,0 +1,73 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	autoscaling "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/webhook/vpareview"
+)
+
+// targetIndex finds objects by what they scale: looking through all of a namespace would take longer than the review.
+const targetIndex = "celvpa.target"
+
+// targetKey leaves the group out, which may be missing where it is written.
+func targetKey(kind, name string) string { return kind + "/" + name }
+
+// IndexTargets makes a cache find what a VerticalPodAutoscaler is reviewed beside; hpas tells that it knows
+// HorizontalPodAutoscalers. It is called before the cache starts.
+func IndexTargets(ctx context.Context, cache client.FieldIndexer, hpas bool) error {
+	err := cache.IndexField(ctx, &vpav1.VerticalPodAutoscaler{}, targetIndex, func(o client.Object) []string {
+		ref := o.(*vpav1.VerticalPodAutoscaler).Spec.TargetRef
+		if ref == nil {
+			return nil
+		}
+		return []string{targetKey(ref.Kind, ref.Name)}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing VerticalPodAutoscalers: %w", err)
+	}
+	if !hpas {
+		return nil
+	}
+	err = cache.IndexField(ctx, &autoscalingv2.HorizontalPodAutoscaler{}, targetIndex, func(o client.Object) []string {
+		ref := o.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef
+		return []string{targetKey(ref.Kind, ref.Name)}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing HorizontalPodAutoscalers: %w", err)
+	}
+	return nil
+}
+
+// beside lists what has the same target as a VPA. Without it the VPA is judged all the same: it is only for warnings.
+func (h *Handler) beside(ctx context.Context, namespace string, object []byte, log logr.Logger) (out vpareview.Beside) {
+	var about struct {
+		Spec struct {
+			TargetRef *autoscaling.CrossVersionObjectReference `json:"targetRef"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(object, &about); err != nil || about.Spec.TargetRef == nil || h.Client == nil {
+		return out
+	}
+	// What is listed is only read, so it need not be copied out of the cache.
+	options := []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy,
+		client.MatchingFields{targetIndex: targetKey(about.Spec.TargetRef.Kind, about.Spec.TargetRef.Name)}}
+	var vpas vpav1.VerticalPodAutoscalerList
+	if err := h.Client.List(ctx, &vpas, options...); err != nil {
+		log.Error(err, "other VerticalPodAutoscalers of the same target are not warned about")
+	}
+	var hpas autoscalingv2.HorizontalPodAutoscalerList
+	if h.HPAs {
+		if err := h.Client.List(ctx, &hpas, options...); err != nil {
+			log.Error(err, "HorizontalPodAutoscalers of the same target are not warned about")
+		}
+	}
+	return vpareview.Beside{VPAs: vpas.Items, HPAs: hpas.Items}
+}
