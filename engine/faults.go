@@ -61,6 +61,9 @@ var absent = map[string]string{
 // nameHint lists what could have been meant by a name that is not known.
 func (c *compiler) nameHint(message, expression string, at common.Location, known map[string]Type) string {
 	if known == nil {
+		if m := undeclared.FindStringSubmatch(message); m != nil && (m[1] == "gates" || m[1] == "params" || m[1] == "object" || m[1] == "oldObject" || slices.ContainsFunc(c.at.Vars, func(v Var) bool { return v.Name == m[1] })) {
+			return message + ": a schema does not know it; enforce the rule at " + EnforceAdmission + " only"
+		}
 		return message
 	}
 	if m := undeclared.FindStringSubmatch(message); m != nil {

@@ -255,8 +255,8 @@ func (b *Rulebook) Findings() []*Problem {
 	}
 	for _, o := range b.overlays {
 		for _, c := range o.Changes {
-			if v := c.Validation; v != nil && v.EnforcedAt(EnforceSchema) && (o.ModeOf() != ModeEnforce || !o.Match.everything()) {
-				all.at(v.Enforce[0], o.subject(), "a schema is the same for all objects, so a validation for some of them, or one that is only tried, is no part of it; enforce it at "+EnforceAdmission+" only")
+			if v := c.Validation; v != nil && v.EnforcedAt(EnforceSchema) && !o.Match.everything() {
+				all.at(v.Enforce[0], o.subject(), "a schema is the same for all objects, so a validation for some of them is no part of it; enforce it at "+EnforceAdmission+" only")
 			}
 		}
 	}
@@ -266,11 +266,11 @@ func (b *Rulebook) Findings() []*Problem {
 	return all.list
 }
 
-// keptBySchemas reports overlays for some objects, or only tried, that take out or change what the schema of all objects
-// holds: whoever enforces the schema goes on as before.
+// keptBySchemas reports enforced overlays for some objects that take out or change what the schema of all objects holds:
+// whoever enforces the schema goes on as before.
 func (b *Rulebook) keptBySchemas(all *problems) {
 	for _, o := range b.overlays {
-		if o.ModeOf() == ModeEnforce && o.Match.everything() {
+		if o.ModeOf() != ModeEnforce || o.Match.everything() {
 			continue
 		}
 		for _, pipe := range b.pipelines {

@@ -53,7 +53,7 @@ type Judged struct {
 	Object map[string]any
 	Old    map[string]any // what it replaces; nil = it is new
 	Facts  *Facts         // further facts of the point; nil = none
-	// Schema runs the validations that are enforced in the schema, instead of those enforced at admission.
+	// Schema runs only the validations that are enforced in the schema.
 	Schema bool
 }
 
@@ -189,7 +189,7 @@ func (v *validationPlan) transition() bool {
 	return slices.Contains(v.reads, "oldSelf") || slices.Contains(v.reads, "oldObject")
 }
 
-// Validate runs every validation at a point that is enforced at admission, and returns all violations, in rule order.
+// Validate runs every validation at a point, those of the schema too, which may not be in every schema, and returns all violations, in rule order.
 // A rule that fails at run time is a violation too: an object that cannot be judged is not accepted. What is violated by
 // a value that did not change is only a warning, as it is to an API server: an object that was accepted once can still be
 // edited. The trace, nil as a rule, collects coverage only: violations tell themselves what happened.
@@ -199,15 +199,11 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 		return nil
 	}
 	var out []Violation
-	where := EnforceAdmission
-	if judged.Schema {
-		where = EnforceSchema
-	}
 	run := &validationRun{view: at.point.Objects.Open(judged.Object, judged.Old), facts: judged.Facts.variables(at.point), trace: trace}
 	for _, set := range at.sets {
 		run.set = set
 		for _, v := range set.validations {
-			if v.validation.EnforcedAt(where) {
+			if !judged.Schema || v.validation.EnforcedAt(EnforceSchema) {
 				out = append(out, run.validate(v)...)
 			}
 		}

@@ -53,20 +53,22 @@ func TestValidationsReadParamsAndFacts(t *testing.T) {
 	require.Equal(t, []string{"s/few", "s/known"}, namesOf(got, func(v Violation) string { return v.Rule }))
 }
 
-func TestRulesOfASchemaAreLeftToIt(t *testing.T) {
+// TestRulesOfASchemaAreRunHereToo: an overlay can bring one that is not in the schema of the cluster.
+func TestRulesOfASchemaAreRunHereToo(t *testing.T) {
 	judge := validateRules(t, `
   validations:
   - {name: a, enforce: [Schema], expression: "false", message: only there}
   - {name: b, enforce: [Admission], expression: "false", message: only here}
 `, CompileOptions{})
-	require.Len(t, judge(Judged{Object: map[string]any{}}), 1)
+	require.Len(t, judge(Judged{Object: map[string]any{}}), 2)
+	require.Equal(t, []string{"s/a"}, namesOf(judge(Judged{Object: map[string]any{}, Schema: true}), func(v Violation) string { return v.Rule }))
 }
 
 func TestWhatASchemaCannotDoIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ rule, want string }{
 		"a warning":          {`enforce: [Schema], severity: Warn, expression: "true", message: m`, "rules of a schema refuse; enforce a warning at Admission only"},
 		"no steady message":  {`enforce: [Schema], expression: "true", messageExpression: "'m'"`, "needs a message beside messageExpression"},
-		"gates":              {`enforce: [Schema], expression: gates.Vouchers, message: m`, "undeclared reference to 'gates'"},
+		"gates":              {`enforce: [Schema], expression: gates.Vouchers, message: m`, "undeclared reference to 'gates': a schema does not know it; enforce the rule at Admission only"},
 		"what is beside":     {`enforce: [Schema], expression: size(others) == 0, message: m`, "undeclared reference to 'others'"},
 		"an unknown reason":  {`enforce: [Admission], reason: Bad, expression: "true", message: m`, `reason "Bad" is not known`},
 		"a field of nothing": {`enforce: [Admission], fieldPath: price, expression: "true", message: m`, "expected . but got price"},
@@ -107,10 +109,9 @@ func TestASchemaHoldsWhatIsEnforcedForAllObjects(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"s/own", "s/a"}, namesOf(plan.Validations("order.validate"), func(v ValidationInfo) string { return v.Rule }))
 	found := book.Findings()
-	require.Len(t, found, 2)
-	for _, p := range found {
-		require.Contains(t, p.Message, "a schema is the same for all objects")
-	}
+	require.Len(t, found, 1, "what is only tried goes into the schema once it is enforced")
+	require.Contains(t, found[0].Message, "a schema is the same for all objects")
+	require.Contains(t, found[0].Subject, "some")
 }
 
 func TestWhatASchemaKeepsIsAFinding(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 const checksHead = `# Checks
 
 What is checked of a VerticalPodAutoscaler's spec, by rule set, in the order in which it is told. "celvpa rules checks" prints this
-page from the rules; with --rules-dir it prints those of your own. [validation.md](validation.md) explains.
+page from the rules; with --rules-dir also those of your own overlays that are enforced for all objects. [validation.md](validation.md) explains.
 
 | enforced by | |
 |---|---|

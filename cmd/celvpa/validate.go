@@ -43,8 +43,8 @@ do in a cluster, and VerticalPodAutoscalers and HorizontalPodAutoscalers about t
 With --old the objects there are what is in the cluster: a VerticalPodAutoscaler of the same namespace and name is judged as
 an update of it, which may keep what was accepted before.
 
-What the schema says has rule "schema". Fields that the schema does not know are warnings: the API server drops them, and
-kubectl refuses them unless told otherwise.
+What the schema says has rule "schema". Fields that the schema does not know are refused, as kubectl refuses them: an API
+server would drop them without a word. The same object may be there several times, for several clusters.
 
 Exit code 0: all would be accepted; 1: one would be refused; 2: a document could not be read, there was no
 VerticalPodAutoscaler, or the rules could not be used. What could be read is judged all the same.`,
@@ -53,7 +53,12 @@ VerticalPodAutoscaler, or the rules could not be used. What could be read is jud
   celvpa validate -f vpa.yaml --feature-gates InPlace=true
   kubectl get vpa -A -o yaml > now.yaml && celvpa validate -f deploy/ --old now.yaml
   kustomize build . | celvpa validate -f -`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("files are named with -f: celvpa validate -f %s", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return runValidate(cmd.OutOrStdout(), cmd.InOrStdin(), o) },
 	}
 	f := cmd.Flags()
@@ -119,6 +124,8 @@ func newValidation(book *engine.Rulebook, set, old *manifests.Set) (*validation,
 
 	overlays, err := set.RuleOverlays()
 	must(err)
+	must(set.Twice("RuleOverlay"))
+	must(old.Twice("VerticalPodAutoscaler"))
 	v.book, err = policy.WithOverlays(book, overlays)
 	must(err)
 	v.crd, err = book.Everywhere() // RuleOverlay objects do not change the CRD that is installed

@@ -54,7 +54,7 @@ func (o *Objects) Check(object, old map[string]any) []Fault {
 	for _, path := range unknown {
 		out = append(out, Fault{
 			Field: path, Reason: metav1.CauseTypeFieldValueNotSupported, Unknown: true,
-			Message: "unknown field: an API server drops it, and kubectl refuses it by default; check how it is spelled and where it stands",
+			Message: "unknown field: kubectl refuses it, and an API server drops it without a word; check how it is spelled and where it stands",
 		})
 	}
 	return out
@@ -95,6 +95,8 @@ func told(errs field.ErrorList) (out []Fault) {
 		switch {
 		case err.Field == noField:
 			fault.Field = ""
+		case err.Type == field.ErrorTypeTypeInvalid && strings.Contains(err.Detail, "must be of type integer,string"):
+			fault.Message = "this is no quantity; write fractions in quotes, or like 500m"
 		case err.Type == field.ErrorTypeTypeInvalid && strings.Contains(err.Detail, "must be of type string"):
 			fault.Message += "; write the value in quotes"
 		case strings.Contains(err.Detail, quantityPattern):

@@ -83,6 +83,9 @@ func (o *Objects) schemaAt(at string) (s *structural.Structural, stable bool, er
 		}
 		next, ok := s.Properties[name]
 		if !ok {
+			if strings.ContainsAny(name, "['\"") {
+				return nil, false, fmt.Errorf("%q: the key of a map cannot stand here; end at the map, and name the key in fieldPath, like ['memory']", at)
+			}
 			return nil, false, fmt.Errorf("%q: there is no field %q", at, name)
 		}
 		s = &next

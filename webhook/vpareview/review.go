@@ -95,7 +95,8 @@ func Review(plan *engine.Plan, req Request) Answer {
 		judged.Schema = true
 		out.add(req.CRD.Validate(facts.VPAValidate, judged, nil))
 	}
-	if unfit != nil || slices.ContainsFunc(slices.Concat(out.Causes, out.Warnings), failed) {
+	// What is refused is told with all that the API server would refuse it for afterwards.
+	if unfit != nil || !out.Allowed() || slices.ContainsFunc(out.Warnings, failed) {
 		faults := schemaFaults(object, old)
 		out.AddSchema(faults)
 		if unfit != nil && len(faults) == 0 {

@@ -15,17 +15,14 @@ const SchemaRule = "schema"
 // AddSchema adds what the schema finds, but for fields about which a rule speaks: rules are written for people. Over an
 // object that does not fit the schema rules may fail; the schema says why, so what they say goes.
 func (a *Answer) AddSchema(faults []schema.Fault) {
-	var causes, warnings []Cause
+	var causes []Cause
+	misfit := false
 	for _, f := range faults {
-		cause := Cause{Rule: SchemaRule, Field: f.Field, Reason: f.Reason, Message: f.Message}
-		if f.Unknown {
-			warnings = append(warnings, cause)
-			continue
-		}
-		causes = append(causes, cause)
+		causes = append(causes, Cause{Rule: SchemaRule, Field: f.Field, Reason: f.Reason, Message: f.Message})
+		misfit = misfit || !f.Unknown
 	}
 	again := func(c Cause) bool { return failed(c) || c.Rule == SchemaRule }
-	if len(causes) > 0 {
+	if misfit {
 		a.Causes, a.Warnings = slices.DeleteFunc(a.Causes, again), slices.DeleteFunc(a.Warnings, again)
 	}
 	spoken := map[string]bool{}
@@ -33,7 +30,7 @@ func (a *Answer) AddSchema(faults []schema.Fault) {
 		spoken[dotted(c.Field)] = true
 	}
 	causes = slices.DeleteFunc(causes, func(c Cause) bool { return spoken[dotted(c.Field)] })
-	a.Causes, a.Warnings = append(causes, a.Causes...), append(warnings, a.Warnings...)
+	a.Causes = append(causes, a.Causes...)
 }
 
 func failed(c Cause) bool { return c.Failed }

@@ -63,11 +63,9 @@ func (d *Document) groupKind() schema.GroupKind {
 	return schema.GroupKind{Group: d.Group(), Kind: d.Kind}
 }
 
-// Set is what was read, in order. Each object is in it once.
+// Set is what was read, in order.
 type Set struct {
 	Documents []Document
-
-	at map[identity]Place
 }
 
 // identity is what an API server tells objects apart by.
@@ -79,7 +77,7 @@ type identity struct {
 // Read reads paths in order: files, folders with all *.yaml, *.yml and *.json below, and Stdin. The set has all that could be
 // read; the error tells what could not, with its place, and is nil when that is nothing.
 func Read(paths []string, stdin io.Reader) (*Set, error) {
-	set := &Set{at: map[identity]Place{}}
+	set := &Set{}
 	var faults []error
 	fromStdin := false
 	for _, path := range paths {
@@ -116,24 +114,27 @@ func (s *Set) parse(file string, text []byte) (faults []error) {
 	for _, one := range split(text) {
 		documents, err := one.documents(file)
 		faults = append(faults, err...)
-		for _, d := range documents {
-			if err := s.add(d); err != nil {
-				faults = append(faults, err)
-			}
-		}
+		s.Documents = append(s.Documents, documents...)
 	}
 	return faults
 }
 
-// add keeps the first of several documents about one object.
-func (s *Set) add(d Document) error {
-	if d.Name != "" && !d.generated {
-		id := identity{kind: d.groupKind(), namespace: d.Namespace, name: d.Name}
-		if there, twice := s.at[id]; twice {
-			return fmt.Errorf("%s: %s is there already, at %s; keep one of them", d.Source, d.String(), there)
+// Twice tells which objects of a kind, or of any without one, are there more than once. Whether that is a mistake depends on
+// what they are for: a tree of manifests may hold the same object for several clusters.
+func (s *Set) Twice(kind string) error {
+	var faults []error
+	at := map[identity]Place{}
+	for i := range s.Documents {
+		d := &s.Documents[i]
+		if d.Name == "" || d.generated || (kind != "" && d.Kind != kind) {
+			continue
 		}
-		s.at[id] = d.Source
+		id := identity{kind: d.groupKind(), namespace: d.Namespace, name: d.Name}
+		if there, twice := at[id]; twice {
+			faults = append(faults, fmt.Errorf("%s: %s is there already, at %s; keep one of them", d.Source, d.String(), there))
+			continue
+		}
+		at[id] = d.Source
 	}
-	s.Documents = append(s.Documents, d)
-	return nil
+	return errors.Join(faults...)
 }

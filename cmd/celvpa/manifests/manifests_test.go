@@ -72,7 +72,6 @@ func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 		"no kind":               {text: "apiVersion: v1\nmetadata: {name: b}", want: "standard input:5: this is no manifest: it needs apiVersion and kind"},
 		"no apiVersion":         {text: "kind: Pod\nmetadata: {name: b}", want: "standard input:5: this is no manifest: it needs apiVersion and kind"},
 		"a name that is a list": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: []}", want: "standard input:5: this object cannot be told from others: "},
-		"the same object twice": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: default}", want: "standard input:5: Pod default/a is there already, at standard input:1; keep one of them"},
 		"JSON that breaks off":  {text: "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"z\"}}\n{\"a\":", want: "standard input:5: what follows cannot be read as JSON: unexpected EOF"},
 		"a bad item of a list":  {text: "apiVersion: v1\nkind: List\nitems:\n- 7\n- {apiVersion: v1, kind: Pod, metadata: {name: z}}", want: "standard input:8: this object cannot be told from others: "},
 	} {
@@ -91,6 +90,16 @@ func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 			require.Equal(t, []string{"a", "z"}, names)
 		})
 	}
+}
+
+func TestObjectsThatAreThereTwiceAreTold(t *testing.T) {
+	set, err := read("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: default}\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: a}\n")
+	require.NoError(t, err)
+	require.Len(t, set.Documents, 3)
+	for _, kind := range []string{"", "Pod"} {
+		require.EqualError(t, set.Twice(kind), "standard input:5: Pod default/a is there already, at standard input:1; keep one of them")
+	}
+	require.NoError(t, set.Twice("Node"))
 }
 
 func TestFilesAndFoldersAreReadInOrder(t *testing.T) {
