@@ -72,7 +72,7 @@ func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan, pa
 	for i := range set.Validations {
 		v := &set.Validations[i]
 		out := &validationPlan{validation: v}
-		for _, at := range v.places() {
+		for _, at := range v.Places() {
 			from := at
 			if from.IsZero() {
 				from = v.Name
@@ -90,8 +90,8 @@ func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan, pa
 	}
 }
 
-// places are where a validation looks; a scalar without value stands for the whole object.
-func (v *Validation) places() []Scalar {
+// Places are where a validation looks; a scalar without value stands for the whole object.
+func (v *Validation) Places() []Scalar {
 	if len(v.At) == 0 {
 		return []Scalar{{}}
 	}

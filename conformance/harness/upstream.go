@@ -1,31 +1,29 @@
 package harness
 
 import (
-	"errors"
-	"os"
+	"encoding/json"
+	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
-// UpstreamCRDs is the file of upstream's CRDs, of the release that celvpa is compared with. The error says why it is not there,
-// which is so where its Go module was never downloaded.
+// UpstreamCRDs is the file of upstream's CRDs, of the release that celvpa is compared with. Its Go module is downloaded where
+// that was not done before.
 func UpstreamCRDs() (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/autoscaler/vertical-pod-autoscaler")
-	list.Dir = filepath.Join(root, "conformance", "upstream")
-	out, err := list.Output()
+	const module = "k8s.io/autoscaler/vertical-pod-autoscaler"
+	download := exec.Command("go", "mod", "download", "-json", module)
+	download.Dir = filepath.Join(root, "conformance", "upstream")
+	out, err := download.Output()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("downloading %s: %w: %s", module, err, out)
 	}
-	dir := strings.TrimSpace(string(out))
-	if dir == "" {
-		return "", errors.New("upstream's module is not downloaded: go mod download -C conformance/upstream")
+	var found struct{ Dir string }
+	if err := json.Unmarshal(out, &found); err != nil {
+		return "", fmt.Errorf("finding %s: %w", module, err)
 	}
-	file := filepath.Join(dir, "deploy", "vpa-v1-crd-gen.yaml")
-	_, err = os.Stat(file)
-	return file, err
+	return filepath.Join(found.Dir, "deploy", "vpa-v1-crd-gen.yaml"), nil
 }

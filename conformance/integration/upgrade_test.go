@@ -55,9 +55,7 @@ const upgradedCheckpoint = `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPo
 // theCRDsReplaceUpstreams: what is stored stays as it is to the byte, and stays editable where rules are new.
 func theCRDsReplaceUpstreams(t *testing.T) {
 	file, err := harness.UpstreamCRDs()
-	if err != nil {
-		t.Skip("upstream's CRDs are not here: ", err)
-	}
+	require.NoError(t, err)
 	withoutCelvpa(t)
 	t.Cleanup(func() { require.NoError(t, cluster.InstallCRDs(context.Background(), false)) })
 	deleteCRDs(t)

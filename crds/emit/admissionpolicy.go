@@ -46,7 +46,8 @@ func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []str
 		if v.Validation.Severity.Value == engine.SeverityWarn {
 			to = warn
 		}
-		for _, at := range places(v.Validation) {
+		for _, place := range v.Validation.Places() {
+			at := place.Value
 			expression, err := policyExpression(v, at)
 			if err != nil {
 				return nil, nil, fmt.Errorf("rule %s: %w", v.Rule, err)
@@ -68,7 +69,9 @@ func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []str
 
 // known reports whether an API server knows all that a rule reads and calls.
 func known(v engine.ValidationInfo, beside []string) bool {
-	own := func(function string) bool { return slices.Contains(schema.FunctionNames, function) }
+	own := func(called string) bool {
+		return slices.ContainsFunc(schema.Functions, func(f schema.Function) bool { return f.Name == called })
+	}
 	other := func(name string) bool { return name == "params" || slices.Contains(beside, name) }
 	return !slices.ContainsFunc(v.Calls, own) && !slices.ContainsFunc(v.Reads, other)
 }

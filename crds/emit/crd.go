@@ -31,29 +31,18 @@ func CRDs(rules []engine.ValidationInfo) ([]*apiextensionsv1.CustomResourceDefin
 			if !v.Validation.EnforcedAt(engine.EnforceSchema) {
 				continue
 			}
-			for _, at := range places(v.Validation) {
-				err := crds.Change(schema, at, func(s *apiextensionsv1.JSONSchemaProps) error {
+			for _, at := range v.Validation.Places() {
+				err := crds.Change(schema, at.Value, func(s *apiextensionsv1.JSONSchemaProps) error {
 					s.XValidations = append(s.XValidations, schemaRule(v))
 					return nil
 				})
 				if err != nil {
-					return nil, fmt.Errorf("rule %s at %q: %w", v.Rule, at, err)
+					return nil, fmt.Errorf("rule %s at %q: %w", v.Rule, at.Value, err)
 				}
 			}
 		}
 	}
 	return all, nil
-}
-
-func places(v *engine.Validation) []string {
-	if len(v.At) == 0 {
-		return []string{""}
-	}
-	var out []string
-	for _, at := range v.At {
-		out = append(out, at.Value)
-	}
-	return out
 }
 
 func schemaRule(v engine.ValidationInfo) apiextensionsv1.ValidationRule {

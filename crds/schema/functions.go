@@ -14,18 +14,16 @@ import (
 
 // Function is a function that rules which are not part of the schema can call beside those of Kubernetes.
 type Function struct {
+	Name      string
 	Signature string
 	Doc       string
 }
 
-// FunctionNames are the names of Functions.
-var FunctionNames = []string{"times", "isMultipleOf", "total"}
-
 // Functions lists them. All are exact.
 var Functions = []Function{
-	{"Quantity.times(Quantity) -> Quantity", "the product: `quantity('1500m').times(quantity('2Gi'))` is 3Gi"},
-	{"Quantity.isMultipleOf(Quantity) -> bool", "whether the first is a whole number of times the second: `quantity(string(self)).isMultipleOf(quantity('1m'))`"},
-	{"list(Quantity).total() -> Quantity", "the sum, 0 of an empty list"},
+	{"times", "Quantity.times(Quantity) -> Quantity", "the product: `quantity('1500m').times(quantity('2Gi'))` is 3Gi"},
+	{"isMultipleOf", "Quantity.isMultipleOf(Quantity) -> bool", "whether the first is a whole number of times the second: `quantity(string(self)).isMultipleOf(quantity('1m'))`"},
+	{"total", "list(Quantity).total() -> Quantity", "the sum, 0 of an empty list"},
 }
 
 func quantityFunctions() []cel.EnvOption {

@@ -28,6 +28,16 @@ func plan(t testing.TB, gates ...string) *engine.Plan {
 	return book.Default()
 }
 
+// changed is the plan of the shipped rules with the changes of an overlay, a YAML list.
+func changed(t testing.TB, changes string) *engine.Plan {
+	t.Helper()
+	book, err := policy.Load(policy.Options{Path: writeRules(t, "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec:\n  change:"+changes)})
+	require.NoError(t, err)
+	plan, err := book.Everywhere()
+	require.NoError(t, err)
+	return plan
+}
+
 // vpa is the JSON of an object called web with a target and whatever else its spec has.
 func vpa(t testing.TB, spec string) []byte {
 	t.Helper()
@@ -74,12 +84,7 @@ func TestDefaultsArePatched(t *testing.T) {
 
 // TestOperatorsDefaults may reach into what is not there yet.
 func TestOperatorsDefaults(t *testing.T) {
-	book, err := policy.Load(policy.Options{Path: writeRules(t, `
-apiVersion: rules.celvpa.dev/v1alpha1
-kind: RuleOverlay
-metadata: {name: mine}
-spec:
-  change:
+	rules := changed(t, `
   - after: defaults/update-policy
     stage: {name: replicas, rules: [{name: two, when: "!has(vpa.minReplicas)", set: {vpa.minReplicas: "2"}}]}
   - after: defaults/spelling
@@ -89,10 +94,8 @@ spec:
       rules:
       - {name: most, when: "!has(policy.maxAllowed.cpu)", set: {policy.maxAllowed.cpu: cpu('1500m'), policy.maxAllowed.memory: mem('2Gi')}}
       - {name: least, when: container == 'b', unset: [policy.minAllowed.memory]}
-`)})
-	require.NoError(t, err)
-	v := &vpav1.VerticalPodAutoscaler{}
-	answer := Review(policy.For(book, v).Plan, Request{Object: vpa(t, `resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: b, minAllowed: {cpu: 1, memory: 1Gi}, maxAllowed: {memory: 4Gi}}]}`)})
+`)
+	answer := Review(rules, Request{Object: vpa(t, `resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: b, minAllowed: {cpu: 1, memory: 1Gi}, maxAllowed: {memory: 4Gi}}]}`)})
 	require.Empty(t, lines(answer.Causes))
 	got, err := json.Marshal(answer.Patch)
 	require.NoError(t, err)
@@ -251,17 +254,10 @@ func TestWhatHasNoSpecGetsNoDefault(t *testing.T) {
 
 // TestDefaultsForEntriesThatAreNone once panicked, which let the object through unjudged.
 func TestDefaultsForEntriesThatAreNone(t *testing.T) {
-	book, err := policy.Load(policy.Options{Path: writeRules(t, `
-apiVersion: rules.celvpa.dev/v1alpha1
-kind: RuleOverlay
-metadata: {name: mine}
-spec:
-  change:
+	rules := changed(t, `
   - after: defaults/spelling
     stage: {name: values, each: containerPolicy, rules: [{name: r, when: "!has(policy.controlledValues)", set: {policy.controlledValues: "'RequestsOnly'", policy.maxAllowed.cpu: cpu('1')}}]}
-`)})
-	require.NoError(t, err)
-	rules := policy.For(book, &vpav1.VerticalPodAutoscaler{}).Plan
+`)
 	for _, entry := range []string{"null", "7", `"text"`, `{containerName: a, maxAllowed: 7}`} {
 		object := vpa(t, "resourcePolicy: {containerPolicies: ["+entry+"]}")
 		require.NotPanics(t, func() { Review(rules, Request{Object: object, OldObject: object}) }, entry)
@@ -270,16 +266,10 @@ spec:
 
 // TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut, and who submits it is told.
 func TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut(t *testing.T) {
-	book, err := policy.Load(policy.Options{Path: writeRules(t, `
-apiVersion: rules.celvpa.dev/v1alpha1
-kind: RuleOverlay
-metadata: {name: mine}
-spec:
-  change:
+	rules := changed(t, `
   - {after: defaults/update-policy, stage: {name: replicas, rules: [{name: none, set: {vpa.minReplicas: "0"}}]}}
-`)})
-	require.NoError(t, err)
-	answer := Review(policy.For(book, &vpav1.VerticalPodAutoscaler{}).Plan, Request{Object: vpa(t, "")})
+`)
+	answer := Review(rules, Request{Object: vpa(t, "")})
 	require.True(t, answer.Allowed())
 	require.Empty(t, answer.Patch)
 	require.Equal(t, []string{"the defaults are left out, because with them the object would not be valid: spec.updatePolicy.minReplicas: minReplicas must be greater than 0 (rule vpa-object/min-replicas-positive) (rule vpa.default)"}, lines(answer.Warnings))

@@ -45,7 +45,7 @@ func TestWhatAnOverlayInModeWarnWouldSayIsAWarning(t *testing.T) {
 }
 
 // writeRules puts rules into a file of their own.
-func writeRules(t *testing.T, text string) string {
+func writeRules(t testing.TB, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
