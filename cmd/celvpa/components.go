@@ -26,6 +26,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook"
 )
 
@@ -44,7 +45,7 @@ type part struct {
 var (
 	recommenderPart = part{
 		address: ":8942", lease: "vpa-recommender-lease",
-		points: []string{facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend}, tellsOverlays: true,
+		points: []string{facts.UsageWindow, facts.UsageOOM, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend}, tellsOverlays: true,
 		flags: func(o *options, c *cobra.Command) { o.addRecommender(c.Flags()) },
 		join:  joinRecommender,
 	}
@@ -144,9 +145,8 @@ func (o *options) namespaces() target.Namespaces {
 }
 
 func joinRecommender(_ context.Context, o *options, source *policy.Source, p *process) error {
-	if o.memoryIntervalCount < 1 {
-		return fmt.Errorf("--memory-aggregation-interval-count is %d; it must be at least 1", o.memoryIntervalCount)
-	}
+	window, failed := facts.WindowFor(source.Rules().Default(), vpav1.DefaultContainerResourcePolicy, facts.Policy(nil))
+	policy.Report(ctrl.Log.WithName("recommender"), "upstream's memory window is used", failed...)
 	usage, err := metricsclient.NewForConfig(p.manager.GetConfig())
 	if err != nil {
 		return fmt.Errorf("preparing the metrics client: %w", err)
@@ -164,7 +164,7 @@ func joinRecommender(_ context.Context, o *options, source *policy.Source, p *pr
 		Namespaces: o.namespaces(),
 		Settings: model.Settings{
 			CPUHalfLife: o.cpuHalfLife, MemoryHalfLife: o.memoryHalfLife,
-			MemoryInterval: o.memoryInterval, IntervalCount: o.memoryIntervalCount,
+			MemoryInterval: window.Interval, IntervalCount: window.Count,
 		},
 	})
 	p.healthy = append(p.healthy, r.Healthy)

@@ -45,8 +45,6 @@ type options struct {
 	recommenderInterval time.Duration
 	cpuHalfLife         time.Duration
 	memoryHalfLife      time.Duration
-	memoryInterval      time.Duration
-	memoryIntervalCount int64
 
 	updaterInterval time.Duration
 	admissionStatus admissionStatusOptions
@@ -130,8 +128,6 @@ func (o *options) addRecommender(f *pflag.FlagSet) {
 	remember := model.DefaultSettings()
 	o.positive(f, &o.cpuHalfLife, "cpu-histogram-decay-half-life", remember.CPUHalfLife, "time in which a CPU sample loses half its weight")
 	o.positive(f, &o.memoryHalfLife, "memory-histogram-decay-half-life", remember.MemoryHalfLife, "time in which a memory peak loses half its weight")
-	o.positive(f, &o.memoryInterval, "memory-aggregation-interval", remember.MemoryInterval, "window of which one memory peak counts")
-	f.Int64Var(&o.memoryIntervalCount, "memory-aggregation-interval-count", remember.IntervalCount, "windows after which usage without new samples is forgotten")
 }
 
 func (o *options) addUpdater(f *pflag.FlagSet) {
@@ -160,11 +156,28 @@ func (o *options) addAdmission(f *pflag.FlagSet) {
 	o.positive(f, &w.leaseInterval, "status-lease-update-interval", 10*time.Second, "how often the status lease is renewed")
 }
 
-// paramFlag is a rule parameter that a flag sets.
+// paramFlag is a rule parameter that a flag sets. It is the flag's value, too: text, which the rules read as what it means.
 type paramFlag struct {
 	kind  string // type of the parameter
 	value string
 	flag  *pflag.Flag
+}
+
+// String implements pflag.Value.
+func (p *paramFlag) String() string { return p.value }
+
+// Set implements pflag.Value; whether the text is a value of the parameter is told when the rules are compiled.
+func (p *paramFlag) Set(text string) error {
+	p.value = text
+	return nil
+}
+
+// Type implements pflag.Value: it is what the help shows as the flag's argument.
+func (p *paramFlag) Type() string {
+	if p.kind == "bool" {
+		return p.kind // shown without argument
+	}
+	return "string"
 }
 
 // paramFlags are the rule parameters that flags set, by "ruleset.param".
@@ -189,10 +202,12 @@ func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...str
 		if f.Lookup(p.Param.Flag) != nil {
 			return fmt.Errorf("%s: param %s asks for flag --%s, which exists already", p.Param.Name.Pos, key, p.Param.Flag)
 		}
-		one := &paramFlag{kind: p.Param.Type.Value}
+		one := &paramFlag{kind: p.Param.Type.Value, value: p.Param.Default.Value}
 		help := fmt.Sprintf("%s (rule set %s, %s)", p.Param.Description, p.RuleSet, p.Param.Type.Value)
-		f.StringVar(&one.value, p.Param.Flag, p.Param.Default.Value, help)
-		one.flag = f.Lookup(p.Param.Flag)
+		one.flag = f.VarPF(one, p.Param.Flag, "", help)
+		if one.kind == "bool" {
+			one.flag.NoOptDefVal = "true"
+		}
 		o[key] = one
 	}
 	return nil

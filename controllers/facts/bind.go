@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/cel-go/common/types"
 	corev1 "k8s.io/api/core/v1"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -80,7 +81,34 @@ func Policy(p *vpav1.ContainerResourcePolicy) *engine.Record {
 	if p.ControlledValues != nil {
 		r.SetString("controlledValues", string(*p.ControlledValues))
 	}
+	if p.OOMBumpUpRatio != nil {
+		r.SetDouble("oomBumpUpRatio", float64(p.OOMBumpUpRatio.MilliValue())/1000)
+	}
+	if p.OOMMinBumpUp != nil {
+		r.SetInt("oomMinBumpUp", p.OOMMinBumpUp.MilliValue()/1000)
+	}
+	if d, ok := aggregationInterval(p); ok {
+		r.SetInt("memoryAggregationInterval", int64(d))
+	}
+	if p.MemoryAggregationIntervalCount != nil {
+		r.SetInt("memoryAggregationIntervalCount", *p.MemoryAggregationIntervalCount)
+	}
+	if p.MemoryPerCPU != nil {
+		r.SetInt("memoryPerCPU", Bytes(*p.MemoryPerCPU))
+	}
 	return r
+}
+
+// aggregationInterval reads either spelling. Validation sees to it that two say the same; of an object that it did not see,
+// upstream's counts.
+func aggregationInterval(p *vpav1.ContainerResourcePolicy) (d time.Duration, ok bool) {
+	switch {
+	case p.MemoryAggregationIntervalSeconds != nil:
+		return time.Duration(*p.MemoryAggregationIntervalSeconds) * time.Second, true
+	case p.MemoryAggregationInterval != nil:
+		return p.MemoryAggregationInterval.Duration, true
+	}
+	return 0, false
 }
 
 func resourceNames(list []corev1.ResourceName) []string {
@@ -137,37 +165,63 @@ func (b Bounds) addTo(f *engine.Facts) {
 	}
 }
 
-// EstimateFacts binds the facts of container.estimate; rules write into bounds.
-func EstimateFacts(container string, e Estimate, policy *engine.Record, bounds Bounds) *engine.Facts {
-	f := containerEstimate.NewFacts().Set("container", engine.Text(container))
+// EstimateFacts binds the facts of container.estimate; rules write into bounds, and into confidence, of which Bool("low")
+// tells whether too little is known.
+func EstimateFacts(container string, e Estimate, policy *engine.Record, bounds Bounds) (f *engine.Facts, confidence *engine.Record) {
+	confidence = confidenceSchema.New()
+	f = containerEstimate.NewFacts().Set("container", engine.Text(container))
 	f.Set("usage", usageSchema.New().SetOpaque("cpu", e.CPU).SetOpaque("memory", e.Memory))
-	f.Set("history", historySchema.New().SetInt("span", int64(e.Span)).SetInt("samples", int64(e.Samples)))
+	f.Set("history", history(e.Span, e.Samples))
 	f.Set("containers", engine.Number(int64(e.Containers)))
 	f.Set("policy", policy)
+	f.Set("confidence", confidence)
+	bounds.addTo(f)
+	return f, confidence
+}
+
+func history(span time.Duration, samples int) *engine.Record {
+	return historySchema.New().SetInt("span", int64(span)).SetInt("samples", int64(samples))
+}
+
+// RecommendFacts binds the facts of container.recommend; rules write into bounds. integerCPU says that the VPA asks for whole
+// cores of this container; see IntegerCPU.
+func RecommendFacts(container string, policy *engine.Record, integerCPU bool, bounds Bounds) *engine.Facts {
+	f := containerRecommend.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
+	f.Set("integerCPU", types.Bool(integerCPU))
 	bounds.addTo(f)
 	return f
 }
 
-// RecommendFacts binds the facts of container.recommend; rules write into bounds.
-func RecommendFacts(container string, policy *engine.Record, bounds Bounds) *engine.Facts {
-	f := containerRecommend.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
-	bounds.addTo(f)
-	return f
+// IntegerCPU reports whether a VPA asks for whole cores of a container, by annotation (UPSTREAM.md §1.6, §2.15).
+func IntegerCPU(v *vpav1.VerticalPodAutoscaler, container string) bool {
+	return v.Annotations["vpa-post-processor.kubernetes.io/"+container+"_integerCPU"] == "true"
 }
 
 // PolicyConstants are the facts that are the same for a container as long as its policy does not change, for the points
 // that the recommender runs.
 func PolicyConstants(policy *engine.Record) []engine.Constant {
 	return []engine.Constant{
+		{Point: UsageWindow, Name: "policy", Value: policy},
+		{Point: UsageOOM, Name: "policy", Value: policy},
 		{Point: ContainerSelect, Name: "policy", Value: policy},
 		{Point: ContainerEstimate, Name: "policy", Value: policy},
 		{Point: ContainerRecommend, Name: "policy", Value: policy},
 	}
 }
 
+// Seen is what is known of a container before it is decided whether it is scaled.
+type Seen struct {
+	Span    time.Duration // between the first and the last CPU sample
+	Samples int           // CPU samples
+	Present bool          // a pod of the workload has this container now
+	Pods    int           // pods of the workload
+}
+
 // SelectFacts binds the facts of container.select.
-func SelectFacts(container string, policy *engine.Record) *engine.Facts {
-	return containerSelect.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
+func SelectFacts(container string, policy *engine.Record, seen Seen) *engine.Facts {
+	f := containerSelect.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
+	f.Set("history", history(seen.Span, seen.Samples))
+	return f.Set("present", types.Bool(seen.Present)).Set("pods", engine.Number(int64(seen.Pods)))
 }
 
 // UpdateFacts binds the facts of vpa.update.

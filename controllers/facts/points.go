@@ -11,6 +11,8 @@ import (
 const (
 	VPAValidate        = "vpa.validate"
 	VPADefault         = "vpa.default"
+	UsageWindow        = "usage.window"
+	UsageOOM           = "usage.oom"
 	ContainerSelect    = "container.select"
 	ContainerEstimate  = "container.estimate"
 	ContainerRecommend = "container.recommend"
@@ -56,7 +58,12 @@ var (
 		engine.Field{Name: "minAllowed", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "maxAllowed", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "controlledResources", Type: engine.ListOf(engine.String)},
-		engine.Field{Name: "controlledValues", Type: engine.String, Doc: "RequestsAndLimits or RequestsOnly"})
+		engine.Field{Name: "controlledValues", Type: engine.String, Doc: "RequestsAndLimits or RequestsOnly"},
+		engine.Field{Name: "oomBumpUpRatio", Type: engine.Double, Doc: "as written, also with gate PerVPAConfig off; likewise the three below"},
+		engine.Field{Name: "oomMinBumpUp", Type: engine.IntOf(Memory), Doc: "bytes"},
+		engine.Field{Name: "memoryAggregationInterval", Type: engine.IntOf(Duration), Doc: "in either spelling"},
+		engine.Field{Name: "memoryAggregationIntervalCount", Type: engine.Int},
+		engine.Field{Name: "memoryPerCPU", Type: engine.IntOf(Memory), Doc: "bytes that go with one core, as written, also with gate MemoryPerCPURatio off"})
 
 	usageSchema = engine.NewSchema("Usage",
 		engine.Field{Name: "cpu", Type: engine.OpaqueOf(histogramType, CPU), Doc: "distribution of CPU usage"},
@@ -65,6 +72,9 @@ var (
 	historySchema = engine.NewSchema("History",
 		engine.Field{Name: "span", Type: engine.IntOf(Duration), Doc: "time between the first and the last CPU sample"},
 		engine.Field{Name: "samples", Type: engine.Int, Doc: "CPU samples seen"})
+
+	confidenceSchema = engine.NewSchema("Confidence",
+		engine.Field{Name: "low", Type: engine.Bool, Doc: "too little is known of the container; condition LowConfidence of the VPA tells"})
 
 	stanzaSchema = engine.NewSchema("ResourceStanza",
 		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema)},
@@ -164,8 +174,14 @@ var (
 	}
 	containerSelect = &engine.Point{
 		Name: ContainerSelect, Kind: engine.DecisionPoint,
-		Doc:      "Whether a container is scaled; run by the recommender.",
-		Vars:     []engine.Var{containerVar, {Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"}},
+		Doc: "Whether a container is scaled; run by the recommender.",
+		Vars: []engine.Var{
+			containerVar,
+			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
+			{Name: "history", Type: engine.RecordOf(historySchema)},
+			{Name: "present", Type: engine.Bool, Doc: "a pod of the workload has this container now"},
+			{Name: "pods", Type: engine.Int, Doc: "pods of the workload"},
+		},
 		Outcomes: []engine.Outcome{{Name: DoScale, Doc: "estimate and recommend"}, {Name: DoIgnore, Doc: "leave the container out"}},
 		FailSafe: DoIgnore,
 	}
@@ -186,13 +202,18 @@ var (
 			{Name: "history", Type: engine.RecordOf(historySchema)},
 			{Name: "containers", Type: engine.Int, Doc: "containers of the workload that are scaled"},
 			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
+			{Name: "confidence", Type: engine.RecordOf(confidenceSchema), Writable: true, Doc: "how much the estimate can be trusted"},
 		},
 		Scopes: []engine.Scope{boundScope},
 	}
 	containerRecommend = &engine.Point{
 		Name: ContainerRecommend, Kind: engine.StagePoint,
-		Doc:    "From an estimate to a recommendation; run by the recommender.",
-		Vars:   []engine.Var{containerVar, {Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"}},
+		Doc: "From an estimate to a recommendation; run by the recommender.",
+		Vars: []engine.Var{
+			containerVar,
+			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
+			{Name: "integerCPU", Type: engine.Bool, Doc: "the VPA asks for whole cores (annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU: \"true\")"},
+		},
 		Scopes: []engine.Scope{boundScope},
 	}
 	vpaUpdate = &engine.Point{
@@ -281,7 +302,7 @@ func NewRegistry(objects engine.ObjectTypes) *engine.Registry {
 	}
 	validatePoint.Objects = objects
 	for _, p := range []*engine.Point{
-		validatePoint, vpaDefault, containerSelect, containerEstimate, containerRecommend, vpaUpdate, podAdmit, podFit, podResources, podPriority, podUpdate,
+		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, podAdmit, podFit, podResources, podPriority, podUpdate,
 	} {
 		r.AddPoint(p)
 	}

@@ -32,7 +32,8 @@ func BenchmarkRecommendOneContainer(b *testing.B) {
 		}
 		estimate := estimateOf(aggregate, 1)
 		bounds := facts.NewBounds()
-		estimateFacts, recommendFacts := facts.EstimateFacts("a", estimate, record, bounds), facts.RecommendFacts("a", record, bounds)
+		estimateFacts, _ := facts.EstimateFacts("a", estimate, record, bounds)
+		recommendFacts := facts.RecommendFacts("a", record, false, bounds)
 		b.ReportAllocs()
 		for b.Loop() {
 			var trace *engine.Trace
@@ -49,8 +50,9 @@ func BenchmarkRecommendOneContainer(b *testing.B) {
 	b.Run("recommend-specialized-for-no-policy", func(b *testing.B) {
 		record, bounds := facts.Policy(nil), facts.NewBounds()
 		plan := specialized(record)
-		plan.RunStages(facts.ContainerEstimate, facts.EstimateFacts("a", estimateOf(aggregate, 1), record, bounds), nil)
-		recommendFacts := facts.RecommendFacts("a", record, bounds)
+		estimateFacts, _ := facts.EstimateFacts("a", estimateOf(aggregate, 1), record, bounds)
+		plan.RunStages(facts.ContainerEstimate, estimateFacts, nil)
+		recommendFacts := facts.RecommendFacts("a", record, false, bounds)
 		b.ReportAllocs()
 		for b.Loop() {
 			plan.RunStages(facts.ContainerRecommend, recommendFacts, nil)

@@ -50,7 +50,7 @@ func recommend(planFor planFor, containers map[string]*model.Aggregate, policy *
 		p := facts.PolicyFor(policy, name)
 		record := facts.Policy(p)
 		plan := planFor(p, record)
-		verdict := plan.Decide(facts.ContainerSelect, facts.SelectFacts(name, record), nil)
+		verdict := plan.Decide(facts.ContainerSelect, facts.SelectFacts(name, record, seen(containers[name])), nil)
 		switch {
 		case verdict.Err != nil:
 			out.Failed = append(out.Failed, verdict.Err)
@@ -66,9 +66,9 @@ func recommend(planFor planFor, containers map[string]*model.Aggregate, policy *
 			out.Explained = append(out.Explained, Explained{Container: c.name, Trace: trace})
 		}
 		bounds := facts.NewBounds()
-		estimate := facts.EstimateFacts(c.name, estimateOf(containers[c.name], len(all)), c.policy, bounds)
+		estimate, _ := facts.EstimateFacts(c.name, estimateOf(containers[c.name], len(all)), c.policy, bounds)
 		out.Failed = append(out.Failed, c.plan.RunStages(facts.ContainerEstimate, estimate, trace)...)
-		out.Failed = append(out.Failed, c.plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(c.name, c.policy, bounds), trace)...)
+		out.Failed = append(out.Failed, c.plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(c.name, c.policy, false, bounds), trace)...)
 		out.Recommendations = append(out.Recommendations, render(c.name, bounds))
 	}
 	return out
@@ -88,6 +88,11 @@ func (r Result) keep(before *vpav1.RecommendedPodResources) []vpav1.RecommendedC
 		return strings.Compare(a.ContainerName, b.ContainerName)
 	})
 	return all
+}
+
+// seen takes every container for one that a pod has.
+func seen(a *model.Aggregate) facts.Seen {
+	return facts.Seen{Span: a.LastSample.Sub(a.FirstSample), Samples: a.Samples, Present: true, Pods: 1}
 }
 
 func estimateOf(a *model.Aggregate, containers int) facts.Estimate {

@@ -1,0 +1,84 @@
+package facts
+
+import (
+	"time"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+var (
+	windowSchema = engine.NewSchema("Window",
+		engine.Field{Name: "interval", Type: engine.IntOf(Duration), Doc: "how long a window lasts"},
+		engine.Field{Name: "count", Type: engine.Int, Doc: "windows after which usage without new samples is forgotten"},
+		engine.Field{Name: "zeroIsPeak", Type: engine.Bool, Doc: "a first sample of 0 bytes counts as the peak of its window, so that no later sample of the window does"})
+
+	oomSchema = engine.NewSchema("OOM",
+		engine.Field{Name: "memory", Type: engine.IntOf(Memory), Doc: "what was reported: bytes used, or requested; 0 when neither is known"},
+		engine.Field{Name: "peak", Type: engine.IntOf(Memory), Doc: "the largest sample of the window; 0 without one"})
+
+	sampleSchema = engine.NewSchema("MemorySample",
+		engine.Field{Name: "memory", Type: engine.IntOf(Memory), Doc: "bytes; unset = the container's memory is not raised"})
+)
+
+var (
+	usageWindow = &engine.Point{
+		Name: UsageWindow, Kind: engine.StagePoint,
+		Doc: "Which samples of a container's memory become one peak, and how long its usage is remembered; run by the recommender.",
+		Vars: []engine.Var{
+			containerVar,
+			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
+			{Name: "window", Type: engine.RecordOf(windowSchema), Writable: true, Doc: "24h, 8 and true where rules set nothing, or an interval or count that is not greater than 0"},
+		},
+	}
+	usageOOM = &engine.Point{
+		Name: UsageOOM, Kind: engine.StagePoint,
+		Doc: "The memory sample that stands for a container that ran out of memory; run by the recommender.",
+		Vars: []engine.Var{
+			containerVar,
+			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
+			{Name: "oom", Type: engine.RecordOf(oomSchema), Doc: "what is known of it"},
+			{Name: "sample", Type: engine.RecordOf(sampleSchema), Writable: true, Doc: "what is remembered"},
+		},
+	}
+)
+
+// Window says which samples of a container's memory become one peak, and how long its usage is remembered.
+type Window struct {
+	Interval   time.Duration // of which the largest sample counts; greater than 0
+	Count      int64         // windows after which usage without new samples is forgotten; at least 1
+	ZeroIsPeak bool          // a first sample of 0 bytes counts as the peak of its window, so that no later sample of it does
+}
+
+// DefaultWindow is upstream's: eight windows of 24 hours (UPSTREAM.md §2.9, §8).
+func DefaultWindow() Window { return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true} }
+
+// WindowFor runs usage.window for a container with a policy, as Policy binds it. What rules leave unset, or set to nothing
+// or less, is as in DefaultWindow. It also returns the rules that failed.
+func WindowFor(plan *engine.Plan, container string, policy *engine.Record) (Window, []*engine.RuleError) {
+	record := windowSchema.New()
+	f := usageWindow.NewFacts().Set("container", engine.Text(container)).Set("policy", policy).Set("window", record)
+	failed := plan.RunStages(UsageWindow, f, nil)
+	w := DefaultWindow()
+	if n, ok := record.Int("interval"); ok && n > 0 {
+		w.Interval = time.Duration(n)
+	}
+	if n, ok := record.Int("count"); ok && n > 0 {
+		w.Count = n
+	}
+	if record.Get("zeroIsPeak") != nil {
+		w.ZeroIsPeak = record.Bool("zeroIsPeak")
+	}
+	return w, failed
+}
+
+// OOMSample runs usage.oom for a container that ran out of memory: the sample, in bytes, that stands for it. reported is
+// what the report says, bytes used or requested, 0 when neither is known; peak is the largest sample of the window, 0
+// without one. ok is false when the rules want no sample. It also returns the rules that failed.
+func OOMSample(plan *engine.Plan, container string, policy *engine.Record, reported, peak int64) (bytes int64, ok bool, failed []*engine.RuleError) {
+	sample := sampleSchema.New()
+	f := usageOOM.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
+	f.Set("oom", oomSchema.New().SetInt("memory", reported).SetInt("peak", peak)).Set("sample", sample)
+	failed = plan.RunStages(UsageOOM, f, nil)
+	bytes, ok = sample.Int("memory")
+	return bytes, ok, failed
+}
