@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -87,10 +88,32 @@ func addFunctions(r *engine.Registry) {
 	r.AddFunction("scale", engine.FirstUnit,
 		"an amount times a factor, rounded towards zero and held between 0 and 1e14",
 		engine.Func2(func(amount int64, factor float64) int64 { return Amount(float64(amount) * factor) }))
+	r.AddFunction("toHundredths", engine.SameUnit,
+		"an amount to the nearest hundredth of a unit, as printed with two decimals: halves go to the even hundredth, and what is not a whole number then is rounded up",
+		engine.Try2(toHundredths))
 	r.AddFunction("relativeDiff", engine.AgreeingArguments,
 		"the distance from current to wanted as a fraction of current, which counts as at least 1",
 		engine.Func2(func(current, wanted int64) float64 {
 			base := math.Max(float64(current), 1)
 			return math.Abs(base-float64(wanted)) / base
 		}))
+}
+
+// toHundredths is amount to the nearest hundredth of unit, a half to the even one, as %.2f prints amount/unit; then rounded up
+// to an integer, as a Quantity with that text is (UPSTREAM.md §2.14).
+func toHundredths(amount, unit int64) (int64, error) {
+	if unit <= 0 {
+		return 0, errors.New("the unit must be greater than zero")
+	}
+	whole, _ := engine.FloorTo(amount, unit)
+	rest := amount - whole
+	hundredths, _ := engine.MulDivFloor(rest, 100, unit)
+	// In halves of a hundredth: an odd number is a half or more.
+	halves, _ := engine.MulDivFloor(rest, 200, unit)
+	up, _ := engine.MulDivCeil(rest, 200, unit)
+	if exact := up == halves; halves%2 != 0 && (!exact || hundredths%2 != 0) {
+		hundredths++
+	}
+	part, _ := engine.MulDivCeil(hundredths, unit, 100)
+	return engine.SaturatingAdd(whole, part), nil
 }

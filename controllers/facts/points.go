@@ -74,7 +74,7 @@ var (
 		engine.Field{Name: "samples", Type: engine.Int, Doc: "CPU samples seen"})
 
 	confidenceSchema = engine.NewSchema("Confidence",
-		engine.Field{Name: "low", Type: engine.Bool, Doc: "too little is known of the container; condition LowConfidence of the VPA tells"})
+		engine.Field{Name: "low", Type: engine.Bool, Doc: "too little is known of the container, which condition LowConfidence of the VPA tells; unset is false"})
 
 	stanzaSchema = engine.NewSchema("ResourceStanza",
 		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema)},
