@@ -91,9 +91,55 @@ func TestVersionsShareAFlagAndClashesAreTold(t *testing.T) {
 }
 
 func TestTimesOfNothingAreRefused(t *testing.T) {
-	for _, name := range []string{"recommender-interval", "updater-interval", "rules-reload-interval", "cpu-histogram-decay-half-life", "memory-aggregation-interval"} {
+	for _, name := range []string{"recommender-interval", "updater-interval", "rules-reload-interval", "cpu-histogram-decay-half-life"} {
 		_, err := celvpa(t, "run", "--"+name+"=0s")
 		require.EqualError(t, err, "--"+name+" is 0s; it must be greater than 0")
+	}
+	_, err := celvpa(t, "run", "--memory-aggregation-interval=0s")
+	require.ErrorContains(t, err, "from --memory-aggregation-interval: 0s is below the least allowed, 1ns")
+	_, err = celvpa(t, "run", "--memory-aggregation-interval-count=0")
+	require.ErrorContains(t, err, "from --memory-aggregation-interval-count: 0 is below the least allowed, 1")
+}
+
+// TestTheRecommendersParametersHaveUpstreamsFlags: names and defaults of UPSTREAM.md §8, whose text may differ in form.
+func TestTheRecommendersParametersHaveUpstreamsFlags(t *testing.T) {
+	cmd := componentCommand("recommender", "", recommenderPart)
+	for name, otherwise := range map[string]string{
+		"recommendation-margin-fraction": "0.15", "pod-recommendation-min-cpu-millicores": "25", "pod-recommendation-min-memory-mb": "250",
+		"target-cpu-percentile": "0.9", "recommendation-lower-bound-cpu-percentile": "0.5", "recommendation-upper-bound-cpu-percentile": "0.95",
+		"target-memory-percentile": "0.9", "recommendation-lower-bound-memory-percentile": "0.5", "recommendation-upper-bound-memory-percentile": "0.95",
+		"confidence-interval-cpu": "24h", "confidence-interval-memory": "24h",
+		"memory-aggregation-interval": "24h", "memory-aggregation-interval-count": "8", "oom-bump-up-ratio": "1.2", "oom-min-bump-up-bytes": "104857600",
+		"humanize-memory": "false", "round-cpu-millicores": "1", "round-memory-bytes": "1", "cpu-integer-post-processor-enabled": "false",
+		"container-recommendation-max-allowed-cpu": "", "container-recommendation-max-allowed-memory": "",
+	} {
+		flag := cmd.Flags().Lookup(name)
+		require.NotNil(t, flag, name)
+		require.Equal(t, otherwise, flag.DefValue, name)
+	}
+}
+
+func TestFlagsOfUpstreamAreReadAsUpstreamReadsThem(t *testing.T) {
+	library, err := policy.Shipped()
+	require.NoError(t, err)
+	given := func(args ...string) map[string]string {
+		o, flags := &options{params: paramFlags{}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
+		require.NoError(t, o.params.add(flags, library, recommenderPart.points...))
+		require.NoError(t, flags.Parse(args))
+		got, err := o.policyOptions()
+		require.NoError(t, err)
+		_, err = policy.Load(got)
+		require.NoError(t, err, args)
+		return got.Params
+	}
+	require.Equal(t, map[string]string{"humanize-memory.enabled": "true"}, given("--humanize-memory"), "a switch needs no value")
+	require.Equal(t, map[string]string{"humanize-memory.enabled": "false"}, given("--humanize-memory=false"))
+	require.Equal(t, map[string]string{"integer-cpu.wholeCores": "true", "hold-memory-per-cpu.wholeCores": "true"},
+		given("--cpu-integer-post-processor-enabled"), "two rule sets share it")
+	require.Equal(t, map[string]string{"oom-bump.minBump": "1.048576e+08"}, given("--oom-min-bump-up-bytes=1.048576e+08"), "upstream's is a float")
+	for _, fine := range []string{"--oom-bump-up-ratio=1", "--oom-bump-up-ratio=0.5", "--oom-min-bump-up-bytes=-1", "--round-cpu-millicores=-1",
+		"--round-memory-bytes=0", "--memory-aggregation-interval=24h0m0s", "--ignore-removed-containers=0", "--zero-memory-is-peak=f"} {
+		given(fine)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestRulesAreListedAndShown(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, headroom)
 
-	dir := ownRules(t, "pipeline.yaml", "[controlled-resources@1.0.0, container-caps@1.0.0]", "[controlled-resources@1.0.0]")
+	dir := ownRules(t, "pipeline.yaml", "    - container-caps@1.0.0\n", "")
 	out, err = celvpa(t, "rules", "list", "--rules-dir", dir)
 	require.NoError(t, err)
 	require.Regexp(t, `\(not run\) +container-caps@1\.0\.0 `, out)
@@ -207,7 +207,7 @@ func TestDiffTellsEveryKindOfChange(t *testing.T) {
 		{"update.yaml", "mode-off, when: mode == 'Off', do: Skip", "mode-off, when: mode == 'Off', do: Wait", "update/mode-off: do Skip → Wait"},
 		{"vpa-object.yaml", "at most one recommender can serve an object", "one only", "vpa-object/one-recommender: message at most one"},
 		{"fit-policy.yaml", "note: cpu capped to minAllowed", "note: cpu raised", "fit-policy/policy/min-allowed-cpu: note cpu capped to minAllowed → cpu raised"},
-		{"pipeline.yaml", "[controlled-resources@1.0.0, container-caps@1.0.0]", "[container-caps@1.0.0, controlled-resources@1.0.0]", "container.recommend: the order is container-caps, controlled-resources; it was controlled-resources, container-caps"},
+		{"pipeline.yaml", "[requests@1.0.0, proportional-limits@1.0.0]", "[proportional-limits@1.0.0, requests@1.0.0]", "pod.resources: the order is proportional-limits, requests; it was requests, proportional-limits"},
 		{"pipeline.yaml", "[fit-policy@1.0.0, fit-container-limit@1.0.0]", "[fit-policy@1.0.0]", "pod.fit: rule set fit-container-limit@1.0.0 no longer runs"},
 	} {
 		out, err := celvpa(t, "rules", "diff", "shipped", ownRules(t, tt.file, tt.from, tt.to))

@@ -21,7 +21,7 @@ func table(t *testing.T, dir, name, rows string) string {
 }
 
 const (
-	scaled  = "  - {name: no policy, expect: {do: Scale}}\n"
+	scaled  = "  - {name: no policy, given: {pods: 0}, expect: {do: Scale}}\n"
 	ignored = "  - {name: mode Off, given: {policy: {mode: 'Off'}}, expect: {do: Ignore}}\n"
 	wrong   = "  - {name: not so, given: {policy: {mode: 'Off'}}, expect: {do: Scale, rule: container-mode/mode-on, reason: ''}}\n"
 )
@@ -68,7 +68,7 @@ func TestTablesAreNamedByFileOrFolder(t *testing.T) {
 	broken := table(t, dir, "three", "  - {name: a, given: {policy: {mood: x}}, expect: {do: Scale}}\n"+scaled)
 	out, err = celvpa(t, "test", broken)
 	require.ErrorIs(t, err, errNo)
-	require.Equal(t, "FAIL three/a  "+broken+":7:5\n     "+broken+`:7:32: RuleTest three, row "a": Policy has no field "mood"; known: mode, minAllowed, maxAllowed, controlledResources, controlledValues
+	require.Equal(t, "FAIL three/a  "+broken+":7:5\n     "+broken+`:7:32: RuleTest three, row "a": Policy has no field "mood"; known: mode, minAllowed, maxAllowed, controlledResources, controlledValues, oomBumpUpRatio, oomMinBumpUp, memoryAggregationInterval, memoryAggregationIntervalCount, memoryPerCPU
        |   - {name: a, given: {policy: {mood: x}}, expect: {do: Scale}}
        |                                ^
 1 table, 2 rows, 1 failed
@@ -95,10 +95,10 @@ func TestCoverageListsWhatNoRowReaches(t *testing.T) {
 	write(t, dir, "three.yaml", head("three", "vpa.validate")+"[{name: a, given: {object: {spec: {}}}, expect: {}}]\n")
 	out, err := celvpa(t, "test", "--coverage", dir)
 	require.ErrorIs(t, err, errNo, "every row passed, but not everything is reached")
-	require.Regexp(t, `\n33% +container-mode@1\.0\.0 +1 of 3\n`, out)
+	require.Regexp(t, `\n14% +container-mode@1\.0\.0 +1 of 7\n`, out)
 	require.Regexp(t, `\n\d+% +all +\d+ of \d+\n`, out)
-	require.Regexp(t, `\nunreached branch +container-mode/mode-off +its condition was never false +rules/container-mode\.yaml:9:28\n`, out)
-	require.Regexp(t, `\nunreached decision +container-mode/scaled +it was never taken +rules/container-mode\.yaml:10:12\n`, out)
+	require.Regexp(t, `\nunreached branch +container-mode/mode-off +its condition was never false +rules/container-mode\.yaml:12:28\n`, out)
+	require.Regexp(t, `\nunreached decision +container-mode/scaled +it was never taken +rules/container-mode\.yaml:15:12\n`, out)
 	require.Regexp(t, `\nunreached rule +container-caps/policy/min-allowed-cpu +it never ran +rules/container-caps\.yaml:18:13\n`, out)
 	require.Regexp(t, `\nunreached validation +vpa-object/one-recommender +nothing violated it `, out)
 }
@@ -114,8 +114,8 @@ func TestResultsAreWrittenForMachines(t *testing.T) {
 	require.Equal(t, file, got.Tables[0].File)
 	require.Equal(t, rowReport{Row: "no policy", At: file + ":7:5", Passed: true, Fired: []string{"container-mode/scaled"}}, got.Tables[0].Rows[0])
 	require.Equal(t, "Ignore", got.Tables[0].Rows[1].Differences[0].Got)
-	require.Equal(t, 3, got.Coverage.Reached)
-	require.Equal(t, got.Coverage.Total-3, len(got.Coverage.Unreached))
+	require.Equal(t, 5, got.Coverage.Reached)
+	require.Equal(t, got.Coverage.Total-5, len(got.Coverage.Unreached))
 
 	text, err := os.ReadFile(report)
 	require.NoError(t, err)

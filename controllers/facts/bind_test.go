@@ -2,12 +2,14 @@ package facts
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -54,6 +56,31 @@ func TestAContainerPolicyIsBoundAsItIsWritten(t *testing.T) {
 			MinAllowed:          corev1.ResourceList{"cpu": resource.MustParse("1.5"), "storage": resource.MustParse("1")},
 			MaxAllowed:          corev1.ResourceList{"memory": resource.MustParse("1Gi")},
 		}))
+}
+
+func TestTheParametersOfAPolicyAreBoundAsTheyAreWritten(t *testing.T) {
+	seconds, count := int32(90), int64(5)
+	quantity := func(text string) *resource.Quantity { return pointerTo(resource.MustParse(text)) }
+	same(t, policySchema.New().SetDouble("oomBumpUpRatio", 1.5).SetInt("oomMinBumpUp", 104857600).
+		SetInt("memoryAggregationInterval", int64(12*time.Hour)).SetInt("memoryAggregationIntervalCount", 5).SetInt("memoryPerCPU", 4<<30),
+		Policy(&vpav1.ContainerResourcePolicy{
+			OOMBumpUpRatio: quantity("1.5"), OOMMinBumpUp: quantity("100Mi"), MemoryPerCPU: quantity("4Gi"),
+			MemoryAggregationInterval: &metav1.Duration{Duration: 12 * time.Hour}, MemoryAggregationIntervalCount: &count,
+		}))
+	// Thousandths of quantities: a ratio rounds up, of bytes the whole ones count (UPSTREAM.md §2.20).
+	same(t, policySchema.New().SetDouble("oomBumpUpRatio", 1.235).SetInt("oomMinBumpUp", 1).SetInt("memoryAggregationInterval", int64(90*time.Second)),
+		Policy(&vpav1.ContainerResourcePolicy{
+			OOMBumpUpRatio: quantity("1.2345"), OOMMinBumpUp: quantity("1999m"),
+			MemoryAggregationIntervalSeconds: &seconds, MemoryAggregationInterval: &metav1.Duration{Duration: time.Hour},
+		}))
+}
+
+func TestWholeCoresAreAskedForByAnnotation(t *testing.T) {
+	v := &vpav1.VerticalPodAutoscaler{}
+	require.False(t, IntegerCPU(v, "a"))
+	v.Annotations = map[string]string{"vpa-post-processor.kubernetes.io/a_integerCPU": "true", "vpa-post-processor.kubernetes.io/b_integerCPU": "yes"}
+	require.True(t, IntegerCPU(v, "a"))
+	require.False(t, IntegerCPU(v, "b"))
 }
 
 func TestAContainersOwnPolicyIsNeverMergedWithTheWildcard(t *testing.T) {

@@ -1,0 +1,140 @@
+package facts_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/rules"
+)
+
+// planWith is the shipped plan under options.
+func planWith(t *testing.T, o policy.Options) *engine.Plan {
+	t.Helper()
+	book, err := policy.Load(o)
+	require.NoError(t, err)
+	return book.Default()
+}
+
+// ownPlan is the shipped plan with one text in one file of rules replaced.
+func ownPlan(t *testing.T, file, from, to string) *engine.Plan {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := rules.FS.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(text), from)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(strings.Replace(string(text), from, to, 1)), 0o600))
+	return planWith(t, policy.Options{Path: dir})
+}
+
+func quantity(text string) *resource.Quantity {
+	q := resource.MustParse(text)
+	return &q
+}
+
+func TestAContainersMemoryWindowIsItsPolicys(t *testing.T) {
+	seconds, count := int32(90), int64(3)
+	record := facts.Policy(&vpav1.ContainerResourcePolicy{MemoryAggregationIntervalSeconds: &seconds, MemoryAggregationIntervalCount: &count})
+
+	got, failed := facts.WindowFor(shippedPlan(t), "a", record)
+	require.Empty(t, failed)
+	require.Equal(t, facts.DefaultWindow(), got, "the gate is off")
+
+	on := planWith(t, policy.Options{Gates: map[string]bool{"PerVPAConfig": true}, Params: map[string]string{"memory-window.zeroIsPeak": "false"}})
+	for name, plan := range map[string]*engine.Plan{"plain": on, "folded": on.Specialize(facts.PolicyConstants(record)...)} {
+		got, failed = facts.WindowFor(plan, "a", record)
+		require.Empty(t, failed)
+		require.Equal(t, facts.Window{Interval: 90 * time.Second, Count: 3}, got, name)
+	}
+}
+
+func TestAWindowThatRulesDoNotGiveIsUpstreams(t *testing.T) {
+	none := facts.Policy(nil)
+	all := "set: {window.interval: params.interval, window.count: params.count, window.zeroIsPeak: params.zeroIsPeak}"
+	for name, set := range map[string]string{
+		"unset":           "unset: [window.interval]",
+		"nothing or less": "set: {window.interval: \"duration('0s')\", window.count: '-1'}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := ownPlan(t, "memory-window.yaml", all, set)
+			got, failed := facts.WindowFor(plan, "a", none)
+			require.Empty(t, failed)
+			require.Equal(t, facts.DefaultWindow(), got)
+		})
+	}
+	plan := ownPlan(t, "memory-window.yaml", "window.count: params.count", "window.count: policy.memoryAggregationIntervalCount")
+	got, failed := facts.WindowFor(plan, "a", none)
+	require.Equal(t, facts.DefaultWindow(), got)
+	require.Len(t, failed, 1)
+	require.ErrorContains(t, failed[0], "memory-window/flags/window")
+}
+
+func TestAnOOMBecomesASample(t *testing.T) {
+	const mi = 1 << 20
+	bytes, ok, failed := facts.OOMSample(shippedPlan(t), "a", facts.Policy(nil), 1000*mi, 3000*mi)
+	require.Empty(t, failed)
+	require.True(t, ok)
+	require.EqualValues(t, 3600*mi, bytes)
+
+	on := planWith(t, policy.Options{Gates: map[string]bool{"PerVPAConfig": true}})
+	_, ok, failed = facts.OOMSample(on, "a", facts.Policy(&vpav1.ContainerResourcePolicy{OOMBumpUpRatio: quantity("1"), OOMMinBumpUp: quantity("0")}), 1000*mi, 0)
+	require.Empty(t, failed)
+	require.False(t, ok, "both are neutral")
+
+	plan := ownPlan(t, "oom-bump.yaml", "ratio, type: double, default: 1.2", "ratio, type: double")
+	_, ok, failed = facts.OOMSample(plan, "a", facts.Policy(nil), 1000*mi, 0)
+	require.False(t, ok)
+	require.Len(t, failed, 1)
+}
+
+// TestTheRatioIsHeldExactly: whatever goes in, memory is cpu × memoryPerCPU to the byte as long as neither is at the most there
+// is, nothing is lowered, and what comes out stays when it goes in again (AEP-8459).
+func TestTheRatioIsHeldExactly(t *testing.T) {
+	const most = int64(1e14)
+	random := rand.New(rand.NewPCG(8459, 0))
+	amount := func() int64 { // of any magnitude
+		return min(int64(math.Exp(random.Float64()*33)), most) - 1
+	}
+	for _, whole := range []bool{false, true} {
+		options := policy.Options{Gates: map[string]bool{"MemoryPerCPURatio": true}}
+		if whole {
+			options.Params = map[string]string{"integer-cpu.wholeCores": "true", "hold-memory-per-cpu.wholeCores": "true"}
+		}
+		plan := planWith(t, options)
+		hold := func(ratio, cpu, memory int64) (int64, int64) {
+			record := facts.Policy(&vpav1.ContainerResourcePolicy{MemoryPerCPU: resource.NewQuantity(ratio, resource.BinarySI)})
+			bounds := facts.NewBounds()
+			bounds[0].SetInt("cpu", cpu).SetInt("memory", memory)
+			require.Empty(t, plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts("a", record, true, bounds), nil))
+			cpu, _ = bounds[0].Int("cpu")
+			memory, _ = bounds[0].Int("memory")
+			return cpu, memory
+		}
+		for range 3000 {
+			ratio, cpu, memory := 1+amount(), amount(), amount()
+			heldCPU, heldMemory := hold(ratio, cpu, memory)
+			require.GreaterOrEqual(t, heldCPU, cpu)
+			require.GreaterOrEqual(t, heldMemory, memory)
+			exact, _ := engine.MulDivFloor(heldCPU, ratio, 1000)
+			if heldCPU < most {
+				require.Equal(t, min(exact, most), heldMemory, "%d milli-cores and %d bytes at %d bytes a core became %d and %d", cpu, memory, ratio, heldCPU, heldMemory)
+			}
+			if whole && heldCPU < most {
+				require.Zero(t, heldCPU%1000)
+			}
+			againCPU, againMemory := hold(ratio, heldCPU, heldMemory)
+			require.Equal(t, []int64{heldCPU, heldMemory}, []int64{againCPU, againMemory})
+		}
+	}
+}
