@@ -167,8 +167,12 @@ func addVPAs(to *[]*vpav1.VerticalPodAutoscaler, doc unstructured.Unstructured) 
 	if doc.GetKind() != "VerticalPodAutoscaler" {
 		return nil
 	}
-	v := &vpav1.VerticalPodAutoscaler{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(doc.Object, v); err != nil {
+	text, err := doc.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("VerticalPodAutoscaler %s: %w", doc.GetName(), err)
+	}
+	v, err := vpav1.Decode(text)
+	if err != nil {
 		return fmt.Errorf("VerticalPodAutoscaler %s: %w", doc.GetName(), err)
 	}
 	if v.Namespace == "" {

@@ -30,6 +30,12 @@ type VerticalPodAutoscaler struct {
 	// Status is what the recommender found.
 	// +optional
 	Status VerticalPodAutoscalerStatus `json:"status,omitempty"`
+
+	// SpecUnreadable says which field of a stored spec could not be read and why; empty when all could. Of such a spec only
+	// targetRef and recommenders are here, as far as they could be read. See UnmarshalJSON.
+	SpecUnreadable string `json:"-"`
+	// StatusUnreadable says the same of the status, of which all fields are here that could be read.
+	StatusUnreadable string `json:"-"`
 }
 
 // VerticalPodAutoscalerList is a list of VerticalPodAutoscaler objects.

@@ -81,8 +81,8 @@ func Review(plan *engine.Plan, req Request) Answer {
 		return Answer{Causes: causes}
 	}
 	// The controllers have to be able to read it. That they could not does not keep the rules from saying what else is wrong.
-	v, out := &vpav1.VerticalPodAutoscaler{}, Answer{}
-	unfit := json.Unmarshal(req.Object, v)
+	out := Answer{}
+	v, unfit := vpav1.Decode(req.Object)
 	if unfit != nil {
 		v = &vpav1.VerticalPodAutoscaler{}
 	}

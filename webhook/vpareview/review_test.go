@@ -157,10 +157,10 @@ func TestWhatWorksAgainstTheObjectIsWarnedAbout(t *testing.T) {
 		return autoscalingv2.MetricSpec{Type: "Resource", Resource: &autoscalingv2.ResourceMetricSource{Name: name}}
 	}
 	other := func(name, namespace, spec string) vpav1.VerticalPodAutoscaler {
-		var v vpav1.VerticalPodAutoscaler
-		require.NoError(t, json.Unmarshal(vpa(t, spec), &v))
+		v, err := vpav1.Decode(vpa(t, spec))
+		require.NoError(t, err)
 		v.Name, v.Namespace = name, namespace
-		return v
+		return *v
 	}
 	const cpu, memory = "cpu", "memory"
 	const fight = " scales the same target on "

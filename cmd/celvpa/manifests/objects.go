@@ -75,10 +75,12 @@ func (s *Set) VPAs() ([]Document, error) { return s.Of(vpaKind, vpav1.GroupVersi
 
 // VPA reads a document of VPAs.
 func (d *Document) VPA() (vpav1.VerticalPodAutoscaler, error) {
-	var out vpav1.VerticalPodAutoscaler
-	err := d.decode(&out)
+	out, err := vpav1.Decode(d.JSON)
+	if err != nil {
+		return vpav1.VerticalPodAutoscaler{}, fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
+	}
 	out.Namespace = d.Namespace
-	return out, err
+	return *out, nil
 }
 
 // HPAs are the HorizontalPodAutoscalers; those of version v1 as v2 has them.

@@ -1,0 +1,150 @@
+package v1
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// fitting is a VerticalPodAutoscaler that is decoded as its fields say: all of it or an error.
+type fitting VerticalPodAutoscaler
+
+// Decode reads a VerticalPodAutoscaler from JSON and refuses one that does not fit the type. Field names are case-sensitive,
+// unknown fields are left out. What judges an object that somebody writes uses it; what reads stored objects must not.
+func Decode(data []byte) (*VerticalPodAutoscaler, error) {
+	v := &VerticalPodAutoscaler{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, (*fitting)(v)); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// UnmarshalJSON reads a stored object as far as it can be read. Without it one object that does not fit the type, such as
+// upstream's CRD lets in, would keep a whole list from being read, and so everybody from being served. What could not be read
+// is told by SpecUnreadable and StatusUnreadable; only an object without readable metadata is an error.
+func (v *VerticalPodAutoscaler) UnmarshalJSON(data []byte) error {
+	*v = VerticalPodAutoscaler{}
+	if kjson.UnmarshalCaseSensitivePreserveInts(data, (*fitting)(v)) == nil {
+		return nil
+	}
+	*v = VerticalPodAutoscaler{}
+	return v.readParts(data)
+}
+
+// Unreadable says in a line what of a stored object could not be read; empty when all of it could. Whoever acts on the spec
+// leaves such an object alone.
+func (v *VerticalPodAutoscaler) Unreadable() string {
+	switch {
+	case v.SpecUnreadable == "":
+		return v.StatusUnreadable
+	case v.StatusUnreadable == "":
+		return v.SpecUnreadable
+	}
+	return v.SpecUnreadable + "; " + v.StatusUnreadable
+}
+
+// readParts reads the parts of an object that does not fit the type, each for itself.
+func (v *VerticalPodAutoscaler) readParts(data []byte) error {
+	var parts struct {
+		Spec   json.RawMessage `json:"spec"`
+		Status json.RawMessage `json:"status"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &parts); err != nil {
+		return fmt.Errorf("reading a VerticalPodAutoscaler: %w", err)
+	}
+	type head struct {
+		APIVersion *string `json:"apiVersion"`
+		Kind       *string `json:"kind"`
+		Metadata   any     `json:"metadata"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &head{APIVersion: &v.APIVersion, Kind: &v.Kind, Metadata: &v.ObjectMeta}); err != nil {
+		return fmt.Errorf("reading the metadata of a VerticalPodAutoscaler: %w", err)
+	}
+	if err := readPart(parts.Spec, &v.Spec); err != nil {
+		v.SpecUnreadable = describeFault("spec", parts.Spec, err, func() any { return &VerticalPodAutoscalerSpec{} })
+		v.Spec = VerticalPodAutoscalerSpec{}
+		// Half a policy might let through what the other half forbids. What the object is about, and for whom, is harmless.
+		readFields(parts.Spec, map[string]any{"targetRef": &v.Spec.TargetRef, "recommenders": &v.Spec.Recommenders})
+	}
+	if err := readPart(parts.Status, &v.Status); err != nil {
+		v.StatusUnreadable = describeFault("status", parts.Status, err, func() any { return &VerticalPodAutoscalerStatus{} })
+		v.Status = VerticalPodAutoscalerStatus{}
+		readFields(parts.Status, map[string]any{"recommendation": &v.Status.Recommendation, "conditions": &v.Status.Conditions,
+			"observedGeneration": &v.Status.ObservedGeneration})
+	}
+	return nil
+}
+
+func readPart(data []byte, into any) error {
+	if len(data) == 0 {
+		return nil
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+}
+
+// readFields reads the named fields that can be read; the others stay unset.
+func readFields(data []byte, into map[string]any) {
+	var fields map[string]json.RawMessage
+	if kjson.UnmarshalCaseSensitivePreserveInts(data, &fields) != nil {
+		return
+	}
+	for name, field := range into {
+		if raw, ok := fields[name]; ok && readPart(raw, field) != nil {
+			_ = readPart([]byte("null"), field) // it may be half filled
+		}
+	}
+}
+
+// describeFault names the first field of a part that cannot be read: errors of the decoder rarely do.
+func describeFault(part string, data []byte, err error, empty func() any) string {
+	var content any
+	if kjson.UnmarshalCaseSensitivePreserveInts(data, &content) != nil {
+		return fmt.Sprintf("%s cannot be read: %v", part, err)
+	}
+	path, culprit, first := findFault(content, func(x any) any { return x }, func(x any) error {
+		text, err := json.Marshal(x)
+		if err != nil {
+			return nil // it was read from JSON, so this cannot be
+		}
+		return kjson.UnmarshalCaseSensitivePreserveInts(text, empty())
+	})
+	if first == nil {
+		return fmt.Sprintf("%s cannot be read: %v", part, err)
+	}
+	text, _ := json.Marshal(culprit)
+	if len(text) > maxShown {
+		text = append(text[:maxShown:maxShown], "..."...)
+	}
+	return fmt.Sprintf("%s%s cannot be read: it is %s: %v", part, path, text, first)
+}
+
+// maxShown is how many bytes of a value a message shows.
+const maxShown = 60
+
+// findFault goes down to the smallest value with which decoding fails while everything beside it is left away. wrap puts a
+// value back into its place. Fields are tried in the order of their names.
+func findFault(value any, wrap func(any) any, decode func(any) error) (path string, culprit any, err error) {
+	if err = decode(wrap(value)); err == nil {
+		return "", nil, nil
+	}
+	switch content := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(content)) {
+			below, culprit, err := findFault(content[name], func(x any) any { return wrap(map[string]any{name: x}) }, decode)
+			if err != nil {
+				return "." + name + below, culprit, err
+			}
+		}
+	case []any:
+		for i, one := range content {
+			below, culprit, err := findFault(one, func(x any) any { return wrap([]any{x}) }, decode)
+			if err != nil {
+				return fmt.Sprintf("[%d]%s", i, below), culprit, err
+			}
+		}
+	}
+	return "", value, err
+}

@@ -1,0 +1,108 @@
+package v1
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+)
+
+const goodStatus = `{"observedGeneration":3,"conditions":[{"type":"NoPodsMatched","status":"True"}],
+	"recommendation":{"containerRecommendations":[{"containerName":"app","target":{"cpu":"1"}}]}}`
+
+func stored(spec, status string) string {
+	return `{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"name":"v","namespace":"ns","uid":"u","labels":{"a":"b"}},` +
+		`"spec":` + spec + `,"status":` + status + `}`
+}
+
+func TestWhatCannotBeReadOfAStoredObjectIsTold(t *testing.T) {
+	const about = `"targetRef":{"kind":"Deployment","name":"web"},"recommenders":[{"name":"frugal"}]`
+	tests := []struct {
+		name, spec, status       string
+		wantSpec, wantStatus     string
+		targetless, recommending bool
+	}{
+		{name: "all can be read", spec: `{` + about + `}`, status: goodStatus, recommending: true},
+		{name: "an unknown field is left out", spec: `{` + about + `,"surprise":1}`, status: goodStatus, recommending: true},
+		{name: "a quantity", spec: `{` + about + `,"updatePolicy":{"updateMode":"Off"},"resourcePolicy":{"containerPolicies":[{"containerName":"a"},{"minAllowed":{"cpu":"1","memory":"1e1.5"}}]}}`,
+			status: goodStatus, recommending: true, wantSpec: `spec.resourcePolicy.containerPolicies[1].minAllowed.memory cannot be read: it is "1e1.5": `},
+		{name: "a number that is text", spec: `{` + about + `,"updatePolicy":{"minReplicas":"two"}}`, status: goodStatus, recommending: true,
+			wantSpec: `spec.updatePolicy.minReplicas cannot be read: it is "two": `},
+		{name: "the target itself", spec: `{"targetRef":7}`, status: goodStatus, recommending: true, targetless: true,
+			wantSpec: `spec.targetRef cannot be read: it is 7: `},
+		{name: "a spec that is a list", spec: `[]`, status: goodStatus, recommending: true, targetless: true, wantSpec: `spec cannot be read: it is []: `},
+		{name: "a value that is long", spec: `{"targetRef":"` + strings.Repeat("x", 1000) + `"}`, status: goodStatus, recommending: true, targetless: true,
+			wantSpec: `spec.targetRef cannot be read: it is "` + strings.Repeat("x", 59) + `...: `},
+		{name: "the recommendation", spec: `{` + about + `}`,
+			status:     strings.Replace(goodStatus, `"1"`, `"1e1.5"`, 1),
+			wantStatus: `status.recommendation.containerRecommendations[0].target.cpu cannot be read: it is "1e1.5": `},
+		{name: "both", spec: `{` + about + `,"startupBoost":1}`, status: `{"conditions":1}`,
+			wantSpec: `spec.startupBoost cannot be read: it is 1: `, wantStatus: `status.conditions cannot be read: it is 1: `},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var v VerticalPodAutoscaler
+			require.NoError(t, json.Unmarshal([]byte(stored(tt.spec, tt.status)), &v))
+			require.Equal(t, "ns/v u b", v.Namespace+"/"+v.Name+" "+string(v.UID)+" "+v.Labels["a"])
+			require.Equal(t, "VerticalPodAutoscaler", v.Kind)
+			for _, told := range []struct{ want, got string }{{tt.wantSpec, v.SpecUnreadable}, {tt.wantStatus, v.StatusUnreadable}} {
+				if told.want == "" {
+					require.Empty(t, told.got)
+					continue
+				}
+				require.True(t, strings.HasPrefix(told.got, told.want), told.got)
+				require.Greater(t, len(told.got), len(told.want), "it says why")
+				require.Contains(t, v.Unreadable(), told.got)
+			}
+			require.Equal(t, tt.wantSpec+tt.wantStatus == "", v.Unreadable() == "")
+			require.Equal(t, tt.targetless, v.Spec.TargetRef == nil)
+			if !tt.targetless {
+				require.Equal(t, "web", v.Spec.TargetRef.Name)
+				require.Equal(t, "frugal", v.Spec.Recommenders[0].Name)
+			}
+			if tt.wantSpec != "" {
+				require.Nil(t, v.Spec.UpdatePolicy, "half a policy is none")
+				require.Nil(t, v.Spec.ResourcePolicy)
+			}
+			require.Equal(t, tt.recommending, v.Status.Recommendation != nil)
+			require.Equal(t, v.SpecUnreadable, v.DeepCopy().SpecUnreadable)
+
+			_, err := Decode([]byte(stored(tt.spec, tt.status)))
+			require.Equal(t, tt.wantSpec+tt.wantStatus == "", err == nil, "whoever judges an object still sees its faults: %v", err)
+			text, err := json.Marshal(&v)
+			require.NoError(t, err)
+			require.NotContains(t, string(text), "nreadable", "nobody else gets to see it")
+		})
+	}
+}
+
+// One object that did not fit its type kept a list from being read, and so celvpa from starting.
+func TestOneUnreadableObjectDoesNotSpoilAList(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, AddToScheme(scheme))
+	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer() // what clients read answers with
+	list := `{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscalerList","metadata":{},"items":[` +
+		stored(`{"updatePolicy":{"minReplicas":"two"}}`, `{}`) + `,` + stored(`{"targetRef":{"kind":"Deployment","name":"web"}}`, goodStatus) + `]}`
+	object, _, err := decoder.Decode([]byte(list), nil, nil)
+	require.NoError(t, err)
+	items := object.(*VerticalPodAutoscalerList).Items
+	require.Len(t, items, 2)
+	require.NotEmpty(t, items[0].Unreadable())
+	require.Empty(t, items[1].Unreadable())
+	require.Equal(t, "web", items[1].Spec.TargetRef.Name)
+
+	_, _, err = decoder.Decode([]byte(`{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"name":7}}`), nil, nil)
+	require.ErrorContains(t, err, "reading the metadata of a VerticalPodAutoscaler", "nobody could tell which one it is")
+}
+
+func TestReadingIntoAnObjectForgetsWhatItWas(t *testing.T) {
+	var v VerticalPodAutoscaler
+	require.NoError(t, json.Unmarshal([]byte(stored(`{"targetRef":7}`, `{}`)), &v))
+	require.NotEmpty(t, v.Unreadable())
+	require.NoError(t, json.Unmarshal([]byte(`{"metadata":{"name":"w"},"spec":{}}`), &v))
+	require.Empty(t, v.Unreadable())
+	require.Empty(t, v.Labels)
+}
