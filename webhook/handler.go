@@ -96,6 +96,10 @@ func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rul
 	var candidates []*vpav1.VerticalPodAutoscaler
 	for i := range list.Items {
 		v := &list.Items[i]
+		if fault := v.Unreadable(); fault != "" {
+			h.Log.Info("the VPA is left out, because not all of it can be read", "namespace", v.Namespace, "vpa", v.Name, "reason", fault)
+			continue
+		}
 		chosen := policy.For(rules, v)
 		verdict := chosen.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
 		h.auditAdmission(req, v, chosen.Shadows, verdict, func() bool {

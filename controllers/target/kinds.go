@@ -5,16 +5,11 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -52,9 +47,12 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s.%s/%s", k.APIVersion, k.Kind, k.Name)
 }
 
-// Resolver looks controllers up. Client should read from a cache for the well-known kinds.
+// Resolver looks controllers up. It is safe for concurrent use.
 type Resolver struct {
-	Client client.Client
+	Client client.Client // reads the well-known kinds, best from a cache
+	// Scales remembers the scales of custom kinds. One is shared by all parts of a process. Without it scales are read at every
+	// look-up.
+	Scales *Scales
 }
 
 // controller is what the resolver needs of any controller object.
@@ -64,8 +62,11 @@ type controller struct {
 	owners   []metav1.OwnerReference
 }
 
+// node owns pods that no controller made. It is never scalable.
+const node = "Node"
+
 // get reads a controller; found is false when it does not exist or is neither well known nor scalable.
-func (r *Resolver) get(ctx context.Context, k Key) (c controller, found bool, err error) {
+func (r *Resolver) get(ctx context.Context, k Key, as purpose) (c controller, found bool, err error) {
 	if make, ok := wellKnown[k.Kind]; ok {
 		object := make()
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Name}, object)
@@ -78,39 +79,13 @@ func (r *Resolver) get(ctx context.Context, k Key) (c controller, found bool, er
 		c, err := describe(object)
 		return c, err == nil, err
 	}
-	return r.scale(ctx, k)
-}
-
-// scale reads a custom controller through its scale subresource.
-func (r *Resolver) scale(ctx context.Context, k Key) (controller, bool, error) {
-	gv, err := schema.ParseGroupVersion(k.APIVersion)
-	if err != nil {
-		return controller{}, false, fmt.Errorf("apiVersion %q: %w", k.APIVersion, err)
-	}
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(gv.WithKind(k.Kind))
-	object.SetNamespace(k.Namespace)
-	object.SetName(k.Name)
-	answer := &unstructured.Unstructured{} // the client takes no typed subresource of an untyped object
-	answer.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
-	err = r.Client.SubResource("scale").Get(ctx, object, answer)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	if k.Kind == node {
 		return controller{}, false, nil
 	}
-	if err != nil {
-		return controller{}, false, fmt.Errorf("reading the scale of %s in namespace %s: %w", k, k.Namespace, err)
+	if r.Scales == nil {
+		return readScale(ctx, r.Client, k)
 	}
-	var scale autoscalingv1.Scale
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &scale); err != nil {
-		return controller{}, false, fmt.Errorf("reading the scale of %s in namespace %s: %w", k, k.Namespace, err)
-	}
-	c := controller{replicas: &scale.Spec.Replicas, owners: scale.OwnerReferences}
-	if scale.Status.Selector != "" {
-		if c.selector, err = labels.Parse(scale.Status.Selector); err != nil {
-			return controller{}, false, fmt.Errorf("the scale of %s has the selector %q: %w", k, scale.Status.Selector, err)
-		}
-	}
-	return c, true, nil
+	return r.Scales.get(ctx, k, as)
 }
 
 func describe(object client.Object) (controller, error) {
@@ -141,7 +116,7 @@ func describe(object client.Object) (controller, error) {
 		}
 	}
 	if err != nil {
-		return c, fmt.Errorf("the selector of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+		return c, lasting{fmt.Errorf("the selector of %s/%s: %w", object.GetNamespace(), object.GetName(), err)}
 	}
 	return c, nil
 }

@@ -50,9 +50,9 @@ func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler)
 		return nil, unsupported("Cannot read targetRef. Reason: targetRef not defined. If this is a v1beta1 object, switch to v1")
 	}
 	key := Of(v)
-	c, found, err := r.get(ctx, key)
+	c, found, err := r.get(ctx, key, asTarget)
 	if err != nil {
-		return nil, unknown("Cannot read targetRef. Reason: %v", err)
+		return nil, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err), Transient: !isLasting(err)}
 	}
 	if found && c.selector == nil {
 		return nil, unsupported("Cannot read targetRef. Reason: resource %s/%s has an empty selector for scale sub-resource", key.Namespace, key.Name)
@@ -60,7 +60,7 @@ func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler)
 	if !found {
 		return nil, unsupported("Cannot read targetRef. Reason: %s %s/%s does not exist", key.Kind, key.Namespace, key.Name)
 	}
-	top, err := r.topmost(ctx, key)
+	top, err := r.above(ctx, key, c)
 	if err != nil {
 		return nil, unknown("Error checking if target %s is a topmost well-known or scalable controller: %v", key, err)
 	}
@@ -73,7 +73,7 @@ func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler)
 // Replicas is how many pods the direct owner of a group asks for. An owner without such a number, as a Job, gives live,
 // the number of its live pods (UPSTREAM.md §5.4).
 func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
-	c, found, err := r.get(ctx, k)
+	c, found, err := r.get(ctx, k, asCount)
 	if err != nil {
 		return 0, err
 	}
@@ -86,26 +86,35 @@ func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
 	return int(*c.replicas), nil
 }
 
-// topmost walks owner references upwards to the highest controller that is well known or scalable.
+// topmost is the highest controller above and with start that is well known or scalable. start has to exist.
 func (r *Resolver) topmost(ctx context.Context, start Key) (Key, error) {
-	top, at := Key{}, start
+	c, found, err := r.get(ctx, start, asOwner)
+	if err != nil {
+		return Key{}, err
+	}
+	if !found {
+		return Key{}, fmt.Errorf("%s %s/%s does not exist or cannot be scaled", start.Kind, start.Namespace, start.Name)
+	}
+	return r.above(ctx, start, c)
+}
+
+// above walks owner references upwards from a controller that has been read.
+func (r *Resolver) above(ctx context.Context, top Key, c controller) (Key, error) {
+	start := top
 	for range maxOwners {
-		c, found, err := r.get(ctx, at)
-		if err != nil {
-			return Key{}, err // whether the parent counts is not known, and guessing would hide the pod from its VPA
-		}
-		if !found {
-			if top == (Key{}) {
-				return Key{}, fmt.Errorf("%s %s/%s does not exist or cannot be scaled", at.Kind, at.Namespace, at.Name)
-			}
-			return top, nil
-		}
-		top = at
 		owner := ControllerOf(c.owners)
 		if owner == nil {
 			return top, nil
 		}
-		at = Key{Namespace: at.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
+		at := Key{Namespace: top.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
+		above, found, err := r.get(ctx, at, asOwner)
+		if err != nil {
+			return Key{}, err // whether the parent counts is not known, and guessing would hide the pod from its VPA
+		}
+		if !found {
+			return top, nil
+		}
+		top, c = at, above
 	}
 	return Key{}, fmt.Errorf("the owners of %s go round in circles", start)
 }
@@ -133,7 +142,7 @@ func DirectOwner(pod *corev1.Pod) (k Key, ok bool) {
 // wins, then the name (UPSTREAM.md §4.2).
 func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidates []*vpav1.VerticalPodAutoscaler) (*vpav1.VerticalPodAutoscaler, error) {
 	owner, ok := DirectOwner(pod)
-	if !ok || owner.Kind == "Node" {
+	if !ok || owner.Kind == node {
 		return nil, nil
 	}
 	top, err := r.topmost(ctx, owner)

@@ -108,6 +108,10 @@ func (u *Updater) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler
 			continue
 		}
 		log := u.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
+		if fault := v.Unreadable(); fault != "" {
+			log.Info("the VPA is left out, because not all of it can be read", "reason", fault)
+			continue
+		}
 		chosen := policy.For(u.rules, v)
 		if chosen.Err != nil {
 			log.V(4).Info("the pods of the VPA are left alone", "reason", chosen.Err.Error()) // its condition says so

@@ -1,0 +1,93 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// lasting is a failure that stays until somebody changes an object: to ask again does not help.
+type lasting struct{ error }
+
+// Unwrap returns the cause.
+func (l lasting) Unwrap() error { return l.error }
+
+func isLasting(err error) bool {
+	var l lasting
+	return errors.As(err, &l)
+}
+
+// readScale reads a custom controller through its scale subresource: in the version that the key names, else in another one
+// that the API server has of its group and kind (UPSTREAM.md §2.4). It is not found when no version has it. An error means
+// that nobody knows.
+func readScale(ctx context.Context, api client.Client, k Key) (controller, bool, error) {
+	gv, err := schema.ParseGroupVersion(k.APIVersion)
+	if err != nil {
+		return controller{}, false, lasting{fmt.Errorf("apiVersion %q: %w", k.APIVersion, err)}
+	}
+	if k.Kind == "" || k.Name == "" {
+		return controller{}, false, nil
+	}
+	var failed error
+	try := func(version string) (c controller, found bool) {
+		c, found, err := readVersion(ctx, api, k, gv.Group, version)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("reading the scale of %s in namespace %s: %w", k, k.Namespace, err)
+		}
+		return c, found
+	}
+	if gv.Version != "" {
+		if c, found := try(gv.Version); found || isLasting(failed) {
+			return c, found, failed
+		}
+	}
+	mappings, err := api.RESTMapper().RESTMappings(schema.GroupKind{Group: gv.Group, Kind: k.Kind})
+	if err != nil && !meta.IsNoMatchError(err) && failed == nil {
+		failed = fmt.Errorf("finding the versions of %s: %w", k, err)
+	}
+	for _, m := range mappings {
+		if version := m.GroupVersionKind.Version; version != gv.Version {
+			if c, found := try(version); found {
+				return c, true, nil
+			}
+		}
+	}
+	return controller{}, false, failed
+}
+
+// readVersion reads a scale in one version.
+func readVersion(ctx context.Context, api client.Client, k Key, group, version string) (controller, bool, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: k.Kind})
+	object.SetNamespace(k.Namespace)
+	object.SetName(k.Name)
+	answer := &unstructured.Unstructured{} // the client takes no typed subresource of an untyped object
+	answer.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+	err := api.SubResource("scale").Get(ctx, object, answer)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return controller{}, false, nil
+	}
+	if err != nil {
+		return controller{}, false, err
+	}
+	var scale autoscalingv1.Scale
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &scale); err != nil {
+		return controller{}, false, lasting{err}
+	}
+	c := controller{replicas: &scale.Spec.Replicas, owners: scale.OwnerReferences}
+	if scale.Status.Selector != "" {
+		if c.selector, err = labels.Parse(scale.Status.Selector); err != nil {
+			return controller{}, false, lasting{fmt.Errorf("its selector is %q: %w", scale.Status.Selector, err)}
+		}
+	}
+	return c, true, nil
+}

@@ -1,0 +1,284 @@
+package target
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// How long scales are remembered (UPSTREAM.md §2.4).
+const (
+	scaleFresh   = 10 * time.Minute // at least; at most twice as long
+	scaleForget  = time.Hour        // after the last look-up
+	scaleRefresh = 7 * time.Second  // between two rounds in the background
+	// scaleAhead is how long before its end an answer is asked for anew, so that no look-up has to wait: two rounds and a bit.
+	scaleAhead = 15 * time.Second
+	// missingFresh holds for targets of VPAs that do not exist or have no selector: both often are so for a moment only, after
+	// the VPA and its target were created together.
+	missingFresh = time.Minute
+	// countFresh is how old the number of replicas may be.
+	countFresh = 30 * time.Second
+	// One read takes no longer than scaleTimeout; what failed is tried again after scaleRetry, doubled each time up to the maximum.
+	scaleTimeout  = 10 * time.Second
+	scaleRetry    = 10 * time.Second
+	scaleRetryMax = 2 * time.Minute
+)
+
+// purpose is what a controller is looked up for.
+type purpose uint8
+
+const (
+	asOwner  purpose = iota // one in a chain of owners
+	asTarget                // the target of a VPA
+	asCount                 // the number of its replicas, of which evictions depend
+)
+
+// Scales remembers what API servers answer about scales of custom kinds, that there is none included, and asks anew in the
+// background. Failures are kept for a moment only; of a kind whose API does not answer at all, one object is asked for.
+// It is safe for concurrent use and implements the manager's Runnable.
+type Scales struct {
+	client client.Client
+	clock  clock.WithTicker
+	jitter func() float64
+
+	mu      sync.Mutex
+	entries map[Key]*scaleEntry
+	outages map[schema.GroupKind]*failure
+}
+
+// scaleEntry is the last answer about one scale and, when the last attempt to get one failed, the failure.
+type scaleEntry struct {
+	scaleAnswer
+	answered, until time.Time // when the answer came, and how long it counts; zero without one
+	failure         failure
+	read            time.Time     // the last look-up
+	target          bool          // it was looked up as one
+	busy            chan struct{} // closed at the end of the attempt under way; nil without one
+}
+
+type scaleAnswer struct {
+	controller controller
+	found      bool
+	err        error // a lasting one
+}
+
+// missing tells that no VPA can have it as its target.
+func (a scaleAnswer) missing() bool { return !a.found || a.controller.selector == nil }
+
+// failure is one in a row of failed attempts.
+type failure struct {
+	err   error // nil = none
+	times int
+	retry time.Time
+}
+
+func (f *failure) add(err error, now time.Time) {
+	f.times++
+	f.err, f.retry = err, now.Add(min(scaleRetry<<min(f.times-1, 10), scaleRetryMax))
+}
+
+// NewScales returns an empty memory. jitter gives numbers of at least 0 and below 1, by which the life of answers is
+// stretched so that they do not all end at once; nil means random ones.
+func NewScales(api client.Client, clk clock.WithTicker, jitter func() float64) *Scales {
+	if jitter == nil {
+		jitter = rand.Float64
+	}
+	return &Scales{client: api, clock: clk, jitter: jitter, entries: map[Key]*scaleEntry{}, outages: map[schema.GroupKind]*failure{}}
+}
+
+// NeedLeaderElection is false: every replica looks targets up.
+func (s *Scales) NeedLeaderElection() bool { return false }
+
+// Start asks anew in the background until the context ends.
+func (s *Scales) Start(ctx context.Context) error {
+	ticker := s.clock.NewTicker(scaleRefresh)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			s.refresh(ctx)
+		}
+	}
+}
+
+// get answers from memory, or waits for the API server.
+func (s *Scales) get(ctx context.Context, k Key, as purpose) (controller, bool, error) {
+	s.mu.Lock()
+	now := s.clock.Now()
+	e := s.entries[k]
+	if e == nil {
+		e = &scaleEntry{}
+		s.entries[k] = e
+	}
+	e.read = now
+	if as == asTarget && !e.target {
+		e.target = true
+		if end := e.answered.Add(missingFresh); e.missing() && end.Before(e.until) {
+			e.until = end
+		}
+	}
+	if now.Before(e.until) && (as != asCount || now.Sub(e.answered) < countFresh) {
+		defer s.mu.Unlock()
+		return e.controller, e.found, e.err
+	}
+	if err := s.held(k, e, now); err != nil {
+		s.mu.Unlock()
+		return controller{}, false, err
+	}
+	busy := e.busy
+	if busy == nil {
+		busy = make(chan struct{})
+		e.busy = busy
+		go s.ask(k, e)
+	}
+	s.mu.Unlock()
+	select {
+	case <-busy:
+	case <-ctx.Done():
+		return controller{}, false, fmt.Errorf("waiting for the scale of %s in namespace %s: %w", k, k.Namespace, ctx.Err())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.failure.err != nil {
+		return controller{}, false, e.failure.err
+	}
+	return e.controller, e.found, e.err
+}
+
+// held is the failure for which an object is not asked for now; nil when it may be. s.mu is held.
+func (s *Scales) held(k Key, e *scaleEntry, now time.Time) error {
+	if e.failure.err != nil && now.Before(e.failure.retry) {
+		return e.failure.err
+	}
+	if out := s.outages[k.groupKind()]; out != nil && now.Before(out.retry) {
+		return fmt.Errorf("reading the scale of %s in namespace %s: %w", k, k.Namespace, out.err)
+	}
+	return nil
+}
+
+// ask asks the API server and closes e.busy, which the caller has made.
+func (s *Scales) ask(k Key, e *scaleEntry) {
+	var answer scaleAnswer
+	var failed error
+	defer func() {
+		if p := recover(); p != nil {
+			failed = apierrors.NewInternalError(fmt.Errorf("reading the scale of %s in namespace %s: panic: %v", k, k.Namespace, p))
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.store(k, e, answer, failed)
+		close(e.busy)
+		e.busy = nil
+	}()
+	// Others wait for the answer, too: that the first one gives up must not be theirs.
+	ctx, cancel := context.WithTimeout(context.Background(), scaleTimeout)
+	defer cancel()
+	answer.controller, answer.found, failed = readScale(ctx, s.client, k)
+	if isLasting(failed) {
+		answer.err, failed = failed, nil
+	}
+}
+
+// store remembers how an attempt ended. s.mu is held.
+func (s *Scales) store(k Key, e *scaleEntry, answer scaleAnswer, failed error) {
+	now := s.clock.Now()
+	kind := k.groupKind()
+	if failed != nil {
+		e.failure.add(failed, now)
+		if silent(failed) {
+			if s.outages[kind] == nil {
+				s.outages[kind] = &failure{}
+			}
+			s.outages[kind].add(cause(failed), now)
+		}
+		return
+	}
+	delete(s.outages, kind)
+	fresh := scaleFresh + time.Duration(s.jitter()*float64(scaleFresh))
+	if e.target && answer.missing() {
+		fresh = missingFresh
+	}
+	e.scaleAnswer, e.answered, e.until, e.failure = answer, now, now.Add(fresh), failure{}
+}
+
+// silent reports whether a failure says something about the API of a kind as a whole, and not about one object.
+func silent(err error) bool {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonUnknown, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout,
+		metav1.StatusReasonServiceUnavailable, metav1.StatusReasonTooManyRequests:
+		return true
+	}
+	return false
+}
+
+// cause is an error without what was being done.
+func cause(err error) error {
+	if wrapped, ok := err.(interface{ Unwrap() error }); ok && wrapped.Unwrap() != nil {
+		return wrapped.Unwrap()
+	}
+	return err
+}
+
+// refresh forgets what nobody looks up any more and asks anew, one by one, for what is about to end or has failed.
+func (s *Scales) refresh(ctx context.Context) {
+	for _, k := range s.due() {
+		if ctx.Err() != nil {
+			return
+		}
+		s.mu.Lock()
+		e := s.entries[k]
+		if e == nil || e.busy != nil || s.held(k, e, s.clock.Now()) != nil {
+			s.mu.Unlock()
+			continue
+		}
+		e.busy = make(chan struct{})
+		s.mu.Unlock()
+		s.ask(k, e)
+	}
+}
+
+func (s *Scales) due() []Key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	for kind, out := range s.outages {
+		if now.Sub(out.retry) > scaleForget {
+			delete(s.outages, kind)
+		}
+	}
+	var due []Key
+	for k, e := range s.entries {
+		switch {
+		case e.busy != nil:
+		case now.Sub(e.read) > scaleForget:
+			delete(s.entries, k)
+		case !now.Before(e.until.Add(-scaleAhead)) && s.held(k, e, now) == nil:
+			due = append(due, k)
+		}
+	}
+	slices.SortFunc(due, func(a, b Key) int { // what ends first is asked for first
+		return cmp.Or(s.entries[a].until.Compare(s.entries[b].until), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return due
+}
+
+// groupKind is the key's group and kind; the apiVersion itself when it cannot be parsed.
+func (k Key) groupKind() schema.GroupKind {
+	gv, err := schema.ParseGroupVersion(k.APIVersion)
+	if err != nil {
+		gv.Group = k.APIVersion
+	}
+	return schema.GroupKind{Group: gv.Group, Kind: k.Kind}
+}

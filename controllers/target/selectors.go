@@ -1,0 +1,113 @@
+package target
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// Selectors finds the pods of VPAs and goes on with what it found before while the answer cannot be had, so that a short
+// failure wipes no recommendation (UPSTREAM.md Appendix B 10). The first three fields are required. It is safe for
+// concurrent use.
+type Selectors struct {
+	Resolver *Resolver
+	Clock    clock.PassiveClock
+	Grace    time.Duration // for how long after the last good answer it is used; 0 = not at all
+
+	mu   sync.Mutex
+	last map[types.UID]*lastSelector
+}
+
+// Answer says which pods a VPA is about.
+type Answer struct {
+	// Selector is never nil; it matches nothing when there is a Problem that no earlier answer bridges.
+	Selector labels.Selector
+	// Problem is why the target cannot be used, or cannot be read now; nil when all is well. Its message stays the same while
+	// the reason does.
+	Problem *Unsupported
+	// StaleSince is when Selector was found, if that is not now; else zero.
+	StaleSince time.Time
+}
+
+// lastSelector is what is known of one VPA.
+type lastSelector struct {
+	key      Key
+	selector labels.Selector // nil when there was no good answer, or it is too old
+	at       time.Time       // of the good answer
+	problem  *Unsupported    // the last transient one as it is told; nil since a good answer
+	reason   string          // its reason as it came
+}
+
+// For answers for one VPA. A transient failure leaves the selector as it was until Grace has passed since it was found, for
+// the same VPA with the same target. That the target does not exist, or cannot be one, ends that at once.
+func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Answer {
+	selector, problem := s.Resolver.Selector(ctx, v)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if problem != nil && !problem.Transient {
+		delete(s.last, v.UID)
+		return Answer{Selector: labels.Nothing(), Problem: problem}
+	}
+	now, key := s.Clock.Now(), Of(v)
+	last := s.last[v.UID]
+	if last == nil || last.key != key {
+		last = &lastSelector{key: key}
+		if s.last == nil {
+			s.last = map[types.UID]*lastSelector{}
+		}
+		s.last[v.UID] = last
+	}
+	if problem == nil {
+		last.selector, last.at, last.problem, last.reason = selector, now, nil, ""
+		return Answer{Selector: selector}
+	}
+	end := last.at.Add(s.Grace)
+	if last.selector != nil && !now.Before(end) {
+		last.selector, last.problem = nil, nil
+	}
+	if last.problem == nil || !sameButNumbers(last.reason, problem.Message) {
+		told := *problem
+		if last.selector != nil {
+			told.Message = fmt.Sprintf("%s; the pods that were selected before are still used, until %s", problem.Message, end.UTC().Format(time.RFC3339))
+		}
+		last.problem, last.reason = &told, problem.Message
+	}
+	if last.selector == nil {
+		return Answer{Selector: labels.Nothing(), Problem: last.problem}
+	}
+	return Answer{Selector: last.selector, Problem: last.problem, StaleSince: last.at}
+}
+
+// Keep forgets the VPAs whose UID is not to be kept.
+func (s *Selectors) Keep(keep func(types.UID) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid := range s.last {
+		if !keep(uid) {
+			delete(s.last, uid)
+		}
+	}
+}
+
+// sameButNumbers compares messages: the same failure comes with another port or time at each attempt, and to tell that would
+// rewrite the status each time.
+func sameButNumbers(a, b string) bool {
+	if a == b {
+		return true
+	}
+	drop := func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}
+	return strings.Map(drop, a) == strings.Map(drop, b)
+}
