@@ -37,6 +37,7 @@ type part struct {
 	points  []string
 
 	tellsOverlays bool // it writes the status of RuleOverlays
+	readsPods     bool // it reads all pods
 
 	flags func(*options, *cobra.Command)
 	join  func(context.Context, *options, *policy.Source, *process) error
@@ -45,15 +46,15 @@ type part struct {
 var (
 	recommenderPart = part{
 		address: ":8942", lease: "vpa-recommender-lease",
-		points: []string{facts.UsageWindow, facts.UsageOOM, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend}, tellsOverlays: true,
+		points: []string{facts.UsageWindow, facts.UsageOOM, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend}, tellsOverlays: true, readsPods: true,
 		flags: func(o *options, c *cobra.Command) { o.addRecommender(c.Flags()) },
 		join:  joinRecommender,
 	}
 	updaterPart = part{
 		address: ":8943", lease: "vpa-updater",
-		points: []string{facts.VPAUpdate, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate},
-		flags:  func(o *options, c *cobra.Command) { o.addUpdater(c.Flags()) },
-		join:   joinUpdater,
+		points: []string{facts.VPAUpdate, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate}, readsPods: true,
+		flags: func(o *options, c *cobra.Command) { o.addUpdater(c.Flags()) },
+		join:  joinUpdater,
 	}
 	admissionPart = part{
 		address: ":8944",
@@ -109,7 +110,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return fmt.Errorf("the rules cannot be used:\n%w", err)
 	}
-	proc, err := newProcess(ctx, o)
+	proc, err := newProcess(ctx, o, slices.ContainsFunc(parts, func(p part) bool { return p.readsPods }))
 	if err != nil {
 		return err
 	}
@@ -154,7 +155,7 @@ func joinRecommender(_ context.Context, o *options, source *policy.Source, p *pr
 	r := recommender.New(recommender.Options{
 		Client:     p.manager.GetClient(),
 		Source:     recommender.MetricsAPI{Client: usage.MetricsV1beta1(), Namespace: o.namespace},
-		Resolver:   &target.Resolver{Client: p.manager.GetClient()},
+		Resolver:   p.resolver,
 		Rules:      source.Rules,
 		Shadows:    shadows(p, "recommender"),
 		Clock:      clock.RealClock{},
@@ -184,7 +185,7 @@ func joinUpdater(_ context.Context, o *options, source *policy.Source, p *proces
 		Admission:  admissionAlive,
 		Client:     p.manager.GetClient(),
 		Actuator:   updater.Actuator{Client: p.manager.GetClient(), Recorder: p.manager.GetEventRecorder("vpa-updater")},
-		Resolver:   &target.Resolver{Client: p.manager.GetClient()},
+		Resolver:   p.resolver,
 		Rules:      source.Rules,
 		Shadows:    shadows(p, "updater"),
 		Clock:      clock.RealClock{},
@@ -222,7 +223,7 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	}
 	server.Register("/", &admission.Webhook{Handler: &webhook.Handler{
 		Client:   p.manager.GetClient(),
-		Resolver: &target.Resolver{Client: p.manager.GetClient()},
+		Resolver: p.resolver,
 		Rules:    source.Rules,
 		Shadows:  shadows(p, "admission"),
 		Log:      ctrl.Log.WithName("admission"),

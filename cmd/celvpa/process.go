@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/slim"
 	"github.com/celvpa/celvpa/controllers/target"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -41,17 +43,19 @@ import (
 
 // process is what the components of one process share: caches, client, endpoints and the lead.
 type process struct {
-	manager manager.Manager
-	healthy []func() error
-	ready   []func() error
-	synced  atomic.Bool
-	address string
-	port    int // of the webhook, 0 without one
+	manager  manager.Manager
+	resolver *target.Resolver // of all components: what one has asked for, the others know
+	healthy  []func() error
+	ready    []func() error
+	synced   atomic.Bool
+	address  string
+	port     int // of the webhook, 0 without one
 
 	namespace string // the only one that is served; empty = all
 }
 
-func newProcess(ctx context.Context, o *options) (*process, error) {
+// newProcess connects to the API server and prepares the caches; of pods only where they are read.
+func newProcess(ctx context.Context, o *options, pods bool) (*process, error) {
 	config, err := restConfig(o)
 	if err != nil {
 		return nil, err
@@ -65,7 +69,7 @@ func newProcess(ctx context.Context, o *options) (*process, error) {
 	utilruntime.Must(rulesv1alpha1.AddToScheme(scheme))
 
 	p := &process{address: o.address, namespace: o.namespace}
-	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: slim.ByObject()}
 	if o.namespace != "" {
 		cached.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
 	}
@@ -84,7 +88,15 @@ func newProcess(ctx context.Context, o *options) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing: %w", err)
 	}
-	kinds := append(target.WatchedKinds(), &vpav1.VerticalPodAutoscaler{}, &corev1.Pod{})
+	scales := target.NewScales(p.manager.GetClient(), clock.RealClock{}, nil)
+	p.resolver = &target.Resolver{Client: p.manager.GetClient(), Scales: scales}
+	if err := p.manager.Add(scales); err != nil {
+		return nil, fmt.Errorf("preparing the look-up of custom controllers: %w", err)
+	}
+	kinds := append(target.WatchedKinds(), &vpav1.VerticalPodAutoscaler{})
+	if pods {
+		kinds = append(kinds, &corev1.Pod{})
+	}
 	for _, kind := range kinds {
 		if _, err := p.manager.GetCache().GetInformer(ctx, kind); err != nil {
 			return nil, fmt.Errorf("watching %T: %w", kind, err)

@@ -37,6 +37,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 		t.Run("invalid VPAs are refused as early as they can be", invalidVPAsAreRefusedAsEarlyAsTheyCanBe)
 		t.Run("the admission policy stands in for the webhook", theAdmissionPolicyStandsInForTheWebhook)
 		t.Run("one rule file changes the webhook and the API server", oneRuleFileChangesTheWebhookAndTheAPIServer)
+		t.Run("a stored VPA that cannot be read harms no other", aStoredVPAThatCannotBeReadHarmsNoOther)
 		t.Run("the CRDs replace upstream's", theCRDsReplaceUpstreams)
 	})
 }

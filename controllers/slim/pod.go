@@ -1,0 +1,146 @@
+package slim
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// annotationPrefix begins the names of all annotations by which VPA components talk about pods (UPSTREAM.md §1.6).
+const annotationPrefix = "vpa"
+
+// annotationUpdates is the longest of them and for humans only.
+const annotationUpdates = "vpaUpdates"
+
+// Pod keeps what the recommender and the updater read of a pod:
+//   - its identity, owners, labels and VPA's own annotations;
+//   - of all containers, in their order, name, resources, resize and restart policies; the resources of the pod; its node and
+//     restart policy;
+//   - phase, reason, start, quality of service, resources and the conditions about readiness and resizes;
+//   - of the status of all containers what they run with, and how they came to their end.
+//
+// Anything else is returned as it is, such as the DeletedFinalStateUnknown of an informer. It implements client-go's
+// TransformFunc.
+func Pod(object any) (any, error) {
+	p, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	out := &corev1.Pod{ObjectMeta: identity(&p.ObjectMeta)}
+	out.Generation, out.Labels, out.Annotations = p.Generation, p.Labels, annotations(p.Annotations)
+	out.Spec = corev1.PodSpec{
+		NodeName: p.Spec.NodeName, RestartPolicy: p.Spec.RestartPolicy, Resources: p.Spec.Resources,
+		Containers: containers(p.Spec.Containers), InitContainers: containers(p.Spec.InitContainers),
+	}
+	out.Status = corev1.PodStatus{
+		Phase: p.Status.Phase, Reason: p.Status.Reason, StartTime: p.Status.StartTime, QOSClass: p.Status.QOSClass, Resize: p.Status.Resize,
+		ObservedGeneration:    p.Status.ObservedGeneration,
+		Resources:             shared(p.Status.Resources, p.Spec.Resources),
+		Conditions:            conditions(p.Status.Conditions),
+		ContainerStatuses:     statuses(p.Status.ContainerStatuses, p.Spec.Containers),
+		InitContainerStatuses: statuses(p.Status.InitContainerStatuses, p.Spec.InitContainers),
+	}
+	return out, nil
+}
+
+// annotations keeps those of VPA. A pod that has any keeps a map: a patch that adds one replaces all there are.
+func annotations(all map[string]string) map[string]string {
+	if all == nil {
+		return nil
+	}
+	kept := map[string]string{}
+	for name, value := range all {
+		if strings.HasPrefix(name, annotationPrefix) && name != annotationUpdates {
+			kept[name] = value
+		}
+	}
+	return kept
+}
+
+func containers(all []corev1.Container) []corev1.Container {
+	if all == nil {
+		return nil
+	}
+	kept := make([]corev1.Container, len(all))
+	for i := range all {
+		c := &all[i]
+		kept[i] = corev1.Container{Name: c.Name, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy}
+	}
+	return kept
+}
+
+// conditions keeps those about readiness and resizes.
+func conditions(all []corev1.PodCondition) []corev1.PodCondition {
+	var kept []corev1.PodCondition
+	for _, c := range all {
+		switch c.Type {
+		case corev1.PodReady, corev1.PodResizePending, corev1.PodResizeInProgress:
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+func statuses(all []corev1.ContainerStatus, specs []corev1.Container) []corev1.ContainerStatus {
+	if all == nil {
+		return nil
+	}
+	kept := make([]corev1.ContainerStatus, len(all))
+	for i := range all {
+		s := &all[i]
+		kept[i] = corev1.ContainerStatus{
+			Name: s.Name, Ready: s.Ready, Started: s.Started, RestartCount: s.RestartCount,
+			State: state(s.State), LastTerminationState: state(s.LastTerminationState), Resources: s.Resources,
+		}
+		for j := range specs {
+			if specs[j].Name == s.Name {
+				kept[i].Resources = shared(s.Resources, &specs[j].Resources)
+			}
+		}
+	}
+	return kept
+}
+
+// state leaves out messages and identifiers.
+func state(s corev1.ContainerState) corev1.ContainerState {
+	out := corev1.ContainerState{Running: s.Running}
+	if w := s.Waiting; w != nil {
+		out.Waiting = &corev1.ContainerStateWaiting{Reason: w.Reason}
+	}
+	if t := s.Terminated; t != nil {
+		out.Terminated = &corev1.ContainerStateTerminated{
+			ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
+		}
+	}
+	return out
+}
+
+// shared is what a pod runs with, in the memory of what it asks for wherever both are the same, as they mostly are: the lists
+// of resources take more of it than all else.
+func shared(actual, asked *corev1.ResourceRequirements) *corev1.ResourceRequirements {
+	if actual == nil || asked == nil {
+		return actual
+	}
+	out := corev1.ResourceRequirements{Requests: actual.Requests, Limits: actual.Limits}
+	if equal(actual.Requests, asked.Requests) {
+		out.Requests = asked.Requests
+	}
+	if equal(actual.Limits, asked.Limits) {
+		out.Limits = asked.Limits
+	}
+	return &out
+}
+
+// equal compares quantities as they are written.
+func equal(a, b corev1.ResourceList) bool {
+	if len(a) != len(b) || (a == nil) != (b == nil) {
+		return false
+	}
+	for name, x := range a {
+		y, ok := b[name]
+		if !ok || x.Format != y.Format || x.Cmp(y) != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,83 @@
+// Package slim cuts objects down to what celvpa reads before they are kept in memory. A field that somebody begins to read has
+// to be added here. What was cut down is never written back: changes are sent as patches of single fields.
+package slim
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// ByObject is how a cache keeps pods, VerticalPodAutoscalers and the well-known controllers: cut down, and handed out as they
+// are in the cache, without a copy. Whoever gets one must not change it.
+func ByObject() map[client.Object]cache.ByObject {
+	kept := func(transform toolscache.TransformFunc) cache.ByObject {
+		return cache.ByObject{Transform: transform, UnsafeDisableDeepCopy: ptr.To(true)}
+	}
+	return map[client.Object]cache.ByObject{
+		&corev1.Pod{}:                   kept(Pod),
+		&vpav1.VerticalPodAutoscaler{}:  kept(VPA),
+		&appsv1.Deployment{}:            kept(Controller),
+		&appsv1.DaemonSet{}:             kept(Controller),
+		&appsv1.ReplicaSet{}:            kept(Controller),
+		&appsv1.StatefulSet{}:           kept(Controller),
+		&corev1.ReplicationController{}: kept(Controller),
+		&batchv1.Job{}:                  kept(Controller),
+		&batchv1.CronJob{}:              kept(Controller),
+	}
+}
+
+// annotationLastApplied is kubectl's copy of the whole object.
+const annotationLastApplied = corev1.LastAppliedConfigAnnotation
+
+// VPA leaves away what tools note about a VerticalPodAutoscaler. Anything else is returned as it is, such as the
+// DeletedFinalStateUnknown of an informer. It implements client-go's TransformFunc.
+func VPA(object any) (any, error) {
+	if v, ok := object.(*vpav1.VerticalPodAutoscaler); ok {
+		v.ManagedFields = nil
+		delete(v.Annotations, annotationLastApplied)
+	}
+	return object, nil
+}
+
+// Controller keeps the identity of a well-known controller, its owners, its selector and what says how many pods it wants; of a
+// CronJob the labels of its pods. Anything else is returned as it is, such as the DeletedFinalStateUnknown of an informer. It
+// implements client-go's TransformFunc.
+func Controller(object any) (any, error) {
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		return &appsv1.Deployment{ObjectMeta: identity(&o.ObjectMeta), Spec: appsv1.DeploymentSpec{Replicas: o.Spec.Replicas, Selector: o.Spec.Selector}}, nil
+	case *appsv1.DaemonSet:
+		return &appsv1.DaemonSet{ObjectMeta: identity(&o.ObjectMeta), Spec: appsv1.DaemonSetSpec{Selector: o.Spec.Selector},
+			Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: o.Status.DesiredNumberScheduled}}, nil
+	case *appsv1.ReplicaSet:
+		return &appsv1.ReplicaSet{ObjectMeta: identity(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Selector: o.Spec.Selector}}, nil
+	case *appsv1.StatefulSet:
+		return &appsv1.StatefulSet{ObjectMeta: identity(&o.ObjectMeta), Spec: appsv1.StatefulSetSpec{Replicas: o.Spec.Replicas, Selector: o.Spec.Selector}}, nil
+	case *corev1.ReplicationController:
+		return &corev1.ReplicationController{ObjectMeta: identity(&o.ObjectMeta),
+			Spec: corev1.ReplicationControllerSpec{Replicas: o.Spec.Replicas, Selector: o.Spec.Selector}}, nil
+	case *batchv1.Job:
+		return &batchv1.Job{ObjectMeta: identity(&o.ObjectMeta), Spec: batchv1.JobSpec{Selector: o.Spec.Selector}}, nil
+	case *batchv1.CronJob:
+		out := &batchv1.CronJob{ObjectMeta: identity(&o.ObjectMeta)}
+		out.Spec.JobTemplate.Spec.Template.Labels = o.Spec.JobTemplate.Spec.Template.Labels
+		return out, nil
+	}
+	return object, nil
+}
+
+// identity keeps what names an object and its owners.
+func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, OwnerReferences: m.OwnerReferences,
+	}
+}

@@ -1,0 +1,226 @@
+package slim
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podpatch"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+var (
+	born  = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	owner = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: "t-1", Controller: ptr.To(true)}}
+)
+
+func fullMeta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: "ns", Name: "web", UID: "u", ResourceVersion: "7", Generation: 3, CreationTimestamp: born, DeletionTimestamp: &born,
+		Labels: map[string]string{"app": "web"}, OwnerReferences: owner, Finalizers: []string{"f"},
+		Annotations:   map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}", "vpaObservedContainers": "app", "vpaUpdates": "long"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+	}
+}
+
+// keptMeta is what is left of fullMeta.
+func keptMeta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u", ResourceVersion: "7", CreationTimestamp: born, DeletionTimestamp: &born, OwnerReferences: owner}
+}
+
+func TestControllersKeepTheirSelectorTheirNumberAndTheirOwners(t *testing.T) {
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "i"}}}}
+	three := ptr.To[int32](3)
+	cron := &batchv1.CronJob{ObjectMeta: keptMeta()}
+	cron.Spec.JobTemplate.Spec.Template.Labels = template.Labels
+	tests := []struct{ full, kept any }{
+		{&appsv1.Deployment{ObjectMeta: fullMeta(), Spec: appsv1.DeploymentSpec{Replicas: three, Selector: selector, Template: template, Paused: true}, Status: appsv1.DeploymentStatus{Replicas: 3}},
+			&appsv1.Deployment{ObjectMeta: keptMeta(), Spec: appsv1.DeploymentSpec{Replicas: three, Selector: selector}}},
+		{&appsv1.DaemonSet{ObjectMeta: fullMeta(), Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 4, NumberReady: 3}},
+			&appsv1.DaemonSet{ObjectMeta: keptMeta(), Spec: appsv1.DaemonSetSpec{Selector: selector}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 4}}},
+		{&appsv1.ReplicaSet{ObjectMeta: fullMeta(), Spec: appsv1.ReplicaSetSpec{Replicas: three, Selector: selector, Template: template}},
+			&appsv1.ReplicaSet{ObjectMeta: keptMeta(), Spec: appsv1.ReplicaSetSpec{Replicas: three, Selector: selector}}},
+		{&appsv1.StatefulSet{ObjectMeta: fullMeta(), Spec: appsv1.StatefulSetSpec{Replicas: three, Selector: selector, Template: template, ServiceName: "s"}},
+			&appsv1.StatefulSet{ObjectMeta: keptMeta(), Spec: appsv1.StatefulSetSpec{Replicas: three, Selector: selector}}},
+		{&corev1.ReplicationController{ObjectMeta: fullMeta(), Spec: corev1.ReplicationControllerSpec{Replicas: three, Selector: selector.MatchLabels, Template: &template}},
+			&corev1.ReplicationController{ObjectMeta: keptMeta(), Spec: corev1.ReplicationControllerSpec{Replicas: three, Selector: selector.MatchLabels}}},
+		{&batchv1.Job{ObjectMeta: fullMeta(), Spec: batchv1.JobSpec{Selector: selector, Template: template}, Status: batchv1.JobStatus{Active: 1}},
+			&batchv1.Job{ObjectMeta: keptMeta(), Spec: batchv1.JobSpec{Selector: selector}}},
+		{&batchv1.CronJob{ObjectMeta: fullMeta(), Spec: batchv1.CronJobSpec{Schedule: "* * * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}}}}, cron},
+	}
+	for _, tt := range tests {
+		got, err := Controller(tt.full)
+		require.NoError(t, err)
+		require.Equal(t, tt.kept, got)
+		again, err := Controller(got)
+		require.NoError(t, err)
+		require.Equal(t, tt.kept, again, "informers cut down once more now and then")
+	}
+	require.Len(t, tests, len(target.WatchedKinds()))
+}
+
+func list(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+}
+
+// fullPod is a pod with more than anybody reads.
+func fullPod() *corev1.Pod {
+	asks := corev1.ResourceRequirements{Requests: list("100m", "128Mi"), Limits: list("1", "1Gi"), Claims: []corev1.ResourceClaim{{Name: "gpu"}}}
+	runs := corev1.ResourceRequirements{Requests: list("100m", "128Mi"), Limits: list("2", "1Gi")}
+	policy := []corev1.ContainerResizePolicy{{ResourceName: "cpu", RestartPolicy: corev1.NotRequired}}
+	container := corev1.Container{
+		Name: "app", Image: "registry.example.com/app:1", Command: []string{"run"}, Args: []string{"a"}, Env: []corev1.EnvVar{{Name: "A", Value: "b"}},
+		Resources: asks, ResizePolicy: policy, VolumeMounts: []corev1.VolumeMount{{Name: "v"}}, ReadinessProbe: &corev1.Probe{}, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
+	}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", StartedAt: born, FinishedAt: born, Message: "m", ContainerID: "c"}}
+	status := corev1.ContainerStatus{
+		Name: "app", Image: "i", ImageID: "id", ContainerID: "c", Ready: true, Started: ptr.To(true), RestartCount: 2, Resources: &runs, AllocatedResources: list("1", "1"),
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "m"}}, LastTerminationState: ended,
+	}
+	return &corev1.Pod{
+		ObjectMeta: fullMeta(),
+		Spec: corev1.PodSpec{
+			NodeName: "n", RestartPolicy: corev1.RestartPolicyAlways, Resources: &asks, Containers: []corev1.Container{container}, InitContainers: []corev1.Container{container},
+			Volumes: []corev1.Volume{{Name: "v"}}, Tolerations: []corev1.Toleration{{Key: "k"}}, ServiceAccountName: "s", Affinity: &corev1.Affinity{},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, Reason: "r", Message: "m", StartTime: &born, QOSClass: corev1.PodQOSBurstable, Resize: "Deferred", ObservedGeneration: 3,
+			PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}, HostIP: "10.0.0.2", Resources: &runs,
+			Conditions: []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: born},
+				{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, Message: "m"},
+				{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: "m"},
+			},
+			ContainerStatuses: []corev1.ContainerStatus{status}, InitContainerStatuses: []corev1.ContainerStatus{status},
+		},
+	}
+}
+
+func TestPodsKeepWhatIsReadOfThem(t *testing.T) {
+	full := fullPod()
+	asks := full.Spec.Containers[0].Resources
+	runs := corev1.ResourceRequirements{Requests: list("100m", "128Mi"), Limits: list("2", "1Gi")}
+	container := corev1.Container{Name: "app", Resources: asks, ResizePolicy: full.Spec.Containers[0].ResizePolicy, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}
+	status := corev1.ContainerStatus{
+		Name: "app", Ready: true, Started: ptr.To(true), RestartCount: 2, Resources: &runs,
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", StartedAt: born, FinishedAt: born}},
+	}
+	want := &corev1.Pod{ObjectMeta: keptMeta(),
+		Spec: corev1.PodSpec{NodeName: "n", RestartPolicy: corev1.RestartPolicyAlways, Resources: &asks, Containers: []corev1.Container{container}, InitContainers: []corev1.Container{container}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Reason: "r", StartTime: &born, QOSClass: corev1.PodQOSBurstable, Resize: "Deferred", ObservedGeneration: 3, Resources: &runs,
+			Conditions: full.Status.Conditions[1:], ContainerStatuses: []corev1.ContainerStatus{status}, InitContainerStatuses: []corev1.ContainerStatus{status}},
+	}
+	want.Generation, want.Labels, want.Annotations = 3, map[string]string{"app": "web"}, map[string]string{"vpaObservedContainers": "app"}
+	got, err := Pod(full)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	again, err := Pod(got)
+	require.NoError(t, err)
+	require.Equal(t, want, again)
+}
+
+func TestAPodRunsWithWhatItAsksForInTheSameMemory(t *testing.T) {
+	sharedMap := func(a, b corev1.ResourceList) bool {
+		a["probe"] = resource.MustParse("1")
+		_, ok := b["probe"]
+		delete(a, "probe")
+		return ok
+	}
+	got, err := Pod(fullPod())
+	require.NoError(t, err)
+	pod := got.(*corev1.Pod)
+	asks, runs := pod.Spec.Containers[0].Resources, pod.Status.ContainerStatuses[0].Resources
+	require.True(t, sharedMap(asks.Requests, runs.Requests))
+	require.False(t, sharedMap(asks.Limits, runs.Limits), "they differ")
+	require.Equal(t, "2", runs.Limits.Cpu().String())
+	written := fullPod()
+	written.Status.ContainerStatuses[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("134217728")}
+	got, err = Pod(written)
+	require.NoError(t, err)
+	require.Equal(t, "134217728", got.(*corev1.Pod).Status.ContainerStatuses[0].Resources.Requests.Memory().String(), "as it was written")
+}
+
+// A patch that adds an empty map of annotations to a pod that has some would delete them.
+func TestAPatchOfASlimPodKeepsItsAnnotations(t *testing.T) {
+	full := fullPod()
+	full.Annotations = map[string]string{"other": "x"}
+	change := []facts.ContainerChange{{Name: "app", Requests: list("2", "2Gi")}}
+	want := podpatch.Admission(full, "v", change)
+	got, err := Pod(full)
+	require.NoError(t, err)
+	require.Equal(t, want, podpatch.Admission(got.(*corev1.Pod), "v", change))
+	full.Annotations = nil
+	got, err = Pod(full)
+	require.NoError(t, err)
+	require.Nil(t, got.(*corev1.Pod).Annotations)
+}
+
+func TestVPAsLoseOnlyNotesOfTools(t *testing.T) {
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: fullMeta(), SpecUnreadable: "why"}
+	v.Spec.Recommenders = []*vpav1.VerticalPodAutoscalerRecommenderSelector{{Name: "r"}}
+	want := v.DeepCopy()
+	want.ManagedFields = nil
+	delete(want.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+	got, err := VPA(v)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	_, err = VPA(&vpav1.VerticalPodAutoscaler{})
+	require.NoError(t, err)
+}
+
+func TestWhatIsNotMeantPassesAsItIs(t *testing.T) {
+	for _, transform := range []toolscache.TransformFunc{Pod, VPA, Controller} {
+		for _, object := range []any{toolscache.DeletedFinalStateUnknown{Key: "ns/web", Obj: &corev1.Pod{}}, &corev1.Node{}, nil} {
+			got, err := transform(object)
+			require.NoError(t, err)
+			require.Equal(t, object, got)
+		}
+	}
+}
+
+func TestAllWatchedKindsAreSlim(t *testing.T) {
+	all := ByObject()
+	require.Len(t, all, len(target.WatchedKinds())+2)
+	for object, options := range all {
+		require.NotNil(t, options.Transform, "%T", object)
+		require.True(t, *options.UnsafeDisableDeepCopy, "%T", object)
+	}
+}
+
+// BenchmarkPodsInMemory tells how many bytes one pod takes as it comes and as it is kept.
+func BenchmarkPodsInMemory(b *testing.B) {
+	weigh := func(transform toolscache.TransformFunc) float64 {
+		const pods = 2000
+		kept := make([]any, pods)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range kept {
+			p := fullPod()
+			p.Annotations["notes"] = strings.Repeat("x", 1000)
+			kept[i], _ = transform(p)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(kept)
+		return float64(after.HeapAlloc-before.HeapAlloc) / pods
+	}
+	for b.Loop() {
+		b.ReportMetric(weigh(func(o any) (any, error) { return o, nil }), "bytes/full")
+		b.ReportMetric(weigh(Pod), "bytes/slim")
+	}
+}
