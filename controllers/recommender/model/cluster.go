@@ -19,6 +19,9 @@ type Sample struct {
 	At        time.Time
 	CPU       int64 // milli-cores
 	Memory    int64 // bytes
+
+	Resource Resource // see sample.go
+	Amount   int64
 }
 
 // Cluster is the recommender's memory of all pods and their usage. It belongs to one goroutine.
