@@ -19,10 +19,24 @@ const (
 )
 
 // MilliCPU is a CPU quantity in milli-cores, rounded up and held at the ends of int64.
-func MilliCPU(q resource.Quantity) int64 { return q.MilliValue() }
+func MilliCPU(q resource.Quantity) int64 { return held(q, resource.Milli) }
 
 // Bytes is a memory quantity in bytes, rounded up and held at the ends of int64.
-func Bytes(q resource.Quantity) int64 { return q.Value() }
+func Bytes(q resource.Quantity) int64 { return held(q, 0) }
+
+// held is a quantity in units of a power of ten. A Quantity's own Value and MilliValue give 0 or anything else for what
+// does not fit; here all from 9e18 units on is the end of int64.
+func held(q resource.Quantity, scale resource.Scale) int64 {
+	switch units := q.AsApproximateFloat64() / math.Pow10(int(scale)); {
+	case q.Sign() == 0:
+		return 0
+	case units >= 9e18:
+		return math.MaxInt64
+	case units <= -9e18:
+		return math.MinInt64
+	}
+	return q.ScaledValue(scale)
+}
 
 // CPUQuantity renders milli-cores as upstream does: 250 is 250m, 1000 is 1 (UPSTREAM.md §2.14).
 func CPUQuantity(milli int64) resource.Quantity {
