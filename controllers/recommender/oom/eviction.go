@@ -1,0 +1,130 @@
+package oom
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+)
+
+// evicted is the reason of events with which kubelets say that they evicted a pod to get a resource back.
+const evicted = "Evicted"
+
+// The annotations of such events are comma lists, one entry for each container that used more than it requests
+// (UPSTREAM.md §1.6). Kubelets name the starved resource once for all of them.
+const (
+	containersAnnotation = "offending_containers"
+	usageAnnotation      = "offending_containers_usage"
+	starvedAnnotation    = "starved_resource"
+)
+
+// Whoever may write events can write anything into them. No pod has so many containers, and reading a number with so large
+// an exponent takes for ever.
+const (
+	maxEntries  = 1000
+	maxQuantity = 40 // characters
+)
+
+var endless = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
+
+// FromEviction tells which containers used up the memory for which their pod was evicted (UPSTREAM.md §2.10). Memory is
+// what they used, in bytes, at least 0; the time is the event's creation. Events about anything else, evictions for another
+// resource, and those without the annotations tell of none.
+//
+// An event whose parts do not fit together is ignored with an error. Entries whose usage does not parse are left out; then
+// there is an error besides the other entries. Errors name the event and the field, and have one line.
+func FromEviction(event *corev1.Event) ([]model.OOM, error) {
+	if event == nil || event.Reason != evicted || event.InvolvedObject.Kind != "Pod" {
+		return nil, nil
+	}
+	field := func(annotation string) string { return "metadata.annotations[" + annotation + "]" }
+	ignored := func(field, format string, args ...any) error {
+		return fmt.Errorf("event %s/%s about an eviction is ignored: %s: %w", short(event.Namespace), short(event.Name), field, fmt.Errorf(format, args...))
+	}
+	all := []string{containersAnnotation, usageAnnotation, starvedAnnotation}
+	missing := slices.DeleteFunc(slices.Clone(all), func(name string) bool { _, there := event.Annotations[name]; return there })
+	names, usages, starving := event.Annotations[containersAnnotation], event.Annotations[usageAnnotation], event.Annotations[starvedAnnotation]
+	switch {
+	case len(missing) == len(all), names == "" && usages == "" && len(missing) == 0:
+		return nil, nil // nobody is said to have used too much
+	case len(missing) > 0:
+		return nil, ignored(field(missing[0]), "missing, while other annotations of an eviction are there")
+	}
+	containers, used, starved := strings.Split(names, ","), strings.Split(usages, ","), strings.Split(starving, ",")
+	if len(starved) == 1 {
+		for len(starved) < len(containers) && len(starved) < maxEntries {
+			starved = append(starved, starved[0])
+		}
+	}
+	switch {
+	case len(containers) > maxEntries:
+		return nil, ignored(field(containersAnnotation), "%d entries, more than %d", len(containers), maxEntries)
+	case len(used) != len(containers):
+		return nil, ignored(field(usageAnnotation), "%d entries for %d of %s", len(used), len(containers), containersAnnotation)
+	case len(starved) != len(containers):
+		return nil, ignored(field(starvedAnnotation), "%d entries for %d of %s", len(starved), len(containers), containersAnnotation)
+	case event.InvolvedObject.Name == "":
+		return nil, ignored("involvedObject.name", "it is empty")
+	case event.CreationTimestamp.IsZero():
+		return nil, ignored("metadata.creationTimestamp", "it is missing")
+	}
+	var out []model.OOM
+	var first error
+	faults := 0
+	for i, container := range containers {
+		if starved[i] != string(corev1.ResourceMemory) {
+			continue
+		}
+		memory, err := usedBytes(used[i])
+		if err != nil {
+			if faults++; first == nil {
+				first = fmt.Errorf("event %s/%s about an eviction: %s, entry %d (container %s): %w; the entry is left out",
+					short(event.Namespace), short(event.Name), field(usageAnnotation), i, short(container), err)
+			}
+			continue
+		}
+		out = append(out, model.OOM{
+			Pod:       model.PodID{Namespace: event.InvolvedObject.Namespace, Name: event.InvolvedObject.Name},
+			Container: container,
+			Memory:    memory,
+			At:        event.CreationTimestamp.Time,
+		})
+	}
+	if faults > 1 {
+		first = fmt.Errorf("%w, and so are %d more", first, faults-1)
+	}
+	return out, first
+}
+
+func usedBytes(text string) (int64, error) {
+	if len(text) > maxQuantity || endless.MatchString(text) {
+		return 0, fmt.Errorf("%q is no amount of memory: it is longer than any", short(text))
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a quantity such as 4Gi", short(text))
+	}
+	if q.Sign() < 0 {
+		return 0, fmt.Errorf("%q is less than nothing", short(text))
+	}
+	return facts.Bytes(q), nil
+}
+
+// bytes is the memory in a list of requests, 0 if there is none.
+func bytes(list corev1.ResourceList) int64 {
+	return facts.Bytes(list[corev1.ResourceMemory])
+}
+
+// short is a text as far as it is worth repeating.
+func short(s string) string {
+	if len(s) > maxQuantity {
+		return strings.ToValidUTF8(s[:maxQuantity], "") + "…"
+	}
+	return s
+}

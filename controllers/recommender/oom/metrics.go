@@ -1,0 +1,36 @@
+package oom
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// The values of label source: where a container that ran out of memory was seen.
+const (
+	fromPod      = "pod"
+	fromEviction = "eviction"
+)
+
+var (
+	ooms = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "celvpa_recommender_ooms_total",
+		Help: "Containers that ran out of memory, by whether the status of their pod told it or the event of its eviction.",
+	}, []string{"source"})
+
+	dropped = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "celvpa_recommender_ooms_dropped_total",
+		Help: "Containers that ran out of memory and were forgotten because too many did between two cycles.",
+	})
+
+	faultyEvictions = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "celvpa_recommender_faulty_eviction_events_total",
+		Help: "Events about evictions that are ignored, wholly or in part, because they could not be read.",
+	})
+)
+
+func init() {
+	metrics.Registry.MustRegister(ooms, dropped, faultyEvictions)
+	for _, source := range []string{fromPod, fromEviction} {
+		ooms.WithLabelValues(source)
+	}
+}

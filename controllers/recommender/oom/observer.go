@@ -1,0 +1,175 @@
+package oom
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+)
+
+const (
+	maxWaiting  = 5000  // containers between two cycles, as upstream
+	maxRemember = 10000 // events
+)
+
+// Observer collects, between cycles, the containers that ran out of memory. It keeps at most 5000: of more it forgets those
+// that came first, counts them and says so. Upstream holds up its view of the cluster instead.
+//
+// It handles what informers tell of pods and events, and may be used by many goroutines at once.
+type Observer struct {
+	// Since is the time before which evictions are known already: an event lives for an hour, so that a process that starts
+	// sees those of its predecessor again. The zero value takes all of them, as upstream does. Set it before Register.
+	Since time.Time
+
+	log    logr.Logger
+	served func(namespace string) bool
+	seen   *lru.Cache // UIDs of events
+
+	mu      sync.Mutex
+	waiting []model.OOM
+	lost    int   // dropped since the last Drain
+	faults  int   // faulty events since the last Drain
+	fault   error // the first of them
+}
+
+var _ toolscache.ResourceEventHandler = (*Observer)(nil)
+
+// NewObserver returns an Observer that has seen nothing. Served says which namespaces it looks at; nil stands for all.
+func NewObserver(log logr.Logger, served func(namespace string) bool) *Observer {
+	return &Observer{log: log, served: served, seen: lru.New(maxRemember)}
+}
+
+// Events is how a cache should hold events for an Observer: those about evictions only, and of them only what it reads.
+func Events() cache.ByObject {
+	return cache.ByObject{Field: fields.OneTermEqualSelector("reason", evicted), Transform: slim}
+}
+
+// slim keeps of an event what FromEviction reads, and what identifies it.
+func slim(o any) (any, error) {
+	event, ok := o.(*corev1.Event)
+	if !ok {
+		return o, nil
+	}
+	kept := &corev1.Event{
+		TypeMeta: event.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: event.Namespace, Name: event.Name, UID: event.UID,
+			ResourceVersion: event.ResourceVersion, CreationTimestamp: event.CreationTimestamp,
+		},
+		Reason:         event.Reason,
+		InvolvedObject: corev1.ObjectReference{Kind: event.InvolvedObject.Kind, Namespace: event.InvolvedObject.Namespace, Name: event.InvolvedObject.Name},
+	}
+	for _, name := range []string{containersAnnotation, usageAnnotation, starvedAnnotation} {
+		if text, there := event.Annotations[name]; there {
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, name, text)
+		}
+	}
+	return kept, nil
+}
+
+// Register makes the Observer see the pods of a cache and, with evictions, its events, which should be cached as Events
+// says. Leave evictions out where events may not be listed and watched: the cache would wait for them for ever.
+func (o *Observer) Register(ctx context.Context, from cache.Cache, evictions bool) error {
+	kinds := []client.Object{&corev1.Pod{}}
+	if evictions {
+		kinds = append(kinds, &corev1.Event{})
+	}
+	for _, kind := range kinds {
+		informer, err := from.GetInformer(ctx, kind)
+		if err == nil {
+			_, err = informer.AddEventHandler(o)
+		}
+		if err != nil {
+			return fmt.Errorf("watching %T for containers that ran out of memory: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+// OnAdd takes events about evictions.
+func (o *Observer) OnAdd(obj any, _ bool) {
+	event, ok := obj.(*corev1.Event)
+	if !ok || event == nil || event.CreationTimestamp.Time.Before(o.Since) || !o.serves(event.InvolvedObject.Namespace) {
+		return
+	}
+	found, err := FromEviction(event)
+	if len(found) == 0 && err == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if event.UID != "" {
+		if _, again := o.seen.Get(event.UID); again {
+			return
+		}
+		o.seen.Add(event.UID, nil)
+	}
+	if err != nil {
+		faultyEvictions.Inc()
+		if o.faults++; o.fault == nil {
+			o.fault = err
+		}
+	}
+	o.add(fromEviction, found)
+}
+
+// OnUpdate takes changes of pods.
+func (o *Observer) OnUpdate(oldObj, newObj any) {
+	before, _ := oldObj.(*corev1.Pod)
+	now, _ := newObj.(*corev1.Pod)
+	found := FromPod(before, now)
+	if len(found) == 0 || !o.serves(now.Namespace) {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.add(fromPod, found)
+}
+
+// OnDelete does nothing: a kill that nobody saw before its pod went is not told of, as upstream.
+func (o *Observer) OnDelete(any) {}
+
+func (o *Observer) serves(namespace string) bool { return o.served == nil || o.served(namespace) }
+
+func (o *Observer) add(source string, found []model.OOM) {
+	ooms.WithLabelValues(source).Add(float64(len(found)))
+	o.waiting = append(o.waiting, found...)
+	if over := len(o.waiting) - maxWaiting; over > 0 {
+		o.waiting = o.waiting[over:]
+		o.lost += over
+		dropped.Add(float64(over))
+	}
+}
+
+// Drain hands over what was collected since it was last called, ordered by time, namespace, pod and container. It logs once
+// what was lost or could not be read in between.
+func (o *Observer) Drain() []model.OOM {
+	o.mu.Lock()
+	out, lost, faults, fault := o.waiting, o.lost, o.faults, o.fault
+	o.waiting, o.lost, o.faults, o.fault = nil, 0, 0, nil
+	o.mu.Unlock()
+	if lost > 0 {
+		o.log.Info("more containers ran out of memory than are kept between two cycles, so those that came first are forgotten; "+
+			"a shorter --recommender-interval loses fewer", "forgotten", lost, "kept", len(out))
+	}
+	if faults > 0 {
+		o.log.Error(fault, "events about evictions could not be read; only the first one is named", "events", faults)
+	}
+	slices.SortStableFunc(out, func(a, b model.OOM) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Container, b.Container))
+	})
+	return out
+}

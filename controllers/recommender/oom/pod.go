@@ -1,0 +1,78 @@
+package oom
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+)
+
+// killed is the reason that kubelets give for a container that was killed for its memory.
+const killed = "OOMKilled"
+
+// FromPod tells which containers of a pod were killed for their memory between two states of it (UPSTREAM.md §2.10):
+//   - those that are terminated now and were not before, or have been restarted since: memory is what the new pod requests;
+//   - those that ran before, run now, and were restarted in between: memory is what the old pod requests.
+//
+// A container that waits between a kill and its restart is so told of once. Memory is the request, as the node applies it
+// where the status says so, in bytes; 0 without one. Init containers, containers that only one of the states knows, and
+// kills without a time, which belong to no window, are left out. Either pod may be nil or lack any part of its status.
+func FromPod(old, new *corev1.Pod) []model.OOM {
+	if old == nil || new == nil {
+		return nil
+	}
+	var out []model.OOM
+	for i := range new.Status.ContainerStatuses {
+		now := &new.Status.ContainerStatuses[i]
+		last := now.LastTerminationState.Terminated
+		if !forMemory(now.State.Terminated) && !forMemory(last) {
+			continue // nearly always
+		}
+		before := statusOf(old, now.Name)
+		if before == nil {
+			continue
+		}
+		restarted := now.RestartCount > before.RestartCount
+		kill, pod := now.State.Terminated, new
+		switch {
+		case forMemory(kill) && (before.State.Terminated == nil || restarted):
+		case now.State.Running != nil && before.State.Running != nil && restarted && forMemory(last):
+			kill, pod = last, old
+		default:
+			continue
+		}
+		if kill.FinishedAt.IsZero() {
+			continue
+		}
+		out = append(out, model.OOM{
+			Pod:       model.PodID{Namespace: new.Namespace, Name: new.Name},
+			Container: now.Name,
+			Memory:    requested(pod, now.Name),
+			At:        kill.FinishedAt.Time,
+		})
+	}
+	return out
+}
+
+func forMemory(end *corev1.ContainerStateTerminated) bool { return end != nil && end.Reason == killed }
+
+func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == container {
+			return s
+		}
+	}
+	return nil
+}
+
+// requested is the memory a container requests, in bytes. What the node says is in force counts, even if it is nothing.
+func requested(pod *corev1.Pod, container string) int64 {
+	if s := statusOf(pod, container); s != nil && s.Resources != nil {
+		return bytes(s.Resources.Requests)
+	}
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == container {
+			return bytes(c.Resources.Requests)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,144 @@
+package oom
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func requests(memory string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{"memory": resource.MustParse(memory)}}
+}
+
+func running() corev1.ContainerState {
+	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}
+}
+
+func waiting() corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+}
+
+// ended is a state that a container has been in since some minutes past noon.
+func ended(reason string, minutes int) corev1.ContainerState {
+	at := metav1.NewTime(noon.Add(time.Duration(minutes) * time.Minute))
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: 137, FinishedAt: at}}
+}
+
+func status(container string, restarts int32, state, last corev1.ContainerState) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, RestartCount: restarts, State: state, LastTerminationState: last}
+}
+
+// pod has one container app that requests some memory, and statuses.
+func pod(memory string, statuses ...corev1.ContainerStatus) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1"}}
+	p.Spec.Containers = []corev1.Container{{Name: "side"}, {Name: "app", Resources: requests(memory)}}
+	p.Status.ContainerStatuses = statuses
+	return p
+}
+
+func TestKillsAreFoundBetweenTwoStatesOfAPod(t *testing.T) {
+	const mib = 1 << 20
+	never := corev1.ContainerState{}
+	with := func(s corev1.ContainerStatus, r corev1.ResourceRequirements) corev1.ContainerStatus {
+		s.Resources = &r
+		return s
+	}
+	kill := func(container string, memory int64, minutes int) model.OOM {
+		return model.OOM{Pod: model.PodID{Namespace: "shop", Name: "web-1"}, Container: container, Memory: memory, At: noon.Add(time.Duration(minutes) * time.Minute)}
+	}
+	for name, test := range map[string]struct {
+		old, new *corev1.Pod
+		want     []model.OOM
+	}{
+		"a running container is killed: the new request counts": {
+			pod("100Mi", status("app", 0, running(), never)), pod("200Mi", status("app", 0, ended(killed, 1), never)),
+			[]model.OOM{kill("app", 200*mib, 1)}},
+		"a waiting container is killed": {
+			pod("100Mi", status("app", 0, waiting(), never)), pod("100Mi", status("app", 0, ended(killed, 1), never)),
+			[]model.OOM{kill("app", 100*mib, 1)}},
+		"a container without a state is killed": {
+			pod("100Mi", status("app", 0, never, never)), pod("100Mi", status("app", 0, ended(killed, 1), never)),
+			[]model.OOM{kill("app", 100*mib, 1)}},
+		"it is still killed": {
+			pod("100Mi", status("app", 0, ended(killed, 1), never)), pod("100Mi", status("app", 0, ended(killed, 1), never)), nil},
+		"it ended otherwise before and is killed after a restart nobody saw": {
+			pod("100Mi", status("app", 0, ended("Completed", 1), never)), pod("100Mi", status("app", 1, ended(killed, 2), never)),
+			[]model.OOM{kill("app", 100*mib, 2)}},
+		"it ended otherwise before and was not restarted": {
+			pod("100Mi", status("app", 1, ended("Error", 1), never)), pod("100Mi", status("app", 1, ended(killed, 2), never)), nil},
+		"it ends for another reason": {
+			pod("100Mi", status("app", 0, running(), never)), pod("100Mi", status("app", 0, ended("Error", 1), never)), nil},
+		"it was killed and runs again: the old request counts": {
+			pod("100Mi", status("app", 3, running(), never)), pod("200Mi", status("app", 4, running(), ended(killed, 2))),
+			[]model.OOM{kill("app", 100*mib, 2)}},
+		"it runs on and was killed some time ago": {
+			pod("100Mi", status("app", 4, running(), ended(killed, 2))), pod("100Mi", status("app", 4, running(), ended(killed, 2))), nil},
+		"it was restarted for another reason": {
+			pod("100Mi", status("app", 3, running(), never)), pod("100Mi", status("app", 4, running(), ended("Error", 2))), nil},
+		"it waited after the kill and runs again, and is not told of twice": {
+			pod("100Mi", status("app", 3, waiting(), ended(killed, 2))), pod("100Mi", status("app", 4, running(), ended(killed, 2))), nil},
+		"it was seen killed, and runs again": {
+			pod("100Mi", status("app", 3, ended(killed, 2), never)), pod("100Mi", status("app", 4, running(), ended(killed, 2))), nil},
+		"it waits after a kill that nobody saw": {
+			pod("100Mi", status("app", 3, running(), never)), pod("100Mi", status("app", 4, waiting(), ended(killed, 2))), nil},
+		"the status knows the request better": {
+			pod("100Mi", status("app", 0, running(), never)), pod("100Mi", with(status("app", 0, ended(killed, 1), never), requests("150Mi"))),
+			[]model.OOM{kill("app", 150*mib, 1)}},
+		"the old status knows the request better": {
+			pod("100Mi", with(status("app", 0, running(), never), requests("150Mi"))), pod("100Mi", with(status("app", 1, running(), ended(killed, 1)), requests("170Mi"))),
+			[]model.OOM{kill("app", 150*mib, 1)}},
+		"the status knows of no request": {
+			pod("100Mi", status("app", 0, running(), never)), pod("100Mi", with(status("app", 0, ended(killed, 1), never), corev1.ResourceRequirements{})),
+			[]model.OOM{kill("app", 0, 1)}},
+		"nothing is requested": {
+			pod("100Mi", status("side", 0, running(), never)), pod("100Mi", status("side", 0, ended(killed, 1), never)),
+			[]model.OOM{kill("side", 0, 1)}},
+		"the spec does not know the container": {
+			pod("100Mi", status("stranger", 0, running(), never)), pod("100Mi", status("stranger", 0, ended(killed, 1), never)),
+			[]model.OOM{kill("stranger", 0, 1)}},
+		"more than int64 is requested": {
+			pod("100Mi", status("app", 0, running(), never)), pod("1e30", status("app", 0, ended(killed, 1), never)),
+			[]model.OOM{kill("app", 1<<63-1, 1)}},
+		"two containers are killed, in another order of statuses": {
+			pod("100Mi", status("side", 0, running(), never), status("app", 0, running(), never)),
+			pod("100Mi", status("app", 0, ended(killed, 1), never), status("side", 1, running(), ended(killed, 2))),
+			[]model.OOM{kill("app", 100*mib, 1), kill("side", 0, 2)}},
+		"the old pod had no status": {
+			pod("100Mi"), pod("100Mi", status("app", 1, ended(killed, 1), ended(killed, 1))), nil},
+		"the new pod has no status": {
+			pod("100Mi", status("app", 0, running(), never)), pod("100Mi"), nil},
+		"a kill without a time": {
+			pod("100Mi", status("app", 0, running(), never)),
+			pod("100Mi", status("app", 0, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: killed}}, never)), nil},
+		"there was no pod": {nil, pod("100Mi", status("app", 1, ended(killed, 1), ended(killed, 1))), nil},
+		"there is no pod":  {pod("100Mi", status("app", 1, running(), ended(killed, 1))), nil, nil},
+		"pods of nothing":  {&corev1.Pod{}, &corev1.Pod{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, test.want, FromPod(test.old, test.new))
+		})
+	}
+}
+
+func TestInitContainersAreNotTold(t *testing.T) {
+	old, now := pod("1Gi"), pod("1Gi")
+	old.Status.InitContainerStatuses = []corev1.ContainerStatus{status("app", 0, running(), corev1.ContainerState{})}
+	now.Status.InitContainerStatuses = []corev1.ContainerStatus{status("app", 0, ended(killed, 1), corev1.ContainerState{})}
+	require.Empty(t, FromPod(old, now))
+}
+
+func BenchmarkPodWithoutKills(b *testing.B) {
+	p := pod("1Gi", status("side", 0, running(), corev1.ContainerState{}), status("app", 1, running(), ended("Error", 1)))
+	b.ReportAllocs()
+	for b.Loop() {
+		FromPod(p, p)
+	}
+}
