@@ -1,0 +1,126 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/recommender/oom"
+)
+
+// TestContainersThatRanOutOfMemoryAreNoticed: statuses are written as a kubelet writes them, an eviction is told of as by
+// its kubelet, and the observer sees both through a real cache.
+func TestContainersThatRanOutOfMemoryAreNoticed(t *testing.T) {
+	ns, other := namespace(t, "oom-noticed"), namespace(t, "oom-elsewhere")
+	web := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
+	for name, memory := range map[string]string{"app": "128Mi", "side": "64Mi"} {
+		list := corev1.ResourceList{"memory": resource.MustParse(memory)}
+		web.Spec.Containers = append(web.Spec.Containers, corev1.Container{Name: name, Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{Requests: list}})
+	}
+	elsewhere := web.DeepCopy()
+	elsewhere.Namespace = other
+	create(t, web, elsewhere)
+	running(t, ns, 1)
+	running(t, other, 1)
+
+	observed, err := cache.New(cluster.Config, cache.Options{Scheme: cluster.Scheme(), ByObject: map[client.Object]cache.ByObject{&corev1.Event{}: oom.Events()}})
+	require.NoError(t, err)
+	observer := oom.NewObserver(logr.Discard(), func(namespace string) bool { return namespace == ns })
+	require.NoError(t, observer.Register(t.Context(), observed, true))
+	go func() { _ = observed.Start(t.Context()) }()
+	require.True(t, observed.WaitForCacheSync(t.Context()))
+
+	kubelet := func(pod *corev1.Pod, container string, change func(*corev1.ContainerStatus)) {
+		t.Helper()
+		require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			if err := cluster.Get(t.Context(), keyOf(pod), pod); err != nil {
+				return err
+			}
+			for i := range pod.Status.ContainerStatuses {
+				if s := &pod.Status.ContainerStatuses[i]; s.Name == container {
+					change(s)
+				}
+			}
+			return cluster.Status().Update(t.Context(), pod)
+		}))
+	}
+	start := time.Now().Truncate(time.Second)
+	at := func(seconds int) metav1.Time { return metav1.NewTime(start.Add(time.Duration(seconds) * time.Second)) }
+	killed := func(seconds int) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", StartedAt: at(0), FinishedAt: at(seconds)}}
+	}
+	runs := func(seconds int) corev1.ContainerState {
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(seconds)}}
+	}
+	var got []model.OOM
+	drained := func(what string, count int) {
+		t.Helper()
+		eventually(t, 20*time.Second, what, func(context.Context) (bool, error) {
+			got = append(got, observer.Drain()...)
+			return len(got) == count, nil
+		})
+	}
+	// Each change is awaited: what comes in between two of them may be seen as one.
+	kubelet(elsewhere, "app", func(s *corev1.ContainerStatus) { s.State = killed(1) })
+	kubelet(web, "app", func(s *corev1.ContainerStatus) { s.State = killed(1) })
+	drained("the first kill", 1)
+	kubelet(web, "app", func(s *corev1.ContainerStatus) {
+		s.State, s.LastTerminationState, s.RestartCount = runs(2), killed(1), 1
+	})
+	kubelet(web, "side", func(s *corev1.ContainerStatus) {
+		s.State, s.LastTerminationState, s.RestartCount = runs(3), killed(2), 1
+	})
+	drained("the kill before the restart", 2)
+	event := func(name, reason string) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Annotations: map[string]string{
+				"offending_containers": "app,side", "offending_containers_usage": "300Mi,70Mi", "starved_resource": "memory"}},
+			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: ns, Name: "web", UID: web.UID},
+			Reason:         reason, Type: corev1.EventTypeWarning, Message: "The node was low on resource: memory.",
+			FirstTimestamp: at(4), LastTimestamp: at(4), Count: 1,
+		}
+	}
+	eviction := event("web.evicted", "Evicted")
+	create(t, event("web.killing", "Killing"), eviction)
+	eviction.Count = 2
+	require.NoError(t, cluster.Update(t.Context(), eviction))
+	drained("the eviction", 4)
+
+	for i := range got {
+		got[i].At = got[i].At.UTC()
+	}
+	id := model.PodID{Namespace: ns, Name: "web"}
+	require.Equal(t, []model.OOM{
+		{Pod: id, Container: "app", Memory: 128 << 20, At: at(1).UTC()},
+		{Pod: id, Container: "side", Memory: 64 << 20, At: at(2).UTC()},
+		{Pod: id, Container: "app", Memory: 300 << 20, At: eviction.CreationTimestamp.UTC()},
+		{Pod: id, Container: "side", Memory: 70 << 20, At: eviction.CreationTimestamp.UTC()},
+	}, got)
+
+	var cached corev1.EventList
+	require.NoError(t, observed.List(t.Context(), &cached, client.InNamespace(ns)))
+	require.Len(t, cached.Items, 1, "other events are not even asked for")
+	require.Empty(t, cached.Items[0].Message)
+
+	again := oom.NewObserver(logr.Discard(), nil)
+	again.Since = eviction.CreationTimestamp.Add(time.Second)
+	require.NoError(t, again.Register(t.Context(), observed, true))
+	late := oom.NewObserver(logr.Discard(), nil)
+	require.NoError(t, late.Register(t.Context(), observed, true), "a cache that runs already")
+	drainedLate := 0
+	eventually(t, 20*time.Second, "the eviction of before the start", func(context.Context) (bool, error) {
+		drainedLate += len(late.Drain())
+		return drainedLate == 2, nil
+	})
+	require.Empty(t, again.Drain(), "it is known already")
+}
