@@ -1,0 +1,125 @@
+package history
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/api"
+	promapi "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Metric names and labels are upstream's (UPSTREAM.md §6).
+var (
+	requests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vpa_recommender_prometheus_client_api_requests_count",
+		Help: "Answers of Prometheus to questions for history, by status code and method.",
+	}, []string{"code", "method"})
+
+	requestSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "vpa_recommender_prometheus_client_api_requests_duration_seconds",
+		Help: "How long Prometheus took to answer questions for history, by status code and method.",
+		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 2, 5, 10, 20, 30, 60, 120,
+			300},
+	}, []string{"code", "method"})
+)
+
+func init() { metrics.Registry.MustRegister(requests, requestSeconds) }
+
+// client speaks to the Prometheus of c with its credentials, through a transport of its own.
+func (c *Config) client() (promapi.API, error) {
+	address, err := url.Parse(c.Address)
+	if err != nil {
+		return nil, checkAddress(c.Address)
+	}
+	who, err := c.credentials()
+	if err != nil {
+		return nil, err
+	}
+	var transport http.RoundTripper = &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		TLSClientConfig:       &tls.Config{InsecureSkipVerify: c.Insecure},
+		ForceAttemptHTTP2:     true,
+		IdleConnTimeout:       10 * time.Second, // history is read once
+		ExpectContinueTimeout: time.Second,
+	}
+	transport = promhttp.InstrumentRoundTripperCounter(requests, promhttp.InstrumentRoundTripperDuration(requestSeconds, transport))
+	if who != (credentials{}) {
+		transport = &signed{credentials: who, scheme: address.Scheme, host: address.Host, next: transport}
+	}
+	client, err := api.NewClient(api.Config{Address: c.Address, RoundTripper: transport})
+	if err != nil {
+		return nil, fmt.Errorf("making a client for --prometheus-address: %w", err)
+	}
+	return promapi.NewAPI(client), nil
+}
+
+// credentials are a token, or a user and password, or nothing.
+type credentials struct{ token, username, password string }
+
+// credentials reads the token file and the environment. A token goes before a user, a flag before the environment.
+func (c *Config) credentials() (credentials, error) {
+	token := c.BearerToken
+	from := "--prometheus-bearer-token"
+	if c.BearerTokenFile != "" {
+		from = "--prometheus-bearer-token-file=" + c.BearerTokenFile
+		text, err := os.ReadFile(c.BearerTokenFile)
+		if err != nil {
+			return credentials{}, fmt.Errorf("reading the token of --prometheus-bearer-token-file: %w", err)
+		}
+		if token = strings.TrimSpace(string(text)); token == "" {
+			return credentials{}, fmt.Errorf("%s is empty: write a token into it or leave the flag out", from)
+		}
+	}
+	if token != "" {
+		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return credentials{}, fmt.Errorf("%s holds characters that no token has, such as a line break", from)
+		}
+		return credentials{token: token}, nil
+	}
+	who := credentials{username: c.Username, password: c.Password}
+	if who.username == "" {
+		who.username = os.Getenv("PROMETHEUS_USERNAME")
+	}
+	if who.password == "" {
+		who.password = os.Getenv("PROMETHEUS_PASSWORD")
+	}
+	switch {
+	case who.username != "":
+		return who, nil
+	case c.Password != "":
+		return credentials{}, errors.New("--password is set without a user: add --username or PROMETHEUS_USERNAME")
+	}
+	return credentials{}, nil // a password in the environment alone may be meant for another program
+}
+
+// signed adds credentials to requests for one host. A redirect to another one does not carry them along.
+type signed struct {
+	credentials
+	scheme, host string
+	next         http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *signed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == s.scheme && r.URL.Host == s.host {
+		r = r.Clone(r.Context())
+		if s.token != "" {
+			r.Header.Set("Authorization", "Bearer "+s.token)
+		} else {
+			r.SetBasicAuth(s.username, s.password)
+		}
+	}
+	return s.next.RoundTrip(r)
+}

@@ -1,0 +1,142 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	prommodel "github.com/prometheus/common/model"
+	"github.com/spf13/pflag"
+)
+
+// maxPoints bounds how many samples of one container may be asked for; eight days at one second are 691,201.
+const maxPoints = 1_000_000
+
+// Config says where Prometheus is and how it calls things. Names and defaults of the flags are upstream's
+// (UPSTREAM.md §2.18, §8). Durations have Prometheus syntax: 8d, 2w, 1h30m.
+type Config struct {
+	Address  string // --prometheus-address: an http or https URL; user and password in it are sent
+	Insecure bool   // --prometheus-insecure: any certificate will do
+
+	CadvisorJob  string             // --prometheus-cadvisor-job-name; empty = containers of all jobs
+	Length       prommodel.Duration // --history-length: how far back
+	Resolution   prommodel.Duration // --history-resolution: time between samples, and window of the CPU rate
+	CPUMetric    string             // --history-cpu-metric: a counter of seconds
+	MemoryMetric string             // --history-memory-metric: a gauge of bytes
+	QueryTimeout prommodel.Duration // --prometheus-query-timeout: of each query
+
+	PodLabelsQuery    string // --metric-for-pod-labels: PromQL of a range or an instant vector
+	PodLabelPrefix    string // --pod-label-prefix: what is before the name of a pod's label
+	PodNamespaceLabel string // --pod-namespace-label, of PodLabelsQuery
+	PodNameLabel      string // --pod-name-label, of PodLabelsQuery
+
+	ContainerNamespaceLabel string // --container-namespace-label, of both metrics
+	ContainerPodLabel       string // --container-pod-name-label, of both metrics
+	ContainerNameLabel      string // --container-name-label, of both metrics
+
+	// Credentials: a token goes before a user. A user or password that no flag gives comes from the environment,
+	// PROMETHEUS_USERNAME and PROMETHEUS_PASSWORD.
+	Username        string // --username
+	Password        string // --password
+	BearerToken     string // --prometheus-bearer-token
+	BearerTokenFile string // --prometheus-bearer-token-file: goes before BearerToken; white space around it is cut
+
+	Namespace string // only pods of this namespace; empty = all. It has no flag of its own.
+}
+
+// AddFlags adds the flags of c and gives c their defaults.
+func AddFlags(f *pflag.FlagSet, c *Config) {
+	duration := func(value *prommodel.Duration, name string, otherwise time.Duration, help string) {
+		*value = prommodel.Duration(otherwise)
+		f.Var(value, name, help)
+	}
+	f.StringVar(&c.Address, "prometheus-address", "http://prometheus.monitoring.svc", "URL of the Prometheus that history is read from with --storage=prometheus")
+	f.BoolVar(&c.Insecure, "prometheus-insecure", false, "accept any certificate of Prometheus")
+	f.StringVar(&c.CadvisorJob, "prometheus-cadvisor-job-name", "kubernetes-cadvisor", "label job of the series that hold container usage; empty = any")
+	duration(&c.Length, "history-length", 8*24*time.Hour, "how much history is read, such as 8d, 2w or 36h")
+	duration(&c.Resolution, "history-resolution", time.Hour, "time between samples of history, and window of which CPU usage is the mean")
+	f.StringVar(&c.CPUMetric, "history-cpu-metric", "container_cpu_usage_seconds_total", "counter of the CPU seconds a container used")
+	f.StringVar(&c.MemoryMetric, "history-memory-metric", "container_memory_working_set_bytes", "gauge of the bytes a container uses")
+	duration(&c.QueryTimeout, "prometheus-query-timeout", 5*time.Minute, "how long one query to Prometheus may take")
+	f.StringVar(&c.PodLabelsQuery, "metric-for-pod-labels", `up{job="kubernetes-pods"}`,
+		"query whose series carry the labels of pods; with a range, as in kube_pod_labels[8d],\npods that are gone count as well")
+	f.StringVar(&c.PodLabelPrefix, "pod-label-prefix", "pod_label_", "what stands before a pod's label in --metric-for-pod-labels, such as label_ in kube_pod_labels")
+	f.StringVar(&c.PodNamespaceLabel, "pod-namespace-label", "kubernetes_namespace", "label of --metric-for-pod-labels that holds the namespace")
+	f.StringVar(&c.PodNameLabel, "pod-name-label", "kubernetes_pod_name", "label of --metric-for-pod-labels that holds the pod's name")
+	f.StringVar(&c.ContainerNamespaceLabel, "container-namespace-label", "namespace", "label of the usage metrics that holds the namespace")
+	f.StringVar(&c.ContainerPodLabel, "container-pod-name-label", "pod_name", "label of the usage metrics that holds the pod's name; pod since Kubernetes 1.16")
+	f.StringVar(&c.ContainerNameLabel, "container-name-label", "name", "label of the usage metrics that holds the container's name; container since Kubernetes 1.16")
+	f.StringVar(&c.Username, "username", "", "user name for Prometheus; empty = $PROMETHEUS_USERNAME")
+	f.StringVar(&c.Password, "password", "", "password for Prometheus; empty = $PROMETHEUS_PASSWORD")
+	f.StringVar(&c.BearerToken, "prometheus-bearer-token", "", "bearer token for Prometheus, instead of a user name")
+	f.StringVar(&c.BearerTokenFile, "prometheus-bearer-token-file", "", "file with the bearer token for Prometheus; it goes before --prometheus-bearer-token")
+}
+
+// Validate checks what needs neither files nor the network. Each fault names its flag; there may be several.
+func (c *Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if err := checkAddress(c.Address); err != nil {
+		faults = append(faults, err)
+	}
+	for _, d := range []struct {
+		flag  string
+		value prommodel.Duration
+	}{
+		{"history-length", c.Length}, {"history-resolution", c.Resolution}, {"prometheus-query-timeout", c.QueryTimeout},
+	} {
+		if time.Duration(d.value) < time.Millisecond {
+			fault("--%s=%s: use a time greater than 0, such as 8d, 1h or 30s", d.flag, d.value)
+		}
+	}
+	if c.Resolution.Milliseconds() > 0 && c.Length.Milliseconds()/c.Resolution.Milliseconds() >= maxPoints {
+		fault("--history-length=%s with --history-resolution=%s asks for more than %d samples of every container: lower the first or raise the second",
+			c.Length, c.Resolution, maxPoints)
+	}
+	for _, n := range []struct{ flag, value string }{
+		{"history-cpu-metric", c.CPUMetric}, {"history-memory-metric", c.MemoryMetric},
+		{"pod-namespace-label", c.PodNamespaceLabel}, {"pod-name-label", c.PodNameLabel},
+		{"container-namespace-label", c.ContainerNamespaceLabel}, {"container-pod-name-label", c.ContainerPodLabel},
+		{"container-name-label", c.ContainerNameLabel},
+	} {
+		// Prometheus allows any text as a name, but these characters betray an expression.
+		if !prommodel.LabelName(n.value).IsValid() || strings.ContainsAny(n.value, "{}[]()\" ") {
+			fault("--%s=%q: use one plain name, without selectors or functions", n.flag, n.value)
+		}
+	}
+	if strings.TrimSpace(c.PodLabelsQuery) == "" {
+		fault("--metric-for-pod-labels is empty: use a query whose series carry pod labels, such as kube_pod_labels[8d]")
+	}
+	if c.Username != "" {
+		for _, t := range []struct{ flag, value string }{
+			{"prometheus-bearer-token", c.BearerToken}, {"prometheus-bearer-token-file", c.BearerTokenFile},
+		} {
+			if t.value != "" {
+				fault("--username and --%s exclude each other: use one of them", t.flag)
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// checkAddress accepts http and https URLs. What it says never holds a password.
+func checkAddress(address string) error {
+	const flag = "--prometheus-address"
+	u, err := url.Parse(address)
+	if err != nil {
+		var inner *url.Error
+		if errors.As(err, &inner) {
+			err = inner.Err // the outer one quotes the address, password and all
+		}
+		return fmt.Errorf("%s is not a URL such as http://prometheus.monitoring.svc:9090: %w", flag, err)
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return fmt.Errorf("%s=%s: use a URL with http or https and a host, such as http://prometheus.monitoring.svc:9090", flag, u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("%s=%s: leave out what follows the path", flag, u.Redacted())
+	}
+	return nil
+}

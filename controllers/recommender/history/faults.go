@@ -1,0 +1,134 @@
+package history
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	promapi "github.com/prometheus/client_golang/api/prometheus/v1"
+	prommodel "github.com/prometheus/common/model"
+)
+
+// maxExample is how many bytes of a series, an answer or a warning are quoted.
+const maxExample = 300
+
+// faults collects what went wrong. Faults of one kind are counted and the first is quoted, so that the text stays short
+// whatever Prometheus holds.
+type faults struct {
+	order []string
+	kinds map[string]*fault
+}
+
+// fault is one kind of fault. It reads "12 series of m without label pod_name, e.g. …".
+type fault struct {
+	count     int
+	one, many string // what is counted
+	text      string // what is wrong with it
+	example   string
+	cause     error                          // of the example; may be nil
+	seen      map[prommodel.Fingerprint]bool // series that were counted
+}
+
+// series counts a series that is of no use: once, though several answers hold parts of it.
+func (f *faults) series(of, text string, metric prommodel.Metric) {
+	text = "of " + of + " " + text
+	id := metric.Fingerprint()
+	if known := f.kinds[text]; known != nil && known.seen[id] {
+		return
+	}
+	f.add(&fault{one: "series", many: "series", text: text, example: metric.String(), seen: map[prommodel.Fingerprint]bool{}})
+	f.kinds[text].seen[id] = true
+}
+
+// sample counts a sample that is of no use.
+func (f *faults) sample(of, text, example string) {
+	f.add(&fault{one: "sample", many: "samples", text: "of " + of + " " + text, example: example})
+}
+
+// query counts a query that failed.
+func (f *faults) query(of string, err error) {
+	kind, message := reason(err)
+	f.add(&fault{one: "query", many: "queries", text: "for " + of + " failed" + hint(kind), example: message, cause: err})
+}
+
+func (f *faults) add(one *fault) {
+	if f.kinds == nil {
+		f.kinds = map[string]*fault{}
+	}
+	known := f.kinds[one.text]
+	if known == nil {
+		known = one
+		known.example = shorten(known.example)
+		f.kinds[one.text] = known
+		f.order = append(f.order, one.text)
+	}
+	known.count++
+}
+
+// err is nil without faults, otherwise all of them, one a line.
+func (f *faults) err() error {
+	list := make([]error, 0, len(f.order))
+	for _, text := range f.order {
+		list = append(list, f.kinds[text])
+	}
+	return errors.Join(list...)
+}
+
+// Error implements error.
+func (f *fault) Error() string {
+	noun := f.one
+	if f.count > 1 {
+		noun = f.many
+	}
+	return fmt.Sprintf("%d %s %s, e.g. %s", f.count, noun, f.text, f.example)
+}
+
+// Unwrap is the error that made the first of these faults, if one did.
+func (f *fault) Unwrap() error { return f.cause }
+
+// reason is the type of a failed query, empty when no Prometheus answered, and what there is to say about it. The body
+// of answers that are not of the API, such as a proxy's, is quoted.
+func reason(err error) (promapi.ErrorType, string) {
+	var answer *promapi.Error
+	if !errors.As(err, &answer) {
+		return "", err.Error()
+	}
+	// The client reads bodies of the API only with status 400 and 422, but a time-out comes with 503.
+	var body struct {
+		Type  promapi.ErrorType `json:"errorType"`
+		Error string            `json:"error"`
+	}
+	if json.Unmarshal([]byte(answer.Detail), &body) == nil && body.Type != "" && body.Error != "" {
+		return body.Type, string(body.Type) + ": " + body.Error
+	}
+	if detail := strings.TrimSpace(answer.Detail); detail != "" {
+		return answer.Type, answer.Error() + ": " + detail
+	}
+	return answer.Type, answer.Error()
+}
+
+// hint is the way out, as far as the type of an error shows one.
+func hint(kind promapi.ErrorType) string {
+	switch kind {
+	case promapi.ErrClient:
+		return " (see --prometheus-address and the flags for credentials)"
+	case promapi.ErrTimeout:
+		return " (read less, with --history-length or --history-resolution, or allow more time, with --prometheus-query-timeout and Prometheus's --query.timeout)"
+	}
+	return ""
+}
+
+// shorten makes a text one line of at most maxExample bytes.
+func shorten(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= maxExample {
+		return text
+	}
+	end := maxExample
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}

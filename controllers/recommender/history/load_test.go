@@ -1,0 +1,371 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	prommodel "github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+)
+
+// What a real Prometheus can be made to say is tested against one, in conformance/integration. Here is the rest.
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// hasty is a clock that waits for nothing, and remembers for how long it should have.
+type hasty struct {
+	clock.RealClock
+	waited []time.Duration
+}
+
+func (h *hasty) After(d time.Duration) <-chan time.Time {
+	h.waited = append(h.waited, d)
+	return time.After(0)
+}
+
+// answers say what the server returns to each query: the part before the first "{" is what the query begins with.
+type answers map[string]string
+
+const (
+	cpu     = "rate("
+	memory  = "container_memory"
+	labels  = "up{"
+	nothing = `{"status":"success","data":{"resultType":"matrix","result":[]}}`
+)
+
+func matrix(series ...string) string {
+	return `{"status":"success","data":{"resultType":"matrix","result":[` + strings.Join(series, ",") + `]}}`
+}
+
+func vector(series ...string) string {
+	return `{"status":"success","data":{"resultType":"vector","result":[` + strings.Join(series, ",") + `]}}`
+}
+
+// series is one series of a container, with [time, value] pairs; minutes count from now.
+func series(namespace, pod, container string, minutesAndValues ...any) string {
+	var values []string
+	for i := 0; i < len(minutesAndValues); i += 2 {
+		at := now.Add(time.Duration(minutesAndValues[i].(int)) * time.Minute)
+		values = append(values, fmt.Sprintf(`[%d,"%v"]`, at.Unix(), minutesAndValues[i+1]))
+	}
+	return fmt.Sprintf(`{"metric":{"namespace":%q,"pod_name":%q,"name":%q},"values":[%s]}`, namespace, pod, container, strings.Join(values, ","))
+}
+
+// serve is a Prometheus that gives prepared answers; status codes other than 200 stand before the answer, as in "503 …".
+func serve(t *testing.T, a answers) *httptest.Server {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for begin, answer := range a {
+			if !strings.HasPrefix(r.FormValue("query"), begin) {
+				continue
+			}
+			status, body := http.StatusOK, answer
+			if _, err := fmt.Sscanf(answer, "%d ", &status); err == nil {
+				_, body, _ = strings.Cut(answer, " ")
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+			return
+		}
+		_, _ = w.Write([]byte(nothing))
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// source reads one hour from an address, at one minute's resolution.
+func source(t *testing.T, address string, args ...string) (*Source, *hasty) {
+	t.Helper()
+	c := parsed(t, append([]string{"--prometheus-address=" + address, "--history-length=1h", "--history-resolution=1m"}, args...)...)
+	clk := &hasty{}
+	s, err := New(c, clk, logr.Discard())
+	require.NoError(t, err)
+	return s, clk
+}
+
+func TestWhatIsNoAmountLosesOnlyItself(t *testing.T) {
+	server := serve(t, answers{
+		cpu:    matrix(series("a", "p", "c", -3, "NaN", -2, "+Inf", -1, "0.0019", 0, "1e300"), series("a", "p", "d", 0, "-0.5")),
+		memory: matrix(series("a", "p", "c", -3, "-1", -2, "-Inf", -1, "12.9", 0, "0"), `null`, `{"metric":{}}`),
+		labels: vector(`{"metric":{"kubernetes_namespace":"a","kubernetes_pod_name":"p","pod_label_app":"x","pod_label_":"y","job":"z"},"value":[1,"1"]}`, `null`),
+	})
+	s, _ := source(t, server.URL)
+	pods, err := s.Load(t.Context(), now)
+	require.ErrorContains(t, err, "3 samples of container_cpu_usage_seconds_total that are no amounts (not a number, infinite or below 0), "+
+		`e.g. NaN at 2026-11-21T11:57:00Z of {name="c", namespace="a", pod_name="p"}`)
+	require.ErrorContains(t, err, "2 samples of container_memory_working_set_bytes that are no amounts")
+	require.ErrorContains(t, err, "1 series of container_memory_working_set_bytes without label namespace, e.g. {}")
+	require.Len(t, strings.Split(err.Error(), "\n"), 3)
+	require.Len(t, pods, 1)
+	require.Equal(t, map[string]string{"app": "x"}, pods[0].Labels)
+	id := model.PodID{Namespace: "a", Name: "p"}
+	require.Equal(t, []model.Sample{
+		{Pod: id, Container: "c", Resource: model.CPU, Amount: 1, At: now.Add(-time.Minute)},
+		{Pod: id, Container: "c", Resource: model.Memory, Amount: 12, At: now.Add(-time.Minute)},
+		{Pod: id, Container: "c", Resource: model.CPU, Amount: 1e14, At: now},
+		{Pod: id, Container: "c", Resource: model.Memory, Amount: 0, At: now},
+	}, pods[0].Samples())
+}
+
+func TestSamplesHaveOneOrder(t *testing.T) {
+	server := serve(t, answers{
+		cpu:    matrix(series("b", "p", "z", 0, "1"), series("b", "p", "a", -1, "1", 0, "1"), series("b", "p", "a", -2, "1", 0, "2"), series("a", "q", "c", 0, "1")),
+		memory: matrix(series("b", "p", "a", -2, "1"), series("a", "p", "c", 0, "1")),
+	})
+	s, _ := source(t, server.URL)
+	pods, _ := s.Load(t.Context(), now)
+	var got []string
+	for _, p := range pods {
+		for _, one := range p.Samples() {
+			got = append(got, fmt.Sprintf("%s/%s/%s %v %d@%d", one.Pod.Namespace, one.Pod.Name, one.Container, one.Resource, one.Amount, int(one.At.Sub(now).Minutes())))
+		}
+	}
+	require.Equal(t, []string{
+		"a/p/c 1 1@0", "a/q/c 0 1000@0",
+		"b/p/a 0 1000@-2", "b/p/a 1 1@-2", "b/p/a 0 1000@-1", "b/p/a 0 2000@0", "b/p/a 0 1000@0", "b/p/z 0 1000@0",
+	}, got)
+}
+
+func TestOneFailingQueryLosesOnlyItself(t *testing.T) {
+	good := answers{
+		cpu: matrix(series("a", "p", "c", 0, "1")), memory: matrix(series("a", "p", "c", 0, "1")),
+		labels: vector(`{"metric":{"kubernetes_namespace":"a","kubernetes_pod_name":"p"},"value":[1,"1"]}`),
+	}
+	for name, row := range map[string]struct {
+		query, answer, want string
+		samples, waits      int
+		labels              map[string]string
+	}{
+		"nothing fails":                {samples: 2, labels: map[string]string{}},
+		"CPU is bad data":              {query: cpu, answer: `400 {"status":"error","errorType":"bad_data","error":"no good"}`, want: "1 query for container_cpu_usage_seconds_total failed, e.g. bad_data: no good", samples: 1, labels: map[string]string{}},
+		"memory is too much":           {query: memory, answer: `422 {"status":"error","errorType":"execution","error":"too many samples"}`, want: "1 query for container_memory_working_set_bytes failed, e.g. execution: too many samples", samples: 1, labels: map[string]string{}},
+		"labels take too long":         {query: labels, answer: `503 {"status":"error","errorType":"timeout","error":"query timed out"}`, want: `1 query for up{job="kubernetes-pods"} failed (read less, `, samples: 2},
+		"labels are a number":          {query: labels, answer: `{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}`, want: "the answer is a scalar: let --metric-for-pod-labels be", samples: 2},
+		"labels are nothing":           {query: labels, answer: `{"status":"success"}`, want: "the answer is nothing: let --metric-for-pod-labels be", samples: 2},
+		"CPU is a vector":              {query: cpu, answer: vector(), want: "is a vector and no matrix", samples: 1, labels: map[string]string{}},
+		"CPU is nothing":               {query: cpu, answer: `{}`, want: "is nothing and no matrix", samples: 1, labels: map[string]string{}},
+		"CPU is no JSON":               {query: cpu, answer: `<html>`, want: "1 query for container_cpu_usage_seconds_total failed, e.g. bad_response:", samples: 1, labels: map[string]string{}},
+		"a proxy refuses":              {query: cpu, answer: `401 <html> Who are   you?`, want: "failed (see --prometheus-address and the flags for credentials), e.g. client_error: client error: 401: <html> Who are you?", samples: 1, labels: map[string]string{}},
+		"a proxy finds no one, always": {query: cpu, answer: `502 nobody home`, want: "1 query for container_cpu_usage_seconds_total failed, e.g. server_error: server error: 502: nobody home", samples: 1, waits: 5, labels: map[string]string{}},
+		"an endless answer is cut":     {query: cpu, answer: `400 ` + strings.Repeat("x\n", 5000), want: "x x x x…", samples: 1, labels: map[string]string{}},
+		"no series match":              {query: memory, answer: nothing, want: "1 query for container_memory_working_set_bytes found no series (see --prometheus-cadvisor-job-name, ", samples: 1, labels: map[string]string{}},
+		"a warning":                    {query: memory, answer: `{"status":"success","warnings":["a store is down"],"data":{"resultType":"matrix","result":[` + series("a", "p", "c", 0, "1") + `]}}`, want: "1 warning of Prometheus about container_memory_working_set_bytes, e.g. a store is down", samples: 2, labels: map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := answers{row.query: row.answer}
+			for query, answer := range good {
+				if query != row.query {
+					all[query] = answer
+				}
+			}
+			if row.query == "" {
+				delete(all, "")
+			}
+			s, clk := source(t, serve(t, all).URL)
+			pods, err := s.Load(t.Context(), now)
+			if row.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, row.want)
+				require.Less(t, len(err.Error()), 1000)
+			}
+			require.Len(t, pods, 1)
+			require.Len(t, pods[0].Samples(), row.samples)
+			require.Equal(t, row.labels, pods[0].Labels)
+			require.Len(t, clk.waited, row.waits)
+		})
+	}
+}
+
+func TestAPrometheusThatIsStillStartingIsAskedAgain(t *testing.T) {
+	tries := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tries++; tries <= 3 {
+			http.Error(w, "Service Unavailable", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte(matrix(series("a", "p", "c", 0, "1"))))
+	}))
+	defer server.Close()
+	s, clk := source(t, server.URL)
+	pods, _ := s.Load(t.Context(), now)
+	require.Len(t, pods, 1)
+	require.Len(t, pods[0].Samples(), 2)
+	require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, clk.waited)
+	_, _ = s.Load(t.Context(), now)
+	require.Len(t, clk.waited, 3, "patience is for when it is needed")
+}
+
+func TestAPrometheusThatIsNotThereIsGivenUp(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	s, clk := source(t, server.URL)
+	pods, err := s.Load(t.Context(), now)
+	require.Empty(t, pods)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.ErrorContains(t, err, "Prometheus cannot be reached, so nothing more is asked")
+	require.Len(t, strings.Split(err.Error(), "\n"), 1)
+	require.Equal(t, []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9}, clk.waited, "half a minute in all, not for each query")
+	again, clk2 := source(t, server.URL)
+	_, _ = again.Load(t.Context(), now)
+	require.Len(t, clk2.waited, 5, "each load has patience of its own")
+}
+
+func TestACertificateThatNobodyKnowsIsNotWaitedFor(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(matrix(series("a", "p", "c", 0, "1"))))
+	}))
+	defer server.Close()
+	s, clk := source(t, server.URL)
+	pods, err := s.Load(t.Context(), now)
+	require.Empty(t, pods)
+	require.ErrorContains(t, err, "certificate")
+	require.Empty(t, clk.waited)
+	before := http.DefaultTransport.(*http.Transport).TLSClientConfig
+	s, _ = source(t, server.URL, "--prometheus-insecure")
+	pods, _ = s.Load(t.Context(), now)
+	require.Len(t, pods, 1)
+	require.Equal(t, before, http.DefaultTransport.(*http.Transport).TLSClientConfig, "only this client takes any certificate")
+}
+
+func TestLoadEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; strings.HasPrefix(r.FormValue("query"), memory) {
+			cancel()
+			<-r.Context().Done()
+			return
+		}
+		_, _ = w.Write([]byte(matrix(series("a", "p", "c", 0, "1"))))
+	}))
+	defer server.Close()
+	s, _ := source(t, server.URL)
+	pods, err := s.Load(ctx, now)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, pods, 1, "what was read before is kept")
+	require.Equal(t, 2, asked, "labels are not asked for any more")
+}
+
+func TestAQueryThatTakesTooLongEndsItsMetricOnly(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.FormValue("query"), cpu) {
+			asked++
+			<-r.Context().Done()
+			return
+		}
+		_, _ = w.Write([]byte(matrix(series("a", "p", "c", 0, "1"))))
+	}))
+	defer server.Close()
+	s, clk := source(t, server.URL, "--prometheus-query-timeout=50ms", "--history-length=8d", "--history-resolution=1h")
+	pods, err := s.Load(t.Context(), now)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, 1, asked)
+	require.Empty(t, clk.waited)
+	require.Len(t, pods, 1)
+}
+
+func TestCredentialsStayWithTheirHost(t *testing.T) {
+	var elsewhere, here []string
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		elsewhere = append(elsewhere, r.Header.Get("Authorization"))
+		_, _ = w.Write([]byte(nothing))
+	}))
+	defer other.Close()
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		here = append(here, r.Header.Get("Authorization"))
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	}))
+	defer first.Close()
+	s, _ := source(t, first.URL, "--prometheus-bearer-token=t")
+	_, _ = s.Load(t.Context(), now)
+	require.Equal(t, []string{"Bearer t", "Bearer t"}, here)
+	require.Equal(t, []string{"", ""}, elsewhere)
+}
+
+func TestTheNewestSeriesTellsThePodsLabels(t *testing.T) {
+	pod := func(app string, minutes ...any) string {
+		return strings.Replace(series("a", "p", "", minutes...), `"metric":{`, fmt.Sprintf(`"metric":{"kubernetes_namespace":"a","kubernetes_pod_name":"p","pod_label_app":%q,`, app), 1)
+	}
+	for name, row := range map[string]struct {
+		series []string
+		want   map[string]string
+	}{
+		"the last is the newest":      {[]string{pod("old", -3, 1), pod("new", -3, 1, -2, 1)}, map[string]string{"app": "new"}},
+		"the first is the newest":     {[]string{pod("new", -3, 1, -2, 1), pod("old", -3, 1)}, map[string]string{"app": "new"}},
+		"of equals the first by name": {[]string{pod("b", -3, 1), pod("a", -3, 1), pod("c", -3, 1)}, map[string]string{"app": "a"}},
+		"without values it is old":    {[]string{pod("b"), pod("c", -3, 1)}, map[string]string{"app": "c"}},
+		"another pod's do not count":  {[]string{strings.Replace(pod("b", -3, 1), `_pod_name":"p"`, `_pod_name":"q"`, 1)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := serve(t, answers{cpu: matrix(series("a", "p", "c", 0, "1")), labels: matrix(row.series...)})
+			s, _ := source(t, server.URL)
+			pods, err := s.Load(t.Context(), now)
+			require.Len(t, pods, 1, "pods without usage are left out")
+			require.Equal(t, row.want, pods[0].Labels)
+			if row.want == nil {
+				require.ErrorContains(t, err, `1 pod with usage but without labels in up{job="kubernetes-pods"}`)
+			}
+		})
+	}
+}
+
+func TestSpansCoverTheTimeOnce(t *testing.T) {
+	for _, row := range []struct {
+		length, step string
+		queries      int
+	}{{"8d", "1h", 9}, {"1h", "1h", 1}, {"30m", "1h", 1}, {"1d", "1s", 9}, {"23h", "1h", 1}, {"1y", "1d", 16}, {"8d", "7m", 9}} {
+		length, err := prommodel.ParseDuration(row.length)
+		require.NoError(t, err)
+		step, err := prommodel.ParseDuration(row.step)
+		require.NoError(t, err)
+		list := spans(now, time.Duration(length), time.Duration(step))
+		require.Len(t, list, row.queries, "%s at %s", row.length, row.step)
+		next := now.Add(-time.Duration(length))
+		for _, one := range list {
+			require.Equal(t, next, one.Start)
+			require.Zero(t, one.End.Sub(one.Start)%time.Duration(step))
+			require.LessOrEqual(t, int64(one.End.Sub(one.Start)/time.Duration(step)), int64(11_000))
+			next = one.End.Add(time.Duration(step))
+		}
+		require.True(t, next.After(now), "the last sample is not left out")
+		require.False(t, list[len(list)-1].End.After(now))
+	}
+}
+
+func TestRequestsAreCounted(t *testing.T) {
+	count := func() (n float64) {
+		families, err := metrics.Registry.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			for _, m := range f.Metric {
+				labels := fmt.Sprint(m.Label)
+				switch f.GetName() {
+				case "vpa_recommender_prometheus_client_api_requests_count":
+					if strings.Contains(labels, `"422"`) && strings.Contains(labels, `"post"`) {
+						n += m.Counter.GetValue()
+					}
+				case "vpa_recommender_prometheus_client_api_requests_duration_seconds":
+					require.Len(t, m.Histogram.Bucket, 21)
+				}
+			}
+		}
+		return n
+	}
+	before := count()
+	s, _ := source(t, serve(t, answers{cpu: "422 no"}).URL)
+	_, err := s.Load(t.Context(), now)
+	require.Error(t, err)
+	require.Equal(t, before+1, count())
+}
