@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,11 +21,9 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook"
 )
 
@@ -121,7 +118,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err := proc.manager.Add(source); err != nil {
 		return err
 	}
-	if overlays && slices.ContainsFunc(parts, func(p part) bool { return p.tellsOverlays }) && o.recommenderName == recommender.DefaultName {
+	if overlays && slices.ContainsFunc(parts, func(p part) bool { return p.tellsOverlays }) && o.recommender.name == recommender.DefaultName {
 		status := &policy.OverlayStatus{Client: proc.manager.GetClient(), Source: source, Every: o.rulesReload, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("rules")}
 		if err := proc.manager.Add(status); err != nil {
 			return err
@@ -143,33 +140,6 @@ func shadows(p *process, component string) *policy.Shadows {
 
 func (o *options) namespaces() target.Namespaces {
 	return target.Namespaces{Only: o.namespace, Ignored: target.SplitNamespaces(o.ignoredNamespaces)}
-}
-
-func joinRecommender(_ context.Context, o *options, source *policy.Source, p *process) error {
-	window, failed := facts.WindowFor(source.Rules().Default(), vpav1.DefaultContainerResourcePolicy, facts.Policy(nil))
-	policy.Report(ctrl.Log.WithName("recommender"), "upstream's memory window is used", failed...)
-	usage, err := metricsclient.NewForConfig(p.manager.GetConfig())
-	if err != nil {
-		return fmt.Errorf("preparing the metrics client: %w", err)
-	}
-	r := recommender.New(recommender.Options{
-		Client:     p.manager.GetClient(),
-		Source:     recommender.MetricsAPI{Client: usage.MetricsV1beta1(), Namespace: o.namespace},
-		Resolver:   p.resolver,
-		Rules:      source.Rules,
-		Shadows:    shadows(p, "recommender"),
-		Clock:      clock.RealClock{},
-		Log:        ctrl.Log.WithName("recommender"),
-		Name:       o.recommenderName,
-		Interval:   o.recommenderInterval,
-		Namespaces: o.namespaces(),
-		Settings: model.Settings{
-			CPUHalfLife: o.cpuHalfLife, MemoryHalfLife: o.memoryHalfLife,
-			MemoryInterval: window.Interval, IntervalCount: window.Count,
-		},
-	})
-	p.healthy = append(p.healthy, r.Healthy)
-	return p.manager.Add(r)
 }
 
 func joinUpdater(_ context.Context, o *options, source *policy.Source, p *process) error {

@@ -14,8 +14,6 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -41,10 +39,7 @@ type options struct {
 
 	durations []positiveDuration // flags that must be greater than 0
 
-	recommenderName     string
-	recommenderInterval time.Duration
-	cpuHalfLife         time.Duration
-	memoryHalfLife      time.Duration
+	recommender recommenderOptions
 
 	updaterInterval time.Duration
 	admissionStatus admissionStatusOptions
@@ -120,14 +115,6 @@ func (o *options) addLeader(f *pflag.FlagSet, lease string) {
 	f.DurationVar(&o.leader.retryPeriod, "leader-elect-retry-period", 2*time.Second, "how long between tries")
 	f.StringVar(&o.leader.resourceName, "leader-elect-resource-name", lease, "name of the lease")
 	f.StringVar(&o.leader.resourceNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the lease")
-}
-
-func (o *options) addRecommender(f *pflag.FlagSet) {
-	f.StringVar(&o.recommenderName, "recommender-name", recommender.DefaultName, "serve the VPAs that name this recommender; default also serves those that name none")
-	o.positive(f, &o.recommenderInterval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
-	remember := model.DefaultSettings()
-	o.positive(f, &o.cpuHalfLife, "cpu-histogram-decay-half-life", remember.CPUHalfLife, "time in which a CPU sample loses half its weight")
-	o.positive(f, &o.memoryHalfLife, "memory-histogram-decay-half-life", remember.MemoryHalfLife, "time in which a memory peak loses half its weight")
 }
 
 func (o *options) addUpdater(f *pflag.FlagSet) {

@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/oom"
 	"github.com/celvpa/celvpa/controllers/slim"
 	"github.com/celvpa/celvpa/controllers/target"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
@@ -70,6 +71,7 @@ func newProcess(ctx context.Context, o *options, pods bool) (*process, error) {
 
 	p := &process{address: o.address, namespace: o.namespace}
 	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: slim.ByObject()}
+	cached.ByObject[&corev1.Event{}] = oom.Events()
 	if o.namespace != "" {
 		cached.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
 	}

@@ -117,6 +117,14 @@ func CurrentResources(pod *corev1.Pod, container int) (requests, limits corev1.R
 	return c.Resources.Requests, c.Resources.Limits
 }
 
+// AmountOf is a quantity in the unit of rules: CPU in milli-cores, memory in bytes.
+func AmountOf(name corev1.ResourceName, q resource.Quantity) int64 {
+	if name == corev1.ResourceCPU {
+		return MilliCPU(q)
+	}
+	return Bytes(q)
+}
+
 func quantityOf(name corev1.ResourceName, n int64) resource.Quantity {
 	if name == corev1.ResourceCPU {
 		return CPUQuantity(n)

@@ -7,15 +7,17 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
 )
 
 // audit records what overlays that are not enforced would recommend otherwise.
-func (r *Recommender) audit(v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, containers map[string]*model.Aggregate, enforced Result) {
-	defer policy.UntilPanic(r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
-	for _, shadow := range shadows {
-		tried := Recommend(shadow.Plan, containers, v.Spec.ResourcePolicy, false)
-		r.Shadows.Record(v, shadow, "the recommendation", differs(enforced.Recommendations, tried.Recommendations))
+func (s *State) audit(w *Workload, view model.View, enforced Result) {
+	if s.shadows == nil {
+		return
+	}
+	defer policy.UntilPanic(s.log(w))
+	for _, shadow := range w.Chosen.Shadows {
+		tried := Recommend(shadow.Plan, w.VPA, view, false)
+		s.shadows.Record(w.VPA, shadow, "the recommendation", differs(enforced.Recommendations, tried.Recommendations))
 	}
 }
 

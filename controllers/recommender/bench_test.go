@@ -17,7 +17,8 @@ import (
 // policy: as rules, with a trace, with the policy folded in, and as the same arithmetic in plain Go.
 func BenchmarkRecommendOneContainer(b *testing.B) {
 	plan := shippedPlan(b)
-	aggregate := usage([]string{"a"}, 1440, func(i int) int64 { return int64(i) }, always(1<<30))["a"]
+	view := watched([]string{"a"}, 1440, func(i int) int64 { return int64(i) }, always(1<<30))
+	aggregate := view.Containers[0]
 	policy := &vpav1.ContainerResourcePolicy{
 		ContainerName: "a",
 		MinAllowed:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
@@ -70,7 +71,7 @@ func BenchmarkRecommendOneContainer(b *testing.B) {
 		minMemory, maxMemory := policy.MinAllowed.Memory().Value(), policy.MaxAllowed.Memory().Value()
 		b.ReportAllocs()
 		for b.Loop() {
-			plain = plainGo(aggregate, minCPU, maxCPU, minMemory, maxMemory)
+			plain = plainGo(aggregate.Aggregate, minCPU, maxCPU, minMemory, maxMemory)
 		}
 	})
 }
@@ -105,14 +106,15 @@ func plainGo(a *model.Aggregate, minCPU, maxCPU, minMemory, maxMemory int64) (ou
 
 // TestPlainGoAgreesWithTheRules keeps the benchmark honest: both sides compute the same.
 func TestPlainGoAgreesWithTheRules(t *testing.T) {
-	aggregate := usage([]string{"a"}, 1440, func(i int) int64 { return int64(i) }, always(1<<30))["a"]
-	policy := &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{
+	view := watched([]string{"a"}, 1440, func(i int) int64 { return int64(i) }, always(1<<30))
+	aggregate := view.Containers[0]
+	v := aVPA(vpav1.ContainerResourcePolicy{
 		ContainerName: "a",
 		MinAllowed:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1200m")},
 		MaxAllowed:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3"), corev1.ResourceMemory: resource.MustParse("1Gi")},
-	}}}
-	got := Recommend(shippedPlan(t), map[string]*model.Aggregate{"a": aggregate}, policy, false).Recommendations
-	want := plainGo(aggregate, 1200, 3000, 0, 1<<30)
+	})
+	got := Recommend(shippedPlan(t), v, view, false).Recommendations
+	want := plainGo(aggregate.Aggregate, 1200, 3000, 0, 1<<30)
 	for i, list := range []corev1.ResourceList{got[0].Target, got[0].LowerBound, got[0].UpperBound, got[0].UncappedTarget} {
 		if have := [2]int64{list.Cpu().MilliValue(), list.Memory().Value()}; have != want[i] {
 			t.Errorf("%s: the rules give %v, plain Go gives %v", facts.BoundNames[i], have, want[i])

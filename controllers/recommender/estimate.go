@@ -1,7 +1,6 @@
 package recommender
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -22,99 +21,124 @@ type Explained struct {
 // Result is what the rules make of a workload's usage.
 type Result struct {
 	Recommendations []vpav1.RecommendedContainerResources // sorted by container name
+	Pod             *vpav1.RecommendedResources           // of the pod as a whole; nil when its containers have all requests
+	LowConfidence   []string                              // containers of which too little is known, sorted
 	Explained       []Explained                           // one a recommendation, when asked for
 	Failed          []*engine.RuleError                   // rules that failed; what they would have set is as before
 	Undecided       []string                              // containers of which the rules could not say whether they are scaled
 }
 
-// Recommend lets the rules turn the usage of a workload's containers into recommendations. It is a pure function.
-func Recommend(plan *engine.Plan, containers map[string]*model.Aggregate, policy *vpav1.PodResourcePolicy, explain bool) Result {
-	same := func(*vpav1.ContainerResourcePolicy, *engine.Record) *engine.Plan { return plan }
-	return recommend(same, containers, policy, explain)
+// Recommend lets the rules turn what is known of a VPA's containers into recommendations. It is a pure function.
+func Recommend(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.View, explain bool) Result {
+	return recommend(v, view, explain, plan, func(container string) *effective {
+		p := facts.PolicyFor(v.Spec.ResourcePolicy, container)
+		return &effective{policy: p, record: facts.Policy(p), of: plan, plan: plan}
+	})
 }
-
-// planFor gives the plan for a container policy, nil for none, and the record it is bound as.
-type planFor func(*vpav1.ContainerResourcePolicy, *engine.Record) *engine.Plan
 
 // scaled is a container that the rules scale.
 type scaled struct {
-	name   string
-	policy *engine.Record
-	plan   *engine.Plan
+	*effective
+	usage  model.Usage
+	bounds facts.Bounds
+	trace  *engine.Trace
 }
 
-func recommend(planFor planFor, containers map[string]*model.Aggregate, policy *vpav1.PodResourcePolicy, explain bool) Result {
+func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of *engine.Plan, effective func(container string) *effective) Result {
 	var out Result
 	var all []scaled
-	for _, name := range slices.Sorted(maps.Keys(containers)) {
-		p := facts.PolicyFor(policy, name)
-		record := facts.Policy(p)
-		plan := planFor(p, record)
-		verdict := plan.Decide(facts.ContainerSelect, facts.SelectFacts(name, record, seen(containers[name])), nil)
+	for _, usage := range view.Containers {
+		e := effective(usage.Container)
+		seen := facts.Seen{Span: usage.LastSample.Sub(usage.FirstSample), Samples: usage.Samples, Present: usage.Present, Pods: view.Pods}
+		verdict := e.plan.Decide(facts.ContainerSelect, facts.SelectFacts(usage.Container, e.record, seen), nil)
 		switch {
 		case verdict.Err != nil:
 			out.Failed = append(out.Failed, verdict.Err)
-			out.Undecided = append(out.Undecided, name)
+			out.Undecided = append(out.Undecided, usage.Container)
 		case verdict.Do == facts.DoScale:
-			all = append(all, scaled{name, record, plan})
+			all = append(all, scaled{effective: e, usage: usage, bounds: facts.NewBounds()})
 		}
+	}
+	for i := range all {
+		c := &all[i]
+		if explain {
+			c.trace = &engine.Trace{}
+			out.Explained = append(out.Explained, Explained{Container: c.usage.Container, Trace: c.trace})
+		}
+		out.Failed = append(out.Failed, c.run(v, len(all), &out)...)
 	}
 	for _, c := range all {
-		var trace *engine.Trace
-		if explain {
-			trace = &engine.Trace{}
-			out.Explained = append(out.Explained, Explained{Container: c.name, Trace: trace})
-		}
-		bounds := facts.NewBounds()
-		estimate, _ := facts.EstimateFacts(c.name, estimateOf(containers[c.name], len(all)), c.policy, bounds)
-		out.Failed = append(out.Failed, c.plan.RunStages(facts.ContainerEstimate, estimate, trace)...)
-		out.Failed = append(out.Failed, c.plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts(c.name, c.policy, false, bounds), trace)...)
-		out.Recommendations = append(out.Recommendations, render(c.name, bounds))
+		out.Recommendations = append(out.Recommendations, c.render())
 	}
 	return out
+}
+
+// run estimates and recommends for one of several containers.
+func (c *scaled) run(v *vpav1.VerticalPodAutoscaler, containers int, out *Result) []*engine.RuleError {
+	name := c.usage.Container
+	estimate, confidence := facts.EstimateFacts(name, estimateOf(c.usage, containers), c.record, c.bounds)
+	failed := c.plan.RunStages(facts.ContainerEstimate, estimate, c.trace)
+	if confidence.Bool("low") {
+		out.LowConfidence = append(out.LowConfidence, name)
+	}
+	recommend := facts.RecommendFacts(name, c.record, facts.IntegerCPU(v, name), c.bounds)
+	return append(failed, c.plan.RunStages(facts.ContainerRecommend, recommend, c.trace)...)
 }
 
 // keep adds what was recommended before for containers that the rules could not decide on.
 func (r Result) keep(before *vpav1.RecommendedPodResources) []vpav1.RecommendedContainerResources {
 	all := r.Recommendations
-	if before != nil {
+	if before != nil && len(r.Undecided) > 0 {
 		for _, c := range before.ContainerRecommendations {
 			if slices.Contains(r.Undecided, c.ContainerName) {
 				all = append(all, c)
 			}
 		}
+		slices.SortFunc(all, func(a, b vpav1.RecommendedContainerResources) int {
+			return strings.Compare(a.ContainerName, b.ContainerName)
+		})
 	}
-	slices.SortFunc(all, func(a, b vpav1.RecommendedContainerResources) int {
-		return strings.Compare(a.ContainerName, b.ContainerName)
-	})
 	return all
 }
 
-// seen takes every container for one that a pod has.
-func seen(a *model.Aggregate) facts.Seen {
-	return facts.Seen{Span: a.LastSample.Sub(a.FirstSample), Samples: a.Samples, Present: true, Pods: 1}
-}
-
-func estimateOf(a *model.Aggregate, containers int) facts.Estimate {
+func estimateOf(u model.Usage, containers int) facts.Estimate {
 	return facts.Estimate{
-		CPU:        facts.Histogram{Percentile: func(p float64) int64 { return facts.Amount(a.CPU.Percentile(p) * 1000) }},
-		Memory:     facts.Histogram{Percentile: func(p float64) int64 { return facts.Amount(a.Memory.Percentile(p)) }},
-		Span:       a.LastSample.Sub(a.FirstSample),
-		Samples:    a.Samples,
+		CPU:        facts.Histogram{Percentile: func(p float64) int64 { return facts.Amount(u.CPU.Percentile(p) * 1000) }},
+		Memory:     facts.Histogram{Percentile: func(p float64) int64 { return facts.Amount(u.Memory.Percentile(p)) }},
+		Span:       u.LastSample.Sub(u.FirstSample),
+		Samples:    u.Samples,
 		Containers: containers,
 	}
 }
 
-func render(name string, b facts.Bounds) vpav1.RecommendedContainerResources {
-	target := facts.ResourceList(b[0])
+func (c *scaled) render() vpav1.RecommendedContainerResources {
+	target := c.as(c.bounds[0])
 	if target == nil {
 		target = corev1.ResourceList{} // required by the API, empty when nothing is controlled
 	}
 	return vpav1.RecommendedContainerResources{
-		ContainerName:  name,
+		ContainerName:  c.usage.Container,
 		Target:         target,
-		LowerBound:     facts.ResourceList(b[1]),
-		UpperBound:     facts.ResourceList(b[2]),
-		UncappedTarget: facts.ResourceList(b[3]),
+		LowerBound:     c.as(c.bounds[1]),
+		UpperBound:     c.as(c.bounds[2]),
+		UncappedTarget: facts.ResourceList(c.bounds[3]),
 	}
+}
+
+// as renders a bound. What is at a minimum or maximum of the policy is written as the policy writes it, as upstream does
+// (UPSTREAM.md §3.2): 1G stays 1G.
+func (c *scaled) as(bound *engine.Record) corev1.ResourceList {
+	list := facts.ResourceList(bound)
+	if c.policy == nil {
+		return list
+	}
+	for _, written := range []corev1.ResourceList{c.policy.MinAllowed, c.policy.MaxAllowed} {
+		for name, q := range list {
+			w, ok := written[name]
+			if ok && facts.AmountOf(name, w) == facts.AmountOf(name, q) {
+				list[name] = w.DeepCopy()
+			}
+		}
+	}
+	return list
 }

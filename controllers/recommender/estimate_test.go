@@ -5,34 +5,51 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func shippedPlan(t testing.TB) *engine.Plan {
+func shippedRules(t testing.TB) *engine.Rulebook {
 	t.Helper()
 	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
-	return book.Default()
+	return book
 }
 
-// usage feeds one pod of the given containers one sample a minute.
-func usage(containers []string, minutes int, cpu, memory func(i int) int64) map[string]*model.Aggregate {
+func shippedPlan(t testing.TB) *engine.Plan { return shippedRules(t).Default() }
+
+// watched is what is known of one pod of the given containers after one sample a minute.
+func watched(containers []string, minutes int, cpu, memory func(i int) int64) model.View {
 	cluster := model.NewCluster(model.DefaultSettings())
+	w := cluster.SetWorkload(model.WorkloadID{Namespace: "ns", Name: "v"}, start, "", labels.Everything())
 	id := model.PodID{Namespace: "ns", Name: "p"}
-	cluster.SetPod(id, model.PodSpec{Labels: map[string]string{"app": "x"}, Containers: containers, Active: true})
+	cluster.SetPod(id, model.PodSpec{Labels: map[string]string{"app": "x"}, Containers: containers, Active: true}, start)
 	for i := range minutes {
+		at := start.Add(time.Duration(i) * time.Minute)
 		for _, c := range containers {
-			cluster.AddSample(model.Sample{Pod: id, Container: c, At: start.Add(time.Duration(i) * time.Minute), CPU: cpu(i), Memory: memory(i)})
+			if cpu != nil {
+				cluster.AddSample(model.Sample{Pod: id, Container: c, Resource: model.CPU, Amount: cpu(i), At: at}, at)
+			}
+			cluster.AddSample(model.Sample{Pod: id, Container: c, Resource: model.Memory, Amount: memory(i), At: at}, at)
 		}
 	}
-	view, _ := cluster.View("ns", labels.Everything())
-	return view
+	return w.View(cluster.Settings())
+}
+
+// aVPA is one with a policy.
+func aVPA(policies ...vpav1.ContainerResourcePolicy) *vpav1.VerticalPodAutoscaler {
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "v", ResourceVersion: "1"}}
+	if len(policies) > 0 {
+		v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: policies}
+	}
+	return v
 }
 
 func always(n int64) func(int) int64 { return func(int) int64 { return n } }
@@ -40,7 +57,7 @@ func always(n int64) func(int) int64 { return func(int) int64 { return n } }
 // TestRecommendationsMatchUpstreamToTheDigit holds the golden vectors of UPSTREAM.md §2.13.
 func TestRecommendationsMatchUpstreamToTheDigit(t *testing.T) {
 	const mi = 1 << 20
-	type amounts struct{ cpu, memory int64 }
+
 	tests := []struct {
 		name                 string
 		containers           int
@@ -59,13 +76,14 @@ func TestRecommendationsMatchUpstreamToTheDigit(t *testing.T) {
 		{"eight days of 1 core and 1Gi", 1, 8 * 1440, always(1000), always(1024 * mi), amounts{1168, 1238659775}, amounts{1167, 1238350141}, amounts{1314, 1393505688}},
 		{"one day of ramp", 1, 1440, func(i int) int64 { return int64(i) }, func(i int) int64 { return 1e6 * int64(i+1) }, amounts{1554, 1738144563}, amounts{975, 1734671072}, amounts{3287, 3477497009}},
 		{"eight days of daily ramp", 1, 8 * 1440, func(i int) int64 { return int64(i % 1440) }, func(i int) int64 { return 1e8 + 1e6*int64(i%1440) }, amounts{1554, 1836551791}, amounts{976, 1836092699}, amounts{1848, 2066140694}},
+		{"ten minutes of memory alone", 1, 10, nil, always(1e9), amounts{25, 1168723596}, amounts{25, 262144000}, amounts{25, 100000000000000}},
 		{"ten minutes with a first memory sample of zero", 1, 10, always(500), func(i int) int64 { return int64(min(i, 1)) * 1e9 }, amounts{587, 262144000}, amounts{436, 262144000}, amounts{94507, 1851500000}},
 	}
 	plan := shippedPlan(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			names := []string{"a", "b", "c"}[:tt.containers]
-			result := Recommend(plan, usage(names, tt.minutes, tt.cpu, tt.memory), nil, false)
+			result := Recommend(plan, aVPA(), watched(names, tt.minutes, tt.cpu, tt.memory), false)
 			require.Empty(t, result.Failed)
 			got := result.Recommendations
 			require.Len(t, got, tt.containers)

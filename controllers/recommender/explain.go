@@ -1,20 +1,19 @@
 package recommender
 
 import (
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
 )
 
 // explain logs each target that changes together with the rule that set it.
-func (r *Recommender) explain(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, containers map[string]*model.Aggregate, before *vpav1.RecommendedPodResources, log logr.Logger) {
+func (s *State) explain(w *Workload, view model.View, before *vpav1.RecommendedPodResources) {
+	log := s.log(w)
 	if !log.Enabled() {
 		return
 	}
-	result := r.recommend(plan, v, containers, true)
+	result := s.recommend(w, view, true)
 	old := map[string]corev1.ResourceList{}
 	if before != nil {
 		for _, c := range before.ContainerRecommendations {

@@ -2,15 +2,19 @@ package recommender
 
 import (
 	"math/rand"
+	"strconv"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -61,17 +65,17 @@ func TestFoldedPlansRecommendTheSame(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	capped, err := policy.Load(policy.Options{Params: map[string]string{"container-caps.maxCPU": "900m", "container-caps.maxMemory": "1Gi"}})
 	require.NoError(t, err)
-	plans := []*engine.Plan{shippedPlan(t), capped.Default()}
-	interpreted := []*engine.Plan{plans[0].Interpreted(), plans[1].Interpreted()}
-	containers := usage([]string{"a", "b", "c"}, 300, func(i int) int64 { return int64(i) * 7 }, always(1<<30))
-	rec := &Recommender{folded: newFolded()}
-	for range 200 {
-		k := r.Intn(2)
+	books := []*engine.Rulebook{shippedRules(t), capped}
+	view := watched([]string{"a", "b", "c"}, 300, func(i int) int64 { return int64(i) * 7 }, always(1<<30))
+	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
+	for i := range 200 {
+		book := books[r.Intn(2)]
 		v := randomVPA(r)
-		want := Recommend(interpreted[k], containers, v.Spec.ResourcePolicy, true)
-		for name, got := range map[string]Result{
-			"code": Recommend(plans[k], containers, v.Spec.ResourcePolicy, true), "folded": rec.recommend(plans[k], v, containers, true),
-		} {
+		v.ResourceVersion = strconv.Itoa(i)
+		s.UseRules(book)
+		w := s.SetVPA(v, target.Answer{Selector: labels.Everything()})
+		want := Recommend(book.Default().Interpreted(), v, view, true)
+		for name, got := range map[string]Result{"code": Recommend(book.Default(), v, view, true), "folded": s.recommend(w, view, true)} {
 			require.Equal(t, want.Recommendations, got.Recommendations, name)
 			require.Equal(t, want.Failed, got.Failed, name)
 			require.Len(t, got.Explained, len(want.Explained))
@@ -83,28 +87,24 @@ func TestFoldedPlansRecommendTheSame(t *testing.T) {
 }
 
 func TestFoldedPlansAreKeptWhileTheyFit(t *testing.T) {
-	plan, other := shippedPlan(t), shippedPlan(t)
-	vpa := func(name string) *vpav1.VerticalPodAutoscaler {
-		return &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	rules, others := shippedRules(t), shippedRules(t)
+	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
+	version := 0
+	get := func(name, cpu string, by *engine.Rulebook) *engine.Plan {
+		v := aVPA()
+		if cpu != "" {
+			v = aVPA(vpav1.ContainerResourcePolicy{ContainerName: "*", MaxAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}})
+		}
+		version++
+		v.Name, v.ResourceVersion = name, strconv.Itoa(version)
+		s.UseRules(by)
+		return s.effective(s.SetVPA(v, target.Answer{Selector: labels.Everything()}), "app").plan
 	}
-	policyOf := func(cpu string) *vpav1.ContainerResourcePolicy {
-		return &vpav1.ContainerResourcePolicy{ContainerName: "*", MaxAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
-	}
-	c := newFolded()
-	get := func(v *vpav1.VerticalPodAutoscaler, of *engine.Plan, p *vpav1.ContainerResourcePolicy) *engine.Plan {
-		return c.For(v, of, p, facts.Policy(p))
-	}
-	first := get(vpa("a"), plan, policyOf("1"))
-	require.Same(t, first, get(vpa("a"), plan, policyOf("1000m")), "the same amount, written differently")
-	require.NotSame(t, first, get(vpa("b"), plan, policyOf("1")))
-	changed := get(vpa("a"), plan, policyOf("2"))
+	first := get("a", "1", rules)
+	require.Same(t, first, get("a", "1000m", rules), "the same amount, written differently")
+	require.NotSame(t, first, get("b", "1", rules))
+	changed := get("a", "2", rules)
 	require.NotSame(t, first, changed, "the policy was edited")
-	require.NotSame(t, changed, get(vpa("a"), other, policyOf("2")), "the rules were reloaded")
-	require.Same(t, get(vpa("a"), plan, nil), get(vpa("b"), plan, nil), "no policy is no policy")
-
-	c.Sweep()
-	kept := get(vpa("b"), plan, policyOf("1"))
-	c.Sweep()
-	require.Len(t, c.plans, 1, "what nobody asked for is gone")
-	require.Same(t, kept, get(vpa("b"), plan, policyOf("1")))
+	require.NotSame(t, changed, get("a", "2", others), "the rules were reloaded")
+	require.Same(t, get("a", "", others), get("b", "", others), "no policy is no policy")
 }

@@ -25,9 +25,8 @@ func TestARuleThatFailsLeavesTheRecommendation(t *testing.T) {
 	require.NoError(t, err)
 
 	off := vpav1.ContainerScalingModeOff
-	result := Recommend(book.Default(), usage([]string{"a", "b", "c"}, 60, always(100), always(1<<28)), &vpav1.PodResourcePolicy{
-		ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "c", Mode: &off}},
-	}, false)
+	result := Recommend(book.Default(), aVPA(vpav1.ContainerResourcePolicy{ContainerName: "c", Mode: &off}),
+		watched([]string{"a", "b", "c"}, 60, always(100), always(1<<28)), false)
 	require.Equal(t, []string{"a", "b"}, result.Undecided)
 	require.Len(t, result.Failed, 2)
 	require.ErrorContains(t, result.Failed[0], "container-mode/mode-off")

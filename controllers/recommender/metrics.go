@@ -1,19 +1,17 @@
 package recommender
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/celvpa/celvpa/controllers/cycle"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// Metric names and labels are upstream's (UPSTREAM.md §6).
+// Metric names and labels are upstream's (UPSTREAM.md §6), those that begin with celvpa our own.
 var (
-	metricResponses = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vpa_recommender_metric_server_responses",
-		Help: "Answers of metrics sources, by whether they failed.",
-	}, []string{"is_error", "client_name"})
-
 	latency = cycle.NewLatency("vpa_recommender")
 
 	aggregatesCount = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -26,8 +24,76 @@ var (
 		Help:    "Time from a VPA's creation to its first recommendation.",
 		Buckets: []float64{1, 2, 5, 7.5, 10, 20, 30, 40, 50, 60, 90, 120, 150, 180, 240, 300, 600, 900, 1800},
 	})
+
+	objectsCount = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "vpa_recommender_vpa_objects_count",
+		Help: "VPAs that this recommender serves.",
+	}, []string{"update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config"})
+
+	samplesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "celvpa_recommender_samples_total",
+		Help: "Samples of usage, by resource and by what became of them.",
+	}, []string{"resource", "outcome"})
+
+	oomsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "celvpa_recommender_oom_samples_total",
+		Help: "Containers that ran out of memory, by what became of the report.",
+	}, []string{"outcome"})
+
+	writesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "celvpa_recommender_writes_total",
+		Help: "Writes to the API, by object (status or checkpoint) and result: success, error, or postponed to the next cycle for want of time.",
+	}, []string{"object", "result"})
+
+	checkpointsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "celvpa_recommender_checkpoints_loaded_total",
+		Help: "Checkpoints found at the start, by result: loaded, unused (their VPA is not served), or unreadable.",
+	}, []string{"result"})
+
+	panics = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "celvpa_recommender_panics_total",
+		Help: "VPAs whose evaluation panicked, which is a fault of celvpa. They are left as they were.",
+	})
 )
 
 func init() {
-	metrics.Registry.MustRegister(metricResponses, latency, aggregatesCount, recommendationLatency)
+	metrics.Registry.MustRegister(latency, aggregatesCount, recommendationLatency, objectsCount,
+		samplesTotal, oomsTotal, writesTotal, checkpointsTotal, panics)
+}
+
+// modes are all update modes there are.
+var modes = []vpav1.UpdateMode{
+	vpav1.UpdateModeOff, vpav1.UpdateModeInitial, vpav1.UpdateModeRecreate, vpav1.UpdateModeInPlaceOrRecreate, vpav1.UpdateModeInPlace, vpav1.UpdateModeAuto,
+}
+
+// countObjects sets vpa_objects_count; every combination of labels is there, most of them 0.
+func countObjects(all []*Workload) {
+	type labels struct {
+		mode                               string
+		recommended, matching, unsupported bool
+	}
+	counts := map[labels]int{}
+	for _, w := range all {
+		mode := modeOf(w.VPA)
+		if mode == "" {
+			mode = string(vpav1.UpdateModeRecreate)
+		}
+		counts[labels{mode, hasRecommendation(w.VPA.Status.Recommendation), w.model.Pods() > 0, w.Found.Problem != nil}]++
+	}
+	both := []bool{false, true}
+	for _, mode := range modes {
+		for _, recommended := range both {
+			for _, matching := range both {
+				for _, unsupported := range both {
+					for _, api := range []string{"v1beta1", "v1beta2", "v1"} {
+						n := 0
+						if api == "v1" {
+							n = counts[labels{string(mode), recommended, matching, unsupported}]
+						}
+						objectsCount.WithLabelValues(string(mode), strconv.FormatBool(recommended), api, strconv.FormatBool(matching), strconv.FormatBool(unsupported)).Set(float64(n))
+					}
+				}
+			}
+		}
+	}
 }

@@ -6,12 +6,14 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/recommender/usage"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -25,57 +27,77 @@ const garbageInterval = time.Hour
 
 // Options configure a Recommender; all fields are required unless stated.
 type Options struct {
-	Client     client.Client // reads from a cache, writes to the API
-	Source     Source
-	Resolver   *target.Resolver
-	Rules      func() *engine.Rulebook // the rules in force, asked once a cycle
-	Shadows    *policy.Shadows
-	Clock      clock.WithTicker
-	Log        logr.Logger
-	Name       string // --recommender-name
-	Interval   time.Duration
-	Namespaces target.Namespaces
-	Settings   model.Settings
+	Client      client.Client // reads from a cache, writes to the API
+	Source      usage.Source
+	OOMs        WatchOOMs    // nil = none are known of
+	History     History      // where usage from before the start comes from; nil = checkpoints
+	Checkpoints *Checkpoints // nil = none are written
+	Targets     *target.Selectors
+	Rules       func() *engine.Rulebook // the rules in force, asked once a cycle
+	Shadows     *policy.Shadows
+	Clock       clock.WithTicker
+	Log         logr.Logger
+	Name        string // --recommender-name
+	Interval    time.Duration
+	Workers     int // writes to the API at a time, at least 1
+	Namespaces  target.Namespaces
+	Settings    model.Settings
+	MemorySaver bool // remember no pods that belong to no VPA
 }
+
+// WatchOOMs begins to collect containers that ran out of memory, and gives what tells of those since it was last asked.
+// Evictions from before since are known.
+type WatchOOMs func(ctx context.Context, since time.Time) (drain func() []model.OOM, err error)
 
 // Recommender runs cycles of sampling and recommending while it leads.
 type Recommender struct {
 	*cycle.Loop
+	*State
 	Options
-	cluster     *model.Cluster
-	rules       *engine.Rulebook // of the cycle at hand
-	folded      *folded
+	ready       bool // usage from before the start is loaded
+	ooms        func() []model.OOM
 	lastGarbage time.Time
+	notices     notices
+	refused     [2][]int // samples that were not accepted in the last cycle, by resource and outcome
 }
 
-// New returns a recommender without history.
+// New returns a recommender that knows nothing yet.
 func New(o Options) *Recommender {
-	r := &Recommender{Options: o, cluster: model.NewCluster(o.Settings), folded: newFolded()}
+	r := &Recommender{Options: o, State: NewState(o.Settings, o.Log, o.Shadows)}
 	r.Loop = cycle.New("recommender", o.Interval, o.Clock, func(ctx context.Context) {
 		latency.Time("total", func() { r.RunOnce(ctx) })
 	})
 	return r
 }
 
-// RunOnce is one cycle. What fails is logged; nothing stops the rest of the cycle.
+// RunOnce is one cycle (UPSTREAM.md §2.1). What fails is logged; nothing stops the rest of the cycle.
 func (r *Recommender) RunOnce(ctx context.Context) {
-	r.rules = r.Rules()
-	var vpas []*vpav1.VerticalPodAutoscaler
+	begin := r.Clock.Now()
+	r.UseRules(r.Rules())
+	var existing map[model.WorkloadID]bool
 	var seen map[model.PodID]bool
-	latency.Time("LoadVPAs", func() { vpas = r.loadVPAs(ctx) })
-	latency.Time("LoadPods", func() { seen = r.loadPods(ctx) })
-	latency.Time("LoadMetrics", func() { r.loadSamples(ctx) })
-	if seen != nil {
-		r.cluster.KeepPods(seen)
+	latency.Time("LoadVPAs", func() { existing = r.loadVPAs(ctx) })
+	if !r.ready && existing != nil {
+		r.begin(ctx)
 	}
-	latency.Time("UpdateVPAs", func() {
-		for _, v := range vpas {
-			if ctx.Err() != nil {
-				return
-			}
-			r.update(ctx, v)
+	latency.Time("LoadPods", func() {
+		seen = r.loadPods(ctx)
+		r.Govern()
+	})
+	latency.Time("LoadMetrics", func() { r.loadSamples(ctx) })
+	latency.Time("DeleteRemovedPods", func() {
+		if seen != nil {
+			r.cluster.KeepPods(seen)
 		}
-		r.folded.Sweep()
+	})
+	if !r.ready { // a recommendation without the history that there is would take back a better one
+		return
+	}
+	latency.Time("UpdateVPAs", func() { r.updateVPAs(ctx, begin) })
+	latency.Time("MaintainCheckpoints", func() {
+		if r.Checkpoints != nil {
+			r.maintainCheckpoints(ctx, begin, existing)
+		}
 	})
 	latency.Time("GarbageCollect", func() {
 		if now := r.Clock.Now(); now.Sub(r.lastGarbage) >= garbageInterval {
@@ -85,20 +107,50 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	})
 }
 
-func (r *Recommender) loadVPAs(ctx context.Context) []*vpav1.VerticalPodAutoscaler {
+// begin takes in usage from before the start, and then lets OOMs be collected: not before this replica leads, as another
+// one counts them.
+func (r *Recommender) begin(ctx context.Context) {
+	since, ok := r.loadHistory(ctx)
+	if !ok {
+		return
+	}
+	if r.OOMs != nil {
+		drain, err := r.OOMs(ctx, since)
+		r.notices.tell(r.Log, "watching for containers that run out of memory", err, "it is tried again in the next cycle")
+		if err != nil {
+			return
+		}
+		r.ooms = drain
+	}
+	r.ready = true
+}
+
+// loadVPAs takes in the VPAs that ask for this recommender. It returns all that there are in the namespaces that are
+// served, nil when they cannot be listed.
+func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 	var list vpav1.VerticalPodAutoscalerList
-	if err := r.Client.List(ctx, &list); err != nil {
-		r.Log.Error(err, "cannot list VerticalPodAutoscalers; this cycle only samples usage")
+	err := r.Client.List(ctx, &list)
+	r.notices.tell(r.Log, "listing VerticalPodAutoscalers", err, "cannot list VerticalPodAutoscalers; going on with those of the last cycle")
+	if err != nil {
 		return nil
 	}
-	var out []*vpav1.VerticalPodAutoscaler
+	existing, mine, uids := map[model.WorkloadID]bool{}, map[model.WorkloadID]bool{}, map[types.UID]bool{}
 	for i := range list.Items {
 		v := &list.Items[i]
-		if r.Namespaces.Serve(v.Namespace) && r.mine(v) {
-			out = append(out, v)
+		if !r.Namespaces.Serve(v.Namespace) {
+			continue
 		}
+		id := model.WorkloadID{Namespace: v.Namespace, Name: v.Name}
+		existing[id] = true
+		if !r.mine(v) {
+			continue
+		}
+		mine[id], uids[v.UID] = true, true
+		r.SetVPA(v, r.Targets.For(ctx, v))
 	}
-	return out
+	r.KeepVPAs(mine)
+	r.Targets.Keep(func(uid types.UID) bool { return uids[uid] })
+	return existing
 }
 
 // mine reports whether a VPA asks for this recommender (UPSTREAM.md §2.3).
@@ -114,55 +166,74 @@ func (r *Recommender) mine(v *vpav1.VerticalPodAutoscaler) bool {
 	return false
 }
 
-// loadPods tells the model of all pods that have started; nil means that the list could not be had.
+// loadPods takes in all pods that have started; nil means that the list could not be had.
 func (r *Recommender) loadPods(ctx context.Context) map[model.PodID]bool {
 	var list corev1.PodList
-	if err := r.Client.List(ctx, &list); err != nil {
-		r.Log.Error(err, "cannot list pods; going on with those of the last cycle")
+	err := r.Client.List(ctx, &list)
+	r.notices.tell(r.Log, "listing pods", err, "cannot list pods; going on with those of the last cycle")
+	if err != nil {
 		return nil
 	}
-	seen := map[model.PodID]bool{}
+	now := r.Clock.Now()
+	seen := make(map[model.PodID]bool, len(list.Items))
 	for i := range list.Items {
 		pod := &list.Items[i]
 		if pod.Status.Phase == corev1.PodPending || !r.Namespaces.Serve(pod.Namespace) {
 			continue
 		}
-		id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
-		seen[id] = true
-		r.cluster.SetPod(id, model.PodSpec{
-			Labels:         pod.Labels,
-			Containers:     containerNames(pod.Spec.Containers),
-			InitContainers: containerNames(pod.Spec.InitContainers),
-			Active:         pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed,
-		})
+		seen[model.PodID{Namespace: pod.Namespace, Name: pod.Name}] = true
+		r.SetPod(pod, r.MemorySaver, now)
 	}
 	return seen
 }
 
-func containerNames(list []corev1.Container) []string {
-	out := make([]string, 0, len(list))
-	for i := range list {
-		out = append(out, list[i].Name)
-	}
-	return out
-}
-
+// loadSamples takes in what the source of usage knows, and the OOMs since the last cycle.
 func (r *Recommender) loadSamples(ctx context.Context) {
 	samples, err := r.Source.Samples(ctx)
-	if err != nil {
-		r.Log.Error(err, "no samples in this cycle")
-	}
-	accepted, unknown := 0, 0
-	for _, s := range samples {
-		switch result := r.cluster.AddSample(s); {
-		case !result.Known:
-			unknown++
-		case result.CPU || result.Memory:
-			accepted++
-			r.Log.V(6).Info("sample", "namespace", s.Pod.Namespace, "pod", s.Pod.Name, "container", s.Container,
-				"cpuMilli", s.CPU, "memoryBytes", s.Memory, "at", s.At)
+	r.notices.tell(r.Log, "reading usage", err, "usage is not known, or not all of it")
+	now := r.Clock.Now()
+	r.tellRefused(r.Add(samples, now))
+	if r.ooms != nil {
+		for _, o := range r.ooms() {
+			taken := r.AddOOM(o, now)
+			oomsTotal.WithLabelValues(taken.String()).Inc()
+			r.Log.V(2).Info("a container ran out of memory", "namespace", o.Pod.Namespace, "pod", o.Pod.Name, "container", o.Container,
+				"bytes", o.Memory, "at", o.At, "outcome", taken.String())
 		}
 	}
 	aggregatesCount.Set(float64(r.cluster.Aggregates()))
-	r.Log.V(4).Info("samples read", "accepted", accepted, "ofUnknownContainers", unknown, "total", len(samples))
+}
+
+// tellRefused counts what became of samples, and tells once when the source begins to give what cannot be used.
+func (r *Recommender) tellRefused(taken [2][]int) {
+	for resource, counts := range taken {
+		for outcome, n := range counts {
+			samplesTotal.WithLabelValues(model.Resource(resource).String(), model.Outcomes[outcome]).Add(float64(n))
+		}
+		for _, bad := range []model.Taken{model.Negative, model.Future} {
+			if counts[bad] > 0 && (r.refused[resource] == nil || r.refused[resource][bad] == 0) {
+				r.Log.Info("the source of usage gives samples that cannot be used; the metric celvpa_recommender_samples_total goes on counting",
+					"resource", model.Resource(resource).String(), "what", bad.String(), "samples", counts[bad])
+			}
+		}
+		r.refused[resource] = counts
+		r.Log.V(4).Info("samples read", "resource", model.Resource(resource).String(), "accepted", counts[model.Accepted],
+			"ofUnknownContainers", counts[model.Unknown], "old", counts[model.Old])
+	}
+}
+
+// updateVPAs evaluates all VPAs and writes what changed.
+func (r *Recommender) updateVPAs(ctx context.Context, begin time.Time) {
+	var updates []*Update
+	all := r.Workloads()
+	now := r.Clock.Now()
+	for _, w := range all {
+		if u := r.Update(w, now); u != nil {
+			updates = append(updates, u)
+		}
+	}
+	countObjects(all)
+	if len(updates) > 0 {
+		r.writeStatuses(ctx, updates, r.until(begin, statusShare))
+	}
 }

@@ -1,22 +1,14 @@
 package recommender
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"runtime/debug"
-	"slices"
-	"sort"
 	"strings"
+	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -24,82 +16,117 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// update recommends for one VPA and writes its status if that changed. A panic stays with this VPA.
-func (r *Recommender) update(ctx context.Context, v *vpav1.VerticalPodAutoscaler) {
-	log := r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
+// Update is what the status of a VPA should be.
+type Update struct {
+	Workload *Workload
+	Status   *vpav1.VerticalPodAutoscalerStatus
+	// Urgent: more than bounds change, which drift with every sample.
+	Urgent bool
+}
+
+// Update evaluates a VPA; nil when its status is as it should be. A panic stays with this VPA and is told in its
+// condition RulesApplied.
+func (s *State) Update(w *Workload, now time.Time) *Update {
+	of := evaluation{version: w.VPA.ResourceVersion, rules: s.rules, unknown: w.Found.Unknown}
+	if w.Found.Problem != nil {
+		of.problem = w.Found.Problem.Message
+	}
+	if !w.model.TakeChanged() && w.done == of && w.waiting.IsZero() && len(w.Chosen.Shadows) == 0 {
+		s.observeUnchanged(w)
+		return nil
+	}
+	status := s.evaluate(w, now)
+	if equality.Semantic.DeepEqual(*status, w.VPA.Status) {
+		w.done, w.waiting = of, time.Time{}
+		return nil
+	}
+	w.done = evaluation{} // what is read back is looked at again
+	return &Update{Workload: w, Status: status, Urgent: urgent(&w.VPA.Status, status)}
+}
+
+// evaluate is status, unless it panics.
+func (s *State) evaluate(w *Workload, now time.Time) (status *vpav1.VerticalPodAutoscalerStatus) {
 	defer func() {
 		if p := recover(); p != nil {
-			log.Error(fmt.Errorf("panic: %v", p), "this VPA is left as it was; please report this", "stack", string(debug.Stack()))
+			panics.Inc()
+			s.log(w).Error(fmt.Errorf("panic: %v", p), "the recommendation is left as it is; please report this", "stack", string(debug.Stack()))
+			status = w.VPA.Status.DeepCopy()
+			conditions := conditionSet{list: status.Conditions, now: metav1.NewTime(now)}
+			conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "Panic",
+				fmt.Sprintf("evaluating this object failed: %v; the recommendation is left as it is; please report this, the log has the details", p))
+			status.Conditions = conditions.sorted()
 		}
 	}()
-	status := r.status(ctx, v, log)
-	if equality.Semantic.DeepEqual(*status, v.Status) {
-		return
-	}
-	if err := r.write(ctx, v, status); err != nil {
-		if !apierrors.IsNotFound(err) { // deleted since it was listed
-			log.Error(err, "cannot write the status")
-		}
-		return
-	}
-	if !hasRecommendation(v.Status.Recommendation) && hasRecommendation(status.Recommendation) {
-		recommendationLatency.Observe(r.Clock.Since(v.CreationTimestamp.Time).Seconds())
-	}
+	return s.status(w, now)
 }
 
 // status is what the VPA's status should be.
-func (r *Recommender) status(ctx context.Context, v *vpav1.VerticalPodAutoscaler, log logr.Logger) *vpav1.VerticalPodAutoscalerStatus {
+func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerStatus {
+	v, log := w.VPA, s.log(w)
 	status := v.Status.DeepCopy()
 	generation := v.Generation
 	status.ObservedGeneration = &generation
-	conditions := conditionSet{list: status.Conditions, now: metav1.NewTime(r.Clock.Now())}
+	conditions := conditionSet{list: status.Conditions, now: metav1.NewTime(now)}
 	defer func() { status.Conditions = conditions.sorted() }()
 
-	chosen := policy.For(r.rules, v)
-	if chosen.Err != nil { // what was recommended by rules that are gone stays as it is
-		message := chosen.Err.Error() + "; the recommendation is left as it is"
+	if w.Chosen.Err != nil { // what was recommended by rules that are gone stays as it is
+		message := w.Chosen.Err.Error() + "; the recommendation is left as it is"
 		if !conditions.says(vpav1.RulesApplied, message) { // told once
-			log.Error(chosen.Err, "the recommendation is left as it is")
+			log.Error(w.Chosen.Err, "the recommendation is left as it is")
 		}
 		conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "RulesNotFound", message)
 		return status
 	}
-	selector, unsupported := r.Resolver.Selector(ctx, v)
-	if unsupported != nil {
-		conditions.set(vpav1.ConfigUnsupported, corev1.ConditionTrue, "", unsupported.Message)
-		if unsupported.Transient && hasRecommendation(status.Recommendation) {
+	if fault := v.SpecUnreadable; fault != "" {
+		conditions.set(vpav1.ConfigUnsupported, corev1.ConditionTrue, "", fault+"; the recommendation is left as it is until the object is mended")
+		return status
+	}
+	if problem := w.Found.Problem; problem != nil {
+		conditions.set(vpav1.ConfigUnsupported, corev1.ConditionTrue, "", problem.Message)
+		if w.Found.Unknown && hasRecommendation(status.Recommendation) {
 			return status // what was recommended stays until the answer is known (UPSTREAM.md Appendix B 10)
 		}
-		selector = labels.Nothing()
 	} else {
 		conditions.remove(vpav1.ConfigUnsupported)
 	}
-	containers, pods := r.cluster.View(v.Namespace, selector)
-	result := r.recommend(chosen.Plan, v, containers, false)
+	view := model.View{}
+	if w.selector() != nil {
+		view = w.model.View(s.cluster.Settings())
+	}
+	result := s.recommend(w, view, false)
 	policy.Report(log, "its values are left as they were", result.Failed...)
-	r.audit(v, chosen.Shadows, containers, result)
-	recommendations := result.keep(status.Recommendation)
-	recommendation := &vpav1.RecommendedPodResources{ContainerRecommendations: recommendations}
+	s.audit(w, view, result)
+	recommendation := &vpav1.RecommendedPodResources{ContainerRecommendations: result.keep(status.Recommendation), PodRecommendation: result.Pod}
 	if !equality.Semantic.DeepEqual(recommendation, status.Recommendation) {
-		r.explain(chosen.Plan, v, containers, status.Recommendation, log)
+		s.explain(w, view, status.Recommendation)
 	}
 	status.Recommendation = recommendation
+	s.remember(w, result, view.Pods)
+	provided(&conditions, view.Pods, len(recommendation.ContainerRecommendations) > 0)
+	if len(result.LowConfidence) > 0 {
+		conditions.set(vpav1.LowConfidence, corev1.ConditionTrue, "LittleHistory",
+			"little usage is known yet, and bounds are wide, of container "+strings.Join(result.LowConfidence, ", "))
+	} else {
+		conditions.remove(vpav1.LowConfidence)
+	}
+	conditions.set(vpav1.RulesApplied, corev1.ConditionTrue, w.Chosen.Plan.Pipeline(), rulesMessage(w.Chosen))
+	return status
+}
 
-	const noPods = "No pods match this VPA object"
+// provided says whether there is a recommendation, and why not (UPSTREAM.md §2.6).
+func provided(conditions *conditionSet, pods int, any bool) {
 	reason, message := "", ""
 	if pods == 0 {
-		reason, message = string(vpav1.NoPodsMatched), noPods
+		reason, message = string(vpav1.NoPodsMatched), "No pods match this VPA object"
 		conditions.set(vpav1.NoPodsMatched, corev1.ConditionTrue, reason, message)
 	} else {
 		conditions.remove(vpav1.NoPodsMatched)
 	}
-	if len(recommendations) > 0 {
+	if any {
 		conditions.set(vpav1.RecommendationProvided, corev1.ConditionTrue, "", "")
 	} else {
 		conditions.set(vpav1.RecommendationProvided, corev1.ConditionFalse, reason, message)
 	}
-	conditions.set(vpav1.RulesApplied, corev1.ConditionTrue, chosen.Plan.Pipeline(), rulesMessage(chosen))
-	return status
 }
 
 // rulesMessage tells which rules decided: the digest, the overlays that are part of them and those that are tried.
@@ -122,62 +149,30 @@ func rulesMessage(s engine.Selection) string {
 }
 
 // recommend is Recommend by plans folded for the VPA's policies.
-func (r *Recommender) recommend(of *engine.Plan, v *vpav1.VerticalPodAutoscaler, containers map[string]*model.Aggregate, explain bool) Result {
-	plan := func(p *vpav1.ContainerResourcePolicy, record *engine.Record) *engine.Plan {
-		return r.folded.For(v, of, p, record)
-	}
-	return recommend(plan, containers, v.Spec.ResourcePolicy, explain)
+func (s *State) recommend(w *Workload, view model.View, explain bool) Result {
+	return recommend(w.VPA, view, explain, w.Chosen.Plan, func(container string) *effective { return s.effective(w, container) })
 }
 
 func hasRecommendation(r *vpav1.RecommendedPodResources) bool {
 	return r != nil && len(r.ContainerRecommendations) > 0
 }
 
-func (r *Recommender) write(ctx context.Context, v *vpav1.VerticalPodAutoscaler, status *vpav1.VerticalPodAutoscalerStatus) error {
-	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": status}})
-	if err != nil {
-		return fmt.Errorf("encoding the status: %w", err)
+// urgent reports whether a status differs in more than the bounds and what is observed of every generation.
+func urgent(before, after *vpav1.VerticalPodAutoscalerStatus) bool {
+	return !equality.Semantic.DeepEqual(before.Conditions, after.Conditions) ||
+		!equality.Semantic.DeepEqual(targets(before.Recommendation), targets(after.Recommendation))
+}
+
+func targets(r *vpav1.RecommendedPodResources) map[string]corev1.ResourceList {
+	out := map[string]corev1.ResourceList{}
+	if r == nil {
+		return out
 	}
-	return r.Client.Status().Patch(ctx, v.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))
-}
-
-// conditionSet changes conditions the way upstream does (UPSTREAM.md §2.6): the transition time moves with the
-// status only, and foreign conditions stay.
-type conditionSet struct {
-	list []vpav1.VerticalPodAutoscalerCondition
-	now  metav1.Time
-}
-
-func (c *conditionSet) set(t vpav1.VerticalPodAutoscalerConditionType, status corev1.ConditionStatus, reason, message string) {
-	one := vpav1.VerticalPodAutoscalerCondition{Type: t, Status: status, Reason: reason, Message: message, LastTransitionTime: c.now}
-	for i := range c.list {
-		if c.list[i].Type == t {
-			if c.list[i].Status == status {
-				one.LastTransitionTime = c.list[i].LastTransitionTime
-			}
-			c.list[i] = one
-			return
-		}
+	for _, c := range r.ContainerRecommendations {
+		out[c.ContainerName] = c.Target
 	}
-	c.list = append(c.list, one)
-}
-
-// says reports whether a condition has a message already.
-func (c *conditionSet) says(t vpav1.VerticalPodAutoscalerConditionType, message string) bool {
-	return slices.ContainsFunc(c.list, func(one vpav1.VerticalPodAutoscalerCondition) bool { return one.Type == t && one.Message == message })
-}
-
-func (c *conditionSet) remove(t vpav1.VerticalPodAutoscalerConditionType) {
-	kept := c.list[:0]
-	for _, one := range c.list {
-		if one.Type != t {
-			kept = append(kept, one)
-		}
+	if r.PodRecommendation != nil {
+		out[""] = r.PodRecommendation.Target
 	}
-	c.list = kept
-}
-
-func (c *conditionSet) sorted() []vpav1.VerticalPodAutoscalerCondition {
-	sort.SliceStable(c.list, func(i, j int) bool { return c.list[i].Type < c.list[j].Type })
-	return c.list
+	return out
 }

@@ -35,13 +35,16 @@ type Answer struct {
 	Problem *Unsupported
 	// StaleSince is when Selector was found, if that is not now; else zero.
 	StaleSince time.Time
+	// Unknown: there was no good answer yet, and Grace has not passed since it was first asked for: it is too early to say
+	// that there are no pods.
+	Unknown bool
 }
 
 // lastSelector is what is known of one VPA.
 type lastSelector struct {
 	key      Key
 	selector labels.Selector // nil when there was no good answer, or it is too old
-	at       time.Time       // of the good answer
+	at       time.Time       // of the good answer; without one of the first question
 	problem  *Unsupported    // the last transient one as it is told; nil since a good answer
 	reason   string          // its reason as it came
 }
@@ -59,7 +62,7 @@ func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Ans
 	now, key := s.Clock.Now(), Of(v)
 	last := s.last[v.UID]
 	if last == nil || last.key != key {
-		last = &lastSelector{key: key}
+		last = &lastSelector{key: key, at: now}
 		if s.last == nil {
 			s.last = map[types.UID]*lastSelector{}
 		}
@@ -81,7 +84,7 @@ func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Ans
 		last.problem, last.reason = &told, problem.Message
 	}
 	if last.selector == nil {
-		return Answer{Selector: labels.Nothing(), Problem: last.problem}
+		return Answer{Selector: labels.Nothing(), Problem: last.problem, Unknown: now.Before(end)}
 	}
 	return Answer{Selector: last.selector, Problem: last.problem, StaleSince: last.at}
 }

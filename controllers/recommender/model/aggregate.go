@@ -1,8 +1,6 @@
 package model
 
-import (
-	"time"
-)
+import "time"
 
 // cpuSampleWeight is the weight of every CPU sample (UPSTREAM.md §2.9).
 const cpuSampleWeight = 0.1
@@ -11,27 +9,31 @@ const cpuSampleWeight = 0.1
 type Settings struct {
 	CPUHalfLife    time.Duration
 	MemoryHalfLife time.Duration
-	MemoryInterval time.Duration // window of which one memory peak counts
-	IntervalCount  int64         // windows after which history without new samples is dropped
 }
 
-// DefaultSettings are upstream's: half-lives and windows of 24 hours, 8 windows.
+// DefaultSettings are upstream's: half-lives of 24 hours.
 func DefaultSettings() Settings {
-	return Settings{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour, MemoryInterval: 24 * time.Hour, IntervalCount: 8}
+	return Settings{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour}
 }
 
-// Aggregate is the usage of all containers of one name in pods with the same labels.
+// Aggregate is the usage of all containers of one name in pods with the same labels, or of several such.
 type Aggregate struct {
 	CPU         *Histogram // cores
 	Memory      *Histogram // bytes
 	FirstSample time.Time  // of CPU
 	LastSample  time.Time  // of CPU
 	Samples     int        // of CPU
+
+	// Window is in force for the samples to come. Whoever knows the policies of VPAs may change it, and note in WindowFrom
+	// what it was taken from.
+	Window     Window
+	WindowFrom any
+
+	created time.Time
 }
 
-// NewAggregate returns one without samples.
-func NewAggregate(s Settings) *Aggregate {
-	return &Aggregate{CPU: NewCPUHistogram(s.CPUHalfLife), Memory: NewMemoryHistogram(s.MemoryHalfLife)}
+func newAggregate(s Settings, created time.Time) *Aggregate {
+	return &Aggregate{CPU: NewCPUHistogram(s.CPUHalfLife), Memory: NewMemoryHistogram(s.MemoryHalfLife), Window: DefaultWindow(), created: created}
 }
 
 func (a *Aggregate) addCPU(milli int64, at time.Time) {
@@ -45,8 +47,8 @@ func (a *Aggregate) addCPU(milli int64, at time.Time) {
 	a.Samples++
 }
 
-// Merge adds the history of another aggregate, which is left as it is.
-func (a *Aggregate) Merge(other *Aggregate) {
+// merge adds the history of another aggregate, which is left as it is.
+func (a *Aggregate) merge(other *Aggregate) {
 	a.CPU.Merge(other.CPU)
 	a.Memory.Merge(other.Memory)
 	if !other.FirstSample.IsZero() && (a.FirstSample.IsZero() || other.FirstSample.Before(a.FirstSample)) {
@@ -58,48 +60,11 @@ func (a *Aggregate) Merge(other *Aggregate) {
 	a.Samples += other.Samples
 }
 
-// Container is what is known of one container of one pod between samples.
-type Container struct {
-	aggregate        *Aggregate
-	lastCPUSample    time.Time
-	lastMemorySample time.Time
-	memoryPeak       int64
-	windowEnd        time.Time
-}
-
-// addCPU accepts samples that are newer than the last one (UPSTREAM.md §2.9).
-func (c *Container) addCPU(milli int64, at time.Time) bool {
-	if milli < 0 || !at.After(c.lastCPUSample) {
-		return false
+// expired reports whether the last CPU sample, or without one the beginning, is as long ago as all windows together.
+func (a *Aggregate) expired(now time.Time) bool {
+	since := a.LastSample
+	if a.Samples == 0 {
+		since = a.created
 	}
-	c.aggregate.addCPU(milli, at)
-	c.lastCPUSample = at
-	return true
-}
-
-// addMemory keeps the peak of the current window in the histogram, stamped with the window's end (UPSTREAM.md §2.9).
-func (c *Container) addMemory(bytes int64, at time.Time, interval time.Duration) bool {
-	if bytes < 0 || at.Before(c.lastMemorySample) {
-		return false
-	}
-	c.lastMemorySample = at
-	if c.windowEnd.IsZero() {
-		c.windowEnd = at
-	}
-	newPeak := false
-	if at.Before(c.windowEnd) {
-		if c.memoryPeak != 0 && bytes > c.memoryPeak {
-			c.aggregate.Memory.Subtract(float64(c.memoryPeak), 1, c.windowEnd)
-			newPeak = true
-		}
-	} else {
-		c.windowEnd = c.windowEnd.Add(at.Sub(c.windowEnd).Truncate(interval) + interval)
-		c.memoryPeak = 0
-		newPeak = true
-	}
-	if newPeak {
-		c.aggregate.Memory.Add(float64(bytes), 1, c.windowEnd)
-		c.memoryPeak = bytes
-	}
-	return true
+	return now.Sub(since) >= a.Window.length()
 }

@@ -1,53 +1,118 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// PodID names a pod.
-type PodID struct {
-	Namespace string
-	Name      string
-}
+// maxSkew is how far ahead the clock of a source of samples may be. One sample of next year would make all samples until
+// then old.
+const maxSkew = time.Hour
 
-// Sample is one observation of one container.
-type Sample struct {
-	Pod       PodID
-	Container string
-	At        time.Time
-	CPU       int64 // milli-cores
-	Memory    int64 // bytes
-
-	Resource Resource // see sample.go
-	Amount   int64
-}
-
-// Cluster is the recommender's memory of all pods and their usage. It belongs to one goroutine.
+// Cluster is the recommender's memory of all workloads, their pods and their usage. It belongs to one goroutine.
 type Cluster struct {
 	settings   Settings
 	pods       map[PodID]*pod
-	aggregates map[string]map[aggregateKey]*Aggregate // by namespace
-}
+	workloads  map[WorkloadID]*Workload
+	namespaces map[string]*namespace
 
-// aggregateKey: every distinct label set of pods has its own aggregate (UPSTREAM.md §2.11).
-type aggregateKey struct {
-	container string
-	labels    string
-}
-
-type pod struct {
-	labels     labels.Set
-	labelKey   string
-	containers map[string]*Container
-	ignored    map[string]bool // init containers: their samples are dropped
-	active     bool            // neither succeeded nor failed
+	// Observe, when set, is told of each sample that is accepted, with the workload whose policies count for the container.
+	// made is true for a sample that stands for an OOM.
+	Observe func(w *Workload, s Sample, made bool)
 }
 
 // NewCluster returns an empty memory.
 func NewCluster(s Settings) *Cluster {
-	return &Cluster{settings: s, pods: map[PodID]*pod{}, aggregates: map[string]map[aggregateKey]*Aggregate{}}
+	return &Cluster{settings: s, pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, namespaces: map[string]*namespace{}}
+}
+
+// Settings are those that the cluster was made with.
+func (c *Cluster) Settings() Settings { return c.settings }
+
+func (c *Cluster) namespace(name string) *namespace {
+	n := c.namespaces[name]
+	if n == nil {
+		n = newNamespace()
+		c.namespaces[name] = n
+	}
+	return n
+}
+
+// SetWorkload adds or updates a workload: the pods that selector matches, nil for none that are known. Among workloads that
+// select the same pods the oldest governs. What was restored from checkpoints is forgotten when the target or its selector
+// becomes another, not while the selector is not known (UPSTREAM.md §2.5, Appendix B 10).
+func (c *Cluster) SetWorkload(id WorkloadID, created time.Time, target string, selector labels.Selector) *Workload {
+	w := c.workloads[id]
+	if w == nil {
+		w = &Workload{ID: id, created: created, target: target, changed: true}
+		c.workloads[id] = w
+	}
+	if !w.created.Equal(created) || w.target != target {
+		c.forget(w)
+		w.created, w.target, w.restored, w.chosen = created, target, nil, ""
+	}
+	if selector == nil {
+		c.forget(w)
+		return w
+	}
+	text := selector.String()
+	if w.selector != nil && w.chosen == text {
+		return w
+	}
+	if w.chosen != "" && w.chosen != text {
+		w.restored = nil
+	}
+	c.forget(w)
+	w.selector, w.chosen, w.changed = selector, text, true
+	c.namespace(id.Namespace).choose(w)
+	return w
+}
+
+// forget takes a workload's pods from it.
+func (c *Cluster) forget(w *Workload) {
+	if w.selector != nil {
+		c.namespace(w.ID.Namespace).leave(w)
+		w.selector, w.changed = nil, true
+	}
+}
+
+// KeepWorkloads forgets the workloads that keep does not hold.
+func (c *Cluster) KeepWorkloads(keep map[WorkloadID]bool) {
+	for id, w := range c.workloads {
+		if !keep[id] {
+			c.forget(w)
+			delete(c.workloads, id)
+		}
+	}
+}
+
+// Workload finds a workload, nil when it is not known.
+func (c *Cluster) Workload(id WorkloadID) *Workload { return c.workloads[id] }
+
+// Selected reports whether a workload selects pods of these labels.
+func (c *Cluster) Selected(namespaceName string, set labels.Set) bool {
+	n := c.namespaces[namespaceName]
+	if n == nil {
+		return false
+	}
+	if g := n.groups[set.String()]; g != nil {
+		return len(g.workloads) > 0
+	}
+	for k, v := range set {
+		for w := range n.asking[label{k, v}] {
+			if w.selector.Matches(set) {
+				return true
+			}
+		}
+	}
+	for w := range n.others {
+		if w.selector.Matches(set) {
+			return true
+		}
+	}
+	return false
 }
 
 // PodSpec is what the model needs to know of a pod.
@@ -55,158 +120,262 @@ type PodSpec struct {
 	Labels         map[string]string
 	Containers     []string
 	InitContainers []string
-	Active         bool // neither succeeded nor failed
+	Active         bool   // neither succeeded nor failed
+	Version        string // as long as it is the same, so is everything else; empty = unknown
+	// The pod has requests of its own, beside those of its containers (AEP-7571).
+	CPURequest, MemoryRequest bool
+}
+
+type pod struct {
+	id         PodID
+	group      *group
+	version    string
+	containers []*container
+	init       []string // init containers: their samples are dropped
+	active     bool     // neither succeeded nor failed
+	spec       struct{ cpu, memory bool }
+}
+
+func (p *pod) container(name string) *container {
+	for _, c := range p.containers {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// HasPod reports whether a pod is known as it is in this version.
+func (c *Cluster) HasPod(id PodID, version string) bool {
+	p := c.pods[id]
+	return p != nil && version != "" && p.version == version
 }
 
 // SetPod adds or updates a pod. A change of labels moves its containers to other aggregates.
-func (c *Cluster) SetPod(id PodID, spec PodSpec) {
+func (c *Cluster) SetPod(id PodID, spec PodSpec, now time.Time) {
 	p := c.pods[id]
-	key := labels.Set(spec.Labels).String()
 	if p == nil {
-		p = &pod{containers: map[string]*Container{}}
+		p = &pod{id: id}
 		c.pods[id] = p
+	} else {
+		p.leave()
 	}
-	moved := p.labelKey != key || p.labels == nil
-	p.labels, p.labelKey, p.active = spec.Labels, key, spec.Active
-	if p.labels == nil {
-		p.labels = labels.Set{}
-	}
-	p.ignored = make(map[string]bool, len(spec.InitContainers))
-	for _, name := range spec.InitContainers {
-		p.ignored[name] = true
-	}
-	for _, name := range spec.Containers {
-		container := p.containers[name]
-		if container == nil {
-			container = &Container{}
-			p.containers[name] = container
+	set := labels.Set(spec.Labels)
+	p.version, p.active, p.init = spec.Version, spec.Active, spec.InitContainers
+	p.spec.cpu, p.spec.memory = spec.CPURequest, spec.MemoryRequest
+	p.containers = c.containers(p, spec.Containers)
+	p.join(c.namespace(id.Namespace).group(set, set.String()))
+	c.connect(p, now)
+}
+
+// containers are the pod's containers, with what is known of those it had before.
+func (c *Cluster) containers(p *pod, names []string) []*container {
+	out := make([]*container, 0, len(names))
+	for _, name := range names {
+		if known := p.container(name); known != nil {
+			out = append(out, known)
+		} else {
+			out = append(out, &container{name: name})
 		}
-		if moved || container.aggregate == nil {
-			container.aggregate = c.aggregate(id.Namespace, aggregateKey{container: name, labels: key})
+	}
+	return out
+}
+
+// connect gives the pod's containers the aggregates of its group.
+func (c *Cluster) connect(p *pod, now time.Time) {
+	for _, one := range p.containers {
+		a := p.group.aggregates[one.name]
+		if a == nil {
+			a = newAggregate(c.settings, now)
+			p.group.aggregates[one.name] = a
 		}
+		one.aggregate = a
 	}
 }
 
-func (c *Cluster) aggregate(namespace string, key aggregateKey) *Aggregate {
-	byKey := c.aggregates[namespace]
-	if byKey == nil {
-		byKey = map[aggregateKey]*Aggregate{}
-		c.aggregates[namespace] = byKey
+// join makes the pod one of a group.
+func (p *pod) join(g *group) {
+	p.group = g
+	g.pods = append(g.pods, p)
+	g.count(p, 1)
+	g.changed()
+}
+
+// leave takes the pod from its group.
+func (p *pod) leave() {
+	g := p.group
+	i := slices.Index(g.pods, p)
+	last := len(g.pods) - 1
+	g.pods[i], g.pods[last] = g.pods[last], nil
+	g.pods = g.pods[:last]
+	g.count(p, -1)
+	g.changed()
+}
+
+// count adds a pod to what the group counts, or takes it off.
+func (g *group) count(p *pod, by int) {
+	for _, one := range p.containers {
+		if g.running[one.name] += by; g.running[one.name] == 0 {
+			delete(g.running, one.name)
+		}
 	}
-	if byKey[key] == nil {
-		byKey[key] = NewAggregate(c.settings)
+	if p.spec.cpu {
+		g.podCPU += by
 	}
-	return byKey[key]
+	if p.spec.memory {
+		g.podMemory += by
+	}
 }
 
 // KeepPods forgets the pods that keep does not hold; their usage stays in the aggregates.
 func (c *Cluster) KeepPods(keep map[PodID]bool) {
-	for id := range c.pods {
-		if !keep[id] {
-			delete(c.pods, id)
+	for id, p := range c.pods {
+		if keep[id] {
+			continue
+		}
+		p.leave()
+		delete(c.pods, id)
+		for _, one := range p.containers {
+			if one.peak() > 0 { // from now on the checkpoint holds the peak of its last window
+				p.group.touch(one.name)
+			}
 		}
 	}
-}
-
-// Result says how a sample was taken.
-type Result struct {
-	Known       bool // the pod and the container are known
-	CPU, Memory bool // accepted
 }
 
 // AddSample records a sample of a container that SetPod named.
-func (c *Cluster) AddSample(s Sample) Result {
-	p := c.pods[s.Pod]
+func (c *Cluster) AddSample(s Sample, now time.Time) Taken {
+	p, one, taken := c.find(s.Pod, s.Container, s.At, now)
+	if one == nil {
+		return taken
+	}
+	changed := true
+	if s.Resource == CPU {
+		taken = one.addCPU(s.Amount, s.At)
+	} else {
+		taken, changed = one.addMemory(s.Amount, s.At, false)
+	}
+	c.took(p, s, taken, changed, false)
+	return taken
+}
+
+// AddOOM records that a container ran out of memory, as the memory sample that bump makes of it: from what was reported and
+// the largest sample of the window (0 = none), given the workload whose policies count, which is nil where there is none.
+// bump says false when an OOM has no meaning.
+func (c *Cluster) AddOOM(o OOM, now time.Time, bump func(w *Workload, reported, peak int64) (bytes int64, ok bool)) Taken {
+	p, one, taken := c.find(o.Pod, o.Container, o.At, now)
+	if one == nil {
+		return taken
+	}
+	if one.tooOld(o.At) {
+		return Old
+	}
+	bytes, ok := bump(p.group.governor(), o.Memory, one.memoryPeak)
+	if !ok {
+		return Disabled
+	}
+	taken, changed := one.addMemory(bytes, o.At, true)
+	c.took(p, Sample{Pod: o.Pod, Container: o.Container, Resource: Memory, Amount: bytes, At: o.At}, taken, changed, true)
+	return taken
+}
+
+// find finds the container that a sample is of; without one it says why.
+func (c *Cluster) find(id PodID, name string, at, now time.Time) (*pod, *container, Taken) {
+	p := c.pods[id]
 	if p == nil {
-		return Result{}
+		return nil, nil, Unknown
 	}
-	if p.ignored[s.Container] {
-		return Result{Known: true} // dropped (UPSTREAM.md §2.7)
+	one := p.container(name)
+	switch {
+	case one == nil && slices.Contains(p.init, name):
+		return nil, nil, Init
+	case one == nil:
+		return nil, nil, Unknown
+	case at.IsZero():
+		return nil, nil, Old
+	case at.After(now.Add(maxSkew)):
+		return nil, nil, Future
 	}
-	container := p.containers[s.Container]
-	if container == nil {
-		return Result{}
-	}
-	return Result{
-		Known:  true,
-		CPU:    container.addCPU(s.CPU, s.At),
-		Memory: container.addMemory(s.Memory, s.At, c.settings.MemoryInterval),
-	}
+	return p, one, Accepted
 }
 
-// View merges what is known of the containers of the pods that a selector matches, by container name, and counts
-// the pods.
-func (c *Cluster) View(namespace string, selector labels.Selector) (containers map[string]*Aggregate, pods int) {
-	containers = map[string]*Aggregate{}
-	matches := map[string]bool{}
-	for key, a := range c.aggregates[namespace] {
-		match, known := matches[key.labels]
-		if !known {
-			match = matchesKey(selector, key.labels)
-			matches[key.labels] = match
-		}
-		if !match {
-			continue
-		}
-		if containers[key.container] == nil {
-			containers[key.container] = NewAggregate(c.settings)
-		}
-		containers[key.container].Merge(a)
+// took notes what became of a sample.
+func (c *Cluster) took(p *pod, s Sample, taken Taken, changed, made bool) {
+	if taken != Accepted {
+		return
 	}
-	for id, p := range c.pods {
-		if id.Namespace == namespace && selector.Matches(p.labels) {
-			pods++
-		}
+	if changed {
+		p.group.touch(s.Container)
 	}
-	return containers, pods
-}
-
-func matchesKey(selector labels.Selector, key string) bool {
-	set, err := labels.ConvertSelectorToLabelsMap(key)
-	return err == nil && selector.Matches(set)
-}
-
-// CollectGarbage drops aggregates that no active pod feeds and that are empty, and those whose last sample is older
-// than all windows together (UPSTREAM.md §2.19).
-func (c *Cluster) CollectGarbage(now time.Time) {
-	fed := map[*Aggregate]bool{}
-	for _, p := range c.pods {
-		for _, container := range p.containers {
-			fed[container.aggregate] = fed[container.aggregate] || p.active
-		}
-	}
-	window := time.Duration(c.settings.IntervalCount) * c.settings.MemoryInterval
-	for namespace, byKey := range c.aggregates {
-		for key, a := range byKey {
-			empty := a.Samples == 0 && !fed[a]
-			expired := a.Samples > 0 && !now.Before(a.LastSample.Add(window))
-			if empty || expired {
-				delete(byKey, key)
-				c.unlink(a)
-			}
-		}
-		if len(byKey) == 0 {
-			delete(c.aggregates, namespace)
+	if c.Observe != nil {
+		if w := p.group.governor(); w != nil {
+			c.Observe(w, s, made)
 		}
 	}
 }
 
-// unlink lets the containers of a dropped aggregate get a new one when their pod is next seen.
-func (c *Cluster) unlink(a *Aggregate) {
-	for id, p := range c.pods {
-		for name, container := range p.containers {
-			if container.aggregate == a {
-				container.aggregate = c.aggregate(id.Namespace, aggregateKey{container: name, labels: p.labelKey})
-			}
-		}
+// governor is the oldest workload that selects the group, nil when none does.
+func (g *group) governor() *Workload {
+	if len(g.workloads) == 0 {
+		return nil
 	}
+	return g.workloads[0]
 }
 
 // Aggregates counts the containers with distinct names and pod labels whose usage is remembered.
 func (c *Cluster) Aggregates() int {
-	n := 0
-	for _, byKey := range c.aggregates {
-		n += len(byKey)
+	count := 0
+	for _, n := range c.namespaces {
+		for _, g := range n.groups {
+			count += len(g.aggregates)
+		}
 	}
-	return n
+	return count
+}
+
+// CollectGarbage drops aggregates without samples that no pod feeds, and those whose last sample is older than all windows
+// together (UPSTREAM.md §2.19). Restored history ends in the same way.
+func (c *Cluster) CollectGarbage(now time.Time) {
+	for name, n := range c.namespaces {
+		for _, g := range n.groups {
+			c.collect(g, now)
+			if len(g.pods) == 0 && len(g.aggregates) == 0 {
+				n.remove(g)
+			}
+		}
+		if len(n.groups)+len(n.asking)+len(n.others) == 0 {
+			delete(c.namespaces, name)
+		}
+	}
+	for _, w := range c.workloads {
+		for container, a := range w.restored {
+			if a.expired(now) {
+				delete(w.restored, container)
+				w.touch(container)
+			}
+		}
+	}
+}
+
+func (c *Cluster) collect(g *group, now time.Time) {
+	dropped := false
+	for name, a := range g.aggregates {
+		if (a.Samples == 0 && !g.feeds(name)) || a.expired(now) {
+			delete(g.aggregates, name)
+			g.touch(name)
+			dropped = true
+		}
+	}
+	if dropped { // containers of live pods begin afresh
+		for _, p := range g.pods {
+			c.connect(p, now)
+		}
+	}
+}
+
+// feeds reports whether samples of a container may still come, or its pods still count for a workload.
+func (g *group) feeds(container string) bool {
+	return slices.ContainsFunc(g.pods, func(p *pod) bool {
+		return (p.active || len(g.workloads) > 0) && p.container(container) != nil
+	})
 }

@@ -14,14 +14,14 @@ type Histogram struct {
 	buckets   *buckets
 	halfLife  time.Duration
 	reference time.Time
-	weights   []float64
+	weights   []float64 // nil until something is added
 	total     float64
 	minBucket int
 	maxBucket int
 }
 
 func newHistogram(b *buckets, halfLife time.Duration) *Histogram {
-	return &Histogram{buckets: b, halfLife: halfLife, weights: make([]float64, b.count), minBucket: b.count - 1}
+	return &Histogram{buckets: b, halfLife: halfLife, minBucket: b.count - 1}
 }
 
 // NewCPUHistogram is an empty distribution of CPU usage in cores.
@@ -34,6 +34,7 @@ func NewMemoryHistogram(halfLife time.Duration) *Histogram {
 
 // Add records a value with a weight at a time.
 func (h *Histogram) Add(value, weight float64, at time.Time) {
+	h.allocate()
 	w := weight * h.decay(at)
 	n := h.buckets.find(value)
 	h.weights[n] += w
@@ -46,11 +47,18 @@ func (h *Histogram) Add(value, weight float64, at time.Time) {
 
 // Subtract takes back a value that was added with the same weight and time.
 func (h *Histogram) Subtract(value, weight float64, at time.Time) {
+	h.allocate()
 	w := weight * h.decay(at)
 	n := h.buckets.find(value)
 	h.weights[n] = snap(h.weights[n] - w)
 	h.total = snap(h.total - w)
 	h.trim()
+}
+
+func (h *Histogram) allocate() {
+	if h.weights == nil {
+		h.weights = make([]float64, h.buckets.count)
+	}
 }
 
 func snap(w float64) float64 {
@@ -77,22 +85,40 @@ func (h *Histogram) Merge(other *Histogram) {
 	if h.reference.Before(other.reference) {
 		h.shift(other.reference)
 	} else if other.reference.Before(h.reference) {
-		factor = other.factorTo(h.reference)
+		factor = other.factorTo(h.reference.Round(h.halfLife))
 	}
-	for n := other.minBucket; n <= other.maxBucket; n++ {
-		w := other.weights[n] * factor
-		h.weights[n] += w
-		h.total += w
+	if other.weights == nil {
+		return
 	}
-	if other.weights[other.minBucket]*factor >= epsilon {
-		h.minBucket = min(h.minBucket, other.minBucket)
-		h.maxBucket = max(h.maxBucket, other.maxBucket)
+	h.allocate()
+	// The edges are those that the other would have at the common reference.
+	low, high := other.minBucket, other.maxBucket
+	if factor != 1 {
+		for low < h.buckets.count-1 && other.weights[low]*factor < epsilon {
+			low++
+		}
+		for high > 0 && other.weights[high]*factor < epsilon {
+			high--
+		}
 	}
-	h.trim()
+	for n := low; n <= high; n++ {
+		h.weights[n] += other.weights[n] * factor
+	}
+	h.total += other.total * factor
+	h.minBucket, h.maxBucket = min(h.minBucket, low), max(h.maxBucket, high)
+}
+
+// clone is a copy that may be changed.
+func (h *Histogram) clone() *Histogram {
+	c := *h
+	if h.weights != nil {
+		c.weights = append([]float64(nil), h.weights...)
+	}
+	return &c
 }
 
 // IsEmpty reports whether no sample has any weight left.
-func (h *Histogram) IsEmpty() bool { return h.weights[h.minBucket] < epsilon }
+func (h *Histogram) IsEmpty() bool { return h.weights == nil || h.weights[h.minBucket] < epsilon }
 
 // Percentile is the upper edge of the bucket in which the fraction (0 to 1) of all weight is reached; 0 when empty.
 func (h *Histogram) Percentile(fraction float64) float64 {
@@ -122,9 +148,10 @@ func (h *Histogram) decay(at time.Time) float64 {
 	return math.Exp2(float64(at.Sub(h.reference)) / float64(h.halfLife))
 }
 
-// factorTo is what weights must be multiplied with to be relative to another reference time.
+// factorTo is what weights must be multiplied with to be relative to another reference time: a power of two, so that
+// nothing is lost by rounding.
 func (h *Histogram) factorTo(reference time.Time) float64 {
-	exponent := math.Round(float64(h.reference.Sub(reference)) / float64(h.halfLife))
+	exponent := math.Floor(float64(h.reference.Sub(reference))/float64(h.halfLife) + 0.5)
 	return math.Ldexp(1, int(exponent))
 }
 
@@ -134,7 +161,10 @@ func (h *Histogram) shift(to time.Time) {
 	factor := h.factorTo(to)
 	h.reference = to
 	h.total *= factor
-	for n := range h.weights {
+	if h.weights == nil {
+		return
+	}
+	for n := h.minBucket; n <= h.maxBucket; n++ {
 		h.weights[n] *= factor
 	}
 	h.trim()

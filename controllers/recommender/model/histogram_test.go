@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // The numbers are those of UPSTREAM.md §2.12.
@@ -75,85 +74,4 @@ func TestMergeAddsUpAndLeavesItsSourceAlone(t *testing.T) {
 	other.Merge(young)
 	require.InDelta(t, into.total, other.total, 1e-9, "the order does not matter")
 	require.Equal(t, into.Percentile(0.9), other.Percentile(0.9))
-}
-
-// TestMemoryKeepsOnePeakAWindow follows UPSTREAM.md §2.9 and §2.22.
-func TestMemoryKeepsOnePeakAWindow(t *testing.T) {
-	at := time.Date(2026, 1, 1, 13, 0, 0, 0, time.UTC)
-	c := &Container{aggregate: NewAggregate(DefaultSettings())}
-	add := func(bytes int64, after time.Duration) bool { return c.addMemory(bytes, at.Add(after), 24*time.Hour) }
-	require.True(t, add(1e9, 0))
-	require.Equal(t, at.Add(24*time.Hour), c.windowEnd)
-	require.True(t, add(5e8, time.Minute))
-	require.EqualValues(t, 1e9, c.memoryPeak)
-	require.True(t, add(13e8, 3*time.Minute))
-	require.EqualValues(t, 13e8, c.memoryPeak)
-	require.Equal(t, memoryBuckets.start(memoryBuckets.find(13e8)+1), c.aggregate.Memory.Percentile(0.01), "the old peak is taken back")
-	require.False(t, add(2e9, 2*time.Minute), "older than the last sample")
-	require.False(t, add(-1, 4*time.Minute))
-	require.True(t, add(5e8, 25*time.Hour))
-	require.Equal(t, at.Add(48*time.Hour), c.windowEnd)
-	require.True(t, add(5e8, 100*time.Hour))
-	require.Equal(t, at.Add(120*time.Hour), c.windowEnd)
-	require.Equal(t, memoryBuckets.start(memoryBuckets.find(13e8)+1), c.aggregate.Memory.Percentile(1), "closed windows stay")
-}
-
-func TestSamplesAreAcceptedAsUpstreamDoes(t *testing.T) {
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	cluster := NewCluster(DefaultSettings())
-	id := PodID{Namespace: "ns", Name: "p"}
-	cluster.SetPod(id, PodSpec{Labels: map[string]string{"app": "x"}, Containers: []string{"a"}, InitContainers: []string{"init"}, Active: true})
-	sample := func(container string, cpu int64, after time.Duration) Result {
-		return cluster.AddSample(Sample{Pod: id, Container: container, At: at.Add(after), CPU: cpu, Memory: 1})
-	}
-	require.Equal(t, Result{Known: true, CPU: true, Memory: true}, sample("a", 1, 0))
-	require.Equal(t, Result{Known: true, Memory: true}, sample("a", 1, 0), "the same time twice counts for memory only")
-	require.Equal(t, Result{Known: true}, sample("a", 1, -time.Minute))
-	require.Equal(t, Result{Known: true, Memory: true}, sample("a", -1, time.Minute))
-	require.Equal(t, Result{Known: true}, sample("init", 1, time.Minute), "init containers are dropped")
-	require.Equal(t, Result{}, sample("other", 1, time.Minute))
-	require.Equal(t, Result{}, cluster.AddSample(Sample{Pod: PodID{Name: "other"}, Container: "a", At: at}))
-}
-
-func TestAViewFollowsLabelsAndOutlivesPods(t *testing.T) {
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	cluster := NewCluster(DefaultSettings())
-	id := PodID{Namespace: "ns", Name: "p"}
-	spec := PodSpec{Labels: map[string]string{"app": "x"}, Containers: []string{"a"}, Active: true}
-	cluster.SetPod(id, spec)
-	cluster.AddSample(Sample{Pod: id, Container: "a", At: at, CPU: 100, Memory: 1e8})
-	selector := labels.SelectorFromSet(labels.Set{"app": "x"})
-
-	containers, pods := cluster.View("ns", selector)
-	require.Equal(t, 1, pods)
-	require.Equal(t, 1, containers["a"].Samples)
-	_, pods = cluster.View("elsewhere", selector)
-	require.Zero(t, pods)
-
-	spec.Labels = map[string]string{"app": "y"}
-	cluster.SetPod(id, spec)
-	containers, pods = cluster.View("ns", selector)
-	require.Zero(t, pods, "the pod moved on")
-	require.Equal(t, 1, containers["a"].Samples, "its usage did not")
-
-	cluster.KeepPods(map[PodID]bool{})
-	require.Equal(t, 2, cluster.Aggregates())
-	cluster.CollectGarbage(at.Add(time.Hour))
-	require.Equal(t, 1, cluster.Aggregates(), "the aggregate without samples and pods is dropped")
-	cluster.CollectGarbage(at.Add(8*24*time.Hour - 1))
-	require.Equal(t, 1, cluster.Aggregates())
-	cluster.CollectGarbage(at.Add(8 * 24 * time.Hour))
-	require.Zero(t, cluster.Aggregates(), "usage expires after eight windows")
-}
-
-func TestAnExpiredAggregateOfALivePodStartsAfresh(t *testing.T) {
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	cluster := NewCluster(DefaultSettings())
-	id := PodID{Namespace: "ns", Name: "p"}
-	cluster.SetPod(id, PodSpec{Containers: []string{"a"}, Active: true})
-	cluster.AddSample(Sample{Pod: id, Container: "a", At: at, CPU: 1})
-	cluster.CollectGarbage(at.Add(9 * 24 * time.Hour))
-	cluster.AddSample(Sample{Pod: id, Container: "a", At: at.Add(9 * 24 * time.Hour), CPU: 1})
-	containers, _ := cluster.View("ns", labels.Everything())
-	require.Equal(t, 1, containers["a"].Samples)
 }

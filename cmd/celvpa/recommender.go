@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender"
+	"github.com/celvpa/celvpa/controllers/recommender/history"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/recommender/oom"
+	"github.com/celvpa/celvpa/controllers/recommender/usage"
+	"github.com/celvpa/celvpa/controllers/target"
+)
+
+// The values of --storage. Upstream takes whatever is not prometheus for checkpoint.
+const (
+	checkpointStorage = "checkpoint"
+	prometheusStorage = "prometheus"
+)
+
+// ignoredMinCheckpoints is the default of --min-checkpoints, which upstream no longer heeds either.
+const ignoredMinCheckpoints = 10
+
+// recommenderOptions are the flags of the recommender that are no params of rules.
+type recommenderOptions struct {
+	name           string
+	interval       time.Duration
+	cpuHalfLife    time.Duration
+	memoryHalfLife time.Duration
+	grace          time.Duration
+
+	storage            string
+	prometheus         history.Config
+	checkpointTimeout  time.Duration
+	checkpointInterval time.Duration
+	minCheckpoints     int
+
+	workers     int
+	memorySaver bool
+
+	external             bool
+	externalCPUMetric    string
+	externalMemoryMetric string
+}
+
+func (o *options) addRecommender(f *pflag.FlagSet) {
+	r := &o.recommender
+	f.StringVar(&r.name, "recommender-name", recommender.DefaultName, "serve the VPAs that name this recommender; default also serves those that name none")
+	o.positive(f, &r.interval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
+	remember := model.DefaultSettings()
+	o.positive(f, &r.cpuHalfLife, "cpu-histogram-decay-half-life", remember.CPUHalfLife, "time in which a CPU sample loses half its weight")
+	o.positive(f, &r.memoryHalfLife, "memory-histogram-decay-half-life", remember.MemoryHalfLife, "time in which a memory peak loses half its weight")
+	f.DurationVar(&r.grace, "target-grace-period", 30*time.Minute, "how long the pods found last are used while a VPA's target cannot be read (celvpa's own)")
+	f.StringVar(&r.storage, "storage", "", "where usage from before the start comes from: checkpoint, which empty stands for, or prometheus")
+	o.positive(f, &r.checkpointTimeout, "checkpoints-timeout", time.Minute, "how long checkpoints are written in one cycle at most")
+	o.positive(f, &r.checkpointInterval, "checkpoints-gc-interval", 10*time.Minute, "how often checkpoints that nobody needs are deleted")
+	f.IntVar(&r.minCheckpoints, "min-checkpoints", ignoredMinCheckpoints, "ignored; it is there for upstream's manifests")
+	f.IntVar(&r.workers, "update-worker-count", 10, "writes to the API server at a time")
+	f.BoolVar(&r.memorySaver, "memory-saver", false, "remember only pods that a VPA selects")
+	f.BoolVar(&r.external, "use-external-metrics", false, "read usage from external.metrics.k8s.io instead of metrics.k8s.io")
+	f.StringVar(&r.externalCPUMetric, "external-metrics-cpu-metric", "", "external metric of the CPU cores a container uses; empty = none")
+	f.StringVar(&r.externalMemoryMetric, "external-metrics-memory-metric", "", "external metric of the bytes a container uses; empty = none")
+	history.AddFlags(f, &r.prometheus)
+}
+
+// check refuses what cannot work, and tells of what is ignored.
+func (r *recommenderOptions) check() error {
+	log := ctrl.Log.WithName("recommender")
+	switch r.storage {
+	case "", checkpointStorage, prometheusStorage:
+	default:
+		log.Error(nil, "--storage has an unknown value; checkpoints are used, as upstream does", "given", r.storage, "known", []string{checkpointStorage, prometheusStorage})
+	}
+	if r.minCheckpoints != ignoredMinCheckpoints {
+		log.Info("--min-checkpoints is ignored: a checkpoint is written when what it holds changed", "given", r.minCheckpoints)
+	}
+	if r.workers < 1 {
+		return fmt.Errorf("--update-worker-count is %d; it must be at least 1", r.workers)
+	}
+	if r.grace < 0 {
+		return fmt.Errorf("--target-grace-period is %s; it must not be less than 0", r.grace)
+	}
+	if r.external && r.externalCPUMetric == "" && r.externalMemoryMetric == "" {
+		return errors.New("--use-external-metrics needs --external-metrics-cpu-metric, --external-metrics-memory-metric or both")
+	}
+	return nil
+}
+
+func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *process) error {
+	log := ctrl.Log.WithName("recommender")
+	flags := o.recommender
+	if err := flags.check(); err != nil {
+		return err
+	}
+	namespaces := o.namespaces()
+	ooms := oom.NewObserver(log, namespaces.Serve)
+	evictions, err := p.watched(ctx, &corev1.EventList{}, &corev1.Event{}, log, "the cluster has no events: evictions are not noticed",
+		"evictions for want of memory are not noticed: allow this process to get, list and watch events")
+	if err != nil {
+		return err
+	}
+	options := recommender.Options{
+		Client: p.manager.GetClient(),
+		OOMs: func(ctx context.Context, since time.Time) (func() []model.OOM, error) {
+			ooms.Since = since
+			return ooms.Drain, ooms.Register(ctx, p.manager.GetCache(), evictions)
+		},
+		Targets:     &target.Selectors{Resolver: p.resolver, Clock: clock.RealClock{}, Grace: flags.grace},
+		Rules:       source.Rules,
+		Shadows:     shadows(p, "recommender"),
+		Clock:       clock.RealClock{},
+		Log:         log,
+		Name:        flags.name,
+		Interval:    flags.interval,
+		Workers:     flags.workers,
+		Namespaces:  namespaces,
+		Settings:    model.Settings{CPUHalfLife: flags.cpuHalfLife, MemoryHalfLife: flags.memoryHalfLife},
+		MemorySaver: flags.memorySaver,
+	}
+	if flags.storage == prometheusStorage {
+		flags.prometheus.Namespace = o.namespace
+		if options.History, err = history.New(flags.prometheus, clock.RealClock{}, log); err != nil {
+			return err
+		}
+	} else {
+		live, err := client.New(p.manager.GetConfig(), client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
+		if err != nil {
+			return fmt.Errorf("preparing the client of checkpoints: %w", err)
+		}
+		options.Checkpoints = &recommender.Checkpoints{Live: live, Timeout: flags.checkpointTimeout, Interval: flags.checkpointInterval}
+	}
+	r := recommender.New(options)
+	if r.Source, err = flags.usage(o, p, r); err != nil {
+		return err
+	}
+	p.healthy = append(p.healthy, r.Healthy)
+	return p.manager.Add(r)
+}
+
+// usage is where samples come from.
+func (r *recommenderOptions) usage(o *options, p *process, by *recommender.Recommender) (usage.Source, error) {
+	if !r.external {
+		return usage.NewMetricsAPI(p.manager.GetConfig(), o.namespace)
+	}
+	metrics, err := usage.NewExternalClient(p.manager.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	return &usage.External{
+		Client: metrics, CPUMetric: r.externalCPUMetric, MemoryMetric: r.externalMemoryMetric,
+		ContainerLabel: r.prometheus.ContainerNameLabel, Workloads: by.Selected,
+	}, nil
+}

@@ -1,0 +1,59 @@
+package recommender
+
+import (
+	"slices"
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// conditionSet changes conditions the way upstream does (UPSTREAM.md §2.6): the transition time moves with the
+// status only, and foreign conditions stay.
+type conditionSet struct {
+	list []vpav1.VerticalPodAutoscalerCondition
+	now  metav1.Time
+}
+
+func (c *conditionSet) set(t vpav1.VerticalPodAutoscalerConditionType, status corev1.ConditionStatus, reason, message string) {
+	one := vpav1.VerticalPodAutoscalerCondition{Type: t, Status: status, Reason: reason, Message: message, LastTransitionTime: c.now}
+	for i := range c.list {
+		if c.list[i].Type == t {
+			if c.list[i].Status == status {
+				one.LastTransitionTime = c.list[i].LastTransitionTime
+			}
+			c.list[i] = one
+			return
+		}
+	}
+	c.list = append(c.list, one)
+}
+
+// says reports whether a condition has a message already.
+func (c *conditionSet) says(t vpav1.VerticalPodAutoscalerConditionType, message string) bool {
+	return slices.ContainsFunc(c.list, func(one vpav1.VerticalPodAutoscalerCondition) bool { return one.Type == t && one.Message == message })
+}
+
+func (c *conditionSet) remove(t vpav1.VerticalPodAutoscalerConditionType) {
+	kept := c.list[:0]
+	for _, one := range c.list {
+		if one.Type != t {
+			kept = append(kept, one)
+		}
+	}
+	c.list = kept
+}
+
+func (c *conditionSet) sorted() []vpav1.VerticalPodAutoscalerCondition {
+	sort.SliceStable(c.list, func(i, j int) bool { return c.list[i].Type < c.list[j].Type })
+	return c.list
+}
+
+// isTrue reports whether a VPA has a condition that is True.
+func isTrue(v *vpav1.VerticalPodAutoscaler, t vpav1.VerticalPodAutoscalerConditionType) bool {
+	return slices.ContainsFunc(v.Status.Conditions, func(one vpav1.VerticalPodAutoscalerCondition) bool {
+		return one.Type == t && one.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,142 @@
+package recommender
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/recommender/history"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// History supplies usage from before the start, once.
+type History interface {
+	// Load gives what there is, and an error for what could not be had.
+	Load(ctx context.Context, now time.Time) ([]history.Pod, error)
+}
+
+// loadHistory takes in usage from before the start, and says until when it knows of everything; false when it has to be
+// tried again.
+func (r *Recommender) loadHistory(ctx context.Context) (until time.Time, ok bool) {
+	if r.History != nil {
+		now := r.Clock.Now()
+		pods, err := r.History.Load(ctx, now)
+		if err != nil {
+			r.Log.Error(err, "usage from before the start is not known, or not all of it; going on without")
+		}
+		r.addHistory(pods, now)
+		r.Log.Info("history loaded", "pods", len(pods))
+		return until, true
+	}
+	if r.Checkpoints == nil {
+		return until, true
+	}
+	counts, err := r.loadCheckpoints(ctx)
+	r.notices.tell(r.Log, "reading checkpoints", err, "nothing is recommended or written until they are read: what is in the cluster stays as it is")
+	if err != nil {
+		return until, false
+	}
+	r.Log.Info("checkpoints loaded", "loaded", counts.loaded, "unused", counts.unused, "unreadable", counts.unreadable)
+	return counts.newest, true
+}
+
+// addHistory takes in the samples of pods, most of which are gone.
+func (s *State) addHistory(pods []history.Pod, now time.Time) {
+	for _, p := range pods {
+		spec := model.PodSpec{Labels: p.Labels}
+		named := map[string]bool{}
+		for _, sample := range p.Samples() {
+			if !named[sample.Container] {
+				named[sample.Container] = true
+				spec.Containers = append(spec.Containers, sample.Container)
+			}
+		}
+		s.cluster.SetPod(p.ID, spec, now)
+	}
+	s.Govern()
+	for _, p := range pods {
+		s.Add(p.Samples(), now)
+	}
+}
+
+type loadCounts struct {
+	loaded, unused, unreadable int
+	newest                     time.Time // when the last of those loaded was written
+}
+
+// loadCheckpoints restores the history of the VPAs that are served. They are read page by page, and each on its own: one that
+// cannot be read is told and left alone.
+func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, err error) {
+	err = r.Checkpoints.each(ctx, r.Namespaces.Only, func(object *unstructured.Unstructured) {
+		c, err := decodeCheckpoint(object)
+		var w *Workload
+		if err == nil {
+			w = r.workloads[model.WorkloadID{Namespace: c.Namespace, Name: c.Spec.VPAObjectName}]
+			if w == nil {
+				counts.unused++
+				checkpointsTotal.WithLabelValues("unused").Inc()
+				return
+			}
+			err = w.model.Restore(r.cluster.Settings(), c.Spec.ContainerName, &c.Status, r.Clock.Now())
+		}
+		if err != nil {
+			counts.unreadable++
+			checkpointsTotal.WithLabelValues("unreadable").Inc()
+			r.Log.Error(err, "a checkpoint cannot be used; the history of this container begins anew, and the checkpoint is replaced when there is any",
+				"namespace", object.GetNamespace(), "checkpoint", object.GetName())
+			return
+		}
+		w.knows(c.Spec.ContainerName)
+		counts.loaded++
+		if at := c.Status.LastUpdateTime.Time; at.After(counts.newest) && !at.After(r.Clock.Now()) {
+			counts.newest = at
+		}
+		checkpointsTotal.WithLabelValues("loaded").Inc()
+	})
+	if apierrors.IsForbidden(err) {
+		r.Log.Error(err, "checkpoints are neither read nor written: allow this process to list, create, patch and delete verticalpodautoscalercheckpoints.autoscaling.k8s.io")
+		r.Checkpoints = nil
+		return counts, nil
+	}
+	return counts, err
+}
+
+// each reads all checkpoints of a namespace, empty for all, page by page.
+func (c *Checkpoints) each(ctx context.Context, namespace string, f func(*unstructured.Unstructured)) error {
+	page := &unstructured.UnstructuredList{}
+	for {
+		page.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpointList"))
+		options := []client.ListOption{client.InNamespace(namespace), client.Limit(checkpointPage), client.Continue(page.GetContinue())}
+		page = &unstructured.UnstructuredList{Object: page.Object}
+		if err := c.Live.List(ctx, page, options...); err != nil {
+			return fmt.Errorf("listing checkpoints: %w", err)
+		}
+		for i := range page.Items {
+			f(&page.Items[i])
+		}
+		if page.GetContinue() == "" {
+			return nil
+		}
+	}
+}
+
+// checkpointPage is how many checkpoints are read at a time.
+const checkpointPage = 500
+
+func decodeCheckpoint(object *unstructured.Unstructured) (*vpav1.VerticalPodAutoscalerCheckpoint, error) {
+	text, err := json.Marshal(object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding it: %w", err)
+	}
+	c := &vpav1.VerticalPodAutoscalerCheckpoint{}
+	if err := json.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("decoding it: %w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,122 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// CheckpointVersion is the only version of checkpoints that is read and written (UPSTREAM.md §2.17).
+const CheckpointVersion = "v3"
+
+const (
+	// maxCheckpointWeight is what the heaviest bucket of a checkpoint weighs.
+	maxCheckpointWeight = 10000
+	// maxTotalWeight is more than any history can weigh: 2^100 for a sample at the end of all half-lives, times the
+	// samples of a thousand years.
+	maxTotalWeight = 1e42
+	// maxAhead is how far after its writing the reference time of a checkpoint may be.
+	maxAhead = 366 * 24 * time.Hour
+)
+
+// checkpoint is the aggregate as it is stored; now becomes its time of writing.
+func (a *Aggregate) checkpoint(now time.Time) vpav1.VerticalPodAutoscalerCheckpointStatus {
+	return vpav1.VerticalPodAutoscalerCheckpointStatus{
+		Version:           CheckpointVersion,
+		LastUpdateTime:    metav1.NewTime(now),
+		FirstSampleStart:  metav1.NewTime(a.FirstSample),
+		LastSampleStart:   metav1.NewTime(a.LastSample),
+		TotalSamplesCount: a.Samples,
+		CPUHistogram:      a.CPU.checkpoint(),
+		MemoryHistogram:   a.Memory.checkpoint(),
+	}
+}
+
+// restore reads an aggregate back. What a checkpoint cannot hold unless something broke it is an error that names the
+// field.
+func restore(s Settings, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now time.Time) (*Aggregate, error) {
+	if from.Version != CheckpointVersion {
+		return nil, fmt.Errorf("status.version is %q; this celvpa reads %q", from.Version, CheckpointVersion)
+	}
+	a := newAggregate(s, now)
+	a.FirstSample, a.LastSample, a.Samples = from.FirstSampleStart.Time, from.LastSampleStart.Time, from.TotalSamplesCount
+	switch {
+	case a.Samples < 0:
+		return nil, fmt.Errorf("status.totalSamplesCount is %d", a.Samples)
+	case a.LastSample.Before(a.FirstSample):
+		return nil, fmt.Errorf("status.lastSampleStart %s is before status.firstSampleStart %s", stamp(a.LastSample), stamp(a.FirstSample))
+	case a.LastSample.After(now.Add(maxAhead)):
+		return nil, fmt.Errorf("status.lastSampleStart %s is far in the future", stamp(a.LastSample))
+	}
+	if err := a.CPU.restore(&from.CPUHistogram, now); err != nil {
+		return nil, fmt.Errorf("status.cpuHistogram.%w", err)
+	}
+	if err := a.Memory.restore(&from.MemoryHistogram, now); err != nil {
+		return nil, fmt.Errorf("status.memoryHistogram.%w", err)
+	}
+	return a, nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// checkpoint scales the weights to integers; those that come to 0 are left out.
+func (h *Histogram) checkpoint() vpav1.HistogramCheckpoint {
+	out := vpav1.HistogramCheckpoint{ReferenceTimestamp: metav1.NewTime(h.reference), TotalWeight: h.total}
+	if h.weights == nil {
+		return out
+	}
+	heaviest := 0.0
+	for n := h.minBucket; n <= h.maxBucket; n++ {
+		heaviest = max(heaviest, h.weights[n])
+	}
+	if heaviest == 0 {
+		return out
+	}
+	ratio := maxCheckpointWeight / heaviest
+	out.BucketWeights = map[string]uint32{}
+	for n := h.minBucket; n <= h.maxBucket; n++ {
+		if w := uint32(math.Floor(h.weights[n]*ratio + 0.5)); w > 0 {
+			out.BucketWeights[strconv.Itoa(n)] = w
+		}
+	}
+	return out
+}
+
+// restore fills an empty histogram.
+func (h *Histogram) restore(from *vpav1.HistogramCheckpoint, now time.Time) error {
+	if !(from.TotalWeight >= 0 && from.TotalWeight <= maxTotalWeight) {
+		return fmt.Errorf("totalWeight is %v", from.TotalWeight)
+	}
+	if at := from.ReferenceTimestamp.Time; at.After(now.Add(maxAhead)) {
+		return fmt.Errorf("referenceTimestamp %s is far in the future", stamp(at))
+	}
+	weights := make([]uint32, h.buckets.count)
+	sum := int64(0)
+	for key, w := range from.BucketWeights {
+		n, err := strconv.Atoi(key)
+		if err != nil || n < 0 || n >= h.buckets.count {
+			return fmt.Errorf("bucketWeights has a bucket %q; there are 0 to %d", key, h.buckets.count-1)
+		}
+		weights[n] += w
+		sum += int64(w)
+	}
+	h.reference = from.ReferenceTimestamp.Time
+	if sum == 0 {
+		return nil
+	}
+	h.allocate()
+	ratio := from.TotalWeight / float64(sum)
+	h.minBucket, h.maxBucket = 0, h.buckets.count-1
+	for n, w := range weights {
+		h.weights[n] = float64(w) * ratio
+	}
+	h.total = from.TotalWeight
+	// Rounding on the way may have left less than nothing in the outermost buckets.
+	h.trim()
+	return nil
+}

@@ -1,0 +1,138 @@
+package model
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// TestACheckpointIsUpstreams holds the golden checkpoint of UPSTREAM.md §2.17.
+func TestACheckpointIsUpstreams(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	id := aPod(c, "p", "x", "c0")
+	c.AddSample(cpuAt(id, "c0", 100, 0), day)
+	c.AddSample(memoryAt(id, "c0", 200<<20, 0), day)
+	c.KeepPods(nil) // the current window is over with its pod
+	got, until, ok := w.Checkpoint(c.Settings(), "c0", day)
+	require.True(t, ok)
+	require.Zero(t, until)
+	require.Equal(t, vpav1.VerticalPodAutoscalerCheckpointStatus{
+		Version: "v3", LastUpdateTime: metav1.NewTime(day), FirstSampleStart: metav1.NewTime(day), LastSampleStart: metav1.NewTime(day), TotalSamplesCount: 1,
+		CPUHistogram:    vpav1.HistogramCheckpoint{ReferenceTimestamp: metav1.NewTime(day), BucketWeights: map[string]uint32{"8": 10000}, TotalWeight: 0.1},
+		MemoryHistogram: vpav1.HistogramCheckpoint{ReferenceTimestamp: metav1.NewTime(day.Add(24 * time.Hour)), BucketWeights: map[string]uint32{"14": 10000}, TotalWeight: 1},
+	}, got)
+
+	id = aPod(c, "p", "x", "c0")
+	c.AddSample(cpuAt(id, "c0", 100, time.Minute), day)
+	got, _, _ = w.Checkpoint(c.Settings(), "c0", day)
+	require.Equal(t, 0.20004814680772873, got.CPUHistogram.TotalWeight)
+}
+
+func TestTheWindowThatIsNotOverIsNotStored(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	p, q := aPod(c, "p", "x", "a"), aPod(c, "q", "x", "a")
+	c.AddSample(memoryAt(p, "a", 1e9, 0), day)
+	c.AddSample(memoryAt(q, "a", 2e9, -time.Hour), day)
+	got, until, _ := w.Checkpoint(c.Settings(), "a", day)
+	require.Empty(t, got.MemoryHistogram.BucketWeights)
+	require.Zero(t, got.MemoryHistogram.TotalWeight)
+	require.Equal(t, day.Add(23*time.Hour), until, "when the first of them is over")
+	got, until, _ = w.Checkpoint(c.Settings(), "a", until)
+	require.Len(t, got.MemoryHistogram.BucketWeights, 1)
+	require.Equal(t, day.Add(24*time.Hour), until)
+	require.Equal(t, above(2e9), w.View(c.Settings()).Containers[0].Memory.Percentile(1), "writing changed nothing")
+}
+
+func TestHistoryComesBackFromACheckpoint(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	id := aPod(c, "p", "x", "a")
+	for i := range 3000 {
+		at := time.Duration(i) * time.Minute
+		c.AddSample(cpuAt(id, "a", int64(i), at), day.Add(at))
+		c.AddSample(memoryAt(id, "a", int64(i)<<20, at), day.Add(at))
+	}
+	now := day.Add(3000 * time.Minute)
+	stored, _, _ := w.Checkpoint(c.Settings(), "a", now)
+	text, err := json.Marshal(stored)
+	require.NoError(t, err)
+	var read vpav1.VerticalPodAutoscalerCheckpointStatus
+	require.NoError(t, json.Unmarshal(text, &read))
+
+	again := NewCluster(DefaultSettings())
+	back := aWorkload(again, "v", "x", 0)
+	require.NoError(t, back.Restore(again.Settings(), "a", &read, now))
+	want, got := w.View(c.Settings()).Containers[0], back.View(again.Settings()).Containers[0]
+	require.Equal(t, want.Samples, got.Samples)
+	require.True(t, want.FirstSample.Equal(got.FirstSample) && want.LastSample.Equal(got.LastSample))
+	for _, p := range []float64{0.5, 0.9, 0.95} {
+		require.Equal(t, want.CPU.Percentile(p), got.CPU.Percentile(p))
+	}
+	require.Zero(t, back.Revision("a"), "what was read need not be written")
+	once, _, _ := back.Checkpoint(again.Settings(), "a", now)
+	require.Equal(t, stored.CPUHistogram.BucketWeights, once.CPUHistogram.BucketWeights, "and would be the same")
+	require.Equal(t, stored.MemoryHistogram.BucketWeights, once.MemoryHistogram.BucketWeights)
+}
+
+// TestIssue7726ARestoredHistogramIsNotEmpty: rounding may leave less than nothing in the first bucket (UPSTREAM.md §2.17).
+func TestIssue7726ARestoredHistogramIsNotEmpty(t *testing.T) {
+	h := NewCPUHistogram(24 * time.Hour)
+	require.NoError(t, h.restore(&vpav1.HistogramCheckpoint{BucketWeights: map[string]uint32{"0": 1, "9": 10000}, TotalWeight: 0.9}, day))
+	require.False(t, h.IsEmpty())
+	require.Equal(t, cpuBuckets.start(10), h.Percentile(0.9))
+}
+
+func TestBrokenCheckpointsAreRefused(t *testing.T) {
+	good := func() vpav1.VerticalPodAutoscalerCheckpointStatus {
+		return vpav1.VerticalPodAutoscalerCheckpointStatus{
+			Version: "v3", FirstSampleStart: metav1.NewTime(day), LastSampleStart: metav1.NewTime(day.Add(time.Hour)), TotalSamplesCount: 3,
+			CPUHistogram: vpav1.HistogramCheckpoint{ReferenceTimestamp: metav1.NewTime(day), BucketWeights: map[string]uint32{"8": 10000}, TotalWeight: 0.3},
+		}
+	}
+	for _, tt := range []struct {
+		want  string
+		spoil func(*vpav1.VerticalPodAutoscalerCheckpointStatus)
+	}{
+		{`status.version is "v4"; this celvpa reads "v3"`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.Version = "v4" }},
+		{`status.totalSamplesCount is -1`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.TotalSamplesCount = -1 }},
+		{`is before status.firstSampleStart`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
+			s.LastSampleStart = metav1.NewTime(day.Add(-time.Hour))
+		}},
+		{`status.lastSampleStart 2100-01-01T00:00:00Z is far in the future`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
+			s.LastSampleStart = metav1.NewTime(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
+		}},
+		{`status.cpuHistogram.totalWeight is -1`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.CPUHistogram.TotalWeight = -1 }},
+		{`status.cpuHistogram.totalWeight is 1e+300`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.CPUHistogram.TotalWeight = 1e300 }},
+		{`status.cpuHistogram.totalWeight is NaN`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.CPUHistogram.TotalWeight = math.NaN() }},
+		{`status.cpuHistogram.bucketWeights has a bucket "176"; there are 0 to 175`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
+			s.CPUHistogram.BucketWeights = map[string]uint32{"176": 1}
+		}},
+		{`status.memoryHistogram.bucketWeights has a bucket "-1"`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
+			s.MemoryHistogram.BucketWeights = map[string]uint32{"-1": 1}
+		}},
+		{`status.memoryHistogram.bucketWeights has a bucket "many"`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
+			s.MemoryHistogram.BucketWeights = map[string]uint32{"many": 1}
+		}},
+		{`status.memoryHistogram.referenceTimestamp 2100-01-01T00:00:00Z is far in the future`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
+			s.MemoryHistogram.ReferenceTimestamp = metav1.NewTime(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
+		}},
+	} {
+		t.Run(tt.want, func(t *testing.T) {
+			c := NewCluster(DefaultSettings())
+			w := aWorkload(c, "v", "x", 0)
+			stored := good()
+			require.NoError(t, w.Restore(c.Settings(), "a", &stored, day.Add(time.Hour)))
+			tt.spoil(&stored)
+			require.ErrorContains(t, w.Restore(c.Settings(), "a", &stored, day.Add(time.Hour)), tt.want)
+			require.Equal(t, 3, w.View(c.Settings()).Containers[0].Samples, "what was there stays")
+		})
+	}
+}

@@ -1,0 +1,247 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+var day = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func selecting(app string) labels.Selector { return labels.SelectorFromSet(labels.Set{"app": app}) }
+
+// aPod is a pod of namespace ns with containers and the label app.
+func aPod(c *Cluster, name, app string, containers ...string) PodID {
+	id := PodID{Namespace: "ns", Name: name}
+	c.SetPod(id, PodSpec{Labels: map[string]string{"app": app}, Containers: containers, InitContainers: []string{"init"}, Active: true}, day)
+	return id
+}
+
+func aWorkload(c *Cluster, name, app string, age time.Duration) *Workload {
+	return c.SetWorkload(WorkloadID{"ns", name}, day.Add(-age), "Deployment/"+app, selecting(app))
+}
+
+func cpuAt(id PodID, container string, milli int64, after time.Duration) Sample {
+	return Sample{Pod: id, Container: container, Resource: CPU, Amount: milli, At: day.Add(after)}
+}
+
+func memoryAt(id PodID, container string, bytes int64, after time.Duration) Sample {
+	return Sample{Pod: id, Container: container, Resource: Memory, Amount: bytes, At: day.Add(after)}
+}
+
+func TestWhatBecomesOfSamples(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	id := aPod(c, "p", "x", "a")
+	other := PodID{"ns", "other"}
+	now := day.Add(time.Hour)
+	for _, s := range []struct {
+		sample Sample
+		want   Taken
+		why    string
+	}{
+		{cpuAt(id, "a", 1, 0), Accepted, "the first"},
+		{cpuAt(id, "a", 1, 0), Old, "CPU of the same time"},
+		{cpuAt(id, "a", 1, -time.Minute), Old, "CPU of an earlier time"},
+		{cpuAt(id, "a", -1, time.Minute), Negative, "less than nothing"},
+		{cpuAt(id, "a", 1<<62, 2*time.Minute), Accepted, "more than any machine has goes into the last bucket"},
+		{memoryAt(id, "a", 1, 0), Accepted, "memory"},
+		{memoryAt(id, "a", 1, 0), Accepted, "memory of the same time"},
+		{cpuAt(id, "a", 1, 3*time.Hour), Future, "a clock that is hours ahead"},
+		{Sample{Pod: id, Container: "a"}, Old, "no time at all"},
+		{cpuAt(id, "init", 1, time.Minute), Init, "an init container"},
+		{cpuAt(id, "b", 1, time.Minute), Unknown, "a container that the pod does not have"},
+		{cpuAt(other, "a", 1, time.Minute), Unknown, "a pod that is not known"},
+	} {
+		require.Equal(t, s.want, c.AddSample(s.sample, now), s.why)
+	}
+}
+
+func TestAViewFollowsLabelsAndOutlivesPods(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	id := aPod(c, "p", "x", "a")
+	c.AddSample(cpuAt(id, "a", 100, 0), day)
+	view := w.View(c.Settings())
+	require.Equal(t, 1, view.Pods)
+	require.Equal(t, 1, view.Containers[0].Samples)
+	require.True(t, view.Containers[0].Present)
+
+	aPod(c, "p", "y", "a")
+	view = w.View(c.Settings())
+	require.Zero(t, view.Pods, "the pod moved on")
+	require.Equal(t, 1, view.Containers[0].Samples, "its usage did not")
+	require.False(t, view.Containers[0].Present)
+
+	c.KeepPods(nil)
+	require.Equal(t, 2, c.Aggregates())
+	c.CollectGarbage(day.Add(time.Hour))
+	require.Equal(t, 1, c.Aggregates(), "the aggregate without samples and pods is dropped")
+	c.CollectGarbage(day.Add(8*24*time.Hour - 1))
+	require.Equal(t, 1, c.Aggregates())
+	c.CollectGarbage(day.Add(8 * 24 * time.Hour))
+	require.Zero(t, c.Aggregates(), "usage expires after eight windows")
+	require.Empty(t, w.View(c.Settings()).Containers)
+}
+
+func TestAnExpiredAggregateOfALivePodStartsAfresh(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	id := aPod(c, "p", "x", "a")
+	c.AddSample(cpuAt(id, "a", 1, 0), day)
+	later := 9 * 24 * time.Hour
+	c.CollectGarbage(day.Add(later))
+	require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 1, later), day.Add(later)))
+	require.Equal(t, 1, w.View(c.Settings()).Containers[0].Samples)
+}
+
+// TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad: UPSTREAM.md Appendix B 10.
+func TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	source := NewCluster(DefaultSettings())
+	from := aWorkload(source, "v", "x", 0)
+	id := aPod(source, "p", "x", "a")
+	source.AddSample(cpuAt(id, "a", 100, 0), day)
+	stored, _, ok := from.Checkpoint(source.Settings(), "a", day)
+	require.True(t, ok)
+
+	w := aWorkload(c, "v", "x", 0)
+	require.NoError(t, w.Restore(c.Settings(), "a", &stored, day))
+	c.SetWorkload(w.ID, day, "Deployment/x", nil)
+	require.Len(t, aWorkload(c, "v", "x", 0).View(c.Settings()).Containers, 1, "the selector came back")
+	require.Empty(t, aWorkload(c, "v", "y", 0).View(c.Settings()).Containers, "another target is another history")
+}
+
+func TestTheOldestWorkloadGoverns(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	id := aPod(c, "p", "x", "a")
+	young, old, twin := aWorkload(c, "young", "x", time.Hour), aWorkload(c, "old", "x", 2*time.Hour), aWorkload(c, "older-name", "x", 2*time.Hour)
+	governed := func(w *Workload) int {
+		n := 0
+		w.Governs(func(string, *Aggregate) { n++ })
+		return n
+	}
+	require.Equal(t, []int{0, 1, 0}, []int{governed(young), governed(old), governed(twin)})
+	var told []string
+	c.Observe = func(w *Workload, s Sample, made bool) { told = append(told, w.ID.Name) }
+	c.AddSample(cpuAt(id, "a", 1, 0), day)
+	c.KeepWorkloads(map[WorkloadID]bool{young.ID: true})
+	c.AddSample(cpuAt(id, "a", 1, time.Minute), day)
+	c.KeepWorkloads(nil)
+	c.AddSample(cpuAt(id, "a", 1, 2*time.Minute), day)
+	require.Equal(t, []string{"old", "young"}, told)
+}
+
+func TestAnOOMBecomesASampleByTheRules(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	id := aPod(c, "p", "x", "a")
+	c.AddSample(memoryAt(id, "a", 3000<<20, time.Minute), day)
+	var asked [2]int64
+	oom := func(after time.Duration, ok bool) Taken {
+		return c.AddOOM(OOM{Pod: id, Container: "a", Memory: 1000 << 20, At: day.Add(after)}, day.Add(48*time.Hour), func(by *Workload, reported, peak int64) (int64, bool) {
+			require.Same(t, w, by)
+			asked = [2]int64{reported, peak}
+			return 3600 << 20, ok
+		})
+	}
+	require.Equal(t, Accepted, oom(2*time.Minute, true))
+	require.Equal(t, [2]int64{1000 << 20, 3000 << 20}, asked)
+	require.Equal(t, above(3600<<20), w.View(c.Settings()).Containers[0].Memory.Percentile(1))
+	require.Equal(t, Disabled, oom(3*time.Minute, false))
+	require.Equal(t, Old, oom(-24*time.Hour, true))
+	require.Equal(t, Unknown, c.AddOOM(OOM{Pod: id, Container: "b", At: day}, day, nil))
+	require.Equal(t, Accepted, oom(4*time.Minute, true))
+	require.Equal(t, int64(3000<<20), asked[1], "what was made up is no base for the next one")
+}
+
+// TestChangesAreNoticed: what is not noticed is neither recommended anew nor written.
+func TestChangesAreNoticed(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	id := aPod(c, "p", "x", "a")
+	require.True(t, w.TakeChanged())
+	require.False(t, w.TakeChanged())
+	revision := func() uint64 { return w.Revision("a") }
+	before := revision()
+	step := func(why string, data bool, f func()) {
+		t.Helper()
+		f()
+		require.True(t, w.TakeChanged(), why)
+		require.Equal(t, data, revision() != before, why)
+		before = revision()
+	}
+	step("a sample", true, func() { c.AddSample(cpuAt(id, "a", 1, 0), day) })
+	step("a peak", true, func() { c.AddSample(memoryAt(id, "a", 1, 0), day) })
+	c.AddSample(memoryAt(id, "a", 1, time.Minute), day)
+	require.False(t, w.TakeChanged(), "no peak")
+	step("another pod", false, func() { aPod(c, "q", "x", "a") })
+	step("a pod is gone, and its peak is history", true, func() { c.KeepPods(map[PodID]bool{{"ns", "q"}: true}) })
+	step("history expires", true, func() { c.CollectGarbage(day.Add(9 * 24 * time.Hour)) })
+	step("no pods are known", false, func() { c.SetWorkload(w.ID, day, "Deployment/x", nil) })
+}
+
+// TestLinksAreThoseOfTheLabels holds the indexes against trying every selector on every pod.
+func TestLinksAreThoseOfTheLabels(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	c := NewCluster(DefaultSettings())
+	selectors := map[string]labels.Selector{}
+	pods := map[string]labels.Set{}
+	texts := []string{"a=1", "a=1,b=2", "a in (1,2)", "!c", "b", "a!=1", "c=1,a in (2)", "", "a in (2),b notin (1)", "b=1"}
+	random := func() labels.Set {
+		set := labels.Set{}
+		for _, k := range []string{"a", "b", "c"} {
+			if v := r.IntN(4); v > 0 {
+				set[k] = fmt.Sprint(v)
+			}
+		}
+		return set
+	}
+	for range 3000 {
+		name := fmt.Sprint(r.IntN(12))
+		switch r.IntN(6) {
+		case 0, 1:
+			pods[name] = random()
+			c.SetPod(PodID{"ns", name}, PodSpec{Labels: pods[name], Containers: []string{"a"}, Active: true}, day)
+		case 2:
+			delete(pods, name)
+			keep := map[PodID]bool{}
+			for one := range pods {
+				keep[PodID{"ns", one}] = true
+			}
+			c.KeepPods(keep)
+		case 3, 4:
+			s, err := labels.Parse(texts[r.IntN(len(texts))])
+			require.NoError(t, err)
+			if r.IntN(8) == 0 {
+				s = nil
+			}
+			selectors[name] = s
+			c.SetWorkload(WorkloadID{"ns", name}, day, "x", s)
+		case 5:
+			c.CollectGarbage(day)
+		}
+		for id, s := range selectors {
+			want := 0
+			for _, set := range pods {
+				if s != nil && s.Matches(set) {
+					want++
+				}
+			}
+			require.Equal(t, want, c.Workload(WorkloadID{"ns", id}).Pods(), "selector %v of %v", s, pods)
+		}
+		set := random()
+		any := false
+		for _, s := range selectors {
+			any = any || s != nil && s.Matches(set)
+		}
+		require.Equal(t, any, c.Selected("ns", set), "%v", set)
+	}
+	c.KeepWorkloads(nil)
+	c.KeepPods(nil)
+	c.CollectGarbage(day)
+	require.Empty(t, c.namespaces, "nothing is left behind")
+}

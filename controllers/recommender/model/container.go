@@ -1,0 +1,93 @@
+package model
+
+import "time"
+
+// Window says how a container's memory usage is cut into intervals of which only the peak counts.
+type Window struct {
+	Interval time.Duration // greater than 0
+	Count    int64         // intervals after which history without new samples is dropped
+	// ZeroIsPeak lets a first sample of 0 bytes be the peak of its interval, which then ignores all others, as upstream
+	// does (UPSTREAM.md Appendix B 12).
+	ZeroIsPeak bool
+}
+
+// DefaultWindow is upstream's: 8 windows of a day.
+func DefaultWindow() Window { return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true} }
+
+// length is how long history without new samples is kept.
+func (w Window) length() time.Duration {
+	if w.Count > int64(1<<62)/int64(w.Interval) {
+		return 1 << 62
+	}
+	return time.Duration(w.Count) * w.Interval
+}
+
+// container is what is known of one container of one pod between samples.
+type container struct {
+	name             string
+	aggregate        *Aggregate
+	lastCPUSample    time.Time
+	lastMemorySample time.Time
+	memoryPeak       int64 // of the current window, measured
+	oomPeak          int64 // of the current window, made up for an OOM
+	windowEnd        time.Time
+}
+
+// peak is what of the current window is in the histogram.
+func (c *container) peak() int64 { return max(c.memoryPeak, c.oomPeak) }
+
+// addCPU accepts samples that are newer than the last one (UPSTREAM.md §2.9).
+func (c *container) addCPU(milli int64, at time.Time) Taken {
+	switch {
+	case milli < 0:
+		return Negative
+	case !at.After(c.lastCPUSample):
+		return Old
+	}
+	c.aggregate.addCPU(milli, at)
+	c.lastCPUSample = at
+	return Accepted
+}
+
+// addMemory keeps the peak of the current window in the histogram, stamped with the window's end (UPSTREAM.md §2.9).
+// changed tells whether the histogram did.
+func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken, changed bool) {
+	switch {
+	case bytes < 0:
+		return Negative, false
+	case !oom && at.Before(c.lastMemorySample):
+		return Old, false
+	}
+	window := c.aggregate.Window
+	c.lastMemorySample = at
+	if c.windowEnd.IsZero() {
+		c.windowEnd = at
+	}
+	if at.Before(c.windowEnd) {
+		old := c.peak()
+		if bytes <= old || (old == 0 && window.ZeroIsPeak) {
+			return Accepted, false
+		}
+		if old != 0 {
+			c.aggregate.Memory.Subtract(float64(old), 1, c.windowEnd)
+		}
+	} else {
+		c.windowEnd = c.windowEnd.Add(at.Sub(c.windowEnd).Truncate(window.Interval) + window.Interval)
+		c.memoryPeak, c.oomPeak = 0, 0
+		if bytes == 0 && !window.ZeroIsPeak {
+			return Accepted, false
+		}
+	}
+	c.aggregate.Memory.Add(float64(bytes), 1, c.windowEnd)
+	if oom {
+		c.oomPeak = bytes
+	} else {
+		c.memoryPeak = bytes
+	}
+	return Accepted, true
+}
+
+// tooOld reports whether an OOM happened long before the last memory sample (UPSTREAM.md §2.10).
+func (c *container) tooOld(oom time.Time) bool {
+	return !c.lastMemorySample.IsZero() && oom.Before(c.lastMemorySample.Add(-c.aggregate.Window.Interval))
+}

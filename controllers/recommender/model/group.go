@@ -1,0 +1,203 @@
+package model
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// group is all pods of a namespace with the same labels: their containers of one name share an aggregate
+// (UPSTREAM.md §2.11). It outlives its pods as long as it has aggregates.
+type group struct {
+	key        string
+	labels     labels.Set
+	aggregates map[string]*Aggregate // by container
+	pods       []*pod
+	running    map[string]int // pods that have a container, by container
+	workloads  []*Workload    // that select these labels, oldest first
+
+	podCPU, podMemory int // pods with pod-level requests
+}
+
+// namespace finds groups and workloads by labels, so that neither has to be held against all of the other.
+type namespace struct {
+	groups  map[string]*group            // by key
+	labeled map[label]map[*group]bool    // groups by each of their labels
+	asking  map[label]map[*Workload]bool // workloads by a label that their selector asks for
+	others  map[*Workload]bool           // workloads whose selector asks for no label in particular
+}
+
+type label struct{ key, value string }
+
+func newNamespace() *namespace {
+	return &namespace{
+		groups: map[string]*group{}, labeled: map[label]map[*group]bool{},
+		asking: map[label]map[*Workload]bool{}, others: map[*Workload]bool{},
+	}
+}
+
+// put adds to a set in a map of sets.
+func put[K, V comparable](sets map[K]map[V]bool, key K, value V) {
+	if sets[key] == nil {
+		sets[key] = map[V]bool{}
+	}
+	sets[key][value] = true
+}
+
+// drop takes from a set in a map of sets.
+func drop[K, V comparable](sets map[K]map[V]bool, key K, value V) {
+	delete(sets[key], value)
+	if len(sets[key]) == 0 {
+		delete(sets, key)
+	}
+}
+
+// group finds or makes the group of a set of labels.
+func (n *namespace) group(set labels.Set, key string) *group {
+	if g := n.groups[key]; g != nil {
+		return g
+	}
+	g := &group{key: key, labels: set, aggregates: map[string]*Aggregate{}, running: map[string]int{}}
+	n.groups[key] = g
+	for k, v := range set {
+		put(n.labeled, label{k, v}, g)
+	}
+	for k, v := range set {
+		for w := range n.asking[label{k, v}] {
+			n.linkIfSelected(g, w)
+		}
+	}
+	for w := range n.others {
+		n.linkIfSelected(g, w)
+	}
+	return g
+}
+
+func (n *namespace) linkIfSelected(g *group, w *Workload) {
+	if w.selector.Matches(g.labels) {
+		link(g, w)
+	}
+}
+
+func link(g *group, w *Workload) {
+	if slices.Contains(g.workloads, w) {
+		return
+	}
+	g.workloads = append(g.workloads, w)
+	slices.SortFunc(g.workloads, func(a, b *Workload) int {
+		if a.older(b) {
+			return -1
+		}
+		return 1
+	})
+	i, _ := slices.BinarySearchFunc(w.groups, g.key, func(g *group, key string) int {
+		if g.key < key {
+			return -1
+		}
+		if g.key > key {
+			return 1
+		}
+		return 0
+	})
+	w.groups = slices.Insert(w.groups, i, g)
+	w.regrouped(g)
+}
+
+// regrouped notes that a group is no longer, or newly, part of a workload.
+func (w *Workload) regrouped(g *group) {
+	w.changed = true
+	for name, a := range g.aggregates {
+		if a.Samples > 0 {
+			w.touch(name)
+		}
+	}
+}
+
+func unlink(g *group, w *Workload) {
+	g.workloads = slices.DeleteFunc(g.workloads, func(one *Workload) bool { return one == w })
+	w.groups = slices.DeleteFunc(w.groups, func(one *group) bool { return one == g })
+	w.regrouped(g)
+}
+
+// remove forgets a group.
+func (n *namespace) remove(g *group) {
+	for _, w := range slices.Clone(g.workloads) {
+		unlink(g, w)
+	}
+	for k, v := range g.labels {
+		drop(n.labeled, label{k, v}, g)
+	}
+	delete(n.groups, g.key)
+}
+
+// choose links a workload with the groups that its selector matches.
+func (n *namespace) choose(w *Workload) {
+	asked, one := n.mostTelling(w.selector)
+	if !one {
+		n.others[w] = true
+		for _, g := range n.groups {
+			n.linkIfSelected(g, w)
+		}
+		return
+	}
+	put(n.asking, asked, w)
+	for g := range n.labeled[asked] {
+		n.linkIfSelected(g, w)
+	}
+}
+
+// leave is the opposite of choose.
+func (n *namespace) leave(w *Workload) {
+	for _, g := range slices.Clone(w.groups) {
+		unlink(g, w)
+	}
+	delete(n.others, w)
+	if requirements, selectable := w.selector.Requirements(); selectable {
+		for _, l := range demanded(requirements) {
+			drop(n.asking, l, w)
+		}
+	}
+}
+
+// mostTelling is the label that the selector demands and that the fewest groups have.
+func (n *namespace) mostTelling(s labels.Selector) (best label, one bool) {
+	requirements, selectable := s.Requirements()
+	if !selectable {
+		return label{}, false
+	}
+	for _, l := range demanded(requirements) {
+		if !one || len(n.labeled[l]) < len(n.labeled[best]) {
+			best, one = l, true
+		}
+	}
+	return best, one
+}
+
+// demanded lists the labels without which a selector cannot match.
+func demanded(requirements labels.Requirements) []label {
+	var out []label
+	for _, r := range requirements {
+		switch r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			if values := r.ValuesUnsorted(); len(values) == 1 {
+				out = append(out, label{r.Key(), values[0]})
+			}
+		}
+	}
+	return out
+}
+
+// touch notes a change to what is known of a container.
+func (g *group) touch(container string) {
+	for _, w := range g.workloads {
+		w.touch(container)
+	}
+}
+
+// changed notes that the pods of the group are others.
+func (g *group) changed() {
+	for _, w := range g.workloads {
+		w.changed = true
+	}
+}

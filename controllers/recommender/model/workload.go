@@ -1,0 +1,219 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// WorkloadID names a VerticalPodAutoscaler.
+type WorkloadID struct {
+	Namespace string
+	Name      string
+}
+
+// Workload is what a VerticalPodAutoscaler is about: the usage of the pods that its target selects. A pod may belong to
+// several.
+type Workload struct {
+	ID WorkloadID
+
+	created  time.Time
+	target   string          // of the VPA; history of another target does not count
+	selector labels.Selector // nil = no pods
+	chosen   string          // the last selector there was, as text
+	groups   []*group        // by key
+	restored map[string]*Aggregate
+
+	changed   bool
+	revisions map[string]uint64 // by container, of what a checkpoint holds
+}
+
+// Usage is what is known of the containers of one name of a workload.
+type Usage struct {
+	Container  string
+	*Aggregate      // to be read only
+	Present    bool // some pod of the workload has such a container
+}
+
+// View is what is known of a workload.
+type View struct {
+	Containers []Usage // by name
+	Pods       int     // all that match, in any phase but Pending
+	// Some pod has a pod-level request (AEP-7571).
+	PodCPU, PodMemory bool
+}
+
+// TakeChanged reports whether the workload's view may be another than when this was last asked.
+func (w *Workload) TakeChanged() bool {
+	changed := w.changed
+	w.changed = false
+	return changed
+}
+
+// Pods counts the pods of the workload.
+func (w *Workload) Pods() int {
+	n := 0
+	for _, g := range w.groups {
+		n += len(g.pods)
+	}
+	return n
+}
+
+// PodNames lists the pods of the workload in the order of their names.
+func (w *Workload) PodNames() []string {
+	var out []string
+	for _, g := range w.groups {
+		for _, p := range g.pods {
+			out = append(out, p.id.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Selector finds the workload's pods; nil when there are none to be found.
+func (w *Workload) Selector() labels.Selector { return w.selector }
+
+// Revision counts the changes to what the checkpoint of a container would hold.
+func (w *Workload) Revision(container string) uint64 { return w.revisions[container] }
+
+// Governs calls f with each aggregate of which this is the oldest workload, and so the one whose policies count, and with
+// what was restored for it.
+func (w *Workload) Governs(f func(container string, a *Aggregate)) {
+	for _, g := range w.groups {
+		if g.workloads[0] == w {
+			for name, a := range g.aggregates {
+				f(name, a)
+			}
+		}
+	}
+	for name, a := range w.restored {
+		f(name, a)
+	}
+}
+
+// View merges what is known of the workload's containers.
+func (w *Workload) View(s Settings) View {
+	var out View
+	parts := map[string][]*Aggregate{}
+	present := map[string]bool{}
+	for _, g := range w.groups {
+		out.Pods += len(g.pods)
+		out.PodCPU = out.PodCPU || g.podCPU > 0
+		out.PodMemory = out.PodMemory || g.podMemory > 0
+		for name, a := range g.aggregates {
+			parts[name] = append(parts[name], a)
+			present[name] = present[name] || g.running[name] > 0
+		}
+	}
+	for name, a := range w.restored {
+		parts[name] = append(parts[name], a)
+	}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		out.Containers = append(out.Containers, Usage{Container: name, Aggregate: merged(s, parts[name]), Present: present[name]})
+	}
+	return out
+}
+
+// Has reports whether anything is known of a container of this name, and whether a pod of the workload has one.
+func (w *Workload) Has(container string) (known, present bool) {
+	for _, g := range w.groups {
+		_, has := g.aggregates[container]
+		known, present = known || has, present || g.running[container] > 0
+	}
+	_, has := w.restored[container]
+	return known || has, present
+}
+
+// merged is one aggregate of several; a single one is itself.
+func merged(s Settings, parts []*Aggregate) *Aggregate {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	out := newAggregate(s, parts[0].created)
+	for _, a := range parts {
+		out.merge(a)
+	}
+	return out
+}
+
+// Checkpoint is the history of a workload's container as it is stored. The peaks of windows that are not over are left
+// out, or they would count twice after a restart; it is to be written again after until, when one of them is.
+func (w *Workload) Checkpoint(s Settings, container string, now time.Time) (out vpav1.VerticalPodAutoscalerCheckpointStatus, until time.Time, ok bool) {
+	var parts []*Aggregate
+	for _, g := range w.groups {
+		if a := g.aggregates[container]; a != nil {
+			parts = append(parts, a)
+		}
+	}
+	if a := w.restored[container]; a != nil {
+		parts = append(parts, a)
+	}
+	if len(parts) == 0 {
+		return out, until, false
+	}
+	all := *merged(s, parts)
+	all.Memory = all.Memory.clone()
+	for _, g := range w.groups {
+		for _, p := range g.pods {
+			c := p.container(container)
+			if c == nil || !now.Before(c.windowEnd) {
+				continue
+			}
+			all.Memory.Subtract(float64(c.peak()), 1, c.windowEnd)
+			if until.IsZero() || c.windowEnd.Before(until) {
+				until = c.windowEnd
+			}
+		}
+	}
+	return all.checkpoint(now), until, true
+}
+
+// Restore adds the history of a container from a checkpoint, in the place of what was restored before.
+func (w *Workload) Restore(s Settings, container string, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now time.Time) error {
+	a, err := restore(s, from, now)
+	if err != nil {
+		return err
+	}
+	if w.restored == nil {
+		w.restored = map[string]*Aggregate{}
+	}
+	w.restored[container] = a
+	w.changed = true
+	return nil
+}
+
+// Containers lists the names of all containers of which anything is known.
+func (w *Workload) Containers() []string {
+	names := map[string]bool{}
+	for _, g := range w.groups {
+		for name := range g.aggregates {
+			names[name] = true
+		}
+	}
+	for name := range w.restored {
+		names[name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// touch notes a change to what is known of a container.
+func (w *Workload) touch(container string) {
+	w.changed = true
+	if w.revisions == nil {
+		w.revisions = map[string]uint64{}
+	}
+	w.revisions[container]++
+}
+
+// older orders workloads by age, then by name: the first governs what they share.
+func (w *Workload) older(other *Workload) bool {
+	if !w.created.Equal(other.created) {
+		return w.created.Before(other.created)
+	}
+	return w.ID.Name < other.ID.Name
+}

@@ -1,0 +1,52 @@
+package recommender
+
+import (
+	"github.com/celvpa/celvpa/controllers/facts"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// effective is the policy of a container with the plan in which it is a constant: rules for what a policy does not set are
+// gone from it.
+type effective struct {
+	policy *vpav1.ContainerResourcePolicy // nil without one
+	record *engine.Record
+	of     *engine.Plan
+	plan   *engine.Plan
+}
+
+// plans are those for containers without a policy, by the plan they were made of. All VPAs share them.
+type plans map[*engine.Plan]*effective
+
+// effective is the policy of a container of a VPA, kept while the policy and the rules are what they were.
+func (s *State) effective(w *Workload, container string) *effective {
+	of := w.Chosen.Plan
+	p := facts.PolicyFor(w.VPA.Spec.ResourcePolicy, container)
+	if p == nil {
+		kept := s.plans[of]
+		if kept == nil {
+			kept = fold(of, nil, facts.Policy(nil))
+			s.plans[of] = kept
+		}
+		return kept
+	}
+	kept := w.policies[p.ContainerName]
+	if kept != nil && kept.policy == p && kept.of == of {
+		return kept
+	}
+	record := facts.Policy(p)
+	if kept != nil && kept.of == of && kept.record.Same(record) {
+		kept.policy = p
+		return kept
+	}
+	kept = fold(of, p, record)
+	if w.policies == nil {
+		w.policies = map[string]*effective{}
+	}
+	w.policies[p.ContainerName] = kept
+	return kept
+}
+
+func fold(of *engine.Plan, p *vpav1.ContainerResourcePolicy, record *engine.Record) *effective {
+	return &effective{policy: p, record: record, of: of, plan: of.Specialize(facts.PolicyConstants(record)...)}
+}

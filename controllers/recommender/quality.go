@@ -1,0 +1,129 @@
+package recommender
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// Metrics of how well recommendations fit usage, with upstream's names, labels and buckets (UPSTREAM.md §6).
+var (
+	relativeBuckets = []float64{-1, -.75, -.5, -.25, -.1, -.05, -.025, -.01, -.005, -.0025, -.001, 0, .001, .0025, .005, .01, .025, .05, .1, .25, .5, .75, 1, 2.5, 5, 10, 25, 50, 100}
+	cpuBuckets      = prometheus.ExponentialBuckets(0.01, 2, 17)
+	memoryBuckets   = prometheus.ExponentialBuckets(1e6, 2, 17)
+
+	relativeDiffs = quality("usage_recommendation_relative_diffs", "How far usage was from the recommendation, relative to it.", relativeBuckets, "update_mode", "resource", "is_oom")
+	cpuOver       = quality("cpu_recommendation_over_usage_diffs_cores", "How far CPU recommendations were above usage.", cpuBuckets, "update_mode", "recommendation_missing")
+	cpuUnder      = quality("cpu_recommendation_lower_equal_usage_diffs_cores", "How far CPU recommendations were below usage.", cpuBuckets, "update_mode", "recommendation_missing")
+	memoryOver    = quality("mem_recommendation_over_usage_diffs_bytes", "How far memory recommendations were above usage.", memoryBuckets, "update_mode", "recommendation_missing", "is_oom")
+	memoryUnder   = quality("mem_recommendation_lower_equal_usage_diffs_bytes", "How far memory recommendations were below usage.", memoryBuckets, "update_mode", "recommendation_missing", "is_oom")
+	cpuAmounts    = quality("cpu_recommendations_cores", "CPU recommended at the time of each sample.", cpuBuckets, "update_mode")
+	memoryAmounts = quality("mem_recommendations_bytes", "Memory recommended at the time of each sample.", memoryBuckets, "update_mode", "is_oom")
+	changes       = quality("relative_recommendation_changes", "How recommendations change from one cycle to the next: new / old - 1.", relativeBuckets, "update_mode", "resource", "vpa_size_log2")
+
+	withoutRecommendation = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "vpa", Subsystem: "quality", Name: "usage_sample_missing_recommendation_count",
+		Help: "Samples of containers that should have a recommendation and had none.",
+	}, []string{"update_mode", "resource", "is_oom"})
+)
+
+func quality(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "vpa", Subsystem: "quality", Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func init() {
+	metrics.Registry.MustRegister(relativeDiffs, cpuOver, cpuUnder, memoryOver, memoryUnder, cpuAmounts, memoryAmounts, changes, withoutRecommendation)
+}
+
+// observeQuality compares a sample with what was recommended.
+func (s *State) observeQuality(of *model.Workload, sample model.Sample, oom bool) {
+	w := s.workloads[of.ID]
+	if w == nil || w.VPA == nil {
+		return
+	}
+	recommended, wanted := w.uncapped[sample.Container]
+	if !wanted && w.uncapped != nil {
+		return // it is not scaled
+	}
+	mode, isOOM := modeOf(w.VPA), strconv.FormatBool(oom)
+	usage, target := float64(sample.Amount), float64(recommended.memory)
+	if sample.Resource == model.CPU {
+		usage, target = usage/1000, float64(recommended.cpu)/1000
+	}
+	missing := target == 0
+	if missing {
+		withoutRecommendation.WithLabelValues(mode, sample.Resource.String(), isOOM).Inc()
+	} else {
+		relativeDiffs.WithLabelValues(mode, sample.Resource.String(), isOOM).Observe((usage - target) / target)
+	}
+	over, under := cpuOver, cpuUnder
+	labels := []string{mode, strconv.FormatBool(missing)}
+	if sample.Resource == model.Memory {
+		over, under = memoryOver, memoryUnder
+		labels = append(labels, isOOM)
+	}
+	if target > usage {
+		over.WithLabelValues(labels...).Observe(target - usage)
+	} else {
+		under.WithLabelValues(labels...).Observe(usage - target)
+	}
+	switch {
+	case missing:
+	case sample.Resource == model.CPU:
+		cpuAmounts.WithLabelValues(mode).Observe(target)
+	default:
+		memoryAmounts.WithLabelValues(mode, isOOM).Observe(target)
+	}
+}
+
+// remember keeps the uncapped targets to hold samples against, and observes how they changed.
+func (s *State) remember(w *Workload, result Result, pods int) {
+	before := w.uncapped
+	w.uncapped = make(map[string]amounts, len(result.Recommendations))
+	for _, c := range result.Recommendations {
+		now := amounts{cpu: c.UncappedTarget.Cpu().MilliValue(), memory: c.UncappedTarget.Memory().Value()}
+		w.uncapped[c.ContainerName] = now
+		if old, had := before[c.ContainerName]; had {
+			observeChange(w, old, now, pods)
+		}
+	}
+}
+
+// observeUnchanged observes that nothing changed.
+func (s *State) observeUnchanged(w *Workload) {
+	pods := w.model.Pods()
+	for _, same := range w.uncapped {
+		observeChange(w, same, same, pods)
+	}
+}
+
+func observeChange(w *Workload, old, now amounts, pods int) {
+	mode, size := modeOf(w.VPA), strconv.Itoa(sizeLog2(pods))
+	if old.cpu > 0 && now.cpu > 0 {
+		changes.WithLabelValues(mode, "cpu", size).Observe(float64(now.cpu)/float64(old.cpu) - 1)
+	}
+	if old.memory > 0 && now.memory > 0 {
+		changes.WithLabelValues(mode, "memory", size).Observe(float64(now.memory)/float64(old.memory) - 1)
+	}
+}
+
+// sizeLog2 is the label vpa_size_log2: the logarithm of a number of pods, at most 20.
+func sizeLog2(pods int) int {
+	if pods < 2 {
+		return 0
+	}
+	return min(int(math.Log2(float64(pods))), 20)
+}
+
+// modeOf is the update mode as it is written; empty when it is not.
+func modeOf(v *vpav1.VerticalPodAutoscaler) string {
+	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil {
+		return string(*p.UpdateMode)
+	}
+	return ""
+}

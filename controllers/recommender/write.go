@@ -1,0 +1,117 @@
+package recommender
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The writes of a cycle end in time for the next one. What is left goes first then.
+const (
+	statusShare     = 0.5  // of the interval after which no status is written any more
+	checkpointShare = 0.75 // of the interval after which no checkpoint is
+	leastShare      = 0.25 // of the interval that each of them has, however late the cycle is
+)
+
+// until is when the writes of one kind end, given the beginning of the cycle.
+func (r *Recommender) until(begin time.Time, share float64) time.Time {
+	end, least := begin.Add(part(r.Interval, share)), r.Clock.Now().Add(part(r.Interval, leastShare))
+	if end.Before(least) {
+		return least
+	}
+	return end
+}
+
+func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
+
+// writeStatuses writes what changed: what matters first, then what waited longest.
+func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, until time.Time) {
+	slices.SortStableFunc(updates, func(a, b *Update) int {
+		if a.Urgent != b.Urgent {
+			if a.Urgent {
+				return -1
+			}
+			return 1
+		}
+		return waitingSince(a).Compare(waitingSince(b))
+	})
+	ctx, cancel := context.WithTimeout(ctx, until.Sub(r.Clock.Now()))
+	defer cancel()
+	work := make(chan *Update)
+	var done sync.WaitGroup
+	for range r.Workers {
+		done.Go(func() {
+			for u := range work {
+				r.writeStatus(ctx, u)
+			}
+		})
+	}
+	left := 0
+	for i, u := range updates {
+		if ctx.Err() != nil || !r.Clock.Now().Before(until) {
+			left = len(updates) - i
+			r.postpone(updates[i:])
+			break
+		}
+		work <- u
+	}
+	close(work)
+	done.Wait()
+	if left > 0 {
+		r.Log.Info("statuses are left for the next cycle: the API server, or --kube-api-qps, allows no more in this one", "written", len(updates)-left, "left", left)
+	}
+}
+
+// waitingSince is when an update was first to be written; of new ones it is the end of time.
+func waitingSince(u *Update) time.Time {
+	if u.Workload.waiting.IsZero() {
+		return time.Unix(1<<40, 0)
+	}
+	return u.Workload.waiting
+}
+
+func (r *Recommender) postpone(updates []*Update) {
+	for _, u := range updates {
+		writesTotal.WithLabelValues("status", "postponed").Inc()
+		if u.Workload.waiting.IsZero() {
+			u.Workload.waiting = r.Clock.Now()
+		}
+	}
+}
+
+func (r *Recommender) writeStatus(ctx context.Context, u *Update) {
+	w := u.Workload
+	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": u.Status}})
+	if err == nil {
+		written := w.VPA.DeepCopy()
+		err = r.Client.Status().Patch(ctx, written, client.RawPatch(types.JSONPatchType, patch))
+	}
+	switch {
+	case err == nil:
+		writesTotal.WithLabelValues("status", "success").Inc()
+		w.waiting = time.Time{}
+		if !hasRecommendation(w.VPA.Status.Recommendation) && hasRecommendation(u.Status.Recommendation) {
+			recommendationLatency.Observe(r.Clock.Since(w.VPA.CreationTimestamp.Time).Seconds())
+		}
+	case apierrors.IsNotFound(err): // deleted since it was listed
+	case ctx.Err() != nil || outOfTime(err):
+		r.postpone([]*Update{u})
+	default:
+		writesTotal.WithLabelValues("status", "error").Inc()
+		r.log(w).Error(fmt.Errorf("writing the status: %w", err), "it is tried again in the next cycle")
+	}
+}
+
+// outOfTime reports whether a request was not made because the client's own limit would have made it wait too long.
+func outOfTime(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "client rate limiter Wait")
+}
