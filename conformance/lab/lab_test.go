@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,6 +27,29 @@ func TestPrebuiltProgramsAreUsedWhereTheyExist(t *testing.T) {
 	}
 	if got := p.path("kwok"); got != "/lab/parts/kwok-"+kwokVersion {
 		t.Errorf("kwok, which is missing there, is taken from %s", got)
+	}
+}
+
+func TestALabNeedsNoPrometheusUnlessAskedFor(t *testing.T) {
+	names := func(asked ...string) string {
+		list, err := wanted(asked)
+		if err != nil {
+			return err.Error()
+		}
+		var out []string
+		for _, one := range list {
+			out = append(out, one.name)
+		}
+		return strings.Join(out, " ")
+	}
+	if got := names(); !strings.Contains(got, "etcd") || strings.Contains(got, "prometheus") {
+		t.Errorf("a lab needs %s", got)
+	}
+	if got := names("prometheus"); got != "prometheus" {
+		t.Errorf("asked for prometheus, it builds %s", got)
+	}
+	if got := names("prometheus", "grafana"); !strings.Contains(got, `no part "grafana"`) {
+		t.Errorf("an unknown part gives %s", got)
 	}
 }
 

@@ -18,7 +18,8 @@ const usage = `lab: a real Kubernetes control plane on this machine, with simula
 
   lab up    [-name NAME] [-nodes N]   start a lab, building its parts first if need be; idempotent
   lab down  [-name NAME]              stop it and delete its data
-  lab build                           build the parts only
+  lab build [PART…]                   build the parts of a lab only, or these
+  lab path PART                       print where a part is, built or not
   lab kubeconfig [-name NAME]         print the path of its kubeconfig
 
 Environment
@@ -38,7 +39,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Print(usage)
-		return errors.New("say what to do: up, down, build or kubeconfig")
+		return errors.New("say what to do: up, down, build, path or kubeconfig")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(flags.Output(), usage) }
@@ -61,7 +62,13 @@ func run(ctx context.Context, args []string) error {
 	}
 	switch args[0] {
 	case "build":
-		return parts.ensure(ctx)
+		return parts.ensure(ctx, flags.Args()...)
+	case "path":
+		if _, err := wanted(flags.Args()); err != nil || flags.NArg() != 1 {
+			return errors.Join(errors.New("say which part: lab path PART"), err)
+		}
+		fmt.Println(parts.path(flags.Arg(0)))
+		return nil
 	case "up":
 		return lab.up(ctx, *nodes)
 	case "down":
@@ -73,7 +80,7 @@ func run(ctx context.Context, args []string) error {
 		fmt.Print(usage)
 		return nil
 	}
-	return fmt.Errorf("no command %q: use up, down, build or kubeconfig", args[0])
+	return fmt.Errorf("no command %q: use up, down, build, path or kubeconfig", args[0])
 }
 
 // labDir is LAB_DIR, or bin/lab of the repository that this module lies in.

@@ -18,6 +18,7 @@ const (
 	etcdVersion          = "v3.6.15"
 	kwokVersion          = "v0.8.0"
 	metricsServerVersion = "v0.9.0"
+	prometheusVersion    = "v3.15.0" // the Go module calls it v0.315.0
 )
 
 // part is one program of the lab.
@@ -28,6 +29,8 @@ type part struct {
 	module  string // folder of the module that pins it, below conformance/lab; empty = that one
 	install bool   // built with `go install pkg@version`, where no module of ours pins it
 	ldflags string
+	tags    string
+	extra   bool   // no lab needs it: built only when asked for by name
 	cold    string // how long the first build takes on two cores
 }
 
@@ -41,6 +44,10 @@ var allParts = []part{
 	{name: "kwok", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: "-s -w", cold: "1 min"},
 	{name: "kwokctl", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwokctl", ldflags: "-s -w", cold: "15 s"},
 	{name: "metrics-server", version: metricsServerVersion, pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server", install: true, ldflags: "-s -w", cold: "2 min"},
+	// Tests of usage history run it. The tag leaves out the clouds in which Prometheus could look for targets, a third
+	// of its packages; without the tag builtinassets there are no web pages.
+	{name: "prometheus", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/prometheus", module: "prometheus", extra: true,
+		ldflags: "-s -w -X github.com/prometheus/common/version.Version=" + prometheusVersion[1:], tags: "remove_all_sd", cold: "4 min"},
 }
 
 // parts builds the lab's programs once and finds them again.
@@ -80,8 +87,37 @@ func (p *parts) own(one part) string {
 	return ""
 }
 
-// ensure builds what is missing. A lock keeps two labs from building the same thing at once.
-func (p *parts) ensure(ctx context.Context) error {
+// wanted are the named parts, or those that a lab needs when no name is given.
+func wanted(names []string) ([]part, error) {
+	var out []part
+	for _, one := range allParts {
+		if len(names) == 0 && !one.extra || slices.Contains(names, one.name) {
+			out = append(out, one)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(allParts, func(one part) bool { return one.name == name }) {
+			return nil, fmt.Errorf("no part %q: there are %s", name, strings.Join(partNames(), ", "))
+		}
+	}
+	return out, nil
+}
+
+func partNames() []string {
+	var out []string
+	for _, one := range allParts {
+		out = append(out, one.name)
+	}
+	return out
+}
+
+// ensure builds what is missing of the named parts, or of those that a lab needs. A lock keeps two labs from building
+// the same thing at once.
+func (p *parts) ensure(ctx context.Context, names ...string) error {
+	needed, err := wanted(names)
+	if err != nil {
+		return err
+	}
 	if p.prebuilt != "" {
 		if info, err := os.Stat(p.prebuilt); err != nil || !info.IsDir() {
 			return fmt.Errorf("LAB_PARTS=%s is not a folder that can be read", p.prebuilt)
@@ -91,7 +127,7 @@ func (p *parts) ensure(ctx context.Context) error {
 		}
 	}
 	var missing []part
-	for _, one := range allParts {
+	for _, one := range needed {
 		if _, err := os.Stat(p.path(one.name)); err != nil {
 			missing = append(missing, one)
 		}
@@ -135,9 +171,9 @@ func (p *parts) build(ctx context.Context, one part, label string) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	args := []string{"build", "-ldflags", one.ldflags, "-o", filepath.Join(work, one.name), one.pkg}
+	args := []string{"build", "-tags", one.tags, "-ldflags", one.ldflags, "-o", filepath.Join(work, one.name), one.pkg}
 	if one.install {
-		args = []string{"install", "-ldflags", one.ldflags, one.pkg + "@" + one.version}
+		args = []string{"install", "-tags", one.tags, "-ldflags", one.ldflags, one.pkg + "@" + one.version}
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(module, one.module)

@@ -102,7 +102,7 @@ func (c *Config) Validate() error {
 		{"container-name-label", c.ContainerNameLabel},
 	} {
 		// Prometheus allows any text as a name, but these characters betray an expression.
-		if !prommodel.LabelName(n.value).IsValid() || strings.ContainsAny(n.value, "{}[]()\" ") {
+		if !prommodel.UTF8Validation.IsValidLabelName(n.value) || strings.ContainsAny(n.value, "{}[]()\" ") {
 			fault("--%s=%q: use one plain name, without selectors or functions", n.flag, n.value)
 		}
 	}

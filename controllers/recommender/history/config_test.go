@@ -12,7 +12,7 @@ import (
 )
 
 // parsed is the configuration that flags give.
-func parsed(t *testing.T, args ...string) Config {
+func parsed(t testing.TB, args ...string) Config {
 	t.Helper()
 	var c Config
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)

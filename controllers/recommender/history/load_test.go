@@ -84,7 +84,7 @@ func serve(t *testing.T, a answers) *httptest.Server {
 }
 
 // source reads one hour from an address, at one minute's resolution.
-func source(t *testing.T, address string, args ...string) (*Source, *hasty) {
+func source(t testing.TB, address string, args ...string) (*Source, *hasty) {
 	t.Helper()
 	c := parsed(t, append([]string{"--prometheus-address=" + address, "--history-length=1h", "--history-resolution=1m"}, args...)...)
 	clk := &hasty{}
@@ -158,7 +158,7 @@ func TestOneFailingQueryLosesOnlyItself(t *testing.T) {
 		"a proxy refuses":              {query: cpu, answer: `401 <html> Who are   you?`, want: "failed (see --prometheus-address and the flags for credentials), e.g. client_error: client error: 401: <html> Who are you?", samples: 1, labels: map[string]string{}},
 		"a proxy finds no one, always": {query: cpu, answer: `502 nobody home`, want: "1 query for container_cpu_usage_seconds_total failed, e.g. server_error: server error: 502: nobody home", samples: 1, waits: 5, labels: map[string]string{}},
 		"an endless answer is cut":     {query: cpu, answer: `400 ` + strings.Repeat("x\n", 5000), want: "x x x x…", samples: 1, labels: map[string]string{}},
-		"no series match":              {query: memory, answer: nothing, want: "1 query for container_memory_working_set_bytes found no series (see --prometheus-cadvisor-job-name, ", samples: 1, labels: map[string]string{}},
+		"no series match":              {query: memory, answer: nothing, want: "1 query for container_memory_working_set_bytes found no series (see the metric's name, ", samples: 1, labels: map[string]string{}},
 		"a warning":                    {query: memory, answer: `{"status":"success","warnings":["a store is down"],"data":{"resultType":"matrix","result":[` + series("a", "p", "c", 0, "1") + `]}}`, want: "1 warning of Prometheus about container_memory_working_set_bytes, e.g. a store is down", samples: 2, labels: map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,9 +168,7 @@ func TestOneFailingQueryLosesOnlyItself(t *testing.T) {
 					all[query] = answer
 				}
 			}
-			if row.query == "" {
-				delete(all, "")
-			}
+			delete(all, "")
 			s, clk := source(t, serve(t, all).URL)
 			pods, err := s.Load(t.Context(), now)
 			if row.want == "" {
@@ -219,6 +217,15 @@ func TestAPrometheusThatIsNotThereIsGivenUp(t *testing.T) {
 	again, clk2 := source(t, server.URL)
 	_, _ = again.Load(t.Context(), now)
 	require.Len(t, clk2.waited, 5, "each load has patience of its own")
+}
+
+func TestAPasswordInTheAddressIsNotTold(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	s, _ := source(t, strings.Replace(server.URL, "http://", "http://u:secret@", 1))
+	_, err := s.Load(t.Context(), now)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "secret")
 }
 
 func TestACertificateThatNobodyKnowsIsNotWaitedFor(t *testing.T) {

@@ -19,12 +19,12 @@ func (c *Config) memoryQuery() string { return c.selector(c.MemoryMetric) }
 // over a pod, which have no container name (UPSTREAM.md §2.18).
 func (c *Config) selector(metric string) string {
 	var terms []string
-	if !prommodel.IsValidLegacyMetricName(metric) {
+	if !prommodel.LegacyValidation.IsValidMetricName(metric) {
 		terms = append(terms, strconv.Quote(metric))
 		metric = ""
 	}
 	match := func(label, operator, value string) {
-		if !prommodel.LabelName(label).IsValidLegacy() {
+		if !prommodel.LegacyValidation.IsValidLabelName(label) {
 			label = strconv.Quote(label)
 		}
 		terms = append(terms, label+operator+strconv.Quote(value))

@@ -1,0 +1,388 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	prommodel "github.com/prometheus/common/model"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+	"github.com/celvpa/celvpa/controllers/recommender/history"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+)
+
+// TestHistoryOfARealPrometheus writes days of usage into a Prometheus and reads them back, to the digit. It needs no
+// cluster.
+func TestHistoryOfARealPrometheus(t *testing.T) {
+	p := newPrometheus(t)
+	now := time.Now().Truncate(time.Second)
+	written := writeHistory(t, p, now)
+
+	t.Run("it is read to the digit", func(t *testing.T) {
+		pods, err := load(t, now, p.args()...)
+		require.Equal(t, []string{"kube-system/dns-1", "shop/web-1", "shop/web-2"}, podNames(pods))
+		for _, pod := range pods {
+			require.Equal(t, written.samples[pod.ID], pod.Samples(), "%v", pod.ID)
+		}
+		require.Nil(t, pods[0].Labels, "no series tells the labels of dns-1")
+		require.Equal(t, map[string]string{"app": "web", "tier": "front"}, pods[1].Labels, "the newest of two")
+		require.Equal(t, map[string]string{"app": "web"}, pods[2].Labels, "the pod is gone, but not its labels")
+		text := err.Error()
+		require.Contains(t, text, `1 series of cpu_seconds without label namespace, e.g. {job="kubernetes-cadvisor", name="app", pod_name="stray"}`)
+		require.Contains(t, text, "2 samples of memory_bytes that are no amounts (not a number, infinite or below 0), e.g. -1 at ")
+		require.Contains(t, text, "1 pod with usage but without labels in kube_pod_labels[4d]")
+		require.Contains(t, text, "e.g. kube-system/dns-1")
+		require.Len(t, strings.Split(text, "\n"), 3, text)
+	})
+
+	t.Run("upstream's query for labels, an instant vector, is read as well", func(t *testing.T) {
+		pods, err := load(t, now, append(p.args(), `--metric-for-pod-labels=up{job="kubernetes-pods"}`, "--pod-label-prefix=pod_label_",
+			"--pod-namespace-label=kubernetes_namespace", "--pod-name-label=kubernetes_pod_name")...)
+		require.Len(t, pods, 3)
+		require.Nil(t, pods[0].Labels)
+		require.Equal(t, map[string]string{"app": "up"}, pods[1].Labels)
+		require.Nil(t, pods[2].Labels)
+		require.ErrorContains(t, err, `2 pods with usage but without labels in up{job="kubernetes-pods"}`)
+	})
+
+	t.Run("one namespace only", func(t *testing.T) {
+		c := config(t, p.args()...)
+		c.Namespace = "kube-system"
+		source, err := history.New(c, clock.RealClock{}, logr.Discard())
+		require.NoError(t, err)
+		pods, _ := source.Load(t.Context(), now)
+		require.Equal(t, []string{"kube-system/dns-1"}, podNames(pods))
+	})
+
+	t.Run("a query that Prometheus refuses loses only itself", func(t *testing.T) {
+		pods, err := load(t, now, append(p.args(), "--metric-for-pod-labels=kube_pod_labels[")...)
+		require.ErrorContains(t, err, "1 query for kube_pod_labels[ failed, e.g. bad_data: ")
+		require.Len(t, pods, 3)
+		require.Equal(t, written.samples[pods[1].ID], pods[1].Samples())
+		require.Nil(t, pods[1].Labels)
+
+		pods, err = load(t, now, append(p.args(), "--history-memory-metric=misspelt")...)
+		require.ErrorContains(t, err, "1 query for misspelt found no series (see the metric's name, ")
+		require.Equal(t, written.only(pods[1].ID, model.CPU), pods[1].Samples())
+	})
+
+	t.Run("more samples than Prometheus gives in one answer", func(t *testing.T) {
+		pods, err := load(t, now, append(p.args(), "--history-resolution=20s")...)
+		require.Len(t, pods[1].Samples(), 2*(72*180+1), "of memory; Prometheus allows 11,000 of a series")
+		require.ErrorContains(t, err, "1 query for cpu_seconds found no series", "two minutes between points are too long for this resolution")
+		require.ErrorContains(t, err, "--history-resolution must hold two scrapes")
+	})
+
+	p.stop(t)
+	t.Run("a restarted one that limits queries and asks for a password", func(t *testing.T) {
+		// Load begins before Prometheus does, and says so; that is when Prometheus is started.
+		started := make(chan error, 1)
+		var once sync.Once
+		log := funcr.New(func(_, line string) {
+			once.Do(func() { started <- p.start("--query.max-samples=150", "--web.config.file="+p.webConfig(t)) })
+		}, funcr.Options{})
+		// The rate over four hours reads 120 samples of each series besides the 19 that it returns; memory is no rate.
+		source, err := history.New(config(t, append(p.args(), "--history-resolution=4h", "--metric-for-pod-labels=kube_pod_labels",
+			"--username=celvpa", "--password=open sesame")...), clock.RealClock{}, log)
+		require.NoError(t, err)
+		pods, err := source.Load(t.Context(), now)
+		require.NoError(t, <-started)
+		require.ErrorContains(t, err, "1 query for cpu_seconds failed, e.g. execution: query processing would load too many samples into memory")
+		require.NotContains(t, err.Error(), "memory_bytes failed")
+		require.Len(t, pods, 3)
+		var want []model.Sample
+		for _, s := range written.only(pods[1].ID, model.Memory) {
+			if now.Sub(s.At)%(4*time.Hour) == 0 {
+				want = append(want, s)
+			}
+		}
+		require.Equal(t, want, pods[1].Samples())
+		require.Equal(t, map[string]string{"app": "web", "tier": "front"}, pods[1].Labels)
+
+		t.Setenv("PROMETHEUS_USERNAME", "celvpa")
+		t.Setenv("PROMETHEUS_PASSWORD", "open sesame")
+		pods, _ = load(t, now, p.args()...)
+		require.Len(t, pods, 3, "the environment has the credentials")
+
+		pods, err = load(t, now, append(p.args(), "--username=celvpa", "--password=wrong")...)
+		require.Empty(t, pods)
+		require.ErrorContains(t, err, "1 query for memory_bytes failed (see --prometheus-address and the flags for credentials), e.g. client_error: client error: 401: Unauthorized")
+	})
+
+	t.Run("a gateway that asks for a token", func(t *testing.T) {
+		target, err := url.Parse(p.address)
+		require.NoError(t, err)
+		target.User = url.UserPassword("celvpa", "open sesame")
+		gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer the-token" {
+				http.Error(w, "no token", http.StatusUnauthorized)
+				return
+			}
+			r.SetBasicAuth("celvpa", "open sesame")
+			httputil.NewSingleHostReverseProxy(target).ServeHTTP(w, r)
+		}))
+		defer gateway.Close()
+		file := filepath.Join(t.TempDir(), "token")
+		require.NoError(t, os.WriteFile(file, []byte("the-token\n"), 0o600))
+		args := append(p.args(), "--prometheus-address="+gateway.URL, "--prometheus-bearer-token=another", "--prometheus-bearer-token-file="+file)
+		pods, _ := load(t, now, args...)
+		require.Len(t, pods, 3)
+	})
+}
+
+// config is the configuration that flags give.
+func config(t *testing.T, args ...string) history.Config {
+	t.Helper()
+	var c history.Config
+	flags := pflag.NewFlagSet("history", pflag.ContinueOnError)
+	history.AddFlags(flags, &c)
+	require.NoError(t, flags.Parse(args))
+	return c
+}
+
+func load(t *testing.T, now time.Time, args ...string) ([]history.Pod, error) {
+	t.Helper()
+	source, err := history.New(config(t, args...), clock.RealClock{}, logr.Discard())
+	require.NoError(t, err)
+	return source.Load(t.Context(), now)
+}
+
+func podNames(pods []history.Pod) []string {
+	out := []string{}
+	for _, p := range pods {
+		out = append(out, p.ID.Namespace+"/"+p.ID.Name)
+	}
+	return out
+}
+
+// written is what Load must find.
+type written struct {
+	samples map[model.PodID][]model.Sample
+}
+
+func (w written) only(id model.PodID, r model.Resource) []model.Sample {
+	var out []model.Sample
+	for _, s := range w.samples[id] {
+		if s.Resource == r {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// historyLength is how much history is read, at a resolution of one hour: 73 samples of each container and resource.
+const historyLength = 3 * 24 * time.Hour
+
+// writeHistory fills Prometheus with a point of every series each two minutes. CPU usage is the same for an hour before
+// every sample that will be read, so that the rate is known; the half milli-core and the part of a byte get lost.
+func writeHistory(t *testing.T, p *prometheus, now time.Time) written {
+	t.Helper()
+	w := written{samples: map[model.PodID][]model.Sample{}}
+	begin := now.Add(-historyLength)
+	const tick = 2 * time.Minute
+	usage := func(namespace, pod, container string, seed int64, hours int64) {
+		labels := map[string]string{"job": "kubernetes-cadvisor", "namespace": namespace, "pod_name": pod, "name": container, "image": "x"}
+		var cpu, memory []dataPoint
+		seconds := 1e6
+		for at := begin.Add(-2 * time.Hour); !at.After(begin.Add(time.Duration(hours) * time.Hour)); at = at.Add(tick) {
+			hour := int64((at.Sub(begin) + 3*time.Hour - 1) / time.Hour) // of the sample that this is part of
+			milli, size := seed+hour*7%500, seed*1e6+hour*4096
+			seconds += (float64(milli) + 0.5) / 1000 * tick.Seconds()
+			cpu = append(cpu, point(at, seconds, labels))
+			memory = append(memory, point(at, float64(size)+0.75, labels))
+			if at.Before(begin) || at.Sub(begin)%time.Hour != 0 {
+				continue
+			}
+			id := model.PodID{Namespace: namespace, Name: pod}
+			w.samples[id] = append(w.samples[id],
+				model.Sample{Pod: id, Container: container, Resource: model.CPU, Amount: milli, At: at.UTC()},
+				model.Sample{Pod: id, Container: container, Resource: model.Memory, Amount: size, At: at.UTC()})
+		}
+		p.write(t, "cpu_seconds", cpu)
+		p.write(t, "memory_bytes", memory)
+	}
+	usage("shop", "web-1", "app", 100, 72)
+	usage("shop", "web-1", "sidecar", 3, 72)
+	usage("shop", "web-2", "app", 150, 31) // gone since
+	usage("kube-system", "dns-1", "dns", 20, 72)
+	for _, list := range w.samples {
+		sort.SliceStable(list, func(i, j int) bool { return list[i].At.Before(list[j].At) })
+	}
+
+	// What must not be counted: the sandbox, the sum over a pod, another job.
+	flat := func(metric string, value float64, labels map[string]string, from, to time.Duration) {
+		var points []dataPoint
+		for at := begin.Add(from); !at.After(begin.Add(to)); at = at.Add(tick) {
+			points = append(points, point(at, value, labels))
+		}
+		p.write(t, metric, points)
+	}
+	for _, metric := range []string{"cpu_seconds", "memory_bytes"} {
+		flat(metric, 5, map[string]string{"job": "kubernetes-cadvisor", "namespace": "shop", "pod_name": "web-1", "name": "POD"}, 0, historyLength)
+		flat(metric, 5, map[string]string{"job": "kubernetes-cadvisor", "namespace": "shop", "pod_name": "web-1"}, 0, historyLength)
+		flat(metric, 5, map[string]string{"job": "another", "namespace": "shop", "pod_name": "web-1", "name": "app"}, 0, historyLength)
+	}
+	// What is of no use: a series without namespace, through all days; and two samples below 0.
+	flat("cpu_seconds", 5, map[string]string{"job": "kubernetes-cadvisor", "pod_name": "stray", "name": "app"}, 0, historyLength)
+	flat("memory_bytes", -1, map[string]string{"job": "kubernetes-cadvisor", "namespace": "shop", "pod_name": "below", "name": "app"}, 50*time.Hour, 51*time.Hour)
+
+	flat("kube_pod_labels", 1, map[string]string{"namespace": "shop", "pod": "web-1", "label_app": "old"}, 0, 48*time.Hour)
+	flat("kube_pod_labels", 1, map[string]string{"namespace": "shop", "pod": "web-1", "label_app": "web", "label_tier": "front"}, 48*time.Hour, historyLength)
+	flat("kube_pod_labels", 1, map[string]string{"namespace": "shop", "pod": "web-2", "label_app": "web"}, 0, 31*time.Hour)
+	flat("up", 1, map[string]string{"job": "kubernetes-pods", "kubernetes_namespace": "shop", "kubernetes_pod_name": "web-1", "pod_label_app": "up"}, historyLength-time.Hour, historyLength)
+	return w
+}
+
+// dataPoint is one of OpenTelemetry's, in which Prometheus takes points of any age.
+type dataPoint struct {
+	Time       string      `json:"timeUnixNano"`
+	Value      float64     `json:"asDouble"`
+	Attributes []attribute `json:"attributes"`
+}
+
+type attribute struct {
+	Key   string `json:"key"`
+	Value struct {
+		Text string `json:"stringValue"`
+	} `json:"value"`
+}
+
+func point(at time.Time, value float64, labels map[string]string) dataPoint {
+	out := dataPoint{Time: strconv.FormatInt(at.UnixNano(), 10), Value: value}
+	for key, text := range labels {
+		one := attribute{Key: key}
+		one.Value.Text = text
+		out.Attributes = append(out.Attributes, one)
+	}
+	return out
+}
+
+// prometheus is a real one, on loopback, without anything to scrape.
+type prometheus struct {
+	program string
+	address string
+	dir     string
+	cmd     *exec.Cmd
+	log     *bytes.Buffer
+}
+
+// newPrometheus builds Prometheus if need be, and starts an empty one that ends with the test.
+func newPrometheus(t *testing.T) *prometheus {
+	t.Helper()
+	root, err := harness.Root()
+	require.NoError(t, err)
+	launcher := filepath.Join(t.TempDir(), "lab")
+	run := func(name string, args ...string) string {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, os.Stdout), os.Stderr
+		require.NoError(t, cmd.Run(), "%s %v", name, args)
+		return strings.TrimSpace(out.String())
+	}
+	run("go", "build", "-C", "conformance/lab", "-o", launcher, ".")
+	run(launcher, "build", "prometheus")
+	p := &prometheus{program: run(launcher, "path", "prometheus"), dir: t.TempDir()}
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p.address = "http://" + listener.Addr().String()
+	require.NoError(t, listener.Close())
+	config := "otlp: {translation_strategy: NoTranslation}\nstorage: {tsdb: {out_of_order_time_window: 30d}}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "prometheus.yml"), []byte(config), 0o600))
+	t.Cleanup(func() { p.stop(t) })
+	require.NoError(t, p.start())
+	require.Eventually(t, func() bool {
+		answer, err := http.Get(p.address + "/-/ready")
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	}, 30*time.Second, 100*time.Millisecond, "Prometheus is not ready: %s", p.log)
+	return p
+}
+
+// args are flags that read from this Prometheus what writeHistory wrote.
+func (p *prometheus) args() []string {
+	return []string{"--prometheus-address=" + p.address, "--history-length=" + prommodel.Duration(historyLength).String(), "--history-resolution=1h",
+		"--history-cpu-metric=cpu_seconds", "--history-memory-metric=memory_bytes", "--metric-for-pod-labels=kube_pod_labels[4d]",
+		"--pod-label-prefix=label_", "--pod-namespace-label=namespace", "--pod-name-label=pod"}
+}
+
+// start does not wait until it is ready.
+func (p *prometheus) start(args ...string) error {
+	p.log = &bytes.Buffer{}
+	p.cmd = exec.Command(p.program, append([]string{"--config.file=" + filepath.Join(p.dir, "prometheus.yml"),
+		"--storage.tsdb.path=" + filepath.Join(p.dir, "data"), "--storage.tsdb.retention.time=90d", "--web.enable-otlp-receiver",
+		"--web.listen-address=" + strings.TrimPrefix(p.address, "http://"), "--log.level=warn"}, args...)...)
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("starting Prometheus: %w", err)
+	}
+	return nil
+}
+
+// stop ends it and keeps its data.
+func (p *prometheus) stop(t *testing.T) {
+	if p.cmd == nil || p.cmd.Process == nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	kill := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
+	defer kill.Stop()
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("Prometheus ended with %v: %s", err, p.log)
+	}
+	p.cmd = nil
+}
+
+// webConfig is a file that lets only celvpa in, with the password "open sesame".
+func (p *prometheus) webConfig(t *testing.T) string {
+	file := filepath.Join(p.dir, "web.yml")
+	const users = "basic_auth_users: {celvpa: '$2a$04$d9OpNfdNne5XmEZA0rps/e564UXHYIgSbvko5O0k3LENcdai7RyB2'}\n"
+	require.NoError(t, os.WriteFile(file, []byte(users), 0o600))
+	return file
+}
+
+// write adds points of one metric.
+func (p *prometheus) write(t *testing.T, metric string, points []dataPoint) {
+	t.Helper()
+	type object = map[string]any
+	body, err := json.Marshal(object{"resourceMetrics": []object{{"scopeMetrics": []object{{"metrics": []object{
+		{"name": metric, "gauge": object{"dataPoints": points}}}}}}}})
+	require.NoError(t, err)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.address+"/api/v1/otlp/v1/metrics", bytes.NewReader(body))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, answer.StatusCode, "%s: %s", metric, text)
+}
