@@ -127,7 +127,7 @@ func TestSamplesHaveOneOrder(t *testing.T) {
 	var got []string
 	for _, p := range pods {
 		for _, one := range p.Samples() {
-			got = append(got, fmt.Sprintf("%s/%s/%s %v %d@%d", one.Pod.Namespace, one.Pod.Name, one.Container, one.Resource, one.Amount, int(one.At.Sub(now).Minutes())))
+			got = append(got, fmt.Sprintf("%s/%s/%s %d %d@%d", one.Pod.Namespace, one.Pod.Name, one.Container, one.Resource, one.Amount, int(one.At.Sub(now).Minutes())))
 		}
 	}
 	require.Equal(t, []string{
