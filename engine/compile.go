@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -17,6 +18,8 @@ type CompileOptions struct {
 	Gates map[string]bool
 	// Params overrides parameter defaults, keyed "ruleset.param", written as in YAML.
 	Params map[string]string
+	// Points names the points that are compiled; none = all. See Rulebook for what becomes of the others.
+	Points []string
 }
 
 // Compile type-checks one pipeline, with the overlays that are named, and everything it names. The error lists every fault with its
@@ -26,11 +29,12 @@ func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCompiler(reg, opts.Gates, opts.Params)
+	c, err := newCompiler(reg, opts.Gates, opts.Params, opts.Points)
 	if err != nil {
 		return nil, err
 	}
 	r := resolve(lib, pipe, c.ps)
+	c.noteLeftOut(r)
 	overlays, err := lib.overlaysNamed(opts.Overlays)
 	if err != nil {
 		return nil, err
@@ -65,6 +69,8 @@ type compiler struct {
 	usedParams map[string]bool
 	compiled   map[setKey]*setResult
 	points     map[string]*pointPlan // by name and the rule sets that run there
+	only       []string              // points that are compiled; none = all
+	leftOut    map[*RuleSet]bool     // rule sets that pipelines name at other points
 
 	at       *Point    // of the rule set at hand
 	findings *problems // of the rule set at hand
@@ -86,7 +92,12 @@ type setResult struct {
 	findings []*Problem
 }
 
-func newCompiler(reg *Registry, gates map[string]bool, params map[string]string) (*compiler, error) {
+func newCompiler(reg *Registry, gates map[string]bool, params map[string]string, points []string) (*compiler, error) {
+	for _, name := range points {
+		if reg.points[name] == nil {
+			return nil, fmt.Errorf("no point %q to compile; known: %s", name, strings.Join(sortedKeys(reg.points), ", "))
+		}
+	}
 	for _, gate := range sortedKeys(gates) {
 		if _, known := reg.gates[gate]; !known {
 			return nil, fmt.Errorf("no feature gate %q; known: %s", gate, strings.Join(sortedKeys(reg.gates), ", "))
@@ -97,7 +108,8 @@ func newCompiler(reg *Registry, gates map[string]bool, params map[string]string)
 		return nil, fmt.Errorf("building the rule environment: %w", err)
 	}
 	c := &compiler{reg: reg, gateValues: gates, params: params, base: base, ps: &problems{}, findings: &problems{},
-		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, points: map[string]*pointPlan{}, unitFunctions: map[string]string{}}
+		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, points: map[string]*pointPlan{}, unitFunctions: map[string]string{},
+		only: points, leftOut: map[*RuleSet]bool{}}
 	for name, u := range reg.units {
 		if u.Func != "" {
 			c.unitFunctions[u.Func] = name
@@ -110,6 +122,23 @@ func newCompiler(reg *Registry, gates map[string]bool, params map[string]string)
 	}
 	c.gateType = RecordOf(gateSchema)
 	return c, nil
+}
+
+// compiles reports whether a point is compiled.
+func (c *compiler) compiles(point string) bool {
+	return len(c.only) == 0 || slices.Contains(c.only, point)
+}
+
+// noteLeftOut notes which rule sets a pipeline without overlays has at points that are not compiled.
+func (c *compiler) noteLeftOut(r *resolved) {
+	for _, at := range r.points {
+		if c.compiles(at.point.Value) {
+			continue
+		}
+		for _, placed := range at.sets {
+			c.leftOut[placed.set] = true
+		}
+	}
 }
 
 // noteParams notes which parameters a pipeline has, whatever overlays make of it.
@@ -176,7 +205,7 @@ func (c *compiler) point(plan *Plan, r *resolved, at resolvedPoint, findings *pr
 		c.ps.at(at.point, subject, fmt.Sprintf("no point %q; known: %s", at.point.Value, strings.Join(sortedKeys(c.reg.points), ", ")))
 		return
 	}
-	compiled := &pointPlan{point: point}
+	compiled := &pointPlan{point: point, leftOut: !c.compiles(point.Name)}
 	plan.points[point.Name] = compiled
 	h.line("point", point.Name)
 	seen := map[string]bool{}
@@ -212,6 +241,9 @@ func (c *compiler) point(plan *Plan, r *resolved, at resolvedPoint, findings *pr
 // assembled turns a point into code, unless the same rule sets were assembled before: plans with overlays share what the
 // overlays leave alone.
 func (c *compiler) assembled(at *pointPlan) *pointPlan {
+	if at.leftOut {
+		return at
+	}
 	var key strings.Builder
 	key.WriteString(at.point.Name)
 	for _, set := range at.sets {
@@ -247,7 +279,9 @@ func (c *compiler) cached(point *Point, set *RuleSet, params map[string]Scalar) 
 	return result
 }
 
-// set compiles a rule set; the plan is nil when its gate is off. A gated-off set is still type-checked.
+// set compiles a rule set; the plan is nil when its gate is off. A gated-off set is still type-checked. Of a point that is
+// left out there are only the parameters, which are part of the digest; what overlays bring there is type-checked all the
+// same, because whoever accepts an overlay answers for all of it.
 func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*setPlan, *Record) {
 	subject := "RuleSet " + set.ID()
 	kind := map[PointKind]int{StagePoint: len(set.Stages), DecisionPoint: len(set.Decisions), ValidationPoint: len(set.Validations)}
@@ -265,6 +299,22 @@ func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*s
 		on = c.gateValues[set.Gate.Value]
 	}
 	compiled := &setPlan{ruleSet: set, types: c.reg, gates: c.gates}
+	if c.leftOut[set] {
+		c.bindParams(set, compiled, params, subject)
+	} else if !c.expressions(point, set, compiled, params, subject) {
+		return nil, nil
+	}
+	if !on {
+		return nil, compiled.params
+	}
+	if !c.compiles(point.Name) { // it was only checked
+		compiled = &setPlan{ruleSet: set, types: c.reg, gates: c.gates, params: compiled.params}
+	}
+	return compiled, compiled.params
+}
+
+// expressions compiles all that a rule set says; ok is false when nothing of it can be used.
+func (c *compiler) expressions(point *Point, set *RuleSet, compiled *setPlan, params map[string]Scalar, subject string) (ok bool) {
 	c.used = &usage{names: map[string]bool{}}
 	switch point.Kind {
 	case ValidationPoint:
@@ -272,7 +322,7 @@ func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*s
 	default:
 		sc := c.scopeFor(point, set, compiled, params, subject)
 		if sc == nil {
-			return nil, nil
+			return false
 		}
 		if point.Kind == DecisionPoint {
 			c.decisions(point, set, compiled, sc)
@@ -284,10 +334,7 @@ func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*s
 	}
 	c.unused(set, c.used)
 	c.unreachable(set)
-	if !on {
-		return nil, compiled.params
-	}
-	return compiled, compiled.params
+	return true
 }
 
 // insertedTwice reports entries and rules that overlays gave a name which is taken. Within one file the decoder does.

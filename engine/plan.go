@@ -67,6 +67,18 @@ type pointPlan struct {
 	sets  []*setPlan
 	known constants
 	code  *pointCode
+
+	leftOut bool // it was not compiled: there is no code, and sets hold parameters only
+}
+
+// at is what runs at a point, nil where nothing does. It panics where the point was left out when the plan was compiled:
+// to go on without its rules would be to go on without policy.
+func (p *Plan) at(point string) *pointPlan {
+	at := p.points[point]
+	if at != nil && at.leftOut {
+		panic("engine: point " + point + " was left out when pipeline " + p.pipeline + " was compiled: name it among the points to compile")
+	}
+	return at
 }
 
 // setPlan is one rule set compiled for one point with its parameters bound.

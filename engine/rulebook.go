@@ -11,6 +11,11 @@ import (
 // Rulebook holds every plan that a library makes possible: each pipeline, alone and with the overlays that match an
 // object. All that can be checked beforehand is checked when it is made; a combination of overlays is compiled when an
 // object first asks for it. It is safe for concurrent use.
+//
+// A host that runs some of the points may have only these compiled. Of the others, files are read, names are looked up,
+// parameters are bound, and what overlays bring is checked; so digests, conflicts of overlays and their acceptance are
+// the same whatever is compiled. Faults in the expressions of files are found by whoever compiles the point. Running a point
+// that was left out panics, a fault of the program.
 type Rulebook struct {
 	library   *Library
 	pipelines []*Pipeline // sorted by name and version
@@ -29,6 +34,7 @@ type RulebookOptions struct {
 	Pipeline string            // name@version, or a name that only one version has
 	Gates    map[string]bool   // gates left out are off
 	Params   map[string]string // overrides defaults of parameters, keyed "ruleset.param"; overlays override it
+	Points   []string          // that are compiled; none = all
 }
 
 // NewRulebook compiles every pipeline of the library, alone and with each overlay that is meant for it, and refuses
@@ -38,7 +44,7 @@ func NewRulebook(lib *Library, reg *Registry, o RulebookOptions) (*Rulebook, err
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCompiler(reg, o.Gates, o.Params)
+	c, err := newCompiler(reg, o.Gates, o.Params, o.Points)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +55,7 @@ func NewRulebook(lib *Library, reg *Registry, o RulebookOptions) (*Rulebook, err
 		base := resolve(lib, pipe, c.ps)
 		b.bases[id] = base
 		c.noteParams(base)
+		c.noteLeftOut(base)
 		b.plans[planKey(pipe, nil)] = c.plan(base)
 	}
 	if len(c.ps.list) == 0 { // overlays on a broken base only repeat its faults
@@ -230,7 +237,7 @@ func (b *Rulebook) Effects() []OverlayEffect {
 
 // Findings are things that compile and are most likely mistakes, ordered by position: in all pipelines, and in what
 // overlays bring. What only looks like a mistake because an overlay takes its surroundings out is left out. Rule sets that
-// nothing runs are findings too.
+// nothing runs are findings too. In points that are not compiled nothing is found.
 func (b *Rulebook) Findings() []*Problem {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -291,7 +298,10 @@ func (b *Rulebook) keptBySchemas(all *problems) {
 // schemaRules are the conditions of the validations that are enforced in the schema, by rule.
 func (p *Plan) schemaRules() map[string]string {
 	out := map[string]string{}
-	for point := range p.points {
+	for point, at := range p.points {
+		if at.leftOut {
+			continue
+		}
 		for _, v := range p.Validations(point) {
 			if v.Validation.EnforcedAt(EnforceSchema) {
 				out[v.Rule] = v.Validation.When.Value + "\x00" + v.Validation.Expression.Value

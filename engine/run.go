@@ -5,7 +5,7 @@ import "fmt"
 // RunStages runs every rule set at a stage point over the facts, changing their writable records.
 // Rules that fail leave their fields as they were and are returned; the run always goes on.
 func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError {
-	at := p.points[point]
+	at := p.at(point)
 	if at == nil {
 		return nil
 	}
@@ -158,7 +158,7 @@ type Verdict struct {
 // Decide returns the first row whose condition holds. A row that fails ends the search with the point's
 // fail-safe outcome: going on past a guard that could not be read would be a guess.
 func (p *Plan) Decide(point string, facts *Facts, trace *Trace) Verdict {
-	at := p.points[point]
+	at := p.at(point)
 	if at == nil {
 		return Verdict{Do: facts.point.FailSafe, Rule: "default", Reason: "no rule set plugs in at " + point}
 	}

@@ -28,7 +28,7 @@ func (p *Plan) Specialize(list ...Constant) *Plan {
 	}
 	for _, c := range list {
 		at := p.points[c.Point]
-		if at == nil {
+		if at == nil || at.leftOut {
 			continue
 		}
 		at.point.mustBeConstant(c.Name)
@@ -58,6 +58,10 @@ func (p *Plan) Interpreted() *Plan {
 	out := *p
 	out.points = make(map[string]*pointPlan, len(p.points))
 	for name, at := range p.points {
+		if at.leftOut {
+			out.points[name] = at
+			continue
+		}
 		interpreted := *at
 		interpreted.assemble(true)
 		out.points[name] = &interpreted

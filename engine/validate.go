@@ -194,7 +194,7 @@ func (v *validationPlan) transition() bool {
 // a value that did not change is only a warning, as it is to an API server: an object that was accepted once can still be
 // edited. The trace, nil as a rule, collects coverage only: violations tell themselves what happened.
 func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
-	at := p.points[point]
+	at := p.at(point)
 	if at == nil {
 		return nil
 	}
@@ -342,7 +342,7 @@ type ValidationInfo struct {
 // Validations lists the validations at a point in the order in which they run.
 func (p *Plan) Validations(point string) []ValidationInfo {
 	var out []ValidationInfo
-	at := p.points[point]
+	at := p.at(point)
 	if at == nil {
 		return nil
 	}

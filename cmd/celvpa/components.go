@@ -27,7 +27,7 @@ import (
 	"github.com/celvpa/celvpa/webhook"
 )
 
-// part is one component: its flags, the points whose parameters it reads, and how it joins a process.
+// part is one component: its flags, the points that it runs, and how it joins a process.
 type part struct {
 	address string // default of --address
 	lease   string // default of --leader-elect-resource-name; empty for a part that every replica runs
@@ -102,6 +102,9 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	policyOptions, err := o.policyOptions()
 	if err != nil {
 		return err
+	}
+	for _, p := range parts { // the rules of other points cost memory, and time to start
+		policyOptions.Points = append(policyOptions.Points, p.points...)
 	}
 	source, err := policy.NewSource(policyOptions, o.rulesReload, clock.RealClock{}, ctrl.Log.WithName("rules"))
 	if err != nil {

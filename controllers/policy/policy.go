@@ -28,6 +28,9 @@ type Options struct {
 	Gates map[string]bool
 	// Params overrides rule parameters, keyed "ruleset.param".
 	Params map[string]string
+	// Points are those that a process runs; none = all. Of the others nothing is compiled that files say, and no test
+	// table is run: whoever runs them does that, and `celvpa rules lint` and `celvpa test` do it for all.
+	Points []string
 }
 
 // Registry is what the engine knows about vertical pod autoscaling. It is made once: the points that it describes are
@@ -131,7 +134,7 @@ func Open(o Options) (*Rules, error) {
 // Compile compiles every pipeline, alone and with its overlays. The error lists every fault with its position.
 func (r *Rules) Compile() (*engine.Rulebook, error) {
 	o := r.options
-	return engine.NewRulebook(r.Library, r.registry, engine.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params})
+	return engine.NewRulebook(r.Library, r.registry, engine.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params, Points: o.Points})
 }
 
 // Load reads and compiles the rules.

@@ -27,6 +27,7 @@ func (r *Rules) Test(tables []*engine.RuleTest, t TestOptions) []engine.RowResul
 			}
 		}
 		o.Gates, o.Params = over(r.options.Gates, o.Gates), over(r.options.Params, o.Params)
+		o.Points = r.options.Points
 		return engine.Compile(r.Library, r.registry, o)
 	}}
 	return runner.Run(tables)
@@ -40,6 +41,14 @@ func over[V any](under, above map[string]V) map[string]V {
 	return out
 }
 
+// runs reports whether the rules at a point are compiled. What is no point at all is left to those who say so.
+func (r *Rules) runs(point string) bool {
+	if len(r.options.Points) == 0 || slices.Contains(r.options.Points, point) {
+		return true
+	}
+	return !slices.ContainsFunc(r.registry.Points(), func(p *engine.Point) bool { return p.Name == point })
+}
+
 // openTested reads the rules and runs the test tables among them. A table that fails is an error like one of compilation:
 // it names the table, the row and what came out.
 //
@@ -50,7 +59,13 @@ func openTested(o Options) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(r.Library.Tests) == 0 {
+	var tables []*engine.RuleTest
+	for _, table := range r.Library.Tests {
+		if r.runs(table.Point.Value) {
+			tables = append(tables, table)
+		}
+	}
+	if len(tables) == 0 {
 		return r, nil
 	}
 	if _, err := r.Compile(); err != nil { // what does not compile fails no table
@@ -58,7 +73,7 @@ func openTested(o Options) (*Rules, error) {
 	}
 	written := *r
 	written.options.Gates, written.options.Params = nil, nil
-	if err := engine.Failures(written.Test(r.Library.Tests, TestOptions{})); err != nil {
+	if err := engine.Failures(written.Test(tables, TestOptions{})); err != nil {
 		return nil, fmt.Errorf("the test tables among the rules fail:\n%w", err)
 	}
 	return r, nil

@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+const faultAtShip = "when: size(lines) == 'none', do: Hold"
+
+// partOf is a rulebook of the shop of which only some points are compiled.
+func partOf(t testing.TB, rules string, points ...string) (*Rulebook, error) {
+	t.Helper()
+	reg := shop()
+	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"rules.yaml": {Data: []byte(rules)}}})
+	require.NoError(t, err)
+	return NewRulebook(lib, reg, RulebookOptions{Pipeline: "p@1.0.0", Points: points})
+}
+
+func TestTheDigestDoesNotTellWhatIsCompiled(t *testing.T) {
+	all, err := partOf(t, shopRules)
+	require.NoError(t, err)
+	for _, points := range [][]string{{"order.adjust"}, {"order.ship"}, {"order.ship", "order.validate"}} {
+		part, err := partOf(t, shopRules, points...)
+		require.NoError(t, err)
+		for i, plan := range part.Plans() {
+			require.Equal(t, all.Plans()[i].Digest(), plan.Digest(), "%s of %v", plan.Pipeline(), points)
+			require.Equal(t, all.Plans()[i].RuleSets("order.adjust"), plan.RuleSets("order.adjust"))
+		}
+		for _, plan := range []*Plan{part.Default(), part.Default().Interpreted(), part.Default().Specialize(Constant{Point: "order.adjust", Name: "count", Value: Number(3)})} {
+			require.Equal(t, slices.Contains(points, "order.adjust"), runs(plan), "%v", points)
+		}
+	}
+}
+
+// runs reports whether a plan can run order.adjust.
+func runs(p *Plan) (ok bool) {
+	defer func() { ok = recover() == nil }()
+	p.RunStages("order.adjust", order(1), nil)
+	return true
+}
+
+func TestAPointThatWasLeftOutPanicsRatherThanGoOnWithoutRules(t *testing.T) {
+	part, err := partOf(t, shopRules, "order.adjust")
+	require.NoError(t, err)
+	told := "engine: point order.ship was left out when pipeline p@1.0.0 was compiled: name it among the points to compile"
+	require.PanicsWithValue(t, told, func() { part.Default().Decide("order.ship", shipPoint.NewFacts(), nil) })
+	told = strings.Replace(told, "order.ship", "order.validate", 1)
+	require.PanicsWithValue(t, told, func() { part.Default().Validate("order.validate", Judged{}, nil) })
+	require.PanicsWithValue(t, told, func() { part.Default().Validations("order.validate") })
+}
+
+func TestAFaultOfFilesIsFoundByWhoeverCompilesThePoint(t *testing.T) {
+	broken := strings.Replace(shopRules, "when: size(lines) == 0, do: Hold", faultAtShip, 1)
+	require.NotEqual(t, shopRules, broken)
+	for _, points := range [][]string{nil, {"order.ship"}, {"order.adjust", "order.ship"}} {
+		_, err := partOf(t, broken, points...)
+		require.ErrorContains(t, err, "RuleSet ship@1.0.0, decision none", "%v", points)
+	}
+	book, err := partOf(t, broken, "order.adjust")
+	require.NoError(t, err)
+	require.True(t, runs(book.Default()))
+}
+
+func TestParametersAndNamesAreCheckedAtEveryPoint(t *testing.T) {
+	for name, tt := range map[string]struct{ was, is, told string }{
+		"a rule set that is not there": {"order.ship: [ship@1.0.0]", "order.ship: [ship@9.0.0]", `no rule set "ship@9.0.0"`},
+		"a rule set of another point":  {"order.ship: [ship@1.0.0]", "order.ship: [double@1.0.0]", "rule set double@1.0.0 plugs in at order.adjust"},
+		"a default beyond its bounds":  {"default: 10, min: 0", "default: 10, min: 20", "param fee: 10 is below the least allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := strings.Replace(shopRules, tt.was, tt.is, 1)
+			require.NotEqual(t, shopRules, broken)
+			_, err := partOf(t, broken, "order.validate")
+			require.ErrorContains(t, err, tt.told)
+		})
+	}
+}
+
+func TestOverlaysAreCheckedWhereverTheyChangeSomething(t *testing.T) {
+	changed := func(when string) string {
+		return shopRules + overlay("mine", "  pipeline: p@1.0.0\n  change: [{replace: ship/some, decision: {when: "+when+", do: Ship}}]\n")
+	}
+	good := changed("size(lines) > 1")
+	all, err := partOf(t, good)
+	require.NoError(t, err)
+	part, err := partOf(t, good, "order.adjust")
+	require.NoError(t, err)
+	require.Equal(t, all.For(Subject{}).Plan.Digest(), part.For(Subject{}).Plan.Digest())
+	require.Empty(t, part.For(Subject{}).Plan.points["order.ship"].sets[0].decisions, "it was only checked")
+
+	_, err = partOf(t, changed("size(lines) > 'one'"), "order.adjust")
+	require.ErrorContains(t, err, "RuleSet ship@1.0.0, decision some", "who accepts an overlay answers for all of it")
+}
+
+func TestAPointToCompileMustExist(t *testing.T) {
+	_, err := partOf(t, shopRules, "order.shipp")
+	require.EqualError(t, err, `no point "order.shipp" to compile; known: order.adjust, order.ship, order.validate`)
+}
