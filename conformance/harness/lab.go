@@ -26,8 +26,8 @@ type Lab struct {
 	program string
 }
 
-// Up starts the named lab, or finds it running. Its progress goes to out.
-func Up(ctx context.Context, name string, out io.Writer) (*Lab, error) {
+// Up starts the named lab, or finds it running. Its progress goes to out. Flags are those of `lab up`, e.g. -nodes=5.
+func Up(ctx context.Context, name string, out io.Writer, flags ...string) (*Lab, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Up(ctx context.Context, name string, out io.Writer) (*Lab, error) {
 	}
 	lab.Kubeconfig = strings.TrimSpace(string(path))
 	lab.Ours = !answers(lab.Kubeconfig)
-	up := lab.command(ctx, "up")
+	up := lab.command(ctx, "up", flags...)
 	up.Stdout, up.Stderr = out, out
 	if err := up.Run(); err != nil {
 		if lab.Ours { // what it started must not stay behind
@@ -80,9 +80,9 @@ func (l *Lab) Down(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-func (l *Lab) command(ctx context.Context, verb string) *exec.Cmd {
+func (l *Lab) command(ctx context.Context, verb string, flags ...string) *exec.Cmd {
 	root := filepath.Dir(filepath.Dir(filepath.Dir(l.program)))
-	cmd := exec.CommandContext(ctx, l.program, verb, "-name", l.Name)
+	cmd := exec.CommandContext(ctx, l.program, append([]string{verb, "-name", l.Name}, flags...)...)
 	cmd.Dir = root
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second

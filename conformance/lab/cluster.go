@@ -48,7 +48,7 @@ func newCluster(labDir, name string, p *parts) (*cluster, error) {
 
 func (c *cluster) kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
-func (c *cluster) up(ctx context.Context, nodes int) error {
+func (c *cluster) up(ctx context.Context, nodes int, metrics bool) error {
 	start := time.Now()
 	if err := c.parts.ensure(ctx); err != nil {
 		return err
@@ -72,8 +72,10 @@ func (c *cluster) up(ctx context.Context, nodes int) error {
 	if err := objects.applyNodes(ctx, nodes); err != nil {
 		return err
 	}
-	if err := c.ensureMetricsServer(ctx, objects); err != nil {
-		return err
+	if metrics {
+		if err := c.ensureMetricsServer(ctx, objects); err != nil {
+			return err
+		}
 	}
 	fmt.Printf("lab: %s is ready in %s: Kubernetes %s, %d nodes\n", c.name, elapsed(start), kubernetesVersion, nodes)
 	fmt.Printf("lab: export KUBECONFIG=%s\n", c.kubeconfig())

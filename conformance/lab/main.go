@@ -16,7 +16,8 @@ import (
 
 const usage = `lab: a real Kubernetes control plane on this machine, with simulated nodes
 
-  lab up    [-name NAME] [-nodes N]   start a lab, building its parts first if need be; idempotent
+  lab up    [-name NAME] [-nodes N] [-metrics-server=false]
+                                      start a lab, building its parts first if need be; idempotent
   lab down  [-name NAME]              stop it and delete its data
   lab build [PART…]                   build the parts of a lab only, or these
   lab path PART                       print where a part is, built or not
@@ -44,7 +45,8 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(flags.Output(), usage) }
 	name := flags.String("name", "celvpa", "name of the lab; several run side by side")
-	nodes := flags.Int("nodes", 2, "simulated nodes of 32 CPU and 256 GiB each")
+	nodes := flags.Int("nodes", 2, "simulated nodes of 32 CPU, 256 GiB and 500 pods each")
+	metrics := flags.Bool("metrics-server", true, "start metrics-server; without it nobody serves metrics.k8s.io")
 	if err := flags.Parse(args[1:]); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -70,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 		fmt.Println(parts.path(flags.Arg(0)))
 		return nil
 	case "up":
-		return lab.up(ctx, *nodes)
+		return lab.up(ctx, *nodes, *metrics)
 	case "down":
 		return lab.down(ctx)
 	case "kubeconfig":
