@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 )
 
 // cell holds one fact. Numbers and booleans lie in it unboxed, so that a rule which changes one allocates nothing.
@@ -87,10 +88,32 @@ func box[T any](v T) ref.Val {
 		return types.Bool(v)
 	case string:
 		return types.String(v)
+	case []int64:
+		list := make([]ref.Val, len(v))
+		for i, n := range v {
+			list[i] = types.Int(n)
+		}
+		return types.NewRefValList(types.DefaultTypeAdapter, list)
 	case ref.Val:
 		return v
 	}
 	return types.NewErr("a Go %T is no value of the language", v)
+}
+
+// integers takes a list apart; ok is false when something else is in it.
+func integers(v ref.Val) (out []int64, ok bool) {
+	list, ok := v.(traits.Lister)
+	if !ok {
+		return nil, false
+	}
+	for it := list.Iterator(); it.HasNext() == types.True; {
+		n, isInt := it.Next().(types.Int)
+		if !isInt {
+			return nil, false
+		}
+		out = append(out, int64(n))
+	}
+	return out, true
 }
 
 // unbox is the way back; ok is false when the value has another type.
@@ -108,6 +131,8 @@ func unbox[T any](v ref.Val) (out T, ok bool) {
 	case *string:
 		s, is := v.(types.String)
 		*p, ok = string(s), is
+	case *[]int64:
+		*p, ok = integers(v)
 	default:
 		out, ok = v.(T)
 	}

@@ -71,17 +71,17 @@ func isKnown[T comparable](n node, want T) bool {
 	return n.known && ok && v == want
 }
 
-// typed gives a node's code as a T; ok is false when it gives something else. Host types are taken out of ref.Val.
+// typed gives a node's code as a T; ok is false when it gives something else. Lists and host types are taken out of ref.Val.
 func typed[T any](n node) (c code[T], ok bool) {
 	if c, ok = n.run.(code[T]); ok {
 		return c, true
 	}
 	inner, boxed := n.run.(boxedCode)
-	if _, host := any(*new(T)).(ref.Val); !boxed || !host {
+	if !boxed || !travelsBoxed[T]() {
 		return nil, false
 	}
 	return func(f *frame) (out T) {
-		v, ok := inner(f).(T)
+		v, ok := unbox[T](inner(f))
 		if !ok {
 			f.fail(errNoOverload)
 		}

@@ -20,7 +20,7 @@ func (c *compiler) stage(point *Point, st *Stage, sc *scopeEnv, subject string) 
 		out.scope = point.scopeIndex[scope.Name]
 		var options []cel.EnvOption
 		for i, v := range scope.Vars {
-			sc.declare(&options, v.Name, v.Type, v.Writable, slot{kind: itemSlot, index: i})
+			sc.declare(&options, v.Name, v.Type, v.Writable, slot{kind: itemSlot, index: i, live: v.Live})
 		}
 		if !c.extend(sc, options, st.Each, subject) {
 			return out

@@ -76,7 +76,11 @@ func (d *describer) printf(format string, args ...any) {
 
 func (d *describer) vars(vars []Var) {
 	for _, v := range vars {
-		d.row(v.Name, v.Type, v.Writable, v.Doc)
+		doc := v.Doc
+		if v.Live && v.Type.schema != nil {
+			doc = strings.TrimSpace(doc + " (as rules have left it so far)")
+		}
+		d.row(v.Name, v.Type, v.Writable, doc)
 	}
 }
 

@@ -28,7 +28,7 @@ func (s *scopeEnv) child() *scopeEnv {
 
 func (s *scopeEnv) declare(options *[]cel.EnvOption, name string, t Type, writable bool, at slot) {
 	*options = append(*options, cel.Variable(name, t.cel))
-	at.steady = !writable && (at.kind == factSlot || at.kind == paramSlot || at.kind == gateSlot)
+	at.steady = !writable && !at.live && (at.kind == factSlot || at.kind == paramSlot || at.kind == gateSlot)
 	s.types[name], s.writable[name], s.slots[name] = t, writable, at
 }
 

@@ -52,6 +52,15 @@ func (f *Facts) AddItem(scope, label string) *Item {
 	return item
 }
 
+// Items are the items of a scope, in the order in which they were added.
+func (f *Facts) Items(scope string) []*Item {
+	i, ok := f.point.scopeIndex[scope]
+	if !ok {
+		panic(fmt.Sprintf("engine: point %s has no scope %s", f.point.Name, scope))
+	}
+	return f.items[i]
+}
+
 // Item is one element of a scope, e.g. one container or one bound.
 type Item struct {
 	Label string
@@ -76,6 +85,17 @@ func (it *Item) Set(name string, v ref.Val) *Item {
 		}
 	}
 	panic(fmt.Sprintf("engine: scope %s has no variable %s", it.scope.Name, name))
+}
+
+// Record reads a variable of the scope that is a record: the very one that rules write, nil when it is unset. It panics on
+// a name the scope does not declare.
+func (it *Item) Record(name string) *Record {
+	i := it.scope.index(name)
+	if i < 0 {
+		panic(fmt.Sprintf("engine: scope %s has no variable %s", it.scope.Name, name))
+	}
+	r, _ := it.get(i).(*Record)
+	return r
 }
 
 // get reads a variable by its index in the scope; nil when it is unset.

@@ -50,6 +50,9 @@ var frames = sync.Pool{New: func() any { return &frame{} }}
 
 // newFrame takes a frame from the pool. A frame whose run panicked is never put back.
 func newFrame(code *pointCode, facts *Facts, trace *Trace) *frame {
+	if link := facts.point.Link; link != nil {
+		link(facts)
+	}
 	trace.begin(code, facts)
 	f := frames.Get().(*frame)
 	f.facts, f.values, f.trace = facts, facts.values, trace

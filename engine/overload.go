@@ -37,8 +37,8 @@ func (f *Function) declaration() cel.EnvOption {
 }
 
 // Overload is a function for one combination of argument types. Func1 to Func3 and Try1 to Try3 make one of a Go
-// function, whose arguments and result are int64, float64, bool, string, or a host type: one that implements ref.Val
-// and whose zero value knows its type. A panic in it fails the expression, not the program.
+// function, whose arguments and result are int64, float64, bool, string, []int64, or a host type: one that implements
+// ref.Val and whose zero value knows its type. A panic in it fails the expression, not the program.
 type Overload struct {
 	args    []*cel.Type
 	result  *cel.Type
@@ -191,6 +191,8 @@ func typeOf[T any]() *cel.Type {
 		return cel.BoolType
 	case string:
 		return cel.StringType
+	case []int64:
+		return cel.ListType(cel.IntType)
 	case ref.Val:
 		return zero.Type().(*cel.Type)
 	}
@@ -204,12 +206,21 @@ func result[R any](v R, err error) ref.Val {
 	return box(v)
 }
 
-// returned makes a node of a call; host types travel boxed.
+// returned makes a node of a call; lists and host types travel boxed.
 func returned[R any](c code[R], args []node) node {
-	if _, host := any(*new(R)).(ref.Val); host {
+	if travelsBoxed[R]() {
 		return fold(boxing(c), args...)
 	}
 	return fold(c, args...)
+}
+
+// travelsBoxed reports whether code has no Go function for values of a type.
+func travelsBoxed[T any]() bool {
+	switch any(*new(T)).(type) {
+	case ref.Val, []int64:
+		return true
+	}
+	return false
 }
 
 // catch turns a panic of a function into a failure. Asking whether there is one costs more than knowing that the call

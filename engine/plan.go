@@ -149,6 +149,7 @@ type program struct {
 type slot struct {
 	kind   slotKind
 	index  int
+	live   bool // it reaches what rules write
 	steady bool // no rule changes it, and it is the same for every item
 }
 

@@ -18,11 +18,17 @@ const (
 )
 
 // Var is a fact that rules at a point can read. Writable vars are records whose fields rules may set; such a record
-// may be reached through no other fact.
+// may be reached through no other fact, unless that one is Live.
+//
+// A Live var reaches records that are writable elsewhere, e.g. a list of what the items of a scope hold. Rules that read
+// it see what was written a moment ago: what depends on it is never remembered beyond a write or for the next item, and
+// it is no constant. Point.Link gives it its value, in test tables too, which therefore cannot. It must hold the very
+// records that are written, not copies. Records nested in those may be replaced by a write: reach them from above.
 type Var struct {
 	Name     string
 	Type     Type
 	Writable bool
+	Live     bool
 	Doc      string
 }
 
@@ -60,6 +66,10 @@ type Point struct {
 
 	// Objects belongs to validation points: it types the values validations look at.
 	Objects ObjectTypes
+
+	// Link sets the Live vars from the other facts. It runs before each run, on facts of which any may be unset except
+	// records of items. Points with Live vars need one, others must have none.
+	Link func(*Facts)
 
 	varIndex   map[string]int
 	scopeIndex map[string]int
@@ -148,11 +158,13 @@ func (r *Registry) AddPoint(p *Point) {
 		panic("engine: point " + p.Name + " declared twice")
 	}
 	p.varIndex, p.scopeIndex = map[string]int{}, map[string]int{}
+	live := false
 	for i, v := range p.Vars {
 		if v.Name == expectNotes || v.Name == expectFired || v.Name == expectErrors {
 			panic(fmt.Sprintf("engine: point %s: test tables use the name %s for something else", p.Name, v.Name))
 		}
 		p.varIndex[v.Name] = i
+		live = live || p.isLive(v)
 		r.addSchemas(v.Type)
 	}
 	for i, s := range p.Scopes {
@@ -170,10 +182,22 @@ func (r *Registry) AddPoint(p *Point) {
 			if v.Name == s.Name && v.Type.cel == cel.StringType {
 				p.Scopes[i].labelled = true
 			}
+			live = live || p.isLive(v)
 			r.addSchemas(v.Type)
 		}
 	}
+	if live != (p.Link != nil) {
+		panic(fmt.Sprintf("engine: point %s: live facts and Link go together", p.Name))
+	}
 	r.points[p.Name] = p
+}
+
+// isLive reports whether a variable is live, and panics where it may not be.
+func (p *Point) isLive(v Var) bool {
+	if v.Live && (v.Writable || p.Kind == ValidationPoint) {
+		panic(fmt.Sprintf("engine: point %s: %s cannot be live: rules may write it, or validations read it", p.Name, v.Name))
+	}
+	return v.Live
 }
 
 func (r *Registry) addSchemas(t Type) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -23,7 +24,7 @@ func (r *factReader) facts(p *Point, given *yaml.Node) *Facts {
 	f := p.NewFacts()
 	if given != nil {
 		r.pairs(given, func(key Scalar, v *yaml.Node) {
-			if i, ok := p.varIndex[key.Value]; ok {
+			if i, ok := p.varIndex[key.Value]; ok && !p.Vars[i].Live {
 				if val := r.value(v, p.Vars[i].Type); val != nil {
 					f.Set(key.Value, val)
 				}
@@ -33,7 +34,7 @@ func (r *factReader) facts(p *Point, given *yaml.Node) *Facts {
 				r.items(f, scope, v)
 				return
 			}
-			r.unknown(key, p.Name+" has no fact or scope", append(varNames(p.Vars), sortedKeys(p.scopeIndex)...))
+			r.unknown(key, p.Name+" has no fact or scope", append(varNames(notLive(p.Vars)), sortedKeys(p.scopeIndex)...))
 		})
 	}
 	for i, v := range p.Vars {
@@ -58,7 +59,7 @@ func (r *factReader) items(f *Facts, scope *Scope, n *yaml.Node) {
 		}
 		r.pairs(v, func(key Scalar, v *yaml.Node) {
 			i := scope.index(key.Value)
-			if i < 0 || scope.isLabel(i) {
+			if i < 0 || scope.isLabel(i) || scope.Vars[i].Live {
 				r.unknown(key, fmt.Sprintf("scope %s has no fact to give called", scope.Name), varNames(scope.given()))
 				return
 			}
@@ -262,11 +263,16 @@ func (s *Scope) index(name string) int {
 // isLabel reports whether a variable holds the item's label, which items have without being given it.
 func (s *Scope) isLabel(i int) bool { return s.labelled && s.Vars[i].Name == s.Name }
 
+// notLive leaves out the variables that Point.Link gives their value.
+func notLive(vars []Var) []Var {
+	return slices.DeleteFunc(slices.Clone(vars), func(v Var) bool { return v.Live })
+}
+
 // given are the variables that a host, or a table, gives an item.
 func (s *Scope) given() []Var {
 	var out []Var
 	for i, v := range s.Vars {
-		if !s.isLabel(i) {
+		if !s.isLabel(i) && !v.Live {
 			out = append(out, v)
 		}
 	}
