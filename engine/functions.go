@@ -4,11 +4,6 @@ import (
 	"errors"
 	"math"
 	"math/bits"
-
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 )
 
 // helpers are the functions of every rule environment. Integer helpers saturate at the ends of int64, none wraps.
@@ -31,7 +26,7 @@ func helpers() []*Function {
 		{Name: "clamp", Doc: "v held between low and high; high wins when they cross", Units: SameUnit,
 			Overloads: []Overload{Func3(func(v, low, high int64) int64 { return min(max(v, low), high) })}},
 		{Name: "sum", Doc: "the sum of a list, held at the ends of the integer range; 0 for an empty list", Units: SameUnit,
-			Overloads: []Overload{{args: []*cel.Type{cel.ListType(cel.IntType)}, result: cel.IntType, binding: cel.UnaryBinding(sumList)}}},
+			Overloads: []Overload{Func1(sumList)}},
 		{Name: "pow", Doc: "base to the power of exponent", Overloads: []Overload{Func2(math.Pow)}},
 	}
 }
@@ -142,15 +137,9 @@ func FloorTo(v, step int64) (int64, bool) {
 	return SaturatingAdd(v, -(step + rest)), true
 }
 
-func sumList(v ref.Val) ref.Val {
-	list := v.(traits.Lister)
-	var total int64
-	for it := list.Iterator(); it.HasNext() == types.True; {
-		n, ok := it.Next().(types.Int)
-		if !ok {
-			return types.NewErr("sum needs a list of integers")
-		}
-		total = SaturatingAdd(total, int64(n))
+func sumList(list []int64) (total int64) {
+	for _, n := range list {
+		total = SaturatingAdd(total, n)
 	}
-	return types.Int(total)
+	return total
 }
