@@ -19,7 +19,7 @@ be missing; of other facts, those of which the text says so.
 ## In which order
 
     recommender   usage.window → usage, of which usage.oom makes samples where memory ran out
-                  container.select → container.estimate → container.recommend → the VPA's status
+                  container.select → container.estimate → container.recommend → pod.recommend → the VPA's status
     webhook       vpa.validate, when a VPA is written
                   pod.admit → pod.fit → pod.resources → the new pod
     updater       vpa.update → pod.fit → pod.resources → pod.priority → pod.update → a resize, an eviction, or nothing

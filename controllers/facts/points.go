@@ -16,6 +16,7 @@ const (
 	ContainerSelect    = "container.select"
 	ContainerEstimate  = "container.estimate"
 	ContainerRecommend = "container.recommend"
+	PodRecommend       = "pod.recommend"
 	VPAUpdate          = "vpa.update"
 	PodAdmit           = "pod.admit"
 	PodFit             = "pod.fit"
@@ -297,12 +298,14 @@ func NewRegistry(objects engine.ObjectTypes) *engine.Registry {
 	r := engine.NewRegistry()
 	addUnits(r)
 	addFunctions(r)
+	addPodFunctions(r)
 	for name, doc := range Gates {
 		r.AddGate(name, doc)
 	}
 	validatePoint.Objects = objects
 	for _, p := range []*engine.Point{
 		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, podAdmit, podFit, podResources, podPriority, podUpdate,
+		podRecommend,
 	} {
 		r.AddPoint(p)
 	}

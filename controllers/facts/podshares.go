@@ -1,0 +1,96 @@
+package facts
+
+import (
+	"errors"
+	"math/big"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+// addPodFunctions declares how a total is divided among containers. Which bounds apply is for rules to say.
+func addPodFunctions(r *engine.Registry) {
+	const proportion = "total shared out in proportion to amounts, a list of as many; "
+	r.AddFunction("raiseFloor", engine.SameUnit,
+		proportion+"each rounded down and none above its most, or above its amount where that is more already; what such a one cannot take goes to the others in proportion. An amount of 0 stays 0; a total below the sum of the amounts changes nothing",
+		engine.Try3(func(total int64, amounts, most []int64) ([]int64, error) { return raise(total, amounts, most, false) }))
+	r.AddFunction("raiseCeil", engine.SameUnit,
+		"raiseFloor rounded up: together they may exceed total, each by less than 1",
+		engine.Try3(func(total int64, amounts, most []int64) ([]int64, error) { return raise(total, amounts, most, true) }))
+	r.AddFunction("lowerFloor", engine.SameUnit,
+		proportion+"each rounded down and none below its least, or below its amount where that is less already; what such a one cannot give is taken from the others in proportion. A total above the sum of the amounts changes nothing",
+		engine.Try3(lower))
+}
+
+var errShares = errors.New("amounts and their bounds are lists of different lengths")
+
+// raise shares a total out in proportion to amounts that are together less. Those that reach most are held there, and
+// the others share the rest, until none exceeds its most.
+func raise(total int64, amounts, most []int64, up bool) ([]int64, error) {
+	if len(amounts) != len(most) {
+		return nil, errShares
+	}
+	held := make([]int64, len(amounts))
+	for i, a := range amounts {
+		held[i] = max(a, most[i])
+	}
+	return share(total, amounts, held, 1, up), nil
+}
+
+// lower is raise for amounts that are together more than the total; least holds them up.
+func lower(total int64, amounts, least []int64) ([]int64, error) {
+	if len(amounts) != len(least) {
+		return nil, errShares
+	}
+	held := make([]int64, len(amounts))
+	for i, a := range amounts {
+		held[i] = max(0, min(a, least[i]))
+	}
+	return share(total, amounts, held, -1, false), nil
+}
+
+// share divides a total among amounts so that each gets amount × ratio with one ratio for all, except those that this
+// would carry beyond what they are held at: above for a direction of 1, below for -1. Holding one moves the ratio of the
+// others on in that direction, so one that is held stays so, and after at most as many rounds as there are amounts none
+// has to be. Numbers are exact, whatever their size; amounts below 0 count as 0.
+func share(total int64, amounts, held []int64, direction int, up bool) []int64 {
+	out := make([]int64, len(amounts))
+	free := make([]bool, len(amounts)) // to share what the others leave
+	rest, base := big.NewInt(total), new(big.Int)
+	for i, a := range amounts {
+		out[i] = max(a, 0)
+		free[i] = a > 0
+		base.Add(base, big.NewInt(out[i]))
+	}
+	if rest.Cmp(base) != direction {
+		return out
+	}
+	for again := true; again; {
+		again = false
+		ratioTop, ratioBase := new(big.Int).Set(rest), new(big.Int).Set(base) // of this round
+		for i := range out {
+			if !free[i] || product(amounts[i], ratioTop).Cmp(product(held[i], ratioBase)) != direction {
+				continue
+			}
+			out[i], free[i], again = held[i], false, true
+			rest.Sub(rest, big.NewInt(held[i]))
+			base.Sub(base, big.NewInt(amounts[i]))
+		}
+	}
+	for i := range out {
+		if free[i] {
+			out[i] = quotient(product(amounts[i], rest), base, up)
+		}
+	}
+	return out
+}
+
+func product(a int64, b *big.Int) *big.Int { return new(big.Int).Mul(big.NewInt(a), b) }
+
+// quotient rounds a ÷ b, neither of which is negative.
+func quotient(a, b *big.Int, up bool) int64 {
+	q, remainder := new(big.Int).QuoRem(a, b, new(big.Int))
+	if up && remainder.Sign() > 0 {
+		q.Add(q, big.NewInt(1))
+	}
+	return q.Int64()
+}
