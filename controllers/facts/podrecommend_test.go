@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,12 +18,23 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// podPlan is the shipped pipeline with pod-level resources on; flags are parameters as their flags set them.
-func podPlan(t testing.TB, flags map[string]string) *engine.Plan {
+// podPlan is the shipped pipeline with pod-level resources on; compiling it takes a while.
+func podPlan(t testing.TB) *engine.Plan {
 	t.Helper()
-	book, err := policy.Load(policy.Options{Gates: map[string]bool{"PodLevelResources": true}, Params: flags})
+	plan, err := podPlanOnce()
 	require.NoError(t, err)
-	return book.Default()
+	return plan
+}
+
+var podPlanOnce = sync.OnceValues(func() (*engine.Plan, error) { return podPlanWith(nil) })
+
+// podPlanWith is podPlan with parameters as their flags set them.
+func podPlanWith(params map[string]string) (*engine.Plan, error) {
+	book, err := policy.Load(policy.Options{Gates: map[string]bool{"PodLevelResources": true}, Params: params})
+	if err != nil {
+		return nil, err
+	}
+	return book.Default(), nil
 }
 
 var bothRequests = facts.PodRequests{CPU: true, Memory: true}
@@ -66,7 +78,7 @@ func theAEPsContainers(t *testing.T) []facts.PodContainer {
 
 func TestAPodIsRecommendedWhatItsContainersAreTogether(t *testing.T) {
 	containers := theAEPsContainers(t)
-	pod, failed := facts.RecommendPod(podPlan(t, nil), containers, facts.PodPolicy(nil), bothRequests, nil)
+	pod, failed := facts.RecommendPod(podPlan(t), containers, facts.PodPolicy(nil), bothRequests, nil)
 	require.Empty(t, failed)
 	require.Equal(t, []string{"target cpu=50m memory=125Mi", "lowerBound cpu=30m memory=100Mi", "upperBound cpu=80m memory=150Mi", "uncappedTarget cpu=80m memory=150Mi"}, showBounds(pod))
 	require.Equal(t, showBounds(theAEPsContainers(t)[0].Bounds), showBounds(containers[0].Bounds))
@@ -76,7 +88,7 @@ func TestTheBoundsOfAPodChangeItsContainersInPlace(t *testing.T) {
 	containers := theAEPsContainers(t)
 	target := containers[0].Bounds[0] // who holds the record sees it change
 	trace := &engine.Trace{}
-	pod, failed := facts.RecommendPod(podPlan(t, nil), containers, podPolicy(t, "cpu=100m", "memory=50Mi"), bothRequests, trace)
+	pod, failed := facts.RecommendPod(podPlan(t), containers, podPolicy(t, "cpu=100m", "memory=50Mi"), bothRequests, trace)
 	require.Empty(t, failed)
 	require.Equal(t, []string{"target cpu=100m memory=50Mi", "lowerBound cpu=100m memory=40Mi", "upperBound cpu=160m memory=50Mi", "uncappedTarget cpu=80m memory=150Mi"}, showBounds(pod))
 	require.Equal(t, []string{"target cpu=60m memory=40Mi", "lowerBound cpu=40m memory=32Mi", "upperBound cpu=100m memory=48Mi", "uncappedTarget cpu=50m memory=120Mi"}, showBounds(containers[0].Bounds))
@@ -93,7 +105,7 @@ func TestTheBoundsOfAPodChangeItsContainersInPlace(t *testing.T) {
 func TestTheTraceSaysWhatStaysWithThePod(t *testing.T) {
 	trace := &engine.Trace{}
 	containers := []facts.PodContainer{podContainer(t, "main", &vpav1.ContainerResourcePolicy{MaxAllowed: list(t, "cpu=200m")}, "cpu=100m")}
-	pod, failed := facts.RecommendPod(podPlan(t, nil), containers, podPolicy(t, "cpu=1", ""), bothRequests, trace)
+	pod, failed := facts.RecommendPod(podPlan(t), containers, podPolicy(t, "cpu=1", ""), bothRequests, trace)
 	require.Empty(t, failed)
 	require.Equal(t, "cpu=1", show(facts.ResourceList(pod[0])))
 	require.Equal(t, "cpu=200m", show(facts.ResourceList(containers[0].Bounds[0])))
@@ -115,10 +127,10 @@ func TestNothingIsRecommendedForAPodWithoutNeed(t *testing.T) {
 			return facts.RecommendPod(off.Default(), c, lowering, bothRequests, nil)
 		},
 		"no pod-level requests": func(c []facts.PodContainer) (facts.Bounds, []*engine.RuleError) {
-			return facts.RecommendPod(podPlan(t, nil), c, lowering, facts.PodRequests{}, nil)
+			return facts.RecommendPod(podPlan(t), c, lowering, facts.PodRequests{}, nil)
 		},
 		"nothing controlled": func(c []facts.PodContainer) (facts.Bounds, []*engine.RuleError) {
-			return facts.RecommendPod(podPlan(t, nil), c, podPolicy(t, "", "cpu=10m", "nvidia.com/gpu"), bothRequests, nil)
+			return facts.RecommendPod(podPlan(t), c, podPolicy(t, "", "cpu=10m", "nvidia.com/gpu"), bothRequests, nil)
 		},
 	} {
 		containers := theAEPsContainers(t)
@@ -129,7 +141,7 @@ func TestNothingIsRecommendedForAPodWithoutNeed(t *testing.T) {
 			require.Equal(t, showBounds(c.Bounds), showBounds(containers[i].Bounds), name)
 		}
 	}
-	pod, failed := facts.RecommendPod(podPlan(t, nil), nil, lowering, bothRequests, nil)
+	pod, failed := facts.RecommendPod(podPlan(t), nil, lowering, bothRequests, nil)
 	require.Empty(t, failed)
 	require.Equal(t, showBounds(facts.NewBounds()), showBounds(pod), "no containers")
 }
@@ -165,10 +177,9 @@ spec:
 
 // TestAnyContainersKeepWhatIsPromised tries random containers, policies and flags.
 func TestAnyContainersKeepWhatIsPromised(t *testing.T) {
-	plans := []*engine.Plan{
-		podPlan(t, nil),
-		podPlan(t, map[string]string{"pod-bounds.maxCPU": "300m", "pod-bounds.maxMemory": "500", "pod-shares.maxCPU": "100m", "pod-shares.maxMemory": "200"}),
-	}
+	flagged, err := podPlanWith(map[string]string{"pod-bounds.maxCPU": "300m", "pod-bounds.maxMemory": "500", "pod-shares.maxCPU": "100m", "pod-shares.maxMemory": "200"})
+	require.NoError(t, err)
+	plans := []*engine.Plan{podPlan(t), flagged}
 	random := rand.New(rand.NewPCG(7, 1))
 	// amount gives small numbers, so that bounds meet, and now and then what a young VPA has for an upper bound.
 	amount := func() int64 {
@@ -305,7 +316,7 @@ func requirePromises(t *testing.T, name string, containers []facts.PodContainer,
 
 // BenchmarkRecommendPod runs pod.recommend for three containers: without bounds, and lowered to a maximum.
 func BenchmarkRecommendPod(b *testing.B) {
-	plan := podPlan(b, nil)
+	plan := podPlan(b)
 	for name, policy := range map[string]*vpav1.PodResourcePolicy{
 		"sum":   nil,
 		"lower": {PodPolicies: &vpav1.PodPolicies{MaxAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("200")}}},
