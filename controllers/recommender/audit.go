@@ -17,7 +17,7 @@ func (s *State) audit(w *Workload, view model.View, enforced Result) {
 	defer policy.UntilPanic(s.log(w))
 	for _, shadow := range w.Chosen.Shadows {
 		tried := Recommend(shadow.Plan, w.VPA, view, false)
-		s.shadows.Record(w.VPA, shadow, "the recommendation", differs(enforced.Recommendations, tried.Recommendations))
+		s.shadows.Record(w.VPA, shadow, "the recommendation", append(differs(enforced.Recommendations, tried.Recommendations), podDiffers(enforced.Pod, tried.Pod)...))
 	}
 }
 
@@ -47,6 +47,27 @@ func differs(enforced, tried []vpav1.RecommendedContainerResources) []string {
 	for _, c := range tried {
 		if _, added := byName[c.ContainerName]; added {
 			out = append(out, "container "+c.ContainerName+": a recommendation")
+		}
+	}
+	return out
+}
+
+// podDiffers lists the bounds in which two recommendations for a pod as a whole differ, either of which may be nil.
+func podDiffers(enforced, tried *vpav1.RecommendedResources) []string {
+	from, to := &vpav1.RecommendedResources{}, &vpav1.RecommendedResources{}
+	if enforced != nil {
+		from = enforced
+	}
+	if tried != nil {
+		to = tried
+	}
+	var out []string
+	for _, bound := range []struct {
+		name     string
+		from, to corev1.ResourceList
+	}{{"target", from.Target, to.Target}, {"lowerBound", from.LowerBound, to.LowerBound}, {"upperBound", from.UpperBound, to.UpperBound}} {
+		for _, d := range facts.Differences(bound.from, bound.to) {
+			out = append(out, "pod "+bound.name+" "+d)
 		}
 	}
 	return out

@@ -12,7 +12,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Explained is the trace of one container's recommendation.
+// Explained is the trace of one container's recommendation, or with an empty name that of the pod as a whole.
 type Explained struct {
 	Container string
 	Trace     *engine.Trace
@@ -23,9 +23,10 @@ type Result struct {
 	Recommendations []vpav1.RecommendedContainerResources // sorted by container name
 	Pod             *vpav1.RecommendedResources           // of the pod as a whole; nil when its containers have all requests
 	LowConfidence   []string                              // containers of which too little is known, sorted
-	Explained       []Explained                           // one a recommendation, when asked for
+	Explained       []Explained                           // one a recommendation, that of the pod last, when asked for
 	Failed          []*engine.RuleError                   // rules that failed; what they would have set is as before
 	Undecided       []string                              // containers of which the rules could not say whether they are scaled
+	PodUndecided    bool                                  // the rules could not say what the pod as a whole should have
 }
 
 // Recommend lets the rules turn what is known of a VPA's containers into recommendations. It is a pure function.
@@ -67,10 +68,42 @@ func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of
 		}
 		out.Failed = append(out.Failed, c.run(v, len(all), &out)...)
 	}
+	if view.PodCPU || view.PodMemory {
+		out.pod(of, v, view, all, explain)
+	}
 	for _, c := range all {
 		out.Recommendations = append(out.Recommendations, c.render())
 	}
 	return out
+}
+
+// pod recommends for the pod as a whole, whose bounds may change those of its containers (AEP-7571).
+func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.View, all []scaled, explain bool) {
+	if len(r.Undecided) > 0 { // the sum would be that of some containers only
+		r.PodUndecided = true
+		return
+	}
+	var trace *engine.Trace
+	if explain {
+		trace = &engine.Trace{}
+		r.Explained = append(r.Explained, Explained{Trace: trace})
+	}
+	containers := make([]facts.PodContainer, 0, len(all))
+	for _, c := range all {
+		containers = append(containers, facts.PodContainer{Name: c.usage.Container, Policy: c.record, Bounds: c.bounds})
+	}
+	bounds, failed := facts.RecommendPod(plan, containers, facts.PodPolicy(v.Spec.ResourcePolicy), facts.PodRequests{CPU: view.PodCPU, Memory: view.PodMemory}, trace)
+	r.Failed, r.PodUndecided = append(r.Failed, failed...), len(failed) > 0
+	if target := facts.ResourceList(bounds[0]); target != nil {
+		var written []corev1.ResourceList
+		if p := v.Spec.ResourcePolicy; p != nil && p.PodPolicies != nil {
+			written = []corev1.ResourceList{p.PodPolicies.MinAllowed, p.PodPolicies.MaxAllowed}
+		}
+		r.Pod = &vpav1.RecommendedResources{
+			Target: asWritten(bounds[0], written), LowerBound: asWritten(bounds[1], written), UpperBound: asWritten(bounds[2], written),
+			UncappedTarget: facts.ResourceList(bounds[3]),
+		}
+	}
 }
 
 // run estimates and recommends for one of several containers.
@@ -85,20 +118,27 @@ func (c *scaled) run(v *vpav1.VerticalPodAutoscaler, containers int, out *Result
 	return append(failed, c.plan.RunStages(facts.ContainerRecommend, recommend, c.trace)...)
 }
 
-// keep adds what was recommended before for containers that the rules could not decide on.
-func (r Result) keep(before *vpav1.RecommendedPodResources) []vpav1.RecommendedContainerResources {
-	all := r.Recommendations
-	if before != nil && len(r.Undecided) > 0 {
-		for _, c := range before.ContainerRecommendations {
-			if slices.Contains(r.Undecided, c.ContainerName) {
-				all = append(all, c)
-			}
-		}
-		slices.SortFunc(all, func(a, b vpav1.RecommendedContainerResources) int {
-			return strings.Compare(a.ContainerName, b.ContainerName)
-		})
+// keep is the recommendation, with what was recommended before where the rules could not decide.
+func (r Result) keep(before *vpav1.RecommendedPodResources) *vpav1.RecommendedPodResources {
+	out := &vpav1.RecommendedPodResources{ContainerRecommendations: r.Recommendations, PodRecommendation: r.Pod}
+	if before == nil {
+		return out
 	}
-	return all
+	if r.PodUndecided {
+		out.PodRecommendation = before.PodRecommendation
+	}
+	if len(r.Undecided) == 0 {
+		return out
+	}
+	for _, c := range before.ContainerRecommendations {
+		if slices.Contains(r.Undecided, c.ContainerName) {
+			out.ContainerRecommendations = append(out.ContainerRecommendations, c)
+		}
+	}
+	slices.SortFunc(out.ContainerRecommendations, func(a, b vpav1.RecommendedContainerResources) int {
+		return strings.Compare(a.ContainerName, b.ContainerName)
+	})
+	return out
 }
 
 func estimateOf(u model.Usage, containers int) facts.Estimate {
@@ -112,29 +152,30 @@ func estimateOf(u model.Usage, containers int) facts.Estimate {
 }
 
 func (c *scaled) render() vpav1.RecommendedContainerResources {
-	target := c.as(c.bounds[0])
+	var written []corev1.ResourceList
+	if c.policy != nil {
+		written = []corev1.ResourceList{c.policy.MinAllowed, c.policy.MaxAllowed}
+	}
+	target := asWritten(c.bounds[0], written)
 	if target == nil {
 		target = corev1.ResourceList{} // required by the API, empty when nothing is controlled
 	}
 	return vpav1.RecommendedContainerResources{
 		ContainerName:  c.usage.Container,
 		Target:         target,
-		LowerBound:     c.as(c.bounds[1]),
-		UpperBound:     c.as(c.bounds[2]),
+		LowerBound:     asWritten(c.bounds[1], written),
+		UpperBound:     asWritten(c.bounds[2], written),
 		UncappedTarget: facts.ResourceList(c.bounds[3]),
 	}
 }
 
-// as renders a bound. What is at a minimum or maximum of the policy is written as the policy writes it, as upstream does
-// (UPSTREAM.md §3.2): 1G stays 1G.
-func (c *scaled) as(bound *engine.Record) corev1.ResourceList {
+// asWritten renders a bound. What is at a minimum or maximum of a policy is written as the policy writes it, as upstream
+// does (UPSTREAM.md §3.2): 1G stays 1G.
+func asWritten(bound *engine.Record, written []corev1.ResourceList) corev1.ResourceList {
 	list := facts.ResourceList(bound)
-	if c.policy == nil {
-		return list
-	}
-	for _, written := range []corev1.ResourceList{c.policy.MinAllowed, c.policy.MaxAllowed} {
+	for _, allowed := range written {
 		for name, q := range list {
-			w, ok := written[name]
+			w, ok := allowed[name]
 			if ok && facts.AmountOf(name, w) == facts.AmountOf(name, q) {
 				list[name] = w.DeepCopy()
 			}

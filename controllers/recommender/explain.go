@@ -5,6 +5,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 )
 
 // explain logs each target that changes together with the rule that set it.
@@ -27,9 +28,19 @@ func (s *State) explain(w *Workload, view model.View, before *vpav1.RecommendedP
 			if !ok || (had && from.Cmp(to) == 0) {
 				continue
 			}
-			step, _ := result.Explained[i].Trace.Last("target", "now."+string(resource))
+			step, _ := result.last(i, resource)
 			log.Info("recommendation changed", "container", c.ContainerName, "resource", string(resource),
 				"from", from.String(), "to", to.String(), "rule", step.Path(), "at", step.At)
 		}
 	}
+}
+
+// last is the step that set a container's target: one of the pod's bounds, else one of its own.
+func (r *Result) last(i int, resource corev1.ResourceName) (engine.Step, bool) {
+	if pod := r.Explained[len(r.Explained)-1]; pod.Container == "" {
+		if step, ok := pod.Trace.Last(r.Recommendations[i].ContainerName, "target."+string(resource)); ok {
+			return step, true
+		}
+	}
+	return r.Explained[i].Trace.Last("target", "now."+string(resource))
 }

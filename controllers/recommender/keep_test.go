@@ -32,7 +32,7 @@ func TestARuleThatFailsLeavesTheRecommendation(t *testing.T) {
 	require.ErrorContains(t, result.Failed[0], "container-mode/mode-off")
 	before := &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "b"}, {ContainerName: "c"}, {ContainerName: "gone"}}}
 	kept := result.keep(before)
-	require.Len(t, kept, 1)
-	require.Equal(t, "b", kept[0].ContainerName)
-	require.Empty(t, result.keep(nil))
+	require.Len(t, kept.ContainerRecommendations, 1)
+	require.Equal(t, "b", kept.ContainerRecommendations[0].ContainerName)
+	require.Empty(t, result.keep(nil).ContainerRecommendations)
 }

@@ -96,7 +96,7 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 	result := s.recommend(w, view, false)
 	policy.Report(log, "its values are left as they were", result.Failed...)
 	s.audit(w, view, result)
-	recommendation := &vpav1.RecommendedPodResources{ContainerRecommendations: result.keep(status.Recommendation), PodRecommendation: result.Pod}
+	recommendation := result.keep(status.Recommendation)
 	if !equality.Semantic.DeepEqual(recommendation, status.Recommendation) {
 		s.explain(w, view, status.Recommendation)
 	}
