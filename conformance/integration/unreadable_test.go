@@ -21,10 +21,7 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	file, err := harness.UpstreamCRDs()
 	require.NoError(t, err)
 	withoutCelvpa(t)
-	t.Cleanup(func() {
-		deleteCRDs(t)
-		require.NoError(t, cluster.InstallCRDs(context.Background(), false))
-	})
+	t.Cleanup(func() { require.NoError(t, cluster.InstallCRDs(context.Background(), false)) })
 	deleteCRDs(t)
 	require.NoError(t, cluster.ApplyFiles(t.Context(), file))
 	for _, name := range []string{crds.VPA, crds.Checkpoint} {
@@ -32,7 +29,9 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	}
 	ns := namespace(t, "it-unreadable")
 	const quantity = "resourcePolicy: {containerPolicies: [{containerName: app, minAllowed: {cpu: 1e1.5}}]}"
-	create(t, object(ns, "spec", quantity))
+	eventually(t, 20*time.Second, "VPAs of upstream's kind", func(ctx context.Context) (bool, error) {
+		return cluster.Create(ctx, object(ns, "spec", quantity)) == nil, nil
+	})
 	inStatus := object(ns, "status", "")
 	create(t, inStatus)
 	require.NoError(t, unstructured.SetNestedSlice(inStatus.Object, []any{map[string]any{"containerName": "app", "target": map[string]any{"cpu": "1e1.5"}}},

@@ -94,21 +94,21 @@ func describe(object client.Object) (controller, error) {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
 		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
-		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+		c.selector, err = asSelector(o.Spec.Selector)
 	case *appsv1.DaemonSet:
 		c.replicas = &o.Status.DesiredNumberScheduled
-		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+		c.selector, err = asSelector(o.Spec.Selector)
 	case *appsv1.ReplicaSet:
 		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
-		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+		c.selector, err = asSelector(o.Spec.Selector)
 	case *appsv1.StatefulSet:
 		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
-		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+		c.selector, err = asSelector(o.Spec.Selector)
 	case *corev1.ReplicationController:
 		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
 		c.selector = labels.SelectorFromSet(o.Spec.Selector)
 	case *batchv1.Job:
-		c.selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+		c.selector, err = asSelector(o.Spec.Selector)
 	case *batchv1.CronJob:
 		c.selector = labels.Nothing()
 		if template := o.Spec.JobTemplate.Spec.Template.Labels; len(template) > 0 {
@@ -119,4 +119,13 @@ func describe(object client.Object) (controller, error) {
 		return c, lasting{fmt.Errorf("the selector of %s/%s: %w", object.GetNamespace(), object.GetName(), err)}
 	}
 	return c, nil
+}
+
+// asSelector is LabelSelectorAsSelector, without checking once more the labels that the API server has checked: that takes
+// longer than all else of a look-up.
+func asSelector(s *metav1.LabelSelector) (labels.Selector, error) {
+	if s == nil || len(s.MatchExpressions) > 0 {
+		return metav1.LabelSelectorAsSelector(s)
+	}
+	return labels.SelectorFromValidatedSet(s.MatchLabels), nil
 }
