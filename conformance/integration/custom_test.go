@@ -68,10 +68,13 @@ func aCustomControllerIsFollowedToItsPods(t *testing.T) {
 	v.Spec.TargetRef = crossVersion("example.com/v1", "Rollout", "web")
 	below := vpa(ns, "below", vpav1.UpdateModeOff)
 	below.Spec.TargetRef = crossVersion("apps/v1", "ReplicaSet", "web-1")
-	create(t, v, below)
+	older := vpa(ns, "older", vpav1.UpdateModeOff)
+	older.Spec.TargetRef = crossVersion("example.com/v1alpha1", "Rollout", "web")
+	create(t, v, below, older)
 
 	v = recommended(t, ns, "web")
 	require.Nil(t, condition(v, vpav1.ConfigUnsupported))
+	recommended(t, ns, "older") // the API server has another version of the same kind
 	eventually(t, 60*time.Second, "the pods resized", func(context.Context) (bool, error) {
 		for uid, p := range pods(t, ns) {
 			if _, same := before[uid]; !same || p.Spec.Containers[0].Resources.Requests.Cpu().Cmp(steadyCPU) != 0 {

@@ -96,7 +96,9 @@ func aTargetThatDoesNotExistIsReported(t *testing.T) {
 	for _, p := range pods(t, ns) {
 		owned.Spec.TargetRef = crossVersion("apps/v1", "ReplicaSet", p.OwnerReferences[0].Name)
 	}
-	create(t, owned)
+	unknown := vpa(ns, "unknown", vpav1.UpdateModeOff)
+	unknown.Spec.TargetRef = crossVersion("elsewhere.example.com/v1", "Stranger", "web")
+	create(t, owned, unknown)
 	says := func(name, message string) {
 		eventually(t, 20*time.Second, "condition ConfigUnsupported on "+name, func(ctx context.Context) (bool, error) {
 			var v vpav1.VerticalPodAutoscaler
@@ -112,6 +114,7 @@ func aTargetThatDoesNotExistIsReported(t *testing.T) {
 		})
 	}
 	says("nobody", "Cannot read targetRef. Reason: Deployment it-missing/nobody does not exist")
+	says("unknown", "Cannot read targetRef. Reason: Stranger it-missing/web does not exist")
 	says("owned", "has a parent controller but it should point to a topmost well-known or scalable controller")
 }
 
