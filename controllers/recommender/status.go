@@ -36,7 +36,7 @@ func (s *State) Update(w *Workload, now time.Time) *Update {
 		return nil
 	}
 	status := s.evaluate(w, now)
-	if equality.Semantic.DeepEqual(*status, w.VPA.Status) {
+	if equality.Semantic.DeepEqual(*status, w.VPA.Status) && w.VPA.StatusUnreadable == "" {
 		w.done, w.waiting = of, time.Time{}
 		return nil
 	}
