@@ -89,11 +89,13 @@ build: need-go ## Build bin/celvpa
 	go build -o bin/celvpa ./cmd/celvpa
 
 .PHONY: generate
-generate: need-go ## Regenerate deepcopy code, CRDs, docs/points.md and docs/checks.md
+generate: need-go ## Regenerate deepcopy code, CRDs and the reference pages of docs/
 	go generate ./crds/...
 	go run ./cmd/celvpa crd --out crds/manifests
 	go run ./cmd/celvpa rules points > docs/points.md
 	go run ./cmd/celvpa rules checks > docs/checks.md
+	go run ./cmd/celvpa reference flags > docs/flags.md
+	go run ./cmd/celvpa reference metrics > docs/metrics.md
 
 .PHONY: lab-build
 lab-build: need-go ## Build the lab's programs into bin/lab/parts (about 10 minutes the first time)

@@ -81,10 +81,11 @@ func requirePrints(t *testing.T, command, want string) {
 
 // TestTheReferencesAreWhatTheProgramPrints: run make generate after a change.
 func TestTheReferencesAreWhatTheProgramPrints(t *testing.T) {
-	for _, name := range []string{"points", "checks"} {
+	for _, command := range [][]string{{"rules", "points"}, {"rules", "checks"}, {"reference", "flags"}, {"reference", "metrics"}} {
+		name := command[1]
 		page, err := os.ReadFile("../../docs/" + name + ".md")
 		require.NoError(t, err)
-		out, err := celvpa(t, "rules", name)
+		out, err := celvpa(t, command...)
 		require.NoError(t, err)
 		require.Equal(t, string(page), out, name)
 	}

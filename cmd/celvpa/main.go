@@ -52,6 +52,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		rulesCommand(),
 		testCommand(),
 		validateCommand(),
+		referenceCommand(),
 	)
 	return root
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/celvpa/celvpa/controllers/cycle"
@@ -50,6 +51,11 @@ var (
 		Help: "Checkpoints found at the start, by result: loaded, unused (their VPA is not served), or unreadable.",
 	}, []string{"result"})
 
+	resourcesRead = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vpa_resources_get_resources_count",
+		Help: "Containers whose resources were read, by where they stood: in the status of the pod, or in its spec.",
+	}, []string{"source"})
+
 	panics = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "celvpa_recommender_panics_total",
 		Help: "VPAs whose evaluation panicked, which is a fault of celvpa. They are left as they were.",
@@ -58,7 +64,7 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(latency, aggregatesCount, recommendationLatency, objectsCount,
-		samplesTotal, oomsTotal, writesTotal, checkpointsTotal, panics)
+		samplesTotal, oomsTotal, writesTotal, checkpointsTotal, resourcesRead, panics)
 }
 
 // modes are all update modes there are.
@@ -96,4 +102,21 @@ func countObjects(all []*Workload) {
 			}
 		}
 	}
+}
+
+// countResources counts where the resources of a pod's containers stand.
+func countResources(pod *corev1.Pod) {
+	count := func(containers []corev1.Container, statuses []corev1.ContainerStatus, inStatus, inSpec string) {
+		granted := 0
+		for i := range statuses {
+			if statuses[i].Resources != nil {
+				granted++
+			}
+		}
+		granted = min(granted, len(containers))
+		resourcesRead.WithLabelValues(inStatus).Add(float64(granted))
+		resourcesRead.WithLabelValues(inSpec).Add(float64(len(containers) - granted))
+	}
+	count(pod.Spec.Containers, pod.Status.ContainerStatuses, "Pod.Status.ContainerStatuses", "Pod.Spec.Containers")
+	count(pod.Spec.InitContainers, pod.Status.InitContainerStatuses, "Pod.Status.InitContainerStatuses", "Pod.Spec.InitContainers")
 }

@@ -144,6 +144,7 @@ func (s *State) SetPod(pod *corev1.Pod, onlySelected bool, now time.Time) {
 		_, spec.CPURequest = r.Requests[corev1.ResourceCPU]
 		_, spec.MemoryRequest = r.Requests[corev1.ResourceMemory]
 	}
+	countResources(pod)
 	s.cluster.SetPod(id, spec, now)
 }
 
