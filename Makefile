@@ -84,9 +84,11 @@ lint: need-go ## gofmt, go vet and staticcheck
 	cd conformance/lab && $(STATICCHECK) ./...
 	cd conformance/upstream && $(STATICCHECK) ./...
 
+# The tag takes net/trace out of gRPC, and with it the HTML templates that keep the linker from leaving out what nobody calls:
+# the program is a fifth smaller, in memory too.
 .PHONY: build
 build: need-go ## Build bin/celvpa
-	go build -o bin/celvpa ./cmd/celvpa
+	go build -tags grpcnotrace -o bin/celvpa ./cmd/celvpa
 
 .PHONY: generate
 generate: need-go ## Regenerate deepcopy code, CRDs and the reference pages of docs/

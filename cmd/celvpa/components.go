@@ -90,6 +90,7 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 }
 
 func runParts(ctx context.Context, o *options, parts []part) error {
+	thrift := saveMemory()
 	if o.namespace != "" && o.ignoredNamespaces != "" {
 		return errors.New("--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other: give one")
 	}
@@ -129,6 +130,11 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	}
 	for _, p := range parts {
 		if err := p.join(ctx, o, source, proc); err != nil {
+			return err
+		}
+	}
+	if thrift != nil {
+		if err := proc.manager.Add(thrift); err != nil {
 			return err
 		}
 	}
