@@ -26,6 +26,7 @@ const cycleMetric = "vpa_recommender_execution_latency_seconds"
 // result is what one recommender took. Times are in seconds, memory is in bytes.
 type result struct {
 	name   string
+	ours   bool
 	cycles int                // that were measured, not counting the first
 	first  float64            // the first cycle
 	steps  map[string]float64 // mean of a step, in the cycles that were measured; "total" is the cycle
@@ -56,7 +57,7 @@ func (b *bench) measure(ctx context.Context, p program) (r result, err error) {
 	}
 	defer one.stop()
 	say("%s runs; its first cycle is due in a minute, and %d more are measured", p.name, b.cycles)
-	r = result{name: p.name, cycles: b.cycles}
+	r = result{name: p.name, ours: p.ours}
 	var start, last state
 	var rss []uint64
 	for tick := time.NewTicker(time.Second); ; {

@@ -19,6 +19,7 @@ import (
 // program is a recommender that can be started.
 type program struct {
 	name string // for people
+	ours bool
 	path string
 	args []string // before the flags
 }
@@ -31,7 +32,7 @@ func build(ctx context.Context, name string) (program, error) {
 	switch name {
 	case "celvpa":
 		path, err := harness.Build(ctx)
-		return program{name: name, path: path, args: []string{"recommender"}}, err
+		return program{name: name, ours: true, path: path, args: []string{"recommender"}}, err
 	case "upstream":
 		root, err := harness.Root()
 		if err != nil {
