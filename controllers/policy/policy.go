@@ -65,8 +65,8 @@ var loader = engine.Loader{SelectorKey: "vpaSelector"}
 // shipped is the layer of rule files that are part of the program.
 var shipped = engine.Layer{FS: rules.FS, Dir: rules.Dir}
 
-// Shipped loads the rules that are part of the program.
-func Shipped() (*engine.Library, error) { return loader.Load(shipped) }
+// Shipped are the rules that are part of the program. They are read once, and shared: nobody may change them.
+var Shipped = sync.OnceValues(func() (*engine.Library, error) { return loader.Load(shipped) })
 
 // Library loads the shipped rules and, over them, those of a folder or file; empty = none.
 func Library(path string) (*engine.Library, error) {
