@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
@@ -73,8 +74,7 @@ func (o *options) addRecommender(f *pflag.FlagSet) {
 }
 
 // check refuses what cannot work, and tells of what is ignored.
-func (r *recommenderOptions) check() error {
-	log := ctrl.Log.WithName("recommender")
+func (r *recommenderOptions) check(log logr.Logger) error {
 	switch r.storage {
 	case "", checkpointStorage, prometheusStorage:
 	default:
@@ -98,7 +98,7 @@ func (r *recommenderOptions) check() error {
 func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *process) error {
 	log := ctrl.Log.WithName("recommender")
 	flags := o.recommender
-	if err := flags.check(); err != nil {
+	if err := flags.check(log); err != nil {
 		return err
 	}
 	namespaces := o.namespaces()

@@ -331,7 +331,8 @@ func TestManyWhoLookAtOnceShareOneRead(t *testing.T) {
 	require.Equal(t, 1, api.reads(), "that one gave up is not the failure of others")
 }
 
-func TestTheBackgroundRunsInEveryReplicaAndEnds(t *testing.T) {
+// TestHazard23TheBackgroundRunsInEveryReplicaAndEnds: UPSTREAM.md Appendix B 23.
+func TestHazard23TheBackgroundRunsInEveryReplicaAndEnds(t *testing.T) {
 	api := newScaleAPI(always("app=a"), "v1")
 	require.False(t, api.scales.NeedLeaderElection())
 	api.look(t, thing("t"), asOwner)

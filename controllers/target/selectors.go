@@ -55,17 +55,21 @@ func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Ans
 	selector, problem := s.Resolver.Selector(ctx, v)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[types.UID]*lastSelector{}
+	}
 	if problem != nil && !problem.Transient {
-		delete(s.last, v.UID)
+		s.last[v.UID] = &lastSelector{key: Of(v)}
 		return Answer{Selector: labels.Nothing(), Problem: problem}
 	}
 	now, key := s.Clock.Now(), Of(v)
 	last := s.last[v.UID]
 	if last == nil || last.key != key {
-		last = &lastSelector{key: key, at: now}
-		if s.last == nil {
-			s.last = map[types.UID]*lastSelector{}
+		fresh := &lastSelector{key: key}
+		if last == nil { // what was recommended for another target is not to stay
+			fresh.at = now
 		}
+		last = fresh
 		s.last[v.UID] = last
 	}
 	if problem == nil {

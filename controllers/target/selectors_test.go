@@ -26,10 +26,12 @@ type step struct {
 	want    string        // the selector; empty = it matches nothing
 	problem string        // the whole message; empty = none
 	stale   time.Duration // since the start, when the selector was found
+	unknown bool
 }
 
-// UPSTREAM.md Appendix B 10: a failure of a moment must not end what is recommended.
-func TestASelectorIsBridgedWhileItsTargetCannotBeRead(t *testing.T) {
+// TestHazard10ASelectorIsBridgedWhileItsTargetCannotBeRead: UPSTREAM.md Appendix B 10; a failure of a moment must not end
+// what is recommended.
+func TestHazard10ASelectorIsBridgedWhileItsTargetCannotBeRead(t *testing.T) {
 	const (
 		reading = "Cannot read targetRef. Reason: reading the scale of example.com/v1.Thing/t in namespace ns: "
 		used    = "; the pods that were selected before are still used, until "
@@ -55,7 +57,11 @@ func TestASelectorIsBridgedWhileItsTargetCannotBeRead(t *testing.T) {
 			{after: time.Minute / 2, answer: "app=b", want: "app=b"},
 			{after: time.Minute, answer: errBroken, want: "app=b", problem: reading + errBroken.Error() + used + "2026-01-01T01:19:30Z", stale: time.Hour + 570*time.Second},
 		}},
-		{name: "not without an answer before", steps: []step{{answer: errBroken, problem: reading + errBroken.Error()}}},
+		{name: "not without an answer before, but it is too early to say that there are none", steps: []step{
+			{answer: errBroken, problem: reading + errBroken.Error(), unknown: true},
+			{after: 10*time.Minute - 1, answer: errBroken, problem: reading + errBroken.Error(), unknown: true},
+			{after: 1, answer: errBroken, problem: reading + errBroken.Error()},
+		}},
 		{name: "not when the target does not exist", steps: []step{
 			{answer: "app=a", want: "app=a"},
 			{after: time.Minute, answer: errGone, problem: "Cannot read targetRef. Reason: Thing ns/t does not exist"},
@@ -67,7 +73,7 @@ func TestASelectorIsBridgedWhileItsTargetCannotBeRead(t *testing.T) {
 		}},
 		{name: "not when it is another VPA of the same name", steps: []step{
 			{answer: "app=a", want: "app=a"},
-			{after: time.Minute, uid: "another", answer: errBroken, problem: reading + errBroken.Error()},
+			{after: time.Minute, uid: "another", answer: errBroken, problem: reading + errBroken.Error(), unknown: true},
 		}},
 		{name: "in the same words while it is the same failure", steps: []step{
 			{answer: "app=a", want: "app=a"},
@@ -102,6 +108,7 @@ func TestASelectorIsBridgedWhileItsTargetCannotBeRead(t *testing.T) {
 					require.NotNil(t, answer.Problem, "step %d", i)
 					require.Equal(t, step.problem, answer.Problem.Message, "step %d", i)
 				}
+				require.Equal(t, step.unknown, answer.Unknown, "step %d", i)
 				if step.stale == 0 {
 					require.Zero(t, answer.StaleSince, "step %d", i)
 				} else {
