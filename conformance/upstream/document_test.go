@@ -22,5 +22,8 @@ func TestTheDocumentListsTheDeliberateDifferences(t *testing.T) {
 	for _, x := range deliberate {
 		meant = append(meant, x.name)
 	}
+	for _, x := range deliberateOfRecommender {
+		meant = append(meant, x.name)
+	}
 	require.Equal(t, meant, told)
 }

@@ -1,0 +1,363 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
+	upstreamapi "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// flagIgnoreRemoved leaves out containers that no pod has any more; upstream keeps them.
+const flagIgnoreRemoved = "ignore-removed-containers"
+
+// flagZeroIsPeak is whether a first sample of 0 bytes counts for its window, as it does to upstream.
+const flagZeroIsPeak = "zero-memory-is-peak"
+
+// ruleFlags are the rule parameters that each flag sets, as "ruleset.param".
+var ruleFlags = sync.OnceValues(func() (map[string][]string, error) {
+	library, err := policy.Shipped()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, p := range library.Params() {
+		if p.Param.Flag != "" {
+			out[p.Param.Flag] = append(out[p.Param.Flag], p.RuleSet+"."+p.Param.Name.Value)
+		}
+	}
+	return out, nil
+})
+
+// hasFlag reports whether celvpa's rules have a flag, which rules that are to come may bring.
+func hasFlag(name string) bool {
+	flags, err := ruleFlags()
+	return err == nil && flags[name] != nil
+}
+
+// storyBooks are the rules of each story's flags.
+var storyBooks = map[string]*engine.Rulebook{}
+
+func bookFor(s story) *engine.Rulebook {
+	flags, err := ruleFlags()
+	if err != nil {
+		panic(err)
+	}
+	options := policy.Options{Gates: map[string]bool{"PerVPAConfig": s.PerVPA}, Params: map[string]string{}}
+	if !s.Raw && flags[flagIgnoreRemoved] != nil {
+		options.Params[flags[flagIgnoreRemoved][0]] = "false"
+	}
+	for name, text := range s.Flags {
+		for _, p := range flags[name] {
+			options.Params[p] = text
+		}
+	}
+	key := fmt.Sprint(options)
+	if b := storyBooks[key]; b != nil {
+		return b
+	}
+	b, err := policy.Load(options)
+	if err != nil {
+		panic(fmt.Sprintf("the rules for %s: %v", key, err)) // a fault of the test
+	}
+	storyBooks[key] = b
+	return b
+}
+
+func settingsOf(s story) model.Settings {
+	d := model.DefaultSettings()
+	return model.Settings{
+		CPUHalfLife:    s.Flags.duration("cpu-histogram-decay-half-life", d.CPUHalfLife),
+		MemoryHalfLife: s.Flags.duration("memory-histogram-decay-half-life", d.MemoryHalfLife),
+	}
+}
+
+// converted is an object of one side as the other has it.
+func converted[To any](from any) *To {
+	out := new(To)
+	if err := json.Unmarshal(mustJSON(from), out); err != nil {
+		panic(err) // both sides read the same objects
+	}
+	return out
+}
+
+func policyOf(v *upstreamv1.VerticalPodAutoscaler, container string) *upstreamv1.ContainerResourcePolicy {
+	return upstreamapi.GetContainerResourcePolicy(container, v.Spec.ResourcePolicy)
+}
+
+// byCelvpa is celvpa's model with its rules.
+type byCelvpa struct {
+	told     story
+	begin    time.Time
+	settings model.Settings
+	plan     *engine.Plan
+	cluster  *model.Cluster
+	objects  map[model.WorkloadID]*vpav1.VerticalPodAutoscaler
+	remembered
+}
+
+func newByCelvpa(s story, begin time.Time) *byCelvpa {
+	c := &byCelvpa{told: s, begin: begin, settings: settingsOf(s), plan: bookFor(s).Default()}
+	c.forget()
+	return c
+}
+
+func (c *byCelvpa) forget() {
+	c.cluster = model.NewCluster(c.settings)
+	c.objects = map[model.WorkloadID]*vpav1.VerticalPodAutoscaler{}
+}
+
+// govern does what the recommender's state does before each cycle's samples.
+func (c *byCelvpa) govern() {
+	for id, v := range c.objects {
+		c.cluster.Workload(id).Governs(func(container string, a *model.Aggregate) {
+			w, failed := facts.WindowFor(c.plan, container, recordOf(v, container))
+			if len(failed) > 0 {
+				panic(failed[0])
+			}
+			a.Window = model.Window(w)
+		})
+	}
+}
+
+func recordOf(v *vpav1.VerticalPodAutoscaler, container string) *engine.Record {
+	return facts.Policy(facts.PolicyFor(v.Spec.ResourcePolicy, container))
+}
+
+func (c *byCelvpa) setVPA(h happens) {
+	c.vpas = with(c.vpas, h)
+	v := converted[vpav1.VerticalPodAutoscaler](h.upstreamVPA(c.begin))
+	id := model.WorkloadID{Namespace: v.Namespace, Name: v.Name}
+	selector, err := labels.Parse(h.Selector)
+	if err != nil {
+		panic(err)
+	}
+	c.objects[id] = v
+	c.cluster.SetWorkload(id, v.CreationTimestamp.Time, target.Of(v).String(), selector)
+	c.govern()
+}
+
+func (c *byCelvpa) dropVPA(namespace, name string) {
+	c.vpas = leaving(c.vpas, namespace, name)
+	delete(c.objects, model.WorkloadID{Namespace: namespace, Name: name})
+	keep := map[model.WorkloadID]bool{}
+	for id := range c.objects {
+		keep[id] = true
+	}
+	c.cluster.KeepWorkloads(keep)
+	c.govern()
+}
+
+func (c *byCelvpa) setPod(h happens) {
+	c.pods = with(c.pods, h)
+	id := model.PodID{Namespace: h.namespace(), Name: h.Name}
+	c.cluster.SetPod(id, model.PodSpec{Labels: h.Labels, Containers: h.Containers, InitContainers: h.Init, Active: !h.Ended}, time.Now())
+	c.govern()
+}
+
+func (c *byCelvpa) dropPod(namespace, name string) {
+	c.pods = leaving(c.pods, namespace, name)
+	keep := map[model.PodID]bool{}
+	for _, h := range c.pods {
+		keep[model.PodID{Namespace: h.namespace(), Name: h.Name}] = true
+	}
+	c.cluster.KeepPods(keep)
+}
+
+func sampleOf(h happens, begin time.Time) model.Sample {
+	s := model.Sample{Pod: model.PodID{Namespace: h.namespace(), Name: h.Name}, Container: h.Container, Amount: h.Amount, At: h.taken(begin)}
+	if h.Do == doMemory {
+		s.Resource = model.Memory
+	}
+	return s
+}
+
+func oomOf(h happens, begin time.Time) model.OOM {
+	return model.OOM{Pod: model.PodID{Namespace: h.namespace(), Name: h.Name}, Container: h.Container, Memory: h.Amount, At: h.taken(begin)}
+}
+
+func (c *byCelvpa) add(h happens) bool {
+	if h.Do != doOOM {
+		return c.cluster.AddSample(sampleOf(h, c.begin), time.Now()) == model.Accepted
+	}
+	return c.cluster.AddOOM(oomOf(h, c.begin), time.Now(), func(w *model.Workload, reported, peak int64) (int64, bool) {
+		record := facts.Policy(nil)
+		if w != nil {
+			record = recordOf(c.objects[w.ID], h.Container)
+		}
+		bytes, ok, failed := facts.OOMSample(c.plan, h.Container, record, reported, peak)
+		if len(failed) > 0 {
+			panic(failed[0])
+		}
+		return bytes, ok
+	}) == model.Accepted
+}
+
+func (c *byCelvpa) collect() {
+	c.cluster.CollectGarbage(time.Now())
+	c.govern()
+}
+
+func (c *byCelvpa) look() map[string]*known {
+	out := map[string]*known{}
+	for id, v := range c.objects {
+		view := c.cluster.Workload(id).View(c.settings)
+		k := &known{Pods: view.Pods, Containers: map[string]*usage{}}
+		for _, one := range view.Containers {
+			x := &usage{First: one.FirstSample, Last: one.LastSample, Samples: one.Samples}
+			for _, p := range percentiles {
+				x.CPU = append(x.CPU, one.CPU.Percentile(p))
+				x.Memory = append(x.Memory, one.Memory.Percentile(p))
+			}
+			k.Containers[one.Container] = x
+		}
+		result := recommender.Recommend(c.plan, v, view, false)
+		if len(result.Failed) > 0 {
+			panic(result.Failed[0])
+		}
+		k.Recommended = recommendedOf(result.Recommendations)
+		out[id.Namespace+"/"+id.Name] = k
+	}
+	return out
+}
+
+func recommendedOf(list []vpav1.RecommendedContainerResources) (out []recommended) {
+	for _, r := range list {
+		out = append(out, recommended{r.ContainerName, r.Target, r.LowerBound, r.UpperBound, r.UncappedTarget})
+	}
+	return out
+}
+
+func (c *byCelvpa) checkpoints() map[checkpointID][]byte {
+	out := map[checkpointID][]byte{}
+	for id := range c.objects {
+		w := c.cluster.Workload(id)
+		for _, container := range w.Containers() {
+			if status, _, ok := w.Checkpoint(c.settings, container, time.Now()); ok {
+				out[checkpointID{id.Namespace, id.Name, container}] = mustJSON(status)
+			}
+		}
+	}
+	return out
+}
+
+func (c *byCelvpa) restart(from map[checkpointID][]byte) {
+	c.forget()
+	c.again(c, func() {
+		for id, text := range from {
+			w := c.cluster.Workload(model.WorkloadID{Namespace: id.Namespace, Name: id.VPA})
+			if w == nil {
+				continue
+			}
+			status := &vpav1.VerticalPodAutoscalerCheckpointStatus{}
+			if err := json.Unmarshal(text, status); err != nil {
+				panic(err)
+			}
+			if err := w.Restore(c.settings, id.Container, status, time.Now()); err != nil {
+				panic(err)
+			}
+		}
+		c.govern()
+	})
+}
+
+// byState is celvpa's whole state, which decides what a status says. From outside, it cannot be told of pods that are gone,
+// nor asked for more than the recommendation.
+type byState struct {
+	begin   time.Time
+	state   *recommender.State
+	objects map[string]*vpav1.VerticalPodAutoscaler
+	version int
+}
+
+func newByState(s story, begin time.Time) *byState {
+	b := &byState{begin: begin, state: recommender.NewState(settingsOf(s), logr.Discard(), nil), objects: map[string]*vpav1.VerticalPodAutoscaler{}}
+	b.state.UseRules(bookFor(s))
+	return b
+}
+
+func (b *byState) next() string {
+	b.version++
+	return strconv.Itoa(b.version)
+}
+
+func (b *byState) setVPA(h happens) {
+	v := converted[vpav1.VerticalPodAutoscaler](h.upstreamVPA(b.begin))
+	v.ResourceVersion = b.next()
+	selector, err := labels.Parse(h.Selector)
+	if err != nil {
+		panic(err)
+	}
+	name := v.Namespace + "/" + v.Name
+	if old := b.objects[name]; old != nil {
+		v.Status = old.Status
+	}
+	b.objects[name] = v
+	b.state.SetVPA(v, target.Answer{Selector: selector})
+}
+
+func (b *byState) dropVPA(namespace, name string) {
+	delete(b.objects, namespace+"/"+name)
+	keep := map[model.WorkloadID]bool{}
+	for name := range b.objects {
+		namespace, name, _ := strings.Cut(name, "/")
+		keep[model.WorkloadID{Namespace: namespace, Name: name}] = true
+	}
+	b.state.KeepVPAs(keep)
+}
+
+func (b *byState) setPod(h happens) {
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name, pod.Labels, pod.ResourceVersion, pod.Status.Phase = h.namespace(), h.Name, h.Labels, b.next(), h.phase()
+	for _, name := range h.Containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
+	}
+	for _, name := range h.Init {
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name})
+	}
+	b.state.SetPod(pod, false, time.Now())
+}
+
+func (b *byState) add(h happens) bool {
+	b.state.Govern()
+	if h.Do == doOOM {
+		return b.state.AddOOM(oomOf(h, b.begin), time.Now()) == model.Accepted
+	}
+	s := sampleOf(h, b.begin)
+	return b.state.Add([]model.Sample{s}, time.Now())[s.Resource][model.Accepted] == 1
+}
+
+func (b *byState) look() map[string]*known {
+	out := map[string]*known{}
+	for _, w := range b.state.Workloads() {
+		v := w.VPA
+		if u := b.state.Update(w, time.Now()); u != nil {
+			v = v.DeepCopy()
+			v.Status, v.ResourceVersion = *u.Status, b.next()
+			b.objects[w.String()] = v
+			b.state.SetVPA(v, w.Found)
+		}
+		out[w.String()] = &known{Recommended: recommendedOf(v.Status.Recommendation.ContainerRecommendations)}
+	}
+	return out
+}
+
+func (*byState) dropPod(string, string)               {}
+func (*byState) collect()                             {}
+func (*byState) checkpoints() map[checkpointID][]byte { return nil }
+func (*byState) restart(map[checkpointID][]byte)      {}

@@ -1,0 +1,70 @@
+package upstream
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestCheckpointsGoBackAndForth restarts each recommender from the checkpoints of the other, again and again. Both must
+// know the same afterwards, and the same as two of upstream's that do so.
+func TestCheckpointsGoBackAndForth(t *testing.T) {
+	defer newByUpstream(story{}, time.Time{})
+	exchanges := 0
+	for seed := range uint64(20) {
+		s := imagine(seed+1000, storyKind{one: true, restart: true})
+		last := 0
+		for i := range s.Events {
+			if e := &s.Events[i]; e.Do == doRestart || e.Do == doCPU && i-last > 150 {
+				*e = happens{At: e.At, Do: doSwap}
+				last = i
+				exchanges++
+			}
+		}
+		mixed := tellBoth(t, s)
+		require.Empty(t, mixed.Mismatches, s)
+		pure := tell(t, s, func(s story, begin time.Time) recommending { return newByUpstream(s, begin) })
+		require.Empty(t, pure.Mismatches, s)
+		compareViews(func(checkpointID) bool { return true }, pure.Last, mixed.Last, true, mixed.Counts, func(kind, format string, args ...any) {
+			t.Errorf("seed %d: "+kind+": "+format, append([]any{seed}, args...)...)
+		})
+	}
+	require.Greater(t, exchanges, 40)
+}
+
+// TestCheckpointsAtTheEdge restores what upstream or its rounding may have left, in both.
+func TestCheckpointsAtTheEdge(t *testing.T) {
+	defer newByUpstream(story{}, time.Time{})
+	begin := time.Now().Truncate(time.Second)
+	stamp := begin.Add(-time.Hour).UTC().Format(time.RFC3339)
+	for name, histogram := range map[string]string{
+		"the first bucket comes to less than the least weight (kubernetes/autoscaler#7726)": `{"referenceTimestamp": "` + stamp + `", "totalWeight": 0.5, "bucketWeights": {"0": 1, "50": 10000}}`,
+		"the last bucket comes to less than the least weight":                               `{"referenceTimestamp": "` + stamp + `", "totalWeight": 0.5, "bucketWeights": {"50": 10000, "175": 1}}`,
+		"all buckets come to less than the least weight":                                    `{"referenceTimestamp": "` + stamp + `", "totalWeight": 0.00005, "bucketWeights": {"50": 10000, "60": 1}}`,
+		"weights of nothing":      `{"referenceTimestamp": "` + stamp + `", "totalWeight": 5, "bucketWeights": {"50": 0}}`,
+		"a total without weights": `{"referenceTimestamp": "` + stamp + `", "totalWeight": 5}`,
+		"nothing at all":          `{"referenceTimestamp": null}`,
+		"a total of nothing":      `{"referenceTimestamp": "` + stamp + `", "totalWeight": 0, "bucketWeights": {"50": 10000}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := `{"version": "v3", "firstSampleStart": "` + stamp + `", "lastSampleStart": "` + stamp + `", "totalSamplesCount": 3,
+				"cpuHistogram": ` + histogram + `, "memoryHistogram": ` + histogram + `}`
+			from := map[checkpointID][]byte{{Namespace: "ns", VPA: "v", Container: "app"}: []byte(text)}
+			upstream, celvpa := newByUpstream(story{}, begin), newByCelvpa(story{}, begin)
+			for _, one := range []recommending{upstream, celvpa} {
+				one.setVPA(happens{Do: doVPA, Name: "v", Selector: "app=a"})
+				one.restart(from)
+				one.setPod(happens{Do: doPod, Name: "p", Labels: map[string]string{"app": "a"}, Containers: []string{"app"}})
+			}
+			for _, sample := range []happens{{}, {Do: doCPU, Name: "p", Container: "app", Amount: 100}, {Do: doMemory, Name: "p", Container: "app", Amount: 1e9}} {
+				if sample.Do != "" {
+					require.Equal(t, upstream.add(sample), celvpa.add(sample))
+				}
+				compareViews(func(checkpointID) bool { return true }, upstream.look(), celvpa.look(), true, map[string]int{}, func(kind, format string, args ...any) {
+					t.Errorf(kind+": "+format, args...)
+				})
+			}
+		})
+	}
+}
