@@ -21,7 +21,7 @@ type Loop struct {
 	interval     time.Duration
 	clock        clock.WithTicker
 	run          func(context.Context)
-	lastActivity atomic.Int64 // unix nanoseconds of the start or the last finished cycle; 0 before the start
+	lastActivity atomic.Int64 // unix nanoseconds of the start, the last finished cycle or the last progress; 0 before the start
 }
 
 // New returns a loop that has not started.
@@ -36,14 +36,14 @@ func (l *Loop) NeedLeaderElection() bool { return true }
 func (l *Loop) Start(ctx context.Context) error {
 	ticker := l.clock.NewTicker(l.interval)
 	defer ticker.Stop()
-	l.lastActivity.Store(l.clock.Now().UnixNano())
+	l.Progress()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
 			l.run(ctx)
-			l.lastActivity.Store(l.clock.Now().UnixNano())
+			l.Progress()
 		}
 	}
 }
@@ -60,6 +60,9 @@ func (l *Loop) Healthy() error {
 	}
 	return nil
 }
+
+// Progress tells of a cycle that has not finished but goes on: the intervals begin to count anew.
+func (l *Loop) Progress() { l.lastActivity.Store(l.clock.Now().UnixNano()) }
 
 // Latency times the steps of a cycle.
 type Latency struct {

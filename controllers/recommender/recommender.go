@@ -2,6 +2,7 @@ package recommender
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -56,6 +57,7 @@ type Recommender struct {
 	Options
 	ready       bool // usage from before the start is loaded
 	ooms        func() []model.OOM
+	loading     atomic.Bool // usage from before the start is being loaded
 	lastGarbage time.Time
 	notices     notices
 	refused     [2][]int // samples that were not accepted in the last cycle, by resource and outcome
@@ -68,6 +70,15 @@ func New(o Options) *Recommender {
 		latency.Time("total", func() { r.RunOnce(ctx) })
 	})
 	return r
+}
+
+// Healthy reports an error when no cycle has finished for five intervals. Those that load usage from before the start take as
+// long as it takes, as upstream has it (UPSTREAM.md §2.1): a process that is killed for it only begins again.
+func (r *Recommender) Healthy() error {
+	if r.loading.Load() {
+		return nil
+	}
+	return r.Loop.Healthy()
 }
 
 // RunOnce is one cycle (UPSTREAM.md §2.1). What fails is logged; nothing stops the rest of the cycle.
@@ -110,7 +121,10 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 // begin takes in usage from before the start, and then lets OOMs be collected: not before this replica leads, as another
 // one counts them.
 func (r *Recommender) begin(ctx context.Context) {
+	r.loading.Store(true)
 	since, ok := r.loadHistory(ctx)
+	r.Progress()
+	r.loading.Store(false)
 	if !ok {
 		return
 	}
