@@ -53,6 +53,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		testCommand(),
 		validateCommand(),
 		referenceCommand(),
+		recommendCommand(),
 	)
 	return root
 }

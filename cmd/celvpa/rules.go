@@ -27,7 +27,7 @@ type ruleOptions struct {
 	fault    error // of the shipped rules, told when a command runs
 }
 
-func (o *ruleOptions) add(cmd *cobra.Command) {
+func (o *ruleOptions) add(cmd *cobra.Command, points ...string) {
 	f := cmd.PersistentFlags()
 	f.SetNormalizeFunc(normalize)
 	f.StringVar(&o.dir, "rules-dir", "", "folder of rule files, or one of them, to be laid over the shipped ones")
@@ -36,7 +36,7 @@ func (o *ruleOptions) add(cmd *cobra.Command) {
 	o.params = paramFlags{}
 	library, err := policy.Shipped()
 	if err == nil {
-		err = o.params.add(f, library)
+		err = o.params.add(f, library, points...)
 	}
 	o.fault = err
 }

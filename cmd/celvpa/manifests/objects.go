@@ -49,7 +49,11 @@ func (s *Set) Of(kind schema.GroupKind, versions ...string) ([]Document, error) 
 
 // decode reads a document into a type. Unknown fields are left out.
 func (d *Document) decode(into any) error {
-	if err := json.Unmarshal(d.JSON, into); err != nil {
+	err := checkQuantities(d.JSON)
+	if err == nil {
+		err = json.Unmarshal(d.JSON, into)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
 	}
 	return nil

@@ -1,0 +1,66 @@
+package manifests
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Custom finds a workload of a kind that Kubernetes does not have itself. Manifests do not tell how its pods are selected as a
+// scale does: it is status.selector or status.labelSelector, else spec.selector, and the template is spec.template, where
+// most kinds have them. found is false when there is no such object.
+func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload, found bool, err error) {
+	for i := range s.Documents {
+		d := &s.Documents[i]
+		if d.groupKind() != kind || d.Namespace != namespace || d.Name != name {
+			continue
+		}
+		var object struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+			Spec     struct {
+				Selector json.RawMessage `json:"selector"`
+				Template json.RawMessage `json:"template"`
+			} `json:"spec"`
+			Status struct {
+				Selector      json.RawMessage `json:"selector"`
+				LabelSelector json.RawMessage `json:"labelSelector"`
+			} `json:"status"`
+		}
+		if err := d.decode(&object); err != nil {
+			return w, true, err
+		}
+		w = Workload{GroupKind: kind, Namespace: namespace, Name: name, Owners: object.Metadata.OwnerReferences}
+		for _, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
+			if w.Selector == "" {
+				w.Selector = selectorText(raw)
+			}
+		}
+		var template corev1.PodTemplateSpec
+		if len(object.Spec.Template) > 0 && json.Unmarshal(object.Spec.Template, &template) == nil {
+			w.Template = template // else it is another kind of template
+		}
+		return w, true, nil
+	}
+	return w, false, nil
+}
+
+// selectorText is a selector, written as text, as labels or as an object, in the form of scales; empty when it is none.
+func selectorText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var selector metav1.LabelSelector
+	if json.Unmarshal(raw, &selector) == nil && len(selector.MatchLabels)+len(selector.MatchExpressions) > 0 {
+		if parsed, err := metav1.LabelSelectorAsSelector(&selector); err == nil {
+			return parsed.String()
+		}
+	}
+	var labels map[string]string
+	if json.Unmarshal(raw, &labels) == nil && len(labels) > 0 {
+		return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})
+	}
+	return ""
+}

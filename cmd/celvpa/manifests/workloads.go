@@ -1,0 +1,181 @@
+package manifests
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+var (
+	podKind        = schema.GroupKind{Kind: "Pod"}
+	limitRangeKind = schema.GroupKind{Kind: "LimitRange"}
+)
+
+// workloadKinds are the controllers of pods that Kubernetes itself has, in version v1.
+var workloadKinds = []struct {
+	schema.GroupKind
+	make func() client.Object
+}{
+	{schema.GroupKind{Group: "batch", Kind: "CronJob"}, func() client.Object { return &batchv1.CronJob{} }},
+	{schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, func() client.Object { return &appsv1.DaemonSet{} }},
+	{schema.GroupKind{Group: "apps", Kind: "Deployment"}, func() client.Object { return &appsv1.Deployment{} }},
+	{schema.GroupKind{Group: "batch", Kind: "Job"}, func() client.Object { return &batchv1.Job{} }},
+	{schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}, func() client.Object { return &appsv1.ReplicaSet{} }},
+	{schema.GroupKind{Kind: "ReplicationController"}, func() client.Object { return &corev1.ReplicationController{} }},
+	{schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, func() client.Object { return &appsv1.StatefulSet{} }},
+}
+
+// Workload is a controller of pods.
+type Workload struct {
+	schema.GroupKind
+	Namespace string
+	Name      string
+	// Object is of the type of its kind, with what an API server would add to its selector; nil for a kind that Kubernetes
+	// does not have itself.
+	Object   client.Object
+	Selector string                  // of a kind without Object, as scales have it; empty = none is known
+	Owners   []metav1.OwnerReference // of a kind without Object
+	Template corev1.PodTemplateSpec  // of its pods; empty where it is not known
+}
+
+// String names the workload, e.g. Deployment web/shop.
+func (w *Workload) String() string { return fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name) }
+
+// Workloads are the CronJobs, DaemonSets, Deployments, Jobs, ReplicaSets, ReplicationControllers and StatefulSets, in that
+// order. A selector that may be left out is what an API server makes of it.
+func (s *Set) Workloads() ([]Workload, error) {
+	var out []Workload
+	var faults []error
+	for _, kind := range workloadKinds {
+		documents, err := s.Of(kind.GroupKind, "v1")
+		found, unread := decodeAll(documents, func(d *Document) (Workload, error) {
+			object := kind.make()
+			err := d.decode(object)
+			object.SetNamespace(d.Namespace)
+			object.SetName(d.Name)
+			return newWorkload(kind.GroupKind, object), err
+		})
+		out, faults = append(out, found...), append(faults, err, unread)
+	}
+	return out, errors.Join(faults...)
+}
+
+func newWorkload(kind schema.GroupKind, object client.Object) Workload {
+	w := Workload{GroupKind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), Object: object}
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		w.Template = o.Spec.Template
+	case *appsv1.DaemonSet:
+		w.Template = o.Spec.Template
+	case *appsv1.ReplicaSet:
+		w.Template = o.Spec.Template
+	case *appsv1.StatefulSet:
+		w.Template = o.Spec.Template
+	case *corev1.ReplicationController:
+		if o.Spec.Template != nil {
+			w.Template = *o.Spec.Template
+		}
+		if len(o.Spec.Selector) == 0 {
+			o.Spec.Selector = w.Template.Labels
+		}
+	case *batchv1.Job:
+		w.Template = o.Spec.Template
+		if o.Spec.Selector == nil {
+			w.ownLabel()
+			o.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: w.Template.Labels[batchv1.ControllerUidLabel]}}
+		}
+	case *batchv1.CronJob:
+		w.Template = o.Spec.JobTemplate.Spec.Template
+	}
+	return w
+}
+
+// ownLabel gives the pods of a Job the labels by which an API server lets it find them. Its name stands for a UID that is
+// not there.
+func (w *Workload) ownLabel() {
+	uid := string(w.Object.GetUID())
+	if uid == "" {
+		uid = w.Name
+	}
+	all := maps.Clone(w.Template.Labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[batchv1.JobNameLabel], all[batchv1.ControllerUidLabel] = w.Name, uid
+	w.Template.Labels = all
+}
+
+// Pods are the pods.
+func (s *Set) Pods() ([]corev1.Pod, error) {
+	documents, err := s.Of(podKind, "v1")
+	out, faults := decodeAll(documents, func(d *Document) (out corev1.Pod, err error) {
+		err = d.decode(&out)
+		out.Namespace, out.Name = d.Namespace, d.Name
+		return out, err
+	})
+	return out, errors.Join(err, faults)
+}
+
+// LimitRanges are the LimitRange objects.
+func (s *Set) LimitRanges() ([]corev1.LimitRange, error) {
+	documents, err := s.Of(limitRangeKind, "v1")
+	out, faults := decodeAll(documents, func(d *Document) (out corev1.LimitRange, err error) {
+		err = d.decode(&out)
+		out.Namespace = d.Namespace
+		return out, err
+	})
+	return out, errors.Join(err, faults)
+}
+
+// endless matches quantities whose digits take for ever to write out.
+var endless = regexp.MustCompile(`^[+-]?[0-9.]+[eE][+-]?[0-9]{4,}$`)
+
+// notQuantities are the fields below which texts mean other things.
+var notQuantities = map[string]bool{
+	"metadata": true, "selector": true, "matchLabels": true, "nodeSelector": true, "env": true, "args": true, "command": true, "data": true,
+}
+
+// checkQuantities refuses an object with a quantity that would take for ever to read.
+func checkQuantities(text []byte) error {
+	var object any
+	if err := json.Unmarshal(text, &object); err != nil {
+		return err
+	}
+	return quantitiesEnd("", object)
+}
+
+func quantitiesEnd(path string, value any) error {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if notQuantities[key] {
+				continue
+			}
+			if err := quantitiesEnd(path+"."+key, v[key]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, one := range v {
+			if err := quantitiesEnd(fmt.Sprintf("%s[%d]", path, i), one); err != nil {
+				return err
+			}
+		}
+	case string:
+		if endless.MatchString(v) {
+			return fmt.Errorf("%s is %q: an exponent has at most three digits; write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
+		}
+	}
+	return nil
+}

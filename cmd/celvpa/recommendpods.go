@@ -1,0 +1,312 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/cmd/celvpa/usagefile"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// standInLabel is what pods have whose workload is not among the manifests.
+const standInLabel = "celvpa.dev/pod-of"
+
+// goneAfter is how long other pods of a workload are seen in usage after the last row of one that is gone.
+const goneAfter = time.Hour
+
+// placement says which pods there are, and what they belong to.
+type placement struct {
+	workloads []*placed
+	all       []*corev1.Pod
+	present   map[model.PodID]bool // those that are not gone
+}
+
+// placed is a workload with its pods.
+type placed struct {
+	manifests.Workload
+	standIn   bool          // it is not among the manifests
+	inUsage   []*seenPod    // pods that only usage tells of
+	manifests []*corev1.Pod // of a stand-in: pods among the manifests
+	has       bool          // some pod among the manifests is its own
+	loosely   bool          // inUsage are those whose names begin with its own
+	asked     []string      // VPAs that it was made for
+}
+
+// seenPod is a pod in usage.
+type seenPod struct {
+	id         model.PodID
+	containers []string
+	last       time.Time
+}
+
+// known are the workloads that can be looked up.
+func (p *placement) known() []manifests.Workload {
+	out := make([]manifests.Workload, 0, len(p.workloads))
+	for _, w := range p.workloads {
+		out = append(out, w.Workload)
+	}
+	return out
+}
+
+// place finds out which pods there are: those among the manifests, those that only usage tells of, and one for each workload
+// that has none.
+func (r *recommendation) place(set *manifests.Set, vpas []*vpav1.VerticalPodAutoscaler, usage *usagefile.Usage, rows []usagefile.Row) (*placement, error) {
+	workloads, unreadWorkloads := set.Workloads()
+	pods, unreadPods := set.Pods()
+	faults := []error{unreadWorkloads, unreadPods}
+	p := &placement{present: map[model.PodID]bool{}}
+	for _, w := range workloads {
+		if p.find(w.GroupKind, w.Namespace, w.Name) == nil {
+			p.workloads = append(p.workloads, &placed{Workload: w})
+		}
+	}
+	faults = append(faults, p.addTargets(set, vpas))
+	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name is the most telling
+		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
+	})
+
+	inManifests := map[model.PodID]bool{}
+	for i := range pods {
+		pod := &pods[i]
+		id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
+		if inManifests[id] || pod.Status.Phase == corev1.PodPending { // what is pending is not looked at in a cluster either
+			continue
+		}
+		inManifests[id], p.present[id] = true, true
+		p.all = append(p.all, pod)
+		p.takeManifest(pod)
+	}
+	left := p.takeUsage(seenPods(usage, rows, inManifests))
+	r.tellPlaces(p, left)
+	p.workloads = slices.DeleteFunc(p.workloads, func(w *placed) bool { return w.standIn && !w.any() })
+	for _, w := range p.workloads {
+		p.addPods(w)
+	}
+	return p, errors.Join(faults...)
+}
+
+func (w *placed) any() bool { return w.has || len(w.inUsage)+len(w.manifests) > 0 }
+
+func (p *placement) find(kind schema.GroupKind, namespace, name string) *placed {
+	for _, w := range p.workloads {
+		if w.GroupKind == kind && w.Namespace == namespace && w.Name == name {
+			return w
+		}
+	}
+	return nil
+}
+
+// addTargets adds the targets of VPAs that are no well-known workloads, and stand-ins for those that are missing.
+func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAutoscaler) error {
+	var faults []error
+	for _, v := range vpas {
+		ref := v.Spec.TargetRef
+		if ref == nil || ref.Kind == "" || ref.Name == "" {
+			continue
+		}
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err != nil {
+			continue // the condition of the VPA will tell
+		}
+		kind, wellKnown := manifests.WellKnown(ref.Kind)
+		if !wellKnown {
+			kind = schema.GroupKind{Group: gv.Group, Kind: ref.Kind}
+		}
+		w := p.find(kind, v.Namespace, ref.Name)
+		if w == nil && !wellKnown {
+			custom, found, err := set.Custom(kind, v.Namespace, ref.Name)
+			faults = append(faults, err)
+			if found {
+				w = &placed{Workload: custom}
+				p.workloads = append(p.workloads, w)
+			}
+		}
+		if w == nil {
+			standIn, err := manifests.StandIn(kind, v.Namespace, ref.Name, map[string]string{standInLabel: fmt.Sprint(len(p.workloads))})
+			faults = append(faults, err)
+			w = &placed{Workload: standIn, standIn: true}
+			p.workloads = append(p.workloads, w)
+		}
+		if w.standIn {
+			w.asked = append(w.asked, v.Namespace+"/"+v.Name)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// takeManifest finds the workload of a pod among the manifests.
+func (p *placement) takeManifest(pod *corev1.Pod) {
+	for _, w := range p.workloads {
+		if w.Namespace != pod.Namespace {
+			continue
+		}
+		template := labels.Set(w.Template.Labels)
+		switch {
+		case !w.standIn && (w.NamesLike(pod.Name) || (len(template) > 0 && template.AsSelector().Matches(labels.Set(pod.Labels)))):
+			w.has = true
+			return
+		case w.standIn && w.NamesLike(pod.Name):
+			pod.Labels = maps.Clone(pod.Labels)
+			if pod.Labels == nil {
+				pod.Labels = map[string]string{}
+			}
+			maps.Copy(pod.Labels, w.Template.Labels)
+			w.manifests = append(w.manifests, pod)
+			return
+		}
+	}
+}
+
+// seenPods are the pods that only usage tells of, by namespace and name.
+func seenPods(usage *usagefile.Usage, rows []usagefile.Row, known map[model.PodID]bool) []*seenPod {
+	last := make([]time.Time, len(usage.Series))
+	for _, row := range rows {
+		last[row.Series] = row.Time()
+	}
+	var out []*seenPod
+	for i, of := range usage.Series { // in the order of pods, then of containers
+		if last[i].IsZero() || known[of.Pod] {
+			continue
+		}
+		if len(out) == 0 || out[len(out)-1].id != of.Pod {
+			out = append(out, &seenPod{id: of.Pod})
+		}
+		pod := out[len(out)-1]
+		if !slices.Contains(pod.containers, of.Container) {
+			pod.containers = append(pod.containers, of.Container)
+		}
+		if last[i].After(pod.last) {
+			pod.last = last[i]
+		}
+	}
+	return out
+}
+
+// takeUsage finds the workloads of pods: that which would give a pod such a name, else one that has no pod yet and whose name
+// the pod's begins with. It returns the pods without one.
+func (p *placement) takeUsage(pods []*seenPod) (left []*seenPod) {
+	byNamespace := map[string][]*placed{}
+	for _, w := range p.workloads {
+		byNamespace[w.Namespace] = append(byNamespace[w.Namespace], w)
+	}
+	for _, pod := range pods {
+		if w := first(byNamespace[pod.id.Namespace], func(w *placed) bool { return w.NamesLike(pod.id.Name) }); w != nil {
+			w.inUsage = append(w.inUsage, pod)
+		} else {
+			left = append(left, pod)
+		}
+	}
+	return slices.DeleteFunc(left, func(pod *seenPod) bool {
+		w := first(byNamespace[pod.id.Namespace], func(w *placed) bool { return w.BeginsLike(pod.id.Name) && (w.loosely || !w.any()) })
+		if w != nil {
+			w.inUsage, w.loosely = append(w.inUsage, pod), true
+		}
+		return w != nil
+	})
+}
+
+func first(workloads []*placed, fits func(*placed) bool) *placed {
+	if i := slices.IndexFunc(workloads, fits); i >= 0 {
+		return workloads[i]
+	}
+	return nil
+}
+
+// addPods makes the pods of a workload that are not among the manifests.
+func (p *placement) addPods(w *placed) {
+	var end time.Time
+	for _, pod := range w.inUsage {
+		if pod.last.After(end) {
+			end = pod.last
+		}
+	}
+	for _, pod := range w.inUsage {
+		p.all = append(p.all, w.pod(pod.id, pod.containers))
+		if end.Sub(pod.last) <= goneAfter {
+			p.present[pod.id] = true
+		}
+	}
+	owned := w.Object != nil && target.ControllerOf(w.Object.GetOwnerReferences()) != nil
+	if !w.any() && !owned && len(w.Template.Spec.Containers) > 0 {
+		id := model.PodID{Namespace: w.Namespace, Name: w.Kind + "/" + w.Name} // no pod has such a name
+		p.all, p.present[id] = append(p.all, w.pod(id, nil)), true
+	}
+}
+
+// pod is one of the template, with the containers that it had besides.
+func (w *placed) pod(id model.PodID, containers []string) *corev1.Pod {
+	pod := &corev1.Pod{Spec: *w.Template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name, pod.Labels = id.Namespace, id.Name, w.Template.Labels
+	named := func(name string) func(corev1.Container) bool {
+		return func(c corev1.Container) bool { return c.Name == name }
+	}
+	for _, name := range containers {
+		if !slices.ContainsFunc(pod.Spec.Containers, named(name)) && !slices.ContainsFunc(pod.Spec.InitContainers, named(name)) {
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
+		}
+	}
+	return pod
+}
+
+// toldPods is how many pods are named.
+const toldPods = 5
+
+// tellPlaces notes what was guessed and what is missing.
+func (r *recommendation) tellPlaces(p *placement, left []*seenPod) {
+	workloads := slices.SortedFunc(slices.Values(p.workloads), func(a, b *placed) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+	})
+	for _, w := range workloads {
+		n, like := len(w.inUsage)+len(w.manifests), "are like those that it would give"
+		if w.loosely {
+			like = "begin with " + w.Name
+		}
+		taken := fmt.Sprintf("pods whose names %s are taken for its own: %d", like, n)
+		switch {
+		case w.standIn && n > 0:
+			r.note("%s, the target of VerticalPodAutoscaler %s, is not among the manifests; %s", &w.Workload, strings.Join(w.asked, ", "), taken)
+		case w.standIn:
+			r.note("%s, the target of VerticalPodAutoscaler %s, is not among the manifests, and no pod has a name that begins like it; add its manifest with -f%s",
+				&w.Workload, strings.Join(w.asked, ", "), elsewhere(p, w, left))
+		case w.loosely:
+			r.note("%s: no pod has a name that it would give; %s", &w.Workload, taken)
+		}
+	}
+	var names []string
+	for _, pod := range left {
+		if names = append(names, pod.id.Namespace+"/"+pod.id.Name); len(names) == toldPods && len(left) > toldPods {
+			names = append(names, "…")
+			break
+		}
+	}
+	if len(left) > 0 {
+		r.note("%s in the usage %s of no workload among the manifests and left out: %s", counted(len(left), "pod"), isAre(len(left)), strings.Join(names, ", "))
+	}
+}
+
+// elsewhere tells of what a user may have meant: the same in another namespace.
+func elsewhere(p *placement, w *placed, left []*seenPod) string {
+	for _, other := range p.workloads {
+		if !other.standIn && other.Name == w.Name && other.GroupKind == w.GroupKind {
+			return fmt.Sprintf("; there is one in namespace %s", other.Namespace)
+		}
+	}
+	for _, pod := range left {
+		if w.NamesLike(pod.id.Name) {
+			return fmt.Sprintf("; there are such pods in namespace %s", pod.id.Namespace)
+		}
+	}
+	return ""
+}

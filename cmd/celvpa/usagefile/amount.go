@@ -1,0 +1,155 @@
+package usagefile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Amounts are read as decimals, exactly: what is finer than their unit is cut off, as it is where a recommender reads usage
+// (UPSTREAM.md §2.9).
+const (
+	unit  = 0
+	milli = 3
+	nano  = 9
+)
+
+// most is the largest amount that is taken for usage, in milli-cores or bytes (UPSTREAM.md §2.9).
+const most = 100_000_000_000_000
+
+var (
+	errNotNumber = errors.New("is no number")
+	errNegative  = errors.New("is less than 0")
+	errHuge      = errors.New("is more than can be")
+)
+
+// decimal reads a number such as 12, 0.25, .5 or 1.5e-05, times 10 to the power of scale. Decimals beyond that are cut off.
+func decimal(text string, scale int) (int64, error) {
+	digits, negative := text, false
+	if digits != "" && (digits[0] == '-' || digits[0] == '+') {
+		digits, negative = digits[1:], digits[0] == '-'
+	}
+	digits, exponent, err := splitExponent(digits)
+	if err != nil {
+		return 0, err
+	}
+	whole, fraction, _ := strings.Cut(digits, ".")
+	if whole+fraction == "" {
+		return 0, errNotNumber
+	}
+	places := len(whole) + exponent + scale // of all digits, those before the point
+	var n int64
+	any, huge := false, false
+	for i := range len(whole) + len(fraction) {
+		c := digit(whole, fraction, i)
+		switch {
+		case c > '9' || c < '0':
+			return 0, errNotNumber
+		case c != '0':
+			any = true
+		}
+		if i < places && !huge {
+			n, huge = shift(n, int64(c-'0'))
+		}
+	}
+	for i := len(whole) + len(fraction); i < places && any && !huge; i++ {
+		n, huge = shift(n, 0)
+	}
+	switch {
+	case negative && any:
+		return 0, errNegative
+	case huge:
+		return 0, errHuge
+	}
+	return n, nil
+}
+
+func digit(whole, fraction string, i int) byte {
+	if i < len(whole) {
+		return whole[i]
+	}
+	return fraction[i-len(whole)]
+}
+
+// shift appends a digit.
+func shift(n, digit int64) (_ int64, huge bool) {
+	if n > (math.MaxInt64-digit)/10 {
+		return 0, true
+	}
+	return n*10 + digit, false
+}
+
+// splitExponent takes the exponent off a number. It is held at where nothing changes any more.
+func splitExponent(text string) (digits string, exponent int, err error) {
+	at := strings.IndexAny(text, "eE")
+	if at < 0 {
+		return text, 0, nil
+	}
+	digits, rest := text[:at], text[at+1:]
+	sign := 1
+	if rest != "" && (rest[0] == '-' || rest[0] == '+') {
+		if rest[0] == '-' {
+			sign = -1
+		}
+		rest = rest[1:]
+	}
+	if rest == "" {
+		return "", 0, errNotNumber
+	}
+	for i := range len(rest) {
+		if rest[i] < '0' || rest[i] > '9' {
+			return "", 0, errNotNumber
+		}
+		exponent = min(exponent*10+int(rest[i]-'0'), 1<<30)
+	}
+	return digits, sign * exponent, nil
+}
+
+// amount reads what was used: cores as milli-cores, or bytes.
+func amount(kind Kind, text string) (int64, error) {
+	scale, form := unit, "bytes, such as 1073741824"
+	if kind == CPU {
+		scale, form = milli, "cores, such as 0.25"
+	}
+	n, err := decimal(text, scale)
+	if err == nil && n > most {
+		err = errHuge
+	}
+	if err != nil {
+		return 0, fmt.Errorf("value %q %w; it is in %s", text, err, form)
+	}
+	return n, nil
+}
+
+// ParseTime reads RFC 3339, or unix seconds with or without a fraction, as a time between 1970 and 2262.
+func ParseTime(text string) (time.Time, error) {
+	n, err := nanoseconds(text)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.Unix(0, n).UTC(), nil
+}
+
+// nanoseconds reads a time as unix nanoseconds.
+func nanoseconds(text string) (int64, error) {
+	if len(text) > 4 && text[4] == '-' {
+		at, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "T", 1))
+		if err != nil {
+			return 0, fmt.Errorf("time %q is not written like 2026-01-31T12:00:00Z", text)
+		}
+		if at.Year() < 1970 || at.Year() > 2261 {
+			return 0, fmt.Errorf("time %q is not between 1970 and 2262", text)
+		}
+		return at.UnixNano(), nil
+	}
+	n, err := decimal(text, nano)
+	switch {
+	case errors.Is(err, errHuge):
+		return 0, fmt.Errorf("time %q is after 2262: write seconds since 1970, not thousandths", text)
+	case err != nil:
+		return 0, fmt.Errorf("time %q %w: write it like 2026-01-31T12:00:00Z or as seconds since 1970", text, err)
+	}
+	return n, nil
+}

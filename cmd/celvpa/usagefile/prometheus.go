@@ -1,0 +1,179 @@
+package usagefile
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"strings"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+)
+
+// answer is what the HTTP API of Prometheus answers to a range query.
+type answer struct {
+	Status string `json:"status"`
+	Error  string `json:"error"`
+	Data   struct {
+		ResultType string   `json:"resultType"`
+		Result     []stream `json:"result"`
+	} `json:"data"`
+}
+
+// stream is one series of it.
+type stream struct {
+	Metric map[string]string `json:"metric"`
+	Values []point           `json:"values"`
+}
+
+// point is a time and a value as they are written, so that nothing is rounded.
+type point struct{ at, value string }
+
+// UnmarshalJSON reads [time,"value"].
+func (p *point) UnmarshalJSON(text []byte) error {
+	inner := bytes.TrimSpace(text)
+	if len(inner) < 2 || inner[0] != '[' {
+		return fmt.Errorf("%.40q is no pair of a time and a value", text)
+	}
+	at, value, found := bytes.Cut(inner[1:len(inner)-1], []byte(","))
+	value = bytes.TrimSpace(value)
+	if !found || len(value) < 2 || value[0] != '"' {
+		return fmt.Errorf("%.40q is no pair of a time and a value", text)
+	}
+	p.at, p.value = string(bytes.TrimSpace(at)), string(value[1:len(value)-1])
+	return nil
+}
+
+// prometheus reads one answer, or several that follow each other.
+func (f *file) prometheus(in *bufio.Reader) error {
+	decoder := json.NewDecoder(in)
+	for {
+		var a answer
+		err := decoder.Decode(&a)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("it is no answer of Prometheus to a range query: %w", err)
+		case a.Status != "success":
+			return fmt.Errorf("Prometheus answered with status %q: %s", a.Status, a.Error)
+		case a.Data.ResultType != "matrix":
+			return fmt.Errorf("Prometheus answered with a %s, not a matrix: ask /api/v1/query_range", a.Data.ResultType)
+		}
+		for _, s := range a.Data.Result {
+			f.stream(s)
+		}
+	}
+}
+
+// pause is what cAdvisor calls the container that holds a pod's network.
+const pause = "POD"
+
+// stream adds a series. Those of pods as a whole and of their networks are left out: cAdvisor has them among the containers.
+func (f *file) stream(s stream) {
+	name := s.Metric["container"]
+	if _, labeled := s.Metric["container"]; (labeled && name == "") || name == pause {
+		return
+	}
+	of := Series{Pod: model.PodID{Namespace: s.Metric["namespace"], Name: s.Metric["pod"]}, Container: name}
+	kind, counter, err := measured(s.Metric)
+	if err == nil && (of.Pod.Namespace == "" || of.Pod.Name == "" || of.Container == "") {
+		err = errors.New("it lacks a label: it needs namespace, pod and container")
+	}
+	if err != nil {
+		f.skip(label(s.Metric), fmt.Errorf("%w (%d values)", err, len(s.Values)))
+		return
+	}
+	of.Kind = kind
+	if counter {
+		f.counter(of, s)
+		return
+	}
+	for _, p := range s.Values {
+		at, err := nanoseconds(p.at)
+		var n int64
+		if err == nil {
+			n, err = amount(kind, p.value)
+		}
+		if err != nil {
+			f.skip(label(s.Metric)+" at "+p.at, err)
+			continue
+		}
+		f.add(of, at, n)
+	}
+}
+
+// measured tells what a series is about: its label resource says so, else the name of its metric. A metric of CPU whose name
+// ends with _seconds_total counts, others tell cores.
+func measured(metric map[string]string) (kind Kind, counter bool, err error) {
+	name := metric["__name__"]
+	if resource, labeled := metric["resource"]; labeled {
+		kind, known := kinds[resource]
+		if !known {
+			return 0, false, fmt.Errorf("its label resource is %q and not cpu, memory or oom", resource)
+		}
+		return kind, false, nil
+	}
+	switch {
+	case strings.Contains(name, "memory"):
+		return Memory, false, nil
+	case strings.Contains(name, "cpu"):
+		return CPU, strings.HasSuffix(name, "_seconds_total"), nil
+	}
+	return 0, false, errors.New("neither a label resource nor the name of its metric says what it is about; " +
+		`give rates one: label_replace(rate(…), "resource", "cpu", "", "")`)
+}
+
+// counter adds what was used between neighbours of a series of CPU seconds, in milli-cores, at the end of the time between.
+// After a reset the counter has begun from 0.
+func (f *file) counter(of Series, s stream) {
+	var last, lastAt int64
+	known := false
+	for _, p := range s.Values {
+		at, err := nanoseconds(p.at)
+		var n int64
+		if err == nil {
+			if n, err = decimal(p.value, nano); err != nil {
+				err = fmt.Errorf("value %q %w; it is in seconds", p.value, err)
+			}
+		}
+		if err == nil && known && at <= lastAt {
+			err = errors.New("its time is not after the one before")
+		}
+		if err != nil {
+			f.skip(label(s.Metric)+" at "+p.at, err)
+			continue
+		}
+		if known {
+			used := n - last
+			if used < 0 {
+				used = n
+			}
+			if rate, ok := perThousand(used, at-lastAt); ok {
+				f.add(of, at, rate)
+			} else {
+				f.skip(label(s.Metric)+" at "+p.at, fmt.Errorf("value %q is more than can be used since the one before", p.value))
+			}
+		}
+		last, lastAt, known = n, at, true
+	}
+}
+
+// perThousand is 1000·a/b, cut off; ok is false when that is more than can be. b is greater than 0.
+func perThousand(a, b int64) (_ int64, ok bool) {
+	high, low := bits.Mul64(uint64(a), 1000)
+	if high >= uint64(b) {
+		return 0, false
+	}
+	n, _ := bits.Div64(high, low, uint64(b))
+	return int64(min(n, math.MaxInt64)), n <= most
+}
+
+// label names a series in messages.
+func label(metric map[string]string) string {
+	return fmt.Sprintf("%s{namespace=%q, pod=%q, container=%q}", metric["__name__"], metric["namespace"], metric["pod"], metric["container"])
+}

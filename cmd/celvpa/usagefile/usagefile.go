@@ -1,0 +1,194 @@
+// Package usagefile reads what containers used from files: CSV, or the answers of Prometheus to range queries, plain or
+// compressed with gzip. What cannot be read costs nothing else: the rest is still there.
+package usagefile
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+)
+
+// Stdin is the path that stands for standard input.
+const Stdin = "-"
+
+// Kind is what an amount is of.
+type Kind uint8
+
+// The kinds of amounts.
+const (
+	CPU    Kind = iota // milli-cores
+	Memory             // bytes
+	OOM                // bytes used by a container that ran out of memory; 0 = not known
+)
+
+// kinds are how files call them.
+var kinds = map[string]Kind{"cpu": CPU, "memory": Memory, "oom": OOM}
+
+// Series is what all amounts of one kind of one container have in common.
+type Series struct {
+	Pod       model.PodID
+	Container string
+	Kind      Kind
+}
+
+// Row is one amount.
+type Row struct {
+	At     int64 // unix nanoseconds
+	Amount int64
+	Series int32 // index into Usage.Series
+}
+
+// Time is when it was measured.
+func (r Row) Time() time.Time { return time.Unix(0, r.At).UTC() }
+
+// Usage is what was read.
+type Usage struct {
+	Series []Series // by namespace, pod, container and kind
+	Rows   []Row    // by time, then by series; of several of one time and series the largest first
+
+	index map[Series]int32
+}
+
+// Read reads paths: files, and Stdin. notes tell, file by file, which rows cannot be used and why; the error tells which files
+// cannot be read, in whole or from some place on, and is nil when there are none. The usage has all that could be read.
+func Read(paths []string, stdin io.Reader) (u *Usage, notes []string, err error) {
+	u = &Usage{index: map[Series]int32{}}
+	var faults []error
+	fromStdin := false
+	for _, path := range paths {
+		f := &file{name: path, usage: u}
+		switch {
+		case path != Stdin:
+			faults = append(faults, f.open(path))
+		case fromStdin:
+			faults = append(faults, errors.New("--usage: standard input is named twice; it can be read once"))
+		default:
+			fromStdin, f.name = true, "standard input"
+			faults = append(faults, f.read(stdin))
+		}
+		notes = append(notes, f.notes()...)
+	}
+	u.sort()
+	return u, notes, errors.Join(faults...)
+}
+
+// file is one that is being read.
+type file struct {
+	name  string
+	usage *Usage
+	rows  int // that are usable
+	skipped
+}
+
+func (f *file) open(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return f.unreadable(err)
+	}
+	defer file.Close()
+	return f.read(file)
+}
+
+// unreadable names the file once.
+func (f *file) unreadable(err error) error {
+	var cause *fs.PathError
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	return fmt.Errorf("cannot read usage from %s: %w", f.name, err)
+}
+
+// read finds out what a file is from how it begins.
+func (f *file) read(from io.Reader) error {
+	in := bufio.NewReaderSize(from, 64<<10)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return f.unreadable(err)
+		}
+		in = bufio.NewReaderSize(unpacked, 64<<10)
+	}
+	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
+		_, _ = in.Discard(3)
+	}
+	beginning, err := in.Peek(512)
+	if len(beginning) == 0 && err != nil && !errors.Is(err, io.EOF) {
+		return f.unreadable(err)
+	}
+	read := f.csv
+	if text := bytes.TrimLeft(beginning, " \t\r\n"); len(text) > 0 && text[0] == '{' {
+		read = f.prometheus
+	}
+	if err := read(in); err != nil {
+		return f.unreadable(err)
+	}
+	if f.rows == 0 && f.count > 0 {
+		return fmt.Errorf("usage from %s: none of its rows can be used", f.name)
+	}
+	return nil
+}
+
+// add remembers a row.
+func (f *file) add(of Series, at, amount int64) {
+	i, known := f.usage.index[of]
+	if !known {
+		i = int32(len(f.usage.Series))
+		f.usage.Series = append(f.usage.Series, of)
+		f.usage.index[of] = i
+	}
+	f.usage.Rows = append(f.usage.Rows, Row{At: at, Amount: amount, Series: i})
+	f.rows++
+}
+
+// sort puts everything in its order.
+func (u *Usage) sort() {
+	before := slices.Clone(u.Series)
+	slices.SortFunc(u.Series, func(a, b Series) int {
+		return cmp.Or(strings.Compare(a.Pod.Namespace, b.Pod.Namespace), strings.Compare(a.Pod.Name, b.Pod.Name),
+			strings.Compare(a.Container, b.Container), cmp.Compare(a.Kind, b.Kind))
+	})
+	for i, one := range u.Series {
+		u.index[one] = int32(i)
+	}
+	for i := range u.Rows {
+		u.Rows[i].Series = u.index[before[u.Rows[i].Series]]
+	}
+	slices.SortFunc(u.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Series, b.Series), cmp.Compare(b.Amount, a.Amount))
+	})
+}
+
+// toldOfFile is how many rows that cannot be used are told of each file.
+const toldOfFile = 10
+
+// skipped are rows of a file that cannot be used.
+type skipped struct {
+	told  []string
+	count int
+}
+
+// skip notes a row that cannot be used, or many.
+func (f *file) skip(where string, reason error) {
+	f.count++
+	if len(f.told) < toldOfFile {
+		f.told = append(f.told, fmt.Sprintf("%s:%s: %v; this row is left out", f.name, where, reason))
+	}
+}
+
+func (f *file) notes() []string {
+	if more := f.count - len(f.told); more > 0 {
+		return append(f.told, fmt.Sprintf("%s: %d more rows are left out", f.name, more))
+	}
+	return f.told
+}
