@@ -13,6 +13,7 @@ import (
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/cmd/celvpa/usagefile"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/engine"
 )
 
 // recommendOptions hold the flags of celvpa recommend.
@@ -115,6 +116,11 @@ func runRecommend(out, tell io.Writer, stdin io.Reader, o *recommendOptions) err
 	if err != nil {
 		return err
 	}
+	return o.recommend(book, now, out, tell, stdin)
+}
+
+// recommend prints what rules recommend for a moment, zero for that of the last row.
+func (o *recommendOptions) recommend(book *engine.Rulebook, now time.Time, out, tell io.Writer, stdin io.Reader) error {
 	set, unread := manifests.Read(o.files, stdin)
 	usage, notes, unreadUsage := usagefile.Read(o.usage, stdin)
 	r, unusable := newRecommendation(book, set, usage, o.halfLives, now)

@@ -80,7 +80,7 @@ func (r *recommendation) upToNow(usage *usagefile.Usage) []usagefile.Row {
 	}
 	n := sort.Search(len(rows), func(i int) bool { return rows[i].Time().After(r.now) })
 	if later := len(rows) - n; later > 0 {
-		r.note("%s of usage after --now, %s, left out", counted(later, "row"), isAre(later))
+		r.note("%s of usage left out: later than --now", counted(later, "row"))
 	}
 	return rows[:n]
 }
@@ -154,12 +154,12 @@ func (r *recommendation) feed(usage *usagefile.Usage, rows []usagefile.Row) {
 		taken model.Taken
 		text  string
 	}{
-		{model.Init, "of init containers, whose usage does not count"},
-		{model.Old, "that repeat the time of another of the same container, or tell of an OOM long before"},
-		{model.Disabled, "of OOMs that the rules give no meaning to"},
+		{model.Init, "the usage of init containers does not count"},
+		{model.Old, "of the time of another row of the same container, or of an OOM long before its last one"},
+		{model.Disabled, "the rules give OOMs no meaning"},
 	} {
 		if n := refused[why.taken]; n > 0 {
-			r.note("%s of usage %s, %s left out", counted(n, "row"), why.text, isAre(n))
+			r.note("%s of usage left out: %s", counted(n, "row"), why.text)
 		}
 	}
 }
@@ -169,13 +169,6 @@ func (r *recommendation) note(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(r.notes, text) {
 		r.notes = append(r.notes, text)
 	}
-}
-
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // fixedClock always shows the same time.

@@ -292,7 +292,7 @@ func (r *recommendation) tellPlaces(p *placement, left []*seenPod) {
 		}
 	}
 	if len(left) > 0 {
-		r.note("%s in the usage %s of no workload among the manifests and left out: %s", counted(len(left), "pod"), isAre(len(left)), strings.Join(names, ", "))
+		r.note("%s of usage left out, of no workload among the manifests: %s", counted(len(left), "pod"), strings.Join(names, ", "))
 	}
 }
 

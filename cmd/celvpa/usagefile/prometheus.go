@@ -33,18 +33,16 @@ type stream struct {
 // point is a time and a value as they are written, so that nothing is rounded.
 type point struct{ at, value string }
 
-// UnmarshalJSON reads [time,"value"].
+// UnmarshalJSON reads [time,"value"]. What is none of that is no time, so that it is told where values are.
 func (p *point) UnmarshalJSON(text []byte) error {
+	p.at = string(text)
 	inner := bytes.TrimSpace(text)
 	if len(inner) < 2 || inner[0] != '[' {
-		return fmt.Errorf("%.40q is no pair of a time and a value", text)
+		return nil
 	}
-	at, value, found := bytes.Cut(inner[1:len(inner)-1], []byte(","))
-	value = bytes.TrimSpace(value)
-	if !found || len(value) < 2 || value[0] != '"' {
-		return fmt.Errorf("%.40q is no pair of a time and a value", text)
+	if at, value, found := bytes.Cut(inner[1:len(inner)-1], []byte(",")); found {
+		p.at, p.value = string(bytes.TrimSpace(at)), string(bytes.Trim(value, "\" \t\r\n"))
 	}
-	p.at, p.value = string(bytes.TrimSpace(at)), string(value[1:len(value)-1])
 	return nil
 }
 
@@ -85,7 +83,7 @@ func (f *file) stream(s stream) {
 		err = errors.New("it lacks a label: it needs namespace, pod and container")
 	}
 	if err != nil {
-		f.skip(label(s.Metric), fmt.Errorf("%w (%d values)", err, len(s.Values)))
+		f.skip(label(s.Metric), fmt.Errorf("%w; values: %d", err, len(s.Values)))
 		return
 	}
 	of.Kind = kind

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// shippedBook is compiled once for all tests.
+var shippedBook = sync.OnceValues(func() (*engine.Rulebook, error) { return policy.Load(policy.Options{}) })
+
+// vpaOf is a VPA in namespace web whose target is a workload of some kind.
+func vpaOf(kind, name string) string {
+	return fmt.Sprintf("---\n{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: %s, namespace: web}, spec: {targetRef: {apiVersion: apps/v1, kind: %s, name: %s}}}\n", name, kind, name)
+}
+
+// deploymentOf is a Deployment in namespace web with pods of these containers.
+func deploymentOf(name string, containers ...string) string {
+	return workloadOf("Deployment", "", name, containers...)
+}
+
+func workloadOf(kind, owner, name string, containers ...string) string {
+	var list []string
+	for _, c := range containers {
+		list = append(list, "{name: "+c+"}")
+	}
+	return fmt.Sprintf("---\n{apiVersion: apps/v1, kind: %s, metadata: {name: %s, namespace: web%[3]s}, spec: {selector: {matchLabels: {app: %[2]s}}, template: {metadata: {labels: {app: %[2]s}}, spec: {containers: [%[4]s]}}}}\n",
+		kind, name, owner, strings.Join(list, ", "))
+}
+
+// minutes are rows of usage, one a minute from 2026-01-01 on, with cores and bytes where they are not empty.
+func minutes(n int, pod, container string, cpu, memory func(i int) string) string {
+	var out strings.Builder
+	for i := range n {
+		at := 1767225600 + 60*i
+		if cpu != nil {
+			fmt.Fprintf(&out, "%d,web,%s,%s,cpu,%s\n", at, pod, container, cpu(i))
+		}
+		if memory != nil {
+			fmt.Fprintf(&out, "%d,web,%s,%s,memory,%s\n", at, pod, container, memory(i))
+		}
+	}
+	return out.String()
+}
+
+func is(text string) func(int) string { return func(int) string { return text } }
+
+// hour is an hour of 0.1 cores and 200Mi.
+func hour(pod, container string) string {
+	return minutes(60, pod, container, is("0.1"), is("209715200"))
+}
+
+// recommended runs the command on manifests and usage, with the shipped rules. It returns the lines of the table without the
+// bounds that are not asked for here, as "vpa container target-cpu target-memory", and what else was printed, notes first.
+func recommended(t *testing.T, manifests, usage string) (rows, rest []string, err error) {
+	t.Helper()
+	book, err := shippedBook()
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	o := &recommendOptions{files: []string{"-"}, output: "table", halfLives: model.DefaultSettings()}
+	if usage != "" {
+		require.NoError(t, os.WriteFile("usage.csv", []byte(usage), 0o600))
+		o.usage = []string{"usage.csv"}
+	}
+	var out, tell bytes.Buffer
+	err = o.recommend(book, time.Time{}, &out, &tell, strings.NewReader(manifests))
+	for line := range strings.Lines(tell.String()) {
+		rest = append(rest, strings.TrimPrefix(strings.TrimSpace(line), "celvpa: "))
+	}
+	inTable := true
+	for line := range strings.Lines(out.String()) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 0:
+			inTable = false
+		case !inTable:
+			rest = append(rest, strings.TrimSpace(line))
+		case fields[0] != "NAMESPACE":
+			rows = append(rows, strings.Join(fields[1:5], " "))
+		}
+	}
+	return rows, rest, err
+}
+
+// TestUsageFindsItsVPA: whose pods usage is of is told by the manifests, else by names.
+func TestUsageFindsItsVPA(t *testing.T) {
+	const few = "shop app 126m 250Mi"
+	const least = "shop app 25m 250Mi"
+	pod := func(name, more string) string {
+		return "---\n{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", namespace: web, labels: {app: shop}}, spec: {containers: [{name: app}]}" + more + "}\n"
+	}
+	for name, tt := range map[string]struct {
+		manifests, usage string
+		rows, rest       []string
+		no               bool
+	}{
+		"the pods of a Deployment": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: hour("shop-7c5687bd57-659fr", "app"), rows: []string{few}},
+		"a container that used nothing, and one that only usage knows": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app", "quiet"), usage: hour("shop-7c5687bd57-659fr", "app") + hour("shop-7c5687bd57-659fr", "mesh"),
+			rows: []string{"shop app 126m 248153480", "shop mesh 126m 248153480", "shop quiet 8m 87381333"}},
+		"the longest name counts": {manifests: vpaOf("Deployment", "shop") + vpaOf("DaemonSet", "shop-bcdf") + deploymentOf("shop", "app") + workloadOf("DaemonSet", "", "shop-bcdf", "app"), usage: hour("shop-bcdf-659fr", "app"),
+			rows: []string{least, "shop-bcdf app 126m 250Mi"}},
+		"pods among the manifests":       {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app") + pod("odd", ""), usage: hour("odd", "app"), rows: []string{few}},
+		"pods that are pending":          {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "other") + pod("odd", ", status: {phase: Pending}"), rows: []string{"shop other 25m 250Mi"}},
+		"a workload without usage":       {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "a", "b"), rows: []string{"shop a 12m 125Mi", "shop b 12m 125Mi"}},
+		"an old ReplicaSet without pods": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app") + strings.Replace(workloadOf("ReplicaSet", ", ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: shop, uid: u, controller: true}]", "shop-6789", "gone"), "app: shop-6789", "app: shop", 2), rows: []string{least}},
+		"names by hand": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: hour("shop-one", "app"), rows: []string{few},
+			rest: []string{"Deployment web/shop: no pod has a name that it would give; pods whose names begin with shop are taken for its own: 1"}},
+		"names of another beside right ones": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: hour("shop-7c5687bd57-659fr", "app") + hour("shop-front-0", "nginx"), rows: []string{few},
+			rest: []string{"1 pod of usage left out, of no workload among the manifests: web/shop-front-0"}},
+		"no workload, names that fit": {manifests: vpaOf("StatefulSet", "shop"), usage: hour("shop-0", "app") + hour("shop-front-0", "nginx"), rows: []string{few},
+			rest: []string{"StatefulSet web/shop, the target of VerticalPodAutoscaler web/shop, is not among the manifests; pods whose names are like those that it would give are taken for its own: 1", "1 pod of usage left out, of no workload among the manifests: web/shop-front-0"}},
+		"no workload, names that begin alike": {manifests: vpaOf("Deployment", "shop"), usage: hour("shop", "app"), rows: []string{few},
+			rest: []string{"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not among the manifests; pods whose names begin with shop are taken for its own: 1"}},
+		"no workload, a pod among the manifests": {manifests: vpaOf("Deployment", "shop") + pod("shop-7c5687bd57-659fr", ""), usage: hour("shop-7c5687bd57-659fr", "app"), rows: []string{few},
+			rest: []string{"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not among the manifests; pods whose names are like those that it would give are taken for its own: 1"}},
+		"a custom workload": {manifests: strings.Replace(vpaOf("Rollout", "shop"), "apps/v1", "argoproj.io/v1alpha1", 1) + strings.Replace(workloadOf("Rollout", "", "shop", "app"), "apps/v1", "argoproj.io/v1alpha1", 1), usage: hour("shop-7c5687bd57-659fr", "app"), rows: []string{few}},
+		"a custom workload that is not there": {manifests: strings.Replace(vpaOf("Rollout", "shop"), "apps/v1", "argoproj.io/v1alpha1", 1), usage: hour("shop-7c5687bd57-659fr", "app"), rows: []string{few},
+			rest: []string{"Rollout web/shop, the target of VerticalPodAutoscaler web/shop, is not among the manifests; pods whose names are like those that it would give are taken for its own: 1"}},
+		"neither workload nor pods": {manifests: vpaOf("Deployment", "shop"), usage: strings.ReplaceAll(hour("shop-7c5687bd57-659fr", "app"), ",web,", ",elsewhere,"), no: true, rows: []string{"shop - - -"}, rest: []string{
+			"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not among the manifests, and no pod has a name that begins like it; add its manifest with -f; there are such pods in namespace elsewhere",
+			"1 pod of usage left out, of no workload among the manifests: elsewhere/shop-7c5687bd57-659fr",
+			"web/shop: ConfigUnsupported=True: Cannot read targetRef. Reason: Deployment web/shop does not exist",
+			"web/shop: NoPodsMatched=True: No pods match this VPA object",
+			"web/shop: RecommendationProvided=False: No pods match this VPA object"}},
+		"a target that is not the topmost": {manifests: vpaOf("ReplicaSet", "shop") + workloadOf("ReplicaSet", ", ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: up, uid: u, controller: true}]", "shop", "app") + deploymentOf("up", "app"), usage: hour("shop-659fr", "app"), no: true, rows: []string{"shop - - -"}, rest: []string{
+			"web/shop: ConfigUnsupported=True: The target apps/v1.ReplicaSet/shop has a parent controller but it should point to a topmost well-known or scalable controller",
+			"web/shop: NoPodsMatched=True: No pods match this VPA object",
+			"web/shop: RecommendationProvided=False: No pods match this VPA object"}},
+		"usage of init containers, and what is there twice": {manifests: vpaOf("Deployment", "shop") + strings.Replace(deploymentOf("shop", "app"), "containers:", "initContainers: [{name: first}], containers:", 1), usage: hour("shop-7c5687bd57-659fr", "app") + minutes(1, "shop-7c5687bd57-659fr", "app", is("0.1"), nil) + minutes(2, "shop-7c5687bd57-659fr", "first", is("9"), nil),
+			rows: []string{few}, rest: []string{"2 rows of usage left out: the usage of init containers does not count", "1 row of usage left out: of the time of another row of the same container, or of an OOM long before its last one"}},
+		"out of memory": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: minutes(2, "shop-7c5687bd57-659fr", "app", is("0.1"), is("3145728000")) + "1767225700,web,shop-7c5687bd57-659fr,app,oom,1048576000\n",
+			rows: []string{"shop app 126m 4506574562"}}, // the upper end of the bucket of 3600Mi, and 15%
+		"pods that are gone long since": {manifests: vpaOf("Deployment", "shop"), usage: hour("shop-7c5687bd57-bbbbb", "old") + strings.ReplaceAll(hour("shop-7c5687bd57-ccccc", "app"), "17672", "17692"), // 23 days later
+			rows: []string{few}, rest: []string{"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not among the manifests; pods whose names are like those that it would give are taken for its own: 2"}},
+		"an overlay that is enforced, and one that is tried": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app") + overlayOf("more", "Enforce", "0.5") + overlayOf("less", "Audit", "0.25"), usage: hour("shop-7c5687bd57-659fr", "app"),
+			rows: []string{"shop app 165m 323678452"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows, rest, err := recommended(t, tt.manifests, tt.usage)
+			if tt.no {
+				require.ErrorIs(t, err, errNo)
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, tt.rows, rows)
+			if !strings.HasPrefix(name, "an overlay") {
+				require.Equal(t, tt.rest, rest)
+				return
+			}
+			require.Len(t, rest, 2)
+			require.Contains(t, rest[0], "RuleOverlay less (Audit) would change the recommendation: container app target cpu 165m → ")
+			require.Regexp(t, `^web/shop: RulesApplied=True: digest [0-9a-f]{12}, overlays more; not enforced: less \(Audit\)$`, rest[1])
+		})
+	}
+}
+
+func overlayOf(name, mode, margin string) string {
+	return "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: " + name + "}, spec: {priority: " + fmt.Sprint(10-len(mode)) + ", mode: " + mode + ", change: [{params: {estimate.marginFraction: " + margin + "}}]}}\n"
+}
+
+// TestFilesAreRecommendedWhatAClusterIs: the golden vectors of UPSTREAM.md §2.13, each as a VPA of its own.
+func TestFilesAreRecommendedWhatAClusterIs(t *testing.T) {
+	number := func(f func(i int) int) func(int) string { return func(i int) string { return fmt.Sprint(f(i)) } }
+	milli := func(f func(i int) int) func(int) string {
+		return func(i int) string { return fmt.Sprintf("%d.%03d", f(i)/1000, f(i)%1000) }
+	}
+	var manifests, usage strings.Builder
+	want := map[string]string{}
+	for _, tt := range []struct {
+		name                 string
+		containers           []string
+		minutes              int
+		cpu, memory          func(int) string
+		target, lower, upper string // milli-cores and bytes
+	}{
+		{"none", []string{"a"}, 0, nil, nil, "25 262144000", "25 262144000", "25 262144000"},
+		{"none-of-three", []string{"a", "b", "c"}, 0, nil, nil, "8 87381333", "8 87381333", "8 87381333"},
+		{"one", []string{"a"}, 1, is("0.1"), is("209715200"), "126 262144000", "25 262144000", "100000000000000 100000000000000"},
+		{"two", []string{"a"}, 2, is("0.1"), is("209715200"), "126 262144000", "25 262144000", "181566 357589164680"},
+		{"five-minutes", []string{"a"}, 5, is("0.1"), is("209715200"), "126 262144000", "68 262144000", "45486 89583406280"},
+		{"hour", []string{"a"}, 60, is("0.1"), is("209715200"), "126 262144000", "120 262144000", "3201 6304780788"},
+		{"day", []string{"a"}, 1440, is("0.1"), is("209715200"), "126 262144000", "125 262144000", "252 496479408"},
+		{"day-of-one", []string{"a"}, 1440, is("1"), is("1073741824"), "1168 1238659775", "1165 1236184450", "2336 2478180328"},
+		{"week-of-one", []string{"a"}, 8 * 1440, is("1"), is("1073741824"), "1168 1238659775", "1167 1238350141", "1314 1393505688"},
+		{"ramp", []string{"a"}, 1440, milli(func(i int) int { return i }), number(func(i int) int { return 1e6 * (i + 1) }), "1554 1738144563", "975 1734671072", "3287 3477497009"},
+		{"ramps", []string{"a"}, 8 * 1440, milli(func(i int) int { return i % 1440 }), number(func(i int) int { return 1e8 + 1e6*(i%1440) }), "1554 1836551791", "976 1836092699", "1848 2066140694"},
+		{"memory-alone", []string{"a"}, 10, nil, is("1e9"), "25 1168723596", "25 262144000", "25 100000000000000"},
+		{"memory-from-0", []string{"a"}, 10, is("0.5"), number(func(i int) int { return min(i, 1) * 1e9 }), "587 262144000", "436 262144000", "94507 1851500000"},
+	} {
+		manifests.WriteString(vpaOf("Deployment", tt.name) + deploymentOf(tt.name, tt.containers...))
+		usage.WriteString(minutes(tt.minutes, tt.name+"-7c5687bd57-659fr", "a", tt.cpu, tt.memory))
+		for _, c := range tt.containers {
+			want[tt.name+" "+c] = tt.target + ", " + tt.lower + ", " + tt.upper
+		}
+	}
+	book, err := shippedBook()
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("usage.csv", []byte(usage.String()), 0o600))
+	o := &recommendOptions{files: []string{"-"}, usage: []string{"usage.csv"}, output: "json", halfLives: model.DefaultSettings()}
+	var out, tell bytes.Buffer
+	require.NoError(t, o.recommend(book, time.Time{}, &out, &tell, strings.NewReader(manifests.String())))
+	require.Empty(t, tell.String())
+	var report recommendReport
+	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
+	got := map[string]string{}
+	for _, v := range report.Items {
+		for _, c := range v.Status.Recommendation.ContainerRecommendations {
+			require.Equal(t, c.Target, c.UncappedTarget)
+			got[v.Name+" "+c.ContainerName] = fmt.Sprintf("%d %d, %d %d, %d %d", c.Target.Cpu().MilliValue(), c.Target.Memory().Value(),
+				c.LowerBound.Cpu().MilliValue(), c.LowerBound.Memory().Value(), c.UpperBound.Cpu().MilliValue(), c.UpperBound.Memory().Value())
+		}
+	}
+	require.Equal(t, want, got)
+}
+
+// TestTheRecommendCommand: flags, exit codes and what is printed.
+func TestTheRecommendCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(name, text string) { require.NoError(t, os.WriteFile(name, []byte(text), 0o600)) }
+	write("shop.yaml", vpaOf("Deployment", "shop")+deploymentOf("shop", "app"))
+	write("alone.yaml", vpaOf("Deployment", "alone"))
+	write("usage.csv", hour("shop-7c5687bd57-659fr", "app"))
+	write("falling.csv", minutes(60, "shop-7c5687bd57-659fr", "app", func(i int) string { return map[bool]string{true: "1", false: "0.1"}[i < 30] }, func(i int) string { return map[bool]string{true: "1073741824", false: "209715200"}[i < 30] }))
+	write("bad.csv", "soon,web,shop-7c5687bd57-659fr,app,cpu,1\n"+hour("shop-7c5687bd57-659fr", "app"))
+	const header = "NAMESPACE  VPA   CONTAINER  TARGET-CPU  TARGET-MEMORY  LOWER-CPU  LOWER-MEMORY  UPPER-CPU  UPPER-MEMORY  UNCAPPED-CPU  UNCAPPED-MEMORY\n"
+	const row = "web        shop  app        126m        250Mi          120m       250Mi         3201m      6304780788    126m          250Mi\n"
+	for name, tt := range map[string]struct {
+		args, stdin, out, fails string
+		no                      bool
+	}{
+		"a table":                        {args: "-f shop.yaml --usage usage.csv", out: header + row},
+		"standard input":                 {args: "-f shop.yaml --usage -", stdin: hour("shop-7c5687bd57-659fr", "app"), out: header + row},
+		"a row that cannot be used":      {args: "-f shop.yaml --usage bad.csv", out: "celvpa: bad.csv:1: time \"soon\" is no number: write it like 2026-01-31T12:00:00Z or as seconds since 1970; this row is left out\n" + header + row},
+		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than --now\n" + header + "web        shop  app        126m        250Mi          25m        250Mi         181566m    357589164680  126m          250Mi\n"},
+		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: header + "web        shop  app        1168m       1238659775     120m       1180340057    29675m     31470355978   1168m         1238659775\n"},
+		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: header + "web        shop  app        220m        431571270      209m       411251635     5589m      10964836164   220m          431571270\n"},
+		"a file that is missing":         {args: "-f shop.yaml --usage usage.csv --usage missing.csv", out: header + row, fails: "cannot read usage from missing.csv: no such file or directory"},
+		"a manifest twice":               {args: "-f shop.yaml -f shop.yaml --usage usage.csv", out: header + row, fails: "shop.yaml:2: VerticalPodAutoscaler web/shop is there already, at shop.yaml:2; keep one of them"},
+		"no VPA":                         {args: "-f -", fails: "there is no VerticalPodAutoscaler in -: nothing was recommended"},
+		"a half-life of nothing":         {args: "-f shop.yaml --memory-histogram-decay-half-life 0s", fails: "--memory-histogram-decay-half-life is 0s; it must be greater than 0"},
+		"a time that is none":            {args: "-f shop.yaml --now soon", fails: `--now: time "soon" is no number`},
+		"an output that there is not":    {args: "-f shop.yaml -o text", fails: `--output is "text"; use table, yaml or json`},
+		"standard input for two things":  {args: "-f - --usage -", fails: "-f and --usage cannot both be standard input"},
+		"no path":                        {fails: "no manifests are named: use -f with a file, a folder, or - for standard input"},
+		"a path without -f":              {args: "shop.yaml", fails: "files are named with -f: celvpa recommend -f shop.yaml"},
+		"rules that are not there":       {args: "-f shop.yaml --pipeline nothing", fails: `pipeline "nothing"`},
+		"a quantity that takes for ever": {args: "-f -", stdin: strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {cpu: '1e999999999'}}]}, ", 1), fails: "VerticalPodAutoscaler web/shop cannot be used: spec.resourcePolicy.containerPolicies[0].minAllowed.cpu: Invalid value: an exponent has at most three digits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := piped(t, tt.stdin, append([]string{"recommend"}, strings.Fields(tt.args)...)...)
+			require.Equal(t, tt.out, out)
+			switch {
+			case tt.fails != "":
+				require.ErrorContains(t, err, tt.fails)
+				require.NotErrorIs(t, err, errNo)
+			case tt.no:
+				require.ErrorIs(t, err, errNo)
+			default:
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+// TestTheJSONOfRecommendIsAContract: scripts depend on its names, and on lists that are there when they are empty. YAML is the
+// same.
+func TestTheJSONOfRecommendIsAContract(t *testing.T) {
+	book, err := shippedBook()
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("usage.csv", []byte(minutes(1, "shop-0", "app", is("0.1"), is("209715200"))), 0o600))
+	o := &recommendOptions{files: []string{"-"}, usage: []string{"usage.csv"}, output: "json", halfLives: model.DefaultSettings()}
+	run := func() string {
+		var out, tell bytes.Buffer
+		require.NoError(t, o.recommend(book, time.Time{}, &out, &tell, strings.NewReader(vpaOf("StatefulSet", "shop")+workloadOf("StatefulSet", "", "shop", "app"))))
+		return out.String()
+	}
+	got := run()
+	require.JSONEq(t, `{"items":[{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"name":"shop","namespace":"web"},
+		"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"StatefulSet","name":"shop"}},
+		"status":{"observedGeneration":0,
+			"conditions":[
+				{"type":"RecommendationProvided","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"},
+				{"type":"RulesApplied","status":"True","reason":"default@1.0.0","message":"digest `+book.Default().Digest()+`","lastTransitionTime":"2026-01-01T00:00:00Z"}],
+			"recommendation":{"containerRecommendations":[{"containerName":"app",
+				"target":{"cpu":"126m","memory":"250Mi"},"uncappedTarget":{"cpu":"126m","memory":"250Mi"},
+				"lowerBound":{"cpu":"25m","memory":"250Mi"},"upperBound":{"cpu":"100G","memory":"97656250000Ki"}}]}}}],
+		"traces":[]}`, got)
+	require.Equal(t, got, run(), "it is the same every time")
+
+	o.output, o.explain = "yaml", true
+	var report recommendReport
+	require.NoError(t, yaml.UnmarshalStrict([]byte(run()), &report))
+	require.Len(t, report.Traces, 1)
+	trace := report.Traces[0]
+	require.Equal(t, []string{"web/shop", "app"}, []string{trace.VPA, trace.Container})
+	require.Equal(t, engine.Step{RuleSet: "container-mode", Version: "1.0.0", Rule: "scaled", At: trace.Steps[0].At, To: "Scale"}, trace.Steps[0])
+	require.Equal(t, engine.Step{RuleSet: "estimate", Version: "1.0.0", Stage: "percentile", Rule: "target", At: trace.Steps[1].At, Item: "target", Field: "now.cpu", From: "unset", To: "110m"}, trace.Steps[1])
+	require.Regexp(t, `^rules/estimate\.yaml:[0-9]+:[0-9]+$`, trace.Steps[1].At)
+}
+
+// TestAMonthOfUsageIsReadQuickly: 5 minutes apart, of both resources, it is 17,280 rows.
+func TestAMonthOfUsageIsReadQuickly(t *testing.T) {
+	usage := minutes(30*288, "shop-7c5687bd57-659fr", "app", is("0.123456"), is("209715200.75"))
+	begin := time.Now()
+	rows, _, err := recommended(t, vpaOf("Deployment", "shop"), usage)
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	require.Less(t, time.Since(begin), 5*time.Second, "it should take a tenth of a second")
+}

@@ -1,0 +1,199 @@
+package usagefile
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// read reads text as if it came from standard input.
+func read(text string) (*Usage, []string, error) {
+	return Read([]string{Stdin}, strings.NewReader(text))
+}
+
+// listed are the rows as text.
+func listed(u *Usage) (out []string) {
+	for _, row := range u.Rows {
+		of := u.Series[row.Series]
+		kind := map[Kind]string{CPU: "cpu", Memory: "memory", OOM: "oom"}[of.Kind]
+		out = append(out, fmt.Sprintf("%d %s/%s %s %s %d", row.Time().Unix(), of.Pod.Namespace, of.Pod.Name, of.Container, kind, row.Amount))
+	}
+	return out
+}
+
+func TestRowsOfCSVAreRead(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":            {text: ""},
+		"a header":           {text: "timestamp,namespace,pod,container,resource,value\n"},
+		"without a header":   {text: "5,ns,p,a,cpu,0.25\n", want: []string{"5 ns/p a cpu 250"}},
+		"another order":      {text: "value,resource,container,pod,namespace,timestamp,node\n0.25,cpu,a,p,ns,5,n1\n", want: []string{"5 ns/p a cpu 250"}},
+		"capitals and space": {text: " Timestamp, Namespace ,POD,container,resource,value\n 5 , ns , p , a , cpu , 0.25 \n", want: []string{"5 ns/p a cpu 250"}},
+		"comments":           {text: "# of March\n\ntimestamp,namespace,pod,container,resource,value\n# a\n5,ns,p,a,oom,7\n", want: []string{"5 ns/p a oom 7"}},
+		"quotes":             {text: "\"5\", \"ns\",p,a,memory,\"7\"\n", want: []string{"5 ns/p a memory 7"}},
+		"Windows":            {text: "\ufefftimestamp,namespace,pod,container,resource,value\r\n5,ns,p,a,memory,7\r\n", want: []string{"5 ns/p a memory 7"}},
+		"no line end":        {text: "5,ns,p,a,memory,7", want: []string{"5 ns/p a memory 7"}},
+		"no namespace":       {text: "5,,p,a,memory,7", want: []string{"5 default/p a memory 7"}},
+		"in order of time, then of pod, container, resource, and the largest first": {
+			text: "6,ns,p,a,cpu,1\n5,ns,p,b,oom,1\n5,ns,p,b,memory,1\n5,ns,p,b,cpu,1\n5,ns,p,a,memory,1\n5,ns,o,z,memory,1\n5,ns,o,z,memory,2\n5,mm,q,a,cpu,0\n",
+			want: []string{"5 mm/q a cpu 0", "5 ns/o z memory 2", "5 ns/o z memory 1", "5 ns/p a memory 1", "5 ns/p b cpu 1000", "5 ns/p b memory 1", "5 ns/p b oom 1", "6 ns/p a cpu 1000"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, notes, err := read(tt.text)
+			require.NoError(t, err)
+			require.Empty(t, notes)
+			require.Equal(t, tt.want, listed(u))
+		})
+	}
+}
+
+// TestRowsThatCannotBeUsedCostNothingElse: a good row comes before and after.
+func TestRowsThatCannotBeUsedCostNothingElse(t *testing.T) {
+	for row, want := range map[string]string{
+		"5,ns,p,a,cpu":               `it has 5 columns and not 6: timestamp,namespace,pod,container,resource,value`,
+		"soon,ns,p,a,cpu,1":          `time "soon" is no number: write it like 2026-01-31T12:00:00Z or as seconds since 1970`,
+		"5,ns,p,a,disk,1":            `resource "disk" is not known; it is cpu, memory or oom`,
+		"5,ns,,a,cpu,1":              `it names no pod, or no container`,
+		"5,ns,p,,cpu,1":              `it names no pod, or no container`,
+		"5,ns,p,a,cpu,NaN":           `value "NaN" is no number; it is in cores, such as 0.25`,
+		"5,ns,p,a,memory,-1":         `value "-1" is less than 0; it is in bytes, such as 1073741824`,
+		"5,ns,p,a,memory,200Mi":      `value "200Mi" is no number; it is in bytes, such as 1073741824`,
+		"5,ns,p,a,cpu,100000000001":  `value "100000000001" is more than can be; it is in cores, such as 0.25`,
+		"5,ns,p,a,memory,1e15":       `value "1e15" is more than can be; it is in bytes, such as 1073741824`,
+		`5,"ns,p,a,cpu,1`:            `its quotes do not match`,
+		"1376314846000,ns,p,a,cpu,1": `time "1376314846000" is after 2262: write seconds since 1970, not thousandths`,
+		"5,ns,p,a,cpu,\x00\xff":      `value "\x00\xff" is no number; it is in cores, such as 0.25`,
+	} {
+		u, notes, err := read("1,ns,p,a,cpu,1\n" + row + "\n9,ns,p,a,cpu,1\n")
+		require.NoError(t, err)
+		require.Equal(t, []string{"standard input:2: " + want + "; this row is left out"}, notes)
+		require.Equal(t, []string{"1 ns/p a cpu 1000", "9 ns/p a cpu 1000"}, listed(u))
+	}
+}
+
+func TestManyRowsThatCannotBeUsedAreSummedUp(t *testing.T) {
+	_, notes, err := read("1,ns,p,a,cpu,1\n" + strings.Repeat("5,ns,p,a,cpu,NaN\n", 25))
+	require.NoError(t, err)
+	require.Len(t, notes, toldOfFile+1)
+	require.Equal(t, "standard input: 15 more rows are left out", notes[toldOfFile])
+	_, _, err = read(strings.Repeat("5,ns,p,a,cpu,NaN\n", 2))
+	require.EqualError(t, err, "usage from standard input: none of its rows can be used")
+}
+
+// prometheus is an answer with series.
+func prometheus(series ...string) string {
+	return `{"status":"success","data":{"resultType":"matrix","result":[` + strings.Join(series, ",") + `]}}`
+}
+
+func TestAnswersOfPrometheusAreRead(t *testing.T) {
+	const pod = `"namespace":"ns","pod":"p","container":"a"`
+	for name, tt := range map[string]struct {
+		text  string
+		want  []string
+		notes []string
+	}{
+		"memory by the name of its metric": {text: prometheus(`{"metric":{"__name__":"container_memory_working_set_bytes",` + pod + `},"values":[[5,"7"],[6.5, "8.1e1"]]}`),
+			want: []string{"5 ns/p a memory 7", "6 ns/p a memory 81"}},
+		"a label says what it is": {text: prometheus(`{"metric":{"resource":"cpu",` + pod + `},"values":[[5,"0.29"]]}`), want: []string{"5 ns/p a cpu 290"}},
+		"a recorded rate": {text: prometheus(`{"metric":{"__name__":"node_namespace_pod_container:container_cpu_usage_seconds_total:sum_irate",` + pod + `},"values":[[5,"0.29"]]}`),
+			want: []string{"5 ns/p a cpu 290"}},
+		"a counter becomes rates, resets included": {text: prometheus(`{"metric":{"__name__":"container_cpu_usage_seconds_total",` + pod + `},"values":[[10,"100"],[20,"101.5"],[30,"3"],[60,"3"]]}`),
+			want: []string{"20 ns/p a cpu 150", "30 ns/p a cpu 300", "60 ns/p a cpu 0"}},
+		"a counter that goes back in time": {text: prometheus(`{"metric":{"__name__":"container_cpu_usage_seconds_total",` + pod + `},"values":[[10,"100"],[10,"101"],[20,"102"]]}`),
+			want:  []string{"20 ns/p a cpu 200"},
+			notes: []string{`standard input:container_cpu_usage_seconds_total{namespace="ns", pod="p", container="a"} at 10: its time is not after the one before; this row is left out`}},
+		"a counter that leaps": {text: prometheus(`{"metric":{"__name__":"container_cpu_usage_seconds_total",` + pod + `},"values":[[10,"0"],[10.000000001,"9000000000"],[20.000000001,"9000000001"]]}`),
+			want:  []string{"20 ns/p a cpu 100"},
+			notes: []string{`standard input:container_cpu_usage_seconds_total{namespace="ns", pod="p", container="a"} at 10.000000001: value "9000000000" is more than can be used since the one before; this row is left out`}},
+		"no number": {text: prometheus(`{"metric":{"resource":"cpu",` + pod + `},"values":[[5,"NaN"],[6,"1"]]}`), want: []string{"6 ns/p a cpu 1000"},
+			notes: []string{`standard input:{namespace="ns", pod="p", container="a"} at 5: value "NaN" is no number; it is in cores, such as 0.25; this row is left out`}},
+		"a value that is a number": {text: prometheus(`{"metric":{"resource":"cpu",` + pod + `},"values":[ [ 5 , 0.1 ] ]}`), want: []string{"5 ns/p a cpu 100"}},
+		"no pair": {text: prometheus(`{"metric":{"resource":"cpu",` + pod + `},"values":[7,[6,"1"]]}`), want: []string{"6 ns/p a cpu 1000"},
+			notes: []string{`standard input:{namespace="ns", pod="p", container="a"} at 7: value "" is no number; it is in cores, such as 0.25; this row is left out`}},
+		"cgroups of pods and networks": {text: prometheus(`{"metric":{"resource":"cpu","namespace":"ns","pod":"p","container":""},"values":[[5,"1"]]}`, `{"metric":{"resource":"cpu","namespace":"ns","pod":"p","container":"POD"},"values":[[5,"1"]]}`)},
+		"no label": {text: prometheus(`{"metric":{"resource":"cpu","namespace":"ns","container":"a"},"values":[[5,"1"],[6,"1"]]}`, `{"metric":{"resource":"oom",`+pod+`},"values":[[5,"1"]]}`),
+			want:  []string{"5 ns/p a oom 1"},
+			notes: []string{`standard input:{namespace="ns", pod="", container="a"}: it lacks a label: it needs namespace, pod and container; values: 2; this row is left out`}},
+		"neither a name nor a label": {text: prometheus(`{"metric":{`+pod+`},"values":[[5,"1"]]}`, `{"metric":{"resource":"oom",`+pod+`},"values":[[5,"1"]]}`),
+			want:  []string{"5 ns/p a oom 1"},
+			notes: []string{`standard input:{namespace="ns", pod="p", container="a"}: neither a label resource nor the name of its metric says what it is about; give rates one: label_replace(rate(…), "resource", "cpu", "", ""); values: 1; this row is left out`}},
+		"several answers in a row": {text: prometheus(`{"metric":{"resource":"cpu",`+pod+`},"values":[[5,"1"]]}`) + "\n" + prometheus(`{"metric":{"resource":"memory",`+pod+`},"values":[[5,"1"]]}`),
+			want: []string{"5 ns/p a cpu 1000", "5 ns/p a memory 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, notes, err := read(tt.text)
+			require.NoError(t, err)
+			require.Equal(t, tt.notes, notes)
+			require.Equal(t, tt.want, listed(u))
+		})
+	}
+}
+
+func TestFilesThatCannotBeReadAreTold(t *testing.T) {
+	for text, want := range map[string]string{
+		"time,pod\n5,p\n1,ns,p,a,cpu,1":                                   "", // rows without a header
+		"timestamp,pod,value\n5,p,1\n":                                    "its first line names no column namespace, container, resource; the columns are timestamp,namespace,pod,container,resource,value",
+		`{"status":"error","errorType":"bad_data","error":"parse error"}`: `Prometheus answered with status "error": parse error`,
+		`{"status":"success","data":{"resultType":"vector","result":[]}}`: "Prometheus answered with a vector, not a matrix: ask /api/v1/query_range",
+		`{"status":`:       "it is no answer of Prometheus to a range query: unexpected EOF",
+		"\x1f\x8bnonsense": "cannot read usage from standard input: gzip: invalid header",
+	} {
+		_, _, err := read(text)
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
+	_, _, err := Read([]string{"missing.csv", Stdin, Stdin}, strings.NewReader(""))
+	require.EqualError(t, err, "cannot read usage from missing.csv: no such file or directory\n--usage: standard input is named twice; it can be read once")
+}
+
+func TestCompressedFilesAreRead(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write([]byte("5,ns,p,a,cpu,1\n"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, os.WriteFile("usage.csv.gz", packed.Bytes(), 0o600))
+	require.NoError(t, os.WriteFile("more.csv", []byte("4,ns,p,a,cpu,1\n"), 0o600))
+	u, notes, err := Read([]string{"usage.csv.gz", "more.csv"}, nil)
+	require.NoError(t, err)
+	require.Empty(t, notes)
+	require.Equal(t, []string{"4 ns/p a cpu 1000", "5 ns/p a cpu 1000"}, listed(u))
+	require.NoError(t, os.WriteFile("usage.csv.gz", packed.Bytes()[:packed.Len()-4], 0o600))
+	u, _, err = Read([]string{"usage.csv.gz"}, nil)
+	require.ErrorContains(t, err, "cannot read usage from usage.csv.gz: line 2: unexpected EOF")
+	require.Len(t, u.Rows, 1, "what came before counts")
+}
+
+// FuzzRead: whatever comes, it is read or told, and amounts and times are possible ones in order.
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{
+		"", "timestamp,namespace,pod,container,resource,value\n5,ns,p,a,cpu,0.1\n", "5,\"n\"s,p\n,,,,,\n", prometheus(`{"metric":{"__name__":"cpu_seconds_total","namespace":"a","pod":"b","container":"c"},"values":[[1,"2"],[2,"1"],[3,"Inf"]]}`),
+		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":null,"values":[[1e400,"2"]]}]}}{`, "\x1f\x8b",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		u, notes, _ := Read([]string{Stdin}, bytes.NewReader(text))
+		last := int64(0)
+		for _, row := range u.Rows {
+			require.GreaterOrEqual(t, row.At, last)
+			last = row.At
+			require.GreaterOrEqual(t, row.Amount, int64(0))
+			require.LessOrEqual(t, row.Amount, int64(most))
+			require.NotEmpty(t, u.Series[row.Series].Pod.Name)
+		}
+		require.LessOrEqual(t, len(notes), toldOfFile+1)
+	})
+}
