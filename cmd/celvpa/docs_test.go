@@ -14,10 +14,10 @@ import (
 	"github.com/celvpa/celvpa/rules"
 )
 
-// TestTheExamplesOfTheDocsDoWhatTheyPrint goes through a page from top to bottom: it writes each YAML example to the file
+// TestTheExamplesOfTheDocsDoWhatTheyPrint goes through a page from top to bottom: it writes each YAML or CSV example to the file
 // that its first line names, and runs each command of a console block, which must print what follows it.
 func TestTheExamplesOfTheDocsDoWhatTheyPrint(t *testing.T) {
-	for name, least := range map[string]int{"rules": 16, "validation": 5} {
+	for name, least := range map[string]int{"rules": 16, "validation": 5, "recommend": 10} {
 		t.Run(name, func(t *testing.T) { followsPage(t, "../../docs/"+name+".md", least) })
 	}
 }
@@ -30,10 +30,13 @@ func followsPage(t *testing.T, path string, least int) {
 	t.Chdir(t.TempDir())
 	ran := 0
 	for _, block := range fences(string(page)) {
-		switch block.language {
-		case "yaml":
+		language, name, _ := strings.Cut(block.language, " ")
+		switch language {
+		case "json": // has no comments: the file's name stands behind the language
+			require.NoError(t, os.WriteFile(name, []byte(block.text), 0o600))
+		case "yaml", "csv":
 			name, ok := strings.CutPrefix(strings.SplitN(block.text, "\n", 2)[0], "# ")
-			require.True(t, ok && strings.HasSuffix(name, ".yaml"), "the first line of an example names its file: %s", block.text)
+			require.True(t, ok && strings.HasSuffix(name, "."+language), "the first line of an example names its file: %s", block.text)
 			require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
 			require.NoError(t, os.WriteFile(name, []byte(block.text), 0o600))
 		case "console":
