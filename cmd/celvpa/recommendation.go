@@ -110,15 +110,16 @@ func (r *recommendation) vpas(set *manifests.Set) ([]*vpav1.VerticalPodAutoscale
 			}
 		}
 		v, err := d.VPA()
+		if err == nil && v.SpecUnreadable != "" {
+			err = fmt.Errorf("%s: %s cannot be used: %s", d.Source, d, v.SpecUnreadable)
+		}
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
 		v.Name, v.APIVersion, v.Kind = d.Name, d.APIVersion, d.Kind
 		fed := v.DeepCopy()
-		if fed.UID == "" { // VPAs are told apart by it
-			fed.UID = types.UID(d.Key())
-		}
+		fed.UID = types.UID(d.Key()) // VPAs are told apart by it, and manifests have none, or that of what they were copied from
 		r.written[fed.UID] = v
 		out = append(out, fed)
 	}

@@ -77,17 +77,19 @@ func (r *recommendation) place(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
 	})
 
-	inManifests := map[model.PodID]bool{}
+	inManifests := map[model.PodID]*corev1.Pod{}
 	for i := range pods {
 		pod := &pods[i]
 		id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
-		if inManifests[id] || pod.Status.Phase == corev1.PodPending { // what is pending is not looked at in a cluster either
+		if inManifests[id] != nil || pod.Status.Phase == corev1.PodPending { // what is pending is not looked at in a cluster either
 			continue
 		}
-		inManifests[id], p.present[id] = true, true
+		inManifests[id], p.present[id] = pod, true
 		p.all = append(p.all, pod)
 		p.takeManifest(pod)
 	}
+	r.tellTwice(set)
+	r.tellContainers(usage, inManifests)
 	left := p.takeUsage(seenPods(usage, rows, inManifests))
 	r.tellPlaces(p, left)
 	p.workloads = slices.DeleteFunc(p.workloads, func(w *placed) bool { return w.standIn && !w.any() })
@@ -170,14 +172,14 @@ func (p *placement) takeManifest(pod *corev1.Pod) {
 }
 
 // seenPods are the pods that only usage tells of, by namespace and name.
-func seenPods(usage *usagefile.Usage, rows []usagefile.Row, known map[model.PodID]bool) []*seenPod {
+func seenPods(usage *usagefile.Usage, rows []usagefile.Row, known map[model.PodID]*corev1.Pod) []*seenPod {
 	last := make([]time.Time, len(usage.Series))
 	for _, row := range rows {
 		last[row.Series] = row.Time()
 	}
 	var out []*seenPod
 	for i, of := range usage.Series { // in the order of pods, then of containers
-		if last[i].IsZero() || known[of.Pod] {
+		if last[i].IsZero() || known[of.Pod] != nil {
 			continue
 		}
 		if len(out) == 0 || out[len(out)-1].id != of.Pod {
@@ -249,11 +251,8 @@ func (p *placement) addPods(w *placed) {
 func (w *placed) pod(id model.PodID, containers []string) *corev1.Pod {
 	pod := &corev1.Pod{Spec: *w.Template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name, pod.Labels = id.Namespace, id.Name, w.Template.Labels
-	named := func(name string) func(corev1.Container) bool {
-		return func(c corev1.Container) bool { return c.Name == name }
-	}
 	for _, name := range containers {
-		if !slices.ContainsFunc(pod.Spec.Containers, named(name)) && !slices.ContainsFunc(pod.Spec.InitContainers, named(name)) {
+		if !hasContainer(&pod.Spec, name) {
 			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
 		}
 	}
@@ -262,6 +261,31 @@ func (w *placed) pod(id model.PodID, containers []string) *corev1.Pod {
 
 // toldPods is how many pods are named.
 const toldPods = 5
+
+// tellTwice notes which workloads and pods are there more than once. VerticalPodAutoscalers are looked at elsewhere.
+func (r *recommendation) tellTwice(set *manifests.Set) {
+	for _, kind := range []string{"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "ReplicationController", "StatefulSet"} {
+		if err := set.Twice(kind); err != nil {
+			for fault := range strings.Lines(err.Error()) {
+				r.note("%s; the first counts", strings.TrimSpace(fault))
+			}
+		}
+	}
+}
+
+// tellContainers notes which containers are in usage that the manifests of their pods do not have.
+func (r *recommendation) tellContainers(usage *usagefile.Usage, pods map[model.PodID]*corev1.Pod) {
+	for _, of := range usage.Series {
+		if pod := pods[of.Pod]; pod != nil && !hasContainer(&pod.Spec, of.Container) {
+			r.note("pod %s/%s has no container %s in its manifest: its usage is left out", of.Pod.Namespace, of.Pod.Name, of.Container)
+		}
+	}
+}
+
+func hasContainer(spec *corev1.PodSpec, name string) bool {
+	named := func(c corev1.Container) bool { return c.Name == name }
+	return slices.ContainsFunc(spec.Containers, named) || slices.ContainsFunc(spec.InitContainers, named)
+}
 
 // tellPlaces notes what was guessed and what is missing.
 func (r *recommendation) tellPlaces(p *placement, left []*seenPod) {

@@ -58,9 +58,9 @@ func (f *file) prometheus(in *bufio.Reader) error {
 		case err != nil:
 			return fmt.Errorf("it is no answer of Prometheus to a range query: %w", err)
 		case a.Status != "success":
-			return fmt.Errorf("Prometheus answered with status %q: %s", a.Status, a.Error)
+			return fmt.Errorf("it is an answer of Prometheus with status %q: %s", a.Status, a.Error)
 		case a.Data.ResultType != "matrix":
-			return fmt.Errorf("Prometheus answered with a %s, not a matrix: ask /api/v1/query_range", a.Data.ResultType)
+			return fmt.Errorf("it is an answer of Prometheus with a %s, not a matrix: ask /api/v1/query_range", a.Data.ResultType)
 		}
 		for _, s := range a.Data.Result {
 			f.stream(s)

@@ -141,8 +141,8 @@ func TestFilesThatCannotBeReadAreTold(t *testing.T) {
 	for text, want := range map[string]string{
 		"time,pod\n5,p\n1,ns,p,a,cpu,1":                                   "", // rows without a header
 		"timestamp,pod,value\n5,p,1\n":                                    "its first line names no column namespace, container, resource; the columns are timestamp,namespace,pod,container,resource,value",
-		`{"status":"error","errorType":"bad_data","error":"parse error"}`: `Prometheus answered with status "error": parse error`,
-		`{"status":"success","data":{"resultType":"vector","result":[]}}`: "Prometheus answered with a vector, not a matrix: ask /api/v1/query_range",
+		`{"status":"error","errorType":"bad_data","error":"parse error"}`: `answer of Prometheus with status "error": parse error`,
+		`{"status":"success","data":{"resultType":"vector","result":[]}}`: "answer of Prometheus with a vector, not a matrix: ask /api/v1/query_range",
 		`{"status":`:       "it is no answer of Prometheus to a range query: unexpected EOF",
 		"\x1f\x8bnonsense": "cannot read usage from standard input: gzip: invalid header",
 	} {
