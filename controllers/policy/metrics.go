@@ -47,12 +47,20 @@ func init() {
 
 // Report logs and counts rules that failed at run time; consequence says what that means for the object at hand.
 func Report(log logr.Logger, consequence string, failed ...*engine.RuleError) {
+	Count(failed...)
 	for _, e := range failed {
-		if e == nil {
-			continue
+		if e != nil {
+			log.Error(e, "a rule failed; "+consequence)
 		}
-		ruleErrors.WithLabelValues(e.Path).Inc()
-		log.Error(e, "a rule failed; "+consequence)
+	}
+}
+
+// Count counts rules that failed at run time, for those who log them in their own way.
+func Count(failed ...*engine.RuleError) {
+	for _, e := range failed {
+		if e != nil {
+			ruleErrors.WithLabelValues(e.Path).Inc()
+		}
 	}
 }
 

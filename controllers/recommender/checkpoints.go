@@ -3,6 +3,7 @@ package recommender
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -33,7 +35,7 @@ type stored struct {
 	until    time.Time // when a window that was not over then is; zero = none
 }
 
-// knows notes that the checkpoint of a container holds what was just read from it.
+// knows notes that the checkpoint of a container needs no writing before there is more to write.
 func (w *Workload) knows(container string) {
 	if w.stored == nil {
 		w.stored = map[string]*stored{}
@@ -51,10 +53,11 @@ func (w *Workload) outdated(container string, now time.Time) bool {
 	return was.revision != revision || (!was.until.IsZero() && !now.Before(was.until))
 }
 
-// gone reports whether no pod has a container any more while there are pods: it was removed from the workload.
+// gone reports whether a container was removed from the workload: no pod has it any more while there are pods. Where pods
+// need not be alike it is not gone before its usage is forgotten.
 func (w *Workload) gone(container string) bool {
-	_, present := w.model.Has(container)
-	return !present && w.model.Pods() > 0
+	known, present := w.model.Has(container)
+	return !present && w.model.Pods() > 0 && (!known || target.PodsAlike(w.VPA))
 }
 
 func (r *Recommender) maintainCheckpoints(ctx context.Context, begin time.Time, existing map[model.WorkloadID]bool) {
@@ -62,16 +65,18 @@ func (r *Recommender) maintainCheckpoints(ctx context.Context, begin time.Time, 
 	if timeout := r.Clock.Now().Add(r.Checkpoints.Timeout); timeout.Before(until) {
 		until = timeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, until.Sub(r.Clock.Now()))
-	defer cancel()
-	r.writeCheckpoints(ctx, until)
+	writing, cancel := context.WithTimeout(ctx, until.Sub(r.Clock.Now()))
+	r.writeCheckpoints(writing, until)
+	cancel()
 	now := r.Clock.Now()
 	if r.Checkpoints.lastCollected.IsZero() {
 		r.Checkpoints.lastCollected = now
 	}
-	if existing != nil && now.Sub(r.Checkpoints.lastCollected) >= r.Checkpoints.Interval && ctx.Err() == nil {
-		r.collectCheckpoints(ctx, existing)
+	if existing != nil && now.Sub(r.Checkpoints.lastCollected) >= r.Checkpoints.Interval {
 		r.Checkpoints.lastCollected = now
+		collecting, cancel := context.WithTimeout(ctx, max(part(r.Interval, leastShare), leastTime))
+		defer cancel()
+		r.collectCheckpoints(collecting, existing)
 	}
 }
 
@@ -142,29 +147,40 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 			c.w.stored = map[string]*stored{}
 		}
 		c.w.stored[c.container] = &c.stored
-		c.w.writtenAt = now
 	case ctx.Err() != nil || outOfTime(err):
 		writesTotal.WithLabelValues("checkpoint", "postponed").Inc()
+		return
 	default:
 		writesTotal.WithLabelValues("checkpoint", "error").Inc()
-		r.log(c.w).Error(err, "the checkpoint is written again in the next cycle", "container", c.container)
 	}
+	c.w.writtenAt = now
+	r.notices.tell(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "it is tried again in each cycle")
 }
 
-// writeCheckpoint replaces the status of a checkpoint, or creates it.
+// writeCheckpoint replaces the status of a checkpoint, or creates it. The names of VPAs and containers may make one name,
+// as a-b with c and a with b-c do: the checkpoint is that of whoever had it first.
 func (r *Recommender) writeCheckpoint(ctx context.Context, c checkpointWrite) error {
 	object := &vpav1.VerticalPodAutoscalerCheckpoint{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.w.VPA.Namespace, Name: c.w.VPA.Name + "-" + c.container},
 		Spec:       vpav1.VerticalPodAutoscalerCheckpointSpec{VPAObjectName: c.w.VPA.Name, ContainerName: c.container},
 		Status:     c.status,
 	}
-	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": c.status}})
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/spec/vpaObjectName", "value": c.w.VPA.Name},
+		{"op": "test", "path": "/spec/containerName", "value": c.container},
+		{"op": "add", "path": "/status", "value": c.status},
+	})
 	if err != nil {
 		return fmt.Errorf("encoding checkpoint %s: %w", object.Name, err)
 	}
 	err = r.Checkpoints.Live.Patch(ctx, object.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		err = r.Checkpoints.Live.Create(ctx, object)
+	case err != nil && ctx.Err() == nil && !outOfTime(err):
+		if other := r.ownerOf(ctx, object); other != "" {
+			return fmt.Errorf("checkpoint %s/%s is that of %s: rename one of the two VPAs or containers, or this history is lost with the process", object.Namespace, object.Name, other)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("writing checkpoint %s/%s: %w", object.Namespace, object.Name, err)
@@ -172,30 +188,51 @@ func (r *Recommender) writeCheckpoint(ctx context.Context, c checkpointWrite) er
 	return nil
 }
 
+// ownerOf is whose history a checkpoint holds when it is not that of the VPA and container in object; else empty.
+func (r *Recommender) ownerOf(ctx context.Context, object *vpav1.VerticalPodAutoscalerCheckpoint) string {
+	found := &unstructured.Unstructured{}
+	found.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpoint"))
+	if err := r.Checkpoints.Live.Get(ctx, client.ObjectKeyFromObject(object), found); err != nil {
+		return ""
+	}
+	vpa, container := subjectOf(found)
+	if vpa == object.Spec.VPAObjectName && container == object.Spec.ContainerName {
+		return ""
+	}
+	return fmt.Sprintf("VPA %q, container %q", vpa, container)
+}
+
+// subjectOf is whose history a checkpoint holds.
+func subjectOf(checkpoint *unstructured.Unstructured) (vpa, container string) {
+	vpa, _, _ = unstructured.NestedString(checkpoint.Object, "spec", "vpaObjectName")
+	container, _, _ = unstructured.NestedString(checkpoint.Object, "spec", "containerName")
+	return vpa, container
+}
+
 // collectCheckpoints deletes those whose VPA is gone, and those of containers that were removed from the workload of a VPA.
 func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model.WorkloadID]bool) {
 	deleted := 0
+	var failed error
 	err := r.Checkpoints.each(ctx, r.Namespaces.Only, func(object *unstructured.Unstructured) {
-		if !r.Namespaces.Serve(object.GetNamespace()) {
+		if ctx.Err() != nil || !r.Namespaces.Serve(object.GetNamespace()) {
 			return
 		}
-		name, _, _ := unstructured.NestedString(object.Object, "spec", "vpaObjectName")
-		container, _, _ := unstructured.NestedString(object.Object, "spec", "containerName")
+		name, container := subjectOf(object)
 		id := model.WorkloadID{Namespace: object.GetNamespace(), Name: name}
 		w := r.workloads[id]
 		if existing[id] && (w == nil || !w.gone(container)) {
 			return
 		}
 		if err := r.Checkpoints.Live.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
-			r.Log.Error(err, "cannot delete a checkpoint that nobody needs; it is tried again", "namespace", object.GetNamespace(), "checkpoint", object.GetName())
+			failed = errors.Join(failed, fmt.Errorf("deleting checkpoint %s/%s: %w", object.GetNamespace(), object.GetName(), err))
 			return
 		}
 		deleted++
-		if w != nil {
-			delete(w.stored, container)
+		if w != nil { // it comes back with its container
+			w.knows(container)
 		}
 	})
-	r.notices.tell(r.Log, "collecting checkpoints", err, "checkpoints that nobody needs are left for the next time")
+	r.notices.tell(r.Log, "collecting checkpoints", errors.Join(err, failed), "checkpoints that nobody needs are left for the next time")
 	if deleted > 0 {
 		r.Log.Info("checkpoints that nobody needs are deleted", "deleted", deleted)
 	}

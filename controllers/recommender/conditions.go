@@ -31,11 +31,6 @@ func (c *conditionSet) set(t vpav1.VerticalPodAutoscalerConditionType, status co
 	c.list = append(c.list, one)
 }
 
-// says reports whether a condition has a message already.
-func (c *conditionSet) says(t vpav1.VerticalPodAutoscalerConditionType, message string) bool {
-	return slices.ContainsFunc(c.list, func(one vpav1.VerticalPodAutoscalerCondition) bool { return one.Type == t && one.Message == message })
-}
-
 func (c *conditionSet) remove(t vpav1.VerticalPodAutoscalerConditionType) {
 	kept := c.list[:0]
 	for _, one := range c.list {

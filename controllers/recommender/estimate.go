@@ -8,6 +8,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -50,8 +51,7 @@ func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of
 	var all []scaled
 	for _, usage := range view.Containers {
 		e := effective(usage.Container)
-		seen := facts.Seen{Span: usage.LastSample.Sub(usage.FirstSample), Samples: usage.Samples, Present: usage.Present, Pods: view.Pods}
-		verdict := e.plan.Decide(facts.ContainerSelect, facts.SelectFacts(usage.Container, e.record, seen), nil)
+		verdict := e.plan.Decide(facts.ContainerSelect, facts.SelectFacts(usage.Container, e.record, seen(v, view, usage)), nil)
 		switch {
 		case verdict.Err != nil:
 			out.Failed = append(out.Failed, verdict.Err)
@@ -77,6 +77,15 @@ func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of
 	return out
 }
 
+// seen is what container.select is told of a container. Where the pods of a target need not be alike, as with a custom kind
+// of heads and workers, a container that no pod has now may come back.
+func seen(v *vpav1.VerticalPodAutoscaler, view model.View, usage model.Usage) facts.Seen {
+	return facts.Seen{
+		Span: usage.LastSample.Sub(usage.FirstSample), Samples: usage.Samples,
+		Present: usage.Present || !target.PodsAlike(v), Pods: view.Pods,
+	}
+}
+
 // pod recommends for the pod as a whole, whose bounds may change those of its containers (AEP-7571).
 func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.View, all []scaled, explain bool) {
 	if len(r.Undecided) > 0 { // the sum would be that of some containers only
@@ -94,7 +103,7 @@ func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view mod
 	}
 	bounds, failed := facts.RecommendPod(plan, containers, facts.PodPolicy(v.Spec.ResourcePolicy), facts.PodRequests{CPU: view.PodCPU, Memory: view.PodMemory}, trace)
 	r.Failed, r.PodUndecided = append(r.Failed, failed...), len(failed) > 0
-	if target := facts.ResourceList(bounds[0]); target != nil {
+	if facts.ResourceList(bounds[0]) != nil {
 		var written []corev1.ResourceList
 		if p := v.Spec.ResourcePolicy; p != nil && p.PodPolicies != nil {
 			written = []corev1.ResourceList{p.PodPolicies.MinAllowed, p.PodPolicies.MaxAllowed}
@@ -156,13 +165,13 @@ func (c *scaled) render() vpav1.RecommendedContainerResources {
 	if c.policy != nil {
 		written = []corev1.ResourceList{c.policy.MinAllowed, c.policy.MaxAllowed}
 	}
-	target := asWritten(c.bounds[0], written)
-	if target == nil {
-		target = corev1.ResourceList{} // required by the API, empty when nothing is controlled
+	wanted := asWritten(c.bounds[0], written)
+	if wanted == nil {
+		wanted = corev1.ResourceList{} // required by the API, empty when nothing is controlled
 	}
 	return vpav1.RecommendedContainerResources{
 		ContainerName:  c.usage.Container,
-		Target:         target,
+		Target:         wanted,
 		LowerBound:     asWritten(c.bounds[1], written),
 		UpperBound:     asWritten(c.bounds[2], written),
 		UncappedTarget: facts.ResourceList(c.bounds[3]),
@@ -175,8 +184,7 @@ func asWritten(bound *engine.Record, written []corev1.ResourceList) corev1.Resou
 	list := facts.ResourceList(bound)
 	for _, allowed := range written {
 		for name, q := range list {
-			w, ok := allowed[name]
-			if ok && facts.AmountOf(name, w) == facts.AmountOf(name, q) {
+			if w, ok := allowed[name]; ok && q.Cmp(w) == 0 {
 				list[name] = w.DeepCopy()
 			}
 		}

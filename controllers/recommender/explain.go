@@ -2,19 +2,19 @@ package recommender
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/celvpa/celvpa/controllers/recommender/model"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
 
-// explain logs each target that changes together with the rule that set it.
-func (s *State) explain(w *Workload, view model.View, before *vpav1.RecommendedPodResources) {
-	log := s.log(w)
-	if !log.Enabled() {
+// explain logs each target that an update changed, together with the rule that set it.
+func (s *State) explain(u *Update) {
+	w := u.Workload
+	log, before := s.log(w), w.VPA.Status.Recommendation
+	if !log.Enabled() || w.Chosen.Plan == nil || equality.Semantic.DeepEqual(targets(before), targets(u.Status.Recommendation)) {
 		return
 	}
-	result := s.recommend(w, view, true)
+	result := s.recommend(w, w.model.View(s.cluster.Settings()), true)
 	old := map[string]corev1.ResourceList{}
 	if before != nil {
 		for _, c := range before.ContainerRecommendations {

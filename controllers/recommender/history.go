@@ -100,9 +100,7 @@ func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, e
 		checkpointsTotal.WithLabelValues("loaded").Inc()
 	})
 	if apierrors.IsForbidden(err) {
-		r.Log.Error(err, "checkpoints are neither read nor written: allow this process to list, create, patch and delete verticalpodautoscalercheckpoints.autoscaling.k8s.io")
-		r.Checkpoints = nil
-		return counts, nil
+		err = fmt.Errorf("%w: allow this process to list, create, patch and delete verticalpodautoscalercheckpoints.autoscaling.k8s.io, or give --storage=prometheus", err)
 	}
 	return counts, err
 }

@@ -10,11 +10,13 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/rules"
 )
 
-// TestARuleThatFailsLeavesTheRecommendation: an operator's rule forgets has(); nothing may be wiped for that.
-func TestARuleThatFailsLeavesTheRecommendation(t *testing.T) {
+// brokenRules are the shipped ones, of which an operator made one fail: it forgets has().
+func brokenRules(t *testing.T) *engine.Rulebook {
+	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, rules.FS))
 	path := filepath.Join(dir, "container-mode.yaml")
@@ -23,9 +25,13 @@ func TestARuleThatFailsLeavesTheRecommendation(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "has(policy.mode) && ", "", 1)), 0o600))
 	book, err := policy.Load(policy.Options{Path: dir})
 	require.NoError(t, err)
+	return book
+}
 
+// TestARuleThatFailsLeavesTheRecommendation: nothing may be wiped for that.
+func TestARuleThatFailsLeavesTheRecommendation(t *testing.T) {
 	off := vpav1.ContainerScalingModeOff
-	result := Recommend(book.Default(), aVPA(vpav1.ContainerResourcePolicy{ContainerName: "c", Mode: &off}),
+	result := Recommend(brokenRules(t).Default(), aVPA(vpav1.ContainerResourcePolicy{ContainerName: "c", Mode: &off}),
 		watched([]string{"a", "b", "c"}, 60, always(100), always(1<<28)), false)
 	require.Equal(t, []string{"a", "b"}, result.Undecided)
 	require.Len(t, result.Failed, 2)

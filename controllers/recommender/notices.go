@@ -1,28 +1,62 @@
 package recommender
 
-import "github.com/go-logr/logr"
+import (
+	"strings"
+	"sync"
 
-// notices tells of what goes wrong once, not in every cycle, and when it is over.
+	"github.com/go-logr/logr"
+)
+
+// notices tells of what goes wrong once, not in every cycle, and when it is over. It is safe for concurrent use.
 type notices struct {
+	mu   sync.Mutex
 	last map[string]string
 }
 
-// tell logs an error that is another than the last time, and that there is none any more.
+// tell logs an error that is another than the last time, and that there is none any more. what names what is done, and the
+// object where there are several.
 func (n *notices) tell(log logr.Logger, what string, err error, consequence string) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	if n.last[what] == text {
-		return
-	}
+	n.mu.Lock()
+	before, told := n.last[what]
 	if n.last == nil {
 		n.last = map[string]string{}
 	}
-	if n.last[what] = text; err != nil {
-		log.Error(err, consequence)
-		return
+	if text == "" {
+		delete(n.last, what)
+	} else {
+		n.last[what] = text
 	}
-	delete(n.last, what)
-	log.Info(what + ": works again")
+	n.mu.Unlock()
+	switch {
+	case err != nil && !(told && sameButNumbers(before, text)):
+		log.Error(err, consequence)
+	case err == nil && told:
+		log.Info("works again", "what", what)
+	}
+}
+
+// forget drops what was told of an object that is gone.
+func (n *notices) forget(prefix string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for what := range n.last {
+		if strings.HasPrefix(what, prefix) {
+			delete(n.last, what)
+		}
+	}
+}
+
+// sameButNumbers compares messages: the same failure comes with another port or time at each attempt.
+func sameButNumbers(a, b string) bool {
+	drop := func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}
+	return a == b || strings.Map(drop, a) == strings.Map(drop, b)
 }

@@ -41,8 +41,7 @@ func (s *State) Explain(w *Workload) (out []Explanation) {
 	explained := s.recommend(w, view, true).Explained
 	for _, usage := range view.Containers {
 		e, trace := s.effective(w, usage.Container), &engine.Trace{}
-		seen := facts.Seen{Span: usage.LastSample.Sub(usage.FirstSample), Samples: usage.Samples, Present: usage.Present, Pods: view.Pods}
-		e.plan.Decide(facts.ContainerSelect, facts.SelectFacts(usage.Container, e.record, seen), trace)
+		e.plan.Decide(facts.ContainerSelect, facts.SelectFacts(usage.Container, e.record, seen(w.VPA, view, usage)), trace)
 		one := Explanation{Container: usage.Container, Steps: trace.Steps()}
 		if len(explained) > 0 && explained[0].Container == usage.Container { // both are in the order of their names
 			one.Steps = append(one.Steps, explained[0].Trace.Steps()...)

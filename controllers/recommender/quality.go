@@ -5,8 +5,10 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -81,14 +83,29 @@ func (s *State) observeQuality(of *model.Workload, sample model.Sample, oom bool
 	}
 }
 
+// recommendedBefore are the uncapped targets in the status of a VPA that is seen for the first time; nil when there is no
+// recommendation (UPSTREAM.md §2.16).
+func recommendedBefore(v *vpav1.VerticalPodAutoscaler) map[string]amounts {
+	if !isTrue(v, vpav1.RecommendationProvided) || v.Status.Recommendation == nil {
+		return nil
+	}
+	return uncapped(v.Status.Recommendation.ContainerRecommendations)
+}
+
+func uncapped(list []vpav1.RecommendedContainerResources) map[string]amounts {
+	out := make(map[string]amounts, len(list))
+	for _, c := range list {
+		out[c.ContainerName] = amounts{cpu: facts.MilliCPU(c.UncappedTarget[corev1.ResourceCPU]), memory: facts.Bytes(c.UncappedTarget[corev1.ResourceMemory])}
+	}
+	return out
+}
+
 // remember keeps the uncapped targets to hold samples against, and observes how they changed.
 func (s *State) remember(w *Workload, result Result, pods int) {
 	before := w.uncapped
-	w.uncapped = make(map[string]amounts, len(result.Recommendations))
-	for _, c := range result.Recommendations {
-		now := amounts{cpu: c.UncappedTarget.Cpu().MilliValue(), memory: c.UncappedTarget.Memory().Value()}
-		w.uncapped[c.ContainerName] = now
-		if old, had := before[c.ContainerName]; had {
+	w.uncapped = uncapped(result.Recommendations)
+	for container, now := range w.uncapped {
+		if old, had := before[container]; had {
 			observeChange(w, old, now, pods)
 		}
 	}

@@ -55,11 +55,12 @@ type Recommender struct {
 	*cycle.Loop
 	*State
 	Options
-	ready       bool // usage from before the start is loaded
+	ready       bool      // what was known before the start is known, and nothing is missed from now on
+	loaded      bool      // usage from before the start is loaded
+	knownUntil  time.Time // of which all is known
 	ooms        func() []model.OOM
 	loading     atomic.Bool // usage from before the start is being loaded
 	lastGarbage time.Time
-	notices     notices
 	refused     [2][]int // samples that were not accepted in the last cycle, by resource and outcome
 }
 
@@ -121,15 +122,17 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 // begin takes in usage from before the start, and then lets OOMs be collected: not before this replica leads, as another
 // one counts them.
 func (r *Recommender) begin(ctx context.Context) {
-	r.loading.Store(true)
-	since, ok := r.loadHistory(ctx)
-	r.Progress()
-	r.loading.Store(false)
-	if !ok {
+	if !r.loaded {
+		r.loading.Store(true)
+		r.knownUntil, r.loaded = r.loadHistory(ctx)
+		r.Progress()
+		r.loading.Store(false)
+	}
+	if !r.loaded {
 		return
 	}
 	if r.OOMs != nil {
-		drain, err := r.OOMs(ctx, since)
+		drain, err := r.OOMs(ctx, r.knownUntil)
 		r.notices.tell(r.Log, "watching for containers that run out of memory", err, "it is tried again in the next cycle")
 		if err != nil {
 			return
@@ -247,7 +250,13 @@ func (r *Recommender) updateVPAs(ctx context.Context, begin time.Time) {
 		}
 	}
 	countObjects(all)
-	if len(updates) > 0 {
-		r.writeStatuses(ctx, updates, r.until(begin, statusShare))
+	if len(updates) == 0 {
+		return
+	}
+	r.writeStatuses(ctx, updates, r.until(begin, statusShare))
+	for _, u := range updates {
+		if u.written {
+			r.contained(u.Workload, "explaining its recommendation", func() { r.explain(u) })
+		}
 	}
 }

@@ -1,8 +1,10 @@
 package recommender
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -30,12 +32,14 @@ type State struct {
 	cluster   *model.Cluster
 	workloads map[model.WorkloadID]*Workload
 	plans     plans
+	notices   notices
 }
 
 // Workload is what is known of one VPA between cycles.
 type Workload struct {
 	VPA    *vpav1.VerticalPodAutoscaler // as it was seen last; read only
 	Chosen engine.Selection             // the rules for it
+	of     *engine.Rulebook             // that they were chosen from
 	Found  target.Answer                // its pods
 
 	model    *model.Workload
@@ -44,8 +48,9 @@ type Workload struct {
 	done     evaluation
 	stored   map[string]*stored // checkpoints, by container
 
+	panicked  string    // what was done when it did, since it was seen last; empty = it did not
 	waiting   time.Time // since when its status could not be written; zero = it could
-	writtenAt time.Time // when a checkpoint of it was last written
+	writtenAt time.Time // when a checkpoint of it was last written, or tried to be
 }
 
 // amounts are of one container; 0 = none.
@@ -68,9 +73,15 @@ func NewState(settings model.Settings, log logr.Logger, shadows *policy.Shadows)
 
 // UseRules sets the rules that are in force from now on.
 func (s *State) UseRules(book *engine.Rulebook) {
-	if s.rules != book {
-		s.rules = book
-		s.plans = plans{}
+	if s.rules == book {
+		return
+	}
+	s.rules, s.plans = book, plans{}
+	window, failed := facts.WindowFor(book.Default(), "", facts.Policy(nil))
+	policy.Report(s.logger, "memory is remembered as by default where no VPA says otherwise", failed...)
+	s.cluster.SetWindow(model.Window(window))
+	for _, w := range s.workloads {
+		s.choose(w)
 	}
 }
 
@@ -79,15 +90,46 @@ func (s *State) SetVPA(v *vpav1.VerticalPodAutoscaler, found target.Answer) *Wor
 	id := model.WorkloadID{Namespace: v.Namespace, Name: v.Name}
 	w := s.workloads[id]
 	if w == nil {
-		w = &Workload{}
+		w = &Workload{uncapped: recommendedBefore(v)}
 		s.workloads[id] = w
 	}
-	if w.VPA == nil || w.VPA.ResourceVersion != v.ResourceVersion || w.done.rules != s.rules || w.Chosen.Plan == nil {
-		w.Chosen = policy.For(s.rules, v)
+	changed := w.VPA == nil || w.VPA.ResourceVersion != v.ResourceVersion
+	w.VPA, w.Found, w.panicked = v, found, ""
+	if changed || w.of != s.rules || (w.Chosen.Plan == nil && w.Chosen.Err == nil) {
+		s.choose(w)
 	}
-	w.VPA, w.Found = v, found
-	w.model = s.cluster.SetWorkload(id, v.CreationTimestamp.Time, target.Of(v).String(), w.selector())
+	key := target.Of(v)
+	w.model = s.cluster.SetWorkload(id, v.CreationTimestamp.Time, key.Kind+"/"+key.Name, w.selector())
 	return w
+}
+
+// choose finds the rules for a VPA.
+func (s *State) choose(w *Workload) {
+	w.Chosen, w.of = engine.Selection{}, s.rules
+	s.contained(w, "choosing its rules", func() { w.Chosen = policy.For(s.rules, w.VPA) })
+}
+
+// contained keeps a panic with the VPA that it is about, which tells it in its status.
+func (s *State) contained(w *Workload, doing string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			panics.Inc()
+			w.panicked = fmt.Sprintf("%s failed: %v", doing, p)
+			s.notices.tell(s.log(w).WithValues("stack", string(debug.Stack())), w.String()+" panic", errors.New(w.panicked),
+				"a fault of celvpa; this VPA is left as it is; please report this")
+		}
+	}()
+	f()
+}
+
+// failed counts rules that failed for a VPA, and tells of them once.
+func (s *State) failed(w *Workload, at, consequence string, failed []*engine.RuleError) {
+	policy.Count(failed...)
+	var errs []error
+	for _, e := range failed {
+		errs = append(errs, e)
+	}
+	s.notices.tell(s.log(w), w.String()+" "+at, errors.Join(errs...), "a rule failed; "+consequence)
 }
 
 // selector finds the pods of the VPA; nil when it is not known.
@@ -100,8 +142,9 @@ func (w *Workload) selector() labels.Selector {
 
 // KeepVPAs forgets the VPAs that keep does not hold.
 func (s *State) KeepVPAs(keep map[model.WorkloadID]bool) {
-	for id := range s.workloads {
+	for id, w := range s.workloads {
 		if !keep[id] {
+			s.notices.forget(w.String() + " ")
 			delete(s.workloads, id)
 		}
 	}
@@ -123,14 +166,14 @@ func (s *State) Workloads() []*Workload {
 	return out
 }
 
-// SetPod adds or updates a pod that has started. onlySelected leaves out those that belong to no VPA, unless they did when
-// they were last seen.
+// SetPod adds or updates a pod that has started. onlySelected leaves out those that belong to no VPA and never did.
 func (s *State) SetPod(pod *corev1.Pod, onlySelected bool, now time.Time) {
 	id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
-	if s.cluster.HasPod(id, pod.ResourceVersion) {
+	known, same := s.cluster.HasPod(id, pod.ResourceVersion)
+	if same {
 		return
 	}
-	if onlySelected && !s.cluster.Selected(pod.Namespace, pod.Labels) {
+	if onlySelected && !known && !s.cluster.Selected(pod.Namespace, pod.Labels) {
 		return
 	}
 	spec := model.PodSpec{
@@ -162,14 +205,16 @@ func (s *State) Govern() {
 		if w.Chosen.Plan == nil {
 			continue
 		}
-		w.model.Governs(func(container string, a *model.Aggregate) {
-			e := s.effective(w, container)
-			if a.WindowFrom == e {
-				return
-			}
-			window, failed := facts.WindowFor(e.plan, container, e.record)
-			policy.Report(s.log(w), "its memory is remembered as by default", failed...)
-			a.Window, a.WindowFrom = model.Window(window), e
+		s.contained(w, "applying its memory windows", func() {
+			w.model.Governs(func(container string, a *model.Aggregate) {
+				e := s.effective(w, container)
+				if a.WindowFrom == e {
+					return
+				}
+				window, failed := facts.WindowFor(e.plan, container, e.record)
+				s.failed(w, "window of "+container, "its memory is remembered as by default", failed)
+				a.Window, a.WindowFrom = model.Window(window), e
+			})
 		})
 	}
 }
@@ -187,16 +232,20 @@ func (s *State) Add(samples []model.Sample, now time.Time) (taken [2][]int) {
 
 // AddOOM records that a container ran out of memory, by the rules of the VPA whose policies count for it.
 func (s *State) AddOOM(o model.OOM, now time.Time) model.Taken {
-	return s.cluster.AddOOM(o, now, func(of *model.Workload, reported, peak int64) (int64, bool) {
-		plan, record, log := s.rules.Default(), facts.Policy(nil), s.logger
+	return s.cluster.AddOOM(o, now, func(of *model.Workload, reported, peak int64) (bytes int64, ok bool) {
 		if of != nil {
 			if w := s.workloads[of.ID]; w != nil && w.Chosen.Plan != nil {
-				e := s.effective(w, o.Container)
-				plan, record, log = e.plan, e.record, s.log(w)
+				s.contained(w, "judging that it ran out of memory", func() {
+					e := s.effective(w, o.Container)
+					var failed []*engine.RuleError
+					bytes, ok, failed = facts.OOMSample(e.plan, o.Container, e.record, reported, peak)
+					s.failed(w, "OOM of "+o.Container, "the OOM may not be remembered", failed)
+				})
+				return bytes, ok
 			}
 		}
-		bytes, ok, failed := facts.OOMSample(plan, o.Container, record, reported, peak)
-		policy.Report(log, "the OOM is not remembered", failed...)
+		bytes, ok, failed := facts.OOMSample(s.rules.Default(), o.Container, facts.Policy(nil), reported, peak)
+		policy.Report(s.logger, "the OOM may not be remembered", failed...)
 		return bytes, ok
 	})
 }

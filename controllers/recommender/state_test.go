@@ -272,6 +272,7 @@ func TestAPanicStaysWithItsVPAAndIsTold(t *testing.T) {
 	require.True(t, w.cycle())
 	before := w.v.Status.Recommendation
 	w.see().Chosen.Plan = nil // what no code foresees
+	w.Govern()
 	w.pod("q", "a")
 	u := w.Update(w.workloads[model.WorkloadID{Namespace: "ns", Name: "v"}], start)
 	require.NotNil(t, u)
@@ -304,6 +305,11 @@ func TestWhatIsAtABoundIsWrittenAsThePolicyWritesIt(t *testing.T) {
 	require.True(t, w.cycle())
 	c := w.v.Status.Recommendation.ContainerRecommendations[0]
 	require.Equal(t, []string{"20m", "1G"}, []string{c.Target.Cpu().String(), c.Target.Memory().String()})
+	w.edit(func(v *vpav1.VerticalPodAutoscaler) {
+		v.Spec.ResourcePolicy.ContainerPolicies[0].MaxAllowed[corev1.ResourceCPU] = resource.MustParse("19500u")
+	})
+	require.True(t, w.cycle())
+	require.Equal(t, "20m", w.v.Status.Recommendation.ContainerRecommendations[0].Target.Cpu().String(), "rules reckon in milli-cores")
 	require.Equal(t, []string{"25m", "250Mi"}, []string{c.UncappedTarget.Cpu().String(), c.UncappedTarget.Memory().String()})
 }
 
@@ -317,4 +323,6 @@ func TestMemorySaverForgetsPodsOfNobody(t *testing.T) {
 	pod("mine", "x")
 	pod("other", "y")
 	require.Equal(t, 1, w.cluster.Aggregates())
+	pod("mine", "y")
+	require.Zero(t, w.workloads[model.WorkloadID{Namespace: "ns", Name: "v"}].model.Pods(), "it is selected no more")
 }

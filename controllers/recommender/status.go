@@ -1,8 +1,8 @@
 package recommender
 
 import (
-	"fmt"
-	"runtime/debug"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -21,7 +20,8 @@ type Update struct {
 	Workload *Workload
 	Status   *vpav1.VerticalPodAutoscalerStatus
 	// Urgent: more than bounds change, which drift with every sample.
-	Urgent bool
+	Urgent  bool
+	written bool
 }
 
 // Update evaluates a VPA; nil when its status is as it should be. A panic stays with this VPA and is told in its
@@ -31,7 +31,7 @@ func (s *State) Update(w *Workload, now time.Time) *Update {
 	if w.Found.Problem != nil {
 		of.problem = w.Found.Problem.Message
 	}
-	if !w.model.TakeChanged() && w.done == of && w.waiting.IsZero() && len(w.Chosen.Shadows) == 0 {
+	if !w.model.TakeChanged() && w.done == of && w.waiting.IsZero() && w.panicked == "" && len(w.Chosen.Shadows) == 0 {
 		s.observeUnchanged(w)
 		return nil
 	}
@@ -44,37 +44,34 @@ func (s *State) Update(w *Workload, now time.Time) *Update {
 	return &Update{Workload: w, Status: status, Urgent: urgent(&w.VPA.Status, status)}
 }
 
-// evaluate is status, unless it panics.
+// evaluate is status, unless something panicked.
 func (s *State) evaluate(w *Workload, now time.Time) (status *vpav1.VerticalPodAutoscalerStatus) {
-	defer func() {
-		if p := recover(); p != nil {
-			panics.Inc()
-			s.log(w).Error(fmt.Errorf("panic: %v", p), "the recommendation is left as it is; please report this", "stack", string(debug.Stack()))
-			status = w.VPA.Status.DeepCopy()
-			conditions := conditionSet{list: status.Conditions, now: metav1.NewTime(now)}
-			conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "Panic",
-				fmt.Sprintf("evaluating this object failed: %v; the recommendation is left as it is; please report this, the log has the details", p))
-			status.Conditions = conditions.sorted()
-		}
-	}()
-	return s.status(w, now)
+	if w.panicked == "" {
+		s.contained(w, "evaluating this object", func() { status = s.status(w, now) })
+	}
+	if w.panicked == "" {
+		return status
+	}
+	status = w.VPA.Status.DeepCopy()
+	conditions := conditionSet{list: status.Conditions, now: metav1.NewTime(now)}
+	conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "Panic",
+		w.panicked+"; the recommendation is left as it is; please report this, the log has the details")
+	status.Conditions = conditions.sorted()
+	return status
 }
 
 // status is what the VPA's status should be.
 func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerStatus {
-	v, log := w.VPA, s.log(w)
+	v := w.VPA
 	status := v.Status.DeepCopy()
 	generation := v.Generation
 	status.ObservedGeneration = &generation
 	conditions := conditionSet{list: status.Conditions, now: metav1.NewTime(now)}
 	defer func() { status.Conditions = conditions.sorted() }()
 
+	s.notices.tell(s.log(w), w.String()+" rules", w.Chosen.Err, "the recommendation is left as it is")
 	if w.Chosen.Err != nil { // what was recommended by rules that are gone stays as it is
-		message := w.Chosen.Err.Error() + "; the recommendation is left as it is"
-		if !conditions.says(vpav1.RulesApplied, message) { // told once
-			log.Error(w.Chosen.Err, "the recommendation is left as it is")
-		}
-		conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "RulesNotFound", message)
+		conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "RulesNotFound", w.Chosen.Err.Error()+"; the recommendation is left as it is")
 		return status
 	}
 	if fault := v.SpecUnreadable; fault != "" {
@@ -94,12 +91,9 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 		view = w.model.View(s.cluster.Settings())
 	}
 	result := s.recommend(w, view, false)
-	policy.Report(log, "its values are left as they were", result.Failed...)
+	s.failed(w, "recommendation", "its values are left as they were", result.Failed)
 	s.audit(w, view, result)
 	recommendation := result.keep(status.Recommendation)
-	if !equality.Semantic.DeepEqual(recommendation, status.Recommendation) {
-		s.explain(w, view, status.Recommendation)
-	}
 	status.Recommendation = recommendation
 	s.remember(w, result, view.Pods)
 	provided(&conditions, view.Pods, len(recommendation.ContainerRecommendations) > 0)
@@ -109,8 +103,21 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 	} else {
 		conditions.remove(vpav1.LowConfidence)
 	}
-	conditions.set(vpav1.RulesApplied, corev1.ConditionTrue, w.Chosen.Plan.Pipeline(), rulesMessage(w.Chosen))
+	if len(result.Failed) > 0 {
+		conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "RulesFailed", failedMessage(result.Failed)+"; "+rulesMessage(w.Chosen))
+	} else {
+		conditions.set(vpav1.RulesApplied, corev1.ConditionTrue, w.Chosen.Plan.Pipeline(), rulesMessage(w.Chosen))
+	}
 	return status
+}
+
+// failedMessage names the rules that failed.
+func failedMessage(failed []*engine.RuleError) string {
+	names := map[string]bool{}
+	for _, e := range failed {
+		names[e.Path] = true
+	}
+	return "rules failed, and what they would have set is as before: " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
 // provided says whether there is a recommendation, and why not (UPSTREAM.md §2.6).

@@ -20,11 +20,14 @@ const (
 	statusShare     = 0.5  // of the interval after which no status is written any more
 	checkpointShare = 0.75 // of the interval after which no checkpoint is
 	leastShare      = 0.25 // of the interval that each of them has, however late the cycle is
+	leastTime       = time.Second
+
+	patience = 3 // intervals after which what waits is as urgent as anything
 )
 
 // until is when the writes of one kind end, given the beginning of the cycle.
 func (r *Recommender) until(begin time.Time, share float64) time.Time {
-	end, least := begin.Add(part(r.Interval, share)), r.Clock.Now().Add(part(r.Interval, leastShare))
+	end, least := begin.Add(part(r.Interval, share)), r.Clock.Now().Add(max(part(r.Interval, leastShare), leastTime))
 	if end.Before(least) {
 		return least
 	}
@@ -35,6 +38,10 @@ func part(d time.Duration, share float64) time.Duration { return time.Duration(f
 
 // writeStatuses writes what changed: what matters first, then what waited longest.
 func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, until time.Time) {
+	long := r.Clock.Now().Add(-patience * r.Interval)
+	for _, u := range updates {
+		u.Urgent = u.Urgent || waitingSince(u).Before(long)
+	}
 	slices.SortStableFunc(updates, func(a, b *Update) int {
 		if a.Urgent != b.Urgent {
 			if a.Urgent {
@@ -98,17 +105,20 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) {
 	switch {
 	case err == nil:
 		writesTotal.WithLabelValues("status", "success").Inc()
-		w.waiting = time.Time{}
+		u.written, w.waiting = true, time.Time{}
 		if !hasRecommendation(w.VPA.Status.Recommendation) && hasRecommendation(u.Status.Recommendation) {
 			recommendationLatency.Observe(r.Clock.Since(w.VPA.CreationTimestamp.Time).Seconds())
 		}
 	case apierrors.IsNotFound(err): // deleted since it was listed
+		err = nil
 	case ctx.Err() != nil || outOfTime(err):
 		r.postpone([]*Update{u})
+		return
 	default:
 		writesTotal.WithLabelValues("status", "error").Inc()
-		r.log(w).Error(fmt.Errorf("writing the status: %w", err), "it is tried again in the next cycle")
+		err = fmt.Errorf("writing the status: %w", err)
 	}
+	r.notices.tell(r.log(w), w.String()+" writing the status", err, "it is tried again in each cycle")
 }
 
 // outOfTime reports whether a request was not made because the client's own limit would have made it wait too long.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // wellKnown are the controllers whose pods are found without a scale subresource; by kind alone, as upstream does.
@@ -23,6 +25,16 @@ var wellKnown = map[string]func() client.Object{
 	"ReplicationController": func() client.Object { return &corev1.ReplicationController{} },
 	"Job":                   func() client.Object { return &batchv1.Job{} },
 	"CronJob":               func() client.Object { return &batchv1.CronJob{} },
+}
+
+// PodsAlike reports whether all pods of a VPA's target come from one template, as those of the well-known kinds do. Pods of
+// a custom kind may differ in their containers. It is true without a target.
+func PodsAlike(v *vpav1.VerticalPodAutoscaler) bool {
+	if v.Spec.TargetRef == nil {
+		return true
+	}
+	_, known := wellKnown[v.Spec.TargetRef.Kind]
+	return known
 }
 
 // WatchedKinds lists one object of each kind that a cache should hold before look-ups begin.

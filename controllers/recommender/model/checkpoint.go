@@ -20,8 +20,10 @@ const (
 	// maxTotalWeight is more than any history can weigh: 2^100 for a sample at the end of all half-lives, times the
 	// samples of a thousand years.
 	maxTotalWeight = 1e42
-	// maxAhead is how far after its writing the reference time of a checkpoint may be.
-	maxAhead = 366 * 24 * time.Hour
+	// maxAhead is how far in the future the times of a checkpoint may be: more than a memory window lasts.
+	maxAhead = 10 * 366 * 24 * time.Hour
+	// maxSamples is more than a million containers give in a thousand years.
+	maxSamples = 1e15
 )
 
 // checkpoint is the aggregate as it is stored; now becomes its time of writing.
@@ -46,7 +48,7 @@ func restore(s Settings, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now 
 	a := newAggregate(s, now)
 	a.FirstSample, a.LastSample, a.Samples = from.FirstSampleStart.Time, from.LastSampleStart.Time, from.TotalSamplesCount
 	switch {
-	case a.Samples < 0:
+	case a.Samples < 0 || a.Samples > maxSamples:
 		return nil, fmt.Errorf("status.totalSamplesCount is %d", a.Samples)
 	case a.LastSample.Before(a.FirstSample):
 		return nil, fmt.Errorf("status.lastSampleStart %s is before status.firstSampleStart %s", stamp(a.LastSample), stamp(a.FirstSample))

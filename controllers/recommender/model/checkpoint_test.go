@@ -103,6 +103,7 @@ func TestBrokenCheckpointsAreRefused(t *testing.T) {
 	}{
 		{`status.version is "v4"; this celvpa reads "v3"`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.Version = "v4" }},
 		{`status.totalSamplesCount is -1`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.TotalSamplesCount = -1 }},
+		{`status.totalSamplesCount is 9223372036854775807`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.TotalSamplesCount = math.MaxInt }},
 		{`is before status.firstSampleStart`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
 			s.LastSampleStart = metav1.NewTime(day.Add(-time.Hour))
 		}},

@@ -14,6 +14,7 @@ const maxSkew = time.Hour
 // Cluster is the recommender's memory of all workloads, their pods and their usage. It belongs to one goroutine.
 type Cluster struct {
 	settings   Settings
+	window     Window // of pods that belong to no workload
 	pods       map[PodID]*pod
 	workloads  map[WorkloadID]*Workload
 	namespaces map[string]*namespace
@@ -25,7 +26,24 @@ type Cluster struct {
 
 // NewCluster returns an empty memory.
 func NewCluster(s Settings) *Cluster {
-	return &Cluster{settings: s, pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, namespaces: map[string]*namespace{}}
+	return &Cluster{settings: s, window: DefaultWindow(), pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, namespaces: map[string]*namespace{}}
+}
+
+// SetWindow sets the window of what no workload governs: a VPA may come for it later.
+func (c *Cluster) SetWindow(w Window) {
+	if c.window == w {
+		return
+	}
+	c.window = w
+	for _, n := range c.namespaces {
+		for _, g := range n.groups {
+			for _, a := range g.aggregates {
+				if a.WindowFrom == nil {
+					a.Window = w
+				}
+			}
+		}
+	}
 }
 
 // Settings are those that the cluster was made with.
@@ -42,16 +60,21 @@ func (c *Cluster) namespace(name string) *namespace {
 
 // SetWorkload adds or updates a workload: the pods that selector matches, nil for none that are known. Among workloads that
 // select the same pods the oldest governs. What was restored from checkpoints is forgotten when the target or its selector
-// becomes another, not while the selector is not known (UPSTREAM.md §2.5, Appendix B 10).
+// becomes another, not while the selector is not known, nor when the workload was deleted and made again meanwhile
+// (UPSTREAM.md §2.5, Appendix B 10).
 func (c *Cluster) SetWorkload(id WorkloadID, created time.Time, target string, selector labels.Selector) *Workload {
 	w := c.workloads[id]
 	if w == nil {
 		w = &Workload{ID: id, created: created, target: target, changed: true}
 		c.workloads[id] = w
 	}
-	if !w.created.Equal(created) || w.target != target {
+	if !w.created.Equal(created) {
+		c.forget(w) // it has another place among those of its age
+		w.created = created
+	}
+	if w.target != target {
 		c.forget(w)
-		w.created, w.target, w.restored, w.chosen = created, target, nil, ""
+		w.target, w.restored, w.chosen = target, nil, ""
 	}
 	if selector == nil {
 		c.forget(w)
@@ -97,22 +120,12 @@ func (c *Cluster) Selected(namespaceName string, set labels.Set) bool {
 	if n == nil {
 		return false
 	}
-	if g := n.groups[set.String()]; g != nil {
-		return len(g.workloads) > 0
-	}
-	for k, v := range set {
-		for w := range n.asking[label{k, v}] {
-			if w.selector.Matches(set) {
-				return true
-			}
-		}
-	}
-	for w := range n.others {
-		if w.selector.Matches(set) {
-			return true
-		}
-	}
-	return false
+	found := false
+	n.eachSelecting(set, func(*Workload) bool {
+		found = true
+		return false
+	})
+	return found
 }
 
 // PodSpec is what the model needs to know of a pod.
@@ -145,10 +158,10 @@ func (p *pod) container(name string) *container {
 	return nil
 }
 
-// HasPod reports whether a pod is known as it is in this version.
-func (c *Cluster) HasPod(id PodID, version string) bool {
+// HasPod reports whether a pod is known, and whether it is known as it is in this version.
+func (c *Cluster) HasPod(id PodID, version string) (known, same bool) {
 	p := c.pods[id]
-	return p != nil && version != "" && p.version == version
+	return p != nil, p != nil && version != "" && p.version == version
 }
 
 // SetPod adds or updates a pod. A change of labels moves its containers to other aggregates.
@@ -160,37 +173,45 @@ func (c *Cluster) SetPod(id PodID, spec PodSpec, now time.Time) {
 	} else {
 		p.leave()
 	}
+	before := p.group
 	set := labels.Set(spec.Labels)
 	p.version, p.active, p.init = spec.Version, spec.Active, spec.InitContainers
 	p.spec.cpu, p.spec.memory = spec.CPURequest, spec.MemoryRequest
-	p.containers = c.containers(p, spec.Containers)
+	var fresh []*container
+	p.containers, fresh = p.with(spec.Containers)
 	p.join(c.namespace(id.Namespace).group(set, set.String()))
-	c.connect(p, now)
+	if p.group != before {
+		fresh = p.containers
+	}
+	for _, one := range fresh {
+		c.connect(p, one, now)
+	}
 }
 
-// containers are the pod's containers, with what is known of those it had before.
-func (c *Cluster) containers(p *pod, names []string) []*container {
-	out := make([]*container, 0, len(names))
+// with are containers of these names, with what is known of those that the pod had before, and which of them are new.
+func (p *pod) with(names []string) (all, fresh []*container) {
+	all = make([]*container, 0, len(names))
 	for _, name := range names {
-		if known := p.container(name); known != nil {
-			out = append(out, known)
-		} else {
-			out = append(out, &container{name: name})
+		known := p.container(name)
+		if known == nil {
+			known = &container{name: name}
+			fresh = append(fresh, known)
 		}
+		all = append(all, known)
 	}
-	return out
+	return all, fresh
 }
 
-// connect gives the pod's containers the aggregates of its group.
-func (c *Cluster) connect(p *pod, now time.Time) {
-	for _, one := range p.containers {
-		a := p.group.aggregates[one.name]
-		if a == nil {
-			a = newAggregate(c.settings, now)
-			p.group.aggregates[one.name] = a
-		}
-		one.aggregate = a
+// connect gives a container the aggregate of its group.
+func (c *Cluster) connect(p *pod, one *container, now time.Time) {
+	a := p.group.aggregates[one.name]
+	if a == nil {
+		a = newAggregate(c.settings, now)
+		a.Window = c.window
+		p.group.aggregates[one.name] = a
+		p.group.changed()
 	}
+	one.aggregate = a
 }
 
 // join makes the pod one of a group.
@@ -296,6 +317,9 @@ func (c *Cluster) find(id PodID, name string, at, now time.Time) (*pod, *contain
 	case at.After(now.Add(maxSkew)):
 		return nil, nil, Future
 	}
+	if one.aggregate == nil { // it expired; what comes now is a new beginning
+		c.connect(p, one, now)
+	}
 	return p, one, Accepted
 }
 
@@ -357,18 +381,25 @@ func (c *Cluster) CollectGarbage(now time.Time) {
 	}
 }
 
+// collect drops the aggregates of a group that have ended. A container of a live pod gets another with its next sample: one
+// without would be recommended the minimum.
 func (c *Cluster) collect(g *group, now time.Time) {
-	dropped := false
+	dropped := map[string]bool{}
 	for name, a := range g.aggregates {
 		if (a.Samples == 0 && !g.feeds(name)) || a.expired(now) {
 			delete(g.aggregates, name)
 			g.touch(name)
-			dropped = true
+			dropped[name] = true
 		}
 	}
-	if dropped { // containers of live pods begin afresh
-		for _, p := range g.pods {
-			c.connect(p, now)
+	if len(dropped) == 0 {
+		return
+	}
+	for _, p := range g.pods {
+		for _, one := range p.containers {
+			if dropped[one.name] {
+				one.aggregate = nil
+			}
 		}
 	}
 }

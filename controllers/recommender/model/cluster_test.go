@@ -94,6 +94,8 @@ func TestAnExpiredAggregateOfALivePodStartsAfresh(t *testing.T) {
 	c.AddSample(cpuAt(id, "a", 1, 0), day)
 	later := 9 * 24 * time.Hour
 	c.CollectGarbage(day.Add(later))
+	aPod(c, "p", "x", "a")
+	require.Empty(t, w.View(c.Settings()).Containers, "without samples it would be recommended the minimum")
 	require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 1, later), day.Add(later)))
 	require.Equal(t, 1, w.View(c.Settings()).Containers[0].Samples)
 }
@@ -112,6 +114,8 @@ func TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad(t *testing.T) 
 	require.NoError(t, w.Restore(c.Settings(), "a", &stored, day))
 	c.SetWorkload(w.ID, day, "Deployment/x", nil)
 	require.Len(t, aWorkload(c, "v", "x", 0).View(c.Settings()).Containers, 1, "the selector came back")
+	c.SetWorkload(w.ID, day.Add(time.Hour), "Deployment/x", selecting("x"))
+	require.Len(t, w.View(c.Settings()).Containers, 1, "the VPA was deleted and made again between two cycles")
 	require.Empty(t, aWorkload(c, "v", "y", 0).View(c.Settings()).Containers, "another target is another history")
 }
 
@@ -182,6 +186,42 @@ func TestChangesAreNoticed(t *testing.T) {
 	step("a pod is gone, and its peak is history", true, func() { c.KeepPods(map[PodID]bool{{"ns", "q"}: true}) })
 	step("history expires", true, func() { c.CollectGarbage(day.Add(9 * 24 * time.Hour)) })
 	step("no pods are known", false, func() { c.SetWorkload(w.ID, day, "Deployment/x", nil) })
+}
+
+// TestManyWorkloadsOverManyGroups: each workload selects all groups. This took minutes when each link was sorted anew.
+func TestManyWorkloadsOverManyGroups(t *testing.T) {
+	const n = 1500
+	c := NewCluster(DefaultSettings())
+	begin := time.Now()
+	for i := range n {
+		c.SetWorkload(WorkloadID{"ns", fmt.Sprint("v", i)}, day, "x", selecting("x"))
+	}
+	for i := range n {
+		c.SetPod(PodID{"ns", fmt.Sprint("p", i)}, PodSpec{Labels: map[string]string{"app": "x", "n": fmt.Sprint(i)}, Containers: []string{"a"}}, day)
+	}
+	require.Equal(t, n, c.Workload(WorkloadID{"ns", "v7"}).Pods())
+	require.Less(t, time.Since(begin), time.Minute)
+}
+
+// TestWorkloadsAreFoundByTheLabelThatTellsThemApart: VPAs are known before pods, and most have a label in common.
+func TestWorkloadsAreFoundByTheLabelThatTellsThemApart(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	for i := range 100 {
+		c.SetWorkload(WorkloadID{"ns", fmt.Sprint("v", i)}, day, "x", labels.SelectorFromSet(labels.Set{"component": "web", "instance": fmt.Sprint(i)}))
+	}
+	require.LessOrEqual(t, len(c.namespaces["ns"].asking[label{"component", "web"}]), 1)
+}
+
+func TestTheWindowOfPodsOfNobody(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	hourly := Window{Interval: time.Hour, Count: 2}
+	id := aPod(c, "p", "x", "a")
+	c.SetWindow(hourly)
+	c.AddSample(memoryAt(id, "a", 1e9, 0), day)
+	other := aPod(c, "q", "y", "a")
+	require.Equal(t, hourly, c.pods[id].containers[0].aggregate.Window)
+	require.Equal(t, hourly, c.pods[other].containers[0].aggregate.Window)
+	require.Equal(t, day.Add(time.Hour), c.pods[id].containers[0].windowEnd)
 }
 
 // TestLinksAreThoseOfTheLabels holds the indexes against trying every selector on every pod.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -63,43 +64,43 @@ func (n *namespace) group(set labels.Set, key string) *group {
 	for k, v := range set {
 		put(n.labeled, label{k, v}, g)
 	}
-	for k, v := range set {
-		for w := range n.asking[label{k, v}] {
-			n.linkIfSelected(g, w)
-		}
-	}
-	for w := range n.others {
-		n.linkIfSelected(g, w)
+	n.eachSelecting(set, func(w *Workload) bool {
+		g.workloads = append(g.workloads, w)
+		return true
+	})
+	slices.SortFunc(g.workloads, byAge)
+	for _, w := range g.workloads {
+		w.enter(g)
 	}
 	return g
 }
 
-func (n *namespace) linkIfSelected(g *group, w *Workload) {
-	if w.selector.Matches(g.labels) {
-		link(g, w)
+// eachSelecting calls f with the workloads that select pods of these labels, in no order, until f says no.
+func (n *namespace) eachSelecting(set labels.Set, f func(*Workload) bool) {
+	for k, v := range set {
+		for w := range n.asking[label{k, v}] {
+			if w.selector.Matches(set) && !f(w) {
+				return
+			}
+		}
+	}
+	for w := range n.others {
+		if w.selector.Matches(set) && !f(w) {
+			return
+		}
 	}
 }
 
+// link makes a group part of a workload that it is no part of yet.
 func link(g *group, w *Workload) {
-	if slices.Contains(g.workloads, w) {
-		return
-	}
-	g.workloads = append(g.workloads, w)
-	slices.SortFunc(g.workloads, func(a, b *Workload) int {
-		if a.older(b) {
-			return -1
-		}
-		return 1
-	})
-	i, _ := slices.BinarySearchFunc(w.groups, g.key, func(g *group, key string) int {
-		if g.key < key {
-			return -1
-		}
-		if g.key > key {
-			return 1
-		}
-		return 0
-	})
+	i, _ := slices.BinarySearchFunc(g.workloads, w, byAge)
+	g.workloads = slices.Insert(g.workloads, i, w)
+	w.enter(g)
+}
+
+// enter takes a group in, in its place.
+func (w *Workload) enter(g *group) {
+	i, _ := slices.BinarySearchFunc(w.groups, g.key, func(g *group, key string) int { return strings.Compare(g.key, key) })
 	w.groups = slices.Insert(w.groups, i, g)
 	w.regrouped(g)
 }
@@ -137,13 +138,17 @@ func (n *namespace) choose(w *Workload) {
 	if !one {
 		n.others[w] = true
 		for _, g := range n.groups {
-			n.linkIfSelected(g, w)
+			if w.selector.Matches(g.labels) {
+				link(g, w)
+			}
 		}
 		return
 	}
 	put(n.asking, asked, w)
 	for g := range n.labeled[asked] {
-		n.linkIfSelected(g, w)
+		if w.selector.Matches(g.labels) {
+			link(g, w)
+		}
 	}
 }
 
@@ -160,14 +165,14 @@ func (n *namespace) leave(w *Workload) {
 	}
 }
 
-// mostTelling is the label that the selector demands and that the fewest groups have.
+// mostTelling is the label that the selector demands and that the fewest groups have and the fewest workloads are found by.
 func (n *namespace) mostTelling(s labels.Selector) (best label, one bool) {
 	requirements, selectable := s.Requirements()
 	if !selectable {
 		return label{}, false
 	}
 	for _, l := range demanded(requirements) {
-		if !one || len(n.labeled[l]) < len(n.labeled[best]) {
+		if !one || len(n.labeled[l])+len(n.asking[l]) < len(n.labeled[best])+len(n.asking[best]) {
 			best, one = l, true
 		}
 	}

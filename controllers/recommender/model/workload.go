@@ -1,8 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -210,10 +212,7 @@ func (w *Workload) touch(container string) {
 	w.revisions[container]++
 }
 
-// older orders workloads by age, then by name: the first governs what they share.
-func (w *Workload) older(other *Workload) bool {
-	if !w.created.Equal(other.created) {
-		return w.created.Before(other.created)
-	}
-	return w.ID.Name < other.ID.Name
+// byAge orders workloads of a namespace by age, then by name: the first governs what they share.
+func byAge(a, b *Workload) int {
+	return cmp.Or(a.created.Compare(b.created), strings.Compare(a.ID.Name, b.ID.Name))
 }
