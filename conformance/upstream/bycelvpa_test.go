@@ -119,6 +119,11 @@ func newByCelvpa(s story, begin time.Time) *byCelvpa {
 
 func (c *byCelvpa) forget() {
 	c.cluster = model.NewCluster(c.settings)
+	w, failed := facts.WindowFor(c.plan, "", facts.Policy(nil))
+	if len(failed) > 0 {
+		panic(failed[0])
+	}
+	c.cluster.SetWindow(model.Window(w))
 	c.objects = map[model.WorkloadID]*vpav1.VerticalPodAutoscaler{}
 }
 

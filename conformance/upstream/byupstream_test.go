@@ -172,12 +172,7 @@ func (u *byUpstream) collect() {
 	if u.told.Raw {
 		return
 	}
-	// As celvpa, which has both in its table: containers that are there stay known, and restored history ends.
-	for _, pod := range u.cluster.Pods() {
-		for _, c := range pod.Containers {
-			c.GetOOMBumpUpRatio()
-		}
-	}
+	// As celvpa, which has it in its table: restored history ends.
 	config := model.GetAggregationsConfig()
 	for id, v := range u.cluster.VPAs() {
 		for container, a := range v.ContainersInitialAggregateState {

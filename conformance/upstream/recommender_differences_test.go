@@ -65,16 +65,6 @@ events:
 - {at: 240h, do: collect}`,
 	},
 	{
-		name: "containers without samples",
-		why:  "A container that a pod has stays known when its history ends. To upstream it is unknown until its next sample comes.",
-		kind: kindContainers,
-		story: `events:
-- {at: 0s, do: vpa, name: v, selector: app=a}
-- {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}
-- {at: 0s, do: cpu, name: p, container: app, amount: 100}
-- {at: 240h, do: collect}`,
-	},
-	{
 		name: "samples of pods whose labels changed",
 		why:  "To upstream such a pod's samples are lost once the history that it had after the change has ended.",
 		kind: kindContainers,
@@ -167,9 +157,8 @@ func TestEveryDifferenceOfTheRecommenderShows(t *testing.T) {
 	}
 }
 
-// TestFaultsThatAreNotMendedYet holds stories that celvpa should tell as upstream does, and does not. Whoever mends one
-// moves it to TestStoriesThatDifferedOnce.
-func TestFaultsThatAreNotMendedYet(t *testing.T) {
+// TestStoriesThatDifferedOnce are mismatches that were found, each with what was wrong.
+func TestStoriesThatDifferedOnce(t *testing.T) {
 	defer newByUpstream(story{}, time.Time{})
 	for name, text := range map[string]string{
 		"memory of pods that no VPA selects is windowed by --memory-aggregation-interval": `
@@ -179,17 +168,6 @@ events:
 - {at: 0s, do: memory, name: p, container: app, amount: 2000000000}
 - {at: 30m, do: memory, name: p, container: app, amount: 1000000000}
 - {at: 30m, do: vpa, name: v, selector: app=a}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.NotEmpty(t, tellBoth(t, storyOf(t, text)).Mismatches, "this is mended: move it to TestStoriesThatDifferedOnce")
-		})
-	}
-}
-
-// TestStoriesThatDifferedOnce are mismatches that were found, each with what was wrong.
-func TestStoriesThatDifferedOnce(t *testing.T) {
-	defer newByUpstream(story{}, time.Time{})
-	for name, text := range map[string]string{
 		"an OOM is too old by the window of the policy": `
 perVPA: true
 events:

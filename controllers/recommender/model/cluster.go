@@ -74,21 +74,22 @@ func (c *Cluster) SetWorkload(id WorkloadID, created time.Time, target string, s
 	}
 	if w.target != target {
 		c.forget(w)
-		w.target, w.restored, w.chosen = target, nil, ""
+		w.target, w.restored, w.chosen = target, nil, nil
 	}
 	if selector == nil {
 		c.forget(w)
 		return w
 	}
 	text := selector.String()
-	if w.selector != nil && w.chosen == text {
+	same := w.chosen != nil && *w.chosen == text
+	if w.selector != nil && same {
 		return w
 	}
-	if w.chosen != "" && w.chosen != text {
+	if w.chosen != nil && !same {
 		w.restored = nil
 	}
 	c.forget(w)
-	w.selector, w.chosen, w.changed = selector, text, true
+	w.selector, w.chosen, w.changed = selector, &text, true
 	c.namespace(id.Namespace).choose(w)
 	return w
 }
@@ -208,6 +209,9 @@ func (c *Cluster) connect(p *pod, one *container, now time.Time) {
 	if a == nil {
 		a = newAggregate(c.settings, now)
 		a.Window = c.window
+		if one.expired != nil {
+			a.Window, a.WindowFrom, one.expired = one.expired.Window, one.expired.WindowFrom, nil
+		}
 		p.group.aggregates[one.name] = a
 		p.group.changed()
 	}
@@ -397,8 +401,8 @@ func (c *Cluster) collect(g *group, now time.Time) {
 	}
 	for _, p := range g.pods {
 		for _, one := range p.containers {
-			if dropped[one.name] {
-				one.aggregate = nil
+			if dropped[one.name] && one.aggregate != nil {
+				one.aggregate, one.expired = nil, one.aggregate
 			}
 		}
 	}

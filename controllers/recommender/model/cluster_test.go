@@ -96,8 +96,10 @@ func TestAnExpiredAggregateOfALivePodStartsAfresh(t *testing.T) {
 	c.CollectGarbage(day.Add(later))
 	aPod(c, "p", "x", "a")
 	require.Empty(t, w.View(c.Settings()).Containers, "without samples it would be recommended the minimum")
+	c.SetWindow(Window{Interval: time.Hour, Count: 1})
 	require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 1, later), day.Add(later)))
 	require.Equal(t, 1, w.View(c.Settings()).Containers[0].Samples)
+	require.Equal(t, DefaultWindow(), w.View(c.Settings()).Containers[0].Window, "the window is that of before, as no policy said otherwise since")
 }
 
 // TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad: UPSTREAM.md Appendix B 10.
@@ -117,6 +119,10 @@ func TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad(t *testing.T) 
 	c.SetWorkload(w.ID, day.Add(time.Hour), "Deployment/x", selecting("x"))
 	require.Len(t, w.View(c.Settings()).Containers, 1, "the VPA was deleted and made again between two cycles")
 	require.Empty(t, aWorkload(c, "v", "y", 0).View(c.Settings()).Containers, "another target is another history")
+
+	all := c.SetWorkload(WorkloadID{"ns", "all"}, day, "Deployment/x", labels.Everything())
+	require.NoError(t, all.Restore(c.Settings(), "a", &stored, day))
+	require.Empty(t, c.SetWorkload(all.ID, day, "Deployment/x", selecting("x")).View(c.Settings()).Containers, "so is another selector")
 }
 
 func TestTheOldestWorkloadGoverns(t *testing.T) {

@@ -25,7 +25,8 @@ func (w Window) length() time.Duration {
 // container is what is known of one container of one pod between samples.
 type container struct {
 	name             string
-	aggregate        *Aggregate
+	aggregate        *Aggregate // nil after it expired, until the next sample
+	expired          *Aggregate // whose window the next one takes over; nil = none did
 	lastCPUSample    time.Time
 	lastMemorySample time.Time
 	memoryPeak       int64 // of the current window, measured

@@ -26,7 +26,7 @@ type Workload struct {
 	created  time.Time
 	target   string          // of the VPA; history of another target does not count
 	selector labels.Selector // nil = no pods
-	chosen   string          // the last selector there was, as text
+	chosen   *string         // the last selector there was, as text; that of all pods is empty
 	groups   []*group        // by key
 	restored map[string]*Aggregate
 
