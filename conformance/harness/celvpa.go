@@ -71,6 +71,15 @@ func LocalWebhookArgs(host string) (args []string, address string, err error) {
 	return args, address, nil
 }
 
+// FreeAddress is one on loopback that nobody listens on now.
+func FreeAddress() (string, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("127.0.0.1:%d", ports[0]), nil
+}
+
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
@@ -86,6 +95,11 @@ func freePorts(n int) ([]int, error) {
 
 // Start runs the program. Its JSON log goes to logFile, and line by line to each.
 func Start(program, address, logFile string, args []string, each func(LogLine)) (*Celvpa, error) {
+	return Launch(program, address, logFile, append(args, "--log-format=json"), each)
+}
+
+// Launch is Start for programs that have no flag for the form of their log.
+func Launch(program, address, logFile string, args []string, each func(LogLine)) (*Celvpa, error) {
 	if err := os.MkdirAll(filepath.Dir(logFile), 0o755); err != nil {
 		return nil, err
 	}
@@ -94,14 +108,14 @@ func Start(program, address, logFile string, args []string, each func(LogLine)) 
 		return nil, err
 	}
 	c := &Celvpa{Address: address, LogFile: logFile, exited: make(chan struct{})}
-	c.cmd = exec.Command(program, append(args, "--log-format=json")...)
+	c.cmd = exec.Command(program, args...)
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
 	out, err := c.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
 	}
 	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting celvpa: %w", err)
+		return nil, fmt.Errorf("starting %s: %w", filepath.Base(program), err)
 	}
 	go func() {
 		defer close(c.exited)

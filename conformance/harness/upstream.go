@@ -1,11 +1,38 @@
 package harness
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 )
+
+// upstreamRelease is what conformance/upstream/programs pins.
+const upstreamRelease = "1.8.1"
+
+// BuildUpstreamRecommender compiles upstream's recommender into bin/, where it stays. Its progress goes to out.
+func BuildUpstreamRecommender(ctx context.Context, out io.Writer) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(root, "bin", "upstream-recommender-"+upstreamRelease)
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	fmt.Fprintf(out, "building upstream's recommender %s (2 minutes the first time on two cores)\n", upstreamRelease)
+	cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "upstream", "programs"), "-o", program,
+		"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building upstream's recommender: %w\n%s", err, text)
+	}
+	fmt.Fprintf(out, "built %s\n", program)
+	return program, nil
+}
 
 // UpstreamCRDs is the file of upstream's CRDs, of the release that celvpa is compared with. Its Go module is downloaded where
 // that was not done before.

@@ -25,6 +25,15 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"an overlay is audited, then enforced":        anOverlayIsAuditedThenEnforced,
 			"a pinned pipeline is used":                   aPinnedPipelineIsUsed,
 			"ignored namespaces are not served":           ignoredNamespacesAreNotServed,
+
+			// Each with recommenders of its own.
+			"upstream hands over to celvpa and takes over again":    upstreamHandsOverToCelvpaAndTakesOverAgain,
+			"checkpoints come and go with what they are about":      checkpointsComeAndGoWithWhatTheyAreAbout,
+			"what is behind gates follows the VPA":                  whatIsBehindGatesFollowsTheVPA,
+			"history of a real Prometheus is recommended from":      historyOfARealPrometheusIsRecommendedFrom,
+			"without its Prometheus it starts all the same":         withoutItsPrometheusItStartsAllTheSame,
+			"external metrics are recommended from":                 externalMetricsAreRecommendedFrom,
+			"a target that cannot be read keeps its recommendation": aTargetThatCannotBeReadKeepsItsRecommendation,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,12 +42,21 @@ func TestMain(m *testing.M) {
 		fmt.Println("integration: not run with -short, because it needs a lab; use make test-lab")
 		os.Exit(0)
 	}
+	atLeastParallel(8)
 	code, err := withLab(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// atLeastParallel lets so many tests run side by side: they wait far more than they work.
+func atLeastParallel(n int) {
+	f := flag.Lookup("test.parallel")
+	if now, err := strconv.Atoi(f.Value.String()); err == nil && now < n {
+		_ = f.Value.Set(strconv.Itoa(n))
+	}
 }
 
 func withLab(m *testing.M) (code int, err error) {
@@ -101,7 +112,7 @@ func startCelvpa(ctx context.Context) error {
 		return err
 	}
 	args = append([]string{"run", "--kubeconfig=" + kubeconfig, "--recommender-interval=2s", "--updater-interval=2s",
-		"--leader-elect", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces=it-ignored"}, args...)
+		"--leader-elect", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces=" + strings.Join(append(ownRecommender, "it-ignored"), ",")}, args...)
 	celvpa, err = harness.Start(program, address, filepath.Join(root, "bin", "integration", "celvpa.log"), args, nil)
 	if err != nil {
 		return err

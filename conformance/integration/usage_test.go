@@ -97,49 +97,7 @@ func TestExternalMetricsAreReadThroughTheAPIServer(t *testing.T) {
 	require.ErrorContains(t, err, "does the metrics adapter know the metric")
 
 	at := metav1.NewTime(time.Now().Truncate(time.Second))
-	amounts := map[string]string{"container_cpu web-1": "1500m", "container_memory web-1": "1Gi", "container_cpu web-2": "20m"}
-	adapter := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		const root = "/apis/external.metrics.k8s.io/v1beta1"
-		w.Header().Set("Content-Type", "application/json")
-		metric, ok := strings.CutPrefix(r.URL.Path, root+"/namespaces/"+ns+"/")
-		if !ok { // the API server looks whether somebody is there, and what is served
-			_ = json.NewEncoder(w).Encode(metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: "external.metrics.k8s.io/v1beta1", APIResources: []metav1.APIResource{}})
-			return
-		}
-		asked, err := labels.Parse(r.URL.Query().Get("labelSelector"))
-		list := externalv1beta1.ExternalMetricValueList{TypeMeta: metav1.TypeMeta{Kind: "ExternalMetricValueList", APIVersion: "external.metrics.k8s.io/v1beta1"}}
-		for _, pod := range []string{"web-1", "web-2", "web-3"} {
-			if err != nil || !asked.Matches(labels.Set{"app": "web", "tier": "front", "pod": pod}) {
-				continue
-			}
-			amount, known := amounts[metric+" "+pod]
-			if !known {
-				http.Error(w, "no such series", http.StatusInternalServerError)
-				return
-			}
-			list.Items = append(list.Items, externalv1beta1.ExternalMetricValue{MetricName: metric, Timestamp: at, Value: resource.MustParse(amount),
-				MetricLabels: map[string]string{"name": "app", "pod": pod}})
-		}
-		_ = json.NewEncoder(w).Encode(list)
-	}))
-	defer adapter.Close()
-	_, text, err := net.SplitHostPort(adapter.Listener.Addr().String())
-	require.NoError(t, err)
-	port, err := strconv.ParseInt(text, 10, 64)
-	require.NoError(t, err)
-	service := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"namespace": ns, "name": "adapter"},
-		"spec": map[string]any{"type": "ExternalName", "externalName": "localhost"},
-	}}
-	api := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1beta1.external.metrics.k8s.io"},
-		"spec": map[string]any{
-			"group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": int64(100), "versionPriority": int64(100),
-			"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": ns, "name": "adapter", "port": port},
-		},
-	}}
-	create(t, service, api)
-	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), api)) }) // namespaces cannot be deleted while it is down
+	serveExternalMetrics(t, ns, at, map[string]string{"container_cpu web-1": "1500m", "container_memory web-1": "1Gi", "container_cpu web-2": "20m"})
 
 	var got []model.Sample
 	eventually(t, 30*time.Second, "external metrics", func(ctx context.Context) (bool, error) {
@@ -163,4 +121,52 @@ func TestExternalMetricsAreReadThroughTheAPIServer(t *testing.T) {
 	got, err = source.Samples(t.Context())
 	require.Empty(t, got)
 	require.ErrorContains(t, err, "allow this process to get and list container_cpu in API group external.metrics.k8s.io")
+}
+
+// serveExternalMetrics registers an adapter, until the test ends, that knows amounts of "metric pod" of container app in one
+// namespace, where pods have labels app: web and tier: front.
+func serveExternalMetrics(t *testing.T, ns string, at metav1.Time, amounts map[string]string) {
+	t.Helper()
+	adapter := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		const root = "/apis/external.metrics.k8s.io/v1beta1"
+		w.Header().Set("Content-Type", "application/json")
+		metric, ok := strings.CutPrefix(r.URL.Path, root+"/namespaces/"+ns+"/")
+		if !ok { // the API server looks whether somebody is there, and what is served
+			_ = json.NewEncoder(w).Encode(metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: "external.metrics.k8s.io/v1beta1", APIResources: []metav1.APIResource{}})
+			return
+		}
+		asked, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+		list := externalv1beta1.ExternalMetricValueList{TypeMeta: metav1.TypeMeta{Kind: "ExternalMetricValueList", APIVersion: "external.metrics.k8s.io/v1beta1"}}
+		for _, pod := range []string{"web-0", "web-1", "web-2", "web-3"} {
+			if err != nil || !asked.Matches(labels.Set{"app": "web", "tier": "front", "pod": pod}) {
+				continue
+			}
+			amount, known := amounts[metric+" "+pod]
+			if !known {
+				http.Error(w, "no such series", http.StatusInternalServerError)
+				return
+			}
+			list.Items = append(list.Items, externalv1beta1.ExternalMetricValue{MetricName: metric, Timestamp: at, Value: resource.MustParse(amount),
+				MetricLabels: map[string]string{"name": "app", "pod": pod}})
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	}))
+	t.Cleanup(adapter.Close)
+	_, text, err := net.SplitHostPort(adapter.Listener.Addr().String())
+	require.NoError(t, err)
+	port, err := strconv.ParseInt(text, 10, 64)
+	require.NoError(t, err)
+	service := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"namespace": ns, "name": "adapter"},
+		"spec": map[string]any{"type": "ExternalName", "externalName": "localhost"},
+	}}
+	api := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1beta1.external.metrics.k8s.io"},
+		"spec": map[string]any{
+			"group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": int64(100), "versionPriority": int64(100),
+			"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": ns, "name": "adapter", "port": port},
+		},
+	}}
+	create(t, service, api)
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), api)) }) // namespaces cannot be deleted while it is down
 }

@@ -1,0 +1,91 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// aTargetThatCannotBeReadKeepsItsRecommendation: a Turbine is stored in a version that is no longer served, and whoever
+// converts it does not answer. What was recommended before stays until it does (UPSTREAM.md Appendix B 10).
+func aTargetThatCannotBeReadKeepsItsRecommendation(t *testing.T) {
+	ns := namespace(t, "rec-lookup")
+	crd := rolloutCRD()
+	crd.Name = "turbines.power.example.com"
+	crd.Spec.Group = "power.example.com"
+	crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "turbines", Singular: "turbine", Kind: "Turbine"}
+	create(t, crd)
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), crd)) })
+	turbine := &unstructured.Unstructured{}
+	eventually(t, 30*time.Second, "the kind Turbine", func(ctx context.Context) (bool, error) {
+		turbine.Object = map[string]any{"apiVersion": "power.example.com/v1", "kind": "Turbine",
+			"metadata": map[string]any{"namespace": ns, "name": "web"}, "spec": map[string]any{"replicas": int64(1)}}
+		return cluster.Create(ctx, turbine) == nil, nil
+	})
+	require.NoError(t, unstructured.SetNestedMap(turbine.Object, map[string]any{"replicas": int64(1), "selector": "app=web"}, "status"))
+	require.NoError(t, cluster.Status().Update(t.Context(), turbine))
+	served := func(conversion *apiextensionsv1.CustomResourceConversion) {
+		require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			if err := cluster.Get(t.Context(), keyOf(crd), crd); err != nil {
+				return err
+			}
+			stored := &crd.Spec.Versions[0]
+			stored.Served = false
+			other := stored.DeepCopy()
+			other.Name, other.Served, other.Storage = "v2", true, false
+			crd.Spec.Versions = append(crd.Spec.Versions[:1], *other)
+			crd.Spec.Conversion = conversion
+			return cluster.Update(t.Context(), crd)
+		}))
+	}
+	served(&apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+		ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1/convert")}, ConversionReviewVersions: []string{"v1"}}})
+	v2 := &unstructured.Unstructured{}
+	v2.SetAPIVersion("power.example.com/v2")
+	v2.SetKind("Turbine")
+	eventually(t, 30*time.Second, "the conversion to fail", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, v2)
+		return err != nil && containsText(err.Error(), "conversion webhook"), nil
+	})
+
+	// A Deployment brings the pods. Nobody asks who owns those that a selector finds.
+	create(t, unused(ns, "web", "app"))
+	run(t, ns, 1)
+	known := days(2, 500, 600<<20)
+	milli, bytes := asHistory(t, known)
+	create(t, checkpoint(ns, "web", "app", known))
+	v := vpa(ns, "web", vpav1.UpdateModeOff)
+	v.Spec.TargetRef = crossVersion("power.example.com/v2", "Turbine", "web")
+	create(t, v)
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{
+		ContainerName: "app", Target: corev1.ResourceList{"cpu": steadyCPU, "memory": steadyMemory}}}}
+	require.NoError(t, cluster.Status().Update(t.Context(), v))
+
+	r := startRecommender(t, ns)
+	eventually(t, 30*time.Second, "the failure to be told", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, keyOf(v), v)
+		c := condition(v, vpav1.ConfigUnsupported)
+		return c != nil && c.Status == corev1.ConditionTrue && containsText(c.Message, "Cannot read targetRef") && containsText(c.Message, "conversion webhook"), err
+	})
+	before := versions(t, ns)
+	r.cycles(3)
+	require.Equal(t, before, versions(t, ns), "nothing but the condition is written, and that once")
+	requireSteady(t, targets(t, ns, "web", 1)["app"])
+
+	served(&apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter})
+	eventually(t, 90*time.Second, "the recommendation of the history that was kept", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, keyOf(v), v)
+		rec := v.Status.Recommendation.ContainerRecommendations
+		return condition(v, vpav1.ConfigUnsupported) == nil && len(rec) == 1 && milliOf(rec[0].Target) == milli && bytesOf(rec[0].Target) == bytes, err
+	})
+}

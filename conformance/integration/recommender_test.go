@@ -1,0 +1,301 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// ownRecommender are the namespaces that the shared celvpa leaves to recommenders that tests start.
+var ownRecommender = []string{"rec-handover", "rec-keep", "rec-gates", "rec-history", "rec-nohistory", "rec-external", "rec-lookup"}
+
+// recommenderFlags are those that upstream's recommender and celvpa's are both started with.
+func recommenderFlags(ns, address string) []string {
+	return []string{"--kubeconfig=" + kubeconfig, "--address=" + address, "--vpa-object-namespace=" + ns,
+		"--recommender-interval=1s", "--checkpoints-gc-interval=2s"}
+}
+
+// aRecommender is one that runs for a single namespace.
+type aRecommender struct {
+	*harness.Celvpa
+	t       *testing.T
+	stopped bool
+
+	mu    sync.Mutex
+	lines []harness.LogLine
+}
+
+// startRecommender runs celvpa's recommender until the test ends.
+func startRecommender(t *testing.T, ns string, flags ...string) *aRecommender {
+	t.Helper()
+	address, err := harness.FreeAddress()
+	require.NoError(t, err)
+	r := &aRecommender{t: t}
+	args := append(append([]string{"recommender"}, recommenderFlags(ns, address)...), flags...)
+	r.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, func(line harness.LogLine) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.lines = append(r.lines, line)
+	})
+	require.NoError(t, err)
+	t.Cleanup(r.stop)
+	require.NoError(t, r.WaitReady(t.Context(), 30*time.Second))
+	return r
+}
+
+// logOf is a file for the log of a recommender, which stays when the test fails.
+func logOf(t *testing.T, name string) string {
+	t.Helper()
+	root, err := harness.Root()
+	require.NoError(t, err)
+	return filepath.Join(root, "bin", "integration", name+".log")
+}
+
+// stop ends the process, which has to have kept its peace.
+func (r *aRecommender) stop() {
+	if r.stopped {
+		return
+	}
+	r.stopped = true
+	panics, failed := r.value("celvpa_recommender_panics_total"), r.value(`celvpa_recommender_writes_total{object="status",result="error"}`)+
+		r.value(`celvpa_recommender_writes_total{object="checkpoint",result="error"}`)
+	if err := r.Stop(20 * time.Second); err != nil || panics+failed != 0 {
+		r.t.Errorf("the recommender ended with %v after %v panics and %v failed writes; see %s", err, panics, failed, r.LogFile)
+	}
+}
+
+// says reports whether the log has a line with these words and in whose error are those.
+func (r *aRecommender) says(message, fault string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, line := range r.lines {
+		if strings.Contains(line.Text("msg"), message) && strings.Contains(line.Text("error"), fault) {
+			return true
+		}
+	}
+	return false
+}
+
+// value is that of a metric, given with its labels; 0 when there is none.
+func (r *aRecommender) value(series string) float64 { return metricOf(r.Address, series) }
+
+func metricOf(address, series string) float64 {
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(body)) {
+		if rest, found := strings.CutPrefix(line, series+" "); found {
+			v, _ := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+			return v
+		}
+	}
+	return 0
+}
+
+// cyclesOf is how many cycles a recommender has finished, upstream's as well.
+const cyclesOf = `vpa_recommender_execution_latency_seconds_count{step="total"}`
+
+// cycles waits until so many have begun and ended from now on.
+func (r *aRecommender) cycles(n int) {
+	r.t.Helper()
+	until := r.value(cyclesOf) + float64(n) + 1 // one may be under way
+	eventually(r.t, 60*time.Second, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return r.value(cyclesOf) >= until, nil })
+}
+
+// becomes waits until a metric has a value.
+func (r *aRecommender) becomes(series string, want float64) {
+	r.t.Helper()
+	eventually(r.t, 30*time.Second, fmt.Sprintf("%s to be %v", series, want), func(context.Context) (bool, error) { return r.value(series) == want, nil })
+}
+
+// unused is a Deployment of one pod for each, of which no usage is known: no scheduler cares for the pods, and who calls run
+// is their kubelet.
+func unused(ns, name string, containers ...string) *appsv1.Deployment {
+	d := steady(ns, name, 1)
+	spec := &d.Spec.Template.Spec
+	spec.SchedulerName = "nobody"
+	request := corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("1000Mi")}
+	spec.Containers = nil
+	for _, c := range containers {
+		spec.Containers = append(spec.Containers, corev1.Container{Name: c, Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{Requests: request}})
+	}
+	return d
+}
+
+// run lets so many pods of a namespace run that no scheduler cares for, without a word about their containers.
+func run(t *testing.T, ns string, count int) {
+	t.Helper()
+	done := map[string]bool{}
+	eventually(t, 60*time.Second, fmt.Sprintf("%d pods in %s", count, ns), func(ctx context.Context) (bool, error) {
+		var list corev1.PodList
+		if err := cluster.List(ctx, &list, client.InNamespace(ns)); err != nil {
+			return false, err
+		}
+		for i := range list.Items {
+			p := &list.Items[i]
+			if p.Spec.SchedulerName != "nobody" || done[p.Name] {
+				continue
+			}
+			p.Status.Phase = corev1.PodRunning
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+			if err := cluster.Status().Update(ctx, p); err != nil {
+				return false, client.IgnoreNotFound(err)
+			}
+			done[p.Name] = true
+		}
+		return len(done) >= count, nil
+	})
+}
+
+// remembered is the checkpoint of a container of which a sample a minute is known, up to an hour ago.
+func remembered(minutes int, milli, bytes func(minute int) int64) vpav1.VerticalPodAutoscalerCheckpointStatus {
+	now := time.Now().Add(-time.Hour).Truncate(time.Second)
+	c := model.NewCluster(model.DefaultSettings())
+	id := model.PodID{Name: "p"}
+	w := c.SetWorkload(model.WorkloadID{Name: "w"}, now, "w", labels.Everything())
+	c.SetPod(id, model.PodSpec{Containers: []string{"app"}}, now)
+	for i := range minutes {
+		at := now.Add(time.Duration(i+1-minutes) * time.Minute)
+		c.AddSample(model.Sample{Pod: id, Container: "app", Resource: model.CPU, Amount: milli(i), At: at}, now)
+		c.AddSample(model.Sample{Pod: id, Container: "app", Resource: model.Memory, Amount: bytes(i), At: at}, now)
+	}
+	c.KeepPods(nil) // its last window is over with the pod
+	status, _, _ := w.Checkpoint(c.Settings(), "app", now)
+	return status
+}
+
+// days of usage that goes up and down.
+func days(n int, milli, bytes int64) vpav1.VerticalPodAutoscalerCheckpointStatus {
+	return remembered(n*24*60, func(i int) int64 { return milli + int64(i%97)*7 }, func(i int) int64 { return bytes + int64(i%1440)<<17 })
+}
+
+func checkpoint(ns, vpa, container string, status vpav1.VerticalPodAutoscalerCheckpointStatus) *vpav1.VerticalPodAutoscalerCheckpoint {
+	return &vpav1.VerticalPodAutoscalerCheckpoint{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: vpa + "-" + container},
+		Spec:       vpav1.VerticalPodAutoscalerCheckpointSpec{VPAObjectName: vpa, ContainerName: container},
+		Status:     status,
+	}
+}
+
+// readCheckpoint is the status of a checkpoint.
+func readCheckpoint(t *testing.T, ns, name string) vpav1.VerticalPodAutoscalerCheckpointStatus {
+	t.Helper()
+	var c vpav1.VerticalPodAutoscalerCheckpoint
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, &c))
+	return c.Status
+}
+
+// usageIn is what the model reads from a checkpoint.
+func usageIn(t *testing.T, status vpav1.VerticalPodAutoscalerCheckpointStatus) model.Usage {
+	t.Helper()
+	c := model.NewCluster(model.DefaultSettings())
+	w := c.SetWorkload(model.WorkloadID{Name: "w"}, time.Now(), "w", labels.Everything())
+	require.NoError(t, w.Restore(c.Settings(), "app", &status, time.Now()))
+	return w.View(c.Settings()).Containers[0]
+}
+
+// margin adds 15% to a percentile in whole units, as the rules do.
+func margin(amount float64) int64 { return int64(amount) + int64(float64(int64(amount))*0.15) }
+
+// asHistory is the target that the rules make of a checkpoint alone, above the minimums.
+func asHistory(t *testing.T, status vpav1.VerticalPodAutoscalerCheckpointStatus) (milli, bytes int64) {
+	t.Helper()
+	u := usageIn(t, status)
+	return margin(u.CPU.Percentile(0.9) * 1000), margin(u.Memory.Percentile(0.9))
+}
+
+func milliOf(list corev1.ResourceList) int64 { return list.Cpu().MilliValue() }
+func bytesOf(list corev1.ResourceList) int64 { return list.Memory().Value() }
+
+// targetFor is the memory target that the rules make of a single peak.
+func targetFor(bytes int64) int64 {
+	h := model.NewMemoryHistogram(24 * time.Hour)
+	h.Add(float64(bytes), 1, time.Now())
+	return margin(h.Percentile(0.9))
+}
+
+// status is that of a VPA.
+func status(t *testing.T, ns, name string) vpav1.VerticalPodAutoscalerStatus {
+	t.Helper()
+	var v vpav1.VerticalPodAutoscaler
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, &v))
+	return v.Status
+}
+
+// targets waits until a VPA has a recommendation for so many containers, and gives the targets by container.
+func targets(t *testing.T, ns, name string, containers int) map[string]corev1.ResourceList {
+	t.Helper()
+	out := map[string]corev1.ResourceList{}
+	eventually(t, 60*time.Second, fmt.Sprintf("a recommendation for %d containers of %s/%s", containers, ns, name), func(ctx context.Context) (bool, error) {
+		var v vpav1.VerticalPodAutoscaler
+		if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &v); err != nil {
+			return false, err
+		}
+		if v.Status.Recommendation == nil || len(v.Status.Recommendation.ContainerRecommendations) != containers {
+			return false, nil
+		}
+		for _, c := range v.Status.Recommendation.ContainerRecommendations {
+			out[c.ContainerName] = c.Target
+		}
+		return true, nil
+	})
+	return out
+}
+
+// versions are the resourceVersions of all VPAs and checkpoints of a namespace but some, by kind and name.
+func versions(t *testing.T, ns string, but ...string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, kind := range []string{"VerticalPodAutoscaler", "VerticalPodAutoscalerCheckpoint"} {
+		var all metav1.PartialObjectMetadataList // some cannot be read
+		all.SetGroupVersionKind(vpav1.GroupVersion.WithKind(kind + "List"))
+		require.NoError(t, cluster.List(t.Context(), &all, client.InNamespace(ns)))
+		for _, o := range all.Items {
+			out[kind+" "+o.Name] = o.ResourceVersion
+		}
+	}
+	for _, name := range but {
+		delete(out, name)
+	}
+	return out
+}
+
+// goes waits until a checkpoint is deleted.
+func goes(t *testing.T, ns, name string) {
+	t.Helper()
+	eventually(t, 30*time.Second, "checkpoint "+name+" to be deleted", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &vpav1.VerticalPodAutoscalerCheckpoint{})
+		return err != nil, client.IgnoreNotFound(err)
+	})
+}
+
+// upstreamRecommender is the program of upstream's, built once.
+var upstreamRecommender = sync.OnceValues(func() (string, error) {
+	return harness.BuildUpstreamRecommender(context.Background(), os.Stdout)
+})

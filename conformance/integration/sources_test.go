@@ -1,0 +1,89 @@
+package integration
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// historyOfARealPrometheusIsRecommendedFrom: the first status there is has days of history in it. Nothing else is known, and
+// no checkpoint is written.
+func historyOfARealPrometheusIsRecommendedFrom(t *testing.T) {
+	ns := namespace(t, "rec-history")
+	p := newPrometheus(t)
+	now := time.Now().Truncate(time.Second)
+	var cpu, memory, names []dataPoint
+	labels := map[string]string{"job": "kubernetes-cadvisor", "namespace": ns, "pod_name": "web-gone", "name": "app"}
+	seconds := 0.0
+	for at := now.Add(-historyLength - time.Hour); !at.After(now.Add(-time.Hour)); at = at.Add(2 * time.Minute) {
+		seconds += 0.6505 * 120
+		cpu, memory = append(cpu, point(at, seconds, labels)), append(memory, point(at, 700<<20, labels))
+		names = append(names, point(at, 1, map[string]string{"namespace": ns, "pod": "web-gone", "label_app": "web"}))
+	}
+	p.write(t, "cpu_seconds", cpu)
+	p.write(t, "memory_bytes", memory)
+	p.write(t, "kube_pod_labels", names)
+	create(t, unused(ns, "web", "app"), vpa(ns, "web", vpav1.UpdateModeOff))
+	run(t, ns, 1)
+
+	r := startRecommender(t, ns, append(p.args(), "--storage=prometheus")...)
+	target := targets(t, ns, "web", 1)["app"]
+	h := model.NewCPUHistogram(24 * time.Hour)
+	h.Add(0.65, 1, now)
+	require.Equal(t, margin(h.Percentile(0.9)*1000), milliOf(target))
+	require.Equal(t, targetFor(700<<20), bytesOf(target))
+	upper := status(t, ns, "web").Recommendation.ContainerRecommendations[0].UpperBound
+	require.Negative(t, upper.Cpu().Cmp(resource.MustParse("100")), "days of history bound it from above: %s", upper.Cpu())
+	r.cycles(3)
+	require.Equal(t, 1.0, r.value(`celvpa_recommender_writes_total{object="status",result="success"}`), "there was none before it, and none is needed after it")
+	require.NotContains(t, versions(t, ns), "VerticalPodAutoscalerCheckpoint web-app")
+}
+
+// withoutItsPrometheusItStartsAllTheSame, and says so. It waits for half a minute, and is not taken for stuck.
+func withoutItsPrometheusItStartsAllTheSame(t *testing.T) {
+	ns := namespace(t, "rec-nohistory")
+	create(t, unused(ns, "web", "app"), vpa(ns, "web", vpav1.UpdateModeOff))
+	run(t, ns, 1)
+	r := startRecommender(t, ns, "--storage=prometheus", "--prometheus-address=http://127.0.0.1:1")
+	eventually(t, 90*time.Second, "the start without history", func(context.Context) (bool, error) {
+		answer, err := http.Get("http://" + r.Address + "/health-check")
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+		return r.says("usage from before the start is not known", "Prometheus cannot be reached"), nil
+	})
+	require.True(t, r.says("Prometheus does not answer yet", "connection refused"))
+	require.Equal(t, int64(25), milliOf(targets(t, ns, "web", 1)["app"]))
+}
+
+// externalMetricsAreRecommendedFrom an adapter that is registered as they are in clusters.
+func externalMetricsAreRecommendedFrom(t *testing.T) {
+	ns := namespace(t, "rec-external")
+	d := steady(ns, "web", 2)
+	d.Spec.Template.Labels["tier"] = "front"
+	web := &appsv1.StatefulSet{ObjectMeta: d.ObjectMeta, Spec: appsv1.StatefulSetSpec{Replicas: d.Spec.Replicas, Selector: d.Spec.Selector, Template: d.Spec.Template}}
+	v := vpa(ns, "web", vpav1.UpdateModeOff)
+	v.Spec.TargetRef.Kind = "StatefulSet"
+	create(t, web, v)
+	running(t, ns, 2)
+	at := metav1.NewTime(time.Now().Truncate(time.Second))
+	serveExternalMetrics(t, ns, at, map[string]string{"container_cpu web-0": "1500m", "container_memory web-0": "1Gi", "container_cpu web-1": "1500m"})
+	r := startRecommender(t, ns, "--use-external-metrics", "--external-metrics-cpu-metric=container_cpu", "--external-metrics-memory-metric=container_memory")
+	h := model.NewCPUHistogram(24 * time.Hour)
+	h.Add(1.5, 1, time.Now())
+	want := margin(h.Percentile(0.9) * 1000)
+	eventually(t, 60*time.Second, "a recommendation from external metrics", func(context.Context) (bool, error) {
+		target := targets(t, ns, "web", 1)["app"]
+		return milliOf(target) == want && bytesOf(target) == targetFor(1<<30), nil
+	})
+	require.True(t, r.says("usage is not known, or not all of it", "1 of 2 queries of external metric container_memory failed; the first was for pod "+ns+"/web-1"))
+}
