@@ -3,31 +3,76 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// upstreamHandsOverToCelvpaAndTakesOverAgain: upstream's recommender, celvpa's twice and upstream's again serve the same two
-// VPAs with the same flags. Of live real usage is known, of known only what is in its checkpoint.
+// histories are what is known of containers of which no usage is live: by VPA, then by container.
+func histories() map[string]map[string]vpav1.VerticalPodAutoscalerCheckpointStatus {
+	type known = map[string]vpav1.VerticalPodAutoscalerCheckpointStatus
+	always := func(n int64) func(int) int64 { return func(int) int64 { return n } }
+	r := rand.New(rand.NewPCG(5, 18))
+	wild := func(most int64) func(int) int64 { return func(int) int64 { return r.Int64N(r.Int64N(most) + 1) } }
+	out := map[string]known{
+		"days":    {"app": days(5, 300, 500<<20)},
+		"minutes": {"app": remembered(7, always(1200), always(3<<30))},
+		"once":    {"app": remembered(1, always(100), always(200<<20))},
+		"idle":    {"app": remembered(90, always(0), always(0))},
+		"large":   {"app": remembered(3*24*60, always(600_000), always(2<<40))},
+		"pair":    {"app": days(8, 900, 5<<30), "side": days(1, 3, 20<<20)},
+	}
+	for i := range 12 {
+		out[fmt.Sprintf("wild-%d", i)] = known{"app": remembered(1+r.IntN(9*24*60), wild(20_000), wild(64<<30))}
+	}
+	return out
+}
+
+// recommendations are what VPAs say, as JSON by name.
+func recommendations(t *testing.T, ns string, of map[string]map[string]vpav1.VerticalPodAutoscalerCheckpointStatus) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for name, containers := range of {
+		targets(t, ns, name, len(containers))
+		text, err := json.Marshal(status(t, ns, name).Recommendation)
+		require.NoError(t, err)
+		out[name] = string(text)
+	}
+	return out
+}
+
+// upstreamHandsOverToCelvpaAndTakesOverAgain: upstream's recommender, celvpa's twice and upstream's again serve the same VPAs
+// with the same flags. Of live real usage is known, of the others only what is in their checkpoints.
 func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 	ns := namespace(t, "rec-handover")
 	upstream, err := upstreamRecommender()
 	require.NoError(t, err)
-	create(t, steady(ns, "live", 2), unused(ns, "known", "app"), vpa(ns, "live", vpav1.UpdateModeOff), vpa(ns, "known", vpav1.UpdateModeOff))
-	run(t, ns, 1)
-	running(t, ns, 3)
-	stored := checkpoint(ns, "known", "app", days(5, 300, 500<<20))
-	create(t, stored)
-	known := readCheckpoint(t, ns, stored.Name)
-	milli, bytes := asHistory(t, known)
-	require.Greater(t, milli, int64(300), "far above the minimum")
+	create(t, steady(ns, "live", 2), unused(ns, "one", "app"), unused(ns, "two", "app", "side"), vpa(ns, "live", vpav1.UpdateModeOff))
+	checkpoints := 1 // of live
+	known, stored := histories(), map[string]vpav1.VerticalPodAutoscalerCheckpointStatus{}
+	for name, containers := range known {
+		v := vpa(ns, name, vpav1.UpdateModeOff)
+		v.Spec.TargetRef.Name = []string{"", "one", "two"}[len(containers)]
+		create(t, v)
+		for container, history := range containers {
+			c := checkpoint(ns, name, container, history)
+			create(t, c)
+			stored[c.Name] = readCheckpoint(t, ns, c.Name)
+			checkpoints++
+		}
+	}
+	run(t, ns, 2)
+	running(t, ns, 4)
 
 	byUpstream := func(t *testing.T) (address string, stop func()) {
 		address, err := harness.FreeAddress()
@@ -39,19 +84,24 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 	byCelvpa := func(t *testing.T) (address string, stop func()) {
 		r := startRecommender(t, ns)
 		return r.Address, func() {
-			require.Equal(t, 2.0, r.value(`celvpa_recommender_checkpoints_loaded_total{result="loaded"}`))
+			require.Equal(t, float64(checkpoints), r.value(`celvpa_recommender_checkpoints_loaded_total{result="loaded"}`))
 			require.Zero(t, r.value(`celvpa_recommender_checkpoints_loaded_total{result="unreadable"}`))
 			require.Zero(t, r.value(`celvpa_recommender_checkpoints_loaded_total{result="unused"}`))
 			r.stop()
 		}
 	}
 	var live, last vpav1.VerticalPodAutoscalerCheckpointStatus
-	var said string
+	var said map[string]string
+	writtenAt := map[string]metav1.Time{}
+	for name, before := range stored {
+		writtenAt[name] = before.LastUpdateTime
+	}
 	var seen func() []string
 	for i, turn := range []struct {
-		name  string
-		start func(*testing.T) (string, func())
-	}{{"upstream", byUpstream}, {"celvpa", byCelvpa}, {"celvpa again", byCelvpa}, {"upstream again", byUpstream}} {
+		name    string
+		start   func(*testing.T) (string, func())
+		sparing bool
+	}{{"upstream", byUpstream, false}, {"celvpa", byCelvpa, true}, {"celvpa again", byCelvpa, true}, {"upstream again", byUpstream, false}} {
 		ok := t.Run(turn.name, func(t *testing.T) {
 			address, stop := turn.start(t)
 			defer stop()
@@ -59,7 +109,6 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 				recommended(t, ns, "live")
 				seen = targetsOf(t, ns, "live")
 			}
-			targets(t, ns, "known", 1)
 			eventually(t, 60*time.Second, "history that goes on", func(ctx context.Context) (bool, error) {
 				var c vpav1.VerticalPodAutoscalerCheckpoint
 				err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "live-app"}, &c)
@@ -74,25 +123,31 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 			}
 			last = live
 
-			now := readCheckpoint(t, ns, stored.Name)
-			now.LastUpdateTime = known.LastUpdateTime
-			require.Equal(t, known, now, "without samples the history stays what it is")
-			rec := status(t, ns, "known").Recommendation
-			require.Equal(t, milli, milliOf(rec.ContainerRecommendations[0].Target))
-			require.Equal(t, bytes, bytesOf(rec.ContainerRecommendations[0].Target))
-			text, err := json.Marshal(rec)
-			require.NoError(t, err)
-			if i > 0 {
-				require.Equal(t, said, string(text), "from the same checkpoint both write the same target and bounds")
+			for name, before := range stored {
+				now := readCheckpoint(t, ns, name)
+				rewritten := !now.LastUpdateTime.Equal(ptr.To(writtenAt[name]))
+				require.Equal(t, !turn.sparing, rewritten, "upstream writes %s again in each cycle, celvpa not", name)
+				writtenAt[name] = now.LastUpdateTime
+				now.LastUpdateTime = before.LastUpdateTime
+				require.Equal(t, before, now, "without samples the history %s stays what it is", name)
 			}
-			said = string(text)
+			now := recommendations(t, ns, known)
+			if i > 0 {
+				require.Equal(t, said, now, "from the same checkpoints both write the same targets and bounds")
+			}
+			said = now
+			milli, bytes := asHistory(t, stored["days-app"])
+			got := targets(t, ns, "days", 1)["app"]
+			require.Greater(t, milli, int64(300), "far above the minimum")
+			require.Equal(t, []int64{milli, bytes}, []int64{milliOf(got), bytesOf(got)})
 		})
 		require.True(t, ok)
-		// What the next one says of known is its own.
-		var v vpav1.VerticalPodAutoscaler
-		require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "known"}, &v))
-		v.Status = vpav1.VerticalPodAutoscalerStatus{}
-		require.NoError(t, cluster.Status().Update(t.Context(), &v))
+		for name := range known { // what the next one says of them is its own
+			var v vpav1.VerticalPodAutoscaler
+			require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, &v))
+			v.Status = vpav1.VerticalPodAutoscalerStatus{}
+			require.NoError(t, cluster.Status().Update(t.Context(), &v))
+		}
 	}
 	want := steadyCPU.String() + " " + steadyMemory.String()
 	for _, one := range seen() {
