@@ -92,10 +92,6 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 	}
 	var live, last vpav1.VerticalPodAutoscalerCheckpointStatus
 	var said map[string]string
-	writtenAt := map[string]metav1.Time{}
-	for name, before := range stored {
-		writtenAt[name] = before.LastUpdateTime
-	}
 	var seen func() []string
 	for i, turn := range []struct {
 		name    string
@@ -103,6 +99,10 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 		sparing bool
 	}{{"upstream", byUpstream, false}, {"celvpa", byCelvpa, true}, {"celvpa again", byCelvpa, true}, {"upstream again", byUpstream, false}} {
 		ok := t.Run(turn.name, func(t *testing.T) {
+			writtenAt := map[string]metav1.Time{}
+			for name := range stored {
+				writtenAt[name] = readCheckpoint(t, ns, name).LastUpdateTime
+			}
 			address, stop := turn.start(t)
 			defer stop()
 			if i == 0 {
@@ -127,7 +127,6 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 				now := readCheckpoint(t, ns, name)
 				rewritten := !now.LastUpdateTime.Equal(ptr.To(writtenAt[name]))
 				require.Equal(t, !turn.sparing, rewritten, "upstream writes %s again in each cycle, celvpa not", name)
-				writtenAt[name] = now.LastUpdateTime
 				now.LastUpdateTime = before.LastUpdateTime
 				require.Equal(t, before, now, "without samples the history %s stays what it is", name)
 			}

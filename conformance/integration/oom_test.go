@@ -35,7 +35,8 @@ func TestContainersThatRanOutOfMemoryAreNoticed(t *testing.T) {
 
 	observed, err := cache.New(cluster.Config, cache.Options{Scheme: cluster.Scheme(), ByObject: map[client.Object]cache.ByObject{&corev1.Event{}: oom.Events()}})
 	require.NoError(t, err)
-	observer := oom.NewObserver(logr.Discard(), func(namespace string) bool { return namespace == ns })
+	here := func(namespace string) bool { return namespace == ns }
+	observer := oom.NewObserver(logr.Discard(), here)
 	require.NoError(t, observer.Register(t.Context(), observed, true))
 	go func() { _ = observed.Start(t.Context()) }()
 	require.True(t, observed.WaitForCacheSync(t.Context()))
@@ -112,10 +113,10 @@ func TestContainersThatRanOutOfMemoryAreNoticed(t *testing.T) {
 	require.Len(t, cached.Items, 1, "other events are not even asked for")
 	require.Empty(t, cached.Items[0].Message)
 
-	again := oom.NewObserver(logr.Discard(), nil)
+	again := oom.NewObserver(logr.Discard(), here)
 	again.Since = eviction.CreationTimestamp.Add(time.Second)
 	require.NoError(t, again.Register(t.Context(), observed, true))
-	late := oom.NewObserver(logr.Discard(), nil)
+	late := oom.NewObserver(logr.Discard(), here)
 	require.NoError(t, late.Register(t.Context(), observed, true), "a cache that runs already")
 	drainedLate := 0
 	eventually(t, 20*time.Second, "the eviction of before the start", func(context.Context) (bool, error) {
