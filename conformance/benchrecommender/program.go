@@ -24,9 +24,6 @@ type program struct {
 	args []string // before the flags
 }
 
-// upstreamRelease is what conformance/upstream/programs pins.
-const upstreamRelease = "1.8.1"
-
 // build compiles one of the programs into bin/. Upstream's is kept from the last time.
 func build(ctx context.Context, name string) (program, error) {
 	switch name {
@@ -34,22 +31,8 @@ func build(ctx context.Context, name string) (program, error) {
 		path, err := harness.Build(ctx)
 		return program{name: name, ours: true, path: path, args: []string{"recommender"}}, err
 	case "upstream":
-		root, err := harness.Root()
-		if err != nil {
-			return program{}, err
-		}
-		p := program{name: "upstream " + upstreamRelease, path: filepath.Join(root, "bin", "upstream-recommender-"+upstreamRelease)}
-		if _, err := os.Stat(p.path); err == nil {
-			return p, nil
-		}
-		say("building upstream's recommender %s (2 minutes the first time on two cores)", upstreamRelease)
-		cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "upstream", "programs"), "-o", p.path,
-			"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if text, err := cmd.CombinedOutput(); err != nil {
-			return p, fmt.Errorf("building upstream's recommender: %w\n%s", err, text)
-		}
-		return p, nil
+		path, err := harness.BuildUpstreamRecommender(ctx, os.Stderr)
+		return program{name: "upstream " + harness.UpstreamRelease, path: path}, err
 	}
 	return program{}, fmt.Errorf("-programs: no program %q; known: upstream, celvpa", name)
 }

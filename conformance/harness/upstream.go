@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// upstreamRelease is what conformance/upstream/programs pins.
-const upstreamRelease = "1.8.1"
+// UpstreamRelease is what conformance/upstream/programs pins.
+const UpstreamRelease = "1.8.1"
 
 // BuildUpstreamRecommender compiles upstream's recommender into bin/, where it stays. Its progress goes to out.
 func BuildUpstreamRecommender(ctx context.Context, out io.Writer) (string, error) {
@@ -19,11 +19,11 @@ func BuildUpstreamRecommender(ctx context.Context, out io.Writer) (string, error
 	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(root, "bin", "upstream-recommender-"+upstreamRelease)
+	program := filepath.Join(root, "bin", "upstream-recommender-"+UpstreamRelease)
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	fmt.Fprintf(out, "building upstream's recommender %s (2 minutes the first time on two cores)\n", upstreamRelease)
+	fmt.Fprintf(out, "building upstream's recommender %s (2 minutes the first time on two cores)\n", UpstreamRelease)
 	cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "upstream", "programs"), "-o", program,
 		"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -58,9 +58,9 @@ func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 
 	r := startRecommender(t, ns)
 	const loaded = `celvpa_recommender_checkpoints_loaded_total{result="%s"}`
-	r.becomes(fmt.Sprintf(loaded, "loaded"), 4)
-	r.becomes(fmt.Sprintf(loaded, "unreadable"), 4)
-	r.becomes(fmt.Sprintf(loaded, "unused"), 1)
+	r.becomes(t, fmt.Sprintf(loaded, "loaded"), 4)
+	r.becomes(t, fmt.Sprintf(loaded, "unreadable"), 4)
+	r.becomes(t, fmt.Sprintf(loaded, "unused"), 1)
 	require.True(t, r.says("a checkpoint cannot be used", `status.version is "v9"`))
 	require.True(t, r.says("a checkpoint cannot be used", `status.memoryHistogram.bucketWeights has a bucket "999"`))
 	milli, bytes := asHistory(t, known)
@@ -81,7 +81,7 @@ func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 		"VerticalPodAutoscalerCheckpoint two-app", "VerticalPodAutoscalerCheckpoint two-side"}
 	before := versions(t, ns, changing...)
 	require.Len(t, before, 12)
-	r.cycles(5)
+	r.cycles(t, 5)
 	require.Equal(t, before, versions(t, ns, changing...))
 
 	recommended(t, ns, "busy")
@@ -105,7 +105,7 @@ func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 		brief := over(fmt.Sprintf("brief-%d", i), "two")
 		create(t, brief)
 		if i%3 == 0 {
-			r.cycles(0)
+			r.cycles(t, 0)
 		}
 		require.NoError(t, cluster.Delete(t.Context(), brief))
 	}

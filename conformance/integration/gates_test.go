@@ -87,21 +87,21 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 		for _, name := range ooms {
 			require.Equal(t, int64(least), bytesOf(targets(t, ns, name, 1)["app"]), name)
 		}
-		r.cycles(1) // by then somebody looks for OOMs
+		r.cycles(t, 1) // by then somebody looks for OOMs
 		for _, name := range ooms[:3] {
 			killed(t, ns, name)
 		}
 		evict(t, ns, "evicted")
 		const outcomes = `celvpa_recommender_oom_samples_total{outcome="%s"}`
-		r.becomes(fmt.Sprintf(outcomes, "accepted"), 3)
-		r.becomes(fmt.Sprintf(outcomes, "disabled"), 1)
-		r.cycles(1)
+		r.becomes(t, fmt.Sprintf(outcomes, "accepted"), 3)
+		r.becomes(t, fmt.Sprintf(outcomes, "disabled"), 1)
+		r.cycles(t, 1)
 		for name, want := range map[string]int64{"default": targetFor(1200 << 20), "ratio": targetFor(1500 << 20), "neutral": least, "evicted": targetFor(1200 << 20)} {
 			require.Equal(t, want, bytesOf(targets(t, ns, name, 1)["app"]), name)
 		}
 		require.NotEqual(t, targetFor(1200<<20), targetFor(1500<<20))
 		before := versions(t, ns)
-		r.cycles(2)
+		r.cycles(t, 2)
 		require.Equal(t, before, versions(t, ns), "none is counted twice")
 	})
 }

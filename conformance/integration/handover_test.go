@@ -26,14 +26,15 @@ func histories() map[string]map[string]vpav1.VerticalPodAutoscalerCheckpointStat
 	wild := func(most int64) func(int) int64 { return func(int) int64 { return r.Int64N(r.Int64N(most) + 1) } }
 	out := map[string]known{
 		"days":    {"app": days(5, 300, 500<<20)},
-		"minutes": {"app": remembered(7, always(1200), always(3<<30))},
-		"once":    {"app": remembered(1, always(100), always(200<<20))},
-		"idle":    {"app": remembered(90, always(0), always(0))},
-		"large":   {"app": remembered(3*24*60, always(600_000), always(2<<40))},
+		"minutes": {"app": remembered(7, time.Minute, always(1200), always(3<<30))},
+		"once":    {"app": remembered(1, time.Minute, always(100), always(200<<20))},
+		"idle":    {"app": remembered(90, time.Minute, always(0), always(0))},
+		"large":   {"app": remembered(3*24*60, time.Minute, always(600_000), always(2<<40))},
+		"sparse":  {"app": remembered(500, 10*time.Minute, always(700), always(900<<20))},
 		"pair":    {"app": days(8, 900, 5<<30), "side": days(1, 3, 20<<20)},
 	}
 	for i := range 12 {
-		out[fmt.Sprintf("wild-%d", i)] = known{"app": remembered(1+r.IntN(9*24*60), wild(20_000), wild(64<<30))}
+		out[fmt.Sprintf("wild-%d", i)] = known{"app": remembered(1+r.IntN(3000), time.Duration(1+r.IntN(240))*time.Second, wild(20_000), wild(64<<30))}
 	}
 	return out
 }

@@ -78,7 +78,7 @@ func aTargetThatCannotBeReadKeepsItsRecommendation(t *testing.T) {
 		return c != nil && c.Status == corev1.ConditionTrue && containsText(c.Message, "Cannot read targetRef") && containsText(c.Message, "conversion webhook"), err
 	})
 	before := versions(t, ns)
-	r.cycles(3)
+	r.cycles(t, 3)
 	require.Equal(t, before, versions(t, ns), "nothing but the condition is written, and that once")
 	requireSteady(t, targets(t, ns, "web", 1)["app"])
 

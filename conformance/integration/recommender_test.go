@@ -122,16 +122,16 @@ func metricOf(address, series string) float64 {
 const cyclesOf = `vpa_recommender_execution_latency_seconds_count{step="total"}`
 
 // cycles waits until so many have begun and ended from now on.
-func (r *aRecommender) cycles(n int) {
-	r.t.Helper()
+func (r *aRecommender) cycles(t *testing.T, n int) {
+	t.Helper()
 	until := r.value(cyclesOf) + float64(n) + 1 // one may be under way
-	eventually(r.t, 60*time.Second, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return r.value(cyclesOf) >= until, nil })
+	eventually(t, 60*time.Second, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return r.value(cyclesOf) >= until, nil })
 }
 
 // becomes waits until a metric has a value.
-func (r *aRecommender) becomes(series string, want float64) {
-	r.t.Helper()
-	eventually(r.t, 30*time.Second, fmt.Sprintf("%s to be %v", series, want), func(context.Context) (bool, error) { return r.value(series) == want, nil })
+func (r *aRecommender) becomes(t *testing.T, series string, want float64) {
+	t.Helper()
+	eventually(t, 30*time.Second, fmt.Sprintf("%s to be %v", series, want), func(context.Context) (bool, error) { return r.value(series) == want, nil })
 }
 
 // unused is a Deployment of one pod for each, of which no usage is known: no scheduler cares for the pods, and who calls run
@@ -173,15 +173,15 @@ func run(t *testing.T, ns string, count int) {
 	})
 }
 
-// remembered is the checkpoint of a container of which a sample a minute is known, up to an hour ago.
-func remembered(minutes int, milli, bytes func(minute int) int64) vpav1.VerticalPodAutoscalerCheckpointStatus {
+// remembered is the checkpoint of a container of which so many samples are known, the last of an hour ago.
+func remembered(samples int, every time.Duration, milli, bytes func(i int) int64) vpav1.VerticalPodAutoscalerCheckpointStatus {
 	now := time.Now().Add(-time.Hour).Truncate(time.Second)
 	c := model.NewCluster(model.DefaultSettings())
 	id := model.PodID{Name: "p"}
 	w := c.SetWorkload(model.WorkloadID{Name: "w"}, now, "w", labels.Everything())
 	c.SetPod(id, model.PodSpec{Containers: []string{"app"}}, now)
-	for i := range minutes {
-		at := now.Add(time.Duration(i+1-minutes) * time.Minute)
+	for i := range samples {
+		at := now.Add(time.Duration(i+1-samples) * every)
 		c.AddSample(model.Sample{Pod: id, Container: "app", Resource: model.CPU, Amount: milli(i), At: at}, now)
 		c.AddSample(model.Sample{Pod: id, Container: "app", Resource: model.Memory, Amount: bytes(i), At: at}, now)
 	}
@@ -190,9 +190,9 @@ func remembered(minutes int, milli, bytes func(minute int) int64) vpav1.Vertical
 	return status
 }
 
-// days of usage that goes up and down.
+// days of usage that goes up and down, a sample a minute.
 func days(n int, milli, bytes int64) vpav1.VerticalPodAutoscalerCheckpointStatus {
-	return remembered(n*24*60, func(i int) int64 { return milli + int64(i%97)*7 }, func(i int) int64 { return bytes + int64(i%1440)<<17 })
+	return remembered(n*24*60, time.Minute, func(i int) int64 { return milli + int64(i%97)*7 }, func(i int) int64 { return bytes + int64(i%1440)<<17 })
 }
 
 func checkpoint(ns, vpa, container string, status vpav1.VerticalPodAutoscalerCheckpointStatus) *vpav1.VerticalPodAutoscalerCheckpoint {

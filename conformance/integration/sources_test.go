@@ -43,7 +43,7 @@ func historyOfARealPrometheusIsRecommendedFrom(t *testing.T) {
 	require.Equal(t, targetFor(700<<20), bytesOf(target))
 	upper := status(t, ns, "web").Recommendation.ContainerRecommendations[0].UpperBound
 	require.Negative(t, upper.Cpu().Cmp(resource.MustParse("100")), "days of history bound it from above: %s", upper.Cpu())
-	r.cycles(3)
+	r.cycles(t, 3)
 	require.Equal(t, 1.0, r.value(`celvpa_recommender_writes_total{object="status",result="success"}`), "there was none before it, and none is needed after it")
 	require.NotContains(t, versions(t, ns), "VerticalPodAutoscalerCheckpoint web-app")
 }
