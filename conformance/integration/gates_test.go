@@ -100,9 +100,10 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 			require.Equal(t, want, bytesOf(targets(t, ns, name, 1)["app"]), name)
 		}
 		require.NotEqual(t, targetFor(1200<<20), targetFor(1500<<20))
-		before := versions(t, ns)
+		before, writes := versions(t, ns), r.writes()
 		r.cycles(t, 2)
 		require.Equal(t, before, versions(t, ns), "none is counted twice")
+		require.Equal(t, writes, r.writes(), "nothing is written without need")
 	})
 }
 

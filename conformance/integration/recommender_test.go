@@ -118,6 +118,11 @@ func metricOf(address, series string) float64 {
 	return 0
 }
 
+// writes counts those to the API server that went well. One that changes nothing leaves the resourceVersion as it is.
+func (r *aRecommender) writes() float64 {
+	return r.value(`celvpa_recommender_writes_total{object="status",result="success"}`) + r.value(`celvpa_recommender_writes_total{object="checkpoint",result="success"}`)
+}
+
 // cyclesOf is how many cycles a recommender has finished, upstream's as well.
 const cyclesOf = `vpa_recommender_execution_latency_seconds_count{step="total"}`
 
