@@ -56,8 +56,6 @@ func recommendations(t *testing.T, ns string, of map[string]map[string]vpav1.Ver
 // with the same flags. Of live real usage is known, of the others only what is in their checkpoints.
 func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 	ns := namespace(t, "rec-handover")
-	upstream, err := upstreamRecommender()
-	require.NoError(t, err)
 	create(t, steady(ns, "live", 2), unused(ns, "one", "app"), unused(ns, "two", "app", "side"), vpa(ns, "live", vpav1.UpdateModeOff))
 	checkpoints := 1 // of live
 	known, stored := histories(), map[string]vpav1.VerticalPodAutoscalerCheckpointStatus{}

@@ -24,6 +24,7 @@ var (
 	cluster    *harness.Cluster
 	kubeconfig string
 	program    string
+	upstream   string // its recommender
 	celvpa     *harness.Celvpa
 )
 
@@ -62,6 +63,10 @@ func atLeastParallel(n int) {
 func withLab(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	if program, err = harness.Build(ctx); err != nil {
+		return 1, err
+	}
+	// Before there is a lab, which would go slow beside it the first time.
+	if upstream, err = harness.BuildUpstreamRecommender(ctx, os.Stdout); err != nil {
 		return 1, err
 	}
 	lab, err := harness.Up(ctx, labName(), os.Stdout)

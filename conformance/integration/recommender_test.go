@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -299,8 +298,3 @@ func goes(t *testing.T, ns, name string) {
 		return err != nil, client.IgnoreNotFound(err)
 	})
 }
-
-// upstreamRecommender is the program of upstream's, built once.
-var upstreamRecommender = sync.OnceValues(func() (string, error) {
-	return harness.BuildUpstreamRecommender(context.Background(), os.Stdout)
-})
