@@ -154,7 +154,7 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 		writesTotal.WithLabelValues("checkpoint", "error").Inc()
 	}
 	c.w.writtenAt = now
-	r.notices.tell(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "it is tried again in each cycle")
+	r.notices.Tell(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "it is tried again in each cycle")
 }
 
 // writeCheckpoint replaces the status of a checkpoint, or creates it. The names of VPAs and containers may make one name,
@@ -232,7 +232,7 @@ func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model
 			w.knows(container)
 		}
 	})
-	r.notices.tell(r.Log, "collecting checkpoints", errors.Join(err, failed), "checkpoints that nobody needs are left for the next time")
+	r.notices.Tell(r.Log, "collecting checkpoints", errors.Join(err, failed), "checkpoints that nobody needs are left for the next time")
 	if deleted > 0 {
 		r.Log.Info("checkpoints that nobody needs are deleted", "deleted", deleted)
 	}

@@ -38,7 +38,7 @@ func (r *Recommender) loadHistory(ctx context.Context) (until time.Time, ok bool
 		return until, true
 	}
 	counts, err := r.loadCheckpoints(ctx)
-	r.notices.tell(r.Log, "reading checkpoints", err, "nothing is recommended or written until they are read: what is in the cluster stays as it is")
+	r.notices.Tell(r.Log, "reading checkpoints", err, "nothing is recommended or written until they are read: what is in the cluster stays as it is")
 	if err != nil {
 		return until, false
 	}

@@ -133,7 +133,7 @@ func (r *Recommender) begin(ctx context.Context) {
 	}
 	if r.OOMs != nil {
 		drain, err := r.OOMs(ctx, r.knownUntil)
-		r.notices.tell(r.Log, "watching for containers that run out of memory", err, "it is tried again in the next cycle")
+		r.notices.Tell(r.Log, "watching for containers that run out of memory", err, "it is tried again in the next cycle")
 		if err != nil {
 			return
 		}
@@ -147,7 +147,7 @@ func (r *Recommender) begin(ctx context.Context) {
 func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 	var list vpav1.VerticalPodAutoscalerList
 	err := r.Client.List(ctx, &list)
-	r.notices.tell(r.Log, "listing VerticalPodAutoscalers", err, "cannot list VerticalPodAutoscalers; going on with those of the last cycle")
+	r.notices.Tell(r.Log, "listing VerticalPodAutoscalers", err, "cannot list VerticalPodAutoscalers; going on with those of the last cycle")
 	if err != nil {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (r *Recommender) mine(v *vpav1.VerticalPodAutoscaler) bool {
 func (r *Recommender) loadPods(ctx context.Context) map[model.PodID]bool {
 	var list corev1.PodList
 	err := r.Client.List(ctx, &list)
-	r.notices.tell(r.Log, "listing pods", err, "cannot list pods; going on with those of the last cycle")
+	r.notices.Tell(r.Log, "listing pods", err, "cannot list pods; going on with those of the last cycle")
 	if err != nil {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (r *Recommender) loadPods(ctx context.Context) map[model.PodID]bool {
 // loadSamples takes in what the source of usage knows, and the OOMs since the last cycle.
 func (r *Recommender) loadSamples(ctx context.Context) {
 	samples, err := r.Source.Samples(ctx)
-	r.notices.tell(r.Log, "reading usage", err, "usage is not known, or not all of it")
+	r.notices.Tell(r.Log, "reading usage", err, "usage is not known, or not all of it")
 	now := r.Clock.Now()
 	r.tellRefused(r.Add(samples, now))
 	if r.ooms != nil {

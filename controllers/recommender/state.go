@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/notice"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/recommender/usage"
@@ -32,7 +33,7 @@ type State struct {
 	cluster   *model.Cluster
 	workloads map[model.WorkloadID]*Workload
 	plans     plans
-	notices   notices
+	notices   notice.Board
 }
 
 // Workload is what is known of one VPA between cycles.
@@ -115,7 +116,7 @@ func (s *State) contained(w *Workload, doing string, f func()) {
 		if p := recover(); p != nil {
 			panics.Inc()
 			w.panicked = fmt.Sprintf("%s failed: %v", doing, p)
-			s.notices.tell(s.log(w).WithValues("stack", string(debug.Stack())), w.String()+" panic", errors.New(w.panicked),
+			s.notices.Tell(s.log(w).WithValues("stack", string(debug.Stack())), w.String()+" panic", errors.New(w.panicked),
 				"a fault of celvpa; this VPA is left as it is; please report this")
 		}
 	}()
@@ -129,7 +130,7 @@ func (s *State) failed(w *Workload, at, consequence string, failed []*engine.Rul
 	for _, e := range failed {
 		errs = append(errs, e)
 	}
-	s.notices.tell(s.log(w), w.String()+" "+at, errors.Join(errs...), "a rule failed; "+consequence)
+	s.notices.Tell(s.log(w), w.String()+" "+at, errors.Join(errs...), "a rule failed; "+consequence)
 }
 
 // selector finds the pods of the VPA; nil when it is not known.
@@ -144,7 +145,7 @@ func (w *Workload) selector() labels.Selector {
 func (s *State) KeepVPAs(keep map[model.WorkloadID]bool) {
 	for id, w := range s.workloads {
 		if !keep[id] {
-			s.notices.forget(w.String() + " ")
+			s.notices.Forget(w.String() + " ")
 			delete(s.workloads, id)
 		}
 	}

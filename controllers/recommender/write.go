@@ -118,7 +118,7 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) {
 		writesTotal.WithLabelValues("status", "error").Inc()
 		err = fmt.Errorf("writing the status: %w", err)
 	}
-	r.notices.tell(r.log(w), w.String()+" writing the status", err, "it is tried again in each cycle")
+	r.notices.Tell(r.log(w), w.String()+" writing the status", err, "it is tried again in each cycle")
 }
 
 // outOfTime reports whether a request was not made because the client's own limit would have made it wait too long.

@@ -3,7 +3,6 @@ package target
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/celvpa/celvpa/controllers/notice"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -80,7 +80,7 @@ func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Ans
 	if last.selector != nil && !now.Before(end) {
 		last.selector, last.problem = nil, nil
 	}
-	if last.problem == nil || !sameButNumbers(last.reason, problem.Message) {
+	if last.problem == nil || !notice.SameButNumbers(last.reason, problem.Message) {
 		told := *problem
 		if last.selector != nil {
 			told.Message = fmt.Sprintf("%s; the pods that were selected before are still used, until %s", problem.Message, end.UTC().Format(time.RFC3339))
@@ -102,19 +102,4 @@ func (s *Selectors) Keep(keep func(types.UID) bool) {
 			delete(s.last, uid)
 		}
 	}
-}
-
-// sameButNumbers compares messages: the same failure comes with another port or time at each attempt, and to tell that would
-// rewrite the status each time.
-func sameButNumbers(a, b string) bool {
-	if a == b {
-		return true
-	}
-	drop := func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return -1
-		}
-		return r
-	}
-	return strings.Map(drop, a) == strings.Map(drop, b)
 }
