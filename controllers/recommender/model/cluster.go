@@ -129,36 +129,6 @@ func (c *Cluster) Selected(namespaceName string, set labels.Set) bool {
 	return found
 }
 
-// PodSpec is what the model needs to know of a pod.
-type PodSpec struct {
-	Labels         map[string]string
-	Containers     []string
-	InitContainers []string
-	Active         bool   // neither succeeded nor failed
-	Version        string // as long as it is the same, so is everything else; empty = unknown
-	// The pod has requests of its own, beside those of its containers (AEP-7571).
-	CPURequest, MemoryRequest bool
-}
-
-type pod struct {
-	id         PodID
-	group      *group
-	version    string
-	containers []*container
-	init       []string // init containers: their samples are dropped
-	active     bool     // neither succeeded nor failed
-	spec       struct{ cpu, memory bool }
-}
-
-func (p *pod) container(name string) *container {
-	for _, c := range p.containers {
-		if c.name == name {
-			return c
-		}
-	}
-	return nil
-}
-
 // HasPod reports whether a pod is known, and whether it is known as it is in this version.
 func (c *Cluster) HasPod(id PodID, version string) (known, same bool) {
 	p := c.pods[id]
@@ -186,69 +156,6 @@ func (c *Cluster) SetPod(id PodID, spec PodSpec, now time.Time) {
 	}
 	for _, one := range fresh {
 		c.connect(p, one, now)
-	}
-}
-
-// with are containers of these names, with what is known of those that the pod had before, and which of them are new.
-func (p *pod) with(names []string) (all, fresh []*container) {
-	all = make([]*container, 0, len(names))
-	for _, name := range names {
-		known := p.container(name)
-		if known == nil {
-			known = &container{name: name}
-			fresh = append(fresh, known)
-		}
-		all = append(all, known)
-	}
-	return all, fresh
-}
-
-// connect gives a container the aggregate of its group.
-func (c *Cluster) connect(p *pod, one *container, now time.Time) {
-	a := p.group.aggregates[one.name]
-	if a == nil {
-		a = newAggregate(c.settings, now)
-		a.Window = c.window
-		if one.expired != nil {
-			a.Window, a.WindowFrom, one.expired = one.expired.Window, one.expired.WindowFrom, nil
-		}
-		p.group.aggregates[one.name] = a
-		p.group.changed()
-	}
-	one.aggregate = a
-}
-
-// join makes the pod one of a group.
-func (p *pod) join(g *group) {
-	p.group = g
-	g.pods = append(g.pods, p)
-	g.count(p, 1)
-	g.changed()
-}
-
-// leave takes the pod from its group.
-func (p *pod) leave() {
-	g := p.group
-	i := slices.Index(g.pods, p)
-	last := len(g.pods) - 1
-	g.pods[i], g.pods[last] = g.pods[last], nil
-	g.pods = g.pods[:last]
-	g.count(p, -1)
-	g.changed()
-}
-
-// count adds a pod to what the group counts, or takes it off.
-func (g *group) count(p *pod, by int) {
-	for _, one := range p.containers {
-		if g.running[one.name] += by; g.running[one.name] == 0 {
-			delete(g.running, one.name)
-		}
-	}
-	if p.spec.cpu {
-		g.podCPU += by
-	}
-	if p.spec.memory {
-		g.podMemory += by
 	}
 }
 
@@ -348,69 +255,4 @@ func (g *group) governor() *Workload {
 		return nil
 	}
 	return g.workloads[0]
-}
-
-// Aggregates counts the containers with distinct names and pod labels whose usage is remembered.
-func (c *Cluster) Aggregates() int {
-	count := 0
-	for _, n := range c.namespaces {
-		for _, g := range n.groups {
-			count += len(g.aggregates)
-		}
-	}
-	return count
-}
-
-// CollectGarbage drops aggregates without samples that no pod feeds, and those whose last sample is older than all windows
-// together (UPSTREAM.md §2.19). Restored history ends in the same way.
-func (c *Cluster) CollectGarbage(now time.Time) {
-	for name, n := range c.namespaces {
-		for _, g := range n.groups {
-			c.collect(g, now)
-			if len(g.pods) == 0 && len(g.aggregates) == 0 {
-				n.remove(g)
-			}
-		}
-		if len(n.groups)+len(n.asking)+len(n.others) == 0 {
-			delete(c.namespaces, name)
-		}
-	}
-	for _, w := range c.workloads {
-		for container, a := range w.restored {
-			if a.expired(now) {
-				delete(w.restored, container)
-				w.touch(container)
-			}
-		}
-	}
-}
-
-// collect drops the aggregates of a group that have ended. A container of a live pod gets another with its next sample: one
-// without would be recommended the minimum.
-func (c *Cluster) collect(g *group, now time.Time) {
-	dropped := map[string]bool{}
-	for name, a := range g.aggregates {
-		if (a.Samples == 0 && !g.feeds(name)) || a.expired(now) {
-			delete(g.aggregates, name)
-			g.touch(name)
-			dropped[name] = true
-		}
-	}
-	if len(dropped) == 0 {
-		return
-	}
-	for _, p := range g.pods {
-		for _, one := range p.containers {
-			if dropped[one.name] && one.aggregate != nil {
-				one.aggregate, one.expired = nil, one.aggregate
-			}
-		}
-	}
-}
-
-// feeds reports whether samples of a container may still come, or its pods still count for a workload.
-func (g *group) feeds(container string) bool {
-	return slices.ContainsFunc(g.pods, func(p *pod) bool {
-		return (p.active || len(g.workloads) > 0) && p.container(container) != nil
-	})
 }

@@ -1,0 +1,71 @@
+package model
+
+import (
+	"slices"
+	"time"
+)
+
+// Aggregates counts the containers with distinct names and pod labels whose usage is remembered.
+func (c *Cluster) Aggregates() int {
+	count := 0
+	for _, n := range c.namespaces {
+		for _, g := range n.groups {
+			count += len(g.aggregates)
+		}
+	}
+	return count
+}
+
+// CollectGarbage drops aggregates without samples that no pod feeds, and those whose last sample is older than all windows
+// together (UPSTREAM.md §2.19). Restored history ends in the same way.
+func (c *Cluster) CollectGarbage(now time.Time) {
+	for name, n := range c.namespaces {
+		for _, g := range n.groups {
+			c.collect(g, now)
+			if len(g.pods) == 0 && len(g.aggregates) == 0 {
+				n.remove(g)
+			}
+		}
+		if len(n.groups)+len(n.asking)+len(n.others) == 0 {
+			delete(c.namespaces, name)
+		}
+	}
+	for _, w := range c.workloads {
+		for container, a := range w.restored {
+			if a.expired(now) {
+				delete(w.restored, container)
+				w.touch(container)
+			}
+		}
+	}
+}
+
+// collect drops the aggregates of a group that have ended. A container of a live pod gets another with its next sample: one
+// without would be recommended the minimum.
+func (c *Cluster) collect(g *group, now time.Time) {
+	dropped := map[string]bool{}
+	for name, a := range g.aggregates {
+		if (a.Samples == 0 && !g.feeds(name)) || a.expired(now) {
+			delete(g.aggregates, name)
+			g.touch(name)
+			dropped[name] = true
+		}
+	}
+	if len(dropped) == 0 {
+		return
+	}
+	for _, p := range g.pods {
+		for _, one := range p.containers {
+			if dropped[one.name] && one.aggregate != nil {
+				one.aggregate, one.expired = nil, one.aggregate
+			}
+		}
+	}
+}
+
+// feeds reports whether samples of a container may still come, or its pods still count for a workload.
+func (g *group) feeds(container string) bool {
+	return slices.ContainsFunc(g.pods, func(p *pod) bool {
+		return (p.active || len(g.workloads) > 0) && p.container(container) != nil
+	})
+}

@@ -1,0 +1,99 @@
+package model
+
+import (
+	"slices"
+	"time"
+)
+
+// PodSpec is what the model needs to know of a pod.
+type PodSpec struct {
+	Labels         map[string]string
+	Containers     []string
+	InitContainers []string
+	Active         bool   // neither succeeded nor failed
+	Version        string // as long as it is the same, so is everything else; empty = unknown
+	// The pod has requests of its own, beside those of its containers (AEP-7571).
+	CPURequest, MemoryRequest bool
+}
+
+type pod struct {
+	id         PodID
+	group      *group
+	version    string
+	containers []*container
+	init       []string // init containers: their samples are dropped
+	active     bool     // neither succeeded nor failed
+	spec       struct{ cpu, memory bool }
+}
+
+func (p *pod) container(name string) *container {
+	for _, c := range p.containers {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// with are containers of these names, with what is known of those that the pod had before, and which of them are new.
+func (p *pod) with(names []string) (all, fresh []*container) {
+	all = make([]*container, 0, len(names))
+	for _, name := range names {
+		known := p.container(name)
+		if known == nil {
+			known = &container{name: name}
+			fresh = append(fresh, known)
+		}
+		all = append(all, known)
+	}
+	return all, fresh
+}
+
+// connect gives a container the aggregate of its group.
+func (c *Cluster) connect(p *pod, one *container, now time.Time) {
+	a := p.group.aggregates[one.name]
+	if a == nil {
+		a = newAggregate(c.settings, now)
+		a.Window = c.window
+		if one.expired != nil {
+			a.Window, a.WindowFrom, one.expired = one.expired.Window, one.expired.WindowFrom, nil
+		}
+		p.group.aggregates[one.name] = a
+		p.group.changed()
+	}
+	one.aggregate = a
+}
+
+// join makes the pod one of a group.
+func (p *pod) join(g *group) {
+	p.group = g
+	g.pods = append(g.pods, p)
+	g.count(p, 1)
+	g.changed()
+}
+
+// leave takes the pod from its group.
+func (p *pod) leave() {
+	g := p.group
+	i := slices.Index(g.pods, p)
+	last := len(g.pods) - 1
+	g.pods[i], g.pods[last] = g.pods[last], nil
+	g.pods = g.pods[:last]
+	g.count(p, -1)
+	g.changed()
+}
+
+// count adds a pod to what the group counts, or takes it off.
+func (g *group) count(p *pod, by int) {
+	for _, one := range p.containers {
+		if g.running[one.name] += by; g.running[one.name] == 0 {
+			delete(g.running, one.name)
+		}
+	}
+	if p.spec.cpu {
+		g.podCPU += by
+	}
+	if p.spec.memory {
+		g.podMemory += by
+	}
+}
