@@ -13,14 +13,48 @@ import (
 type fitting VerticalPodAutoscaler
 
 // Decode reads a VerticalPodAutoscaler from JSON and refuses one that does not fit the type. Field names are case-sensitive,
-// unknown fields are left out. What judges an object that somebody writes uses it; what reads stored objects must not.
+// unknown fields are left out. What judges an object that somebody writes uses it; what reads stored objects must not. The
+// error is a *Misfit when the spec or the status is at fault.
 func Decode(data []byte) (*VerticalPodAutoscaler, error) {
 	v := &VerticalPodAutoscaler{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, (*fitting)(v)); err != nil {
+	err := kjson.UnmarshalCaseSensitivePreserveInts(data, (*fitting)(v))
+	if err == nil {
+		return v, nil
+	}
+	var parts struct {
+		Spec   json.RawMessage `json:"spec"`
+		Status json.RawMessage `json:"status"`
+	}
+	if kjson.UnmarshalCaseSensitivePreserveInts(data, &parts) != nil {
 		return nil, err
 	}
-	return v, nil
+	if m := misfit("spec", parts.Spec, &VerticalPodAutoscalerSpec{}); m != nil {
+		return nil, m
+	}
+	if m := misfit("status", parts.Status, &VerticalPodAutoscalerStatus{}); m != nil {
+		return nil, m
+	}
+	return nil, err
 }
+
+// Misfit is a value that does not fit its field.
+// +k8s:deepcopy-gen=false
+type Misfit struct {
+	Field string // where it is, e.g. spec.resourcePolicy.containerPolicies[0].minAllowed.cpu
+	Value string // the value as JSON, shortened; empty = not known
+	Err   error  // what the decoder says
+}
+
+// Error implements error.
+func (m *Misfit) Error() string {
+	if m.Value == "" {
+		return fmt.Sprintf("%s cannot be read: %v", m.Field, m.Err)
+	}
+	return fmt.Sprintf("%s cannot be read: it is %s: %v", m.Field, m.Value, m.Err)
+}
+
+// Unwrap is what the decoder says.
+func (m *Misfit) Unwrap() error { return m.Err }
 
 // UnmarshalJSON reads a stored object as far as it can be read. Without it one object that does not fit the type, such as
 // upstream's CRD lets in, would keep a whole list from being read, and so everybody from being served. What could not be read
@@ -63,14 +97,14 @@ func (v *VerticalPodAutoscaler) readParts(data []byte) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &head{APIVersion: &v.APIVersion, Kind: &v.Kind, Metadata: &v.ObjectMeta}); err != nil {
 		return fmt.Errorf("reading the metadata of a VerticalPodAutoscaler: %w", err)
 	}
-	if err := readPart(parts.Spec, &v.Spec); err != nil {
-		v.SpecUnreadable = describeFault("spec", parts.Spec, err, func() any { return &VerticalPodAutoscalerSpec{} })
+	if m := misfit("spec", parts.Spec, &v.Spec); m != nil {
+		v.SpecUnreadable = m.Error()
 		v.Spec = VerticalPodAutoscalerSpec{}
 		// Half a policy might let through what the other half forbids. What the object is about, and for whom, is harmless.
 		readFields(parts.Spec, map[string]any{"targetRef": &v.Spec.TargetRef, "recommenders": &v.Spec.Recommenders})
 	}
-	if err := readPart(parts.Status, &v.Status); err != nil {
-		v.StatusUnreadable = describeFault("status", parts.Status, err, func() any { return &VerticalPodAutoscalerStatus{} })
+	if m := misfit("status", parts.Status, &v.Status); m != nil {
+		v.StatusUnreadable = m.Error()
 		v.Status = VerticalPodAutoscalerStatus{}
 		readFields(parts.Status, map[string]any{"recommendation": &v.Status.Recommendation, "conditions": &v.Status.Conditions,
 			"observedGeneration": &v.Status.ObservedGeneration})
@@ -98,27 +132,31 @@ func readFields(data []byte, into map[string]any) {
 	}
 }
 
-// describeFault names the first field of a part that cannot be read: errors of the decoder rarely do.
-func describeFault(part string, data []byte, err error, empty func() any) string {
+// misfit reads a part and names its first field that cannot be read, which errors of the decoder rarely do; nil = it fits.
+func misfit[T any](part string, data []byte, into *T) *Misfit {
+	err := readPart(data, into)
+	if err == nil {
+		return nil
+	}
 	var content any
 	if kjson.UnmarshalCaseSensitivePreserveInts(data, &content) != nil {
-		return fmt.Sprintf("%s cannot be read: %v", part, err)
+		return &Misfit{Field: part, Err: err}
 	}
 	path, culprit, first := findFault(content, func(x any) any { return x }, func(x any) error {
 		text, err := json.Marshal(x)
 		if err != nil {
 			return nil // it was read from JSON, so this cannot be
 		}
-		return kjson.UnmarshalCaseSensitivePreserveInts(text, empty())
+		return kjson.UnmarshalCaseSensitivePreserveInts(text, new(T))
 	})
 	if first == nil {
-		return fmt.Sprintf("%s cannot be read: %v", part, err)
+		return &Misfit{Field: part, Err: err}
 	}
 	text, _ := json.Marshal(culprit)
 	if len(text) > maxShown {
 		text = append(text[:maxShown:maxShown], "..."...)
 	}
-	return fmt.Sprintf("%s%s cannot be read: it is %s: %v", part, path, text, first)
+	return &Misfit{Field: part + path, Value: string(text), Err: first}
 }
 
 // maxShown is how many bytes of a value a message shows.

@@ -80,6 +80,32 @@ func TestWhatCannotBeReadOfAStoredObjectIsTold(t *testing.T) {
 }
 
 // One object that did not fit its type kept a list from being read, and so celvpa from starting.
+// TestWhatSomebodyWritesIsRefusedByTheNameOfItsField: Decode is not lenient as UnmarshalJSON is.
+func TestWhatSomebodyWritesIsRefusedByTheNameOfItsField(t *testing.T) {
+	const target = `"targetRef":{"kind":"Deployment","name":"web"}`
+	v, err := Decode([]byte(stored(`{`+target+`,"surprise":1}`, goodStatus)))
+	require.NoError(t, err)
+	require.Equal(t, "web", v.Spec.TargetRef.Name)
+	for name, tt := range map[string]struct{ object, field, value string }{
+		"a number for a text":  {stored(`{"targetRef":{"apiVersion":7,"kind":"Deployment","name":"web"}}`, goodStatus), "spec.targetRef.apiVersion", "7"},
+		"a list for an object": {stored(`{`+target+`,"updatePolicy":[]}`, goodStatus), "spec.updatePolicy", "[]"},
+		"the status":           {stored(`{`+target+`}`, `{"conditions":1}`), "status.conditions", "1"},
+		"both":                 {stored(`[]`, `[]`), "spec", "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Decode([]byte(tt.object))
+			var misfit *Misfit
+			require.ErrorAs(t, err, &misfit)
+			require.Equal(t, []string{tt.field, tt.value}, []string{misfit.Field, misfit.Value})
+			require.ErrorContains(t, err, tt.field+" cannot be read: it is "+tt.value+": ")
+		})
+	}
+	for _, object := range []string{`{`, `[]`, `{"metadata":{"name":7}}`} {
+		_, err := Decode([]byte(object))
+		require.Error(t, err, object)
+	}
+}
+
 func TestOneUnreadableObjectDoesNotSpoilAList(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, AddToScheme(scheme))

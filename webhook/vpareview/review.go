@@ -172,5 +172,9 @@ func decode(data []byte) (map[string]any, error) {
 }
 
 func unreadable(what string, err error) []Cause {
+	var misfit *vpav1.Misfit
+	if errors.As(err, &misfit) {
+		return []Cause{{Rule: SchemaRule, Field: misfit.Field, Reason: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("it is %s, which cannot be read: %v", misfit.Value, misfit.Err), Failed: true}}
+	}
 	return []Cause{{Rule: SchemaRule, Reason: metav1.CauseTypeFieldValueInvalid, Message: fmt.Sprintf("%s cannot be read: %v", what, err), Failed: true}}
 }

@@ -127,7 +127,7 @@ func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
 			}},
 		"a number that does not fit": {
 			`{"spec":{"updatePolicy":{"updateMode":"Off","minReplicas":9223372036854775807}}}`,
-			[]string{"the object cannot be read: json: cannot unmarshal number 9223372036854775807 into Go struct field"}},
+			[]string{"spec.updatePolicy.minReplicas: it is 9223372036854775807, which cannot be read: json: cannot unmarshal number 9223372036854775807 into Go struct field"}},
 		"an entry that is null": {
 			`{"spec":{"resourcePolicy":{"containerPolicies":[null]}}}`,
 			[]string{`spec.resourcePolicy.containerPolicies[0]: Invalid value: "null": spec.resourcePolicy.containerPolicies[0] in body must be of type object: "null" (rule schema)`}},
@@ -142,6 +142,27 @@ func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
 	}
 	require.Equal(t, []string{"the old object cannot be read: unexpected end of JSON input (rule schema)"},
 		lines(Review(plan(t), Request{Object: vpa(t, ""), OldObject: []byte("{")}).Causes))
+}
+
+// TestWhatIsWrittenMustFitThoughWhatIsStoredNeedNot: stored objects are read as far as they can be, but nobody may write one
+// that does not fit: it is refused by the name of its field.
+func TestWhatIsWrittenMustFitThoughWhatIsStoredNeedNot(t *testing.T) {
+	for name, tt := range map[string]struct{ object, field string }{
+		"a number for the version of the target": {`{"metadata":{"namespace":"web","name":"shop"},"spec":{"targetRef":{"apiVersion":7,"kind":"Deployment","name":"shop"}}}`, "spec.targetRef.apiVersion"},
+		"a list for the policy":                  {`{"metadata":{"namespace":"web","name":"shop"},"spec":{"targetRef":{"kind":"Deployment","name":"shop"},"updatePolicy":[]}}`, "spec.updatePolicy"},
+		"a text for the conditions":              {`{"metadata":{"namespace":"web","name":"shop"},"spec":{"targetRef":{"kind":"Deployment","name":"shop"}},"status":{"conditions":"none"}}`, "status.conditions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stored vpav1.VerticalPodAutoscaler
+			require.NoError(t, json.Unmarshal([]byte(tt.object), &stored))
+			require.NotEmpty(t, stored.Unreadable())
+			for _, old := range []string{"", tt.object, `{"spec":{"targetRef":{"kind":"Deployment","name":"shop"}}}`} {
+				answer := Review(plan(t), Request{Object: []byte(tt.object), OldObject: []byte(old)})
+				require.False(t, answer.Allowed(), "old object %s", old)
+				require.Equal(t, tt.field, answer.Causes[0].Field, "%q", lines(answer.Causes))
+			}
+		})
+	}
 }
 
 func TestWhatWorksAgainstTheObjectIsWarnedAbout(t *testing.T) {

@@ -81,7 +81,7 @@ func (s *Set) VPAs() ([]Document, error) { return s.Of(vpaKind, vpav1.GroupVersi
 func (d *Document) VPA() (vpav1.VerticalPodAutoscaler, error) {
 	out, err := vpav1.Decode(d.JSON)
 	if err != nil {
-		return vpav1.VerticalPodAutoscaler{}, fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
+		return vpav1.VerticalPodAutoscaler{}, fmt.Errorf("%s: %s cannot be used: %w", d.Source, d, err)
 	}
 	out.Namespace = d.Namespace
 	return *out, nil
