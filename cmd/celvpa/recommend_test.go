@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -63,7 +65,8 @@ func hour(pod, container string) string {
 }
 
 // recommended runs the command on manifests and usage, with the shipped rules. It returns the lines of the table without the
-// bounds that are not asked for here, as "vpa container target-cpu target-memory", and what else was printed, notes first.
+// bounds that are not asked for here, as "vpa container target-cpu target-memory", and what else was printed, notes first. That
+// little is known, which all of these examples have in common, is left out: TestLittleUsageIsToldInOneLine is about it.
 func recommended(t *testing.T, manifests, usage string) (rows, rest []string, err error) {
 	t.Helper()
 	book, err := shippedBook()
@@ -85,6 +88,7 @@ func recommended(t *testing.T, manifests, usage string) (rows, rest []string, er
 		switch {
 		case len(fields) == 0:
 			inTable = false
+		case strings.HasPrefix(line, unsureText):
 		case !inTable:
 			rest = append(rest, strings.TrimSpace(line))
 		case fields[0] != "NAMESPACE":
@@ -168,6 +172,33 @@ func TestUsageFindsItsVPA(t *testing.T) {
 	}
 }
 
+// TestLittleUsageIsToldInOneLine: of a few VPAs by name, and not once a VPA.
+func TestLittleUsageIsToldInOneLine(t *testing.T) {
+	report := &recommendReport{}
+	told := func() string {
+		var out strings.Builder
+		report.writeConditions(&out)
+		return out.String()
+	}
+	require.Empty(t, told())
+	for i := range 7 {
+		v := vpav1.VerticalPodAutoscaler{}
+		v.Namespace, v.Name = "web", fmt.Sprintf("shop-%d", i)
+		if i != 1 {
+			v.Status.Conditions = []vpav1.VerticalPodAutoscalerCondition{{Type: vpav1.LowConfidence, Status: corev1.ConditionTrue, Message: "m"}, {Type: vpav1.RecommendationProvided, Status: corev1.ConditionTrue}}
+		}
+		report.Items = append(report.Items, v)
+		switch i {
+		case 1:
+			require.Equal(t, "\nLowConfidence: little usage is known yet, and bounds are wide: web/shop-0\n", told())
+		case 5:
+			require.Equal(t, "\nLowConfidence: little usage is known yet, and bounds are wide: web/shop-0, web/shop-2, web/shop-3, web/shop-4, web/shop-5\n", told())
+		}
+	}
+	report.Items[1].Status.Conditions = []vpav1.VerticalPodAutoscalerCondition{{Type: vpav1.NoPodsMatched, Status: corev1.ConditionTrue}}
+	require.Equal(t, "\nweb/shop-1: NoPodsMatched=True\nLowConfidence: little usage is known yet, and bounds are wide: web/shop-0, web/shop-2, web/shop-3, web/shop-4, web/shop-5, …\n", told())
+}
+
 func overlayOf(name, mode, margin string) string {
 	return "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: " + name + "}, spec: {priority: " + fmt.Sprint(10-len(mode)) + ", mode: " + mode + ", change: [{params: {estimate.marginFraction: " + margin + "}}]}}\n"
 }
@@ -239,19 +270,20 @@ func TestTheRecommendCommand(t *testing.T) {
 	write("bad.csv", "soon,web,shop-7c5687bd57-659fr,app,cpu,1\n"+hour("shop-7c5687bd57-659fr", "app"))
 	const header = "NAMESPACE  VPA   CONTAINER  TARGET-CPU  TARGET-MEMORY  LOWER-CPU  LOWER-MEMORY  UPPER-CPU  UPPER-MEMORY  UNCAPPED-CPU  UNCAPPED-MEMORY\n"
 	const row = "web        shop  app        126m        250Mi          120m       250Mi         3201m      6304780788    126m          250Mi\n"
+	const unsure = "\n" + unsureText + "web/shop\n"
 	for name, tt := range map[string]struct {
 		args, stdin, out, fails string
 		no                      bool
 	}{
-		"a table":                        {args: "-f shop.yaml --usage usage.csv", out: header + row},
-		"standard input":                 {args: "-f shop.yaml --usage -", stdin: hour("shop-7c5687bd57-659fr", "app"), out: header + row},
-		"a row that cannot be used":      {args: "-f shop.yaml --usage bad.csv", out: "celvpa: bad.csv:1: time \"soon\" is no number: write it like 2026-01-31T12:00:00Z or as seconds since 1970; this row is left out\n" + header + row},
-		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than --now\n" + header + "web        shop  app        126m        250Mi          25m        250Mi         181566m    357589164680  126m          250Mi\n"},
-		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: header + "web        shop  app        1168m       1238659775     120m       1180340057    29675m     31470355978   1168m         1238659775\n"},
-		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: header + "web        shop  app        220m        431571270      209m       411251635     5589m      10964836164   220m          431571270\n"},
-		"a file that is missing":         {args: "-f shop.yaml --usage usage.csv --usage missing.csv", out: header + row, fails: "cannot read usage from missing.csv: no such file or directory"},
-		"a manifest twice":               {args: "-f shop.yaml -f shop.yaml --usage usage.csv", out: "celvpa: shop.yaml:4: Deployment web/shop is there already, at shop.yaml:4; keep one of them; the first counts\n" + header + row, fails: "shop.yaml:2: VerticalPodAutoscaler web/shop is there already, at shop.yaml:2; keep one of them"},
-		"an object that does not fit":    {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: header + row, fails: "standard input:2: VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
+		"a table":                        {args: "-f shop.yaml --usage usage.csv", out: header + row + unsure},
+		"standard input":                 {args: "-f shop.yaml --usage -", stdin: hour("shop-7c5687bd57-659fr", "app"), out: header + row + unsure},
+		"a row that cannot be used":      {args: "-f shop.yaml --usage bad.csv", out: "celvpa: bad.csv:1: time \"soon\" is no number: write it like 2026-01-31T12:00:00Z or as seconds since 1970; this row is left out\n" + header + row + unsure},
+		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than --now\n" + header + "web        shop  app        126m        250Mi          25m        250Mi         181566m    357589164680  126m          250Mi\n" + unsure},
+		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: header + "web        shop  app        1168m       1238659775     120m       1180340057    29675m     31470355978   1168m         1238659775\n" + unsure},
+		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: header + "web        shop  app        220m        431571270      209m       411251635     5589m      10964836164   220m          431571270\n" + unsure},
+		"a file that is missing":         {args: "-f shop.yaml --usage usage.csv --usage missing.csv", out: header + row + unsure, fails: "cannot read usage from missing.csv: no such file or directory"},
+		"a manifest twice":               {args: "-f shop.yaml -f shop.yaml --usage usage.csv", out: "celvpa: shop.yaml:4: Deployment web/shop is there already, at shop.yaml:4; keep one of them; the first counts\n" + header + row + unsure, fails: "shop.yaml:2: VerticalPodAutoscaler web/shop is there already, at shop.yaml:2; keep one of them"},
+		"an object that does not fit":    {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: header + row + unsure, fails: "standard input:2: VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
 		"no VPA":                         {args: "-f -", fails: "there is no VerticalPodAutoscaler in -: nothing was recommended"},
 		"a half-life of nothing":         {args: "-f shop.yaml --memory-histogram-decay-half-life 0s", fails: "--memory-histogram-decay-half-life is 0s; it must be greater than 0"},
 		"a time that is none":            {args: "-f shop.yaml --now soon", fails: `--now: time "soon" is no number`},
@@ -296,6 +328,7 @@ func TestTheJSONOfRecommendIsAContract(t *testing.T) {
 		"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"StatefulSet","name":"shop"}},
 		"status":{"observedGeneration":0,
 			"conditions":[
+				{"type":"LowConfidence","status":"True","reason":"LittleHistory","message":"little usage is known yet, and bounds are wide, of container app","lastTransitionTime":"2026-01-01T00:00:00Z"},
 				{"type":"RecommendationProvided","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"},
 				{"type":"RulesApplied","status":"True","reason":"default@1.0.0","message":"digest `+book.Default().Digest()+`","lastTransitionTime":"2026-01-01T00:00:00Z"}],
 			"recommendation":{"containerRecommendations":[{"containerName":"app",
@@ -313,6 +346,64 @@ func TestTheJSONOfRecommendIsAContract(t *testing.T) {
 	require.Equal(t, engine.Step{RuleSet: "container-mode", Version: "1.0.0", Rule: "scaled", At: trace.Steps[0].At, To: "Scale"}, trace.Steps[0])
 	require.Equal(t, engine.Step{RuleSet: "estimate", Version: "1.0.0", Stage: "percentile", Rule: "target", At: trace.Steps[1].At, Item: "target", Field: "now.cpu", From: "unset", To: "110m"}, trace.Steps[1])
 	require.Regexp(t, `^rules/estimate\.yaml:[0-9]+:[0-9]+$`, trace.Steps[1].At)
+}
+
+// TestFeaturesBehindGatesWorkOnFiles: pod-level recommendations (AEP-7571), memory per CPU with the examples of AEP-8459, and
+// bumps after OOMs by the VPA (AEP-8026). Without its gate, each does nothing.
+func TestFeaturesBehindGatesWorkOnFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(name, text string) { require.NoError(t, os.WriteFile(name, []byte(text), 0o600)) }
+	vpa := func(policy string) string {
+		return strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {resourcePolicy: {"+policy+"}, ", 1)
+	}
+	pod := strings.Replace(deploymentOf("shop", "app", "proxy"), "containers:", "resources: {requests: {cpu: 100m}}, containers:", 1)
+	write("pod.yaml", vpa("podPolicies: {maxAllowed: {cpu: 15m, memory: 100Mi}}")+pod)
+	write("free.yaml", vpaOf("Deployment", "shop")+pod)
+	write("ratio.yaml", vpa("containerPolicies: [{containerName: app, memoryPerCPU: 4Gi}]")+deploymentOf("shop", "app"))
+	write("capped.yaml", vpa("containerPolicies: [{containerName: app, memoryPerCPU: 4Gi, maxAllowed: {memory: 6Gi}}]")+deploymentOf("shop", "app"))
+	write("oom.yaml", vpa("containerPolicies: [{containerName: app, oomBumpUpRatio: 1.5}]")+deploymentOf("shop", "app"))
+	write("oom.csv", minutes(2, "shop-7c5687bd57-659fr", "app", is("0.1"), is("838860800"))+"1767225700,web,shop-7c5687bd57-659fr,app,oom,1000000000\n")
+	const least = "app 12m 125Mi 12m 125Mi, proxy 12m 125Mi 12m 125Mi"
+	for name, tt := range map[string]struct{ args, rows string }{ // container, target, uncapped target
+		"a pod held by its policy":              {"-f pod.yaml --feature-gates=PodLevelResources=true", "app 7m 50Mi 12m 125Mi, proxy 7m 50Mi 12m 125Mi, (pod) 15m 100Mi 24m 250Mi"},
+		"a pod without its gate":                {"-f pod.yaml", least},
+		"a pod without bounds":                  {"-f free.yaml --feature-gates=PodLevelResources=true", least + ", (pod) 24m 250Mi 24m 250Mi"},
+		"a pod held by a flag":                  {"-f free.yaml --feature-gates=PodLevelResources=true --pod-recommendation-max-allowed-cpu=20m", "app 10m 125Mi 12m 125Mi, proxy 10m 125Mi 12m 125Mi, (pod) 20m 250Mi 24m 250Mi"},
+		"AEP-8459, example 1":                   {"-f ratio.yaml --feature-gates=MemoryPerCPURatio=true --pod-recommendation-min-cpu-millicores=1000 --pod-recommendation-min-memory-mb=8192", "app 2 8Gi 2 8Gi"},
+		"AEP-8459, example 2":                   {"-f ratio.yaml --feature-gates=MemoryPerCPURatio=true --pod-recommendation-min-cpu-millicores=2000 --pod-recommendation-min-memory-mb=4096", "app 2 8Gi 2 8Gi"},
+		"AEP-8459, example 3, by a flag":        {"-f ratio.yaml --feature-gates=MemoryPerCPURatio=true --pod-recommendation-min-cpu-millicores=2000 --pod-recommendation-min-memory-mb=4096 --container-recommendation-max-allowed-memory=7Gi", "app 2 7Gi 2 8Gi"},
+		"AEP-8459, example 3, by the VPA":       {"-f capped.yaml --feature-gates=MemoryPerCPURatio=true --pod-recommendation-min-cpu-millicores=2000 --pod-recommendation-min-memory-mb=4096", "app 2 6Gi 2 8Gi"},
+		"AEP-8459, example 2, without its gate": {"-f ratio.yaml --pod-recommendation-min-cpu-millicores=2000 --pod-recommendation-min-memory-mb=4096", "app 2 4Gi 2 4Gi"},
+		"an OOM, half as much more":             {"-f oom.yaml --usage oom.csv --feature-gates=PerVPAConfig=true", "app 126m 1738144563 126m 1738144563"}, // the upper end of the bucket of 1.5e9, and 15%
+		"an OOM without the gate":               {"-f oom.yaml --usage oom.csv", "app 126m 1389197403 126m 1389197403"},                                   // that of 1.2e9
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := celvpa(t, append([]string{"recommend"}, strings.Fields(tt.args)...)...)
+			require.NoError(t, err)
+			var rows []string
+			for line := range strings.Lines(out) {
+				if f := strings.Fields(line); len(f) == 11 && f[0] == "web" {
+					rows = append(rows, strings.Join([]string{f[2], f[3], f[4], f[9], f[10]}, " "))
+				}
+			}
+			require.Equal(t, tt.rows, strings.Join(rows, ", "), out)
+		})
+	}
+	out, err := celvpa(t, "recommend", "-f", "pod.yaml", "--feature-gates=PodLevelResources=true", "--explain")
+	require.NoError(t, err)
+	_, trace, found := strings.Cut(out, "\nweb/shop, the pod\n")
+	require.True(t, found, out)
+	require.NotContains(t, trace, "web/shop, ", "that of the pod is the last")
+	require.Regexp(t, `target +now\.cpu +24m +15m +pod-bounds/target/max-cpu `, trace)
+	require.Regexp(t, `proxy +target\.cpu +12m +7m +pod-shares/apply/target-cpu `, trace)
+
+	out, err = celvpa(t, "recommend", "-f", "pod.yaml", "--feature-gates=PodLevelResources=true", "--explain", "-o", "json")
+	require.NoError(t, err)
+	var report recommendReport
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Equal(t, "15m", report.Items[0].Status.Recommendation.PodRecommendation.Target.Cpu().String())
+	require.Len(t, report.Traces, 3)
+	require.Empty(t, report.Traces[2].Container)
 }
 
 // TestAMonthOfUsageIsReadQuickly: 5 minutes apart, of both resources, it is 17,280 rows.

@@ -110,9 +110,6 @@ func (r *recommendation) vpas(set *manifests.Set) ([]*vpav1.VerticalPodAutoscale
 			}
 		}
 		v, err := d.VPA()
-		if err == nil && v.SpecUnreadable != "" {
-			err = fmt.Errorf("%s: %s cannot be used: %s", d.Source, d, v.SpecUnreadable)
-		}
 		if err != nil {
 			faults = append(faults, err)
 			continue

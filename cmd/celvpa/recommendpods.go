@@ -259,9 +259,6 @@ func (w *placed) pod(id model.PodID, containers []string) *corev1.Pod {
 	return pod
 }
 
-// toldPods is how many pods are named.
-const toldPods = 5
-
 // tellTwice notes which workloads and pods are there more than once. VerticalPodAutoscalers are looked at elsewhere.
 func (r *recommendation) tellTwice(set *manifests.Set) {
 	for _, kind := range []string{"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "ReplicationController", "StatefulSet"} {
@@ -310,13 +307,10 @@ func (r *recommendation) tellPlaces(p *placement, left []*seenPod) {
 	}
 	var names []string
 	for _, pod := range left {
-		if names = append(names, pod.id.Namespace+"/"+pod.id.Name); len(names) == toldPods && len(left) > toldPods {
-			names = append(names, "…")
-			break
-		}
+		names = append(names, pod.id.Namespace+"/"+pod.id.Name)
 	}
 	if len(left) > 0 {
-		r.note("%s of usage left out, of no workload among the manifests: %s", counted(len(left), "pod"), strings.Join(names, ", "))
+		r.note("%s of usage left out, of no workload among the manifests: %s", counted(len(left), "pod"), strings.Join(atMost(toldNames, names), ", "))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -133,25 +134,43 @@ func quantityText(list corev1.ResourceList, name corev1.ResourceName) string {
 	return "-"
 }
 
-// writeConditions prints those that say more than that all is well.
+// writeConditions prints those that say more than that all is well. LowConfidence, which all have that are young, is one line.
 func (r *recommendReport) writeConditions(out io.Writer) {
-	first := true
+	var lines, unsure []string
 	for i := range r.Items {
 		v := &r.Items[i]
+		name := v.Namespace + "/" + v.Name
 		for _, c := range v.Status.Conditions {
 			fine := (c.Type == vpav1.RecommendationProvided || c.Type == vpav1.RulesApplied) && c.Status == corev1.ConditionTrue
-			if fine && !strings.ContainsAny(c.Message, ",;") { // overlays are worth a line
-				continue
+			switch {
+			case c.Type == vpav1.LowConfidence && c.Status == corev1.ConditionTrue:
+				unsure = append(unsure, name)
+			case fine && !strings.ContainsAny(c.Message, ",;"): // overlays are worth a line
+			case c.Message == "":
+				lines = append(lines, fmt.Sprintf("%s: %s=%s", name, c.Type, c.Status))
+			default:
+				lines = append(lines, fmt.Sprintf("%s: %s=%s: %s", name, c.Type, c.Status, c.Message))
 			}
-			if first {
-				fmt.Fprintln(out)
-				first = false
-			}
-			fmt.Fprintf(out, "%s/%s: %s=%s", v.Namespace, v.Name, c.Type, c.Status)
-			if text := c.Message; text != "" {
-				fmt.Fprintf(out, ": %s", text)
-			}
-			fmt.Fprintln(out)
 		}
 	}
+	if len(unsure) > 0 {
+		lines = append(lines, unsureText+strings.Join(atMost(toldNames, unsure), ", "))
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(out, "\n%s\n", strings.Join(lines, "\n"))
+	}
+}
+
+// unsureText begins the line of condition LowConfidence.
+const unsureText = "LowConfidence: little usage is known yet, and bounds are wide: "
+
+// toldNames is how many of a kind are named.
+const toldNames = 5
+
+// atMost are the first of names, and an ellipsis where there are more.
+func atMost(n int, names []string) []string {
+	if len(names) <= n {
+		return names
+	}
+	return append(slices.Clone(names[:n]), "…")
 }

@@ -23,11 +23,14 @@ type ruleOptions struct {
 	dir      string
 	pipeline string
 	gates    string
+	points   []string // where the command runs rules; none = all of them are compiled
 	params   paramFlags
 	fault    error // of the shipped rules, told when a command runs
 }
 
+// add gives a command the flags of rules, and of the parameters of those that it runs at points; none = all.
 func (o *ruleOptions) add(cmd *cobra.Command, points ...string) {
+	o.points = points
 	f := cmd.PersistentFlags()
 	f.SetNormalizeFunc(normalize)
 	f.StringVar(&o.dir, "rules-dir", "", "folder of rule files, or one of them, to be laid over the shipped ones")
@@ -47,7 +50,7 @@ func (o *ruleOptions) options(dir string) (policy.Options, error) {
 		return policy.Options{}, fmt.Errorf("the shipped rules are broken:\n%w", o.fault)
 	}
 	gates, err := parseGates(o.gates)
-	return policy.Options{Path: dir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given()}, err
+	return policy.Options{Path: dir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given(), Points: o.points}, err
 }
 
 func (o *ruleOptions) open() (*engine.Rulebook, error) {
