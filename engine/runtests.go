@@ -11,7 +11,8 @@ import (
 type TestRunner struct {
 	Registry *Registry
 	// Plans compiles what a row asks for: a pipeline (empty = the caller's own) with overlays, and with gates and params
-	// laid over the caller's own. It is called once for each combination that occurs.
+	// laid over the caller's own, at the point that the row's table is about. It is called once for each combination that
+	// occurs.
 	Plans func(CompileOptions) (*Plan, error)
 	// Match selects rows; nil = all.
 	Match func(table, row string) bool
@@ -41,7 +42,7 @@ func (r RowResult) Passed() bool { return len(r.Problems) == 0 && len(r.Differen
 
 // Run runs all rows that match, in order. A row that cannot be read is a failure of that row only.
 func (t *TestRunner) Run(tables []*RuleTest) []RowResult {
-	plans := &planCache{compile: t.Plans, plans: map[string]compiledPlan{}}
+	plans := &planCache{registry: t.Registry, compile: t.Plans, plans: map[string]compiledPlan{}}
 	var out []RowResult
 	for _, table := range tables {
 		for i := range table.Rows {
@@ -139,10 +140,11 @@ func firedRules(trace *Trace, violations []Violation) []string {
 	return out
 }
 
-// planCache compiles each combination of pipeline, gates and params once.
+// planCache compiles each combination of point, pipeline, gates and params once.
 type planCache struct {
-	compile func(CompileOptions) (*Plan, error)
-	plans   map[string]compiledPlan
+	registry *Registry
+	compile  func(CompileOptions) (*Plan, error)
+	plans    map[string]compiledPlan
 }
 
 type compiledPlan struct {
@@ -162,8 +164,12 @@ func (c *planCache) get(table *RuleTest, row *TestRow) (*Plan, error) {
 	for _, name := range table.Overlays {
 		overlays = append(overlays, name.Value)
 	}
+	var points []string
+	if c.registry.points[table.Point.Value] != nil { // else the row says so
+		points = []string{table.Point.Value}
+	}
 	var key strings.Builder
-	fmt.Fprintf(&key, "%q %q", table.Pipeline.Value, overlays)
+	fmt.Fprintf(&key, "%q %q %q", points, table.Pipeline.Value, overlays)
 	for _, name := range sortedKeys(gates) {
 		fmt.Fprintf(&key, " %q %v", name, gates[name])
 	}
@@ -172,7 +178,7 @@ func (c *planCache) get(table *RuleTest, row *TestRow) (*Plan, error) {
 	}
 	made, ok := c.plans[key.String()]
 	if !ok {
-		made.plan, made.err = c.compile(CompileOptions{Pipeline: table.Pipeline.Value, Overlays: overlays, Gates: gates, Params: params})
+		made.plan, made.err = c.compile(CompileOptions{Pipeline: table.Pipeline.Value, Overlays: overlays, Gates: gates, Params: params, Points: points})
 		c.plans[key.String()] = made
 	}
 	return made.plan, made.err

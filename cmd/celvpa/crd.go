@@ -51,6 +51,7 @@ gates included, as far as it can: what needs exact arithmetic or other objects o
 	cmd.Flags().StringVar(&o.out, "out", "", "folder to write to; empty prints to standard output")
 	cmd.Flags().BoolVar(&o.vap, "vap", false, "a ValidatingAdmissionPolicy for the rules that a schema cannot hold, instead of the CRDs")
 	o.rules.add(cmd)
+	o.rules.points = []string{facts.VPAValidate}
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as schemas expect
 
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -66,6 +67,7 @@ VerticalPodAutoscaler, or the rules could not be used. What could be read is jud
 	f.StringArrayVar(&o.old, "old", nil, "file or folder with the objects as they are now; can be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.rules.add(cmd)
+	o.rules.points = []string{facts.VPAValidate, facts.VPADefault}
 	return cmd
 }
 

@@ -27,7 +27,9 @@ func (r *Rules) Test(tables []*engine.RuleTest, t TestOptions) []engine.RowResul
 			}
 		}
 		o.Gates, o.Params = over(r.options.Gates, o.Gates), over(r.options.Params, o.Params)
-		o.Points = r.options.Points
+		if len(o.Points) == 0 {
+			o.Points = r.options.Points
+		}
 		return engine.Compile(r.Library, r.registry, o)
 	}}
 	return runner.Run(tables)
