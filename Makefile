@@ -46,13 +46,12 @@ test-unit: need-go ## Tests that need no cluster
 FUZZTIME ?= 30s
 
 .PHONY: test-fuzz
-test-fuzz: need-go ## Fuzz each fuzz target for FUZZTIME; make test runs their seeds only
-	@for target in $$(go test -list '^Fuzz' ./engine | grep '^Fuzz'); do \
-	  echo "fuzzing $$target for $(FUZZTIME)"; \
-	  go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./engine || exit 1; \
+test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make test runs their seeds only
+	@for found in $$(grep -oE '^func Fuzz[A-Za-z0-9_]*' $$(git ls-files --cached --others --exclude-standard '*_test.go') | sed 's/func //' | sort); do \
+	  folder=$$(dirname "$${found%%:*}"); target=$${found##*:}; \
+	  echo "fuzzing $$target in $$folder for $(FUZZTIME)"; \
+	  go test -C "$$folder" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) . || exit 1; \
 	done
-	go test -run '^$$' -fuzz '^FuzzParity$$' -fuzztime $(FUZZTIME) ./conformance/admission
-	go test -C conformance/upstream -run '^$$' -fuzz '^FuzzVPAValidation$$' -fuzztime $(FUZZTIME) .
 
 .PHONY: test-lab
 test-lab: need-go ## Tests on a lab of their own (built and started by the test)
