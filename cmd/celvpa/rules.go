@@ -54,11 +54,28 @@ func (o *ruleOptions) options(dir string) (policy.Options, error) {
 }
 
 func (o *ruleOptions) open() (*engine.Rulebook, error) {
+	files, err := o.read()
+	if err != nil {
+		return nil, err
+	}
+	return files.book, nil
+}
+
+// read reads and compiles the rules of the flags.
+func (o *ruleOptions) read() (*ruleFiles, error) {
 	options, err := o.options(o.dir)
 	if err != nil {
 		return nil, err
 	}
-	return policy.Load(options)
+	rules, err := policy.Open(options)
+	if err != nil {
+		return nil, err
+	}
+	book, err := rules.Compile()
+	if err != nil {
+		return nil, err
+	}
+	return &ruleFiles{Rules: rules, book: book}, nil
 }
 
 // ruleFiles are rules with all plans made from them.
@@ -104,14 +121,11 @@ func rulesCommand() *cobra.Command {
 }
 
 func listRules(out io.Writer, o *ruleOptions) error {
-	library, err := policy.Library(o.dir)
+	files, err := o.read()
 	if err != nil {
 		return err
 	}
-	book, err := o.open()
-	if err != nil {
-		return err
-	}
+	library, book := files.Library, files.book
 	for _, plan := range book.Plans() {
 		serves := ""
 		if plan == book.Default() {
@@ -161,14 +175,11 @@ func firstSentence(text string) string {
 // showRule prints rule sets, pipelines and overlays as they are written, and parts of rule sets as they are understood,
 // with the digest that overlays can insist on.
 func showRule(out io.Writer, o *ruleOptions, path string) error {
-	library, err := policy.Library(o.dir)
+	files, err := o.read()
 	if err != nil {
 		return err
 	}
-	book, err := o.open()
-	if err != nil {
-		return err
-	}
+	library, book := files.Library, files.book
 	if strings.Contains(path, "/") {
 		text, digest, err := findPart(book, path)
 		if err != nil {

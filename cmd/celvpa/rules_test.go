@@ -38,6 +38,7 @@ func ownRules(t *testing.T, file, from, to string) string {
 }
 
 func TestRulesAreListedAndShown(t *testing.T) {
+	t.Parallel()
 	out, err := celvpa(t, "rules", "list")
 	require.NoError(t, err)
 	require.Regexp(t, `^pipeline default@1\.0\.0, digest [0-9a-f]{12}, the default\n`, out)
@@ -82,6 +83,7 @@ func TestPointsArePrintedFromTheRegistry(t *testing.T) {
 }
 
 func TestLintTellsErrorsAndFindings(t *testing.T) {
+	t.Parallel()
 	out, err := celvpa(t, "rules", "lint", "../../rules")
 	require.NoError(t, err, out)
 	require.Equal(t, "nothing found\n", out)
@@ -150,6 +152,7 @@ func write(t *testing.T, dir, name, text string) string {
 }
 
 func TestDiffTellsInWordsWhatAnOverlayWouldChange(t *testing.T) {
+	t.Parallel()
 	dir, vpa := t.TempDir(), write(t, t.TempDir(), "vpa.yaml", goldVPA)
 	write(t, dir, "payments.yaml", headroom)
 	changes := "  estimate: param marginFraction 0.15 → 0.20\n  container-caps/round is new, after global\n"
@@ -198,6 +201,7 @@ func TestRenderedRulesMeanTheSame(t *testing.T) {
 }
 
 func TestDiffTellsEveryKindOfChange(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ file, from, to, want string }{
 		{"container-caps.yaml", "now.cpu < policy.minAllowed.cpu", "now.cpu <= policy.minAllowed.cpu", "container-caps/policy/min-allowed-cpu: when has(now.cpu) &&"},
 		{"container-caps.yaml", "  - name: global", "  - name: worldwide", "container-caps/global is gone"},
@@ -217,6 +221,7 @@ func TestDiffTellsEveryKindOfChange(t *testing.T) {
 }
 
 func TestDiffTellsWhichAnswersChange(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "payments.yaml", headroom)
 	table := write(t, t.TempDir(), "table.yaml", ownTable)

@@ -27,6 +27,7 @@ const (
 )
 
 func TestTheShippedTablesPass(t *testing.T) {
+	t.Parallel()
 	out, err := celvpa(t, "test", "--coverage")
 	require.NoError(t, err, out)
 	require.Regexp(t, `(?m)^ok  container-caps +\d+ rows$`, out)
@@ -50,6 +51,7 @@ func TestAChangedRuleFailsTheRowsItBreaks(t *testing.T) {
 }
 
 func TestTablesAreNamedByFileOrFolder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := table(t, dir, "one", scaled+wrong)
 	table(t, dir, "two", ignored)
@@ -76,6 +78,7 @@ func TestTablesAreNamedByFileOrFolder(t *testing.T) {
 }
 
 func TestTablesAmongTheRulesTakeThePlaceOfShippedOnes(t *testing.T) {
+	t.Parallel()
 	dir := ownRules(t, "container-mode.yaml", "{name: scaled, do: Scale}", "{name: scaled, do: Ignore}")
 	table(t, dir, "container-select", ignored)
 	table(t, dir, "own", strings.Replace(scaled, "Scale", "Ignore", 1))
@@ -128,6 +131,7 @@ func TestResultsAreWrittenForMachines(t *testing.T) {
 }
 
 func TestTablesThatCannotRunAreNotAFailedTest(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	fine := table(t, dir, "fine", scaled)
 	bad := table(t, dir, "bad", "  - {name: a}\n")
