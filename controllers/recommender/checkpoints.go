@@ -95,31 +95,39 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 	slices.SortStableFunc(all, func(a, b *Workload) int { return a.writtenAt.Compare(b.writtenAt) })
 	work := make(chan checkpointWrite)
 	var done sync.WaitGroup
-	var mu sync.Mutex // what workers note of workloads
+	var mu sync.Mutex // what workers note of workloads, and here
+	written, left, over := 0, 0, false
 	for range r.Workers {
 		done.Go(func() {
 			for c := range work {
 				err := r.writeCheckpoint(ctx, c)
 				mu.Lock()
-				r.noteCheckpoint(ctx, c, now, err)
+				switch {
+				case r.noteCheckpoint(ctx, c, now, err):
+					over = true
+					left++
+				case err == nil:
+					written++
+				}
 				mu.Unlock()
 			}
 		})
 	}
-	left := 0
 	for _, w := range all {
 		if isTrue(w.VPA, vpav1.FetchingHistory) {
 			continue
 		}
 		for _, container := range w.model.Containers() {
 			mu.Lock()
-			due := w.outdated(container, now) && !w.gone(container)
+			due, late := w.outdated(container, now) && !w.gone(container), over || ctx.Err() != nil || !r.Clock.Now().Before(until)
+			if due && late {
+				left++
+			}
 			mu.Unlock()
 			if !due {
 				continue
 			}
-			if ctx.Err() != nil || !r.Clock.Now().Before(until) {
-				left++
+			if late {
 				writesTotal.WithLabelValues("checkpoint", "postponed").Inc()
 				continue
 			}
@@ -134,12 +142,12 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 	close(work)
 	done.Wait()
 	if left > 0 {
-		r.Log.Info("checkpoints are left for the next cycle: --checkpoints-timeout, --kube-api-qps or the API server allow no more in this one", "left", left)
+		r.Log.Info("checkpoints are left for the next cycle: --checkpoints-timeout, --kube-api-qps or the API server allow no more in this one", "written", written, "left", left)
 	}
 }
 
-// noteCheckpoint notes what became of a write.
-func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now time.Time, err error) {
+// noteCheckpoint notes what became of a write, and reports whether there was no time for it.
+func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now time.Time, err error) (late bool) {
 	switch {
 	case err == nil:
 		writesTotal.WithLabelValues("checkpoint", "success").Inc()
@@ -149,12 +157,13 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 		c.w.stored[c.container] = &c.stored
 	case ctx.Err() != nil || outOfTime(err):
 		writesTotal.WithLabelValues("checkpoint", "postponed").Inc()
-		return
+		return true
 	default:
 		writesTotal.WithLabelValues("checkpoint", "error").Inc()
 	}
 	c.w.writtenAt = now
 	r.notices.Tell(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "it is tried again in each cycle")
+	return false
 }
 
 // writeCheckpoint replaces the status of a checkpoint, or creates it. The names of VPAs and containers may make one name,

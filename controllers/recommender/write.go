@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,17 +56,18 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 	defer cancel()
 	work := make(chan *Update)
 	var done sync.WaitGroup
+	var over atomic.Bool // for one write there is no time any more, so there is none for others
 	for range r.Workers {
 		done.Go(func() {
 			for u := range work {
-				r.writeStatus(ctx, u)
+				if r.writeStatus(ctx, u) {
+					over.Store(true)
+				}
 			}
 		})
 	}
-	left := 0
 	for i, u := range updates {
-		if ctx.Err() != nil || !r.Clock.Now().Before(until) {
-			left = len(updates) - i
+		if over.Load() || ctx.Err() != nil || !r.Clock.Now().Before(until) {
 			r.postpone(updates[i:])
 			break
 		}
@@ -73,8 +75,16 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 	}
 	close(work)
 	done.Wait()
+	written, left := 0, 0
+	for _, u := range updates {
+		if u.written {
+			written++
+		} else if !u.Workload.waiting.IsZero() {
+			left++
+		}
+	}
 	if left > 0 {
-		r.Log.Info("statuses are left for the next cycle: the API server, or --kube-api-qps, allows no more in this one", "written", len(updates)-left, "left", left)
+		r.Log.Info("statuses are left for the next cycle: the API server, or --kube-api-qps, allows no more in this one", "written", written, "left", left)
 	}
 }
 
@@ -95,7 +105,8 @@ func (r *Recommender) postpone(updates []*Update) {
 	}
 }
 
-func (r *Recommender) writeStatus(ctx context.Context, u *Update) {
+// writeStatus writes a status, and reports whether there was no time for it.
+func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 	w := u.Workload
 	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": u.Status}})
 	if err == nil {
@@ -113,12 +124,13 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) {
 		err = nil
 	case ctx.Err() != nil || outOfTime(err):
 		r.postpone([]*Update{u})
-		return
+		return true
 	default:
 		writesTotal.WithLabelValues("status", "error").Inc()
 		err = fmt.Errorf("writing the status: %w", err)
 	}
 	r.notices.Tell(r.log(w), w.String()+" writing the status", err, "it is tried again in each cycle")
+	return false
 }
 
 // outOfTime reports whether a request was not made because the client's own limit would have made it wait too long.
