@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/pprof"
+	"reflect"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -52,7 +53,8 @@ type process struct {
 	address  string
 	port     int // of the webhook, 0 without one
 
-	namespace string // the only one that is served; empty = all
+	namespace string          // the only one that is served; empty = all
+	kinds     []client.Object // that are watched
 }
 
 // newProcess connects to the API server and prepares the caches; of pods only where they are read.
@@ -95,11 +97,11 @@ func newProcess(ctx context.Context, o *options, pods bool) (*process, error) {
 	if err := p.manager.Add(scales); err != nil {
 		return nil, fmt.Errorf("preparing the look-up of custom controllers: %w", err)
 	}
-	kinds := append(target.WatchedKinds(), &vpav1.VerticalPodAutoscaler{})
+	p.kinds = append(target.WatchedKinds(), &vpav1.VerticalPodAutoscaler{})
 	if pods {
-		kinds = append(kinds, &corev1.Pod{})
+		p.kinds = append(p.kinds, &corev1.Pod{})
 	}
-	for _, kind := range kinds {
+	for _, kind := range p.kinds {
 		if _, err := p.manager.GetCache().GetInformer(ctx, kind); err != nil {
 			return nil, fmt.Errorf("watching %T: %w", kind, err)
 		}
@@ -205,6 +207,7 @@ func (p *process) watched(ctx context.Context, list client.ObjectList, object cl
 	if _, err := p.manager.GetCache().GetInformer(ctx, object); err != nil {
 		return false, fmt.Errorf("watching %T: %w", object, err)
 	}
+	p.kinds = append(p.kinds, object)
 	return true, nil
 }
 
@@ -221,13 +224,48 @@ func (p *process) webhookServer(host string, port int, certificate func(*tls.Cli
 	return server, p.manager.Add(server)
 }
 
-// start runs until the context ends, then stops everything in order.
+// tellUnsynced is how long caches may take to fill before it is told which do not.
+const tellUnsynced = 30 * time.Second
+
+// start runs until the context ends, then stops everything in order. While the caches are not filled there is nothing to stop
+// in order, and the manager would wait for them.
 func (p *process) start(ctx context.Context) error {
-	err := p.manager.Start(ctx)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("a port is taken (--address %s%s): %w; choose another", p.address, p.webhookHint(), err)
+	done := make(chan error, 1)
+	go func() { done <- p.manager.Start(ctx) }()
+	wait := time.NewTicker(tellUnsynced)
+	defer wait.Stop()
+	for {
+		select {
+		case err := <-done:
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return fmt.Errorf("a port is taken (--address %s%s): %w; choose another", p.address, p.webhookHint(), err)
+			}
+			return err
+		case <-ctx.Done():
+			if p.synced.Load() {
+				return <-done
+			}
+			return nil
+		case <-wait.C:
+			if p.synced.Load() {
+				wait.Stop()
+			} else if kinds := p.unsynced(ctx); len(kinds) > 0 {
+				ctrl.Log.Error(nil, "nothing is done before all objects are known: allow this process to list and watch them, or see why the API server does not answer", "notKnown", kinds)
+			}
+		}
 	}
-	return err
+}
+
+// unsynced lists the kinds of objects of which the cache is not filled.
+func (p *process) unsynced(ctx context.Context) []string {
+	var out []string
+	for _, kind := range p.kinds {
+		informer, err := p.manager.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil || !informer.HasSynced() {
+			out = append(out, reflect.TypeOf(kind).Elem().Name())
+		}
+	}
+	return out
 }
 
 func (p *process) webhookHint() string {

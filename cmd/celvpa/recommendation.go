@@ -140,7 +140,8 @@ func (r *recommendation) feed(usage *usagefile.Usage, rows []usagefile.Row) {
 		switch of.Kind {
 		case usagefile.OOM:
 			flush()
-			refused[r.state.AddOOM(model.OOM{Pod: of.Pod, Container: of.Container, Memory: row.Amount, At: row.Time()}, r.now)]++
+			taken, _ := r.state.AddOOM(model.OOM{Pod: of.Pod, Container: of.Container, Memory: row.Amount, At: row.Time()}, r.now)
+			refused[taken]++
 		case usagefile.CPU:
 			samples = append(samples, model.Sample{Pod: of.Pod, Container: of.Container, Resource: model.CPU, Amount: row.Amount, At: row.Time()})
 		case usagefile.Memory:

@@ -110,8 +110,7 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 	}
 	options := recommender.Options{
 		Client: p.manager.GetClient(),
-		OOMs: func(ctx context.Context, since time.Time) (func() []model.OOM, error) {
-			ooms.Since = since
+		OOMs: func(ctx context.Context) (func() []model.OOM, error) {
 			return ooms.Drain, ooms.Register(ctx, p.manager.GetCache(), evictions)
 		},
 		Targets:     &target.Selectors{Resolver: p.resolver, Clock: clock.RealClock{}, Grace: flags.grace},

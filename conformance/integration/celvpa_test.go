@@ -34,6 +34,8 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"without its Prometheus it starts all the same":         withoutItsPrometheusItStartsAllTheSame,
 			"external metrics are recommended from":                 externalMetricsAreRecommendedFrom,
 			"a target that cannot be read keeps its recommendation": aTargetThatCannotBeReadKeepsItsRecommendation,
+			"a process that may read nothing stops when asked to":   aProcessThatMayReadNothingStopsWhenAskedTo,
+			"the permissions in the docs are enough":                thePermissionsInTheDocsAreEnough,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

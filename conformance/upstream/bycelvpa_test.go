@@ -341,7 +341,8 @@ func (b *byState) setPod(h happens) {
 func (b *byState) add(h happens) bool {
 	b.state.Govern()
 	if h.Do == doOOM {
-		return b.state.AddOOM(oomOf(h, b.begin), time.Now()) == model.Accepted
+		taken, _ := b.state.AddOOM(oomOf(h, b.begin), time.Now())
+		return taken == model.Accepted
 	}
 	s := sampleOf(h, b.begin)
 	return b.state.Add([]model.Sample{s}, time.Now())[s.Resource][model.Accepted] == 1

@@ -162,7 +162,7 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 		writesTotal.WithLabelValues("checkpoint", "error").Inc()
 	}
 	c.w.writtenAt = now
-	r.notices.Tell(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "it is tried again in each cycle")
+	r.notices.Tell(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "cannot write the checkpoint; it is tried again in each cycle")
 	return false
 }
 
@@ -241,7 +241,7 @@ func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model
 			w.knows(container)
 		}
 	})
-	r.notices.Tell(r.Log, "collecting checkpoints", errors.Join(err, failed), "checkpoints that nobody needs are left for the next time")
+	r.notices.Tell(r.Log, "collecting checkpoints", errors.Join(err, failed), "cannot delete all checkpoints that nobody needs; it is tried again later")
 	if deleted > 0 {
 		r.Log.Info("checkpoints that nobody needs are deleted", "deleted", deleted)
 	}

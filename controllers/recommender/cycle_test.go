@@ -371,7 +371,7 @@ func TestHistoryIsTakenInOnce(t *testing.T) {
 	h := &onceHistory{}
 	tries := 0
 	c.History, c.Checkpoints = h, nil
-	c.OOMs = func(context.Context, time.Time) (func() []model.OOM, error) {
+	c.OOMs = func(context.Context) (func() []model.OOM, error) {
 		if tries++; tries < 3 {
 			return nil, errors.New("no informer")
 		}
@@ -396,6 +396,37 @@ func TestUsageThatFailsIsToldOnceAndTheCycleGoesOn(t *testing.T) {
 	c.cycle("a app")
 	require.Equal(t, 1, c.count("works again"))
 	require.Equal(t, map[string]int{"a-app": 1}, c.checkpoints())
+}
+
+// TestARecommendationOutlivesAStartWithoutUsage: memory of the last day may be in no checkpoint, and would seem to be none.
+func TestARecommendationOutlivesAStartWithoutUsage(t *testing.T) {
+	c := newCluster(t, append(workload("old", "app"), workload("new", "app")...)...)
+	v := c.vpa("old")
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: amountsOf("1", "1Gi")}}}
+	require.NoError(t, c.api.Status().Update(t.Context(), v))
+	c.fails = errors.New("no metrics yet")
+	c.cycle()
+	c.cycle()
+	require.Equal(t, []string{"new"}, c.statuses)
+	c.fails = nil
+	c.cycle()
+	require.Equal(t, []string{"new", "old"}, c.statuses)
+}
+
+func TestNothingIsToldOfACycleThatIsEnded(t *testing.T) {
+	c := newCluster(t, workload("a", "app")...)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.fault = func(verb string, _ client.Object) error {
+		if strings.Contains(verb, "PodList") {
+			cancel()
+		}
+		return nil
+	}
+	c.fails = errors.New("context canceled")
+	c.RunOnce(ctx)
+	require.Zero(t, c.count("canceled"))
+	require.Zero(t, c.count("left for the next cycle"))
+	require.Empty(t, c.statuses)
 }
 
 func TestAVPADeletedMidCycleIsNoError(t *testing.T) {

@@ -28,9 +28,13 @@ func (s *State) explain(u *Update) {
 			if !ok || (had && from.Cmp(to) == 0) {
 				continue
 			}
+			before := "none"
+			if had {
+				before = from.String()
+			}
 			step, _ := result.last(i, resource)
 			log.Info("recommendation changed", "container", c.ContainerName, "resource", string(resource),
-				"from", from.String(), "to", to.String(), "rule", step.Path(), "at", step.At)
+				"from", before, "to", to.String(), "rule", step.Path(), "at", step.At)
 		}
 	}
 }

@@ -21,29 +21,31 @@ type History interface {
 	Load(ctx context.Context, now time.Time) ([]history.Pod, error)
 }
 
-// loadHistory takes in usage from before the start, and says until when it knows of everything; false when it has to be
-// tried again.
-func (r *Recommender) loadHistory(ctx context.Context) (until time.Time, ok bool) {
+// loadHistory takes in usage from before the start; false when it has to be tried again.
+func (r *Recommender) loadHistory(ctx context.Context) bool {
 	if r.History != nil {
 		now := r.Clock.Now()
 		pods, err := r.History.Load(ctx, now)
+		if ctx.Err() != nil {
+			return false
+		}
 		if err != nil {
 			r.Log.Error(err, "usage from before the start is not known, or not all of it; going on without")
 		}
 		r.addHistory(pods, now)
 		r.Log.Info("history loaded", "pods", len(pods))
-		return until, true
+		return true
 	}
 	if r.Checkpoints == nil {
-		return until, true
+		return true
 	}
 	counts, err := r.loadCheckpoints(ctx)
-	r.notices.Tell(r.Log, "reading checkpoints", err, "nothing is recommended or written until they are read: what is in the cluster stays as it is")
+	r.notices.Tell(r.Log, "reading checkpoints", err, "cannot read the checkpoints; nothing is recommended or written until they are read: what is in the cluster stays as it is")
 	if err != nil {
-		return until, false
+		return false
 	}
 	r.Log.Info("checkpoints loaded", "loaded", counts.loaded, "unused", counts.unused, "unreadable", counts.unreadable)
-	return counts.newest, true
+	return true
 }
 
 // addHistory takes in the samples of pods, most of which are gone.
@@ -65,10 +67,7 @@ func (s *State) addHistory(pods []history.Pod, now time.Time) {
 	}
 }
 
-type loadCounts struct {
-	loaded, unused, unreadable int
-	newest                     time.Time // when the last of those loaded was written
-}
+type loadCounts struct{ loaded, unused, unreadable int }
 
 // loadCheckpoints restores the history of the VPAs that are served. They are read page by page, and each on its own: one that
 // cannot be read is told and left alone.
@@ -94,9 +93,6 @@ func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, e
 		}
 		w.knows(c.Spec.ContainerName)
 		counts.loaded++
-		if at := c.Status.LastUpdateTime.Time; at.After(counts.newest) && !at.After(r.Clock.Now()) {
-			counts.newest = at
-		}
 		checkpointsTotal.WithLabelValues("loaded").Inc()
 	})
 	if apierrors.IsForbidden(err) {

@@ -65,6 +65,14 @@ var (
 func init() {
 	metrics.Registry.MustRegister(latency, aggregatesCount, recommendationLatency, objectsCount,
 		samplesTotal, oomsTotal, writesTotal, checkpointsTotal, resourcesRead, panics)
+	for _, object := range []string{"status", "checkpoint"} { // from 0 on, so that the first one is an increase
+		for _, result := range []string{"success", "error", "postponed"} {
+			writesTotal.WithLabelValues(object, result)
+		}
+	}
+	for _, result := range []string{"loaded", "unused", "unreadable"} {
+		checkpointsTotal.WithLabelValues(result)
+	}
 }
 
 // modes are all update modes there are.

@@ -47,17 +47,16 @@ type Options struct {
 }
 
 // WatchOOMs begins to collect containers that ran out of memory, and gives what tells of those since it was last asked.
-// Evictions from before since are known.
-type WatchOOMs func(ctx context.Context, since time.Time) (drain func() []model.OOM, err error)
+type WatchOOMs func(ctx context.Context) (drain func() []model.OOM, err error)
 
 // Recommender runs cycles of sampling and recommending while it leads.
 type Recommender struct {
 	*cycle.Loop
 	*State
 	Options
-	ready       bool      // what was known before the start is known, and nothing is missed from now on
-	loaded      bool      // usage from before the start is loaded
-	knownUntil  time.Time // of which all is known
+	ready       bool // what was known before the start is known, and nothing is missed from now on
+	loaded      bool // usage from before the start is loaded
+	sampled     bool // the source of usage has answered
 	ooms        func() []model.OOM
 	loading     atomic.Bool // usage from before the start is being loaded
 	lastGarbage time.Time
@@ -89,7 +88,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	var existing map[model.WorkloadID]bool
 	var seen map[model.PodID]bool
 	latency.Time("LoadVPAs", func() { existing = r.loadVPAs(ctx) })
-	if !r.ready && existing != nil {
+	if !r.ready && existing != nil && ctx.Err() == nil {
 		r.begin(ctx)
 	}
 	latency.Time("LoadPods", func() {
@@ -97,6 +96,9 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 		r.Govern()
 	})
 	latency.Time("LoadMetrics", func() { r.loadSamples(ctx) })
+	if ctx.Err() != nil { // what could not be read since is not missing
+		return
+	}
 	latency.Time("DeleteRemovedPods", func() {
 		if seen != nil {
 			r.cluster.KeepPods(seen)
@@ -117,6 +119,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 			r.lastGarbage = now
 		}
 	})
+	r.Log.V(2).Info("cycle done", "vpas", len(r.workloads), "pods", len(seen), "seconds", r.Clock.Since(begin).Round(time.Millisecond).Seconds())
 }
 
 // begin takes in usage from before the start, and then lets OOMs be collected: not before this replica leads, as another
@@ -124,7 +127,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 func (r *Recommender) begin(ctx context.Context) {
 	if !r.loaded {
 		r.loading.Store(true)
-		r.knownUntil, r.loaded = r.loadHistory(ctx)
+		r.loaded = r.loadHistory(ctx)
 		r.Progress()
 		r.loading.Store(false)
 	}
@@ -132,7 +135,7 @@ func (r *Recommender) begin(ctx context.Context) {
 		return
 	}
 	if r.OOMs != nil {
-		drain, err := r.OOMs(ctx, r.knownUntil)
+		drain, err := r.OOMs(ctx)
 		r.notices.Tell(r.Log, "watching for containers that run out of memory", err, "it is tried again in the next cycle")
 		if err != nil {
 			return
@@ -207,15 +210,19 @@ func (r *Recommender) loadPods(ctx context.Context) map[model.PodID]bool {
 // loadSamples takes in what the source of usage knows, and the OOMs since the last cycle.
 func (r *Recommender) loadSamples(ctx context.Context) {
 	samples, err := r.Source.Samples(ctx)
+	if ctx.Err() != nil {
+		return
+	}
 	r.notices.Tell(r.Log, "reading usage", err, "usage is not known, or not all of it")
+	r.sampled = r.sampled || err == nil || len(samples) > 0
 	now := r.Clock.Now()
 	r.tellRefused(r.Add(samples, now))
 	if r.ooms != nil {
 		for _, o := range r.ooms() {
-			taken := r.AddOOM(o, now)
+			taken, sample := r.AddOOM(o, now)
 			oomsTotal.WithLabelValues(taken.String()).Inc()
 			r.Log.V(2).Info("a container ran out of memory", "namespace", o.Pod.Namespace, "pod", o.Pod.Name, "container", o.Container,
-				"bytes", o.Memory, "at", o.At, "outcome", taken.String())
+				"reportedBytes", o.Memory, "countsAsBytes", sample, "at", o.At, "outcome", taken.String())
 		}
 	}
 	aggregatesCount.Set(float64(r.cluster.Aggregates()))
@@ -234,7 +241,7 @@ func (r *Recommender) tellRefused(taken [2][]int) {
 			}
 		}
 		r.refused[resource] = counts
-		r.Log.V(4).Info("samples read", "resource", model.Resource(resource).String(), "accepted", counts[model.Accepted],
+		r.Log.V(5).Info("samples read", "resource", model.Resource(resource).String(), "accepted", counts[model.Accepted],
 			"ofUnknownContainers", counts[model.Unknown], "old", counts[model.Old])
 	}
 }
@@ -245,6 +252,10 @@ func (r *Recommender) updateVPAs(ctx context.Context, begin time.Time) {
 	all := r.Workloads()
 	now := r.Clock.Now()
 	for _, w := range all {
+		// Memory of the last day may be in no checkpoint: without a first look at what is used it would seem to be none.
+		if !r.sampled && hasRecommendation(w.VPA.Status.Recommendation) {
+			continue
+		}
 		if u := r.Update(w, now); u != nil {
 			updates = append(updates, u)
 		}

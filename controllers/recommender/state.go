@@ -231,9 +231,11 @@ func (s *State) Add(samples []model.Sample, now time.Time) (taken [2][]int) {
 	return taken
 }
 
-// AddOOM records that a container ran out of memory, by the rules of the VPA whose policies count for it.
-func (s *State) AddOOM(o model.OOM, now time.Time) model.Taken {
-	return s.cluster.AddOOM(o, now, func(of *model.Workload, reported, peak int64) (bytes int64, ok bool) {
+// AddOOM records that a container ran out of memory, by the rules of the VPA whose policies count for it. It also returns the
+// sample, in bytes, that stands for it; 0 when there is none.
+func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample int64) {
+	taken = s.cluster.AddOOM(o, now, func(of *model.Workload, reported, peak int64) (bytes int64, ok bool) {
+		defer func() { sample = bytes }()
 		if of != nil {
 			if w := s.workloads[of.ID]; w != nil && w.Chosen.Plan != nil {
 				s.contained(w, "judging that it ran out of memory", func() {
@@ -249,6 +251,7 @@ func (s *State) AddOOM(o model.OOM, now time.Time) model.Taken {
 		policy.Report(s.logger, "the OOM may not be remembered", failed...)
 		return bytes, ok
 	})
+	return taken, sample
 }
 
 func (s *State) log(w *Workload) logr.Logger {

@@ -218,7 +218,8 @@ func TestPerVPAParametersOfOOMs(t *testing.T) {
 		id := w.pod("p", "a")
 		var made int64
 		w.cluster.Observe = func(_ *model.Workload, s model.Sample, _ bool) { made = s.Amount }
-		taken := w.AddOOM(model.OOM{Pod: id, Container: "a", Memory: 1000 << 20, At: start}, start)
+		taken, sample := w.AddOOM(model.OOM{Pod: id, Container: "a", Memory: 1000 << 20, At: start}, start)
+		require.Equal(t, made, sample)
 		return taken, made
 	}
 	q := func(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }

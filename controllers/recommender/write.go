@@ -129,7 +129,7 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 		writesTotal.WithLabelValues("status", "error").Inc()
 		err = fmt.Errorf("writing the status: %w", err)
 	}
-	r.notices.Tell(r.log(w), w.String()+" writing the status", err, "it is tried again in each cycle")
+	r.notices.Tell(r.log(w), w.String()+" writing the status", err, "cannot write the status; it is tried again in each cycle")
 	return false
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -28,12 +27,11 @@ const (
 // Observer collects, between cycles, the containers that ran out of memory. It keeps at most 5000: of more it forgets those
 // that came first, counts them and says so. Upstream holds up its view of the cluster instead.
 //
+// A process that starts sees the events of the last hour again. That is as it should be: of pods that are gone they have no
+// effect, and for the others no checkpoint holds the memory window that is not over.
+//
 // It handles what informers tell of pods and events, and may be used by many goroutines at once.
 type Observer struct {
-	// Since is the time before which evictions are known already: an event lives for an hour, so that a process that starts
-	// sees those of its predecessor again. The zero value takes all of them, as upstream does. Set it before Register.
-	Since time.Time
-
 	log    logr.Logger
 	served func(namespace string) bool
 	seen   *lru.Cache // UIDs of events
@@ -102,7 +100,7 @@ func (o *Observer) Register(ctx context.Context, from cache.Cache, evictions boo
 // OnAdd takes events about evictions.
 func (o *Observer) OnAdd(obj any, _ bool) {
 	event, ok := obj.(*corev1.Event)
-	if !ok || event == nil || event.CreationTimestamp.Time.Before(o.Since) || !o.serves(event.InvolvedObject.Namespace) {
+	if !ok || event == nil || !o.serves(event.InvolvedObject.Namespace) {
 		return
 	}
 	found, err := FromEviction(event)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -72,16 +71,6 @@ func TestOnlyUpdatesOfPodsAndAddedEventsCount(t *testing.T) {
 	o.OnAdd(nil, true)
 	o.OnAdd((*corev1.Event)(nil), true)
 	require.Empty(t, o.Drain())
-}
-
-func TestEvictionsOfBeforeTheStartAreKnownAlready(t *testing.T) {
-	o := NewObserver(logr.Discard(), nil)
-	o.Since = noon.Add(time.Second)
-	o.OnAdd(eviction("app", "1Gi", "memory"), true)
-	require.Empty(t, o.Drain())
-	o.Since = noon
-	o.OnAdd(eviction("app", "1Gi", "memory"), true)
-	require.Len(t, o.Drain(), 1)
 }
 
 func TestTooManyAreForgottenFromTheOldestOnAndSaidOnce(t *testing.T) {
