@@ -415,3 +415,11 @@ func TestAMonthOfUsageIsReadQuickly(t *testing.T) {
 	require.Len(t, rows, 1)
 	require.Less(t, time.Since(begin), 5*time.Second, "it should take a tenth of a second")
 }
+
+// TestAFieldWithATypingErrorIsTold: a bound that is none would go unseen.
+func TestAFieldWithATypingErrorIsTold(t *testing.T) {
+	file := write(t, t.TempDir(), "typo.yaml", strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {resourcePolicy: {containerPolicies: [{containerName: app, maxAlowed: {memory: 1Gi}}]}, ", 1))
+	out, err := celvpa(t, "recommend", "-f", file)
+	require.ErrorIs(t, err, errNo)
+	require.Contains(t, out, `VerticalPodAutoscaler web/shop: unknown field "spec.resourcePolicy.containerPolicies[0].maxAlowed"; it has no effect`)
+}

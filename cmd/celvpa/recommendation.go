@@ -114,6 +114,9 @@ func (r *recommendation) vpas(set *manifests.Set) ([]*vpav1.VerticalPodAutoscale
 			faults = append(faults, err)
 			continue
 		}
+		for _, unknown := range vpav1.Unknown(d.JSON) {
+			r.notes = append(r.notes, fmt.Sprintf("%s: %s: %v; it has no effect", d.Source, d, unknown))
+		}
 		v.Name, v.APIVersion, v.Kind = d.Name, d.APIVersion, d.Kind
 		fed := v.DeepCopy()
 		fed.UID = types.UID(d.Key()) // VPAs are told apart by it, and manifests have none, or that of what they were copied from

@@ -56,6 +56,16 @@ func (m *Misfit) Error() string {
 // Unwrap is what the decoder says.
 func (m *Misfit) Unwrap() error { return m.Err }
 
+// Unknown tells of each field of a VerticalPodAutoscaler in JSON that the type does not have, or has twice. API servers drop
+// such fields, so that a bound with a typing error is no bound.
+func Unknown(data []byte) []error {
+	unknown, err := kjson.UnmarshalStrict(data, &fitting{})
+	if err != nil {
+		return nil // it does not fit, as Decode says
+	}
+	return unknown
+}
+
 // UnmarshalJSON reads a stored object as far as it can be read. Without it one object that does not fit the type, such as
 // upstream's CRD lets in, would keep a whole list from being read, and so everybody from being served. What could not be read
 // is told by SpecUnreadable and StatusUnreadable; only an object without readable metadata is an error.

@@ -132,3 +132,16 @@ func TestReadingIntoAnObjectForgetsWhatItWas(t *testing.T) {
 	require.Empty(t, v.Unreadable())
 	require.Empty(t, v.Labels)
 }
+
+func TestFieldsWithATypingErrorAreNamed(t *testing.T) {
+	told := func(text string) (out []string) {
+		for _, err := range Unknown([]byte(text)) {
+			out = append(out, err.Error())
+		}
+		return out
+	}
+	require.Equal(t, []string{`unknown field "spec.resourcePolicy.containerPolicies[0].maxAlowed"`},
+		told(`{"spec":{"resourcePolicy":{"containerPolicies":[{"containerName":"a","maxAlowed":{"cpu":"1"}}]}}}`))
+	require.Empty(t, told(`{"metadata":{"name":"a"},"spec":{"updatePolicy":{"updateMode":"Off"}},"status":{}}`))
+	require.Empty(t, told(`{"spec":7}`), "that is for Decode to say")
+}
