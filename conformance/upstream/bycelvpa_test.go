@@ -26,9 +26,6 @@ import (
 // flagIgnoreRemoved leaves out containers that no pod has any more; upstream keeps them.
 const flagIgnoreRemoved = "ignore-removed-containers"
 
-// flagZeroIsPeak is whether a first sample of 0 bytes counts for its window, as it does to upstream.
-const flagZeroIsPeak = "zero-memory-is-peak"
-
 // ruleFlags are the rule parameters that each flag sets, as "ruleset.param".
 var ruleFlags = sync.OnceValues(func() (map[string][]string, error) {
 	library, err := policy.Shipped()
@@ -44,12 +41,6 @@ var ruleFlags = sync.OnceValues(func() (map[string][]string, error) {
 	return out, nil
 })
 
-// hasFlag reports whether celvpa's rules have a flag, which rules that are to come may bring.
-func hasFlag(name string) bool {
-	flags, err := ruleFlags()
-	return err == nil && flags[name] != nil
-}
-
 // storyBooks are the rules of each story's flags.
 var storyBooks = map[string]*engine.Rulebook{}
 
@@ -59,7 +50,7 @@ func bookFor(s story) *engine.Rulebook {
 		panic(err)
 	}
 	options := policy.Options{Gates: map[string]bool{"PerVPAConfig": s.PerVPA}, Params: map[string]string{}}
-	if !s.Raw && flags[flagIgnoreRemoved] != nil {
+	if !s.Raw {
 		options.Params[flags[flagIgnoreRemoved][0]] = "false"
 	}
 	for name, text := range s.Flags {

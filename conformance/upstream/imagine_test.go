@@ -121,7 +121,7 @@ func imagineFlags(n uint64) flags {
 	}
 	r := rand.New(rand.NewPCG(n, 11))
 	some := func(name string, values ...string) {
-		if r.IntN(2) == 0 && (hasFlag(name) || strings.HasSuffix(name, "-half-life")) {
+		if r.IntN(2) == 0 {
 			f[name] = values[r.IntN(len(values))]
 		}
 	}

@@ -15,7 +15,6 @@ type recommenderDifference struct {
 	name  string
 	why   string
 	kind  string // of mismatch
-	flag  string // that celvpa's rules must have for it; empty = none
 	story string // in YAML, that differs in this and in nothing else
 	often bool   // it depends on the order of upstream's maps: recommendations are compared many times, and nothing else
 }
@@ -25,7 +24,6 @@ var deliberateOfRecommender = []recommenderDifference{
 		name: "removed containers",
 		why:  "A container that no pod has any more needs nothing, and would take its share of the least that a pod is given.",
 		kind: kindAmounts,
-		flag: flagIgnoreRemoved,
 		story: `events:
 - {at: 0s, do: vpa, name: v, selector: app=a}
 - {at: 0s, do: pod, name: p, labels: {app: a, version: "1"}, containers: [app, old]}
@@ -36,7 +34,6 @@ var deliberateOfRecommender = []recommenderDifference{
 		name: "a first memory sample of nothing",
 		why:  "Metrics often begin with 0 bytes. To upstream that is the peak of its window, which nothing replaces until the window ends.",
 		kind: kindMemory,
-		flag: flagZeroIsPeak,
 		story: `flags: {zero-memory-is-peak: "false"}
 events:
 - {at: 0s, do: vpa, name: v, selector: app=a}
@@ -138,9 +135,6 @@ func TestEveryDifferenceOfTheRecommenderShows(t *testing.T) {
 	for _, x := range deliberateOfRecommender {
 		t.Run(strings.ReplaceAll(x.name, " ", "-"), func(t *testing.T) {
 			require.NotEmpty(t, x.why)
-			if x.flag != "" && !hasFlag(x.flag) {
-				t.Skipf("celvpa's rules have no flag --%s yet", x.flag)
-			}
 			s := storyOf(t, x.story)
 			s.Raw = true
 			celvpa := func(s story, begin time.Time) recommending { return newByCelvpa(s, begin) }
