@@ -297,15 +297,7 @@ func TestTheRecommendCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, err := piped(t, tt.stdin, append([]string{"recommend"}, strings.Fields(tt.args)...)...)
 			require.Equal(t, tt.out, out)
-			switch {
-			case tt.fails != "":
-				require.ErrorContains(t, err, tt.fails)
-				require.NotErrorIs(t, err, errNo)
-			case tt.no:
-				require.ErrorIs(t, err, errNo)
-			default:
-				require.NoError(t, err)
-			}
+			requireEnd(t, err, tt.fails, tt.no)
 		})
 	}
 }

@@ -85,16 +85,22 @@ default/old-mode: allowed (mistakes.yaml:21)
 		t.Run(name, func(t *testing.T) {
 			out, err := piped(t, tt.stdin, append([]string{"validate"}, strings.Fields(tt.args)...)...)
 			require.Equal(t, tt.out, out)
-			switch {
-			case tt.fails != "":
-				require.ErrorContains(t, err, tt.fails)
-				require.NotErrorIs(t, err, errNo)
-			case tt.no:
-				require.ErrorIs(t, err, errNo)
-			default:
-				require.NoError(t, err)
-			}
+			requireEnd(t, err, tt.fails, tt.no)
 		})
+	}
+}
+
+// requireEnd holds the end of a command: that it could not run, for a reason; that its answer is no; or that all is well.
+func requireEnd(t *testing.T, err error, fails string, no bool) {
+	t.Helper()
+	switch {
+	case fails != "":
+		require.ErrorContains(t, err, fails)
+		require.NotErrorIs(t, err, errNo)
+	case no:
+		require.ErrorIs(t, err, errNo)
+	default:
+		require.NoError(t, err)
 	}
 }
 

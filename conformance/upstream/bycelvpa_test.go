@@ -114,7 +114,7 @@ func (c *byCelvpa) forget() {
 	if len(failed) > 0 {
 		panic(failed[0])
 	}
-	c.cluster.SetWindow(model.Window(w))
+	c.cluster.SetWindow(w)
 	c.objects = map[model.WorkloadID]*vpav1.VerticalPodAutoscaler{}
 }
 
@@ -126,7 +126,7 @@ func (c *byCelvpa) govern() {
 			if len(failed) > 0 {
 				panic(failed[0])
 			}
-			a.Window = model.Window(w)
+			a.Window = w
 		})
 	}
 }

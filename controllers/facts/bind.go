@@ -215,13 +215,14 @@ type Seen struct {
 	Samples int           // CPU samples
 	Present bool          // a pod of the workload has this container now
 	Pods    int           // pods of the workload
+	Mixed   bool          // pods of the workload need not have the same containers
 }
 
 // SelectFacts binds the facts of container.select.
 func SelectFacts(container string, policy *engine.Record, seen Seen) *engine.Facts {
 	f := containerSelect.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
 	f.Set("history", history(seen.Span, seen.Samples))
-	return f.Set("present", types.Bool(seen.Present)).Set("pods", engine.Number(int64(seen.Pods)))
+	return f.Set("present", types.Bool(seen.Present)).Set("pods", engine.Number(int64(seen.Pods))).Set("mixed", types.Bool(seen.Mixed))
 }
 
 // UpdateFacts binds the facts of vpa.update.

@@ -182,6 +182,7 @@ var (
 			{Name: "history", Type: engine.RecordOf(historySchema)},
 			{Name: "present", Type: engine.Bool, Doc: "a pod of the workload has this container now"},
 			{Name: "pods", Type: engine.Int, Doc: "pods of the workload"},
+			{Name: "mixed", Type: engine.Bool, Doc: "pods of the workload need not have the same containers, as the heads and workers of a custom kind: one that no pod has now may come back"},
 		},
 		Outcomes: []engine.Outcome{{Name: DoScale, Doc: "estimate and recommend"}, {Name: DoIgnore, Doc: "leave the container out"}},
 		FailSafe: DoIgnore,

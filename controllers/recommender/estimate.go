@@ -77,12 +77,11 @@ func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of
 	return out
 }
 
-// seen is what container.select is told of a container. Where the pods of a target need not be alike, as with a custom kind
-// of heads and workers, a container that no pod has now may come back.
+// seen is what container.select is told of a container.
 func seen(v *vpav1.VerticalPodAutoscaler, view model.View, usage model.Usage) facts.Seen {
 	return facts.Seen{
 		Span: usage.LastSample.Sub(usage.FirstSample), Samples: usage.Samples,
-		Present: usage.Present || !target.PodsAlike(v), Pods: view.Pods,
+		Present: usage.Present, Pods: view.Pods, Mixed: !target.PodsAlike(v),
 	}
 }
 

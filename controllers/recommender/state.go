@@ -80,7 +80,7 @@ func (s *State) UseRules(book *engine.Rulebook) {
 	s.rules, s.plans = book, plans{}
 	window, failed := facts.WindowFor(book.Default(), "", facts.Policy(nil))
 	policy.Report(s.logger, "memory is remembered as by default where no VPA says otherwise", failed...)
-	s.cluster.SetWindow(model.Window(window))
+	s.cluster.SetWindow(window)
 	for _, w := range s.workloads {
 		s.choose(w)
 	}
@@ -214,7 +214,7 @@ func (s *State) Govern() {
 				}
 				window, failed := facts.WindowFor(e.plan, container, e.record)
 				s.failed(w, "window of "+container, "its memory is remembered as by default", failed)
-				a.Window, a.WindowFrom = model.Window(window), e
+				a.Window, a.WindowFrom = window, e
 			})
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -247,7 +248,7 @@ func TestPerVPAParametersOfWindows(t *testing.T) {
 	w := newWorld(t, perVPA())
 	w.see()
 	w.pod("p", "a")
-	window := func() (out model.Window) {
+	window := func() (out facts.Window) {
 		w.Govern()
 		w.SetVPA(w.v, w.found).model.Governs(func(_ string, a *model.Aggregate) { out = a.Window })
 		return out
@@ -258,13 +259,13 @@ func TestPerVPAParametersOfWindows(t *testing.T) {
 			v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{p}}
 		})
 	}
-	require.Equal(t, model.DefaultWindow(), window())
+	require.Equal(t, facts.DefaultWindow(), window())
 	set(vpav1.ContainerResourcePolicy{MemoryAggregationInterval: &metav1.Duration{Duration: 12 * time.Hour}, MemoryAggregationIntervalCount: ptr.To[int64](5)})
-	require.Equal(t, model.Window{Interval: 12 * time.Hour, Count: 5, ZeroIsPeak: true}, window())
+	require.Equal(t, facts.Window{Interval: 12 * time.Hour, Count: 5, ZeroIsPeak: true}, window())
 	set(vpav1.ContainerResourcePolicy{MemoryAggregationIntervalSeconds: ptr.To[int32](3600)})
-	require.Equal(t, model.Window{Interval: time.Hour, Count: 8, ZeroIsPeak: true}, window(), "the other one is the flag's again")
+	require.Equal(t, facts.Window{Interval: time.Hour, Count: 8, ZeroIsPeak: true}, window(), "the other one is the flag's again")
 	w.edit(func(v *vpav1.VerticalPodAutoscaler) { v.Spec.ResourcePolicy = nil })
-	require.Equal(t, model.DefaultWindow(), window(), "at once")
+	require.Equal(t, facts.DefaultWindow(), window(), "at once")
 }
 
 func TestAPanicStaysWithItsVPAAndIsTold(t *testing.T) {

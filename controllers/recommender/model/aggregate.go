@@ -1,6 +1,10 @@
 package model
 
-import "time"
+import (
+	"time"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+)
 
 // cpuSampleWeight is the weight of every CPU sample (UPSTREAM.md §2.9).
 const cpuSampleWeight = 0.1
@@ -26,14 +30,14 @@ type Aggregate struct {
 
 	// Window is in force for the samples to come. Whoever knows the policies of VPAs may change it, and note in WindowFrom
 	// what it was taken from.
-	Window     Window
+	Window     facts.Window
 	WindowFrom any
 
 	created time.Time
 }
 
 func newAggregate(s Settings, created time.Time) *Aggregate {
-	return &Aggregate{CPU: NewCPUHistogram(s.CPUHalfLife), Memory: NewMemoryHistogram(s.MemoryHalfLife), Window: DefaultWindow(), created: created}
+	return &Aggregate{CPU: NewCPUHistogram(s.CPUHalfLife), Memory: NewMemoryHistogram(s.MemoryHalfLife), Window: facts.DefaultWindow(), created: created}
 }
 
 func (a *Aggregate) addCPU(milli int64, at time.Time) {
@@ -66,5 +70,5 @@ func (a *Aggregate) expired(now time.Time) bool {
 	if a.Samples == 0 {
 		since = a.created
 	}
-	return now.Sub(since) >= a.Window.length()
+	return now.Sub(since) >= length(a.Window)
 }

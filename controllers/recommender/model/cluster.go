@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 )
 
 // maxSkew is how far ahead the clock of a source of samples may be. One sample of next year would make all samples until
@@ -14,7 +16,7 @@ const maxSkew = time.Hour
 // Cluster is the recommender's memory of all workloads, their pods and their usage. It belongs to one goroutine.
 type Cluster struct {
 	settings   Settings
-	window     Window // of pods that belong to no workload
+	window     facts.Window // of pods that belong to no workload
 	pods       map[PodID]*pod
 	workloads  map[WorkloadID]*Workload
 	namespaces map[string]*namespace
@@ -26,11 +28,11 @@ type Cluster struct {
 
 // NewCluster returns an empty memory.
 func NewCluster(s Settings) *Cluster {
-	return &Cluster{settings: s, window: DefaultWindow(), pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, namespaces: map[string]*namespace{}}
+	return &Cluster{settings: s, window: facts.DefaultWindow(), pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, namespaces: map[string]*namespace{}}
 }
 
 // SetWindow sets the window of what no workload governs: a VPA may come for it later.
-func (c *Cluster) SetWindow(w Window) {
+func (c *Cluster) SetWindow(w facts.Window) {
 	if c.window == w {
 		return
 	}

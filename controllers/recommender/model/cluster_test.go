@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 )
 
 var day = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -96,10 +98,10 @@ func TestAnExpiredAggregateOfALivePodStartsAfresh(t *testing.T) {
 	c.CollectGarbage(day.Add(later))
 	aPod(c, "p", "x", "a")
 	require.Empty(t, w.View(c.Settings()).Containers, "without samples it would be recommended the minimum")
-	c.SetWindow(Window{Interval: time.Hour, Count: 1})
+	c.SetWindow(facts.Window{Interval: time.Hour, Count: 1})
 	require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 1, later), day.Add(later)))
 	require.Equal(t, 1, w.View(c.Settings()).Containers[0].Samples)
-	require.Equal(t, DefaultWindow(), w.View(c.Settings()).Containers[0].Window, "the window is that of before, as no policy said otherwise since")
+	require.Equal(t, facts.DefaultWindow(), w.View(c.Settings()).Containers[0].Window, "the window is that of before, as no policy said otherwise since")
 }
 
 // TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad: UPSTREAM.md Appendix B 10.
@@ -220,7 +222,7 @@ func TestWorkloadsAreFoundByTheLabelThatTellsThemApart(t *testing.T) {
 
 func TestTheWindowOfPodsOfNobody(t *testing.T) {
 	c := NewCluster(DefaultSettings())
-	hourly := Window{Interval: time.Hour, Count: 2}
+	hourly := facts.Window{Interval: time.Hour, Count: 2}
 	id := aPod(c, "p", "x", "a")
 	c.SetWindow(hourly)
 	c.AddSample(memoryAt(id, "a", 1e9, 0), day)

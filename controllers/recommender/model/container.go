@@ -1,21 +1,13 @@
 package model
 
-import "time"
+import (
+	"time"
 
-// Window says how a container's memory usage is cut into intervals of which only the peak counts.
-type Window struct {
-	Interval time.Duration // greater than 0
-	Count    int64         // intervals after which history without new samples is dropped
-	// ZeroIsPeak lets a first sample of 0 bytes be the peak of its interval, which then ignores all others, as upstream
-	// does (UPSTREAM.md Appendix B 12).
-	ZeroIsPeak bool
-}
-
-// DefaultWindow is upstream's: 8 windows of a day.
-func DefaultWindow() Window { return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true} }
+	"github.com/celvpa/celvpa/controllers/facts"
+)
 
 // length is how long history without new samples is kept.
-func (w Window) length() time.Duration {
+func length(w facts.Window) time.Duration {
 	if w.Count > int64(1<<62)/int64(w.Interval) {
 		return 1 << 62
 	}

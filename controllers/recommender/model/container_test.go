@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/controllers/facts"
 )
 
 var noon = time.Date(2026, 1, 1, 13, 0, 0, 0, time.UTC)
 
 // memoryOf is a container of which memory samples are fed by hand.
-func memoryOf(w Window) (*container, func(bytes int64, after time.Duration, oom bool) Taken) {
+func memoryOf(w facts.Window) (*container, func(bytes int64, after time.Duration, oom bool) Taken) {
 	c := &container{aggregate: newAggregate(DefaultSettings(), noon)}
 	c.aggregate.Window = w
 	return c, func(bytes int64, after time.Duration, oom bool) Taken {
@@ -24,7 +26,7 @@ func above(bytes float64) float64 { return memoryBuckets.start(memoryBuckets.fin
 
 // TestMemoryWindowsAreUpstreams follows the trace of UPSTREAM.md §2.22.
 func TestMemoryWindowsAreUpstreams(t *testing.T) {
-	c, add := memoryOf(DefaultWindow())
+	c, add := memoryOf(facts.DefaultWindow())
 	steps := []struct {
 		bytes       int64
 		after       time.Duration
@@ -51,7 +53,7 @@ func TestMemoryWindowsAreUpstreams(t *testing.T) {
 }
 
 func TestMemorySamplesThatAreRefused(t *testing.T) {
-	_, add := memoryOf(DefaultWindow())
+	_, add := memoryOf(facts.DefaultWindow())
 	require.Equal(t, Accepted, add(1e9, time.Minute, false))
 	require.Equal(t, Accepted, add(2e9, time.Minute, false), "two of the same time")
 	require.Equal(t, Old, add(3e9, 0, false))
@@ -61,12 +63,12 @@ func TestMemorySamplesThatAreRefused(t *testing.T) {
 
 // TestHazard12AFirstSampleOfZeroNeedNotHideTheOthers: UPSTREAM.md Appendix B 12.
 func TestHazard12AFirstSampleOfZeroNeedNotHideTheOthers(t *testing.T) {
-	c, add := memoryOf(DefaultWindow())
+	c, add := memoryOf(facts.DefaultWindow())
 	add(0, 0, false)
 	add(1e9, time.Minute, false)
 	require.Equal(t, memoryBuckets.start(1), c.aggregate.Memory.Percentile(1), "as upstream: hidden for a day")
 
-	w := DefaultWindow()
+	w := facts.DefaultWindow()
 	w.ZeroIsPeak = false
 	c, add = memoryOf(w)
 	add(0, 0, false)
@@ -81,7 +83,7 @@ func TestHazard12AFirstSampleOfZeroNeedNotHideTheOthers(t *testing.T) {
 }
 
 func TestAWindowMayBeShorter(t *testing.T) {
-	w := DefaultWindow()
+	w := facts.DefaultWindow()
 	w.Interval = time.Hour
 	c, add := memoryOf(w)
 	add(1e9, 0, false)
@@ -89,7 +91,7 @@ func TestAWindowMayBeShorter(t *testing.T) {
 	require.Equal(t, noon.Add(2*time.Hour), c.windowEnd)
 	require.True(t, c.tooOld(noon.Add(29*time.Minute)))
 	require.False(t, c.tooOld(noon.Add(30*time.Minute)))
-	require.Equal(t, 8*time.Hour, w.length())
+	require.Equal(t, 8*time.Hour, length(w))
 	w.Count = 1 << 62
-	require.Greater(t, w.length(), 100*365*24*time.Hour, "lengths do not wrap around")
+	require.Greater(t, length(w), 100*365*24*time.Hour, "lengths do not wrap around")
 }
