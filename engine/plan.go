@@ -35,6 +35,9 @@ func (p *Plan) NameAndVersion() (name, version string) {
 // Overlays names the overlays that are part of the plan, in the order in which they were applied.
 func (p *Plan) Overlays() []string { return p.overlays }
 
+// Gate reports whether a feature gate is on.
+func (p *Plan) Gate(name string) bool { return p.gates[name] }
+
 // Digest identifies the plan's content: its pipeline, rule sets, parameter values and gates. Hex, 12 digits.
 func (p *Plan) Digest() string { return p.digest }
 

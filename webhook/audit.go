@@ -4,27 +4,29 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/webhook/podreview"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// auditPod records what overlays that are not enforced would set on a new pod. The result is for whoever submits it:
-// what those in mode Warn would change.
-func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, shadows []engine.Shadow, enforced []facts.ContainerChange) (warnings []string) {
+// auditPod records what overlays that are not enforced would do with a new pod. The result is for whoever submits it: what those
+// in mode Warn would change.
+func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.VerticalPodAutoscaler, review podreview.Request, shadows []engine.Shadow, enforced *podreview.Answer) (warnings []string) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {
-		if shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do != facts.DoApply {
+		if review.VPA != nil && shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do != facts.DoApply {
 			continue // told by auditAdmission
 		}
-		tried, _ := facts.ResourcesForPod(shadow.Plan, pod, v, nil)
-		differs := facts.ChangeDifferences(enforced, tried)
-		h.record(req, v, shadow, "new pods", differs)
+		tried := podreview.Review(shadow.Plan, review, nil)
+		differs := podDifferences(enforced, &tried)
+		if review.VPA != nil {
+			h.record(req, v, shadow, "new pods", differs)
+		}
 		warnings = append(warnings, shadowWarnings(shadow, "would change the pod: ", differs)...)
 	}
 	return warnings

@@ -17,10 +17,10 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/webhook/podreview"
 )
 
 // overlaid is a handler whose rules have an overlay that forbids VPAs without a resource policy.
@@ -156,9 +156,10 @@ func TestWhatAnOverlayWouldGiveANewPodIsRecordedAndWarnedOf(t *testing.T) {
 	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: list("200m")}}}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: list("100m"), Limits: list("300m")}}}}}
 	chosen := policy.For(book, v)
-	enforced, failed := facts.ResourcesForPod(chosen.Plan, pod, v, nil)
-	require.Empty(t, failed)
-	warnings := h.auditPod(admission.Request{}, logr.Discard(), v, pod, chosen.Shadows, enforced)
+	request := podreview.Request{Pod: pod, VPA: v}
+	enforced := podreview.Review(chosen.Plan, request, nil)
+	require.Empty(t, enforced.Failed)
+	warnings := h.auditPod(admission.Request{}, logr.Discard(), v, request, chosen.Shadows, &enforced)
 	require.Equal(t, []string{"RuleOverlay mine (Warn) would change the pod: container app limit cpu 600m → unset"}, warnings)
 	require.Contains(t, <-recorder.Events, "would change new pods: container app limit cpu 600m → unset")
 }

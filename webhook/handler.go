@@ -6,15 +6,11 @@ import (
 	"runtime/debug"
 
 	"github.com/go-logr/logr"
-	"gomodules.xyz/jsonpatch/v2"
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as rules expect
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -32,7 +28,7 @@ type Handler struct {
 	HPAs bool
 }
 
-// Handle never fails a pod: whatever goes wrong, the pod is admitted as it came and the reason is logged.
+// Handle answers a review. A panic lets the object through as it came.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) (resp admission.Response) {
 	log := h.Log.WithValues("uid", req.UID, "namespace", req.Namespace, "name", req.Name)
 	defer func() {
@@ -43,49 +39,11 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	}()
 	switch {
 	case req.Resource.Group == "" && req.Resource.Resource == "pods":
-		ops, warnings, err := h.pod(ctx, req, log)
-		if err != nil {
-			log.Error(err, "the pod is admitted unchanged")
-			ops = nil
-		}
-		podsTotal.WithLabelValues(fmt.Sprint(len(ops) > 0)).Inc()
-		return admission.Patched("", ops...).WithWarnings(warnings...)
+		return h.pod(ctx, req, log)
 	case req.Resource.Group == vpav1.GroupVersion.Group && req.Resource.Resource == "verticalpodautoscalers":
 		return h.vpa(ctx, req, log)
 	}
 	return admission.Allowed("")
-}
-
-// pod returns the operations that give a pod its recommended resources, and what to tell who submits it.
-func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logger) ([]jsonpatch.Operation, []string, error) {
-	if req.Operation != admissionv1.Create {
-		return nil, nil, nil
-	}
-	var pod corev1.Pod
-	if err := json.Unmarshal(req.Object.Raw, &pod); err != nil {
-		return nil, nil, fmt.Errorf("reading the pod: %w", err)
-	}
-	if pod.Namespace == "" {
-		pod.Namespace = req.Namespace
-	}
-	if pod.Name == "" {
-		pod.Name = pod.GenerateName + "%"
-	}
-	rules := h.Rules()
-	v, err := h.controllingVPA(ctx, req, rules, &pod)
-	if err != nil || v == nil {
-		return nil, nil, err
-	}
-	log = log.WithValues("vpa", v.Name)
-	chosen := policy.For(rules, v)
-	if chosen.Err != nil {
-		log.Error(chosen.Err, "the recommendation is applied by the default pipeline")
-	}
-	changes, failed := facts.ResourcesForPod(chosen.Plan, &pod, v, nil)
-	policy.Report(log, "its values are left as they were", failed...)
-	ops := podpatch.Admission(&pod, v.Name, changes)
-	log.Info("pod patched", "pod", pod.Name, "updates", podpatch.Updates(v.Name, changes))
-	return ops, h.auditPod(req, log, v, &pod, chosen.Shadows, changes), nil
 }
 
 func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rules *engine.Rulebook, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {

@@ -46,13 +46,15 @@ func TestAVPAThatCannotBeReadChangesNoNewPods(t *testing.T) {
 				"status":{"recommendation":{"containerRecommendations":[{"containerName":"app","target":{"cpu":"4"}}]}}}`), &stored))
 			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(deployment).WithInterceptorFuncs(interceptor.Funcs{
 				List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
-					list.(*vpav1.VerticalPodAutoscalerList).Items = []vpav1.VerticalPodAutoscaler{stored}
+					if vpas, ok := list.(*vpav1.VerticalPodAutoscalerList); ok {
+						vpas.Items = []vpav1.VerticalPodAutoscaler{stored}
+					}
 					return nil
 				},
 			}).Build()
 			var lines []string
 			h := &Handler{Client: api, Resolver: &target.Resolver{Client: api}, Rules: func() *engine.Rulebook { return book },
-				Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
+				Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1})}
 			resp := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				UID: "1", Operation: admissionv1.Create, Namespace: "ns", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 				Object: runtime.RawExtension{Raw: []byte(`{"metadata":{"name":"p","labels":{"app":"web"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","controller":true}]},

@@ -37,7 +37,7 @@ func (h *Handler) vpa(ctx context.Context, req admission.Request, log logr.Logge
 		for _, c := range answer.Causes {
 			refusalsTotal.WithLabelValues(c.Rule).Inc()
 		}
-		return denied(req, answer.Causes).WithWarnings(warnings...)
+		return denied(req, vpav1.GroupVersion.Group, "VerticalPodAutoscaler", answer.Causes).WithWarnings(warnings...)
 	}
 	vpasTotal.WithLabelValues("true").Inc()
 	return admission.Patched("", answer.Patch...).WithWarnings(warnings...)
@@ -59,7 +59,7 @@ func texts(causes []vpareview.Cause) []string {
 const maxTold = 100
 
 // denied is a standard Invalid status with one cause a violation.
-func denied(req admission.Request, causes []vpareview.Cause) admission.Response {
+func denied(req admission.Request, group, kind string, causes []vpareview.Cause) admission.Response {
 	var told []metav1.StatusCause
 	for _, c := range causes[:min(len(causes), maxTold)] {
 		told = append(told, metav1.StatusCause{Type: c.Reason, Field: c.Field, Message: fmt.Sprintf("%s (rule %s)", c.Message, c.Rule)})
@@ -70,8 +70,8 @@ func denied(req admission.Request, causes []vpareview.Cause) admission.Response 
 			Status:  metav1.StatusFailure,
 			Code:    http.StatusUnprocessableEntity,
 			Reason:  metav1.StatusReasonInvalid,
-			Message: fmt.Sprintf("VerticalPodAutoscaler %q is invalid: %s", req.Name, strings.Join(texts(causes), "; ")),
-			Details: &metav1.StatusDetails{Group: vpav1.GroupVersion.Group, Kind: "VerticalPodAutoscaler", Name: req.Name, Causes: told},
+			Message: fmt.Sprintf("%s %q is invalid: %s", kind, req.Name, strings.Join(texts(causes), "; ")),
+			Details: &metav1.StatusDetails{Group: group, Kind: kind, Name: req.Name, Causes: told},
 		},
 	}}
 }

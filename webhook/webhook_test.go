@@ -144,7 +144,7 @@ func TestAnAnswerHasSomeSize(t *testing.T) {
 	for i := range causes {
 		causes[i] = vpareview.Cause{Rule: "set/rule", Field: "spec", Message: "no"}
 	}
-	resp := denied(admission.Request{}, causes)
+	resp := denied(admission.Request{}, "autoscaling.k8s.io", "VerticalPodAutoscaler", causes)
 	require.Len(t, resp.Result.Details.Causes, 100)
 	require.Contains(t, resp.Result.Message, "; and 19900 more")
 	require.Less(t, len(resp.Result.Message), 5000)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,8 +34,8 @@ type part struct {
 	lease   string // default of --leader-elect-resource-name; empty for a part that every replica runs
 	points  []string
 
-	tellsOverlays bool // it writes the status of RuleOverlays
-	readsPods     bool // it reads all pods
+	tellsOverlays bool            // it writes the status of RuleOverlays
+	reads         []client.Object // what it reads of all namespaces, besides VPAs and the controllers of pods
 
 	flags func(*options, *cobra.Command)
 	join  func(context.Context, *options, *policy.Source, *process) error
@@ -43,21 +44,21 @@ type part struct {
 var (
 	recommenderPart = part{
 		address: ":8942", lease: "vpa-recommender-lease",
-		points: []string{facts.UsageWindow, facts.UsageOOM, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend, facts.PodRecommend}, tellsOverlays: true, readsPods: true,
+		points: []string{facts.UsageWindow, facts.UsageOOM, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend, facts.PodRecommend}, tellsOverlays: true, reads: []client.Object{&corev1.Pod{}},
 		flags: func(o *options, c *cobra.Command) { o.addRecommender(c.Flags()) },
 		join:  joinRecommender,
 	}
 	updaterPart = part{
 		address: ":8943", lease: "vpa-updater",
-		points: []string{facts.VPAUpdate, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate}, readsPods: true,
+		points: []string{facts.VPAUpdate, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate}, reads: []client.Object{&corev1.Pod{}, &corev1.LimitRange{}},
 		flags: func(o *options, c *cobra.Command) { o.addUpdater(c.Flags()) },
 		join:  joinUpdater,
 	}
 	admissionPart = part{
 		address: ":8944",
-		points:  []string{facts.VPAValidate, facts.VPADefault, facts.PodAdmit, facts.PodFit, facts.PodResources},
-		flags:   func(o *options, c *cobra.Command) { o.addAdmission(c.Flags()) },
-		join:    joinAdmission,
+		points:  []string{facts.VPAValidate, facts.VPADefault, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}, reads: []client.Object{&corev1.LimitRange{}},
+		flags: func(o *options, c *cobra.Command) { o.addAdmission(c.Flags()) },
+		join:  joinAdmission,
 	}
 )
 
@@ -111,7 +112,11 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err != nil {
 		return fmt.Errorf("the rules cannot be used:\n%w", err)
 	}
-	proc, err := newProcess(ctx, o, slices.ContainsFunc(parts, func(p part) bool { return p.readsPods }))
+	var reads []client.Object
+	for _, p := range parts {
+		reads = append(reads, p.reads...)
+	}
+	proc, err := newProcess(ctx, o, reads)
 	if err != nil {
 		return err
 	}

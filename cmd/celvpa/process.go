@@ -57,8 +57,9 @@ type process struct {
 	kinds     []client.Object // that are watched
 }
 
-// newProcess connects to the API server and prepares the caches; of pods only where they are read.
-func newProcess(ctx context.Context, o *options, pods bool) (*process, error) {
+// newProcess connects to the API server and prepares the caches: of VPAs, of the controllers of pods and of what else is read,
+// of which a kind may be named more than once.
+func newProcess(ctx context.Context, o *options, reads []client.Object) (*process, error) {
 	config, err := restConfig(o)
 	if err != nil {
 		return nil, err
@@ -98,9 +99,7 @@ func newProcess(ctx context.Context, o *options, pods bool) (*process, error) {
 		return nil, fmt.Errorf("preparing the look-up of custom controllers: %w", err)
 	}
 	p.kinds = append(target.WatchedKinds(), &vpav1.VerticalPodAutoscaler{})
-	if pods {
-		p.kinds = append(p.kinds, &corev1.Pod{})
-	}
+	p.kinds = append(p.kinds, reads...)
 	for _, kind := range p.kinds {
 		if _, err := p.manager.GetCache().GetInformer(ctx, kind); err != nil {
 			return nil, fmt.Errorf("watching %T: %w", kind, err)

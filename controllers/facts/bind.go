@@ -96,6 +96,16 @@ func Policy(p *vpav1.ContainerResourcePolicy) *engine.Record {
 	if p.MemoryPerCPU != nil {
 		r.SetInt("memoryPerCPU", Bytes(*p.MemoryPerCPU))
 	}
+	if asked := askedRatios(p); asked != nil {
+		r.SetRecord("requestToLimitRatio", asked)
+	}
+	if p.StartupBoost != nil {
+		boost := startupBoost(p.StartupBoost)
+		if boost == nil {
+			boost = boostSchema.New() // an empty one is one, too: it takes the place of the VPA's
+		}
+		r.SetRecord("startupBoost", boost)
+	}
 	return r
 }
 
@@ -140,7 +150,10 @@ func VPA(v *vpav1.VerticalPodAutoscaler) *engine.Record {
 		}
 	}
 	r.SetOpaque("evictionRequirements", engine.Records(requirements))
-	return r
+	if boost := startupBoost(v.Spec.StartupBoost); boost != nil {
+		r.SetRecord("startupBoost", boost)
+	}
+	return r.SetBool("boosts", boosts(v))
 }
 
 // Estimate holds what container.estimate reads.

@@ -24,29 +24,39 @@ func Differences(from, to corev1.ResourceList) []string {
 	return out
 }
 
-// ChangeDifferences tells in words where two answers of ResourcesForPod for the same pod differ. nil stands for a pod
-// that is left alone.
-func ChangeDifferences(from, to []ContainerChange) []string {
-	byName := func(list []ContainerChange, name string) ContainerChange {
-		if i := slices.IndexFunc(list, func(c ContainerChange) bool { return c.Name == name }); i >= 0 {
-			return list[i]
+// ChangeDifferences tells in words where two answers of ResourcesForPod for the same pod differ. The empty one stands for a
+// pod that is left alone.
+func ChangeDifferences(from, to PodChange) []string {
+	pod := func(c PodChange) ResourceChange {
+		if c.Pod == nil {
+			return ResourceChange{}
 		}
-		return ContainerChange{}
+		return *c.Pod
 	}
-	longer := from
-	if len(to) > len(from) {
-		longer = to
+	out := differences("pod", pod(from), pod(to))
+	byName := func(list []ContainerChange, name string) ResourceChange {
+		if i := slices.IndexFunc(list, func(c ContainerChange) bool { return c.Name == name }); i >= 0 {
+			return list[i].ResourceChange
+		}
+		return ResourceChange{}
 	}
-	var out []string
+	longer := from.Containers
+	if len(to.Containers) > len(from.Containers) {
+		longer = to.Containers
+	}
 	for i := range longer {
 		name := longer[i].Name
-		a, b := byName(from, name), byName(to, name)
-		for _, d := range Differences(a.Requests, b.Requests) {
-			out = append(out, "container "+name+" request "+d)
-		}
-		for _, d := range Differences(a.Limits, b.Limits) {
-			out = append(out, "container "+name+" limit "+d)
-		}
+		out = append(out, differences("container "+name, byName(from.Containers, name), byName(to.Containers, name))...)
+	}
+	return out
+}
+
+func differences(what string, a, b ResourceChange) (out []string) {
+	for _, d := range Differences(a.Requests, b.Requests) {
+		out = append(out, what+" request "+d)
+	}
+	for _, d := range Differences(a.Limits, b.Limits) {
+		out = append(out, what+" limit "+d)
 	}
 	return out
 }

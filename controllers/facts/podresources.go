@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"github.com/google/cel-go/common/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -8,101 +9,205 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
+// PodInput is what ResourcesForPod reads.
+type PodInput struct {
+	Pod    *corev1.Pod
+	VPA    *vpav1.VerticalPodAutoscaler
+	Limits *LimitRanges // of the pod's namespace; nil = there are none
+	// Creating: the pod is about to be created; false for one that runs.
+	Creating bool
+	// Bounds: the lower and the upper bound are wanted too.
+	Bounds bool
+}
+
+// PodChange is what the rules want for a pod.
+type PodChange struct {
+	Containers []ContainerChange // one for each container of the pod, in their order
+	// Pod is about the pod as a whole; nil for pods without resources at pod level.
+	Pod *ResourceChange
+}
+
 // ContainerChange is what the rules want for one container of a pod.
 type ContainerChange struct {
-	Index    int
-	Name     string
+	ResourceChange
+	Index int
+	Name  string
+	// Boosted: its CPU is raised while it starts.
+	Boosted bool
+}
+
+// ResourceChange is what the rules want for a container, or for a pod as a whole.
+type ResourceChange struct {
 	Requests corev1.ResourceList // to be written; absent resources stay as they are
 	Limits   corev1.ResourceList
 	Notes    []string // phrases for the vpaUpdates annotation
-	Managed  bool     // there was a recommendation for it
-	// The recommendation after pod.fit, for comparing a running pod with it.
+	Known    bool     // there was a recommendation for it
+	// The recommendation after pod.fit, for comparing a running pod with it. The bounds are nil unless they were asked for.
 	Target, LowerBound, UpperBound *engine.Record
+}
+
+// Writes reports whether anything is to be written.
+func (c *ResourceChange) Writes() bool { return len(c.Requests) > 0 || len(c.Limits) > 0 }
+
+// boundsOfPods are the recommendations that pod.fit fits, in the order in which it runs for them.
+var boundsOfPods = []struct {
+	name      string
+	container func(*vpav1.RecommendedContainerResources) corev1.ResourceList
+	pod       func(*vpav1.RecommendedResources) corev1.ResourceList
+}{
+	{"target", func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.Target }, func(r *vpav1.RecommendedResources) corev1.ResourceList { return r.Target }},
+	{"lowerBound", func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.LowerBound }, func(r *vpav1.RecommendedResources) corev1.ResourceList { return r.LowerBound }},
+	{"upperBound", func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.UpperBound }, func(r *vpav1.RecommendedResources) corev1.ResourceList { return r.UpperBound }},
 }
 
 // ResourcesForPod runs pod.fit and pod.resources for a pod: what admission would set, and what a resize sends.
 // It is a pure function of its arguments. Recommendations for containers the pod does not have are ignored.
-func ResourcesForPod(plan *engine.Plan, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, trace *engine.Trace) ([]ContainerChange, []*engine.RuleError) {
-	recommended := map[string]*vpav1.RecommendedContainerResources{}
-	if rec := v.Status.Recommendation; rec != nil {
-		for i := range rec.ContainerRecommendations {
-			recommended[rec.ContainerRecommendations[i].ContainerName] = &rec.ContainerRecommendations[i]
-		}
-	}
-	changes := make([]ContainerChange, len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		changes[i] = ContainerChange{Index: i, Name: pod.Spec.Containers[i].Name}
-	}
+func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodChange, []*engine.RuleError) {
+	b := bindPod(in)
 	var failed []*engine.RuleError
-	fit := func(bound func(*vpav1.RecommendedContainerResources) corev1.ResourceList, trace *engine.Trace) *podItems {
-		items := bindPod(pod, v, recommended, bound)
-		failed = append(failed, plan.RunStages(PodFit, items.facts, trace)...)
-		return items
+	fit := func(bound int, trace *engine.Trace) *fitted {
+		f := b.fit(bound)
+		failed = append(failed, plan.RunStages(PodFit, f.facts, trace)...)
+		return f
 	}
-	target := fit(func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.Target }, trace)
-	lower := fit(func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.LowerBound }, nil)
-	upper := fit(func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.UpperBound }, nil)
-	failed = append(failed, plan.RunStages(PodResources, target.resourceFacts(), trace)...)
-	for i, item := range target.items {
-		c := &changes[item.container]
-		c.Managed = true
-		c.Target, c.LowerBound, c.UpperBound = item.recommended, lower.items[i].recommended, upper.items[i].recommended
-		c.Requests, c.Limits = ResourceList(item.requests), ResourceList(item.limits)
-		c.Notes = append(append(c.Notes, item.fit.Notes...), item.resources.Notes...)
+	target := fit(0, trace)
+	var lower, upper *fitted
+	if in.Bounds {
+		lower, upper = fit(1, nil), fit(2, nil)
 	}
-	return changes, failed
+	final := b.resources(target)
+	failed = append(failed, plan.RunStages(PodResources, final.facts, trace)...)
+
+	out := PodChange{Containers: make([]ContainerChange, len(b.parts))}
+	for i := range b.parts {
+		part := &b.parts[i]
+		change := &out.Containers[i]
+		change.Index, change.Name = i, part.name
+		change.take(part, i, target, final, lower, upper)
+		_, change.Boosted = final.items[i].Record("boost").Int("cpu")
+	}
+	if b.pod != nil {
+		out.Pod = &ResourceChange{}
+		out.Pod.take(b.pod, len(b.parts), target, final, lower, upper)
+	}
+	return out, failed
 }
 
-// podItems are the containers of a pod that have a recommendation, bound to facts.
-type podItems struct {
+// take reads what became of one part of a pod.
+func (c *ResourceChange) take(part *podPart, i int, target, final, lower, upper *fitted) {
+	c.Known = part.known
+	c.Target = target.items[i].Record("recommended")
+	if lower != nil {
+		c.LowerBound, c.UpperBound = lower.items[i].Record("recommended"), upper.items[i].Record("recommended")
+	}
+	item := final.items[i]
+	c.Requests, c.Limits = ResourceList(item.Record("requests")), ResourceList(item.Record("limits"))
+	c.Notes = append(append(c.Notes, target.items[i].Notes...), item.Notes...)
+}
+
+// boundPod is a pod and its recommendation as rules read them.
+type boundPod struct {
+	in     PodInput
+	vpa    *engine.Record
+	limits *engine.Record
+	parts  []podPart // the containers
+	pod    *podPart  // nil without resources at pod level
+	init   *engine.Record
+	level  *vpav1.RecommendedResources
+}
+
+// podPart is a container, or the pod as a whole.
+type podPart struct {
+	name             string
+	known            bool
+	policy, original *engine.Record
+	recommendation   *vpav1.RecommendedContainerResources
+}
+
+func bindPod(in PodInput) *boundPod {
+	b := &boundPod{in: in, vpa: VPA(in.VPA), limits: in.Limits.bind(), parts: make([]podPart, len(in.Pod.Spec.Containers))}
+	var recommended []vpav1.RecommendedContainerResources
+	if rec := in.VPA.Status.Recommendation; rec != nil {
+		recommended, b.level = rec.ContainerRecommendations, rec.PodRecommendation
+	}
+	for i := range b.parts {
+		part := &b.parts[i]
+		part.name = in.Pod.Spec.Containers[i].Name
+		part.policy = Policy(PolicyFor(in.VPA.Spec.ResourcePolicy, part.name))
+		part.original = stanza(CurrentResources(in.Pod, i))
+		for j := range recommended {
+			if recommended[j].ContainerName == part.name {
+				part.recommendation, part.known = &recommended[j], true
+			}
+		}
+	}
+	if requests, limits, ok := PodResourcesOf(in.Pod); ok {
+		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanza(requests, limits)}
+		b.init = initRequests(in.Pod)
+	}
+	return b
+}
+
+// fitted is one run of a point over a pod: the items are its containers and then, where there is one, the pod as a whole.
+type fitted struct {
 	facts *engine.Facts
-	items []*podItem
+	items []*engine.Item
 }
 
-type podItem struct {
-	container                     int // index in the pod's spec
-	name                          string
-	policy, original              *engine.Record
-	recommended, requests, limits *engine.Record
-	fit, resources                *engine.Item
-}
-
-func bindPod(pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, recommended map[string]*vpav1.RecommendedContainerResources,
-	bound func(*vpav1.RecommendedContainerResources) corev1.ResourceList) *podItems {
-	out := &podItems{facts: podFit.NewFacts()}
-	for i := range pod.Spec.Containers {
-		name := pod.Spec.Containers[i].Name
-		rec := recommended[name]
-		if rec == nil {
-			continue
+// fit binds one recommendation for pod.fit.
+func (b *boundPod) fit(bound int) *fitted {
+	of := &boundsOfPods[bound]
+	f := &fitted{facts: podFit.NewFacts().Set("bound", engine.Text(of.name)).Set("scaling", scalingsSchema.New())}
+	for i := range b.parts {
+		part := &b.parts[i]
+		recommended := resourcesSchema.New()
+		if part.known {
+			recommended = Resources(of.container(part.recommendation))
 		}
-		requests, limits := CurrentResources(pod, i)
-		item := &podItem{
-			container: i, name: name,
-			policy:      Policy(PolicyFor(v.Spec.ResourcePolicy, name)),
-			original:    stanzaSchema.New().SetRecord("requests", Resources(requests)).SetRecord("limits", Resources(limits)),
-			recommended: Resources(bound(rec)),
-			requests:    resourcesSchema.New(), limits: resourcesSchema.New(),
-		}
-		item.fit = item.addTo(out.facts)
-		out.items = append(out.items, item)
+		b.add(f, "container", part, recommended, ratiosSchema.New())
 	}
-	return out
+	if b.pod != nil {
+		recommended := resourcesSchema.New()
+		if b.pod.known {
+			recommended = Resources(of.pod(b.level))
+		}
+		b.add(f, "podLevel", b.pod, recommended, ratiosSchema.New())
+	}
+	return b.common(f)
 }
 
-// resourceFacts binds the same containers, with what pod.fit made of them, for pod.resources.
-func (p *podItems) resourceFacts() *engine.Facts {
-	f := podResources.NewFacts()
-	for _, item := range p.items {
-		item.resources = item.addTo(f)
+// resources binds what pod.fit made of the target for pod.resources.
+func (b *boundPod) resources(target *fitted) *fitted {
+	f := &fitted{facts: podResources.NewFacts().Set("creating", types.Bool(b.in.Creating))}
+	for i := range b.parts {
+		b.add(f, "container", &b.parts[i], target.items[i].Record("recommended"), target.items[i].Record("ratio"))
 	}
+	if b.pod != nil {
+		item := target.items[len(b.parts)]
+		b.add(f, "podLevel", b.pod, item.Record("recommended"), item.Record("ratio"))
+	}
+	return b.common(f)
+}
+
+func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, ratio *engine.Record) {
+	item := f.facts.AddItem(scope, part.name).Set("policy", part.policy).Set("original", part.original).
+		Set("recommended", recommended).Set("ratio", ratio).
+		Set("requests", resourcesSchema.New()).Set("limits", resourcesSchema.New())
+	if scope == "container" {
+		item.Set("known", types.Bool(part.known)).Set("share", resourcesSchema.New()).Set("boost", boostedSchema.New())
+	} else {
+		item.Set("init", b.init)
+	}
+	f.items = append(f.items, item)
+}
+
+func (b *boundPod) common(f *fitted) *fitted {
+	f.facts.Set("vpa", b.vpa).Set("limitRange", b.limits)
 	return f
 }
 
-func (i *podItem) addTo(f *engine.Facts) *engine.Item {
-	return f.AddItem("container", i.name).
-		Set("policy", i.policy).Set("original", i.original).
-		Set("recommended", i.recommended).Set("requests", i.requests).Set("limits", i.limits)
+func stanza(requests, limits corev1.ResourceList) *engine.Record {
+	return stanzaSchema.New().SetRecord("requests", Resources(requests)).SetRecord("limits", Resources(limits))
 }
 
 // CurrentResources are a container's requests and limits: what its status reports, else what its spec asks for
@@ -115,6 +220,48 @@ func CurrentResources(pod *corev1.Pod, container int) (requests, limits corev1.R
 		}
 	}
 	return c.Resources.Requests, c.Resources.Limits
+}
+
+// PodResourcesOf are the requests and limits of a pod as a whole: what its status reports, else what its spec asks for. ok is
+// false for pods that have neither CPU nor memory at pod level.
+func PodResourcesOf(pod *corev1.Pod) (requests, limits corev1.ResourceList, ok bool) {
+	asked := pod.Spec.Resources
+	if asked == nil || !scalable(asked.Requests) && !scalable(asked.Limits) {
+		return nil, nil, false
+	}
+	if actual := pod.Status.Resources; actual != nil {
+		return actual.Requests, actual.Limits, true
+	}
+	return asked.Requests, asked.Limits, true
+}
+
+func scalable(list corev1.ResourceList) bool {
+	_, cpu := list[corev1.ResourceCPU]
+	_, memory := list[corev1.ResourceMemory]
+	return cpu || memory
+}
+
+// initRequests sums up the init containers of a pod as API servers do where they compare a pod's requests with those of its
+// containers (KEP-2837): those that go on running count beside the containers, the others one after the other.
+func initRequests(pod *corev1.Pod) *engine.Record {
+	running, peak := resourcesSchema.New(), resourcesSchema.New()
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			field := string(name)
+			before, _ := running.Int(field)
+			now := before
+			if q, ok := c.Resources.Requests[name]; ok {
+				now = engine.SaturatingAdd(before, AmountOf(name, q))
+			}
+			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+				running.SetInt(field, now)
+			}
+			highest, _ := peak.Int(field)
+			peak.SetInt(field, max(highest, now))
+		}
+	}
+	return initSchema.New().SetRecord("running", running).SetRecord("peak", peak)
 }
 
 // AmountOf is a quantity in the unit of rules: CPU in milli-cores, memory in bytes.

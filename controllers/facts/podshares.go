@@ -3,6 +3,7 @@ package facts
 import (
 	"errors"
 	"math/big"
+	"slices"
 
 	"github.com/celvpa/celvpa/engine"
 )
@@ -19,6 +20,13 @@ func addPodFunctions(r *engine.Registry) {
 	r.AddFunction("lowerFloor", engine.SameUnit,
 		proportion+"each rounded down and none below its least, or below its amount where that is less already; what such a one cannot give is taken from the others in proportion. A total above the sum of the amounts changes nothing",
 		engine.Try3(lower))
+	r.AddFunction("largest", engine.SameUnit, "the largest of a list; 0 for an empty one",
+		engine.Func1(func(list []int64) int64 {
+			if len(list) == 0 {
+				return 0
+			}
+			return slices.Max(list)
+		}))
 }
 
 var errShares = errors.New("amounts and their bounds are lists of different lengths")

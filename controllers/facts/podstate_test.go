@@ -79,7 +79,8 @@ func TestAPodsContainersAreGivenTheirRecommendations(t *testing.T) {
 	v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "a", MaxAllowed: list(t, "cpu=500m")}}}
 
 	trace := &engine.Trace{}
-	changes, failed := facts.ResourcesForPod(shippedPlan(t), pod, v, trace)
+	got, failed := facts.ResourcesForPod(shippedPlan(t), facts.PodInput{Pod: pod, VPA: v, Bounds: true}, trace)
+	changes := got.Containers
 	require.Empty(t, failed)
 	require.Len(t, changes, 3, "one for each container that the pod has")
 
@@ -91,16 +92,17 @@ func TestAPodsContainersAreGivenTheirRecommendations(t *testing.T) {
 		n, _ := record.Int("cpu")
 		require.EqualValues(t, 500, n, "the policy holds the %s too", bound)
 	}
-	require.False(t, b.Managed)
+	require.False(t, b.Known)
+	require.Nil(t, got.Pod, "there is nothing at pod level")
 	require.Empty(t, b.Requests)
 	require.Equal(t, 2, c.Index)
 	require.Equal(t, "cpu=12", show(c.Limits), "8/2 of what is requested")
 	_, traced := trace.Last("a", "recommended.cpu")
 	require.True(t, traced)
 
-	changes, failed = facts.ResourcesForPod(shippedPlan(t), pod, &vpav1.VerticalPodAutoscaler{}, nil)
+	got, failed = facts.ResourcesForPod(shippedPlan(t), facts.PodInput{Pod: pod, VPA: &vpav1.VerticalPodAutoscaler{}}, nil)
 	require.Empty(t, failed)
-	require.False(t, changes[0].Managed, "no recommendation yet")
+	require.False(t, got.Containers[0].Known, "no recommendation yet")
 }
 
 // TestWhatTheUpdaterSeesReachesTheRules varies one thing at a time that the binding of pod.priority and pod.update
@@ -163,7 +165,7 @@ func TestWhatTheUpdaterSeesReachesTheRules(t *testing.T) {
 				tt.change(s)
 			}
 			var failed []*engine.RuleError
-			s.Changes, failed = facts.ResourcesForPod(plan, s.Pod, s.VPA, nil)
+			s.Change, failed = facts.ResourcesForPod(plan, facts.PodInput{Pod: s.Pod, VPA: s.VPA, Bounds: true}, nil)
 			require.Empty(t, failed)
 			_, failed = s.Rank(plan, nil)
 			require.Empty(t, failed)
@@ -180,7 +182,7 @@ func TestAPodsPriorityIsReadFromTheFacts(t *testing.T) {
 		VPA: vpa("Recreate", recommendation(t, "a", "cpu=10", "cpu=6", "cpu=14")),
 	}
 	plan := shippedPlan(t)
-	s.Changes, _ = facts.ResourcesForPod(plan, s.Pod, s.VPA, nil)
+	s.Change, _ = facts.ResourcesForPod(plan, facts.PodInput{Pod: s.Pod, VPA: s.VPA, Bounds: true}, nil)
 	trace := &engine.Trace{}
 	got, failed := s.Rank(plan, trace)
 	require.Empty(t, failed)

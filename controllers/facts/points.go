@@ -18,6 +18,7 @@ const (
 	ContainerRecommend = "container.recommend"
 	PodRecommend       = "pod.recommend"
 	VPAUpdate          = "vpa.update"
+	PodValidate        = "pod.validate"
 	PodAdmit           = "pod.admit"
 	PodFit             = "pod.fit"
 	PodResources       = "pod.resources"
@@ -64,7 +65,9 @@ var (
 		engine.Field{Name: "oomMinBumpUp", Type: engine.IntOf(Memory), Doc: "bytes"},
 		engine.Field{Name: "memoryAggregationInterval", Type: engine.IntOf(Duration), Doc: "in either spelling"},
 		engine.Field{Name: "memoryAggregationIntervalCount", Type: engine.Int},
-		engine.Field{Name: "memoryPerCPU", Type: engine.IntOf(Memory), Doc: "bytes that go with one core, as written, also with gate MemoryPerCPURatio off"})
+		engine.Field{Name: "memoryPerCPU", Type: engine.IntOf(Memory), Doc: "bytes that go with one core, as written, also with gate MemoryPerCPURatio off"},
+		engine.Field{Name: "requestToLimitRatio", Type: engine.RecordOf(askedRatiosSchema), Doc: "how limits are to follow requests, in either spelling, also with gate RequestToLimitRatio off"},
+		engine.Field{Name: "startupBoost", Type: engine.RecordOf(boostSchema), Doc: "the container's own, also with gate CPUStartupBoost off"})
 
 	usageSchema = engine.NewSchema("Usage",
 		engine.Field{Name: "cpu", Type: engine.OpaqueOf(histogramType, CPU), Doc: "distribution of CPU usage"},
@@ -89,6 +92,8 @@ var (
 	vpaSchema = engine.NewSchema("VPA",
 		engine.Field{Name: "updateMode", Type: engine.String, Doc: "as written; unset without updatePolicy"},
 		engine.Field{Name: "minReplicas", Type: engine.Int},
+		engine.Field{Name: "startupBoost", Type: engine.RecordOf(boostSchema), Doc: "that of the VPA as a whole, also with gate CPUStartupBoost off"},
+		engine.Field{Name: "boosts", Type: engine.Bool, Doc: "the VPA or one of its container policies has a startup boost"},
 		engine.Field{Name: "evictionRequirements", Type: engine.ListOf(engine.RecordOf(requirementSchema)), Doc: "empty when there are none"})
 
 	comparedSchema = engine.NewSchema("ComparedContainer",
@@ -232,27 +237,6 @@ var (
 		Outcomes: []engine.Outcome{{Name: DoApply, Doc: "set resources"}, {Name: DoIgnore, Doc: "admit the pod as it is"}},
 		FailSafe: DoIgnore,
 	}
-	containerScope = engine.Scope{
-		Name: "container", Doc: "each container of the pod, in its order",
-		Vars: []engine.Var{
-			{Name: "container", Type: engine.String, Doc: "its name"},
-			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "its effective policy"},
-			{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "what the pod has now"},
-			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "the target for this container"},
-			{Name: "requests", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be requested; unset = untouched"},
-			{Name: "limits", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be the limit; unset = untouched"},
-		},
-	}
-	podFit = &engine.Point{
-		Name: PodFit, Kind: engine.StagePoint,
-		Doc:    "Fit the recommendation to this pod by changing `recommended`, also its bounds; run by the webhook and the updater. What is requested is decided afterwards, at pod.resources.",
-		Scopes: []engine.Scope{containerScope},
-	}
-	podResources = &engine.Point{
-		Name: PodResources, Kind: engine.StagePoint,
-		Doc:    "Which `requests` and `limits` to write, given what pod.fit made of `recommended`; run by the webhook and the updater.",
-		Scopes: []engine.Scope{containerScope},
-	}
 	podPriority = &engine.Point{
 		Name: PodPriority, Kind: engine.StagePoint,
 		Doc: "How far a running pod is from its recommendation; run by the updater.",
@@ -294,8 +278,8 @@ func VPAValidateFacts() []string {
 	return out
 }
 
-// NewRegistry returns everything the engine must know. objects types the VPA for vpa.validate.
-func NewRegistry(objects engine.ObjectTypes) *engine.Registry {
+// NewRegistry returns everything the engine must know. objects types the VPA for vpa.validate, pods the pod for pod.validate.
+func NewRegistry(objects, pods engine.ObjectTypes) *engine.Registry {
 	r := engine.NewRegistry()
 	addUnits(r)
 	addFunctions(r)
@@ -303,9 +287,9 @@ func NewRegistry(objects engine.ObjectTypes) *engine.Registry {
 	for name, doc := range Gates {
 		r.AddGate(name, doc)
 	}
-	validatePoint.Objects = objects
+	validatePoint.Objects, validatePod.Objects = objects, pods
 	for _, p := range []*engine.Point{
-		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, podAdmit, podFit, podResources, podPriority, podUpdate,
+		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate,
 		podRecommend,
 	} {
 		r.AddPoint(p)

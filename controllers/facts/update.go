@@ -43,7 +43,7 @@ type Priority struct {
 type PodState struct {
 	Pod          *corev1.Pod
 	VPA          *vpav1.VerticalPodAutoscaler
-	Changes      []ContainerChange // from ResourcesForPod
+	Change       PodChange // from ResourcesForPod, with its bounds
 	Now          time.Time
 	ResizeStatus string        // empty, InProgress, Deferred, Infeasible, Error or Unknown
 	ResizeAge    time.Duration // since the updater first saw the resize
@@ -58,8 +58,9 @@ type PodState struct {
 func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*engine.RuleError) {
 	s.compared = nil
 	observed := observedContainers(s.Pod)
-	for _, c := range s.Changes {
-		if !c.Managed {
+	for i := range s.Change.Containers {
+		c := &s.Change.Containers[i]
+		if !c.Known {
 			continue
 		}
 		requests, _ := CurrentResources(s.Pod, c.Index)

@@ -3,8 +3,10 @@
 package podpatch
 
 import (
+	"encoding/json"
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -17,24 +19,41 @@ import (
 const (
 	AnnotationUpdates        = "vpaUpdates"
 	AnnotationInPlaceUpdated = "vpaInPlaceUpdated"
+	// AnnotationStartupBoost goes before the name of a container and tells what it had before its CPU was boosted.
+	AnnotationStartupBoost = "vpaCpuStartupBoost/"
 )
 
-// Resources are the operations that write requests and limits; a container with nothing to write has none.
-func Resources(pod *corev1.Pod, changes []facts.ContainerChange) []jsonpatch.Operation {
-	var ops []jsonpatch.Operation
-	for _, c := range changes {
-		if len(c.Requests) == 0 && len(c.Limits) == 0 {
-			continue
-		}
-		at := fmt.Sprintf("/spec/containers/%d/resources", c.Index)
-		now := pod.Spec.Containers[c.Index].Resources
-		if now.Requests == nil && now.Limits == nil && now.Claims == nil {
-			ops = append(ops, Add(at, map[string]any{}))
-		}
-		ops = append(ops, list(at+"/requests", now.Requests == nil, c.Requests)...)
-		ops = append(ops, list(at+"/limits", now.Limits == nil, c.Limits)...)
+// Resources are the operations that write requests and limits; what has nothing to be written has none.
+func Resources(pod *corev1.Pod, change facts.PodChange) []jsonpatch.Operation {
+	ops := podLevel(pod, change.Pod)
+	for i := range change.Containers {
+		ops = append(ops, container(pod, &change.Containers[i])...)
 	}
 	return ops
+}
+
+// podLevel writes the resources of a pod as a whole, which it has already.
+func podLevel(pod *corev1.Pod, c *facts.ResourceChange) []jsonpatch.Operation {
+	if c == nil || !c.Writes() {
+		return nil
+	}
+	const at = "/spec/resources"
+	now := pod.Spec.Resources
+	return append(list(at+"/requests", now.Requests == nil, c.Requests), list(at+"/limits", now.Limits == nil, c.Limits)...)
+}
+
+func container(pod *corev1.Pod, c *facts.ContainerChange) []jsonpatch.Operation {
+	if !c.Writes() {
+		return nil
+	}
+	var ops []jsonpatch.Operation
+	at := fmt.Sprintf("/spec/containers/%d/resources", c.Index)
+	now := pod.Spec.Containers[c.Index].Resources
+	if now.Requests == nil && now.Limits == nil && now.Claims == nil {
+		ops = append(ops, Add(at, map[string]any{}))
+	}
+	ops = append(ops, list(at+"/requests", now.Requests == nil, c.Requests)...)
+	return append(ops, list(at+"/limits", now.Limits == nil, c.Limits)...)
 }
 
 func list(at string, missing bool, values corev1.ResourceList) []jsonpatch.Operation {
@@ -52,15 +71,23 @@ func list(at string, missing bool, values corev1.ResourceList) []jsonpatch.Opera
 	return ops
 }
 
-// Admission are all operations for a new pod, in upstream's order: an annotation map if the pod has none, the
-// resources, what was set and why, and which containers the pod had when it was seen.
-func Admission(pod *corev1.Pod, vpaName string, changes []facts.ContainerChange) []jsonpatch.Operation {
+// Admission are all operations for a new pod, in upstream's order: an annotation map if the pod has none, the resources, each
+// container's after the note of what it had before its CPU was boosted, what was set and why, and which containers the pod had
+// when it was seen.
+func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
 	if pod.Annotations == nil {
 		ops = append(ops, Add("/metadata/annotations", map[string]any{}))
 	}
-	ops = append(ops, Resources(pod, changes)...)
-	if text := Updates(vpaName, changes); text != "" {
+	ops = append(ops, podLevel(pod, change.Pod)...)
+	for i := range change.Containers {
+		c := &change.Containers[i]
+		if c.Boosted {
+			ops = append(ops, Annotate(AnnotationStartupBoost+c.Name, before(&pod.Spec.Containers[c.Index])))
+		}
+		ops = append(ops, container(pod, c)...)
+	}
+	if text := Updates(vpaName, change); text != "" {
 		ops = append(ops, Annotate(AnnotationUpdates, text))
 	}
 	names := make([]string, 0, len(pod.Spec.Containers))
@@ -70,12 +97,31 @@ func Admission(pod *corev1.Pod, vpaName string, changes []facts.ContainerChange)
 	return append(ops, Annotate(facts.AnnotationObservedContainers, strings.Join(names, ", ")))
 }
 
-// Updates is the text of the vpaUpdates annotation; empty when nothing is written (UPSTREAM.md §4.4).
-func Updates(vpaName string, changes []facts.ContainerChange) string {
+// before is what a container asks for of CPU and memory, as JSON (UPSTREAM.md §1.6).
+func before(c *corev1.Container) string {
+	text := func(list corev1.ResourceList) map[string]string {
+		out := map[string]string{}
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			if q, ok := list[name]; ok {
+				out[string(name)] = q.String()
+			}
+		}
+		return out
+	}
+	data, _ := json.Marshal(struct { // maps of text can always be written
+		Requests map[string]string `json:"requests"`
+		Limits   map[string]string `json:"limits"`
+	}{text(c.Resources.Requests), text(c.Resources.Limits)})
+	return string(data)
+}
+
+// Updates is the text of the vpaUpdates annotation; empty when nothing is written (UPSTREAM.md §4.4). What is about the pod as
+// a whole stands first.
+func Updates(vpaName string, change facts.PodChange) string {
 	var chunks []string
-	for _, c := range changes {
-		if len(c.Requests) == 0 && len(c.Limits) == 0 {
-			continue
+	tell := func(what string, c *facts.ResourceChange) {
+		if !c.Writes() {
+			return
 		}
 		items := append([]string(nil), c.Notes...)
 		for _, name := range sortedNames(c.Requests) {
@@ -84,12 +130,19 @@ func Updates(vpaName string, changes []facts.ContainerChange) string {
 		for _, name := range sortedNames(c.Limits) {
 			items = append(items, string(name)+" limit")
 		}
-		chunks = append(chunks, fmt.Sprintf("container %d: %s", c.Index, strings.Join(items, ", ")))
+		chunks = append(chunks, what+": "+strings.Join(items, ", "))
+	}
+	if change.Pod != nil {
+		tell("pod", change.Pod)
+	}
+	for i := range change.Containers {
+		c := &change.Containers[i]
+		tell("container "+strconv.Itoa(c.Index), &c.ResourceChange)
 	}
 	if len(chunks) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Pod resources updated by %s: %s", vpaName, strings.Join(chunks, "; "))
+	return "Pod resources updated by " + vpaName + ": " + strings.Join(chunks, "; ")
 }
 
 // Annotate sets one annotation on a pod that has an annotation map.

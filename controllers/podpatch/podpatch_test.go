@@ -27,6 +27,10 @@ func wire(t *testing.T, ops []jsonpatch.Operation) string {
 	return string(body)
 }
 
+func change(index int, requests, limits corev1.ResourceList, notes ...string) facts.ContainerChange {
+	return facts.ContainerChange{Index: index, ResourceChange: facts.ResourceChange{Requests: requests, Limits: limits, Notes: notes}}
+}
+
 // The expected patches are upstream's (UPSTREAM.md §4.3, §4.11), in sorted order.
 func TestAdmissionPatches(t *testing.T) {
 	full := corev1.ResourceRequirements{Requests: quantities("cpu", "100m", "memory", "100Mi"), Limits: quantities("cpu", "300m", "memory", "100Mi")}
@@ -40,7 +44,7 @@ func TestAdmissionPatches(t *testing.T) {
 		{
 			name: "requests and limits", annotations: map[string]string{"a": "b"},
 			containers: []corev1.Container{{Name: "a", Resources: full}},
-			changes:    []facts.ContainerChange{{Requests: quantities("memory", "200Mi", "cpu", "250m"), Limits: quantities("cpu", "750m", "memory", "200Mi")}},
+			changes:    []facts.ContainerChange{change(0, quantities("memory", "200Mi", "cpu", "250m"), quantities("cpu", "750m", "memory", "200Mi"))},
 			want: `[{"op":"add","path":"/spec/containers/0/resources/requests/cpu","value":"250m"},` +
 				`{"op":"add","path":"/spec/containers/0/resources/requests/memory","value":"200Mi"},` +
 				`{"op":"add","path":"/spec/containers/0/resources/limits/cpu","value":"750m"},` +
@@ -51,7 +55,7 @@ func TestAdmissionPatches(t *testing.T) {
 		{
 			name:       "a pod without annotations and a container without resources; the first has no recommendation",
 			containers: []corev1.Container{{Name: "a"}, {Name: "b"}},
-			changes:    []facts.ContainerChange{{Index: 0}, {Index: 1, Requests: quantities("cpu", "250m"), Notes: []string{"cpu capped to maxAllowed"}}},
+			changes:    []facts.ContainerChange{{Index: 0}, change(1, quantities("cpu", "250m"), nil, "cpu capped to maxAllowed")},
 			want: `[{"op":"add","path":"/metadata/annotations","value":{}},` +
 				`{"op":"add","path":"/spec/containers/1/resources","value":{}},` +
 				`{"op":"add","path":"/spec/containers/1/resources/requests","value":{}},` +
@@ -62,7 +66,7 @@ func TestAdmissionPatches(t *testing.T) {
 		{
 			name: "limits but no requests", annotations: map[string]string{},
 			containers: []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Limits: quantities("memory", "1Gi")}}},
-			changes:    []facts.ContainerChange{{Requests: quantities("memory", "200Mi"), Limits: quantities("memory", "200Mi")}},
+			changes:    []facts.ContainerChange{change(0, quantities("memory", "200Mi"), quantities("memory", "200Mi"))},
 			want: `[{"op":"add","path":"/spec/containers/0/resources/requests","value":{}},` +
 				`{"op":"add","path":"/spec/containers/0/resources/requests/memory","value":"200Mi"},` +
 				`{"op":"add","path":"/spec/containers/0/resources/limits/memory","value":"200Mi"},` +
@@ -72,7 +76,7 @@ func TestAdmissionPatches(t *testing.T) {
 		{
 			name: "nothing to set", annotations: map[string]string{},
 			containers: []corev1.Container{{Name: "a"}},
-			changes:    []facts.ContainerChange{{Notes: []string{"unheard"}}},
+			changes:    []facts.ContainerChange{change(0, nil, nil, "unheard")},
 			want:       `[{"op":"add","path":"/metadata/annotations/vpaObservedContainers","value":"a"}]`,
 		},
 	}
@@ -80,8 +84,8 @@ func TestAdmissionPatches(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: tt.containers}}
 			pod.Annotations = tt.annotations
-			require.JSONEq(t, tt.want, wire(t, Admission(pod, "v", tt.changes)))
-			require.Equal(t, tt.want, wire(t, Admission(pod, "v", tt.changes)), "in this very order")
+			require.JSONEq(t, tt.want, wire(t, Admission(pod, "v", facts.PodChange{Containers: tt.changes})))
+			require.Equal(t, tt.want, wire(t, Admission(pod, "v", facts.PodChange{Containers: tt.changes})), "in this very order")
 		})
 	}
 }

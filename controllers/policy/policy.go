@@ -42,7 +42,11 @@ func newRegistry() (*engine.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return facts.NewRegistry(objects), nil
+	pods, err := schema.Pods()
+	if err != nil {
+		return nil, err
+	}
+	return facts.NewRegistry(objects, pods), nil
 }
 
 // VPASchema is the schema of VerticalPodAutoscalers that comes with this program.

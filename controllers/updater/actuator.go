@@ -40,8 +40,8 @@ func (a Actuator) Evict(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 }
 
 // Resize sends the wanted resources through the pod's resize subresource and marks the pod as updated in place.
-func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, changes []facts.ContainerChange, verdict engine.Verdict) error {
-	ops := podpatch.Resources(pod, changes)
+func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, change facts.PodChange, verdict engine.Verdict) error {
+	ops := podpatch.Resources(pod, change)
 	if len(ops) == 0 {
 		return errors.New("the rules asked for a resize and set nothing")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -168,6 +169,7 @@ type ranked struct {
 	state    *facts.PodState
 	priority facts.Priority
 	owner    target.Key
+	limits   *facts.LimitRanges
 }
 
 // updateVPA ranks the pods of one VPA and carries out the verdict on each. A panic stays with this VPA.
@@ -179,13 +181,18 @@ func (u *Updater) updateVPA(ctx context.Context, work workload) {
 			log.Error(fmt.Errorf("panic: %v", p), "the pods of this VPA are left alone; please report this", "stack", string(debug.Stack()))
 		}
 	}()
+	limits, err := limitranges.Of(ctx, u.Client, v.Namespace)
+	if err != nil {
+		log.Error(err, "the pods of this VPA are left alone; trying again next cycle")
+		return
+	}
 	groups := u.groups(ctx, work.pods, log)
 	var list []ranked
 	for _, pod := range work.pods {
 		owner, _ := target.DirectOwner(pod)
-		state, priority, failed := u.rank(work.rules.Plan, v, pod)
+		state, priority, failed := u.rank(work.rules.Plan, v, pod, limits)
 		policy.Report(log.WithValues("pod", pod.Name), "its values are left as they were", failed...)
-		list = append(list, ranked{rules: work.rules, state: state, priority: priority, owner: owner})
+		list = append(list, ranked{rules: work.rules, state: state, priority: priority, owner: owner, limits: limits})
 	}
 	sortByPriority(list)
 	for _, one := range list {
@@ -197,12 +204,12 @@ func (u *Updater) updateVPA(ctx context.Context, work workload) {
 }
 
 // rank asks the rules of a plan what a pod should have, and how far it is from that.
-func (u *Updater) rank(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod) (*facts.PodState, facts.Priority, []*engine.RuleError) {
-	changes, failed := facts.ResourcesForPod(plan, pod, v, nil)
+func (u *Updater) rank(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, limits *facts.LimitRanges) (*facts.PodState, facts.Priority, []*engine.RuleError) {
+	change, failed := facts.ResourcesForPod(plan, facts.PodInput{Pod: pod, VPA: v, Limits: limits, Bounds: true}, nil)
 	now := u.Clock.Now()
 	status := resizeStatus(pod)
 	state := &facts.PodState{
-		Pod: pod, VPA: v, Changes: changes, Now: now,
+		Pod: pod, VPA: v, Change: change, Now: now,
 		ResizeStatus: status, ResizeAge: u.resizes.age(pod.UID, status, now),
 		NoAdmission: u.noAdmission,
 	}
@@ -223,14 +230,14 @@ func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []engine.S
 func (u *Updater) audit(r ranked, group facts.Group, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range r.rules.Shadows {
-		state, priority, _ := u.rank(shadow.Plan, r.state.VPA, r.state.Pod)
+		state, priority, _ := u.rank(shadow.Plan, r.state.VPA, r.state.Pod, r.limits)
 		verdict := state.Decide(shadow.Plan, group, nil)
 		differs := policy.VerdictDifference(enforced, verdict)
 		if order := r.priority; priority.First != order.First || cmp.Compare(priority.Then, order.Then) != 0 {
 			differs = append(differs, fmt.Sprintf("order (%d, %g) → (%d, %g)", order.First, order.Then, priority.First, priority.Then))
 		}
 		if verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace {
-			differs = append(differs, facts.ChangeDifferences(r.state.Changes, state.Changes)...)
+			differs = append(differs, facts.ChangeDifferences(r.state.Change, state.Change)...)
 		}
 		if len(differs) > 0 {
 			differs[0] = "pod " + r.state.Pod.Name + ": " + differs[0]
@@ -293,7 +300,7 @@ func (u *Updater) evict(ctx context.Context, s *facts.PodState, group *facts.Gro
 
 // resize returns the API server's refusal; nil when the resize was taken.
 func (u *Updater) resize(ctx context.Context, s *facts.PodState, group *facts.Group, verdict engine.Verdict, log logr.Logger) error {
-	if err := u.Actuator.Resize(ctx, s.Pod, s.VPA, s.Changes, verdict); err != nil {
+	if err := u.Actuator.Resize(ctx, s.Pod, s.VPA, s.Change, verdict); err != nil {
 		failedResizes.WithLabelValues(s.VPA.Name, s.VPA.Namespace, "InPlaceUpdateError").Inc()
 		log.Error(err, "the resize was refused", "rule", verdict.Rule)
 		return err

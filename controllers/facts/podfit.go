@@ -1,0 +1,170 @@
+package facts
+
+import (
+	"github.com/celvpa/celvpa/engine"
+)
+
+// The records of pod.fit and pod.resources.
+var (
+	ratioSchema = engine.NewSchema("Ratio",
+		engine.Field{Name: "times", Type: engine.Int},
+		engine.Field{Name: "per", Type: engine.Int, Doc: "limit = request × times ÷ per + plus, rounded down"},
+		engine.Field{Name: "plus", Type: engine.Int, Doc: "milli-cores or bytes"})
+
+	ratiosSchema = engine.NewSchema("Ratios",
+		engine.Field{Name: "cpu", Type: engine.RecordOf(ratioSchema)},
+		engine.Field{Name: "memory", Type: engine.RecordOf(ratioSchema)})
+
+	fractionSchema = engine.NewSchema("Fraction",
+		engine.Field{Name: "times", Type: engine.Int},
+		engine.Field{Name: "per", Type: engine.Int, Doc: "1.2 is 12 per 10"})
+
+	askedCPURatioSchema    = askedRatioSchema("AskedCPURatio", CPU)
+	askedMemoryRatioSchema = askedRatioSchema("AskedMemoryRatio", Memory)
+
+	askedRatiosSchema = engine.NewSchema("AskedRatios",
+		engine.Field{Name: "cpu", Type: engine.RecordOf(askedCPURatioSchema)},
+		engine.Field{Name: "memory", Type: engine.RecordOf(askedMemoryRatioSchema)})
+
+	cpuBoostSchema = engine.NewSchema("CPUBoost",
+		engine.Field{Name: "type", Type: engine.String, Doc: "Factor or Quantity"},
+		engine.Field{Name: "factor", Type: engine.Int},
+		engine.Field{Name: "quantity", Type: engine.IntOf(CPU)})
+
+	boostSchema = engine.NewSchema("StartupBoost", engine.Field{Name: "cpu", Type: engine.RecordOf(cpuBoostSchema)})
+
+	boostedSchema = engine.NewSchema("Boosted", engine.Field{Name: "cpu", Type: engine.IntOf(CPU)})
+
+	scalingSchema = engine.NewSchema("Scaling",
+		engine.Field{Name: "times", Type: engine.Int},
+		engine.Field{Name: "per", Type: engine.Int},
+		engine.Field{Name: "up", Type: engine.Bool, Doc: "rounded up"})
+
+	scalingsSchema = engine.NewSchema("Scalings",
+		engine.Field{Name: "cpu", Type: engine.RecordOf(scalingSchema)},
+		engine.Field{Name: "memory", Type: engine.RecordOf(scalingSchema)})
+
+	limitRangeSchema = engine.NewSchema("LimitRange",
+		engine.Field{Name: "min", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "max", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "default", Type: engine.RecordOf(resourcesSchema), Doc: "limits"})
+
+	limitRangesSchema = engine.NewSchema("LimitRanges",
+		engine.Field{Name: "container", Type: engine.RecordOf(limitRangeSchema), Doc: "for each container; unset when there are none of that type"},
+		engine.Field{Name: "pod", Type: engine.RecordOf(limitRangeSchema), Doc: "for the pod as a whole; unset when there are none of that type"})
+
+	initSchema = engine.NewSchema("InitContainers",
+		engine.Field{Name: "running", Type: engine.RecordOf(resourcesSchema), Doc: "requests of those that go on running (sidecars)"},
+		engine.Field{Name: "peak", Type: engine.RecordOf(resourcesSchema), Doc: "the most that is requested while they run one after the other"})
+
+	fittedContainerSchema = engine.NewSchema("FittedContainer",
+		engine.Field{Name: "name", Type: engine.String},
+		engine.Field{Name: "policy", Type: engine.RecordOf(policySchema)},
+		engine.Field{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "see each: container, likewise the rest"},
+		engine.Field{Name: "ratio", Type: engine.RecordOf(ratiosSchema)},
+		engine.Field{Name: "recommended", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "limits", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "boost", Type: engine.RecordOf(boostedSchema)})
+
+	fittedPodSchema = engine.NewSchema("FittedPod",
+		engine.Field{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "see each: podLevel, likewise the rest"},
+		engine.Field{Name: "init", Type: engine.RecordOf(initSchema)},
+		engine.Field{Name: "recommended", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "limits", Type: engine.RecordOf(resourcesSchema)})
+)
+
+func askedRatioSchema(name, unit string) *engine.Schema {
+	return engine.NewSchema(name,
+		engine.Field{Name: "type", Type: engine.String, Doc: "Factor or Quantity"},
+		engine.Field{Name: "factor", Type: engine.RecordOf(fractionSchema), Doc: "as it is written, exactly"},
+		engine.Field{Name: "quantity", Type: engine.IntOf(unit)})
+}
+
+// What both points know of a pod.
+var (
+	podFacts = []engine.Var{
+		{Name: "vpa", Type: engine.RecordOf(vpaSchema)},
+		{Name: "limitRange", Type: engine.RecordOf(limitRangesSchema), Doc: "what the LimitRanges of the namespace say together: of minimums the highest, of maximums the lowest"},
+		{Name: "pod", Type: engine.RecordOf(fittedPodSchema), Live: true, Doc: "the pod as a whole; nothing of it is set for pods without resources at pod level"},
+		{Name: "containers", Type: engine.ListOf(engine.RecordOf(fittedContainerSchema)), Live: true, Doc: "all containers of the pod, in their order"},
+	}
+	originalVar = engine.Var{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "what the pod has now"}
+	ratioVar    = engine.Var{Name: "ratio", Type: engine.RecordOf(ratiosSchema), Writable: true, Doc: "how its limits follow its requests, which rules of pod.fit choose; unset = there is no limit to set"}
+	requestsVar = engine.Var{Name: "requests", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be requested; unset = untouched"}
+	limitsVar   = engine.Var{Name: "limits", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be the limit; unset = untouched"}
+
+	containerScope = engine.Scope{
+		Name: "container", Doc: "each container of the pod, in its order",
+		Vars: []engine.Var{
+			{Name: "container", Type: engine.String, Doc: "its name"},
+			{Name: "index", Type: engine.Int, Live: true, Doc: "its place in containers, from 0"},
+			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "its effective policy"},
+			{Name: "known", Type: engine.Bool, Doc: "the VPA has a recommendation for it"},
+			originalVar,
+			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what is recommended for it"},
+			ratioVar, requestsVar, limitsVar,
+			{Name: "share", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what its request is to become, for rules that must see all containers first"},
+			{Name: "boost", Type: engine.RecordOf(boostedSchema), Writable: true, Doc: "its CPU while it starts; where set, the pod is annotated with what the container had before (vpaCpuStartupBoost)"},
+		},
+	}
+	podScope = engine.Scope{
+		Name: "podLevel", Doc: "the pod as a whole, where it has resources at pod level (spec.resources); otherwise nothing",
+		Vars: []engine.Var{
+			{Name: "policy", Type: engine.RecordOf(podPolicySchema), Doc: "podPolicies of the VPA"},
+			{Name: "init", Type: engine.RecordOf(initSchema), Doc: "its init containers"},
+			originalVar,
+			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what is recommended for it"},
+			ratioVar, requestsVar, limitsVar,
+		},
+	}
+)
+
+var podFit = &engine.Point{
+	Name: PodFit, Kind: engine.StagePoint,
+	Doc: "Fit the recommendation to this pod by changing `recommended`; run by the webhook for the target, by the updater for the lower and the upper bound too, each on its own. " +
+		"What is requested is decided afterwards, at pod.resources.",
+	Vars: append([]engine.Var{
+		{Name: "bound", Type: engine.String, Doc: "which recommendation it is: target, lowerBound or upperBound"},
+		{Name: "scaling", Type: engine.RecordOf(scalingsSchema), Writable: true, Doc: "what all containers are scaled by, for rules that must see all of them first"},
+	}, podFacts...),
+	Scopes: []engine.Scope{containerScope, podScope},
+	Link:   linkFitted,
+}
+
+var podResources = &engine.Point{
+	Name: PodResources, Kind: engine.StagePoint,
+	Doc: "Which `requests` and `limits` to write, given what pod.fit made of `recommended`; run by the webhook and the updater.",
+	Vars: append([]engine.Var{
+		{Name: "creating", Type: engine.Bool, Doc: "the pod is about to be created; false for one that runs"},
+	}, podFacts...),
+	Scopes: []engine.Scope{containerScope, podScope},
+	Link:   linkFitted,
+}
+
+// linkFitted shows all rules what those of the scopes write.
+func linkFitted(f *engine.Facts) {
+	items := f.Items("container")
+	containers := make([]*engine.Record, 0, len(items))
+	for i, item := range items {
+		r := fittedContainerSchema.New().SetString("name", item.Label)
+		for _, field := range fittedContainerSchema.Fields()[1:] {
+			if held := item.Record(field.Name); held != nil {
+				r.SetRecord(field.Name, held)
+			}
+		}
+		item.Set("index", engine.Number(int64(i)))
+		containers = append(containers, r)
+	}
+	f.Set("containers", engine.Records(containers))
+	pod := fittedPodSchema.New()
+	for _, item := range f.Items("podLevel") {
+		for _, field := range fittedPodSchema.Fields() {
+			if held := item.Record(field.Name); held != nil {
+				pod.SetRecord(field.Name, held)
+			}
+		}
+	}
+	f.Set("pod", pod)
+}

@@ -1,0 +1,83 @@
+package facts
+
+import (
+	"maps"
+
+	"github.com/google/cel-go/common/types"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+var (
+	namedRangesSchema = engine.NewSchema("NamedLimitRanges",
+		engine.Field{Name: "ofContainers", Type: engine.ListOf(engine.String), Doc: "names of those of type Container, whatever they are about"})
+
+	validatePod = &engine.Point{
+		Name: PodValidate, Kind: engine.ValidationPoint,
+		Doc: "Whether a new pod may be created; run by the webhook for every pod, also for those of no VPA, after API servers have given it its defaults. " +
+			"`self` and `object` are the pod, of which there are metadata.name, .namespace and .labels, spec.resources, and of spec.containers and spec.initContainers name and resources. " +
+			"Pods are refused for what a rule says, never because a rule cannot be evaluated.",
+		Vars: []engine.Var{
+			{Name: "limitRanges", Type: engine.RecordOf(namedRangesSchema), Doc: "the LimitRanges of the namespace"},
+			{Name: "controlled", Type: engine.Bool, Doc: "a VPA changes the pod"},
+		},
+	}
+)
+
+// ValidatePod judges a new pod. controlled tells that a VPA changes it.
+func ValidatePod(plan *engine.Plan, pod *corev1.Pod, limits *LimitRanges, controlled bool) []engine.Violation {
+	if len(plan.RuleSets(PodValidate)) == 0 {
+		return nil
+	}
+	names := []string{}
+	if limits != nil {
+		names = limits.ofContainers
+	}
+	f := validatePod.NewFacts().Set("controlled", types.Bool(controlled)).
+		Set("limitRanges", namedRangesSchema.New().SetStrings("ofContainers", names))
+	return plan.Validate(PodValidate, engine.Judged{Object: podObject(pod), Facts: f}, nil)
+}
+
+// podObject is what the schema of pods for validations describes.
+func podObject(pod *corev1.Pod) map[string]any {
+	spec := map[string]any{"containers": containerObjects(pod.Spec.Containers)}
+	if len(pod.Spec.InitContainers) > 0 {
+		spec["initContainers"] = containerObjects(pod.Spec.InitContainers)
+	}
+	if pod.Spec.Resources != nil {
+		spec["resources"] = resourcesObject(pod.Spec.Resources)
+	}
+	metadata := map[string]any{"name": pod.Name, "namespace": pod.Namespace}
+	if len(pod.Labels) > 0 {
+		labels := map[string]any{}
+		for name, value := range maps.All(pod.Labels) {
+			labels[name] = value
+		}
+		metadata["labels"] = labels
+	}
+	return map[string]any{"metadata": metadata, "spec": spec}
+}
+
+func containerObjects(list []corev1.Container) []any {
+	out := make([]any, 0, len(list))
+	for i := range list {
+		out = append(out, map[string]any{"name": list[i].Name, "resources": resourcesObject(&list[i].Resources)})
+	}
+	return out
+}
+
+func resourcesObject(r *corev1.ResourceRequirements) map[string]any {
+	out := map[string]any{}
+	for name, list := range map[string]corev1.ResourceList{"requests": r.Requests, "limits": r.Limits} {
+		if len(list) == 0 {
+			continue
+		}
+		quantities := map[string]any{}
+		for resource, q := range list {
+			quantities[string(resource)] = q.String()
+		}
+		out[name] = quantities
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/limitranges"
+	"github.com/celvpa/celvpa/controllers/podpatch"
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/webhook/podreview"
+	"github.com/celvpa/celvpa/webhook/vpareview"
+)
+
+// pod answers for a new pod. Whatever goes wrong, it is admitted as it came and the reason is logged: it is refused only for what
+// a rule says.
+func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logger) admission.Response {
+	answer, warnings, err := h.reviewPod(ctx, req, log)
+	if err != nil {
+		log.Error(err, "the pod is admitted unchanged")
+	}
+	if !answer.Allowed() {
+		podsTotal.WithLabelValues("false").Inc()
+		for _, c := range answer.Causes {
+			refusalsTotal.WithLabelValues(c.Rule).Inc()
+		}
+		log.Info("pod refused", "reason", texts(answer.Causes))
+		return denied(req, "", "Pod", answer.Causes).WithWarnings(warnings...)
+	}
+	podsTotal.WithLabelValues(fmt.Sprint(len(answer.Patch) > 0)).Inc()
+	return admission.Patched("", answer.Patch...).WithWarnings(warnings...)
+}
+
+// reviewPod finds out what concerns the pod and asks the rules; besides it returns what to tell who submits it.
+func (h *Handler) reviewPod(ctx context.Context, req admission.Request, log logr.Logger) (answer podreview.Answer, warnings []string, err error) {
+	if req.Operation != admissionv1.Create || req.SubResource != "" {
+		return answer, nil, nil
+	}
+	if v := req.Kind.Version; v != "" && v != "v1" {
+		return answer, nil, fmt.Errorf("pods of version %s are not known", v)
+	}
+	pod, err := decodePod(req.Object.Raw)
+	if err != nil {
+		return answer, nil, fmt.Errorf("reading the pod: %w", err)
+	}
+	if pod.Namespace == "" {
+		pod.Namespace = req.Namespace
+	}
+	if pod.Name == "" {
+		pod.Name = pod.GenerateName + "%"
+	}
+	log = log.WithValues("pod", pod.Name)
+	rules := h.Rules()
+	limits, err := limitranges.Of(ctx, h.Client, pod.Namespace)
+	if err != nil {
+		return answer, nil, err
+	}
+	v, err := h.controllingVPA(ctx, req, rules, pod)
+	if err != nil {
+		log.Error(err, "it is not known whether a VPA controls the pod; it is admitted unchanged")
+		v = nil
+	}
+	about := v
+	if about == nil { // rules for the namespace apply all the same
+		about = &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}
+	} else {
+		log = log.WithValues("vpa", v.Name)
+	}
+	chosen := policy.For(rules, about)
+	if chosen.Err != nil {
+		log.Error(chosen.Err, "the recommendation is applied by the default pipeline")
+	}
+	review := podreview.Request{Pod: pod, VPA: v, Limits: limits}
+	answer = podreview.Review(chosen.Plan, review, nil)
+	h.tell(log, &answer, v)
+	return answer, h.auditPod(req, log, about, review, chosen.Shadows, &answer), nil
+}
+
+// tell logs what came of a pod.
+func (h *Handler) tell(log logr.Logger, answer *podreview.Answer, v *vpav1.VerticalPodAutoscaler) {
+	policy.Report(log, "its values are left as they were", answer.Failed...)
+	for _, c := range answer.Unjudged {
+		log.Error(fmt.Errorf("%s", c), "the pod could not be judged by a rule; it is not refused for that")
+	}
+	if answer.MissingPod {
+		log.Info("No recommendation found for pod, skipping")
+	}
+	for _, name := range answer.Missing {
+		log.Info("No recommendation found for container, skipping", "container", name)
+	}
+	if v != nil && answer.Allowed() {
+		if log := log.V(1); log.Enabled() {
+			log.Info("pod patched", "updates", podpatch.Updates(v.Name, answer.Change))
+		}
+	}
+}
+
+// slimPod is what is read of a pod: the rest, which is most of it, is not worth the time.
+type slimPod struct {
+	Metadata struct {
+		Name            string                  `json:"name"`
+		GenerateName    string                  `json:"generateName"`
+		Namespace       string                  `json:"namespace"`
+		Labels          map[string]string       `json:"labels"`
+		Annotations     map[string]string       `json:"annotations"`
+		OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
+	} `json:"metadata"`
+	Spec struct {
+		Resources      *corev1.ResourceRequirements `json:"resources"`
+		Containers     []slimContainer              `json:"containers"`
+		InitContainers []slimContainer              `json:"initContainers"`
+	} `json:"spec"`
+}
+
+type slimContainer struct {
+	Name          string                         `json:"name"`
+	Resources     corev1.ResourceRequirements    `json:"resources"`
+	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy"`
+}
+
+func decodePod(data []byte) (*corev1.Pod, error) {
+	var slim slimPod
+	if err := json.Unmarshal(data, &slim); err != nil {
+		return nil, err
+	}
+	m := &slim.Metadata
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace, Labels: m.Labels, Annotations: m.Annotations, OwnerReferences: m.OwnerReferences,
+	}}
+	pod.Spec.Resources = slim.Spec.Resources
+	pod.Spec.Containers, pod.Spec.InitContainers = containers(slim.Spec.Containers), containers(slim.Spec.InitContainers)
+	return pod, nil
+}
+
+func containers(list []slimContainer) []corev1.Container {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]corev1.Container, len(list))
+	for i := range list {
+		out[i].Name, out[i].Resources, out[i].RestartPolicy = list[i].Name, list[i].Resources, list[i].RestartPolicy
+	}
+	return out
+}
+
+// podDifferences tells what other rules, which came to tried, would do with a pod.
+func podDifferences(enforced, tried *podreview.Answer) []string {
+	out := texts(vpareview.Differences(vpareview.Answer{Causes: enforced.Causes}, vpareview.Answer{Causes: tried.Causes}))
+	if enforced.Allowed() && tried.Allowed() {
+		out = append(out, facts.ChangeDifferences(enforced.Change, tried.Change)...)
+	}
+	return out
+}
