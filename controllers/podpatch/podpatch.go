@@ -156,9 +156,9 @@ func Add(path string, value any) jsonpatch.Operation {
 }
 
 // Escape writes a path segment as RFC 6901 asks.
-func Escape(segment string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(segment)
-}
+func Escape(segment string) string { return escaped.Replace(segment) }
+
+var escaped = strings.NewReplacer("~", "~0", "/", "~1")
 
 func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
 	names := make([]corev1.ResourceName, 0, len(list))

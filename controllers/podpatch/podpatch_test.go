@@ -94,3 +94,20 @@ func TestPathSegmentsAreEscaped(t *testing.T) {
 	require.Equal(t, "example.com~1a~0b", Escape("example.com/a~b"))
 	require.Equal(t, "/metadata/annotations/x~1y", Annotate("x/y", "").Path)
 }
+
+func TestResourcesAtPodLevelAreWrittenFirst(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		Resources:  &corev1.ResourceRequirements{Limits: quantities("cpu", "1")},
+		Containers: []corev1.Container{{Name: "a"}},
+	}}
+	level := facts.ResourceChange{Requests: quantities("cpu", "2"), Limits: quantities("cpu", "4"), Notes: []string{"cpu capped to pod limit"}}
+	got := facts.PodChange{Pod: &level, Containers: []facts.ContainerChange{change(0, quantities("cpu", "1"), nil)}}
+	require.Equal(t, `[{"op":"add","path":"/spec/resources/requests","value":{}},`+
+		`{"op":"add","path":"/spec/resources/requests/cpu","value":"2"},`+
+		`{"op":"add","path":"/spec/resources/limits/cpu","value":"4"},`+
+		`{"op":"add","path":"/spec/containers/0/resources","value":{}},`+
+		`{"op":"add","path":"/spec/containers/0/resources/requests","value":{}},`+
+		`{"op":"add","path":"/spec/containers/0/resources/requests/cpu","value":"1"}]`, wire(t, Resources(pod, got)))
+	require.Equal(t, "Pod resources updated by v: pod: cpu capped to pod limit, cpu request, cpu limit; container 0: cpu request", Updates("v", got))
+	require.Empty(t, Resources(pod, facts.PodChange{Pod: &facts.ResourceChange{Notes: []string{"unheard"}}}))
+}

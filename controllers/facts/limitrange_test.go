@@ -1,0 +1,122 @@
+package facts
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+func amounts(pairs ...string) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
+}
+
+func rangeOf(name string, items ...corev1.LimitRangeItem) corev1.LimitRange {
+	return corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.LimitRangeSpec{Limits: items}}
+}
+
+func TestLimitRangesAreFolded(t *testing.T) {
+	const ofContainers, ofPods = corev1.LimitTypeContainer, corev1.LimitTypePod
+	resources := func(cpu, memory int64) *engine.Record {
+		r := resourcesSchema.New()
+		if cpu > 0 {
+			r.SetInt("cpu", cpu)
+		}
+		if memory > 0 {
+			r.SetInt("memory", memory)
+		}
+		return r
+	}
+	says := func(min, max, otherwise *engine.Record) *engine.Record {
+		return limitRangeSchema.New().SetRecord("min", min).SetRecord("max", max).SetRecord("default", otherwise)
+	}
+	none := resources(0, 0)
+	for _, tt := range []struct {
+		name  string
+		list  []corev1.LimitRange
+		want  *engine.Record
+		names []string
+	}{
+		{name: "none", want: limitRangesSchema.New()},
+		{name: "of another type", list: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: "PersistentVolumeClaim", Max: amounts("storage", "1Gi")})}, want: limitRangesSchema.New()},
+		{
+			name: "one that gives requests alone bounds nothing, but is one of type Container", names: []string{"a"},
+			list: []corev1.LimitRange{rangeOf("a", corev1.LimitRangeItem{Type: ofContainers, DefaultRequest: amounts("cpu", "1"), MaxLimitRequestRatio: amounts("cpu", "2")})},
+			want: limitRangesSchema.New(),
+		},
+		{
+			name: "of minimums the highest, of maximums the lowest", names: []string{"a", "b"},
+			list: []corev1.LimitRange{
+				rangeOf("a", corev1.LimitRangeItem{Type: ofContainers, Min: amounts("cpu", "1", "memory", "2"), Max: amounts("cpu", "9", "memory", "8")}),
+				rangeOf("b", corev1.LimitRangeItem{Type: ofContainers, Min: amounts("cpu", "2", "memory", "1"), Max: amounts("cpu", "8", "memory", "9")}),
+			},
+			want: limitRangesSchema.New().SetRecord("container", says(resources(2000, 2), resources(8000, 8), none)),
+		},
+		{
+			name: "by resource and by type", names: []string{"a"},
+			list: []corev1.LimitRange{rangeOf("a",
+				corev1.LimitRangeItem{Type: ofContainers, Min: amounts("cpu", "1")},
+				corev1.LimitRangeItem{Type: ofPods, Max: amounts("memory", "8", "nvidia.com/gpu", "1")},
+				corev1.LimitRangeItem{Type: ofContainers, Max: amounts("memory", "4")})},
+			want: limitRangesSchema.New().SetRecord("container", says(resources(1000, 0), resources(0, 4), none)).SetRecord("pod", says(none, resources(0, 8), none)),
+		},
+		{
+			name: "the default is that of the last by name, as a whole", names: []string{"a", "b"},
+			list: []corev1.LimitRange{
+				rangeOf("b", corev1.LimitRangeItem{Type: ofContainers, Default: amounts("cpu", "2")}),
+				rangeOf("a", corev1.LimitRangeItem{Type: ofContainers, Default: amounts("cpu", "1", "memory", "1")}),
+			},
+			want: limitRangesSchema.New().SetRecord("container", says(none, none, resources(2000, 0))),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := FoldLimitRanges(tt.list)
+			same(t, tt.want, got.bind())
+			require.Equal(t, tt.names, got.ofContainers)
+		})
+	}
+	same(t, limitRangesSchema.New(), (*LimitRanges)(nil).bind())
+}
+
+// TestInitContainersCountAsAPIServersCountThem (KEP-2837): sidecars beside the containers, the others one after the other with
+// the sidecars that were started before.
+func TestInitContainersCountAsAPIServersCountThem(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	one := func(sidecar bool, cpu string) corev1.Container {
+		c := corev1.Container{Resources: corev1.ResourceRequirements{Requests: amounts("cpu", cpu)}}
+		if sidecar {
+			c.RestartPolicy = &always
+		}
+		return c
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{one(false, "5"), one(true, "1"), one(false, "3"), one(true, "2")}}}
+	got := initRequests(pod)
+	running, _ := got.Get("running").(*engine.Record).Int("cpu")
+	peak, _ := got.Get("peak").(*engine.Record).Int("cpu")
+	require.EqualValues(t, 3000, running)
+	require.EqualValues(t, 5000, peak)
+}
+
+func TestAPodHasResourcesAtPodLevelWhereCPUOrMemoryAreThere(t *testing.T) {
+	of := func(r *corev1.ResourceRequirements, actual *corev1.ResourceRequirements) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{Resources: r}, Status: corev1.PodStatus{Resources: actual}}
+	}
+	_, _, ok := PodResourcesOf(of(nil, &corev1.ResourceRequirements{Requests: amounts("cpu", "1")}))
+	require.False(t, ok)
+	_, _, ok = PodResourcesOf(of(&corev1.ResourceRequirements{Limits: amounts("hugepages-2Mi", "2Mi")}, nil))
+	require.False(t, ok)
+	_, limits, ok := PodResourcesOf(of(&corev1.ResourceRequirements{Limits: amounts("memory", "1")}, nil))
+	require.True(t, ok)
+	require.Len(t, limits, 1)
+	requests, _, ok := PodResourcesOf(of(&corev1.ResourceRequirements{Requests: amounts("cpu", "1")}, &corev1.ResourceRequirements{Requests: amounts("cpu", "2")}))
+	require.True(t, ok)
+	require.Equal(t, "2", requests.Cpu().String(), "what the node granted")
+}

@@ -1,0 +1,89 @@
+package facts
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+func TestADecimalIsAnExactFraction(t *testing.T) {
+	for _, tt := range []struct {
+		number     string
+		times, per int64
+		ok         bool
+	}{
+		{"1.2", 12, 10, true},
+		{"4", 4, 1, true},
+		{"4.00", 4, 1, true},
+		{"1.25e1", 125, 10, true},
+		{"1e3", 1000, 1, true},
+		{"2.5e-1", 25, 100, true},
+		{"0", 0, 1, true},
+		{"1.00000000000000001", 100000000000000001, 100000000000000000, true},
+		{"1.000000000000000000000001", 100000000000000000, 100000000000000000, true}, // beyond 18 digits
+		{"1e18", 1000000000000000000, 1, true},
+		{"1e30", math.MaxInt64, 1, true},
+		{"1e999999999", math.MaxInt64, 1, true},
+		{"1e-999999999", 0, 1, true},
+		{"-1e999999999", 0, 0, false},
+		{"-1.5", 0, 0, false},
+		{"", 0, 0, false},
+		{"1/2/3", 0, 0, false},
+		{"x", 0, 0, false},
+	} {
+		times, per, ok := fraction(tt.number)
+		require.Equal(t, tt.ok, ok, tt.number)
+		if ok {
+			require.Equal(t, []int64{tt.times, tt.per}, []int64{times, per}, tt.number)
+		}
+	}
+}
+
+func FuzzFraction(f *testing.F) {
+	for _, seed := range []string{"1.2", "1e3", "-1", "9.999999999999999999e5", "1E+05", ".5", "1e-5"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, number string) {
+		times, per, ok := fraction(number)
+		if !ok {
+			return
+		}
+		require.Positive(t, per, number)
+		require.GreaterOrEqual(t, times, int64(0), number)
+	})
+}
+
+// TestEitherSpellingOfTheRatioIsRead because an object that was stored before a webhook renamed the field has the AEP's.
+func TestEitherSpellingOfTheRatioIsRead(t *testing.T) {
+	factor, quantity := vpav1.Decimal("1.2"), resource.MustParse("200Mi")
+	asked := &vpav1.RequestToLimitRatio{
+		CPU:    &vpav1.ResourceRatio{Type: vpav1.ScaleFactor, Factor: &factor},
+		Memory: &vpav1.ResourceRatio{Type: vpav1.ScaleQuantity, Quantity: &quantity},
+	}
+	want := askedRatiosSchema.New().
+		SetRecord("cpu", askedCPURatioSchema.New().SetString("type", "Factor").SetRecord("factor", fractionSchema.New().SetInt("times", 12).SetInt("per", 10))).
+		SetRecord("memory", askedMemoryRatioSchema.New().SetString("type", "Quantity").SetInt("quantity", 200<<20))
+	same(t, want, Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatio: asked}).Get("requestToLimitRatio"))
+	same(t, want, Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatioAEP: asked}).Get("requestToLimitRatio"))
+	other := &vpav1.RequestToLimitRatio{}
+	same(t, askedRatiosSchema.New(), Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatio: other, RequestToLimitRatioAEP: asked}).Get("requestToLimitRatio"))
+}
+
+// TestAnEmptyStartupBoostIsNoBoost but takes the place of the VPA's (UPSTREAM.md Appendix B 3).
+func TestAnEmptyStartupBoostIsNoBoost(t *testing.T) {
+	require.Nil(t, startupBoost(nil))
+	require.Nil(t, startupBoost(&vpav1.StartupBoost{}))
+	same(t, boostSchema.New(), Policy(&vpav1.ContainerResourcePolicy{StartupBoost: &vpav1.StartupBoost{}}).Get("startupBoost"))
+
+	v := &vpav1.VerticalPodAutoscaler{}
+	require.False(t, boosts(v))
+	v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{}, {StartupBoost: &vpav1.StartupBoost{}}}}
+	require.True(t, boosts(v))
+	v.Spec.ResourcePolicy = nil
+	v.Spec.StartupBoost = &vpav1.StartupBoost{}
+	require.True(t, boosts(v))
+}
