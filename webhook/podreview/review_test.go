@@ -90,11 +90,11 @@ func TestAPodIsNotGivenMoreThanItHasWithTheGateOff(t *testing.T) {
 	v := decode[vpav1.VerticalPodAutoscaler](t, `{"metadata":{"name":"v"},"status":{"recommendation":{"containerRecommendations":[{"containerName":"main","target":{"cpu":"1"}},{"containerName":"sidecar1","target":{"cpu":"3"}}]}}}`)
 	answer := Review(plan(t), Request{Pod: decode[corev1.Pod](t, workload), VPA: v}, nil)
 	require.Equal(t, []string{
-		`add /spec/containers/0/resources/requests/cpu "25m"`,
-		`add /spec/containers/0/resources/limits/cpu "25m"`,
+		`add /spec/containers/0/resources/requests/cpu "80m"`,
+		`add /spec/containers/0/resources/limits/cpu "80m"`,
 		`add /spec/containers/1/resources {}`,
 		`add /spec/containers/1/resources/requests {}`,
-		`add /spec/containers/1/resources/requests/cpu "75m"`,
+		`add /spec/containers/1/resources/requests/cpu "20m"`,
 		`add /metadata/annotations/vpaUpdates "Pod resources updated by v: container 0: cpu capped to fit the pod, memory: limit NOT set since recommendedRequest is nil or 0, cpu request, cpu limit; container 1: cpu capped to fit the pod, cpu request"`,
 		`add /metadata/annotations/vpaObservedContainers "main, sidecar1, sidecar2"`,
 	}, lines(t, answer))
