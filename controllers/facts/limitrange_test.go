@@ -120,3 +120,41 @@ func TestAPodHasResourcesAtPodLevelWhereCPUOrMemoryAreThere(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "2", requests.Cpu().String(), "what the node granted")
 }
+
+// TestRequestsAreFilledInAsAPIServersDo where a pod has a limit and no request.
+func TestRequestsAreFilledInAsAPIServersDo(t *testing.T) {
+	container := func(pairs ...string) corev1.Container {
+		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: amounts(pairs...)}}
+	}
+	for _, tt := range []struct {
+		name                   string
+		requests, limits, want corev1.ResourceList
+		containers, init       []corev1.Container
+	}{
+		{name: "what the containers request together", limits: amounts("cpu", "4"), containers: []corev1.Container{container("cpu", "1"), container("cpu", "500m"), {}}, want: amounts("cpu", "1500m")},
+		{name: "else the limit", limits: amounts("cpu", "4", "memory", "1Gi"), containers: []corev1.Container{container("memory", "1Mi")}, want: amounts("cpu", "4", "memory", "1Mi")},
+		{name: "init containers count, too", limits: amounts("cpu", "4"), init: []corev1.Container{container("cpu", "2")}, containers: []corev1.Container{container("cpu", "1")}, want: amounts("cpu", "2")},
+		{name: "be they the only ones", limits: amounts("memory", "4"), init: []corev1.Container{container("memory", "2")}, want: amounts("memory", "2")},
+		{name: "not where there is a request", requests: amounts("cpu", "1"), limits: amounts("cpu", "4"), want: amounts()},
+		{name: "nor without a limit", requests: amounts("cpu", "1"), containers: []corev1.Container{container("memory", "1Mi")}, want: amounts()},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: tt.containers, InitContainers: tt.init}}
+			same(t, Resources(tt.want), filledIn(pod, tt.requests, tt.limits, initRequests(pod)))
+		})
+	}
+}
+
+// TestFractionsAreNoReasonToRefuseAPod: API servers take 1500m of memory, and no whole number of bytes is that.
+func TestFractionsAreNoReasonToRefuseAPod(t *testing.T) {
+	same(t, Resources(amounts("memory", "1")), wholeStanza(nil, amounts("memory", "1500m")).Get("limits"))
+	same(t, Resources(amounts("memory", "1")), wholeStanza(nil, amounts("memory", "1")).Get("limits"))
+	same(t, Resources(amounts("memory", "0")), wholeStanza(nil, amounts("memory", "100m")).Get("limits"))
+
+	held := ResourceChange{Requests: amounts("cpu", "1", "memory", "2")}
+	held.keepFractions(amounts("cpu", "2", "memory", "1500m"))
+	require.Equal(t, amounts("cpu", "1", "memory", "1500m"), held.Requests)
+	free := ResourceChange{Requests: amounts("memory", "2"), Limits: amounts("memory", "4")}
+	free.keepFractions(amounts("memory", "1500m"))
+	require.Equal(t, amounts("memory", "2"), free.Requests, "the limit is written, too")
+}

@@ -69,6 +69,7 @@ var (
 
 	fittedPodSchema = engine.NewSchema("FittedPod",
 		engine.Field{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "see each: podLevel, likewise the rest"},
+		engine.Field{Name: "filledIn", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "init", Type: engine.RecordOf(initSchema)},
 		engine.Field{Name: "recommended", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema)},
@@ -114,6 +115,7 @@ var (
 		Vars: []engine.Var{
 			{Name: "policy", Type: engine.RecordOf(podPolicySchema), Doc: "podPolicies of the VPA"},
 			{Name: "init", Type: engine.RecordOf(initSchema), Doc: "its init containers"},
+			{Name: "filledIn", Type: engine.RecordOf(resourcesSchema), Doc: "what API servers fill in for requests that the pod does not have although it has the limit: what its containers request together, else the limit"},
 			originalVar,
 			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what is recommended for it"},
 			ratioVar, requestsVar, limitsVar,

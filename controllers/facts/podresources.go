@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"slices"
+
 	"github.com/google/cel-go/common/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -102,7 +104,19 @@ func (c *ResourceChange) take(part *podPart, i int, target, final, lower, upper 
 	}
 	item := final.items[i]
 	c.Requests, c.Limits = ResourceList(item.Record("requests")), ResourceList(item.Record("limits"))
+	c.keepFractions(part.limits)
 	c.Notes = append(append(c.Notes, target.items[i].Notes...), item.Notes...)
+}
+
+// keepFractions writes a request that was held to the container's own limit as that limit: there are limits such as 1500m of
+// memory, which the next whole byte would exceed.
+func (c *ResourceChange) keepFractions(limits corev1.ResourceList) {
+	for name, request := range c.Requests {
+		limit, ok := limits[name]
+		if _, written := c.Limits[name]; ok && !written && request.Cmp(limit) > 0 && request.Cmp(quantityOf(name, AmountOf(name, limit))) == 0 {
+			c.Requests[name] = limit
+		}
+	}
 }
 
 // boundPod is a pod and its recommendation as rules read them.
@@ -112,7 +126,8 @@ type boundPod struct {
 	limits *engine.Record
 	parts  []podPart // the containers
 	pod    *podPart  // nil without resources at pod level
-	init   *engine.Record
+	init   *engine.Record // of the pod, where it has resources of its own
+	filled *engine.Record
 	level  *vpav1.RecommendedResources
 }
 
@@ -121,6 +136,7 @@ type podPart struct {
 	name             string
 	known            bool
 	policy, original *engine.Record
+	limits           corev1.ResourceList // as they are written
 	recommendation   *vpav1.RecommendedContainerResources
 }
 
@@ -134,7 +150,8 @@ func bindPod(in PodInput) *boundPod {
 		part := &b.parts[i]
 		part.name = in.Pod.Spec.Containers[i].Name
 		part.policy = Policy(PolicyFor(in.VPA.Spec.ResourcePolicy, part.name))
-		part.original = stanza(CurrentResources(in.Pod, i))
+		requests, limits := CurrentResources(in.Pod, i)
+		part.original, part.limits = stanza(requests, limits), limits
 		for j := range recommended {
 			if recommended[j].ContainerName == part.name {
 				part.recommendation, part.known = &recommended[j], true
@@ -142,8 +159,9 @@ func bindPod(in PodInput) *boundPod {
 		}
 	}
 	if requests, limits, ok := PodResourcesOf(in.Pod); ok {
-		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanza(requests, limits)}
+		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: wholeStanza(requests, limits)}
 		b.init = initRequests(in.Pod)
+		b.filled = filledIn(in.Pod, requests, limits, b.init)
 	}
 	return b
 }
@@ -196,7 +214,7 @@ func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, rati
 	if scope == "container" {
 		item.Set("known", types.Bool(part.known)).Set("share", resourcesSchema.New()).Set("boost", boostedSchema.New())
 	} else {
-		item.Set("init", b.init)
+		item.Set("init", b.init).Set("filledIn", b.filled)
 	}
 	f.items = append(f.items, item)
 }
@@ -209,6 +227,30 @@ func (b *boundPod) common(f *fitted) *fitted {
 func stanza(requests, limits corev1.ResourceList) *engine.Record {
 	return stanzaSchema.New().SetRecord("requests", Resources(requests)).SetRecord("limits", Resources(limits))
 }
+
+// wholeStanza binds what bounds containers: parts of a milli-core or a byte, of which a container cannot be given less, do not
+// count.
+func wholeStanza(requests, limits corev1.ResourceList) *engine.Record {
+	bind := func(list corev1.ResourceList) *engine.Record {
+		r := resourcesSchema.New()
+		for _, name := range scaledResources {
+			q, ok := list[name]
+			if !ok {
+				continue
+			}
+			n := AmountOf(name, q)
+			if whole := quantityOf(name, n); whole.Cmp(q) > 0 && n > 0 {
+				n--
+			}
+			r.SetInt(string(name), n)
+		}
+		return r
+	}
+	return stanzaSchema.New().SetRecord("requests", bind(requests)).SetRecord("limits", bind(limits))
+}
+
+// scaledResources are those of which VPAs know.
+var scaledResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
 // CurrentResources are a container's requests and limits: what its status reports, else what its spec asks for
 // (UPSTREAM.md §3.3).
@@ -236,9 +278,36 @@ func PodResourcesOf(pod *corev1.Pod) (requests, limits corev1.ResourceList, ok b
 }
 
 func scalable(list corev1.ResourceList) bool {
-	_, cpu := list[corev1.ResourceCPU]
-	_, memory := list[corev1.ResourceMemory]
-	return cpu || memory
+	return slices.ContainsFunc(scaledResources, func(name corev1.ResourceName) bool {
+		_, ok := list[name]
+		return ok
+	})
+}
+
+// filledIn are the requests at pod level that API servers fill in: up to Kubernetes 1.36 before they ask webhooks, from 1.37 on
+// afterwards (KEP-2837). init are the pod's initRequests.
+func filledIn(pod *corev1.Pod, requests, limits corev1.ResourceList, init *engine.Record) *engine.Record {
+	out := resourcesSchema.New()
+	for _, name := range scaledResources {
+		limit, limited := limits[name]
+		if _, requested := requests[name]; requested || !limited {
+			continue
+		}
+		running, asked := init.Get("running").(*engine.Record).Int(string(name))
+		peak, once := init.Get("peak").(*engine.Record).Int(string(name))
+		total := running
+		for i := range pod.Spec.Containers {
+			if q, ok := pod.Spec.Containers[i].Resources.Requests[name]; ok {
+				total, asked = engine.SaturatingAdd(total, AmountOf(name, q)), true
+			}
+		}
+		if asked || once {
+			out.SetInt(string(name), max(total, peak))
+		} else {
+			out.SetInt(string(name), AmountOf(name, limit))
+		}
+	}
+	return out
 }
 
 // initRequests sums up the init containers of a pod as API servers do where they compare a pod's requests with those of its
@@ -247,13 +316,14 @@ func initRequests(pod *corev1.Pod) *engine.Record {
 	running, peak := resourcesSchema.New(), resourcesSchema.New()
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		for _, name := range scaledResources {
+			q, ok := c.Resources.Requests[name]
+			if !ok {
+				continue // what runs beside it was counted before
+			}
 			field := string(name)
 			before, _ := running.Int(field)
-			now := before
-			if q, ok := c.Resources.Requests[name]; ok {
-				now = engine.SaturatingAdd(before, AmountOf(name, q))
-			}
+			now := engine.SaturatingAdd(before, AmountOf(name, q))
 			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 				running.SetInt(field, now)
 			}

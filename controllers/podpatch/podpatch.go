@@ -39,7 +39,7 @@ func podLevel(pod *corev1.Pod, c *facts.ResourceChange) []jsonpatch.Operation {
 	}
 	const at = "/spec/resources"
 	now := pod.Spec.Resources
-	return append(list(at+"/requests", now.Requests == nil, c.Requests), list(at+"/limits", now.Limits == nil, c.Limits)...)
+	return append(list(at+"/requests", len(now.Requests) == 0, c.Requests), list(at+"/limits", len(now.Limits) == 0, c.Limits)...)
 }
 
 func container(pod *corev1.Pod, c *facts.ContainerChange) []jsonpatch.Operation {
@@ -49,11 +49,11 @@ func container(pod *corev1.Pod, c *facts.ContainerChange) []jsonpatch.Operation 
 	var ops []jsonpatch.Operation
 	at := fmt.Sprintf("/spec/containers/%d/resources", c.Index)
 	now := pod.Spec.Containers[c.Index].Resources
-	if now.Requests == nil && now.Limits == nil && now.Claims == nil {
+	if len(now.Requests) == 0 && len(now.Limits) == 0 && len(now.Claims) == 0 {
 		ops = append(ops, Add(at, map[string]any{}))
 	}
-	ops = append(ops, list(at+"/requests", now.Requests == nil, c.Requests)...)
-	return append(ops, list(at+"/limits", now.Limits == nil, c.Limits)...)
+	ops = append(ops, list(at+"/requests", len(now.Requests) == 0, c.Requests)...)
+	return append(ops, list(at+"/limits", len(now.Limits) == 0, c.Limits)...)
 }
 
 func list(at string, missing bool, values corev1.ResourceList) []jsonpatch.Operation {
