@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
@@ -17,18 +18,26 @@ import (
 // targetIndex finds objects by what they scale: looking through all of a namespace would take longer than the review.
 const targetIndex = "celvpa.target"
 
+// customTargets finds the VerticalPodAutoscalers whose targets are of custom kinds. No key of a target is like it.
+const customTargets = "custom"
+
 // targetKey leaves the group out, which may be missing where it is written.
 func targetKey(kind, name string) string { return kind + "/" + name }
 
-// IndexTargets makes a cache find what a VerticalPodAutoscaler is reviewed beside; hpas tells that it knows
-// HorizontalPodAutoscalers. It is called before the cache starts.
+// IndexTargets makes a cache find which VerticalPodAutoscalers may be a pod's, and what one is reviewed beside; hpas tells that it
+// knows HorizontalPodAutoscalers. It is called before the cache starts.
 func IndexTargets(ctx context.Context, cache client.FieldIndexer, hpas bool) error {
 	err := cache.IndexField(ctx, &vpav1.VerticalPodAutoscaler{}, targetIndex, func(o client.Object) []string {
-		ref := o.(*vpav1.VerticalPodAutoscaler).Spec.TargetRef
+		v := o.(*vpav1.VerticalPodAutoscaler)
+		ref := v.Spec.TargetRef
 		if ref == nil {
 			return nil
 		}
-		return []string{targetKey(ref.Kind, ref.Name)}
+		keys := []string{targetKey(ref.Kind, ref.Name)}
+		if !target.PodsAlike(v) {
+			keys = append(keys, customTargets)
+		}
+		return keys
 	})
 	if err != nil {
 		return fmt.Errorf("indexing VerticalPodAutoscalers: %w", err)
@@ -46,6 +55,11 @@ func IndexTargets(ctx context.Context, cache client.FieldIndexer, hpas bool) err
 	return nil
 }
 
+// withTarget lists by the index. What is listed is only read, so it need not be copied out of the cache.
+func withTarget(namespace, key string) []client.ListOption {
+	return []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy, client.MatchingFields{targetIndex: key}}
+}
+
 // beside lists what has the same target as a VPA. Without it the VPA is judged all the same: it is only for warnings.
 func (h *Handler) beside(ctx context.Context, namespace string, object []byte, log logr.Logger) (out vpareview.Beside) {
 	var about struct {
@@ -56,9 +70,7 @@ func (h *Handler) beside(ctx context.Context, namespace string, object []byte, l
 	if err := json.Unmarshal(object, &about); err != nil || about.Spec.TargetRef == nil || h.Client == nil {
 		return out
 	}
-	// What is listed is only read, so it need not be copied out of the cache.
-	options := []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy,
-		client.MatchingFields{targetIndex: targetKey(about.Spec.TargetRef.Kind, about.Spec.TargetRef.Name)}}
+	options := withTarget(namespace, targetKey(about.Spec.TargetRef.Kind, about.Spec.TargetRef.Name))
 	var vpas vpav1.VerticalPodAutoscalerList
 	if err := h.Client.List(ctx, &vpas, options...); err != nil {
 		log.Error(err, "other VerticalPodAutoscalers of the same target are not warned about")

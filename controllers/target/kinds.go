@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,68 +70,89 @@ type Resolver struct {
 
 // controller is what the resolver needs of any controller object.
 type controller struct {
+	owners []metav1.OwnerReference
+	uid    types.UID     // empty when it is not known
+	object client.Object // of a well-known kind; it is only read. nil for a scale, of which the rest is known
+
 	selector labels.Selector // nil when it has none
 	replicas *int32          // what the controller asks for; nil when that is no number of its own, as for a Job
-	owners   []metav1.OwnerReference
 }
 
 // node owns pods that no controller made. It is never scalable.
 const node = "Node"
 
-// get reads a controller; found is false when it does not exist or is neither well known nor scalable.
-func (r *Resolver) get(ctx context.Context, k Key, as purpose) (c controller, found bool, err error) {
-	if make, ok := wellKnown[k.Kind]; ok {
-		object := make()
-		err := r.Client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Name}, object)
-		if apierrors.IsNotFound(err) {
-			return controller{}, false, nil
-		}
-		if err != nil {
-			return controller{}, false, fmt.Errorf("reading %s %s/%s: %w", k.Kind, k.Namespace, k.Name, err)
-		}
-		c, err := describe(object)
-		return c, err == nil, err
-	}
-	if k.Kind == node {
+// readKnown reads a controller of a well-known kind; found is false when it does not exist.
+func (r *Resolver) readKnown(ctx context.Context, k Key, object client.Object) (c controller, found bool, err error) {
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Name}, object)
+	if apierrors.IsNotFound(err) {
 		return controller{}, false, nil
 	}
-	if r.Scales == nil {
-		return readScale(ctx, r.Client, k)
+	if err != nil {
+		return controller{}, false, fmt.Errorf("reading %s %s/%s: %w", k.Kind, k.Namespace, k.Name, err)
 	}
-	return r.Scales.get(ctx, k, as)
+	return controller{owners: object.GetOwnerReferences(), uid: object.GetUID(), object: object}, true, nil
 }
 
-func describe(object client.Object) (controller, error) {
-	c := controller{owners: object.GetOwnerReferences()}
-	var err error
-	switch o := object.(type) {
+// complete fills in the selector and the replicas, which are not needed of those in between.
+func (c *controller) complete() (err error) {
+	switch o := c.object.(type) {
+	case nil:
+		return nil
 	case *appsv1.Deployment:
 		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
-		c.selector, err = asSelector(o.Spec.Selector)
 	case *appsv1.DaemonSet:
 		c.replicas = &o.Status.DesiredNumberScheduled
-		c.selector, err = asSelector(o.Spec.Selector)
 	case *appsv1.ReplicaSet:
 		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
-		c.selector, err = asSelector(o.Spec.Selector)
 	case *appsv1.StatefulSet:
 		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
-		c.selector, err = asSelector(o.Spec.Selector)
 	case *corev1.ReplicationController:
 		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
-		c.selector = labels.SelectorFromSet(o.Spec.Selector)
+	}
+	if c.selector, err = asSelector(selectorOf(c.object)); err != nil {
+		return lasting{fmt.Errorf("the selector of %s/%s: %w", c.object.GetNamespace(), c.object.GetName(), err)}
+	}
+	return nil
+}
+
+// selects reports whether a controller's selector matches a pod's labels. Plain labels, as most selectors are, are compared as
+// they are: to make a selector of them takes longer than all else of a look-up.
+func (c *controller) selects(pod map[string]string) (bool, error) {
+	if s := selectorOf(c.object); s != nil && len(s.MatchExpressions) == 0 {
+		for name, value := range s.MatchLabels {
+			if has, ok := pod[name]; !ok || has != value {
+				return false, nil
+			}
+		}
+		return true, nil
+	}
+	if err := c.complete(); err != nil {
+		return false, err
+	}
+	return c.selector != nil && c.selector.Matches(labels.Set(pod)), nil
+}
+
+// selectorOf is how a well-known controller finds its pods; nil matches nothing.
+func selectorOf(object client.Object) *metav1.LabelSelector {
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		return o.Spec.Selector
+	case *appsv1.DaemonSet:
+		return o.Spec.Selector
+	case *appsv1.ReplicaSet:
+		return o.Spec.Selector
+	case *appsv1.StatefulSet:
+		return o.Spec.Selector
+	case *corev1.ReplicationController:
+		return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
 	case *batchv1.Job:
-		c.selector, err = asSelector(o.Spec.Selector)
+		return o.Spec.Selector
 	case *batchv1.CronJob:
-		c.selector = labels.Nothing()
 		if template := o.Spec.JobTemplate.Spec.Template.Labels; len(template) > 0 {
-			c.selector = labels.SelectorFromSet(template)
+			return &metav1.LabelSelector{MatchLabels: template}
 		}
 	}
-	if err != nil {
-		return c, lasting{fmt.Errorf("the selector of %s/%s: %w", object.GetNamespace(), object.GetName(), err)}
-	}
-	return c, nil
+	return nil
 }
 
 // asSelector is LabelSelectorAsSelector, without checking once more the labels that the API server has checked: that takes

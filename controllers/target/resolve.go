@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -46,11 +47,19 @@ func unknown(format string, args ...any) *Unsupported {
 // Selector finds the pods of a VPA's target; otherwise it says why there are none: the target does not exist, cannot be
 // read, or is not the topmost controller.
 func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (labels.Selector, *Unsupported) {
+	return (&search{Resolver: r}).selector(ctx, v, "")
+}
+
+// selector is Selector in the way of a search. uid is that of the target where an owner reference told it, else empty.
+func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, uid types.UID) (labels.Selector, *Unsupported) {
 	if v.Spec.TargetRef == nil {
 		return nil, unsupported("Cannot read targetRef. Reason: targetRef not defined. If this is a v1beta1 object, switch to v1")
 	}
 	key := Of(v)
-	c, found, err := r.get(ctx, key, asTarget)
+	c, found, err := s.get(ctx, key, question{as: asTarget, uid: uid})
+	if err == nil && found {
+		err = c.complete()
+	}
 	if err != nil {
 		return nil, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err), Transient: !isLasting(err)}
 	}
@@ -60,7 +69,7 @@ func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler)
 	if !found {
 		return nil, unsupported("Cannot read targetRef. Reason: %s %s/%s does not exist", key.Kind, key.Namespace, key.Name)
 	}
-	top, err := r.above(ctx, key, c)
+	top, _, err := s.above(ctx, key, c)
 	if err != nil {
 		return nil, unknown("Error checking if target %s is a topmost well-known or scalable controller: %v", key, err)
 	}
@@ -73,7 +82,10 @@ func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler)
 // Replicas is how many pods the direct owner of a group asks for. An owner without such a number, as a Job, gives live,
 // the number of its live pods (UPSTREAM.md §5.4).
 func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
-	c, found, err := r.get(ctx, k, asCount)
+	c, found, err := (&search{Resolver: r}).get(ctx, k, question{as: asCount})
+	if err == nil && found {
+		err = c.complete()
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -86,42 +98,10 @@ func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
 	return int(*c.replicas), nil
 }
 
-// topmost is the highest controller above and with start that is well known or scalable. start has to exist.
-func (r *Resolver) topmost(ctx context.Context, start Key) (Key, error) {
-	c, found, err := r.get(ctx, start, asOwner)
-	if err != nil {
-		return Key{}, err
-	}
-	if !found {
-		return Key{}, fmt.Errorf("%s %s/%s does not exist or cannot be scaled", start.Kind, start.Namespace, start.Name)
-	}
-	return r.above(ctx, start, c)
-}
-
-// above walks owner references upwards from a controller that has been read.
-func (r *Resolver) above(ctx context.Context, top Key, c controller) (Key, error) {
-	start := top
-	for range maxOwners {
-		owner := ControllerOf(c.owners)
-		if owner == nil {
-			return top, nil
-		}
-		at := Key{Namespace: top.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
-		above, found, err := r.get(ctx, at, asOwner)
-		if err != nil {
-			return Key{}, err // whether the parent counts is not known, and guessing would hide the pod from its VPA
-		}
-		if !found {
-			return top, nil
-		}
-		top, c = at, above
-	}
-	return Key{}, fmt.Errorf("the owners of %s go round in circles", start)
-}
-
-// ControllerOf is the owner that controls an object, nil when none does.
+// ControllerOf is the owner that controls an object, nil when none does. API servers let no object have two; in what was not
+// checked yet the last one counts, as upstream has it (UPSTREAM.md §4.2).
 func ControllerOf(owners []metav1.OwnerReference) *metav1.OwnerReference {
-	for i := range owners {
+	for i := len(owners) - 1; i >= 0; i-- {
 		if owners[i].Controller != nil && *owners[i].Controller {
 			return &owners[i]
 		}
@@ -139,34 +119,26 @@ func DirectOwner(pod *corev1.Pod) (k Key, ok bool) {
 }
 
 // ControllingVPA is the VPA that a pod belongs to, nil when there is none. Among several that match, the oldest
-// wins, then the name (UPSTREAM.md §4.2).
+// wins, then the name (UPSTREAM.md §4.2). It waits for API servers; whoever reviews pods asks Top.
 func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidates []*vpav1.VerticalPodAutoscaler) (*vpav1.VerticalPodAutoscaler, error) {
-	owner, ok := DirectOwner(pod)
-	if !ok || owner.Kind == node {
-		return nil, nil
-	}
-	top, err := r.topmost(ctx, owner)
-	if err != nil {
-		return nil, fmt.Errorf("finding the topmost controller of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	top, err := (&search{Resolver: r}).top(ctx, pod)
+	if err != nil || top == nil {
+		return nil, err
 	}
 	var best *vpav1.VerticalPodAutoscaler
 	for _, v := range candidates {
-		of := Of(v)
-		if of.Namespace != top.Namespace || of.Kind != top.Kind || of.Name != top.Name {
+		if best != nil && !Older(v, best) {
 			continue
 		}
-		selector, why := r.Selector(ctx, v)
-		if why != nil || !selector.Matches(labels.Set(pod.Labels)) {
-			continue
-		}
-		if best == nil || older(v, best) {
+		if selects, why := top.Selects(ctx, v, pod); why == nil && selects {
 			best = v
 		}
 	}
 	return best, nil
 }
 
-func older(a, b *vpav1.VerticalPodAutoscaler) bool {
+// Older reports whether of two VPAs that could both have a pod the first one gets it.
+func Older(a, b *vpav1.VerticalPodAutoscaler) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
 	}

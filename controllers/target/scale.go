@@ -83,7 +83,7 @@ func readVersion(ctx context.Context, api client.Client, k Key, group, version s
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &scale); err != nil {
 		return controller{}, false, lasting{err}
 	}
-	c := controller{replicas: &scale.Spec.Replicas, owners: scale.OwnerReferences}
+	c := controller{replicas: &scale.Spec.Replicas, owners: scale.OwnerReferences, uid: scale.UID}
 	if scale.Status.Selector != "" {
 		if c.selector, err = labels.Parse(scale.Status.Selector); err != nil {
 			return controller{}, false, lasting{fmt.Errorf("its selector is %q: %w", scale.Status.Selector, err)}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -45,7 +46,8 @@ const (
 
 // Scales remembers what API servers answer about scales of custom kinds, that there is none included, and asks anew in the
 // background. Failures are kept for a moment only; of a kind whose API does not answer at all, one object is asked for.
-// It is safe for concurrent use and implements the manager's Runnable.
+// Whoever cannot wait gets what is in memory, see Resolver.Top. It is safe for concurrent use and implements the manager's
+// Runnable.
 type Scales struct {
 	client client.Client
 	clock  clock.WithTicker
@@ -54,16 +56,26 @@ type Scales struct {
 	mu      sync.Mutex
 	entries map[Key]*scaleEntry
 	outages map[schema.GroupKind]*failure
+	// slow are the kinds for one of whose objects somebody has waited in vain. The attempt still goes on, and for other objects
+	// of the kind who is in haste does not wait either.
+	slow map[schema.GroupKind]bool
 }
 
 // scaleEntry is the last answer about one scale and, when the last attempt to get one failed, the failure.
 type scaleEntry struct {
 	scaleAnswer
 	answered, until time.Time // when the answer came, and how long it counts; zero without one
+	bare            time.Time // since when there is one without a selector; zero when that is not so
+	began           time.Time // when it was asked for
+	asked           types.UID // of the object that it was asked about, where an owner reference told it
 	failure         failure
-	read            time.Time     // the last look-up
-	target          bool          // it was looked up as one
-	busy            chan struct{} // closed at the end of the attempt under way; nil without one
+	read            time.Time // the last look-up
+	target          bool      // it was looked up as one
+
+	// Of the attempt under way; busy is closed at its end, and nil without one.
+	busy   chan struct{}
+	since  time.Time
+	asking types.UID
 }
 
 type scaleAnswer struct {
@@ -93,7 +105,8 @@ func NewScales(api client.Client, clk clock.WithTicker, jitter func() float64) *
 	if jitter == nil {
 		jitter = rand.Float64
 	}
-	return &Scales{client: api, clock: clk, jitter: jitter, entries: map[Key]*scaleEntry{}, outages: map[schema.GroupKind]*failure{}}
+	return &Scales{client: api, clock: clk, jitter: jitter, entries: map[Key]*scaleEntry{},
+		outages: map[schema.GroupKind]*failure{}, slow: map[schema.GroupKind]bool{}}
 }
 
 // NeedLeaderElection is false: every replica looks targets up.
@@ -117,18 +130,7 @@ func (s *Scales) Start(ctx context.Context) error {
 func (s *Scales) get(ctx context.Context, k Key, as purpose) (controller, bool, error) {
 	s.mu.Lock()
 	now := s.clock.Now()
-	e := s.entries[k]
-	if e == nil {
-		e = &scaleEntry{}
-		s.entries[k] = e
-	}
-	e.read = now
-	if as == asTarget && !e.target {
-		e.target = true
-		if end := e.answered.Add(missingFresh); e.missing() && end.Before(e.until) {
-			e.until = end
-		}
-	}
+	e := s.entry(k, as, now)
 	if now.Before(e.until) && (as != asCount || now.Sub(e.answered) < countFresh) {
 		defer s.mu.Unlock()
 		return e.controller, e.found, e.err
@@ -137,12 +139,10 @@ func (s *Scales) get(ctx context.Context, k Key, as purpose) (controller, bool, 
 		s.mu.Unlock()
 		return controller{}, false, err
 	}
-	busy := e.busy
-	if busy == nil {
-		busy = make(chan struct{})
-		e.busy = busy
-		go s.ask(k, e)
+	if e.busy == nil {
+		s.begin(k, e, e.asked, now)
 	}
+	busy := e.busy
 	s.mu.Unlock()
 	select {
 	case <-busy:
@@ -157,6 +157,29 @@ func (s *Scales) get(ctx context.Context, k Key, as purpose) (controller, bool, 
 	return e.controller, e.found, e.err
 }
 
+// entry is the one of a key, made where there is none, of a look-up now. s.mu is held.
+func (s *Scales) entry(k Key, as purpose, now time.Time) *scaleEntry {
+	e := s.entries[k]
+	if e == nil {
+		e = &scaleEntry{}
+		s.entries[k] = e
+	}
+	e.read = now
+	if as == asTarget && !e.target {
+		e.target = true
+		if end := e.answered.Add(missingFresh); e.missing() && end.Before(e.until) {
+			e.until = end
+		}
+	}
+	return e
+}
+
+// begin starts an attempt in the background. s.mu is held, and none is under way.
+func (s *Scales) begin(k Key, e *scaleEntry, uid types.UID, now time.Time) {
+	e.busy, e.since, e.asking = make(chan struct{}), now, uid
+	go s.ask(k, e)
+}
+
 // held is the failure for which an object is not asked for now; nil when it may be. s.mu is held.
 func (s *Scales) held(k Key, e *scaleEntry, now time.Time) error {
 	if e.failure.err != nil && now.Before(e.failure.retry) {
@@ -168,7 +191,7 @@ func (s *Scales) held(k Key, e *scaleEntry, now time.Time) error {
 	return nil
 }
 
-// ask asks the API server and closes e.busy, which the caller has made.
+// ask asks the API server and ends the attempt that the caller has noted in e.
 func (s *Scales) ask(k Key, e *scaleEntry) {
 	var answer scaleAnswer
 	var failed error
@@ -195,6 +218,7 @@ func (s *Scales) ask(k Key, e *scaleEntry) {
 func (s *Scales) store(k Key, e *scaleEntry, answer scaleAnswer, failed error) {
 	now := s.clock.Now()
 	kind := k.groupKind()
+	delete(s.slow, kind) // the next attempt shows whether it still is
 	if failed != nil {
 		e.failure.add(failed, now)
 		if silent(failed) {
@@ -210,7 +234,14 @@ func (s *Scales) store(k Key, e *scaleEntry, answer scaleAnswer, failed error) {
 	if e.target && answer.missing() {
 		fresh = missingFresh
 	}
-	e.scaleAnswer, e.answered, e.until, e.failure = answer, now, now.Add(fresh), failure{}
+	e.scaleAnswer, e.answered, e.until, e.failure, e.asked = answer, now, now.Add(fresh), failure{}, e.asking
+	e.began = e.since
+	switch {
+	case !answer.found || answer.controller.selector != nil:
+		e.bare = time.Time{}
+	case e.bare.IsZero():
+		e.bare = now
+	}
 }
 
 // silent reports whether a failure says something about the API of a kind as a whole, and not about one object.
@@ -243,7 +274,7 @@ func (s *Scales) refresh(ctx context.Context) {
 			s.mu.Unlock()
 			continue
 		}
-		e.busy = make(chan struct{})
+		e.busy, e.since, e.asking = make(chan struct{}), s.clock.Now(), e.asked
 		s.mu.Unlock()
 		s.ask(k, e)
 	}

@@ -291,11 +291,11 @@ func TestAllVersionsAreTriedUntilOneAnswers(t *testing.T) {
 // UPSTREAM.md §2.4: a Node is never scalable, so nobody is asked.
 func TestANodeIsNotAskedForItsScale(t *testing.T) {
 	api := newScaleAPI(always("app=a"), "v1")
-	r := &Resolver{Client: api.Client, Scales: api.scales}
-	_, found, err := r.get(t.Context(), Key{Namespace: "ns", APIVersion: "v1", Kind: "Node", Name: "n"}, asOwner)
+	r := &search{Resolver: &Resolver{Client: api.Client, Scales: api.scales}}
+	_, found, err := r.get(t.Context(), Key{Namespace: "ns", APIVersion: "v1", Kind: "Node", Name: "n"}, question{as: asOwner})
 	require.NoError(t, err)
 	require.False(t, found)
-	owned, err := r.above(t.Context(), thing("t"), controller{owners: podOf(owner("v1", "Node", "n", ptr.To(true))).OwnerReferences})
+	owned, _, err := r.above(t.Context(), thing("t"), controller{owners: podOf(owner("v1", "Node", "n", ptr.To(true))).OwnerReferences})
 	require.NoError(t, err)
 	require.Equal(t, thing("t"), owned)
 	require.Zero(t, api.reads())

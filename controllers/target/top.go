@@ -1,0 +1,163 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// Patience is how long the review of a pod waits, in all, for scales that are not in memory. Mostly an API server answers in a
+// few milliseconds, and then the first pod of an owner gets its resources as the next ones do. One that does not answer holds
+// up a pod no longer than this, which is far below the time that a webhook is given, and the next pods not at all: see Scales.
+const Patience = time.Second
+
+// search is one walk along owner references. The zero value but for the Resolver waits for API servers.
+type search struct {
+	*Resolver
+	hasty bool                   // only what is in memory, or comes there before the end
+	end   time.Time              // of all waiting; of a hasty search
+	asks  func(chain []Key) bool // see Top; nil = always
+	chain []Key                  // the owners so far; of a hasty search
+}
+
+// question is what a controller is looked up for.
+type question struct {
+	as purpose
+	// uid is that of an owner reference: the object it names existed when that was written. What is known from before is asked
+	// for anew. Empty = any object of the name.
+	uid types.UID
+}
+
+// errNobodys ends a search of which nothing depends.
+var errNobodys = errors.New("no VerticalPodAutoscaler can be meant")
+
+// Top is the topmost well-known or scalable controller of a pod.
+type Top struct {
+	Key
+
+	search     *search
+	controller controller
+}
+
+// Top finds the topmost controller of a new pod; nil when it has none that a VPA could have as its target: no owner controls it,
+// or a Node does (UPSTREAM.md §4.2). It answers from memory and waits no longer than Patience for what is not there; what is
+// not known by then is an error, and may be known for the next pod.
+//
+// asks is asked before a custom owner is looked up that is not in memory. chain are the owners from the pod upwards, that one
+// last. When it says false, the answer is that there is none: many pods have owners of their own, such as those of workflows,
+// and no VPA is about them. nil = always true.
+func (r *Resolver) Top(ctx context.Context, pod *corev1.Pod, asks func(chain []Key) bool) (*Top, error) {
+	s := &search{Resolver: r, hasty: true, asks: asks}
+	if r.Scales != nil {
+		s.end = r.Scales.clock.Now().Add(Patience)
+	}
+	top, err := s.top(ctx, pod)
+	if errors.Is(err, errNobodys) {
+		return nil, nil
+	}
+	return top, err
+}
+
+// Selects reports whether a VPA has this controller as its target, by kind and name, and whether the target's selector matches
+// a pod of it. The apiVersion is not compared (UPSTREAM.md §4.2). When the selector is not known it says why.
+func (t *Top) Selects(ctx context.Context, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod) (bool, *Unsupported) {
+	of := Of(v)
+	if v.Spec.TargetRef == nil || of.Namespace != t.Namespace || of.Kind != t.Kind || of.Name != t.Name || pod.Namespace != t.Namespace {
+		return false, nil
+	}
+	if t.controller.object != nil { // of a well-known kind: there is but one of the name, and the walk has come to it
+		selects, err := t.controller.selects(pod.Labels)
+		if err != nil {
+			return false, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err)}
+		}
+		return selects, nil
+	}
+	var uid types.UID
+	if of.groupKind() == t.groupKind() {
+		uid = t.controller.uid
+	}
+	selector, why := t.search.selector(ctx, v, uid)
+	return why == nil && selector.Matches(labels.Set(pod.Labels)), why
+}
+
+// top walks from a pod upwards.
+func (s *search) top(ctx context.Context, pod *corev1.Pod) (*Top, error) {
+	owner := ControllerOf(pod.OwnerReferences)
+	if owner == nil || owner.Kind == node {
+		return nil, nil
+	}
+	start := Key{Namespace: pod.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
+	c, found, err := s.get(ctx, start, question{as: asOwner, uid: owner.UID})
+	if err == nil && !found {
+		err = fmt.Errorf("%s %s/%s does not exist or cannot be scaled", start.Kind, start.Namespace, start.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding the topmost controller of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	top := &Top{search: s}
+	if top.Key, top.controller, err = s.above(ctx, start, c); err != nil {
+		return nil, fmt.Errorf("finding the topmost controller of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return top, nil
+}
+
+// above walks owner references upwards from a controller that has been read, to the highest one that is well known or scalable.
+func (s *search) above(ctx context.Context, top Key, c controller) (Key, controller, error) {
+	start := top
+	for range maxOwners {
+		owner := ControllerOf(c.owners)
+		if owner == nil {
+			return top, c, nil
+		}
+		at := Key{Namespace: top.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
+		above, found, err := s.get(ctx, at, question{as: asOwner, uid: owner.UID})
+		if err != nil {
+			return Key{}, controller{}, err // whether the parent counts is not known, and guessing would hide the pod from its VPA
+		}
+		if !found {
+			return top, c, nil
+		}
+		top, c = at, above
+	}
+	return Key{}, controller{}, fmt.Errorf("the owners of %s go round in circles", start)
+}
+
+// get reads a controller; found is false when it does not exist or is neither well known nor scalable.
+func (s *search) get(ctx context.Context, k Key, q question) (c controller, found bool, err error) {
+	if s.hasty && q.as == asOwner {
+		s.chain = append(s.chain, k)
+	}
+	if make, ok := wellKnown[k.Kind]; ok {
+		return s.readKnown(ctx, k, make())
+	}
+	if k.Kind == node {
+		return controller{}, false, nil
+	}
+	switch {
+	case !s.hasty && s.Scales != nil:
+		return s.Scales.get(ctx, k, q.as)
+	case !s.hasty:
+		return readScale(ctx, s.Client, k)
+	}
+	if s.Scales != nil {
+		if c, found, known, err := s.Scales.recall(k, q); known {
+			return c, found, err
+		}
+	}
+	if q.as == asOwner && s.asks != nil && !s.asks(s.chain) {
+		return controller{}, false, errNobodys
+	}
+	if s.Scales == nil {
+		ctx, cancel := context.WithTimeout(ctx, Patience)
+		defer cancel()
+		return readScale(ctx, s.Client, k)
+	}
+	return s.Scales.soon(ctx, k, q, s.end)
+}

@@ -1,0 +1,89 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// controllingVPA is the VPA that changes a new pod, nil when none does: of those whose target is the pod's topmost controller,
+// whose selector matches it and which pod.admit lets change pods, the oldest one (UPSTREAM.md §4.2). All that it asks is in
+// memory; target.Patience bounds what it waits for scales that are not.
+func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rules *engine.Rulebook, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
+	top, err := h.Resolver.Top(ctx, pod, func(chain []target.Key) bool { return h.anyTarget(ctx, pod.Namespace, chain) })
+	if err != nil || top == nil {
+		return nil, err
+	}
+	var list vpav1.VerticalPodAutoscalerList
+	if err := h.Client.List(ctx, &list, withTarget(pod.Namespace, targetKey(top.Kind, top.Name))...); err != nil {
+		return nil, fmt.Errorf("listing the VerticalPodAutoscalers of %s %s/%s: %w", top.Kind, top.Namespace, top.Name, err)
+	}
+	candidates := make([]*vpav1.VerticalPodAutoscaler, len(list.Items))
+	for i := range list.Items {
+		candidates[i] = &list.Items[i]
+	}
+	slices.SortFunc(candidates, oldestFirst)
+	var oldest *vpav1.VerticalPodAutoscaler
+	for _, v := range candidates {
+		if h.admits(ctx, req, rules, top, pod, v) && oldest == nil && h.selects(ctx, top, v, pod) {
+			oldest = v
+		}
+	}
+	return oldest, nil
+}
+
+// admits reports whether the rules let a VPA change new pods, and records what overlays that are not enforced would say.
+func (h *Handler) admits(ctx context.Context, req admission.Request, rules *engine.Rulebook, top *target.Top, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler) bool {
+	if fault := v.Unreadable(); fault != "" {
+		h.Log.Info("the VPA is left out, because not all of it can be read", "namespace", v.Namespace, "vpa", v.Name, "reason", fault)
+		return false
+	}
+	chosen := policy.For(rules, v)
+	verdict := chosen.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)
+	h.auditAdmission(req, v, chosen.Shadows, verdict, func() bool {
+		mine, _ := top.Selects(ctx, v, pod)
+		return mine
+	})
+	if verdict.Err != nil {
+		policy.Report(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name), "the VPA changes no new pods", verdict.Err)
+	}
+	return verdict.Do == facts.DoApply
+}
+
+// selects reports whether a pod of a controller is one of a VPA's. When that is not known it is not, and it is told why.
+func (h *Handler) selects(ctx context.Context, top *target.Top, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod) bool {
+	mine, why := top.Selects(ctx, v, pod)
+	if why != nil {
+		h.Log.Info("the VPA is left out, because its pods are not known", "namespace", v.Namespace, "vpa", v.Name, "pod", pod.Name, "reason", why.Message)
+	}
+	return mine
+}
+
+// anyTarget reports whether VPAs of a namespace may be about a pod with a chain of owners: one has one of them as its target, or
+// has a target of a custom kind, which might own the last of them. When it cannot be known, they may.
+func (h *Handler) anyTarget(ctx context.Context, namespace string, chain []target.Key) bool {
+	some := func(key string) bool {
+		var list vpav1.VerticalPodAutoscalerList
+		return h.Client.List(ctx, &list, withTarget(namespace, key)...) != nil || len(list.Items) > 0
+	}
+	return some(customTargets) || slices.ContainsFunc(chain, func(k target.Key) bool { return some(targetKey(k.Kind, k.Name)) })
+}
+
+func oldestFirst(a, b *vpav1.VerticalPodAutoscaler) int {
+	switch {
+	case target.Older(a, b):
+		return -1
+	case target.Older(b, a):
+		return 1
+	}
+	return 0
+}
