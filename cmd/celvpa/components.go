@@ -205,6 +205,14 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	if err := webhook.IndexTargets(ctx, p.manager.GetFieldIndexer(), hpas); err != nil {
 		return err
 	}
+	ahead := &target.Ahead{
+		Cache: p.manager.GetCache(), Client: p.manager.GetClient(), Resolver: p.resolver, Namespaces: o.namespaces(),
+		Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"),
+	}
+	if err := p.manager.Add(ahead); err != nil {
+		return err
+	}
+	p.ready = append(p.ready, ahead.Ready)
 	server.Register("/", &admission.Webhook{Handler: &webhook.Handler{
 		Client:   p.manager.GetClient(),
 		Resolver: p.resolver,

@@ -5,11 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Of an object without a selector is asked anew so long after the answer, for who is in haste; each time twice as long, up to
 // missingFresh. A controller mostly gets its selector in the moment in which its first pods are made.
 const bareFresh = time.Second
+
+const (
+	// lateFor is how long an owner of a well-known kind is waited for that an owner reference names and the cache does not have. The
+	// cache hears of a new ReplicaSet at about the same time as the controller that makes its pods.
+	lateFor = 250 * time.Millisecond
+	lateTry = 10 * time.Millisecond // between two looks into the cache
+	// lateForget is how long it is remembered that one did not come, and maxLate how many of them are.
+	lateForget = 10 * time.Minute
+	maxLate    = 10_000
+)
 
 // errNotYet is why there is no answer when there was no time to wait for one.
 var errNotYet = errors.New("the API server has not answered yet; its answer will be remembered")
@@ -96,4 +108,41 @@ func (s *Scales) await(ctx context.Context, k Key, e *scaleEntry, most time.Dura
 		s.slow[kind] = true
 	}
 	return fmt.Errorf("waiting for the scale of %s in namespace %s: %w", k, k.Namespace, err)
+}
+
+// awaitKnown looks for an object, named by its UID, until it is found, the end has come or lateFor has passed since it was first
+// missed. An object that never comes is waited for once.
+func (s *Scales) awaitKnown(ctx context.Context, uid types.UID, end time.Time, look func() (found bool, err error)) error {
+	last := s.missed(uid).Add(lateFor)
+	if end.Before(last) {
+		last = end
+	}
+	for s.clock.Now().Before(last) {
+		timer := s.clock.NewTimer(lateTry)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("waiting for an owner that the cache does not have yet: %w", ctx.Err())
+		}
+		if found, err := look(); found || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missed is when an object was first missed, now included.
+func (s *Scales) missed(uid types.UID) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	if first, ok := s.late[uid]; ok && now.Sub(first) < lateForget {
+		return first
+	}
+	if len(s.late) >= maxLate {
+		clear(s.late) // some are waited for once more
+	}
+	s.late[uid] = now
+	return now
 }

@@ -28,6 +28,15 @@ var wellKnown = map[string]func() client.Object{
 	"CronJob":               func() client.Object { return &batchv1.CronJob{} },
 }
 
+// builtIn tells the well-known kinds from others of their name, which no cache will ever have.
+func (k Key) builtIn() bool {
+	switch k.groupKind().Group {
+	case corev1.GroupName, appsv1.GroupName, batchv1.GroupName:
+		return true
+	}
+	return false
+}
+
 // PodsAlike reports whether all pods of a VPA's target come from one template, as those of the well-known kinds do. Pods of
 // a custom kind may differ in their containers. It is true without a target.
 func PodsAlike(v *vpav1.VerticalPodAutoscaler) bool {

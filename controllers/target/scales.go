@@ -59,6 +59,7 @@ type Scales struct {
 	// slow are the kinds for one of whose objects somebody has waited in vain. The attempt still goes on, and for other objects
 	// of the kind who is in haste does not wait either.
 	slow map[schema.GroupKind]bool
+	late map[types.UID]time.Time // see awaitKnown
 }
 
 // scaleEntry is the last answer about one scale and, when the last attempt to get one failed, the failure.
@@ -106,7 +107,7 @@ func NewScales(api client.Client, clk clock.WithTicker, jitter func() float64) *
 		jitter = rand.Float64
 	}
 	return &Scales{client: api, clock: clk, jitter: jitter, entries: map[Key]*scaleEntry{},
-		outages: map[schema.GroupKind]*failure{}, slow: map[schema.GroupKind]bool{}}
+		outages: map[schema.GroupKind]*failure{}, slow: map[schema.GroupKind]bool{}, late: map[types.UID]time.Time{}}
 }
 
 // NeedLeaderElection is false: every replica looks targets up.
@@ -127,11 +128,11 @@ func (s *Scales) Start(ctx context.Context) error {
 }
 
 // get answers from memory, or waits for the API server.
-func (s *Scales) get(ctx context.Context, k Key, as purpose) (controller, bool, error) {
+func (s *Scales) get(ctx context.Context, k Key, q question) (controller, bool, error) {
 	s.mu.Lock()
 	now := s.clock.Now()
-	e := s.entry(k, as, now)
-	if now.Before(e.until) && (as != asCount || now.Sub(e.answered) < countFresh) {
+	e := s.entry(k, q.as, now)
+	if now.Before(e.until) && (q.as != asCount || now.Sub(e.answered) < countFresh) {
 		defer s.mu.Unlock()
 		return e.controller, e.found, e.err
 	}
@@ -140,7 +141,7 @@ func (s *Scales) get(ctx context.Context, k Key, as purpose) (controller, bool, 
 		return controller{}, false, err
 	}
 	if e.busy == nil {
-		s.begin(k, e, e.asked, now)
+		s.begin(k, e, cmp.Or(q.uid, e.asked), now)
 	}
 	busy := e.busy
 	s.mu.Unlock()

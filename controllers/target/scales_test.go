@@ -33,7 +33,7 @@ type scaleAPI struct {
 
 	mu     sync.Mutex
 	asked  []string         // "<version> <name>"
-	answer func(string) any // by what is asked: an error, or the selector
+	answer func(string) any // by what is asked: an error, the metadata, or the selector
 }
 
 // newScaleAPI serves kinds Thing and Other in the given versions, best first.
@@ -58,6 +58,8 @@ func newScaleAPI(answer func(asked string) any, versions ...string) *scaleAPI {
 			switch x := answer(asked).(type) {
 			case error:
 				return x
+			case map[string]any: // the metadata of one with selector app=web
+				into.(*unstructured.Unstructured).Object = map[string]any{"metadata": x, "spec": map[string]any{"replicas": int64(3)}, "status": map[string]any{"selector": "app=web"}}
 			case string:
 				into.(*unstructured.Unstructured).Object = map[string]any{"spec": map[string]any{"replicas": int64(3)}, "status": map[string]any{"selector": x}}
 			}
@@ -87,7 +89,7 @@ func thing(name string) Key {
 // look is what a look-up says in a word.
 func (a *scaleAPI) look(t *testing.T, k Key, as purpose) string {
 	t.Helper()
-	c, found, err := a.scales.get(t.Context(), k, as)
+	c, found, err := a.scales.get(t.Context(), k, question{as: as})
 	switch {
 	case err != nil:
 		return err.Error()
@@ -230,7 +232,7 @@ func TestAFailureOfOneObjectIsItsOwn(t *testing.T) {
 
 func lookError(t *testing.T, api *scaleAPI, k Key) error {
 	t.Helper()
-	_, _, err := api.scales.get(t.Context(), k, asTarget)
+	_, _, err := api.scales.get(t.Context(), k, question{as: asTarget})
 	return err
 }
 
@@ -311,14 +313,14 @@ func TestManyWhoLookAtOnceShareOneRead(t *testing.T) {
 	impatient, cancel := context.WithCancel(t.Context())
 	gone := make(chan error)
 	go func() {
-		_, _, err := api.scales.get(impatient, thing("t"), asTarget)
+		_, _, err := api.scales.get(impatient, thing("t"), question{as: asTarget})
 		gone <- err
 	}()
 	<-entered
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			c, found, err := api.scales.get(t.Context(), thing("t"), asTarget)
+			c, found, err := api.scales.get(t.Context(), thing("t"), question{as: asTarget})
 			if err != nil || !found || c.selector.String() != "app=a" {
 				t.Errorf("%v %v", found, err)
 			}

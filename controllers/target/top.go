@@ -135,14 +135,22 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 		s.chain = append(s.chain, k)
 	}
 	if make, ok := wellKnown[k.Kind]; ok {
-		return s.readKnown(ctx, k, make())
+		object := make()
+		if c, found, err = s.readKnown(ctx, k, object); found || err != nil || !s.hasty || !k.builtIn() || q.uid == "" || s.Scales == nil {
+			return c, found, err
+		}
+		err = s.Scales.awaitKnown(ctx, q.uid, s.end, func() (bool, error) {
+			c, found, err = s.readKnown(ctx, k, object)
+			return found, err
+		})
+		return c, found, err
 	}
 	if k.Kind == node {
 		return controller{}, false, nil
 	}
 	switch {
 	case !s.hasty && s.Scales != nil:
-		return s.Scales.get(ctx, k, q.as)
+		return s.Scales.get(ctx, k, q)
 	case !s.hasty:
 		return readScale(ctx, s.Client, k)
 	}
