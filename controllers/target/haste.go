@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,17 +62,18 @@ func (e *scaleEntry) counts(q question, now time.Time) bool {
 func (s *Scales) soon(ctx context.Context, k Key, q question, end time.Time) (controller, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	came := s.clock.Now()
+	before := s.attempts
 	for {
 		now := s.clock.Now()
 		e := s.entry(k, q.as, now)
-		if e.counts(q, now) || !e.answered.IsZero() && !e.began.Before(came) { // or it is as good as one of our own would be
+		if e.counts(q, now) || e.attempt > before { // or it is as good as one of our own would be
 			return e.controller, e.found, e.err
 		}
 		failed := s.held(k, e, now)
 		if failed == nil {
 			if e.busy == nil {
-				s.begin(k, e, q.uid, now)
+				s.begin(e, cmp.Or(q.uid, e.asked))
+				go s.ask(k, e)
 			}
 			if failed = s.await(ctx, k, e, end.Sub(now)); failed == nil {
 				continue

@@ -60,6 +60,8 @@ type Scales struct {
 	// of the kind who is in haste does not wait either.
 	slow map[schema.GroupKind]bool
 	late map[types.UID]time.Time // see awaitKnown
+
+	attempts uint64 // that were begun
 }
 
 // scaleEntry is the last answer about one scale and, when the last attempt to get one failed, the failure.
@@ -67,7 +69,7 @@ type scaleEntry struct {
 	scaleAnswer
 	answered, until time.Time // when the answer came, and how long it counts; zero without one
 	bare            time.Time // since when there is one without a selector; zero when that is not so
-	began           time.Time // when it was asked for
+	attempt         uint64    // the number of the attempt that brought it
 	asked           types.UID // of the object that it was asked about, where an owner reference told it
 	failure         failure
 	read            time.Time // the last look-up
@@ -76,6 +78,7 @@ type scaleEntry struct {
 	// Of the attempt under way; busy is closed at its end, and nil without one.
 	busy   chan struct{}
 	since  time.Time
+	number uint64
 	asking types.UID
 }
 
@@ -141,7 +144,8 @@ func (s *Scales) get(ctx context.Context, k Key, q question) (controller, bool, 
 		return controller{}, false, err
 	}
 	if e.busy == nil {
-		s.begin(k, e, cmp.Or(q.uid, e.asked), now)
+		s.begin(e, cmp.Or(q.uid, e.asked))
+		go s.ask(k, e)
 	}
 	busy := e.busy
 	s.mu.Unlock()
@@ -175,10 +179,11 @@ func (s *Scales) entry(k Key, as purpose, now time.Time) *scaleEntry {
 	return e
 }
 
-// begin starts an attempt in the background. s.mu is held, and none is under way.
-func (s *Scales) begin(k Key, e *scaleEntry, uid types.UID, now time.Time) {
-	e.busy, e.since, e.asking = make(chan struct{}), now, uid
-	go s.ask(k, e)
+// begin notes that an attempt begins, about the object with a UID. The caller has it made, by ask. s.mu is held, and none is
+// under way.
+func (s *Scales) begin(e *scaleEntry, uid types.UID) {
+	s.attempts++
+	e.busy, e.since, e.number, e.asking = make(chan struct{}), s.clock.Now(), s.attempts, uid
 }
 
 // held is the failure for which an object is not asked for now; nil when it may be. s.mu is held.
@@ -236,7 +241,7 @@ func (s *Scales) store(k Key, e *scaleEntry, answer scaleAnswer, failed error) {
 		fresh = missingFresh
 	}
 	e.scaleAnswer, e.answered, e.until, e.failure, e.asked = answer, now, now.Add(fresh), failure{}, e.asking
-	e.began = e.since
+	e.attempt = e.number
 	switch {
 	case !answer.found || answer.controller.selector != nil:
 		e.bare = time.Time{}
@@ -275,7 +280,7 @@ func (s *Scales) refresh(ctx context.Context) {
 			s.mu.Unlock()
 			continue
 		}
-		e.busy, e.since, e.asking = make(chan struct{}), s.clock.Now(), e.asked
+		s.begin(e, e.asked)
 		s.mu.Unlock()
 		s.ask(k, e)
 	}
