@@ -22,6 +22,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"what gets in the way is warned about":        whatGetsInTheWayIsWarnedAbout,
 			"a target that does not exist is reported":    aTargetThatDoesNotExistIsReported,
 			"a custom controller is followed to its pods": aCustomControllerIsFollowedToItsPods,
+			"the first pod of a custom kind is changed":   theFirstPodOfACustomKindIsChanged,
 			"an overlay is audited, then enforced":        anOverlayIsAuditedThenEnforced,
 			"a pinned pipeline is used":                   aPinnedPipelineIsUsed,
 			"ignored namespaces are not served":           ignoredNamespacesAreNotServed,

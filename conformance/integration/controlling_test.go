@@ -1,0 +1,81 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// theFirstPodOfACustomKindIsChanged although the VPA was there before its target, whose scale was missing then. One pod is
+// owned by the target, another one by a ReplicaSet of it.
+func theFirstPodOfACustomKindIsChanged(t *testing.T) {
+	ns := namespace(t, "it-first")
+	crd := rolloutCRD()
+	crd.Name = "mills.wind.example.com"
+	crd.Spec.Group = "wind.example.com"
+	crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "mills", Singular: "mill", Kind: "Mill"}
+	create(t, crd)
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), crd)) })
+	for _, name := range []string{"direct", "above"} {
+		v := vpa(ns, name, vpav1.UpdateModeInitial)
+		v.Spec.TargetRef = crossVersion("wind.example.com/v1", "Mill", name)
+		v.Spec.Recommenders = []*vpav1.VerticalPodAutoscalerRecommenderSelector{{Name: "nobody"}} // what is recommended is said here
+		create(t, v)
+		v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{
+			ContainerName: "app", Target: corev1.ResourceList{"cpu": steadyCPU, "memory": steadyMemory}}}}
+		require.NoError(t, cluster.Status().Update(t.Context(), v))
+	}
+	create(t, object(ns, "last", `updatePolicy: {updateMode: Initial}`))
+	ear := newListener(t)
+	eventually(t, 10*time.Second, "the webhook to know of the last VPA, and so of those before", func(ctx context.Context) (bool, error) {
+		err := ear.Create(ctx, object(ns, "probe", ""), client.DryRunAll)
+		return len(ear.warnings()) > 0, err
+	})
+
+	mill := func(name string) metav1.OwnerReference {
+		m := &unstructured.Unstructured{}
+		eventually(t, 10*time.Second, "the kind Mill", func(ctx context.Context) (bool, error) {
+			m.Object = map[string]any{"apiVersion": "wind.example.com/v1", "kind": "Mill",
+				"metadata": map[string]any{"namespace": ns, "name": name}, "spec": map[string]any{"replicas": int64(1)}}
+			return cluster.Create(ctx, m) == nil, nil
+		})
+		require.NoError(t, unstructured.SetNestedMap(m.Object, map[string]any{"replicas": int64(1), "selector": "app=" + name}, "status"))
+		require.NoError(t, cluster.Status().Update(t.Context(), m))
+		return metav1.OwnerReference{APIVersion: m.GetAPIVersion(), Kind: m.GetKind(), Name: name, UID: m.GetUID(), Controller: ptr.To(true)}
+	}
+	requireChanged := func(p *corev1.Pod, by string) {
+		requests := p.Spec.Containers[0].Resources.Requests
+		require.Equal(t, steadyCPU.String()+" "+steadyMemory.String(), requests.Cpu().String()+" "+requests.Memory().String())
+		require.Contains(t, p.Annotations["vpaUpdates"], "Pod resources updated by "+by)
+	}
+
+	template := steady(ns, "direct", 1).Spec.Template
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "direct", Labels: template.Labels, OwnerReferences: []metav1.OwnerReference{mill("direct")}}, Spec: template.Spec}
+	create(t, pod)
+	requireChanged(pod, "direct")
+
+	of := steady(ns, "above", 1)
+	create(t, &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "above-1", OwnerReferences: []metav1.OwnerReference{mill("above")}},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](1), Selector: of.Spec.Selector, Template: of.Spec.Template},
+	})
+	eventually(t, 15*time.Second, "a pod of the ReplicaSet", func(ctx context.Context) (bool, error) {
+		var list corev1.PodList
+		if err := cluster.List(ctx, &list, client.InNamespace(ns), client.MatchingLabels{"app": "above"}); err != nil || len(list.Items) == 0 {
+			return false, err
+		}
+		requireChanged(&list.Items[0], "above")
+		return true, nil
+	})
+}
