@@ -85,6 +85,20 @@ func TestNoPodHasToWaitForWhatVPAsAreAbout(t *testing.T) {
 	require.Len(t, l.asked(), 2)
 }
 
+// That an owner above a target cannot be scaled is known of the very object, so no pod has to ask again.
+func TestOwnersAboveTargetsAreLookedUpAheadForGood(t *testing.T) {
+	app := controlledBy("example.com/v1", "Other", "app")
+	app.UID = "7"
+	l := lookAhead(t, always(errGone), interceptor.Funcs{}, vpaFor("v", "api", 0), deployment("api", app))
+	l.start()
+	l.eventually("to be ready", func() bool { return l.Ready() == nil })
+	reads := l.api.reads()
+	top, err := l.Resolver.Top(t.Context(), podOf(controlledBy("apps/v1", "Deployment", "api")), nil)
+	require.NoError(t, err)
+	require.Equal(t, "api", top.Name)
+	require.Equal(t, reads, l.api.reads())
+}
+
 func TestVPAsThatComeAndChangeAreLookedUpAtOnce(t *testing.T) {
 	l := lookAhead(t, always("app=web"), interceptor.Funcs{})
 	l.Namespaces.Ignored = []string{"ignored"}

@@ -99,6 +99,22 @@ func TestAnAPIServerThatDoesNotAnswerHoldsNoPodUp(t *testing.T) {
 	<-third
 	require.Eventually(t, func() bool { return api.answerOf(t.Context(), review("t", "1")) == "mine" }, 10*time.Second, time.Millisecond, "the answer came in the background")
 	require.Equal(t, "mine", api.answerOf(t.Context(), review("t", "1")))
+	require.Equal(t, "mine", api.answerOf(t.Context(), review("v", "3")), "once it answers it is waited for again")
+}
+
+// A pod that comes while another one waits does not begin to count anew.
+func TestWhoComesLaterWaitsForWhatIsLeft(t *testing.T) {
+	api, entered, release := hanging("app=web")
+	defer release()
+	first := api.begin(t.Context(), review("t", "1"))
+	<-entered
+	require.Eventually(t, func() bool { return api.clock.Waiters() == 1 }, 10*time.Second, time.Millisecond)
+	api.clock.Step(Patience * 3 / 4)
+	second := api.begin(t.Context(), review("t", "1"))
+	require.Eventually(t, func() bool { return api.clock.Waiters() == 2 }, 10*time.Second, time.Millisecond)
+	api.clock.Step(Patience / 4)
+	require.Equal(t, notYet+errNotYet.Error(), <-first)
+	require.Equal(t, notYet+errNotYet.Error(), <-second)
 }
 
 // All the scales of one review are waited for no longer than one would be.
@@ -173,6 +189,23 @@ func TestATargetThatWasMissingIsThereForItsFirstPod(t *testing.T) {
 		require.Equal(t, "mine", api.answerOf(t.Context(), review("t", "1")))
 	}
 	require.Equal(t, 2, api.reads())
+}
+
+// The VPA names its target in another version than the owner reference does.
+func TestATargetThatWasMissingIsThereInAnyVersion(t *testing.T) {
+	api := newScaleAPI(always(errGone), "v1", "v2")
+	v := vpaOfThing("t")
+	v.Spec.TargetRef.APIVersion = "example.com/v2"
+	r := &Resolver{Client: api.Client, Scales: api.scales}
+	_, why := r.Selector(t.Context(), v)
+	require.NotNil(t, why, "looked up ahead")
+	api.answers("app=web")
+	pod := podOf(*review("t", "1"))
+	top, err := r.Top(t.Context(), pod, nil)
+	require.NoError(t, err)
+	mine, why := top.Selects(t.Context(), v, pod)
+	require.Nil(t, why)
+	require.True(t, mine)
 }
 
 func TestAnOwnerThatCannotBeScaledIsAskedForOnce(t *testing.T) {

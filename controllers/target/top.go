@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (t *Top) Selects(ctx context.Context, v *vpav1.VerticalPodAutoscaler, pod *
 		return selects, nil
 	}
 	var uid types.UID
-	if of.groupKind() == t.groupKind() {
+	if of.groupKind() == t.groupKind() { // then it is the object that the owner reference named, perhaps in another version
 		uid = t.controller.uid
 	}
 	selector, why := t.search.selector(ctx, v, uid)
@@ -148,6 +149,7 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 	if k.Kind == node {
 		return controller{}, false, nil
 	}
+	defer func() { c.uid = cmp.Or(c.uid, q.uid) }() // not every scale tells its object's
 	switch {
 	case !s.hasty && s.Scales != nil:
 		return s.Scales.get(ctx, k, q)
