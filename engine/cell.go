@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 )
 
 // cell holds one fact. Numbers and booleans lie in it unboxed, so that a rule which changes one allocates nothing.
@@ -89,31 +88,11 @@ func box[T any](v T) ref.Val {
 	case string:
 		return types.String(v)
 	case []int64:
-		list := make([]ref.Val, len(v))
-		for i, n := range v {
-			list[i] = types.Int(n)
-		}
-		return types.NewRefValList(types.DefaultTypeAdapter, list)
+		return &integerList{v}
 	case ref.Val:
 		return v
 	}
 	return types.NewErr("a Go %T is no value of the language", v)
-}
-
-// integers takes a list apart; ok is false when something else is in it.
-func integers(v ref.Val) (out []int64, ok bool) {
-	list, ok := v.(traits.Lister)
-	if !ok {
-		return nil, false
-	}
-	for it := list.Iterator(); it.HasNext() == types.True; {
-		n, isInt := it.Next().(types.Int)
-		if !isInt {
-			return nil, false
-		}
-		out = append(out, int64(n))
-	}
-	return out, true
 }
 
 // unbox is the way back; ok is false when the value has another type.

@@ -20,8 +20,9 @@ type node struct {
 	run   any // code[T]
 	value any // T, when known
 	known bool
-	place *place // of a fact, unless it is known
-	chain *chain // of && or ||
+	place *place    // of a fact, unless it is known
+	chain *chain    // of && or ||
+	from  *sequence // of a list that need not be made to go through it
 }
 
 func constant[T any](v T) node {
@@ -41,6 +42,7 @@ func fold[T any](c code[T], inputs ...node) node {
 	f := frames.Get().(*frame)
 	v := c(f)
 	err := f.failure()
+	clear(f.loops)
 	frames.Put(f)
 	if err != nil {
 		return dynamic(c)

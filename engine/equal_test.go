@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,9 +23,11 @@ var (
 		Name: "mixed", Kind: StagePoint,
 		Vars: []Var{
 			{Name: "r", Type: RecordOf(outerSchema)}, {Name: "x", Type: Int}, {Name: "y", Type: Double}, {Name: "gone", Type: Int},
+			{Name: "rs", Type: ListOf(RecordOf(outerSchema))}, {Name: "is", Type: ListOf(Int)}, {Name: "ds", Type: ListOf(Double)}, {Name: "bs", Type: ListOf(Bool)},
 		},
 		Scopes: []Scope{{Name: "one", Kind: "t", Kinds: []string{"a", "12"}, Vars: []Var{
 			{Name: "q", Type: RecordOf(outerSchema)}, {Name: "t", Type: String}, {Name: "now", Type: RecordOf(outerSchema), Writable: true},
+			{Name: "qs", Type: ListOf(RecordOf(outerSchema))},
 		}}},
 	}
 )
@@ -33,6 +36,8 @@ var (
 type generator struct {
 	data []byte
 	vars bool // the stage's variables are in scope
+
+	records, numbers, words int // comprehensions around, with variables c, k and e
 }
 
 func (g *generator) next(n int) int {
@@ -44,8 +49,9 @@ func (g *generator) next(n int) int {
 	return int(b) % n
 }
 
-// of writes one of the forms, in which I, D, B, S, L and R stand for expressions of those types, and F and C for
-// names that have such letters in them. The first forms are leaves, taken where depth ends.
+// of writes one of the forms, in which I, D, B, S, L and R stand for expressions of those types, N and X for lists of
+// integers and of records, and F and C for names that have such letters in them. In «» there is a record c, in ‹› an
+// integer k, in {} a text e. The first forms are leaves, taken where depth ends.
 func (g *generator) of(depth, leaves int, forms ...string) string {
 	n := len(forms)
 	if depth <= 0 {
@@ -66,6 +72,22 @@ func (g *generator) of(depth, leaves int, forms ...string) string {
 			out.WriteString(g.list(depth - 1))
 		case 'R':
 			out.WriteString(g.record(depth - 1))
+		case 'N':
+			out.WriteString(g.integers(depth - 1))
+		case 'X':
+			out.WriteString(g.table(depth - 1))
+		case '«':
+			g.records++
+		case '»':
+			g.records--
+		case '‹':
+			g.numbers++
+		case '›':
+			g.numbers--
+		case '{':
+			g.words++
+		case '}':
+			g.words--
 		case 'F':
 			out.WriteString("mulDivFloor")
 		case 'C':
@@ -79,11 +101,19 @@ func (g *generator) of(depth, leaves int, forms ...string) string {
 
 func (g *generator) int(depth int) string {
 	leaf := g.variable("vi", "x")
+	if g.numbers > 0 && g.next(3) == 0 {
+		return "k"
+	}
+	if g.records > 0 && g.next(3) == 0 {
+		return g.of(0, 2, "c.i", "c.n.i")
+	}
 	return g.of(depth, 16, "0", "1", "-1", "7", "1000", "9223372036854775807", "-9223372036854775808", "4294967296",
 		"r.i", "q.i", "now.i", "r.n.i", "params.i", "params.missing", "gone", leaf,
 		"(I + I)", "(I - I)", "(I * I)", "(I / I)", "(I % I)", "-(I)", "(B ? I : I)", "int(D + 0.0)", "int(S + \"\")", "size(S)", "size(L)", "R.i",
 		"add(I, I)", "min(I, I)", "max(I, I)", "clamp(I, I, I)", "F(I, I, I)", "C(I, I, I)", "ceilTo(I, I)", "floorTo(I, I)",
-		"sum([I, I])", "sum(L.map(e, size(e)))", "int(I)", "cents('12c')", "cents(S)")
+		"sum([I, I])", "sum(L.map(e, size(e)))", "int(I)", "cents('12c')", "cents(S)",
+		"sum(N)", "size(N)", "size(X)", "N[I]", "sum(X.filter(c, «B»).map(c, «I»))", "sum(X.map(c, «has(c.i) ? c.i : I»))", "sum(X.map(c, «B», «I»))", "sum(N.filter(k, ‹B›))",
+		"size(X.filter(c, «B»).filter(c, «B»))")
 }
 
 func (g *generator) double(depth int) string {
@@ -94,27 +124,49 @@ func (g *generator) double(depth int) string {
 
 func (g *generator) bool(depth int) string {
 	leaf := g.variable("vb", "gates.Vouchers")
+	if g.records > 0 && g.next(3) == 0 {
+		return g.of(0, 5, "c.b", "has(c.i)", "has(c.n)", "has(c.n.i)", "has(c.n.d)")
+	}
 	return g.of(depth, 13, "true", "false", "r.b", "q.b", "now.b", "r.n.b", "params.b", leaf, "has(r.i)", "has(q.n)", "has(r.n.d)", "has(params.missing)", "has(now.i)",
 		"(B && B)", "(B || B)", "(B && B && B)", "(B || B || B)", "!(B)", "(B ? B : B)", "(B && (B || B))",
 		"(I < I)", "(I <= I)", "(I > I)", "(I >= I)", "(I == I)", "(I != I)",
 		"(D < D)", "(D <= D)", "(D > D)", "(D >= D)", "(D == D)", "(D != D)",
 		"(S < S)", "(S <= S)", "(S > S)", "(S >= S)", "(S == S)", "(S != S)", "(B == B)", "(B != B)", "(B < B)",
-		"(S in L)", "(L == L)", "(R == R)", "(R != R)", "has(R.i)", "has(R.n.s)", "bool(S + \"\")", "bool(B)", "R.b", "L.exists(e, e == S)", "S.startsWith(S)")
+		"(S in L)", "(L == L)", "(R == R)", "(R != R)", "has(R.i)", "has(R.n.s)", "bool(S + \"\")", "bool(B)", "R.b", "L.exists(e, e == S)", "S.startsWith(S)",
+		"X.exists(c, «B»)", "X.all(c, «B»)", "X.exists_one(c, «B»)", "X.filter(c, «B»).exists(c, «B»)", "X.filter(c, «B»).all(c, «B»)", "X.map(c, «B»).exists(b, b)",
+		"N.exists(k, ‹B›)", "N.all(k, ‹B›)", "L.all(e, {B})", "L.filter(e, {B}).exists_one(e, {B})", "(I in N)", "(N == N)", "(X == X)", "(B in [B, B])", "(R in X)", "has(X[I].n.i)",
+		"ds.exists(d, d < D)", "bs.all(b, b || B)")
 }
 
 func (g *generator) text(depth int) string {
 	leaf := g.variable("vs", "t")
+	if g.words > 0 && g.next(3) == 0 {
+		return "e"
+	}
 	return g.of(depth, 12, `""`, `"a"`, `"12"`, `"1.5"`, `"true"`, `"ü"`, "r.s", "q.s", "now.s", "r.n.s", "params.s", leaf,
 		"(S + S)", "(B ? S : S)", "string(I)", "string(D)", "string(B)", "string(S)", "R.s")
 }
 
 func (g *generator) list(depth int) string {
-	return g.of(depth, 4, "r.l", "r.n.l", `["a", "12"]`, `[]`, `[S, "b"]`, "(B ? L : L)", "R.l", "L.filter(e, e != S)")
+	return g.of(depth, 4, "r.l", "r.n.l", `["a", "12"]`, `[]`, `[S, "b"]`, "(B ? L : L)", "R.l", "L.filter(e, e != S)",
+		"L.filter(e, {B})", "L.map(e, {S})", "X.map(c, «S»)", "L.map(e, {B}, {S})")
+}
+
+func (g *generator) integers(depth int) string {
+	return g.of(depth, 4, "is", "[1, 2, 3]", "[]", "is", "[I, I]", "(B ? N : N)", "N.filter(k, ‹B›)", "N.map(k, ‹I›)", "N.map(k, ‹B›, ‹I›)", "X.map(c, «I»)",
+		"X.map(c, «B», «I»)", "X.filter(c, «B»).map(c, «I»)", "N.filter(k, ‹B›).filter(k, ‹B›)", "N.filter(k, ‹B›).map(k, ‹I›).filter(k, ‹B›)", "L.map(e, {I})", "ds.map(d, d > D, I)")
+}
+
+func (g *generator) table(depth int) string {
+	return g.of(depth, 3, "rs", "qs", g.variable("vt", "rs"), "[R, R]", "[R]", "(B ? X : X)", "X.filter(c, «B»)", "X.filter(c, «B»).filter(c, «B»)", "X.map(c, «R»)")
 }
 
 func (g *generator) record(depth int) string {
 	leaf := g.variable("vr", "r")
-	return g.of(depth, 4, "r", "q", "now", leaf, "(B ? R : R)")
+	if g.records > 0 && g.next(3) == 0 {
+		return "c"
+	}
+	return g.of(depth, 4, "r", "q", "now", leaf, "(B ? R : R)", "X[I]", "X[0]")
 }
 
 func (g *generator) variable(name, otherwise string) string {
@@ -133,8 +185,8 @@ func (g *generator) ruleSet() string {
   stages:
   - name: st
     each: one
-    variables: {vi: %s, vd: %s, vb: %s, vs: %s, vr: %s}
-`, quote(g.int(2)), quote(g.double(2)), quote(g.bool(2)), quote(g.text(2)), quote(g.record(2)))
+    variables: {vi: %s, vd: %s, vb: %s, vs: %s, vr: %s, vt: %s}
+`, quote(g.int(2)), quote(g.double(2)), quote(g.bool(2)), quote(g.text(2)), quote(g.record(2)), quote(g.table(2)))
 	g.vars = true
 	if g.next(4) == 0 {
 		fmt.Fprintf(&out, "    when: %s\n", quote(g.bool(2)))
@@ -177,15 +229,38 @@ func (g *generator) fill(r *Record) *Record {
 	return r
 }
 
+// several makes up to three records.
+func (g *generator) several() ref.Val {
+	var out []*Record
+	for range g.next(4) {
+		out = append(out, g.fill(outerSchema.New()))
+	}
+	return Records(out)
+}
+
+// pick takes up to three.
+func pick[T any](g *generator, from []T) (out []T) {
+	for range g.next(4) {
+		out = append(out, from[g.next(len(from))])
+	}
+	return out
+}
+
 // facts makes facts with two items.
 func (g *generator) facts() *Facts {
 	f := mixedPoint.NewFacts().Set("r", g.fill(outerSchema.New())).Set("y", types.Double(edgeDoubles[g.next(len(edgeDoubles))]))
 	if g.next(8) != 0 {
 		f.Set("x", Number(edgeInts[g.next(len(edgeInts))]))
 	}
+	f.Set("rs", g.several()).Set("is", box(pick(g, edgeInts)))
+	var doubles, bools []ref.Val
+	for _, d := range pick(g, edgeDoubles) {
+		doubles, bools = append(doubles, types.Double(d)), append(bools, types.Bool(d > 0))
+	}
+	f.Set("ds", types.NewRefValList(types.DefaultTypeAdapter, doubles)).Set("bs", types.NewRefValList(types.DefaultTypeAdapter, bools))
 	for _, label := range []string{"first", "second"} {
 		item := f.AddItem("one", label).Set("now", g.fill(outerSchema.New()))
-		item.Set("q", g.fill(outerSchema.New()))
+		item.Set("q", g.fill(outerSchema.New())).Set("qs", g.several())
 		if g.next(8) != 0 {
 			item.Set("t", Text(edgeTexts[g.next(len(edgeTexts))]))
 		}
@@ -237,8 +312,8 @@ func compileMixed(body string) (*Plan, error) {
 // FuzzClosuresEqualCEL holds compiled code, with and without constants folded in, against CEL's own evaluator.
 func FuzzClosuresEqualCEL(f *testing.F) {
 	f.Add([]byte("rules"), []byte("facts"))
-	for i := range 64 {
-		rules, facts := make([]byte, 400), make([]byte, 60)
+	for i := range 128 {
+		rules, facts := make([]byte, 400), make([]byte, 150)
 		for j := range rules {
 			rules[j] = byte(i*31 + j*j*7 + j*i*13)
 		}

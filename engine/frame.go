@@ -17,11 +17,12 @@ type frame struct {
 	trace *Trace
 
 	names   *namespace
-	values  []cell // of facts
-	locals  []cell // of item
-	memo    []memo // of named expressions that depend on the item, or on what rules write
-	steady  []memo // of the others
-	scratch []cell // right sides of one set
+	values  []cell         // of facts
+	locals  []cell         // of item
+	memo    []memo         // of named expressions that depend on the item, or on what rules write
+	steady  []memo         // of the others
+	scratch []cell         // right sides of one set
+	loops   []loopVariable // of comprehensions that are under way
 	failed  []*RuleError
 
 	// err is the first failure of the expression at hand. Code goes on after a failure and gives any value;
@@ -65,7 +66,8 @@ func (f *frame) free() {
 	clear(memo)
 	clear(steady)
 	clear(f.scratch)
-	*f = frame{memo: memo, steady: steady, scratch: f.scratch}
+	clear(f.loops)
+	*f = frame{memo: memo, steady: steady, scratch: f.scratch, loops: f.loops}
 	frames.Put(f)
 }
 
@@ -106,6 +108,14 @@ func (f *frame) right(count int) []cell {
 		f.scratch = make([]cell, count)
 	}
 	return f.scratch[:count]
+}
+
+// loop gives the variable of a comprehension. It moves when one of a comprehension inside is first asked for.
+func (f *frame) loop(slot int) *loopVariable {
+	if slot >= len(f.loops) {
+		f.loops = append(f.loops, make([]loopVariable, slot+8-len(f.loops))...)
+	}
+	return &f.loops[slot]
 }
 
 // fail notes a failure unless there was one before.

@@ -26,7 +26,7 @@ func helpers() []*Function {
 		{Name: "clamp", Doc: "v held between low and high; high wins when they cross", Units: SameUnit,
 			Overloads: []Overload{Func3(func(v, low, high int64) int64 { return min(max(v, low), high) })}},
 		{Name: "sum", Doc: "the sum of a list, held at the ends of the integer range; 0 for an empty list", Units: SameUnit,
-			Overloads: []Overload{Func1(sumList)}},
+			Overloads: []Overload{summing(Func1(sumList))}},
 		{Name: "pow", Doc: "base to the power of exponent", Overloads: []Overload{Func2(math.Pow)}},
 	}
 }

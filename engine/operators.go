@@ -72,8 +72,8 @@ var builders = map[string]builder{
 	}),
 	overloads.SizeString:     unary(sizeOfText),
 	overloads.SizeStringInst: unary(sizeOfText),
-	overloads.SizeList:       unary(sizeOfList),
-	overloads.SizeListInst:   unary(sizeOfList),
+	overloads.SizeList:       sizeOfList,
+	overloads.SizeListInst:   sizeOfList,
 
 	overloads.IntToDouble: unary(func(a code[int64]) code[float64] {
 		return func(f *frame) float64 { return float64(a(f)) }
@@ -241,37 +241,60 @@ func equal[T comparable](args []node, want bool) (node, bool) {
 	return fold(c, args...), true
 }
 
-// inList looks a text up in a list of texts.
+// inList looks for a value in a list.
 func inList(args []node) (node, bool) {
-	text, okText := typed[string](args[0])
-	list, okList := args[1].run.(boxedCode)
-	if !okText || !okList {
+	list, ok := args[1].run.(boxedCode)
+	if !ok {
 		return node{}, false
 	}
-	return fold(func(f *frame) bool {
-		s, v := text(f), list(f)
+	switch c := args[0].run.(type) {
+	case code[string]:
+		return fold(among(c, list, func(v ref.Val) ([]string, bool) {
+			texts, ok := v.Value().([]string)
+			return texts, ok
+		}), args...), true
+	case code[int64]:
+		return fold(among(c, list, func(v ref.Val) ([]int64, bool) {
+			l, ok := v.(*integerList)
+			if !ok {
+				return nil, false
+			}
+			return l.values, true
+		}), args...), true
+	}
+	return fold(among(boxed(args[0]), list, func(ref.Val) ([]ref.Val, bool) { return nil, false }), args...), true
+}
+
+// among looks for a value in a list that open takes apart where that is for free; other lists look for themselves.
+func among[T comparable](value code[T], list boxedCode, open func(ref.Val) ([]T, bool)) code[bool] {
+	return func(f *frame) bool {
+		x, v := value(f), list(f)
 		if f.err != nil {
 			return false
 		}
-		if texts, ok := v.Value().([]string); ok {
-			return slices.Contains(texts, s)
+		if all, ok := open(v); ok {
+			return slices.Contains(all, x)
 		}
 		l, ok := v.(traits.Container)
 		if !ok {
 			f.fail(errNoOverload)
 			return false
 		}
-		return l.Contains(types.String(s)) == types.True
-	}, args...), true
+		return l.Contains(box(x)) == types.True
+	}
 }
 
 func sizeOfText(a code[string]) code[int64] {
 	return func(f *frame) int64 { return int64(utf8.RuneCountInString(a(f))) }
 }
 
-func sizeOfList(a boxedCode) code[int64] {
-	return func(f *frame) int64 {
-		v := a(f)
+func sizeOfList(args []node) (node, bool) {
+	list, ok := args[0].run.(boxedCode)
+	if !ok {
+		return node{}, false
+	}
+	c := code[int64](func(f *frame) int64 {
+		v := list(f)
 		if f.err != nil {
 			return 0
 		}
@@ -282,7 +305,11 @@ func sizeOfList(a boxedCode) code[int64] {
 		}
 		n, _ := unbox[int64](l.Size())
 		return n
+	})
+	if from := args[0].from; from != nil && from.filters() {
+		return dynamic(orExactly(from.count(), c)), true
 	}
+	return fold(c, args...), true
 }
 
 // convert leaves the rarer conversions to CEL's types.

@@ -11,12 +11,21 @@ import (
 // place says where a fact lies: in a slot of the frame, or in a field of the record that an expression gives, and from
 // there down the fields of nested records. Walking there in one call is much of what makes rules fast.
 type place struct {
-	local bool // the slot is one of the item's
+	home  home
 	slot  int
 	base  code[*Record] // instead of a slot
 	path  []fieldStep
 	unset error // of reading the place while it is unset
 }
+
+// home says whose slots are meant.
+type home uint8
+
+const (
+	ofFacts home = iota
+	ofItem
+	ofLoops // of the comprehensions that are under way
+)
 
 type fieldStep struct {
 	index int
@@ -30,7 +39,7 @@ func (p *place) below(schema *Schema, i int) *place {
 	if p.base != nil || len(p.path) > 0 {
 		step.empty = schema.empty
 	}
-	out := &place{local: p.local, slot: p.slot, base: p.base, unset: unset(schema.fields[i].Name)}
+	out := &place{home: p.home, slot: p.slot, base: p.base, unset: unset(schema.fields[i].Name)}
 	out.path = append(slices.Clip(p.path), step)
 	return out
 }
@@ -46,8 +55,10 @@ func (p *place) find(f *frame) *cell {
 			return nil
 		}
 		c, path = &r.cells[path[0].index], path[1:]
-	case p.local:
+	case p.home == ofItem:
 		c = &f.locals[p.slot]
+	case p.home == ofLoops:
+		c = &f.loops[p.slot].cell
 	default:
 		c = &f.values[p.slot]
 	}
@@ -89,9 +100,17 @@ func (p *place) bad(f *frame, c *cell) {
 
 // has gives code that tells whether the place is set.
 func (p *place) has() code[bool] {
-	if slot, field, ok := p.direct(); ok {
+	if slot, field, ok := p.direct(ofItem); ok {
 		return func(f *frame) bool {
 			if r, ok := f.locals[slot].ref.(*Record); ok {
+				return r.cells[field].kind != unsetCell
+			}
+			return p.find(f) != nil
+		}
+	}
+	if slot, field, ok := p.direct(ofLoops); ok {
+		return func(f *frame) bool {
+			if r, ok := f.loops[slot].ref.(*Record); ok {
 				return r.cells[field].kind != unsetCell
 			}
 			return p.find(f) != nil
@@ -103,18 +122,28 @@ func (p *place) has() code[bool] {
 	}
 }
 
-// direct reports whether the place is the commonest of all, a field of a record in one of the item's slots.
-func (p *place) direct() (slot, field int, ok bool) {
-	if !p.local || len(p.path) != 1 {
+// direct reports whether the place is one of the commonest of all, a field of a record in a slot of that home.
+func (p *place) direct(in home) (slot, field int, ok bool) {
+	if p.base != nil || p.home != in || len(p.path) != 1 {
 		return 0, 0, false
 	}
 	return p.slot, p.path[0].index, true
 }
 
 func (p *place) int() code[int64] {
-	if slot, field, ok := p.direct(); ok {
+	if slot, field, ok := p.direct(ofItem); ok {
 		return func(f *frame) int64 {
 			if r, ok := f.locals[slot].ref.(*Record); ok {
+				if c := &r.cells[field]; c.kind == intCell {
+					return int64(c.bits)
+				}
+			}
+			return p.anyInt(f)
+		}
+	}
+	if slot, field, ok := p.direct(ofLoops); ok {
+		return func(f *frame) int64 {
+			if r, ok := f.loops[slot].ref.(*Record); ok {
 				if c := &r.cells[field]; c.kind == intCell {
 					return int64(c.bits)
 				}
@@ -165,7 +194,7 @@ func (p *place) text(f *frame) string {
 
 // is gives code that compares a text with a known one.
 func (p *place) is(text string, want bool) code[bool] {
-	if p.local && len(p.path) == 0 {
+	if p.home == ofItem && len(p.path) == 0 {
 		slot := p.slot
 		return func(f *frame) bool {
 			if s, ok := f.locals[slot].ref.(types.String); ok {

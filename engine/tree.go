@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"strings"
 
 	celast "github.com/google/cel-go/common/ast"
@@ -84,7 +85,7 @@ func (a *assembler) isSpecial(p *program) bool {
 // expression assembles a whole expression, from its program where a part of it has no code.
 func (a *assembler) expression(p *program) node {
 	if !a.interpret {
-		if n, ok := (&tree{assembler: a, ast: p.ast}).node(p.ast.Expr()); ok {
+		if n, ok := newTree(a, p).node(p.ast.Expr()); ok {
 			return n
 		}
 	}
@@ -107,6 +108,13 @@ func (a *assembler) expression(p *program) node {
 type tree struct {
 	*assembler
 	ast *celast.AST
+
+	loops []iteration // the comprehensions that the node at hand stands in, from outside
+	reach int         // the outermost of them on whose variable what was assembled depends; less than 0 = on facts
+}
+
+func newTree(a *assembler, p *program) *tree {
+	return &tree{assembler: a, ast: p.ast, reach: math.MaxInt}
 }
 
 func (t *tree) node(e celast.Expr) (n node, ok bool) {
@@ -121,6 +129,8 @@ func (t *tree) node(e celast.Expr) (n node, ok bool) {
 		return t.list(e)
 	case celast.CallKind:
 		return t.call(e)
+	case celast.ComprehensionKind:
+		return t.comprehension(e)
 	}
 	return node{}, false
 }
@@ -144,10 +154,23 @@ func known(v ref.Val) (n node, ok bool) {
 	return constant(v), true
 }
 
+var homes = map[slotKind]home{factSlot: ofFacts, itemSlot: ofItem}
+
 // identName is the name of a variable, without the dot that may stand before it.
 func identName(e celast.Expr) string { return strings.TrimPrefix(e.AsIdent(), ".") }
 
 func (t *tree) ident(e celast.Expr) (n node, ok bool) {
+	if n, ok := t.loopVariable(e.AsIdent()); ok {
+		return n, true
+	}
+	n, ok = t.fact(e)
+	if !n.known {
+		t.reach = -1
+	}
+	return n, ok
+}
+
+func (t *tree) fact(e celast.Expr) (n node, ok bool) {
 	name := identName(e)
 	s, ok := t.vars.slots[name]
 	if !ok {
@@ -164,7 +187,7 @@ func (t *tree) ident(e celast.Expr) (n node, ok bool) {
 	case variableSlot:
 		return t.named[s.index], true
 	}
-	return t.read(e, &place{local: s.kind == itemSlot, slot: s.index, unset: missing(name)}), true
+	return t.read(e, &place{home: homes[s.kind], slot: s.index, unset: missing(name)}), true
 }
 
 func (t *tree) field(e celast.Expr) (n node, ok bool) {
@@ -218,17 +241,32 @@ func (t *tree) read(e celast.Expr, at *place) node {
 	return n
 }
 
-// list takes lists of known values.
 func (t *tree) list(e celast.Expr) (n node, ok bool) {
-	var values []ref.Val
+	if len(e.AsList().OptionalIndices()) > 0 {
+		return node{}, false
+	}
+	allKnown := true
+	nodes := make([]node, 0, e.AsList().Size())
+	values := make([]ref.Val, 0, e.AsList().Size())
 	for _, x := range e.AsList().Elements() {
 		n, ok := t.node(x)
-		if !ok || !n.known {
+		if !ok {
 			return node{}, false
 		}
-		values = append(values, boxAny(n.value))
+		nodes = append(nodes, n)
+		if allKnown = allKnown && n.known; allKnown {
+			values = append(values, boxAny(n.value))
+		}
 	}
-	return constant(types.DefaultTypeAdapter.NativeToValue(values)), len(e.AsList().OptionalIndices()) == 0
+	kind := t.kindIn(t.ast.GetType(e.ID()))
+	if kind == noElements {
+		return constant(types.DefaultTypeAdapter.NativeToValue(values)), allKnown
+	}
+	m, ok := making(kind, nodes...)
+	if !ok {
+		return node{}, false
+	}
+	return fold(m.literal(), nodes...), true
 }
 
 func (t *tree) call(e celast.Expr) (n node, ok bool) {
@@ -249,6 +287,9 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 		if nodes[i], ok = t.node(arg); !ok {
 			return node{}, false
 		}
+	}
+	if overloads[0] == celoverloads.IndexList {
+		return indexed(nodes, t.kindOf(t.ast.GetType(e.ID())))
 	}
 	if build := builders[overloads[0]]; build != nil {
 		return build(nodes)

@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/stretchr/testify/require"
+)
+
+// overLists are expressions that must have code, which is held against CEL's evaluator.
+var overLists = []string{
+	// Every macro, over every kind of elements.
+	"rs.exists(c, c.b)", "rs.all(c, c.b)", "rs.exists_one(c, c.b)", "rs.filter(c, c.b)", "rs.map(c, c.i)", "rs.map(c, c.b, c.i)",
+	"is.exists(k, k > 1)", "is.all(k, k > 1)", "is.exists_one(k, k == 1)", "is.filter(k, k > 1)", "is.map(k, k + 1)", "is.map(k, k > 0, k * k)",
+	"ds.exists(d, d > 0.5)", "ds.all(d, d > 0.5)", "ds.exists_one(d, d == 1.0)", "ds.filter(d, d < 1.0)", "ds.map(d, d / 2.0)", "ds.map(d, d < 1.0, int(d))",
+	"bs.exists(b, b)", "bs.all(b, b)", "bs.exists_one(b, b)", "bs.filter(b, !b)", "bs.map(b, b ? 1 : 0)", "bs.map(b, b, !b)",
+	"r.l.exists(e, e == 'a')", "r.l.all(e, size(e) > 0)", "r.l.exists_one(e, e == t)", "r.l.filter(e, e != 'a')", "r.l.map(e, e + t)", "r.l.map(e, e != '', int(e))",
+	"rs.map(c, c.l).exists(l, 'a' in l)", "rs.map(c, c.l).filter(l, size(l) > 0)",
+
+	// Fields that are unset, also of records that are.
+	"rs.exists(c, has(c.i))", "rs.exists(c, has(c.n.i))", "rs.all(c, has(c.n))", "rs.filter(c, has(c.i)).map(c, c.i)", "rs.map(c, has(c.i) ? c.i : 0)",
+	"rs.map(c, has(c.n.i) ? c.n.i : params.i)", "rs.map(c, c.n.s)", "rs.map(c, c.d)", "rs.map(c, c)", "rs.map(c, c.n)", "rs.map(c, c.l)", "rs.map(c, has(c.n.d), c.n.d)",
+
+	// One element that decides forgives failures before and behind it; otherwise the first is told.
+	"rs.exists(c, c.i > 0)", "rs.all(c, c.i > 0)", "rs.exists(c, c.i / c.n.i > 0)", "rs.all(c, c.i + c.n.i > 0)", "is.exists(k, 10 / k > 3)", "is.all(k, k % k == 0)",
+	"rs.exists(c, c.b || c.n.b)", "rs.all(c, c.b && c.n.b)", "is.exists(k, k + 9223372036854775807 > 0 || 1 / k > 0)", "rs.exists(c, rs.all(o, c.i >= o.n.i))",
+
+	// The others tell the last failure of their condition.
+	"rs.exists_one(c, c.i > c.n.i)", "is.exists_one(k, 10 / k > 0 || k + 9223372036854775807 > 0)", "is.filter(k, (k == 0 ? 1 / k : k + 9223372036854775807) > 0)",
+	"is.map(k, (k == 0 ? 1 / k : k + 9223372036854775807) > 0, k % k)", "is.map(k, k % (k - 1) == 0, 1 / k)", "is.map(k, k == 0 ? 1 / k : k + 9223372036854775807)",
+
+	// In a row, where conditions of the first list fail after values of the second.
+	"sum(rs.filter(c, has(c.i)).map(c, c.i))", "sum(rs.filter(c, c.b).map(c, c.i))", "sum(rs.filter(c, c.n.b).map(k, k.i).map(k, k / k))", "size(rs.filter(c, c.b))",
+	"size(rs.filter(c, c.b).filter(k, k.i > 0))", "rs.filter(c, c.b).filter(c, c.i > 0).map(c, c.d)", "rs.filter(c, c.b).exists(c, c.i > 0)", "rs.filter(c, c.b).all(c, c.i > 0)",
+	"rs.filter(c, c.b).exists_one(c, c.i > 0)", "rs.filter(c, c.b).map(c, c.i > 0, c.i)", "rs.map(c, c.b, c).filter(c, c.i > 0)", "sum(is.filter(k, 1 / k >= 0))", "sum(is.filter(k, k > 0).map(k, 7 % k))",
+	"rs.filter(c, true || c.b).filter(d, has(d.i)).map(c, c.i)", "rs.filter(c, has(c.i)).map(c, c.i).filter(k, k > 0).map(k, k - 1)", "sum(is)", "sum(rs.map(c, c.i))", "size(rs.map(c, c.i))",
+	"r.l.filter(e, e != '').filter(e, size(e) > 1).map(e, int(e))", "sum(r.l.filter(e, e != 'a').map(e, int(e)))", "rs.map(c, c.i).exists(k, k > 0)", "rs.map(c, c.s).all(e, e in r.l)",
+	"size(is.filter(k, 1 / k >= 0).map(k, k % (k - 1)))", "is.filter(k, 1 / k >= 0).map(k, k + 9223372036854775807)", "rs.filter(c, x / c.i >= 0).exists(c, has(c.n))",
+
+	// Inside each other, with names that hide others.
+	"rs.exists(c, [q, r].exists(d, c.i == d.i))", "rs.exists(c, qs.exists(c, c.b))", "rs.map(c, [r, q].filter(d, d.i == c.i))", "rs.map(c, sum(qs.filter(d, d.b).map(d, d.i + c.i)))",
+	"[r, q].filter(c, c.l.exists(e, e == c.s))", "rs.all(x, x.b)", "is.map(x, x + 1)", "is.map(r, r + 1)[0]", "is.map(k, is.filter(k, k > 0))", "is.map(k, is.filter(k, k > 0).map(k, k))", "is.filter(k, [x, 2].exists(j, j == k + 1))",
+	"is.map(k, [x, 2].map(j, [k, j].map(i, i + j * k)))", "is.map(k, k).map(k, is.map(k, k)[0] + k)", "is.filter(x, x > .x)", "is.exists(x, .x == x || [2, x].exists(x, x == .x))", "rs.filter(c, qs.filter(c, c.b).exists(c, c.i > 0)).map(c, c.i)",
+	"is.filter(k, is.filter(k, 1 / k >= 0).exists(j, j > 0)).map(k, 10 / k)", "rs.map(c, [c, q].filter(c, c.b).filter(c, c.i > 0).map(c, c.d))",
+
+	// Lists that are spelt out, elements by their place, and what is in a list.
+	"[x, 2, r.i]", "[x, r.i].exists(k, k == 2)", "[t, 'b'].filter(e, e != 'a')", "[r, q].map(c, c.i)", "[y, 1.5].all(d, d > 1.0)", "[r.b, true]", "[[x], [1, 2]].map(l, size(l))", "sum([x, r.i, -1])",
+	"is[0]", "is[x]", "is[size(is) - 1]", "is[r.i]", "ds[1]", "bs[0]", "r.l[0]", "rs[0].i", "rs[x].n.i", "has(rs[0].i)", "has(rs[5].n.i)", "rs[0]", "[x, 7][r.i]", "[t, 'b'][1]", "[[1, 2], [x]][1][0]", "rs.filter(c, c.b)[0].i",
+	"is.map(k, is[k])", "is.map(k, k - 1)[x]", "rs.map(c, c.l)[0][0]", "[1, 2, 3][x]", "['a', 'b'][x]", "[1, 2, 3][3]", "[1.5, 2.5][1]",
+	"x in is", "2 in is", "r.i in [1, 2, x]", "x in [1, 1000]", "y in ds", "y in [1.5, 0.5]", "r.b in bs", "r in rs", "r in [q, r]", "r.s in r.l.map(e, e)", "r.s in [t, 'a']", "r.l in rs.map(c, c.l)", "t in rs.filter(c, c.b).map(c, c.s)",
+	"is == [1, 2]", "is == is.map(k, k)", "is.filter(k, k > 0) == [x]", "rs == qs", "rs.filter(c, true) == rs", "r.l == r.l.filter(e, true)", "[x] != [1]", "(r.b ? is : [x]) == is", "(r.b ? rs : qs).filter(c, c.b)",
+
+	// Through functions and variables.
+	"sum(vi)", "size(vi)", "vi[0]", "vi.map(k, k + 1)", "sum(vt.map(c, c.i))", "vt.exists(c, has(c.i))", "vi.exists(k, k in vi)", "vt.map(c, size(vt) + size(c.l))", "is.exists(k, k > size(vt))",
+	"max(sum(vi), x)", "is.map(k, max(k, x))", "is.map(k, mulDivFloor(k, 2, x))", "sum(vi) + size(vs) > 0 || vs.exists(e, e == t)", "vs[0] == t", "t in vs",
+
+	// What is known beforehand.
+	"[1, 2, 3].map(k, k * 2)", "[1, 2, 3].exists(k, k == 2) && r.b", "sum([1, 2, 3].filter(k, k > 1))", "[1, 0].map(k, 1 / k)", "[1, 2].filter(k, k > params.i)", "rs.exists(c, [1, 2].exists(k, k == 1) && c.b)",
+	"[1, 2].map(k, [k, 3].filter(j, j > k))", "is.map(k, [1, 2].map(j, j + k))", "['a', 'b'].exists(e, e in r.l)", "['a'].all(e, gates.Vouchers)", "is.exists(k, true)", "rs.all(c, false)", "gone > 0 ? is : is.map(k, k)",
+}
+
+// listedVariables are named expressions that those read.
+const listedVariables = `{vi: "rs.filter(c, has(c.i)).map(c, c.i)", vt: "rs.filter(c, c.b)", vs: "r.l.map(e, e + 'x')"}`
+
+// onFacts is an expression as code, and whether it has code of its own.
+type onFacts struct {
+	names  *namespace
+	code   boxedCode
+	run    func(*frame) // without a box
+	native bool
+}
+
+// stageWith compiles a stage of the point mixed with an expression as the variable v.
+func stageWith(t testing.TB, expression string) *setPlan {
+	t.Helper()
+	plan, err := compileMixed(`
+  params: [{name: i, type: int, default: "1"}]
+  stages: [{name: st, each: one, variables: ` + strings.Replace(listedVariables, "{", `{v: "`+expression+`", `, 1) + `, rules: [{name: r, when: size(vi) + size(vt) + size(vs) > 0 && v == v, note: n}]}]
+`)
+	require.NoError(t, err, expression)
+	return plan.points["mixed"].sets[0]
+}
+
+// assembled makes code of the variable v.
+func assembled(set *setPlan, interpret bool, known constants) onFacts {
+	st := set.stages[0]
+	a := &assembler{set: set, code: &pointCode{}, vars: st.vars, known: known, interpret: interpret}
+	out := onFacts{names: a.namespace()}
+	p := st.vars.programs[st.vars.slots["v"].index]
+	_, out.native = newTree(a, p).node(p.ast.Expr())
+	n := a.expression(p)
+	out.code = boxed(n)
+	switch c := n.run.(type) {
+	case code[int64]:
+		out.run = func(f *frame) { c(f) }
+	case code[bool]:
+		out.run = func(f *frame) { c(f) }
+	default:
+		out.run = func(f *frame) { out.code(f) }
+	}
+	return out
+}
+
+// on runs the expression on the first item, and shows its value or its failure.
+func (e onFacts) on(f *frame, facts *Facts) string {
+	f.facts, f.values = facts, facts.values
+	f.begin(e.names)
+	f.enter(0, facts.items[0][0])
+	v := e.code(f)
+	if err := f.failure(); err != nil {
+		return "failure: " + err.Error()
+	}
+	return shownValue(v)
+}
+
+func shownValue(v ref.Val) string {
+	switch v := v.(type) {
+	case *Record:
+		return show(v)
+	case traits.Lister:
+		var out []string
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			out = append(out, shownValue(it.Next()))
+		}
+		return fmt.Sprintf("%d of %v", v.Size(), out)
+	}
+	return fmt.Sprintf("%v %v", v.Type(), v.Value())
+}
+
+// TestCodeOverListsGivesWhatCELGives holds comprehensions, lists and indexes against CEL's evaluator, values and failures.
+func TestCodeOverListsGivesWhatCELGives(t *testing.T) {
+	random := rand.New(rand.NewSource(7))
+	var given [][]byte
+	for range 200 {
+		data := make([]byte, 200)
+		random.Read(data)
+		given = append(given, data)
+	}
+	for _, expression := range overLists {
+		t.Run(expression, func(t *testing.T) {
+			set := stageWith(t, expression)
+			byCEL, code := assembled(set, true, nil), assembled(set, false, nil)
+			require.True(t, code.native, "there is no code")
+			frameOfCEL, frameOfCode := &frame{}, &frame{}
+			for _, data := range given {
+				facts := func() *Facts { return (&generator{data: data}).facts() }
+				want := byCEL.on(frameOfCEL, facts())
+				require.Equal(t, want, code.on(frameOfCode, facts()))
+				known := constants{}
+				for _, name := range []string{"r", "rs", "is", "ds", "bs"} {
+					known[name] = facts().get(mixedPoint.varIndex[name])
+				}
+				require.Equal(t, want, assembled(set, false, known).on(frameOfCode, facts()), "specialized")
+			}
+		})
+	}
+}
+
+// BenchmarkOverThree times expressions over lists of three, by code and by CEL.
+func BenchmarkOverThree(b *testing.B) {
+	facts := mixedPoint.NewFacts().Set("x", Number(1)).Set("r", outerSchema.New().SetStrings("l", []string{"a", "b", "c"})).Set("is", box([]int64{1, 2, 3}))
+	var records []*Record
+	for i := range int64(3) {
+		records = append(records, outerSchema.New().SetInt("i", i).SetRecord("n", innerSchema.New().SetInt("i", i)))
+	}
+	facts.Set("rs", Records(records))
+	facts.AddItem("one", "first").Set("t", Text("a"))
+	for _, expression := range []string{
+		"sum(rs.filter(c, has(c.i)).map(c, c.i))", "sum(rs.map(c, has(c.i) ? c.i : 0))", "rs.exists(c, has(c.n.d))", "rs.all(c, has(c.n.i))", "rs.exists_one(c, c.i == 2)",
+		"rs.filter(c, has(c.i))", "rs.map(c, has(c.i) ? c.i : 0)", "r.l.exists(e, e == 'c')", "is.filter(k, k > 1)", "[x, 2][x]", "is[x]", "size(rs.filter(c, has(c.b)))",
+	} {
+		set := stageWith(b, expression)
+		for name, interpret := range map[string]bool{"code": false, "CEL": true} {
+			b.Run(expression+"/"+name, func(b *testing.B) {
+				e, f := assembled(set, interpret, nil), &frame{}
+				e.on(f, facts)
+				b.ReportAllocs()
+				for b.Loop() {
+					e.run(f)
+				}
+				require.NoError(b, f.failure())
+			})
+		}
+	}
+}

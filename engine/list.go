@@ -1,0 +1,317 @@
+package engine
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// integerList is a list of integers of which none has a box of its own. It never changes.
+type integerList struct{ values []int64 }
+
+var _ traits.Lister = &integerList{}
+
+// boxed is the list as CEL has it, for what is seldom asked of one.
+func (l *integerList) boxed() traits.Lister {
+	list := make([]ref.Val, len(l.values))
+	for i, n := range l.values {
+		list[i] = types.Int(n)
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, list)
+}
+
+// Add implements traits.Adder.
+func (l *integerList) Add(other ref.Val) ref.Val { return l.boxed().Add(other) }
+
+// Contains implements traits.Container.
+func (l *integerList) Contains(v ref.Val) ref.Val {
+	if n, ok := v.(types.Int); ok {
+		return types.Bool(slices.Contains(l.values, int64(n)))
+	}
+	return l.boxed().Contains(v)
+}
+
+// ConvertToNative implements ref.Val.
+func (l *integerList) ConvertToNative(t reflect.Type) (any, error) {
+	return l.boxed().ConvertToNative(t)
+}
+
+// ConvertToType implements ref.Val.
+func (l *integerList) ConvertToType(t ref.Type) ref.Val {
+	if t == types.ListType {
+		return l
+	}
+	return l.boxed().ConvertToType(t)
+}
+
+// Equal implements ref.Val.
+func (l *integerList) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(*integerList); ok {
+		return types.Bool(slices.Equal(l.values, o.values))
+	}
+	return l.boxed().Equal(other)
+}
+
+// Get implements traits.Indexer.
+func (l *integerList) Get(index ref.Val) ref.Val {
+	if i, ok := index.(types.Int); ok && i >= 0 && int(i) < len(l.values) {
+		return types.Int(l.values[i])
+	}
+	return l.boxed().Get(index)
+}
+
+// Iterator implements traits.Iterable.
+func (l *integerList) Iterator() traits.Iterator { return l.boxed().Iterator() }
+
+// Size implements traits.Sizer.
+func (l *integerList) Size() ref.Val { return types.Int(len(l.values)) }
+
+// Type implements ref.Val.
+func (l *integerList) Type() ref.Type { return types.ListType }
+
+// Value implements ref.Val.
+func (l *integerList) Value() any { return l.values }
+
+// integers takes a list apart; ok is false when something else is in it. The result may be shared: it is not to be changed.
+func integers(v ref.Val) (out []int64, ok bool) {
+	if l, ok := v.(*integerList); ok {
+		return l.values, true
+	}
+	ok = eachOf(v, func(x ref.Val) bool {
+		n, is := x.(types.Int)
+		out = append(out, int64(n))
+		return is
+	})
+	return out, ok
+}
+
+// texts is integers for texts.
+func texts(v ref.Val) (out []string, ok bool) {
+	if v, ok := v.Value().([]string); ok {
+		return v, true
+	}
+	ok = eachOf(v, func(x ref.Val) bool {
+		s, is := x.(types.String)
+		out = append(out, string(s))
+		return is
+	})
+	return out, ok
+}
+
+// values takes any list apart; see integers.
+func values(v ref.Val) (out []ref.Val, ok bool) {
+	if v, ok := v.Value().([]ref.Val); ok {
+		return v, true
+	}
+	ok = eachOf(v, func(x ref.Val) bool {
+		out = append(out, x)
+		return true
+	})
+	return out, ok
+}
+
+// eachOf visits what is in a list until a visit says no; false also for what is no list.
+func eachOf(v ref.Val, visit func(ref.Val) bool) bool {
+	list, ok := v.(traits.Lister)
+	if !ok {
+		return false
+	}
+	for it := list.Iterator(); it.HasNext() == types.True; {
+		if !visit(it.Next()) {
+			return false
+		}
+	}
+	return true
+}
+
+// elementKind says how the elements of a list lie in a frame.
+type elementKind uint8
+
+const (
+	noElements elementKind = iota // they have no code
+	intElements
+	doubleElements
+	boolElements
+	textElements
+	recordElements
+	boxedElements
+)
+
+// kindOf is the kind of elements of a type.
+func (a *assembler) kindOf(t *types.Type) elementKind {
+	switch {
+	case t == nil:
+		return noElements
+	case t.IsExactType(types.IntType):
+		return intElements
+	case t.IsExactType(types.DoubleType):
+		return doubleElements
+	case t.IsExactType(types.BoolType):
+		return boolElements
+	case t.IsExactType(types.StringType):
+		return textElements
+	case a.vars.schemas[t.TypeName()] != nil:
+		return recordElements
+	case t.Kind() == types.ListKind, t.Kind() == types.OpaqueKind:
+		return boxedElements
+	}
+	return noElements
+}
+
+// kindIn is the kind of the elements of a list type.
+func (a *assembler) kindIn(t *types.Type) elementKind {
+	if t == nil || t.Kind() != types.ListKind || len(t.Parameters()) != 1 {
+		return noElements
+	}
+	return a.kindOf(t.Parameters()[0])
+}
+
+// elements are a list taken apart: integers and texts without boxes, everything else with them.
+type elements struct {
+	ints   []int64
+	texts  []string
+	values []ref.Val
+}
+
+// list boxes the list as a whole.
+func (e *elements) list(kind elementKind) ref.Val {
+	switch kind {
+	case intElements:
+		return &integerList{e.ints}
+	case textElements:
+		return types.NewStringList(types.DefaultTypeAdapter, e.texts)
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, e.values)
+}
+
+// appended appends to a list that will have no more than room elements.
+func appended[T any](list []T, v T, room int) []T {
+	if list == nil {
+		list = make([]T, 0, room)
+	}
+	return append(list, v)
+}
+
+// maker makes lists of what expressions give.
+type maker interface {
+	// literal is a list that is spelt out.
+	literal() boxedCode
+	// mapped is a list of what the first expression gives for the elements of another for which a condition holds; nil =
+	// always.
+	mapped(l *loop, when code[bool]) boxedCode
+	// gathered is mapped for a loop that gives up at any failure.
+	gathered(l *loop) boxedCode
+}
+
+type makerOf[E any] struct {
+	values []code[E]
+	list   func([]E) ref.Val
+}
+
+// making gives a maker for elements of a kind; ok is false where it cannot be.
+func making(kind elementKind, nodes ...node) (m maker, ok bool) {
+	switch kind {
+	case noElements:
+		return nil, false
+	case intElements:
+		return makingOf(func(list []int64) ref.Val { return &integerList{list} }, typed, nodes)
+	case textElements:
+		return makingOf(func(list []string) ref.Val { return types.NewStringList(types.DefaultTypeAdapter, list) }, typed, nodes)
+	}
+	return makingOf(func(list []ref.Val) ref.Val { return types.NewRefValList(types.DefaultTypeAdapter, list) },
+		func(n node) (boxedCode, bool) { return boxed(n), true }, nodes)
+}
+
+func makingOf[E any](list func([]E) ref.Val, as func(node) (code[E], bool), nodes []node) (maker, bool) {
+	out := makerOf[E]{list: list}
+	for _, n := range nodes {
+		c, ok := as(n)
+		if !ok {
+			return nil, false
+		}
+		out.values = append(out.values, c)
+	}
+	return out, true
+}
+
+func (m makerOf[E]) literal() boxedCode {
+	return func(f *frame) ref.Val {
+		if f.err != nil {
+			return nil
+		}
+		out := make([]E, len(m.values))
+		for i, value := range m.values {
+			if out[i] = value(f); f.err != nil {
+				return nil
+			}
+		}
+		return m.list(out)
+	}
+}
+
+// indexed is code for the element of a list at a place.
+func indexed(args []node, kind elementKind) (n node, ok bool) {
+	list, okList := args[0].run.(boxedCode)
+	index, okIndex := typed[int64](args[1])
+	if !okList || !okIndex {
+		return node{}, false
+	}
+	switch kind {
+	case intElements:
+		return fold(at(list, index, integers), args...), true
+	case textElements:
+		return fold(at(list, index, texts), args...), true
+	case doubleElements:
+		return fold(unboxing[float64](at(list, index, values)), args...), true
+	case boolElements:
+		return fold(unboxing[bool](at(list, index, values)), args...), true
+	case recordElements:
+		return fold(unboxing[*Record](at(list, index, values)), args...), true
+	case boxedElements:
+		return fold(at(list, index, values), args...), true
+	}
+	return node{}, false
+}
+
+func at[T any](list boxedCode, index code[int64], open func(ref.Val) ([]T, bool)) code[T] {
+	return func(f *frame) (out T) {
+		v, i := list(f), index(f)
+		if f.err != nil {
+			return out
+		}
+		all, ok := open(v)
+		switch {
+		case !ok:
+			f.fail(errNoOverload)
+		case i < 0 || i >= int64(len(all)):
+			f.fail(outOfBounds(i))
+		default:
+			return all[i]
+		}
+		return out
+	}
+}
+
+func unboxing[T any](c boxedCode) code[T] {
+	return func(f *frame) (out T) {
+		v := c(f)
+		if f.err != nil {
+			return out
+		}
+		out, ok := unbox[T](v)
+		if !ok {
+			f.fail(errNoOverload)
+		}
+		return out
+	}
+}
+
+// outOfBounds is the failure of reading an element that a list does not have.
+type outOfBounds int64
+
+// Error says it as CEL does.
+func (i outOfBounds) Error() string { return fmt.Sprintf("index out of bounds: %d", int64(i)) }
