@@ -11,7 +11,6 @@ type pointCode struct {
 	stages  []stageCode    // of all sets, in order
 	rows    []decisionCode // of all sets, in order
 	sources []source       // of steps in traces
-	loops   int            // variables of comprehensions: each has a slot of its own in frames
 }
 
 // source gives steps of one origin, and of one write where they are changes, their number.

@@ -88,7 +88,7 @@ func box[T any](v T) ref.Val {
 	case string:
 		return types.String(v)
 	case []int64:
-		return &integerList{v}
+		return newList(v)
 	case ref.Val:
 		return v
 	}

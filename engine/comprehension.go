@@ -113,9 +113,9 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 		quick = from.loop // the elements are those of that loop, and so is the variable
 		exact.slot = quick.slot
 	} else {
-		exact.slot = t.code.loops
+		exact.slot = t.slots
 		quick.slot = exact.slot
-		t.code.loops++
+		t.slots++
 	}
 	variable := exact.variable(c.IterVar())
 	t.loops = append(t.loops, iteration{c.IterVar(), variable})

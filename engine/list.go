@@ -3,45 +3,40 @@ package engine
 import (
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// integerList is a list of integers of which none has a box of its own. It never changes.
-type integerList struct{ values []int64 }
+// listOf is a list that was made by code. It never changes. E is int64 or string, which have no boxes there, or ref.Val.
+type listOf[E any] struct{ values []E }
 
-var _ traits.Lister = &integerList{}
+var _ traits.Lister = &listOf[int64]{}
+
+// newList makes a list of what is not to be changed any more.
+func newList[E any](values []E) ref.Val { return &listOf[E]{values} }
 
 // boxed is the list as CEL has it, for what is seldom asked of one.
-func (l *integerList) boxed() traits.Lister {
+func (l *listOf[E]) boxed() traits.Lister {
 	list := make([]ref.Val, len(l.values))
-	for i, n := range l.values {
-		list[i] = types.Int(n)
+	for i, v := range l.values {
+		list[i] = box(v)
 	}
 	return types.NewRefValList(types.DefaultTypeAdapter, list)
 }
 
 // Add implements traits.Adder.
-func (l *integerList) Add(other ref.Val) ref.Val { return l.boxed().Add(other) }
+func (l *listOf[E]) Add(other ref.Val) ref.Val { return l.boxed().Add(other) }
 
 // Contains implements traits.Container.
-func (l *integerList) Contains(v ref.Val) ref.Val {
-	if n, ok := v.(types.Int); ok {
-		return types.Bool(slices.Contains(l.values, int64(n)))
-	}
-	return l.boxed().Contains(v)
-}
+func (l *listOf[E]) Contains(v ref.Val) ref.Val { return l.boxed().Contains(v) }
 
 // ConvertToNative implements ref.Val.
-func (l *integerList) ConvertToNative(t reflect.Type) (any, error) {
-	return l.boxed().ConvertToNative(t)
-}
+func (l *listOf[E]) ConvertToNative(t reflect.Type) (any, error) { return l.boxed().ConvertToNative(t) }
 
 // ConvertToType implements ref.Val.
-func (l *integerList) ConvertToType(t ref.Type) ref.Val {
+func (l *listOf[E]) ConvertToType(t ref.Type) ref.Val {
 	if t == types.ListType {
 		return l
 	}
@@ -49,36 +44,31 @@ func (l *integerList) ConvertToType(t ref.Type) ref.Val {
 }
 
 // Equal implements ref.Val.
-func (l *integerList) Equal(other ref.Val) ref.Val {
-	if o, ok := other.(*integerList); ok {
-		return types.Bool(slices.Equal(l.values, o.values))
-	}
-	return l.boxed().Equal(other)
-}
+func (l *listOf[E]) Equal(other ref.Val) ref.Val { return l.boxed().Equal(other) }
 
 // Get implements traits.Indexer.
-func (l *integerList) Get(index ref.Val) ref.Val {
-	if i, ok := index.(types.Int); ok && i >= 0 && int(i) < len(l.values) {
-		return types.Int(l.values[i])
+func (l *listOf[E]) Get(index ref.Val) ref.Val {
+	if i, ok := index.(types.Int); ok && i >= 0 && int64(i) < int64(len(l.values)) {
+		return box(l.values[i])
 	}
 	return l.boxed().Get(index)
 }
 
 // Iterator implements traits.Iterable.
-func (l *integerList) Iterator() traits.Iterator { return l.boxed().Iterator() }
+func (l *listOf[E]) Iterator() traits.Iterator { return l.boxed().Iterator() }
 
 // Size implements traits.Sizer.
-func (l *integerList) Size() ref.Val { return types.Int(len(l.values)) }
+func (l *listOf[E]) Size() ref.Val { return types.Int(len(l.values)) }
 
 // Type implements ref.Val.
-func (l *integerList) Type() ref.Type { return types.ListType }
+func (l *listOf[E]) Type() ref.Type { return types.ListType }
 
 // Value implements ref.Val.
-func (l *integerList) Value() any { return l.values }
+func (l *listOf[E]) Value() any { return l.values }
 
 // integers takes a list apart; ok is false when something else is in it. The result may be shared: it is not to be changed.
 func integers(v ref.Val) (out []int64, ok bool) {
-	if l, ok := v.(*integerList); ok {
+	if l, ok := v.(*listOf[int64]); ok {
 		return l.values, true
 	}
 	ok = eachOf(v, func(x ref.Val) bool {
@@ -91,8 +81,11 @@ func integers(v ref.Val) (out []int64, ok bool) {
 
 // texts is integers for texts.
 func texts(v ref.Val) (out []string, ok bool) {
-	if v, ok := v.Value().([]string); ok {
-		return v, true
+	if l, ok := v.(*listOf[string]); ok {
+		return l.values, true
+	}
+	if list, ok := v.Value().([]string); ok {
+		return list, true
 	}
 	ok = eachOf(v, func(x ref.Val) bool {
 		s, is := x.(types.String)
@@ -104,8 +97,11 @@ func texts(v ref.Val) (out []string, ok bool) {
 
 // values takes any list apart; see integers.
 func values(v ref.Val) (out []ref.Val, ok bool) {
-	if v, ok := v.Value().([]ref.Val); ok {
-		return v, true
+	if l, ok := v.(*listOf[ref.Val]); ok {
+		return l.values, true
+	}
+	if list, ok := v.Value().([]ref.Val); ok {
+		return list, true
 	}
 	ok = eachOf(v, func(x ref.Val) bool {
 		out = append(out, x)
@@ -181,11 +177,11 @@ type elements struct {
 func (e *elements) list(kind elementKind) ref.Val {
 	switch kind {
 	case intElements:
-		return &integerList{e.ints}
+		return newList(e.ints)
 	case textElements:
-		return types.NewStringList(types.DefaultTypeAdapter, e.texts)
+		return newList(e.texts)
 	}
-	return types.NewRefValList(types.DefaultTypeAdapter, e.values)
+	return newList(e.values)
 }
 
 // appended appends to a list that will have no more than room elements.
@@ -207,10 +203,7 @@ type maker interface {
 	gathered(l *loop) boxedCode
 }
 
-type makerOf[E any] struct {
-	values []code[E]
-	list   func([]E) ref.Val
-}
+type makerOf[E any] []code[E]
 
 // making gives a maker for elements of a kind; ok is false where it cannot be.
 func making(kind elementKind, nodes ...node) (m maker, ok bool) {
@@ -218,24 +211,22 @@ func making(kind elementKind, nodes ...node) (m maker, ok bool) {
 	case noElements:
 		return nil, false
 	case intElements:
-		return makingOf(func(list []int64) ref.Val { return &integerList{list} }, typed, nodes)
+		return makingOf(typed[int64], nodes)
 	case textElements:
-		return makingOf(func(list []string) ref.Val { return types.NewStringList(types.DefaultTypeAdapter, list) }, typed, nodes)
+		return makingOf(typed[string], nodes)
 	}
-	return makingOf(func(list []ref.Val) ref.Val { return types.NewRefValList(types.DefaultTypeAdapter, list) },
-		func(n node) (boxedCode, bool) { return boxed(n), true }, nodes)
+	return makingOf(func(n node) (boxedCode, bool) { return boxed(n), true }, nodes)
 }
 
-func makingOf[E any](list func([]E) ref.Val, as func(node) (code[E], bool), nodes []node) (maker, bool) {
-	out := makerOf[E]{list: list}
+func makingOf[E any](as func(node) (code[E], bool), nodes []node) (m makerOf[E], ok bool) {
 	for _, n := range nodes {
 		c, ok := as(n)
 		if !ok {
 			return nil, false
 		}
-		out.values = append(out.values, c)
+		m = append(m, c)
 	}
-	return out, true
+	return m, true
 }
 
 func (m makerOf[E]) literal() boxedCode {
@@ -243,13 +234,13 @@ func (m makerOf[E]) literal() boxedCode {
 		if f.err != nil {
 			return nil
 		}
-		out := make([]E, len(m.values))
-		for i, value := range m.values {
+		out := make([]E, len(m))
+		for i, value := range m {
 			if out[i] = value(f); f.err != nil {
 				return nil
 			}
 		}
-		return m.list(out)
+		return newList(out)
 	}
 }
 

@@ -22,10 +22,10 @@ type loopVariable struct {
 }
 
 // start evaluates and takes apart the list, and gives the number of elements: none after a failure.
-func (l *loop) start(f *frame) (list elements, count int) {
+func (l *loop) start(f *frame, list *elements) (count int) {
 	v := l.list(f)
 	if f.err != nil {
-		return elements{}, 0
+		return 0
 	}
 	ok := false
 	switch l.kind {
@@ -41,10 +41,10 @@ func (l *loop) start(f *frame) (list elements, count int) {
 	}
 	if !ok {
 		f.fail(errNoOverload)
-		return elements{}, 0
+		return 0
 	}
 	f.loop(l.slot)
-	return list, count
+	return count
 }
 
 // put makes the i-th element the value of the variable.
@@ -125,7 +125,8 @@ func orExactly[T any](quick, exact code[T]) code[T] {
 // decided is exists and all: one element that decides is enough, whatever fails elsewhere.
 func (l *loop) decided(holds code[bool], decides bool) code[bool] {
 	return func(f *frame) bool {
-		list, count := l.start(f)
+		var list elements
+		count := l.start(f, &list)
 		if f.err != nil {
 			return !decides
 		}
@@ -137,6 +138,7 @@ func (l *loop) decided(holds code[bool], decides bool) code[bool] {
 			case err == nil && v == decides:
 				return decides
 			case first == nil:
+
 				first = err
 			}
 		}
@@ -148,7 +150,8 @@ func (l *loop) decided(holds code[bool], decides bool) code[bool] {
 // decidedQuickly is decided for a loop that filters. It goes on to the end, for filters may fail there.
 func (l *loop) decidedQuickly(holds code[bool], decides bool) code[bool] {
 	return func(f *frame) bool {
-		list, count := l.start(f)
+		var list elements
+		count := l.start(f, &list)
 		found := false
 		for i := range count {
 			l.put(f, &list, i)
@@ -166,7 +169,8 @@ func (l *loop) decidedQuickly(holds code[bool], decides bool) code[bool] {
 // one is exists_one. Of failures the last is told.
 func (l *loop) one(holds code[bool]) code[bool] {
 	return func(f *frame) bool {
-		list, count := l.start(f)
+		var list elements
+		count := l.start(f, &list)
 		if f.err != nil {
 			return false
 		}
@@ -189,7 +193,8 @@ func (l *loop) one(holds code[bool]) code[bool] {
 // filtered makes a list of the elements for which a condition holds. Of failures the last is told.
 func (l *loop) filtered(holds code[bool]) boxedCode {
 	return func(f *frame) ref.Val {
-		list, count := l.start(f)
+		var list elements
+		count := l.start(f, &list)
 		if f.err != nil {
 			return nil
 		}
@@ -215,7 +220,8 @@ func (l *loop) filtered(holds code[bool]) boxedCode {
 // filteredQuickly is filtered for a loop that filters as it goes.
 func (l *loop) filteredQuickly() boxedCode {
 	return func(f *frame) ref.Val {
-		list, count := l.start(f)
+		var list elements
+		count := l.start(f, &list)
 		var out elements
 		for i := range count {
 			l.put(f, &list, i)
@@ -232,9 +238,10 @@ func (l *loop) filteredQuickly() boxedCode {
 
 // mapped implements maker. A condition that fails is told rather than an earlier failure, a value that fails is not.
 func (m makerOf[E]) mapped(l *loop, when code[bool]) boxedCode {
-	value := m.values[0]
+	value := m[0]
 	return func(f *frame) ref.Val {
-		list, count := l.start(f)
+		var list elements
+		count := l.start(f, &list)
 		if f.err != nil {
 			return nil
 		}
@@ -254,15 +261,16 @@ func (m makerOf[E]) mapped(l *loop, when code[bool]) boxedCode {
 			f.err = failed
 			return nil
 		}
-		return m.list(out)
+		return newList(out)
 	}
 }
 
 // gathered implements maker.
 func (m makerOf[E]) gathered(l *loop) boxedCode {
-	value := m.values[0]
+	value := m[0]
 	return func(f *frame) ref.Val {
-		list, count := l.start(f)
+		var list elements
+		count := l.start(f, &list)
 		var out []E
 		for i := range count {
 			l.put(f, &list, i)
@@ -273,14 +281,15 @@ func (m makerOf[E]) gathered(l *loop) boxedCode {
 				return nil
 			}
 		}
-		return m.list(out)
+		return newList(out)
 	}
 }
 
 // count counts the elements that come on.
 func (l *loop) count() code[int64] {
 	return func(f *frame) (n int64) {
-		list, count := l.start(f)
+		var list elements
+		count := l.start(f, &list)
 		for i := range count {
 			l.put(f, &list, i)
 			if l.keep(f) {
@@ -297,7 +306,8 @@ func (l *loop) count() code[int64] {
 // total sums up what is computed of the elements that come on.
 func (l *loop) total(value code[int64]) code[int64] {
 	return func(f *frame) (sum int64) {
-		list, count := l.start(f)
+		var list elements
+		count := l.start(f, &list)
 		for i := range count {
 			l.put(f, &list, i)
 			if l.keep == nil || l.keep(f) {

@@ -250,16 +250,18 @@ func inList(args []node) (node, bool) {
 	switch c := args[0].run.(type) {
 	case code[string]:
 		return fold(among(c, list, func(v ref.Val) ([]string, bool) {
-			texts, ok := v.Value().([]string)
-			return texts, ok
+			if l, ok := v.(*listOf[string]); ok {
+				return l.values, true
+			}
+			all, ok := v.Value().([]string)
+			return all, ok
 		}), args...), true
 	case code[int64]:
 		return fold(among(c, list, func(v ref.Val) ([]int64, bool) {
-			l, ok := v.(*integerList)
-			if !ok {
-				return nil, false
+			if l, ok := v.(*listOf[int64]); ok {
+				return l.values, true
 			}
-			return l.values, true
+			return nil, false
 		}), args...), true
 	}
 	return fold(among(boxed(args[0]), list, func(ref.Val) ([]ref.Val, bool) { return nil, false }), args...), true

@@ -24,6 +24,10 @@ type assembler struct {
 	named  []node // the named expressions so far
 	steady []bool // which of them depend on nothing that changes within a stage
 
+	// Each comprehension of an expression has a slot of its own for its variable, and so has each of those of the named
+	// expressions, which are computed when they are read. Slots behind theirs are free again after an expression.
+	slotsOfNamed, slots int
+
 	general *assembler // for items of every kind; nil = this is it
 	kind    string     // the variable that is known beyond what general knows
 	special []bool     // which named expressions depend on it
@@ -38,6 +42,9 @@ type assembledRule struct {
 // namespace assembles the named expressions. It must be called first.
 func (a *assembler) namespace() *namespace {
 	out := &namespace{set: a.set, slots: a.vars.slots}
+	if a.general != nil {
+		a.slotsOfNamed = a.general.slotsOfNamed
+	}
 	for i, p := range a.vars.programs {
 		steady := a.isSteady(p)
 		a.steady = append(a.steady, steady)
@@ -46,6 +53,7 @@ func (a *assembler) namespace() *namespace {
 		var n node
 		if special || a.general == nil {
 			n = memoized(i, steady, a.expression(p))
+			a.slotsOfNamed = a.slots
 		} else {
 			n = a.general.named[i]
 		}
@@ -84,6 +92,7 @@ func (a *assembler) isSpecial(p *program) bool {
 
 // expression assembles a whole expression, from its program where a part of it has no code.
 func (a *assembler) expression(p *program) node {
+	a.slots = a.slotsOfNamed
 	if !a.interpret {
 		if n, ok := newTree(a, p).node(p.ast.Expr()); ok {
 			return n
