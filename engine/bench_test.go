@@ -108,13 +108,7 @@ func BenchmarkLoadAndCompile(b *testing.B) {
 // BenchmarkOverThree times expressions over lists of three, by code and by CEL.
 func BenchmarkOverThree(b *testing.B) {
 	stageWith(b, "0") // declares the point
-	facts := mixedPoint.NewFacts().Set("x", Number(1)).Set("r", outerSchema.New().SetStrings("l", []string{"a", "b", "c"})).Set("is", box([]int64{1, 2, 3}))
-	var records []*Record
-	for i := range int64(3) {
-		records = append(records, outerSchema.New().SetInt("i", i).SetRecord("n", innerSchema.New().SetInt("i", i)))
-	}
-	facts.Set("rs", Records(records))
-	facts.AddItem("one", "first").Set("t", Text("a"))
+	facts := threeRecords()
 	for _, expression := range []string{
 		"sum(rs.filter(c, has(c.i)).map(c, c.i))", "sum(rs.map(c, has(c.i) ? c.i : 0))", "rs.exists(c, has(c.n.d))", "rs.all(c, has(c.n.i))", "rs.exists_one(c, c.i == 2)",
 		"rs.filter(c, has(c.i))", "rs.map(c, has(c.i) ? c.i : 0)", "r.l.exists(e, e == 'c')", "is.filter(k, k > 1)", "[x, 2][x]", "is[x]", "size(rs.filter(c, has(c.b)))",

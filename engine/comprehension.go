@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"strings"
 
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
@@ -172,11 +171,9 @@ func both(a, b code[bool]) code[bool] {
 	return func(f *frame) bool { return a(f) && b(f) }
 }
 
-// loopVariable finds the variable of a comprehension around the node at hand. A dot before a name means a fact.
+// loopVariable finds the variable of a comprehension around the node at hand. A name that means a fact has a dot before it
+// where such a variable hides it.
 func (t *tree) loopVariable(name string) (n node, ok bool) {
-	if strings.HasPrefix(name, ".") {
-		return node{}, false
-	}
 	for i, l := range slices.Backward(t.loops) {
 		if l.name == name {
 			t.reach = min(t.reach, i)

@@ -221,7 +221,11 @@ func (g *generator) fill(r *Record) *Record {
 		r.SetString("s", edgeTexts[g.next(len(edgeTexts))])
 	}
 	if some() {
-		r.SetStrings("l", edgeTexts[:g.next(4)])
+		list := newList(edgeTexts[:g.next(4)])
+		if g.next(2) == 0 {
+			list = list.(*listOf[string]).boxed()
+		}
+		r.put("l", list)
 	}
 	if r.schema == outerSchema && some() {
 		r.SetRecord("n", g.fill(innerSchema.New()))
@@ -252,7 +256,10 @@ func (g *generator) facts() *Facts {
 	if g.next(8) != 0 {
 		f.Set("x", Number(edgeInts[g.next(len(edgeInts))]))
 	}
-	f.Set("rs", g.several()).Set("is", box(pick(g, edgeInts)))
+	f.Set("rs", g.several()).Set("is", newList(pick(g, edgeInts)))
+	if g.next(2) == 0 {
+		f.Set("is", f.get(5).(*listOf[int64]).boxed())
+	}
 	var doubles, bools []ref.Val
 	for _, d := range pick(g, edgeDoubles) {
 		doubles, bools = append(doubles, types.Double(d)), append(bools, types.Bool(d > 0))

@@ -138,7 +138,6 @@ func (l *loop) decided(holds code[bool], decides bool) code[bool] {
 			case err == nil && v == decides:
 				return decides
 			case first == nil:
-
 				first = err
 			}
 		}

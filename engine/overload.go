@@ -38,7 +38,8 @@ func (f *Function) declaration() cel.EnvOption {
 
 // Overload is a function for one combination of argument types. Func1 to Func3 and Try1 to Try3 make one of a Go
 // function, whose arguments and result are int64, float64, bool, string, []int64, or a host type: one that implements
-// ref.Val and whose zero value knows its type. A panic in it fails the expression, not the program.
+// ref.Val and whose zero value knows its type. It must not change a list that it was given, nor one that it gave: others
+// hold it too. A panic in it fails the expression, not the program.
 type Overload struct {
 	args    []*cel.Type
 	result  *cel.Type
