@@ -99,6 +99,7 @@ func (t *tree) comprehension(e celast.Expr) (n node, ok bool) {
 	return n, ok
 }
 
+// loop assembles a comprehension: as CEL goes about it, and in one loop with those that its list comes of.
 func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.Expr) (out node, ok bool) {
 	over, ok := t.node(c.IterRange())
 	list, isList := over.run.(boxedCode)

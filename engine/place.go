@@ -57,10 +57,10 @@ func (p *place) find(f *frame) *cell {
 		c, path = &r.cells[path[0].index], path[1:]
 	case p.home == ofItem:
 		c = &f.locals[p.slot]
-	case p.home == ofLoops:
-		c = &f.loops[p.slot].cell
-	default:
+	case p.home == ofFacts:
 		c = &f.values[p.slot]
+	default:
+		c = &f.loops[p.slot].cell
 	}
 	for i := range path {
 		r, ok := c.ref.(*Record)

@@ -179,6 +179,7 @@ func (t *tree) ident(e celast.Expr) (n node, ok bool) {
 	return n, ok
 }
 
+// fact finds what a name means outside comprehensions.
 func (t *tree) fact(e celast.Expr) (n node, ok bool) {
 	name := identName(e)
 	s, ok := t.vars.slots[name]
@@ -250,6 +251,7 @@ func (t *tree) read(e celast.Expr, at *place) node {
 	return n
 }
 
+// list takes lists of one type, and those of several where all in them is known.
 func (t *tree) list(e celast.Expr) (n node, ok bool) {
 	if len(e.AsList().OptionalIndices()) > 0 {
 		return node{}, false
