@@ -43,7 +43,7 @@ func cacheOf(tb testing.TB, objects ...client.Object) cache.Cache {
 	for gvk := range scheme.AllKnownTypes() {
 		mapper.Add(gvk, meta.RESTScopeNamespace)
 	}
-	kinds := append(target.WatchedKinds(), &vpav1.VerticalPodAutoscaler{})
+	kinds := append(target.WatchedKinds(), &vpav1.VerticalPodAutoscaler{}, &corev1.LimitRange{})
 	sources := map[string]*fakesource.FakeControllerSource{}
 	for _, kind := range kinds {
 		sources[fmt.Sprintf("%T", kind)] = fakesource.NewFakeControllerSource()
