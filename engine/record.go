@@ -47,7 +47,22 @@ func NewSchema(name string, fields ...Field) *Schema {
 }
 
 // New returns a record with every field unset.
-func (s *Schema) New() *Record { return &Record{schema: s, cells: make([]cell, len(s.fields))} }
+func (s *Schema) New() *Record {
+	if n := len(s.fields); n <= fewCells {
+		r := &smallRecord{}
+		r.schema, r.cells = s, r.held[:n:n]
+		return &r.Record
+	}
+	return &Record{schema: s, cells: make([]cell, len(s.fields))}
+}
+
+// smallRecord is a record in one piece of memory: most have few fields.
+type smallRecord struct {
+	Record
+	held [fewCells]cell
+}
+
+const fewCells = 2
 
 // Fields lists the declared fields in order.
 func (s *Schema) Fields() []Field { return s.fields }

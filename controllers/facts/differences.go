@@ -9,7 +9,7 @@ import (
 // Differences tells in words where the CPU and memory of two lists differ, e.g. "cpu 250m → 300m".
 func Differences(from, to corev1.ResourceList) []string {
 	var out []string
-	for _, name := range scaledResources {
+	for _, name := range ScaledResources {
 		a, hasA := from[name]
 		b, hasB := to[name]
 		switch {

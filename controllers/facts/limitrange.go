@@ -55,7 +55,7 @@ func (l *LimitRanges) add(name string, item *corev1.LimitRangeItem) {
 	}
 	keep := func(field string, list corev1.ResourceList, better func(a, b int64) bool) {
 		into := so.Get(field).(*engine.Record)
-		for _, resource := range scaledResources {
+		for _, resource := range ScaledResources {
 			q, ok := list[resource]
 			if !ok {
 				continue

@@ -124,8 +124,8 @@ type boundPod struct {
 	in     PodInput
 	vpa    *engine.Record
 	limits *engine.Record
-	parts  []podPart // the containers
-	pod    *podPart  // nil without resources at pod level
+	parts  []podPart      // the containers
+	pod    *podPart       // nil without resources at pod level
 	init   *engine.Record // of the pod, where it has resources of its own
 	filled *engine.Record
 	level  *vpav1.RecommendedResources
@@ -233,7 +233,7 @@ func stanza(requests, limits corev1.ResourceList) *engine.Record {
 func wholeStanza(requests, limits corev1.ResourceList) *engine.Record {
 	bind := func(list corev1.ResourceList) *engine.Record {
 		r := resourcesSchema.New()
-		for _, name := range scaledResources {
+		for _, name := range ScaledResources {
 			q, ok := list[name]
 			if !ok {
 				continue
@@ -249,8 +249,8 @@ func wholeStanza(requests, limits corev1.ResourceList) *engine.Record {
 	return stanzaSchema.New().SetRecord("requests", bind(requests)).SetRecord("limits", bind(limits))
 }
 
-// scaledResources are those of which VPAs know.
-var scaledResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+// ScaledResources are those of which VPAs know, in the order in which they are told.
+var ScaledResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
 // CurrentResources are a container's requests and limits: what its status reports, else what its spec asks for
 // (UPSTREAM.md §3.3).
@@ -278,7 +278,7 @@ func PodResourcesOf(pod *corev1.Pod) (requests, limits corev1.ResourceList, ok b
 }
 
 func scalable(list corev1.ResourceList) bool {
-	return slices.ContainsFunc(scaledResources, func(name corev1.ResourceName) bool {
+	return slices.ContainsFunc(ScaledResources, func(name corev1.ResourceName) bool {
 		_, ok := list[name]
 		return ok
 	})
@@ -288,7 +288,7 @@ func scalable(list corev1.ResourceList) bool {
 // afterwards (KEP-2837). init are the pod's initRequests.
 func filledIn(pod *corev1.Pod, requests, limits corev1.ResourceList, init *engine.Record) *engine.Record {
 	out := resourcesSchema.New()
-	for _, name := range scaledResources {
+	for _, name := range ScaledResources {
 		limit, limited := limits[name]
 		if _, requested := requests[name]; requested || !limited {
 			continue
@@ -316,7 +316,7 @@ func initRequests(pod *corev1.Pod) *engine.Record {
 	running, peak := resourcesSchema.New(), resourcesSchema.New()
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		for _, name := range scaledResources {
+		for _, name := range ScaledResources {
 			q, ok := c.Resources.Requests[name]
 			if !ok {
 				continue // what runs beside it was counted before

@@ -4,8 +4,6 @@ package podpatch
 
 import (
 	"encoding/json"
-	"fmt"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -47,7 +45,7 @@ func container(pod *corev1.Pod, c *facts.ContainerChange) []jsonpatch.Operation 
 		return nil
 	}
 	var ops []jsonpatch.Operation
-	at := fmt.Sprintf("/spec/containers/%d/resources", c.Index)
+	at := "/spec/containers/" + strconv.Itoa(c.Index) + "/resources"
 	now := pod.Spec.Containers[c.Index].Resources
 	if len(now.Requests) == 0 && len(now.Limits) == 0 && len(now.Claims) == 0 {
 		ops = append(ops, Add(at, map[string]any{}))
@@ -64,9 +62,10 @@ func list(at string, missing bool, values corev1.ResourceList) []jsonpatch.Opera
 	if missing {
 		ops = append(ops, Add(at, map[string]any{}))
 	}
-	for _, name := range sortedNames(values) {
-		q := values[name]
-		ops = append(ops, Add(at+"/"+Escape(string(name)), q.String()))
+	for _, name := range facts.ScaledResources {
+		if q, ok := values[name]; ok {
+			ops = append(ops, Add(at+"/"+string(name), q.String()))
+		}
 	}
 	return ops
 }
@@ -101,7 +100,7 @@ func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpa
 func before(c *corev1.Container) string {
 	text := func(list corev1.ResourceList) map[string]string {
 		out := map[string]string{}
-		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		for _, name := range facts.ScaledResources {
 			if q, ok := list[name]; ok {
 				out[string(name)] = q.String()
 			}
@@ -124,12 +123,8 @@ func Updates(vpaName string, change facts.PodChange) string {
 			return
 		}
 		items := append([]string(nil), c.Notes...)
-		for _, name := range sortedNames(c.Requests) {
-			items = append(items, string(name)+" request")
-		}
-		for _, name := range sortedNames(c.Limits) {
-			items = append(items, string(name)+" limit")
-		}
+		items = append(items, written(c.Requests, " request")...)
+		items = append(items, written(c.Limits, " limit")...)
 		chunks = append(chunks, what+": "+strings.Join(items, ", "))
 	}
 	if change.Pod != nil {
@@ -143,6 +138,15 @@ func Updates(vpaName string, change facts.PodChange) string {
 		return ""
 	}
 	return "Pod resources updated by " + vpaName + ": " + strings.Join(chunks, "; ")
+}
+
+func written(list corev1.ResourceList, what string) (out []string) {
+	for _, name := range facts.ScaledResources {
+		if _, ok := list[name]; ok {
+			out = append(out, string(name)+what)
+		}
+	}
+	return out
 }
 
 // Annotate sets one annotation on a pod that has an annotation map.
@@ -159,12 +163,3 @@ func Add(path string, value any) jsonpatch.Operation {
 func Escape(segment string) string { return escaped.Replace(segment) }
 
 var escaped = strings.NewReplacer("~", "~0", "/", "~1")
-
-func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
-	names := make([]corev1.ResourceName, 0, len(list))
-	for name := range list {
-		names = append(names, name)
-	}
-	sort.Slice(names, func(i, j int) bool { return names[i] < names[j] })
-	return names
-}
