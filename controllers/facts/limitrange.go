@@ -68,7 +68,9 @@ func (l *LimitRanges) add(name string, item *corev1.LimitRangeItem) {
 	}
 	keep("min", item.Min, func(a, b int64) bool { return a > b })
 	keep("max", item.Max, func(a, b int64) bool { return a < b })
-	so.SetRecord("default", Resources(item.Default))
+	if item.Default != nil {
+		so.SetRecord("default", Resources(item.Default))
+	}
 }
 
 // bind gives the record that rules read; nil says nothing about anything.
