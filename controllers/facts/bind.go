@@ -153,7 +153,7 @@ func VPA(v *vpav1.VerticalPodAutoscaler) *engine.Record {
 	if boost := startupBoost(v.Spec.StartupBoost); boost != nil {
 		r.SetRecord("startupBoost", boost)
 	}
-	return r.SetBool("boosts", boosts(v))
+	return r.SetBool("boosts", boosts(v)).SetBool("recommended", v.Status.Recommendation != nil)
 }
 
 // Estimate holds what container.estimate reads.

@@ -25,7 +25,7 @@ func pointerTo[T any](v T) *T { return &v }
 
 func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
 	v := &vpav1.VerticalPodAutoscaler{}
-	same(t, vpaSchema.New().SetOpaque("evictionRequirements", engine.Records(nil)).SetBool("boosts", false), VPA(v))
+	same(t, vpaSchema.New().SetOpaque("evictionRequirements", engine.Records(nil)).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
 
 	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{
 		UpdateMode:  pointerTo(vpav1.UpdateMode("")),
@@ -39,7 +39,7 @@ func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
 	same(t, vpaSchema.New().SetString("updateMode", "").SetInt("minReplicas", 3).SetOpaque("evictionRequirements", engine.Records([]*engine.Record{
 		requirementSchema.New().SetBool("cpu", true).SetBool("memory", false).SetString("change", "TargetHigherThanRequests"),
 		requirementSchema.New().SetBool("cpu", true).SetBool("memory", true).SetString("change", "TargetLowerThanRequests"),
-	})).SetBool("boosts", false), VPA(v))
+	})).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
 }
 
 func TestAContainerPolicyIsBoundAsItIsWritten(t *testing.T) {

@@ -93,6 +93,7 @@ var (
 		engine.Field{Name: "updateMode", Type: engine.String, Doc: "as written; unset without updatePolicy"},
 		engine.Field{Name: "minReplicas", Type: engine.Int},
 		engine.Field{Name: "startupBoost", Type: engine.RecordOf(boostSchema), Doc: "that of the VPA as a whole, also with gate CPUStartupBoost off"},
+		engine.Field{Name: "recommended", Type: engine.Bool, Doc: "its status has a recommendation, be it for no container"},
 		engine.Field{Name: "boosts", Type: engine.Bool, Doc: "the VPA or one of its container policies has a startup boost"},
 		engine.Field{Name: "evictionRequirements", Type: engine.ListOf(engine.RecordOf(requirementSchema)), Doc: "empty when there are none"})
 
