@@ -1,0 +1,103 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// noRanges cannot list LimitRanges.
+type noRanges struct{ client.Client }
+
+func (n noRanges) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := into.(*corev1.LimitRangeList); ok {
+		return errors.New("no such luck")
+	}
+	return n.Client.List(ctx, into, opts...)
+}
+
+func TestNewPods(t *testing.T) {
+	var web vpav1.VerticalPodAutoscaler
+	require.NoError(t, json.Unmarshal([]byte(`{"metadata":{"namespace":"ns","name":"v","uid":"u"},"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}},
+		"status":{"recommendation":{"containerRecommendations":[{"containerName":"app","target":{"cpu":"4"}}]}}}`), &web))
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+	defaults := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "defaults"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
+		{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}
+	reader := cached{from: cacheOf(t, &web, deployment, defaults)}
+	book, err := policy.Load(policy.Options{Gates: map[string]bool{"PodLevelResources": true}})
+	require.NoError(t, err)
+
+	const owned = `"labels":{"app":"web"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","controller":true}]`
+	const podLevel = `"spec":{"resources":{"requests":{"cpu":"2"}},"containers":[{"name":"app"},{"name":"side","resources":{"requests":{"cpu":"1"}}}]}`
+	const plain = `"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"2"}}}]}`
+	for _, tt := range []struct {
+		name, pod string
+		change    func(*admission.Request)
+		api       client.Client
+		refused   string
+		patches   int
+		lines     []string
+	}{
+		{name: "of a VPA", pod: `{"metadata":{"name":"p","annotations":{},` + owned + `},` + plain + `}`, patches: 3},
+		{name: "with a name yet to be made", pod: `{"metadata":{"generateName":"p-","annotations":{},` + owned + `},` + plain + `}`, patches: 3},
+		{name: "of nobody", pod: `{"metadata":{"name":"p"},` + plain + `}`},
+		{name: "already created", pod: `{"metadata":{"name":"p",` + owned + `},` + plain + `}`, change: func(r *admission.Request) { r.Operation = admissionv1.Update }},
+		{name: "of a version to come", pod: `{"metadata":{"name":"p",` + owned + `},` + plain + `}`, change: func(r *admission.Request) { r.Kind.Version = "v2" },
+			lines: []string{`"the pod is admitted unchanged" "error"="pods of version v2 are not known"`}},
+		{name: "that cannot be read", pod: `{"metadata":{"name":"p",` + owned + `},"spec":{"containers":[{"resources":{"requests":{"cpu":"1.5.2"}}}]}}`,
+			lines: []string{`"the pod is admitted unchanged" "error"="reading the pod: `}},
+		{name: "while LimitRanges cannot be listed", pod: `{"metadata":{"name":"p",` + owned + `},` + plain + `}`, api: noRanges{reader},
+			lines: []string{`"the pod is admitted unchanged" "error"="listing the LimitRanges of namespace ns: no such luck"`}},
+		{name: "of which not all is recommended", pod: `{"metadata":{"name":"p","annotations":{},` + owned + `},` + podLevel + `}`, patches: 1,
+			lines: []string{`"No recommendation found for pod, skipping"`, `"No recommendation found for container, skipping"`}},
+		{name: "that a rule refuses, be they of nobody", pod: `{"metadata":{"name":"p","namespace":"other"},` + podLevel + `}`,
+			refused: `Pod "p" is invalid: spec.resources: pods with resources at pod level are refused where a LimitRange of type Container gives containers their own: LimitRange defaults; `,
+			lines:   []string{`"pod refused"`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var lines []string
+			var api client.Client = reader
+			if tt.api != nil {
+				api = tt.api
+			}
+			h := &Handler{Client: api, Resolver: &target.Resolver{Client: reader}, Rules: func() *engine.Rulebook { return book },
+				Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
+			req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				UID: "1", Operation: admissionv1.Create, Namespace: "ns", Name: "p", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
+				Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Object: runtime.RawExtension{Raw: []byte(tt.pod)},
+			}}
+			if tt.change != nil {
+				tt.change(&req)
+			}
+			resp := h.Handle(t.Context(), req)
+			require.Equal(t, tt.refused == "", resp.Allowed)
+			require.Len(t, resp.Patches, tt.patches)
+			if tt.refused != "" {
+				require.Contains(t, resp.Result.Message, tt.refused)
+				require.Equal(t, "spec.resources", resp.Result.Details.Causes[0].Field)
+				require.Equal(t, "Pod", resp.Result.Details.Kind)
+			}
+			require.Len(t, lines, len(tt.lines), "%s", lines)
+			for i, want := range tt.lines {
+				require.Contains(t, lines[i], want)
+			}
+		})
+	}
+}
