@@ -53,31 +53,46 @@ func aProcessThatMayReadNothingStopsWhenAskedTo(t *testing.T) {
 	require.NoError(t, one.Stop(5*time.Second))
 }
 
-// thePermissionsInTheDocsAreEnough runs the recommender with those that docs/recommender.md lists.
-func thePermissionsInTheDocsAreEnough(t *testing.T) {
+// allowedByTheDocs lets a user do what a page of the docs lists, and gives the kubeconfig for it.
+func allowedByTheDocs(t *testing.T, pageName, user string) string {
+	t.Helper()
 	root, err := harness.Root()
 	require.NoError(t, err)
-	page, err := os.ReadFile(filepath.Join(root, "docs", "recommender.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", pageName))
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(page), "```yaml\napiVersion: rbac.authorization.k8s.io/v1\n")
 	require.True(t, found)
 	text, _, _ := strings.Cut(rest, "```")
 	role := &rbacv1.ClusterRole{}
 	require.NoError(t, yaml.UnmarshalStrict([]byte("apiVersion: rbac.authorization.k8s.io/v1\n"+text), role))
-	role.Name = "it-permissions"
+	role.Name = "it-" + user
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "recommender-of-the-docs"}}}
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}}
 	create(t, role, binding)
 	t.Cleanup(func() {
 		require.NoError(t, cluster.Delete(context.Background(), binding))
 		require.NoError(t, cluster.Delete(context.Background(), role))
 	})
+	return kubeconfigAs(t, user)
+}
+
+// neverForbidden looks through all that a process has logged.
+func neverForbidden(t *testing.T, lines []harness.LogLine) {
+	t.Helper()
+	for _, line := range lines {
+		require.NotContains(t, line.Text("msg")+line.Text("err")+line.Text("error")+line.Text("reason"), "forbidden")
+	}
+}
+
+// thePermissionsInTheDocsAreEnough runs the recommender with those that docs/recommender.md lists.
+func thePermissionsInTheDocsAreEnough(t *testing.T) {
+	as := allowedByTheDocs(t, "recommender.md", "recommender-of-the-docs")
 	ns := namespace(t, "it-permissions")
 	v := vpa(ns, "web", vpav1.UpdateModeOff)
 	v.Spec.Recommenders = []*vpav1.VerticalPodAutoscalerRecommenderSelector{{Name: ns}}
 	create(t, steady(ns, "web", 1), v)
-	r := startRecommender(t, ns, "--kubeconfig="+kubeconfigAs(t, "recommender-of-the-docs"), "--leader-elect", "--leader-elect-resource-name="+ns,
+	r := startRecommender(t, ns, "--kubeconfig="+as, "--leader-elect", "--leader-elect-resource-name="+ns,
 		"--leader-elect-resource-namespace="+ns, "--vpa-object-namespace=", "--recommender-name="+ns, "--checkpoints-gc-interval=1h")
 	recommended(t, ns, "web")
 	eventually(t, 60*time.Second, "a checkpoint", func(ctx context.Context) (bool, error) {
@@ -87,7 +102,5 @@ func thePermissionsInTheDocsAreEnough(t *testing.T) {
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, line := range r.lines {
-		require.NotContains(t, line.Text("msg")+line.Text("err")+line.Text("error")+line.Text("reason"), "forbidden")
-	}
+	neverForbidden(t, r.lines)
 }
