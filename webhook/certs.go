@@ -1,114 +1,194 @@
 package webhook
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"fmt"
-	"math/big"
-	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
 )
 
-const (
-	// caLifetime must be longer than any process lives: the CA is made once at start.
-	caLifetime = 10 * 365 * 24 * time.Hour
-	// servingLifetime is how long a serving certificate is valid; a new one is made after two thirds of it.
-	servingLifetime = 90 * 24 * time.Hour
-	clockSkew       = time.Hour
-)
-
-// SelfSigned is a certificate authority in memory and the serving certificate it issues for a set of names.
-// The key never leaves the process; API servers trust it through the caBundle of the webhook registration.
-type SelfSigned struct {
-	hosts []string
-	clock clock.PassiveClock
-	ca    *x509.Certificate
-	caKey *ecdsa.PrivateKey
-	caPEM []byte
-
-	mu      sync.Mutex
-	serving *tls.Certificate
-	renewAt time.Time
+// Certificates are what the server shows to API servers, and what these need to trust it. When the CA changes, the order is: the
+// registration gets both CAs, Published tells that it has them, and only then, after a moment for API servers to see it, is the
+// new certificate shown; so at no time is one shown that is not trusted. The old CA stays for a while.
+type Certificates interface {
+	// GetCertificate is for tls.Config.
+	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Bundle is what the caBundle of the registration needs now.
+	Bundle() Bundle
+	// Changed has something to be received when Bundle has changed.
+	Changed() <-chan struct{}
+	// Published tells that the registration has what a bundle needs.
+	Published(Bundle)
+	// Start watches over the certificates until the context ends.
+	Start(ctx context.Context) error
+	// NeedLeaderElection is false: every replica has certificates.
+	NeedLeaderElection() bool
 }
 
-// NewSelfSigned makes a CA that issues certificates for the given DNS names and IP addresses.
-func NewSelfSigned(clk clock.PassiveClock, hosts ...string) (*SelfSigned, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("making the CA key: %w", err)
-	}
-	now := clk.Now()
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(now.UnixNano()),
-		Subject:               pkix.Name{CommonName: "celvpa_webhook_ca"},
-		NotBefore:             now.Add(-clockSkew),
-		NotAfter:              now.Add(caLifetime),
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return nil, fmt.Errorf("making the CA certificate: %w", err)
-	}
-	ca, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("making the CA certificate: %w", err)
-	}
-	s := &SelfSigned{hosts: hosts, clock: clk, ca: ca, caKey: key}
-	s.caPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	_, err = s.Certificate()
-	return s, err
+// identity is a certificate to show, and the CAs that one must know to trust it.
+type identity struct {
+	pair *tls.Certificate
+	cas  []*x509.Certificate
+	by   *authority // that can issue another; nil for certificates from files
 }
 
-// CABundle is the CA certificate in PEM.
-func (s *SelfSigned) CABundle() []byte { return s.caPEM }
-
-// GetCertificate is for tls.Config.
-func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return s.Certificate()
+func (i identity) expired(now time.Time) bool {
+	return i.pair.Leaf != nil && now.After(i.pair.Leaf.NotAfter)
 }
 
-// Certificate is the serving certificate, renewed when two thirds of its life have passed.
-func (s *SelfSigned) Certificate() (*tls.Certificate, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.clock.Now()
-	if s.serving != nil && now.Before(s.renewAt) {
-		return s.serving, nil
+// rotation is the order in which certificates and their CAs come and go. Whoever uses it holds its lock.
+type rotation struct {
+	sync.Mutex
+	clock  clock.Clock
+	settle time.Duration // between a CA being published and its certificates being shown
+	grace  time.Duration // between the last certificate of a CA and the end of the CA
+	// alone tells that nobody publishes what changes: certificates are shown at once.
+	alone bool
+
+	serving   identity
+	next      *identity // waits for its CAs to be trusted
+	published time.Time // when those were published; zero before
+	leaving   []leaving
+	retired   []*x509.Certificate // not needed any more, and perhaps still in the registration
+	changed   chan struct{}
+	// shown is called when another CA's certificates are shown.
+	shown func(identity)
+}
+
+type leaving struct {
+	ca *x509.Certificate
+	at time.Time
+}
+
+// begin shows the first certificate, which needs no order: nobody has trusted another one of this process.
+func (r *rotation) begin(first identity) {
+	r.serving = first
+	r.changed = make(chan struct{}, 1)
+}
+
+// offer says that a certificate is to be shown from now on. It is when its CAs are trusted.
+func (r *rotation) offer(id identity) {
+	now := r.clock.Now()
+	if r.next != nil { // replicas that read the same files may show it already
+		r.leave(r.next.cas, slices.Concat(id.cas, r.serving.cas), now)
+		r.next = nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("making the serving key: %w", err)
+	trusted := r.serving.cas
+	if len(without(id.cas, trusted)) == 0 || r.alone {
+		r.show(id, now)
+		return
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()),
-		Subject:      pkix.Name{CommonName: s.hosts[0]},
-		NotBefore:    now.Add(-clockSkew),
-		NotAfter:     now.Add(servingLifetime),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	r.next, r.published = &id, time.Time{}
+	r.leaving = kept(r.leaving, func(l leaving) bool { return !contains(id.cas, l.ca) })
+	r.retired = without(r.retired, id.cas)
+	r.tell()
+}
+
+// show puts a certificate in the place of the one that is shown.
+func (r *rotation) show(id identity, now time.Time) {
+	before := r.serving
+	r.serving = id
+	r.leave(before.cas, id.cas, now)
+	if r.shown != nil && len(without(id.cas, before.cas)) > 0 {
+		r.shown(id)
 	}
-	for _, host := range s.hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
+	r.tell()
+}
+
+// leave lets CAs go after the grace, except those that are still needed.
+func (r *rotation) leave(cas, needed []*x509.Certificate, now time.Time) {
+	for _, ca := range without(cas, needed) {
+		r.leaving = append(r.leaving, leaving{ca: ca, at: now.Add(r.grace)})
+	}
+}
+
+// confirm notes that the CAs of a bundle are published.
+func (r *rotation) confirm(b Bundle) {
+	if r.next != nil && r.published.IsZero() && len(without(r.next.cas, b.Needed)) == 0 {
+		r.published = r.clock.Now()
+	}
+	r.retired = without(r.retired, b.Retired) // they are out
+}
+
+// advance does what it is time for.
+func (r *rotation) advance() {
+	now := r.clock.Now()
+	// A certificate that has expired is no better than one that is not trusted yet.
+	if r.next != nil && (!r.published.IsZero() && !now.Before(r.published.Add(r.settle)) || r.serving.expired(now)) {
+		id := *r.next
+		r.next = nil
+		r.show(id, now)
+	}
+	r.leaving = kept(r.leaving, func(l leaving) bool {
+		if now.Before(l.at) {
+			return true
+		}
+		r.retired = append(r.retired, l.ca)
+		r.tell()
+		return false
+	})
+}
+
+// bundle is what is needed now, and what is not any more.
+func (r *rotation) bundle() Bundle {
+	var b Bundle
+	if r.next != nil {
+		b.Needed = append(b.Needed, r.next.cas...)
+	}
+	b.Needed = append(b.Needed, without(r.serving.cas, b.Needed)...)
+	for _, l := range r.leaving {
+		b.Needed = append(b.Needed, without([]*x509.Certificate{l.ca}, b.Needed)...)
+	}
+	b.Retired = without(r.retired, b.Needed)
+	return b
+}
+
+func (r *rotation) tell() {
+	select {
+	case r.changed <- struct{}{}:
+	default: // it is known
+	}
+}
+
+// watch calls a function, with the lock, every so often until the context ends.
+func (r *rotation) watch(ctx context.Context, every time.Duration, do func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.clock.After(every):
+		}
+		r.Lock()
+		do()
+		r.Unlock()
+	}
+}
+
+func contains(list []*x509.Certificate, c *x509.Certificate) bool {
+	for _, one := range list {
+		if one.Equal(c) {
+			return true
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, s.ca, &key.PublicKey, s.caKey)
-	if err != nil {
-		return nil, fmt.Errorf("making the serving certificate: %w", err)
+	return false
+}
+
+// without is a list less those that are in another.
+func without(list, other []*x509.Certificate) []*x509.Certificate {
+	return kept(list, func(c *x509.Certificate) bool { return !contains(other, c) })
+}
+
+// kept is a new list of those that are kept.
+func kept[T any](list []T, keep func(T) bool) []T {
+	var out []T
+	for _, one := range list {
+		if keep(one) {
+			out = append(out, one)
+		}
 	}
-	s.serving = &tls.Certificate{Certificate: [][]byte{der, s.ca.Raw}, PrivateKey: key}
-	s.renewAt = now.Add(servingLifetime * 2 / 3)
-	return s.serving, nil
+	return out
 }

@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,15 +24,9 @@ type Handler struct {
 	HPAs bool
 }
 
-// Handle answers a review. A panic lets the object through as it came.
-func (h *Handler) Handle(ctx context.Context, req admission.Request) (resp admission.Response) {
+// Handle answers a review. Panics are the Server's.
+func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	log := h.Log.WithValues("uid", req.UID, "namespace", req.Namespace, "name", req.Name)
-	defer func() {
-		if p := recover(); p != nil {
-			log.Error(fmt.Errorf("panic: %v", p), "the object is admitted unchanged; please report this", "stack", string(debug.Stack()))
-			resp = admission.Allowed("")
-		}
-	}()
 	switch {
 	case req.Resource.Group == "" && req.Resource.Resource == "pods":
 		return h.pod(ctx, req, log)

@@ -1,17 +1,34 @@
 package webhook
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// podsTotal counts reviewed pods; name and label are upstream's (UPSTREAM.md §6).
-var podsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Name: "vpa_admission_controller_admission_pods_total",
-	Help: "Pods reviewed, by whether they were changed.",
-}, []string{"applied"})
+// Names, labels and buckets are upstream's (UPSTREAM.md §6).
+var (
+	podsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "vpa_admission_controller_admission_pods_total",
+		Help: "Pods reviewed, by whether they were changed.",
+	}, []string{"applied"})
+	admissionLatency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "vpa_admission_controller_admission_latency_seconds",
+		Help:    "Time spent on a review, by what became of it and by what was reviewed.",
+		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 2, 5, 10, 20, 30, 60, 120, 300},
+	}, []string{"status", "resource"})
+	executionLatency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "vpa_admission_controller_execution_latency_seconds",
+		Help:    "Time spent in the steps of a review.",
+		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 150, 240, 300},
+	}, []string{"step"})
+)
 
-// vpasTotal and refusalsTotal are celvpa's own.
+// These are celvpa's own.
 var (
 	vpasTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_admission_vpas_total",
@@ -21,6 +38,93 @@ var (
 		Name: "celvpa_admission_refusals_total",
 		Help: "Causes for which VerticalPodAutoscalers were refused, by rule.",
 	}, []string{"rule"})
+	shedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "celvpa_admission_shed_total",
+		Help: "Reviews answered without the rules, by reason: overload (too many at once), deadline (it took too long), malformed (it could not be read), or panic, which is a fault of celvpa. All are allowed and changed in nothing.",
+	}, []string{"reason"})
+	inFlight = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "celvpa_admission_in_flight",
+		Help: "Reviews that run now.",
+	})
 )
 
-func init() { metrics.Registry.MustRegister(podsTotal, vpasTotal, refusalsTotal) }
+// Values of the label reason.
+const (
+	shedOverload  = "overload"
+	shedDeadline  = "deadline"
+	shedMalformed = "malformed"
+	shedPanic     = "panic"
+)
+
+// Values of the label status.
+const (
+	statusError = iota
+	statusSkipped
+	statusApplied
+)
+
+// Values of the label resource.
+const (
+	resourceUnknown = iota
+	resourcePod
+	resourceVPA
+)
+
+// step is one of a review, looked up once: reviews are many.
+type step struct{ prometheus.Observer }
+
+var (
+	stepRead  = step{executionLatency.WithLabelValues("read_request")}
+	stepAdmit = step{executionLatency.WithLabelValues("admit")}
+	stepBuild = step{executionLatency.WithLabelValues("build_response")}
+	stepWrite = step{executionLatency.WithLabelValues("write_response")}
+	stepTotal = step{executionLatency.WithLabelValues("total")}
+
+	// latencies are by status and resource.
+	latencies [3][3]prometheus.Observer
+
+	podApplied, podSkipped = podsTotal.WithLabelValues("true"), podsTotal.WithLabelValues("false")
+)
+
+// since observes the step that began at a time, and is when the next one begins.
+func (s step) since(begin time.Time) time.Time {
+	now := time.Now()
+	s.Observe(now.Sub(begin).Seconds())
+	return now
+}
+
+func init() {
+	for i, status := range []string{"error", "skipped", "applied"} {
+		for j, resource := range []string{"unknown", "Pod", "VPA"} {
+			latencies[i][j] = admissionLatency.WithLabelValues(status, resource)
+		}
+	}
+	for _, reason := range []string{shedOverload, shedDeadline, shedMalformed, shedPanic} {
+		shedTotal.WithLabelValues(reason) // so that there is a zero to compare with
+	}
+	metrics.Registry.MustRegister(podsTotal, admissionLatency, executionLatency, vpasTotal, refusalsTotal, shedTotal, inFlight)
+}
+
+// outcome is the answer to a review and what it counts as.
+type outcome struct {
+	resp   admission.Response
+	status int
+}
+
+// observe counts an answer. A pod counts as changed when the answer says so, however far the handler came.
+func (o outcome) observe(req admission.Request, readable bool, took time.Duration) {
+	resource := resourceUnknown
+	switch {
+	case !readable:
+	case req.Resource.Group == "" && req.Resource.Resource == "pods":
+		resource = resourcePod
+		if o.status == statusApplied {
+			podApplied.Inc()
+		} else {
+			podSkipped.Inc()
+		}
+	case req.Resource.Group == vpav1.GroupVersion.Group && req.Resource.Resource == "verticalpodautoscalers":
+		resource = resourceVPA
+	}
+	latencies[o.status][resource].Observe(took.Seconds())
+}

@@ -28,14 +28,12 @@ func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logge
 		log.Error(err, "the pod is admitted unchanged")
 	}
 	if !answer.Allowed() {
-		podsTotal.WithLabelValues("false").Inc()
 		for _, c := range answer.Causes {
 			refusalsTotal.WithLabelValues(c.Rule).Inc()
 		}
 		log.Info("pod refused", "reason", texts(answer.Causes))
 		return denied(req, "", "Pod", answer.Causes).WithWarnings(warnings...)
 	}
-	podsTotal.WithLabelValues(fmt.Sprint(len(answer.Patch) > 0)).Inc()
 	return admission.Patched("", answer.Patch...).WithWarnings(warnings...)
 }
 

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync/atomic"
@@ -32,38 +33,44 @@ type Registration struct {
 	URL              string
 	ServiceNamespace string
 	ServiceName      string
-	CABundle         []byte
 	FailurePolicy    admissionregistrationv1.FailurePolicyType
 	TimeoutSeconds   int32 // 1 to 30
 	Labels           map[string]string
 	Namespaces       target.Namespaces
 }
 
-// Registrar keeps the MutatingWebhookConfiguration in place while the server runs.
+// Registrar keeps the MutatingWebhookConfiguration in place while the server runs, with the CAs by which API servers trust it.
+// Replicas share it: each sees to its own CAs.
 type Registrar struct {
 	Client       client.Client // not cached
 	Registration Registration
+	Certificates Certificates
 	Clock        clock.Clock
 	Log          logr.Logger
 	// Started reports nil once the server answers; nothing is registered before.
 	Started func() error
 
-	done atomic.Bool
+	since atomic.Pointer[time.Time] // when it was registered first
 }
 
-// NeedLeaderElection lets every replica register: what they write is the same.
+// NeedLeaderElection lets every replica register.
 func (r *Registrar) NeedLeaderElection() bool { return false }
 
-// Registered reports an error until the webhook is registered.
+// Registered reports an error until the webhook is registered and API servers have had a moment to see it.
 func (r *Registrar) Registered() error {
-	if !r.done.Load() {
-		return fmt.Errorf("the webhook is not registered yet")
+	since := r.since.Load()
+	if since == nil {
+		return errors.New("the webhook is not registered yet")
+	}
+	if r.Clock.Since(*since) < noticed {
+		return errors.New("the webhook was registered only now")
 	}
 	return nil
 }
 
-// Start registers as soon as the server answers, and looks again every minute: a registration that was deleted or
-// changed comes back. Failures are tried again, less and less often, until the context ends.
+// Start registers as soon as the server answers, and looks again every minute, and at once when the certificates need other
+// CAs: a registration that was deleted or changed comes back. Failures are tried again, less and less often, until the
+// context ends.
 func (r *Registrar) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return r.Started() == nil, nil
@@ -77,11 +84,14 @@ func (r *Registrar) Start(ctx context.Context) error {
 		} else {
 			delay = firstRetry
 		}
+		timer := r.Clock.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			err = ctx.Err()
-		case <-r.Clock.After(pause):
+		case <-timer.C():
+		case <-r.Certificates.Changed():
 		}
+		timer.Stop()
 	}
 	return nil // stopped
 }
@@ -89,37 +99,66 @@ func (r *Registrar) Start(ctx context.Context) error {
 const (
 	firstRetry    = 500 * time.Millisecond
 	checkInterval = time.Minute
+	// noticed is the time in which API servers see a change of the registration.
+	noticed = time.Second
+	// conflicts is how often another writer may come first before it counts as a failure.
+	conflicts = 10
 )
 
-// register makes the registration what it should be. It uses the verbs that upstream's role grants: get, create, patch.
+// register makes the registration what it should be.
 func (r *Registrar) register(ctx context.Context) error {
-	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}}
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(config), config)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", ConfigName, err)
+	bundle := r.Certificates.Bundle()
+	result, err := r.write(ctx, bundle)
+	for range conflicts {
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			break
+		}
+		result, err = r.write(ctx, bundle) // a replica was quicker
 	}
-	before, result := config.DeepCopy(), "updated"
+	if err != nil {
+		return err
+	}
+	now := r.Clock.Now()
+	r.since.CompareAndSwap(nil, &now)
+	r.Certificates.Published(bundle)
+	if result != "" {
+		r.Log.Info("webhook registered", "config", ConfigName, "result", result, "at", r.Registration.target())
+	}
+	return nil
+}
+
+// write uses the verbs that upstream's role grants: get, create, patch. It tells what it did; nothing where all is well.
+func (r *Registrar) write(ctx context.Context, bundle Bundle) (result string, err error) {
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}}
+	err = r.Client.Get(ctx, client.ObjectKeyFromObject(config), config)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", ConfigName, err)
+	}
+	before, missing := config.DeepCopy(), err != nil
 	if config.Labels == nil {
 		config.Labels = map[string]string{}
 	}
 	maps.Copy(config.Labels, r.Registration.Labels)
-	config.Webhooks = []admissionregistrationv1.MutatingWebhook{r.Registration.webhook()}
+	var cas []byte
+	for _, w := range before.Webhooks {
+		if w.Name == WebhookName {
+			cas = w.ClientConfig.CABundle
+		}
+	}
+	config.Webhooks = []admissionregistrationv1.MutatingWebhook{r.Registration.webhook(bundle.Merge(cas, r.Clock.Now()))}
 	switch {
-	case err != nil:
-		result = "created"
-		err = r.Client.Create(ctx, config)
+	case missing:
+		result, err = "created", r.Client.Create(ctx, config)
 	case equality.Semantic.DeepEqual(before.Webhooks, config.Webhooks) && maps.Equal(before.Labels, config.Labels):
-		r.done.Store(true)
-		return nil
+		return "", nil
 	default:
-		err = r.Client.Patch(ctx, config, client.MergeFrom(before))
+		// Of two replicas that add their CAs at the same time, the second reads what the first wrote.
+		result, err = "updated", r.Client.Patch(ctx, config, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
 	if err != nil {
-		return fmt.Errorf("writing MutatingWebhookConfiguration %s: %w", ConfigName, err)
+		return "", fmt.Errorf("writing MutatingWebhookConfiguration %s: %w", ConfigName, err)
 	}
-	r.done.Store(true)
-	r.Log.Info("webhook registered", "config", ConfigName, "result", result, "at", r.Registration.target())
-	return nil
+	return result, nil
 }
 
 func (r Registration) target() string {
@@ -129,12 +168,13 @@ func (r Registration) target() string {
 	return "service " + r.ServiceNamespace + "/" + r.ServiceName
 }
 
-func (r Registration) webhook() admissionregistrationv1.MutatingWebhook {
-	clientConfig := admissionregistrationv1.WebhookClientConfig{CABundle: r.CABundle}
+func (r Registration) webhook(caBundle []byte) admissionregistrationv1.MutatingWebhook {
+	clientConfig := admissionregistrationv1.WebhookClientConfig{CABundle: caBundle}
 	if r.URL != "" {
 		clientConfig.URL = &r.URL
 	} else {
-		clientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: r.ServiceNamespace, Name: r.ServiceName}
+		// The port is the default, which API servers fill in: without it, it would look as if somebody had changed it.
+		clientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: r.ServiceNamespace, Name: r.ServiceName, Port: ptr.To[int32](443)}
 	}
 	rule := func(operations []admissionregistrationv1.OperationType, group, version, resource string) admissionregistrationv1.RuleWithOperations {
 		return admissionregistrationv1.RuleWithOperations{

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -34,8 +35,10 @@ func TestTheRegistrationIsTriedUntilItSucceedsAndPutBackWhenItIsGone(t *testing.
 		},
 	}).Build()
 	clk := testclock.NewFakeClock(time.Now())
-	r := &Registrar{Client: api, Clock: clk, Log: logr.Discard(), Started: func() error { return nil },
-		Registration: Registration{URL: "https://127.0.0.1:1", TimeoutSeconds: 5, FailurePolicy: "Ignore", CABundle: []byte("ca"), Labels: map[string]string{"a": "b"}}}
+	certs, err := NewOwn(OwnOptions{Hosts: []string{"127.0.0.1"}, Clock: clk, Log: logr.Discard()})
+	require.NoError(t, err)
+	r := &Registrar{Client: api, Clock: clk, Log: logr.Discard(), Started: func() error { return nil }, Certificates: certs,
+		Registration: Registration{URL: "https://127.0.0.1:1", TimeoutSeconds: 5, FailurePolicy: "Ignore", Labels: map[string]string{"a": "b"}}}
 	require.Error(t, r.Registered())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -47,7 +50,10 @@ func TestTheRegistrationIsTriedUntilItSucceedsAndPutBackWhenItIsGone(t *testing.
 	for range 12 {
 		step()
 	}
-	require.Eventually(t, func() bool { return r.Registered() == nil }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.since.Load() != nil }, 5*time.Second, time.Millisecond)
+	require.ErrorContains(t, r.Registered(), "only now", "API servers have not seen it yet")
+	clk.Step(noticed)
+	require.NoError(t, r.Registered())
 	read := func() *admissionregistrationv1.MutatingWebhookConfiguration {
 		var config admissionregistrationv1.MutatingWebhookConfiguration
 		if api.Get(ctx, client.ObjectKey{Name: ConfigName}, &config) != nil {
@@ -69,7 +75,7 @@ func TestTheRegistrationIsTriedUntilItSucceedsAndPutBackWhenItIsGone(t *testing.
 	changed.Webhooks[0].ClientConfig.CABundle = []byte("another")
 	require.NoError(t, api.Update(ctx, changed))
 	step()
-	require.Eventually(t, func() bool { return string(read().Webhooks[0].ClientConfig.CABundle) == "ca" }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return bytes.Equal(read().Webhooks[0].ClientConfig.CABundle, certs.Bundle().PEM()) }, 5*time.Second, time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
 }

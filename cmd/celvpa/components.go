@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -17,7 +19,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -182,21 +183,24 @@ func joinUpdater(_ context.Context, o *options, source *policy.Source, p *proces
 }
 
 func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *process) error {
-	w := o.webhook
+	w, log := o.webhook, ctrl.Log.WithName("admission")
 	registration, host, err := w.registration(o.namespaces())
 	if err != nil {
 		return err
 	}
-	certs, err := webhook.NewSelfSigned(clock.RealClock{}, host)
-	if err != nil {
-		return fmt.Errorf("preparing the webhook's certificate: %w", err)
-	}
-	registration.CABundle = certs.CABundle()
-	server, err := p.webhookServer(w.bindAddress, w.port, certs.GetCertificate)
+	config, err := webhook.TLSConfig(w.minTLS, w.ciphers, log)
 	if err != nil {
 		return err
 	}
-	hpas, err := p.watched(ctx, &autoscalingv2.HorizontalPodAutoscalerList{}, &autoscalingv2.HorizontalPodAutoscaler{}, ctrl.Log.WithName("admission"),
+	certs, err := w.certificates(host, log)
+	if err != nil {
+		return err
+	}
+	if err := p.manager.Add(certs); err != nil {
+		return err
+	}
+	config.GetCertificate = certs.GetCertificate
+	hpas, err := p.watched(ctx, &autoscalingv2.HorizontalPodAutoscalerList{}, &autoscalingv2.HorizontalPodAutoscaler{}, log,
 		"the cluster has no HorizontalPodAutoscalers in autoscaling/v2: none are warned about",
 		"HorizontalPodAutoscalers are not read: allow this process to get, list and watch horizontalpodautoscalers.autoscaling to be warned of those that work against a VPA")
 	if err != nil {
@@ -213,22 +217,27 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 		return err
 	}
 	p.ready = append(p.ready, ahead.Ready)
-	server.Register("/", &admission.Webhook{Handler: &webhook.Handler{
+	handler := &webhook.Handler{
 		Client:   p.manager.GetClient(),
 		Resolver: p.resolver,
 		Rules:    source.Rules,
 		Shadows:  shadows(p, "admission"),
-		Log:      ctrl.Log.WithName("admission"),
+		Log:      log,
 		HPAs:     hpas,
-	}})
-	serving := func() error { return server.StartedChecker()(nil) }
+	}
+	reviews := webhook.NewServer(webhook.ServerOptions{Handler: handler, Timeout: time.Duration(w.timeoutSeconds) * time.Second, Concurrent: w.concurrent, Clock: clock.RealClock{}, Log: log})
+	server, err := p.webhookServer(w.bindAddress, w.port, config, reviews, log)
+	if err != nil {
+		return err
+	}
+	serving := server.Started
 	p.ready = append(p.ready, serving)
 	live, err := client.New(p.manager.GetConfig(), client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("preparing the client of the registration and the status lease: %w", err)
 	}
 	if w.register {
-		registrar := &webhook.Registrar{Client: live, Clock: clock.RealClock{}, Registration: registration, Log: ctrl.Log.WithName("admission"), Started: serving}
+		registrar := &webhook.Registrar{Client: live, Clock: clock.RealClock{}, Registration: registration, Certificates: certs, Log: log, Started: serving}
 		serving = registrar.Registered
 		p.ready = append(p.ready, serving)
 		if err := p.manager.Add(registrar); err != nil {
@@ -236,6 +245,25 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 		}
 	}
 	return w.renewLease(p, live, serving)
+}
+
+// certificates come from files where flags tell of them or where they are at their default places, and are made otherwise.
+func (w webhookOptions) certificates(host string, log logr.Logger) (webhook.Certificates, error) {
+	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
+	if w.filesGiven() || exists(w.cert) && exists(w.key) {
+		log.Info("the webhook's certificates are those of files", "certificate", w.cert, "key", w.key, "ca", w.caFile, "reload", w.reload)
+		return webhook.NewFiles(webhook.FileOptions{CA: w.caFile, Cert: w.cert, Key: w.key, Reload: w.reload, Unpublished: !w.register,
+			Hosts: []string{host}, Clock: clock.RealClock{}, Log: log})
+	}
+	if !w.register {
+		log.Info("nobody can know the CA of the webhook, which celvpa makes for itself: with --register-webhook=false give --tls-cert-file and --tls-private-key")
+	}
+	certs, err := webhook.NewOwn(webhook.OwnOptions{Hosts: []string{host}, CALifetime: w.caLifetime, Lifetime: w.certificate, Unpublished: !w.register,
+		Clock: clock.RealClock{}, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the webhook's certificate: %w", err)
+	}
+	return certs, nil
 }
 
 // renewLease tells the updater that this process serves.
@@ -262,6 +290,9 @@ func namespaceOr(given string) string {
 
 // registration reads the webhook flags; host is the name that the serving certificate must carry.
 func (w webhookOptions) registration(namespaces target.Namespaces) (r webhook.Registration, host string, err error) {
+	if w.concurrent < 0 {
+		return r, "", fmt.Errorf("--max-concurrent-reviews is %d; it must be greater than 0, or 0 for the default", w.concurrent)
+	}
 	if w.timeoutSeconds < 1 || w.timeoutSeconds > 30 {
 		return r, "", fmt.Errorf("--webhook-timeout-seconds is %d; Kubernetes allows 1 to 30", w.timeoutSeconds)
 	}
@@ -288,17 +319,21 @@ func (w webhookOptions) registration(namespaces target.Namespaces) (r webhook.Re
 	return r, r.ServiceName + "." + r.ServiceNamespace + ".svc", nil
 }
 
+// bare is a text without the blanks and quotes around it, which shells and charts leave behind.
+func bare(text string) string { return strings.Trim(text, " \t\n'\"") }
+
+// parseLabels reads key:value pairs that commas separate.
 func parseLabels(text string) (map[string]string, error) {
 	labels := map[string]string{}
 	for _, part := range strings.Split(text, ",") {
-		if part = strings.TrimSpace(part); part == "" {
+		if part = bare(part); part == "" {
 			continue
 		}
 		key, value, ok := strings.Cut(part, ":")
-		if !ok {
+		if key, value = bare(key), bare(value); !ok || key == "" || strings.Contains(value, ":") {
 			return nil, fmt.Errorf("--webhook-labels: %q is not of the form key:value", part)
 		}
-		labels[strings.TrimSpace(key)] = strings.TrimSpace(value)
+		labels[key] = value
 	}
 	return labels, nil
 }

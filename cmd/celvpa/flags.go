@@ -15,6 +15,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/webhook"
 )
 
 // options hold the flags of the component commands. Names and defaults are upstream's (UPSTREAM.md §8) except where
@@ -90,6 +91,13 @@ type webhookOptions struct {
 	leaseName         string
 	leaseNamespace    string
 	leaseInterval     time.Duration
+
+	minTLS, ciphers         string
+	caFile, cert, key       string
+	reload                  bool
+	filesGiven              func() bool // one of the three was
+	caLifetime, certificate time.Duration
+	concurrent              int
 }
 
 func (o *options) addCommon(f *pflag.FlagSet, address string) {
@@ -141,6 +149,19 @@ func (o *options) addAdmission(f *pflag.FlagSet) {
 	f.StringVar(&w.leaseName, "status-lease-name", "vpa-admission-controller", "name of the status lease to renew")
 	f.StringVar(&w.leaseNamespace, "status-lease-namespace", "", "its namespace; empty = $NAMESPACE or kube-system")
 	o.positive(f, &w.leaseInterval, "status-lease-update-interval", 10*time.Second, "how often the status lease is renewed")
+
+	f.StringVar(&w.minTLS, "min-tls-version", "tls1_2", "oldest TLS that the webhook speaks: tls1_2 or tls1_3")
+	f.StringVar(&w.ciphers, "tls-ciphers", "", "cipher suites of TLS 1.2 by Go's names, separated by commas or colons; empty = Go's choice")
+	f.StringVar(&w.caFile, "client-ca-file", webhook.DefaultCAFile, "file of the CA to register, in PEM; not read with --register-webhook=false")
+	f.StringVar(&w.cert, "tls-cert-file", webhook.DefaultCertFile, "file of the serving certificate, in PEM. Without the three flags and without files at their defaults, celvpa makes its own certificates")
+	f.StringVar(&w.key, "tls-private-key", webhook.DefaultKeyFile, "file of its key, in PEM")
+	f.BoolVar(&w.reload, "reload-cert", false, "read the three files again when they change")
+	o.positive(f, &w.caLifetime, "webhook-ca-lifetime", 365*24*time.Hour, "how long a CA of celvpa's own is valid; another follows at half of it (celvpa's own)")
+	o.positive(f, &w.certificate, "webhook-certificate-lifetime", 90*24*time.Hour, "how long a serving certificate of celvpa's own is valid (celvpa's own)")
+	f.IntVar(&w.concurrent, "max-concurrent-reviews", 0, "how many reviews run at once; what is more is allowed unchanged; 0 = 100 for each CPU (celvpa's own)")
+	w.filesGiven = func() bool {
+		return f.Changed("client-ca-file") || f.Changed("tls-cert-file") || f.Changed("tls-private-key")
+	}
 }
 
 // paramFlag is a rule parameter that a flag sets. It is the flag's value, too: text, which the rules read as what it means.

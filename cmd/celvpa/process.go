@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"reflect"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -33,7 +35,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/oom"
@@ -41,6 +42,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/webhook"
 )
 
 // process is what the components of one process share: caches, client, endpoints and the lead.
@@ -210,16 +212,10 @@ func (p *process) watched(ctx context.Context, list client.ObjectList, object cl
 	return true, nil
 }
 
-// webhookServer adds an HTTPS server whose certificate comes from a function.
-func (p *process) webhookServer(host string, port int, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (webhook.Server, error) {
+// webhookServer adds an HTTPS server.
+func (p *process) webhookServer(host string, port int, config *tls.Config, handler http.Handler, log logr.Logger) (*webhook.Listener, error) {
 	p.port = port
-	server := webhook.NewServer(webhook.Options{
-		Host: host, Port: port,
-		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-			c.MinVersion = tls.VersionTLS12
-			c.GetCertificate = certificate
-		}},
-	})
+	server := &webhook.Listener{Address: net.JoinHostPort(host, strconv.Itoa(port)), TLS: config, Handler: handler, Log: log}
 	return server, p.manager.Add(server)
 }
 

@@ -1,0 +1,108 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+)
+
+// reviewType is the only form of reviews that is asked for and answered.
+var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
+
+// incoming is what is read of an AdmissionReview. Who asks, and with what options, decides nothing here.
+type incoming struct {
+	APIVersion string           `json:"apiVersion"`
+	Kind       string           `json:"kind"`
+	Request    *incomingRequest `json:"request"`
+}
+
+type incomingRequest struct {
+	UID         types.UID                    `json:"uid"`
+	Kind        metav1.GroupVersionKind      `json:"kind"`
+	Resource    metav1.GroupVersionResource  `json:"resource"`
+	SubResource string                       `json:"subResource"`
+	RequestKind *metav1.GroupVersionKind     `json:"requestKind"`
+	Requested   *metav1.GroupVersionResource `json:"requestResource"`
+	Name        string                       `json:"name"`
+	Namespace   string                       `json:"namespace"`
+	Operation   admissionv1.Operation        `json:"operation"`
+	Object      runtime.RawExtension         `json:"object"`
+	OldObject   runtime.RawExtension         `json:"oldObject"`
+	DryRun      *bool                        `json:"dryRun"`
+}
+
+// decode reads an AdmissionReview of admission.k8s.io/v1. The objects in it stay text; nothing of the body is kept. UserInfo and
+// Options are left out. With an error, what says why it makes no sense, the result has the UID if one could be read.
+func decode(body []byte) (admission.Request, error) {
+	var in incoming
+	err := kjson.UnmarshalCaseSensitivePreserveInts(body, &in)
+	r := in.Request
+	if r == nil {
+		r = &incomingRequest{}
+	}
+	out := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: r.UID, Kind: r.Kind, Resource: r.Resource, SubResource: r.SubResource, RequestKind: r.RequestKind, RequestResource: r.Requested,
+		Name: r.Name, Namespace: r.Namespace, Operation: r.Operation, Object: r.Object, OldObject: r.OldObject, DryRun: r.DryRun,
+	}}
+	switch {
+	case err != nil:
+		return out, fmt.Errorf("the request is no AdmissionReview: %w", err)
+	case in.APIVersion != reviewType.APIVersion || in.Kind != reviewType.Kind:
+		return out, fmt.Errorf("the request is a %q of %q, not an AdmissionReview of %s", in.Kind, in.APIVersion, reviewType.APIVersion)
+	case in.Request == nil:
+		return out, errors.New("the AdmissionReview has no request")
+	case r.UID == "":
+		return out, errors.New("the AdmissionReview has a request without a uid")
+	case r.RequestKind == nil:
+		return out, errors.New("the AdmissionReview has a request without a requestKind")
+	}
+	return out, nil
+}
+
+// encode writes the AdmissionReview that answers the one with a UID. It is given a status only where that says something.
+func encode(uid types.UID, resp *admission.Response) ([]byte, error) {
+	answer := &admissionv1.AdmissionResponse{UID: uid, Allowed: resp.Allowed, Warnings: resp.Warnings, AuditAnnotations: resp.AuditAnnotations}
+	if resp.Result != nil && (!resp.Allowed || resp.Result.Message != "") {
+		answer.Result = resp.Result
+	}
+	if resp.Allowed && len(resp.Patches) > 0 {
+		patch, err := encodePatch(resp.Patches)
+		if err != nil {
+			return nil, fmt.Errorf("writing the patch: %w", err)
+		}
+		answer.Patch, answer.PatchType = patch, &jsonPatch
+	}
+	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: reviewType, Response: answer})
+	if err != nil {
+		return nil, fmt.Errorf("writing the answer: %w", err)
+	}
+	return body, nil
+}
+
+var jsonPatch = admissionv1.PatchTypeJSONPatch
+
+// operation is one of a patch, without the detour by which the library writes it.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+func encodePatch(patch []jsonpatch.Operation) ([]byte, error) {
+	out := make([]operation, len(patch))
+	for i, o := range patch {
+		out[i] = operation{Op: o.Operation, Path: o.Path, Value: o.Value}
+		if o.Value == nil && o.Operation != "remove" {
+			out[i].Value = json.RawMessage("null")
+		}
+	}
+	return json.Marshal(out)
+}
