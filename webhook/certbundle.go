@@ -68,7 +68,7 @@ func parseCAs(text []byte) ([]*x509.Certificate, error) {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			faults = append(faults, fmt.Errorf("it has a %s among its certificates", block.Type))
+			faults = append(faults, fmt.Errorf("it has %q among its certificates", block.Type))
 			continue
 		}
 		c, err := x509.ParseCertificate(block.Bytes)

@@ -134,7 +134,11 @@ func (f *Files) look() {
 	}
 	still := found.equal(f.seen)
 	f.seen = found
-	if !still || found.equal(f.used) { // it may still be written to
+	if !still { // it may still be written to
+		return
+	}
+	if found.equal(f.used) {
+		f.faulty = ""
 		return
 	}
 	id, err := f.identity(found)

@@ -1,0 +1,155 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// listen runs a server over TLS until the test ends, and returns its URL, a client that trusts it and its end.
+func listen(t *testing.T, handler http.Handler, config *tls.Config) (url string, c *http.Client, stop func() error) {
+	t.Helper()
+	certs, err := NewOwn(OwnOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
+	require.NoError(t, err)
+	config.GetCertificate = certs.GetCertificate
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
+	require.NoError(t, free.Close())
+	l := &Listener{Address: address, TLS: config, Handler: handler, Log: logr.Discard()}
+	require.Error(t, l.Started())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Start(ctx) }()
+	require.Eventually(t, func() bool { return l.Started() == nil }, 5*time.Second, time.Millisecond)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(certs.Bundle().PEM()))
+	c = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
+	t.Cleanup(cancel)
+	return "https://" + address, c, func() error {
+		cancel()
+		err := <-done
+		return errors.Join(err, notServing(l))
+	}
+}
+
+func notServing(l *Listener) error {
+	if l.Started() == nil {
+		return errors.New("it says that it serves")
+	}
+	return nil
+}
+
+func TestMalformedReviewsOverTLSAreAllowedOverHTTP2AndHTTP1(t *testing.T) {
+	s, _ := testServer(t, func(context.Context, admission.Request) admission.Response { return admission.Denied("asked") }, nil)
+	for name, tt := range map[string]struct {
+		ciphers string
+		major   int
+	}{"HTTP/2": {"", 2}, "HTTP/1.1 for want of a cipher suite": {"TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA", 1}} {
+		t.Run(name, func(t *testing.T) {
+			config, err := TLSConfig("", tt.ciphers, logr.Discard())
+			require.NoError(t, err)
+			url, c, stop := listen(t, s, config)
+			for body, allowed := range map[string]bool{"": true, "{": true, reviewHead + "null}": true, podReview: false, strings.Repeat("[", 1<<20): true} {
+				resp, err := c.Post(url+"/?timeout=5s", "application/json", strings.NewReader(body))
+				require.NoError(t, err)
+				require.Equal(t, tt.major, resp.ProtoMajor)
+				var answer admissionv1.AdmissionReview
+				require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, allowed, answer.Response.Allowed)
+			}
+			resp, err := c.Post(url, "application/json", io.MultiReader(bytes.NewReader(make([]byte, maxBody+1))))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+			require.NoError(t, stop())
+		})
+	}
+}
+
+func TestAnOldTLSIsRefused(t *testing.T) {
+	for flag, most := range map[string]uint16{"tls1_2": tls.VersionTLS11, "tls1_3": tls.VersionTLS12} {
+		config, err := TLSConfig(flag, "", logr.Discard())
+		require.NoError(t, err)
+		url, c, stop := listen(t, http.NotFoundHandler(), config)
+		resp, err := c.Get(url)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		_, err = tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: most})
+		require.ErrorContains(t, err, "protocol version")
+		require.NoError(t, stop())
+	}
+}
+
+// TestAStopBringsToItsEndWhatWasBegun: its context goes on, and its answer arrives.
+func TestAStopBringsToItsEndWhatWasBegun(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	s, _ := testServer(t, func(ctx context.Context, _ admission.Request) admission.Response {
+		close(begun)
+		<-release
+		return admission.ValidationResponse(ctx.Err() != nil, "asked")
+	}, nil)
+	config, err := TLSConfig("", "", logr.Discard())
+	require.NoError(t, err)
+	url, c, stop := listen(t, s, config)
+	answered := make(chan bool, 1)
+	go func() {
+		var answer admissionv1.AdmissionReview
+		resp, err := c.Post(url, "application/json", strings.NewReader(podReview))
+		if err == nil {
+			err = json.NewDecoder(resp.Body).Decode(&answer)
+		}
+		answered <- err == nil && !answer.Response.Allowed
+	}()
+	<-begun
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	require.Eventually(t, func() bool {
+		_, err := net.Dial("tcp", strings.TrimPrefix(url, "https://"))
+		return errors.Is(err, syscall.ECONNREFUSED)
+	}, 5*time.Second, time.Millisecond, "it does not listen any more")
+	close(release)
+	require.True(t, <-answered)
+	require.NoError(t, <-ended)
+}
+
+func TestATakenPortIsAnError(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	l := &Listener{Address: taken.Addr().String(), TLS: &tls.Config{}, Log: logr.Discard()}
+	require.ErrorIs(t, l.Start(t.Context()), syscall.EADDRINUSE)
+}
+
+// TestOwnCertificatesRenewThemselves while nobody asks for them.
+func TestOwnCertificatesRenewThemselves(t *testing.T) {
+	clk := testclock.NewFakeClock(newYear)
+	certs := own(t, clk, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- certs.Start(ctx) }()
+	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	clk.Step(defaultCALifetime / 2)
+	<-certs.Changed()
+	require.Len(t, certs.Bundle().Needed, 2)
+	cancel()
+	require.NoError(t, <-done)
+}
