@@ -177,3 +177,9 @@ func (c *Celvpa) Stop(limit time.Duration) error {
 		return fmt.Errorf("celvpa did not stop within %s and was killed", limit)
 	}
 }
+
+// Kill ends the process in the midst of whatever it does, and waits for its end.
+func (c *Celvpa) Kill() {
+	_ = c.cmd.Process.Kill()
+	<-c.exited
+}

@@ -1,0 +1,167 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+	"github.com/celvpa/celvpa/webhook"
+)
+
+// rotating runs an admission controller without which no pod is created.
+func rotating(t *testing.T, flags ...string) *recorded {
+	t.Helper()
+	withoutCelvpa(t)
+	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
+	require.NoError(t, err)
+	args = append(append([]string{"admission-controller", "--kubeconfig=" + kubeconfig, "--webhook-failure-policy-fail"}, args...), flags...)
+	r := &recorded{}
+	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, r.add)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		unregister(t)
+		require.NoError(t, one.Stop(20*time.Second))
+	})
+	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+	return r
+}
+
+// recorded is what a process logs.
+type recorded struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (r *recorded) add(l harness.LogLine) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.texts = append(r.texts, l.Text("msg"))
+}
+
+func (r *recorded) count(text string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.texts {
+		if one == text {
+			n++
+		}
+	}
+	return n
+}
+
+// registered is how API servers call the webhook now.
+func registered(t *testing.T) (url string, caBundle []byte) {
+	t.Helper()
+	var config admissionregistrationv1.MutatingWebhookConfiguration
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Name: webhook.ConfigName}, &config))
+	return *config.Webhooks[0].ClientConfig.URL, config.Webhooks[0].ClientConfig.CABundle
+}
+
+// handshake is a new connection by somebody who trusts what is registered at the moment, and what is shown: a certificate and its CA.
+func handshake(t *testing.T) (leaf, ca string) {
+	t.Helper()
+	url, bundle := registered(t)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(bundle))
+	connection, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{RootCAs: roots})
+	require.NoError(t, err)
+	defer connection.Close()
+	chain := connection.ConnectionState().VerifiedChains[0]
+	return string(chain[0].Raw), string(chain[len(chain)-1].Raw)
+}
+
+// TestOwnCertificatesRotateUnderLoad: no pod fails, with failurePolicy Fail, while CAs and certificates come and go in seconds.
+func TestOwnCertificatesRotateUnderLoad(t *testing.T) {
+	log := rotating(t, "--webhook-ca-lifetime=8s", "--webhook-certificate-lifetime=3s")
+	load := createPods(t, namespace(t, "it-rotate"))
+	leaves, cas := map[string]bool{}, map[string]bool{}
+	eventually(t, 25*time.Second, "three CAs and six certificates", func(context.Context) (bool, error) {
+		leaf, ca := handshake(t)
+		leaves[leaf], cas[ca] = true, true
+		return len(cas) >= 3 && len(leaves) >= 6, nil
+	})
+	load.more(t, 50)
+	require.NoError(t, load.end(), "every creation succeeds")
+	require.Equal(t, load.created.Load(), load.patched.Load(), "and is patched")
+	require.GreaterOrEqual(t, log.count("certificates of the new CA are shown now"), 2)
+	t.Logf("%d pods created and patched over %d CAs and %d certificates", load.created.Load(), len(cas), len(leaves))
+
+	// In the meantime, what makes no sense is answered too.
+	url, bundle := registered(t)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(bundle))
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
+	defer c.CloseIdleConnections()
+	for _, body := range []string{"", "{", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1"}}`} {
+		resp, err := c.Post(url+"?timeout=5s", "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		var answer admissionv1.AdmissionReview
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, 2, resp.ProtoMajor)
+		require.True(t, answer.Response.Allowed)
+	}
+}
+
+// TestCertificatesFromFilesRotateUnderLoad: the files are swapped in one go for those of another CA, as a kubelet does.
+func TestCertificatesFromFilesRotateUnderLoad(t *testing.T) {
+	dir := t.TempDir()
+	put := func(version string) (ca []byte) {
+		certs, err := webhook.NewOwn(webhook.OwnOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
+		require.NoError(t, err)
+		pair, err := certs.GetCertificate(nil)
+		require.NoError(t, err)
+		key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+		require.NoError(t, err)
+		ca = certs.Bundle().PEM()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, version), 0o755))
+		for name, text := range map[string][]byte{
+			"ca.crt": ca, "tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+		} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, version, name), text, 0o600))
+		}
+		require.NoError(t, os.Symlink(version, filepath.Join(dir, "next")))
+		require.NoError(t, os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "data")))
+		return ca
+	}
+	old := put("1")
+	file := func(name string) string { return filepath.Join(dir, "data", name) }
+	log := rotating(t, "--client-ca-file="+file("ca.crt"), "--tls-cert-file="+file("tls.crt"), "--tls-private-key="+file("tls.key"), "--reload-cert")
+	_, bundle := registered(t)
+	require.Equal(t, string(old), string(bundle))
+	load := createPods(t, namespace(t, "it-files"))
+	before, _ := handshake(t)
+	renewed := put("2")
+	eventually(t, 20*time.Second, "the other certificate", func(context.Context) (bool, error) {
+		now, _ := handshake(t)
+		return now != before, nil
+	})
+	load.more(t, 50)
+	require.NoError(t, load.end(), "every creation succeeds")
+	require.Equal(t, load.created.Load(), load.patched.Load(), "and is patched")
+	_, bundle = registered(t)
+	require.True(t, bytes.Contains(bundle, old) && bytes.Contains(bundle, renewed), "the old CA stays for a while")
+	for _, text := range []string{"New certificate found, reloading", "New client CA found, reloading and patching webhook", "Successfully patched webhook with new client CA"} {
+		require.Equal(t, 1, log.count(text), text)
+	}
+	t.Logf("%d pods created and patched while the CA changed", load.created.Load())
+}

@@ -1,0 +1,157 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// creations are pods that are created one after the other by several, as dry runs: the webhook is asked as ever, and nothing
+// stays behind.
+type creations struct {
+	connection *harness.Cluster
+	template   *corev1.Pod
+
+	created, patched, failed atomic.Int64
+	mu                       sync.Mutex
+	first                    error // that was met
+	stop                     context.CancelFunc
+	done                     sync.WaitGroup
+}
+
+// createPods begins to create pods of a StatefulSet without replicas, whose VPA has a recommendation.
+func createPods(t *testing.T, ns string) *creations {
+	t.Helper()
+	labels := map[string]string{"app": "web"}
+	containers := []corev1.Container{{Name: "app", Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("128Mi")}}}}
+	owner := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: ptr.To[int32](0), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: containers}},
+	}}
+	v := vpa(ns, "web", vpav1.UpdateModeInitial)
+	v.Spec.TargetRef = crossVersion("apps/v1", "StatefulSet", "web")
+	create(t, owner, v)
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{
+		ContainerName: "app", Target: corev1.ResourceList{"cpu": resource.MustParse("300m"), "memory": resource.MustParse("300Mi")}}}}
+	require.NoError(t, cluster.Status().Update(t.Context(), v))
+
+	connection, err := harness.ConnectWith(kubeconfig, func(c *rest.Config) { c.QPS, c.Burst = -1, 0 })
+	require.NoError(t, err)
+	l := &creations{connection: connection, template: &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "web-", Labels: labels, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: owner.UID, Controller: ptr.To(true)}}},
+		Spec: corev1.PodSpec{Containers: containers},
+	}}
+	eventually(t, 20*time.Second, "pods to be patched", func(ctx context.Context) (bool, error) {
+		patched, err := l.one(ctx)
+		return patched, err
+	})
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	l.stop = stop
+	for range 3 {
+		l.done.Go(func() {
+			for ctx.Err() == nil {
+				l.count(l.one(context.WithoutCancel(ctx)))
+			}
+		})
+	}
+	t.Cleanup(func() { l.end() })
+	return l
+}
+
+func (l *creations) one(ctx context.Context) (patched bool, err error) {
+	pod := l.template.DeepCopy()
+	err = l.connection.Create(ctx, pod, client.DryRunAll)
+	if err == nil && pod.Annotations["vpaUpdates"] != "" && pod.Spec.Containers[0].Resources.Requests.Cpu().String() != "300m" {
+		err = fmt.Errorf("the pod says %q and has %v", pod.Annotations["vpaUpdates"], pod.Spec.Containers[0].Resources)
+	}
+	return pod.Annotations["vpaUpdates"] != "", err
+}
+
+func (l *creations) count(patched bool, err error) {
+	l.created.Add(1)
+	if patched {
+		l.patched.Add(1)
+	}
+	if err != nil {
+		l.failed.Add(1)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.first == nil {
+			l.first = err
+		}
+	}
+}
+
+// more waits until so many more pods were created.
+func (l *creations) more(t *testing.T, n int64) {
+	t.Helper()
+	from := l.created.Load()
+	eventually(t, 15*time.Second, fmt.Sprintf("%d pods", n), func(context.Context) (bool, error) { return l.created.Load() >= from+n, nil })
+}
+
+// end stops and returns the first error.
+func (l *creations) end() error {
+	l.stop()
+	l.done.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first
+}
+
+// TestAKilledCelvpaStopsNoPod: while it is gone pods are created as they are, and once it is ready again each gets its resources.
+func TestAKilledCelvpaStopsNoPod(t *testing.T) {
+	withoutCelvpa(t)
+	ns := namespace(t, "it-killed")
+	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
+	require.NoError(t, err)
+	args = append([]string{"admission-controller", "--kubeconfig=" + kubeconfig}, args...)
+	start := func() *harness.Celvpa {
+		one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, nil)
+		require.NoError(t, err)
+		require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+		return one
+	}
+	one := start()
+	t.Cleanup(func() { unregister(t) })
+	load := createPods(t, ns)
+	load.more(t, 100)
+	require.Equal(t, load.created.Load(), load.patched.Load()+load.failed.Load())
+
+	one.Kill()
+	killed := load.created.Load()
+	load.more(t, 100)
+	alone := load.created.Load() - load.patched.Load()
+	require.Positive(t, alone, "pods are created without it")
+
+	// Whoever creates a pod when the new one is ready gets it patched: the very first, and all that follow.
+	two := start()
+	t.Cleanup(func() { require.NoError(t, two.Stop(20*time.Second)) })
+	for i := range 50 {
+		patched, err := load.one(t.Context())
+		require.NoError(t, err)
+		require.True(t, patched, "review %d after it was ready", i)
+	}
+	before := load.created.Load() - load.patched.Load()
+	load.more(t, 200)
+	require.NoError(t, load.end(), "every creation succeeds")
+	require.LessOrEqual(t, load.created.Load()-load.patched.Load()-before, int64(0), "all are patched")
+	t.Logf("%d pods before it was killed; %d in all, of which %d unpatched while it was gone; none refused", killed, load.created.Load(), before)
+}
