@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,17 @@ type incomingRequest struct {
 // decode reads an AdmissionReview of admission.k8s.io/v1. The objects in it stay text; nothing of the body is kept. UserInfo and
 // Options are left out. With an error, what says why it makes no sense, the result has the UID if one could be read.
 func decode(body []byte) (admission.Request, error) {
+	rest, object, oldObject, ok := cut(body)
+	if !ok {
+		return decodeWhole(body)
+	}
+	req, err := decodeWhole(rest)
+	req.Object.Raw, req.OldObject.Raw = bytes.Clone(object), bytes.Clone(oldObject)
+	return req, err
+}
+
+// decodeWhole is decode without a short cut.
+func decodeWhole(body []byte) (admission.Request, error) {
 	var in incoming
 	err := kjson.UnmarshalCaseSensitivePreserveInts(body, &in)
 	r := in.Request
