@@ -41,7 +41,8 @@ type Server struct {
 
 // ServerOptions are what a Server needs.
 type ServerOptions struct {
-	// Handler answers one review. It may be called from many goroutines, is called once a review, and may panic.
+	// Handler answers one review. It may be called from many goroutines, is called once a review, and may panic. The patch is its
+	// Patch, where it has written that itself, or its Patches.
 	Handler admission.Handler
 	// Timeout is how long API servers wait; one that says in its request that it waits shorter is believed. It must be greater
 	// than 0. The handler's context ends a margin before that, and the answer does not wait for a handler that goes on.
@@ -98,7 +99,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	if _, err := w.Write(body); err != nil {
-		s.log.Info("the answer could not be sent", "uid", review.UID, "reason", err.Error())
+		if silent, tell := s.seldom.tell("unsent"); tell {
+			s.log.Info("an answer could not be sent", "uid", review.UID, "reason", err.Error(), "untold", silent)
+		}
 	}
 	stepWrite.since(writing)
 	stepTotal.since(begin)
@@ -205,7 +208,7 @@ func (s *Server) call(ctx context.Context, req admission.Request) (answered outc
 	switch {
 	case !answered.resp.Allowed:
 		answered.status = statusError
-	case len(answered.resp.Patches) > 0:
+	case len(answered.resp.Patches) > 0, len(answered.resp.Patch) > 0:
 		answered.status = statusApplied
 	default:
 		answered.status = statusSkipped

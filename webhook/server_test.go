@@ -247,7 +247,11 @@ func TestTheHandlerGetsTheReviewAndItsAnswerIsSent(t *testing.T) {
 	require.Contains(t, text, `"patchType":"JSONPatch"`)
 	require.Equal(t, `[{"op":"add","path":"/a~1b","value":{"x":1}},{"op":"remove","path":"/c"},{"op":"replace","path":"/d","value":null}]`, string(patched.Patch))
 	require.Equal(t, `{"uid":"u1","allowed":true}}`, answer(admission.Patched("", jsonpatch.NewOperation("add", "/a", func() {}))), "what cannot be written is left out")
+	written := admission.Allowed("")
+	written.Patch = []byte(`[]`)
+	require.Equal(t, `{"uid":"u1","allowed":true,"patch":"W10=","patchType":"JSONPatch"}}`, answer(written), "what the handler has written itself is sent as it is")
 	denied := admission.Denied("no")
+	denied.Patch = []byte(`[]`)
 	denied.Patches = []jsonpatch.Operation{jsonpatch.NewOperation("remove", "/c", nil)}
 	require.NotContains(t, answer(denied), "patch")
 }

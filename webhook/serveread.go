@@ -85,7 +85,11 @@ func encode(uid types.UID, resp *admission.Response) ([]byte, error) {
 	if resp.Result != nil && (!resp.Allowed || resp.Result.Message != "") {
 		answer.Result = resp.Result
 	}
-	if resp.Allowed && len(resp.Patches) > 0 {
+	switch {
+	case !resp.Allowed:
+	case len(resp.Patch) > 0:
+		answer.Patch, answer.PatchType = resp.Patch, &jsonPatch
+	case len(resp.Patches) > 0:
 		patch, err := encodePatch(resp.Patches)
 		if err != nil {
 			return nil, fmt.Errorf("writing the patch: %w", err)

@@ -16,6 +16,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	labelsyntax "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -330,8 +331,12 @@ func parseLabels(text string) (map[string]string, error) {
 			continue
 		}
 		key, value, ok := strings.Cut(part, ":")
-		if key, value = bare(key), bare(value); !ok || key == "" || strings.Contains(value, ":") {
+		if key, value = bare(key), bare(value); !ok {
 			return nil, fmt.Errorf("--webhook-labels: %q is not of the form key:value", part)
+		}
+		// API servers would refuse it, again and again.
+		if faults := append(labelsyntax.IsQualifiedName(key), labelsyntax.IsValidLabelValue(value)...); len(faults) > 0 {
+			return nil, fmt.Errorf("--webhook-labels: %q: %s", part, strings.Join(faults, "; "))
 		}
 		labels[key] = value
 	}

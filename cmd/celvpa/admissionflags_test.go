@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/webhook"
+)
+
+func TestWebhookLabelsAreReadWithoutTheirQuotes(t *testing.T) {
+	for text, want := range map[string]map[string]string{
+		"":                                   {},
+		" , ":                                {},
+		"a:b":                                {"a": "b"},
+		"a:b,c:d":                            {"a": "b", "c": "d"},
+		` "a:b , c: d" `:                     {"a": "b", "c": "d"},
+		`'a':"b"`:                            {"a": "b"},
+		"app.kubernetes.io/part-of:celvpa,":  {"app.kubernetes.io/part-of": "celvpa"},
+		"admissions.enforcer/disabled: true": {"admissions.enforcer/disabled": "true"},
+		"empty:":                             {"empty": ""},
+	} {
+		got, err := parseLabels(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, want := range map[string]string{
+		"a":     `--webhook-labels: "a" is not of the form key:value`,
+		"a:b,c": `--webhook-labels: "c" is not of the form key:value`,
+		"a=b":   `--webhook-labels: "a=b" is not of the form key:value`,
+		":b":    `--webhook-labels: ":b": name part must be non-empty`,
+		"a:b:c": `--webhook-labels: "a:b:c": a valid label must be`,
+		"a b:c": `--webhook-labels: "a b:c": name part must consist of`,
+	} {
+		_, err := parseLabels(text)
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// admissionFlags are the webhook's options as a command line gives them.
+func admissionFlags(t *testing.T, args ...string) webhookOptions {
+	t.Helper()
+	o, f := &options{}, pflag.NewFlagSet("test", pflag.ContinueOnError)
+	f.SetNormalizeFunc(normalize)
+	o.addAdmission(f)
+	require.NoError(t, f.Parse(args))
+	return o.webhook
+}
+
+// TestCertificatesComeFromFilesWhereThereAreAny, and are celvpa's own otherwise.
+func TestCertificatesComeFromFilesWhereThereAreAny(t *testing.T) {
+	if _, err := os.Stat(webhook.DefaultCertFile); err == nil {
+		t.Skip("this machine has certificates at the default place")
+	}
+	certs, err := admissionFlags(t).certificates("127.0.0.1", logr.Discard())
+	require.NoError(t, err)
+	require.IsType(t, &webhook.SelfSigned{}, certs)
+
+	missing := filepath.Join(t.TempDir(), "none")
+	for _, flag := range []string{"--tls-cert-file", "--tls_private_key", "--client-ca-file"} {
+		_, err := admissionFlags(t, flag+"="+missing).certificates("127.0.0.1", logr.Discard())
+		require.ErrorContains(t, err, "reading the webhook's certificates", "whoever names a file means it")
+	}
+	// As if the files were at their default places.
+	w := admissionFlags(t)
+	w.cert, w.key = filepath.Join(t.TempDir(), "serverCert.pem"), filepath.Join(t.TempDir(), "serverKey.pem")
+	require.NoError(t, os.WriteFile(w.cert, []byte("x"), 0o600))
+	certs, err = w.certificates("127.0.0.1", logr.Discard())
+	require.NoError(t, err, "one alone does not count")
+	require.IsType(t, &webhook.SelfSigned{}, certs)
+	require.NoError(t, os.WriteFile(w.key, []byte("x"), 0o600))
+	_, err = w.certificates("127.0.0.1", logr.Discard())
+	require.ErrorContains(t, err, "--client-ca-file: reading the webhook's certificates")
+	w.register = false
+	_, err = w.certificates("127.0.0.1", logr.Discard())
+	require.ErrorContains(t, err, "--tls-private-key "+w.key+": tls: failed to find any PEM data", "the CA is not read where nothing is registered")
+}
+
+func TestFlagsOfTheWebhookThatMakeNoSenseAreNamed(t *testing.T) {
+	for arg, want := range map[string]string{
+		"--webhook-timeout-seconds=31":  "--webhook-timeout-seconds is 31",
+		"--max-concurrent-reviews=-1":   "--max-concurrent-reviews is -1",
+		"--register-by-url":             "--register-by-url needs --webhook-address",
+		"--webhook-labels=x":            "--webhook-labels",
+		"--webhook-timeout-seconds=0":   "--webhook-timeout-seconds is 0",
+		"--max-concurrent-reviews=-100": "must be greater than 0",
+	} {
+		_, _, err := admissionFlags(t, arg).registration((&options{}).namespaces())
+		require.ErrorContains(t, err, want, arg)
+	}
+	o, f := &options{}, pflag.NewFlagSet("test", pflag.ContinueOnError)
+	o.addAdmission(f)
+	require.NoError(t, f.Parse([]string{"--webhook-ca-lifetime=0s"}))
+	require.EqualError(t, o.checkDurations(), "--webhook-ca-lifetime is 0s; it must be greater than 0")
+}
