@@ -19,6 +19,13 @@ type Bundle struct {
 	Retired []*x509.Certificate // were needed, and are to go
 	// Keeps tells which others stay, if they have not expired; nil = none does.
 	Keeps func(*x509.Certificate) bool
+	// Private tells that no other process needs what this one does, so that it goes with the process.
+	Private bool
+}
+
+// left is the bundle of a process that is gone.
+func (b Bundle) left() Bundle {
+	return Bundle{Retired: append(b.Needed, b.Retired...), Keeps: b.Keeps}
 }
 
 // PEM is what is needed, newest first.

@@ -96,7 +96,7 @@ func (s *SelfSigned) Bundle() Bundle {
 	s.Lock()
 	defer s.Unlock()
 	b := s.bundle()
-	b.Keeps = func(c *x509.Certificate) bool { return c.Subject.CommonName == caName }
+	b.Private, b.Keeps = true, func(c *x509.Certificate) bool { return c.Subject.CommonName == caName }
 	return b
 }
 

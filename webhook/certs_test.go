@@ -246,6 +246,58 @@ func TestTwoReplicasThatStartAtOnceDoNotOverwriteEachOther(t *testing.T) {
 	}
 }
 
+// TestAStopTakesItsCAOutUnlessItIsTheLast: replicas come and go for ever, and the bundle does not grow. What comes from files stays:
+// replicas share it.
+func TestAStopTakesItsCAOutUnlessItIsTheLast(t *testing.T) {
+	clk := testclock.NewFakeClock(newYear)
+	api := fake.NewClientBuilder().Build()
+	bundle := func() string {
+		var config admissionregistrationv1.MutatingWebhookConfiguration
+		if err := api.Get(t.Context(), client.ObjectKey{Name: ConfigName}, &config); err != nil {
+			return err.Error()
+		}
+		return string(config.Webhooks[0].ClientConfig.CABundle)
+	}
+	run := func(certs Certificates) (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &Registrar{Client: api, Clock: clk, Log: logr.Discard(), Certificates: certs, Started: func() error { return nil },
+			Registration: Registration{URL: "https://127.0.0.1:1", TimeoutSeconds: 5, FailurePolicy: "Ignore"}}
+		done := make(chan error)
+		go func() { done <- r.Start(ctx) }()
+		require.Eventually(t, func() bool { return r.since.Load() != nil }, 5*time.Second, time.Millisecond)
+		return func() {
+			cancel()
+			require.NoError(t, <-done)
+		}
+	}
+	first := own(t, clk, nil)
+	stopFirst := run(first)
+	for range 30 {
+		clk.Step(time.Hour)
+		next := own(t, clk, nil)
+		stop := run(next)
+		require.NoError(t, believes(t, next, []byte(bundle()), "127.0.0.1", clk.Now()))
+		require.NoError(t, believes(t, first, []byte(bundle()), "127.0.0.1", clk.Now()))
+		stop()
+		require.Equal(t, string(first.Bundle().PEM()), bundle())
+	}
+	stopFirst()
+	require.Equal(t, string(first.Bundle().PEM()), bundle(), "the last CA stays")
+
+	s := newSecret(t)
+	s.issue(t, someCA(t, clk.Now()), clk.Now())
+	files, err := NewFiles(s.options(clk))
+	require.NoError(t, err)
+	stop := run(files)
+	stop()
+	require.Equal(t, string(files.Bundle().PEM()), bundle())
+
+	stop = run(own(t, clk, nil))
+	require.NoError(t, api.DeleteAllOf(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{}))
+	stop()
+	require.Contains(t, bundle(), "not found", "what somebody deleted is not made again by a stop")
+}
+
 // TestABundleIsMerged as the situation demands.
 func TestABundleIsMerged(t *testing.T) {
 	clk := testclock.NewFakeClock(newYear)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (r *Registrar) Registered() error {
 
 // Start registers as soon as the server answers, and looks again every minute, and at once when the certificates need other
 // CAs: a registration that was deleted or changed comes back. Failures are tried again, less and less often, until the
-// context ends.
+// context ends. Then it takes the CAs out that nobody else needs, and leaves the registration otherwise as it is.
 func (r *Registrar) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return r.Started() == nil, nil
@@ -93,6 +94,9 @@ func (r *Registrar) Start(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
+	if r.since.Load() != nil {
+		r.leave(context.WithoutCancel(ctx))
+	}
 	return nil // stopped
 }
 
@@ -103,19 +107,15 @@ const (
 	noticed = time.Second
 	// conflicts is how often another writer may come first before it counts as a failure.
 	conflicts = 10
+	// leaveTimeout is how long the last writing may take. A process that is asked to stop is not given much longer.
+	leaveTimeout = 5 * time.Second
 )
 
 // register makes the registration what it should be.
 func (r *Registrar) register(ctx context.Context) error {
 	bundle := r.Certificates.Bundle()
-	result, err := r.write(ctx, bundle)
-	for range conflicts {
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			break
-		}
-		result, err = r.write(ctx, bundle) // a replica was quicker
-	}
-	if err != nil {
+	var result string
+	if err := unlessOvertaken(func() (err error) { result, err = r.write(ctx, bundle); return err }); err != nil {
 		return err
 	}
 	now := r.Clock.Now()
@@ -125,6 +125,49 @@ func (r *Registrar) register(ctx context.Context) error {
 		r.Log.Info("webhook registered", "config", ConfigName, "result", result, "at", r.Registration.target())
 	}
 	return nil
+}
+
+// unlessOvertaken does something again when another replica was quicker.
+func unlessOvertaken(do func() error) error {
+	err := do()
+	for range conflicts {
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			break
+		}
+		err = do()
+	}
+	return err
+}
+
+// leave takes the CAs of this process out of the registration: with every start there would be one more, until they push out those
+// of replicas that live. Somebody's CA stays in any case, because without one API servers would trust whoever the world trusts.
+func (r *Registrar) leave(ctx context.Context) {
+	bundle := r.Certificates.Bundle()
+	if !bundle.Private {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	err := unlessOvertaken(func() error {
+		config := &admissionregistrationv1.MutatingWebhookConfiguration{}
+		if err := r.Client.Get(ctx, client.ObjectKey{Name: ConfigName}, config); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		before, changed := config.DeepCopy(), false
+		for i := range config.Webhooks {
+			w := &config.Webhooks[i].ClientConfig
+			if rest := bundle.left().Merge(w.CABundle, r.Clock.Now()); config.Webhooks[i].Name == WebhookName && len(rest) > 0 && !bytes.Equal(rest, w.CABundle) {
+				w.CABundle, changed = rest, true
+			}
+		}
+		if !changed {
+			return nil
+		}
+		return r.Client.Patch(ctx, config, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if err != nil {
+		r.Log.Error(err, "the CA of this process stays in the registration until it expires", "config", ConfigName)
+	}
 }
 
 // write uses the verbs that upstream's role grants: get, create, patch. It tells what it did; nothing where all is well.
