@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
@@ -248,12 +249,15 @@ func TestFilesAreReadOnceWithoutReload(t *testing.T) {
 	require.NoError(t, err)
 	before := shown(t, f)
 	s.issue(t, ca, newYear)
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- f.Start(t.Context()) }()
+	go func() { done <- f.Start(ctx) }()
 	for range 5 {
 		require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
 		clk.Step(lookInterval)
 	}
+	cancel()
+	require.NoError(t, <-done)
 	require.True(t, before.Equal(shown(t, f)))
 }
 

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -63,12 +62,13 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-func BenchmarkDecodeStd(b *testing.B) {
+// BenchmarkDecodeWhole is what it would cost without the short cut.
+func BenchmarkDecodeWhole(b *testing.B) {
 	body := []byte(podBody())
 	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
 	for b.Loop() {
-		var in incoming
-		if err := json.Unmarshal(body, &in); err != nil {
+		if _, err := decodeWhole(body); err != nil {
 			b.Fatal(err)
 		}
 	}
