@@ -70,7 +70,7 @@ func TestTablesAreNamedByFileOrFolder(t *testing.T) {
 	broken := table(t, dir, "three", "  - {name: a, given: {policy: {mood: x}}, expect: {do: Scale}}\n"+scaled)
 	out, err = celvpa(t, "test", broken)
 	require.ErrorIs(t, err, errNo)
-	require.Equal(t, "FAIL three/a  "+broken+":7:5\n     "+broken+`:7:32: RuleTest three, row "a": Policy has no field "mood"; known: mode, minAllowed, maxAllowed, controlledResources, controlledValues, oomBumpUpRatio, oomMinBumpUp, memoryAggregationInterval, memoryAggregationIntervalCount, memoryPerCPU
+	require.Equal(t, "FAIL three/a  "+broken+":7:5\n     "+broken+`:7:32: RuleTest three, row "a": Policy has no field "mood"; known: mode, minAllowed, maxAllowed, controlledResources, controlledValues, oomBumpUpRatio, oomMinBumpUp, memoryAggregationInterval, memoryAggregationIntervalCount, memoryPerCPU, requestToLimitRatio, startupBoost
        |   - {name: a, given: {policy: {mood: x}}, expect: {do: Scale}}
        |                                ^
 1 table, 2 rows, 1 failed
