@@ -48,12 +48,13 @@ func rotating(t *testing.T, flags ...string) *recorded {
 type recorded struct {
 	mu    sync.Mutex
 	texts []string
+	lines []harness.LogLine
 }
 
 func (r *recorded) add(l harness.LogLine) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.texts = append(r.texts, l.Text("msg"))
+	r.texts, r.lines = append(r.texts, l.Text("msg")), append(r.lines, l)
 }
 
 func (r *recorded) count(text string) (n int) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -99,6 +100,24 @@ func thePermissionsInTheDocsAreEnough(t *testing.T) {
 		list := &vpav1.VerticalPodAutoscalerCheckpointList{}
 		err := cluster.List(ctx, list, client.InNamespace(ns))
 		return len(list.Items) > 0, err
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	neverForbidden(t, r.lines)
+}
+
+// TestThePermissionsOfAdmissionInTheDocsAreEnough runs the admission controller with those that docs/admission.md lists.
+func TestThePermissionsOfAdmissionInTheDocsAreEnough(t *testing.T) {
+	as := allowedByTheDocs(t, "admission.md", "admission-of-the-docs")
+	r := rotating(t, "--kubeconfig="+as, "--status-lease-update-interval=1s", "--status-lease-name=it-permissions")
+	load := createPods(t, namespace(t, "it-admission"))
+	load.more(t, 20)
+	require.NoError(t, load.end())
+	require.Zero(t, load.created.Load()-load.patched.Load(), "all are patched")
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "it-permissions"}}
+	eventually(t, 20*time.Second, "the status lease", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, keyOf(lease), lease)
+		return err == nil && lease.Spec.RenewTime != nil, client.IgnoreNotFound(err)
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
