@@ -1,8 +1,6 @@
 package webhook
 
 import (
-	"fmt"
-
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -23,11 +21,11 @@ func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.Vert
 			continue // told by auditAdmission
 		}
 		tried := podreview.Review(shadow.Plan, review, nil)
-		differs := podDifferences(enforced, &tried)
+		differs := podreview.Differences(enforced, &tried)
 		if review.VPA != nil {
 			h.record(req, v, shadow, "new pods", differs)
 		}
-		warnings = append(warnings, shadowWarnings(shadow, "would change the pod: ", differs)...)
+		warnings = append(warnings, podreview.ShadowWarnings(shadow, differs)...)
 	}
 	return warnings
 }
@@ -60,14 +58,4 @@ func (h *Handler) record(req admission.Request, v *vpav1.VerticalPodAutoscaler, 
 	if req.DryRun == nil || !*req.DryRun {
 		h.Shadows.Record(v, shadow, about, differs)
 	}
-}
-
-func shadowWarnings(shadow engine.Shadow, what string, differs []string) (out []string) {
-	if shadow.Mode != engine.ModeWarn {
-		return nil
-	}
-	for _, d := range differs {
-		out = append(out, fmt.Sprintf("RuleOverlay %s (Warn) %s%s", shadow.Overlay, what, d))
-	}
-	return out
 }

@@ -11,13 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook/podreview"
-	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
 // pod answers for a new pod. Whatever goes wrong, it is admitted as it came and the reason is logged: it is refused only for what
@@ -145,15 +143,6 @@ func containers(list []slimContainer) []corev1.Container {
 	out := make([]corev1.Container, len(list))
 	for i := range list {
 		out[i].Name, out[i].Resources, out[i].RestartPolicy = list[i].Name, list[i].Resources, list[i].RestartPolicy
-	}
-	return out
-}
-
-// podDifferences tells what other rules, which came to tried, would do with a pod.
-func podDifferences(enforced, tried *podreview.Answer) []string {
-	out := texts(vpareview.Differences(vpareview.Answer{Causes: enforced.Causes}, vpareview.Answer{Causes: tried.Causes}))
-	if enforced.Allowed() && tried.Allowed() {
-		out = append(out, facts.ChangeDifferences(enforced.Change, tried.Change)...)
 	}
 	return out
 }
