@@ -54,6 +54,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		validateCommand(),
 		referenceCommand(),
 		recommendCommand(),
+		admitCommand(),
 	)
 	return root
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/cmd/celvpa/usagefile"
@@ -25,9 +23,9 @@ import (
 
 // recommendation is a recommender that was fed from files.
 type recommendation struct {
+	notebook
 	state *recommender.State
 	now   time.Time
-	notes []string // what a user should know, in order
 
 	written map[types.UID]vpav1.VerticalPodAutoscaler // as they are in the manifests, by the UID that they have in state
 }
@@ -36,8 +34,8 @@ type recommendation struct {
 func newRecommendation(book *engine.Rulebook, set *manifests.Set, usage *usagefile.Usage, remember model.Settings, now time.Time) (*recommendation, error) {
 	r := &recommendation{now: now, written: map[types.UID]vpav1.VerticalPodAutoscaler{}}
 	rows := r.upToNow(usage)
-	shadows := &policy.Shadows{Component: "recommender", Recorder: noEvents{}, Clock: fixedClock(r.now), Log: logr.New(&noteSink{to: r, info: true})}
-	r.state = recommender.NewState(remember, logr.New(&noteSink{to: r}), shadows)
+	shadows := &policy.Shadows{Component: "recommender", Recorder: noEvents{}, Clock: fixedClock(r.now), Log: logr.New(&noteSink{to: &r.notebook, info: true})}
+	r.state = recommender.NewState(remember, logr.New(&noteSink{to: &r.notebook}), shadows)
 
 	var faults []error
 	must := func(err error) { faults = append(faults, err) }
@@ -85,45 +83,17 @@ func (r *recommendation) upToNow(usage *usagefile.Usage) []usagefile.Row {
 	return rows[:n]
 }
 
-// vpas are those that can be used, once each.
+// vpas are those that can be used, as the recommender tells them apart.
 func (r *recommendation) vpas(set *manifests.Set) ([]*vpav1.VerticalPodAutoscaler, error) {
-	var faults []error
-	documents, err := set.VPAs()
-	schema, broken := policy.VPASchema()
-	faults = append(faults, err, broken, set.Twice("VerticalPodAutoscaler"))
-	if broken != nil {
-		return nil, errors.Join(faults...)
-	}
+	written, err := r.readVPAs(set)
 	var out []*vpav1.VerticalPodAutoscaler
-	seen := map[string]bool{}
-	for i := range documents {
-		d := &documents[i]
-		if seen[d.Key()] {
-			continue
-		}
-		seen[d.Key()] = true
-		var object map[string]any
-		if err := json.Unmarshal(d.JSON, &object); err == nil {
-			if large := schema.TooLarge(object, nil); len(large) > 0 {
-				faults = append(faults, fmt.Errorf("%s: %s cannot be used: %s: %s", d.Source, d, large[0].Field, large[0].Message))
-				continue
-			}
-		}
-		v, err := d.VPA()
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		for _, unknown := range vpav1.Unknown(d.JSON) {
-			r.notes = append(r.notes, fmt.Sprintf("%s: %s: %v; it has no effect", d.Source, d, unknown))
-		}
-		v.Name, v.APIVersion, v.Kind = d.Name, d.APIVersion, d.Kind
+	for _, v := range written {
 		fed := v.DeepCopy()
-		fed.UID = types.UID(d.Key()) // VPAs are told apart by it, and manifests have none, or that of what they were copied from
-		r.written[fed.UID] = v
+		fed.UID = types.UID(v.Namespace + "/" + v.Name) // VPAs are told apart by it, and manifests have none, or that of what they were copied from
+		r.written[fed.UID] = *v
 		out = append(out, fed)
 	}
-	return out, errors.Join(faults...)
+	return out, err
 }
 
 // feed lets the recommender see rows in the order of time.
@@ -166,13 +136,6 @@ func (r *recommendation) feed(usage *usagefile.Usage, rows []usagefile.Row) {
 	}
 }
 
-// note tells something, once.
-func (r *recommendation) note(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); !slices.Contains(r.notes, text) {
-		r.notes = append(r.notes, text)
-	}
-}
-
 // fixedClock always shows the same time.
 type fixedClock time.Time
 
@@ -190,7 +153,7 @@ func (noEvents) Eventf(runtime.Object, runtime.Object, string, string, string, s
 
 // noteSink makes notes of what is logged: errors, and other messages where they are wanted.
 type noteSink struct {
-	to    *recommendation
+	to    *notebook
 	info  bool
 	about string // the VPA
 }

@@ -88,7 +88,7 @@ func (r *recommendation) place(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 		p.all = append(p.all, pod)
 		p.takeManifest(pod)
 	}
-	r.tellTwice(set)
+	r.tellTwice(set, podKinds...)
 	r.tellContainers(usage, inManifests)
 	left := p.takeUsage(seenPods(usage, rows, inManifests))
 	r.tellPlaces(p, left)
@@ -257,17 +257,6 @@ func (w *placed) pod(id model.PodID, containers []string) *corev1.Pod {
 		}
 	}
 	return pod
-}
-
-// tellTwice notes which workloads and pods are there more than once. VerticalPodAutoscalers are looked at elsewhere.
-func (r *recommendation) tellTwice(set *manifests.Set) {
-	for _, kind := range []string{"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "ReplicationController", "StatefulSet"} {
-		if err := set.Twice(kind); err != nil {
-			for fault := range strings.Lines(err.Error()) {
-				r.note("%s; the first counts", strings.TrimSpace(fault))
-			}
-		}
-	}
 }
 
 // tellContainers notes which containers are in usage that the manifests of their pods do not have.

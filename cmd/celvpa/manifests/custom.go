@@ -31,7 +31,7 @@ func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload,
 		if err := d.decode(&object); err != nil {
 			return w, true, err
 		}
-		w = Workload{GroupKind: kind, Namespace: namespace, Name: name, Owners: object.Metadata.OwnerReferences}
+		w = Workload{GroupKind: kind, Namespace: namespace, Name: name, Owners: object.Metadata.OwnerReferences, written: d}
 		for _, raw := range []json.RawMessage{object.Status.Selector, object.Status.LabelSelector, object.Spec.Selector} {
 			if w.Selector == "" {
 				w.Selector = selectorText(raw)

@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,7 +52,9 @@ func (s *Set) Of(kind schema.GroupKind, versions ...string) ([]Document, error) 
 func (d *Document) decode(into any) error {
 	err := checkQuantities(d.JSON)
 	if err == nil {
-		err = json.Unmarshal(d.JSON, into)
+		if err = json.Unmarshal(d.JSON, into); err != nil {
+			err = cmp.Or(unreadableQuantity(d.JSON), err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)

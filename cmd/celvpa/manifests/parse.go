@@ -197,6 +197,9 @@ func objects(o object) ([]Document, []error) {
 	if d.APIVersion == "" && d.Kind == "" {
 		d.APIVersion, d.Kind = o.apiVersion, o.kind
 	}
+	if d.APIVersion == "" && d.Kind == "" && head.Items != nil { // celvpa recommend prints it so
+		return o.items(d, head.Items)
+	}
 	if d.APIVersion == "" || d.Kind == "" {
 		return nil, []error{fmt.Errorf("%s: this is no manifest: it needs apiVersion and kind", o.at)}
 	}

@@ -40,6 +40,15 @@ func (w *Workload) NamesLike(pod string) bool {
 	return revision(w.Name, pod) || counted(w.Name, pod) || identified(w.Name, pod)
 }
 
+// wouldName reports whether a Deployment would give a ReplicaSet such a name, name-hash, or a CronJob a Job, name-time.
+func (w *Workload) wouldName(made string) bool {
+	rest, begins := strings.CutPrefix(made, w.Name+"-")
+	if w.Kind == "CronJob" {
+		return begins && scheduled.MatchString(rest+"-")
+	}
+	return begins && revisioned.MatchString(rest+"-")
+}
+
 // BeginsLike reports whether the name of a pod is that of the workload, or begins with it.
 func (w *Workload) BeginsLike(pod string) bool {
 	return pod == w.Name || strings.HasPrefix(pod, w.Name+"-")

@@ -4,16 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
-	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -47,6 +43,8 @@ type Workload struct {
 	Selector string                  // of a kind without Object, as scales have it; empty = none is known
 	Owners   []metav1.OwnerReference // of a kind without Object
 	Template corev1.PodTemplateSpec  // of its pods; empty where it is not known
+
+	written *Document // nil = it is not among the manifests
 }
 
 // String names the workload, e.g. Deployment web/shop.
@@ -64,7 +62,9 @@ func (s *Set) Workloads() ([]Workload, error) {
 			err := d.decode(object)
 			object.SetNamespace(d.Namespace)
 			object.SetName(d.Name)
-			return newWorkload(kind.GroupKind, object), err
+			w := newWorkload(kind.GroupKind, object)
+			w.written = d
+			return w, err
 		})
 		out, faults = append(out, found...), append(faults, err, unread)
 	}
@@ -127,55 +127,14 @@ func (s *Set) Pods() ([]corev1.Pod, error) {
 	return out, errors.Join(err, faults)
 }
 
-// LimitRanges are the LimitRange objects.
+// LimitRanges are the LimitRange objects, with what an API server would add to them. Of several with one name the first counts.
 func (s *Set) LimitRanges() ([]corev1.LimitRange, error) {
 	documents, err := s.Of(limitRangeKind, "v1")
 	out, faults := decodeAll(documents, func(d *Document) (out corev1.LimitRange, err error) {
 		err = d.decode(&out)
 		out.Namespace = d.Namespace
+		defaultLimitRange(&out)
 		return out, err
 	})
 	return out, errors.Join(err, faults)
-}
-
-// endless matches quantities whose digits take for ever to write out.
-var endless = regexp.MustCompile(`^[+-]?[0-9.]+[eE][+-]?[0-9]{4,}$`)
-
-// notQuantities are the fields below which texts mean other things.
-var notQuantities = map[string]bool{
-	"metadata": true, "selector": true, "matchLabels": true, "nodeSelector": true, "env": true, "args": true, "command": true, "data": true,
-}
-
-// checkQuantities refuses an object with a quantity that would take for ever to read.
-func checkQuantities(text []byte) error {
-	var object any
-	if err := json.Unmarshal(text, &object); err != nil {
-		return err
-	}
-	return quantitiesEnd("", object)
-}
-
-func quantitiesEnd(path string, value any) error {
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if notQuantities[key] {
-				continue
-			}
-			if err := quantitiesEnd(path+"."+key, v[key]); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for i, one := range v {
-			if err := quantitiesEnd(fmt.Sprintf("%s[%d]", path, i), one); err != nil {
-				return err
-			}
-		}
-	case string:
-		if endless.MatchString(v) {
-			return fmt.Errorf("%s is %q: an exponent has at most three digits; write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
-		}
-	}
-	return nil
 }

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	patch "gomodules.xyz/jsonpatch/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podpatch"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/webhook/podreview"
+)
+
+// report reviews every pod.
+func (a *offlineAdmission) report(explain bool) *admitReport {
+	out := &admitReport{Items: []admitItem{}}
+	a.tellStale()
+	for i := range a.pods {
+		item, told := a.review(&a.pods[i], explain)
+		out.Items = append(out.Items, item)
+		if explain {
+			out.explained = append(out.explained, told)
+		}
+	}
+	return out
+}
+
+// review asks the rules about one pod.
+func (a *offlineAdmission) review(p *manifests.NewPod, explain bool) (admitItem, explanation) {
+	pod := p.Pod.DeepCopy()
+	for _, fault := range manifests.PodFaults(pod) {
+		a.note("%s: API servers refuse %s: %s", p.Source, p, fault)
+	}
+	manifests.DefaultRequests(pod, a.ranges[pod.Namespace])
+	if pod.Name == "" {
+		pod.Name = pod.GenerateName + "%" // as the admission controller calls it
+	}
+	v, why := a.controlling(p)
+	req := podreview.Request{Pod: pod, Limits: a.limits[pod.Namespace]}
+	about := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}} // rules for the namespace apply all the same
+	if v != nil {
+		req.VPA, about = v.VerticalPodAutoscaler, v.VerticalPodAutoscaler
+	}
+	chosen := policy.For(a.book, about)
+	var trace *engine.Trace
+	if explain {
+		trace = &engine.Trace{}
+		if v != nil {
+			chosen.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(about), trace)
+		}
+	}
+	answer := podreview.Review(chosen.Plan, req, trace)
+	item := admitItem{Pod: p.Key(), Allowed: answer.Allowed()}
+	item.Warnings = a.tried(p, v, req, chosen.Shadows, &answer)
+	a.tell(p, v, &answer)
+	if item.Allowed {
+		a.change(p, &item, answer.Patch)
+	} else {
+		var causes []string
+		for _, c := range answer.Causes {
+			causes = append(causes, c.String())
+		}
+		item.Message = strings.Join(causes, "; ")
+	}
+	told := explanation{pod: p.String(), text: why}
+	if trace != nil {
+		told.steps = trace.Steps()
+	}
+	return item, told
+}
+
+// change writes what is changed into the object as it was written.
+func (a *offlineAdmission) change(p *manifests.NewPod, item *admitItem, ops []patch.Operation) {
+	item.Patch = withParents(p.Object, ops)
+	if len(ops) == 0 {
+		item.Object = p.Object
+		return
+	}
+	object, err := patched(p.Object, item.Patch)
+	if err != nil { // all that ops write is there now
+		a.note("%s: %s is left as it is: %v; please report this", p.Source, p, err)
+		item.Patch, object = nil, p.Object
+	}
+	item.Object = object
+}
+
+// tell notes what came of a pod beside its patch.
+func (a *offlineAdmission) tell(p *manifests.NewPod, v *judgedVPA, answer *podreview.Answer) {
+	for _, failed := range answer.Failed {
+		a.note("%s: %v; its values are left as they were", p, failed)
+	}
+	for _, c := range answer.Unjudged {
+		a.note("%s could not be judged by a rule, and is not refused for that: %s", p, c)
+	}
+	if v == nil || !answer.Allowed() {
+		return
+	}
+	if answer.MissingPod {
+		a.note("%s: %s recommends nothing for the pod as a whole, which has resources of its own", p, v)
+	}
+	for _, name := range answer.Missing {
+		a.note("%s: %s recommends nothing for container %s, which has requests", p, v, name)
+	}
+}
+
+// tried tells what overlays that are not enforced would change: the differences as notes, and as warnings where their mode asks
+// for them.
+func (a *offlineAdmission) tried(p *manifests.NewPod, v *judgedVPA, req podreview.Request, shadows []engine.Shadow, enforced *podreview.Answer) (warnings []string) {
+	for _, other := range a.vpas[p.Pod.Namespace] {
+		for _, shadow := range other.chosen.Shadows {
+			verdict := shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(other.VerticalPodAutoscaler), nil)
+			if differs := policy.VerdictDifference(other.verdict, verdict); len(differs) > 0 && a.belongs(p.Pod, other) {
+				a.note("%s/%s: RuleOverlay %s (%s) would change whether new pods are changed: %s", other.Namespace, other.Name, shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
+			}
+		}
+	}
+	for _, shadow := range shadows {
+		if v != nil && shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v.VerticalPodAutoscaler), nil).Do != facts.DoApply {
+			continue // told above
+		}
+		answer := podreview.Review(shadow.Plan, req, nil)
+		differs := podreview.Differences(enforced, &answer)
+		if len(differs) > 0 && (v != nil || shadow.Mode == engine.ModeWarn) {
+			a.note("%s: RuleOverlay %s (%s) would change it: %s", p, shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
+		}
+		warnings = append(warnings, podreview.ShadowWarnings(shadow, differs)...)
+	}
+	return warnings
+}
+
+// belongs reports whether a VPA is about a pod, whatever the rules say.
+func (a *offlineAdmission) belongs(pod *corev1.Pod, v *judgedVPA) bool {
+	one, err := a.resolver.ControllingVPA(context.Background(), pod, []*vpav1.VerticalPodAutoscaler{v.VerticalPodAutoscaler})
+	return err == nil && one != nil
+}
+
+// controlling is the VPA that changes a pod, nil when none does, and why in words.
+func (a *offlineAdmission) controlling(p *manifests.NewPod) (v *judgedVPA, why string) {
+	var candidates []*vpav1.VerticalPodAutoscaler
+	for _, one := range a.vpas[p.Pod.Namespace] {
+		if one.verdict.Do == facts.DoApply {
+			candidates = append(candidates, one.VerticalPodAutoscaler)
+		}
+	}
+	best, err := a.resolver.ControllingVPA(context.Background(), p.Pod, candidates)
+	if err != nil || best == nil {
+		return nil, "no VerticalPodAutoscaler changes it: " + a.whyNone(p.Pod)
+	}
+	i := slices.IndexFunc(a.vpas[p.Pod.Namespace], func(one *judgedVPA) bool { return one.VerticalPodAutoscaler == best })
+	v = a.vpas[p.Pod.Namespace][i]
+	why = v.String() + " changes it"
+	if r := v.Status.Recommendation; r == nil || len(r.ContainerRecommendations) == 0 && r.PodRecommendation == nil {
+		why += ", but has no recommendation"
+	}
+	for _, other := range candidates {
+		if other != best && a.belongs(p.Pod, &judgedVPA{VerticalPodAutoscaler: other}) {
+			why += fmt.Sprintf("; %s/%s has the same target, and is younger or later by name", other.Namespace, other.Name)
+		}
+	}
+	return v, why
+}
+
+// whyNone tells why no VPA changes a pod.
+func (a *offlineAdmission) whyNone(pod *corev1.Pod) string {
+	owner := target.ControllerOf(pod.OwnerReferences)
+	if owner == nil {
+		return "no controller owns it (metadata.ownerReferences)"
+	}
+	chain := map[ownerKey]bool{}
+	top := ""
+	for owner != nil {
+		key := ownerKey{pod.Namespace, owner.Kind, owner.Name}
+		w := a.owners[key]
+		if w == nil && top == "" {
+			return fmt.Sprintf("%s %s/%s, which owns it, is not among the manifests", owner.Kind, pod.Namespace, owner.Name)
+		}
+		if w == nil || chain[key] {
+			break
+		}
+		chain[key], top = true, w.String()
+		owner = target.ControllerOf(ownersOf(w))
+	}
+	var reasons []string
+	for _, v := range a.vpas[pod.Namespace] {
+		of := target.Of(v.VerticalPodAutoscaler)
+		if chain[ownerKey{of.Namespace, of.Kind, of.Name}] {
+			reasons = append(reasons, fmt.Sprintf("%s %s", v, a.whyNot(pod, v)))
+		}
+	}
+	if len(reasons) == 0 {
+		return fmt.Sprintf("none has the target %s", top)
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// whyNot tells why a VPA whose target owns a pod does not change it.
+func (a *offlineAdmission) whyNot(pod *corev1.Pod, v *judgedVPA) string {
+	switch selector, problem := a.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); {
+	case v.verdict.Do != facts.DoApply && v.verdict.Reason != "":
+		return fmt.Sprintf("leaves new pods alone: %s (rule %s)", v.verdict.Reason, v.verdict.Rule)
+	case v.verdict.Do != facts.DoApply:
+		return fmt.Sprintf("leaves new pods alone (rule %s)", v.verdict.Rule)
+	case problem != nil:
+		return "cannot be used: " + problem.Message
+	case !selector.Matches(labels.Set(pod.Labels)):
+		return fmt.Sprintf("has a target whose selector %s does not match its labels", selector)
+	}
+	return "has a target that is not the topmost of its owners"
+}
+
+// tellStale notes containers that are recommended for and that no pod of the VPA has.
+func (a *offlineAdmission) tellStale() {
+	has := map[*judgedVPA]map[string]bool{}
+	for i := range a.pods {
+		if v, _ := a.controlling(&a.pods[i]); v != nil {
+			if has[v] == nil {
+				has[v] = map[string]bool{}
+			}
+			for _, c := range a.pods[i].Pod.Spec.Containers {
+				has[v][c.Name] = true
+			}
+		}
+	}
+	for _, v := range a.sortedVPAs() {
+		if has[v] == nil || v.Status.Recommendation == nil {
+			continue
+		}
+		for _, c := range v.Status.Recommendation.ContainerRecommendations {
+			if !has[v][c.ContainerName] {
+				a.note("%s: what it recommends for container %s is left out: no pod of its target has such a container", v, c.ContainerName)
+			}
+		}
+	}
+}
+
+// withParents adds to a patch what it takes for granted: the webhook sees pods with defaults, and what it writes into may not
+// have been written.
+func withParents(object map[string]any, ops []patch.Operation) (out []patch.Operation) {
+	made := map[string]bool{}
+	for _, op := range ops {
+		for i := 1; i < len(op.Path); i++ {
+			if at := op.Path[:i]; op.Path[i] == '/' && !made[at] && !written(object, at) {
+				out = append(out, podpatch.Add(at, map[string]any{}))
+				made[at] = true
+			}
+		}
+		out = append(out, op)
+		made[op.Path] = true
+	}
+	return out
+}
+
+// written reports whether an object has something at a path.
+func written(object any, path string) bool {
+	for _, key := range strings.Split(path, "/")[1:] {
+		switch at := object.(type) {
+		case map[string]any:
+			object = at[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(at) {
+				return false
+			}
+			object = at[i]
+		default:
+			return false
+		}
+	}
+	return object != nil
+}
+
+// patched is an object with a patch applied.
+func patched(object map[string]any, ops []patch.Operation) (map[string]any, error) {
+	before, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(ops)
+	if err != nil {
+		return nil, err
+	}
+	decoded, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		return nil, err
+	}
+	after, err := decoded.Apply(before)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	return out, kjson.Unmarshal(after, &out)
+}

@@ -1,0 +1,227 @@
+package manifests
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
+)
+
+// NewPod is a pod about to be created: one among the manifests, or one that a workload would make.
+type NewPod struct {
+	// Pod is as a controller submits it: with its namespace and owner, without status. Its name is empty where it is made from
+	// GenerateName.
+	Pod *corev1.Pod
+	// Object is what was written, as a pod: of a template, with what makes it one.
+	Object map[string]any
+	From   *Workload // whose template it is of; nil = it is among the manifests itself
+	Source Place
+}
+
+// Key is namespace/name, or namespace/generateName.
+func (p *NewPod) Key() string { return p.Pod.Namespace + "/" + cmp.Or(p.Pod.Name, p.Pod.GenerateName) }
+
+// String names the pod, e.g. web/shop- of Deployment web/shop.
+func (p *NewPod) String() string {
+	if p.From == nil {
+		return "pod " + p.Key()
+	}
+	return "pod " + p.Key() + " of " + p.From.String()
+}
+
+// NewPods are the pods, as if they were created now, and one of the template of each workload. They are sorted by namespace,
+// name and kind of workload. Of objects with one name the first counts. What cannot be read costs nothing else.
+func (s *Set) NewPods(workloads []Workload) ([]NewPod, error) {
+	documents, err := s.Of(podKind, "v1")
+	faults := []error{err}
+	var out []NewPod
+	seen := map[string]bool{}
+	for i := range documents {
+		d := &documents[i]
+		if !d.generated && seen[d.Key()] {
+			continue
+		}
+		seen[d.Key()] = true
+		one, err := d.newPod()
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		out = append(out, one)
+	}
+	for i := range workloads {
+		if w := &workloads[i]; w.written != nil {
+			one, found, err := w.newPod()
+			faults = append(faults, err)
+			if found && err == nil {
+				out = append(out, one)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b NewPod) int {
+		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Key(), b.Key()), cmp.Compare(a.kind(), b.kind()))
+	})
+	return out, errors.Join(faults...)
+}
+
+func (p *NewPod) kind() string {
+	if p.From == nil {
+		return ""
+	}
+	return p.From.Kind
+}
+
+// newPod reads a document as a pod about to be created.
+func (d *Document) newPod() (NewPod, error) {
+	out := NewPod{Pod: &corev1.Pod{}, Source: d.Source}
+	if err := d.decode(out.Pod); err != nil {
+		return out, err
+	}
+	if err := kjson.Unmarshal(d.JSON, &out.Object); err != nil {
+		return out, fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
+	}
+	out.Pod.Namespace, out.Pod.Status = d.Namespace, corev1.PodStatus{}
+	return out, nil
+}
+
+// newPod is a pod of the template; found is false for a workload without one.
+func (w *Workload) newPod() (out NewPod, found bool, err error) {
+	d := w.written
+	var object map[string]any
+	if err := kjson.Unmarshal(d.JSON, &object); err != nil {
+		return out, false, fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
+	}
+	path := []string{"spec", "template"}
+	if w.GroupKind == cronJobKind {
+		path = []string{"spec", "jobTemplate", "spec", "template"}
+	}
+	template := mapAt(object, path...)
+	if mapAt(template, "spec") == nil || (w.Object == nil && len(w.Template.Spec.Containers) == 0) { // of a custom kind it may be another kind of template
+		return out, false, nil
+	}
+	metadata := maps.Clone(mapAt(template, "metadata"))
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	for _, own := range []string{"name", "generateName", "namespace", "creationTimestamp"} {
+		delete(metadata, own) // of a template, none of them counts
+	}
+	if written := mapAt(object, "metadata")["namespace"]; written != nil {
+		metadata["namespace"] = written
+	}
+	if w.Kind == "StatefulSet" {
+		metadata["name"] = fmt.Sprintf("%s-%d", w.Name, firstOrdinal(w))
+	} else {
+		metadata["generateName"] = w.Name + "-"
+	}
+	if len(w.Template.Labels) > 0 { // a Job's have more than was written
+		labels := map[string]any{}
+		for name, value := range w.Template.Labels {
+			labels[name] = value
+		}
+		metadata["labels"] = labels
+	}
+	out = NewPod{From: w, Source: d.Source, Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"],
+	}}
+	out.Pod = &corev1.Pod{Spec: *w.Template.Spec.DeepCopy()}
+	out.Pod.ObjectMeta = metav1.ObjectMeta{Namespace: w.Namespace, Labels: w.Template.Labels, Annotations: maps.Clone(w.Template.Annotations)}
+	out.Pod.Name, _ = metadata["name"].(string)
+	out.Pod.GenerateName, _ = metadata["generateName"].(string)
+	out.Pod.OwnerReferences = []metav1.OwnerReference{w.podOwner()}
+	return out, true, nil
+}
+
+// podOwner is what owns the pods of a workload: itself, or what it makes.
+func (w *Workload) podOwner() metav1.OwnerReference {
+	made, makes := w.Makes()
+	if !makes {
+		return w.reference()
+	}
+	return metav1.OwnerReference{APIVersion: apiVersionOf(made.GroupKind), Kind: made.Kind, Name: made.Name, Controller: ptr.To(true)}
+}
+
+func (w *Workload) reference() metav1.OwnerReference {
+	version := apiVersionOf(w.GroupKind)
+	if w.written != nil {
+		version = w.written.APIVersion
+	}
+	return metav1.OwnerReference{APIVersion: version, Kind: w.Kind, Name: w.Name, Controller: ptr.To(true)}
+}
+
+func apiVersionOf(kind schema.GroupKind) string {
+	return kind.WithVersion("v1").GroupVersion().String()
+}
+
+// unnamed ends the name of what is not among the manifests, and is part of no name.
+const unnamed = "-%"
+
+var (
+	cronJobKind = schema.GroupKind{Group: "batch", Kind: "CronJob"}
+	between     = map[schema.GroupKind]schema.GroupKind{
+		{Group: "apps", Kind: "Deployment"}: {Group: "apps", Kind: "ReplicaSet"},
+		cronJobKind:                         {Group: "batch", Kind: "Job"},
+	}
+)
+
+// Makes is what stands between a workload and its pods: the ReplicaSet of a Deployment and the Job of a CronJob. Its name is
+// one that no object has. makes is false for workloads that own their pods.
+func (w *Workload) Makes() (made Workload, makes bool) {
+	kind, makes := between[w.GroupKind]
+	if !makes {
+		return Workload{}, false
+	}
+	return w.between(kind, w.Name+unnamed), true
+}
+
+// MakesNamed is Makes with a name, such as pods among the manifests have as the name of their owner; makes is false as well
+// where the workload would not make something of that kind and name.
+func (w *Workload) MakesNamed(kind, name string) (made Workload, makes bool) {
+	of, makes := between[w.GroupKind]
+	if !makes || of.Kind != kind || !w.wouldName(name) {
+		return Workload{}, false
+	}
+	return w.between(of, name), true
+}
+
+func (w *Workload) between(kind schema.GroupKind, name string) Workload {
+	for _, known := range workloadKinds {
+		if known.GroupKind == kind {
+			object := known.make()
+			object.SetNamespace(w.Namespace)
+			object.SetName(name)
+			object.SetOwnerReferences([]metav1.OwnerReference{w.reference()})
+			return newWorkload(kind, object)
+		}
+	}
+	return Workload{} // all kinds between are known
+}
+
+// firstOrdinal is the number of the first pod of a StatefulSet.
+func firstOrdinal(w *Workload) int64 {
+	var set struct {
+		Spec struct {
+			Ordinals struct {
+				Start int64 `json:"start"`
+			} `json:"ordinals"`
+		} `json:"spec"`
+	}
+	_ = json.Unmarshal(w.written.JSON, &set) // it has been read before
+	return set.Spec.Ordinals.Start
+}
+
+// mapAt is the mapping at a path; nil where there is none.
+func mapAt(object map[string]any, path ...string) map[string]any {
+	for _, key := range path {
+		object, _ = object[key].(map[string]any)
+	}
+	return object
+}

@@ -1,0 +1,99 @@
+package manifests
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// endless matches quantities whose digits take for ever to write out.
+var endless = regexp.MustCompile(`^[+-]?[0-9.]+[eE][+-]?[0-9]{4,}$`)
+
+// notQuantities are the fields below which texts mean other things.
+var notQuantities = map[string]bool{
+	"metadata": true, "selector": true, "matchLabels": true, "nodeSelector": true, "env": true, "args": true, "command": true, "data": true,
+}
+
+// checkQuantities refuses an object with a quantity that would take for ever to read.
+func checkQuantities(text []byte) error {
+	var object any
+	if err := json.Unmarshal(text, &object); err != nil {
+		return err
+	}
+	return quantitiesEnd("", object)
+}
+
+func quantitiesEnd(path string, value any) error {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if notQuantities[key] {
+				continue
+			}
+			if err := quantitiesEnd(path+"."+key, v[key]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, one := range v {
+			if err := quantitiesEnd(fmt.Sprintf("%s[%d]", path, i), one); err != nil {
+				return err
+			}
+		}
+	case string:
+		if endless.MatchString(v) {
+			return fmt.Errorf("%s is %q: an exponent has at most three digits; write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
+		}
+	}
+	return nil
+}
+
+// amounts are the fields below which every text is a quantity.
+var amounts = map[string]bool{
+	"requests": true, "limits": true, "overhead": true, // of pods and containers
+	"default": true, "defaultRequest": true, "min": true, "max": true, "maxLimitRequestRatio": true, // of LimitRanges
+}
+
+// unreadableQuantity names the first amount of an object that is no quantity: the type tells only that there is one. It is nil
+// when something else is wrong.
+func unreadableQuantity(text []byte) error {
+	var object any
+	if err := json.Unmarshal(text, &object); err != nil {
+		return nil
+	}
+	return amountsRead("", object, false)
+}
+
+func amountsRead(path string, value any, amount bool) error {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if notQuantities[key] {
+				continue
+			}
+			if err := amountsRead(path+"."+key, v[key], amount || amounts[key]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, one := range v {
+			if err := amountsRead(fmt.Sprintf("%s[%d]", path, i), one, false); err != nil {
+				return err
+			}
+		}
+	case string:
+		if _, err := resource.ParseQuantity(v); amount && err != nil {
+			return fmt.Errorf("%s is %q, which is no quantity: write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
+		}
+	case bool:
+		if amount {
+			return fmt.Errorf("%s is %t, which is no quantity: write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
+		}
+	}
+	return nil
+}
