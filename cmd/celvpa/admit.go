@@ -40,6 +40,9 @@ A pod belongs to a VerticalPodAutoscaler through the controller that owns it: a 
 metadata.ownerReferences, or it is left alone, as in a cluster. A ReplicaSet or Job that is not among the manifests belongs to the
 Deployment or CronJob that would give it such a name.
 
+Of several objects with one name the first counts, so that -f - with recommendations can stand before the folder with the
+same VerticalPodAutoscalers.
+
 What is printed is the pods as they were written, with what the admission controller writes: -o yaml as manifests one after
 the other, -o patch as a JSON Patch for each, -o json with both and with the reason of a refusal. --explain tells on standard
 error which VerticalPodAutoscaler changes each pod, or why none does, and which rule changed what.
@@ -47,7 +50,7 @@ error which VerticalPodAutoscaler changes each pod, or why none does, and which 
 Exit code 0: all pods would be accepted; 1: one would be refused; 2: something could not be read, there was no pod, or the
 rules could not be used. What could be read is answered all the same.`,
 		Example: `  celvpa admit -f deploy/ -f recommendations.yaml
-  celvpa recommend -f deploy/ --usage usage.csv -o yaml | celvpa admit -f - -f deployments.yaml -o patch
+  celvpa recommend -f deploy/ --usage usage.csv -o yaml | celvpa admit -f - -f deploy/
   kubectl get vpa,deployment,limitrange -A -o yaml | celvpa admit -f - --explain
   celvpa admit -f deploy/ --rules-dir my-rules --feature-gates PodLevelResources=true`,
 		Args: func(_ *cobra.Command, args []string) error {

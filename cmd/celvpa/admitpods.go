@@ -68,7 +68,7 @@ func newAdmission(book *engine.Rulebook, set *manifests.Set) (*offlineAdmission,
 	must(err)
 	custom, err := a.customTargets(set, vpas)
 	must(err)
-	a.tellTwice(set, append([]string{"LimitRange"}, podKinds...)...)
+	a.tellTwice(set, append([]string{"VerticalPodAutoscaler", "LimitRange"}, podKinds...)...)
 	templates := a.addWorkloads(append(workloads, custom...))
 	a.pods, err = set.NewPods(templates)
 	must(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +18,7 @@ import (
 // TestTheExamplesOfTheDocsDoWhatTheyPrint goes through a page from top to bottom: it writes each YAML or CSV example to the file
 // that its first line names, and runs each command of a console block, which must print what follows it.
 func TestTheExamplesOfTheDocsDoWhatTheyPrint(t *testing.T) {
-	for name, least := range map[string]int{"rules": 16, "validation": 5, "recommend": 11} {
+	for name, least := range map[string]int{"rules": 16, "validation": 5, "recommend": 11, "admit": 8} {
 		t.Run(name, func(t *testing.T) { followsPage(t, "../../docs/"+name+".md", least) })
 	}
 }
@@ -63,13 +64,26 @@ func fences(page string) []fence {
 	return out
 }
 
-// requirePrints runs a command. In what it should print … stands for any text, and alone on a line for any lines.
+// requirePrints runs a command, or several that read what the one before prints. In what they should print … stands for any text, and alone on a line for any lines.
 func requirePrints(t *testing.T, command, want string) {
 	t.Helper()
-	out, err := celvpa(t, strings.Fields(command)...)
-	if err != nil && !errors.Is(err, errNo) {
-		out += fmt.Sprintln("celvpa:", err)
+	var seen, between bytes.Buffer
+	commands := strings.Split(command, " | celvpa ")
+	for i, one := range commands {
+		root := rootCommand()
+		root.SetIn(bytes.NewReader(bytes.Clone(between.Bytes())))
+		between.Reset()
+		root.SetOut(&between)
+		if i == len(commands)-1 {
+			root.SetOut(&seen)
+		}
+		root.SetErr(&seen)
+		root.SetArgs(strings.Fields(one))
+		if err := root.Execute(); err != nil && !errors.Is(err, errNo) {
+			fmt.Fprintln(&seen, "celvpa:", err)
+		}
 	}
+	out := seen.String()
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "\n…\n", "\n(?:.*\n)*")
 	pattern = strings.TrimPrefix(pattern, "…\n")
 	if strings.HasPrefix(want, "…\n") {

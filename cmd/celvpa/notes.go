@@ -25,12 +25,13 @@ func (n *notebook) note(format string, args ...any) {
 	}
 }
 
-// readVPAs are the VerticalPodAutoscalers that can be used, once each, as they are written. The error tells of the others.
+// readVPAs are the VerticalPodAutoscalers that can be used, as they are written. Of several with one name the first counts. The
+// error tells of those that cannot be used.
 func (n *notebook) readVPAs(set *manifests.Set) ([]*vpav1.VerticalPodAutoscaler, error) {
 	var faults []error
 	documents, err := set.VPAs()
 	schema, broken := policy.VPASchema()
-	faults = append(faults, err, broken, set.Twice("VerticalPodAutoscaler"))
+	faults = append(faults, err, broken)
 	if broken != nil {
 		return nil, errors.Join(faults...)
 	}

@@ -93,7 +93,7 @@ func (r *recommendation) vpas(set *manifests.Set) ([]*vpav1.VerticalPodAutoscale
 		r.written[fed.UID] = *v
 		out = append(out, fed)
 	}
-	return out, err
+	return out, errors.Join(err, set.Twice("VerticalPodAutoscaler"))
 }
 
 // feed lets the recommender see rows in the order of time.

@@ -63,7 +63,7 @@ var podsToAdmit = map[string]admitted{
 	"a maximum for a default":              {pod: pairOf("", "limits: {memory: 60Mi}"), ranges: []string{"{type: Container, max: {memory: 200Mi, cpu: 500m}}"}},
 	"a minimum for a default":              {pod: pairOf("", "requests: {cpu: 300m, memory: 90Mi}"), ranges: []string{"{type: Container, min: {memory: 80Mi, cpu: 250m}}"}},
 	"a LimitRange for each resource":       {pod: pairOf("limits: {cpu: 1}", ""), ranges: []string{"{type: Container, default: {cpu: 500m}}", "{type: Container, max: {memory: 256Mi}}"}},
-	"a LimitRange for pods":                {pod: pairOf("requests: {cpu: 100m, memory: 100Mi}", "requests: {cpu: 100m, memory: 100Mi}"), ranges: []string{"{type: Pod, max: {cpu: 500m, memory: 300Mi}}"}},
+	"a LimitRange for pods":                {pod: pairOf("limits: {cpu: 100m, memory: 100Mi}", "limits: {cpu: 100m, memory: 100Mi}"), ranges: []string{"{type: Pod, max: {cpu: 500m, memory: 300Mi}}"}},
 	"LimitRanges of both":                  {pod: pairOf("limits: {cpu: 100m}", ""), ranges: []string{"{type: Pod, max: {cpu: 1}}", "{type: Container, max: {cpu: 400m}, min: {cpu: 50m}}"}},
 
 	"a pod with requests":                            {pod: "resources: {requests: {cpu: 500m, memory: 500Mi}}, " + pairOf("requests: {cpu: 100m, memory: 100Mi}", "")},
