@@ -210,7 +210,7 @@ func (a *offlineAdmission) standIn(namespace string, owner *metav1.OwnerReferenc
 	for _, v := range candidates {
 		of := target.Of(v.VerticalPodAutoscaler)
 		kind, wellKnown := manifests.WellKnown(of.Kind)
-		if !wellKnown || of.Name == "" || of.Kind == "CronJob" { // whose pods are found by labels that nobody knows here
+		if !wellKnown || of.Name == "" || !strings.HasPrefix(owner.Name, of.Name) || of.Kind == "CronJob" { // whose pods are found by labels that nobody knows here
 			continue
 		}
 		w, err := manifests.StandIn(kind, namespace, of.Name, nil)

@@ -28,9 +28,13 @@ import (
 // report reviews every pod.
 func (a *offlineAdmission) report(explain bool) *admitReport {
 	out := &admitReport{Items: []admitItem{}}
-	a.tellStale()
+	changed := make([]changedBy, len(a.pods))
 	for i := range a.pods {
-		item, told := a.review(&a.pods[i], explain)
+		changed[i].vpa, changed[i].why = a.controlling(&a.pods[i])
+	}
+	a.tellStale(changed)
+	for i := range a.pods {
+		item, told := a.review(&a.pods[i], changed[i], explain)
 		out.Items = append(out.Items, item)
 		if explain {
 			out.explained = append(out.explained, told)
@@ -39,8 +43,14 @@ func (a *offlineAdmission) report(explain bool) *admitReport {
 	return out
 }
 
+// changedBy is the VPA that changes a pod, nil when none does, and why in words.
+type changedBy struct {
+	vpa *judgedVPA
+	why string
+}
+
 // review asks the rules about one pod.
-func (a *offlineAdmission) review(p *manifests.NewPod, explain bool) (admitItem, explanation) {
+func (a *offlineAdmission) review(p *manifests.NewPod, by changedBy, explain bool) (admitItem, explanation) {
 	pod := p.Pod.DeepCopy()
 	for _, fault := range manifests.PodFaults(pod) {
 		a.note("%s: API servers refuse %s: %s", p.Source, p, fault)
@@ -49,7 +59,7 @@ func (a *offlineAdmission) review(p *manifests.NewPod, explain bool) (admitItem,
 	if pod.Name == "" {
 		pod.Name = pod.GenerateName + "%" // as the admission controller calls it
 	}
-	v, why := a.controlling(p)
+	v := by.vpa
 	req := podreview.Request{Pod: pod, Limits: a.limits[pod.Namespace]}
 	about := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}} // rules for the namespace apply all the same
 	if v != nil {
@@ -76,7 +86,7 @@ func (a *offlineAdmission) review(p *manifests.NewPod, explain bool) (admitItem,
 		}
 		item.Message = strings.Join(causes, "; ")
 	}
-	told := explanation{pod: p.String(), text: why}
+	told := explanation{pod: p.String(), text: by.why}
 	if trace != nil {
 		told.steps = trace.Steps()
 	}
@@ -167,11 +177,16 @@ func (a *offlineAdmission) controlling(p *manifests.NewPod) (v *judgedVPA, why s
 		why += ", but has no recommendation"
 	}
 	for _, other := range candidates {
-		if other != best && a.belongs(p.Pod, &judgedVPA{VerticalPodAutoscaler: other}) {
+		if other != best && sameTarget(other, best) && a.belongs(p.Pod, &judgedVPA{VerticalPodAutoscaler: other}) {
 			why += fmt.Sprintf("; %s/%s has the same target, and is younger or later by name", other.Namespace, other.Name)
 		}
 	}
 	return v, why
+}
+
+func sameTarget(a, b *vpav1.VerticalPodAutoscaler) bool {
+	x, y := target.Of(a), target.Of(b)
+	return x.Kind == y.Kind && x.Name == y.Name // the group may be missing
 }
 
 // whyNone tells why no VPA changes a pod.
@@ -223,10 +238,10 @@ func (a *offlineAdmission) whyNot(pod *corev1.Pod, v *judgedVPA) string {
 }
 
 // tellStale notes containers that are recommended for and that no pod of the VPA has.
-func (a *offlineAdmission) tellStale() {
+func (a *offlineAdmission) tellStale(changed []changedBy) {
 	has := map[*judgedVPA]map[string]bool{}
 	for i := range a.pods {
-		if v, _ := a.controlling(&a.pods[i]); v != nil {
+		if v := changed[i].vpa; v != nil {
 			if has[v] == nil {
 				has[v] = map[string]bool{}
 			}
@@ -257,6 +272,9 @@ func withParents(object map[string]any, ops []patch.Operation) (out []patch.Oper
 				out = append(out, podpatch.Add(at, map[string]any{}))
 				made[at] = true
 			}
+		}
+		if empty, ok := op.Value.(map[string]any); ok && len(empty) == 0 && written(object, op.Path) {
+			continue // of what is there nothing is lost, not even what this version does not know
 		}
 		out = append(out, op)
 		made[op.Path] = true
