@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/harness"
@@ -31,6 +32,7 @@ type admitted struct {
 	ranges []string // the items of LimitRanges of its namespace
 	policy string   // resourcePolicy of its VPA
 	status string   // its recommendation; empty = usual
+	gated  bool     // it needs the gates
 	// What the API server and celvpa say, if the pod is refused, and only with the gates on.
 	refused string
 }
@@ -78,6 +80,8 @@ var podsToAdmit = map[string]admitted{
 	"a pod with requests, and more recommended":      {pod: "resources: {requests: {cpu: 500m, memory: 500Mi}}, " + pairOf("requests: {cpu: 100m, memory: 100Mi}", "limits: {cpu: 100m}"), status: greedy},
 	"a pod with limits, and init containers":         {pod: "resources: {limits: {cpu: 2, memory: 2Gi}}, initContainers: [{name: first, image: a, resources: {requests: {cpu: 1500m}}}, {name: helper, image: a, restartPolicy: Always, resources: {limits: {cpu: 500m}}}], " + pairOf("requests: {cpu: 100m}", ""), status: greedy},
 	"a pod with resources and a LimitRange for pods": {pod: "resources: {requests: {cpu: 400m}, limits: {cpu: 800m}}, " + pairOf("requests: {cpu: 100m}", ""), ranges: []string{"{type: Pod, max: {cpu: 1}, min: {cpu: 100m}}"}},
+	"CPU for the start":                              {gated: true, pod: pairOf("limits: {cpu: 200m}", "requests: {cpu: 100m}"), policy: "{containerPolicies: [{containerName: '*', startupBoost: {cpu: {type: Factor, factor: 2}}}]}"},
+	"limits by a ratio":                              {gated: true, pod: pairOf("limits: {cpu: 200m}", ""), policy: "{containerPolicies: [{containerName: app, requestToLimitRatio: {cpu: {type: Factor, factor: 4}, memory: {type: Quantity, quantity: 100Mi}}}]}", ranges: []string{"{type: Container, max: {cpu: 600m}}"}},
 	"a pod with resources where containers get some": {
 		pod: "resources: {requests: {cpu: 2, memory: 2Gi}}, " + pairOf("", ""), ranges: []string{"{type: Container, default: {cpu: 500m}}"},
 		refused: "pods with resources at pod level are refused where a LimitRange of type Container gives containers their own: LimitRange range-0",
@@ -88,13 +92,21 @@ var podsToAdmit = map[string]admitted{
 // its own defaults. What the API server takes unpatched it takes patched.
 func admitSaysWhatTheWebhookDoes(t *testing.T) {
 	ns := namespace(t, "it-admit")
-	for _, gates := range []string{"PodLevelResources=false", "PodLevelResources=true"} {
-		t.Run(gates, func(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		gates := fmt.Sprintf("PodLevelResources=%[1]t,CPUStartupBoost=%[1]t,RequestToLimitRatio=%[1]t", on)
+		t.Run(fmt.Sprintf("gates %t", on), func(t *testing.T) {
 			startWebhook(t, ns, "--feature-gates="+gates)
 			for i, name := range slices.Sorted(maps.Keys(podsToAdmit)) {
+				c := podsToAdmit[name]
+				if c.gated && !on {
+					continue
+				}
+				if !on {
+					c.refused = ""
+				}
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					requireAdmitted(t, fmt.Sprintf("it-admit-%s-%d", gates[len("PodLevelResources="):], i), gates, podsToAdmit[name])
+					requireAdmitted(t, fmt.Sprintf("it-admit-%t-%d", on, i), gates, c)
 				})
 			}
 		})
@@ -156,16 +168,11 @@ func requireAdmitted(t *testing.T, ns, gates string, c admitted) {
 		}
 		return assert.ObjectsAreEqual(resourcesOf(&want), resourcesOf(&live)), nil
 	}
-	deadline := time.Now().Add(15 * time.Second) // until all caches know all
-	for {
-		done, err := same(t.Context())
+	// Until all caches know all. What differs for good is told below.
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 15*time.Second, true, same); !wait.Interrupted(err) {
 		require.NoError(t, err)
-		if done || time.Now().After(deadline) {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
 	}
-	if c.refused != "" && strings.HasSuffix(gates, "=true") {
+	if c.refused != "" {
 		require.False(t, item.Allowed)
 		require.Contains(t, item.Message, c.refused)
 		require.ErrorContains(t, refused, item.Message)
@@ -174,6 +181,7 @@ func requireAdmitted(t *testing.T, ns, gates string, c admitted) {
 	require.True(t, item.Allowed, item.Message)
 	require.NoError(t, unpatched, "what celvpa admit prints is taken as it is")
 	require.NoError(t, refused, "what the API server would take without celvpa it takes with it")
+	require.NotEmpty(t, live.Annotations["vpaObservedContainers"], "the webhook was asked")
 	require.Equal(t, resourcesOf(&want), resourcesOf(&live))
 }
 
@@ -183,7 +191,12 @@ func resourcesOf(pod *corev1.Pod) []string {
 		out, _ := json.Marshal(value) // resources can always be written
 		return what + " " + string(out)
 	}
-	out := []string{text("pod", pod.Spec.Resources), pod.Annotations["vpaUpdates"], pod.Annotations["vpaObservedContainers"]}
+	out := []string{text("pod", pod.Spec.Resources)}
+	for _, name := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if strings.HasPrefix(name, "vpa") {
+			out = append(out, name+" "+pod.Annotations[name])
+		}
+	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		out = append(out, text(c.Name, c.Resources))
 	}
