@@ -25,5 +25,8 @@ func TestTheDocumentListsTheDeliberateDifferences(t *testing.T) {
 	for _, x := range deliberateOfRecommender {
 		meant = append(meant, x.name)
 	}
+	for _, x := range deliberateOfPods {
+		meant = append(meant, x.name)
+	}
 	require.Equal(t, meant, told)
 }

@@ -1,0 +1,165 @@
+package upstream
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// generatedPods is how many cases of each kind the ordinary test runs: some seconds.
+const generatedPods = 1500
+
+var podKinds = map[string]podKind{
+	"pods":                    {},
+	"startup boosts":          {boost: true},
+	"resources at pod level":  {podLevel: true},
+	"boosts within such pods": {boost: true, podLevel: true},
+}
+
+// TestCelvpaChangesPodsAsUpstreamDoes runs generated pods through both. Each mismatch is a fault of celvpa, or one more entry for
+// the table of deliberate differences. Where upstream panics, celvpa must give a valid pod all the same.
+func TestCelvpaChangesPodsAsUpstreamDoes(t *testing.T) {
+	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
+	met := map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(podKinds)) {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) { manyPods(t, podKinds[name], met) })
+	}
+	for _, x := range deliberateOfPods {
+		if met[x.name] == 0 {
+			t.Errorf("the deliberate difference %q explains no generated case: it is stale, or the generator misses it", x.name)
+		}
+	}
+}
+
+func manyPods(t *testing.T, kind podKind, met map[string]int) {
+	type group struct {
+		signature string
+		first     testCase
+		seed      uint64
+		count     int
+	}
+	groups, counts := map[string]*group{}, map[string]int{}
+	for seed := range uint64(generatedPods) {
+		c := generatePod(seed, kind)
+		var explained []string
+		r, unexplained, err := judgePod(c, func(entry string) {
+			met[entry]++
+			explained = append(explained, entry)
+		})
+		require.NoError(t, err)
+		switch {
+		case r.Upstream.Panicked != "":
+			counts["upstream panics"]++
+		case len(unexplained) > 0:
+			counts["differ"]++
+		case len(explained) > 0:
+			counts["differ on purpose"]++
+		case r.Celvpa.Patch == nil:
+			counts["both leave it"]++
+		default:
+			counts["both do the same"]++
+		}
+		for _, d := range unexplained {
+			s := d.signature()
+			if groups[s] == nil {
+				groups[s] = &group{signature: s, first: c, seed: seed}
+			}
+			groups[s].count++
+		}
+	}
+	t.Log(countsText(counts))
+	require.Greater(t, counts["both do the same"], generatedPods/5, "the generator makes too few pods to compare")
+	sorted := slices.SortedFunc(maps.Values(groups), func(a, b *group) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.signature, b.signature))
+	})
+	for i, g := range sorted {
+		if i < reported {
+			t.Errorf("%d times, first with seed %d: %s", g.count, g.seed, explainPod(g.first, g.signature))
+		} else {
+			t.Errorf("%d times: %s", g.count, g.signature)
+		}
+	}
+}
+
+// explainPod shrinks a case to what shows the mismatch and tells both answers.
+func explainPod(c testCase, signature string) string {
+	small := shrink(c, func(candidate testCase) bool {
+		if get(c.Object, inStatus) != nil && get(candidate.Object, inStatus) == nil || !isNamed(candidate) {
+			return false // smaller, but another case
+		}
+		_, unexplained, err := judgePod(candidate, nil)
+		return err == nil && slices.ContainsFunc(unexplained, func(d podDiscrepancy) bool { return d.signature() == signature })
+	})
+	return signature + "\n" + tellPod(small)
+}
+
+const inStatus = "vpa.status.recommendation"
+
+// isNamed reports whether all containers of a case have names of their own.
+func isNamed(c testCase) bool {
+	list, _ := get(c.Object, "pod.spec.containers").([]any)
+	var names []string
+	for _, one := range list {
+		name, _ := get(one, "name").(string)
+		if name == "" || slices.Contains(names, name) {
+			return false
+		}
+		names = append(names, name)
+	}
+	return true
+}
+
+func tellPod(c testCase) string {
+	r, unexplained, err := judgePod(c, nil)
+	if err != nil {
+		return err.Error()
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%supstream %scelvpa %s", c, &r.Upstream, &r.Celvpa)
+	for _, d := range unexplained {
+		fmt.Fprintf(&out, "%s (%s)\n", d.signature(), d.Text)
+	}
+	return out.String()
+}
+
+// TestEveryDifferenceOfPodsHasAnExample also keeps the table tight: an example shows its own entry and no other.
+func TestEveryDifferenceOfPodsHasAnExample(t *testing.T) {
+	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
+	for _, x := range deliberateOfPods {
+		t.Run(strings.ReplaceAll(x.name, " ", "-"), func(t *testing.T) {
+			require.NotEmpty(t, x.why)
+			var met []string
+			c := readCase(t, x.example)
+			r, unexplained, err := judgePod(c, func(entry string) { met = append(met, entry) })
+			require.NoError(t, err)
+			require.Empty(t, r.Upstream.Panicked)
+			require.Empty(t, unexplained, tellPod(c))
+			require.Equal(t, []string{x.name}, met, tellPod(c))
+		})
+	}
+}
+
+// FuzzPodAdmission is the same for any seed and kind.
+func FuzzPodAdmission(f *testing.F) {
+	names := slices.Sorted(maps.Keys(podKinds))
+	for i := range names {
+		f.Add(uint64(generatedPods), i)
+	}
+	f.Cleanup(func() { _ = setUpstreamGates(gates{}) })
+	f.Fuzz(func(t *testing.T, seed uint64, kind int) {
+		if kind < 0 || kind >= len(names) {
+			t.Skip("there is no such kind")
+		}
+		c := generatePod(seed, podKinds[names[kind]])
+		_, unexplained, err := judgePod(c, nil)
+		require.NoError(t, err)
+		for _, d := range unexplained {
+			t.Error(explainPod(c, d.signature()))
+		}
+	})
+}

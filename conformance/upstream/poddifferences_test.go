@@ -1,0 +1,390 @@
+package upstream
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
+	upstreamapi "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
+)
+
+// podDifference is a way in which celvpa changes pods otherwise than upstream on purpose. Its name is a heading of the table in
+// docs/upstream-differences.md.
+type podDifference struct {
+	name    string
+	why     string
+	example string // a case in YAML that differs in this and in nothing else
+	// explains reports whether this is why the answers differ in a point.
+	explains func(r *podResult, d podDiscrepancy) bool
+	// even changes a case such that upstream does with it what celvpa does with the case as it was, but for other differences. It
+	// reports whether there was something to change. Either of the two may be nil.
+	even func(r *podResult, input map[string]any) bool
+}
+
+var deliberateOfPods = []podDifference{
+	{
+		name:    "nothing is said of containers that stay as they are",
+		why:     "Upstream gives a container without resources an empty set of them, and names it in vpaUpdates, also where it has nothing to write.",
+		example: `object: {pod: {spec: {containers: [{name: a}, {name: b}]}}, vpa: {status: {recommendation: {containerRecommendations: [{containerName: b, target: {cpu: 250m}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return d.Kind == podUpdates && d.Item == "" && !d.Ours && d.Index >= 0 && isBare(r.In.Pod.Spec.Containers[d.Index].Resources)
+		},
+	},
+	{
+		name: "containers with mode Off",
+		why:  "They keep what they have, also where a recommendation from before is still in the status; where a LimitRange bounds pods they count, and are not scaled.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}}, vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, mode: "Off"}]}},
+status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 250m}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return d.Index >= 0 && r.In.limited(corev1.LimitTypePod) && slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool { return r.isOff(c.Name) })
+		},
+		even: func(r *podResult, input map[string]any) bool {
+			list, _ := get(input, "vpa.status.recommendation.containerRecommendations").([]any)
+			kept := slices.DeleteFunc(slices.Clone(list), func(one any) bool {
+				name, _ := get(one, "containerName").(string)
+				return r.isOff(name)
+			})
+			if len(kept) == len(list) {
+				return false
+			}
+			put(input, placeOf("vpa.status.recommendation.containerRecommendations"), kept)
+			return true
+		},
+	},
+	{
+		name: "defaults of LimitRanges in pods",
+		why:  "A container without a limit is given one by the default of LimitRanges for containers, so that it counts where a LimitRange bounds the limits of the pod together.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, default: {cpu: 200m}},
+{type: Pod, max: {cpu: 400m}}]}}], vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 400m}}]}}}}`,
+		even: func(r *podResult, input map[string]any) bool {
+			var given map[string]any
+			list, _ := input["limitRanges"].([]any)
+			for _, item := range itemsOf(list, "Container") {
+				if amounts, ok := item["default"].(map[string]any); ok {
+					given = amounts
+				}
+			}
+			pods := slices.DeleteFunc(itemsOf(list, "Pod"), func(item map[string]any) bool { return item["min"] == nil && item["max"] == nil })
+			if given == nil || len(pods) == 0 {
+				return false
+			}
+			for _, item := range pods {
+				item["default"] = given
+			}
+			return true
+		},
+	},
+	{
+		name: "what is not recommended is not written",
+		why:  "Where a LimitRange bounds pods, upstream writes 0, or a minimum, for a resource of a container that nothing is recommended for.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 1Mi}, limits: {cpu: 100m, memory: 1Mi}}}, {name: b, resources: {requests: {memory: 1Gi}, limits: {memory: 1Gi}}}]}},
+limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {memory: 512Mi}}]}}],
+vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 100m}}, {containerName: b, target: {memory: 1Gi}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			if d.Index < 0 || !r.In.limited(corev1.LimitTypePod) {
+				return false
+			}
+			return d.Resource != "" && r.inserts(d.Index, d.Resource) || d.Kind == podBoost && r.inserts(d.Index, corev1.ResourceCPU) || d.Kind == podUpdates && slices.ContainsFunc(bounded, func(name corev1.ResourceName) bool { return r.inserts(d.Index, name) })
+		},
+	},
+	{
+		name: "only CPU and memory are written",
+		why:  "Upstream writes what a recommendation holds of other resources, and where a LimitRange bounds pods, what a container requests of them already.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m, example.com/gpu: 1}, limits: {example.com/gpu: 1}}}]}},
+limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: 1}}]}}], vpa: {status: {recommendation: {containerRecommendations: []}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return d.Index >= 0 && d.Resource != "" && !slices.Contains(bounded, d.Resource) && !d.Ours &&
+				(d.Kind == podRequests || d.Kind == podUpdates && d.Item == string(d.Resource)+" request" || d.Kind == podUpdates && strings.Contains(d.Item, " capped to "))
+		},
+	},
+	{
+		name:    "limits of 0",
+		why:     "API servers refuse a request above its limit, so a container with a limit of 0 is left at that.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {limits: {cpu: 0}}}]}}, vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 250m}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			limit, has := r.limit(d.Index)[d.Resource]
+			return has && limit.IsZero() && (r.refused(d.Index, d.Resource) || d.Ours && d.Item == string(d.Resource)+" capped to container limit")
+		},
+	},
+	{
+		name: "requests from 0 to their limit",
+		why:  "API servers refuse others. Upstream scales memory to -1 byte where its share is nothing, and leaves limits where they are below a request that is raised.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {memory: 7}, limits: {memory: 512Mi}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {memory: 10Mi}}]}}],
+vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: 7}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return r.concerns(d, func(name corev1.ResourceName) bool { return r.refused(d.Index, name) })
+		},
+	},
+	{
+		name: "whole milli-cores and bytes",
+		why:  "Fractions of them are rounded up before anything is compared or scaled, not after.",
+		example: `object: {pod: {spec: {containers: [{name: a}]}}, vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {memory: 1500m}}]}},
+status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: 100Mi}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return r.concerns(d, func(name corev1.ResourceName) bool {
+				return slices.ContainsFunc(r.amounts(name), func(q resource.Quantity) bool { return isUneven(name, q) })
+			})
+		},
+	},
+	{
+		name:    "amounts beyond 64 bits",
+		why:     "What exceeds 9223372036854775807 milli-cores or bytes is held there, and vpaUpdates says so of every limit that is.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {limits: {memory: 3}}}]}}, vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: "9223372036854775807"}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return r.concerns(d, func(name corev1.ResourceName) bool {
+				return slices.ContainsFunc(r.amounts(name), func(q resource.Quantity) bool { return beyond(name, q) })
+			})
+		},
+	},
+	{
+		name: "pods with resources of their own",
+		why:  "API servers refuse pods whose containers together request more than the pod, or have a higher limit; upstream does not look at spec.resources.",
+		example: `object: {pod: {spec: {resources: {requests: {cpu: 1}}, containers: [{name: a, resources: {requests: {cpu: 100m}}}]}},
+vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 2}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			if r.In.Pod.Spec.Resources == nil || d.Index < 0 {
+				return false
+			}
+			return r.refusedWhole(d.Resource) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.refusedWhole) || r.boostOf(d) != nil && r.refusedBefore()
+		},
+	},
+	{
+		name:    "boosts without their gate",
+		why:     "A VPA with update mode Off whose boost does not count has nothing to do with new pods.",
+		example: `object: {pod: {spec: {containers: [{name: a}]}}, vpa: {spec: {updatePolicy: {updateMode: "Off"}, startupBoost: {cpu: {type: Factor, factor: 2}}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return d.Kind == podOutcome && !r.Gates.CPUStartupBoost && upstreamapi.GetUpdateMode(r.VPA) == upstreamv1.UpdateModeOff && upstreamapi.HasStartupBoost(r.VPA) && r.Celvpa.Patch == nil
+		},
+	},
+	{
+		name: "boosts that cannot be",
+		why:  "Of a factor that is missing or below 1, and of a negative quantity, all of which celvpa's webhook refuses, nothing comes; the rest of the pod is changed all the same.",
+		example: `{gates: {CPUStartupBoost: true}, object: {pod: {spec: {containers: [{name: a}]}}, vpa: {spec: {startupBoost: {cpu: {type: Factor}}},
+status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 250m}}]}}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			if d.Kind == podOutcome {
+				return slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
+					b := r.boost(c.Name)
+					return b != nil && b.CPU.Type != upstreamv1.QuantityStartupBoostType && (b.CPU.Factor == nil || *b.CPU.Factor < 1)
+				})
+			}
+			b := r.boostOf(d)
+			return b != nil && b.CPU.Quantity != nil && b.CPU.Quantity.Sign() < 0 && (d.Kind == podBoost || d.Resource == corev1.ResourceCPU || isNoLimit(d))
+		},
+	},
+	{
+		name:    "boosts of nothing",
+		why:     "A multiple of a request that is not there is no request. Upstream writes one of 0.",
+		example: `{gates: {CPUStartupBoost: true}, object: {pod: {spec: {containers: [{name: a}]}}, vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 2}}}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			b := r.boostOf(d)
+			if b == nil || b.CPU.Type == upstreamv1.QuantityStartupBoostType || d.Kind != podBoost && d.Resource != corev1.ResourceCPU {
+				return false
+			}
+			now := r.Upstream.Pod.Spec.Containers[d.Index].Resources.Requests[corev1.ResourceCPU]
+			return now.IsZero()
+		},
+	},
+	{
+		name: "boosts beside defaults of LimitRanges",
+		why:  "The default of LimitRanges counts as the limit of a container without one for the boost, too, so that what is requested does not exceed it.",
+		example: `{gates: {CPUStartupBoost: true}, object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, default: {cpu: 200m}}]}}],
+vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			if r.boostOf(d) == nil || d.Kind == podRequests || d.Resource != corev1.ResourceCPU && !isNoLimit(d) {
+				return false
+			}
+			limit := r.limit(d.Index)[corev1.ResourceCPU]
+			return limit.IsZero() && r.hasDefaultCPU()
+		},
+	},
+	{
+		name:    "why limits of boosted containers are not set",
+		why:     "vpaUpdates tells of the limits that go with the boost. Upstream tells of those that there would have been without it.",
+		example: `{gates: {CPUStartupBoost: true}, object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}, limits: {cpu: 200m}}}]}}, vpa: {spec: {startupBoost: {cpu: {type: Factor, factor: 3}}}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return r.boostOf(d) != nil && isNoLimit(d)
+		},
+	},
+}
+
+func (r *podResult) hasDefaultCPU() bool {
+	for i := range r.In.LimitRanges {
+		for _, item := range r.In.LimitRanges[i].Spec.Limits {
+			if q, ok := item.Default[corev1.ResourceCPU]; ok && item.Type == corev1.LimitTypeContainer && !q.IsZero() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isBare(r corev1.ResourceRequirements) bool { return len(r.Requests) == 0 && len(r.Limits) == 0 }
+
+// isOff reports whether a policy says that a container is left alone.
+func (r *podResult) isOff(container string) bool {
+	p := upstreamapi.GetContainerResourcePolicy(container, r.VPA.Spec.ResourcePolicy)
+	return p != nil && p.Mode != nil && *p.Mode == upstreamv1.ContainerScalingModeOff
+}
+
+// inserts reports whether upstream, and it alone, writes a resource that is not recommended for a container.
+func (r *podResult) inserts(index int, name corev1.ResourceName) bool {
+	c := &r.In.Pod.Spec.Containers[index]
+	target := c.Resources.Requests
+	if known := recommendedFor(r.VPA, c.Name); known != nil {
+		target = known.Target
+	}
+	if _, ok := target[name]; ok {
+		return false
+	}
+	if name == corev1.ResourceCPU && r.boost(c.Name) != nil {
+		return true // what it inserts is what is boosted
+	}
+	before, theirs, ours := c.Resources, r.Upstream.Pod.Spec.Containers[index].Resources, r.Celvpa.Pod.Spec.Containers[index].Resources
+	return !slices.Contains(differing(before.Requests, ours.Requests), name) && slices.Contains(r.Upstream.updates()[index], string(name)+" request") &&
+		(slices.Contains(differing(before.Requests, theirs.Requests), name) || !slices.Contains(r.Celvpa.updates()[index], string(name)+" request"))
+}
+
+// limit is that of a container before any change.
+func (r *podResult) limit(index int) corev1.ResourceList {
+	if index < 0 {
+		return nil
+	}
+	return r.In.Pod.Spec.Containers[index].Resources.Limits
+}
+
+// refused reports whether API servers refuse what upstream makes of a container's resource.
+func (r *podResult) refused(index int, name corev1.ResourceName) bool {
+	if index < 0 || name == "" {
+		return false
+	}
+	after := r.Upstream.Pod.Spec.Containers[index].Resources
+	request, limit := after.Requests[name], after.Limits[name]
+	return tooMuch(after, name) || request.Sign() < 0 || limit.Sign() < 0
+}
+
+// amounts are all that a case holds of a resource, and what upstream makes of it.
+func (r *podResult) amounts(name corev1.ResourceName) []resource.Quantity {
+	var out []resource.Quantity
+	add := func(lists ...corev1.ResourceList) {
+		for _, list := range lists {
+			if q, ok := list[name]; ok {
+				out = append(out, q)
+			}
+		}
+	}
+	for _, pod := range []*corev1.Pod{r.In.Pod, r.Upstream.Pod} {
+		for i := range pod.Spec.Containers {
+			add(pod.Spec.Containers[i].Resources.Requests, pod.Spec.Containers[i].Resources.Limits)
+		}
+	}
+	for i := range r.In.LimitRanges {
+		for _, item := range r.In.LimitRanges[i].Spec.Limits {
+			add(item.Min, item.Max, item.Default)
+		}
+	}
+	if p := r.VPA.Spec.ResourcePolicy; p != nil {
+		for i := range p.ContainerPolicies {
+			add(p.ContainerPolicies[i].MinAllowed, p.ContainerPolicies[i].MaxAllowed)
+		}
+	}
+	if rec := r.VPA.Status.Recommendation; rec != nil {
+		for i := range rec.ContainerRecommendations {
+			add(rec.ContainerRecommendations[i].Target)
+		}
+	}
+	return out
+}
+
+// concerns reports whether something holds for the resource that a container differs in. Why a limit is not set is only told where
+// the other one is.
+func (r *podResult) concerns(d podDiscrepancy, holds func(corev1.ResourceName) bool) bool {
+	if d.Index < 0 {
+		return false
+	}
+	return d.Resource != "" && holds(d.Resource) || isNoLimit(d) && slices.ContainsFunc(bounded, holds)
+}
+
+func isNoLimit(d podDiscrepancy) bool {
+	return d.Kind == podUpdates && strings.Contains(d.Item, ": limit NOT set since ")
+}
+
+// isUneven reports whether an amount is no whole number of milli-cores or bytes.
+func isUneven(name corev1.ResourceName, q resource.Quantity) bool {
+	if name == corev1.ResourceCPU {
+		return !q.RoundUp(resource.Milli)
+	}
+	return !q.RoundUp(0)
+}
+
+// boost is what a container is boosted by; nil = nothing.
+func (r *podResult) boost(container string) *upstreamv1.StartupBoost {
+	if !r.Gates.CPUStartupBoost || r.isOff(container) {
+		return nil
+	}
+	if p := upstreamapi.GetContainerResourcePolicy(container, r.VPA.Spec.ResourcePolicy); p != nil && p.StartupBoost != nil {
+		return p.StartupBoost
+	}
+	return r.VPA.Spec.StartupBoost
+}
+
+// boostOf is the boost of the container that a discrepancy is about.
+func (r *podResult) boostOf(d podDiscrepancy) *upstreamv1.StartupBoost {
+	if d.Index < 0 {
+		return nil
+	}
+	return r.boost(r.In.Pod.Spec.Containers[d.Index].Name)
+}
+
+// beyond reports whether an amount ends at 64 bits.
+func beyond(name corev1.ResourceName, q resource.Quantity) bool {
+	most := resource.NewQuantity(math.MaxInt64, resource.DecimalSI)
+	if name == corev1.ResourceCPU {
+		most = resource.NewMilliQuantity(math.MaxInt64, resource.DecimalSI)
+	}
+	return q.Cmp(*most) >= 0
+}
+
+// refusedWhole is refused for the pod as a whole.
+func (r *podResult) refusedWhole(name corev1.ResourceName) bool {
+	whole := *r.In.Pod.Spec.Resources
+	if most, ok := mostRequested(whole, name); ok {
+		if sum := requestedTogether(r.Upstream.Pod, name); sum.Cmp(most) > 0 {
+			return true
+		}
+	}
+	most, ok := whole.Limits[name]
+	return ok && slices.ContainsFunc(r.Upstream.Pod.Spec.Containers, func(c corev1.Container) bool {
+		limit, has := c.Resources.Limits[name]
+		return has && limit.Cmp(most) > 0
+	})
+}
+
+// refusedBefore is refusedWhole for the CPU of what upstream makes of the pod but for boosts, which may end lower.
+func (r *podResult) refusedBefore() bool {
+	c := testCase{Object: map[string]any{"pod": r.In.Pod, "vpa": r.In.VPA, "limitRanges": r.In.LimitRanges}}
+	without, err := podByUpstream(c)
+	if err != nil || without.Panicked != "" {
+		return false
+	}
+	other := *r
+	other.Upstream = without
+	return other.refusedWhole(corev1.ResourceCPU)
+}
+
+// itemsOf are the items of one type in LimitRanges of a case.
+func itemsOf(list []any, kind string) []map[string]any {
+	var out []map[string]any
+	for _, one := range list {
+		items, _ := get(one, "spec.limits").([]any)
+		for _, item := range items {
+			if m, ok := item.(map[string]any); ok && m["type"] == kind {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}
