@@ -25,9 +25,15 @@ var podKinds = map[string]podKind{
 // the table of deliberate differences. Where upstream panics, celvpa must give a valid pod all the same.
 func TestCelvpaChangesPodsAsUpstreamDoes(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
-	met := map[string]int{}
+	met, ran := map[string]int{}, 0
 	for _, name := range slices.Sorted(maps.Keys(podKinds)) {
-		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) { manyPods(t, podKinds[name], met) })
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			manyPods(t, podKinds[name], met)
+			ran++
+		})
+	}
+	if ran < len(podKinds) {
+		return // not all of them were asked for
 	}
 	for _, x := range deliberateOfPods {
 		if met[x.name] == 0 {

@@ -148,7 +148,7 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 			if r.In.Pod.Spec.Resources == nil || d.Index < 0 {
 				return false
 			}
-			return r.refusedWhole(d.Resource) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.refusedWhole) || r.boostOf(d) != nil && r.refusedBefore()
+			return r.refusedWhole(d.Resource) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.refusedWhole) || r.boostOf(d) != nil && (r.In.MaxBoost != "" || r.refusedBefore()) // the highest boost may end below what was shared out
 		},
 	},
 	{
