@@ -153,7 +153,7 @@ func bindPod(in PodInput) *boundPod {
 		requests, limits := CurrentResources(in.Pod, i)
 		part.original, part.limits = stanza(requests, limits), limits
 		for j := range recommended {
-			if recommended[j].ContainerName == part.name {
+			if !part.known && recommended[j].ContainerName == part.name {
 				part.recommendation, part.known = &recommended[j], true
 			}
 		}
