@@ -101,6 +101,41 @@ limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: 1}}]}
 		},
 	},
 	{
+		name: "two recommendations for a container",
+		why:  "The first counts. Upstream writes it, and tells in vpaUpdates how the last was capped.",
+		example: `object: {pod: {spec: {containers: [{name: a}]}}, vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: 200m}}]}},
+status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 100m}}, {containerName: a, target: {cpu: 300m}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			if d.Kind != podUpdates || d.Index < 0 || !strings.Contains(d.Item, " capped to ") || r.VPA.Status.Recommendation == nil {
+				return false
+			}
+			n := 0
+			for i := range r.VPA.Status.Recommendation.ContainerRecommendations {
+				if r.VPA.Status.Recommendation.ContainerRecommendations[i].ContainerName == r.In.Pod.Spec.Containers[d.Index].Name {
+					n++
+				}
+			}
+			return n > 1
+		},
+	},
+	{
+		name:    "recommendations below 0",
+		why:     "There is nothing to be made of them, and API servers refuse such requests.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}}, vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: -100m}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return r.concerns(d, func(name corev1.ResourceName) bool {
+				return slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
+					known := recommendedFor(r.VPA, c.Name)
+					if known == nil || c.Name != r.In.Pod.Spec.Containers[d.Index].Name && !r.In.limited(corev1.LimitTypePod) && r.In.Pod.Spec.Resources == nil {
+						return false
+					}
+					q := known.Target[name]
+					return q.Sign() < 0
+				})
+			})
+		},
+	},
+	{
 		name:    "limits of 0",
 		why:     "API servers refuse a request above its limit, so a container with a limit of 0 is left at that.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {limits: {cpu: 0}}}]}}, vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 250m}}]}}}}`,
@@ -148,7 +183,7 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 			if r.In.Pod.Spec.Resources == nil || d.Index < 0 {
 				return false
 			}
-			return r.refusedWhole(d.Resource) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.refusedWhole) || r.boostOf(d) != nil && (r.In.MaxBoost != "" || r.refusedBefore()) // the highest boost may end below what was shared out
+			return r.refusedWhole(d.Resource) || d.Kind == podUpdates && slices.ContainsFunc(bounded, r.refusedWhole) || r.Gates.CPUStartupBoost && (r.In.MaxBoost != "" || r.refusedBefore()) // the highest boost may end below what was shared out
 		},
 	},
 	{

@@ -12,8 +12,8 @@ var (
 	rangeCPUs     = values{right: list("10m", "80m", "100m", "150m", "300m", "400m", "600m", "1", "2"), odd: list("0", "1m", "100500u", "1e4")}
 	rangeMemories = values{right: list("10Mi", "80Mi", "100Mi", "250Mi", "500Mi", "512Mi", "1Gi", "4Gi"), odd: list("0", "7", "1500m", "1Ti")}
 	// targetCPUs and targetMemories are recommended.
-	targetCPUs     = values{right: list("1m", "4m", "10m", "21m", "25m", "90m", "120m", "250m", "400m", "800m", "1", "2"), odd: list("0", "1e10", "0.0005", "9223372036854775807")}
-	targetMemories = values{right: list("10", "52428800", "50Mi", "100Mi", "200Mi", "262144000", "500Mi", "600Mi", "1Gi", "1234567891"), odd: list("0", "1500m", "1Ei", "9223372036854775807")}
+	targetCPUs     = values{right: list("1m", "4m", "10m", "21m", "25m", "90m", "120m", "250m", "400m", "800m", "1", "2"), odd: list("0", "1e10", "0.0005", "9223372036854775807", "-100m")}
+	targetMemories = values{right: list("10", "52428800", "50Mi", "100Mi", "200Mi", "262144000", "500Mi", "600Mi", "1Gi", "1234567891"), odd: list("0", "1500m", "1Ei", "9223372036854775807", "-1")}
 	highTargets    = list("1e8", "100000G")
 )
 
@@ -194,6 +194,9 @@ func (g *generator) podVPA(names []string, kind podKind) map[string]any {
 			}
 			if g.chance(often) {
 				recommended = append(recommended, g.podRecommendation(name))
+			}
+			if g.chance(g.odd / 8) {
+				recommended = append(recommended, g.podRecommendation(name)) // a second one for the same container
 			}
 		}
 		v["status"] = object("recommendation", object("containerRecommendations", recommended))
