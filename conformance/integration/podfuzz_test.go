@@ -1,0 +1,251 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// fuzzed are random VPAs and pods for them. The same ones are tried with gates on and off.
+type fuzzed struct {
+	seed  uint64
+	cases []fuzzedPod
+}
+
+type fuzzedPod struct {
+	workload
+	vpa    *vpav1.VerticalPodAutoscaler
+	pod    *corev1.Pod // without its owner
+	ranges []corev1.LimitRangeItem
+}
+
+// fuzzSize is how many VPAs there are in each namespace, and how many pods for each VPA.
+func fuzzSize() (vpas, pods int) {
+	if n, err := strconv.Atoi(os.Getenv("FUZZ_VPAS")); err == nil {
+		return n, 5
+	}
+	if os.Getenv("LONG") != "" {
+		return 100, 10
+	}
+	return 10, 5
+}
+
+// newFuzzed creates the VPAs, of which the webhook must not be asked: it would refuse some. FUZZ_SEED does a run again.
+func newFuzzed(t *testing.T, prefix string) *fuzzed {
+	t.Helper()
+	f := &fuzzed{seed: uint64(time.Now().UnixNano())}
+	if n, err := strconv.ParseUint(os.Getenv("FUZZ_SEED"), 10, 64); err == nil {
+		f.seed = n
+	}
+	t.Logf("FUZZ_SEED=%d does this run again", f.seed)
+	vpas, pods := fuzzSize()
+	var all [][]fuzzedPod
+	for i, ranges := range fuzzedRanges {
+		ns := namespace(t, fmt.Sprintf("%s-%d", prefix, i))
+		var items []corev1.LimitRangeItem
+		for j, one := range ranges {
+			limitRange(t, ns, fmt.Sprintf("l%d", j), one)
+			var some []corev1.LimitRangeItem
+			require.NoError(t, yaml.UnmarshalStrict([]byte(one), &some))
+			items = append(items, some...)
+		}
+		for j := range vpas {
+			all = append(all, make([]fuzzedPod, pods))
+			all[len(all)-1][0] = fuzzedPod{workload: workload{ns: ns, name: fmt.Sprintf("w%d", j)}, ranges: items}
+		}
+	}
+	each(len(all), func(i int) {
+		r := random{rand.New(rand.NewPCG(f.seed, uint64(i)))}
+		first := all[i][0]
+		w := newOwner(t, first.ns, first.name)
+		var v *vpav1.VerticalPodAutoscaler
+		for {
+			v = r.vpa(first.ns, first.name)
+			rec := v.Status.Recommendation
+			if err := cluster.Create(t.Context(), v); apierrors.IsInvalid(err) { // by the CRD
+				continue
+			} else if err != nil {
+				t.Errorf("creating a VPA: %v", err)
+				return
+			}
+			v.Status.Recommendation = rec
+			if err := cluster.Status().Update(t.Context(), v); err != nil {
+				t.Errorf("writing its status: %v", err)
+				return
+			}
+			break
+		}
+		for j := range all[i] {
+			all[i][j] = fuzzedPod{workload: w, vpa: v, ranges: first.ranges, pod: r.pod(first.ranges)}
+		}
+	})
+	for _, some := range all {
+		f.cases = append(f.cases, some...)
+	}
+	return f
+}
+
+// each does n things, some at a time.
+func each(n int, do func(i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 12 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Why the API server refuses a patched pod that it would have accepted as it was.
+const (
+	refusedInvalid = "the API server finds it invalid"
+	refusedRange   = "a LimitRange refuses it"
+)
+
+// areAllAccepted creates each pod by dry run, without the owner that makes it one of a VPA, and with it.
+func (f *fuzzed) areAllAccepted(t *testing.T) {
+	t.Helper()
+	api, err := harness.ConnectWith(kubeconfig, func(c *rest.Config) { c.QPS, c.Burst = 5000, 5000 })
+	require.NoError(t, err)
+	var mu sync.Mutex
+	counts, shown := map[string]int{}, map[string]int{}
+	begin := time.Now()
+	each(len(f.cases), func(i int) {
+		c := &f.cases[i]
+		outcome, err := c.try(t.Context(), api, c.pod)
+		class := outcome
+		if outcome == refusedInvalid || outcome == refusedRange {
+			class = c.explain(outcome, err)
+		}
+		mu.Lock()
+		counts[class]++
+		show := (outcome == refusedInvalid || class == refusedRange) && shown[outcome] < 4
+		if show {
+			shown[outcome]++
+		}
+		mu.Unlock()
+		if show {
+			small, patched, err := c.shrink(t.Context(), api, outcome)
+			v := c.vpa.DeepCopy()
+			v.ManagedFields = nil
+			t.Errorf("%s: %v\nthe pod, the VPA, the LimitRange, the pod as patched:\n%s", outcome, err,
+				asYAML(small.Spec, v.Spec, v.Status, c.ranges, patched))
+		}
+	})
+	t.Logf("%d pods in %s: %v", len(f.cases), time.Since(begin).Round(100*time.Millisecond), counts)
+	require.Zero(t, counts[refusedInvalid], "seed %d", f.seed)
+	require.Zero(t, counts[refusedRange], "seed %d", f.seed)
+	require.Greater(t, counts["patched"], len(f.cases)/2, "too few pods are tried for what they are")
+}
+
+// try tells what the API server says of a pod.
+func (c *fuzzedPod) try(ctx context.Context, api client.Client, pod *corev1.Pod) (string, error) {
+	plain := c.own(pod.DeepCopy())
+	plain.OwnerReferences = nil
+	if err := api.Create(ctx, plain, client.DryRunAll); err != nil {
+		return "refused without a patch, too", err
+	}
+	patched := c.own(pod.DeepCopy())
+	err := api.Create(ctx, patched, client.DryRunAll)
+	switch {
+	case err == nil && patched.Annotations["vpaUpdates"] != "":
+		return "patched", nil
+	case err == nil:
+		return "left alone", nil
+	case apierrors.IsForbidden(err):
+		return refusedRange, err
+	}
+	return refusedInvalid, err
+}
+
+// shrink takes away of a pod what it is refused without.
+func (c *fuzzedPod) shrink(ctx context.Context, api client.Client, outcome string) (small *corev1.Pod, patched string, err error) {
+	small = c.pod.DeepCopy()
+	for again := true; again; {
+		again = false
+		for _, less := range smaller(small) {
+			if got, _ := c.try(ctx, api, less); got == outcome {
+				small, again = less, true
+				break
+			}
+		}
+	}
+	_, err = c.try(ctx, api, small)
+	return small, "", err
+}
+
+// smaller are pods with one thing less.
+func smaller(p *corev1.Pod) (out []*corev1.Pod) {
+	without := func(change func(s *corev1.PodSpec)) {
+		less := p.DeepCopy()
+		change(&less.Spec)
+		out = append(out, less)
+	}
+	for i := range p.Spec.InitContainers {
+		without(func(s *corev1.PodSpec) { s.InitContainers = slices.Delete(s.InitContainers, i, i+1) })
+	}
+	for i := range p.Spec.Containers {
+		if len(p.Spec.Containers) > 1 {
+			without(func(s *corev1.PodSpec) { s.Containers = slices.Delete(s.Containers, i, i+1) })
+		}
+	}
+	lists := func(of func(s *corev1.PodSpec) *corev1.ResourceRequirements) {
+		r := of(&p.Spec)
+		if r == nil {
+			return
+		}
+		for name := range r.Limits {
+			without(func(s *corev1.PodSpec) { delete(of(s).Limits, name) })
+		}
+		for name := range r.Requests {
+			without(func(s *corev1.PodSpec) { delete(of(s).Requests, name) })
+			without(func(s *corev1.PodSpec) { delete(of(s).Requests, name); delete(of(s).Limits, name) })
+		}
+	}
+	lists(func(s *corev1.PodSpec) *corev1.ResourceRequirements { return s.Resources })
+	for i := range p.Spec.InitContainers {
+		lists(func(s *corev1.PodSpec) *corev1.ResourceRequirements { return &s.InitContainers[i].Resources })
+	}
+	for i := range p.Spec.Containers {
+		lists(func(s *corev1.PodSpec) *corev1.ResourceRequirements { return &s.Containers[i].Resources })
+	}
+	return out
+}
+
+var aboutLimitRange = regexp.MustCompile(`(minimum|maximum) (cpu|memory) usage per (Pod|Container) is [^,.]*(, but (request|limit)|\.  No)`)
+
+// explain finds out whether a LimitRange refuses a pod for a reason that is upstream's and kept.
+func (c *fuzzedPod) explain(outcome string, err error) string {
+	if outcome == refusedInvalid {
+		return outcome
+	}
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		return outcome
+	}
+	found := aboutLimitRange.FindAllString(status.Status().Message, -1)
+	return outcome + ": " + strings.Join(slices.Compact(found), "; ")
+}
