@@ -246,6 +246,9 @@ func (r random) recommendation() *vpav1.RecommendedPodResources {
 			continue
 		}
 		target := r.some(90, extremes)
+		if r.in(2) {
+			target["cpu"] = resource.MustParse("-100m")
+		}
 		for resource, q := range target {
 			total := sum[resource]
 			total.Add(q)
