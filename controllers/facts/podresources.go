@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/google/cel-go/common/types"
@@ -86,11 +87,14 @@ func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 		change := &out.Containers[i]
 		change.Index, change.Name = i, part.name
 		change.take(part, i, target, final, lower, upper)
-		_, change.Boosted = final.items[i].Record("boost").Int("cpu")
+		change.leave(b.uncounted)
+		_, boosted := final.items[i].Record("boost").Int("cpu")
+		change.Boosted = boosted && !slices.Contains(b.uncounted, corev1.ResourceCPU)
 	}
 	if b.pod != nil {
 		out.Pod = &ResourceChange{}
 		out.Pod.take(b.pod, len(b.parts), target, final, lower, upper)
+		out.Pod.leave(b.uncounted)
 	}
 	return out, failed
 }
@@ -119,6 +123,14 @@ func (c *ResourceChange) keepFractions(limits corev1.ResourceList) {
 	}
 }
 
+// leave writes nothing about resources.
+func (c *ResourceChange) leave(resources []corev1.ResourceName) {
+	for _, name := range resources {
+		delete(c.Requests, name)
+		delete(c.Limits, name)
+	}
+}
+
 // boundPod is a pod and its recommendation as rules read them.
 type boundPod struct {
 	in     PodInput
@@ -129,6 +141,8 @@ type boundPod struct {
 	init   *engine.Record // of the pod, where it has resources of its own
 	filled *engine.Record
 	level  *vpav1.RecommendedResources
+	// uncounted are the resources that are left alone, because sums of them would not be exact.
+	uncounted []corev1.ResourceName
 }
 
 // podPart is a container, or the pod as a whole.
@@ -162,8 +176,34 @@ func bindPod(in PodInput) *boundPod {
 		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: wholeStanza(requests, limits)}
 		b.init = initRequests(in.Pod)
 		b.filled = filledIn(in.Pod, requests, limits, b.init)
+		b.uncounted = uncounted(in.Pod, requests, limits)
 	}
 	return b
+}
+
+// uncounted are the resources which a pod has at pod level, and of which some amount is no whole number of
+// milli-cores or bytes, or too large a one. API servers compare exact sums, so such a pod could only be made invalid.
+func uncounted(pod *corev1.Pod, requests, limits corev1.ResourceList) (out []corev1.ResourceName) {
+	for _, name := range ScaledResources {
+		if _, asked := requests[name]; !asked {
+			if _, limited := limits[name]; !limited {
+				continue
+			}
+		}
+		odd := func(list corev1.ResourceList) bool {
+			q, ok := list[name]
+			if !ok {
+				return false
+			}
+			whole := quantityOf(name, AmountOf(name, q))
+			return whole.Cmp(q) != 0
+		}
+		oddContainer := func(c corev1.Container) bool { return odd(c.Resources.Requests) || odd(c.Resources.Limits) }
+		if odd(requests) || odd(limits) || slices.ContainsFunc(pod.Spec.Containers, oddContainer) || slices.ContainsFunc(pod.Spec.InitContainers, oddContainer) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // fitted is one run of a point over a pod: the items are its containers and then, where there is one, the pod as a whole.
@@ -180,18 +220,29 @@ func (b *boundPod) fit(bound int) *fitted {
 		part := &b.parts[i]
 		recommended := resourcesSchema.New()
 		if part.known {
-			recommended = Resources(of.container(part.recommendation))
+			recommended = b.counted(of.container(part.recommendation))
 		}
 		b.add(f, "container", part, recommended, ratiosSchema.New())
 	}
 	if b.pod != nil {
 		recommended := resourcesSchema.New()
 		if b.pod.known {
-			recommended = Resources(of.pod(b.level))
+			recommended = b.counted(of.pod(b.level))
 		}
 		b.add(f, "podLevel", b.pod, recommended, ratiosSchema.New())
 	}
 	return b.common(f)
+}
+
+// counted binds what is recommended of the resources that are not left alone.
+func (b *boundPod) counted(list corev1.ResourceList) *engine.Record {
+	if len(b.uncounted) > 0 {
+		list = maps.Clone(list)
+		for _, name := range b.uncounted {
+			delete(list, name)
+		}
+	}
+	return Resources(list)
 }
 
 // resources binds what pod.fit made of the target for pod.resources.

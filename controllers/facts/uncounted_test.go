@@ -1,0 +1,39 @@
+package facts
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestWhatCannotBeAddedUpIsLeftAlone: fractions of a byte, and more than rules can tell, where a pod has such a resource of its own.
+func TestWhatCannotBeAddedUpIsLeftAlone(t *testing.T) {
+	whole := amounts("cpu", "1", "memory", "1Gi")
+	for name, tt := range map[string]struct {
+		requests, limits, container, init corev1.ResourceList
+		want                              []corev1.ResourceName
+	}{
+		"whole amounts":                           {requests: whole, limits: whole, container: whole, init: whole},
+		"none":                                    {},
+		"a fraction in the pod's request":         {requests: amounts("cpu", "1", "memory", "1500m"), container: whole, want: []corev1.ResourceName{"memory"}},
+		"in its limit":                            {limits: amounts("memory", "1500m"), want: []corev1.ResourceName{"memory"}},
+		"in a container":                          {requests: whole, container: amounts("memory", "100m"), want: []corev1.ResourceName{"memory"}},
+		"in an init container":                    {requests: whole, init: amounts("memory", "100m"), want: []corev1.ResourceName{"memory"}},
+		"too much":                                {requests: amounts("cpu", "9223372036854775807", "memory", "9223372036854775807"), want: []corev1.ResourceName{"cpu"}},
+		"in a container, and the pod has no such": {requests: amounts("cpu", "1"), container: amounts("memory", "100m")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{
+				Containers:     []corev1.Container{{}, {Resources: corev1.ResourceRequirements{Limits: tt.container}}},
+				InitContainers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: tt.init}}},
+			}}
+			require.Equal(t, tt.want, uncounted(pod, tt.requests, tt.limits))
+		})
+	}
+
+	change := ResourceChange{Requests: amounts("cpu", "1", "memory", "2"), Limits: amounts("memory", "4")}
+	change.leave([]corev1.ResourceName{"memory"})
+	require.Equal(t, amounts("cpu", "1"), change.Requests)
+	require.Empty(t, change.Limits)
+}
