@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limitRangesAsUpstream are worked examples (UPSTREAM.md §3.8) that LimitRanger itself judges.
+// limitRangesAsUpstream are the worked examples 1 to 7 (UPSTREAM.md §3.8), which LimitRanger judges: it sees pods as they are
+// patched.
 func limitRangesAsUpstream(t *testing.T) {
 	examples := []struct {
 		name, items, pod, recommendation string
@@ -19,7 +20,7 @@ func limitRangesAsUpstream(t *testing.T) {
 			"[{containerName: a, target: {cpu: 250m, memory: 200Mi}}]",
 			[]string{"200m/300m 200Mi/400Mi"}, "container 0: cpu capped to fit Max in container LimitRange, cpu request, memory request, cpu limit, memory limit"},
 		{"a container's request is at the minimum", "[{type: Container, min: {cpu: 50m, memory: 250Mi}}]",
-			"[{name: a, resources: {requests: {cpu: 100m, memory: 250Mi}, limits: {cpu: 150m, memory: 500Mi}}}]",
+			"[{name: a, resources: {requests: {cpu: 100m, memory: 200Mi}, limits: {cpu: 150m, memory: 400Mi}}}]",
 			"[{containerName: a, target: {cpu: 250m, memory: 100Mi}}]",
 			[]string{"250m/375m 250Mi/500Mi"}, "container 0: memory capped to fit Min in container LimitRange, cpu request, memory request, cpu limit, memory limit"},
 		{"limits of a pod are at the maximum", "[{type: Pod, max: {cpu: 600m, memory: 1Gi}}]",
@@ -27,15 +28,15 @@ func limitRangesAsUpstream(t *testing.T) {
 			"[{containerName: a, target: {cpu: 250m, memory: 200Mi}}, {containerName: b, target: {cpu: 250m, memory: 200Mi}}]",
 			[]string{"200m/300m 200Mi/400Mi", "200m/300m 200Mi/400Mi"}, "container 0: cpu request, memory request, cpu limit, memory limit; container 1: cpu request, memory request, cpu limit, memory limit"},
 		{"requests of a pod are at the minimum", "[{type: Pod, min: {cpu: 100m, memory: 500Mi}}]",
-			"[{name: a, resources: {requests: {cpu: 100m, memory: 250Mi}, limits: {cpu: 150m, memory: 500Mi}}}, {name: b, resources: {requests: {cpu: 100m, memory: 250Mi}, limits: {cpu: 150m, memory: 500Mi}}}]",
+			"[{name: a, resources: {requests: {cpu: 100m, memory: 200Mi}, limits: {cpu: 150m, memory: 400Mi}}}, {name: b, resources: {requests: {cpu: 100m, memory: 200Mi}, limits: {cpu: 150m, memory: 400Mi}}}]",
 			"[{containerName: a, target: {cpu: 120m, memory: 100Mi}}, {containerName: b, target: {cpu: 120m, memory: 100Mi}}]",
 			[]string{"120m/180m 250Mi/500Mi", "120m/180m 250Mi/500Mi"}, ""},
-		{"a container without a recommendation gives, too", "[{type: Pod, max: {cpu: 500m, memory: 1Gi}}]",
+		{"a container without a recommendation gives, too", "[{type: Pod, max: {cpu: 400m, memory: 1Gi}}]",
 			"[{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 100m, memory: 100Mi}}}, {name: b, resources: {requests: {cpu: 400m, memory: 600Mi}, limits: {cpu: 400m, memory: 600Mi}}}]",
 			"[{containerName: a, target: {cpu: 400m, memory: 600Mi}}]",
-			[]string{"250m/250m 512Mi/512Mi", "250m/250m 512Mi/512Mi"}, ""},
+			[]string{"200m/200m 512Mi/512Mi", "200m/200m 512Mi/512Mi"}, ""},
 		{"CPU is rounded up to a minimum", "[{type: Pod, min: {cpu: 150m}}]",
-			"[{name: a, resources: {requests: {cpu: 50m}, limits: {cpu: 50m}}}, {name: b, resources: {requests: {cpu: 50m}, limits: {cpu: 50m}}}, {name: c, resources: {requests: {cpu: 50m}, limits: {cpu: 50m}}}]",
+			"[{name: a, resources: {requests: {cpu: 1m}, limits: {cpu: 1m}}}, {name: b, resources: {requests: {cpu: 1m}, limits: {cpu: 1m}}}, {name: c, resources: {requests: {cpu: 1m}, limits: {cpu: 1m}}}]",
 			"[{containerName: a, target: {cpu: 4m}}, {containerName: b, target: {cpu: 21m}}, {containerName: c, target: {cpu: 90m}}]",
 			[]string{"6m/6m -/-", "28m/28m -/-", "118m/118m -/-"}, ""},
 		{"and down to a maximum", "[{type: Pod, max: {cpu: 80m}}]",

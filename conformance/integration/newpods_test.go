@@ -155,6 +155,19 @@ func seen(t *testing.T, ns string) {
 	})
 }
 
+// noneLeft deletes the VPAs of namespaces.
+func noneLeft(t *testing.T, prefix string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	var list corev1.NamespaceList
+	require.NoError(t, cluster.List(ctx, &list))
+	for i := range list.Items {
+		if ns := list.Items[i].Name; strings.HasPrefix(ns, prefix) {
+			require.NoError(t, cluster.DeleteAllOf(ctx, &vpav1.VerticalPodAutoscaler{}, client.InNamespace(ns)))
+		}
+	}
+}
+
 // asYAML prints objects for a person who wants to do it again.
 func asYAML(objects ...any) (out string) {
 	for _, o := range objects {

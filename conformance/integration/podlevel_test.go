@@ -21,6 +21,7 @@ import (
 // own, one after the other; the shared celvpa is stopped before.
 func TestNewPods(t *testing.T) {
 	withoutCelvpa(t)
+	t.Cleanup(func() { noneLeft(t, "np-") }) // other tests need not look after these
 	// No webhook is asked about these VPAs: they were there before it, or before a gate was turned off.
 	pods, ratios, boosts, inPlace := newFuzzed(t, "np-fuzz"), newRatios(t), newBoosts(t), newInPlace(t)
 	stage := func(name string, flags []string, tests map[string]func(*testing.T)) {

@@ -217,6 +217,9 @@ func (r random) policy() *vpav1.PodResourcePolicy {
 }
 
 func (r random) boost() *vpav1.StartupBoost {
+	if r.in(3) {
+		return &vpav1.StartupBoost{CPU: &vpav1.StartupBoostResource{Type: vpav1.ScaleQuantity, Quantity: ptr.To(resource.MustParse("-100m"))}}
+	}
 	if r.in(50) {
 		return &vpav1.StartupBoost{CPU: &vpav1.StartupBoostResource{Type: vpav1.ScaleFactor, Factor: ptr.To[int32](oneOf[int32](r, 1, 2, 3, 1000))}}
 	}
@@ -227,6 +230,8 @@ func (r random) ratio(name corev1.ResourceName) *vpav1.ResourceRatio {
 	switch {
 	case r.in(30):
 		return nil
+	case r.in(3):
+		return &vpav1.ResourceRatio{Type: vpav1.ScaleQuantity, Quantity: ptr.To(resource.MustParse("-100m"))}
 	case r.in(50):
 		return &vpav1.ResourceRatio{Type: vpav1.ScaleQuantity, Quantity: ptr.To(r.quantity(name, 2))}
 	}

@@ -14,13 +14,13 @@ func TestWhatCannotBeAddedUpIsLeftAlone(t *testing.T) {
 		requests, limits, container, init corev1.ResourceList
 		want                              []corev1.ResourceName
 	}{
-		"whole amounts":                           {requests: whole, limits: whole, container: whole, init: whole},
-		"none":                                    {},
-		"a fraction in the pod's request":         {requests: amounts("cpu", "1", "memory", "1500m"), container: whole, want: []corev1.ResourceName{"memory"}},
-		"in its limit":                            {limits: amounts("memory", "1500m"), want: []corev1.ResourceName{"memory"}},
-		"in a container":                          {requests: whole, container: amounts("memory", "100m"), want: []corev1.ResourceName{"memory"}},
-		"in an init container":                    {requests: whole, init: amounts("memory", "100m"), want: []corev1.ResourceName{"memory"}},
-		"too much":                                {requests: amounts("cpu", "9223372036854775807", "memory", "9223372036854775807"), want: []corev1.ResourceName{"cpu"}},
+		"whole amounts":                   {requests: whole, limits: whole, container: whole, init: whole},
+		"none":                            {},
+		"a fraction in the pod's request": {requests: amounts("cpu", "1", "memory", "1500m"), container: whole, want: []corev1.ResourceName{"memory"}},
+		"in its limit":                    {limits: amounts("memory", "1500m"), want: []corev1.ResourceName{"memory"}},
+		"in a container":                  {requests: whole, container: amounts("memory", "100m"), want: []corev1.ResourceName{"memory"}},
+		"in an init container":            {requests: whole, init: amounts("memory", "100m"), want: []corev1.ResourceName{"memory"}},
+		"too much":                        {requests: amounts("cpu", "9223372036854775807", "memory", "9223372036854775807"), want: []corev1.ResourceName{"cpu"}},
 		"in a container, and the pod has no such": {requests: amounts("cpu", "1"), container: amounts("memory", "100m")},
 	} {
 		t.Run(name, func(t *testing.T) {
