@@ -161,7 +161,7 @@ func (f *fuzzed) tryAll(t *testing.T, gated bool) {
 	t.Logf("%d pods in %s: %v", len(f.cases), time.Since(begin).Round(100*time.Millisecond), counts)
 	require.Zero(t, counts[refusedInvalid], "seed %d", f.seed)
 	require.Zero(t, counts[refusedRange], "seed %d", f.seed)
-	require.Greater(t, counts["patched"], len(f.cases)/2, "too few pods are tried for what they are")
+	require.Greater(t, counts["patched"], len(f.cases)/3, "too few pods are tried for what they are")
 }
 
 // try tells what the API server says of a pod.
