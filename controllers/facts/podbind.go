@@ -1,0 +1,130 @@
+package facts
+
+import (
+	"maps"
+
+	"github.com/google/cel-go/common/types"
+	corev1 "k8s.io/api/core/v1"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// boundPod is a pod and its recommendation as rules read them.
+type boundPod struct {
+	in     PodInput
+	vpa    *engine.Record
+	limits *engine.Record
+	parts  []podPart      // the containers
+	pod    *podPart       // nil without resources at pod level
+	init   *engine.Record // of the pod, where it has resources of its own
+	filled *engine.Record
+	level  *vpav1.RecommendedResources
+	// uncounted are the resources that are left alone, because sums of them would not be exact.
+	uncounted []corev1.ResourceName
+}
+
+// podPart is a container, or the pod as a whole.
+type podPart struct {
+	name             string
+	known            bool
+	policy, original *engine.Record
+	limits           corev1.ResourceList // as they are written
+	recommendation   *vpav1.RecommendedContainerResources
+}
+
+func bindPod(in PodInput) *boundPod {
+	b := &boundPod{in: in, vpa: VPA(in.VPA), limits: in.Limits.bind(), parts: make([]podPart, len(in.Pod.Spec.Containers))}
+	var recommended []vpav1.RecommendedContainerResources
+	if rec := in.VPA.Status.Recommendation; rec != nil {
+		recommended, b.level = rec.ContainerRecommendations, rec.PodRecommendation
+	}
+	for i := range b.parts {
+		part := &b.parts[i]
+		part.name = in.Pod.Spec.Containers[i].Name
+		part.policy = Policy(PolicyFor(in.VPA.Spec.ResourcePolicy, part.name))
+		requests, limits := CurrentResources(in.Pod, i)
+		part.original, part.limits = stanza(requests, limits), limits
+		for j := range recommended {
+			if !part.known && recommended[j].ContainerName == part.name {
+				part.recommendation, part.known = &recommended[j], true
+			}
+		}
+	}
+	if requests, limits, ok := PodResourcesOf(in.Pod); ok {
+		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanza(requests, limits)}
+		b.init = initRequests(in.Pod)
+		b.filled = filledIn(in.Pod, requests, limits, b.init)
+		b.uncounted = uncounted(in.Pod, requests, limits)
+	}
+	return b
+}
+
+// fitted is one run of a point over a pod: the items are its containers and then, where there is one, the pod as a whole.
+type fitted struct {
+	facts *engine.Facts
+	items []*engine.Item
+}
+
+// fit binds one recommendation for pod.fit.
+func (b *boundPod) fit(bound int) *fitted {
+	of := &boundsOfPods[bound]
+	f := &fitted{facts: podFit.NewFacts().Set("bound", engine.Text(of.name)).Set("scaling", scalingsSchema.New())}
+	for i := range b.parts {
+		part := &b.parts[i]
+		recommended := resourcesSchema.New()
+		if part.known {
+			recommended = b.counted(of.container(part.recommendation))
+		}
+		b.add(f, "container", part, recommended, ratiosSchema.New())
+	}
+	if b.pod != nil {
+		recommended := resourcesSchema.New()
+		if b.pod.known {
+			recommended = b.counted(of.pod(b.level))
+		}
+		b.add(f, "podLevel", b.pod, recommended, ratiosSchema.New())
+	}
+	return b.common(f)
+}
+
+// counted binds what is recommended of the resources that are not left alone.
+func (b *boundPod) counted(list corev1.ResourceList) *engine.Record {
+	if len(b.uncounted) > 0 {
+		list = maps.Clone(list)
+		for _, name := range b.uncounted {
+			delete(list, name)
+		}
+	}
+	return Resources(list)
+}
+
+// resources binds what pod.fit made of the target for pod.resources.
+func (b *boundPod) resources(target *fitted) *fitted {
+	f := &fitted{facts: podResources.NewFacts().Set("creating", types.Bool(b.in.Creating))}
+	for i := range b.parts {
+		b.add(f, "container", &b.parts[i], target.items[i].Record("recommended"), target.items[i].Record("ratio"))
+	}
+	if b.pod != nil {
+		item := target.items[len(b.parts)]
+		b.add(f, "podLevel", b.pod, item.Record("recommended"), item.Record("ratio"))
+	}
+	return b.common(f)
+}
+
+func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, ratio *engine.Record) {
+	item := f.facts.AddItem(scope, part.name).Set("policy", part.policy).Set("original", part.original).
+		Set("recommended", recommended).Set("ratio", ratio).
+		Set("requests", resourcesSchema.New()).Set("limits", resourcesSchema.New())
+	if scope == "container" {
+		item.Set("known", types.Bool(part.known)).Set("share", resourcesSchema.New()).Set("boost", boostedSchema.New())
+	} else {
+		item.Set("init", b.init).Set("filledIn", b.filled)
+	}
+	f.items = append(f.items, item)
+}
+
+func (b *boundPod) common(f *fitted) *fitted {
+	f.facts.Set("vpa", b.vpa).Set("limitRange", b.limits)
+	return f
+}

@@ -1,0 +1,104 @@
+package facts
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+// PodResourcesOf are the requests and limits of a pod as a whole: what its status reports, else what its spec asks for. ok is
+// false for pods that have neither CPU nor memory at pod level.
+func PodResourcesOf(pod *corev1.Pod) (requests, limits corev1.ResourceList, ok bool) {
+	asked := pod.Spec.Resources
+	if asked == nil || !scalable(asked.Requests) && !scalable(asked.Limits) {
+		return nil, nil, false
+	}
+	if actual := pod.Status.Resources; actual != nil {
+		return actual.Requests, actual.Limits, true
+	}
+	return asked.Requests, asked.Limits, true
+}
+
+func scalable(list corev1.ResourceList) bool {
+	return slices.ContainsFunc(ScaledResources, func(name corev1.ResourceName) bool {
+		_, ok := list[name]
+		return ok
+	})
+}
+
+// filledIn are the requests at pod level that API servers fill in: up to Kubernetes 1.36 before they ask webhooks, from 1.37 on
+// afterwards (KEP-2837). init are the pod's initRequests.
+func filledIn(pod *corev1.Pod, requests, limits corev1.ResourceList, init *engine.Record) *engine.Record {
+	out := resourcesSchema.New()
+	for _, name := range ScaledResources {
+		limit, limited := limits[name]
+		if _, requested := requests[name]; requested || !limited {
+			continue
+		}
+		running, asked := init.Get("running").(*engine.Record).Int(string(name))
+		peak, once := init.Get("peak").(*engine.Record).Int(string(name))
+		total := running
+		for i := range pod.Spec.Containers {
+			if q, ok := pod.Spec.Containers[i].Resources.Requests[name]; ok {
+				total, asked = engine.SaturatingAdd(total, AmountOf(name, q)), true
+			}
+		}
+		if asked || once {
+			out.SetInt(string(name), max(total, peak))
+		} else {
+			out.SetInt(string(name), AmountOf(name, limit))
+		}
+	}
+	return out
+}
+
+// initRequests sums up the init containers of a pod as API servers do where they compare a pod's requests with those of its
+// containers (KEP-2837): those that go on running count beside the containers, the others one after the other.
+func initRequests(pod *corev1.Pod) *engine.Record {
+	running, peak := resourcesSchema.New(), resourcesSchema.New()
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		for _, name := range ScaledResources {
+			q, ok := c.Resources.Requests[name]
+			if !ok {
+				continue // what runs beside it was counted before
+			}
+			field := string(name)
+			before, _ := running.Int(field)
+			now := engine.SaturatingAdd(before, AmountOf(name, q))
+			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+				running.SetInt(field, now)
+			}
+			highest, _ := peak.Int(field)
+			peak.SetInt(field, max(highest, now))
+		}
+	}
+	return initSchema.New().SetRecord("running", running).SetRecord("peak", peak)
+}
+
+// uncounted are the resources which a pod has at pod level, and of which some amount is no whole number of
+// milli-cores or bytes, or too large a one. API servers compare exact sums, so such a pod could only be made invalid.
+func uncounted(pod *corev1.Pod, requests, limits corev1.ResourceList) (out []corev1.ResourceName) {
+	for _, name := range ScaledResources {
+		if _, asked := requests[name]; !asked {
+			if _, limited := limits[name]; !limited {
+				continue
+			}
+		}
+		odd := func(list corev1.ResourceList) bool {
+			q, ok := list[name]
+			if !ok {
+				return false
+			}
+			whole := quantityOf(name, AmountOf(name, q))
+			return whole.Cmp(q) != 0
+		}
+		oddContainer := func(c corev1.Container) bool { return odd(c.Resources.Requests) || odd(c.Resources.Limits) }
+		if odd(requests) || odd(limits) || slices.ContainsFunc(pod.Spec.Containers, oddContainer) || slices.ContainsFunc(pod.Spec.InitContainers, oddContainer) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
