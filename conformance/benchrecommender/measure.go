@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
+
+	"github.com/celvpa/celvpa/conformance/harness"
 )
 
 // cycleMetric is a histogram that both recommenders keep, by step.
@@ -45,7 +47,7 @@ type state struct {
 	cycles   float64
 	steps    map[string]float64 // sum of each step
 	requests requests
-	footprint
+	harness.Footprint
 }
 
 // measure runs a program until it has gone through its cycles.
@@ -55,7 +57,7 @@ func (b *bench) measure(ctx context.Context, p program) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	defer one.stop()
+	defer one.Stop()
 	say("%s runs; its first cycle is due in a minute, and %d more are measured", p.name, b.cycles)
 	r = result{name: p.name, ours: p.ours}
 	var start, last state
@@ -66,7 +68,7 @@ func (b *bench) measure(ctx context.Context, p program) (r result, err error) {
 			return r, ctx.Err()
 		case <-tick.C:
 		}
-		if err := one.alive(); err != nil {
+		if err := one.Alive(); err != nil {
 			return r, err
 		}
 		now, err := b.look(ctx, one)
@@ -76,13 +78,13 @@ func (b *bench) measure(ctx context.Context, p program) (r result, err error) {
 			return r, err
 		}
 		if start.cycles > 0 {
-			rss = append(rss, now.rss)
+			rss = append(rss, now.RSS)
 		}
 		if now.cycles == last.cycles {
 			continue
 		}
 		took := (now.steps["total"] - last.steps["total"]) / (now.cycles - last.cycles)
-		say("%s: cycle %.0f took %.2f s, memory %s", p.name, now.cycles, took, mebibytes(now.rss))
+		say("%s: cycle %.0f took %.2f s, memory %s", p.name, now.cycles, took, mebibytes(now.RSS))
 		if now.requests, err = b.requests(ctx); err != nil {
 			return r, err
 		}
@@ -102,8 +104,8 @@ func (b *bench) measure(ctx context.Context, p program) (r result, err error) {
 		r.steps[step] = (sum - start.steps[step]) / float64(r.cycles)
 	}
 	slices.Sort(rss)
-	r.rss, r.peak = rss[len(rss)/2], last.peak
-	r.window, r.cpu = last.at.Sub(start.at).Seconds(), last.cpu-start.cpu
+	r.rss, r.peak = rss[len(rss)/2], last.Peak
+	r.window, r.cpu = last.at.Sub(start.at).Seconds(), last.CPU-start.CPU
 	r.writes, r.reads = last.requests.writes-start.requests.writes, last.requests.reads-start.requests.reads
 	if b.profile {
 		err = b.saveProfile(one)
@@ -134,7 +136,7 @@ func (b *bench) look(ctx context.Context, p *process) (s state, err error) {
 			s.cycles = float64(m.GetHistogram().GetSampleCount())
 		}
 	}
-	s.footprint, err = p.footprint()
+	s.Footprint, err = p.Footprint()
 	return s, err
 }
 

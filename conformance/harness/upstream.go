@@ -15,20 +15,30 @@ const UpstreamRelease = "1.8.1"
 
 // BuildUpstreamRecommender compiles upstream's recommender into bin/, where it stays. Its progress goes to out.
 func BuildUpstreamRecommender(ctx context.Context, out io.Writer) (string, error) {
+	return buildUpstream(ctx, "recommender", out)
+}
+
+// BuildUpstreamAdmission compiles upstream's admission controller into bin/, where it stays. Its progress goes to out.
+func BuildUpstreamAdmission(ctx context.Context, out io.Writer) (string, error) {
+	return buildUpstream(ctx, "admission-controller", out)
+}
+
+// buildUpstream compiles one of upstream's components by the name of its package.
+func buildUpstream(ctx context.Context, component string, out io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(root, "bin", "upstream-recommender-"+UpstreamRelease)
+	program := filepath.Join(root, "bin", "upstream-"+component+"-"+UpstreamRelease)
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	fmt.Fprintf(out, "building upstream's recommender %s (2 minutes the first time on two cores)\n", UpstreamRelease)
+	fmt.Fprintf(out, "building upstream's %s %s (2 minutes the first time on two cores)\n", component, UpstreamRelease)
 	cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "upstream", "programs"), "-o", program,
-		"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender")
+		"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/"+component)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building upstream's recommender: %w\n%s", err, text)
+		return "", fmt.Errorf("building upstream's %s: %w\n%s", component, err, text)
 	}
 	fmt.Fprintf(out, "built %s\n", program)
 	return program, nil

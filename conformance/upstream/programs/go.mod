@@ -2,7 +2,10 @@ module github.com/celvpa/celvpa/conformance/upstream/programs
 
 go 1.26.0
 
-tool k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender
+tool (
+	k8s.io/autoscaler/vertical-pod-autoscaler/pkg/admission-controller
+	k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -10,6 +13,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
+	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-openapi/jsonpointer v1.0.2 // indirect

@@ -1,0 +1,89 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// Measured is a program that runs to be measured: its log goes straight into a file, so that whoever measures has no part in it.
+type Measured struct {
+	LogFile string
+
+	cmd    *exec.Cmd
+	exited chan struct{}
+	err    error // once exited is closed
+}
+
+// StartMeasured runs a program with what it says in a file. Ctrl-C does not reach it: it must be stopped.
+func StartMeasured(logFile, program string, args ...string) (*Measured, error) {
+	if err := os.MkdirAll(filepath.Dir(logFile), 0o755); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(logFile)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	m := &Measured{LogFile: logFile, cmd: exec.Command(program, args...), exited: make(chan struct{})}
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	if err := m.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", filepath.Base(program), err)
+	}
+	go func() {
+		m.err = m.cmd.Wait()
+		close(m.exited)
+	}()
+	return m, nil
+}
+
+// Stop asks the process to end. One that does not listen is killed: how it ends is not measured.
+func (m *Measured) Stop() {
+	_ = m.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-m.exited:
+	case <-time.After(10 * time.Second):
+		_ = m.cmd.Process.Kill()
+		<-m.exited
+	}
+}
+
+// Alive is an error once the process has ended.
+func (m *Measured) Alive() error {
+	select {
+	case <-m.exited:
+		return errors.Join(fmt.Errorf("it stopped; see %s", m.LogFile), m.err)
+	default:
+		return nil
+	}
+}
+
+// Footprint is what the kernel says of a process.
+type Footprint struct {
+	CPU       float64 // seconds since it began
+	RSS, Peak uint64  // bytes: now, and the highest ever
+}
+
+// Footprint reads it.
+func (m *Measured) Footprint() (f Footprint, err error) {
+	proc, err := procfs.NewProc(m.cmd.Process.Pid)
+	if err != nil {
+		return f, fmt.Errorf("reading /proc: %w", err)
+	}
+	stat, err := proc.Stat()
+	if err != nil {
+		return f, fmt.Errorf("reading the CPU time from /proc: %w", err)
+	}
+	status, err := proc.NewStatus()
+	if err != nil {
+		return f, fmt.Errorf("reading the memory from /proc: %w", err)
+	}
+	return Footprint{CPU: stat.CPUTime(), RSS: status.VmRSS, Peak: status.VmHWM}, nil
+}
