@@ -47,7 +47,7 @@ func (b *bench) start(p program) (*process, error) {
 	if b.profile {
 		args = append(args, "--profiling")
 	}
-	one, err := harness.StartMeasured(filepath.Join(b.logs, filepath.Base(p.path)+".log"), p.path, args...)
+	one, err := harness.StartMeasured(filepath.Join(b.logs, filepath.Base(p.path)+".log"), nil, p.path, args...)
 	if err != nil {
 		return nil, err
 	}

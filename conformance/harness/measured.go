@@ -21,8 +21,9 @@ type Measured struct {
 	err    error // once exited is closed
 }
 
-// StartMeasured runs a program with what it says in a file. Ctrl-C does not reach it: it must be stopped.
-func StartMeasured(logFile, program string, args ...string) (*Measured, error) {
+// StartMeasured runs a program with what it says in a file. The environment is added to this process's own. Ctrl-C does not
+// reach it: it must be stopped.
+func StartMeasured(logFile string, environment []string, program string, args ...string) (*Measured, error) {
 	if err := os.MkdirAll(filepath.Dir(logFile), 0o755); err != nil {
 		return nil, err
 	}
@@ -33,6 +34,7 @@ func StartMeasured(logFile, program string, args ...string) (*Measured, error) {
 	defer log.Close()
 	m := &Measured{LogFile: logFile, cmd: exec.Command(program, args...), exited: make(chan struct{})}
 	m.cmd.Stdout, m.cmd.Stderr = log, log
+	m.cmd.Env = append(os.Environ(), environment...)
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
 	if err := m.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", filepath.Base(program), err)
