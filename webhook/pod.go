@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -10,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/podpatch"
@@ -123,16 +123,19 @@ type slimContainer struct {
 }
 
 func decodePod(data []byte) (*corev1.Pod, error) {
-	var slim slimPod
-	if err := json.Unmarshal(data, &slim); err != nil {
+	if small, ok := prune(data); ok {
+		data = small
+	}
+	var read slimPod
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &read); err != nil {
 		return nil, err
 	}
-	m := &slim.Metadata
+	m := &read.Metadata
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace, Labels: m.Labels, Annotations: m.Annotations, OwnerReferences: m.OwnerReferences,
 	}}
-	pod.Spec.Resources = slim.Spec.Resources
-	pod.Spec.Containers, pod.Spec.InitContainers = containers(slim.Spec.Containers), containers(slim.Spec.InitContainers)
+	pod.Spec.Resources = read.Spec.Resources
+	pod.Spec.Containers, pod.Spec.InitContainers = containers(read.Spec.Containers), containers(read.Spec.InitContainers)
 	return pod, nil
 }
 

@@ -9,8 +9,8 @@ import "bytes"
 func cut(body []byte) (rest, object, oldObject []byte, ok bool) {
 	c := cutter{body: body, rest: make([]byte, 0, min(len(body), 1024))}
 	seen := false
-	end, ok := c.members(c.blank(0), func(key string, i int) (int, bool) {
-		if key != "request" || body[i] != '{' {
+	end, ok := c.members(c.blank(0), func(key []byte, i int) (int, bool) {
+		if string(key) != "request" || body[i] != '{' {
 			return c.value(i)
 		}
 		if seen {
@@ -31,12 +31,12 @@ type cutter struct {
 	object, oldObject []byte
 }
 
-func (c *cutter) requestMember(key string, i int) (int, bool) {
+func (c *cutter) requestMember(key []byte, i int) (int, bool) {
 	end, ok := c.value(i)
 	if !ok || c.body[i] == 'n' { // null
 		return end, ok
 	}
-	switch key {
+	switch string(key) {
 	case "object":
 		ok = c.object == nil
 		c.object = c.body[i:end:end]
@@ -54,7 +54,7 @@ func (c *cutter) requestMember(key string, i int) (int, bool) {
 
 // members goes through an object that begins at a place, and returns where it ends. Each is given the place of its value, and
 // returns where that ends.
-func (c *cutter) members(i int, each func(key string, i int) (int, bool)) (end int, ok bool) {
+func (c *cutter) members(i int, each func(key []byte, i int) (int, bool)) (end int, ok bool) {
 	if i >= len(c.body) || c.body[i] != '{' {
 		return 0, false
 	}
@@ -79,7 +79,7 @@ func (c *cutter) members(i int, each func(key string, i int) (int, bool)) (end i
 		if i = c.blank(i + 1); i >= len(c.body) {
 			return 0, false
 		}
-		if i, ok = each(string(key), i); !ok {
+		if i, ok = each(key, i); !ok {
 			return 0, false
 		}
 		if i = c.blank(i); i >= len(c.body) {

@@ -40,16 +40,26 @@ type incomingRequest struct {
 	DryRun      *bool                        `json:"dryRun"`
 }
 
-// decode reads an AdmissionReview of admission.k8s.io/v1. The objects in it stay text; nothing of the body is kept. UserInfo and
-// Options are left out. With an error, what says why it makes no sense, the result has the UID if one could be read.
+// decode reads an AdmissionReview of admission.k8s.io/v1. The objects in it stay text, of which pods have only what is read
+// of them (wantedPod); nothing of the body is kept. UserInfo and Options are left out. With an error, what says why it makes no sense, the result has the UID if one could be read.
 func decode(body []byte) (admission.Request, error) {
 	rest, object, oldObject, ok := cut(body)
 	if !ok {
 		return decodeWhole(body)
 	}
 	req, err := decodeWhole(rest)
-	req.Object.Raw, req.OldObject.Raw = bytes.Clone(object), bytes.Clone(oldObject)
+	req.Object.Raw, req.OldObject.Raw = ofPod(req.Resource, object), bytes.Clone(oldObject)
 	return req, err
+}
+
+// ofPod copies an object; of a pod only what is read of it.
+func ofPod(resource metav1.GroupVersionResource, object []byte) []byte {
+	if resource.Group == "" && resource.Resource == "pods" && len(object) > 0 {
+		if small, ok := prune(object); ok {
+			return small
+		}
+	}
+	return bytes.Clone(object)
 }
 
 // decodeWhole is decode without a short cut.
