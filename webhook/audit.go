@@ -44,6 +44,9 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 // auditAdmission records what overlays that are not enforced would say about whether a VPA changes new pods. mine tells
 // whether the pod at hand is one of its pods; it is asked only where that matters.
 func (h *Handler) auditAdmission(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, enforced engine.Verdict, mine func() bool) {
+	if len(shadows) == 0 {
+		return
+	}
 	defer policy.UntilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
 	for _, shadow := range shadows {
 		tried := shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil)

@@ -26,12 +26,23 @@ type Handler struct {
 
 // Handle answers a review. Panics are the Server's.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	log := h.Log.WithValues("uid", req.UID, "namespace", req.Namespace, "name", req.Name)
+	about := &subject{log: h.Log, values: append(make([]any, 0, 12), "uid", req.UID, "namespace", req.Namespace, "name", req.Name)}
 	switch {
 	case req.Resource.Group == "" && req.Resource.Resource == "pods":
-		return h.pod(ctx, req, log)
+		return h.pod(ctx, req, about)
 	case req.Resource.Group == vpav1.GroupVersion.Group && req.Resource.Resource == "verticalpodautoscalers":
-		return h.vpa(ctx, req, log)
+		return h.vpa(ctx, req, about.logger())
 	}
 	return admission.Allowed("")
 }
+
+// subject is what lines of the log say a review is about. Most reviews have one line or none: a logger is only made for those that
+// have more to say.
+type subject struct {
+	log    logr.Logger
+	values []any // names and values in turns
+}
+
+func (s *subject) add(name string, value any) { s.values = append(s.values, name, value) }
+
+func (s *subject) logger() logr.Logger { return s.log.WithValues(s.values...) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,23 +19,23 @@ import (
 
 // pod answers for a new pod. Whatever goes wrong, it is admitted as it came and the reason is logged: it is refused only for what
 // a rule says.
-func (h *Handler) pod(ctx context.Context, req admission.Request, log logr.Logger) admission.Response {
-	answer, warnings, err := h.reviewPod(ctx, req, log)
+func (h *Handler) pod(ctx context.Context, req admission.Request, about *subject) admission.Response {
+	answer, warnings, err := h.reviewPod(ctx, req, about)
 	if err != nil {
-		log.Error(err, "the pod is admitted unchanged")
+		about.logger().Error(err, "the pod is admitted unchanged")
 	}
 	if !answer.Allowed() {
 		for _, c := range answer.Causes {
 			refusalsTotal.WithLabelValues(c.Rule).Inc()
 		}
-		log.Info("pod refused", "reason", texts(answer.Causes))
+		about.logger().Info("pod refused", "reason", texts(answer.Causes))
 		return denied(req, "", "Pod", answer.Causes).WithWarnings(warnings...)
 	}
 	return admission.Patched("", answer.Patch...).WithWarnings(warnings...)
 }
 
 // reviewPod finds out what concerns the pod and asks the rules; besides it returns what to tell who submits it.
-func (h *Handler) reviewPod(ctx context.Context, req admission.Request, log logr.Logger) (answer podreview.Answer, warnings []string, err error) {
+func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *subject) (answer podreview.Answer, warnings []string, err error) {
 	if req.Operation != admissionv1.Create || req.SubResource != "" {
 		return answer, nil, nil
 	}
@@ -53,7 +52,7 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, log logr
 	if pod.Name == "" {
 		pod.Name = pod.GenerateName + "%"
 	}
-	log = log.WithValues("pod", pod.Name)
+	about.add("pod", pod.Name)
 	rules := h.Rules()
 	limits, err := limitranges.Of(ctx, h.Client, pod.Namespace)
 	if err != nil {
@@ -61,43 +60,62 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, log logr
 	}
 	v, err := h.controllingVPA(ctx, req, rules, pod)
 	if err != nil {
-		log.Error(err, "it is not known whether a VPA controls the pod; it is admitted unchanged")
+		about.logger().Error(err, "it is not known whether a VPA controls the pod; it is admitted unchanged")
 		v = nil
 	}
-	about := v
-	if about == nil { // rules for the namespace apply all the same
-		about = &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}
+	chooses := v
+	if chooses == nil { // rules for the namespace apply all the same
+		chooses = &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}
 	} else {
-		log = log.WithValues("vpa", v.Name)
+		about.add("vpa", v.Name)
 	}
-	chosen := policy.For(rules, about)
+	chosen := policy.For(rules, chooses)
 	if chosen.Err != nil {
-		log.Error(chosen.Err, "the recommendation is applied by the default pipeline")
+		about.logger().Error(chosen.Err, "the recommendation is applied by the default pipeline")
 	}
 	review := podreview.Request{Pod: pod, VPA: v, Limits: limits}
 	answer = podreview.Review(chosen.Plan, review, nil)
-	h.tell(log, &answer, v)
-	return answer, h.auditPod(req, log, about, review, chosen.Shadows, &answer), nil
+	tell(about, &answer, v)
+	if len(chosen.Shadows) > 0 {
+		warnings = h.auditPod(req, about.logger(), chooses, review, chosen.Shadows, &answer)
+	}
+	return answer, warnings, nil
 }
 
 // tell logs what came of a pod.
-func (h *Handler) tell(log logr.Logger, answer *podreview.Answer, v *vpav1.VerticalPodAutoscaler) {
-	policy.Report(log, "its values are left as they were", answer.Failed...)
-	for _, c := range answer.Unjudged {
-		log.Error(fmt.Errorf("%s", c), "the pod could not be judged by a rule; it is not refused for that")
-	}
-	if answer.MissingPod {
-		log.Info("No recommendation found for pod, skipping")
-	}
-	for _, name := range answer.Missing {
-		log.Info("No recommendation found for container, skipping", "container", name)
+func tell(about *subject, answer *podreview.Answer, v *vpav1.VerticalPodAutoscaler) {
+	if len(answer.Failed) > 0 || len(answer.Unjudged) > 0 || answer.MissingPod || len(answer.Missing) > 0 {
+		log := about.logger()
+		policy.Report(log, "its values are left as they were", answer.Failed...)
+		for _, c := range answer.Unjudged {
+			log.Error(fmt.Errorf("%s", c), "the pod could not be judged by a rule; it is not refused for that")
+		}
+		if answer.MissingPod {
+			log.Info("No recommendation found for pod, skipping")
+		}
+		for _, name := range answer.Missing {
+			log.Info("No recommendation found for container, skipping", "container", name)
+		}
 	}
 	if v != nil && answer.Allowed() {
-		if log := log.V(1); log.Enabled() {
-			log.Info("pod patched", "updates", podpatch.Updates(v.Name, answer.Change))
+		if log := about.log.V(1); log.Enabled() {
+			log.Info("pod patched", append(about.values, "updates", updates(answer))...)
 		}
 	}
 }
+
+// updates is the text of the annotation that a patch writes; empty when it writes none.
+func updates(answer *podreview.Answer) string {
+	for i := range answer.Patch {
+		if answer.Patch[i].Path == updatesPath {
+			text, _ := answer.Patch[i].Value.(string)
+			return text
+		}
+	}
+	return ""
+}
+
+var updatesPath = podpatch.Annotate(podpatch.AnnotationUpdates, "").Path
 
 // slimPod is what is read of a pod: the rest, which is most of it, is not worth the time.
 type slimPod struct {
