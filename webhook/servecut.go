@@ -2,54 +2,11 @@ package webhook
 
 import "bytes"
 
-// cut takes out of an AdmissionReview what is large and is not looked at here, so that the thorough reader reads only what is
-// small: in the result there are nulls in the place of request.object, request.oldObject, request.userInfo and request.options.
-// The two objects are parts of the body. What is cut out has its brackets in pairs and is otherwise not looked at: whoever reads
-// an object finds out. It is not ok where anything is out of the ordinary, and all is for the thorough reader then.
-func cut(body []byte) (rest, object, oldObject []byte, ok bool) {
-	c := cutter{body: body, rest: make([]byte, 0, min(len(body), 1024))}
-	seen := false
-	end, ok := c.members(c.blank(0), func(key []byte, i int) (int, bool) {
-		if string(key) != "request" || body[i] != '{' {
-			return c.value(i)
-		}
-		if seen {
-			return 0, false // a second request
-		}
-		seen = true
-		return c.members(i, c.requestMember)
-	})
-	if !ok || c.blank(end) != len(body) {
-		return nil, nil, nil, false
-	}
-	return append(c.rest, body[c.kept:]...), c.object, c.oldObject, true
-}
-
+// cutter finds its way through JSON without reading it: what it goes over has its brackets in pairs, and is otherwise not looked at.
+// Whatever is out of the ordinary is not ok.
 type cutter struct {
-	body, rest        []byte
-	kept              int // up to here the body is in the rest
-	object, oldObject []byte
-}
-
-func (c *cutter) requestMember(key []byte, i int) (int, bool) {
-	end, ok := c.value(i)
-	if !ok || c.body[i] == 'n' { // null
-		return end, ok
-	}
-	switch string(key) {
-	case "object":
-		ok = c.object == nil
-		c.object = c.body[i:end:end]
-	case "oldObject":
-		ok = c.oldObject == nil
-		c.oldObject = c.body[i:end:end]
-	case "userInfo", "options":
-	default:
-		return end, true
-	}
-	c.rest = append(append(c.rest, c.body[c.kept:i]...), "null"...)
-	c.kept = end
-	return end, ok
+	body []byte
+	rest []byte // what is copied of it
 }
 
 // members goes through an object that begins at a place, and returns where it ends. Each is given the place of its value, and

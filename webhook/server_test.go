@@ -419,8 +419,13 @@ func FuzzReviews(f *testing.F) {
 			return
 		}
 		// Only what is cut out may be wrong without an error.
-		_, object, oldObject, ok := cut(body)
-		if ok && err == nil && (len(object) == 0 || json.Valid(object)) && (len(oldObject) == 0 || json.Valid(oldObject)) {
+		in, ok := quick(body)
+		if !ok || in.Request == nil {
+			require.Error(t, err)
+			return
+		}
+		object, oldObject := in.Request.Object.Raw, in.Request.OldObject.Raw
+		if err == nil && (len(object) == 0 || json.Valid(object)) && (len(oldObject) == 0 || json.Valid(oldObject)) {
 			require.Regexp(t, "userInfo|options", string(body))
 		}
 	})

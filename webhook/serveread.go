@@ -2,11 +2,9 @@ package webhook
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,15 +39,15 @@ type incomingRequest struct {
 }
 
 // decode reads an AdmissionReview of admission.k8s.io/v1. The objects in it stay text, of which pods have only what is read
-// of them (wantedPod); nothing of the body is kept. UserInfo and Options are left out. With an error, what says why it makes no sense, the result has the UID if one could be read.
+// of them (wantedPod); nothing of the body is kept. UserInfo and Options are left out. With an error, what says why it makes no
+// sense, the result has the UID if one could be read.
 func decode(body []byte) (admission.Request, error) {
-	rest, object, oldObject, ok := cut(body)
-	if !ok {
-		return decodeWhole(body)
+	if in, ok := quick(body); ok {
+		req, err := in.request()
+		req.Object.Raw, req.OldObject.Raw = ofPod(req.Resource, req.Object.Raw), bytes.Clone(req.OldObject.Raw)
+		return req, err
 	}
-	req, err := decodeWhole(rest)
-	req.Object.Raw, req.OldObject.Raw = ofPod(req.Resource, object), bytes.Clone(oldObject)
-	return req, err
+	return decodeWhole(body)
 }
 
 // ofPod copies an object; of a pod only what is read of it.
@@ -66,6 +64,15 @@ func ofPod(resource metav1.GroupVersionResource, object []byte) []byte {
 func decodeWhole(body []byte) (admission.Request, error) {
 	var in incoming
 	err := kjson.UnmarshalCaseSensitivePreserveInts(body, &in)
+	out, fault := in.request()
+	if err != nil {
+		return out, fmt.Errorf("the request is no AdmissionReview: %w", err)
+	}
+	return out, fault
+}
+
+// request is what was read, and an error what keeps it from making sense.
+func (in *incoming) request() (admission.Request, error) {
 	r := in.Request
 	if r == nil {
 		r = &incomingRequest{}
@@ -75,8 +82,6 @@ func decodeWhole(body []byte) (admission.Request, error) {
 		Name: r.Name, Namespace: r.Namespace, Operation: r.Operation, Object: r.Object, OldObject: r.OldObject, DryRun: r.DryRun,
 	}}
 	switch {
-	case err != nil:
-		return out, fmt.Errorf("the request is no AdmissionReview: %w", err)
 	case in.APIVersion != reviewType.APIVersion || in.Kind != reviewType.Kind:
 		return out, fmt.Errorf("the request is a %q of %q, not an AdmissionReview of %s", in.Kind, in.APIVersion, reviewType.APIVersion)
 	case in.Request == nil:
@@ -87,48 +92,4 @@ func decodeWhole(body []byte) (admission.Request, error) {
 		return out, errors.New("the AdmissionReview has a request without a requestKind")
 	}
 	return out, nil
-}
-
-// encode writes the AdmissionReview that answers the one with a UID. It is given a status only where that says something.
-func encode(uid types.UID, resp *admission.Response) ([]byte, error) {
-	answer := &admissionv1.AdmissionResponse{UID: uid, Allowed: resp.Allowed, Warnings: resp.Warnings, AuditAnnotations: resp.AuditAnnotations}
-	if resp.Result != nil && (!resp.Allowed || resp.Result.Message != "") {
-		answer.Result = resp.Result
-	}
-	switch {
-	case !resp.Allowed:
-	case len(resp.Patch) > 0:
-		answer.Patch, answer.PatchType = resp.Patch, &jsonPatch
-	case len(resp.Patches) > 0:
-		patch, err := encodePatch(resp.Patches)
-		if err != nil {
-			return nil, fmt.Errorf("writing the patch: %w", err)
-		}
-		answer.Patch, answer.PatchType = patch, &jsonPatch
-	}
-	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: reviewType, Response: answer})
-	if err != nil {
-		return nil, fmt.Errorf("writing the answer: %w", err)
-	}
-	return body, nil
-}
-
-var jsonPatch = admissionv1.PatchTypeJSONPatch
-
-// operation is one of a patch, without the detour by which the library writes it.
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-func encodePatch(patch []jsonpatch.Operation) ([]byte, error) {
-	out := make([]operation, len(patch))
-	for i, o := range patch {
-		out[i] = operation{Op: o.Operation, Path: o.Path, Value: o.Value}
-		if o.Value == nil && o.Operation != "remove" {
-			out[i].Value = json.RawMessage("null")
-		}
-	}
-	return json.Marshal(out)
 }
