@@ -23,42 +23,41 @@ const (
 
 // Resources are the operations that write requests and limits; what has nothing to be written has none.
 func Resources(pod *corev1.Pod, change facts.PodChange) []jsonpatch.Operation {
-	ops := podLevel(pod, change.Pod)
+	ops := podLevel(nil, pod, change.Pod)
 	for i := range change.Containers {
-		ops = append(ops, container(pod, &change.Containers[i])...)
+		ops = container(ops, pod, &change.Containers[i])
 	}
 	return ops
 }
 
 // podLevel writes the resources of a pod as a whole, which it has already.
-func podLevel(pod *corev1.Pod, c *facts.ResourceChange) []jsonpatch.Operation {
+func podLevel(ops []jsonpatch.Operation, pod *corev1.Pod, c *facts.ResourceChange) []jsonpatch.Operation {
 	if c == nil || !c.Writes() {
-		return nil
+		return ops
 	}
 	const at = "/spec/resources"
 	now := pod.Spec.Resources
-	return append(list(at+"/requests", len(now.Requests) == 0, c.Requests), list(at+"/limits", len(now.Limits) == 0, c.Limits)...)
+	ops = list(ops, at+"/requests", len(now.Requests) == 0, c.Requests)
+	return list(ops, at+"/limits", len(now.Limits) == 0, c.Limits)
 }
 
-func container(pod *corev1.Pod, c *facts.ContainerChange) []jsonpatch.Operation {
+func container(ops []jsonpatch.Operation, pod *corev1.Pod, c *facts.ContainerChange) []jsonpatch.Operation {
 	if !c.Writes() {
-		return nil
+		return ops
 	}
-	var ops []jsonpatch.Operation
 	at := "/spec/containers/" + strconv.Itoa(c.Index) + "/resources"
 	now := pod.Spec.Containers[c.Index].Resources
 	if len(now.Requests) == 0 && len(now.Limits) == 0 && len(now.Claims) == 0 {
 		ops = append(ops, Add(at, map[string]any{}))
 	}
-	ops = append(ops, list(at+"/requests", len(now.Requests) == 0, c.Requests)...)
-	return append(ops, list(at+"/limits", len(now.Limits) == 0, c.Limits)...)
+	ops = list(ops, at+"/requests", len(now.Requests) == 0, c.Requests)
+	return list(ops, at+"/limits", len(now.Limits) == 0, c.Limits)
 }
 
-func list(at string, missing bool, values corev1.ResourceList) []jsonpatch.Operation {
+func list(ops []jsonpatch.Operation, at string, missing bool, values corev1.ResourceList) []jsonpatch.Operation {
 	if len(values) == 0 {
-		return nil
+		return ops
 	}
-	var ops []jsonpatch.Operation
 	if missing {
 		ops = append(ops, Add(at, map[string]any{}))
 	}
@@ -74,17 +73,17 @@ func list(at string, missing bool, values corev1.ResourceList) []jsonpatch.Opera
 // container's after the note of what it had before its CPU was boosted, what was set and why, and which containers the pod had
 // when it was seen.
 func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatch.Operation {
-	var ops []jsonpatch.Operation
+	ops := make([]jsonpatch.Operation, 0, 8+8*len(change.Containers)) // room for all that there can be
 	if pod.Annotations == nil {
 		ops = append(ops, Add("/metadata/annotations", map[string]any{}))
 	}
-	ops = append(ops, podLevel(pod, change.Pod)...)
+	ops = podLevel(ops, pod, change.Pod)
 	for i := range change.Containers {
 		c := &change.Containers[i]
 		if c.Boosted {
 			ops = append(ops, Annotate(AnnotationStartupBoost+c.Name, before(&pod.Spec.Containers[c.Index])))
 		}
-		ops = append(ops, container(pod, c)...)
+		ops = container(ops, pod, c)
 	}
 	if text := Updates(vpaName, change); text != "" {
 		ops = append(ops, Annotate(AnnotationUpdates, text))
@@ -117,36 +116,55 @@ func before(c *corev1.Container) string {
 // Updates is the text of the vpaUpdates annotation; empty when nothing is written (UPSTREAM.md §4.4). What is about the pod as
 // a whole stands first.
 func Updates(vpaName string, change facts.PodChange) string {
-	var chunks []string
-	tell := func(what string, c *facts.ResourceChange) {
+	var out strings.Builder
+	out.Grow(128 + 96*len(change.Containers))
+	written := false
+	tell := func(what string, index int, c *facts.ResourceChange) {
 		if !c.Writes() {
 			return
 		}
-		items := append([]string(nil), c.Notes...)
-		items = append(items, written(c.Requests, " request")...)
-		items = append(items, written(c.Limits, " limit")...)
-		chunks = append(chunks, what+": "+strings.Join(items, ", "))
+		if written {
+			out.WriteString("; ")
+		} else {
+			out.WriteString("Pod resources updated by ")
+			out.WriteString(vpaName)
+			out.WriteString(": ")
+		}
+		written = true
+		out.WriteString(what)
+		if index >= 0 {
+			out.WriteString(strconv.Itoa(index))
+		}
+		between := ": "
+		item := func(parts ...string) {
+			out.WriteString(between)
+			between = ", "
+			for _, p := range parts {
+				out.WriteString(p)
+			}
+		}
+		for _, note := range c.Notes {
+			item(note)
+		}
+		for _, name := range facts.ScaledResources {
+			if _, ok := c.Requests[name]; ok {
+				item(string(name), " request")
+			}
+		}
+		for _, name := range facts.ScaledResources {
+			if _, ok := c.Limits[name]; ok {
+				item(string(name), " limit")
+			}
+		}
 	}
 	if change.Pod != nil {
-		tell("pod", change.Pod)
+		tell("pod", -1, change.Pod)
 	}
 	for i := range change.Containers {
 		c := &change.Containers[i]
-		tell("container "+strconv.Itoa(c.Index), &c.ResourceChange)
+		tell("container ", c.Index, &c.ResourceChange)
 	}
-	if len(chunks) == 0 {
-		return ""
-	}
-	return "Pod resources updated by " + vpaName + ": " + strings.Join(chunks, "; ")
-}
-
-func written(list corev1.ResourceList, what string) (out []string) {
-	for _, name := range facts.ScaledResources {
-		if _, ok := list[name]; ok {
-			out = append(out, string(name)+what)
-		}
-	}
-	return out
+	return out.String()
 }
 
 // Annotate sets one annotation on a pod that has an annotation map.
