@@ -140,7 +140,7 @@ func (b *bench) saveProfiles(p *process, name string) func() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for file, path := range map[string]string{"cpu": fmt.Sprintf("profile?seconds=%.0f", (b.warm + b.window).Seconds()), "allocs": "allocs", "heap": "heap"} {
+		for file, path := range map[string]string{"cpu": fmt.Sprintf("profile?seconds=%.0f", (b.warm + b.window).Seconds()), "allocs": "allocs"} {
 			if err := b.saveProfile(p, path, filepath.Join(b.folder, name+"."+file)); err != nil {
 				say("no profile: %s", err)
 			}
