@@ -41,8 +41,9 @@ type row struct {
 	name  string
 	value func(*result) float64
 	text  func(float64) string
-	least float64 // times upstream's that celvpa must reach; 0 = any
-	most  float64 // times upstream's that celvpa may take; 0 = any
+	least float64             // times upstream's that celvpa must reach; 0 = any
+	most  float64             // times upstream's that celvpa may take; 0 = any
+	of    func(*result) *shot // what it was measured in; nil where it does not matter how much of its core a server had
 }
 
 func rows() (list []row) {
@@ -55,9 +56,9 @@ func rows() (list []row) {
 	} {
 		of, title := protocol.of, protocol.name+": "
 		list = append(list,
-			row{name: title + "reviews a second", value: func(r *result) float64 { return of(r).perSecond }, text: count, least: 2},
+			row{name: title + "reviews a second", value: func(r *result) float64 { return of(r).perSecond }, text: count, least: 2, of: of},
 			row{name: title + "p50", value: func(r *result) float64 { return float64(of(r).p50) }, text: duration},
-			row{name: title + "p99", value: func(r *result) float64 { return float64(of(r).p99) }, text: duration, most: 0.5},
+			row{name: title + "p99", value: func(r *result) float64 { return float64(of(r).p99) }, text: duration, most: 0.5, of: of},
 			row{name: title + "longest", value: func(r *result) float64 { return float64(of(r).max) }, text: duration},
 			row{name: title + "CPU for 1000 reviews", value: func(r *result) float64 { return of(r).cpu }, text: func(v float64) string { return fmt.Sprintf("%.3f s", v) }},
 			row{name: title + "· the server's core", value: func(r *result) float64 { return of(r).server }, text: percent},
@@ -119,6 +120,11 @@ func (b *bench) print(to io.Writer, results []result, same string) {
 			cells = append(cells, part)
 		}
 		target, verdict := row.judged(ours, upstreams)
+		for i := range results {
+			if verdict != "" && row.of != nil && row.of(&results[i]).server < ownCore {
+				verdict = "not judged: a server did not have its core"
+			}
+		}
 		line(append(cells, target, verdict)...)
 	}
 	table.Flush()
@@ -131,12 +137,15 @@ func (b *bench) print(to io.Writer, results []result, same string) {
 	}
 }
 
+// ownCore is the part of its core that a server must have had: with less, others decided how fast it was.
+const ownCore = 0.9
+
 // warn tells where it was not the server that was measured.
 func (b *bench) warn(to io.Writer, program, protocol string, s shot) {
 	switch {
 	case s.own > 0.9*b.cores.own:
 		fmt.Fprintf(to, "%s over %s: what loads it was at its limit, so the server could answer more\n", program, protocol)
-	case s.server < 0.9:
+	case s.server < ownCore:
 		fmt.Fprintf(to, "%s over %s: the server had %.0f%% of a core; where others use it too, measure again\n", program, protocol, s.server*100)
 	}
 }
