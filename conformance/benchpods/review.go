@@ -89,7 +89,7 @@ func newPod(owner *appsv1.ReplicaSet) *corev1.Pod {
 			Annotations:     map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "8080"},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate,
-				APIVersion: "v1", FieldsType: "FieldsV1", Time: ptr.To(metav1.NewTime(time.Now())), FieldsV1: &metav1.FieldsV1{Raw: []byte(managed(string(owner.UID)))}}},
+				APIVersion: "v1", FieldsType: "FieldsV1", Time: ptr.To(metav1.NewTime(time.Now())), FieldsV1: metav1.NewFieldsV1(managed(string(owner.UID)))}},
 		},
 		Spec: corev1.PodSpec{
 			Volumes:    []corev1.Volume{configVolume(deployment), tokenVolume()},
