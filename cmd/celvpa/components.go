@@ -36,6 +36,7 @@ type part struct {
 	lease   string // default of --leader-elect-resource-name; empty for a part that every replica runs
 	points  []string
 
+	reviews       bool            // it answers admission reviews
 	tellsOverlays bool            // it writes the status of RuleOverlays
 	reads         []client.Object // what it reads of all namespaces, besides VPAs and the controllers of pods
 
@@ -58,7 +59,7 @@ var (
 	}
 	admissionPart = part{
 		address: ":8944",
-		points:  []string{facts.VPAValidate, facts.VPADefault, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}, reads: []client.Object{&corev1.LimitRange{}},
+		points:  []string{facts.VPAValidate, facts.VPADefault, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}, reads: []client.Object{&corev1.LimitRange{}}, reviews: true,
 		flags: func(o *options, c *cobra.Command) { o.addAdmission(c.Flags()) },
 		join:  joinAdmission,
 	}
@@ -93,7 +94,7 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 }
 
 func runParts(ctx context.Context, o *options, parts []part) error {
-	thrift := saveMemory()
+	thrift := saveMemory(slices.ContainsFunc(parts, func(p part) bool { return p.reviews }))
 	if o.namespace != "" && o.ignoredNamespaces != "" {
 		return errors.New("--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other: give one")
 	}
