@@ -97,3 +97,28 @@ func TestFlagsOfTheWebhookThatMakeNoSenseAreNamed(t *testing.T) {
 	require.NoError(t, f.Parse([]string{"--webhook-ca-lifetime=0s"}))
 	require.EqualError(t, o.checkDurations(), "--webhook-ca-lifetime is 0s; it must be greater than 0")
 }
+
+// TestAnAddressThatNoAPIServerCouldCallIsRefusedAtTheStart: https://host/ was registered as https://host/:8000, which API servers
+// accept and never reach, so that pods stayed as they were; a port that is none was tried again and again.
+func TestAnAddressThatNoAPIServerCouldCallIsRefusedAtTheStart(t *testing.T) {
+	for address, want := range map[string]struct{ url, host string }{
+		"vpa.example.com":         {"https://vpa.example.com:8000", "vpa.example.com"},
+		"https://vpa.example.com": {"https://vpa.example.com:8000", "vpa.example.com"},
+		"10.0.0.1":                {"https://10.0.0.1:8000", "10.0.0.1"},
+		"::1":                     {"https://[::1]:8000", "::1"},
+		"https://[::1]":           {"https://[::1]:8000", "::1"},
+	} {
+		r, host, err := admissionFlags(t, "--register-by-url", "--webhook-address="+address).registration((&options{}).namespaces())
+		require.NoError(t, err, address)
+		require.Equal(t, want.url, r.URL)
+		require.Equal(t, want.host, host)
+	}
+	for _, address := range []string{"https://host/", "host/path", "host:9000", "10.0.0.1:9000", "http://host", "user@host"} {
+		_, _, err := admissionFlags(t, "--register-by-url", "--webhook-address="+address).registration((&options{}).namespaces())
+		require.ErrorContains(t, err, `--webhook-address is "`+address+`"; give a host name or an IP address, and the port by --webhook-port`)
+	}
+	for arg, want := range map[string]string{"--webhook-port=abc": `--webhook-port is "abc"`, "--webhook-port=70000": `--webhook-port is "70000"`, "--port=0": `--port is "0"`} {
+		_, _, err := admissionFlags(t, "--register-by-url", "--webhook-address=host", arg).registration((&options{}).namespaces())
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -309,11 +309,18 @@ func (w webhookOptions) registration(namespaces target.Namespaces) (r webhook.Re
 		if w.address == "" {
 			return r, "", errors.New("--register-by-url needs --webhook-address, the host by which API servers reach this process")
 		}
-		port := w.urlPort
+		port, flag := w.urlPort, "--webhook-port"
 		if port == "" {
-			port = strconv.Itoa(w.port)
+			port, flag = strconv.Itoa(w.port), "--port"
 		}
-		host = strings.TrimPrefix(w.address, "https://")
+		host = strings.Trim(strings.TrimPrefix(w.address, "https://"), "[]")
+		// API servers take https://host/:8000 for a path of host, and find nobody there, pod after pod.
+		if net.ParseIP(host) == nil && len(labelsyntax.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(host, ".")))) > 0 {
+			return r, "", fmt.Errorf("--webhook-address is %q; give a host name or an IP address, and the port by --webhook-port", w.address)
+		}
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return r, "", fmt.Errorf("%s is %q; give the number of the port by which API servers reach this process, 1 to 65535", flag, port)
+		}
 		r.URL = "https://" + net.JoinHostPort(host, port)
 		return r, host, nil
 	}
