@@ -36,7 +36,7 @@ var (
 	}, []string{"allowed"})
 	refusalsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_admission_refusals_total",
-		Help: "Causes for which VerticalPodAutoscalers were refused, by rule.",
+		Help: "Causes for which VerticalPodAutoscalers or pods were refused, by rule.",
 	}, []string{"rule"})
 	shedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_admission_shed_total",
