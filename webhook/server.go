@@ -158,7 +158,7 @@ func (s *Server) review(req admission.Request, deadline time.Time) outcome {
 	defer cancel()
 	if !s.turn(ctx) {
 		s.shed(shedOverload, s.seldom, "the object is admitted unchanged, because too many reviews run at once; run more replicas, or raise --max-concurrent-reviews",
-			"uid", req.UID, "running", len(s.turns))
+			"uid", req.UID, "resource", req.Resource.Resource, "namespace", req.Namespace, "name", req.Name, "running", len(s.turns))
 		return outcome{resp: admission.Allowed(""), status: statusSkipped}
 	}
 	done := make(chan outcome, 1)

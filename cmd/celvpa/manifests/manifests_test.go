@@ -72,6 +72,7 @@ func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 		"no kind":               {text: "apiVersion: v1\nmetadata: {name: b}", want: "standard input:5: this is no manifest: it needs apiVersion and kind"},
 		"no apiVersion":         {text: "kind: Pod\nmetadata: {name: b}", want: "standard input:5: this is no manifest: it needs apiVersion and kind"},
 		"a name that is a list": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: []}", want: "standard input:5: this object cannot be told from others: "},
+		"a name without quotes": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: off}", want: "of type string; put quotes around it: YAML takes words such as n, no and off for true or false"},
 		"JSON that breaks off":  {text: "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"z\"}}\n{\"a\":", want: "standard input:5: what follows cannot be read as JSON: unexpected EOF"},
 		"a bad item of a list":  {text: "apiVersion: v1\nkind: List\nitems:\n- 7\n- {apiVersion: v1, kind: Pod, metadata: {name: z}}", want: "standard input:8: this object cannot be told from others: "},
 	} {

@@ -48,12 +48,22 @@ func (s *Set) Of(kind schema.GroupKind, versions ...string) ([]Document, error) 
 	return out, errors.Join(faults...)
 }
 
+// unquoted adds the way out to what the decoder says of a text that YAML takes for something else.
+func unquoted(err error) error {
+	for _, taken := range []string{"bool", "number"} {
+		if text := err.Error(); strings.Contains(text, "cannot unmarshal "+taken+" into") && strings.HasSuffix(text, "of type string") {
+			return fmt.Errorf("%w; put quotes around it: YAML takes words such as n, no and off for true or false, and digits for numbers", err)
+		}
+	}
+	return err
+}
+
 // decode reads a document into a type. Unknown fields are left out.
 func (d *Document) decode(into any) error {
 	err := checkQuantities(d.JSON)
 	if err == nil {
 		if err = json.Unmarshal(d.JSON, into); err != nil {
-			err = cmp.Or(unreadableQuantity(d.JSON), err)
+			err = cmp.Or(unreadableQuantity(d.JSON), unquoted(err))
 		}
 	}
 	if err != nil {

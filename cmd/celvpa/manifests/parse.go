@@ -189,7 +189,7 @@ func objects(o object) ([]Document, []error) {
 		Items []stdjson.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(o.json, &head); err != nil {
-		return nil, []error{fmt.Errorf("%s: this object cannot be told from others: %w", o.at, err)}
+		return nil, []error{fmt.Errorf("%s: this object cannot be told from others: %w", o.at, unquoted(err))}
 	}
 	d := Document{
 		Source: o.at, JSON: o.json, APIVersion: head.APIVersion, Kind: head.Kind, Name: head.Metadata.Name, Namespace: head.Metadata.Namespace,
