@@ -165,3 +165,13 @@ func TestPodsThatMakeNoSenseAreAnswered(t *testing.T) {
 		}
 	}
 }
+
+// TestAContainerWithALimitOfZeroIsGivenWhatTheUpdaterWants so that pods are not evicted for ever.
+func TestAContainerWithALimitOfZeroIsGivenWhatTheUpdaterWants(t *testing.T) {
+	pod := decode[corev1.Pod](t, `{"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"0","memory":"100Mi"},"limits":{"cpu":"0"}}}]}}`)
+	v := decode[vpav1.VerticalPodAutoscaler](t, `{"metadata":{"name":"v"},"status":{"recommendation":{"containerRecommendations":[{"containerName":"a","target":{"cpu":"200m","memory":"100Mi"}}]}}}`)
+	change := Review(plan(t), Request{Pod: pod, VPA: v}, nil).Change.Containers[0]
+	require.Equal(t, change.Requests, facts.ResourceList(change.Target))
+	require.True(t, change.Requests.Cpu().IsZero())
+	require.Contains(t, change.Notes, "cpu capped to container limit")
+}
