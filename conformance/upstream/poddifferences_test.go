@@ -343,6 +343,12 @@ func (r *podResult) amounts(name corev1.ResourceName) []resource.Quantity {
 			add(pod.Spec.Containers[i].Resources.Requests, pod.Spec.Containers[i].Resources.Limits)
 		}
 	}
+	if own := r.In.Pod.Spec.Resources; own != nil { // whose sums count
+		add(own.Requests, own.Limits)
+		for i := range r.In.Pod.Spec.InitContainers {
+			add(r.In.Pod.Spec.InitContainers[i].Resources.Requests, r.In.Pod.Spec.InitContainers[i].Resources.Limits)
+		}
+	}
 	for i := range r.In.LimitRanges {
 		for _, item := range r.In.LimitRanges[i].Spec.Limits {
 			add(item.Min, item.Max, item.Default)
