@@ -116,7 +116,8 @@ var (
 
 	podSchema = engine.NewSchema("Pod",
 		engine.Field{Name: "phase", Type: engine.String},
-		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since status.startTime; unset before the start"})
+		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since status.startTime; unset before the start"},
+		engine.Field{Name: "boosted", Type: engine.Bool, Doc: "admission raised CPU of one of its containers for the start, as an annotation tells (vpaCpuStartupBoost)"})
 
 	groupSchema = engine.NewSchema("Group",
 		engine.Field{Name: "configured", Type: engine.Int, Doc: "replicas the owner asks for; unset when that is not known or none"},

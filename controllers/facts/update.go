@@ -84,7 +84,7 @@ func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*en
 
 // Decide runs pod.update. Rank must have run before.
 func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
-	pod := podSchema.New().SetString("phase", string(s.Pod.Status.Phase))
+	pod := podSchema.New().SetString("phase", string(s.Pod.Status.Phase)).SetBool("boosted", boosted(s.Pod))
 	if start := s.Pod.Status.StartTime; start != nil {
 		pod.SetInt("age", int64(s.Now.Sub(start.Time)))
 	}
@@ -98,6 +98,20 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("attempt", attemptSchema.New().SetBool("refused", s.Refused != "").SetString("message", s.Refused)).
 		Set("admission", admissionSchema.New().SetBool("alive", s.NoAdmission == ""))
 	return plan.Decide(PodUpdate, f, trace)
+}
+
+// AnnotationStartupBoost goes before the name of a container and tells what it had before its CPU was boosted
+// (UPSTREAM.md §1.6).
+const AnnotationStartupBoost = "vpaCpuStartupBoost/"
+
+// boosted reports whether a pod has such an annotation.
+func boosted(pod *corev1.Pod) bool {
+	for name := range pod.Annotations {
+		if strings.HasPrefix(name, AnnotationStartupBoost) {
+			return true
+		}
+	}
+	return false
 }
 
 // AnnotationObservedContainers lists the containers that a pod had when admission saw it, separated by a comma and a

@@ -17,8 +17,6 @@ import (
 const (
 	AnnotationUpdates        = "vpaUpdates"
 	AnnotationInPlaceUpdated = "vpaInPlaceUpdated"
-	// AnnotationStartupBoost goes before the name of a container and tells what it had before its CPU was boosted.
-	AnnotationStartupBoost = "vpaCpuStartupBoost/"
 )
 
 // Resources are the operations that write requests and limits; what has nothing to be written has none.
@@ -81,7 +79,7 @@ func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpa
 	for i := range change.Containers {
 		c := &change.Containers[i]
 		if c.Boosted {
-			ops = append(ops, Annotate(AnnotationStartupBoost+c.Name, before(&pod.Spec.Containers[c.Index])))
+			ops = append(ops, Annotate(facts.AnnotationStartupBoost+c.Name, before(&pod.Spec.Containers[c.Index])))
 		}
 		ops = container(ops, pod, c)
 	}

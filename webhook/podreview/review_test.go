@@ -175,3 +175,26 @@ func TestAContainerWithALimitOfZeroIsGivenWhatTheUpdaterWants(t *testing.T) {
 	require.True(t, change.Requests.Cpu().IsZero())
 	require.Contains(t, change.Notes, "cpu capped to container limit")
 }
+
+// TestABoostedPodIsNotEvictedForItsBoost: its successor would be boosted, too, and so on for ever.
+func TestABoostedPodIsNotEvictedForItsBoost(t *testing.T) {
+	pod := decode[corev1.Pod](t, `{"metadata":{"name":"p","annotations":{}},"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"100m"}}}]}}`)
+	v := decode[vpav1.VerticalPodAutoscaler](t, `{"metadata":{"name":"v"},"spec":{"startupBoost":{"cpu":{"type":"Factor","factor":3}}},"status":{"recommendation":{"containerRecommendations":[{"containerName":"a",
+		"target":{"cpu":"250m"},"lowerBound":{"cpu":"200m"},"upperBound":{"cpu":"300m"}}]}}}`)
+	p := plan(t, "CPUStartupBoost")
+	answer := Review(p, Request{Pod: pod, VPA: v}, nil)
+	require.Equal(t, "750m", answer.Change.Containers[0].Requests.Cpu().String())
+	pod.Spec.Containers[0].Resources.Requests = answer.Change.Containers[0].Requests // as the API server patches it
+	pod.Annotations["vpaCpuStartupBoost/a"] = `{"requests":{"cpu":"100m"},"limits":{}}`
+	pod.Status.Phase = corev1.PodRunning
+
+	change, failed := facts.ResourcesForPod(p, facts.PodInput{Pod: pod, VPA: v, Bounds: true}, nil)
+	require.Empty(t, failed)
+	state := &facts.PodState{Pod: pod, VPA: v, Change: change}
+	state.Rank(p, nil)
+	group := facts.Group{Configured: 3, Live: 3, Running: 3}
+	require.Equal(t, "update/boosted", state.Decide(p, group, nil).Rule)
+
+	pod.Annotations = nil
+	require.Equal(t, "update/evict", state.Decide(p, group, nil).Rule, "750m is above the upper bound")
+}
