@@ -187,33 +187,6 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 		},
 	},
 	{
-		name: "pods whose resources do not add up exactly",
-		why:  "API servers compare exact sums with what a pod has at pod level: fractions of a byte, and amounts beyond 64 bits, are left alone with all of their resource.",
-		example: `object: {pod: {spec: {resources: {requests: {memory: 8Gi}}, initContainers: [{name: i, resources: {limits: {memory: 1500m}}}], containers: [{name: a}]}},
-vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: 500Mi}}]}}}}`,
-		explains: func(r *podResult, d podDiscrepancy) bool {
-			left := func(name corev1.ResourceName) bool {
-				own := r.In.Pod.Spec.Resources
-				if own == nil {
-					return false
-				}
-				_, asked := own.Requests[name]
-				_, limited := own.Limits[name]
-				odd := func(c corev1.ResourceRequirements) bool {
-					return slices.ContainsFunc([]corev1.ResourceList{c.Requests, c.Limits}, func(list corev1.ResourceList) bool {
-						q, ok := list[name]
-						return ok && (isUneven(name, q) || beyond(name, q))
-					})
-				}
-				inAny := func(list []corev1.Container) bool {
-					return slices.ContainsFunc(list, func(c corev1.Container) bool { return odd(c.Resources) })
-				}
-				return (asked || limited) && (odd(*own) || inAny(r.In.Pod.Spec.Containers) || inAny(r.In.Pod.Spec.InitContainers))
-			}
-			return d.Index >= 0 && (d.Resource != "" && left(d.Resource) || d.Kind == podUpdates && slices.ContainsFunc(bounded, left))
-		},
-	},
-	{
 		name:    "boosts without their gate",
 		why:     "A VPA with update mode Off whose boost does not count has nothing to do with new pods.",
 		example: `object: {pod: {spec: {containers: [{name: a}]}}, vpa: {spec: {updatePolicy: {updateMode: "Off"}, startupBoost: {cpu: {type: Factor, factor: 2}}}}}`,
