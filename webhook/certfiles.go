@@ -42,10 +42,11 @@ type Files struct {
 	options FileOptions
 	log     logr.Logger
 
-	used    content // what is shown or waits for its CA
-	seen    content // at the last look
-	faulty  string  // what was logged last
-	settled bool    // the registration had exactly the CA of the files, once
+	used    content   // what is shown or waits for its CA
+	seen    content   // at the last look
+	faulty  string    // what was logged last
+	exact   time.Time // from when on the registration is to have exactly the CAs of the files, once
+	settled bool      // it had
 }
 
 // content is that of the files.
@@ -60,6 +61,7 @@ func NewFiles(o FileOptions) (*Files, error) {
 	f := &Files{options: o, log: o.Log}
 	f.rotation.clock, f.alone = o.Clock, o.Unpublished
 	f.settle, f.grace = longestSettle, longestGrace
+	f.exact = o.Clock.Now().Add(f.grace)
 	found, err := f.read()
 	if err != nil {
 		return nil, err
@@ -84,13 +86,13 @@ func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.serving.pair, nil
 }
 
-// Bundle implements Certificates. The registration has the CAs of the file and no others at first; later, others stay:
-// replicas do not see a changed file at the same time.
+// Bundle implements Certificates. The CAs of others stay: replicas do not see a changed file at the same time, and one that starts may
+// be the first to see it. Once only, when all have had the time, those go that the files do not have.
 func (f *Files) Bundle() Bundle {
 	f.Lock()
 	defer f.Unlock()
 	b := f.bundle()
-	if f.settled {
+	if f.settled || f.rotation.clock.Now().Before(f.exact) {
 		b.Keeps = func(*x509.Certificate) bool { return true }
 	}
 	return b
@@ -103,7 +105,7 @@ func (f *Files) Changed() <-chan struct{} { return f.changed }
 func (f *Files) Published(b Bundle) {
 	f.Lock()
 	defer f.Unlock()
-	f.settled = true
+	f.settled = f.settled || b.Keeps == nil
 	before := f.published
 	f.confirm(b)
 	if f.next != nil && before.IsZero() && !f.published.IsZero() {

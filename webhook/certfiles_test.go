@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -118,10 +119,15 @@ func TestAChangedCAIsPublishedBeforeItsCertificateIsShown(t *testing.T) {
 	f, err := NewFiles(o)
 	require.NoError(t, err)
 	stranger := own(t, clk, nil).Bundle().PEM()
-	old := f.Bundle().Merge(stranger, clk.Now())
 	text, err := os.ReadFile(s.path("ca.crt"))
 	require.NoError(t, err)
-	require.Equal(t, string(text), string(old), "at the start the bundle becomes the file")
+	started := f.Bundle()
+	require.NoError(t, believes(t, f, started.Merge(stranger, clk.Now()), "127.0.0.1", clk.Now()))
+	require.Contains(t, string(started.Merge(stranger, clk.Now())), string(stranger), "another replica may show the certificate of before, and is to be believed")
+	f.Published(started)
+	clk.Step(longestGrace)
+	old := f.Bundle().Merge(append(slices.Clone(text), stranger...), clk.Now())
+	require.Equal(t, string(text), string(old), "after the grace the bundle is the file, once")
 	f.Published(f.Bundle())
 	require.Equal(t, append(old, stranger...), f.Bundle().Merge(append(old, stranger...), clk.Now()), "later it only has to contain it")
 	require.Empty(t, log.told())

@@ -288,6 +288,7 @@ func TestAStopTakesItsCAOutUnlessItIsTheLast(t *testing.T) {
 	s.issue(t, someCA(t, clk.Now()), clk.Now())
 	files, err := NewFiles(s.options(clk))
 	require.NoError(t, err)
+	clk.Step(longestGrace)
 	stop := run(files)
 	stop()
 	require.Equal(t, string(files.Bundle().PEM()), bundle())
