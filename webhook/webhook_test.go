@@ -73,7 +73,8 @@ func TestAnAnswerHasSomeSize(t *testing.T) {
 	require.Len(t, texts(causes), 101)
 }
 
-func TestTheRegistrationSelectsTheServedNamespaces(t *testing.T) {
+// TestHazard17TheRegistrationSelectsTheServedNamespaces (UPSTREAM.md Appendix B 17).
+func TestHazard17TheRegistrationSelectsTheServedNamespaces(t *testing.T) {
 	url := "https://127.0.0.1:8000"
 	r := Registration{URL: url, TimeoutSeconds: 5, FailurePolicy: "Ignore"}
 	hook := r.webhook(nil)
