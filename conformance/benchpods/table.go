@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/celvpa/celvpa/conformance/harness"
 )
 
 // result is what came of all turns of one program.
@@ -91,43 +91,26 @@ func (b *bench) print(to io.Writer, results []result, same string) {
 		"(over HTTP/2 on %d connections); the best of %d turns of %s\n",
 		b.vpas, b.namespaces, b.meanSize(), b.connections, b.multiplexed, b.turns, b.window)
 	fmt.Fprintf(to, "the server has %s, what loads it has %s\n", b.cores.serverText, b.cores.ownText)
-	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	line := func(cells ...string) { fmt.Fprintln(table, strings.Join(cells, "\t")) }
-	heads := []string{""}
+	var programs []string
+	var ours []bool
 	for _, r := range results {
-		heads = append(heads, fmt.Sprintf("%14s", r.name))
+		programs, ours = append(programs, r.name), append(ours, r.ours)
 	}
-	if len(results) == 2 {
-		heads = append(heads, fmt.Sprintf("%8s", "part"))
-	}
-	line(append(heads, "target", "")...)
+	var lines []harness.Compared
 	for _, row := range rows() {
-		cells := []string{row.name}
-		ours, upstreams := 0.0, 0.0
+		line := harness.Compared{Name: row.name, Text: row.text}
 		for i := range results {
-			v := row.value(&results[i])
-			if cells = append(cells, fmt.Sprintf("%14s", row.text(v))); results[i].ours {
-				ours = v
-			} else {
-				upstreams = v
-			}
+			line.Values = append(line.Values, row.value(&results[i]))
 		}
-		if len(results) == 2 {
-			part := ""
-			if upstreams > 0 {
-				part = fmt.Sprintf("%8.3f", ours/upstreams)
-			}
-			cells = append(cells, part)
-		}
-		target, verdict := row.judged(ours, upstreams)
+		line.Target, line.Verdict = row.judged(line.Ours(ours))
 		for i := range results {
-			if verdict != "" && row.of != nil && row.of(&results[i]).server < ownCore {
-				verdict = "not judged: a server did not have its core"
+			if line.Verdict != "" && row.of != nil && row.of(&results[i]).server < ownCore {
+				line.Verdict = "not judged: a server did not have its core"
 			}
 		}
-		line(append(cells, target, verdict)...)
+		lines = append(lines, line)
 	}
-	table.Flush()
+	_ = harness.WriteComparison(to, programs, ours, lines) // what cannot be printed is not read
 	if same != "" {
 		fmt.Fprintln(to, same)
 	}

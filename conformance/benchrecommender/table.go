@@ -5,8 +5,8 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
-	"text/tabwriter"
+
+	"github.com/celvpa/celvpa/conformance/harness"
 )
 
 // row is a line of the table: a number of each recommender, and what is asked of celvpa's.
@@ -66,38 +66,22 @@ func (b *bench) print(to io.Writer, results []result) {
 	pods := b.vpas * b.replicas
 	fmt.Fprintf(to, "\nrecommender with default flags: %d VPAs, %d pods, %d containers, %s; %d cycles after the first\n",
 		b.vpas, pods, pods*b.containers, samples, b.cycles)
-	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	line := func(cells ...string) { fmt.Fprintln(table, strings.Join(cells, "\t")) }
-	heads := []string{""}
+	var programs []string
+	var ours []bool
 	for _, r := range results {
-		heads = append(heads, fmt.Sprintf("%12s", r.name))
+		programs, ours = append(programs, r.name), append(ours, r.ours)
 	}
-	if len(results) == 2 {
-		heads = append(heads, fmt.Sprintf("%8s", "part"))
-	}
-	line(append(heads, "target", "")...)
+	var lines []harness.Compared
 	for _, row := range rows(results) {
-		cells := []string{row.name}
-		ours, upstreams := 0.0, 0.0
+		line := harness.Compared{Name: row.name, Text: row.text}
 		for _, r := range results {
-			v := row.value(r)
-			if cells = append(cells, fmt.Sprintf("%12s", row.text(v))); r.ours {
-				ours = v
-			} else {
-				upstreams = v
-			}
+			line.Values = append(line.Values, row.value(r))
 		}
-		if len(results) == 2 {
-			part := ""
-			if upstreams > 0 {
-				part = fmt.Sprintf("%8.3f", ours/upstreams)
-			}
-			cells = append(cells, part)
-		}
-		target, verdict := b.judged(row, ours, upstreams)
-		line(append(cells, target, verdict)...)
+		own, upstreams := line.Ours(ours)
+		line.Target, line.Verdict = b.judged(row, own, upstreams)
+		lines = append(lines, line)
 	}
-	table.Flush()
+	_ = harness.WriteComparison(to, programs, ours, lines) // what cannot be printed is not read
 }
 
 func seconds(v float64) string { return fmt.Sprintf("%.3f s", v) }

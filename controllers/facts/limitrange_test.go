@@ -109,14 +109,14 @@ func TestAPodHasResourcesAtPodLevelWhereCPUOrMemoryAreThere(t *testing.T) {
 	of := func(r *corev1.ResourceRequirements, actual *corev1.ResourceRequirements) *corev1.Pod {
 		return &corev1.Pod{Spec: corev1.PodSpec{Resources: r}, Status: corev1.PodStatus{Resources: actual}}
 	}
-	_, _, ok := PodResourcesOf(of(nil, &corev1.ResourceRequirements{Requests: amounts("cpu", "1")}))
+	_, _, ok := podResourcesOf(of(nil, &corev1.ResourceRequirements{Requests: amounts("cpu", "1")}))
 	require.False(t, ok)
-	_, _, ok = PodResourcesOf(of(&corev1.ResourceRequirements{Limits: amounts("hugepages-2Mi", "2Mi")}, nil))
+	_, _, ok = podResourcesOf(of(&corev1.ResourceRequirements{Limits: amounts("hugepages-2Mi", "2Mi")}, nil))
 	require.False(t, ok)
-	_, limits, ok := PodResourcesOf(of(&corev1.ResourceRequirements{Limits: amounts("memory", "1")}, nil))
+	_, limits, ok := podResourcesOf(of(&corev1.ResourceRequirements{Limits: amounts("memory", "1")}, nil))
 	require.True(t, ok)
 	require.Len(t, limits, 1)
-	requests, _, ok := PodResourcesOf(of(&corev1.ResourceRequirements{Requests: amounts("cpu", "1")}, &corev1.ResourceRequirements{Requests: amounts("cpu", "2")}))
+	requests, _, ok := podResourcesOf(of(&corev1.ResourceRequirements{Requests: amounts("cpu", "1")}, &corev1.ResourceRequirements{Requests: amounts("cpu", "2")}))
 	require.True(t, ok)
 	require.Equal(t, "2", requests.Cpu().String(), "what the node granted")
 }

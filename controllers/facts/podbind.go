@@ -51,7 +51,7 @@ func bindPod(in PodInput) *boundPod {
 			}
 		}
 	}
-	if requests, limits, ok := PodResourcesOf(in.Pod); ok {
+	if requests, limits, ok := podResourcesOf(in.Pod); ok {
 		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanza(requests, limits)}
 		b.init = initRequests(in.Pod)
 		b.filled = filledIn(in.Pod, requests, limits, b.init)

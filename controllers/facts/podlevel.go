@@ -8,9 +8,9 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// PodResourcesOf are the requests and limits of a pod as a whole: what its status reports, else what its spec asks for. ok is
+// podResourcesOf are the requests and limits of a pod as a whole: what its status reports, else what its spec asks for. ok is
 // false for pods that have neither CPU nor memory at pod level.
-func PodResourcesOf(pod *corev1.Pod) (requests, limits corev1.ResourceList, ok bool) {
+func podResourcesOf(pod *corev1.Pod) (requests, limits corev1.ResourceList, ok bool) {
 	asked := pod.Spec.Resources
 	if asked == nil || !scalable(asked.Requests) && !scalable(asked.Limits) {
 		return nil, nil, false
