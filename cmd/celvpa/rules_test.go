@@ -211,8 +211,8 @@ func TestDiffTellsEveryKindOfChange(t *testing.T) {
 		{"update.yaml", "mode-off, when: mode == 'Off', do: Skip", "mode-off, when: mode == 'Off', do: Wait", "update/mode-off: do Skip → Wait"},
 		{"vpa-object.yaml", "at most one recommender can serve an object", "one only", "vpa-object/one-recommender: message at most one"},
 		{"fit-policy.yaml", "note: cpu capped to minAllowed", "note: cpu raised", "fit-policy/policy/min-allowed-cpu: note cpu capped to minAllowed → cpu raised"},
-		{"pipeline.yaml", "[requests@1.0.0, cpu-startup-boost@1.0.0, proportional-limits@1.0.0, valid-limits@1.0.0]", "[cpu-startup-boost@1.0.0, requests@1.0.0, proportional-limits@1.0.0, valid-limits@1.0.0]",
-			"pod.resources: the order is cpu-startup-boost, requests, proportional-limits, valid-limits; it was requests, cpu-startup-boost, proportional-limits, valid-limits"},
+		{"pipeline.yaml", "[requests@1.0.0, cpu-startup-boost@1.0.0, end-startup-boost@1.0.0, proportional-limits@1.0.0, valid-limits@1.0.0]", "[cpu-startup-boost@1.0.0, requests@1.0.0, end-startup-boost@1.0.0, proportional-limits@1.0.0, valid-limits@1.0.0]",
+			"pod.resources: the order is cpu-startup-boost, requests, end-startup-boost, proportional-limits, valid-limits; it was requests, cpu-startup-boost, end-startup-boost, proportional-limits, valid-limits"},
 		{"pipeline.yaml", "    - fit-container-limit@1.0.0\n", "", "pod.fit: rule set fit-container-limit@1.0.0 no longer runs"},
 	} {
 		out, err := celvpa(t, "rules", "diff", "shipped", ownRules(t, tt.file, tt.from, tt.to))

@@ -140,6 +140,9 @@ func VPA(v *vpav1.VerticalPodAutoscaler) *engine.Record {
 		if p.MinReplicas != nil {
 			r.SetInt("minReplicas", int64(*p.MinReplicas))
 		}
+		if p.EvictAfterOOMSeconds != nil {
+			r.SetInt("evictAfterOOM", int64(*p.EvictAfterOOMSeconds)*int64(time.Second))
+		}
 		for _, e := range p.EvictionRequirements {
 			if e != nil {
 				requirements = append(requirements, requirementSchema.New().

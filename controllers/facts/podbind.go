@@ -101,7 +101,7 @@ func (b *boundPod) counted(list corev1.ResourceList) *engine.Record {
 
 // resources binds what pod.fit made of the target for pod.resources.
 func (b *boundPod) resources(target *fitted) *fitted {
-	f := &fitted{facts: podResources.NewFacts().Set("creating", types.Bool(b.in.Creating))}
+	f := &fitted{facts: podResources.NewFacts().Set("creating", types.Bool(b.in.Creating)).Set("start", b.start())}
 	for i := range b.parts {
 		b.add(f, "container", &b.parts[i], target.items[i].Record("recommended"), target.items[i].Record("ratio"))
 	}
@@ -117,7 +117,7 @@ func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, rati
 		Set("recommended", recommended).Set("ratio", ratio).
 		Set("requests", resourcesSchema.New()).Set("limits", resourcesSchema.New())
 	if scope == "container" {
-		item.Set("known", types.Bool(part.known)).Set("share", resourcesSchema.New()).Set("boost", boostedSchema.New())
+		item.Set("known", types.Bool(part.known)).Set("share", resourcesSchema.New()).Set("boost", b.boost(part.name))
 	} else {
 		item.Set("init", b.init).Set("filledIn", b.filled)
 	}

@@ -29,11 +29,20 @@ var (
 	cpuBoostSchema = engine.NewSchema("CPUBoost",
 		engine.Field{Name: "type", Type: engine.String, Doc: "Factor or Quantity"},
 		engine.Field{Name: "factor", Type: engine.Int},
-		engine.Field{Name: "quantity", Type: engine.IntOf(CPU)})
+		engine.Field{Name: "quantity", Type: engine.IntOf(CPU)},
+		engine.Field{Name: "lasts", Type: engine.IntOf(Duration), Doc: "durationSeconds: how long after the pod is ready"})
 
 	boostSchema = engine.NewSchema("StartupBoost", engine.Field{Name: "cpu", Type: engine.RecordOf(cpuBoostSchema)})
 
-	boostedSchema = engine.NewSchema("Boosted", engine.Field{Name: "cpu", Type: engine.IntOf(CPU)})
+	boostedSchema = engine.NewSchema("Boosted",
+		engine.Field{Name: "cpu", Type: engine.IntOf(CPU), Doc: "CPU while it starts, of a pod that is about to be created; where set, the pod is annotated with what the container had before (vpaCpuStartupBoost)"},
+		engine.Field{Name: "on", Type: engine.Bool, Doc: "the running pod has that annotation; unset where it has not"},
+		engine.Field{Name: "before", Type: engine.RecordOf(stanzaSchema), Doc: "what the annotation tells; nothing of it is set where it cannot be read"},
+		engine.Field{Name: "over", Type: engine.Bool, Doc: "it ends now; unset where it does not"},
+		engine.Field{Name: "remaining", Type: engine.IntOf(Duration), Doc: "time until it is over, where that is known"})
+
+	startSchema = engine.NewSchema("Start",
+		engine.Field{Name: "ready", Type: engine.IntOf(Duration), Doc: "for how long the pod has been ready; unset while it is not"})
 
 	scalingSchema = engine.NewSchema("Scaling",
 		engine.Field{Name: "times", Type: engine.Int},
@@ -107,7 +116,7 @@ var (
 			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what is recommended for it"},
 			ratioVar, requestsVar, limitsVar,
 			{Name: "share", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what its request is to become, for rules that must see all containers first"},
-			{Name: "boost", Type: engine.RecordOf(boostedSchema), Writable: true, Doc: "its CPU while it starts; where set, the pod is annotated with what the container had before (vpaCpuStartupBoost)"},
+			{Name: "boost", Type: engine.RecordOf(boostedSchema), Writable: true, Doc: "its startup boost"},
 		},
 	}
 	podScope = engine.Scope{
@@ -140,6 +149,7 @@ var podResources = &engine.Point{
 	Doc: "Which `requests` and `limits` to write, given what pod.fit made of `recommended`; run by the webhook and the updater.",
 	Vars: append([]engine.Var{
 		{Name: "creating", Type: engine.Bool, Doc: "the pod is about to be created; false for one that runs"},
+		{Name: "start", Type: engine.RecordOf(startSchema), Doc: "the start of a running pod"},
 	}, podFacts...),
 	Scopes: []engine.Scope{containerScope, podScope},
 	Link:   linkFitted,

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -19,6 +20,8 @@ type PodInput struct {
 	Creating bool
 	// Bounds: the lower and the upper bound are wanted too.
 	Bounds bool
+	// Now is the time, for a pod that runs; zero where nobody asks for the end of startup boosts.
+	Now time.Time
 }
 
 // PodChange is what the rules want for a pod.
@@ -33,8 +36,16 @@ type ContainerChange struct {
 	ResourceChange
 	Index int
 	Name  string
-	// Boosted: its CPU is raised while it starts.
-	Boosted bool
+	Boost Boost
+}
+
+// Boost is what the rules say of the startup boost of a container.
+type Boost struct {
+	Raised bool // its CPU is raised while it starts, of a pod that is about to be created
+	On     bool // the running pod has one that goes on
+	Over   bool // the running pod has one that ends now
+	// Remaining is the time until it is over; 0 where that is not known.
+	Remaining time.Duration
 }
 
 // ResourceChange is what the rules want for a container, or for a pod as a whole.
@@ -86,8 +97,8 @@ func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 		change.Index, change.Name = i, part.name
 		change.take(part, i, target, final, lower, upper)
 		change.leave(b.uncounted)
-		_, boosted := final.items[i].Record("boost").Int("cpu")
-		change.Boosted = boosted && !slices.Contains(b.uncounted, corev1.ResourceCPU)
+		change.Boost = boostOf(final.items[i].Record("boost"))
+		change.Boost.Raised = change.Boost.Raised && !slices.Contains(b.uncounted, corev1.ResourceCPU)
 	}
 	if b.pod != nil {
 		out.Pod = &ResourceChange{}

@@ -150,10 +150,10 @@ func TestWhatTheUpdaterSeesReachesTheRules(t *testing.T) {
 		{name: "admission", mode: "Recreate", group: healthy, want: "update/admission-down", change: func(s *facts.PodState) { s.NoAdmission = "no lease" }},
 		{name: "the workload", mode: "Recreate", group: facts.Group{Live: 4, Running: 4}, want: "update/replicas-unknown"},
 		{name: "what was disrupted", mode: "Recreate", group: facts.Group{Configured: 4, Live: 4, Running: 4, Disrupted: 2}, want: "update/budget-spent"},
-		{name: "a resize", mode: "InPlaceOrRecreate", group: healthy, want: "update/infeasible-resize", change: func(s *facts.PodState) { s.ResizeStatus = "Infeasible" }},
+		{name: "a resize", mode: "InPlaceOrRecreate", group: healthy, want: "update/infeasible-resize", change: func(s *facts.PodState) { s.Resize.Status = "Infeasible" }},
 		{name: "its age", mode: "InPlaceOrRecreate", group: healthy, want: "update/deferred-too-long",
-			change: func(s *facts.PodState) { s.ResizeStatus, s.ResizeAge = "Deferred", 5*time.Minute+1 }},
-		{name: "the API server's refusal", mode: "InPlaceOrRecreate", group: healthy, want: "update/resize-refused", change: func(s *facts.PodState) { s.Refused = "no room" }},
+			change: func(s *facts.PodState) { s.Resize = facts.Resize{Status: "Deferred", Age: 5*time.Minute + 1} }},
+		{name: "the API server's refusal", mode: "InPlaceOrRecreate", group: healthy, want: "update/resize-refused", change: func(s *facts.PodState) { s.Attempt.Refused = facts.RefusedForbidden }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,6 +24,7 @@ const (
 	PodResources       = "pod.resources"
 	PodPriority        = "pod.priority"
 	PodUpdate          = "pod.update"
+	PodUnboost         = "pod.unboost"
 )
 
 // The outcomes of decision points.
@@ -35,6 +36,9 @@ const (
 	DoWait    = "Wait"
 	DoEvict   = "Evict"
 	DoInPlace = "InPlace"
+
+	DoRememberInfeasible = "RememberInfeasible"
+	DoSkipInfeasible     = "SkipInfeasible"
 )
 
 // Gates are the feature gates, all alpha and off (DESIGN.md §3), with what each turns on.
@@ -92,18 +96,41 @@ var (
 	vpaSchema = engine.NewSchema("VPA",
 		engine.Field{Name: "updateMode", Type: engine.String, Doc: "as written; unset without updatePolicy"},
 		engine.Field{Name: "minReplicas", Type: engine.Int},
+		engine.Field{Name: "evictAfterOOM", Type: engine.IntOf(Duration), Doc: "evictAfterOOMSeconds, also with gate PerVPAConfig off"},
 		engine.Field{Name: "startupBoost", Type: engine.RecordOf(boostSchema), Doc: "that of the VPA as a whole, also with gate CPUStartupBoost off"},
 		engine.Field{Name: "recommended", Type: engine.Bool, Doc: "its status has a recommendation, be it for no container"},
 		engine.Field{Name: "boosts", Type: engine.Bool, Doc: "the VPA or one of its container policies has a startup boost"},
 		engine.Field{Name: "evictionRequirements", Type: engine.ListOf(engine.RecordOf(requirementSchema)), Doc: "empty when there are none"})
 
+	killedSchema = engine.NewSchema("OutOfMemory",
+		engine.Field{Name: "lasted", Type: engine.IntOf(Duration), Doc: "from its start to its end"},
+		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since its end"})
+
 	comparedSchema = engine.NewSchema("ComparedContainer",
 		engine.Field{Name: "name", Type: engine.String},
+		engine.Field{Name: "known", Type: engine.Bool, Doc: "the VPA has a recommendation for it"},
 		engine.Field{Name: "observed", Type: engine.Bool, Doc: "admission saw it, or did not say what it saw (annotation vpaObservedContainers)"},
+		engine.Field{Name: "mode", Type: engine.String, Doc: "that of its policy: Auto or Off; unset without one"},
+		engine.Field{Name: "oom", Type: engine.RecordOf(killedSchema), Doc: "how it ended last, where it ran out of memory"},
 		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema), Doc: "what the node granted, else what the spec asks for"},
 		engine.Field{Name: "target", Type: engine.RecordOf(resourcesSchema), Doc: "what the pod would be given"},
 		engine.Field{Name: "lowerBound", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "upperBound", Type: engine.RecordOf(resourcesSchema)})
+
+	comparedPodSchema = engine.NewSchema("ComparedPod",
+		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema), Doc: "what the node granted, else what the spec asks for"},
+		engine.Field{Name: "target", Type: engine.RecordOf(resourcesSchema), Doc: "what the pod would be given"},
+		engine.Field{Name: "lowerBound", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "upperBound", Type: engine.RecordOf(resourcesSchema)})
+
+	changeSchema = engine.NewSchema("Change",
+		engine.Field{Name: "differs", Type: engine.Bool, Doc: "a new pod would be given other resources than this one has"},
+		engine.Field{Name: "qosClass", Type: engine.Bool, Doc: "the pod would be of another QoS class, which no resize can make of it"},
+		engine.Field{Name: "restarts", Type: engine.Bool, Doc: "a resize would restart one of its containers (resizePolicy RestartContainer)"})
+
+	podBoostSchema = engine.NewSchema("PodBoost",
+		engine.Field{Name: "over", Type: engine.Bool, Doc: "that of one of its containers is over"},
+		engine.Field{Name: "on", Type: engine.Bool, Doc: "that of one of its containers goes on"})
 
 	prioritySchema = engine.NewSchema("Priority",
 		engine.Field{Name: "outsideRecommendedRange", Type: engine.Bool, Doc: "a request is below its lower or above its upper bound"},
@@ -123,11 +150,15 @@ var (
 		engine.Field{Name: "configured", Type: engine.Int, Doc: "replicas the owner asks for; unset when that is not known or none"},
 		engine.Field{Name: "live", Type: engine.Int, Doc: "pods not terminating"},
 		engine.Field{Name: "running", Type: engine.Int, Doc: "live pods that have started"},
-		engine.Field{Name: "disrupted", Type: engine.Int, Doc: "pods of those running that were evicted or resized in this cycle"})
+		engine.Field{Name: "disrupted", Type: engine.Int, Doc: "pods of those running that were evicted or resized in this cycle"},
+		engine.Field{Name: "refusals", Type: engine.Int, Doc: "evictions in a row that a PodDisruptionBudget refused"},
+		engine.Field{Name: "refusedAge", Type: engine.IntOf(Duration), Doc: "since the last of them"},
+		engine.Field{Name: "unchanged", Type: engine.Int, Doc: "pods in a row that were evicted, and whose successors came with the resources that those had had"},
+		engine.Field{Name: "unchangedAge", Type: engine.IntOf(Duration), Doc: "since the last of them was evicted"})
 
 	resizeSchema = engine.NewSchema("Resize",
-		engine.Field{Name: "status", Type: engine.String, Doc: "empty, InProgress, Deferred, Infeasible, Error or Unknown"},
-		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since the updater first saw this pod being resized"})
+		engine.Field{Name: "status", Type: engine.String, Doc: "empty, Sent (the node has not told anything of it yet), InProgress, Deferred, Infeasible, Error or Unknown"},
+		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since the updater first saw this pod being resized, or since its node tells of it, whichever is longer"})
 
 	admissionSchema = engine.NewSchema("Admission",
 		engine.Field{Name: "alive", Type: engine.Bool, Doc: "the admission controller renews its status lease, or nobody asked"})
@@ -155,8 +186,10 @@ var (
 		engine.Field{Name: "RequestToLimitRatio", Type: engine.OpaqueOf(jsonType, ""), Doc: "the same in the spelling of AEP-8515"})
 
 	attemptSchema = engine.NewSchema("Attempt",
-		engine.Field{Name: "refused", Type: engine.Bool, Doc: "the API server refused the resize just tried"},
-		engine.Field{Name: "message", Type: engine.String})
+		engine.Field{Name: "refused", Type: engine.String, Doc: "why the API server refused the resize tried a moment ago: NodeCapacity, Quota, NotSupported, Invalid, Conflict, NotAnswered, Gone or Forbidden; empty = it did not"},
+		engine.Field{Name: "message", Type: engine.String, Doc: "what it said"},
+		engine.Field{Name: "infeasible", Type: engine.Bool, Doc: "a resize of this pod was found to be more than its node has (AEP-8818)"},
+		engine.Field{Name: "nowLower", Type: engine.Bool, Doc: "less CPU or memory would be requested now than that resize did"})
 )
 
 // The points. They are read-only after start-up.
@@ -243,7 +276,8 @@ var (
 		Name: PodPriority, Kind: engine.StagePoint,
 		Doc: "How far a running pod is from its recommendation; run by the updater.",
 		Vars: []engine.Var{
-			{Name: "containers", Type: engine.ListOf(engine.RecordOf(comparedSchema)), Doc: "containers with a recommendation"},
+			{Name: "containers", Type: engine.ListOf(engine.RecordOf(comparedSchema)), Doc: "all containers of the pod, in their order"},
+			{Name: "podLevel", Type: engine.RecordOf(comparedPodSchema), Doc: "the pod as a whole; nothing of it is set for pods without resources at pod level"},
 			{Name: "priority", Type: engine.RecordOf(prioritySchema), Writable: true},
 			{Name: "order", Type: engine.RecordOf(orderSchema), Writable: true, Doc: "which of a VPA's pods is updated before which; by name where both are equal"},
 		},
@@ -254,11 +288,13 @@ var (
 		Vars: []engine.Var{
 			{Name: "vpa", Type: engine.RecordOf(vpaSchema)},
 			{Name: "pod", Type: engine.RecordOf(podSchema)},
-			{Name: "containers", Type: engine.ListOf(engine.RecordOf(comparedSchema)), Doc: "containers with a recommendation"},
+			{Name: "containers", Type: engine.ListOf(engine.RecordOf(comparedSchema)), Doc: "all containers of the pod, in their order"},
+			{Name: "podLevel", Type: engine.RecordOf(comparedPodSchema), Doc: "the pod as a whole; nothing of it is set for pods without resources at pod level"},
 			{Name: "priority", Type: engine.RecordOf(prioritySchema)},
+			{Name: "change", Type: engine.RecordOf(changeSchema), Doc: "what the pod would be given"},
 			{Name: "group", Type: engine.RecordOf(groupSchema), Doc: "the pods of the same direct owner"},
 			{Name: "resize", Type: engine.RecordOf(resizeSchema), Doc: "a resize under way"},
-			{Name: "attempt", Type: engine.RecordOf(attemptSchema), Doc: "the resize tried a moment ago, if any"},
+			{Name: "attempt", Type: engine.RecordOf(attemptSchema), Doc: "resizes that were tried"},
 			{Name: "admission", Type: engine.RecordOf(admissionSchema), Doc: "the admission controller"},
 		},
 		Outcomes: []engine.Outcome{
@@ -266,6 +302,25 @@ var (
 			{Name: DoWait, Doc: "do nothing now, look again next cycle"},
 			{Name: DoEvict, Doc: "evict the pod"},
 			{Name: DoInPlace, Doc: "resize the running pod"},
+			{Name: DoRememberInfeasible, Doc: "do nothing, and remember that the node cannot give what the resize asked for: attempt.infeasible from now on"},
+			{Name: DoSkipInfeasible, Doc: "nothing to do, because the node cannot give what a resize would ask for; counted, and told by an event of the pod"},
+		},
+		FailSafe: DoSkip,
+	}
+	podUnboost = &engine.Point{
+		Name: PodUnboost, Kind: engine.DecisionPoint,
+		Doc: "Whether a running pod is given back the CPU that it had more for its start; run by the updater when such a pod is ready and when a boost is over.",
+		Vars: []engine.Var{
+			{Name: "pod", Type: engine.RecordOf(podSchema)},
+			{Name: "boost", Type: engine.RecordOf(podBoostSchema), Doc: "the startup boosts of its containers, as pod.resources told of them"},
+			{Name: "change", Type: engine.RecordOf(changeSchema), Doc: "what the pod would be given"},
+			{Name: "group", Type: engine.RecordOf(groupSchema), Doc: "the pods of the same direct owner"},
+			{Name: "resize", Type: engine.RecordOf(resizeSchema), Doc: "a resize under way"},
+		},
+		Outcomes: []engine.Outcome{
+			{Name: DoSkip, Doc: "nothing to do"},
+			{Name: DoWait, Doc: "do nothing now, look again"},
+			{Name: DoInPlace, Doc: "resize the running pod, and take off the annotations of the boosts that are over"},
 		},
 		FailSafe: DoSkip,
 	}
@@ -291,7 +346,7 @@ func NewRegistry(objects, pods engine.ObjectTypes) *engine.Registry {
 	}
 	validatePoint.Objects, validatePod.Objects = objects, pods
 	for _, p := range []*engine.Point{
-		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate,
+		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate, podUnboost,
 		podRecommend,
 	} {
 		r.AddPoint(p)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -87,6 +88,9 @@ func startupBoost(b *vpav1.StartupBoost) *engine.Record {
 	}
 	if b.CPU.Quantity != nil {
 		cpu.SetInt("quantity", MilliCPU(*b.CPU.Quantity))
+	}
+	if b.CPU.DurationSeconds != nil {
+		cpu.SetInt("lasts", int64(*b.CPU.DurationSeconds)*int64(time.Second))
 	}
 	return boostSchema.New().SetRecord("cpu", cpu)
 }

@@ -12,16 +12,24 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Group counts the pods of one direct owner, e.g. a ReplicaSet.
+// Group counts the pods of one direct owner, e.g. a ReplicaSet, and tells what came of evicting some of them.
 type Group struct {
 	Configured int // replicas the owner asks for; 0 = not known
 	Live       int // pods not terminating
 	Running    int // live pods that have started
 	Disrupted  int // pods of those running that were evicted or resized in this cycle
+
+	Refusals   int           // evictions in a row that a disruption budget refused
+	RefusedAge time.Duration // since the last of them
+
+	Unchanged    int           // pods in a row that were evicted, and whose successors came with the resources that those had had
+	UnchangedAge time.Duration // since the last of them was evicted
 }
 
 func (g Group) record() *engine.Record {
-	r := groupSchema.New().SetInt("live", int64(g.Live)).SetInt("running", int64(g.Running)).SetInt("disrupted", int64(g.Disrupted))
+	r := groupSchema.New().SetInt("live", int64(g.Live)).SetInt("running", int64(g.Running)).SetInt("disrupted", int64(g.Disrupted)).
+		SetInt("refusals", int64(g.Refusals)).SetInt("refusedAge", int64(g.RefusedAge)).
+		SetInt("unchanged", int64(g.Unchanged)).SetInt("unchangedAge", int64(g.UnchangedAge))
 	if g.Configured > 0 {
 		r.SetInt("configured", int64(g.Configured))
 	}
@@ -39,39 +47,52 @@ type Priority struct {
 	Then  float64
 }
 
+// Attempt is a resize that was tried.
+type Attempt struct {
+	// Refused is why the API server refused the resize tried a moment ago; empty = none was tried, or it was accepted.
+	Refused Refusal
+	Message string // what the API server said
+	// Infeasible: one tried before was found to be more than the node has (AEP-8818), and NowLower that less is wanted now.
+	Infeasible, NowLower bool
+}
+
+// Refusal is a kind of answer to a resize.
+type Refusal string
+
+// The kinds of answers.
+const (
+	RefusedNodeCapacity Refusal = "NodeCapacity" // more than the node has (Kubernetes 1.36 and newer)
+	RefusedQuota        Refusal = "Quota"        // more than a ResourceQuota or a LimitRange of the namespace allows
+	RefusedNotSupported Refusal = "NotSupported" // the node, or the API server, cannot resize such pods
+	RefusedInvalid      Refusal = "Invalid"      // the pod may not be changed so
+	RefusedConflict     Refusal = "Conflict"     // the pod was changed meanwhile
+	RefusedNotAnswered  Refusal = "NotAnswered"  // the API server did not answer in time, or is too busy
+	RefusedGone         Refusal = "Gone"         // there is no such pod any more
+	RefusedForbidden    Refusal = "Forbidden"    // permissions or an admission policy are against it, or something else is
+)
+
 // PodState is one running pod as the updater sees it.
 type PodState struct {
-	Pod          *corev1.Pod
-	VPA          *vpav1.VerticalPodAutoscaler
-	Change       PodChange // from ResourcesForPod, with its bounds
-	Now          time.Time
-	ResizeStatus string        // empty, InProgress, Deferred, Infeasible, Error or Unknown
-	ResizeAge    time.Duration // since the updater first saw the resize
-	Refused      string        // the API server's answer to the resize just tried; empty = not tried or accepted
-	NoAdmission  string        // why the admission controller is taken for dead; empty = it is alive
+	Pod         *corev1.Pod
+	VPA         *vpav1.VerticalPodAutoscaler
+	Change      PodChange // from ResourcesForPod, with its bounds
+	Now         time.Time
+	Resize      Resize
+	Attempt     Attempt
+	NoAdmission string // why the admission controller is taken for dead; empty = it is alive
 
 	compared []*engine.Record
+	podLevel *engine.Record
 	priority *engine.Record
+	change   *engine.Record
 }
 
 // Rank runs pod.priority.
 func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*engine.RuleError) {
-	s.compared = nil
-	observed := observedContainers(s.Pod)
-	for i := range s.Change.Containers {
-		c := &s.Change.Containers[i]
-		if !c.Known {
-			continue
-		}
-		requests, _ := CurrentResources(s.Pod, c.Index)
-		s.compared = append(s.compared, comparedSchema.New().SetString("name", c.Name).
-			SetBool("observed", observed == nil || slices.Contains(observed, c.Name)).
-			SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).
-			SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound))
-	}
+	s.compare()
 	s.priority = prioritySchema.New().SetBool("outsideRecommendedRange", false).SetBool("scaleUp", false).SetDouble("resourceDiff", 0)
 	order := orderSchema.New()
-	f := podPriority.NewFacts().Set("containers", engine.Records(s.compared)).Set("priority", s.priority).Set("order", order)
+	f := podPriority.NewFacts().Set("containers", engine.Records(s.compared)).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
 	failed := plan.RunStages(PodPriority, f, trace)
 	first, _ := order.Int("first")
 	return Priority{
@@ -82,30 +103,98 @@ func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*en
 	}, failed
 }
 
+// compare binds what the pod has and what it would be given.
+func (s *PodState) compare() {
+	s.compared = make([]*engine.Record, 0, len(s.Change.Containers))
+	observed := observedContainers(s.Pod)
+	for i := range s.Change.Containers {
+		c := &s.Change.Containers[i]
+		requests, _ := CurrentResources(s.Pod, c.Index)
+		r := comparedSchema.New().SetString("name", c.Name).SetBool("known", c.Known).
+			SetBool("observed", observed == nil || slices.Contains(observed, c.Name)).
+			SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).
+			SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound)
+		if p := PolicyFor(s.VPA.Spec.ResourcePolicy, c.Name); p != nil && p.Mode != nil {
+			r.SetString("mode", string(*p.Mode))
+		}
+		if oom := s.outOfMemory(c.Name); oom != nil {
+			r.SetRecord("oom", oom)
+		}
+		s.compared = append(s.compared, r)
+	}
+	s.podLevel = comparedPodSchema.New()
+	if c := s.Change.Pod; c != nil {
+		requests, _, _ := podResourcesOf(s.Pod)
+		s.podLevel.SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound)
+	}
+}
+
+// outOfMemory binds how a container ended last where it ran out of memory; nil where it did not.
+func (s *PodState) outOfMemory(container string) *engine.Record {
+	for i := range s.Pod.Status.ContainerStatuses {
+		status := &s.Pod.Status.ContainerStatuses[i]
+		if end := status.LastTerminationState.Terminated; status.Name == container && end != nil && end.Reason == reasonOOMKilled {
+			return killedSchema.New().SetInt("lasted", int64(end.FinishedAt.Sub(end.StartedAt.Time))).SetInt("age", int64(s.Now.Sub(end.FinishedAt.Time)))
+		}
+	}
+	return nil
+}
+
+const reasonOOMKilled = "OOMKilled"
+
 // Decide runs pod.update. Rank must have run before.
 func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
-	pod := podSchema.New().SetString("phase", string(s.Pod.Status.Phase)).SetBool("boosted", boosted(s.Pod))
-	if start := s.Pod.Status.StartTime; start != nil {
-		pod.SetInt("age", int64(s.Now.Sub(start.Time)))
+	if s.change == nil {
+		s.change = changeOf(s.Pod, s.Change)
 	}
 	f := podUpdate.NewFacts().
 		Set("vpa", VPA(s.VPA)).
-		Set("pod", pod).
+		Set("pod", s.pod()).
 		Set("containers", engine.Records(s.compared)).
+		Set("podLevel", s.podLevel).
 		Set("priority", s.priority).
+		Set("change", s.change).
 		Set("group", group.record()).
-		Set("resize", resizeSchema.New().SetString("status", s.ResizeStatus).SetInt("age", int64(s.ResizeAge))).
-		Set("attempt", attemptSchema.New().SetBool("refused", s.Refused != "").SetString("message", s.Refused)).
+		Set("resize", s.Resize.record()).
+		Set("attempt", attemptSchema.New().SetString("refused", string(s.Attempt.Refused)).SetString("message", s.Attempt.Message).
+			SetBool("infeasible", s.Attempt.Infeasible).SetBool("nowLower", s.Attempt.NowLower)).
 		Set("admission", admissionSchema.New().SetBool("alive", s.NoAdmission == ""))
 	return plan.Decide(PodUpdate, f, trace)
+}
+
+func (s *PodState) pod() *engine.Record {
+	pod := podSchema.New().SetString("phase", string(s.Pod.Status.Phase)).SetBool("boosted", Boosted(s.Pod))
+	if start := s.Pod.Status.StartTime; start != nil {
+		pod.SetInt("age", int64(s.Now.Sub(start.Time)))
+	}
+	return pod
+}
+
+// DecideUnboost runs pod.unboost: whether the pod is given back the CPU that it had more for its start.
+func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
+	if s.change == nil {
+		s.change = changeOf(s.Pod, s.Change)
+	}
+	over, on := false, false
+	for i := range s.Change.Containers {
+		boost := &s.Change.Containers[i].Boost
+		over, on = over || boost.Over, on || boost.On
+	}
+	f := podUnboost.NewFacts().
+		Set("pod", s.pod()).
+		Set("boost", podBoostSchema.New().SetBool("over", over).SetBool("on", on)).
+		Set("change", s.change).
+		Set("group", group.record()).
+		Set("resize", s.Resize.record())
+	return plan.Decide(PodUnboost, f, trace)
 }
 
 // AnnotationStartupBoost goes before the name of a container and tells what it had before its CPU was boosted
 // (UPSTREAM.md §1.6).
 const AnnotationStartupBoost = "vpaCpuStartupBoost/"
 
-// boosted reports whether a pod has such an annotation.
-func boosted(pod *corev1.Pod) bool {
+// Boosted reports whether a pod has such an annotation.
+func Boosted(pod *corev1.Pod) bool {
 	for name := range pod.Annotations {
 		if strings.HasPrefix(name, AnnotationStartupBoost) {
 			return true

@@ -3,7 +3,6 @@
 package podpatch
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -78,8 +77,8 @@ func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpa
 	ops = podLevel(ops, pod, change.Pod)
 	for i := range change.Containers {
 		c := &change.Containers[i]
-		if c.Boosted {
-			ops = append(ops, Annotate(facts.AnnotationStartupBoost+c.Name, before(&pod.Spec.Containers[c.Index])))
+		if c.Boost.Raised {
+			ops = append(ops, Annotate(facts.AnnotationStartupBoost+c.Name, facts.BeforeBoost(&pod.Spec.Containers[c.Index])))
 		}
 		ops = container(ops, pod, c)
 	}
@@ -93,22 +92,22 @@ func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpa
 	return append(ops, Annotate(facts.AnnotationObservedContainers, strings.Join(names, ", ")))
 }
 
-// before is what a container asks for of CPU and memory, as JSON (UPSTREAM.md §1.6).
-func before(c *corev1.Container) string {
-	text := func(list corev1.ResourceList) map[string]string {
-		out := map[string]string{}
-		for _, name := range facts.ScaledResources {
-			if q, ok := list[name]; ok {
-				out[string(name)] = q.String()
-			}
-		}
-		return out
+// Resized are the operations on the metadata of a pod that was resized: the note that it was, and without those of startup boosts
+// that are over.
+func Resized(pod *corev1.Pod, change facts.PodChange) []jsonpatch.Operation {
+	var ops []jsonpatch.Operation
+	if pod.Annotations == nil {
+		ops = append(ops, Add("/metadata/annotations", map[string]any{}))
 	}
-	data, _ := json.Marshal(struct { // maps of text can always be written
-		Requests map[string]string `json:"requests"`
-		Limits   map[string]string `json:"limits"`
-	}{text(c.Resources.Requests), text(c.Resources.Limits)})
-	return string(data)
+	ops = append(ops, Annotate(AnnotationInPlaceUpdated, "true"))
+	for i := range change.Containers {
+		c := &change.Containers[i]
+		key := facts.AnnotationStartupBoost + c.Name
+		if _, there := pod.Annotations[key]; there && c.Boost.Over {
+			ops = append(ops, jsonpatch.NewOperation("remove", "/metadata/annotations/"+Escape(key), nil))
+		}
+	}
+	return ops
 }
 
 // Updates is the text of the vpaUpdates annotation; empty when nothing is written (UPSTREAM.md §4.4). What is about the pod as

@@ -5,46 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// The states of a resize under way (UPSTREAM.md §5.6); empty means that there is none.
-const (
-	resizeInProgress = "InProgress"
-	resizeDeferred   = "Deferred"
-	resizeInfeasible = "Infeasible"
-	resizeError      = "Error"
-	resizeUnknown    = "Unknown"
+	"github.com/celvpa/celvpa/controllers/facts"
 )
-
-// resizeStatus reads the pod's conditions. A pending resize says more than one in progress.
-func resizeStatus(pod *corev1.Pod) string {
-	status := ""
-	for _, c := range pod.Status.Conditions {
-		if c.Status != corev1.ConditionTrue {
-			continue
-		}
-		switch c.Type {
-		case corev1.PodResizePending:
-			switch c.Reason {
-			case corev1.PodReasonDeferred:
-				return resizeDeferred
-			case corev1.PodReasonInfeasible:
-				return resizeInfeasible
-			}
-			return resizeUnknown
-		case corev1.PodResizeInProgress:
-			switch {
-			case c.Reason == corev1.PodReasonError:
-				status = resizeError
-			case c.Reason == "" && c.Message == "":
-				status = resizeInProgress
-			default:
-				status = resizeUnknown
-			}
-		}
-	}
-	return status
-}
 
 // resizeClock remembers since when pods are being resized. It is keyed by UID, so a new pod of the same name starts
 // afresh (UPSTREAM.md Appendix B 9).
@@ -52,19 +15,19 @@ type resizeClock struct {
 	since map[types.UID]time.Time
 }
 
-// age notes a pod's state and returns for how long it has been resized.
-func (c *resizeClock) age(uid types.UID, status string, now time.Time) time.Duration {
-	if status == "" {
-		delete(c.since, uid)
-		return 0
+// seen notes a pod's state and returns since when it is being resized; zero when it is not.
+func (c *resizeClock) seen(pod *corev1.Pod, now time.Time) time.Time {
+	if status, _ := facts.ResizeOf(pod); status == facts.NoResize {
+		delete(c.since, pod.UID)
+		return time.Time{}
 	}
 	if c.since == nil {
 		c.since = map[types.UID]time.Time{}
 	}
-	if _, known := c.since[uid]; !known {
-		c.since[uid] = now
+	if _, known := c.since[pod.UID]; !known {
+		c.since[pod.UID] = now
 	}
-	return now.Sub(c.since[uid])
+	return c.since[pod.UID]
 }
 
 // keep forgets pods that are gone.

@@ -17,6 +17,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/limitranges"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -163,13 +164,11 @@ func alive(pod *corev1.Pod) bool {
 		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// ranked is a pod with what the rules say about its distance from the recommendation.
+// ranked is a pod with the rules that decide on it.
 type ranked struct {
-	rules    engine.Selection
-	state    *facts.PodState
-	priority facts.Priority
-	owner    target.Key
-	limits   *facts.LimitRanges
+	*podupdate.Pod
+	rules   engine.Selection
+	request podupdate.Request
 }
 
 // updateVPA ranks the pods of one VPA and carries out the verdict on each. A panic stays with this VPA.
@@ -186,35 +185,27 @@ func (u *Updater) updateVPA(ctx context.Context, work workload) {
 		log.Error(err, "the pods of this VPA are left alone; trying again next cycle")
 		return
 	}
-	groups := u.groups(ctx, work.pods, log)
-	var list []ranked
+	groups := podupdate.Groups(ctx, u.Resolver, work.pods, func(owner target.Key, err error) {
+		log.V(4).Info("the replicas of a group are not known", "owner", owner.String(), "error", err.Error())
+	})
+	list := make([]*podupdate.Pod, 0, len(work.pods))
+	of := map[*podupdate.Pod]ranked{}
 	for _, pod := range work.pods {
-		owner, _ := target.DirectOwner(pod)
-		state, priority, failed := u.rank(work.rules.Plan, v, pod, limits)
+		r := ranked{rules: work.rules, request: podupdate.Request{
+			Pod: pod, VPA: v, Limits: limits, Now: u.Clock.Now(), ResizeSeen: u.resizes.seen(pod, u.Clock.Now()), NoAdmission: u.noAdmission,
+		}}
+		var failed []*engine.RuleError
+		r.Pod, failed = podupdate.Assess(work.rules.Plan, r.request, nil)
 		policy.Report(log.WithValues("pod", pod.Name), "its values are left as they were", failed...)
-		list = append(list, ranked{rules: work.rules, state: state, priority: priority, owner: owner, limits: limits})
+		list, of[r.Pod] = append(list, r.Pod), r
 	}
-	sortByPriority(list)
+	podupdate.Sort(list)
 	for _, one := range list {
 		if ctx.Err() != nil {
 			return
 		}
-		u.updatePod(ctx, one, groups[one.owner], log.WithValues("pod", one.state.Pod.Name))
+		u.updatePod(ctx, of[one], groups[one.Owner], log.WithValues("pod", one.PodState.Pod.Name))
 	}
-}
-
-// rank asks the rules of a plan what a pod should have, and how far it is from that.
-func (u *Updater) rank(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, limits *facts.LimitRanges) (*facts.PodState, facts.Priority, []*engine.RuleError) {
-	change, failed := facts.ResourcesForPod(plan, facts.PodInput{Pod: pod, VPA: v, Limits: limits, Bounds: true}, nil)
-	now := u.Clock.Now()
-	status := resizeStatus(pod)
-	state := &facts.PodState{
-		Pod: pod, VPA: v, Change: change, Now: now,
-		ResizeStatus: status, ResizeAge: u.resizes.age(pod.UID, status, now),
-		NoAdmission: u.noAdmission,
-	}
-	priority, more := state.Rank(plan, nil)
-	return state, priority, append(failed, more...)
 }
 
 // auditUpdate records what overlays that are not enforced would say about whether a VPA changes running pods.
@@ -230,40 +221,26 @@ func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []engine.S
 func (u *Updater) audit(r ranked, group facts.Group, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range r.rules.Shadows {
-		state, priority, _ := u.rank(shadow.Plan, r.state.VPA, r.state.Pod, r.limits)
-		verdict := state.Decide(shadow.Plan, group, nil)
+		tried, _ := podupdate.Assess(shadow.Plan, r.request, nil)
+		verdict := tried.Decide(shadow.Plan, group, nil)
 		differs := policy.VerdictDifference(enforced, verdict)
-		if order := r.priority; priority.First != order.First || cmp.Compare(priority.Then, order.Then) != 0 {
-			differs = append(differs, fmt.Sprintf("order (%d, %g) → (%d, %g)", order.First, order.Then, priority.First, priority.Then))
+		if order, other := r.Priority, tried.Priority; other.First != order.First || cmp.Compare(other.Then, order.Then) != 0 {
+			differs = append(differs, fmt.Sprintf("order (%d, %g) → (%d, %g)", order.First, order.Then, other.First, other.Then))
 		}
 		if verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace {
-			differs = append(differs, facts.ChangeDifferences(r.state.Change, state.Change)...)
+			differs = append(differs, facts.ChangeDifferences(r.Change, tried.Change)...)
 		}
 		if len(differs) > 0 {
-			differs[0] = "pod " + r.state.Pod.Name + ": " + differs[0]
+			differs[0] = "pod " + r.request.Pod.Name + ": " + differs[0]
 		}
-		u.Shadows.Record(r.state.VPA, shadow, "running pods", differs)
+		u.Shadows.Record(r.VPA, shadow, "running pods", differs)
 	}
-}
-
-// sortByPriority puts pods into the order that the rules gave, and by name where that leaves it open.
-func sortByPriority(list []ranked) {
-	sort.SliceStable(list, func(i, j int) bool {
-		a, b := list[i], list[j]
-		if a.priority.First != b.priority.First {
-			return a.priority.First > b.priority.First
-		}
-		if c := cmp.Compare(a.priority.Then, b.priority.Then); c != 0 { // what is no number comes last
-			return c > 0
-		}
-		return a.state.Pod.Name < b.state.Pod.Name
-	})
 }
 
 // updatePod asks the rules and does what they say. After a refused resize they are asked once more.
 func (u *Updater) updatePod(ctx context.Context, r ranked, group *facts.Group, log logr.Logger) {
 	for try := range 2 {
-		verdict := r.state.Decide(r.rules.Plan, *group, nil)
+		verdict := r.Decide(r.rules.Plan, *group, nil)
 		if try == 0 {
 			u.audit(r, *group, verdict, log)
 		}
@@ -271,11 +248,11 @@ func (u *Updater) updatePod(ctx context.Context, r ranked, group *facts.Group, l
 		log.V(5).Info("decided", "do", verdict.Do, "rule", verdict.Rule, "reason", verdict.Reason)
 		switch verdict.Do {
 		case facts.DoEvict:
-			u.evict(ctx, r.state, group, verdict, log)
+			u.evict(ctx, r.Pod, group, verdict, log)
 			return
 		case facts.DoInPlace:
-			if refused := u.resize(ctx, r.state, group, verdict, log); refused != nil {
-				r.state.Refused = refused.Error()
+			if refused := u.resize(ctx, r.Pod, group, verdict, log); refused != nil {
+				r.Attempt.Refused, r.Attempt.Message = facts.RefusedForbidden, refused.Error()
 				continue
 			}
 			return
@@ -285,53 +262,28 @@ func (u *Updater) updatePod(ctx context.Context, r ranked, group *facts.Group, l
 	}
 }
 
-func (u *Updater) evict(ctx context.Context, s *facts.PodState, group *facts.Group, verdict engine.Verdict, log logr.Logger) {
-	if err := u.Actuator.Evict(ctx, s.Pod, s.VPA, verdict); err != nil {
-		failedEvictions.WithLabelValues(s.VPA.Name, s.VPA.Namespace, "EvictionError").Inc()
+func (u *Updater) evict(ctx context.Context, p *podupdate.Pod, group *facts.Group, verdict engine.Verdict, log logr.Logger) {
+	if err := u.Actuator.Evict(ctx, p.PodState.Pod, p.VPA, verdict); err != nil {
+		failedEvictions.WithLabelValues(p.VPA.Name, p.VPA.Namespace, "EvictionError").Inc()
 		log.Error(err, "the eviction was refused; trying again next cycle", "rule", verdict.Rule)
 		return
 	}
-	if s.Pod.Status.Phase != corev1.PodPending {
+	if p.PodState.Pod.Status.Phase != corev1.PodPending {
 		group.Disrupted++
 	}
-	evictedPods.WithLabelValues(s.VPA.Name, s.VPA.Namespace).Inc()
+	evictedPods.WithLabelValues(p.VPA.Name, p.VPA.Namespace).Inc()
 	log.Info("pod evicted", "rule", verdict.Rule, "reason", verdict.Reason)
 }
 
 // resize returns the API server's refusal; nil when the resize was taken.
-func (u *Updater) resize(ctx context.Context, s *facts.PodState, group *facts.Group, verdict engine.Verdict, log logr.Logger) error {
-	if err := u.Actuator.Resize(ctx, s.Pod, s.VPA, s.Change, verdict); err != nil {
-		failedResizes.WithLabelValues(s.VPA.Name, s.VPA.Namespace, "InPlaceUpdateError").Inc()
+func (u *Updater) resize(ctx context.Context, p *podupdate.Pod, group *facts.Group, verdict engine.Verdict, log logr.Logger) error {
+	if err := u.Actuator.Resize(ctx, p.PodState.Pod, p.VPA, p.Change, verdict); err != nil {
+		failedResizes.WithLabelValues(p.VPA.Name, p.VPA.Namespace, "InPlaceUpdateError").Inc()
 		log.Error(err, "the resize was refused", "rule", verdict.Rule)
 		return err
 	}
 	group.Disrupted++
-	resizedPods.WithLabelValues(s.VPA.Name, s.VPA.Namespace).Inc()
+	resizedPods.WithLabelValues(p.VPA.Name, p.VPA.Namespace).Inc()
 	log.Info("pod resized in place", "rule", verdict.Rule, "reason", verdict.Reason)
 	return nil
-}
-
-// groups counts the pods of each direct owner.
-func (u *Updater) groups(ctx context.Context, pods []*corev1.Pod, log logr.Logger) map[target.Key]*facts.Group {
-	groups := map[target.Key]*facts.Group{}
-	for _, pod := range pods {
-		owner, _ := target.DirectOwner(pod)
-		g := groups[owner]
-		if g == nil {
-			g = &facts.Group{}
-			groups[owner] = g
-		}
-		g.Live++
-		if pod.Status.Phase != corev1.PodPending {
-			g.Running++
-		}
-	}
-	for owner, g := range groups {
-		configured, err := u.Resolver.Replicas(ctx, owner, g.Live)
-		if err != nil {
-			log.V(4).Info("the replicas of a group are not known", "owner", owner.String(), "error", err.Error())
-		}
-		g.Configured = configured
-	}
-	return groups
 }

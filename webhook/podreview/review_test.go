@@ -196,5 +196,9 @@ func TestABoostedPodIsNotEvictedForItsBoost(t *testing.T) {
 	require.Equal(t, "update/boosted", state.Decide(p, group, nil).Rule)
 
 	pod.Annotations = nil
+	change, failed = facts.ResourcesForPod(p, facts.PodInput{Pod: pod, VPA: v, Bounds: true}, nil)
+	require.Empty(t, failed)
+	state = &facts.PodState{Pod: pod, VPA: v, Change: change}
+	state.Rank(p, nil)
 	require.Equal(t, "update/evict", state.Decide(p, group, nil).Rule, "750m is above the upper bound")
 }

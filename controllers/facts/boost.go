@@ -1,0 +1,88 @@
+package facts
+
+import (
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+// BeforeBoost writes what a container asks for of CPU and memory, the value of AnnotationStartupBoost (UPSTREAM.md §1.6).
+func BeforeBoost(c *corev1.Container) string {
+	text := func(list corev1.ResourceList) map[string]string {
+		out := map[string]string{}
+		for _, name := range ScaledResources {
+			if q, ok := list[name]; ok {
+				out[string(name)] = q.String()
+			}
+		}
+		return out
+	}
+	data, _ := json.Marshal(boostNote{text(c.Resources.Requests), text(c.Resources.Limits)}) // maps of text can always be written
+	return string(data)
+}
+
+type boostNote struct {
+	Requests map[string]string `json:"requests"`
+	Limits   map[string]string `json:"limits"`
+}
+
+// readBoostNote is the inverse of BeforeBoost. What cannot be read is left out.
+func readBoostNote(text string) (requests, limits corev1.ResourceList) {
+	var note boostNote
+	if json.Unmarshal([]byte(text), &note) != nil {
+		return nil, nil
+	}
+	list := func(values map[string]string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for _, name := range ScaledResources {
+			if q, err := resource.ParseQuantity(values[string(name)]); err == nil && q.Sign() >= 0 {
+				out[name] = q
+			}
+		}
+		return out
+	}
+	return list(note.Requests), list(note.Limits)
+}
+
+// boost binds the startup boost of a container. That of a new pod is yet to be made.
+func (b *boundPod) boost(container string) *engine.Record {
+	r := boostedSchema.New()
+	if b.in.Creating {
+		return r
+	}
+	if note, on := b.in.Pod.Annotations[AnnotationStartupBoost+container]; on {
+		requests, limits := readBoostNote(note)
+		r.SetBool("on", true).SetRecord("before", stanza(requests, limits))
+	}
+	return r
+}
+
+// boostOf reads what rules made of it.
+func boostOf(r *engine.Record) (b Boost) {
+	_, b.Raised = r.Int("cpu")
+	on := r.Bool("on")
+	b.Over = on && r.Bool("over")
+	b.On = on && !b.Over
+	if n, ok := r.Int("remaining"); ok && b.On {
+		b.Remaining = time.Duration(n)
+	}
+	return b
+}
+
+// start binds how a running pod has started.
+func (b *boundPod) start() *engine.Record {
+	r := startSchema.New()
+	if b.in.Creating || b.in.Now.IsZero() {
+		return r
+	}
+	for i := range b.in.Pod.Status.Conditions {
+		if c := &b.in.Pod.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			r.SetInt("ready", int64(max(b.in.Now.Sub(c.LastTransitionTime.Time), 0)))
+		}
+	}
+	return r
+}

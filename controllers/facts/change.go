@@ -1,0 +1,127 @@
+package facts
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubectl/pkg/util/qos"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+// changeOf binds what a change does to a running pod.
+func changeOf(pod *corev1.Pod, change PodChange) *engine.Record {
+	differs, restarts := false, false
+	for i := range change.Containers {
+		c := &change.Containers[i]
+		requests, limits := CurrentResources(pod, c.Index)
+		if alters(requests, c.Requests) || alters(limits, c.Limits) {
+			differs = true
+		}
+		spec := &pod.Spec.Containers[c.Index]
+		for _, policy := range spec.ResizePolicy {
+			if policy.RestartPolicy == corev1.RestartContainer && (altersOne(requests, c.Requests, policy.ResourceName) || altersOne(limits, c.Limits, policy.ResourceName)) {
+				restarts = true
+			}
+		}
+	}
+	if c := change.Pod; c != nil {
+		requests, limits, _ := podResourcesOf(pod)
+		differs = differs || alters(requests, c.Requests) || alters(limits, c.Limits)
+	}
+	return changeSchema.New().SetBool("differs", differs).SetBool("restarts", restarts).SetBool("qosClass", differs && changesQOS(pod, change))
+}
+
+// alters reports whether something is written that is not there already.
+func alters(now, written corev1.ResourceList) bool {
+	for name := range written {
+		if altersOne(now, written, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func altersOne(now, written corev1.ResourceList, name corev1.ResourceName) bool {
+	q, ok := written[name]
+	if !ok {
+		return false
+	}
+	before, had := now[name]
+	return !had || before.Cmp(q) != 0
+}
+
+// changesQOS reports whether the pod would be of another QoS class, which API servers refuse (KEP-1287).
+func changesQOS(pod *corev1.Pod, change PodChange) bool {
+	after := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: pod.Spec.InitContainers, Containers: make([]corev1.Container, len(pod.Spec.Containers))}}
+	for i := range pod.Spec.Containers {
+		after.Spec.Containers[i].Resources = pod.Spec.Containers[i].Resources
+	}
+	for i := range change.Containers {
+		c := &change.Containers[i]
+		after.Spec.Containers[c.Index].Resources = with(&pod.Spec.Containers[c.Index].Resources, &c.ResourceChange)
+	}
+	if pod.Spec.Resources != nil {
+		whole := *pod.Spec.Resources
+		if change.Pod != nil {
+			whole = with(pod.Spec.Resources, change.Pod)
+		}
+		after.Spec.Resources = &whole
+	}
+	return qos.ComputePodQOS(after) != qos.GetPodQOS(pod)
+}
+
+// with are resources after a change.
+func with(now *corev1.ResourceRequirements, c *ResourceChange) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: merged(now.Requests, c.Requests), Limits: merged(now.Limits, c.Limits)}
+}
+
+func merged(now, written corev1.ResourceList) corev1.ResourceList {
+	out := make(corev1.ResourceList, len(now)+len(written))
+	for name, q := range now {
+		out[name] = q
+	}
+	for name, q := range written {
+		out[name] = q
+	}
+	return out
+}
+
+// Requests are what a pod requests: by container, and under the empty name as a whole. AEP-8818 remembers those that were found
+// to be infeasible.
+type Requests map[string]corev1.ResourceList
+
+// SpecRequests are what a pod's spec asks for.
+func SpecRequests(pod *corev1.Pod) Requests { return RequestsAfter(pod, PodChange{}) }
+
+// RequestsAfter are what a pod's spec asks for after a change.
+func RequestsAfter(pod *corev1.Pod, change PodChange) Requests {
+	out := Requests{}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		out[c.Name] = merged(c.Resources.Requests, nil)
+	}
+	for i := range change.Containers {
+		c := &change.Containers[i]
+		out[c.Name] = merged(out[c.Name], c.Requests)
+	}
+	if pod.Spec.Resources != nil {
+		out[""] = merged(pod.Spec.Resources.Requests, nil)
+		if change.Pod != nil {
+			out[""] = merged(out[""], change.Pod.Requests)
+		}
+	}
+	return out
+}
+
+// LowerThan reports whether less CPU or memory is requested somewhere than in other.
+func (r Requests) LowerThan(other Requests) bool {
+	for name, list := range r {
+		for _, resource := range ScaledResources {
+			now, ok := list[resource]
+			before, known := other[name][resource]
+			if ok && known && now.Cmp(before) < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,36 @@
+package podupdate
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/target"
+)
+
+// Groups counts the pods of a VPA by their direct owners (UPSTREAM.md §5.4). A group of which it is not known how many pods it
+// should have has Configured 0, and tell is called with the reason.
+func Groups(ctx context.Context, resolver *target.Resolver, pods []*corev1.Pod, tell func(owner target.Key, err error)) map[target.Key]*facts.Group {
+	groups := map[target.Key]*facts.Group{}
+	for _, pod := range pods {
+		owner, _ := target.DirectOwner(pod)
+		g := groups[owner]
+		if g == nil {
+			g = &facts.Group{}
+			groups[owner] = g
+		}
+		g.Live++
+		if pod.Status.Phase != corev1.PodPending {
+			g.Running++
+		}
+	}
+	for owner, g := range groups {
+		configured, err := resolver.Replicas(ctx, owner, g.Live)
+		if err != nil {
+			tell(owner, err)
+		}
+		g.Configured = configured
+	}
+	return groups
+}

@@ -1,0 +1,77 @@
+package podupdate
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// Request is a running pod and what is known beside it.
+type Request struct {
+	Pod    *corev1.Pod
+	VPA    *vpav1.VerticalPodAutoscaler
+	Limits *facts.LimitRanges // of the pod's namespace; nil = there are none
+	Now    time.Time
+	// ResizeSeen is when the pod was first seen being resized; zero where it is seen now.
+	ResizeSeen time.Time
+	// Infeasible is what a resize asked for that was found to be more than the node has; nil = there was none (AEP-8818).
+	Infeasible facts.Requests
+	// NoAdmission is why the admission controller is taken for dead; empty = it is alive.
+	NoAdmission string
+}
+
+// Pod is a running pod with what the rules want for it.
+type Pod struct {
+	facts.PodState
+	Priority facts.Priority
+	Owner    target.Key // its direct owner; with a namespace only where it has none
+}
+
+// Assess asks the rules of a plan what a pod should have, and how far it is from that. It also returns the rules that failed.
+func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.RuleError) {
+	change, failed := facts.ResourcesForPod(plan, facts.PodInput{Pod: r.Pod, VPA: r.VPA, Limits: r.Limits, Bounds: true, Now: r.Now}, trace)
+	p := &Pod{PodState: facts.PodState{
+		Pod: r.Pod, VPA: r.VPA, Change: change, Now: r.Now, NoAdmission: r.NoAdmission, Resize: resizeAt(r),
+	}}
+	if r.Infeasible != nil {
+		p.Attempt.Infeasible = true
+		p.Attempt.NowLower = facts.RequestsAfter(r.Pod, change).LowerThan(r.Infeasible)
+	}
+	p.Owner, _ = target.DirectOwner(r.Pod)
+	priority, more := p.Rank(plan, trace)
+	p.Priority = priority
+	return p, append(failed, more...)
+}
+
+// resizeAt is how far a resize is, and for how long it has been under way.
+func resizeAt(r Request) facts.Resize {
+	status, since := facts.ResizeOf(r.Pod)
+	if status == facts.NoResize {
+		return facts.Resize{}
+	}
+	if since.IsZero() || !r.ResizeSeen.IsZero() && r.ResizeSeen.Before(since) {
+		since = r.ResizeSeen
+	}
+	if since.IsZero() {
+		since = r.Now
+	}
+	return facts.Resize{Status: status, Age: r.Now.Sub(since)}
+}
+
+// Sort puts pods into the order in which they are updated: that of the rules, and by name where those leave it open.
+func Sort(pods []*Pod) {
+	slices.SortStableFunc(pods, func(a, b *Pod) int {
+		return cmp.Or(
+			cmp.Compare(b.Priority.First, a.Priority.First),
+			cmp.Compare(b.Priority.Then, a.Priority.Then), // what is no number comes last
+			strings.Compare(a.Pod.Name, b.Pod.Name))
+	})
+}
