@@ -30,11 +30,11 @@ type boostNote struct {
 	Limits   map[string]string `json:"limits"`
 }
 
-// readBoostNote is the inverse of BeforeBoost. What cannot be read is left out.
-func readBoostNote(text string) (requests, limits corev1.ResourceList) {
+// readBoostNote is the inverse of BeforeBoost. Quantities that cannot be read are left out.
+func readBoostNote(text string) (requests, limits corev1.ResourceList, ok bool) {
 	var note boostNote
 	if json.Unmarshal([]byte(text), &note) != nil {
-		return nil, nil
+		return nil, nil, false
 	}
 	list := func(values map[string]string) corev1.ResourceList {
 		out := corev1.ResourceList{}
@@ -45,7 +45,7 @@ func readBoostNote(text string) (requests, limits corev1.ResourceList) {
 		}
 		return out
 	}
-	return list(note.Requests), list(note.Limits)
+	return list(note.Requests), list(note.Limits), true
 }
 
 // boost binds the startup boost of a container. That of a new pod is yet to be made.
@@ -55,8 +55,10 @@ func (b *boundPod) boost(container string) *engine.Record {
 		return r
 	}
 	if note, on := b.in.Pod.Annotations[AnnotationStartupBoost+container]; on {
-		requests, limits := readBoostNote(note)
-		r.SetBool("on", true).SetRecord("before", stanza(requests, limits))
+		r.SetBool("on", true)
+		if requests, limits, ok := readBoostNote(note); ok {
+			r.SetRecord("before", stanza(requests, limits))
+		}
 	}
 	return r
 }

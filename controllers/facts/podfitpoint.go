@@ -37,7 +37,7 @@ var (
 	boostedSchema = engine.NewSchema("Boosted",
 		engine.Field{Name: "cpu", Type: engine.IntOf(CPU), Doc: "CPU while it starts, of a pod that is about to be created; where set, the pod is annotated with what the container had before (vpaCpuStartupBoost)"},
 		engine.Field{Name: "on", Type: engine.Bool, Doc: "the running pod has that annotation; unset where it has not"},
-		engine.Field{Name: "before", Type: engine.RecordOf(stanzaSchema), Doc: "what the annotation tells; nothing of it is set where it cannot be read"},
+		engine.Field{Name: "before", Type: engine.RecordOf(stanzaSchema), Doc: "what the annotation tells; unset where it cannot be read"},
 		engine.Field{Name: "over", Type: engine.Bool, Doc: "it ends now; unset where it does not"},
 		engine.Field{Name: "remaining", Type: engine.IntOf(Duration), Doc: "time until it is over, where that is known"})
 

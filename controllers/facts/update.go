@@ -193,10 +193,10 @@ func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.T
 // (UPSTREAM.md §1.6).
 const AnnotationStartupBoost = "vpaCpuStartupBoost/"
 
-// Boosted reports whether a pod has such an annotation.
+// Boosted reports whether a pod has such an annotation for one of its containers.
 func Boosted(pod *corev1.Pod) bool {
-	for name := range pod.Annotations {
-		if strings.HasPrefix(name, AnnotationStartupBoost) {
+	for i := range pod.Spec.Containers {
+		if _, on := pod.Annotations[AnnotationStartupBoost+pod.Spec.Containers[i].Name]; on {
 			return true
 		}
 	}
@@ -212,6 +212,9 @@ func observedContainers(pod *corev1.Pod) []string {
 	text, ok := pod.Annotations[AnnotationObservedContainers]
 	if !ok {
 		return nil
+	}
+	if text == "" {
+		return []string{} // there were none
 	}
 	names := strings.Split(text, ", ")
 	for _, name := range names {
