@@ -8,10 +8,12 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/celvpa/celvpa/engine"
 )
@@ -97,6 +99,12 @@ func addFunctions(r *engine.Registry) {
 			base := math.Max(float64(current), 1)
 			return math.Abs(base-float64(wanted)) / base
 		}))
+	r.AddFunction("timeText", engine.NoUnit,
+		"a time as kubectl prints ages, such as 5m or 3h20m, for reasons",
+		engine.Func1(func(nanoseconds int64) string { return duration.HumanDuration(time.Duration(nanoseconds)) }))
+	r.AddFunction("percentText", engine.NoUnit,
+		"a fraction in whole percent, such as 15%, for reasons",
+		engine.Func1(func(fraction float64) string { return strconv.FormatFloat(math.Round(fraction*100), 'f', -1, 64) + "%" }))
 }
 
 // toHundredths is amount to the nearest hundredth of unit, a half to the even one, as %.2f prints amount/unit; then rounded up
