@@ -26,7 +26,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
-	"github.com/celvpa/celvpa/controllers/updater"
 	"github.com/celvpa/celvpa/webhook"
 )
 
@@ -157,31 +156,6 @@ func shadows(p *process, component string) *policy.Shadows {
 
 func (o *options) namespaces() target.Namespaces {
 	return target.Namespaces{Only: o.namespace, Ignored: target.SplitNamespaces(o.ignoredNamespaces)}
-}
-
-func joinUpdater(_ context.Context, o *options, source *policy.Source, p *process) error {
-	var admissionAlive func(context.Context) error
-	if a := o.admissionStatus; a.use {
-		checker := &statuslease.Checker{
-			Client: p.manager.GetAPIReader(), Key: client.ObjectKey{Namespace: namespaceOr(a.leaseNamespace), Name: a.leaseName},
-			Timeout: a.leaseTimeout, Clock: clock.RealClock{},
-		}
-		admissionAlive = checker.Alive
-	}
-	u := updater.New(updater.Options{
-		Admission:  admissionAlive,
-		Client:     p.manager.GetClient(),
-		Actuator:   updater.Actuator{Client: p.manager.GetClient(), Recorder: p.manager.GetEventRecorder("vpa-updater")},
-		Resolver:   p.resolver,
-		Rules:      source.Rules,
-		Shadows:    shadows(p, "updater"),
-		Clock:      clock.RealClock{},
-		Log:        ctrl.Log.WithName("updater"),
-		Interval:   o.updaterInterval,
-		Namespaces: o.namespaces(),
-	})
-	p.healthy = append(p.healthy, u.Healthy)
-	return p.manager.Add(u)
 }
 
 func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *process) error {

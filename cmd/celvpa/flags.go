@@ -42,8 +42,7 @@ type options struct {
 
 	recommender recommenderOptions
 
-	updaterInterval time.Duration
-	admissionStatus admissionStatusOptions
+	updater updaterOptions
 
 	webhook webhookOptions
 }
@@ -67,14 +66,6 @@ type leaderOptions struct {
 	retryPeriod       time.Duration
 	resourceName      string
 	resourceNamespace string
-}
-
-// admissionStatusOptions say how the updater finds out whether admission is alive.
-type admissionStatusOptions struct {
-	use            bool
-	leaseName      string
-	leaseNamespace string
-	leaseTimeout   time.Duration
 }
 
 type webhookOptions struct {
@@ -123,15 +114,6 @@ func (o *options) addLeader(f *pflag.FlagSet, lease string) {
 	f.DurationVar(&o.leader.retryPeriod, "leader-elect-retry-period", 2*time.Second, "how long between tries")
 	f.StringVar(&o.leader.resourceName, "leader-elect-resource-name", lease, "name of the lease")
 	f.StringVar(&o.leader.resourceNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the lease")
-}
-
-func (o *options) addUpdater(f *pflag.FlagSet) {
-	o.positive(f, &o.updaterInterval, "updater-interval", time.Minute, "how often running pods are compared with their recommendation")
-	a := &o.admissionStatus
-	f.BoolVar(&a.use, "use-admission-controller-status", true, "leave pods alone while the admission controller does not renew its status lease")
-	f.StringVar(&a.leaseName, "admission-controller-status-lease-name", "vpa-admission-controller", "name of the status lease to read")
-	f.StringVar(&a.leaseNamespace, "admission-controller-status-lease-namespace", "", "its namespace; empty = $NAMESPACE or kube-system")
-	o.positive(f, &a.leaseTimeout, "admission-controller-status-lease-timeout", time.Minute, "age from which the status lease counts as abandoned")
 }
 
 func (o *options) addAdmission(f *pflag.FlagSet) {

@@ -4,6 +4,7 @@ package statuslease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -95,7 +96,13 @@ func (c *Checker) Alive(ctx context.Context) error {
 		last = lease.Spec.RenewTime.Time
 	}
 	if idle := c.Clock.Since(last); idle >= c.Timeout {
-		return fmt.Errorf("the admission controller has not renewed lease %s for %s", c.Key, idle.Round(time.Second))
+		return abandoned{fmt.Errorf("the admission controller has not renewed lease %s for %s", c.Key, idle.Round(time.Second))}
 	}
 	return nil
 }
+
+// abandoned is an error about a lease that could be read.
+type abandoned struct{ error }
+
+// IsAbandoned reports whether Alive found a lease that nobody renews, and not that it could not be read.
+func IsAbandoned(err error) bool { return errors.As(err, new(abandoned)) }

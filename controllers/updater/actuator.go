@@ -9,6 +9,7 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -20,16 +21,22 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Actuator changes pods in the cluster.
+// Actuator changes pods in the cluster, and tells so in events of the pod and its VPA (UPSTREAM.md §5.4). It is safe for
+// concurrent use.
 type Actuator struct {
+	// Client writes. What it writes shares one limit, --kube-api-qps, which nothing else counts against.
 	Client   client.Client
 	Recorder events.EventRecorder
 }
 
-// Evict asks the API server to evict a pod; a disruption budget may refuse.
+// Evict asks the API server to evict a pod; a disruption budget may refuse. It means the very pod that was decided on: another one
+// that has its name by now, as those of StatefulSets, is left alone.
 func (a Actuator) Evict(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, verdict engine.Verdict) error {
-	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	if err := a.Client.SubResource("eviction").Create(ctx, pod.DeepCopy(), eviction); err != nil {
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
+	}
+	if err := a.Client.SubResource("eviction").Create(ctx, named(pod), eviction); err != nil {
 		return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	a.Recorder.Eventf(pod, v, corev1.EventTypeNormal, "EvictedByVPA", "Evict",
@@ -39,27 +46,57 @@ func (a Actuator) Evict(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 	return nil
 }
 
-// Resize sends the wanted resources through the pod's resize subresource and marks the pod as updated in place.
+// Resize sends the wanted resources, of the pod as a whole and of its containers at once, through the pod's resize subresource,
+// and marks the pod as updated in place. Where there is nothing to resize it only takes off the annotations of startup boosts
+// that are over. An error means that the pod is as it was. That a pod could not be marked is told in an event, but is none.
 func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, change facts.PodChange, verdict engine.Verdict) error {
-	ops := podpatch.Resources(pod, change)
-	if len(ops) == 0 {
-		return errors.New("the rules asked for a resize and set nothing")
+	resources, marks := podpatch.Resources(pod, change), resized(pod, change)
+	if len(resources) == 0 {
+		if !endsBoost(change) {
+			return errors.New("the rules asked for a resize and set nothing")
+		}
+		if err := a.patch(ctx, pod, marks, ""); err != nil {
+			return fmt.Errorf("annotating pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		return nil
 	}
-	if err := a.patch(ctx, pod, ops, "resize"); err != nil {
+	if err := a.patch(ctx, pod, resources, "resize"); err != nil {
 		return fmt.Errorf("resizing pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	a.Recorder.Eventf(pod, v, corev1.EventTypeNormal, "InPlaceResizedByVPA", "Resize",
 		"Pod was resized in place to apply resource recommendation (%s)", verdict.Rule)
-	var mark []jsonpatch.Operation
-	if pod.Annotations == nil {
-		mark = append(mark, podpatch.Add("/metadata/annotations", map[string]any{}))
-	}
-	mark = append(mark, podpatch.Annotate(podpatch.AnnotationInPlaceUpdated, "true"))
-	if err := a.patch(ctx, pod, mark, ""); err != nil {
+	if err := a.patch(ctx, pod, marks, ""); err != nil && !apierrors.IsNotFound(err) {
 		a.Recorder.Eventf(pod, v, corev1.EventTypeWarning, "AnnotationFailed", "Resize",
 			"The pod was resized but could not be marked so: %v", err)
 	}
 	return nil
+}
+
+// endsBoost reports whether a startup boost is over.
+func endsBoost(change facts.PodChange) bool {
+	for i := range change.Containers {
+		if change.Containers[i].Boost.Over {
+			return true
+		}
+	}
+	return false
+}
+
+// resized are the operations that mark a pod as updated in place, and take off the annotations of startup boosts that are over.
+func resized(pod *corev1.Pod, change facts.PodChange) []jsonpatch.Operation {
+	var marks []jsonpatch.Operation
+	if pod.Annotations == nil {
+		marks = append(marks, podpatch.Add("/metadata/annotations", map[string]any{}))
+	}
+	marks = append(marks, podpatch.Annotate(podpatch.AnnotationInPlaceUpdated, "true"))
+	for i := range change.Containers {
+		c := &change.Containers[i]
+		name := facts.AnnotationStartupBoost + c.Name
+		if _, on := pod.Annotations[name]; on && c.Boost.Over {
+			marks = append(marks, jsonpatch.NewOperation("remove", "/metadata/annotations/"+podpatch.Escape(name), nil))
+		}
+	}
+	return marks
 }
 
 func (a Actuator) patch(ctx context.Context, pod *corev1.Pod, ops []jsonpatch.Operation, subresource string) error {
@@ -69,7 +106,12 @@ func (a Actuator) patch(ctx context.Context, pod *corev1.Pod, ops []jsonpatch.Op
 	}
 	patch := client.RawPatch(types.JSONPatchType, body)
 	if subresource == "" {
-		return a.Client.Patch(ctx, pod.DeepCopy(), patch)
+		return a.Client.Patch(ctx, named(pod), patch)
 	}
-	return a.Client.SubResource(subresource).Patch(ctx, pod.DeepCopy(), patch)
+	return a.Client.SubResource(subresource).Patch(ctx, named(pod), patch)
+}
+
+// named is a pod of which only the name is known: requests need no more of it, and write what comes back into it.
+func named(pod *corev1.Pod) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }

@@ -32,10 +32,10 @@ func TestAVPAThatCannotBeReadUpdatesNoPods(t *testing.T) {
 		return v
 	}
 	var lines []string
-	u := &Updater{rules: book, Options: Options{
+	u := &run{rules: book, Updater: &Updater{Options: Options{
 		Resolver: &target.Resolver{Client: fake.NewClientBuilder().WithObjects(deployment).Build()},
 		Log:      funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}),
-	}}
+	}}}
 	require.Empty(t, u.assign(t.Context(), []vpav1.VerticalPodAutoscaler{vpa("broken", "Recreate", `"two"`)}, []corev1.Pod{pod}))
 	require.Len(t, lines, 1)
 	require.Contains(t, lines[0], "the VPA is left out, because not all of it can be read")

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/statuslease"
+	"github.com/celvpa/celvpa/controllers/updater"
+)
+
+// updaterOptions are the flags of the updater that are no params of rules.
+type updaterOptions struct {
+	interval   time.Duration
+	concurrent int
+	rate       float64
+	burst      int
+	boostSyncs int
+
+	admissionStatus admissionStatusOptions
+}
+
+// admissionStatusOptions say how the updater finds out whether admission is alive.
+type admissionStatusOptions struct {
+	use            bool
+	leaseName      string
+	leaseNamespace string
+	leaseTimeout   time.Duration
+}
+
+func (o *options) addUpdater(f *pflag.FlagSet) {
+	u := &o.updater
+	o.positive(f, &u.interval, "updater-interval", time.Minute, "how often running pods are compared with their recommendation")
+	f.IntVar(&u.concurrent, "concurrent-updates", 10, "VPAs whose pods are evicted and resized at a time (celvpa's own)")
+	f.Float64Var(&u.rate, "eviction-rate-limit", -1, "evictions a second, and as many resizes; 0 or less = unlimited")
+	f.IntVar(&u.burst, "eviction-rate-burst", 1, "evictions at once, and as many resizes, with --eviction-rate-limit")
+	f.IntVar(&u.boostSyncs, "concurrent-cpu-startup-boost-syncs", 1, "pods whose startup boost is ended at a time, with gate CPUStartupBoost")
+	a := &u.admissionStatus
+	f.BoolVar(&a.use, "use-admission-controller-status", true, "evict no pods while the admission controller does not renew its status lease")
+	f.StringVar(&a.leaseName, "admission-controller-status-lease-name", "vpa-admission-controller", "name of the status lease to read")
+	f.StringVar(&a.leaseNamespace, "admission-controller-status-lease-namespace", "", "its namespace; empty = $NAMESPACE or kube-system")
+	o.positive(f, &a.leaseTimeout, "admission-controller-status-lease-timeout", time.Minute, "age from which the status lease counts as abandoned")
+}
+
+// check refuses what cannot work.
+func (u *updaterOptions) check() error {
+	switch {
+	case u.concurrent < 1:
+		return fmt.Errorf("--concurrent-updates is %d; it must be at least 1", u.concurrent)
+	case u.boostSyncs < 1:
+		return fmt.Errorf("--concurrent-cpu-startup-boost-syncs is %d; it must be at least 1", u.boostSyncs)
+	case math.IsNaN(u.rate):
+		return fmt.Errorf("--eviction-rate-limit is %g; give a number of evictions a second, or -1 for no limit", u.rate)
+	case u.rate > 0 && u.burst < 1:
+		return fmt.Errorf("--eviction-rate-burst is %d, with which --eviction-rate-limit=%g would let no pod be evicted; it must be at least 1", u.burst, u.rate)
+	}
+	return nil
+}
+
+// What events may ask of the API server, beside --kube-api-qps: two come of each eviction.
+const (
+	eventQPS   = 100
+	eventBurst = 200
+)
+
+func joinUpdater(_ context.Context, o *options, source *policy.Source, p *process) error {
+	flags, log := o.updater, ctrl.Log.WithName("updater")
+	if err := flags.check(); err != nil {
+		return err
+	}
+	var admissionAlive func(context.Context) error
+	if a := flags.admissionStatus; a.use {
+		checker := &statuslease.Checker{
+			Client: p.manager.GetAPIReader(), Key: client.ObjectKey{Namespace: namespaceOr(a.leaseNamespace), Name: a.leaseName},
+			Timeout: a.leaseTimeout, Clock: clock.RealClock{},
+		}
+		admissionAlive = checker.Alive
+	}
+	writes, err := p.writer(o)
+	if err != nil {
+		return err
+	}
+	recorder, err := p.events("vpa-updater")
+	if err != nil {
+		return err
+	}
+	tried := shadows(p, "updater")
+	tried.Recorder = recorder
+	u := updater.New(updater.Options{
+		Admission:  admissionAlive,
+		Client:     p.manager.GetClient(),
+		Actuator:   updater.Actuator{Client: writes, Recorder: recorder},
+		Resolver:   p.resolver,
+		Rules:      source.Rules,
+		Shadows:    tried,
+		Clock:      clock.RealClock{},
+		Log:        log,
+		Interval:   flags.interval,
+		Namespaces: o.namespaces(),
+		Concurrent: flags.concurrent,
+		Limits:     updater.NewLimits(flags.rate, flags.burst),
+	})
+	p.healthy = append(p.healthy, u.Healthy)
+	return p.manager.Add(u)
+}
+
+// writer is a client whose requests share one limit, that of --kube-api-qps, whatever they are about: controller-runtime's own
+// has one for each kind.
+func (p *process) writer(o *options) (client.Client, error) {
+	config := rest.CopyConfig(p.manager.GetConfig())
+	if o.qps > 0 {
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.qps, cmp.Or(o.burst, rest.DefaultBurst))
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return impatient{next} })
+	writes, err := client.New(config, client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the client that evicts and resizes: %w", err)
+	}
+	return writes, nil
+}
+
+// impatient keeps client-go from waiting for a PodDisruptionBudget that the API server has not looked at yet: of that it says to
+// come back in 10 s, which client-go does ten times, while other evictions wait. The next cycle comes back, too. What an API
+// server says that has too much to do is in plain text, and heeded.
+type impatient struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (i impatient) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := i.next.RoundTrip(request)
+	if err == nil && answer.StatusCode == http.StatusTooManyRequests && strings.HasSuffix(request.URL.Path, "/eviction") &&
+		!strings.HasPrefix(answer.Header.Get("Content-Type"), "text/plain") {
+		answer.Header.Del("Retry-After")
+	}
+	return answer, err
+}
+
+// events writes events of a component by a client of their own, so that nothing waits for them, nor they for anything.
+func (p *process) events(component string) (*updater.Events, error) {
+	config := rest.CopyConfig(p.manager.GetConfig())
+	config.QPS, config.Burst = eventQPS, eventBurst
+	sink, err := typedeventsv1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the client of events: %w", err)
+	}
+	recorder := &updater.Events{Client: sink, Scheme: p.manager.GetScheme(), Controller: component, Clock: clock.RealClock{}, Log: ctrl.Log.WithName(component)}
+	return recorder, p.manager.Add(recorder)
+}

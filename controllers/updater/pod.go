@@ -1,0 +1,163 @@
+package updater
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+)
+
+// updatePod does what was decided on a pod. The rules are asked anew where the group has changed since, and once more after a
+// refused resize.
+func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
+	if *c.group != c.asked {
+		r.decide(w, c)
+	}
+	if c.verdict.Do == facts.DoInPlace && r.resize(ctx, w, c) {
+		r.decide(w, c)
+		r.countRefusal(w, c)
+		if c.verdict.Do == facts.DoInPlace { // rules that insist would have it sent again and again
+			c.verdict.Do = facts.DoWait
+		}
+	}
+	pod := c.request.Pod
+	switch c.verdict.Do {
+	case facts.DoEvict:
+		r.evict(ctx, w, c)
+	case facts.DoRememberInfeasible:
+		tried := facts.SpecRequests(pod)
+		if c.Attempt.Refused != "" {
+			tried = facts.RequestsAfter(pod, c.Change)
+		}
+		r.infeasible.remember(pod.UID, tried)
+		c.log.Info("the node cannot give the pod what it would need; it is tried again when less is wanted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
+	case facts.DoSkipInfeasible:
+		w.counted.skippedAsInfeasible()
+		if r.infeasible.tell(pod.UID) {
+			r.Actuator.Recorder.Eventf(pod, w.vpa, corev1.EventTypeNormal, "InPlaceResizeSkipped", "Resize",
+				"%s (%s)", c.verdict.Reason, c.verdict.Rule)
+		}
+	}
+	w.tally.decide(c.verdict)
+}
+
+// resize tries to resize a pod, and reports whether the API server did not carry it out: then the attempt tells why.
+func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bool) {
+	if r.resizesOver.Load() {
+		w.late = true
+		return false
+	}
+	if err := wait(ctx, r.Limits.Resizes); err != nil {
+		r.resizesOver.Store(true)
+		w.late = true
+		w.counted.resizeFailed(reasonResizeLimit)
+		c.log.Info("this resize and those after it wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
+		return false
+	}
+	pod := c.request.Pod
+	about := "resizing pods of " + c.Owner.String()
+	err := r.Actuator.Resize(ctx, pod, w.vpa, c.Change, c.verdict)
+	if err == nil {
+		c.group.Disrupted++
+		w.tally.resized++
+		w.counted.resized()
+		r.infeasible.forget(pod.UID)
+		r.told.over(w.vpa.UID, about)
+		c.log.Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
+		return false
+	}
+	c.Attempt.Refused, c.Attempt.Message = refusalOf(err), said(err)
+	switch c.Attempt.Refused {
+	case facts.RefusedGone:
+		c.log.V(2).Info("the pod is gone", "rule", c.verdict.Rule)
+		return true
+	case facts.RefusedNotAnswered:
+		if unsent(err) {
+			w.late = true
+		} else {
+			c.group.Disrupted++ // it may have been carried out
+		}
+	case facts.RefusedConflict:
+	default:
+		if r.told.news(w.vpa.UID, about, withoutPod(c.Attempt.Message, pod)) {
+			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "ResizeRefused", "Resize",
+				"Pod %s cannot be resized: %s (%s)", pod.Name, c.Attempt.Message, c.verdict.Rule)
+		}
+	}
+	c.log.Info("the resize was not carried out", "rule", c.verdict.Rule, "answer", c.Attempt.Refused, "error", err.Error())
+	return true
+}
+
+// countRefusal counts a resize that was refused, after the rules were asked what to do now.
+func (r *run) countRefusal(w *workload, c *candidate) {
+	switch {
+	case c.Attempt.Refused == facts.RefusedGone:
+	case c.verdict.Do == facts.DoRememberInfeasible:
+		w.counted.resizeFailed(reasonInfeasible)
+	default:
+		w.counted.resizeFailed(reasonResize)
+	}
+}
+
+// evict evicts a pod.
+func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
+	if r.evictionsOver.Load() {
+		w.late = true
+		return
+	}
+	if err := wait(ctx, r.Limits.Evictions); err != nil {
+		r.evictionsOver.Store(true)
+		w.late = true
+		w.counted.evictionFailed(reasonEvictionLimit)
+		c.log.Info("this eviction and those after it wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
+		return
+	}
+	pod := c.request.Pod
+	about := "evicting pods of " + c.Owner.String()
+	err := r.Actuator.Evict(ctx, pod, w.vpa, c.verdict)
+	answer := answerOf(err)
+	switch answer {
+	case evicted:
+		r.disrupted(c)
+		w.tally.evicted++
+		w.counted.evicted()
+		r.backOffs.granted(c.Owner)
+		c.group.Refusals, c.group.RefusedAge = 0, 0
+		r.breaker.evicted(c.Owner, pod, r.Clock.Now())
+		r.infeasible.forget(pod.UID)
+		r.told.over(w.vpa.UID, about)
+		c.log.Info("pod evicted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
+		return
+	case evictionGone:
+		c.log.V(2).Info("the pod is gone", "rule", c.verdict.Rule)
+		return
+	case evictionUnsent:
+		w.late = true
+		c.log.V(2).Info("the eviction waits for the next cycle", "rule", c.verdict.Rule, "reason", err.Error())
+		return
+	case evictionBudget:
+		r.backOffs.refused(c.Owner, r.Clock.Now())
+		c.group.Refusals++
+		c.group.RefusedAge = 0
+		if text := said(err); r.told.news(w.vpa.UID, about, withoutPod(text, pod)) {
+			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
+				"Pod %s may not be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
+		}
+	case evictionUnsure:
+		r.disrupted(c) // it may have been carried out
+	}
+	w.counted.evictionFailed(reasonEviction)
+	c.log.Info("the pod was not evicted; trying again in another cycle", "rule", c.verdict.Rule, "error", err.Error())
+}
+
+// disrupted notes that a pod of a group is away. One that has not started was not there before, either.
+func (r *run) disrupted(c *candidate) {
+	if c.request.Pod.Status.Phase != corev1.PodPending {
+		c.group.Disrupted++
+	}
+}
+
+// withoutPod is what an API server says of a pod, as it would say it of another one of the same workload.
+func withoutPod(text string, pod *corev1.Pod) string { return strings.ReplaceAll(text, pod.Name, "") }

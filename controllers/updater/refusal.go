@@ -1,0 +1,136 @@
+package updater
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+)
+
+// What API servers say, where neither code nor reason tells answers apart (Kubernetes 1.33 to 1.37).
+var (
+	ofQuota      = []string{"exceeded quota:", "failed quota:", "insufficient quota to consume", "status unknown for quota:"}
+	ofLimitRange = regexp.MustCompile(`(minimum|maximum) \S+ usage per (Container|Pod) is |max limit to request ratio per (Container|Pod) is `)
+	// A node, an operating system or an API server that cannot resize such pods.
+	ofSupport = []string{
+		"pod update requires features", "Pod running on node without support for resize", "windows pods cannot be resized", "static pods cannot be resized",
+		"feature gate is disabled",
+	}
+	ofPolicy = []string{"ValidatingAdmissionPolicy", "admission webhook"}
+	// An API server that has just started and does not know all nodes, LimitRanges or quotas.
+	ofHaste = []string{"not yet ready to handle request", "failed to get node", "error enforcing limit ranges"}
+)
+
+// The causes that API servers give.
+const (
+	causeNodeCapacity metav1.CauseType = "NodeCapacity"        // the node could never hold the pod (AEP-8818, Kubernetes 1.36)
+	causePlatform     metav1.CauseType = "UnsupportedPlatform" // its operating system cannot resize
+)
+
+// refusalOf tells what an error of a resize means. The error must not be nil.
+func refusalOf(err error) facts.Refusal {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) { // nobody answered, time was up, or the client's own limit was in the way
+		return facts.RefusedNotAnswered
+	}
+	status := answer.Status()
+	has := func(texts []string) bool { return contains(status.Message, texts) }
+	switch code := status.Code; {
+	case apierrors.HasStatusCause(err, causeNodeCapacity):
+		return facts.RefusedNodeCapacity
+	case apierrors.HasStatusCause(err, causePlatform):
+		return facts.RefusedNotSupported
+	case code == http.StatusNotFound && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), code == http.StatusMethodNotAllowed:
+		return facts.RefusedNotSupported // no such subresource
+	case code == http.StatusNotFound, code == http.StatusGone:
+		return facts.RefusedGone
+	case code == http.StatusConflict:
+		return facts.RefusedConflict
+	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
+		return facts.RefusedNotAnswered
+	case has(ofPolicy):
+		return facts.RefusedForbidden
+	case has(ofHaste):
+		return facts.RefusedNotAnswered
+	case has(ofQuota), ofLimitRange.MatchString(status.Message):
+		return facts.RefusedQuota
+	case has(ofSupport):
+		return facts.RefusedNotSupported
+	case code == http.StatusUnprocessableEntity, code == http.StatusBadRequest:
+		return facts.RefusedInvalid
+	}
+	return facts.RefusedForbidden
+}
+
+// evictionAnswer is what became of an eviction.
+type evictionAnswer int
+
+const (
+	evicted        evictionAnswer = iota
+	evictionGone                  // there is no such pod any more
+	evictionBudget                // a PodDisruptionBudget is against it
+	evictionUnsent                // the client's own limit would have made it wait until after the end of the cycle
+	evictionUnsure                // nobody answered: it may have been carried out
+	evictionFailed                // the API server refused for another reason
+)
+
+// answerOf tells what became of an eviction that ended with an error, or with none.
+func answerOf(err error) evictionAnswer {
+	var answer apierrors.APIStatus
+	switch {
+	case err == nil:
+		return evicted
+	case unsent(err):
+		return evictionUnsent
+	case !errors.As(err, &answer):
+		return evictionUnsure
+	}
+	status := answer.Status()
+	switch code := status.Code; {
+	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause), strings.Contains(status.Message, "PodDisruptionBudget"),
+		code == http.StatusTooManyRequests && strings.Contains(status.Message, "disruption budget"):
+		return evictionBudget
+	case code == http.StatusNotFound && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), code == http.StatusGone,
+		code == http.StatusConflict && strings.Contains(status.Message, "UID"): // another pod has the name now
+		return evictionGone
+	case code == http.StatusRequestTimeout, code == http.StatusGatewayTimeout, code == http.StatusBadGateway:
+		return evictionUnsure
+	}
+	return evictionFailed
+}
+
+// unsent reports whether a request was never sent, because the client's own limit would have made it wait for too long.
+func unsent(err error) bool { return strings.Contains(err.Error(), "client rate limiter Wait") }
+
+// said is what the API server answered, with the causes, which name budgets.
+func said(err error) string {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return err.Error()
+	}
+	status := answer.Status()
+	text := status.Message
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			if cause.Message != "" && !strings.Contains(text, cause.Message) {
+				text += " " + cause.Message
+			}
+		}
+	}
+	return text
+}
+
+func contains(text string, any []string) bool {
+	for _, one := range any {
+		if strings.Contains(text, one) {
+			return true
+		}
+	}
+	return false
+}
