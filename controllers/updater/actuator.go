@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -50,9 +51,10 @@ func (a Actuator) Evict(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 // and marks the pod as updated in place. Where there is nothing to resize it only takes off the annotations of startup boosts
 // that are over. An error means that the pod is as it was. That a pod could not be marked is told in an event, but is none.
 func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, change facts.PodChange, verdict engine.Verdict) error {
-	resources, marks := podpatch.Resources(pod, change), resized(pod, change)
+	resources, marks := podpatch.Resources(pod, change), podpatch.Resized(pod, change)
 	if len(resources) == 0 {
-		if !endsBoost(change) {
+		marks = slices.DeleteFunc(marks, func(op jsonpatch.Operation) bool { return op.Operation != "remove" })
+		if len(marks) == 0 {
 			return errors.New("the rules asked for a resize and set nothing")
 		}
 		if err := a.patch(ctx, pod, marks, ""); err != nil {
@@ -70,33 +72,6 @@ func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.Vertical
 			"The pod was resized but could not be marked so: %v", err)
 	}
 	return nil
-}
-
-// endsBoost reports whether a startup boost is over.
-func endsBoost(change facts.PodChange) bool {
-	for i := range change.Containers {
-		if change.Containers[i].Boost.Over {
-			return true
-		}
-	}
-	return false
-}
-
-// resized are the operations that mark a pod as updated in place, and take off the annotations of startup boosts that are over.
-func resized(pod *corev1.Pod, change facts.PodChange) []jsonpatch.Operation {
-	var marks []jsonpatch.Operation
-	if pod.Annotations == nil {
-		marks = append(marks, podpatch.Add("/metadata/annotations", map[string]any{}))
-	}
-	marks = append(marks, podpatch.Annotate(podpatch.AnnotationInPlaceUpdated, "true"))
-	for i := range change.Containers {
-		c := &change.Containers[i]
-		name := facts.AnnotationStartupBoost + c.Name
-		if _, on := pod.Annotations[name]; on && c.Boost.Over {
-			marks = append(marks, jsonpatch.NewOperation("remove", "/metadata/annotations/"+podpatch.Escape(name), nil))
-		}
-	}
-	return marks
 }
 
 func (a Actuator) patch(ctx context.Context, pod *corev1.Pod, ops []jsonpatch.Operation, subresource string) error {

@@ -63,6 +63,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		c.group.Disrupted++
 		w.tally.resized++
 		w.counted.resized()
+		r.sent.note(pod)
 		r.infeasible.forget(pod.UID)
 		r.told.over(w.vpa.UID, about)
 		c.log.Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)

@@ -73,6 +73,7 @@ func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 		owners[owner] = true
 	}
 	r.resizes.keep(live)
+	r.sent.keep(live)
 	r.infeasible.keep(live)
 	r.backOffs.keep(owners)
 	r.breaker.look(pods, live, r.Clock.Now())

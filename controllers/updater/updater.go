@@ -39,6 +39,7 @@ type Updater struct {
 
 	// What is remembered from cycle to cycle, all of it safe for concurrent use.
 	resizes    resizeClock
+	sent       sent
 	infeasible infeasible
 	backOffs   backOffs
 	breaker    breaker

@@ -45,6 +45,11 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 	groups := podupdate.Groups(ctx, r.Resolver, w.pods, func(owner target.Key, err error) {
 		log.V(4).Info("the replicas of a group are not known", "owner", owner.String(), "error", err.Error())
 	})
+	for _, pod := range w.pods {
+		if owner, _ := target.DirectOwner(pod); r.sent.unseen(pod) {
+			groups[owner].Disrupted++
+		}
+	}
 	for owner, g := range groups {
 		r.backOffs.tell(owner, g, now)
 		r.breaker.tell(owner, g, now)
@@ -77,6 +82,9 @@ func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key
 		c.Pod, failed = podupdate.Assess(w.rules.Plan, c.request, nil)
 		policy.Report(c.log, "its values are left as they were", failed...)
 		c.group = groups[c.Owner]
+		if c.Resize.Status == facts.NoResize && r.sent.unseen(pod) {
+			c.Resize.Status = facts.ResizeSent
+		}
 		r.decide(w, c)
 		w.tally.candidate(c.verdict)
 		r.audit(c, w.rules.Shadows, c.verdict, c.log)

@@ -1,0 +1,152 @@
+package updater
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// recommend changes what a VPA wants.
+func (w *world) recommend(name, cpu, memory string) {
+	w.t.Helper()
+	var v vpav1.VerticalPodAutoscaler
+	require.NoError(w.t, w.Get(w.t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, &v))
+	v.Status.Recommendation.ContainerRecommendations[0].Target = amounts(cpu, memory)
+	require.NoError(w.t, w.WithWatch.Status().Update(w.t.Context(), &v))
+}
+
+var beyondNode = forbidden("node didn't have enough allocatable resources", causeNodeCapacity)
+
+// AEP-8818, test plan: "Infeasible Patch Rejection with NodeCapacity Cause", "No Retry for Unchanged Recommendation", "Retry After
+// Recommendation Change" and "Successful Update Clears Stored Attempt".
+func TestInfeasibleAttemptsAreTriedAgainOnlyWhenLessIsWanted(t *testing.T) {
+	w := newWorld(t, nil, "InPlace")
+	w.workload("infeasible", 2, vpav1.UpdateModeInPlace)
+	failed := func(reason string) float64 {
+		return testutil.ToFloat64(failedResizes.WithLabelValues("1", "infeasible", "ns", reason))
+	}
+	skipped := func() float64 { return testutil.ToFloat64(infeasibleSkips.WithLabelValues("1", "infeasible", "ns")) }
+	w.refusing("resize", beyondNode)
+	require.Len(t, w.cycle(), 2, "both are tried once")
+	require.Equal(t, 2.0, failed(reasonInfeasible))
+	require.Zero(t, failed(reasonResize))
+
+	require.Empty(t, w.cycle(), "the same is wanted")
+	w.recommend("infeasible", "600m", "512Mi")
+	require.Empty(t, w.cycle(), "more is wanted")
+	require.Equal(t, 4.0, skipped(), "counted in every cycle")
+	require.Len(t, w.heard("InPlaceResizeSkipped"), 2, "told once of each")
+
+	w.recommend("infeasible", "600m", "500Mi")
+	require.Len(t, w.cycle(), 2, "less of one resource is wanted")
+	require.Empty(t, w.cycle(), "it is remembered in place of the first")
+	require.Len(t, w.heard("InPlaceResizeSkipped"), 4, "told once of each record")
+
+	w.refusing("resize", nil)
+	w.recommend("infeasible", "600m", "450Mi")
+	require.Len(t, w.cycle(), 1, "one at a time")
+	require.Nil(t, w.infeasible.recall("infeasible-01-uid"), "the resize was taken")
+	require.NotNil(t, w.infeasible.recall("infeasible-02-uid"))
+	require.Empty(t, w.heard("EvictedByVPA"), "mode InPlace never evicts")
+}
+
+// AEP-8818, test plan: "Infeasible Status Storage (pre-1.36)": what the pod's spec asks for is remembered.
+func TestWhatTheKubeletFindsInfeasibleIsRememberedFromTheSpec(t *testing.T) {
+	w := newWorld(t, nil, "InPlace")
+	w.workload("web", 2, vpav1.UpdateModeInPlace)
+	var pod corev1.Pod
+	for _, name := range []string{"web-01", "web-02"} {
+		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, &pod))
+		pod.Spec.Containers[0].Resources.Requests = amounts("700m", "600Mi")
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Resources: &corev1.ResourceRequirements{Requests: amounts("100m", "128Mi")}}}
+		status := pod.Status
+		require.NoError(t, w.WithWatch.Update(t.Context(), &pod))
+		pod.Status = status
+		require.NoError(t, w.WithWatch.Status().Update(t.Context(), &pod))
+	}
+	require.Empty(t, w.cycle())
+	found := w.infeasible.recall("web-01-uid")["app"]
+	require.Equal(t, "700m 600Mi", found.Cpu().String()+" "+found.Memory().String())
+	require.Equal(t, []string{"resize web-01"}, w.cycle(), "500m are less than 700m")
+}
+
+func TestARefusalThatPassesIsNotRemembered(t *testing.T) {
+	w := newWorld(t, nil, "InPlace")
+	w.workload("web", 2, vpav1.UpdateModeInPlace)
+	for _, err := range []error{errors.New("connection refused"), forbidden("exceeded quota: q, requested: cpu=1", ""), forbidden("no", "")} {
+		w.refusing("resize", err)
+		require.NotEmpty(t, w.cycle())
+		require.Nil(t, w.infeasible.recall("web-01-uid"))
+	}
+	require.Empty(t, w.heard("EvictedByVPA"))
+}
+
+// AEP-8818, test plan: "Stale Entry Cleanup".
+func TestStaleEntryCleanup(t *testing.T) {
+	w := newWorld(t, nil, "InPlace")
+	w.workload("web", 2, vpav1.UpdateModeInPlace)
+	w.refusing("resize", beyondNode)
+	w.cycle()
+	require.Len(t, w.infeasible.of, 2)
+	require.NoError(t, w.WithWatch.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-01"}}))
+	w.cycle()
+	require.Len(t, w.infeasible.of, 1)
+	require.NotNil(t, w.infeasible.recall("web-02-uid"))
+}
+
+func TestStaleEntryCleanupOfAllThatIsRemembered(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("web", 4, vpav1.UpdateModeRecreate)
+	w.workload("tall", 4, vpav1.UpdateModeInPlaceOrRecreate)
+	w.refusing("evict", budgetRefusal(4))
+	w.cycle()
+	w.refusing("evict", nil)
+	w.workload("gone", 4, vpav1.UpdateModeRecreate)
+	w.cycle()
+	require.NotEmpty(t, w.sent.of)
+	require.NotEmpty(t, w.backOffs.of)
+	require.NotEmpty(t, w.breaker.of)
+	require.NotEmpty(t, w.breaker.gone)
+	require.NotEmpty(t, w.told.of)
+	require.NoError(t, w.WithWatch.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("ns")))
+	require.NoError(t, w.WithWatch.DeleteAllOf(t.Context(), &vpav1.VerticalPodAutoscaler{}, client.InNamespace("ns")))
+	w.clock.Step(successorTime + 1)
+	w.cycle()
+	require.Empty(t, w.sent.of)
+	require.Empty(t, w.backOffs.of)
+	require.Empty(t, w.breaker.of)
+	require.Empty(t, w.breaker.gone)
+	require.Empty(t, w.told.of)
+	require.Empty(t, w.tallies)
+}
+
+func TestRecordsCanBeUsedAtATime(t *testing.T) {
+	var i infeasible
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			for m := range 200 {
+				uid := types.UID(fmt.Sprint(n, "-", m%7))
+				i.remember(uid, facts.Requests{"app": amounts("1", "1Gi")})
+				i.tell(uid)
+				i.recall(uid)
+				i.keep(map[types.UID]bool{uid: true})
+				i.forget(uid)
+			}
+		})
+	}
+	all.Wait()
+	require.Empty(t, i.of)
+}

@@ -1,0 +1,239 @@
+package updater
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+func TestACycleEvictsWithinTheBudgetOfEachGroup(t *testing.T) {
+	w := newWorld(t, nil)
+	for i := range 6 {
+		w.workload(fmt.Sprintf("web%d", i), 4, vpav1.UpdateModeRecreate)
+	}
+	require.Len(t, w.cycle(), 12, "two of four, of each")
+	require.Empty(t, w.cycle(), "two are missing of each")
+	require.Len(t, w.heard("EvictedByVPA"), 12)
+	require.Len(t, w.heard("EvictedPod"), 12)
+	require.Contains(t, w.heard("EvictedPod")[0], "(update/evict)")
+}
+
+// A cache may show a pod for a while after it was evicted or resized. Neither may then be done again, nor cost the group more
+// pods than its budget.
+func TestWhatTheCacheDoesNotShowYetIsNotDoneAgain(t *testing.T) {
+	for mode, ask := range map[vpav1.UpdateMode]string{vpav1.UpdateModeRecreate: "evict", vpav1.UpdateModeInPlaceOrRecreate: "resize"} {
+		t.Run(string(mode), func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.workload("web", 4, mode)
+			var vpas vpav1.VerticalPodAutoscalerList
+			var pods corev1.PodList
+			require.NoError(t, w.List(t.Context(), &vpas))
+			require.NoError(t, w.List(t.Context(), &pods))
+			require.Equal(t, []string{ask + " web-01", ask + " web-02"}, w.cycle())
+			r := &run{Updater: w.Updater, rules: w.Rules()}
+			r.forget(vpas.Items, pods.Items)
+			w.asked = nil
+			work := r.assign(t.Context(), vpas.Items, pods.Items)
+			r.updateAll(t.Context(), work)
+			require.Empty(t, w.asked)
+		})
+	}
+}
+
+func TestTheNextCycleBeginsWhereTimeWasUp(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Concurrent = 1 })
+	var names []string
+	for i := range 9 {
+		names = append(names, fmt.Sprintf("web%d", i))
+		w.workload(names[i], 2, vpav1.UpdateModeRecreate)
+	}
+	var reached []string
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		w.asked, w.done = nil, nil
+		w.refuse = func(string, string) error {
+			if len(w.asked) == 3 {
+				cancel() // time is up after the third request
+			}
+			return nil
+		}
+		w.RunOnce(ctx)
+		for _, done := range w.done {
+			name, _, _ := strings.Cut(strings.TrimPrefix(done, "evict "), "-")
+			reached = append(reached, name)
+		}
+	}
+	require.Equal(t, names, reached, "each once, in turn")
+	require.Contains(t, strings.Join(w.logs, "\n"), "the next one begins where it stopped")
+}
+
+// What hangs must not take the time of others in every cycle.
+func TestAVPAThatWasBegunAndNotFinishedIsNotFirstAgain(t *testing.T) {
+	work := []*workload{}
+	for _, name := range []string{"a", "b", "c"} {
+		work = append(work, &workload{vpa: &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}})
+	}
+	names := func(list []*workload) (out []string) {
+		for _, w := range list {
+			out = append(out, w.vpa.Name)
+		}
+		return out
+	}
+	at := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+	require.Equal(t, []string{"a", "b", "c"}, names(inTurn(work, types.NamespacedName{})))
+	require.Equal(t, []string{"b", "c", "a"}, names(inTurn(work, at("b"))))
+	require.Equal(t, []string{"c", "a", "b"}, names(inTurn(work, at("bb"))), "b is gone")
+	require.Equal(t, []string{"a", "b", "c"}, names(inTurn(work, at("d"))))
+	require.Empty(t, inTurn(nil, at("d")))
+}
+
+func TestRateLimitsEndTheCycleForWhatWaits(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 2), 1 })
+	for i := range 5 {
+		w.workload(fmt.Sprintf("slow%d", i), 2, vpav1.UpdateModeRecreate)
+		w.workload(fmt.Sprintf("tall%d", i), 2, vpav1.UpdateModeInPlaceOrRecreate)
+	}
+	require.ElementsMatch(t, []string{"evict slow0-01", "evict slow1-05", "resize tall0-03", "resize tall1-07"}, w.cycle(), "a burst of each, and 1000 s for the next")
+	failed := func(name string) float64 {
+		return testutil.ToFloat64(failedEvictions.WithLabelValues("1", "Recreate", name, "ns", "EvictionRateLimiterWaitFailed"))
+	}
+	require.Equal(t, 1.0, failed("slow2"))
+	require.Equal(t, 1.0, testutil.ToFloat64(failedResizes.WithLabelValues("1", "tall2", "ns", "InPlaceUpdateRateLimiterWaitFailed")))
+	require.Equal(t, "slow2", w.turn.Name)
+	require.Empty(t, w.cycle())
+	require.Equal(t, 2.0, failed("slow2"), "it was first now")
+	require.Equal(t, 0.0, failed("slow3"))
+}
+
+func TestNoLimitIsOne(t *testing.T) {
+	require.NoError(t, wait(t.Context(), NewLimits(-1, 1).Evictions))
+	require.NoError(t, wait(t.Context(), NewLimits(0, 0).Resizes))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, wait(ctx, nil))
+}
+
+func TestAPanicStaysWithItsVPA(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("bad", 2, vpav1.UpdateModeRecreate)
+	w.workload("good", 2, vpav1.UpdateModeRecreate)
+	before := testutil.ToFloat64(panics)
+	w.refuse = func(_, name string) error {
+		if strings.HasPrefix(name, "bad") {
+			panic("oops")
+		}
+		return nil
+	}
+	w.cycle()
+	require.Equal(t, []string{"evict good-03"}, w.done)
+	require.Equal(t, before+1, testutil.ToFloat64(panics))
+	require.Contains(t, strings.Join(w.logs, "\n"), "please report this")
+}
+
+func TestFaultyPodsAreLeftAlone(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("web", 2, vpav1.UpdateModeRecreate)
+	w.pod("web", func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil })
+	w.pod("web", func(p *corev1.Pod) { p.OwnerReferences = nil })
+	w.pod("web", func(p *corev1.Pod) { p.OwnerReferences[0].Name = "missing" })
+	w.pod("web", func(p *corev1.Pod) {
+		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Thing", Name: "x", Controller: ptr.To(false)})
+		p.Status = corev1.PodStatus{}
+		p.Annotations = map[string]string{"vpaObservedContainers": "!!"}
+	})
+	w.pod("web", func(p *corev1.Pod) { p.Spec.Containers = nil })
+	w.cycle()
+	for _, ask := range w.asked {
+		require.NotContains(t, []string{"evict web-03", "evict web-04", "evict web-05", "evict web-07"}, ask)
+	}
+	require.NotContains(t, strings.Join(w.logs, "\n"), "panic")
+}
+
+func TestPodsThatAreGoneAreNoErrors(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("gone", 2, vpav1.UpdateModeRecreate)
+	w.workload("gonetoo", 2, vpav1.UpdateModeInPlaceOrRecreate)
+	w.refuse = func(ask, name string) error {
+		return w.WithWatch.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "missing"}, &corev1.Pod{})
+	}
+	require.Len(t, w.cycle(), 4, "the group has lost nothing by it")
+	require.Zero(t, testutil.ToFloat64(failedEvictions.WithLabelValues("1", "Recreate", "gone", "ns", "EvictionError")))
+	require.Zero(t, testutil.ToFloat64(failedResizes.WithLabelValues("1", "gonetoo", "ns", "InPlaceUpdateError")))
+}
+
+// An eviction that nobody answered may have been carried out: the budget of the group counts it.
+func TestAnEvictionWithoutAnswerCountsAsOne(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("web", 3, vpav1.UpdateModeRecreate)
+	w.refusing("evict", errors.New("connection reset by peer"))
+	require.Equal(t, []string{"evict web-01"}, w.cycle())
+	require.Equal(t, 1.0, testutil.ToFloat64(failedEvictions.WithLabelValues("1", "Recreate", "web", "ns", "EvictionError")))
+}
+
+func TestResizesGoOnWithoutAdmissionAndEvictionsDoNot(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Admission = func(context.Context) error { return errors.New("nobody there") } })
+	w.workload("flat", 2, vpav1.UpdateModeRecreate)
+	w.workload("tall", 2, vpav1.UpdateModeInPlaceOrRecreate)
+	before := testutil.ToFloat64(invalidStatus.WithLabelValues("error"))
+	require.Equal(t, []string{"resize tall-03"}, w.cycle())
+	require.Equal(t, before+1, testutil.ToFloat64(invalidStatus.WithLabelValues("error")))
+	w.refusing("resize", forbidden("no", ""))
+	w.pod("tall", nil)
+	w.cycle()
+	require.False(t, slices.ContainsFunc(w.asked, func(ask string) bool { return strings.HasPrefix(ask, "evict") }), "a refused resize is no reason to")
+}
+
+func TestARefusedResizeIsFollowedByAnEviction(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("web", 3, vpav1.UpdateModeInPlaceOrRecreate)
+	w.refuse = func(ask, name string) error {
+		if ask == "resize" {
+			return apierrors.NewForbidden(corev1.Resource("pods"), name, errors.New("pod update requires features X which are not available on node"))
+		}
+		return nil
+	}
+	require.Equal(t, []string{"resize web-01", "evict web-01"}, w.cycle())
+	require.Equal(t, []string{"evict web-01"}, w.done)
+	require.Len(t, w.heard("ResizeRefused"), 1)
+	require.Contains(t, w.heard("ResizeRefused")[0], "not available on node (update/resize)")
+	w.pod("web", nil)
+	w.clock.Step(w.Interval)
+	require.Equal(t, []string{"resize web-02", "evict web-02"}, w.cycle())
+	require.Len(t, w.heard("ResizeRefused"), 1, "the same of another pod is no news")
+	require.Contains(t, w.heard("EvictedByVPA")[0], "(update/resize-refused)")
+}
+
+func TestPassingRefusalsAreWaitedFor(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("web", 3, vpav1.UpdateModeInPlaceOrRecreate)
+	for _, err := range []error{forbidden("exceeded quota: q, requested: cpu=1", ""), errors.New("connection refused"), context.DeadlineExceeded} {
+		w.refusing("resize", err)
+		for _, ask := range w.cycle() {
+			require.Contains(t, ask, "resize")
+		}
+		require.Empty(t, w.done)
+	}
+}
+
+func TestAPodThatCouldNotBeMarkedWasResized(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("unmarked", 2, vpav1.UpdateModeInPlaceOrRecreate)
+	w.refusing("annotate", errors.New("no"))
+	require.Equal(t, []string{"resize unmarked-01"}, w.cycle())
+	require.Len(t, w.heard("InPlaceResizedByVPA"), 1)
+	require.Len(t, w.heard("AnnotationFailed"), 1)
+	require.Zero(t, testutil.ToFloat64(failedResizes.WithLabelValues("1", "unmarked", "ns", "InPlaceUpdateError")))
+}

@@ -1,0 +1,49 @@
+package updater
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// sent remembers the resizes that a cache does not show yet: with a short interval, or an API server that has much to do, the next
+// cycle would send them once more, and spend the budget of the group twice. Its zero value is ready for use, and it is safe for
+// concurrent use.
+type sent struct {
+	mu sync.Mutex
+	of map[types.UID]string // the resourceVersion of the pod that was decided on
+}
+
+// note notes that a resize of a pod was taken.
+func (s *sent) note(pod *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[types.UID]string{}
+	}
+	s.of[pod.UID] = pod.ResourceVersion
+}
+
+// unseen reports whether a pod is as it was before its resize.
+func (s *sent) unseen(pod *corev1.Pod) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	version, ok := s.of[pod.UID]
+	if ok && version != pod.ResourceVersion {
+		delete(s.of, pod.UID)
+		return false
+	}
+	return ok
+}
+
+// keep forgets pods that are gone.
+func (s *sent) keep(live map[types.UID]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid := range s.of {
+		if !live[uid] {
+			delete(s.of, uid)
+		}
+	}
+}
