@@ -1,0 +1,184 @@
+package updater
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/kubectl/pkg/util/podutils"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// How soon a pod is looked at again (UPSTREAM.md Appendix A 3).
+const (
+	boostBackOff    = 100 * time.Millisecond
+	boostBackOffMax = 1000 * time.Second
+	boostFew        = 5                // times for a pod without a VPA
+	boostRound      = 10 * time.Minute // between two looks at all boosted pods, whatever happened
+)
+
+const (
+	// podOwnerIndex finds the pods of a direct owner.
+	podOwnerIndex = "celvpa.owner"
+	// podBoostedIndex finds the pods that are boosted.
+	podBoostedIndex = "celvpa.boosted"
+)
+
+// podOwnerKey leaves the group out, of which owner references tell the version, too.
+func podOwnerKey(k target.Key) string { return k.Kind + "/" + k.Name }
+
+// IndexBoosts makes a cache find the pods that Boosts looks for. It is called before the cache starts.
+func IndexBoosts(ctx context.Context, cache client.FieldIndexer) error {
+	err := cache.IndexField(ctx, &corev1.Pod{}, podOwnerIndex, ownersOf)
+	if err != nil {
+		return fmt.Errorf("indexing pods by their owners: %w", err)
+	}
+	if err = cache.IndexField(ctx, &corev1.Pod{}, podBoostedIndex, boosted); err != nil {
+		return fmt.Errorf("indexing pods by their startup boosts: %w", err)
+	}
+	return nil
+}
+
+func ownersOf(o client.Object) []string {
+	if owner, ok := target.DirectOwner(o.(*corev1.Pod)); ok {
+		return []string{podOwnerKey(owner)}
+	}
+	return nil
+}
+
+func boosted(o client.Object) []string {
+	if facts.Boosted(o.(*corev1.Pod)) {
+		return []string{"true"}
+	}
+	return nil
+}
+
+type boostQueue = workqueue.TypedRateLimitingInterface[client.ObjectKey]
+
+// queue returns an empty queue.
+func (b *Boosts) queue() boostQueue {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](boostBackOff, boostBackOffMax)
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[client.ObjectKey]{Clock: b.Clock})
+}
+
+// Start works until the context ends.
+func (b *Boosts) Start(ctx context.Context) error {
+	pods, err := b.Cache.GetInformer(ctx, &corev1.Pod{})
+	if err != nil {
+		return fmt.Errorf("watching pods to end their startup boosts: %w", err)
+	}
+	vpas, err := b.Cache.GetInformer(ctx, &vpav1.VerticalPodAutoscaler{})
+	if err != nil {
+		return fmt.Errorf("watching VerticalPodAutoscalers to end startup boosts: %w", err)
+	}
+	queue := b.queue()
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer queue.ShutDown()
+	for range max(b.Workers, 1) {
+		workers.Go(func() {
+			for b.next(ctx, queue) {
+			}
+		})
+	}
+	ofPods, err := pods.AddEventHandler(b.podEvents(queue))
+	if err != nil {
+		return fmt.Errorf("watching pods to end their startup boosts: %w", err)
+	}
+	defer func() { _ = pods.RemoveEventHandler(ofPods) }()
+	ofVPAs, err := vpas.AddEventHandler(b.vpaEvents(ctx, queue))
+	if err != nil {
+		return fmt.Errorf("watching VerticalPodAutoscalers to end startup boosts: %w", err)
+	}
+	defer func() { _ = vpas.RemoveEventHandler(ofVPAs) }()
+	ticker := b.Clock.NewTicker(boostRound)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			b.all(ctx, queue)
+		}
+	}
+}
+
+// next looks at the pod that is next in the queue, for which it waits. It returns false when there will be none.
+func (b *Boosts) next(ctx context.Context, queue boostQueue) bool {
+	key, ended := queue.Get()
+	if ended {
+		return false
+	}
+	defer queue.Done(key)
+	if ctx.Err() != nil {
+		return true
+	}
+	switch again := b.look(ctx, key); {
+	case again.after > 0:
+		queue.Forget(key)
+		queue.AddAfter(key, again.after)
+	case again.backOff && !(again.aFew && queue.NumRequeues(key) >= boostFew):
+		queue.AddRateLimited(key)
+	default:
+		queue.Forget(key)
+	}
+	return true
+}
+
+// podEvents queues pods to which something happens.
+func (b *Boosts) podEvents(queue boostQueue) toolscache.ResourceEventHandler {
+	add := func(o any) {
+		if pod, ok := o.(*corev1.Pod); ok && b.concerns(pod) {
+			queue.Add(client.ObjectKeyFromObject(pod))
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, now any) { add(now) }}
+}
+
+// concerns reports whether a pod may have a boost that is over: it is ready.
+func (b *Boosts) concerns(pod *corev1.Pod) bool {
+	return alive(pod) && b.Namespaces.Serve(pod.Namespace) && facts.Boosted(pod) && podutils.IsPodReady(pod)
+}
+
+// vpaEvents queues the pods of a namespace in which there is another VPA, or another choice of rules or boosts. The VPAs that there
+// are at the start tell nothing new: all pods are queued then.
+func (b *Boosts) vpaEvents(ctx context.Context, queue boostQueue) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(o any, atStart bool) {
+			if v, ok := o.(*vpav1.VerticalPodAutoscaler); ok && !atStart {
+				b.all(ctx, queue, client.InNamespace(v.Namespace))
+			}
+		},
+		UpdateFunc: func(before, now any) {
+			was, isVPA := before.(*vpav1.VerticalPodAutoscaler)
+			is, still := now.(*vpav1.VerticalPodAutoscaler)
+			if isVPA && still && (was.Generation != is.Generation || !maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations)) {
+				b.all(ctx, queue, client.InNamespace(is.Namespace))
+			}
+		},
+	}
+}
+
+// all queues all boosted pods, or those of a namespace. What cannot be listed is left to the next round.
+func (b *Boosts) all(ctx context.Context, queue boostQueue, where ...client.ListOption) {
+	var list corev1.PodList
+	where = append(where, client.MatchingFields{podBoostedIndex: "true"}, client.UnsafeDisableDeepCopy)
+	if err := b.Client.List(ctx, &list, where...); err != nil {
+		b.Log.Error(err, "pods cannot be listed; their startup boosts are looked at again in ten minutes")
+		return
+	}
+	for i := range list.Items {
+		if pod := &list.Items[i]; b.concerns(pod) {
+			queue.Add(client.ObjectKeyFromObject(pod))
+		}
+	}
+}

@@ -1,0 +1,471 @@
+package updater
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// boostLab is a Boosts with an API server of its own, which takes resizes and does nothing about them.
+type boostLab struct {
+	*Boosts
+	t      *testing.T
+	clock  *testclock.FakeClock
+	events *events.FakeRecorder
+	pods   *controllertest.FakeInformer
+	vpas   *controllertest.FakeInformer
+
+	mu      sync.Mutex
+	resized []string               // what was sent
+	onSent  func(pod string) error // before it is taken
+}
+
+// newBoostLab has ReplicaSet web of some replicas and objects.
+func newBoostLab(t *testing.T, replicas int32, objects ...client.Object) *boostLab {
+	t.Helper()
+	return boostLabWith(t, interceptor.Funcs{}, replicas, objects...)
+}
+
+func boostLabWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects ...client.Object) *boostLab {
+	t.Helper()
+	l := &boostLab{t: t, clock: testclock.NewFakeClock(boostNow), events: events.NewFakeRecorder(100)}
+	hooks.SubResourcePatch = func(_ context.Context, _ client.Client, sub string, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+		require.Equal(t, "resize", sub)
+		if l.onSent != nil {
+			if err := l.onSent(o.GetName()); err != nil {
+				return err
+			}
+		}
+		body, err := patch.Data(o)
+		require.NoError(t, err)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.resized = append(l.resized, o.GetName()+" "+requestsIn(t, body))
+		return nil
+	}
+	if hooks.Patch == nil {
+		hooks.Patch = func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return nil
+		}
+	}
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, vpav1.AddToScheme(scheme))
+	web := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"},
+		Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(web).WithObjects(objects...).WithInterceptorFuncs(hooks).
+		WithIndex(&corev1.Pod{}, podOwnerIndex, ownersOf).WithIndex(&corev1.Pod{}, podBoostedIndex, boosted).Build()
+	informers := &informertest.FakeInformers{Scheme: scheme}
+	var err error
+	l.pods, err = informers.FakeInformerFor(t.Context(), &corev1.Pod{})
+	require.NoError(t, err)
+	l.vpas, err = informers.FakeInformerFor(t.Context(), &vpav1.VerticalPodAutoscaler{})
+	require.NoError(t, err)
+	l.Boosts = &Boosts{
+		Cache: informers, Client: store, Actuator: Actuator{Client: store, Recorder: l.events}, Resolver: &target.Resolver{Client: store},
+		Rules:   func() *engine.Rulebook { book, err := boostRules(); require.NoError(t, err); return book },
+		Shadows: &policy.Shadows{Component: "updater", Recorder: l.events, Clock: l.clock, Log: logr.Discard()},
+		Clock:   l.clock, Log: logr.Discard(), Workers: 1,
+	}
+	return l
+}
+
+// requestsIn is what a patch says of requests, as "container cpu/memory".
+func requestsIn(t *testing.T, body []byte) string {
+	t.Helper()
+	var ops []struct{ Path, Value string }
+	for _, one := range rawOperations(t, body) {
+		var op struct{ Path, Value string }
+		if json.Unmarshal(one, &op) == nil && strings.Contains(op.Path, "/requests/") {
+			ops = append(ops, op)
+		}
+	}
+	var out []string
+	for _, op := range ops {
+		parts := strings.Split(op.Path, "/") // spec, containers, 0, resources, requests, cpu
+		out = append(out, parts[3]+"."+parts[6]+"="+op.Value)
+	}
+	return strings.Join(out, " ")
+}
+
+func rawOperations(t *testing.T, body []byte) (out []json.RawMessage) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(body, &out))
+	return out
+}
+
+func (l *boostLab) sentSoFar() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.resized...)
+}
+
+func keyOf(name string) client.ObjectKey { return client.ObjectKey{Namespace: "ns", Name: name} }
+
+// webPod is a pod of ReplicaSet web that has been ready for some time, and whose CPU was raised from 100m to 300m.
+func webPod(t *testing.T, name string, ready time.Duration, change ...func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	pod := boostPod(t, ready, boostedOne, map[string]string{"a": beforeOne})
+	pod.Name, pod.UID, pod.Labels = name, types.UID(name), map[string]string{"app": "web"}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: ptr.To(true)}}
+	for _, f := range change {
+		f(pod)
+	}
+	return pod
+}
+
+// webVPA is a VPA of ReplicaSet web; more is put into its spec.
+func webVPA(t *testing.T, more string) *vpav1.VerticalPodAutoscaler {
+	t.Helper()
+	v := boostVPA(t, `{"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web"}`+more+`},`+target150+`}`)
+	v.Generation = 1
+	return v
+}
+
+func sixty(t *testing.T) *vpav1.VerticalPodAutoscaler { return webVPA(t, ","+boost60) }
+
+func deferred(pod *corev1.Pod) {
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred})
+}
+
+func inProgress(pod *corev1.Pod) {
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
+}
+
+func TestABoostThatIsOverIsEnded(t *testing.T) {
+	v := sixty(t)
+	v.Name = "ended"
+	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
+	turns := 0
+	l.Turn = func(context.Context) error { turns++; return nil }
+	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
+	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
+	require.Equal(t, 1, turns)
+	require.Contains(t, <-l.events.Events, "InPlaceResizedByVPA")
+	require.InDelta(t, 1, testutil.ToFloat64(resizedPods.WithLabelValues("ended", "ns")), 0)
+}
+
+func TestWhenAPodWithAStartupBoostIsLookedAtAgain(t *testing.T) {
+	pinned := sixty(t)
+	pinned.Annotations = map[string]string{policy.AnnotationPipeline: "nobody-knows@1.0.0"}
+	unreadable := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		err := c.List(ctx, list, opts...)
+		if vpas, ok := list.(*vpav1.VerticalPodAutoscalerList); ok {
+			for i := range vpas.Items {
+				vpas.Items[i].SpecUnreadable = "minReplicas is no number"
+			}
+		}
+		return err
+	}}
+	other := sixty(t)
+	other.Spec.TargetRef.Name = "other"
+	in := func(mode string) *vpav1.VerticalPodAutoscaler {
+		return webVPA(t, `,"updatePolicy":{"updateMode":"`+mode+`"},`+boost60)
+	}
+	fails := func(what string) interceptor.Funcs {
+		return interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if _, pod := o.(*corev1.Pod); pod && what == "pod" {
+					return errors.New("no answer")
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if strings.Contains(fmt.Sprintf("%T", list), what) {
+					return errors.New("no answer")
+				}
+				return c.List(ctx, list, opts...)
+			},
+		}
+	}
+	const replicas = 3
+	for name, tt := range map[string]struct {
+		hooks interceptor.Funcs
+		vpa   *vpav1.VerticalPodAutoscaler
+		pods  []*corev1.Pod // the first is looked at
+		only  string        // namespace that is served
+		want  again
+		sent  bool
+	}{
+		"when the boost is over":                  {pods: []*corev1.Pod{webPod(t, "p", 20*time.Second)}, want: again{after: 40*time.Second + boostSlack}},
+		"soon at the very moment":                 {pods: []*corev1.Pod{webPod(t, "p", 60*time.Second)}, want: again{backOff: true}},
+		"when the end has settled":                {want: again{after: time.Minute}, sent: true},
+		"as in any mode: Off":                     {vpa: in("Off"), want: again{after: time.Minute}, sent: true},
+		"as in any mode: Initial":                 {vpa: in("Initial"), want: again{after: time.Minute}, sent: true},
+		"as in any mode: InPlace, gate off":       {vpa: in("InPlace"), want: again{after: time.Minute}, sent: true},
+		"also where the VPA boosts no more":       {vpa: webVPA(t, ""), want: again{after: time.Minute}, sent: true},
+		"while others wait on their nodes":        {pods: []*corev1.Pod{webPod(t, "p", time.Hour), webPod(t, "q", time.Hour, deferred), webPod(t, "r", time.Hour, deferred)}, want: again{after: time.Minute}, sent: true},
+		"ever later while others are resized":     {pods: []*corev1.Pod{webPod(t, "p", time.Hour), webPod(t, "q", time.Hour, inProgress), webPod(t, "r", time.Hour)}, want: again{backOff: true}},
+		"ever later while others are missing":     {pods: []*corev1.Pod{webPod(t, "p", time.Hour)}, want: again{backOff: true}},
+		"ever later while it is being resized":    {pods: []*corev1.Pod{webPod(t, "p", time.Hour, inProgress)}, want: again{backOff: true}},
+		"never when it is gone":                   {pods: []*corev1.Pod{webPod(t, "q", time.Hour)}},
+		"never when it is not ready":              {pods: []*corev1.Pod{webPod(t, "p", time.Hour, func(p *corev1.Pod) { p.Status.Conditions = nil })}},
+		"never when it terminates":                {pods: []*corev1.Pod{webPod(t, "p", time.Hour, func(p *corev1.Pod) { p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Now()), []string{"x/y"} })}},
+		"never when it has finished":              {pods: []*corev1.Pod{webPod(t, "p", time.Hour, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}},
+		"never when it is not boosted":            {pods: []*corev1.Pod{webPod(t, "p", time.Hour, func(p *corev1.Pod) { p.Annotations = nil })}},
+		"never in a namespace of others":          {only: "theirs"},
+		"never when its rules cannot be used":     {vpa: pinned},
+		"a few times when it has no VPA":          {vpa: other, want: again{backOff: true, aFew: true}},
+		"a few times when the VPA is unreadable":  {hooks: unreadable, want: again{backOff: true, aFew: true}},
+		"a few times when nothing owns it":        {pods: []*corev1.Pod{webPod(t, "p", time.Hour, func(p *corev1.Pod) { p.OwnerReferences = nil })}, want: again{backOff: true, aFew: true}},
+		"ever later when it cannot be read":       {hooks: fails("pod"), want: again{backOff: true}},
+		"ever later when VPAs cannot be listed":   {hooks: fails("VerticalPodAutoscalerList"), want: again{backOff: true}},
+		"ever later when limits cannot be listed": {hooks: fails("LimitRangeList"), want: again{backOff: true}},
+		"ever later when pods cannot be listed":   {hooks: fails("PodList"), want: again{backOff: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.vpa == nil {
+				tt.vpa = sixty(t)
+			}
+			if tt.pods == nil {
+				tt.pods = []*corev1.Pod{webPod(t, "p", time.Hour), webPod(t, "q", time.Hour), webPod(t, "r", time.Hour)}
+			}
+			objects := []client.Object{tt.vpa}
+			for _, pod := range tt.pods {
+				objects = append(objects, pod)
+			}
+			l := boostLabWith(t, tt.hooks, replicas, objects...)
+			l.Namespaces.Only = tt.only
+			require.Equal(t, tt.want, l.look(t.Context(), keyOf("p")))
+			require.Equal(t, tt.sent, len(l.resized) > 0)
+		})
+	}
+}
+
+// A pod whose containers are boosted for different times is resized as each of them is over.
+func TestTheBoostsOfOnePodEndOneByOne(t *testing.T) {
+	pod := webPod(t, "p", 30*time.Second)
+	pod.Spec.Containers = append(pod.Spec.Containers, *pod.Spec.Containers[0].DeepCopy())
+	pod.Spec.Containers[1].Name = "b"
+	pod.Annotations[facts.AnnotationStartupBoost+"b"] = beforeOne
+	v := webVPA(t, `,"resourcePolicy":{"containerPolicies":[{"containerName":"a","startupBoost":{"cpu":{"type":"Factor","factor":3,"durationSeconds":10}}}]},`+boost60)
+	l := newBoostLab(t, 1, v, pod)
+	require.Equal(t, again{after: 30*time.Second + boostSlack}, l.look(t.Context(), keyOf("p")))
+	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
+}
+
+func TestABoostThatCannotBeEndedIsTriedAgain(t *testing.T) {
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p")
+	for name, tt := range map[string]struct {
+		turn, sent error
+		want       again
+		failed     float64
+	}{
+		"refused":          {sent: errors.New("quota"), want: again{backOff: true}, failed: 1},
+		"gone":             {sent: gone, want: again{backOff: true, aFew: true}},
+		"not its turn yet": {turn: context.Canceled, want: again{backOff: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := sixty(t)
+			v.Name = strings.ReplaceAll(name, " ", "-")
+			l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
+			l.Turn = func(context.Context) error { return tt.turn }
+			l.onSent = func(string) error { return tt.sent }
+			require.Equal(t, tt.want, l.look(t.Context(), keyOf("p")))
+			require.InDelta(t, tt.failed, testutil.ToFloat64(failedResizes.WithLabelValues(v.Name, "ns", "UnboostError")), 0)
+			require.Empty(t, l.resized)
+			l.Turn, l.onSent = nil, nil
+			require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")), "nothing of the first try is left")
+			require.Len(t, l.resized, 1)
+		})
+	}
+}
+
+// While a resize is on its way, the pod beside it must not take its place in the budget.
+func TestWorkersDoNotOverdrawTheBudget(t *testing.T) {
+	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
+	var beside again
+	l.onSent = func(pod string) error {
+		if pod == "p" {
+			beside = l.look(t.Context(), keyOf("q"))
+		}
+		return nil
+	}
+	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
+	require.Equal(t, again{backOff: true}, beside)
+	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
+	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("q")), "the cache does not know of the resize yet")
+
+	var p corev1.Pod
+	require.NoError(t, l.Client.Get(t.Context(), keyOf("p"), &p))
+	delete(p.Annotations, facts.AnnotationStartupBoost+"a")
+	require.NoError(t, l.Client.Update(t.Context(), &p))
+	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("q")), "the resize is done")
+}
+
+// A cache that lags behind would have the same resize sent twice.
+func TestAPodIsNotResizedAgainBeforeTheCacheKnows(t *testing.T) {
+	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
+	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
+	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
+	require.Len(t, l.resized, 1)
+	l.clock.Step(time.Minute)
+	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")), "its annotation is still there")
+	require.Len(t, l.resized, 2)
+}
+
+// A panic about one pod must not end the worker.
+func TestAPanicStaysWithItsPod(t *testing.T) {
+	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
+	l.Turn = func(context.Context) error { panic("oh") }
+	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
+}
+
+// Without a VPA a pod is looked at once and five times again, ever later; then no more.
+func TestAPodWithoutAVPAIsDropped(t *testing.T) {
+	l := newBoostLab(t, 1, webPod(t, "p", time.Hour))
+	queue := l.queue()
+	defer queue.ShutDown()
+	queue.Add(keyOf("p"))
+	for times := 1; times <= boostFew; times++ {
+		require.True(t, l.next(t.Context(), queue))
+		require.Equal(t, times, queue.NumRequeues(keyOf("p")))
+		l.clock.Step(boostBackOff << (times - 1))
+	}
+	require.True(t, l.next(t.Context(), queue))
+	require.Zero(t, queue.NumRequeues(keyOf("p")))
+	require.Zero(t, queue.Len())
+
+	require.NoError(t, l.Client.Create(t.Context(), sixty(t)))
+	queue.Add(keyOf("p"))
+	require.True(t, l.next(t.Context(), queue))
+	require.Len(t, l.resized, 1)
+}
+
+// work runs it until the test ends.
+func (l *boostLab) work() {
+	l.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- l.Start(ctx) }()
+	l.t.Cleanup(func() {
+		cancel()
+		require.NoError(l.t, <-done)
+	})
+	// The queue has two tickers of its own, of which one may not be there yet.
+	l.eventually("the round", func() bool { return l.clock.Waiters() >= 2 })
+}
+
+func (l *boostLab) eventually(what string, is func() bool) {
+	l.t.Helper()
+	require.Eventually(l.t, is, 10*time.Second, time.Millisecond, what)
+}
+
+func (l *boostLab) eventuallySent(n int, why string) {
+	l.t.Helper()
+	l.eventually(why, func() bool { return len(l.sentSoFar()) == n })
+}
+
+func TestPodsAreLookedAtWhenSomethingHappens(t *testing.T) {
+	v := sixty(t)
+	p := webPod(t, "p", 20*time.Second)
+	for name, happens := range map[string]func(l *boostLab){
+		"a pod is there at the start, and its boost ends later": func(l *boostLab) {
+			looked := make(chan struct{}, 10)
+			l.Turn = func(context.Context) error { looked <- struct{}{}; return nil }
+			l.pods.Add(p)
+			l.eventually("to be waited for", func() bool { l.clock.Step(boostSlack); return len(looked) > 0 })
+		},
+		"a pod is ready": func(l *boostLab) {
+			l.clock.Step(time.Hour)
+			before := p.DeepCopy()
+			before.Status.Conditions = nil
+			l.pods.Update(before, p)
+		},
+		"the VPA has another boost": func(l *boostLab) {
+			l.clock.Step(time.Minute)
+			now := v.DeepCopy()
+			now.Generation++
+			l.vpas.Update(v, now)
+		},
+		"the VPA has other rules": func(l *boostLab) {
+			l.clock.Step(time.Minute)
+			now := v.DeepCopy()
+			now.Labels = map[string]string{"tier": "gold"}
+			l.vpas.Update(v, now)
+		},
+		"there is another VPA": func(l *boostLab) {
+			l.clock.Step(time.Minute)
+			l.vpas.Add(v)
+		},
+		"ten minutes have passed": func(l *boostLab) { l.clock.Step(boostRound) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newBoostLab(t, 1, v, p)
+			l.work()
+			happens(l)
+			l.eventuallySent(1, name)
+		})
+	}
+}
+
+// What VPAs and pods tell all the time is no reason to look at anything.
+func TestNothingIsQueuedForWhatDoesNotMatter(t *testing.T) {
+	v := sixty(t)
+	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
+	queue := l.queue()
+	defer queue.ShutDown()
+	pods, vpas := l.podEvents(queue), l.vpaEvents(t.Context(), queue)
+	now := v.DeepCopy()
+	now.Status = vpav1.VerticalPodAutoscalerStatus{}
+	vpas.OnUpdate(v, now)
+	vpas.OnAdd(v, true)
+	vpas.OnDelete(v)
+	vpas.OnAdd(&corev1.Node{}, false)
+	vpas.OnUpdate(&corev1.Node{}, v)
+	plain := webPod(t, "q", time.Hour, func(p *corev1.Pod) { p.Annotations = nil })
+	pods.OnAdd(plain, false)
+	pods.OnUpdate(plain, webPod(t, "p", 0, func(p *corev1.Pod) { p.Status.Conditions = nil }))
+	pods.OnDelete(webPod(t, "p", time.Hour))
+	pods.OnAdd(&corev1.Node{}, true)
+	elsewhere := sixty(t)
+	elsewhere.Namespace = "elsewhere"
+	vpas.OnAdd(elsewhere, false)
+	require.Zero(t, queue.Len())
+	pods.OnAdd(webPod(t, "p", time.Hour), true)
+	require.Equal(t, 1, queue.Len())
+}
+
+// What cannot be listed is left to the next round.
+func TestARoundThatCannotListChangesNothing(t *testing.T) {
+	hooks := interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return io.ErrUnexpectedEOF
+	}}
+	l := boostLabWith(t, hooks, 1, sixty(t), webPod(t, "p", time.Hour))
+	queue := l.queue()
+	defer queue.ShutDown()
+	l.all(t.Context(), queue)
+	require.Zero(t, queue.Len())
+}
