@@ -76,7 +76,7 @@ const (
 	eventBurst = 200
 )
 
-func joinUpdater(_ context.Context, o *options, source *policy.Source, p *process) error {
+func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *process) error {
 	flags, log := o.updater, ctrl.Log.WithName("updater")
 	if err := flags.check(); err != nil {
 		return err
@@ -99,10 +99,11 @@ func joinUpdater(_ context.Context, o *options, source *policy.Source, p *proces
 	}
 	tried := shadows(p, "updater")
 	tried.Recorder = recorder
+	actuator, limits := updater.Actuator{Client: writes, Recorder: recorder}, updater.NewLimits(flags.rate, flags.burst)
 	u := updater.New(updater.Options{
 		Admission:  admissionAlive,
 		Client:     p.manager.GetClient(),
-		Actuator:   updater.Actuator{Client: writes, Recorder: recorder},
+		Actuator:   actuator,
 		Resolver:   p.resolver,
 		Rules:      source.Rules,
 		Shadows:    tried,
@@ -111,10 +112,13 @@ func joinUpdater(_ context.Context, o *options, source *policy.Source, p *proces
 		Interval:   flags.interval,
 		Namespaces: o.namespaces(),
 		Concurrent: flags.concurrent,
-		Limits:     updater.NewLimits(flags.rate, flags.burst),
+		Limits:     limits,
 	})
 	p.healthy = append(p.healthy, u.Healthy)
-	return p.manager.Add(u)
+	if err := p.manager.Add(u); err != nil {
+		return err
+	}
+	return joinBoosts(ctx, o, source, p, actuator, tried, limits)
 }
 
 // writer is a client whose requests share one limit, that of --kube-api-qps, whatever they are about: controller-runtime's own

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/updater"
+)
+
+// gateBoost is the feature gate without which nothing is there that ends startup boosts: no index, no handler, no worker.
+const gateBoost = "CPUStartupBoost"
+
+// joinBoosts makes the updater end startup boosts.
+func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *process, actuator updater.Actuator, tried *policy.Shadows, limits updater.Limits) error {
+	gates, err := parseGates(o.gates)
+	if err != nil || !gates[gateBoost] {
+		return err
+	}
+	if err := updater.IndexBoosts(ctx, p.manager.GetFieldIndexer()); err != nil {
+		return err
+	}
+	return p.manager.Add(&updater.Boosts{
+		Cache:      p.manager.GetCache(),
+		Client:     p.manager.GetClient(),
+		Actuator:   actuator,
+		Resolver:   p.resolver,
+		Rules:      source.Rules,
+		Shadows:    tried,
+		Namespaces: o.namespaces(),
+		Workers:    o.updater.boostSyncs,
+		Limits:     limits,
+		Clock:      clock.RealClock{},
+		Log:        ctrl.Log.WithName("updater"),
+	})
+}
