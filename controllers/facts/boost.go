@@ -2,6 +2,7 @@ package facts
 
 import (
 	"encoding/json"
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,22 +31,42 @@ type boostNote struct {
 	Limits   map[string]string `json:"limits"`
 }
 
-// readBoostNote is the inverse of BeforeBoost. Quantities that cannot be read are left out.
+// Everybody who may create pods may write the note, and what is read of 1e-999999999 takes minutes.
+var hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
+
+const longestAmount = 64 // bytes
+
+// readBoostNote is the inverse of BeforeBoost. One of which anything cannot be read is not read at all: what is missing in it was
+// missing in the container.
 func readBoostNote(text string) (requests, limits corev1.ResourceList, ok bool) {
 	var note boostNote
-	if json.Unmarshal([]byte(text), &note) != nil {
+	if json.Unmarshal([]byte(text), &note) != nil || note.Requests == nil || note.Limits == nil {
 		return nil, nil, false
 	}
-	list := func(values map[string]string) corev1.ResourceList {
-		out := corev1.ResourceList{}
+	list := func(values map[string]string) (out corev1.ResourceList, ok bool) {
+		out = corev1.ResourceList{}
 		for _, name := range ScaledResources {
-			if q, err := resource.ParseQuantity(values[string(name)]); err == nil && q.Sign() >= 0 {
-				out[name] = q
+			value, there := values[string(name)]
+			if !there {
+				continue
 			}
+			if len(value) > longestAmount || hugeExponent.MatchString(value) {
+				return nil, false
+			}
+			q, err := resource.ParseQuantity(value)
+			if err != nil || q.Sign() < 0 {
+				return nil, false
+			}
+			out[name] = q
 		}
-		return out
+		return out, true
 	}
-	return list(note.Requests), list(note.Limits), true
+	requests, ok = list(note.Requests)
+	if !ok {
+		return nil, nil, false
+	}
+	limits, ok = list(note.Limits)
+	return requests, limits, ok
 }
 
 // boost binds the startup boost of a container. That of a new pod is yet to be made.
