@@ -126,6 +126,21 @@ func TestWhatAPodGetsWhenItsStartupBoostIsOver(t *testing.T) {
 			ready: time.Hour, notes: map[string]string{"a": "{"}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("- - / - -")}},
 		"nothing of what it had not": {
 			ready: time.Hour, notes: map[string]string{"a": `{"requests":{"cpu":"50m"},"limits":{}}`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("50m - / - -")}},
+		"no CPU to speak of where it had no request": {
+			ready: time.Hour, spec: `{"containers":[{"name":"a","resources":{"requests":{"cpu":"1","memory":"100Mi"}}}]}`,
+			notes: map[string]string{"a": `{"requests":{"memory":"100Mi"},"limits":{}}`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("1m - / - -")}},
+		"nothing where half of it can be read": {
+			ready: time.Hour, notes: map[string]string{"a": `{"requests":{}}`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("- - / - -")}},
+		"nothing where it says nothing": {
+			ready: time.Hour, notes: map[string]string{"a": `null`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("- - / - -")}},
+		"nothing for an amount beyond all numbers": {
+			ready: time.Hour, notes: map[string]string{"a": `{"requests":{"cpu":"1e9999999999"},"limits":{}}`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("- - / - -")}},
+		"nothing for an amount that would take minutes to read": {
+			ready: time.Hour, notes: map[string]string{"a": `{"requests":{"cpu":"1e-999999999"},"limits":{}}`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("- - / - -")}},
+		"the class that the pod has, where its requests are a milli-core below its limit": {
+			ready: time.Hour, spec: `{"containers":[{"name":"a","resources":{"requests":{"cpu":"999m","memory":"1Gi"},"limits":{"cpu":"1","memory":"1Gi"}}}]}`,
+			notes: map[string]string{"a": `{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"cpu":"1","memory":"1Gi"}}`},
+			vpa:   `{"spec":{"resourcePolicy":{"containerPolicies":[{"containerName":"a","controlledValues":"RequestsOnly"}]},` + boost60 + `}}`, want: []change{over("999m - / - -")}},
 		"nothing that is no amount": {
 			ready: time.Hour, notes: map[string]string{"a": `{"requests":{"cpu":"-50m"},"limits":{"cpu":"much"}}`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("- - / - -")}},
 		"what is recommended where it cannot be read what it had": {
