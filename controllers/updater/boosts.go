@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,9 +49,9 @@ type Boosts struct {
 
 // sentResize is a resize that the cache may not know of yet.
 type sentResize struct {
-	uid     types.UID
-	version string // of the pod before it
-	at      time.Time
+	uid   types.UID
+	notes []string // names of the annotations that were to be taken off
+	at    time.Time
 }
 
 const (
@@ -220,16 +221,23 @@ func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group
 		if b.sent == nil {
 			b.sent = map[client.ObjectKey]sentResize{}
 		}
-		pod := p.PodState.Pod
-		b.sent[client.ObjectKeyFromObject(pod)] = sentResize{uid: pod.UID, version: pod.ResourceVersion, at: b.Clock.Now()}
+		sent := sentResize{uid: p.PodState.Pod.UID, at: b.Clock.Now()}
+		for i := range p.Change.Containers {
+			if c := &p.Change.Containers[i]; c.Boost.Over {
+				sent.notes = append(sent.notes, facts.AnnotationStartupBoost+c.Name)
+			}
+		}
+		b.sent[client.ObjectKeyFromObject(p.PodState.Pod)] = sent
 	}
 	return verdict
 }
 
-// isSent reports whether a pod was sent a resize of which the cache does not know. The caller holds mu.
+// isSent reports whether a pod was sent a resize of which the cache does not know, or not all: the annotations come after it. The
+// caller holds mu.
 func (b *Boosts) isSent(pod *corev1.Pod) bool {
 	sent, ok := b.sent[client.ObjectKeyFromObject(pod)]
-	return ok && sent.uid == pod.UID && sent.version == pod.ResourceVersion && b.Clock.Since(sent.at) < boostSettles
+	return ok && sent.uid == pod.UID && b.Clock.Since(sent.at) < boostSettles &&
+		slices.ContainsFunc(sent.notes, func(name string) bool { _, there := pod.Annotations[name]; return there })
 }
 
 // unseen is isSent, and forgets a resize that the cache knows of.

@@ -330,6 +330,11 @@ func TestAPodIsNotResizedAgainBeforeTheCacheKnows(t *testing.T) {
 	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
+	var p corev1.Pod
+	require.NoError(t, l.Client.Get(t.Context(), keyOf("p"), &p))
+	p.Generation++ // the resize has come, and its annotation is still to be taken off
+	require.NoError(t, l.Client.Update(t.Context(), &p))
+	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
 	require.Len(t, l.resized, 1)
 	l.clock.Step(time.Minute)
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")), "its annotation is still there")
@@ -468,4 +473,16 @@ func TestARoundThatCannotListChangesNothing(t *testing.T) {
 	defer queue.ShutDown()
 	l.all(t.Context(), queue)
 	require.Zero(t, queue.Len())
+}
+
+// Overlays that are not enforced are tried on boosts, too.
+func TestWhatOverlaysWouldDoWithABoostIsTold(t *testing.T) {
+	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
+	off, err := policy.Load(policy.Options{Points: []string{facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
+	require.NoError(t, err)
+	chosen := engine.Selection{Plan: boostPlan(t), Shadows: []engine.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}
+	l.Turn = func(context.Context) error { return context.Canceled }
+	pod := webPod(t, "p", time.Hour)
+	require.Equal(t, again{backOff: true}, l.decide(t.Context(), pod, sixty(t), chosen, l.Log))
+	require.Equal(t, "Normal RuleOverlayAudit RuleOverlay later (Audit) would change startup boosts: pod p: InPlace (unboost/boost-over) → Skip (unboost/gate-off)", <-l.events.Events)
 }
