@@ -265,12 +265,17 @@ func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Durat
 	if b.Turn != nil {
 		if err := b.Turn(ctx); err != nil {
 			b.settled(key)
-			log.Error(err, "the startup boost of this pod goes on; trying again")
+			if ctx.Err() == nil {
+				log.Error(err, "the startup boost of this pod goes on; trying again")
+			}
 			return again{backOff: true}
 		}
 	}
 	if err := b.Actuator.Resize(ctx, pod, v, p.Change, verdict); err != nil {
 		b.settled(key)
+		if ctx.Err() != nil {
+			return again{}
+		}
 		if apierrors.IsNotFound(err) {
 			return again{backOff: true, aFew: true} // it is gone, and the cache will know; else the cluster cannot resize
 		}

@@ -170,11 +170,13 @@ func TestABoostThatIsOverIsEnded(t *testing.T) {
 	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
 	turns := 0
 	l.Turn = func(context.Context) error { turns++; return nil }
+	ended := func() float64 { return testutil.ToFloat64(resizedPods.WithLabelValues("ended", "ns")) }
+	before := ended()
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
 	require.Equal(t, 1, turns)
 	require.Contains(t, <-l.events.Events, "InPlaceResizedByVPA")
-	require.InDelta(t, 1, testutil.ToFloat64(resizedPods.WithLabelValues("ended", "ns")), 0)
+	require.InDelta(t, before+1, ended(), 0)
 }
 
 func TestWhenAPodWithAStartupBoostIsLookedAtAgain(t *testing.T) {
@@ -293,8 +295,12 @@ func TestABoostThatCannotBeEndedIsTriedAgain(t *testing.T) {
 			l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
 			l.Turn = func(context.Context) error { return tt.turn }
 			l.onSent = func(string) error { return tt.sent }
+			failed := func() float64 {
+				return testutil.ToFloat64(failedResizes.WithLabelValues(v.Name, "ns", "UnboostError"))
+			}
+			before := failed()
 			require.Equal(t, tt.want, l.look(t.Context(), keyOf("p")))
-			require.InDelta(t, tt.failed, testutil.ToFloat64(failedResizes.WithLabelValues(v.Name, "ns", "UnboostError")), 0)
+			require.InDelta(t, before+tt.failed, failed(), 0)
 			require.Empty(t, l.resized)
 			l.Turn, l.onSent = nil, nil
 			require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")), "nothing of the first try is left")
@@ -339,6 +345,17 @@ func TestAPodIsNotResizedAgainBeforeTheCacheKnows(t *testing.T) {
 	l.clock.Step(time.Minute)
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")), "its annotation is still there")
 	require.Len(t, l.resized, 2)
+}
+
+// What fails because the process ends is no fault of anybody.
+func TestTheEndOfTheProcessFailsNoBoost(t *testing.T) {
+	v := sixty(t)
+	v.Name = "stopped"
+	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	l.onSent = func(string) error { cancel(); return context.Canceled }
+	require.Equal(t, again{}, l.look(ctx, keyOf("p")))
+	require.InDelta(t, 0, testutil.ToFloat64(failedResizes.WithLabelValues("stopped", "ns", "UnboostError")), 0)
 }
 
 // A panic about one pod must not end the worker.
