@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -12,27 +10,49 @@ import (
 	patch "gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
+
+// offlineAdmission is the admission controller's view of manifests.
+type offlineAdmission struct {
+	*offlineCluster
+	pods []manifests.NewPod
+}
+
+// newAdmission collects what matters. The error tells what cannot be used; all else is.
+func newAdmission(book *engine.Rulebook, set *manifests.Set) (*offlineAdmission, error) {
+	cluster, templates, unusable := newOfflineCluster(book, set, question{point: facts.PodAdmit, bind: facts.AdmitFacts, pods: "new pods"})
+	pods, unread := set.NewPods(templates)
+	a := &offlineAdmission{offlineCluster: cluster, pods: pods}
+	a.addOwners(a.plain())
+	return a, errors.Join(unusable, unread)
+}
+
+// plain are the pods as the cluster knows them.
+func (a *offlineAdmission) plain() []*corev1.Pod {
+	out := make([]*corev1.Pod, len(a.pods))
+	for i := range a.pods {
+		out[i] = a.pods[i].Pod
+	}
+	return out
+}
 
 // report reviews every pod.
 func (a *offlineAdmission) report(explain bool) *admitReport {
 	out := &admitReport{Items: []admitItem{}}
 	changed := make([]changedBy, len(a.pods))
 	for i := range a.pods {
-		changed[i].vpa, changed[i].why = a.controlling(&a.pods[i])
+		changed[i] = a.controlling(a.pods[i].Pod)
 	}
-	a.tellStale(changed)
+	a.tellStale(a.plain(), changed)
 	for i := range a.pods {
 		item, told := a.review(&a.pods[i], changed[i], explain)
 		out.Items = append(out.Items, item)
@@ -41,12 +61,6 @@ func (a *offlineAdmission) report(explain bool) *admitReport {
 		}
 	}
 	return out
-}
-
-// changedBy is the VPA that changes a pod, nil when none does, and why in words.
-type changedBy struct {
-	vpa *judgedVPA
-	why string
 }
 
 // review asks the rules about one pod.
@@ -150,116 +164,6 @@ func (a *offlineAdmission) tried(p *manifests.NewPod, v *judgedVPA, req podrevie
 		warnings = append(warnings, podreview.ShadowWarnings(shadow, differs)...)
 	}
 	return warnings
-}
-
-// belongs reports whether a VPA is about a pod, whatever the rules say.
-func (a *offlineAdmission) belongs(pod *corev1.Pod, v *judgedVPA) bool {
-	one, err := a.resolver.ControllingVPA(context.Background(), pod, []*vpav1.VerticalPodAutoscaler{v.VerticalPodAutoscaler})
-	return err == nil && one != nil
-}
-
-// controlling is the VPA that changes a pod, nil when none does, and why in words.
-func (a *offlineAdmission) controlling(p *manifests.NewPod) (v *judgedVPA, why string) {
-	var candidates []*vpav1.VerticalPodAutoscaler
-	for _, one := range a.vpas[p.Pod.Namespace] {
-		if one.verdict.Do == facts.DoApply {
-			candidates = append(candidates, one.VerticalPodAutoscaler)
-		}
-	}
-	best, err := a.resolver.ControllingVPA(context.Background(), p.Pod, candidates)
-	if err != nil || best == nil {
-		return nil, "no VerticalPodAutoscaler changes it: " + a.whyNone(p.Pod)
-	}
-	i := slices.IndexFunc(a.vpas[p.Pod.Namespace], func(one *judgedVPA) bool { return one.VerticalPodAutoscaler == best })
-	v = a.vpas[p.Pod.Namespace][i]
-	why = v.String() + " changes it"
-	if r := v.Status.Recommendation; r == nil || len(r.ContainerRecommendations) == 0 && r.PodRecommendation == nil {
-		why += ", but has no recommendation"
-	}
-	for _, other := range candidates {
-		if other != best && sameTarget(other, best) && a.belongs(p.Pod, &judgedVPA{VerticalPodAutoscaler: other}) {
-			why += fmt.Sprintf("; %s/%s has the same target, and is younger or later by name", other.Namespace, other.Name)
-		}
-	}
-	return v, why
-}
-
-func sameTarget(a, b *vpav1.VerticalPodAutoscaler) bool {
-	x, y := target.Of(a), target.Of(b)
-	return x.Kind == y.Kind && x.Name == y.Name // the group may be missing
-}
-
-// whyNone tells why no VPA changes a pod.
-func (a *offlineAdmission) whyNone(pod *corev1.Pod) string {
-	owner := target.ControllerOf(pod.OwnerReferences)
-	if owner == nil {
-		return "no controller owns it (metadata.ownerReferences)"
-	}
-	chain := map[ownerKey]bool{}
-	top := ""
-	for owner != nil {
-		key := ownerKey{pod.Namespace, owner.Kind, owner.Name}
-		w := a.owners[key]
-		if w == nil && top == "" {
-			return fmt.Sprintf("%s %s/%s, which owns it, is not among the manifests", owner.Kind, pod.Namespace, owner.Name)
-		}
-		if w == nil || chain[key] {
-			break
-		}
-		chain[key], top = true, w.String()
-		owner = target.ControllerOf(ownersOf(w))
-	}
-	var reasons []string
-	for _, v := range a.vpas[pod.Namespace] {
-		of := target.Of(v.VerticalPodAutoscaler)
-		if chain[ownerKey{of.Namespace, of.Kind, of.Name}] {
-			reasons = append(reasons, fmt.Sprintf("%s %s", v, a.whyNot(pod, v)))
-		}
-	}
-	if len(reasons) == 0 {
-		return fmt.Sprintf("none has the target %s", top)
-	}
-	return strings.Join(reasons, "; ")
-}
-
-// whyNot tells why a VPA whose target owns a pod does not change it.
-func (a *offlineAdmission) whyNot(pod *corev1.Pod, v *judgedVPA) string {
-	switch selector, problem := a.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); {
-	case v.verdict.Do != facts.DoApply && v.verdict.Reason != "":
-		return fmt.Sprintf("leaves new pods alone: %s (rule %s)", v.verdict.Reason, v.verdict.Rule)
-	case v.verdict.Do != facts.DoApply:
-		return fmt.Sprintf("leaves new pods alone (rule %s)", v.verdict.Rule)
-	case problem != nil:
-		return "cannot be used: " + problem.Message
-	case !selector.Matches(labels.Set(pod.Labels)):
-		return fmt.Sprintf("has a target whose selector %s does not match its labels", selector)
-	}
-	return "has a target that is not the topmost of its owners"
-}
-
-// tellStale notes containers that are recommended for and that no pod of the VPA has.
-func (a *offlineAdmission) tellStale(changed []changedBy) {
-	has := map[*judgedVPA]map[string]bool{}
-	for i := range a.pods {
-		if v := changed[i].vpa; v != nil {
-			if has[v] == nil {
-				has[v] = map[string]bool{}
-			}
-			for _, c := range a.pods[i].Pod.Spec.Containers {
-				has[v][c.Name] = true
-			}
-		}
-	}
-	for _, v := range a.sortedVPAs() {
-		if has[v] == nil || v.Status.Recommendation == nil {
-			continue
-		}
-		for _, c := range v.Status.Recommendation.ContainerRecommendations {
-			if !has[v][c.ContainerName] {
-				a.note("%s: what it recommends for container %s is left out: no pod of its target has such a container", v, c.ContainerName)
-			}
-		}
-	}
 }
 
 // withParents adds to a patch what it takes for granted: the webhook sees pods with defaults, and what it writes into may not

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/controllers/target"
+)
+
+// addOwners finds the Deployments and CronJobs of pods among the manifests whose ReplicaSets and Jobs are not there, and lets
+// targets of VPAs that are missing stand in for themselves where pods tell that there are such.
+func (c *offlineCluster) addOwners(pods []*corev1.Pod) {
+	for _, pod := range pods {
+		owner := target.ControllerOf(pod.OwnerReferences)
+		if owner == nil || c.owners[ownerKey{pod.Namespace, owner.Kind, owner.Name}] != nil {
+			continue
+		}
+		if !c.madeByKnown(pod.Namespace, owner) {
+			c.standIn(pod.Namespace, owner)
+		}
+	}
+	for _, v := range c.sortedVPAs() {
+		of := target.Of(v.VerticalPodAutoscaler)
+		if of.Kind != "" && of.Name != "" && c.owners[ownerKey{of.Namespace, of.Kind, of.Name}] == nil {
+			c.note("%s %s/%s, the target of %s, is not among the manifests, and no pod tells that it belongs to it; add its manifest with -f", of.Kind, of.Namespace, of.Name, v)
+		}
+	}
+	known := make([]manifests.Workload, 0, len(c.owners))
+	for _, w := range c.owners {
+		known = append(known, *w)
+	}
+	c.resolver = &target.Resolver{Client: manifests.Client(known)}
+}
+
+// madeByKnown finds the workload that would make a missing owner of pods; that with the longest name is the most telling.
+func (c *offlineCluster) madeByKnown(namespace string, owner *metav1.OwnerReference) bool {
+	var best *manifests.Workload
+	for key, w := range c.owners {
+		if key.namespace != namespace || (best != nil && len(w.Name) <= len(best.Name)) {
+			continue
+		}
+		if _, makes := w.MakesNamed(owner.Kind, owner.Name); makes {
+			best = w
+		}
+	}
+	if best == nil {
+		return false
+	}
+	made, _ := best.MakesNamed(owner.Kind, owner.Name)
+	c.owners[keyOf(&made)] = &made
+	return true
+}
+
+// standIn adds the target of a VPA that is, or would make, a missing owner of pods. It selects all pods that it owns.
+func (c *offlineCluster) standIn(namespace string, owner *metav1.OwnerReference) {
+	candidates := slices.Clone(c.vpas[namespace])
+	slices.SortStableFunc(candidates, func(x, y *judgedVPA) int {
+		return cmp.Compare(len(target.Of(y.VerticalPodAutoscaler).Name), len(target.Of(x.VerticalPodAutoscaler).Name))
+	})
+	for _, v := range candidates {
+		of := target.Of(v.VerticalPodAutoscaler)
+		kind, wellKnown := manifests.WellKnown(of.Kind)
+		if !wellKnown || of.Name == "" || !strings.HasPrefix(owner.Name, of.Name) || of.Kind == "CronJob" { // whose pods are found by labels that nobody knows here
+			continue
+		}
+		w, err := manifests.StandIn(kind, namespace, of.Name, nil)
+		made, makes := w.MakesNamed(owner.Kind, owner.Name)
+		if err != nil || !makes && (of.Kind != owner.Kind || of.Name != owner.Name) {
+			continue
+		}
+		c.owners[keyOf(&w)] = &w
+		what := "pods that it owns"
+		if makes {
+			c.owners[keyOf(&made)] = &made
+			what = fmt.Sprintf("pods of a %s whose name is like those that it would give", made.Kind)
+		}
+		c.note("%s, the target of %s, is not among the manifests; %s are taken for its own", &w, v, what)
+		return
+	}
+}
+
+// sortedVPAs are all VPAs by namespace, in the order of the manifests.
+func (c *offlineCluster) sortedVPAs() (out []*judgedVPA) {
+	for _, list := range c.vpas {
+		out = append(out, list...)
+	}
+	slices.SortStableFunc(out, func(x, y *judgedVPA) int { return strings.Compare(x.Namespace, y.Namespace) })
+	return out
+}

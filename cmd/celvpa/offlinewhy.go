@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// changedBy is the VPA that changes a pod, nil when none does, and why in words.
+type changedBy struct {
+	vpa *judgedVPA
+	why string
+}
+
+// controlling finds the VPA that changes a pod.
+func (c *offlineCluster) controlling(pod *corev1.Pod) changedBy {
+	v := c.oldest(pod, func(v *judgedVPA) bool { return v.takes })
+	if v == nil {
+		return changedBy{why: "no VerticalPodAutoscaler changes it: " + c.whyNone(pod)}
+	}
+	why := v.String() + " changes it"
+	if r := v.Status.Recommendation; r == nil || len(r.ContainerRecommendations) == 0 && r.PodRecommendation == nil {
+		why += ", but has no recommendation"
+	}
+	for _, other := range c.vpas[pod.Namespace] {
+		if other != v && other.takes && sameTarget(other, v) && c.belongs(pod, other) {
+			why += fmt.Sprintf("; %s has the same target, and is younger or later by name", other.key())
+		}
+	}
+	return changedBy{vpa: v, why: why}
+}
+
+// oldest is the VPA that a pod belongs to, of those that count; nil when it belongs to none.
+func (c *offlineCluster) oldest(pod *corev1.Pod, counts func(*judgedVPA) bool) *judgedVPA {
+	var candidates []*vpav1.VerticalPodAutoscaler
+	for _, one := range c.vpas[pod.Namespace] {
+		if counts(one) {
+			candidates = append(candidates, one.VerticalPodAutoscaler)
+		}
+	}
+	best, err := c.resolver.ControllingVPA(context.Background(), pod, candidates)
+	if err != nil || best == nil {
+		return nil
+	}
+	i := slices.IndexFunc(c.vpas[pod.Namespace], func(one *judgedVPA) bool { return one.VerticalPodAutoscaler == best })
+	return c.vpas[pod.Namespace][i]
+}
+
+// belongs reports whether a VPA is about a pod, whatever the rules say.
+func (c *offlineCluster) belongs(pod *corev1.Pod, v *judgedVPA) bool {
+	return c.oldest(pod, func(one *judgedVPA) bool { return one == v }) != nil
+}
+
+func sameTarget(a, b *judgedVPA) bool {
+	return targetOf(a) == targetOf(b) // the group may be missing
+}
+
+// whyNone tells why no VPA changes a pod.
+func (c *offlineCluster) whyNone(pod *corev1.Pod) string {
+	owner := target.ControllerOf(pod.OwnerReferences)
+	if owner == nil {
+		return "no controller owns it (metadata.ownerReferences)"
+	}
+	if owner.Kind == "Node" {
+		return "its node owns it"
+	}
+	chain := map[ownerKey]bool{}
+	top := ""
+	for owner != nil {
+		key := ownerKey{pod.Namespace, owner.Kind, owner.Name}
+		w := c.owners[key]
+		if w == nil && top == "" {
+			return fmt.Sprintf("%s %s/%s, which owns it, is not among the manifests", owner.Kind, pod.Namespace, owner.Name)
+		}
+		if w == nil || chain[key] {
+			break
+		}
+		chain[key], top = true, w.String()
+		owner = target.ControllerOf(ownersOf(w))
+	}
+	var reasons []string
+	for _, v := range c.vpas[pod.Namespace] {
+		if chain[targetOf(v)] {
+			reasons = append(reasons, fmt.Sprintf("%s %s", v, c.whyNot(pod, v)))
+		}
+	}
+	if len(reasons) == 0 {
+		return fmt.Sprintf("none has the target %s", top)
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// whyNot tells why a VPA whose target owns a pod does not change it.
+func (c *offlineCluster) whyNot(pod *corev1.Pod, v *judgedVPA) string {
+	switch selector, problem := c.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); {
+	case !v.takes && v.verdict.Reason != "":
+		return fmt.Sprintf("leaves %s alone: %s (rule %s)", c.asks.pods, v.verdict.Reason, v.verdict.Rule)
+	case !v.takes:
+		return fmt.Sprintf("leaves %s alone (rule %s)", c.asks.pods, v.verdict.Rule)
+	case problem != nil:
+		return "cannot be used: " + problem.Message
+	case !selector.Matches(labels.Set(pod.Labels)):
+		return fmt.Sprintf("has a target whose selector %s does not match its labels", selector)
+	}
+	return "has a target that is not the topmost of its owners"
+}
+
+// tellStale notes containers that are recommended for and that no pod of the VPA has. changed has an item for each pod.
+func (c *offlineCluster) tellStale(pods []*corev1.Pod, changed []changedBy) {
+	has := map[*judgedVPA]map[string]bool{}
+	for i, pod := range pods {
+		if v := changed[i].vpa; v != nil {
+			if has[v] == nil {
+				has[v] = map[string]bool{}
+			}
+			for j := range pod.Spec.Containers {
+				has[v][pod.Spec.Containers[j].Name] = true
+			}
+		}
+	}
+	for _, v := range c.sortedVPAs() {
+		if has[v] == nil || v.Status.Recommendation == nil {
+			continue
+		}
+		for _, one := range v.Status.Recommendation.ContainerRecommendations {
+			if !has[v][one.ContainerName] {
+				c.note("%s: what it recommends for container %s is left out: no pod of its target has such a container", v, one.ContainerName)
+			}
+		}
+	}
+}
