@@ -55,6 +55,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		referenceCommand(),
 		recommendCommand(),
 		admitCommand(),
+		planCommand(),
 	)
 	return root
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -85,6 +86,7 @@ func (s subResource) Get(_ context.Context, object, into client.Object, _ ...cli
 		return notFound(gvk, object.GetName())
 	}
 	scale := &autoscalingv1.Scale{Status: autoscalingv1.ScaleStatus{Selector: w.Selector}}
+	scale.Spec.Replicas = ptr.Deref(w.Replicas, 0)
 	scale.Namespace, scale.Name, scale.OwnerReferences = w.Namespace, w.Name, w.Owners
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scale)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // Custom finds a workload of a kind that Kubernetes does not have itself. Manifests do not tell how its pods are selected as a
-// scale does: it is status.selector or status.labelSelector, else spec.selector, and the template is spec.template, where
-// most kinds have them. found is false when there is no such object.
+// scale does: it is status.selector or status.labelSelector, else spec.selector, the replicas are spec.replicas, and the template
+// is spec.template, where most kinds have them. found is false when there is no such object.
 func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload, found bool, err error) {
 	for i := range s.Documents {
 		d := &s.Documents[i]
@@ -20,6 +20,7 @@ func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload,
 		var object struct {
 			Metadata metav1.ObjectMeta `json:"metadata"`
 			Spec     struct {
+				Replicas json.RawMessage `json:"replicas"`
 				Selector json.RawMessage `json:"selector"`
 				Template json.RawMessage `json:"template"`
 			} `json:"spec"`
@@ -36,6 +37,10 @@ func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload,
 			if w.Selector == "" {
 				w.Selector = selectorText(raw)
 			}
+		}
+		var replicas int32
+		if len(object.Spec.Replicas) > 0 && json.Unmarshal(object.Spec.Replicas, &replicas) == nil {
+			w.Replicas = &replicas
 		}
 		var template corev1.PodTemplateSpec
 		if len(object.Spec.Template) > 0 && json.Unmarshal(object.Spec.Template, &template) == nil {

@@ -10,6 +10,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	kjson "sigs.k8s.io/json"
@@ -23,6 +24,7 @@ var (
 	vpaKind         = schema.GroupKind{Group: vpav1.GroupVersion.Group, Kind: "VerticalPodAutoscaler"}
 	hpaKind         = schema.GroupKind{Group: autoscalingv2.GroupName, Kind: "HorizontalPodAutoscaler"}
 	namespaceKind   = schema.GroupKind{Kind: "Namespace"}
+	pdbKind         = schema.GroupKind{Group: policyv1.GroupName, Kind: "PodDisruptionBudget"}
 	ruleOverlayKind = schema.GroupKind{Group: rulesv1alpha1.GroupVersion.Group, Kind: "RuleOverlay"}
 )
 
@@ -148,6 +150,17 @@ func (s *Set) Namespaces() ([]corev1.Namespace, error) {
 	documents, err := s.Of(namespaceKind, "v1")
 	out, faults := decodeAll(documents, func(d *Document) (out corev1.Namespace, err error) {
 		err = d.decode(&out)
+		return out, err
+	})
+	return out, errors.Join(err, faults)
+}
+
+// PodDisruptionBudgets are the PodDisruptionBudget objects.
+func (s *Set) PodDisruptionBudgets() ([]policyv1.PodDisruptionBudget, error) {
+	documents, err := s.Of(pdbKind, "v1")
+	out, faults := decodeAll(documents, func(d *Document) (out policyv1.PodDisruptionBudget, err error) {
+		err = d.decode(&out)
+		out.Namespace, out.Name = d.Namespace, d.Name
 		return out, err
 	})
 	return out, errors.Join(err, faults)

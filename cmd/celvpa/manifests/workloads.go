@@ -42,6 +42,7 @@ type Workload struct {
 	Object   client.Object
 	Selector string                  // of a kind without Object, as scales have it; empty = none is known
 	Owners   []metav1.OwnerReference // of a kind without Object
+	Replicas *int32                  // of a kind without Object; nil = not known
 	Template corev1.PodTemplateSpec  // of its pods; empty where it is not known
 
 	written *Document // nil = it is not among the manifests
@@ -49,6 +50,24 @@ type Workload struct {
 
 // String names the workload, e.g. Deployment web/shop.
 func (w *Workload) String() string { return fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name) }
+
+// Uncounted is why it cannot be told from the manifests how many pods the workload should have; empty where it can.
+func (w *Workload) Uncounted() string {
+	if w.written == nil {
+		return "is not among the manifests"
+	}
+	switch o := w.Object.(type) {
+	case nil:
+		if w.Replicas == nil {
+			return "has no spec.replicas"
+		}
+	case *appsv1.DaemonSet:
+		if o.Status.DesiredNumberScheduled == 0 {
+			return "has no status.desiredNumberScheduled"
+		}
+	}
+	return ""
+}
 
 // Workloads are the CronJobs, DaemonSets, Deployments, Jobs, ReplicaSets, ReplicationControllers and StatefulSets, in that
 // order. A selector that may be left out is what an API server makes of it.

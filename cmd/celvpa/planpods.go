@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// offlineUpdater is the updater's view of manifests.
+type offlineUpdater struct {
+	*offlineCluster
+	pods    []*corev1.Pod
+	budgets []policyv1.PodDisruptionBudget
+	now     time.Time
+	evicted []*corev1.Pod // that would be, in order
+}
+
+// newOfflineUpdater collects what matters. The error tells what cannot be used; all else is.
+func newOfflineUpdater(book *engine.Rulebook, set *manifests.Set, now time.Time) (*offlineUpdater, error) {
+	cluster, _, unusable := newOfflineCluster(book, set, question{point: facts.VPAUpdate, bind: facts.UpdateFacts, pods: "running pods", pinned: true})
+	u := &offlineUpdater{offlineCluster: cluster, now: now}
+	pods, unread := set.Pods()
+	budgets, unreadBudgets := set.PodDisruptionBudgets()
+	u.tellTwice(set, "PodDisruptionBudget")
+	seen := map[string]bool{}
+	for i := range pods {
+		if key := keyOfPod(&pods[i]); !seen[key] {
+			seen[key] = true
+			u.pods = append(u.pods, &pods[i])
+		}
+	}
+	slices.SortStableFunc(u.pods, func(a, b *corev1.Pod) int { return strings.Compare(keyOfPod(a), keyOfPod(b)) })
+	seen = map[string]bool{}
+	for _, b := range budgets {
+		if key := b.Namespace + "/" + b.Name; !seen[key] {
+			seen[key] = true
+			u.budgets = append(u.budgets, b)
+		}
+	}
+	slices.SortStableFunc(u.budgets, func(a, b policyv1.PodDisruptionBudget) int { return strings.Compare(a.Name, b.Name) })
+	u.addOwners(u.pods)
+	return u, errors.Join(unusable, unread, unreadBudgets)
+}
+
+func keyOfPod(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// podsOf are the pods of a VPA.
+type podsOf struct {
+	alive    []*corev1.Pod
+	unlooked []*corev1.Pod
+}
+
+// report plans for every pod, in the order in which the updater goes: by VPA, and by priority. Pods that it does not look at come
+// last, of each VPA and of all.
+func (u *offlineUpdater) report(explain bool) *planReport {
+	out := &planReport{Items: []planItem{}, explained: explain}
+	changed := make([]changedBy, len(u.pods))
+	why := map[*corev1.Pod]string{}
+	of := map[*judgedVPA]*podsOf{}
+	var alone []planItem
+	for i, pod := range u.pods {
+		changed[i] = u.controlling(pod)
+		why[pod] = changed[i].why
+		v := changed[i].vpa
+		if v == nil {
+			v = u.oldest(pod, func(*judgedVPA) bool { return true }) // that leaves it alone
+		}
+		if v == nil {
+			alone = append(alone, aloneItem(pod, changed[i].why))
+			continue
+		}
+		if of[v] == nil {
+			of[v] = &podsOf{}
+		}
+		if podupdate.Unlooked(pod) == "" {
+			of[v].alive = append(of[v].alive, pod)
+		} else {
+			of[v].unlooked = append(of[v].unlooked, pod)
+		}
+	}
+	u.tellStale(u.pods, changed)
+	vpas := u.sortedVPAs()
+	slices.SortStableFunc(vpas, func(a, b *judgedVPA) int { return strings.Compare(a.key(), b.key()) })
+	for _, v := range vpas {
+		u.tellTried(v)
+		if of[v] == nil {
+			if w := u.owners[targetOf(v)]; w != nil {
+				u.note("%s: no pod among the manifests belongs to its target, %s", v, w)
+			}
+			continue
+		}
+		out.Items = append(out.Items, u.planVPA(v, of[v], explain)...)
+	}
+	out.Items = append(out.Items, alone...)
+	for i := range out.Items {
+		out.Items[i].why = why[out.Items[i].pod]
+	}
+	u.tellBudgets()
+	return out
+}
+
+// aloneItem is the line of a pod that no VPA changes.
+func aloneItem(pod *corev1.Pod, why string) planItem {
+	reason := strings.ToUpper(why[:1]) + why[1:]
+	if unlooked := podupdate.Unlooked(pod); unlooked != "" {
+		reason = unlooked
+	}
+	return planItem{pod: pod, Pod: keyOfPod(pod), Action: facts.DoSkip, Reason: reason}
+}
+
+// tellTried tells what overlays that are not enforced would say about whether a VPA changes running pods.
+func (u *offlineUpdater) tellTried(v *judgedVPA) {
+	if v.chosen.Err != nil {
+		return
+	}
+	for _, shadow := range v.chosen.Shadows {
+		tried := shadow.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.VerticalPodAutoscaler), nil)
+		if differs := policy.VerdictDifference(v.verdict, tried); len(differs) > 0 {
+			u.note("%s: RuleOverlay %s (%s) would change whether running pods are changed: %s", v.key(), shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
+		}
+	}
+}
+
+// assessed is a pod with what the rules are asked about it.
+type assessed struct {
+	*podupdate.Pod
+	request podupdate.Request
+	trace   *engine.Trace
+}
+
+// planVPA plans for the pods of one VPA.
+func (u *offlineUpdater) planVPA(v *judgedVPA, pods *podsOf, explain bool) (items []planItem) {
+	if v.chosen.Err != nil {
+		for _, pod := range pods.alive {
+			items = append(items, planItem{pod: pod, Pod: keyOfPod(pod), VPA: v.key(), Action: facts.DoSkip, Reason: "The rules that the VPA asks for cannot be used: " + v.chosen.Err.Error()})
+		}
+		return append(items, unlooked(v, pods)...)
+	}
+	groups := podupdate.Groups(context.Background(), u.resolver, pods.alive, func(owner target.Key, err error) {
+		u.note("%s: how many pods %s %s/%s should have is not known: %v", v, owner.Kind, owner.Namespace, owner.Name, err)
+	})
+	u.countPods(groups)
+	list := make([]*podupdate.Pod, 0, len(pods.alive))
+	of := map[*podupdate.Pod]assessed{}
+	for _, pod := range pods.alive {
+		a := assessed{request: podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now}}
+		if explain {
+			a.trace = &engine.Trace{}
+			v.chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.VerticalPodAutoscaler), a.trace)
+		}
+		var failed []*engine.RuleError
+		a.Pod, failed = podupdate.Assess(v.chosen.Plan, a.request, a.trace)
+		for _, one := range failed {
+			u.note("pod %s: %v; its values are left as they were", keyOfPod(pod), one)
+		}
+		list, of[a.Pod] = append(list, a.Pod), a
+	}
+	podupdate.Sort(list)
+	for _, one := range list {
+		items = append(items, u.planPod(v, of[one], groups[one.Owner]))
+	}
+	return append(items, unlooked(v, pods)...)
+}
+
+// unlooked are the lines of pods that the updater does not look at.
+func unlooked(v *judgedVPA, pods *podsOf) (items []planItem) {
+	for _, pod := range pods.unlooked {
+		items = append(items, planItem{pod: pod, Pod: keyOfPod(pod), VPA: v.key(), Action: facts.DoSkip, Reason: podupdate.Unlooked(pod)})
+	}
+	return items
+}
+
+// countPods lets groups have as many replicas as pods where the manifests do not tell how many they should have.
+func (u *offlineUpdater) countPods(groups map[target.Key]*facts.Group) {
+	for _, owner := range slices.SortedFunc(maps.Keys(groups), func(a, b target.Key) int { return strings.Compare(a.String(), b.String()) }) {
+		w := u.owners[ownerKey{owner.Namespace, owner.Kind, owner.Name}]
+		if w == nil {
+			continue
+		}
+		if why := w.Uncounted(); why != "" {
+			g := groups[owner]
+			g.Configured = g.Live
+			u.note("%s %s: it is taken to have as many replicas as there are pods of it: %d", w, why, g.Live)
+		}
+	}
+}
+
+// planPod asks the rules what is done with a pod.
+func (u *offlineUpdater) planPod(v *judgedVPA, a assessed, group *facts.Group) planItem {
+	pod, verdict := a.request.Pod, v.verdict
+	if v.takes {
+		verdict = a.Decide(v.chosen.Plan, *group, a.trace)
+		u.tellPodTried(v, a, *group, verdict)
+	}
+	if facts.Boosted(pod) && verdict.Do != facts.DoEvict && verdict.Do != facts.DoInPlace {
+		if unboost := a.DecideUnboost(v.chosen.Plan, *group, a.trace); unboost.Do != facts.DoSkip {
+			verdict = unboost
+		}
+	}
+	if verdict.Err != nil {
+		u.note("pod %s: %v; it is left alone", keyOfPod(pod), verdict.Err)
+	}
+	item := planItem{
+		pod: pod, Pod: keyOfPod(pod), VPA: v.key(), Action: actionOf(verdict.Do), Rule: verdict.Rule, Reason: verdict.Reason,
+		Priority: &planPriority{
+			OutsideRecommendedRange: a.Priority.OutsideRecommendedRange, ScaleUp: a.Priority.ScaleUp, ResourceDiff: planNumber(a.Priority.ResourceDiff),
+		},
+	}
+	for _, one := range facts.Alterations(pod, a.Change) {
+		item.Change = append(item.Change, planChange(one))
+	}
+	if a.trace != nil {
+		item.Steps = a.trace.Steps()
+	}
+	switch verdict.Do {
+	case facts.DoEvict:
+		if pod.Status.Phase != corev1.PodPending {
+			group.Disrupted++
+			u.evicted = append(u.evicted, pod)
+		}
+	case facts.DoInPlace:
+		group.Disrupted++
+	}
+	return item
+}
+
+// actionOf is what an outcome means for the pod: to remember something about it changes nothing.
+func actionOf(do string) string {
+	switch do {
+	case facts.DoEvict, facts.DoInPlace, facts.DoWait:
+		return do
+	case facts.DoRememberInfeasible:
+		return facts.DoWait
+	}
+	return facts.DoSkip
+}
+
+// tellPodTried tells what overlays that are not enforced would do with a pod instead.
+func (u *offlineUpdater) tellPodTried(v *judgedVPA, a assessed, group facts.Group, enforced engine.Verdict) {
+	for _, shadow := range v.chosen.Shadows {
+		if differs := podupdate.ShadowDifferences(shadow.Plan, a.request, group, a.Pod, enforced); len(differs) > 0 {
+			u.note("pod %s: RuleOverlay %s (%s) would change what is done with it: %s", keyOfPod(a.request.Pod), shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
+		}
+	}
+}

@@ -1,0 +1,17 @@
+package podupdate
+
+import corev1 "k8s.io/api/core/v1"
+
+// Unlooked is why the updater does not look at a pod, in words; empty = it does: a pod that is scheduled, not finished and not
+// terminating (UPSTREAM.md §5.1).
+func Unlooked(pod *corev1.Pod) string {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return "The pod is terminating"
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		return "The pod has finished"
+	case pod.Spec.NodeName == "":
+		return "The pod has no node"
+	}
+	return ""
+}
