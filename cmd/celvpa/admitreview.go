@@ -29,7 +29,7 @@ type offlineAdmission struct {
 
 // newAdmission collects what matters. The error tells what cannot be used; all else is.
 func newAdmission(book *engine.Rulebook, set *manifests.Set) (*offlineAdmission, error) {
-	cluster, templates, unusable := newOfflineCluster(book, set, question{point: facts.PodAdmit, bind: facts.AdmitFacts, pods: "new pods"})
+	cluster, templates, unusable := newOfflineCluster(book, set, question{point: facts.PodAdmit, bind: facts.AdmitFacts, pods: "new pods", verb: "changes"})
 	pods, unread := set.NewPods(templates)
 	a := &offlineAdmission{offlineCluster: cluster, pods: pods}
 	a.addOwners(a.plain())

@@ -21,6 +21,7 @@ type question struct {
 	point string // facts.PodAdmit or facts.VPAUpdate
 	bind  func(*vpav1.VerticalPodAutoscaler) *engine.Facts
 	pods  string // which pods it is about, in words
+	verb  string // what a VPA does with its pods, in words
 	// pinned: a VPA whose pipeline cannot be had keeps its pods, and they are left alone; otherwise the default pipeline is used.
 	pinned bool
 }

@@ -13,19 +13,19 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// changedBy is the VPA that changes a pod, nil when none does, and why in words.
+// changedBy is the VPA that a pod belongs to, nil when none does, and why in words.
 type changedBy struct {
 	vpa *judgedVPA
 	why string
 }
 
-// controlling finds the VPA that changes a pod.
+// controlling finds the VPA that a pod belongs to.
 func (c *offlineCluster) controlling(pod *corev1.Pod) changedBy {
 	v := c.oldest(pod, func(v *judgedVPA) bool { return v.takes })
 	if v == nil {
-		return changedBy{why: "no VerticalPodAutoscaler changes it: " + c.whyNone(pod)}
+		return changedBy{why: "no VerticalPodAutoscaler " + c.asks.verb + " it: " + c.whyNone(pod)}
 	}
-	why := v.String() + " changes it"
+	why := v.String() + " " + c.asks.verb + " it"
 	if r := v.Status.Recommendation; r == nil || len(r.ContainerRecommendations) == 0 && r.PodRecommendation == nil {
 		why += ", but has no recommendation"
 	}

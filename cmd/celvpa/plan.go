@@ -12,7 +12,6 @@ import (
 
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/cmd/celvpa/usagefile"
-	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -23,15 +22,6 @@ type planOptions struct {
 	output  string
 	explain bool
 	rules   ruleOptions
-}
-
-// planPoints are where the updater runs rules.
-func planPoints() []string {
-	points := slices.Clone(updaterPart.points)
-	if !slices.Contains(points, facts.PodUnboost) {
-		points = append(points, facts.PodUnboost)
-	}
-	return points
 }
 
 // planCommand tells what the updater would do.
@@ -80,7 +70,7 @@ could not be used. What could be read is answered all the same.`,
 	f.StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	f.BoolVar(&o.explain, "explain", false, "show for each pod what would be changed and, step by step, which rule decided what")
-	o.rules.add(cmd, planPoints()...)
+	o.rules.add(cmd, updaterPart.points...)
 	return cmd
 }
 

@@ -26,12 +26,14 @@ type offlineUpdater struct {
 	budgets []policyv1.PodDisruptionBudget
 	now     time.Time
 	evicted []*corev1.Pod // that would be, in order
+
+	unboosted map[target.Key]int // pods whose startup boost would end, by owner
 }
 
 // newOfflineUpdater collects what matters. The error tells what cannot be used; all else is.
 func newOfflineUpdater(book *engine.Rulebook, set *manifests.Set, now time.Time) (*offlineUpdater, error) {
-	cluster, _, unusable := newOfflineCluster(book, set, question{point: facts.VPAUpdate, bind: facts.UpdateFacts, pods: "running pods", pinned: true})
-	u := &offlineUpdater{offlineCluster: cluster, now: now}
+	cluster, _, unusable := newOfflineCluster(book, set, question{point: facts.VPAUpdate, bind: facts.UpdateFacts, pods: "running pods", verb: "controls", pinned: true})
+	u := &offlineUpdater{offlineCluster: cluster, now: now, unboosted: map[target.Key]int{}}
 	pods, unread := set.Pods()
 	budgets, unreadBudgets := set.PodDisruptionBudgets()
 	u.tellTwice(set, "PodDisruptionBudget")
@@ -156,6 +158,10 @@ func (u *offlineUpdater) planVPA(v *judgedVPA, pods *podsOf, explain bool) (item
 	list := make([]*podupdate.Pod, 0, len(pods.alive))
 	of := map[*podupdate.Pod]assessed{}
 	for _, pod := range pods.alive {
+		if !v.takes && !facts.Boosted(pod) { // a boost ends in every mode
+			items = append(items, planItem{pod: pod, Pod: keyOfPod(pod), VPA: v.key(), Action: facts.DoSkip, Rule: v.verdict.Rule, Reason: v.verdict.Reason})
+			continue
+		}
 		a := assessed{request: podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now}}
 		if explain {
 			a.trace = &engine.Trace{}
@@ -167,6 +173,11 @@ func (u *offlineUpdater) planVPA(v *judgedVPA, pods *podsOf, explain bool) (item
 			u.note("pod %s: %v; its values are left as they were", keyOfPod(pod), one)
 		}
 		list, of[a.Pod] = append(list, a.Pod), a
+		if v.takes && len(v.chosen.Shadows) > 0 { // as if each pod were the only one: what is tried disrupts nothing
+			group := *groups[a.Owner]
+			ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.Decide(plan, group, nil) }
+			u.tellPodTried(v, a, "it", ask(a.Pod, v.chosen.Plan), ask)
+		}
 	}
 	podupdate.Sort(list)
 	for _, one := range list {
@@ -203,10 +214,16 @@ func (u *offlineUpdater) planPod(v *judgedVPA, a assessed, group *facts.Group) p
 	pod, verdict := a.request.Pod, v.verdict
 	if v.takes {
 		verdict = a.Decide(v.chosen.Plan, *group, a.trace)
-		u.tellPodTried(v, a, *group, verdict)
 	}
-	if facts.Boosted(pod) && verdict.Do != facts.DoEvict && verdict.Do != facts.DoInPlace {
-		if unboost := a.DecideUnboost(v.chosen.Plan, *group, a.trace); unboost.Do != facts.DoSkip {
+	acts := verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace
+	if acts && (verdict.Do == facts.DoInPlace || pod.Status.Phase != corev1.PodPending) {
+		group.Disrupted++
+	}
+	if verdict.Do == facts.DoEvict && pod.Status.Phase != corev1.PodPending {
+		u.evicted = append(u.evicted, pod)
+	}
+	if !acts && facts.Boosted(pod) {
+		if unboost := u.unboost(v, a, *group); unboost.Do != facts.DoSkip {
 			verdict = unboost
 		}
 	}
@@ -225,16 +242,27 @@ func (u *offlineUpdater) planPod(v *judgedVPA, a assessed, group *facts.Group) p
 	if a.trace != nil {
 		item.Steps = a.trace.Steps()
 	}
-	switch verdict.Do {
-	case facts.DoEvict:
-		if pod.Status.Phase != corev1.PodPending {
-			group.Disrupted++
-			u.evicted = append(u.evicted, pod)
-		}
-	case facts.DoInPlace:
-		group.Disrupted++
-	}
 	return item
+}
+
+// unboost asks the rules whether the startup boost of a pod ends. That does not wait for the cycles of the updater and has a count
+// of its own: disrupted are pods of the same owner whose resize goes on, or whose boost ended before in this plan.
+func (u *offlineUpdater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Verdict {
+	group.Disrupted = u.unboosted[a.Owner]
+	for _, other := range u.pods {
+		if owner, _ := target.DirectOwner(other); owner != a.Owner || other == a.request.Pod || other.Status.Phase == corev1.PodPending || podupdate.Unlooked(other) != "" {
+			continue
+		}
+		if status, _ := facts.ResizeOf(other); status == facts.ResizeSent || status == facts.ResizeInProgress {
+			group.Disrupted++
+		}
+	}
+	verdict := a.DecideUnboost(v.chosen.Plan, group, a.trace)
+	if verdict.Do == facts.DoInPlace {
+		u.unboosted[a.Owner]++
+	}
+	u.tellPodTried(v, a, "its startup boost", verdict, func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.DecideUnboost(plan, group, nil) })
+	return verdict
 }
 
 // actionOf is what an outcome means for the pod: to remember something about it changes nothing.
@@ -249,10 +277,10 @@ func actionOf(do string) string {
 }
 
 // tellPodTried tells what overlays that are not enforced would do with a pod instead.
-func (u *offlineUpdater) tellPodTried(v *judgedVPA, a assessed, group facts.Group, enforced engine.Verdict) {
+func (u *offlineUpdater) tellPodTried(v *judgedVPA, a assessed, about string, enforced engine.Verdict, ask func(*podupdate.Pod, *engine.Plan) engine.Verdict) {
 	for _, shadow := range v.chosen.Shadows {
-		if differs := podupdate.ShadowDifferences(shadow.Plan, a.request, group, a.Pod, enforced); len(differs) > 0 {
-			u.note("pod %s: RuleOverlay %s (%s) would change what is done with it: %s", keyOfPod(a.request.Pod), shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
+		if differs := podupdate.ShadowDifferences(shadow.Plan, a.request, a.Pod, enforced, ask); len(differs) > 0 {
+			u.note("pod %s: RuleOverlay %s (%s) would change what is done with %s: %s", keyOfPod(a.request.Pod), shadow.Overlay, shadow.Mode, about, strings.Join(differs, "; "))
 		}
 	}
 }
