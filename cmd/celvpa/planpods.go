@@ -155,11 +155,12 @@ func (u *offlineUpdater) planVPA(v *judgedVPA, pods *podsOf, explain bool) (item
 		u.note("%s: how many pods %s %s/%s should have is not known: %v", v, owner.Kind, owner.Namespace, owner.Name, err)
 	})
 	u.countPods(groups)
+	var left []planItem
 	list := make([]*podupdate.Pod, 0, len(pods.alive))
 	of := map[*podupdate.Pod]assessed{}
 	for _, pod := range pods.alive {
 		if !v.takes && !facts.Boosted(pod) { // a boost ends in every mode
-			items = append(items, planItem{pod: pod, Pod: keyOfPod(pod), VPA: v.key(), Action: facts.DoSkip, Rule: v.verdict.Rule, Reason: v.verdict.Reason})
+			left = append(left, planItem{pod: pod, Pod: keyOfPod(pod), VPA: v.key(), Action: facts.DoSkip, Rule: v.verdict.Rule, Reason: v.verdict.Reason})
 			continue
 		}
 		a := assessed{request: podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now}}
@@ -183,7 +184,7 @@ func (u *offlineUpdater) planVPA(v *judgedVPA, pods *podsOf, explain bool) (item
 	for _, one := range list {
 		items = append(items, u.planPod(v, of[one], groups[one.Owner]))
 	}
-	return append(items, unlooked(v, pods)...)
+	return append(append(items, left...), unlooked(v, pods)...)
 }
 
 // unlooked are the lines of pods that the updater does not look at.

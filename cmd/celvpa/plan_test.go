@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// planningBooks are compiled once for all tests: with all gates off, and on.
+var planningBooks = map[bool]func() (*engine.Rulebook, error){false: planningBook(false), true: planningBook(true)}
+
+func planningBook(on bool) func() (*engine.Rulebook, error) {
+	return sync.OnceValues(func() (*engine.Rulebook, error) {
+		gates, err := parseGates(fmt.Sprintf("AllAlpha=%t", on))
+		if err != nil {
+			return nil, err
+		}
+		return policy.Load(policy.Options{Points: updaterPart.points, Gates: gates})
+	})
+}
+
+// planNow is when the updater looks in tests and examples.
+var planNow = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+// plannedFrom runs celvpa plan on text, and returns what it answers, what it tells besides, and its end.
+func plannedFrom(t *testing.T, gates bool, text string) (planReport, []string, error) {
+	t.Helper()
+	book, err := planningBooks[gates]()
+	require.NoError(t, err)
+	o := &planOptions{files: []string{"-"}, output: "json"}
+	var out, tell bytes.Buffer
+	end := o.plan(book, planNow, &out, &tell, strings.NewReader(text))
+	var report planReport
+	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
+	var notes []string
+	for line := range strings.Lines(tell.String()) {
+		notes = append(notes, strings.TrimPrefix(strings.TrimSpace(line), "celvpa: "))
+	}
+	return report, notes, end
+}
+
+// rows are the pods of a plan, as "pod vpa action rule".
+func rows(report planReport) (out []string) {
+	for _, i := range report.Items {
+		out = append(out, strings.TrimSpace(strings.Join([]string{strings.TrimPrefix(i.Pod, "web/"), strings.TrimPrefix(i.VPA, "web/"), i.Action, i.Rule}, " ")))
+	}
+	return out
+}
+
+// running is a pod in namespace web with container app, which requests 100m and 128Mi, on a node. more is put into its metadata, its spec
+// and its status, in this order.
+func running(name, label, ownerKind, owner string, more ...string) string {
+	more = append(more, "", "", "")
+	return fmt.Sprintf(`---
+{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: web, labels: {app: %s}, ownerReferences: [{apiVersion: apps/v1, kind: %s, name: %s, controller: true}]%s},
+ spec: {nodeName: node, containers: [{name: app, resources: {requests: {cpu: 100m, memory: 128Mi}}}]%s}, status: {phase: Running, startTime: '2026-01-31T11:00:00Z'%s}}
+`, name, label, ownerKind, owner, more[0], more[1], more[2])
+}
+
+// sized is a workload in namespace web that asks for so many pods.
+func sized(kind, owner, name string, replicas int) string {
+	return strings.Replace(workloadOf(kind, owner, name, "app"), "spec: {selector", fmt.Sprintf("spec: {replicas: %d, selector", replicas), 1)
+}
+
+// farOff is recommends with a lower bound, which is far above what running pods have.
+func farOff(kind, name string) string {
+	return strings.Replace(recommends(kind, name), "target: {", "lowerBound: {cpu: 200m, memory: 256Mi}, target: {", 1)
+}
+
+// inMode is farOff in an update mode.
+func inMode(mode, kind, name string) string {
+	return strings.Replace(farOff(kind, name), "spec: {", "spec: {updatePolicy: {updateMode: '"+mode+"'}, ", 1)
+}
+
+const ofShop = ", ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: shop, controller: true}]"
+
+// TestEveryPodOfTheExamplesIsExplainedInOneLine: what the table says is compared with care, in testdata/plan, with the gates off and on.
+// After a change it is what this prints: celvpa plan -f examples --now 2026-01-31T12:00:00Z --feature-gates AllAlpha=true
+func TestEveryPodOfTheExamplesIsExplainedInOneLine(t *testing.T) {
+	set, err := manifests.Read([]string{"../../examples"}, nil)
+	require.NoError(t, err)
+	pods, err := set.Pods()
+	require.NoError(t, err)
+	require.Greater(t, len(pods), 30)
+	for on, file := range map[bool]string{false: "gates-off.txt", true: "gates-on.txt"} {
+		t.Run(file, func(t *testing.T) {
+			out, err := celvpa(t, "plan", "-f", "../../examples", "--now", "2026-01-31T12:00:00Z", fmt.Sprintf("--feature-gates=AllAlpha=%t", on))
+			require.NoError(t, err)
+			want, err := os.ReadFile(filepath.Join("testdata", "plan", file))
+			require.NoError(t, err)
+			require.Equal(t, string(want), out)
+			for i := range pods {
+				found := 0
+				for line := range strings.Lines(out) {
+					if f := strings.Fields(line); f[0] == keyOfPod(&pods[i]) {
+						found++
+						require.Greater(t, len(f), 6, line)
+					}
+				}
+				require.Equal(t, 1, found, keyOfPod(&pods[i]))
+			}
+		})
+	}
+}
+
+// TestWhichPodsAreUpdatedAndWhyOthersAreNot: pods are told as "pod vpa action rule", in the order in which the updater goes.
+func TestWhichPodsAreUpdatedAndWhyOthersAreNot(t *testing.T) {
+	deployment := sized("Deployment", "", "shop", 2) + sized("ReplicaSet", ofShop, "shop-7c5687bd57", 2)
+	deployment = strings.Replace(deployment, "app: shop-7c5687bd57", "app: shop", 2)
+	two := running("a", "shop", "ReplicaSet", "shop-7c5687bd57") + running("b", "shop", "ReplicaSet", "shop-7c5687bd57")
+	const evicted, waits = "a shop Evict update/evict", "b shop Wait update/budget-spent"
+	statefulSet := sized("StatefulSet", "", "shop", 2)
+	circle := sized("ReplicaSet", strings.Replace(strings.Replace(ofShop, "Deployment", "ReplicaSet", 1), "shop", "b", 1), "a", 2) + sized("ReplicaSet", strings.Replace(strings.Replace(ofShop, "Deployment", "ReplicaSet", 1), "shop", "a", 1), "b", 2)
+	for name, tt := range map[string]struct {
+		text   string
+		gates  bool
+		rows   []string
+		reason string // of the first pod
+		notes  []string
+	}{
+		"one of two, and the other one waits":    {text: farOff("Deployment", "shop") + deployment + two, rows: []string{evicted, waits}, reason: "Its requests are off the recommendation"},
+		"pods are written in another order":      {text: running("b", "shop", "ReplicaSet", "shop-7c5687bd57") + running("a", "shop", "ReplicaSet", "shop-7c5687bd57") + deployment + farOff("Deployment", "shop"), rows: []string{evicted, waits}},
+		"the one that needs more comes first":    {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop") + strings.Replace(running("b", "shop", "StatefulSet", "shop"), "100m", "10m", 1), rows: []string{"b shop Evict update/evict", "a shop Wait update/budget-spent"}},
+		"VPAs by name":                           {text: farOff("StatefulSet", "shop") + farOff("StatefulSet", "art") + statefulSet + sized("StatefulSet", "", "art", 2) + running("a", "shop", "StatefulSet", "shop") + running("b", "art", "StatefulSet", "art"), rows: []string{"b art Skip update/too-few-replicas", "a shop Skip update/too-few-replicas"}},
+		"a resize takes its place in the budget": {text: inMode("InPlaceOrRecreate", "StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop") + running("b", "shop", "StatefulSet", "shop"), rows: []string{"a shop InPlace update/resize", waits}},
+		"a pod that is pending takes none":       {text: farOff("StatefulSet", "shop") + sized("StatefulSet", "", "shop", 3) + strings.Replace(running("a", "shop", "StatefulSet", "shop"), "Running", "Pending", 1) + running("b", "shop", "StatefulSet", "shop") + running("c", "shop", "StatefulSet", "shop"), rows: []string{"a shop Evict update/evict-pending", "b shop Wait update/budget-spent", "c shop Wait update/budget-spent"}},
+		"the ReplicaSet is missing":              {text: farOff("Deployment", "shop") + sized("Deployment", "", "shop", 5) + two, rows: []string{evicted, waits}, notes: []string{"ReplicaSet web/shop-7c5687bd57 is not among the manifests: it is taken to have as many replicas as there are pods of it: 2"}},
+		"the Deployment is missing, too": {text: farOff("Deployment", "shop") + two, rows: []string{evicted, waits}, notes: []string{
+			"Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not among the manifests; pods of a ReplicaSet whose name is like those that it would give are taken for its own",
+			"ReplicaSet web/shop-7c5687bd57 is not among the manifests: it is taken to have as many replicas as there are pods of it: 2"}},
+		"a DaemonSet without status":            {text: farOff("DaemonSet", "shop") + workloadOf("DaemonSet", "", "shop", "app") + running("a", "shop", "DaemonSet", "shop") + running("b", "shop", "DaemonSet", "shop"), rows: []string{evicted, waits}, notes: []string{"DaemonSet web/shop has no status.desiredNumberScheduled: it is taken to have as many replicas as there are pods of it: 2"}},
+		"a custom workload":                     {text: farOff("Rollout", "shop") + sized("Rollout", "", "shop", 4) + running("a", "shop", "Rollout", "shop") + running("b", "shop", "Rollout", "shop") + running("c", "shop", "Rollout", "shop"), rows: []string{evicted, waits, "c shop Wait update/budget-spent"}},
+		"a custom workload that does not count": {text: farOff("Rollout", "shop") + workloadOf("Rollout", "", "shop", "app") + running("a", "shop", "Rollout", "shop") + running("b", "shop", "Rollout", "shop"), rows: []string{evicted, waits}, notes: []string{"Rollout web/shop has no spec.replicas: it is taken to have as many replicas as there are pods of it: 2"}},
+		"a workload of no pods":                 {text: farOff("StatefulSet", "shop") + sized("StatefulSet", "", "shop", 0) + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip update/replicas-unknown"}},
+		"a Job has as many as there are":        {text: farOff("Job", "shop") + "---\n{apiVersion: batch/v1, kind: Job, metadata: {name: shop, namespace: web}, spec: {selector: {matchLabels: {app: shop}}, template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: app}]}}}}\n" + running("a", "shop", "Job", "shop") + running("b", "shop", "Job", "shop"), rows: []string{evicted, waits}},
+
+		"the update mode":             {text: inMode("Off", "StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip update-mode/not-in-this-mode"}, reason: "The update mode leaves running pods alone"},
+		"an unknown update mode":      {text: inMode("Sometimes", "StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip update/mode-unknown"}},
+		"pods that are not looked at": {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop", ", deletionTimestamp: '2026-01-31T12:00:00Z'") + strings.Replace(running("b", "shop", "StatefulSet", "shop"), "Running", "Failed", 1) + strings.Replace(running("c", "shop", "StatefulSet", "shop"), "nodeName: node, ", "", 1) + running("z", "shop", "StatefulSet", "shop"), rows: []string{"z shop Skip update/too-few-replicas", "a shop Skip", "b shop Skip", "c shop Skip"}},
+		"no VPA":                      {text: statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a  Skip"}, reason: "No VerticalPodAutoscaler controls it: none has the target StatefulSet web/shop"},
+		"no VPA, and it has finished": {text: statefulSet + strings.Replace(running("a", "shop", "StatefulSet", "shop"), "Running", "Succeeded", 1), rows: []string{"a  Skip"}, reason: "The pod has finished"},
+		"a pod of a node":             {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "Node", "node"), rows: []string{"a  Skip"}, reason: "No VerticalPodAutoscaler controls it: its node owns it", notes: []string{"VerticalPodAutoscaler web/shop: no pod among the manifests belongs to its target, StatefulSet web/shop"}},
+		"owners that go round in circles": {text: farOff("ReplicaSet", "a") + circle + running("p", "a", "ReplicaSet", "a"), rows: []string{"p  Skip"},
+			reason: "No VerticalPodAutoscaler controls it: VerticalPodAutoscaler web/a cannot be used: Error checking if target apps/v1.ReplicaSet/a is a topmost well-known or scalable controller: the owners of apps/v1.ReplicaSet/a go round in circles",
+			notes:  []string{"VerticalPodAutoscaler web/a: no pod among the manifests belongs to its target, ReplicaSet web/a"}},
+		"an owner that does not say that it controls": {text: farOff("StatefulSet", "shop") + statefulSet + strings.Replace(running("a", "shop", "StatefulSet", "shop"), "[{apiVersion", "[{apiVersion: v1, kind: Other, name: x}, {apiVersion", 1), rows: []string{"a shop Skip update/too-few-replicas"}},
+		"a target that has vanished":                  {text: farOff("StatefulSet", "gone") + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a  Skip"}, notes: []string{"StatefulSet web/gone, the target of VerticalPodAutoscaler web/gone, is not among the manifests, and no pod tells that it belongs to it; add its manifest with -f"}},
+		"a VPA without a target":                      {text: "---\n{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: shop, namespace: web}, spec: {}}\n" + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a  Skip"}},
+		"a pod without status":                        {text: farOff("StatefulSet", "shop") + statefulSet + strings.Replace(ownedPod("a", "shop", "StatefulSet", "shop"), "spec: {", "spec: {nodeName: node, ", 1) + running("b", "shop", "StatefulSet", "shop"), rows: []string{"a shop Evict update/evict", "b shop Wait update/budget-spent"}},
+		"annotations that cannot be read":             {gates: true, text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop", ", annotations: {vpaObservedContainers: 'a b', vpaCpuStartupBoost/app: '{'}") + running("b", "shop", "StatefulSet", "shop", ", annotations: {vpaObservedContainers: 'A,b', vpaCpuStartupBoost/other: '{'}"), rows: []string{"a shop Wait unboost/not-over", "b shop Evict update/evict"}},
+		"a pod without containers":                    {text: farOff("StatefulSet", "shop") + statefulSet + "---\n{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: web, labels: {app: shop}, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: shop, controller: true}]}, spec: {nodeName: node}}\n", rows: []string{"a shop Skip update/no-recommendation"}, notes: []string{"VerticalPodAutoscaler web/shop: what it recommends for container app is left out: no pod of its target has such a container"}},
+		"two VPAs for one": {text: farOff("StatefulSet", "shop") + strings.Replace(farOff("StatefulSet", "shop"), "name: shop", "name: younger", 1) + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip update/too-few-replicas"}, notes: []string{
+			"VerticalPodAutoscaler web/younger: no pod among the manifests belongs to its target, StatefulSet web/shop"}},
+		"two VPAs for one, of which the older one is off": {text: inMode("Off", "StatefulSet", "shop") + strings.Replace(farOff("StatefulSet", "shop"), "name: shop", "name: younger", 1) + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a younger Skip update/too-few-replicas"}, notes: []string{
+			"VerticalPodAutoscaler web/shop: no pod among the manifests belongs to its target, StatefulSet web/shop"}},
+		"a pod that is there twice":           {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop") + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip update/too-few-replicas"}, notes: []string{"standard input:9: Pod web/a is there already, at standard input:6; keep one of them; the first counts"}},
+		"a pipeline that is not there":        {text: strings.Replace(farOff("StatefulSet", "shop"), "namespace: web}", "namespace: web, annotations: {rules.celvpa.dev/pipeline: other}}", 1) + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip"}, reason: `The rules that the VPA asks for cannot be used: pipeline "other" is not loaded; write it as name@version, there is default@1.0.0`, notes: []string{`VerticalPodAutoscaler web/shop: pipeline "other" is not loaded; write it as name@version, there is default@1.0.0; its running pods are left alone`}},
+		"what is no pod, workload or VPA":     {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop") + "---\n{apiVersion: v1, kind: Service, metadata: {name: shop}}\n---\n{apiVersion: v1, kind: Node, metadata: {name: node}}\n", rows: []string{"a shop Skip update/too-few-replicas"}},
+		"a LimitRange bounds what is wanted":  {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop") + running("b", "shop", "StatefulSet", "shop") + "---\n{apiVersion: v1, kind: LimitRange, metadata: {name: r, namespace: web}, spec: {limits: [{type: Container, max: {cpu: 100m, memory: 128Mi}}]}}\n", rows: []string{"a shop Skip update/within-recommended-range", "b shop Skip update/within-recommended-range"}},
+		"a boost ends in mode Off":            {gates: true, text: inMode("Off", "StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop", ", annotations: {vpaCpuStartupBoost/app: '{\"requests\":{\"cpu\":\"50m\"}}'}", "", ", conditions: [{type: Ready, status: 'True', lastTransitionTime: '2026-01-31T11:30:00Z'}]") + running("b", "shop", "StatefulSet", "shop"), rows: []string{"a shop InPlace unboost/boost-over", "b shop Skip update-mode/not-in-this-mode"}},
+		"a boost is nothing without its gate": {text: inMode("Off", "StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop", ", annotations: {vpaCpuStartupBoost/app: '{}'}"), rows: []string{"a shop Skip update-mode/not-in-this-mode"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report, notes, err := plannedFrom(t, tt.gates, tt.text)
+			require.NoError(t, err)
+			require.Equal(t, tt.rows, rows(report), notes)
+			for _, i := range report.Items {
+				require.NotEmpty(t, i.Reason, i.Pod)
+				require.NotContains(t, i.Reason, "\n", i.Pod)
+			}
+			if tt.reason != "" {
+				require.Equal(t, tt.reason, report.Items[0].Reason)
+			}
+			require.Equal(t, tt.notes, notes)
+		})
+	}
+}
