@@ -18,7 +18,7 @@ import (
 // TestTheExamplesOfTheDocsDoWhatTheyPrint goes through a page from top to bottom: it writes each YAML or CSV example to the file
 // that its first line names, and runs each command of a console block, which must print what follows it.
 func TestTheExamplesOfTheDocsDoWhatTheyPrint(t *testing.T) {
-	for name, least := range map[string]int{"rules": 16, "validation": 5, "recommend": 11, "admit": 8} {
+	for name, least := range map[string]int{"rules": 16, "validation": 5, "recommend": 11, "admit": 8, "plan": 11} {
 		t.Run(name, func(t *testing.T) { followsPage(t, "../../docs/"+name+".md", least) })
 	}
 }
@@ -28,7 +28,10 @@ func followsPage(t *testing.T, path string, least int) {
 	t.Helper()
 	page, err := os.ReadFile(path)
 	require.NoError(t, err)
+	examples, err := filepath.Abs("../../examples")
+	require.NoError(t, err)
 	t.Chdir(t.TempDir())
+	require.NoError(t, os.Symlink(examples, "examples"))
 	ran := 0
 	for _, block := range fences(string(page)) {
 		language, name, _ := strings.Cut(block.language, " ")

@@ -130,7 +130,7 @@ func TestWhichPodsAreUpdatedAndWhyOthersAreNot(t *testing.T) {
 		reason string // of the first pod
 		notes  []string
 	}{
-		"one of two, and the other one waits":    {text: farOff("Deployment", "shop") + deployment + two, rows: []string{evicted, waits}, reason: "Its requests are off the recommendation"},
+		"one of two, and the other one waits":    {text: farOff("Deployment", "shop") + deployment + two, rows: []string{evicted, waits}, reason: "Its requests are outside the recommended range"},
 		"pods are written in another order":      {text: running("b", "shop", "ReplicaSet", "shop-7c5687bd57") + running("a", "shop", "ReplicaSet", "shop-7c5687bd57") + deployment + farOff("Deployment", "shop"), rows: []string{evicted, waits}},
 		"the one that needs more comes first":    {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop") + strings.Replace(running("b", "shop", "StatefulSet", "shop"), "100m", "10m", 1), rows: []string{"b shop Evict update/evict", "a shop Wait update/budget-spent"}},
 		"VPAs by name":                           {text: farOff("StatefulSet", "shop") + farOff("StatefulSet", "art") + statefulSet + sized("StatefulSet", "", "art", 2) + running("a", "shop", "StatefulSet", "shop") + running("b", "art", "StatefulSet", "art"), rows: []string{"b art Skip update/too-few-replicas", "a shop Skip update/too-few-replicas"}},
@@ -146,7 +146,7 @@ func TestWhichPodsAreUpdatedAndWhyOthersAreNot(t *testing.T) {
 		"a workload of no pods":                 {text: farOff("StatefulSet", "shop") + sized("StatefulSet", "", "shop", 0) + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip update/replicas-unknown"}},
 		"a Job has as many as there are":        {text: farOff("Job", "shop") + "---\n{apiVersion: batch/v1, kind: Job, metadata: {name: shop, namespace: web}, spec: {selector: {matchLabels: {app: shop}}, template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: app}]}}}}\n" + running("a", "shop", "Job", "shop") + running("b", "shop", "Job", "shop"), rows: []string{evicted, waits}},
 
-		"the update mode":             {text: inMode("Off", "StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip update-mode/not-in-this-mode"}, reason: "The update mode leaves running pods alone"},
+		"the update mode":             {text: inMode("Off", "StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip update-mode/not-in-this-mode"}, reason: "Update mode Off leaves running pods alone"},
 		"an unknown update mode":      {text: inMode("Sometimes", "StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a shop Skip update/mode-unknown"}},
 		"pods that are not looked at": {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop", ", deletionTimestamp: '2026-01-31T12:00:00Z'") + strings.Replace(running("b", "shop", "StatefulSet", "shop"), "Running", "Failed", 1) + strings.Replace(running("c", "shop", "StatefulSet", "shop"), "nodeName: node, ", "", 1) + running("z", "shop", "StatefulSet", "shop"), rows: []string{"z shop Skip update/too-few-replicas", "a shop Skip", "b shop Skip", "c shop Skip"}},
 		"no VPA":                      {text: statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a  Skip"}, reason: "No VerticalPodAutoscaler controls it: none has the target StatefulSet web/shop"},

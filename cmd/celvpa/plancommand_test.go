@@ -22,17 +22,17 @@ func TestThePlanCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("shop.yaml", []byte(shopPlan()), 0o600))
 	const table = `POD    VPA       ACTION  RULE                 PRIORITY      REASON
-web/a  web/shop  Evict   update/evict         11 up outside  Its requests are off the recommendation
-web/b  web/shop  Wait    update/budget-spent  11 up outside  As many pods of the workload as the eviction tolerance allows are disrupted
+web/a  web/shop  Evict   update/evict         11 up outside  Its requests are outside the recommended range
+web/b  web/shop  Wait    update/budget-spent  11 up outside  Of 2 replicas 1 run undisturbed, and the eviction tolerance lets 1 be disrupted
 `
-	both := strings.ReplaceAll(table, "Wait    update/budget-spent  11 up outside  As many pods of the workload as the eviction tolerance allows are disrupted", "Evict   update/evict  11 up outside  Its requests are off the recommendation")
+	both := strings.ReplaceAll(table, "Wait    update/budget-spent  11 up outside  Of 2 replicas 1 run undisturbed, and the eviction tolerance lets 1 be disrupted", "Evict   update/evict  11 up outside  Its requests are outside the recommended range")
 	for name, tt := range map[string]struct{ args, stdin, out, fails string }{
 		"a table":                     {args: "-f shop.yaml --now 2026-01-31T12:00:00Z", out: table},
 		"seconds since 1970":          {args: "-f shop.yaml --now 1769860800", out: table},
 		"now":                         {args: "-f shop.yaml", out: table},
 		"standard input":              {args: "-f -", stdin: shopPlan(), out: table},
 		"a flag of the updater":       {args: "-f shop.yaml --eviction-tolerance 1", out: both},
-		"nothing is out of range":     {args: "-f shop.yaml --min-replicas 3", out: strings.NewReplacer("Evict   update/evict         ", "Skip    update/too-few-replicas  ", "Wait    update/budget-spent  ", "Skip    update/too-few-replicas  ", "Its requests are off the recommendation", "The workload has fewer live pods than minReplicas", "As many pods of the workload as the eviction tolerance allows are disrupted", "The workload has fewer live pods than minReplicas").Replace(table)},
+		"nothing is out of range":     {args: "-f shop.yaml --min-replicas 3", out: strings.NewReplacer("Evict   update/evict         ", "Skip    update/too-few-replicas  ", "Wait    update/budget-spent  ", "Skip    update/too-few-replicas  ", "Its requests are outside the recommended range", "The workload has 2 live pods, fewer than minReplicas, 3", "Of 2 replicas 1 run undisturbed, and the eviction tolerance lets 1 be disrupted", "The workload has 2 live pods, fewer than minReplicas, 3").Replace(table)},
 		"a file that is missing":      {args: "-f missing.yaml -f shop.yaml", out: table, fails: "cannot read missing.yaml: no such file or directory"},
 		"a pod that cannot be read":   {args: "-f - -f shop.yaml", stdin: strings.Replace(running("odd", "shop", "StatefulSet", "shop"), "100m", "1 core", 1), out: table, fails: `Pod web/odd cannot be read: spec.containers[0].resources.requests.cpu is "1 core", which is no quantity`},
 		"an unreadable VPA":           {args: "-f shop.yaml -f -", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: table, fails: "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
@@ -69,8 +69,8 @@ func TestTheJSONOfPlanIsAContract(t *testing.T) {
 	require.NoError(t, err)
 	const change = `"change":[{"container":"app","field":"requests.cpu","from":"100m","to":"500m"},{"container":"app","field":"requests.memory","from":"128Mi","to":"1Gi"}]`
 	require.JSONEq(t, `{"items":[
-		{"pod":"web/a","vpa":"web/shop","action":"Evict","rule":"update/evict","reason":"Its requests are off the recommendation","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
-		{"pod":"web/b","vpa":"web/shop","action":"Wait","rule":"update/budget-spent","reason":"As many pods of the workload as the eviction tolerance allows are disrupted","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
+		{"pod":"web/a","vpa":"web/shop","action":"Evict","rule":"update/evict","reason":"Its requests are outside the recommended range","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
+		{"pod":"web/b","vpa":"web/shop","action":"Wait","rule":"update/budget-spent","reason":"Of 2 replicas 1 run undisturbed, and the eviction tolerance lets 1 be disrupted","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
 		{"pod":"web/c","vpa":"","action":"Skip","rule":"","reason":"No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not among the manifests"}]}`, string(got))
 
 	report, _, err = plannedFrom(t, false, "")
@@ -105,12 +105,12 @@ func TestExplainTellsWhatIsWantedAndWhy(t *testing.T) {
 	require.True(t, found)
 	parts := strings.Split(told, "\n\n")
 	require.Len(t, parts, 3)
-	require.Regexp(t, `^web/a: Evict \(update/evict\): Its requests are off the recommendation
+	require.Regexp(t, `^web/a: Evict \(update/evict\): Its requests are outside the recommended range
   VerticalPodAutoscaler web/shop controls it
   container app: requests.cpu 100m → 500m
   container app: requests.memory 128Mi → 1Gi
   ITEM  FIELD +FROM +TO +RULE +AT +WHY
-(?s:.*)  - +do +- +Evict +update/evict +rules/update.yaml:[0-9:]+ +Its requests are off the recommendation$`, parts[0])
+(?s:.*)  - +do +- +Evict +update/evict +rules/update.yaml:[0-9:]+ +Its requests are outside the recommended range$`, parts[0])
 	require.Equal(t, "web/c: Skip: No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not among the manifests\n  no VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not among the manifests\n", parts[2])
 }
 
