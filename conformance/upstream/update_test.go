@@ -1,0 +1,169 @@
+package upstream
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// generatedUpdates is how many cases of each kind the ordinary test runs: some seconds. The variable of the name below sets
+// another number.
+const generatedUpdates = 1500
+
+const updatesVariable = "CELVPA_UPDATES"
+
+var updateKinds = map[string]updateKind{
+	"gates off": {modes: list("Recreate", "Recreate", "Auto", "InPlaceOrRecreate", "InPlaceOrRecreate", "InPlaceOrRecreate"),
+		flags: []map[string]any{defaultFlags, defaultFlags, boldFlags, anxiousFlags, eagerFlags, inPlaceFlags, oneByOneFlags}},
+	"mode InPlace": {gates: gates{InPlace: true}, modes: list("InPlace", "InPlace", "InPlace", "InPlaceOrRecreate", "Recreate"),
+		flags: []map[string]any{defaultFlags, defaultFlags, boldFlags, anxiousFlags, inPlaceFlags}},
+	"settings of each VPA": {gates: gates{PerVPAConfig: true}, modes: list("Recreate", "Auto", "InPlaceOrRecreate"), flags: []map[string]any{defaultFlags, boldFlags}},
+	"startup boosts":       {gates: gates{CPUStartupBoost: true}, modes: list("Recreate", "InPlaceOrRecreate"), flags: []map[string]any{defaultFlags, boldFlags}},
+}
+
+// TestCelvpaUpdatesAsUpstreamDoes runs generated workloads through a cycle of both updaters. Each mismatch is a fault of celvpa, or
+// one more entry for the table of deliberate differences.
+func TestCelvpaUpdatesAsUpstreamDoes(t *testing.T) {
+	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
+	number := generatedUpdates
+	if text := os.Getenv(updatesVariable); text != "" {
+		n, err := strconv.Atoi(text)
+		require.NoError(t, err, updatesVariable)
+		number = n
+	}
+	met, ran := map[string]int{}, 0
+	for _, name := range slices.Sorted(maps.Keys(updateKinds)) {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			manyUpdates(t, updateKinds[name], number, met)
+			ran++
+		})
+	}
+	t.Log(countsText(met))
+	if ran < len(updateKinds) {
+		return // not all of them were asked for
+	}
+	for _, x := range deliberateOfUpdater {
+		if met[x.name] == 0 {
+			t.Errorf("the deliberate difference %q explains no generated case: it is stale, or the generator misses it", x.name)
+		}
+	}
+}
+
+func manyUpdates(t *testing.T, kind updateKind, number int, met map[string]int) {
+	type group struct {
+		signature string
+		first     testCase
+		seed      uint64
+		count     int
+	}
+	groups, counts := map[string]*group{}, map[string]int{}
+	for seed := range uint64(number) {
+		c := generateUpdate(seed, kind)
+		explained := false
+		r, unexplained, err := judgeUpdate(c, func(entry string) {
+			met[entry]++
+			explained = true
+		})
+		require.NoError(t, err, "%s", c)
+		switch {
+		case len(unexplained) > 0:
+			counts["differ"]++
+		case explained:
+			counts["differ on purpose"]++
+		case len(r.Celvpa.Done) == 0:
+			counts["both do nothing"]++
+		default:
+			counts["both do the same"]++
+		}
+		for _, d := range unexplained {
+			s := d.signature()
+			if groups[s] == nil {
+				groups[s] = &group{signature: s, first: c, seed: seed}
+			}
+			groups[s].count++
+		}
+	}
+	t.Log(countsText(counts))
+	require.Greater(t, counts["both do the same"], number/10, "the generator makes too few workloads to compare")
+	sorted := slices.SortedFunc(maps.Values(groups), func(a, b *group) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.signature, b.signature))
+	})
+	for i, g := range sorted {
+		if i < reported {
+			t.Errorf("%d times, first with seed %d: %s", g.count, g.seed, explainUpdate(g.first, g.signature))
+		} else {
+			t.Errorf("%d times: %s", g.count, g.signature)
+		}
+	}
+}
+
+// explainUpdate shrinks a case to what shows the mismatch and tells both answers.
+func explainUpdate(c testCase, signature string) string {
+	small := shrink(c, func(candidate testCase) bool {
+		if !isRunning(candidate) {
+			return false // smaller, but another case
+		}
+		_, unexplained, err := judgeUpdate(candidate, nil)
+		return err == nil && slices.ContainsFunc(unexplained, func(d updateDiscrepancy) bool { return d.signature() == signature })
+	})
+	return signature + "\n" + tellUpdate(small)
+}
+
+// isRunning reports whether all pods of a case have names of their own, and containers that have.
+func isRunning(c testCase) bool {
+	in, err := readUpdate(c)
+	if err != nil {
+		return false
+	}
+	var names []string
+	for _, pod := range in.Pods {
+		if pod.Name == "" || slices.Contains(names, pod.Name) || len(pod.Spec.Containers) == 0 {
+			return false
+		}
+		names = append(names, pod.Name)
+		var containers []string
+		for i := range pod.Spec.Containers {
+			if name := pod.Spec.Containers[i].Name; name == "" || slices.Contains(containers, name) {
+				return false
+			} else {
+				containers = append(containers, name)
+			}
+		}
+		for _, ref := range pod.OwnerReferences {
+			if ref.Kind == "" || ref.Name == "" || ref.APIVersion == "" || ref.Kind == "Job" && in.owner(ref.Kind, ref.Name) == nil {
+				return false
+			}
+		}
+		for i := range pod.Status.ContainerStatuses {
+			if end := pod.Status.ContainerStatuses[i].LastTerminationState.Terminated; end != nil && (end.StartedAt.IsZero() || end.FinishedAt.IsZero()) {
+				return false
+			}
+		}
+	}
+	for _, o := range in.Owners {
+		if o.Kind == "" || o.Name == "" || o.Kind != "Job" && o.Replicas == nil {
+			return false
+		}
+	}
+	return len(names) > 0
+}
+
+func tellUpdate(c testCase) string {
+	r, unexplained, err := judgeUpdate(c, nil)
+	if err != nil {
+		return err.Error()
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%supstream %scelvpa %s", c, &r.Upstream, &r.Celvpa)
+	for _, d := range unexplained {
+		fmt.Fprintf(&out, "%s (%s)\n", d.signature(), d.Text)
+	}
+	return out.String()
+}

@@ -1,0 +1,227 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/engine"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// params are the flags as celvpa's rules have them.
+func (f updateFlags) params() map[string]string {
+	out := map[string]string{}
+	if f.MinReplicas != nil {
+		out["update.minReplicas"] = strconv.Itoa(*f.MinReplicas)
+	}
+	if f.EvictionTolerance != nil {
+		out["update.evictionTolerance"] = fmt.Sprint(*f.EvictionTolerance)
+	}
+	if f.UpdateThreshold != nil {
+		out["update.updateThreshold"] = fmt.Sprint(*f.UpdateThreshold)
+	}
+	if f.Lifetime != nil {
+		out["update.lifetimeThreshold"] = f.Lifetime.Duration.String()
+	}
+	if f.EvictAfterOOM != nil {
+		out["update.evictAfterOOM"] = f.EvictAfterOOM.Duration.String()
+	}
+	if f.SkipBudget {
+		out["update.skipDisruptionBudget"] = "true"
+	}
+	return out
+}
+
+var updateBooks = map[string]*engine.Rulebook{}
+
+// updateRules are celvpa's rules, compiled once for each choice of flags, which takes a while.
+func updateRules(g gates, f updateFlags) (*engine.Rulebook, error) {
+	params := f.params()
+	if len(params) == 0 {
+		return shippedRules(g)
+	}
+	booksMutex.Lock()
+	defer booksMutex.Unlock()
+	key := fmt.Sprint(g, params)
+	if book, ok := updateBooks[key]; ok {
+		return book, nil
+	}
+	book, err := policy.Load(policy.Options{Gates: g.asMap(), Params: params})
+	if err != nil {
+		return nil, fmt.Errorf("loading celvpa's rules: %w", err)
+	}
+	updateBooks[key] = book
+	return book, nil
+}
+
+// ownerReader is as much of a client as celvpa uses to read the owners of pods.
+type (
+	ownerReader struct {
+		client.Client
+		in *updateInput
+	}
+	scaleReader struct {
+		client.SubResourceClient
+		in *updateInput
+	}
+)
+
+func (r ownerReader) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	var kind string
+	switch object.(type) {
+	case *appsv1.ReplicaSet:
+		kind = "ReplicaSet"
+	case *appsv1.StatefulSet:
+		kind = "StatefulSet"
+	case *appsv1.DaemonSet:
+		kind = "DaemonSet"
+	case *corev1.ReplicationController:
+		kind = "ReplicationController"
+	case *batchv1.Job:
+		kind = "Job"
+	}
+	owner := r.in.owner(kind, key.Name)
+	if owner == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)
+	}
+	object.SetNamespace(key.Namespace)
+	object.SetName(key.Name)
+	switch o := object.(type) {
+	case *appsv1.ReplicaSet:
+		o.Spec.Replicas = owner.Replicas
+	case *appsv1.StatefulSet:
+		o.Spec.Replicas = owner.Replicas
+	case *appsv1.DaemonSet:
+		if owner.Replicas != nil {
+			o.Status.DesiredNumberScheduled = *owner.Replicas
+		}
+	case *corev1.ReplicationController:
+		o.Spec.Replicas = owner.Replicas
+	}
+	return nil
+}
+
+func (r ownerReader) RESTMapper() meta.RESTMapper                 { return meta.NewDefaultRESTMapper(nil) }
+func (r ownerReader) SubResource(string) client.SubResourceClient { return scaleReader{in: r.in} }
+
+func (r scaleReader) Get(_ context.Context, object, scale client.Object, _ ...client.SubResourceGetOption) error {
+	owner := r.in.owner(object.GetObjectKind().GroupVersionKind().Kind, object.GetName())
+	if owner == nil || owner.Replicas == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "scale"}, object.GetName())
+	}
+	scale.(*unstructured.Unstructured).Object["spec"] = map[string]any{"replicas": int64(*owner.Replicas)}
+	return nil
+}
+
+// notEligible are the rows of rule set update that say that a pod is well as it is, and notJudged those before them.
+var (
+	notJudged   = []string{"mode-off", "mode-initial", "in-place-gate-off", "mode-unknown", "no-recommendation", "boosted"}
+	notEligible = []string{"oom-without-change", "within-recommended-range", "eviction-requirements-unmet"}
+)
+
+// updateByCelvpa does with the pods of a VPA what celvpa's updater does in a cycle.
+func updateByCelvpa(in updateInput, g gates) (out updateAnswer, err error) {
+	v, err := in.celvpaVPA()
+	if err != nil {
+		return out, err
+	}
+	book, err := updateRules(g, in.Flags)
+	if err != nil {
+		return out, err
+	}
+	plan := book.Default()
+	out.Pods = map[string]standing{}
+	defer func() {
+		if p := recover(); p != nil {
+			out = updateAnswer{Panicked: fmt.Sprint(p)}
+		}
+	}()
+	if verdict := plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil); verdict.Err != nil || verdict.Do != facts.DoApply {
+		for _, pod := range in.Pods {
+			out.Pods[pod.Name] = standing{Unranked: true, Rule: verdict.Rule}
+		}
+		return out, asError(verdict)
+	}
+	resolver := &target.Resolver{Client: ownerReader{in: &in}}
+	groups := podupdate.Groups(context.Background(), resolver, in.Pods, func(target.Key, error) {})
+	var pods []*podupdate.Pod
+	for _, pod := range in.Pods {
+		request := podupdate.Request{Pod: pod, VPA: v, Now: updateNow}
+		if seen, ok := in.Noticed[pod.Name]; ok && (seen.UID == "" || seen.UID == pod.UID) {
+			request.ResizeSeen = updateNow.Add(-seen.Age.Duration)
+		}
+		if tried, ok := in.Infeasible[pod.Name]; ok {
+			request.Infeasible = facts.Requests(tried)
+		}
+		if in.NoAdmission {
+			request.NoAdmission = "the lease is old"
+		}
+		one, failed := podupdate.Assess(plan, request, nil)
+		for _, e := range failed {
+			err = errors.Join(err, e)
+		}
+		pods = append(pods, one)
+	}
+	podupdate.Sort(pods)
+	for _, one := range pods {
+		verdict := one.Decide(plan, *groups[one.Owner], nil)
+		row := rowOf(verdict.Rule)
+		s := standing{Outside: one.Priority.OutsideRecommendedRange, ScaleUp: one.Priority.ScaleUp, Diff: one.Priority.ResourceDiff, Rule: verdict.Rule,
+			Unranked: slices.Contains(notJudged, row), Eligible: !slices.Contains(notEligible, row) && !slices.Contains(notJudged, row)}
+		if s.Eligible {
+			out.Order = append(out.Order, one.Pod.Name)
+		}
+		err = errors.Join(err, asError(verdict))
+		if refusal := in.Refusals[one.Pod.Name]; refusal != "" && verdict.Do == facts.DoInPlace {
+			one.Attempt.Refused, one.Attempt.Message = facts.Refusal(refusal), refusalOf(refusal).Error()
+			verdict = one.Decide(plan, *groups[one.Owner], nil)
+			s.Rule += ", " + verdict.Rule
+			err = errors.Join(err, asError(verdict))
+		}
+		out.Pods[one.Pod.Name] = s
+		out.carryOut(one, verdict, groups[one.Owner])
+	}
+	return out, err
+}
+
+func asError(verdict engine.Verdict) error {
+	if verdict.Err == nil {
+		return nil
+	}
+	return verdict.Err
+}
+
+// rowOf is the name of a row without that of its rule set.
+func rowOf(rule string) string { return rule[strings.LastIndexByte(rule, '/')+1:] }
+
+func (a *updateAnswer) carryOut(pod *podupdate.Pod, verdict engine.Verdict, group *facts.Group) {
+	switch verdict.Do {
+	case facts.DoEvict:
+		a.Done = append(a.Done, doneEvict+pod.Pod.Name)
+	case facts.DoInPlace:
+		a.Done = append(a.Done, doneResize+pod.Pod.Name)
+	case facts.DoRememberInfeasible:
+		a.Done = append(a.Done, doneRemember+pod.Pod.Name)
+		return
+	default:
+		return
+	}
+	if verdict.Do == facts.DoInPlace || pod.Pod.Status.Phase != corev1.PodPending {
+		group.Disrupted++
+	}
+}

@@ -1,0 +1,393 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/admission-controller/resource/pod/patch"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/admission-controller/resource/pod/recommendation"
+	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/features"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater/inplace"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater/priority"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater/restriction"
+	updaterutils "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater/utils"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/limitrange"
+	upstreamapi "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	clientofcore "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// standing is what one side thinks of a pod before anything is done.
+type standing struct {
+	Outside, ScaleUp bool
+	Diff             float64
+	Unranked         bool   // nothing is said of how far it is from what is recommended
+	Eligible         bool   // it is far enough from that, or old enough, and the VPA allows the direction
+	Rule             string // of celvpa
+}
+
+func (s standing) String() string {
+	if s.Unranked {
+		return fmt.Sprintf("not ranked %s", s.Rule)
+	}
+	return fmt.Sprintf("outside %t, scaleUp %t, diff %g, eligible %t %s", s.Outside, s.ScaleUp, s.Diff, s.Eligible, s.Rule)
+}
+
+// updateAnswer is what one side does in a cycle.
+type updateAnswer struct {
+	Panicked string
+	Pods     map[string]standing
+	Order    []string // of those that are eligible
+	Done     []string // an action and a pod each, one after the other
+}
+
+// The actions. Resizes that are refused are none.
+const (
+	doneEvict    = "evict "
+	doneResize   = "resize "
+	doneRemember = "remember " // that a resize was infeasible
+)
+
+func (a *updateAnswer) String() string {
+	if a.Panicked != "" {
+		return "panics: " + a.Panicked + "\n"
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "does %q\n", a.Done)
+	for _, name := range slices.Sorted(mapKeys(a.Pods)) {
+		fmt.Fprintf(&out, "  %s: %s\n", name, a.Pods[name])
+	}
+	fmt.Fprintf(&out, "  order %v\n", a.Order)
+	return out.String()
+}
+
+// ways are in what a cycle of upstream's is led otherwise than upstream leads it, so that it comes to what celvpa does.
+type ways struct {
+	leave           map[string]bool // these pods are not looked at, but count
+	evictInTurn     bool            // evictions take place in the order of pods, not after all resizes
+	deferredWaits   bool            // mode InPlace: what is deferred is not sent
+	infeasibleWaits bool            // mode InPlace: what the node finds infeasible is remembered, and not sent
+	refusalsWait    bool            // what may be taken later, and what is about a pod that is gone, does not lead to an eviction
+	resizesGoOn     bool            // without the admission controller only evictions stop
+}
+
+// upstreamCycle is what upstream's updater does with the pods of one VPA in a cycle. The parts are upstream's; they are put together
+// as UPSTREAM.md §5.1 and §5.6 tell.
+type upstreamCycle struct {
+	*updateInput
+	ways
+	vpa        *upstreamv1.VerticalPodAutoscaler
+	mode       upstreamv1.UpdateMode
+	capping    upstreamapi.RecommendationProcessor
+	admission  priority.PodEvictionAdmission
+	evictions  restriction.PodsEvictionRestriction
+	resizes    restriction.PodsInPlaceRestriction
+	infeasible map[types.UID]*upstreamv1.RecommendedPodResources
+	out        *updateAnswer
+}
+
+func updateByUpstream(in updateInput, g gates, w ways) (out updateAnswer, err error) {
+	if err := setUpstreamGates(g); err != nil {
+		return out, fmt.Errorf("setting upstream's gates: %w", err)
+	}
+	v, err := in.upstreamVPA()
+	if err != nil {
+		return out, err
+	}
+	out.Pods = map[string]standing{}
+	limits := limitrange.NewNoopLimitsCalculator()
+	c := &upstreamCycle{updateInput: &in, ways: w, vpa: v, mode: upstreamapi.GetUpdateMode(v), capping: upstreamapi.NewCappingRecommendationProcessor(limits),
+		admission: priority.NewScalingDirectionPodEvictionAdmission(), infeasible: map[types.UID]*upstreamv1.RecommendedPodResources{}, out: &out}
+	for name, tried := range in.Infeasible {
+		if pod := in.pod(name); pod != nil {
+			c.infeasible[pod.UID] = recommendationOf(tried)
+		}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			out = updateAnswer{Panicked: fmt.Sprint(p)}
+		}
+	}()
+	c.admission.LoopInit(in.Pods, map[*upstreamv1.VerticalPodAutoscaler][]*corev1.Pod{v: in.Pods})
+	provider := recommendation.NewProvider(limits, c.capping)
+	factory := restriction.NewPodsRestrictionFactory(kubeClient{cycle: c}, c.informers(), in.Flags.minReplicas(), in.Flags.tolerance(),
+		[]patch.Calculator{inplace.NewResourceInPlaceUpdatesCalculator(provider), inplace.NewInPlaceUpdatedCalculator(), inplace.NewUnboostAnnotationCalculator()},
+		in.Flags.SkipBudget)
+	c.setClock(factory)
+	groups, owners, err := factory.GetCreatorMaps(in.Pods, v)
+	if err != nil {
+		return out, fmt.Errorf("counting upstream's groups: %w", err)
+	}
+	c.evictions, c.resizes = factory.NewPodsEvictionRestriction(groups, owners), factory.NewPodsInPlaceRestriction(groups, owners)
+	c.stand()
+	c.run()
+	return out, nil
+}
+
+// recommendationOf is upstream's form of targets by container.
+func recommendationOf(targets map[string]corev1.ResourceList) *upstreamv1.RecommendedPodResources {
+	out := &upstreamv1.RecommendedPodResources{}
+	for _, name := range slices.Sorted(mapKeys(targets)) {
+		out.ContainerRecommendations = append(out.ContainerRecommendations, upstreamv1.RecommendedContainerResources{ContainerName: name, Target: targets[name]})
+	}
+	return out
+}
+
+// setClock sets what upstream has no way to set from outside its package: the clock, and since when it knows of resizes.
+func (c *upstreamCycle) setClock(factory restriction.PodsRestrictionFactory) {
+	inside := reflect.ValueOf(factory.(*restriction.PodsRestrictionFactoryImpl)).Elem()
+	*(*clock.Clock)(unsafe.Pointer(inside.FieldByName("clock").UnsafeAddr())) = clocktesting.NewFakeClock(updateNow)
+	times := map[string]time.Time{}
+	for name, x := range c.Noticed {
+		times["shop/"+name] = updateNow.Add(-x.Age.Duration)
+	}
+	*(*map[string]time.Time)(unsafe.Pointer(inside.FieldByName("lastInPlaceAttemptTimeMap").UnsafeAddr())) = times
+}
+
+func (c *upstreamCycle) informers() informers.SharedInformerFactory {
+	out := informers.NewSharedInformerFactory(nil, 0)
+	for _, o := range c.Owners {
+		meta := metav1.ObjectMeta{Namespace: "shop", Name: o.Name}
+		var err error
+		switch o.Kind {
+		case "ReplicaSet":
+			err = out.Apps().V1().ReplicaSets().Informer().GetStore().Add(&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: o.Replicas}})
+		case "StatefulSet":
+			err = out.Apps().V1().StatefulSets().Informer().GetStore().Add(&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: o.Replicas}})
+		case "ReplicationController":
+			err = out.Core().V1().ReplicationControllers().Informer().GetStore().Add(&corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Replicas: o.Replicas}})
+		case "DaemonSet":
+			set := &appsv1.DaemonSet{ObjectMeta: meta}
+			if o.Replicas != nil {
+				set.Status.DesiredNumberScheduled = *o.Replicas
+			}
+			err = out.Apps().V1().DaemonSets().Informer().GetStore().Add(set)
+		}
+		if err != nil {
+			panic(err) // a fault of the test
+		}
+	}
+	return out
+}
+
+func (c *upstreamCycle) calculator() priority.UpdatePriorityCalculator {
+	f := c.Flags
+	return priority.NewUpdatePriorityCalculator(c.vpa, priority.UpdateConfig{MinChangePriority: f.threshold(), PodLifetimeUpdateThreshold: f.lifetime(),
+		EvictAfterOOMThreshold: f.evictAfterOOM()}, c.capping, priority.NewProcessor())
+}
+
+// ranked are those of some pods that are to be updated, in order.
+func (c *upstreamCycle) ranked(pods []*corev1.Pod) []*corev1.Pod {
+	calculator := c.calculator()
+	for _, pod := range pods {
+		calculator.AddPod(pod, updateNow, c.infeasible)
+	}
+	return calculator.GetSortedPods(c.admission)
+}
+
+// stand tells what upstream thinks of each pod by itself, without the infeasible attempts.
+func (c *upstreamCycle) stand() {
+	without := *c
+	without.infeasible = nil
+	eligible := without.ranked(c.Pods)
+	for _, pod := range eligible {
+		c.out.Order = append(c.out.Order, pod.Name)
+	}
+	for _, pod := range c.Pods {
+		capped, _, err := c.capping.Apply(c.vpa, pod)
+		if err != nil {
+			c.out.Pods[pod.Name] = standing{Unranked: true}
+			continue
+		}
+		p := priority.NewProcessor().GetUpdatePriority(pod, c.vpa, capped)
+		c.out.Pods[pod.Name] = standing{Outside: p.OutsideRecommendedRange, ScaleUp: p.ScaleUp, Diff: p.ResourceDiff, Eligible: slices.Contains(eligible, pod)}
+	}
+}
+
+// run is the cycle.
+func (c *upstreamCycle) run() {
+	resizes := c.mode == upstreamv1.UpdateModeInPlaceOrRecreate || c.mode == upstreamv1.UpdateModeInPlace
+	switch {
+	case c.NoAdmission && !c.resizesGoOn,
+		c.mode == upstreamv1.UpdateModeInPlace && !features.Enabled(features.InPlace),
+		!resizes && c.mode != upstreamv1.UpdateModeRecreate && c.mode != "Auto":
+		return
+	}
+	candidates := slices.DeleteFunc(slices.Clone(c.Pods), func(pod *corev1.Pod) bool {
+		return c.leave[pod.Name] || features.Enabled(features.CPUStartupBoost) && upstreamapi.HasStartupBoost(c.vpa) && upstreamapi.PodHasCPUBoostInProgressAnnotation(pod)
+	})
+	if !resizes {
+		for _, pod := range c.ranked(slices.DeleteFunc(candidates, func(pod *corev1.Pod) bool { return !c.evictions.CanEvict(pod) })) {
+			c.evict(pod)
+		}
+		return
+	}
+	var later []*corev1.Pod
+	for _, pod := range c.ranked(slices.DeleteFunc(candidates, func(pod *corev1.Pod) bool { return !c.mayResize(pod) })) {
+		switch {
+		case !c.resize(pod):
+		case c.evictInTurn:
+			c.evict(pod)
+		default:
+			later = append(later, pod)
+		}
+	}
+	for _, pod := range later {
+		c.evict(pod)
+	}
+}
+
+// mayResize is upstream's filter before pods are ranked.
+func (c *upstreamCycle) mayResize(pod *corev1.Pod) bool {
+	switch c.resizes.CanInPlaceUpdate(pod, c.vpa, c.infeasible) {
+	case updaterutils.InPlaceApproved:
+		return true
+	case updaterutils.InPlaceDeferred, updaterutils.InPlaceInfeasible:
+		return c.mode == upstreamv1.UpdateModeInPlace
+	case updaterutils.InPlaceEvict:
+		return c.mode == upstreamv1.UpdateModeInPlaceOrRecreate
+	}
+	return false
+}
+
+// resize decides about a pod again and sends the resize. It reports whether the pod is to be evicted instead.
+func (c *upstreamCycle) resize(pod *corev1.Pod) (evict bool) {
+	never := c.mode == upstreamv1.UpdateModeInPlace
+	switch c.resizes.CanInPlaceUpdate(pod, c.vpa, c.infeasible) {
+	case updaterutils.InPlaceDeferred:
+		if !never || c.deferredWaits {
+			return false
+		}
+	case updaterutils.InPlaceEvict:
+		return true
+	case updaterutils.InPlaceInfeasibleCached:
+		return false
+	case updaterutils.InPlaceInfeasible:
+		c.remember(pod)
+		if c.infeasibleWaits {
+			return false
+		}
+	}
+	err := c.resizes.InPlaceUpdate(pod, c.vpa, &record.FakeRecorder{})
+	switch {
+	case err == nil:
+		return false
+	case !never:
+		return !c.refusalsWait || !passes(err)
+	}
+	var refused *apierrors.StatusError
+	if errors.As(err, &refused) && apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, updaterutils.InfeasibleCauseNodeCapacity) {
+		c.remember(pod)
+	}
+	return false
+}
+
+func (c *upstreamCycle) remember(pod *corev1.Pod) {
+	c.infeasible[pod.UID] = c.vpa.Status.Recommendation
+	c.out.Done = append(c.out.Done, doneRemember+pod.Name)
+}
+
+func (c *upstreamCycle) evict(pod *corev1.Pod) {
+	if !c.NoAdmission && c.evictions.CanEvict(pod) {
+		_ = c.evictions.Evict(pod, c.vpa, &record.FakeRecorder{}) // what is refused is not done
+	}
+}
+
+// kubeClient is as much of a client as upstream uses to evict and to resize.
+type (
+	kubeClient struct {
+		kubernetes.Interface
+		cycle *upstreamCycle
+	}
+	kubeCore struct {
+		clientofcore.CoreV1Interface
+		cycle *upstreamCycle
+	}
+	kubePods struct {
+		clientofcore.PodInterface
+		cycle *upstreamCycle
+	}
+)
+
+func (k kubeClient) CoreV1() clientofcore.CoreV1Interface { return kubeCore{cycle: k.cycle} }
+func (k kubeCore) Pods(string) clientofcore.PodInterface  { return kubePods{cycle: k.cycle} }
+func (k kubePods) EvictV1(_ context.Context, e *policyv1.Eviction) error {
+	k.cycle.out.Done = append(k.cycle.out.Done, doneEvict+e.Name)
+	return nil
+}
+
+func (k kubePods) Patch(_ context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, sub ...string) (*corev1.Pod, error) {
+	pod := k.cycle.pod(name)
+	if !slices.Equal(sub, []string{"resize"}) {
+		return pod, nil
+	}
+	after := podAnswer{Patch: data}
+	after.apply(pod.DeepCopy())
+	if after.Failed != "" {
+		return nil, apierrors.NewBadRequest(after.Failed)
+	}
+	if qosOf(after.Pod) != qosOf(pod) {
+		return nil, refusalOf("Invalid")
+	}
+	if err := refusalOf(k.cycle.Refusals[name]); err != nil {
+		return nil, err
+	}
+	k.cycle.out.Done = append(k.cycle.out.Done, doneResize+name)
+	return after.Pod, nil
+}
+
+// refusalNames are the ways in which API servers refuse resizes.
+var refusalNames = []string{"NodeCapacity", "Quota", "NotSupported", "Invalid", "Conflict", "NotAnswered", "Gone", "Forbidden"}
+
+// passes reports whether a refusal says nothing about whether the pod can be resized.
+func passes(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsServerTimeout(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
+
+// refusalOf is the error that a client returns; nil = none.
+func refusalOf(name string) error {
+	pods := schema.GroupResource{Resource: "pods"}
+	invalid := func(path *field.Path, text string) error {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p", field.ErrorList{field.Forbidden(path, text)})
+	}
+	switch name {
+	case "NodeCapacity":
+		err := apierrors.NewForbidden(pods, "p", errors.New("node doesn't have enough capacity: cpu"))
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: updaterutils.InfeasibleCauseNodeCapacity, Message: "cpu"})
+		return err
+	case "Quota":
+		return apierrors.NewForbidden(pods, "p", errors.New("exceeded quota: q, requested: requests.cpu=1, used: requests.cpu=1, limited: requests.cpu=1"))
+	case "NotSupported":
+		return invalid(field.NewPath("spec"), "pod resize is not supported on this node")
+	case "Invalid":
+		return invalid(field.NewPath("spec"), "Pod QOS Class may not change as a result of resizing")
+	case "Conflict":
+		return apierrors.NewConflict(pods, "p", errors.New("the object has been modified"))
+	case "NotAnswered":
+		return apierrors.NewServerTimeout(pods, "patch", 1)
+	case "Gone":
+		return apierrors.NewNotFound(pods, "p")
+	case "Forbidden":
+		return apierrors.NewForbidden(pods, "p", errors.New("denied by a policy"))
+	}
+	return nil
+}
