@@ -167,3 +167,39 @@ func tellUpdate(c testCase) string {
 	}
 	return out.String()
 }
+
+// TestEveryDifferenceOfTheUpdaterHasAnExample also keeps the table tight: an example shows its own entry and no other.
+func TestEveryDifferenceOfTheUpdaterHasAnExample(t *testing.T) {
+	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
+	for _, x := range deliberateOfUpdater {
+		t.Run(strings.ReplaceAll(x.name, " ", "-"), func(t *testing.T) {
+			require.NotEmpty(t, x.why)
+			var met []string
+			c := readCase(t, x.example)
+			_, unexplained, err := judgeUpdate(c, func(entry string) { met = append(met, entry) })
+			require.NoError(t, err)
+			require.Empty(t, unexplained, tellUpdate(c))
+			require.Equal(t, []string{x.name}, met, tellUpdate(c))
+		})
+	}
+}
+
+// FuzzUpdater is the same for any seed and kind.
+func FuzzUpdater(f *testing.F) {
+	names := slices.Sorted(maps.Keys(updateKinds))
+	for i := range names {
+		f.Add(uint64(generatedUpdates), i)
+	}
+	f.Cleanup(func() { _ = setUpstreamGates(gates{}) })
+	f.Fuzz(func(t *testing.T, seed uint64, kind int) {
+		if kind < 0 || kind >= len(names) {
+			t.Skip("there is no such kind")
+		}
+		c := generateUpdate(seed, updateKinds[names[kind]])
+		_, unexplained, err := judgeUpdate(c, nil)
+		require.NoError(t, err)
+		for _, d := range unexplained {
+			t.Error(explainUpdate(c, d.signature()))
+		}
+	})
+}

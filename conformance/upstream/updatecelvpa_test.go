@@ -134,8 +134,8 @@ var (
 	notEligible = []string{"oom-without-change", "within-recommended-range", "eviction-requirements-unmet"}
 )
 
-// updateByCelvpa does with the pods of a VPA what celvpa's updater does in a cycle.
-func updateByCelvpa(in updateInput, g gates) (out updateAnswer, err error) {
+// updateByCelvpa does with the pods of a VPA what celvpa's updater does in a cycle. Those to be left count, but are not looked at.
+func updateByCelvpa(in updateInput, g gates, leave map[string]bool) (out updateAnswer, err error) {
 	v, err := in.celvpaVPA()
 	if err != nil {
 		return out, err
@@ -179,6 +179,9 @@ func updateByCelvpa(in updateInput, g gates) (out updateAnswer, err error) {
 	}
 	podupdate.Sort(pods)
 	for _, one := range pods {
+		if leave[one.Pod.Name] {
+			continue
+		}
 		verdict := one.Decide(plan, *groups[one.Owner], nil)
 		row := rowOf(verdict.Rule)
 		s := standing{Outside: one.Priority.OutsideRecommendedRange, ScaleUp: one.Priority.ScaleUp, Diff: one.Priority.ResourceDiff, Rule: verdict.Rule,
@@ -188,6 +191,7 @@ func updateByCelvpa(in updateInput, g gates) (out updateAnswer, err error) {
 		}
 		err = errors.Join(err, asError(verdict))
 		if refusal := in.Refusals[one.Pod.Name]; refusal != "" && verdict.Do == facts.DoInPlace {
+			out.Done = append(out.Done, doneTry+one.Pod.Name)
 			one.Attempt.Refused, one.Attempt.Message = facts.Refusal(refusal), refusalOf(refusal).Error()
 			verdict = one.Decide(plan, *groups[one.Owner], nil)
 			s.Rule += ", " + verdict.Rule

@@ -123,7 +123,7 @@ func runUpdate(c testCase) (*updateResult, error) {
 	if r.Upstream, err = updateByUpstream(in.copy(), c.Gates, ways{}); err != nil {
 		return nil, err
 	}
-	r.Celvpa, err = updateByCelvpa(in.copy(), c.Gates)
+	r.Celvpa, err = updateByCelvpa(in.copy(), c.Gates, nil)
 	return r, err
 }
 

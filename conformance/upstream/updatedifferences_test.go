@@ -2,7 +2,9 @@ package upstream
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,10 +30,38 @@ type updateDifference struct {
 	even func(r *updateResult, in *updateInput, w *ways) bool
 }
 
+const targetAbove = "target: {cpu: 200m}, lowerBound: {cpu: 150m}"
+
+// running is a pod with a container that is to grow, in YAML. status is what its status holds.
+func running(name, status string) string {
+	return `{metadata: {name: ` + name + `, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, controller: true}]},
+spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}, status: {` + status + `}}`
+}
+
+// resizing is a status with a condition. A time of 0 is none.
+func resizing(kind, reason string, since time.Duration) string {
+	out := "conditions: [{type: " + kind + `, status: "True"`
+	if reason != "" {
+		out += ", reason: " + reason
+	}
+	if since > 0 {
+		out += ", lastTransitionTime: " + strconv.Quote(ago(since))
+	}
+	return out + "}]"
+}
+
+// runningCase is a case with pods of a ReplicaSet.
+func runningCase(mode string, replicas int, pods ...string) string {
+	return fmt.Sprintf(`object: {flags: {min-replicas: 1}, owners: [{kind: ReplicaSet, name: r, replicas: %d}], pods: [%s],
+vpa: {spec: {updatePolicy: {updateMode: %s}}, status: {recommendation: {containerRecommendations: [{containerName: a, %s}]}}}}`,
+		replicas, strings.Join(pods, ",\n"), mode, targetAbove)
+}
+
 var deliberateOfUpdater = []updateDifference{
 	{
-		name: "pods of the same priority",
-		why:  "They are updated in the order of their names. Upstream takes them as they come out of its cache, in any order.",
+		name:    "pods of the same priority",
+		why:     "They are updated in the order of their names. Upstream takes them as they come out of its cache, in any order.",
+		example: runningCase("Recreate", 2, running("p1", ""), running("p0", "")),
 		even: func(_ *updateResult, in *updateInput, _ *ways) bool {
 			byName := func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) }
 			if slices.IsSortedFunc(in.Pods, byName) {
@@ -42,16 +72,28 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "evictions among resizes",
-		why:  "Mode InPlaceOrRecreate: pods have their turn by priority, whatever is to be done with them; upstream evicts after all resizes, when the budget may be spent.",
+		name:    "evictions among resizes",
+		why:     "Mode InPlaceOrRecreate: pods have their turn by priority, whatever is to be done with them; upstream evicts after all resizes, when the budget may be spent.",
+		example: runningCase("InPlaceOrRecreate", 2, running("p0", resizing("PodResizePending", "Infeasible", 0)), running("p1", "")),
 		even: func(r *updateResult, _ *updateInput, w *ways) bool {
 			w.evictInTurn = r.mode() == upstreamv1.UpdateModeInPlaceOrRecreate
 			return w.evictInTurn
 		},
 	},
 	{
-		name: "owners of other kinds",
-		why:  "The scale of a custom kind says how many pods there are to be. Upstream takes it for 0, so that all pods may be evicted at once.",
+		name: "resizes that would change the QoS class",
+		why:  "They are not tried, as API servers refuse them; where the mode allows it the pod is evicted.",
+		example: `object: {flags: {min-replicas: 1}, owners: [{kind: ReplicaSet, name: r, replicas: 1}], pods: [` + strings.Replace(running("p0", ""), "requests: {cpu: 100m}", "", 1) + `],
+vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommendation: {containerRecommendations: [{containerName: a, ` + targetAbove + `}]}}}}`,
+		even: func(r *updateResult, _ *updateInput, w *ways) bool {
+			w.qosKnown = r.resizes()
+			return w.qosKnown
+		},
+	},
+	{
+		name:    "owners of other kinds",
+		why:     "The scale of a custom kind says how many pods there are to be. Upstream takes it for 0, so that all pods may be evicted at once.",
+		example: strings.ReplaceAll(runningCase("Recreate", 3, running("p0", ""), running("p1", "")), "kind: ReplicaSet", "kind: Rollout"),
 		even: func(_ *updateResult, in *updateInput, _ *ways) bool {
 			other := func(kind string) bool { return !slices.Contains(wellKnownOwners, kind) }
 			changed := false
@@ -69,15 +111,17 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "pods without an owner",
-		why:  "Nobody would make them anew. Upstream takes those of a VPA for one group of which none need run.",
+		name:    "pods without an owner",
+		why:     "Nobody would make them anew. Upstream takes those of a VPA for one group of which none need run.",
+		example: strings.ReplaceAll(runningCase("Recreate", 3, running("p0", ""), running("p1", "")), "controller: true", "controller: false"),
 		even: func(_ *updateResult, in *updateInput, w *ways) bool {
 			return w.leaveOut(in, func(pod *corev1.Pod) bool { return controllerOf(pod) == nil })
 		},
 	},
 	{
-		name: "owner references that do not say whether they control",
-		why:  "They do not. Upstream panics.",
+		name:    "owner references that do not say whether they control",
+		why:     "They do not. Upstream panics.",
+		example: strings.ReplaceAll(runningCase("Recreate", 2, running("p0", ""), running("p1", "")), "ownerReferences: [", "ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: c}, "),
 		even: func(_ *updateResult, in *updateInput, _ *ways) bool {
 			changed := false
 			for _, pod := range in.Pods {
@@ -91,15 +135,17 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "containers with mode Off in running pods",
-		why:  "They do not count, also where a recommendation from before is still in the status.",
+		name:    "containers with mode Off in running pods",
+		why:     "They do not count, also where a recommendation from before is still in the status.",
+		example: strings.Replace(runningCase("Recreate", 2, running("p0", ""), running("p1", "")), "spec: {updatePolicy", `spec: {resourcePolicy: {containerPolicies: [{containerName: a, mode: "Off"}]}, updatePolicy`, 1),
 		even: func(r *updateResult, in *updateInput, _ *ways) bool {
 			return in.eachRecommendation(func(name string, _ map[string]any) (keep bool) { return !(&podResult{VPA: r.VPA}).isOff(name) })
 		},
 	},
 	{
-		name: "only CPU and memory of running pods count",
-		why:  "Other resources are not changed. Upstream reckons with them where a recommendation holds some.",
+		name:    "only CPU and memory of running pods count",
+		why:     "Other resources are not changed. Upstream reckons with them where a recommendation holds some.",
+		example: strings.Replace(runningCase("Recreate", 2, running("p0", ""), running("p1", "")), targetAbove, "target: {cpu: 100m, example.com/gpu: 1}", 1),
 		even: func(_ *updateResult, in *updateInput, _ *ways) bool {
 			changed := false
 			in.eachRecommendation(func(_ string, recommendation map[string]any) bool {
@@ -118,8 +164,9 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "pods that are boosted",
-		why:  "They wait until their boost is over. For upstream one of them makes minReplicas void for its whole group, and where the VPA has no boost any more they are evicted for theirs.",
+		name:    "pods that are boosted",
+		why:     "They wait until their boost is over. For upstream one of them makes minReplicas void for its whole group, and where the VPA has no boost any more they are evicted for theirs.",
+		example: "gates: {CPUStartupBoost: true}\n" + strings.Replace(runningCase("Recreate", 2, running("p0", ""), running("p1", "")), "name: p0", `name: p0, annotations: {vpaCpuStartupBoost/a: "{}"}`, 1),
 		even: func(r *updateResult, in *updateInput, w *ways) bool {
 			changed := false
 			for _, pod := range in.Pods {
@@ -137,8 +184,9 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "VPAs without a recommendation",
-		why:  "Their pods are left alone. Upstream panics on old ones with --pod-update-threshold=0.",
+		name:    "VPAs without a recommendation",
+		why:     "Their pods are left alone. Upstream panics on old ones with --pod-update-threshold=0.",
+		example: `object: {flags: {pod-update-threshold: 0}, pods: [{metadata: {name: p0}, spec: {containers: [{name: a}]}, status: {startTime: "2026-01-01T00:00:00Z"}}]}`,
 		even: func(r *updateResult, in *updateInput, _ *ways) bool {
 			var v map[string]any
 			if r.VPA.Status.Recommendation != nil || json.Unmarshal(in.VPA, &v) != nil || v == nil {
@@ -150,15 +198,17 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "updates that change nothing",
-		why:  "A pod is left alone where a new one would be given what it has, or where nothing is recommended for what admission saw in it.",
+		name:    "updates that change nothing",
+		why:     "A pod is left alone where a new one would be given what it has, or where nothing is recommended for what admission saw in it.",
+		example: strings.Replace(runningCase("Recreate", 2, running("p0", ""), running("p1", "")), targetAbove, "target: {cpu: 100m}, lowerBound: {cpu: 150m}", 1),
 		even: func(r *updateResult, in *updateInput, w *ways) bool {
 			return w.leaveOut(in, func(pod *corev1.Pod) bool { return len(r.wanted(pod)) == 0 || r.isStrange(pod) })
 		},
 	},
 	{
-		name: "a node that has not answered",
-		why:  "A pod whose resources are not those that its node granted is being resized, also where no condition says so yet.",
+		name:    "a node that has not answered",
+		why:     "A pod whose resources are not those that its node granted is being resized, also where no condition says so yet.",
+		example: runningCase("InPlaceOrRecreate", 2, running("p0", "containerStatuses: [{name: a, resources: {requests: {cpu: 50m}}}]"), running("p1", resizing("PodResizeInProgress", "", 0))),
 		even: func(r *updateResult, in *updateInput, _ *ways) bool {
 			changed := false
 			for _, pod := range in.Pods {
@@ -171,8 +221,9 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "conditions that are not True",
-		why:  "They say nothing. Upstream goes by the first of the two, and takes the reason of one that is not True.",
+		name:    "conditions that are not True",
+		why:     "They say nothing. Upstream goes by the first of the two, and takes the reason of one that is not True.",
+		example: strings.Replace(runningCase("InPlaceOrRecreate", 2, running("p0", resizing("PodResizeInProgress", "", 0)), running("p1", resizing("PodResizeInProgress", "", 0))), "conditions: [", `conditions: [{type: PodResizePending, status: "False", reason: Deferred}, `, 1),
 		even: func(_ *updateResult, in *updateInput, _ *ways) bool {
 			changed := false
 			for _, pod := range in.Pods {
@@ -184,8 +235,9 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "resizes of a pod that had the name before",
-		why:  "How long a resize takes is counted for each pod. Upstream counts by name and never forgets, so a new pod of a StatefulSet may be evicted for a resize of the old one.",
+		name:    "resizes of a pod that had the name before",
+		why:     "How long a resize takes is counted for each pod. Upstream counts by name and never forgets, so a new pod of a StatefulSet may be evicted for a resize of the old one.",
+		example: strings.Replace(runningCase("InPlaceOrRecreate", 2, running("p0", resizing("PodResizePending", "Deferred", time.Minute)), running("p1", resizing("PodResizeInProgress", "", 0))), "object: {", "object: {noticed: {p0: {age: 3h, uid: uid-of-another}}, ", 1),
 		even: func(_ *updateResult, in *updateInput, _ *ways) bool {
 			changed := false
 			for name, seen := range in.Noticed {
@@ -198,8 +250,9 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "since when a resize is under way",
-		why:  "The node says so in its condition. Upstream counts from when it noticed it, so a restart of the updater begins anew.",
+		name:    "since when a resize is under way",
+		why:     "The node says so in its condition. Upstream counts from when it noticed it, so a restart of the updater begins anew.",
+		example: runningCase("InPlaceOrRecreate", 2, running("p0", resizing("PodResizePending", "Deferred", time.Hour)), running("p1", resizing("PodResizeInProgress", "", 0))),
 		even: func(_ *updateResult, in *updateInput, _ *ways) bool {
 			changed := false
 			for _, pod := range in.Pods {
@@ -224,16 +277,18 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "mode InPlace waits",
-		why:  "While a resize is under way, the pod has not started or the budget is spent nothing is sent (AEP-8818). Upstream sends it all the same.",
+		name:    "mode InPlace waits",
+		why:     "While a resize is under way, the pod has not started or the budget is spent nothing is sent (AEP-8818). Upstream sends it all the same.",
+		example: "gates: {InPlace: true}\n" + runningCase("InPlace", 2, running("p0", resizing("PodResizeInProgress", "Error", 0)), running("p1", resizing("PodResizePending", "Deferred", 0))),
 		even: func(r *updateResult, _ *updateInput, w *ways) bool {
 			w.deferredWaits = r.mode() == upstreamv1.UpdateModeInPlace
 			return w.deferredWaits
 		},
 	},
 	{
-		name: "infeasible resizes in mode InPlace",
-		why:  "What the pod asks for is remembered and nothing is sent until less is wanted (AEP-8818). Upstream remembers what is recommended, and sends it.",
+		name:    "infeasible resizes in mode InPlace",
+		why:     "What the pod asks for is remembered and nothing is sent until less is wanted (AEP-8818). Upstream remembers what is recommended, and sends it.",
+		example: "gates: {InPlace: true}\n" + runningCase("InPlace", 2, running("p0", resizing("PodResizePending", "Infeasible", 0))),
 		even: func(r *updateResult, in *updateInput, w *ways) bool {
 			if r.mode() != upstreamv1.UpdateModeInPlace {
 				return false
@@ -257,6 +312,8 @@ var deliberateOfUpdater = []updateDifference{
 	{
 		name: "what an infeasible resize is compared with",
 		why:  "All that the pod would request now. Upstream compares what is recommended, once as it stands in the status and once capped, and only for containers that still have a recommendation.",
+		example: "gates: {InPlace: true}\n" + strings.NewReplacer("object: {", "object: {infeasible: {p0: {a: {cpu: 170m}}}, ", "spec: {updatePolicy", "spec: {resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: 160m}}]}, updatePolicy").
+			Replace(runningCase("InPlace", 2, running("p0", ""))),
 		even: func(r *updateResult, in *updateInput, _ *ways) bool {
 			changed := false
 			for name, tried := range in.Infeasible {
@@ -275,16 +332,18 @@ var deliberateOfUpdater = []updateDifference{
 		},
 	},
 	{
-		name: "refusals that pass",
-		why:  "Conflicts, servers that do not answer, quotas and pods that are gone say nothing about whether a pod can be resized, so it is not evicted for them.",
+		name:    "refusals that pass",
+		why:     "Conflicts, servers that do not answer, quotas and pods that are gone say nothing about whether a pod can be resized, so it is not evicted for them.",
+		example: strings.Replace(runningCase("InPlaceOrRecreate", 2, running("p0", "")), "object: {", "object: {refusals: {p0: Conflict}, ", 1),
 		even: func(r *updateResult, in *updateInput, w *ways) bool {
 			w.refusalsWait = r.mode() == upstreamv1.UpdateModeInPlaceOrRecreate && len(in.Refusals) > 0
 			return w.refusalsWait
 		},
 	},
 	{
-		name: "without the admission controller",
-		why:  "Resizes need no admission controller, so only evictions stop. Upstream does nothing at all.",
+		name:    "without the admission controller",
+		why:     "Resizes need no admission controller, so only evictions stop. Upstream does nothing at all.",
+		example: strings.Replace(runningCase("InPlaceOrRecreate", 2, running("p0", "")), "object: {", "object: {noAdmission: true, ", 1),
 		even: func(_ *updateResult, in *updateInput, w *ways) bool {
 			w.resizesGoOn = in.NoAdmission
 			return in.NoAdmission
@@ -293,6 +352,8 @@ var deliberateOfUpdater = []updateDifference{
 	{
 		name: "restarts that a resize does not need",
 		why:  "--in-place-skip-disruption-budget is about resizes that restart nothing. For upstream a container restarts where any resource of any container has RestartContainer, also one that stays as it is.",
+		example: strings.NewReplacer("flags: {", "flags: {in-place-skip-disruption-budget: true, ", "{name: a,", "{name: a, resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}],").
+			Replace(runningCase("InPlaceOrRecreate", 4, running("p0", ""))),
 		even: func(r *updateResult, in *updateInput, _ *ways) bool {
 			changed := false
 			for _, pod := range in.Pods {

@@ -60,10 +60,11 @@ type updateAnswer struct {
 	Done     []string // an action and a pod each, one after the other
 }
 
-// The actions. Resizes that are refused are none.
+// The actions.
 const (
 	doneEvict    = "evict "
 	doneResize   = "resize "
+	doneTry      = "try "      // a resize that the API server refuses
 	doneRemember = "remember " // that a resize was infeasible
 )
 
@@ -87,6 +88,7 @@ type ways struct {
 	deferredWaits   bool            // mode InPlace: what is deferred is not sent
 	infeasibleWaits bool            // mode InPlace: what the node finds infeasible is remembered, and not sent
 	refusalsWait    bool            // what may be taken later, and what is about a pod that is gone, does not lead to an eviction
+	qosKnown        bool            // no resize is tried that would change the QoS class
 	resizesGoOn     bool            // without the admission controller only evictions stop
 }
 
@@ -346,9 +348,13 @@ func (k kubePods) Patch(_ context.Context, name string, _ types.PatchType, data 
 		return nil, apierrors.NewBadRequest(after.Failed)
 	}
 	if qosOf(after.Pod) != qosOf(pod) {
+		if !k.cycle.qosKnown {
+			k.cycle.out.Done = append(k.cycle.out.Done, doneTry+name)
+		}
 		return nil, refusalOf("Invalid")
 	}
 	if err := refusalOf(k.cycle.Refusals[name]); err != nil {
+		k.cycle.out.Done = append(k.cycle.out.Done, doneTry+name)
 		return nil, err
 	}
 	k.cycle.out.Done = append(k.cycle.out.Done, doneResize+name)
