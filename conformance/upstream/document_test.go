@@ -28,5 +28,8 @@ func TestTheDocumentListsTheDeliberateDifferences(t *testing.T) {
 	for _, x := range deliberateOfPods {
 		meant = append(meant, x.name)
 	}
+	for _, x := range deliberateOfUpdater {
+		meant = append(meant, x.name)
+	}
 	require.Equal(t, meant, told)
 }

@@ -84,7 +84,7 @@ func compareUpdate(in *updateInput, upstream, celvpa *updateAnswer) []updateDisc
 			if x.ScaleUp != y.ScaleUp {
 				out = append(out, updateDiscrepancy{Kind: updateScaleUp, Pod: pod.Name, Text: fmt.Sprintf("%s: upstream %t", pod.Name, x.ScaleUp)})
 			}
-			if math.Abs(x.Diff-y.Diff) > 1e-12*math.Abs(x.Diff) && x.Diff < 1e6 { // TODO U1
+			if math.Abs(x.Diff-y.Diff) > 1e-12*math.Abs(x.Diff) {
 				out = append(out, updateDiscrepancy{Kind: updateDiff, Pod: pod.Name, Text: fmt.Sprintf("%s: upstream %v, celvpa %v", pod.Name, x.Diff, y.Diff)})
 			}
 			if x.Eligible != y.Eligible {

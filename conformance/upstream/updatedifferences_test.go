@@ -186,7 +186,7 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 	{
 		name:    "VPAs without a recommendation",
 		why:     "Their pods are left alone. Upstream panics on old ones with --pod-update-threshold=0.",
-		example: `object: {flags: {pod-update-threshold: 0}, pods: [{metadata: {name: p0}, spec: {containers: [{name: a}]}, status: {startTime: "2026-01-01T00:00:00Z"}}]}`,
+		example: `object: {flags: {pod-update-threshold: 0}, pods: [{metadata: {name: p0}, spec: {containers: [{name: a}]}, status: {startTime: "2026-01-01T00:00:00Z"}}], vpa: {spec: {}}}`,
 		even: func(r *updateResult, in *updateInput, _ *ways) bool {
 			var v map[string]any
 			if r.VPA.Status.Recommendation != nil || json.Unmarshal(in.VPA, &v) != nil || v == nil {
@@ -313,7 +313,7 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 		name: "what an infeasible resize is compared with",
 		why:  "All that the pod would request now. Upstream compares what is recommended, once as it stands in the status and once capped, and only for containers that still have a recommendation.",
 		example: "gates: {InPlace: true}\n" + strings.NewReplacer("object: {", "object: {infeasible: {p0: {a: {cpu: 170m}}}, ", "spec: {updatePolicy", "spec: {resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: 160m}}]}, updatePolicy").
-			Replace(runningCase("InPlace", 2, running("p0", ""))),
+			Replace(runningCase("InPlace", 1, running("p0", ""))),
 		even: func(r *updateResult, in *updateInput, _ *ways) bool {
 			changed := false
 			for name, tried := range in.Infeasible {
@@ -334,7 +334,7 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 	{
 		name:    "refusals that pass",
 		why:     "Conflicts, servers that do not answer, quotas and pods that are gone say nothing about whether a pod can be resized, so it is not evicted for them.",
-		example: strings.Replace(runningCase("InPlaceOrRecreate", 2, running("p0", "")), "object: {", "object: {refusals: {p0: Conflict}, ", 1),
+		example: strings.Replace(runningCase("InPlaceOrRecreate", 1, running("p0", "")), "object: {", "object: {refusals: {p0: Conflict}, ", 1),
 		even: func(r *updateResult, in *updateInput, w *ways) bool {
 			w.refusalsWait = r.mode() == upstreamv1.UpdateModeInPlaceOrRecreate && len(in.Refusals) > 0
 			return w.refusalsWait
@@ -343,7 +343,7 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 	{
 		name:    "without the admission controller",
 		why:     "Resizes need no admission controller, so only evictions stop. Upstream does nothing at all.",
-		example: strings.Replace(runningCase("InPlaceOrRecreate", 2, running("p0", "")), "object: {", "object: {noAdmission: true, ", 1),
+		example: strings.Replace(runningCase("InPlaceOrRecreate", 1, running("p0", "")), "object: {", "object: {noAdmission: true, ", 1),
 		even: func(_ *updateResult, in *updateInput, w *ways) bool {
 			w.resizesGoOn = in.NoAdmission
 			return in.NoAdmission
