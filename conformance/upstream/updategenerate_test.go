@@ -139,7 +139,7 @@ func (g *generator) runContainers(names []string) []any {
 			resources["limits"] = limits
 		}
 		c := object("name", name, "resources", resources)
-		if g.chance(0.12) {
+		if g.chance(0.2) {
 			c["resizePolicy"] = list(object("resourceName", g.pick(list("cpu", "memory"), nil), "restartPolicy", g.pick(list("RestartContainer", "NotRequired"), nil)))
 		}
 		containers = append(containers, c)
@@ -241,7 +241,7 @@ func (g *generator) remembered(input map[string]any, pods []any, names []string)
 			}
 			noticed[name] = since
 		}
-		if g.chance(0.1) {
+		if g.chance(0.2) {
 			tried := map[string]any{}
 			for _, container := range names {
 				tried[container] = object("cpu", g.pick(runCPUs, nil), "memory", g.pick(runMemories, nil))
@@ -294,7 +294,7 @@ func (g *generator) runVPA(names []string, kind updateKind) map[string]any {
 		spec["resourcePolicy"] = object("containerPolicies", policies)
 	}
 	v["spec"] = spec
-	if g.chance(0.97) {
+	if g.chance(0.95) {
 		recommended := list()
 		for _, name := range names {
 			if g.chance(0.92) {
