@@ -66,7 +66,7 @@ type bench struct {
 }
 
 func run(ctx context.Context, s settings) (err error) {
-	programs, err := build(ctx, s.programs)
+	programs, err := harness.Programs(ctx, s.programs, "admission-controller")
 	if err != nil {
 		return err
 	}
@@ -96,14 +96,14 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	b.cores = divide()
-	say("the server has %s, what loads it has %s; reviews have %d bytes on average", b.cores.serverText, b.cores.ownText, b.meanSize())
+	harness.Say("the server has %s, what loads it has %s; reviews have %d bytes on average", b.cores.serverText, b.cores.ownText, b.meanSize())
 	results := make([]result, len(programs))
 	answers := make([][]answer, len(programs))
 	for turn := range s.turns {
 		for i, p := range programs {
 			one, got, err := b.measure(ctx, p, turn)
 			if err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
+				return fmt.Errorf("%s: %w", p.Name, err)
 			}
 			results[i].add(one)
 			answers[i] = got
@@ -112,14 +112,9 @@ func run(ctx context.Context, s settings) (err error) {
 	same := ""
 	if len(programs) == 2 {
 		if same, err = b.compare(answers[0], answers[1]); err != nil {
-			return fmt.Errorf("%s and %s answer differently: %w", programs[0].name, programs[1].name, err)
+			return fmt.Errorf("%s and %s answer differently: %w", programs[0].Name, programs[1].Name, err)
 		}
 	}
 	b.print(os.Stdout, results, same)
 	return nil
-}
-
-// say tells how far the run is.
-func say(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 }

@@ -5,19 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/celvpa/celvpa/conformance/harness"
 )
 
 // turn is one process, under load over both protocols.
 type turn struct {
-	program
+	harness.Program
 	overHTTP1, overHTTP2 shot
 	peak                 uint64 // memory, in bytes
 }
@@ -26,8 +25,8 @@ type turn struct {
 type answer []byte
 
 // measure starts a program, waits until it patches all pods, and loads it.
-func (b *bench) measure(ctx context.Context, p program, number int) (t turn, answers []answer, err error) {
-	t.program = p
+func (b *bench) measure(ctx context.Context, p harness.Program, number int) (t turn, answers []answer, err error) {
+	t.Program = p
 	one, err := b.start(p, number)
 	if err != nil {
 		return t, nil, err
@@ -51,7 +50,7 @@ func (b *bench) measure(ctx context.Context, p program, number int) (t turn, ans
 		name string
 		shot
 	}{{"HTTP/1.1", t.overHTTP1}, {"HTTP/2", t.overHTTP2}} {
-		say("%s over %s: %.0f a second, p50 %s, p99 %s; the server had %.0f%% of a core, what loads it %.0f%%", p.name, s.name,
+		harness.Say("%s over %s: %.0f a second, p50 %s, p99 %s; the server had %.0f%% of a core, what loads it %.0f%%", p.Name, s.name,
 			s.perSecond, milliseconds(s.p50), milliseconds(s.p99), s.server*100, s.own*100)
 	}
 	return t, answers, nil
@@ -141,25 +140,10 @@ func (b *bench) saveProfiles(p *process, name string) func() {
 	go func() {
 		defer close(done)
 		for file, path := range map[string]string{"cpu": fmt.Sprintf("profile?seconds=%.0f", (b.warm + b.window).Seconds()), "allocs": "allocs"} {
-			if err := b.saveProfile(p, path, filepath.Join(b.folder, name+"."+file)); err != nil {
-				say("no profile: %s", err)
+			if err := harness.SaveProfile(context.Background(), p.metrics, path, filepath.Join(b.folder, name+"."+file)); err != nil {
+				harness.Say("no profile: %s", err)
 			}
 		}
 	}()
 	return func() { <-done }
-}
-
-func (b *bench) saveProfile(p *process, path, file string) error {
-	response, err := http.Get("http://" + p.metrics + "/debug/pprof/" + path)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	out, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	_, err = io.Copy(out, response.Body)
-	return err
 }

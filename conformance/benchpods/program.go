@@ -1,49 +1,17 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/celvpa/celvpa/conformance/harness"
 )
-
-// program is an admission controller that can be started.
-type program struct {
-	name string // for people
-	ours bool
-	path string
-	args []string // before the flags
-}
-
-// build compiles programs into bin/. Upstream's is kept from the last time.
-func build(ctx context.Context, names string) (out []program, err error) {
-	for _, name := range strings.Split(names, ",") {
-		p := program{name: name, ours: name == "celvpa"}
-		switch name {
-		case "celvpa":
-			p.args = []string{"admission-controller"}
-			p.path, err = harness.Build(ctx)
-		case "upstream":
-			p.name = "upstream " + harness.UpstreamRelease
-			p.path, err = harness.BuildUpstreamAdmission(ctx, os.Stderr)
-		default:
-			err = fmt.Errorf("-programs: no program %q; known: upstream, celvpa", name)
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
 
 // process is an admission controller that runs.
 type process struct {
@@ -54,7 +22,7 @@ type process struct {
 
 // start runs a program with default flags, but for where it listens and its certificate. It is not registered: whoever asks it knows
 // where it is.
-func (b *bench) start(p program, turn int) (*process, error) {
+func (b *bench) start(p harness.Program, turn int) (*process, error) {
 	address, err := harness.FreeAddress()
 	if err != nil {
 		return nil, err
@@ -68,13 +36,13 @@ func (b *bench) start(p program, turn int) (*process, error) {
 		return nil, err
 	}
 	cert, key := b.certificate()
-	command := append(append(b.cores.pin, p.path), p.args...)
+	command := append(append(b.cores.pin, p.Path), p.Args...)
 	command = append(command, "--kubeconfig="+b.kubeconfig, "--address="+metrics, "--port="+port, "--register-webhook=false",
 		"--client-ca-file="+cert, "--tls-cert-file="+cert, "--tls-private-key="+key)
 	if b.profile {
 		command = append(command, "--profiling")
 	}
-	log := filepath.Join(b.folder, fmt.Sprintf("%s-%d.log", filepath.Base(p.path), turn+1))
+	log := filepath.Join(b.folder, fmt.Sprintf("%s-%d.log", filepath.Base(p.Path), turn+1))
 	one, err := harness.StartMeasured(log, b.cores.env, command[0], command[1:]...)
 	if err != nil {
 		return nil, err

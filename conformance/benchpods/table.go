@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/celvpa/celvpa/conformance/harness"
@@ -11,14 +10,14 @@ import (
 
 // result is what came of all turns of one program.
 type result struct {
-	program
+	harness.Program
 	overHTTP1, overHTTP2 shot // the best turn
 	rss                  []uint64
 	peak                 uint64
 }
 
 func (r *result) add(t turn) {
-	r.program = t.program
+	r.Program = t.Program
 	r.overHTTP1, r.overHTTP2 = better(r.overHTTP1, t.overHTTP1), better(r.overHTTP2, t.overHTTP2)
 	r.rss = append(append(r.rss, t.overHTTP1.rss...), t.overHTTP2.rss...)
 	r.peak = max(r.peak, t.peak)
@@ -31,10 +30,7 @@ func better(a, b shot) shot {
 	return b
 }
 
-func (r *result) medianRSS() float64 {
-	sorted := slices.Sorted(slices.Values(r.rss))
-	return float64(sorted[len(sorted)/2])
-}
+func (r *result) medianRSS() float64 { return harness.Median(r.rss) }
 
 // row is a line of the table: a number of each program, and what is asked of celvpa's.
 type row struct {
@@ -56,7 +52,7 @@ func rows() (list []row) {
 	} {
 		of, title := protocol.of, protocol.name+": "
 		list = append(list,
-			row{name: title + "reviews a second", value: func(r *result) float64 { return of(r).perSecond }, text: count, least: 2, of: of},
+			row{name: title + "reviews a second", value: func(r *result) float64 { return of(r).perSecond }, text: harness.Count, least: 2, of: of},
 			row{name: title + "p50", value: func(r *result) float64 { return float64(of(r).p50) }, text: duration},
 			row{name: title + "p99", value: func(r *result) float64 { return float64(of(r).p99) }, text: duration, most: 0.5, of: of},
 			row{name: title + "longest", value: func(r *result) float64 { return float64(of(r).max) }, text: duration},
@@ -65,8 +61,8 @@ func rows() (list []row) {
 			row{name: title + "· what loads it", value: func(r *result) float64 { return of(r).own }, text: percent})
 	}
 	return append(list,
-		row{name: "RSS under load, median", value: (*result).medianRSS, text: mebibytes},
-		row{name: "RSS, highest", value: func(r *result) float64 { return float64(r.peak) }, text: mebibytes})
+		row{name: "RSS under load, median", value: (*result).medianRSS, text: harness.Mebibytes},
+		row{name: "RSS, highest", value: func(r *result) float64 { return float64(r.peak) }, text: harness.Mebibytes})
 }
 
 // judged tells what is asked of celvpa in a row, and whether it keeps to it.
@@ -82,7 +78,7 @@ func (r row) judged(ours, upstreams float64) (target, verdict string) {
 	default:
 		return "", ""
 	}
-	return target, map[bool]string{true: "met", false: "MISSED"}[kept]
+	return target, harness.Kept(kept)
 }
 
 // print writes the table.
@@ -94,7 +90,7 @@ func (b *bench) print(to io.Writer, results []result, same string) {
 	var programs []string
 	var ours []bool
 	for _, r := range results {
-		programs, ours = append(programs, r.name), append(ours, r.ours)
+		programs, ours = append(programs, r.Name), append(ours, r.Ours)
 	}
 	var lines []harness.Compared
 	for _, row := range rows() {
@@ -115,8 +111,8 @@ func (b *bench) print(to io.Writer, results []result, same string) {
 		fmt.Fprintln(to, same)
 	}
 	for _, r := range results {
-		b.warn(to, r.name, "HTTP/1.1", r.overHTTP1)
-		b.warn(to, r.name, "HTTP/2", r.overHTTP2)
+		b.warn(to, r.Name, "HTTP/1.1", r.overHTTP1)
+		b.warn(to, r.Name, "HTTP/2", r.overHTTP2)
 	}
 }
 
@@ -133,8 +129,6 @@ func (b *bench) warn(to io.Writer, program, protocol string, s shot) {
 	}
 }
 
-func count(v float64) string              { return fmt.Sprintf("%.0f", v) }
 func percent(v float64) string            { return fmt.Sprintf("%.0f%%", v*100) }
 func duration(v float64) string           { return milliseconds(time.Duration(v)) }
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000) }
-func mebibytes(v float64) string          { return fmt.Sprintf("%.1f MiB", v/(1<<20)) }

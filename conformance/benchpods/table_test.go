@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/conformance/harness"
 )
 
 func TestNothingIsJudgedWhereAServerDidNotHaveItsCore(t *testing.T) {
 	of := func(ours bool, perSecond float64, p99 time.Duration, core float64) result {
 		s := shot{perSecond: perSecond, p99: p99, server: core, rss: []uint64{1}}
-		return result{program: program{name: "x", ours: ours}, overHTTP1: s, overHTTP2: s, rss: s.rss, peak: 1}
+		return result{Program: harness.Program{Name: "x", Ours: ours}, overHTTP1: s, overHTTP2: s, rss: s.rss, peak: 1}
 	}
 	b := &bench{cores: cores{own: 1}}
 	for _, c := range []struct {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -31,7 +32,7 @@ func (b *bench) populate(ctx context.Context) error {
 	if err := b.InstallCRDs(ctx, false); err != nil {
 		return err
 	}
-	say("creating %d Deployments with a VerticalPodAutoscaler each, in %d namespaces", b.vpas, b.namespaces)
+	harness.Say("creating %d Deployments with a VerticalPodAutoscaler each, in %d namespaces", b.vpas, b.namespaces)
 	for i := range b.namespaces {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace(i)}}
 		if err := errors.Join(b.create(ctx, ns), b.create(ctx, limitRange(ns.Name))); err != nil {

@@ -11,9 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
@@ -21,9 +19,6 @@ import (
 
 	"github.com/celvpa/celvpa/conformance/harness"
 )
-
-// podsPerNode is what a lab's node takes, less what may stick out while pods are placed.
-const podsPerNode = 450
 
 type settings struct {
 	lab                        string
@@ -57,16 +52,11 @@ func main() {
 }
 
 func run(ctx context.Context, s settings) (err error) {
-	var measured []program
-	for _, name := range strings.Split(s.programs, ",") {
-		one, err := build(ctx, name)
-		if err != nil {
-			return err
-		}
-		measured = append(measured, one)
+	measured, err := harness.Programs(ctx, s.programs, "recommender")
+	if err != nil {
+		return err
 	}
-	nodes := s.vpas*s.replicas/podsPerNode + 1
-	lab, err := harness.Up(ctx, s.lab, os.Stderr, "-metrics-server=false", fmt.Sprintf("-nodes=%d", nodes))
+	lab, err := harness.Up(ctx, s.lab, os.Stderr, "-metrics-server=false", fmt.Sprintf("-nodes=%d", harness.Nodes(s.vpas*s.replicas)))
 	if err != nil {
 		return err
 	}
@@ -77,8 +67,9 @@ func run(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{settings: s, Cluster: cluster, kubeconfig: lab.Kubeconfig}
-	if b.api, err = apiServer(cluster.Config); err != nil {
+	b := &bench{settings: s, kubeconfig: lab.Kubeconfig,
+		Workloads: &harness.Workloads{Cluster: cluster, Count: s.vpas, Replicas: s.replicas, Containers: s.containers, Again: s.keep}}
+	if b.api, err = cluster.APIServer(); err != nil {
 		return err
 	}
 	root, err := harness.Root()
@@ -91,7 +82,7 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer usage.Close()
-	if err := b.populate(ctx); err != nil {
+	if err := b.Populate(ctx); err != nil {
 		return err
 	}
 	if usage.pods, err = b.pods(ctx); err != nil {
@@ -99,12 +90,12 @@ func run(ctx context.Context, s settings) (err error) {
 	}
 	var results []result
 	for _, p := range measured {
-		if err := b.renewVPAs(ctx); err != nil {
+		if err := b.RenewVPAs(ctx, b.vpa); err != nil {
 			return err
 		}
 		one, err := b.measure(ctx, p)
 		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 		results = append(results, one)
 	}
@@ -115,13 +106,8 @@ func run(ctx context.Context, s settings) (err error) {
 // bench is a run against one lab.
 type bench struct {
 	settings
-	*harness.Cluster
+	*harness.Workloads
 	kubeconfig string
 	logs       string // folder
 	api        *rest.RESTClient
-}
-
-// say tells how far the run is.
-func say(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 }

@@ -2,22 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"net/http"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
-
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/rest"
 
 	"github.com/celvpa/celvpa/conformance/harness"
 )
@@ -46,20 +32,20 @@ type state struct {
 	at       time.Time
 	cycles   float64
 	steps    map[string]float64 // sum of each step
-	requests requests
+	requests harness.Requests
 	harness.Footprint
 }
 
 // measure runs a program until it has gone through its cycles.
-func (b *bench) measure(ctx context.Context, p program) (r result, err error) {
+func (b *bench) measure(ctx context.Context, p harness.Program) (r result, err error) {
 	begin := time.Now()
 	one, err := b.start(p)
 	if err != nil {
 		return r, err
 	}
 	defer one.Stop()
-	say("%s runs; its first cycle is due in a minute, and %d more are measured", p.name, b.cycles)
-	r = result{name: p.name, ours: p.ours}
+	harness.Say("%s runs; its first cycle is due in a minute, and %d more are measured", p.Name, b.cycles)
+	r = result{name: p.Name, ours: p.Ours}
 	var start, last state
 	var rss []uint64
 	for tick := time.NewTicker(time.Second); ; {
@@ -84,8 +70,8 @@ func (b *bench) measure(ctx context.Context, p program) (r result, err error) {
 			continue
 		}
 		took := (now.steps["total"] - last.steps["total"]) / (now.cycles - last.cycles)
-		say("%s: cycle %.0f took %.2f s, memory %s", p.name, now.cycles, took, mebibytes(now.RSS))
-		if now.requests, err = b.requests(ctx); err != nil {
+		harness.Say("%s: cycle %.0f took %.2f s, memory %s", p.Name, now.cycles, took, harness.Mebibytes(float64(now.RSS)))
+		if now.requests, err = harness.CountRequests(ctx, b.api, counts); err != nil {
 			return r, err
 		}
 		last = now
@@ -103,109 +89,32 @@ func (b *bench) measure(ctx context.Context, p program) (r result, err error) {
 	for step, sum := range last.steps {
 		r.steps[step] = (sum - start.steps[step]) / float64(r.cycles)
 	}
-	slices.Sort(rss)
-	r.rss, r.peak = rss[len(rss)/2], last.Peak
+	r.rss, r.peak = uint64(harness.Median(rss)), last.Peak
 	r.window, r.cpu = last.at.Sub(start.at).Seconds(), last.CPU-start.CPU
-	r.writes, r.reads = last.requests.writes-start.requests.writes, last.requests.reads-start.requests.reads
+	r.writes, r.reads = last.requests.Writes-start.requests.Writes, last.requests.Reads-start.requests.Reads
 	if b.profile {
-		err = b.saveProfile(one)
-	}
-	return r, err
-}
-
-// look reads how many cycles a process has finished and what they took.
-func (b *bench) look(ctx context.Context, p *process) (s state, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/metrics", nil)
-	if err != nil {
-		return s, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return s, fmt.Errorf("reading its metrics: %w", err)
-	}
-	defer response.Body.Close()
-	families, err := parse(response.Body)
-	if err != nil {
-		return s, fmt.Errorf("reading its metrics: %w", err)
-	}
-	s.at, s.steps = time.Now(), map[string]float64{}
-	for _, m := range families[cycleMetric].GetMetric() {
-		step := label(m, "step")
-		s.steps[step] = m.GetHistogram().GetSampleSum()
-		if step == "total" {
-			s.cycles = float64(m.GetHistogram().GetSampleCount())
+		file := filepath.Join(b.logs, filepath.Base(p.Path)+".heap")
+		if err := harness.SaveProfile(ctx, one.address, "heap", file); err != nil {
+			return r, err
 		}
-	}
-	s.Footprint, err = p.Footprint()
-	return s, err
-}
-
-func parse(from io.Reader) (map[string]*dto.MetricFamily, error) {
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	return parser.TextToMetricFamilies(from)
-}
-
-func label(m *dto.Metric, name string) string {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == name {
-			return l.GetValue()
-		}
-	}
-	return ""
-}
-
-// requests counts what an API server was asked that nobody in the lab but a recommender asks for.
-type requests struct{ writes, reads float64 }
-
-func (b *bench) requests(ctx context.Context) (r requests, err error) {
-	body, err := b.api.Get().AbsPath("/metrics").Stream(ctx)
-	if err != nil {
-		return r, fmt.Errorf("reading the API server's metrics: %w", err)
-	}
-	defer body.Close()
-	families, err := parse(body)
-	if err != nil {
-		return r, fmt.Errorf("reading the API server's metrics: %w", err)
-	}
-	for _, m := range families["apiserver_request_total"].GetMetric() {
-		group, sub := label(m, "group"), label(m, "subresource")
-		if group != "autoscaling.k8s.io" && group != "metrics.k8s.io" && sub != "scale" {
-			continue
-		}
-		switch strings.ToUpper(label(m, "verb")) {
-		case "POST", "PUT", "PATCH", "APPLY", "DELETE":
-			r.writes += m.GetCounter().GetValue()
-		case "GET", "LIST":
-			r.reads += m.GetCounter().GetValue()
-		}
+		harness.Say("the heap profile is in %s", file)
 	}
 	return r, nil
 }
 
-// apiServer is a client for paths of an API server.
-func apiServer(config *rest.Config) (*rest.RESTClient, error) {
-	c := rest.CopyConfig(config)
-	c.GroupVersion = &schema.GroupVersion{}
-	c.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
-	return rest.UnversionedRESTClientFor(c)
+// look reads how many cycles a process has finished and what they took.
+func (b *bench) look(ctx context.Context, p *process) (s state, err error) {
+	metrics, err := harness.ReadMetrics(ctx, p.address)
+	if err != nil {
+		return s, err
+	}
+	s.at = time.Now()
+	s.cycles, s.steps = metrics.Steps(cycleMetric)
+	s.Footprint, err = p.Footprint()
+	return s, err
 }
 
-// saveProfile leaves the heap of a process in a file.
-func (b *bench) saveProfile(p *process) error {
-	response, err := http.Get("http://" + p.address + "/debug/pprof/heap")
-	if err != nil {
-		return fmt.Errorf("reading the heap profile: %w", err)
-	}
-	defer response.Body.Close()
-	name := filepath.Join(b.logs, filepath.Base(p.path)+".heap")
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if _, err := io.Copy(file, response.Body); err != nil {
-		return fmt.Errorf("writing the heap profile: %w", err)
-	}
-	say("the heap profile is in %s", name)
-	return nil
+// counts tells what nobody in the lab but a recommender asks an API server for.
+func counts(a harness.Asked) bool {
+	return a.Group == "autoscaling.k8s.io" || a.Group == "metrics.k8s.io" || a.Subresource == "scale"
 }

@@ -20,7 +20,7 @@ type row struct {
 
 func rows(results []result) []row {
 	list := []row{
-		{name: "cycle, mean", value: func(r result) float64 { return r.steps["total"] }, text: seconds, part: 1.0 / 10, limit: 60},
+		{name: "cycle, mean", value: func(r result) float64 { return r.steps["total"] }, text: harness.Seconds, part: 1.0 / 10, limit: 60},
 	}
 	steps := map[string]bool{}
 	for _, r := range results {
@@ -30,16 +30,16 @@ func rows(results []result) []row {
 	}
 	delete(steps, "total")
 	for _, step := range slices.Sorted(maps.Keys(steps)) {
-		list = append(list, row{name: "· " + step, value: func(r result) float64 { return r.steps[step] }, text: seconds})
+		list = append(list, row{name: "· " + step, value: func(r result) float64 { return r.steps[step] }, text: harness.Seconds})
 	}
 	return append(list,
-		row{name: "cycle, longest", value: func(r result) float64 { return r.worst }, text: seconds, limit: 60},
-		row{name: "first cycle", value: func(r result) float64 { return r.first }, text: seconds, limit: 60},
-		row{name: "CPU a minute", value: func(r result) float64 { return r.cpu / r.window * 60 }, text: seconds, part: 1.0 / 2},
-		row{name: "RSS, median", value: func(r result) float64 { return float64(r.rss) }, text: bytes, part: 2.0 / 3, limit: 1536 << 20},
-		row{name: "RSS, highest", value: func(r result) float64 { return float64(r.peak) }, text: bytes, limit: 1536 << 20},
-		row{name: "API writes a cycle", value: func(r result) float64 { return r.writes / float64(r.cycles) }, text: count},
-		row{name: "API reads a cycle", value: func(r result) float64 { return r.reads / float64(r.cycles) }, text: count},
+		row{name: "cycle, longest", value: func(r result) float64 { return r.worst }, text: harness.Seconds, limit: 60},
+		row{name: "first cycle", value: func(r result) float64 { return r.first }, text: harness.Seconds, limit: 60},
+		row{name: "CPU a minute", value: func(r result) float64 { return r.cpu / r.window * 60 }, text: harness.Seconds, part: 1.0 / 2},
+		row{name: "RSS, median", value: func(r result) float64 { return float64(r.rss) }, text: harness.Mebibytes, part: 2.0 / 3, limit: 1536 << 20},
+		row{name: "RSS, highest", value: func(r result) float64 { return float64(r.peak) }, text: harness.Mebibytes, limit: 1536 << 20},
+		row{name: "API writes a cycle", value: func(r result) float64 { return r.writes / float64(r.cycles) }, text: harness.Count},
+		row{name: "API reads a cycle", value: func(r result) float64 { return r.reads / float64(r.cycles) }, text: harness.Count},
 	)
 }
 
@@ -54,7 +54,7 @@ func (b *bench) judged(r row, ours, upstreams float64) (target, verdict string) 
 	default:
 		return "", ""
 	}
-	return target, map[bool]string{true: "met", false: "MISSED"}[kept]
+	return target, harness.Kept(kept)
 }
 
 // print writes the table.
@@ -83,9 +83,3 @@ func (b *bench) print(to io.Writer, results []result) {
 	}
 	_ = harness.WriteComparison(to, programs, ours, lines) // what cannot be printed is not read
 }
-
-func seconds(v float64) string { return fmt.Sprintf("%.3f s", v) }
-func bytes(v float64) string   { return mebibytes(uint64(v)) }
-func count(v float64) string   { return fmt.Sprintf("%.0f", v) }
-
-func mebibytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/webhook"
 )
 
@@ -129,7 +130,7 @@ func (u *usageAPI) list(of string) *metricsv1beta1.PodMetricsList {
 				Timestamp:  metav1.NewTime(now), Window: metav1.Duration{Duration: 15 * time.Second},
 			}
 			for c := range u.containers {
-				one.Containers = append(one.Containers, metricsv1beta1.ContainerMetrics{Name: containerName(c), Usage: used(pod, c, now)})
+				one.Containers = append(one.Containers, metricsv1beta1.ContainerMetrics{Name: harness.ContainerName(c), Usage: used(pod, c, now)})
 			}
 			out.Items = append(out.Items, one)
 		}

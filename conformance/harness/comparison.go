@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -56,4 +57,25 @@ func WriteComparison(to io.Writer, programs []string, ours []bool, rows []Compar
 		line(append(cells, row.Target, row.Verdict)...)
 	}
 	return table.Flush()
+}
+
+// Seconds, Mebibytes and Count are texts of values: of seconds, of bytes, and of things.
+func Seconds(v float64) string   { return fmt.Sprintf("%.3f s", v) }
+func Mebibytes(v float64) string { return fmt.Sprintf("%.1f MiB", v/(1<<20)) }
+func Count(v float64) string     { return fmt.Sprintf("%.0f", v) }
+
+// Kept is a verdict.
+func Kept(met bool) string {
+	if met {
+		return "met"
+	}
+	return "MISSED"
+}
+
+// Median is the middle one of values; 0 of none.
+func Median(values []uint64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return float64(slices.Sorted(slices.Values(values))[len(values)/2])
 }

@@ -18,9 +18,9 @@ func BuildUpstreamRecommender(ctx context.Context, out io.Writer) (string, error
 	return buildUpstream(ctx, "recommender", out)
 }
 
-// BuildUpstreamAdmission compiles upstream's admission controller into bin/, where it stays. Its progress goes to out.
-func BuildUpstreamAdmission(ctx context.Context, out io.Writer) (string, error) {
-	return buildUpstream(ctx, "admission-controller", out)
+// BuildUpstreamUpdater compiles upstream's updater into bin/, where it stays. Its progress goes to out.
+func BuildUpstreamUpdater(ctx context.Context, out io.Writer) (string, error) {
+	return buildUpstream(ctx, "updater", out)
 }
 
 // buildUpstream compiles one of upstream's components by the name of its package.

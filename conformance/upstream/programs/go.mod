@@ -5,6 +5,7 @@ go 1.26.0
 tool (
 	k8s.io/autoscaler/vertical-pod-autoscaler/pkg/admission-controller
 	k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender
+	k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater
 )
 
 require (
