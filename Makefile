@@ -18,12 +18,15 @@ endif
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 LAB := go run -C conformance/lab .
 
+# What is measured beside what; a comma would end an argument of $(or …).
+BOTH := upstream,celvpa
+
 .PHONY: help
 help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 	@echo
 	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  LONG=1 (make test fuzzes)  RULES_DIR=folder'
-	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods, too)'
+	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)'
 	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
 
 .PHONY: run
@@ -58,11 +61,12 @@ test-lab: need-go ## Tests on a lab of their own (built and started by the test)
 	go test -count=1 -timeout 40m -v ./conformance/integration/...
 
 .PHONY: bench
-bench: need-go ## Benchmarks, in the form benchstat reads, and at the end the tables of bench-recommender and bench-pods
+bench: need-go ## Benchmarks, in the form benchstat reads, and at the end the tables of bench-recommender, bench-pods and bench-updater
 	go test -run '^$$' -bench . -benchmem ./...
 	go test -C conformance/upstream -run '^$$' -bench . -benchmem ./...
 	@$(MAKE) --no-print-directory bench-recommender
 	@$(MAKE) --no-print-directory bench-pods
+	@$(MAKE) --no-print-directory bench-updater
 
 .PHONY: bench-admission
 bench-admission: need-go ## Time to create 1000 VerticalPodAutoscalers on a lab, with the webhook and without
@@ -71,12 +75,17 @@ bench-admission: need-go ## Time to create 1000 VerticalPodAutoscalers on a lab,
 .PHONY: bench-recommender
 bench-recommender: need-go ## The recommender beside upstream's on a lab: time, CPU, memory, requests (12 minutes); SCALE=10000 measures celvpa's with live samples
 	@go build -o bin/bench-recommender-run ./conformance/benchrecommender
-	@exec bin/bench-recommender-run $(if $(SCALE),-vpas $(SCALE) -containers 2 -samples) -programs $(or $(PROGRAMS),$(if $(SCALE),celvpa,upstream,celvpa))
+	@exec bin/bench-recommender-run $(if $(SCALE),-vpas $(SCALE) -containers 2 -samples) -programs $(or $(PROGRAMS),$(if $(SCALE),celvpa,$(BOTH)))
 
 .PHONY: bench-pods
 bench-pods: need-go ## The admission controller beside upstream's on a lab, under load over TLS: pods a second, p99, CPU, memory (5 minutes)
 	@go build -o bin/bench-pods-run ./conformance/benchpods
-	@exec bin/bench-pods-run -programs $(or $(PROGRAMS),upstream,celvpa)
+	@exec bin/bench-pods-run -programs $(or $(PROGRAMS),$(BOTH))
+
+.PHONY: bench-updater
+bench-updater: need-go ## The updater beside upstream's on a lab, 1000 VPAs with 2000 pods out of range: time, CPU, memory (10 minutes)
+	@go build -o bin/bench-updater-run ./conformance/benchupdater
+	@exec bin/bench-updater-run -programs $(or $(PROGRAMS),$(BOTH))
 
 .PHONY: lint
 lint: need-go ## gofmt, go vet and staticcheck

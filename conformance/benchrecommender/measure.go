@@ -91,7 +91,8 @@ func (b *bench) measure(ctx context.Context, p harness.Program) (r result, err e
 	}
 	r.rss, r.peak = uint64(harness.Median(rss)), last.Peak
 	r.window, r.cpu = last.at.Sub(start.at).Seconds(), last.CPU-start.CPU
-	r.writes, r.reads = last.requests.Writes-start.requests.Writes, last.requests.Reads-start.requests.Reads
+	asked := last.requests.Since(start.requests)
+	r.writes, r.reads = asked.Writes, asked.Reads
 	if b.profile {
 		file := filepath.Join(b.logs, filepath.Base(p.Path)+".heap")
 		if err := harness.SaveProfile(ctx, one.address, "heap", file); err != nil {

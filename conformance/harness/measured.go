@@ -71,6 +71,7 @@ func (m *Measured) Alive() error {
 type Footprint struct {
 	CPU       float64 // seconds since it began
 	RSS, Peak uint64  // bytes: now, and the highest ever
+	Own       uint64  // bytes of RSS that no file backs: without the program's code
 }
 
 // Footprint reads it.
@@ -87,5 +88,5 @@ func (m *Measured) Footprint() (f Footprint, err error) {
 	if err != nil {
 		return f, fmt.Errorf("reading the memory from /proc: %w", err)
 	}
-	return Footprint{CPU: stat.CPUTime(), RSS: status.VmRSS, Peak: status.VmHWM}, nil
+	return Footprint{CPU: stat.CPUTime(), RSS: status.VmRSS, Peak: status.VmHWM, Own: status.RssAnon}, nil
 }

@@ -111,8 +111,13 @@ func (c *Cluster) APIServer() (*rest.RESTClient, error) {
 // Asked is what kind of thing an API server was asked for.
 type Asked struct{ Group, Resource, Subresource string }
 
-// Requests are how often an API server was asked.
-type Requests struct{ Writes, Reads float64 }
+// Requests are how often an API server was asked, and how many seconds its answers to writes took in all.
+type Requests struct{ Writes, Reads, WriteSeconds float64 }
+
+// Since is what was asked after an earlier count.
+func (r Requests) Since(before Requests) Requests {
+	return Requests{r.Writes - before.Writes, r.Reads - before.Reads, r.WriteSeconds - before.WriteSeconds}
+}
 
 // CountRequests counts what an API server was asked since it began: by everybody, of the kinds that count.
 func CountRequests(ctx context.Context, api *rest.RESTClient, counts func(Asked) bool) (r Requests, err error) {
@@ -125,16 +130,30 @@ func CountRequests(ctx context.Context, api *rest.RESTClient, counts func(Asked)
 	if err != nil {
 		return r, fmt.Errorf("reading the API server's metrics: %w", err)
 	}
-	for _, m := range families["apiserver_request_total"].GetMetric() {
-		if !counts(Asked{Group: label(m, "group"), Resource: label(m, "resource"), Subresource: label(m, "subresource")}) {
-			continue
+	of := func(family string) (writes, reads []*dto.Metric) {
+		for _, m := range families[family].GetMetric() {
+			if !counts(Asked{Group: label(m, "group"), Resource: label(m, "resource"), Subresource: label(m, "subresource")}) {
+				continue
+			}
+			switch strings.ToUpper(label(m, "verb")) {
+			case "POST", "PUT", "PATCH", "APPLY", "DELETE":
+				writes = append(writes, m)
+			case "GET", "LIST":
+				reads = append(reads, m)
+			}
 		}
-		switch strings.ToUpper(label(m, "verb")) {
-		case "POST", "PUT", "PATCH", "APPLY", "DELETE":
-			r.Writes += m.GetCounter().GetValue()
-		case "GET", "LIST":
-			r.Reads += m.GetCounter().GetValue()
-		}
+		return writes, reads
+	}
+	writes, reads := of("apiserver_request_total")
+	for _, m := range writes {
+		r.Writes += m.GetCounter().GetValue()
+	}
+	for _, m := range reads {
+		r.Reads += m.GetCounter().GetValue()
+	}
+	writes, _ = of("apiserver_request_duration_seconds")
+	for _, m := range writes {
+		r.WriteSeconds += m.GetHistogram().GetSampleSum()
 	}
 	return r, nil
 }

@@ -134,7 +134,12 @@ func (w *Workloads) countPods(ctx context.Context) (int, error) {
 
 // Each does something for every Deployment or VPA by its number, several at the same time.
 func (w *Workloads) Each(ctx context.Context, what string, do func(i int) error) error {
-	failed := make([]error, w.Count)
+	return w.EachOf(ctx, w.Count, what, do)
+}
+
+// EachOf is Each for so many of something else.
+func (w *Workloads) EachOf(ctx context.Context, count int, what string, do func(i int) error) error {
+	failed := make([]error, count)
 	next := make(chan int)
 	var group sync.WaitGroup
 	var done atomic.Int64
@@ -148,7 +153,7 @@ func (w *Workloads) Each(ctx context.Context, what string, do func(i int) error)
 			}
 		})
 	}
-	for i := 0; i < w.Count && ctx.Err() == nil; i++ {
+	for i := 0; i < count && ctx.Err() == nil; i++ {
 		next <- i
 	}
 	close(next)
