@@ -22,7 +22,7 @@ func (b *bench) rows(t trial, results []result) []row {
 		{name: "pods in the first cycle", value: func(r result) float64 { return float64(r.changed) }, text: harness.Count, judge: b.all},
 		{name: "most of one VPA", value: func(r result) float64 { return float64(r.most) }, text: harness.Count, judge: one},
 		{name: "first to last " + t.what(), value: func(r result) float64 { return r.span }, text: harness.Seconds, judge: b.within(t.limit)},
-		{name: "· to half of them", value: func(r result) float64 { return r.half }, text: harness.Seconds},
+		{name: "· to half of them", value: func(r result) float64 { return r.half }, text: secondsIfAny},
 		{name: "cycle", value: func(r result) float64 { return r.steps["total"] }, text: harness.Seconds},
 	}
 	steps := map[string]bool{}
@@ -53,6 +53,14 @@ func (b *bench) rows(t trial, results []result) []row {
 		}
 	}
 	return list
+}
+
+// secondsIfAny is for what may not have come to pass.
+func secondsIfAny(v float64) string {
+	if v == 0 {
+		return "–"
+	}
+	return harness.Seconds(v)
 }
 
 // all asks for every change that is permitted: one for each VPA.

@@ -25,6 +25,8 @@ func benchOf(vpas int) *bench {
 
 func TestTheTableTellsWhatIsAskedAndWhetherItIsKept(t *testing.T) {
 	upstream := cycleOf("upstream 1.8.1", false, 888, 1, 60, 90<<20)
+	slow := cycleOf("celvpa", true, 400, 1, 60, 60<<20)
+	slow.half = 0
 	for name, tt := range map[string]struct {
 		bench   *bench
 		trial   trial
@@ -70,6 +72,14 @@ func TestTheTableTellsWhatIsAskedAndWhetherItIsKept(t *testing.T) {
 			"pods in the first cycle 50 all 50 met",
 			"most of one VPA 1 ≤ 1 met",
 			"first to last eviction 5.000 s",
+		}},
+		"half of them did not come": {benchOf(1000), trial{pace: paces[0]}, []result{upstream, slow}, []string{
+			"updater with default flags: 1000 VPAs, 2000 pods out of range, of which one eviction a VPA is permitted in a cycle",
+			"upstream 1.8.1 celvpa part target",
+			"pods in the first cycle 888 400 0.450 all 1000 MISSED",
+			"most of one VPA 1 1 1.000 ≤ 1 met",
+			"first to last eviction 60.000 s 60.000 s 1.000 ≤ 25 s for all MISSED",
+			"· to half of them 30.000 s –",
 		}},
 		"resizes have no targets": {benchOf(1000), trial{pace: paces[0], inPlace: true}, []result{upstream, cycleOf("celvpa", true, 1000, 1, 20, 60<<20)}, []string{
 			"updater with default flags: 1000 VPAs, 2000 pods out of range, of which one resize a VPA is permitted in a cycle",

@@ -49,7 +49,7 @@ func WriteComparison(to io.Writer, programs []string, ours []bool, rows []Compar
 		}
 		if len(programs) == 2 {
 			part := ""
-			if own, other := row.Ours(ours); other > 0 {
+			if own, other := row.Ours(ours); own > 0 && other > 0 {
 				part = fmt.Sprintf("%8.3f", own/other)
 			}
 			cells = append(cells, part)
