@@ -22,6 +22,10 @@ func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *proce
 	if err := updater.IndexBoosts(ctx, p.manager.GetFieldIndexer()); err != nil {
 		return err
 	}
+	var turn func(context.Context) error
+	if limits.Resizes != nil {
+		turn = limits.Resizes.Wait
+	}
 	return p.manager.Add(&updater.Boosts{
 		Cache:      p.manager.GetCache(),
 		Client:     p.manager.GetClient(),
@@ -31,7 +35,7 @@ func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *proce
 		Shadows:    tried,
 		Namespaces: o.namespaces(),
 		Workers:    o.updater.boostSyncs,
-		Limits:     limits,
+		Turn:       turn,
 		Clock:      clock.RealClock{},
 		Log:        ctrl.Log.WithName("updater"),
 	})

@@ -50,8 +50,8 @@ type Boosts struct {
 // sentResize is a resize that the cache may not know of yet.
 type sentResize struct {
 	uid   types.UID
-	notes []string // names of the annotations that were to be taken off
-	at    time.Time
+	notes []string  // names of the annotations that were to be taken off
+	at    time.Time // zero while it waits for its turn
 }
 
 const (
@@ -169,7 +169,7 @@ func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 	}
 	switch verdict.Do {
 	case facts.DoInPlace:
-		return b.end(ctx, p, remaining, verdict, log)
+		return b.end(ctx, p, remaining, verdict, countedOf(v, len(beside)), log)
 	case facts.DoWait:
 		if !over && remaining > 0 {
 			return again{after: remaining + boostSlack}
@@ -221,7 +221,7 @@ func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group
 		if b.sent == nil {
 			b.sent = map[client.ObjectKey]sentResize{}
 		}
-		sent := sentResize{uid: p.PodState.Pod.UID, at: b.Clock.Now()}
+		sent := sentResize{uid: p.PodState.Pod.UID}
 		for i := range p.Change.Containers {
 			if c := &p.Change.Containers[i]; c.Boost.Over {
 				sent.notes = append(sent.notes, facts.AnnotationStartupBoost+c.Name)
@@ -236,7 +236,7 @@ func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group
 // caller holds mu.
 func (b *Boosts) isSent(pod *corev1.Pod) bool {
 	sent, ok := b.sent[client.ObjectKeyFromObject(pod)]
-	return ok && sent.uid == pod.UID && b.Clock.Since(sent.at) < boostSettles &&
+	return ok && sent.uid == pod.UID && (sent.at.IsZero() || b.Clock.Since(sent.at) < boostSettles) &&
 		slices.ContainsFunc(sent.notes, func(name string) bool { _, there := pod.Annotations[name]; return there })
 }
 
@@ -258,38 +258,57 @@ func (b *Boosts) settled(key client.ObjectKey) {
 	delete(b.sent, key)
 }
 
+// settles begins to wait for the cache.
+func (b *Boosts) settles(key client.ObjectKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sent := b.sent[key]
+	sent.at = b.Clock.Now()
+	b.sent[key] = sent
+}
+
 // end resizes a pod when it is its turn. Boosts of other containers may go on.
-func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Duration, verdict engine.Verdict, log logr.Logger) again {
-	pod, v := p.PodState.Pod, p.VPA
+func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Duration, verdict engine.Verdict, c counted, log logr.Logger) (next again) {
+	pod := p.PodState.Pod
 	key := client.ObjectKeyFromObject(pod)
+	sent := false
+	defer func() {
+		if !sent {
+			b.settled(key)
+		}
+	}()
 	if b.Turn != nil {
 		if err := b.Turn(ctx); err != nil {
-			b.settled(key)
 			if ctx.Err() == nil {
 				log.Error(err, "the startup boost of this pod goes on; trying again")
 			}
 			return again{backOff: true}
 		}
-	}
-	if err := b.Actuator.Resize(ctx, pod, v, p.Change, verdict); err != nil {
-		b.settled(key)
-		if ctx.Err() != nil {
-			return again{}
+		var now corev1.Pod // that may have taken a while
+		if err := b.Client.Get(ctx, key, &now); err != nil || now.UID != pod.UID {
+			return again{backOff: true, aFew: true}
 		}
-		if apierrors.IsNotFound(err) {
+	}
+	if err := b.Actuator.Resize(ctx, pod, p.VPA, p.Change, verdict); err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return again{}
+		case apierrors.IsNotFound(err):
 			return again{backOff: true, aFew: true} // it is gone, and the cache will know; else the cluster cannot resize
 		}
-		failedResizes.WithLabelValues(v.Name, v.Namespace, "UnboostError").Inc()
+		c.resizeFailed(reasonUnboost)
 		log.Error(err, "the startup boost could not be ended; trying again", "rule", verdict.Rule)
 		return again{backOff: true}
 	}
-	resizedPods.WithLabelValues(v.Name, v.Namespace).Inc()
+	sent = true
+	b.settles(key)
+	c.resized()
 	log.Info("startup boost ended", "rule", verdict.Rule, "reason", verdict.Reason)
-	next := boostSettles // its annotation may still be there
+	after := boostSettles // its annotation may still be there
 	if remaining > 0 {
-		next = min(next, remaining+boostSlack)
+		after = min(after, remaining+boostSlack)
 	}
-	return again{after: next}
+	return again{after: after}
 }
 
 // audit records what overlays that are not enforced would do with the boost of a pod instead.

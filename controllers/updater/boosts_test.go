@@ -49,6 +49,7 @@ type boostLab struct {
 
 	mu      sync.Mutex
 	resized []string               // what was sent
+	marked  []string               // what was done to annotations
 	onSent  func(pod string) error // before it is taken
 }
 
@@ -75,10 +76,17 @@ func boostLabWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects
 		l.resized = append(l.resized, o.GetName()+" "+requestsIn(t, body))
 		return nil
 	}
-	if hooks.Patch == nil {
-		hooks.Patch = func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
-			return nil
+	hooks.Patch = func(_ context.Context, _ client.WithWatch, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
+		body, err := patch.Data(o)
+		require.NoError(t, err)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, one := range rawOperations(t, body) {
+			var op struct{ Op, Path string }
+			require.NoError(t, json.Unmarshal(one, &op))
+			l.marked = append(l.marked, op.Op+" "+strings.TrimPrefix(op.Path, "/metadata/annotations/"))
 		}
+		return nil
 	}
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
@@ -170,10 +178,11 @@ func TestABoostThatIsOverIsEnded(t *testing.T) {
 	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
 	turns := 0
 	l.Turn = func(context.Context) error { turns++; return nil }
-	ended := func() float64 { return testutil.ToFloat64(resizedPods.WithLabelValues("ended", "ns")) }
+	ended := func() float64 { return testutil.ToFloat64(resizedPods.WithLabelValues("0", "ended", "ns")) }
 	before := ended()
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
+	require.Equal(t, []string{"add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
 	require.Equal(t, 1, turns)
 	require.Contains(t, <-l.events.Events, "InPlaceResizedByVPA")
 	require.InDelta(t, before+1, ended(), 0)
@@ -276,6 +285,17 @@ func TestTheBoostsOfOnePodEndOneByOne(t *testing.T) {
 	l := newBoostLab(t, 1, v, pod)
 	require.Equal(t, again{after: 30*time.Second + boostSlack}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
+	require.Equal(t, []string{"add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
+}
+
+// Nobody knows what to give back, and nothing is recommended. The pod is as others from now on.
+func TestABoostOfWhichTheNoteCannotBeReadEndsWithoutAResize(t *testing.T) {
+	v := sixty(t)
+	v.Status.Recommendation = nil
+	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour, func(p *corev1.Pod) { p.Annotations[facts.AnnotationStartupBoost+"a"] = "{" }))
+	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
+	require.Empty(t, l.resized)
+	require.Contains(t, l.marked, "remove vpaCpuStartupBoost~1a")
 }
 
 func TestABoostThatCannotBeEndedIsTriedAgain(t *testing.T) {
@@ -296,7 +316,7 @@ func TestABoostThatCannotBeEndedIsTriedAgain(t *testing.T) {
 			l.Turn = func(context.Context) error { return tt.turn }
 			l.onSent = func(string) error { return tt.sent }
 			failed := func() float64 {
-				return testutil.ToFloat64(failedResizes.WithLabelValues(v.Name, "ns", "UnboostError"))
+				return testutil.ToFloat64(failedResizes.WithLabelValues("0", v.Name, "ns", "UnboostError"))
 			}
 			before := failed()
 			require.Equal(t, tt.want, l.look(t.Context(), keyOf("p")))
@@ -347,6 +367,33 @@ func TestAPodIsNotResizedAgainBeforeTheCacheKnows(t *testing.T) {
 	require.Len(t, l.resized, 2)
 }
 
+// While a pod waits for its turn, another one of its name may have come, whose boost has just begun.
+func TestTheBoostOfASuccessorIsNotEnded(t *testing.T) {
+	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
+	l.Turn = func(ctx context.Context) error {
+		require.NoError(t, l.Client.Delete(ctx, webPod(t, "p", 0)))
+		return l.Client.Create(ctx, webPod(t, "p", 0, func(p *corev1.Pod) { p.UID = "another" }))
+	}
+	require.Equal(t, again{backOff: true, aFew: true}, l.look(t.Context(), keyOf("p")))
+	require.Empty(t, l.resized)
+	l.Turn = nil
+	require.Equal(t, again{after: 60*time.Second + boostSlack}, l.look(t.Context(), keyOf("p")))
+}
+
+// However long a pod waits for its turn, its place in the budget is its own.
+func TestAPodKeepsItsPlaceWhileItWaitsForItsTurn(t *testing.T) {
+	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
+	var beside again
+	l.Turn = func(ctx context.Context) error {
+		l.Turn = nil
+		l.clock.Step(time.Hour)
+		beside = l.look(ctx, keyOf("q"))
+		return nil
+	}
+	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
+	require.Equal(t, again{backOff: true}, beside)
+}
+
 // What fails because the process ends is no fault of anybody.
 func TestTheEndOfTheProcessFailsNoBoost(t *testing.T) {
 	v := sixty(t)
@@ -355,7 +402,7 @@ func TestTheEndOfTheProcessFailsNoBoost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l.onSent = func(string) error { cancel(); return context.Canceled }
 	require.Equal(t, again{}, l.look(ctx, keyOf("p")))
-	require.InDelta(t, 0, testutil.ToFloat64(failedResizes.WithLabelValues("stopped", "ns", "UnboostError")), 0)
+	require.InDelta(t, 0, testutil.ToFloat64(failedResizes.WithLabelValues("0", "stopped", "ns", "UnboostError")), 0)
 }
 
 // A panic about one pod must not end the worker.

@@ -27,6 +27,7 @@ const (
 	reasonResize        = "InPlaceUpdateError"
 	reasonInfeasible    = "InPlaceUpdateInfeasible"
 	reasonResizeLimit   = "InPlaceUpdateRateLimiterWaitFailed"
+	reasonUnboost       = "UnboostError"
 )
 
 // Metric names and labels are upstream's (UPSTREAM.md §6, Appendix A 4), those that begin with celvpa our own.
