@@ -29,8 +29,8 @@ const (
 type breaker struct {
 	mu   sync.Mutex
 	of   map[target.Key]*outcomes
-	seen map[types.UID]bool // the pods there were at the start of the cycle
-	gone map[types.UID]bool // pods that were evicted, for as long as they are listed
+	seen map[types.UID]bool      // the pods there were at the start of the cycle
+	gone map[types.UID]time.Time // pods that were evicted, for as long as a cache shows them
 }
 
 // outcomes are what came of the evictions of one workload.
@@ -52,9 +52,9 @@ func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of == nil {
-		b.of, b.gone = map[target.Key]*outcomes{}, map[types.UID]bool{}
+		b.of, b.gone = map[target.Key]*outcomes{}, map[types.UID]time.Time{}
 	}
-	b.gone[pod.UID] = true
+	b.gone[pod.UID] = now
 	o := b.of[owner]
 	if o == nil {
 		o = &outcomes{}
@@ -70,7 +70,8 @@ func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time) {
 func (b *breaker) isGone(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.gone[uid]
+	_, gone := b.gone[uid]
+	return gone
 }
 
 // look compares pods that have come since the last cycle with those that they come after: each with one, in the order in which
@@ -80,8 +81,8 @@ func (b *breaker) look(pods []corev1.Pod, live map[types.UID]bool, now time.Time
 	defer b.mu.Unlock()
 	before := b.seen
 	b.seen = live
-	for uid := range b.gone {
-		if !live[uid] {
+	for uid, at := range b.gone {
+		if !live[uid] || now.Sub(at) >= cacheTime {
 			delete(b.gone, uid)
 		}
 	}

@@ -63,7 +63,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		c.group.Disrupted++
 		w.tally.resized++
 		w.counted.resized()
-		r.sent.note(pod)
+		r.sent.note(pod, r.Clock.Now())
 		r.infeasible.forget(pod.UID)
 		r.told.over(w.vpa.UID, about)
 		c.log.Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
@@ -150,7 +150,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.disrupted(c) // it may have been carried out
 	}
 	w.counted.evictionFailed(reasonEviction)
-	c.log.Info("the pod was not evicted; trying again in another cycle", "rule", c.verdict.Rule, "error", err.Error())
+	c.log.Info("the pod was not evicted; trying again in another cycle", "rule", c.verdict.Rule, "answer", said(err))
 }
 
 // disrupted notes that a pod of a group is away. One that has not started was not there before, either.

@@ -49,6 +49,11 @@ func TestWhatTheCacheDoesNotShowYetIsNotDoneAgain(t *testing.T) {
 			work := r.assign(t.Context(), vpas.Items, pods.Items)
 			r.updateAll(t.Context(), work)
 			require.Empty(t, w.asked)
+
+			w.clock.Step(cacheTime) // it is not waited for for ever
+			r.forget(vpas.Items, pods.Items)
+			r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, pods.Items))
+			require.NotEmpty(t, w.asked)
 		})
 	}
 }

@@ -46,7 +46,7 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 		log.V(4).Info("the replicas of a group are not known", "owner", owner.String(), "error", err.Error())
 	})
 	for _, pod := range w.pods {
-		if owner, _ := target.DirectOwner(pod); r.sent.unseen(pod) {
+		if owner, _ := target.DirectOwner(pod); r.sent.unseen(pod, now) {
 			groups[owner].Disrupted++
 		}
 	}
@@ -82,7 +82,7 @@ func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key
 		c.Pod, failed = podupdate.Assess(w.rules.Plan, c.request, nil)
 		policy.Report(c.log, "its values are left as they were", failed...)
 		c.group = groups[c.Owner]
-		if c.Resize.Status == facts.NoResize && r.sent.unseen(pod) {
+		if c.Resize.Status == facts.NoResize && r.sent.unseen(pod, of.Now) {
 			c.Resize.Status = facts.ResizeSent
 		}
 		r.decide(w, c)

@@ -94,7 +94,11 @@ func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
 				return err
 			}
 			w.carriedOut("resize", object.GetName())
-			return c.Patch(ctx, object, patch)
+			if err := c.Patch(ctx, object, patch); err != nil {
+				return err
+			}
+			object.SetGeneration(object.GetGeneration() + 1) // as API servers do
+			return c.Update(ctx, object)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 			if err := w.ask(ctx, "annotate", object.GetName()); err != nil {
