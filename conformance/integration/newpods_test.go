@@ -104,14 +104,18 @@ func (w workload) created(t *testing.T, spec string) *corev1.Pod {
 // and - for what is not set.
 func has(t *testing.T, p *corev1.Pod, want ...string) {
 	t.Helper()
-	var got []string
+	require.Equal(t, want, sizesOf(p), p.Annotations["vpaUpdates"])
+}
+
+// sizesOf is what has compares.
+func sizesOf(p *corev1.Pod) (out []string) {
 	if p.Spec.Resources != nil {
-		got = append(got, "pod "+sizes(*p.Spec.Resources))
+		out = append(out, "pod "+sizes(*p.Spec.Resources))
 	}
 	for i := range p.Spec.Containers {
-		got = append(got, sizes(p.Spec.Containers[i].Resources))
+		out = append(out, sizes(p.Spec.Containers[i].Resources))
 	}
-	require.Equal(t, want, got, p.Annotations["vpaUpdates"])
+	return out
 }
 
 func sizes(r corev1.ResourceRequirements) string {

@@ -1,0 +1,193 @@
+package integration
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// fewestOf follows how many pods of a namespace run, from a moment when some do, and returns what tells how few it ever were.
+func fewestOf(t *testing.T, ns string) (least func() int) {
+	t.Helper()
+	api, err := kubernetes.NewForConfig(cluster.Config)
+	require.NoError(t, err)
+	list, err := api.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	follow, err := api.CoreV1().Pods(ns).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	require.NoError(t, err)
+	t.Cleanup(follow.Stop)
+	var mu sync.Mutex
+	running := map[types.UID]bool{}
+	note := func(p *corev1.Pod, gone bool) {
+		if !gone && p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
+			running[p.UID] = true
+		} else {
+			delete(running, p.UID)
+		}
+	}
+	for i := range list.Items {
+		note(&list.Items[i], false)
+	}
+	fewest := len(running)
+	go func() {
+		for e := range follow.ResultChan() {
+			if p, ok := e.Object.(*corev1.Pod); ok {
+				mu.Lock()
+				note(p, e.Type == "DELETED")
+				fewest = min(fewest, len(running))
+				mu.Unlock()
+			}
+		}
+	}()
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return fewest
+	}
+}
+
+// aRolloutKeepsToItsBudget: of three, one may be missing (UPSTREAM.md §5.9).
+func aRolloutKeepsToItsBudget(t *testing.T) {
+	ns := namespace(t, "up-rollout")
+	before := deployed(t, ns, "web", 3, small)
+	least := fewestOf(t, ns)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	become(t, ns, "web", 3, "200m/- 200Mi/-")
+	replaced(t, ns, "web", before)
+	u.cycles(2)
+	require.Equal(t, 3, u.requests.of("eviction", "web"), "each pod is evicted once")
+	require.Equal(t, 2, least())
+	require.Equal(t, 3, u.counted("vpa_updater_evicted_pods_total", `vpa_name="web"`, `vpa_namespace="`+ns+`"`))
+}
+
+// aPodDisruptionBudgetOfZero is asked now and then, not about each pod in each cycle.
+func aPodDisruptionBudgetOfZero(t *testing.T) {
+	ns := namespace(t, "up-pdb")
+	before := deployed(t, ns, "web", 3, small)
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "keep-all"}, Spec: policyv1.PodDisruptionBudgetSpec{
+		MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+	create(t, budget)
+	eventually(t, 20*time.Second, "the budget to be counted", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, keyOf(budget), budget)
+		return budget.Status.ExpectedPods == 3, err
+	})
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	eventually(t, 20*time.Second, "a reason that names the budget", func(ctx context.Context) (bool, error) {
+		var events corev1.EventList
+		err := cluster.List(ctx, &events, client.InNamespace(ns))
+		for _, e := range events.Items {
+			if e.ReportingController == "vpa-updater" && e.Type == corev1.EventTypeWarning && containsText(e.Message, "keep-all") {
+				return true, nil
+			}
+		}
+		return false, err
+	})
+	u.cycles(4)
+	for _, p := range same(t, ns, "web", before) {
+		has(t, &p, "100m/- 100Mi/-")
+	}
+	require.Positive(t, u.counted("vpa_updater_failed_eviction_attempts_total", `reason="EvictionError"`, `vpa_name="web"`))
+	require.Zero(t, u.counted("vpa_updater_evicted_pods_total"))
+	require.Less(t, u.requests.of("eviction", "web"), 3*4)
+}
+
+// podsOfACustomOwner, which no controller replaces: half of them may go (UPSTREAM.md Appendix B 7).
+func podsOfACustomOwner(t *testing.T) {
+	ns := namespace(t, "up-custom")
+	require.NoError(t, client.IgnoreAlreadyExists(cluster.Create(t.Context(), rolloutCRD())))
+	require.NoError(t, cluster.WaitEstablished(t.Context(), rolloutCRD().Name))
+	owner := &unstructured.Unstructured{}
+	eventually(t, 20*time.Second, "the kind Rollout", func(ctx context.Context) (bool, error) {
+		owner.Object = map[string]any{"apiVersion": "example.com/v1", "kind": "Rollout",
+			"metadata": map[string]any{"namespace": ns, "name": "web"}, "spec": map[string]any{"replicas": int64(4)}}
+		return cluster.Create(ctx, owner) == nil, nil
+	})
+	require.NoError(t, unstructured.SetNestedMap(owner.Object, map[string]any{"replicas": int64(4), "selector": "app=web"}, "status"))
+	require.NoError(t, cluster.Status().Update(t.Context(), owner))
+	for range 4 {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "web-", Labels: map[string]string{"app": "web"}, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "example.com/v1", Kind: "Rollout", Name: "web", UID: owner.GetUID(), Controller: ptr.To(true)}}}, Spec: podSpec(t, small)}
+		create(t, p)
+	}
+	up(t, ns, "web", 4)
+	least := fewestOf(t, ns)
+	watchedOver(t, ns, "web", "{targetRef: {apiVersion: example.com/v1, kind: Rollout, name: web}, updatePolicy: {updateMode: Recreate}}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	eventually(t, 20*time.Second, "two pods evicted", func(context.Context) (bool, error) { return len(podsOf(t, ns, "web")) <= 2, nil })
+	u.cycles(3)
+	require.Len(t, podsOf(t, ns, "web"), 2)
+	require.Equal(t, 2, least())
+	require.Equal(t, 2, u.requests.of("eviction", "web"))
+}
+
+// aBoostedPodLiftsNoGuard: a workload below its minReplicas loses none, whatever else goes on there (UPSTREAM.md Appendix B 8).
+func aBoostedPodLiftsNoGuard(t *testing.T) {
+	ns := namespace(t, "up-guard")
+	before := deployed(t, ns, "web", 2, small)
+	for _, p := range before {
+		annotate(t, &p, "vpaCpuStartupBoost/a", `{"requests":{"cpu":"100m","memory":"100Mi"},"limits":{}}`)
+		break
+	}
+	watchedOver(t, ns, "web", "{updatePolicy: {updateMode: Recreate, minReplicas: 3}, startupBoost: {cpu: {type: Factor, factor: 2, durationSeconds: 3600}}}", target("200m", "200Mi"))
+	busy := deployed(t, ns, "busy", 2, small)
+	watchedOver(t, ns, "busy", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	leave(t, ns, "busy", busy)
+	u.cycles(2)
+	same(t, ns, "web", before)
+	require.Zero(t, u.requests.of("eviction", "web"))
+}
+
+func annotate(t *testing.T, p *corev1.Pod, key, value string) {
+	t.Helper()
+	old := p.DeepCopy()
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value)
+	require.NoError(t, cluster.Patch(t.Context(), p, client.MergeFrom(old)))
+}
+
+// aNewPodHasAClockOfItsOwn although it has the name of the one before it (UPSTREAM.md Appendix B 9).
+func aNewPodHasAClockOfItsOwn(t *testing.T) {
+	ns := namespace(t, "up-clock")
+	rules := ownRules(t)
+	editRules(t, rules, "update.yaml", "{name: deferredTimeout, type: duration, default: 5m,", "{name: deferredTimeout, type: duration, default: 4s,")
+	labels := map[string]string{"app": "web"}
+	create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec(t, small)},
+	}})
+	u := startUpdater(t, ns, "--rules-dir="+rules)
+	// The first pod is being resized, as far as the updater knows, and is gone before the updater has lost its patience.
+	first := up(t, ns, "web", 1)
+	kubeletSays(t, first, corev1.PodResizePending, corev1.PodReasonDeferred, 0)
+	watchedOver(t, ns, "web", "{targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, "+one("InPlaceOrRecreate")+"}", target("200m", "200Mi"))
+	u.cycles(1)
+	for _, p := range first {
+		require.NoError(t, cluster.Delete(t.Context(), &p))
+	}
+	second := become(t, ns, "web", 1, "200m/- 200Mi/-") // from the webhook
+	u.cycles(4)
+
+	begin := time.Now()
+	kubeletSays(t, second, corev1.PodResizePending, corev1.PodReasonDeferred, 0)
+	recommendNow(t, ns, "web", target("300m", "300Mi"))
+	leave(t, ns, "web", second)
+	require.Greater(t, time.Since(begin), 3*time.Second, "4 s, of which a status drops the fraction of a second")
+	requireEvent(t, ns, "EvictedByVPA", "update/deferred-too-long")
+	require.Equal(t, 1, u.requests.of("eviction", "web"))
+	require.Zero(t, u.requests.of("resize", "web"))
+}

@@ -1,0 +1,132 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The second half of AEP-8818's test plan: what cannot be carried out is not asked for again. No node of the lab has 40 cores, so
+// the API server refuses such a resize with cause NodeCapacity.
+
+const (
+	infeasibleAttempts = "vpa_updater_failed_in_place_update_attempts_total"
+	infeasibleSkips    = "vpa_updater_in_place_infeasible_skip_pods_total"
+	asInfeasible       = `reason="InPlaceUpdateInfeasible"`
+)
+
+// tooBig has a pod for which 40 cores are recommended, and waits until they have been refused.
+func tooBig(t *testing.T, ns string) *anUpdater {
+	t.Helper()
+	before := deployed(t, ns, "web", 1, small)
+	watchedOver(t, ns, "web", one("InPlace"), target("40", "200Mi"))
+	u := startUpdater(t, ns)
+	u.refusedAsInfeasible(1)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			require.Zero(t, u.requests.of("eviction", "web"))
+		}
+	})
+	same(t, ns, "web", before)
+	return u
+}
+
+// refusedAsInfeasible waits until so many resizes were refused for the size of the node.
+func (u *anUpdater) refusedAsInfeasible(times int) {
+	u.t.Helper()
+	eventually(u.t, 20*time.Second, "the API server's refusal", func(context.Context) (bool, error) {
+		return u.counted(infeasibleAttempts, asInfeasible) == times, nil
+	})
+	require.Equal(u.t, times, u.requests.of("resize", "web"))
+}
+
+// skips waits until the pod was left out so many times more, and requires that nothing was sent.
+func (u *anUpdater) skips(more int) {
+	u.t.Helper()
+	sent, until := u.requests.of("resize", "web"), u.counted(infeasibleSkips, `vpa_name="web"`)+more
+	eventually(u.t, 20*time.Second, "the pod to be left out", func(context.Context) (bool, error) {
+		return u.counted(infeasibleSkips, `vpa_name="web"`) >= until, nil
+	})
+	require.Equal(u.t, sent, u.requests.of("resize", "web"))
+}
+
+// infeasibleStatusStorage: the API server took the resize, the kubelet did not. What the pod's spec has is remembered.
+func infeasibleStatusStorage(t *testing.T) {
+	ns := namespace(t, "up-status")
+	before := deployed(t, ns, "web", 1, small)
+	watchedOver(t, ns, "web", one("InPlace"), target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	now := become(t, ns, "web", 1, "200m/- 200Mi/-")
+	kubeletSays(t, now, corev1.PodResizePending, corev1.PodReasonInfeasible, 0)
+	u.cycles(2)
+	require.Equal(t, 1, u.requests.of("resize", "web"))
+
+	recommendNow(t, ns, "web", target("300m", "200Mi"))
+	u.skips(2)
+	recommendNow(t, ns, "web", target("300m", "100Mi"))
+	become(t, ns, "web", 1, "300m/- 100Mi/-")
+	same(t, ns, "web", before)
+	require.Equal(t, 2, u.requests.of("resize", "web"))
+	require.Zero(t, u.requests.of("eviction", "web"))
+}
+
+// infeasiblePatchRejection: what was sent is remembered, and the pod is left out until less is recommended.
+func infeasiblePatchRejection(t *testing.T) {
+	ns := namespace(t, "up-rejection")
+	u := tooBig(t, ns)
+	requireEvent(t, ns, "InPlaceResizeSkipped", "update/known-infeasible")
+	u.skips(1)
+	recommendNow(t, ns, "web", target("39", "200Mi"))
+	u.refusedAsInfeasible(2)
+	u.skips(1)
+	require.Zero(t, u.counted(infeasibleAttempts, `reason="InPlaceUpdateError"`))
+}
+
+func noRetryForUnchangedRecommendation(t *testing.T) {
+	ns := namespace(t, "up-unchanged")
+	u := tooBig(t, ns)
+	u.skips(2)
+	u.cycles(2)
+	require.Equal(t, 1, u.requests.of("resize", "web"))
+	require.Equal(t, 1, u.counted(infeasibleAttempts))
+	require.Zero(t, u.counted("vpa_updater_in_place_updated_pods_total"))
+}
+
+// retryAfterRecommendationChange: not when there is more of everything, nor of one thing, but when there is less of one.
+func retryAfterRecommendationChange(t *testing.T) {
+	ns := namespace(t, "up-change")
+	u := tooBig(t, ns)
+	recommendNow(t, ns, "web", target("50", "300Mi"))
+	u.skips(2)
+	recommendNow(t, ns, "web", target("40", "300Mi"))
+	u.skips(2)
+	recommendNow(t, ns, "web", target("300m", "300Mi"))
+	become(t, ns, "web", 1, "300m/- 300Mi/-")
+	require.Equal(t, 2, u.requests.of("resize", "web"))
+}
+
+// successfulUpdateClearsStoredAttempt: what was refused long ago may be tried again after something else went well.
+func successfulUpdateClearsStoredAttempt(t *testing.T) {
+	ns := namespace(t, "up-clears")
+	u := tooBig(t, ns)
+	recommendNow(t, ns, "web", target("300m", "300Mi"))
+	become(t, ns, "web", 1, "300m/- 300Mi/-")
+	require.Equal(t, 2, u.requests.of("resize", "web"))
+	recommendNow(t, ns, "web", target("40", "300Mi"))
+	eventually(t, 20*time.Second, "another try", func(context.Context) (bool, error) { return u.requests.of("resize", "web") == 3, nil })
+	u.skips(2)
+}
+
+// oneRetryAfterARestart: what was remembered went with the process.
+func oneRetryAfterARestart(t *testing.T) {
+	ns := namespace(t, "up-restart")
+	first := tooBig(t, ns)
+	require.NoError(t, first.Stop(20*time.Second))
+	second := startUpdater(t, ns)
+	second.refusedAsInfeasible(1)
+	second.skips(2)
+	require.Equal(t, 1, first.requests.of("resize", "web"))
+}

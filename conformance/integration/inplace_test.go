@@ -1,0 +1,148 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The first half of AEP-8818's test plan: what mode InPlace does, and that it never evicts.
+
+// earlier is a workload whose VPA is of mode InPlace since before there was a webhook.
+type earlier struct {
+	ns   string
+	pods map[types.UID]corev1.Pod
+}
+
+func newEarlier(t *testing.T) earlier {
+	t.Helper()
+	ns := namespace(t, "up-gate")
+	before := deployed(t, ns, "web", 2, small)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlace}", target("200m", "200Mi"))
+	return earlier{ns: ns, pods: before}
+}
+
+// inPlaceIsOff: no new VPA may have the mode. One that has it changes new pods and leaves those that run alone.
+func (e earlier) inPlaceIsOff(t *testing.T) {
+	err := cluster.Create(t.Context(), object(e.ns, "another", "updatePolicy: {updateMode: InPlace}"))
+	require.ErrorContains(t, err, "--feature-gates=InPlace=true, or use InPlaceOrRecreate (rule vpa-gates/in-place)")
+
+	u := startUpdater(t, e.ns, "--feature-gates=InPlace=false")
+	u.cycles(3)
+	for _, p := range same(t, e.ns, "web", e.pods) {
+		has(t, &p, "100m/- 100Mi/-")
+	}
+	require.Zero(t, u.requests.of("resize", "web")+u.requests.of("eviction", "web"))
+
+	scale := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":3}}`))
+	require.NoError(t, cluster.Patch(t.Context(), deployment(t, e.ns, "web", 2, small), scale))
+	for uid, p := range up(t, e.ns, "web", 3) {
+		if _, old := e.pods[uid]; !old {
+			has(t, &p, "200m/- 200Mi/-")
+		}
+	}
+}
+
+func basicInPlaceUpdate(t *testing.T) {
+	ns := namespace(t, "up-basic")
+	before := deployed(t, ns, "web", 2, small)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlace}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	become(t, ns, "web", 2, "200m/- 200Mi/-")
+	requireEvent(t, ns, "InPlaceResizedByVPA", "update/resize")
+	u.cycles(2)
+	for _, p := range same(t, ns, "web", before) {
+		require.Equal(t, "true", p.Annotations["vpaInPlaceUpdated"])
+		require.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+	}
+	require.Equal(t, 2, u.requests.of("resize", "web"), "one for each pod")
+	require.Zero(t, u.requests.of("eviction", "web"))
+	require.Equal(t, 2, u.counted("vpa_updater_in_place_updated_pods_total", `vpa_name="web"`))
+}
+
+// noEvictionOnFailure: no node has 40 cores.
+func noEvictionOnFailure(t *testing.T) {
+	ns := namespace(t, "up-failure")
+	before := deployed(t, ns, "web", 2, small)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlace}", target("40", "200Mi"))
+	u := startUpdater(t, ns)
+	eventually(t, 20*time.Second, "both pods tried", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
+	u.cycles(3)
+	for _, p := range same(t, ns, "web", before) {
+		has(t, &p, "100m/- 100Mi/-")
+	}
+	require.Zero(t, u.requests.of("eviction", "web"))
+}
+
+// indefiniteWaitForInProgressUpdates: where InPlaceOrRecreate has long lost its patience, InPlace has not; nor does it send anything
+// over the resize that is under way.
+func indefiniteWaitForInProgressUpdates(t *testing.T) {
+	ns := namespace(t, "up-progress")
+	for _, state := range []struct {
+		app, reason string
+		condition   corev1.PodConditionType
+		rule        string // by which the other mode evicts
+	}{
+		{"progress", "", corev1.PodResizeInProgress, "update/in-progress-too-long"},
+		{"deferred", corev1.PodReasonDeferred, corev1.PodResizePending, "update/deferred-too-long"},
+		{"error", corev1.PodReasonError, corev1.PodResizeInProgress, "update/resize-failed"},
+	} {
+		t.Run(state.app, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t, ns+"-"+state.app)
+			waits, evicts := deployed(t, ns, "waits", 1, small), deployed(t, ns, "evicts", 1, small)
+			kubeletSays(t, waits, state.condition, state.reason, 300*time.Hour)
+			kubeletSays(t, evicts, state.condition, state.reason, 300*time.Hour)
+			watchedOver(t, ns, "waits", one("InPlace"), target("200m", "200Mi"))
+			watchedOver(t, ns, "evicts", one("InPlaceOrRecreate"), target("200m", "200Mi"))
+			u := startUpdater(t, ns)
+			leave(t, ns, "evicts", evicts)
+			requireEvent(t, ns, "EvictedByVPA", state.rule)
+			recommendNow(t, ns, "waits", target("150m", "150Mi"))
+			u.cycles(3)
+			for _, p := range same(t, ns, "waits", waits) {
+				has(t, &p, "100m/- 100Mi/-")
+			}
+			require.Zero(t, u.requests.of("resize", "waits")+u.requests.of("eviction", "waits"))
+			require.Zero(t, u.requests.of("resize", "evicts"))
+		})
+	}
+}
+
+// failedUpdateRetrySuccess: conditions improve when a quota goes.
+func failedUpdateRetrySuccess(t *testing.T) {
+	ns := namespace(t, "up-retry")
+	before := deployed(t, ns, "web", 1, small)
+	lift := limited(t, ns, "250m")
+	watchedOver(t, ns, "web", one("InPlace"), target("300m", "200Mi"))
+	u := startUpdater(t, ns)
+	eventually(t, 20*time.Second, "two tries", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
+	for _, p := range same(t, ns, "web", before) {
+		has(t, &p, "100m/- 100Mi/-")
+	}
+	lift()
+	become(t, ns, "web", 1, "300m/- 200Mi/-")
+	same(t, ns, "web", before)
+	require.Zero(t, u.requests.of("eviction", "web"))
+}
+
+// infeasibleResizeHandling: the kubelet has taken the resize and found that it cannot carry it out.
+func infeasibleResizeHandling(t *testing.T) {
+	ns := namespace(t, "up-handling")
+	waits, evicts := deployed(t, ns, "waits", 1, small), deployed(t, ns, "evicts", 1, small)
+	kubeletSays(t, waits, corev1.PodResizePending, corev1.PodReasonInfeasible, time.Hour)
+	kubeletSays(t, evicts, corev1.PodResizePending, corev1.PodReasonInfeasible, 0)
+	watchedOver(t, ns, "waits", one("InPlace"), target("200m", "200Mi"))
+	watchedOver(t, ns, "evicts", one("InPlaceOrRecreate"), target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	leave(t, ns, "evicts", evicts)
+	requireEvent(t, ns, "EvictedByVPA", "update/infeasible-resize")
+	u.cycles(3)
+	same(t, ns, "waits", waits)
+	require.Zero(t, u.requests.of("eviction", "waits"))
+}

@@ -1,0 +1,115 @@
+package integration
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// limited gives a namespace no more CPU than this, and returns what lifts that again.
+func limited(t *testing.T, ns, cpu string) (lift func()) {
+	t.Helper()
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "tight"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.cpu": resource.MustParse(cpu)}}}
+	create(t, quota)
+	eventually(t, 20*time.Second, "the quota to be counted", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, keyOf(quota), quota)
+		return len(quota.Status.Used) > 0, err
+	})
+	return func() { require.NoError(t, cluster.Delete(t.Context(), quota)) }
+}
+
+// aQuotaRefusesAResize that would refuse the new pod as well.
+func aQuotaRefusesAResize(t *testing.T) {
+	ns := namespace(t, "up-quota")
+	before := deployed(t, ns, "web", 2, small)
+	lift := limited(t, ns, "250m")
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	eventually(t, 20*time.Second, "two tries", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
+	eventually(t, 10*time.Second, "a reason", func(context.Context) (bool, error) { return u.says("update/over-quota"), nil })
+	u.cycles(1)
+	same(t, ns, "web", before)
+	require.Zero(t, u.requests.of("eviction", "web"))
+	require.Positive(t, u.counted("vpa_updater_failed_in_place_update_attempts_total", `reason="InPlaceUpdateError"`))
+	lift()
+	become(t, ns, "web", 2, "200m/- 200Mi/-")
+	same(t, ns, "web", before)
+}
+
+// aNodeWithoutTheFeature refuses to resize pods with resources of their own.
+func aNodeWithoutTheFeature(t *testing.T) {
+	ns := namespace(t, "up-feature")
+	bare := bareNode(t, "up-feature")
+	spec := "nodeName: " + bare + "\n" + ofItsOwn
+	t.Cleanup(func() { // before the node: who makes pods for one that is gone never comes to an end
+		require.NoError(t, cluster.DeleteAllOf(context.WithoutCancel(t.Context()), &appsv1.Deployment{}, client.InNamespace(ns)))
+	})
+	waits, evicts := deployed(t, ns, "waits", 1, spec), deployed(t, ns, "evicts", 1, spec)
+	watchedOver(t, ns, "waits", one("InPlace"), moreForBoth)
+	watchedOver(t, ns, "evicts", one("InPlaceOrRecreate"), moreForBoth)
+	u := startUpdater(t, ns)
+	leave(t, ns, "evicts", evicts)
+	requireEvent(t, ns, "EvictedByVPA", "update/resize-refused")
+	for _, p := range up(t, ns, "evicts", 1) {
+		has(t, &p, hasMore...)
+	}
+	eventually(t, 20*time.Second, "the refusal", func(context.Context) (bool, error) { return u.says("update/resize-refused-never-evict"), nil })
+	u.cycles(2)
+	for _, p := range same(t, ns, "waits", waits) {
+		has(t, &p, hasOfItsOwn...)
+	}
+	require.Zero(t, u.requests.of("eviction", "waits"))
+}
+
+// bareNode is a node for pods that ask for it by name, whose kubelet knows nothing of pods with resources of their own.
+func bareNode(t *testing.T, name string) string {
+	t.Helper()
+	capacity := corev1.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("256Gi"), "pods": resource.MustParse("100")}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
+		Spec:       corev1.NodeSpec{Unschedulable: true},
+		Status:     corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
+	}
+	create(t, node)
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.WithoutCancel(t.Context()), node)) })
+	return name
+}
+
+// aResizeThatIsNotAnswered, or comes too late, is no reason to evict: the next one may fare better.
+func aResizeThatIsNotAnswered(t *testing.T) {
+	ns := namespace(t, "up-answer")
+	before := deployed(t, ns, "web", 2, small)
+	u := startUpdater(t, ns)
+	answers := []metav1.Status{
+		{Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: "the pod was changed meanwhile"},
+		{Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout, Message: "the server took too long"},
+		{Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable, Message: "the server is busy"},
+		{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "a webhook did not answer"},
+	}
+	refuse := func(s metav1.Status) {
+		s.TypeMeta, s.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure
+		u.requests.refuse("resize", &s)
+	}
+	refuse(answers[0])
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
+	for _, answer := range answers {
+		refuse(answer)
+		sent := u.requests.of("resize", "web")
+		eventually(t, 10*time.Second, "another try", func(context.Context) (bool, error) { return u.requests.of("resize", "web") > sent+1, nil })
+	}
+	same(t, ns, "web", before)
+	require.Zero(t, u.requests.of("eviction", "web"))
+	require.True(t, u.says("update/resize-not-answered"))
+	u.requests.refuse("resize", nil)
+	become(t, ns, "web", 2, "200m/- 200Mi/-")
+	same(t, ns, "web", before)
+}

@@ -1,0 +1,104 @@
+package integration
+
+import (
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// requests stands between an updater and the API server, and counts what is asked of it.
+type requests struct {
+	address string
+
+	mu      sync.Mutex
+	seen    map[string]int            // by "resize name" and "eviction name"
+	refused map[string]*metav1.Status // what such requests are answered instead, by "resize" and "eviction"
+}
+
+// newRequests starts what stands in between. It ends with the test.
+func newRequests(t *testing.T) *requests {
+	t.Helper()
+	transport, err := rest.TransportFor(cluster.Config)
+	require.NoError(t, err)
+	server, err := url.Parse(cluster.Config.Host)
+	require.NoError(t, err)
+	quiet := log.New(io.Discard, "", 0) // of watches that end
+	pass := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: quiet, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }}
+	out := &requests{seen: map[string]int{}, refused: map[string]*metav1.Status{}}
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refused := out.note(r.URL.Path); refused != nil {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(int(refused.Code))
+			_ = json.NewEncoder(w).Encode(refused)
+			return
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	between.Config.ErrorLog = quiet
+	t.Cleanup(func() {
+		between.CloseClientConnections()
+		between.Close()
+	})
+	out.address = between.URL
+	return out
+}
+
+// kubeconfig is a file by which a process reaches the API server this way.
+func (r *requests) kubeconfig(t *testing.T) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: r.address}
+	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab"}
+	config.CurrentContext = "lab"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*config, file))
+	return file
+}
+
+var podRequest = regexp.MustCompile(`^/api/v1/namespaces/[^/]+/pods/([^/]+)/(resize|eviction)$`)
+
+// note counts a request. It returns the answer to one that must not reach the API server.
+func (r *requests) note(path string) *metav1.Status {
+	found := podRequest.FindStringSubmatch(path)
+	if found == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen[found[2]+" "+found[1]]++
+	return r.refused[found[2]]
+}
+
+// refuse has requests of a kind answered with a status; nil lets them pass again.
+func (r *requests) refuse(verb string, with *metav1.Status) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused[verb] = with
+}
+
+// of counts the requests of a kind, resize or eviction, for pods of a workload.
+func (r *requests) of(verb, app string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, times := range r.seen {
+		if strings.HasPrefix(key, verb+" "+app+"-") {
+			n += times
+		}
+	}
+	return n
+}

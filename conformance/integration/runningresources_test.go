@@ -1,0 +1,103 @@
+package integration
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What running pods get beside requests of containers: limits by an asked ratio (AEP-8515), and resources at pod level (AEP-7571).
+
+const twice = "resourcePolicy: {containerPolicies: [{containerName: a, requestToLimitRatio: {cpu: {type: Factor, factor: 2}, memory: {type: Quantity, quantity: 100Mi}}}]}"
+
+// qosClassChanges: what is Guaranteed could not stay so, and no API server changes it. Nothing is sent in vain.
+func qosClassChanges(t *testing.T) {
+	ns := namespace(t, "up-qos")
+	before := deployed(t, ns, "web", 2, "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 100m, memory: 100Mi}}}]")
+	waits := deployed(t, ns, "waits", 1, "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 100m, memory: 100Mi}}}]")
+	watchedOver(t, ns, "web", "{updatePolicy: {updateMode: InPlaceOrRecreate}, "+twice+"}", target("200m", "200Mi"))
+	watchedOver(t, ns, "waits", "{"+one("InPlace")+", "+twice+"}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	for _, p := range become(t, ns, "web", 2, "200m/400m 200Mi/300Mi") {
+		require.Equal(t, corev1.PodQOSBurstable, p.Status.QOSClass)
+	}
+	replaced(t, ns, "web", before)
+	requireEvent(t, ns, "EvictedByVPA", "update/qos-class")
+	u.cycles(1)
+	same(t, ns, "waits", waits)
+	require.Zero(t, u.requests.of("resize", "web")+u.requests.of("resize", "waits"))
+	require.Equal(t, 2, u.requests.of("eviction", "web"))
+	require.Zero(t, u.requests.of("eviction", "waits"))
+}
+
+func qosClassDoesNotChange(t *testing.T) {
+	ns := namespace(t, "up-ratio")
+	before := deployed(t, ns, "web", 2, "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 1, memory: 1Gi}}}]")
+	watchedOver(t, ns, "web", "{updatePolicy: {updateMode: InPlaceOrRecreate}, "+twice+"}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	become(t, ns, "web", 2, "200m/400m 200Mi/300Mi")
+	same(t, ns, "web", before)
+	require.Zero(t, u.requests.of("eviction", "web"))
+}
+
+// A pod that has resources as a whole, of which one container has its own, and more for all of them.
+const ofItsOwn = "resources: {requests: {cpu: 300m, memory: 300Mi}, limits: {cpu: 600m, memory: 600Mi}}\n" +
+	"containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 200m, memory: 200Mi}}}, {name: b}]"
+
+var (
+	hasOfItsOwn = []string{"pod 300m/600m 300Mi/600Mi", "100m/200m 100Mi/200Mi", "-/- -/-"}
+
+	moreForBoth = "{containerRecommendations: [" + targetOf("a", "400m", "400Mi") + ", " + targetOf("b", "200m", "200Mi") + "], " +
+		"podRecommendation: {target: {cpu: 600m, memory: 600Mi}, lowerBound: {cpu: 600m, memory: 600Mi}, upperBound: {cpu: 600m, memory: 600Mi}}}"
+	hasMore = []string{"pod 600m/1200m 600Mi/1200Mi", "400m/800m 400Mi/800Mi", "-/- -/-"}
+)
+
+func recreateReplacesPodsWithTheirOwn(t *testing.T) {
+	ns := namespace(t, "up-podrecreate")
+	before := deployed(t, ns, "web", 2, ofItsOwn)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", moreForBoth)
+	u := startUpdater(t, ns)
+	become(t, ns, "web", 2, hasMore...)
+	replaced(t, ns, "web", before)
+	u.cycles(2)
+	require.Zero(t, u.requests.of("resize", "web"))
+	require.Equal(t, 2, u.requests.of("eviction", "web"))
+}
+
+// bothStanzasInOneGo: up, and down again. Every state in between is one that the API server takes.
+func bothStanzasInOneGo(t *testing.T) {
+	ns := namespace(t, "up-podinplace")
+	before := deployed(t, ns, "web", 2, ofItsOwn)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", moreForBoth)
+	u := startUpdater(t, ns)
+	become(t, ns, "web", 2, hasMore...)
+	require.Equal(t, 2, u.requests.of("resize", "web"), "one for each pod")
+	recommendNow(t, ns, "web", "{containerRecommendations: ["+targetOf("a", "50m", "50Mi")+", "+targetOf("b", "50m", "50Mi")+"], "+
+		"podRecommendation: {target: {cpu: 100m, memory: 100Mi}, lowerBound: {cpu: 100m, memory: 100Mi}, upperBound: {cpu: 100m, memory: 100Mi}}}")
+	become(t, ns, "web", 2, "pod 100m/200m 100Mi/200Mi", "50m/100m 50Mi/100Mi", "-/- -/-")
+	require.Equal(t, 4, u.requests.of("resize", "web"))
+	u.cycles(2)
+	same(t, ns, "web", before)
+	require.Equal(t, 4, u.requests.of("resize", "web"))
+	require.Zero(t, u.requests.of("eviction", "web"))
+}
+
+// nothingButResourcesOfItsOwn: no container would be a reason to do anything.
+func nothingButResourcesOfItsOwn(t *testing.T) {
+	ns := namespace(t, "up-podonly")
+	const spec = "{resources: {requests: {cpu: 300m, memory: 300Mi}, limits: {cpu: 600m, memory: 600Mi}}, containers: [{name: a}, {name: b}]}"
+	resized, replacedOnes := deployed(t, ns, "resized", 2, spec), deployed(t, ns, "replaced", 2, spec)
+	watchedOver(t, ns, "resized", "updatePolicy: {updateMode: InPlaceOrRecreate}", moreForBoth)
+	watchedOver(t, ns, "replaced", "updatePolicy: {updateMode: Recreate}", moreForBoth)
+	u := startUpdater(t, ns)
+	want := []string{"pod 600m/1200m 600Mi/1200Mi", "-/- -/-", "-/- -/-"}
+	become(t, ns, "resized", 2, want...)
+	same(t, ns, "resized", resized)
+	become(t, ns, "replaced", 2, want...)
+	replaced(t, ns, "replaced", replacedOnes)
+	u.cycles(2)
+	require.Equal(t, 2, u.requests.of("resize", "resized"))
+	require.Zero(t, u.requests.of("eviction", "resized"))
+	require.Equal(t, 2, u.requests.of("eviction", "replaced"))
+}

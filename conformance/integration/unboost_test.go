@@ -1,0 +1,94 @@
+package integration
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// boosted starts a Deployment from its first pod on: a VPA with this update policy and, where there is one, a recommendation, is
+// known to the webhook before there are pods.
+func boosted(t *testing.T, ns, app string, replicas int32, policy, duration, recommendation string) map[types.UID]corev1.Pod {
+	t.Helper()
+	watchedOver(t, ns, app, "{"+policy+", startupBoost: {cpu: {type: Factor, factor: 3, durationSeconds: "+duration+"}}}", recommendation)
+	seen(t, ns)
+	return deployed(t, ns, app, replicas, started)
+}
+
+const boostOfA = "vpaCpuStartupBoost/a"
+
+// unboosted waits until no pod has an annotation of a boost.
+func unboosted(t *testing.T, ns, app string) {
+	t.Helper()
+	eventually(t, 20*time.Second, "the end of the boost", func(context.Context) (bool, error) {
+		for _, p := range podsOf(t, ns, app) {
+			if _, still := p.Annotations[boostOfA]; still {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// aBoostedPodIsResized in modes that resize anyhow, and in those that otherwise leave running pods alone.
+func aBoostedPodIsResized(t *testing.T) {
+	for _, mode := range []string{"InPlaceOrRecreate", "Recreate", "Initial", "Off"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t, "up-unboost-"+strings.ToLower(mode))
+			before := boosted(t, ns, "web", 2, "updatePolicy: {updateMode: '"+mode+"'}", "1", target("250m", "100Mi"))
+			boost, after := "750m/1500m 100Mi/-", "250m/500m 100Mi/-"
+			if mode == "Off" { // that of the pod's own
+				boost = "300m/600m 100Mi/-"
+			}
+			for _, p := range before {
+				has(t, &p, boost)
+				require.Contains(t, p.Annotations, boostOfA)
+			}
+			if mode == "Off" {
+				after = "100m/200m 100Mi/-"
+			}
+			u := startUpdater(t, ns)
+			become(t, ns, "web", 2, after)
+			unboosted(t, ns, "web")
+			u.cycles(2)
+			same(t, ns, "web", before)
+			require.Equal(t, 2, u.requests.of("resize", "web"))
+			require.Zero(t, u.requests.of("eviction", "web"))
+		})
+	}
+}
+
+func aBoostedPodHasItsOwnBack(t *testing.T) {
+	ns := namespace(t, "up-unboost-own")
+	before := boosted(t, ns, "web", 2, "updatePolicy: {updateMode: Recreate}", "1", "")
+	for _, p := range before {
+		has(t, &p, "300m/600m 100Mi/-")
+	}
+	u := startUpdater(t, ns)
+	become(t, ns, "web", 2, "100m/200m 100Mi/-")
+	unboosted(t, ns, "web")
+	u.cycles(1)
+	same(t, ns, "web", before)
+	require.Zero(t, u.requests.of("eviction", "web"))
+}
+
+// aPodIsNotEvictedWhileBoosted, nor resized, although it has thrice what is recommended.
+func aPodIsNotEvictedWhileBoosted(t *testing.T) {
+	ns := namespace(t, "up-boosted")
+	before := boosted(t, ns, "web", 2, "updatePolicy: {updateMode: Recreate}", "3600", target("250m", "100Mi"))
+	u := startUpdater(t, ns)
+	u.decided("web", "update/boosted")
+	recommendNow(t, ns, "web", target("500m", "500Mi"))
+	u.cycles(3)
+	for _, p := range same(t, ns, "web", before) {
+		has(t, &p, "750m/1500m 100Mi/-")
+		require.Contains(t, p.Annotations, boostOfA)
+	}
+	require.Zero(t, u.requests.of("eviction", "web")+u.requests.of("resize", "web"))
+}

@@ -1,0 +1,171 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// TestUpdater is about what becomes of running pods. Each test has an updater of its own for a namespace of its own, and writes
+// the recommendations itself. One admission controller serves them all; the shared celvpa is stopped before.
+func TestUpdater(t *testing.T) {
+	withoutCelvpa(t)
+	t.Cleanup(func() { noneLeft(t, "up-") }) // other tests need not look after these
+	// No webhook is asked about these VPAs: they were there before it, or before a gate was turned off.
+	early := newEarlier(t)
+	stage := func(name string, flags []string, tests map[string]func(*testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			startWebhook(t, namespace(t, "up-"+strings.ReplaceAll(name, " ", "-")), flags...)
+			t.Run("side by side", func(t *testing.T) {
+				for name, test := range tests {
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						test(t)
+					})
+				}
+			})
+		})
+	}
+	stage("gates off", nil, map[string]func(*testing.T){
+		"AEP-8818 Feature Gate Disabled": early.inPlaceIsOff,
+	})
+	stage("gates on", []string{updaterGates}, map[string]func(*testing.T){
+		"AEP-8818 Basic In-Place Update":                               basicInPlaceUpdate,
+		"AEP-8818 No Eviction on Failure":                              noEvictionOnFailure,
+		"AEP-8818 Indefinite Wait for In-Progress Updates":             indefiniteWaitForInProgressUpdates,
+		"AEP-8818 Failed Update - Retry Success":                       failedUpdateRetrySuccess,
+		"AEP-8818 Infeasible Resize Handling":                          infeasibleResizeHandling,
+		"AEP-8818 Infeasible Status Storage":                           infeasibleStatusStorage,
+		"AEP-8818 Infeasible Patch Rejection with NodeCapacity Cause":  infeasiblePatchRejection,
+		"AEP-8818 No Retry for Unchanged Recommendation":               noRetryForUnchangedRecommendation,
+		"AEP-8818 Retry After Recommendation Change":                   retryAfterRecommendationChange,
+		"AEP-8818 Successful Update Clears Stored Attempt":             successfulUpdateClearsStoredAttempt,
+		"one retry of an infeasible resize after a restart":            oneRetryAfterARestart,
+		"AEP-8515 QoS class changes":                                   qosClassChanges,
+		"AEP-8515 QoS class does not change":                           qosClassDoesNotChange,
+		"AEP-7571 Recreate replaces pods with resources of their own":  recreateReplacesPodsWithTheirOwn,
+		"AEP-7571 InPlaceOrRecreate resizes both stanzas in one go":    bothStanzasInOneGo,
+		"AEP-7571 a pod with nothing but resources of its own":         nothingButResourcesOfItsOwn,
+		"a rollout keeps to its budget":                                aRolloutKeepsToItsBudget,
+		"a PodDisruptionBudget of 0 evicts nothing and says why":       aPodDisruptionBudgetOfZero,
+		"pods of a custom owner are not all lost at once":              podsOfACustomOwner,
+		"a boosted pod does not lift the guard of a small workload":    aBoostedPodLiftsNoGuard,
+		"a new pod of a StatefulSet has a resize clock of its own":     aNewPodHasAClockOfItsOwn,
+		"without admission evictions stop and resizes go on":           withoutAdmission,
+		"a quota refuses a resize, and nobody is evicted for it":       aQuotaRefusesAResize,
+		"a node without the feature of pod-level resizes":              aNodeWithoutTheFeature,
+		"a resize that is not answered is waited for":                  aResizeThatIsNotAnswered,
+		"a boosted pod is resized to its recommendation once it is up": aBoostedPodIsResized,
+		"a boosted pod has its own resources back without one":         aBoostedPodHasItsOwnBack,
+		"a pod is not evicted while it is boosted":                     aPodIsNotEvictedWhileBoosted,
+		"bad input stops nobody else":                                  badInputStopsNobodyElse,
+	})
+}
+
+// updaterGates are those that have a say in what becomes of running pods.
+const updaterGates = "--feature-gates=InPlace=true,PodLevelResources=true,RequestToLimitRatio=true,CPUStartupBoost=true"
+
+// anUpdater is one that runs for a single namespace. What it sends to the API server is counted on the way.
+type anUpdater struct {
+	*harness.Celvpa
+	recorded
+	t        *testing.T
+	requests *requests
+}
+
+// startUpdater runs celvpa's updater until the test ends.
+func startUpdater(t *testing.T, ns string, flags ...string) *anUpdater {
+	t.Helper()
+	address, err := harness.FreeAddress()
+	require.NoError(t, err)
+	u := &anUpdater{t: t, requests: newRequests(t)}
+	args := append([]string{"updater", "--kubeconfig=" + u.requests.kubeconfig(t), "--address=" + address, "--vpa-object-namespace=" + ns,
+		"--updater-interval=1s", "-v=5", updaterGates}, flags...)
+	u.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, u.add)
+	require.NoError(t, err)
+	t.Cleanup(u.stop)
+	require.NoError(t, u.WaitReady(t.Context(), 30*time.Second))
+	return u
+}
+
+// stop ends the process, which has to have kept its peace.
+func (u *anUpdater) stop() {
+	if err := u.Stop(20 * time.Second); err != nil || u.count("please report this") > 0 {
+		u.t.Errorf("the updater ended with %v; see %s", err, u.LogFile)
+	}
+}
+
+// cycles waits until so many have begun and ended from now on.
+func (u *anUpdater) cycles(n int) {
+	u.t.Helper()
+	const finished = `vpa_updater_execution_latency_seconds_count{step="total"}`
+	until := metricOf(u.Address, finished) + float64(n) + 1 // one may be under way
+	eventually(u.t, 60*time.Second, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return metricOf(u.Address, finished) >= until, nil })
+}
+
+// counted is what a metric says, summed over all series that have these labels, each written as name="value".
+func (u *anUpdater) counted(metric string, labels ...string) (sum int) {
+	resp, err := http.Get("http://" + u.Address + "/metrics")
+	require.NoError(u.t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(u.t, err)
+series:
+	for line := range strings.Lines(string(body)) {
+		rest, found := strings.CutPrefix(line, metric+"{")
+		have, value, closed := strings.Cut(rest, "} ")
+		if !found || !closed {
+			continue
+		}
+		for _, label := range labels {
+			if !strings.Contains(","+have+",", ","+label+",") {
+				continue series
+			}
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		require.NoError(u.t, err, line)
+		sum += int(v)
+	}
+	return sum
+}
+
+// says reports whether a line of the log has all of these words somewhere.
+func (u *anUpdater) says(words ...string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+line:
+	for _, line := range u.lines {
+		text := fmt.Sprint(line)
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				continue line
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// decided waits until the log tells that a rule decided about a pod of a workload.
+func (u *anUpdater) decided(app, rule string) {
+	u.t.Helper()
+	eventually(u.t, 20*time.Second, "rule "+rule+" for "+app, func(context.Context) (bool, error) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		for _, line := range u.lines {
+			if line.Text("rule") == rule && strings.HasPrefix(line.Text("pod"), app+"-") {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
