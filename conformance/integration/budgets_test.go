@@ -103,8 +103,26 @@ func aPodDisruptionBudgetOfZero(t *testing.T) {
 	}
 	require.Positive(t, u.counted("vpa_updater_failed_eviction_attempts_total", `reason="EvictionError"`, `vpa_name="web"`))
 	require.Zero(t, u.counted("vpa_updater_evicted_pods_total"))
-	require.Less(t, u.requests.of("eviction", "web"), 3*4)
+	require.Equal(t, 1, u.requests.of("eviction", "web"), "once a minute at first")
 }
+
+// podsThatComeBackUnchanged: the webhook leaves this namespace alone, so no eviction brings a pod of another size. It is not tried
+// for ever.
+func podsThatComeBackUnchanged(t *testing.T) {
+	ns := namespace(t, forgotten)
+	deployed(t, ns, "web", 2, small)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	u.decided("web", "update/successors-unchanged")
+	sent := u.requests.of("eviction", "web")
+	u.cycles(3)
+	require.Equal(t, sent, u.requests.of("eviction", "web"))
+	require.GreaterOrEqual(t, sent, 3)
+	require.LessOrEqual(t, sent, 5, "three, and those that were under way when the third came back")
+}
+
+// forgotten is a namespace that the webhook does not serve.
+const forgotten = "up-forgotten"
 
 // podsOfACustomOwner, which no controller replaces: half of them may go (UPSTREAM.md Appendix B 7).
 func podsOfACustomOwner(t *testing.T) {

@@ -38,7 +38,7 @@ func TestUpdater(t *testing.T) {
 	stage("gates off", nil, map[string]func(*testing.T){
 		"AEP-8818 Feature Gate Disabled": early.inPlaceIsOff,
 	})
-	stage("gates on", []string{updaterGates}, map[string]func(*testing.T){
+	stage("gates on", []string{updaterGates, "--ignored-vpa-object-namespaces=" + forgotten}, map[string]func(*testing.T){
 		"AEP-8818 Basic In-Place Update":                               basicInPlaceUpdate,
 		"AEP-8818 No Eviction on Failure":                              noEvictionOnFailure,
 		"AEP-8818 Indefinite Wait for In-Progress Updates":             indefiniteWaitForInProgressUpdates,
@@ -57,6 +57,7 @@ func TestUpdater(t *testing.T) {
 		"AEP-7571 a pod with nothing but resources of its own":         nothingButResourcesOfItsOwn,
 		"a rollout keeps to its budget":                                aRolloutKeepsToItsBudget,
 		"a PodDisruptionBudget of 0 evicts nothing and says why":       aPodDisruptionBudgetOfZero,
+		"pods that come back unchanged are given up":                   podsThatComeBackUnchanged,
 		"pods of a custom owner are not all lost at once":              podsOfACustomOwner,
 		"a boosted pod does not lift the guard of a small workload":    aBoostedPodLiftsNoGuard,
 		"a new pod of a StatefulSet has a resize clock of its own":     aNewPodHasAClockOfItsOwn,
