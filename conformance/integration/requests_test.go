@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// requests stands between an updater and the API server, and counts what is asked of it.
+// requests stands between an updater and the API server, and counts what is asked of it and answered.
 type requests struct {
 	address string
 
@@ -38,10 +38,16 @@ func newRequests(t *testing.T) *requests {
 	server, err := url.Parse(cluster.Config.Host)
 	require.NoError(t, err)
 	quiet := log.New(io.Discard, "", 0) // of watches that end
-	pass := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: quiet, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }}
 	out := &requests{seen: map[string]int{}, refused: map[string]*metav1.Status{}}
+	pass := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: quiet,
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) },
+		ModifyResponse: func(r *http.Response) error {
+			out.note(r.Request.URL.Path)
+			return nil
+		}}
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if refused := out.note(r.URL.Path); refused != nil {
+		if refused := out.refusal(r.URL.Path); refused != nil {
+			out.note(r.URL.Path)
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(int(refused.Code))
 			_ = json.NewEncoder(w).Encode(refused)
@@ -72,15 +78,23 @@ func (r *requests) kubeconfig(t *testing.T) string {
 
 var podRequest = regexp.MustCompile(`^/api/v1/namespaces/[^/]+/pods/([^/]+)/(resize|eviction)$`)
 
-// note counts a request. It returns the answer to one that must not reach the API server.
-func (r *requests) note(path string) *metav1.Status {
+// note counts a request that was answered. One that somebody gave up on, because a cycle may not last longer, is not counted.
+func (r *requests) note(path string) {
+	if found := podRequest.FindStringSubmatch(path); found != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.seen[found[2]+" "+found[1]]++
+	}
+}
+
+// refusal is the answer to a request that must not reach the API server; nil for others.
+func (r *requests) refusal(path string) *metav1.Status {
 	found := podRequest.FindStringSubmatch(path)
 	if found == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen[found[2]+" "+found[1]]++
 	return r.refused[found[2]]
 }
 

@@ -90,7 +90,7 @@ func startUpdater(t *testing.T, ns string, flags ...string) *anUpdater {
 	require.NoError(t, err)
 	u := &anUpdater{t: t, requests: newRequests(t)}
 	args := append([]string{"updater", "--kubeconfig=" + u.requests.kubeconfig(t), "--address=" + address, "--vpa-object-namespace=" + ns,
-		"--updater-interval=1s", "-v=5", updaterGates}, flags...)
+		"--updater-interval=1500ms", "-v=5", updaterGates}, flags...)
 	u.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, u.add)
 	require.NoError(t, err)
 	t.Cleanup(u.stop)
