@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // fewestOf follows how many pods of a namespace run, from a moment when some do, and returns what tells how few it ever were.
@@ -87,16 +89,8 @@ func aPodDisruptionBudgetOfZero(t *testing.T) {
 	})
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	u := startUpdater(t, ns)
-	eventually(t, 20*time.Second, "a reason that names the budget", func(ctx context.Context) (bool, error) {
-		var events corev1.EventList
-		err := cluster.List(ctx, &events, client.InNamespace(ns))
-		for _, e := range events.Items {
-			if e.ReportingController == "vpa-updater" && e.Type == corev1.EventTypeWarning && containsText(e.Message, "keep-all") {
-				return true, nil
-			}
-		}
-		return false, err
-	})
+	requireEvent(t, ns, "EvictionRefused", "keep-all")
+	u.decided("web", "update/disruption-budget")
 	u.cycles(4)
 	for _, p := range same(t, ns, "web", before) {
 		has(t, &p, "100m/- 100Mi/-")
@@ -113,12 +107,25 @@ func podsThatComeBackUnchanged(t *testing.T) {
 	deployed(t, ns, "web", 2, small)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	u := startUpdater(t, ns)
-	u.decided("web", "update/successors-unchanged")
+	told := func() *vpav1.VerticalPodAutoscalerCondition {
+		v := &vpav1.VerticalPodAutoscaler{}
+		require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "web"}, v))
+		return condition(v, "UpdatesHaveNoEffect")
+	}
+	eventually(t, 40*time.Second, "the condition", func(context.Context) (bool, error) { return told() != nil, nil })
+	require.Equal(t, corev1.ConditionTrue, told().Status)
+	require.Equal(t, "update/successors-unchanged", told().Reason)
+	require.Contains(t, told().Message, "pods of Deployment web come back from evictions with the resources that they had")
+	requireEvent(t, ns, "UpdatesHaveNoEffect", "update/successors-unchanged")
 	sent := u.requests.of("eviction", "web")
-	u.cycles(3)
+	u.cycles(2)
 	require.Equal(t, sent, u.requests.of("eviction", "web"))
 	require.GreaterOrEqual(t, sent, 3)
 	require.LessOrEqual(t, sent, 5, "three, and those that were under way when the third came back")
+
+	off := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"updatePolicy":{"updateMode":"Off"}}}`))
+	require.NoError(t, cluster.Patch(t.Context(), &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, off))
+	eventually(t, 20*time.Second, "the condition to be gone", func(context.Context) (bool, error) { return told() == nil, nil })
 }
 
 // forgotten is a namespace that the webhook does not serve.
