@@ -123,8 +123,7 @@ func podsThatComeBackUnchanged(t *testing.T) {
 	require.GreaterOrEqual(t, sent, 3)
 	require.LessOrEqual(t, sent, 5, "three, and those that were under way when the third came back")
 
-	off := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"updatePolicy":{"updateMode":"Off"}}}`))
-	require.NoError(t, cluster.Patch(t.Context(), &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, off))
+	setMode(t, ns, "web", "Off")
 	eventually(t, 20*time.Second, "the condition to be gone", func(context.Context) (bool, error) { return told() == nil, nil })
 }
 

@@ -90,27 +90,17 @@ func aResizeThatIsNotAnswered(t *testing.T) {
 	ns := namespace(t, "up-answer")
 	before := deployed(t, ns, "web", 2, small)
 	u := startUpdater(t, ns)
-	answers := []metav1.Status{
-		{Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: "the pod was changed meanwhile"},
-		{Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout, Message: "the server took too long"},
-		{Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable, Message: "the server is busy"},
-		{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "a webhook did not answer"},
+	answers := []*metav1.Status{
+		refusal(http.StatusConflict, metav1.StatusReasonConflict), refusal(http.StatusGatewayTimeout, metav1.StatusReasonTimeout),
+		refusal(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), refusal(http.StatusInternalServerError, metav1.StatusReasonInternalError),
 	}
-	refuse := func(s metav1.Status) {
-		s.TypeMeta, s.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure
-		u.requests.refuse("resize", &s)
-	}
-	refuse(answers[0])
+	u.requests.refuse("resize", answers...)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
-	for _, answer := range answers {
-		refuse(answer)
-		sent := u.requests.of("resize", "web")
-		eventually(t, 10*time.Second, "another try", func(context.Context) (bool, error) { return u.requests.of("resize", "web") > sent+1, nil })
-	}
+	eventually(t, 30*time.Second, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= len(answers), nil })
+	u.decided("web", "update/resize-not-answered")
 	same(t, ns, "web", before)
 	require.Zero(t, u.requests.of("eviction", "web"))
-	require.True(t, u.says("update/resize-not-answered"))
-	u.requests.refuse("resize", nil)
+	u.requests.refuse("resize")
 	become(t, ns, "web", 2, "200m/- 200Mi/-")
 	same(t, ns, "web", before)
 }

@@ -26,8 +26,8 @@ type requests struct {
 	address string
 
 	mu      sync.Mutex
-	seen    map[string]int            // by "resize name" and "eviction name"
-	refused map[string]*metav1.Status // what such requests are answered instead, by "resize" and "eviction"
+	seen    map[string]int              // by "resize name" and "eviction name"
+	refused map[string][]*metav1.Status // what such requests are answered instead, one after the other, by "resize" and "eviction"
 }
 
 // newRequests starts what stands in between. It ends with the test.
@@ -38,7 +38,7 @@ func newRequests(t *testing.T) *requests {
 	server, err := url.Parse(cluster.Config.Host)
 	require.NoError(t, err)
 	quiet := log.New(io.Discard, "", 0) // of watches that end
-	out := &requests{seen: map[string]int{}, refused: map[string]*metav1.Status{}}
+	out := &requests{seen: map[string]int{}, refused: map[string][]*metav1.Status{}}
 	pass := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: quiet,
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) },
 		ModifyResponse: func(r *http.Response) error {
@@ -95,22 +95,27 @@ func (r *requests) refusal(path string) *metav1.Status {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.refused[found[2]]
+	list := r.refused[found[2]]
+	if len(list) == 0 {
+		return nil
+	}
+	r.refused[found[2]] = append(list[1:len(list):len(list)], list[0])
+	return list[0]
 }
 
-// refuse has requests of a kind answered with a status; nil lets them pass again.
-func (r *requests) refuse(verb string, with *metav1.Status) {
+// refuse has requests of a kind answered with one status after the other, and with the first again; without any they pass.
+func (r *requests) refuse(verb string, with ...*metav1.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused[verb] = with
 }
 
-// of counts the requests of a kind, resize or eviction, for pods of a workload.
+// of counts the requests of a kind, resize or eviction, for pods of a workload; without one of all.
 func (r *requests) of(verb, app string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, times := range r.seen {
-		if strings.HasPrefix(key, verb+" "+app+"-") {
+		if strings.HasPrefix(key, verb+" ") && (app == "" || strings.HasPrefix(key, verb+" "+app+"-")) {
 			n += times
 		}
 	}

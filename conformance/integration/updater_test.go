@@ -68,6 +68,10 @@ func TestUpdater(t *testing.T) {
 		"a boosted pod is resized to its recommendation once it is up": aBoostedPodIsResized,
 		"a boosted pod has its own resources back without one":         aBoostedPodHasItsOwnBack,
 		"a pod is not evicted while it is boosted":                     aPodIsNotEvictedWhileBoosted,
+		"some modes never evict":                                       someModesNeverEvict,
+		"a spent budget holds up resizes":                              aSpentBudgetHoldsUpResizes,
+		"a rollout survives restarts":                                  aRolloutSurvivesRestarts,
+		"a VPA that is turned off has its pods left alone":             aVPAThatIsTurnedOff,
 		"bad input stops nobody else":                                  badInputStopsNobodyElse,
 	})
 }
@@ -81,6 +85,7 @@ type anUpdater struct {
 	recorded
 	t        *testing.T
 	requests *requests
+	killed   bool
 }
 
 // startUpdater runs celvpa's updater until the test ends.
@@ -100,9 +105,18 @@ func startUpdater(t *testing.T, ns string, flags ...string) *anUpdater {
 
 // stop ends the process, which has to have kept its peace.
 func (u *anUpdater) stop() {
+	if u.killed {
+		return
+	}
 	if err := u.Stop(20 * time.Second); err != nil || u.count("please report this") > 0 {
 		u.t.Errorf("the updater ended with %v; see %s", err, u.LogFile)
 	}
+}
+
+// kill ends the process in the midst of whatever it does.
+func (u *anUpdater) kill() {
+	u.killed = true
+	u.Kill()
 }
 
 // cycles waits until so many have begun and ended from now on.

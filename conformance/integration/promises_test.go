@@ -1,0 +1,171 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What the updater promises whatever happens around it.
+
+// refusalsOfResizes are what an API server, or what stands in front of it, may answer to a resize.
+func refusalsOfResizes() (out []*metav1.Status) {
+	for code, reason := range map[int32]metav1.StatusReason{
+		http.StatusBadRequest: metav1.StatusReasonBadRequest, http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
+		http.StatusMethodNotAllowed: metav1.StatusReasonMethodNotAllowed, http.StatusConflict: metav1.StatusReasonConflict, http.StatusGone: metav1.StatusReasonGone,
+		http.StatusRequestEntityTooLarge: metav1.StatusReasonRequestEntityTooLarge, http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
+		http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusInternalServerError: metav1.StatusReasonInternalError,
+		http.StatusBadGateway: metav1.StatusReasonUnknown, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable, http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
+	} {
+		out = append(out, refusal(code, reason))
+	}
+	return out
+}
+
+func refusal(code int32, reason metav1.StatusReason) *metav1.Status {
+	return &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "not now"}
+}
+
+// someModesNeverEvict, whatever the kubelet says of the pod, whatever the API server answers, and whatever is recommended.
+func someModesNeverEvict(t *testing.T) {
+	ns := namespace(t, "up-never")
+	const guaranteed = "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 100m, memory: 100Mi}}}]"
+	const restarted = "containers: [{name: a, resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}, {resourceName: memory, restartPolicy: RestartContainer}], resources: {requests: {cpu: 100m, memory: 100Mi}}}]"
+	want := target("200m", "200Mi")
+	all := map[string]struct {
+		pod, spec, recommendation string
+		says                      corev1.PodConditionType
+		reason                    string
+	}{
+		"plain":      {pod: small, recommendation: want},
+		"restarted":  {pod: restarted, recommendation: want},
+		"infeasible": {pod: small, recommendation: want, says: corev1.PodResizePending, reason: corev1.PodReasonInfeasible},
+		"deferred":   {pod: small, recommendation: want, says: corev1.PodResizePending, reason: corev1.PodReasonDeferred},
+		"strange":    {pod: small, recommendation: want, says: corev1.PodResizePending, reason: "Moonphase"},
+		"failing":    {pod: small, recommendation: want, says: corev1.PodResizeInProgress, reason: corev1.PodReasonError},
+		"huge":       {pod: small, recommendation: target("40", "200Mi")},
+		"changed":    {pod: guaranteed, spec: "{" + one("InPlace") + ", " + twice + "}", recommendation: want},
+		"below":      {pod: small, spec: "updatePolicy: {updateMode: InPlace, minReplicas: 7}", recommendation: want},
+		"off":        {pod: small, spec: one("Off"), recommendation: want},
+		"initial":    {pod: small, spec: one("Initial"), recommendation: want},
+	}
+	before := map[string]map[types.UID]corev1.Pod{}
+	for app, c := range all {
+		create(t, deployment(t, ns, app, 1, c.pod))
+	}
+	for app, c := range all {
+		before[app] = up(t, ns, app, 1)
+		if c.says != "" {
+			kubeletSays(t, before[app], c.says, c.reason, 300*time.Hour)
+		}
+	}
+	u := startUpdater(t, ns)
+	answers := refusalsOfResizes()
+	u.requests.refuse("resize", answers...)
+	for app, c := range all {
+		spec := c.spec
+		if spec == "" {
+			spec = one("InPlace")
+		}
+		watchedOver(t, ns, app, spec, c.recommendation)
+	}
+	eventually(t, 60*time.Second, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
+	u.requests.refuse("resize")
+	for _, app := range []string{"plain", "restarted"} {
+		become(t, ns, app, 1, "200m/- 200Mi/-")
+	}
+	u.cycles(1)
+	for app := range all {
+		same(t, ns, app, before[app])
+	}
+	require.Zero(t, u.requests.of("eviction", ""))
+	for _, app := range []string{"deferred", "strange", "failing", "changed", "below", "off", "initial"} {
+		require.Zero(t, u.requests.of("resize", app), app)
+	}
+}
+
+// aSpentBudgetHoldsUpResizes in both modes that resize, where it is not to be left out of account (UPSTREAM.md Appendix B 6).
+func aSpentBudgetHoldsUpResizes(t *testing.T) {
+	ns := namespace(t, "up-spent")
+	before := map[string]map[types.UID]corev1.Pod{}
+	for port, mode := range []string{"InPlace", "InPlaceOrRecreate"} {
+		app := fmt.Sprintf("web%d", port)
+		create(t, deployment(t, ns, app, 3, fmt.Sprintf("containers: [{name: a, ports: [{containerPort: 80, hostPort: %d}], resources: {requests: {cpu: 100m, memory: 100Mi}}}]", 31080+port)))
+		eventually(t, 30*time.Second, "a pod on each of the two nodes", func(context.Context) (bool, error) {
+			on := podsOf(t, ns, app)
+			for uid, p := range on {
+				if p.Status.Phase != corev1.PodRunning {
+					delete(on, uid)
+				}
+			}
+			before[app] = on
+			return len(on) == 2, nil
+		})
+		watchedOver(t, ns, app, "updatePolicy: {updateMode: "+mode+"}", target("200m", "200Mi"))
+	}
+	u := startUpdater(t, ns)
+	u.decided("web0", "update/budget-spent")
+	u.decided("web1", "update/budget-spent")
+	u.cycles(1)
+	require.Zero(t, u.requests.of("resize", "")+u.requests.of("eviction", ""))
+	require.NoError(t, u.Stop(20*time.Second))
+
+	u = startUpdater(t, ns, "--in-place-skip-disruption-budget")
+	eventually(t, 20*time.Second, "all that run resized", func(ctx context.Context) (bool, error) {
+		for app, running := range before {
+			for uid, p := range podsOf(t, ns, app) {
+				if _, runs := running[uid]; runs && p.Spec.Containers[0].Resources.Requests.Cpu().String() != "200m" {
+					return false, nil
+				}
+			}
+		}
+		return true, nil
+	})
+	require.Zero(t, u.requests.of("eviction", ""))
+}
+
+// aRolloutSurvivesRestarts: what a process that is killed knew of the budget is seen anew by the next.
+func aRolloutSurvivesRestarts(t *testing.T) {
+	ns := namespace(t, "up-killed")
+	before := deployed(t, ns, "web", 3, small)
+	least := fewestOf(t, ns)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	for range 2 {
+		u := startUpdater(t, ns)
+		eventually(t, 20*time.Second, "an eviction", func(context.Context) (bool, error) { return u.requests.of("eviction", "web") > 0, nil })
+		u.kill()
+	}
+	startUpdater(t, ns)
+	become(t, ns, "web", 3, "200m/- 200Mi/-")
+	replaced(t, ns, "web", before)
+	require.Equal(t, 2, least())
+}
+
+// aVPAThatIsTurnedOff has its pods left alone from then on, in the midst of a rollout.
+func aVPAThatIsTurnedOff(t *testing.T) {
+	ns := namespace(t, "up-stopped")
+	before := deployed(t, ns, "web", 3, small)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	leave(t, ns, "web", before)
+	setMode(t, ns, "web", "Off")
+	u.cycles(1) // one may have been under way
+	sent := u.requests.of("eviction", "web")
+	u.cycles(2)
+	require.Equal(t, sent, u.requests.of("eviction", "web"))
+	require.Less(t, sent, 3)
+}
+
+func setMode(t *testing.T, ns, name, mode string) {
+	t.Helper()
+	v := vpa(ns, name, "")
+	require.NoError(t, cluster.Patch(t.Context(), v, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"updatePolicy":{"updateMode":"`+mode+`"}}}`))))
+}
