@@ -16,10 +16,10 @@ const cacheTime = time.Minute
 // concurrent use.
 type sent struct {
 	mu sync.Mutex
-	of map[types.UID]sentResize
+	of map[types.UID]resizeTaken
 }
 
-type sentResize struct {
+type resizeTaken struct {
 	generation int64 // of the pod that was decided on; a resize raises it
 	at         time.Time
 }
@@ -29,9 +29,9 @@ func (s *sent) note(pod *corev1.Pod, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
-		s.of = map[types.UID]sentResize{}
+		s.of = map[types.UID]resizeTaken{}
 	}
-	s.of[pod.UID] = sentResize{generation: pod.Generation, at: now}
+	s.of[pod.UID] = resizeTaken{generation: pod.Generation, at: now}
 }
 
 // unseen reports whether a pod is as it was before its resize.
