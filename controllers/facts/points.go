@@ -186,7 +186,7 @@ var (
 		engine.Field{Name: "RequestToLimitRatio", Type: engine.OpaqueOf(jsonType, ""), Doc: "the same in the spelling of AEP-8515"})
 
 	attemptSchema = engine.NewSchema("Attempt",
-		engine.Field{Name: "refused", Type: engine.String, Doc: "why the API server refused the resize tried a moment ago: NodeCapacity, Quota, NotSupported, Invalid, Conflict, NotAnswered, Gone or Forbidden; empty = it did not"},
+		engine.Field{Name: "refused", Type: engine.String, Doc: "why the API server refused the resize tried a moment ago: NodeCapacity, Quota, NotSupported, Invalid, Conflict, NotAnswered, Gone, NotPermitted or Forbidden; empty = it did not"},
 		engine.Field{Name: "message", Type: engine.String, Doc: "what it said"},
 		engine.Field{Name: "infeasible", Type: engine.Bool, Doc: "a resize of this pod was found to be more than its node has (AEP-8818)"},
 		engine.Field{Name: "nowLower", Type: engine.Bool, Doc: "less CPU or memory would be requested now than that resize did"})

@@ -68,7 +68,8 @@ const (
 	RefusedConflict     Refusal = "Conflict"     // the pod was changed meanwhile
 	RefusedNotAnswered  Refusal = "NotAnswered"  // the API server did not answer in time, or is too busy
 	RefusedGone         Refusal = "Gone"         // there is no such pod any more
-	RefusedForbidden    Refusal = "Forbidden"    // permissions or an admission policy are against it, or something else is
+	RefusedNotPermitted Refusal = "NotPermitted" // this process may not resize pods
+	RefusedForbidden    Refusal = "Forbidden"    // an admission policy is against it, or something else is
 )
 
 // PodState is one running pod as the updater sees it.

@@ -75,7 +75,9 @@ func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.Vertical
 }
 
 func (a Actuator) patch(ctx context.Context, pod *corev1.Pod, ops []jsonpatch.Operation, subresource string) error {
-	body, err := json.Marshal(ops)
+	// Another pod that has the name by now may have other containers at these places.
+	meant := jsonpatch.NewOperation("test", "/metadata/uid", pod.UID)
+	body, err := json.Marshal(append([]jsonpatch.Operation{meant}, ops...))
 	if err != nil {
 		return fmt.Errorf("encoding the patch: %w", err)
 	}

@@ -128,10 +128,12 @@ func requestsIn(t *testing.T, body []byte) string {
 	return strings.Join(out, " ")
 }
 
+// rawOperations are those of a patch after the one that names the pod by its UID.
 func rawOperations(t *testing.T, body []byte) (out []json.RawMessage) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal(body, &out))
-	return out
+	require.Contains(t, string(out[0]), `{"op":"test","path":"/metadata/uid"`)
+	return out[1:]
 }
 
 func (l *boostLab) sentSoFar() []string {

@@ -22,7 +22,9 @@ var (
 		"pod update requires features", "Pod running on node without support for resize", "windows pods cannot be resized", "static pods cannot be resized",
 		"feature gate is disabled",
 	}
-	ofPolicy = []string{"ValidatingAdmissionPolicy", "admission webhook"}
+	ofPermission = []string{"cannot patch resource"}
+	ofIdentity   = []string{"/metadata/uid"} // of a patch that means another pod of the name
+	ofPolicy     = []string{"ValidatingAdmissionPolicy", "admission webhook"}
 	// An API server that has just started and does not know all nodes, LimitRanges or quotas.
 	ofHaste = []string{"not yet ready to handle request", "failed to get node", "error enforcing limit ranges"}
 )
@@ -54,6 +56,10 @@ func refusalOf(err error) facts.Refusal {
 		return facts.RefusedConflict
 	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
 		return facts.RefusedNotAnswered
+	case code == http.StatusUnprocessableEntity && has(ofIdentity):
+		return facts.RefusedGone
+	case code == http.StatusForbidden && has(ofPermission):
+		return facts.RefusedNotPermitted
 	case has(ofPolicy):
 		return facts.RefusedForbidden
 	case has(ofHaste):
