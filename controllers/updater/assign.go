@@ -3,6 +3,7 @@ package updater
 import (
 	"context"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,8 +72,14 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 // assigners are how many pods are assigned at a time: mostly from memory, but a custom owner that is new is looked up.
 const assigners = 4
 
+// assignShare is the part of the interval after which no custom owner is waited for any more: of an API server that does not answer
+// only its own pods shall suffer.
+const assignShare = 0.25
+
 // controlling finds the VPA of each pod; empty = none.
 func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates map[string][]*vpav1.VerticalPodAutoscaler) []types.UID {
+	ctx, cancel := context.WithTimeout(ctx, part(r.Interval, assignShare))
+	defer cancel()
 	of := make([]types.UID, len(pods))
 	var workers sync.WaitGroup
 	for first := range assigners {
@@ -100,6 +107,8 @@ func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates []
 	}
 	return v.UID
 }
+
+func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
 
 // alive: scheduled, not finished and not terminating (UPSTREAM.md §5.1).
 func alive(pod *corev1.Pod) bool {

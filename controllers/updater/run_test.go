@@ -242,3 +242,21 @@ func TestAPodThatCouldNotBeMarkedWasResized(t *testing.T) {
 	require.Len(t, w.heard("AnnotationFailed"), 1)
 	require.Zero(t, testutil.ToFloat64(failedResizes.WithLabelValues("1", "unmarked", "ns", "InPlaceUpdateError")))
 }
+
+// An API server that does not answer for one custom kind must not keep others from being looked at.
+func TestWhatIsInMemoryIsKnownAlsoWhenTimeIsUp(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("web", 2, vpav1.UpdateModeRecreate)
+	w.pod("web", func(p *corev1.Pod) {
+		p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = "example.com/v1", "Thing"
+	})
+	var vpas vpav1.VerticalPodAutoscalerList
+	var pods corev1.PodList
+	require.NoError(t, w.List(t.Context(), &vpas))
+	require.NoError(t, w.List(t.Context(), &pods))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	work := (&run{Updater: w.Updater, rules: w.Rules()}).assign(ctx, vpas.Items, pods.Items)
+	require.Len(t, work, 1)
+	require.Len(t, work[0].pods, 2)
+}

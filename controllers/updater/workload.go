@@ -30,6 +30,9 @@ type candidate struct {
 	asked   facts.Group // the group as the verdict saw it
 }
 
+// countShare is the part of the interval after which the replicas of a custom owner are not waited for any more.
+const countShare = 0.1
+
 // updateVPA decides on the pods of one VPA and does what was decided, one pod after the other in the order of the rules, because
 // each changes what the budget of its group allows. A panic stays with this VPA.
 func (r *run) updateVPA(ctx context.Context, w *workload) {
@@ -42,7 +45,9 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 		log.Error(err, "the pods of this VPA are left alone; trying again next cycle")
 		return
 	}
-	groups := podupdate.Groups(ctx, r.Resolver, w.pods, func(owner target.Key, err error) {
+	counting, cancel := context.WithTimeout(ctx, part(r.Interval, countShare))
+	defer cancel()
+	groups := podupdate.Groups(counting, r.Resolver, w.pods, func(owner target.Key, err error) {
 		log.V(4).Info("the replicas of a group are not known", "owner", owner.String(), "error", err.Error())
 	})
 	for _, pod := range w.pods {
