@@ -14,18 +14,24 @@ type tally struct {
 	candidates int // pods that the rules would have evicted or resized before anything was done
 	evicted    int
 	resized    int
-	decided    map[decided]int
+	decided    []decided // few: pods of a VPA are much alike
 }
 
-// decided is what was done with a pod, and by which rule.
-type decided struct{ action, rule string }
+// decided is what was done with pods, by which rule, and how many they are.
+type decided struct {
+	action, rule string
+	pods         int
+}
 
 // decide notes the last word about a pod.
 func (t *tally) decide(verdict engine.Verdict) {
-	if t.decided == nil {
-		t.decided = map[decided]int{}
+	for i := range t.decided {
+		if d := &t.decided[i]; d.action == verdict.Do && d.rule == verdict.Rule {
+			d.pods++
+			return
+		}
 	}
-	t.decided[decided{verdict.Do, verdict.Rule}]++
+	t.decided = append(t.decided, decided{action: verdict.Do, rule: verdict.Rule, pods: 1})
 }
 
 // candidate notes what would be done with a pod before anything was done with others.
@@ -79,7 +85,7 @@ func (t tally) addTo(w *workload) {
 	}
 	vpasEvicted.WithLabelValues(c.size, c.mode).Add(any(t.evicted))
 	vpasUpdated.WithLabelValues(c.size).Add(any(t.resized))
-	for what, n := range t.decided {
-		decidedPods.WithLabelValues(what.action, what.rule).Add(float64(n))
+	for _, d := range t.decided {
+		decidedPods.WithLabelValues(d.action, d.rule).Add(float64(d.pods))
 	}
 }
