@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -110,8 +111,5 @@ func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates []
 
 func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
 
-// alive: scheduled, not finished and not terminating (UPSTREAM.md §5.1).
-func alive(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil &&
-		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-}
+// alive: scheduled, not finished and not terminating.
+func alive(pod *corev1.Pod) bool { return podupdate.Unlooked(pod) == "" }

@@ -1,9 +1,6 @@
 package updater
 
 import (
-	"cmp"
-	"fmt"
-
 	"github.com/go-logr/logr"
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -25,16 +22,12 @@ func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []engine.S
 // audit records what overlays that are not enforced would do with a pod instead.
 func (u *Updater) audit(c *candidate, shadows []engine.Shadow, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
+	ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict {
+		p.Resize = c.Resize // of which the request does not know everything
+		return p.Decide(plan, *c.group, nil)
+	}
 	for _, shadow := range shadows {
-		tried, _ := podupdate.Assess(shadow.Plan, c.request, nil)
-		verdict := tried.Decide(shadow.Plan, *c.group, nil)
-		differs := policy.VerdictDifference(enforced, verdict)
-		if order, other := c.Priority, tried.Priority; other.First != order.First || cmp.Compare(other.Then, order.Then) != 0 {
-			differs = append(differs, fmt.Sprintf("order (%d, %g) → (%d, %g)", order.First, order.Then, other.First, other.Then))
-		}
-		if verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace {
-			differs = append(differs, facts.ChangeDifferences(c.Change, tried.Change)...)
-		}
+		differs := podupdate.ShadowDifferences(shadow.Plan, c.request, c.Pod, enforced, ask)
 		if len(differs) > 0 {
 			differs[0] = "pod " + c.request.Pod.Name + ": " + differs[0]
 		}
