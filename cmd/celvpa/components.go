@@ -100,6 +100,12 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err := o.checkDurations(); err != nil {
 		return err
 	}
+	if err := o.leader.check(); err != nil {
+		return err
+	}
+	if o.burst < 0 {
+		return fmt.Errorf("--kube-api-burst is %d; it must not be less than 0", o.burst)
+	}
 	if err := setupLogging(o.logFormat); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -240,6 +241,26 @@ func (o *options) checkDurations() error {
 		if *d.value <= 0 {
 			return fmt.Errorf("--%s is %s; it must be greater than 0", d.flag, *d.value)
 		}
+	}
+	return nil
+}
+
+// check refuses times with which no replica could keep the lead.
+func (l *leaderOptions) check() error {
+	const jitter = 1.2 // of client-go, on each period
+	switch {
+	case !l.elect:
+		return nil
+	case l.retryPeriod <= 0:
+		return fmt.Errorf("--leader-elect-retry-period is %s; it must be greater than 0", l.retryPeriod)
+	case float64(l.renewDeadline) <= jitter*float64(l.retryPeriod):
+		return fmt.Errorf("--leader-elect-renew-deadline is %s; it must be greater than 1.2 times --leader-elect-retry-period, %s", l.renewDeadline, l.retryPeriod)
+	case l.leaseDuration <= l.renewDeadline:
+		return fmt.Errorf("--leader-elect-lease-duration is %s; it must be greater than --leader-elect-renew-deadline, %s", l.leaseDuration, l.renewDeadline)
+	case l.leaseDuration < time.Second:
+		return fmt.Errorf("--leader-elect-lease-duration is %s; it must be at least 1s", l.leaseDuration)
+	case l.resourceName == "":
+		return errors.New("--leader-elect-resource-name is empty; give the name of the lease by which replicas choose who acts")
 	}
 	return nil
 }

@@ -74,3 +74,26 @@ func TestNobodyWaitsForABudgetThatHasNotBeenLookedAt(t *testing.T) {
 		require.Equal(t, want, answer.Header.Get("Retry-After"), path)
 	}
 }
+
+func TestTimesWithWhichNobodyCouldLeadAreRefused(t *testing.T) {
+	for _, tt := range []struct {
+		lease, renew, retry time.Duration
+		want                string
+	}{
+		{15 * time.Second, 10 * time.Second, 2 * time.Second, ""},
+		{15 * time.Second, 10 * time.Second, 0, "--leader-elect-retry-period is 0s; it must be greater than 0"},
+		{15 * time.Second, 2 * time.Second, 2 * time.Second, "--leader-elect-renew-deadline is 2s; it must be greater than 1.2 times --leader-elect-retry-period, 2s"},
+		{10 * time.Second, 10 * time.Second, 2 * time.Second, "--leader-elect-lease-duration is 10s; it must be greater than --leader-elect-renew-deadline, 10s"},
+		{500 * time.Millisecond, 300 * time.Millisecond, 100 * time.Millisecond, "--leader-elect-lease-duration is 500ms; it must be at least 1s"},
+	} {
+		l := leaderOptions{elect: true, resourceName: "x", leaseDuration: tt.lease, renewDeadline: tt.renew, retryPeriod: tt.retry}
+		if tt.want == "" {
+			require.NoError(t, l.check())
+		} else {
+			require.EqualError(t, l.check(), tt.want)
+		}
+		l.elect = false
+		require.NoError(t, l.check(), "nobody is to lead")
+	}
+	require.ErrorContains(t, (&leaderOptions{elect: true, leaseDuration: 15 * time.Second, renewDeadline: 10 * time.Second, retryPeriod: time.Second}).check(), "--leader-elect-resource-name")
+}
