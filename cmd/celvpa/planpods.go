@@ -99,9 +99,7 @@ func (u *offlineUpdater) report(explain bool) *planReport {
 	for _, v := range vpas {
 		u.tellTried(v)
 		if of[v] == nil {
-			if w := u.owners[targetOf(v)]; w != nil {
-				u.note("%s: no pod among the manifests belongs to its target, %s", v, w)
-			}
+			u.tellIdle(v, of)
 			continue
 		}
 		out.Items = append(out.Items, u.planVPA(v, of[v], explain)...)
@@ -112,6 +110,21 @@ func (u *offlineUpdater) report(explain bool) *planReport {
 	}
 	u.tellBudgets()
 	return out
+}
+
+// tellIdle tells why a VPA has no pods, unless its target is missing, which is told elsewhere.
+func (u *offlineUpdater) tellIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
+	w := u.owners[targetOf(v)]
+	if w == nil {
+		return
+	}
+	for _, other := range u.vpas[v.Namespace] {
+		if of[other] != nil && sameTarget(other, v) {
+			u.note("%s: the pods of its target, %s, belong to %s, which has the same", v, w, other)
+			return
+		}
+	}
+	u.note("%s: no pod among the manifests belongs to its target, %s", v, w)
 }
 
 // aloneItem is the line of a pod that no VPA changes.
