@@ -78,7 +78,7 @@ func readUpdate(c testCase) (in updateInput, err error) {
 		return in, fmt.Errorf("reading the case: %w", err)
 	}
 	in.Pods = slices.DeleteFunc(in.Pods, func(pod *corev1.Pod) bool { return pod == nil })
-	for i, pod := range in.Pods {
+	for _, pod := range in.Pods {
 		pod.Namespace = "shop"
 		pod.Spec.NodeName = "node"
 		if pod.UID == "" {
@@ -87,10 +87,14 @@ func readUpdate(c testCase) (in updateInput, err error) {
 		if pod.Status.Phase == "" {
 			pod.Status.Phase = corev1.PodRunning
 		}
-		roundAmounts(pod)
-		in.Pods[i] = &corev1.Pod{} // as it is sent: without maps that hold nothing
-		if err := json.Unmarshal(mustJSON(pod), in.Pods[i]); err != nil {
-			return in, fmt.Errorf("reading a pod again: %w", err)
+		for j := range pod.Spec.Containers { // as they are sent: without maps that hold nothing
+			r := &pod.Spec.Containers[j].Resources
+			if len(r.Requests) == 0 {
+				r.Requests = nil
+			}
+			if len(r.Limits) == 0 {
+				r.Limits = nil
+			}
 		}
 	}
 	return in, nil
@@ -168,19 +172,6 @@ func controllerOf(pod *corev1.Pod) *metav1.OwnerReference {
 
 // wellKnownOwners are the kinds of which upstream knows how many pods they are to have.
 var wellKnownOwners = []string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job"}
-
-// groupOf are the pods that have the same controller.
-func (in *updateInput) groupOf(pod *corev1.Pod) []*corev1.Pod {
-	mine := controllerOf(pod)
-	var out []*corev1.Pod
-	for _, other := range in.Pods {
-		theirs := controllerOf(other)
-		if mine == nil && theirs == nil || mine != nil && theirs != nil && mine.Kind == theirs.Kind && mine.Name == theirs.Name {
-			out = append(out, other)
-		}
-	}
-	return out
-}
 
 // qosOf is the QoS class of a pod without init containers and without resources of its own (KEP-1287 has it stay).
 func qosOf(pod *corev1.Pod) corev1.PodQOSClass {

@@ -111,14 +111,6 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 		},
 	},
 	{
-		name:    "pods without an owner",
-		why:     "Nobody would make them anew. Upstream takes those of a VPA for one group of which none need run.",
-		example: strings.ReplaceAll(runningCase("Recreate", 3, running("p0", ""), running("p1", "")), "controller: true", "controller: false"),
-		even: func(_ *updateResult, in *updateInput, w *ways) bool {
-			return w.leaveOut(in, func(pod *corev1.Pod) bool { return controllerOf(pod) == nil })
-		},
-	},
-	{
 		name:    "owner references that do not say whether they control",
 		why:     "They do not. Upstream panics.",
 		example: strings.ReplaceAll(runningCase("Recreate", 2, running("p0", ""), running("p1", "")), "ownerReferences: [", "ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: c}, "),
@@ -186,7 +178,7 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 	{
 		name:    "VPAs without a recommendation",
 		why:     "Their pods are left alone. Upstream panics on old ones with --pod-update-threshold=0.",
-		example: `object: {flags: {pod-update-threshold: 0}, pods: [{metadata: {name: p0}, spec: {containers: [{name: a}]}, status: {startTime: "2026-01-01T00:00:00Z"}}], vpa: {spec: {}}}`,
+		example: `object: {flags: {pod-update-threshold: 0}, owners: [{kind: ReplicaSet, name: r, replicas: 1}], pods: [` + running("p0", `startTime: "2026-01-01T00:00:00Z"`) + `], vpa: {spec: {}}}`,
 		even: func(r *updateResult, in *updateInput, _ *ways) bool {
 			var v map[string]any
 			if r.VPA.Status.Recommendation != nil || json.Unmarshal(in.VPA, &v) != nil || v == nil {

@@ -11,6 +11,7 @@ import (
 
 // updateKind says what is generated.
 type updateKind struct {
+	part  int // one of so many cases are made of it
 	gates gates
 	modes []any
 	flags []map[string]any // they are few, as celvpa compiles its rules for each
@@ -95,9 +96,6 @@ func (g *generator) owner(i, pods int) (owner map[string]any, refs []any) {
 			delete(other, "controller")
 		}
 		refs = g.pick(list(list(other, ref), list(ref, other)), nil).([]any)
-	}
-	if g.chance(0.02) {
-		return nil, g.pick(list(list(), list(object("apiVersion", "v1", "kind", "ConfigMap", "name", "other", "uid", "uid-of-other", "controller", false))), nil).([]any)
 	}
 	if kind != "Job" && g.chance(0.02) {
 		return nil, refs
@@ -231,6 +229,7 @@ func (g *generator) resizeConditions() []any {
 
 // remembered is what both sides know from before, and what is to happen.
 func (g *generator) remembered(input map[string]any, pods []any, names []string) {
+	recommended, _ := get(input, "vpa.status.recommendation.containerRecommendations").([]any)
 	noticed, infeasible, refusals := map[string]any{}, map[string]any{}, map[string]any{}
 	for _, pod := range pods {
 		name := get(pod, "metadata.name").(string)
@@ -245,6 +244,11 @@ func (g *generator) remembered(input map[string]any, pods []any, names []string)
 			tried := map[string]any{}
 			for _, container := range names {
 				tried[container] = object("cpu", g.pick(runCPUs, nil), "memory", g.pick(runMemories, nil))
+				for _, r := range recommended {
+					if target, ok := get(r, "target").(map[string]any); ok && get(r, "containerName") == container && g.chance(0.5) {
+						tried[container] = copyOf(target)
+					}
+				}
 			}
 			infeasible[name] = tried
 		}
@@ -263,7 +267,7 @@ func (g *generator) runVPA(names []string, kind updateKind) map[string]any {
 	spec, v := map[string]any{}, map[string]any{}
 	policy := map[string]any{}
 	if !g.chance(0.1) {
-		policy["updateMode"] = g.pick(kind.modes, list("", "Off", "Initial", "InPlace", "Sometimes"))
+		policy["updateMode"] = g.pick(kind.modes, list("", "Off", "Initial", "InPlace"))
 	}
 	if g.chance(0.25) {
 		policy["minReplicas"] = g.pick(list(int64(1), int64(1), int64(2), int64(4)), nil)
@@ -320,7 +324,7 @@ func (g *generator) runPolicy(name string) map[string]any {
 	if g.chance(0.2) {
 		out["minAllowed"] = object("cpu", g.pick(runCPUs[:4], nil), "memory", g.pick(runMemories[:4], nil))
 	}
-	if g.chance(0.2) {
+	if g.chance(0.3) {
 		out["maxAllowed"] = object("cpu", g.pick(runCPUs[4:], nil), "memory", g.pick(runMemories[4:], nil))
 	}
 	if g.chance(0.2) {

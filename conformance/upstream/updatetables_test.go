@@ -132,7 +132,7 @@ func TestPriorities(t *testing.T) {
 				container, recommendation := cpu(string(rune('a'+i)), a.request, a.target, a.bounds)
 				containers, recommendations = append(containers, container), append(recommendations, recommendation)
 			}
-			r, unexplained, err := judgeUpdate(readCase(t, fmt.Sprintf(`object: {pods: [{metadata: {name: p}, spec: {containers: [%s]}}], vpa: {status: {recommendation: {containerRecommendations: [%s]}}}}`,
+			r, unexplained, err := judgeUpdate(readCase(t, fmt.Sprintf(`object: {pods: [{metadata: {name: p, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, controller: true}]}, spec: {containers: [%s]}}], vpa: {status: {recommendation: {containerRecommendations: [%s]}}}}`,
 				strings.Join(containers, ", "), strings.Join(recommendations, ", "))), nil)
 			require.NoError(t, err)
 			require.Empty(t, unexplained)

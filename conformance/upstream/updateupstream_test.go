@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
-	"unsafe"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -99,12 +97,40 @@ type upstreamCycle struct {
 	ways
 	vpa        *upstreamv1.VerticalPodAutoscaler
 	mode       upstreamv1.UpdateMode
+	limits     limitrange.LimitRangeCalculator
 	capping    upstreamapi.RecommendationProcessor
 	admission  priority.PodEvictionAdmission
 	evictions  restriction.PodsEvictionRestriction
 	resizes    restriction.PodsInPlaceRestriction
 	infeasible map[types.UID]*upstreamv1.RecommendedPodResources
 	out        *updateAnswer
+}
+
+func newUpstreamCycle(in updateInput, v *upstreamv1.VerticalPodAutoscaler) *upstreamCycle {
+	c := &upstreamCycle{updateInput: &in, vpa: v, mode: upstreamapi.GetUpdateMode(v), limits: limitrange.NewNoopLimitsCalculator(),
+		admission: priority.NewScalingDirectionPodEvictionAdmission(), infeasible: map[types.UID]*upstreamv1.RecommendedPodResources{}, out: &updateAnswer{Pods: map[string]standing{}}}
+	c.capping = upstreamapi.NewCappingRecommendationProcessor(c.limits)
+	for name, tried := range in.Infeasible {
+		if pod := in.pod(name); pod != nil {
+			c.infeasible[pod.UID] = recommendationOf(tried)
+		}
+	}
+	return c
+}
+
+// factory counts groups and carries out what is decided.
+func (c *upstreamCycle) factory() restriction.PodsRestrictionFactory {
+	calculators := []patch.Calculator{inplace.NewResourceInPlaceUpdatesCalculator(recommendation.NewProvider(c.limits, c.capping)),
+		inplace.NewInPlaceUpdatedCalculator(), inplace.NewUnboostAnnotationCalculator()}
+	out := restriction.NewPodsRestrictionFactory(kubeClient{cycle: c}, c.informers(), c.Flags.minReplicas(), c.Flags.tolerance(), calculators, c.Flags.SkipBudget)
+	// What upstream has no way to set from outside its package: the clock, and since when it knows of resizes.
+	inside(out, "clock", clock.Clock(clocktesting.NewFakeClock(updateNow)))
+	times := map[string]time.Time{}
+	for name, x := range c.Noticed {
+		times["shop/"+name] = updateNow.Add(-x.Age.Duration)
+	}
+	inside(out, "lastInPlaceAttemptTimeMap", times)
+	return out
 }
 
 func updateByUpstream(in updateInput, g gates, w ways) (out updateAnswer, err error) {
@@ -115,26 +141,15 @@ func updateByUpstream(in updateInput, g gates, w ways) (out updateAnswer, err er
 	if err != nil {
 		return out, err
 	}
-	out.Pods = map[string]standing{}
-	limits := limitrange.NewNoopLimitsCalculator()
-	c := &upstreamCycle{updateInput: &in, ways: w, vpa: v, mode: upstreamapi.GetUpdateMode(v), capping: upstreamapi.NewCappingRecommendationProcessor(limits),
-		admission: priority.NewScalingDirectionPodEvictionAdmission(), infeasible: map[types.UID]*upstreamv1.RecommendedPodResources{}, out: &out}
-	for name, tried := range in.Infeasible {
-		if pod := in.pod(name); pod != nil {
-			c.infeasible[pod.UID] = recommendationOf(tried)
-		}
-	}
+	c := newUpstreamCycle(in, v)
+	c.ways = w
 	defer func() {
 		if p := recover(); p != nil {
 			out = updateAnswer{Panicked: fmt.Sprint(p)}
 		}
 	}()
 	c.admission.LoopInit(in.Pods, map[*upstreamv1.VerticalPodAutoscaler][]*corev1.Pod{v: in.Pods})
-	provider := recommendation.NewProvider(limits, c.capping)
-	factory := restriction.NewPodsRestrictionFactory(kubeClient{cycle: c}, c.informers(), in.Flags.minReplicas(), in.Flags.tolerance(),
-		[]patch.Calculator{inplace.NewResourceInPlaceUpdatesCalculator(provider), inplace.NewInPlaceUpdatedCalculator(), inplace.NewUnboostAnnotationCalculator()},
-		in.Flags.SkipBudget)
-	c.setClock(factory)
+	factory := c.factory()
 	groups, owners, err := factory.GetCreatorMaps(in.Pods, v)
 	if err != nil {
 		return out, fmt.Errorf("counting upstream's groups: %w", err)
@@ -142,7 +157,7 @@ func updateByUpstream(in updateInput, g gates, w ways) (out updateAnswer, err er
 	c.evictions, c.resizes = factory.NewPodsEvictionRestriction(groups, owners), factory.NewPodsInPlaceRestriction(groups, owners)
 	c.stand()
 	c.run()
-	return out, nil
+	return *c.out, nil
 }
 
 // recommendationOf is upstream's form of targets by container.
@@ -152,17 +167,6 @@ func recommendationOf(targets map[string]corev1.ResourceList) *upstreamv1.Recomm
 		out.ContainerRecommendations = append(out.ContainerRecommendations, upstreamv1.RecommendedContainerResources{ContainerName: name, Target: targets[name]})
 	}
 	return out
-}
-
-// setClock sets what upstream has no way to set from outside its package: the clock, and since when it knows of resizes.
-func (c *upstreamCycle) setClock(factory restriction.PodsRestrictionFactory) {
-	inside := reflect.ValueOf(factory.(*restriction.PodsRestrictionFactoryImpl)).Elem()
-	*(*clock.Clock)(unsafe.Pointer(inside.FieldByName("clock").UnsafeAddr())) = clocktesting.NewFakeClock(updateNow)
-	times := map[string]time.Time{}
-	for name, x := range c.Noticed {
-		times["shop/"+name] = updateNow.Add(-x.Age.Duration)
-	}
-	*(*map[string]time.Time)(unsafe.Pointer(inside.FieldByName("lastInPlaceAttemptTimeMap").UnsafeAddr())) = times
 }
 
 func (c *upstreamCycle) informers() informers.SharedInformerFactory {
