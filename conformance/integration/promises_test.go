@@ -146,7 +146,7 @@ func aRolloutSurvivesRestarts(t *testing.T) {
 	startUpdater(t, ns)
 	become(t, ns, "web", 3, "200m/- 200Mi/-")
 	replaced(t, ns, "web", before)
-	require.Equal(t, 2, least())
+	require.Equal(t, 2, least("web"))
 }
 
 // aVPAThatIsTurnedOff has its pods left alone from then on, in the midst of a rollout.

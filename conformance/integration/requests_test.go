@@ -64,12 +64,13 @@ func newRequests(t *testing.T) *requests {
 	return out
 }
 
-// kubeconfig is a file by which a process reaches the API server this way.
-func (r *requests) kubeconfig(t *testing.T) string {
+// kubeconfig is a file by which a process reaches the API server this way, as a user; empty = one who may do anything.
+func (r *requests) kubeconfig(t *testing.T, user string) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
+	config.AuthInfos["user"] = &clientcmdapi.AuthInfo{Impersonate: user}
 	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: r.address}
-	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab"}
+	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "user"}
 	config.CurrentContext = "lab"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(*config, file))

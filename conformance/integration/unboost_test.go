@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // boosted starts a Deployment from its first pod on: a VPA with this update policy and, where there is one, a recommendation, is
@@ -16,7 +17,7 @@ import (
 func boosted(t *testing.T, ns, app string, replicas int32, policy, duration, recommendation string) map[types.UID]corev1.Pod {
 	t.Helper()
 	watchedOver(t, ns, app, "{"+policy+", startupBoost: {cpu: {type: Factor, factor: 3, durationSeconds: "+duration+"}}}", recommendation)
-	seen(t, ns)
+	seen(t, ns+"-"+app)
 	return deployed(t, ns, app, replicas, started)
 }
 
@@ -91,4 +92,47 @@ func aPodIsNotEvictedWhileBoosted(t *testing.T) {
 		require.Contains(t, p.Annotations, boostOfA)
 	}
 	require.Zero(t, u.requests.of("eviction", "web")+u.requests.of("resize", "web"))
+}
+
+// aBoostEndsWhenTheVPASaysSo, although it would have lasted for an hour: it is taken out of the VPA, or made shorter. A pod that is
+// not ready keeps it.
+func aBoostEndsWhenTheVPASaysSo(t *testing.T) {
+	ns := namespace(t, "up-unboost-vpa")
+	const mode, hour = "updatePolicy: {updateMode: InPlaceOrRecreate, minReplicas: 1}", "3600"
+	before := map[string]map[types.UID]corev1.Pod{
+		"removed":   boosted(t, ns, "removed", 1, mode, hour, target("250m", "100Mi")),
+		"shortened": boosted(t, ns, "shortened", 1, mode, hour, target("250m", "100Mi")),
+		"unready":   boosted(t, ns, "unready", 1, mode, hour, target("250m", "100Mi")),
+	}
+	ready := func(app, status string) {
+		for _, p := range podsOf(t, ns, app) {
+			patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"` + status + `","lastTransitionTime":"` + time.Now().UTC().Format(time.RFC3339) + `"}]}}`)
+			require.NoError(t, cluster.Status().Patch(t.Context(), &p, client.RawPatch(types.StrategicMergePatchType, patch)))
+		}
+	}
+	ready("unready", "False")
+	u := startUpdater(t, ns)
+	for app := range before {
+		u.decided(app, "update/boosted")
+	}
+	change := func(app, patch string) {
+		require.NoError(t, cluster.Patch(t.Context(), vpa(ns, app, ""), client.RawPatch(types.MergePatchType, []byte(patch))))
+	}
+	change("removed", `{"spec":{"startupBoost":null}}`)
+	change("shortened", `{"spec":{"startupBoost":{"cpu":{"durationSeconds":1}}}}`)
+	change("unready", `{"spec":{"startupBoost":{"cpu":{"durationSeconds":1}}}}`)
+	for _, app := range []string{"removed", "shortened"} {
+		become(t, ns, app, 1, "250m/500m 100Mi/-")
+		unboosted(t, ns, app)
+	}
+	u.cycles(1)
+	for _, p := range same(t, ns, "unready", before["unready"]) {
+		has(t, &p, "750m/1500m 100Mi/-")
+	}
+	ready("unready", "True")
+	become(t, ns, "unready", 1, "250m/500m 100Mi/-")
+	for app := range before {
+		same(t, ns, app, before[app])
+	}
+	require.Zero(t, u.requests.of("eviction", ""))
 }

@@ -38,7 +38,7 @@ func TestUpdater(t *testing.T) {
 	stage("gates off", nil, map[string]func(*testing.T){
 		"AEP-8818 Feature Gate Disabled": early.inPlaceIsOff,
 	})
-	stage("gates on", []string{updaterGates, "--ignored-vpa-object-namespaces=" + forgotten}, map[string]func(*testing.T){
+	stage("gates on", []string{updaterGates, "--ignored-vpa-object-namespaces=" + forgotten + "," + forgottenToo}, map[string]func(*testing.T){
 		"AEP-8818 Basic In-Place Update":                               basicInPlaceUpdate,
 		"AEP-8818 No Eviction on Failure":                              noEvictionOnFailure,
 		"AEP-8818 Indefinite Wait for In-Progress Updates":             indefiniteWaitForInProgressUpdates,
@@ -72,6 +72,9 @@ func TestUpdater(t *testing.T) {
 		"a spent budget holds up resizes":                              aSpentBudgetHoldsUpResizes,
 		"a rollout survives restarts":                                  aRolloutSurvivesRestarts,
 		"a VPA that is turned off has its pods left alone":             aVPAThatIsTurnedOff,
+		"upstream's permissions are enough":                            upstreamsPermissionsAreEnough,
+		"which pods within their range are updated":                    whichPodsWithinTheirRange,
+		"a boost ends when the VPA says so":                            aBoostEndsWhenTheVPASaysSo,
 		"bad input stops nobody else":                                  badInputStopsNobodyElse,
 	})
 }
@@ -88,13 +91,19 @@ type anUpdater struct {
 	killed   bool
 }
 
-// startUpdater runs celvpa's updater until the test ends.
+// startUpdater runs celvpa's updater until the test ends, allowed to do anything.
 func startUpdater(t *testing.T, ns string, flags ...string) *anUpdater {
+	t.Helper()
+	return startUpdaterAs(t, "", ns, flags...)
+}
+
+// startUpdaterAs runs it as a user.
+func startUpdaterAs(t *testing.T, user, ns string, flags ...string) *anUpdater {
 	t.Helper()
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	u := &anUpdater{t: t, requests: newRequests(t)}
-	args := append([]string{"updater", "--kubeconfig=" + u.requests.kubeconfig(t), "--address=" + address, "--vpa-object-namespace=" + ns,
+	args := append([]string{"updater", "--kubeconfig=" + u.requests.kubeconfig(t, user), "--address=" + address, "--vpa-object-namespace=" + ns,
 		"--updater-interval=1500ms", "-v=5", updaterGates}, flags...)
 	u.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, u.add)
 	require.NoError(t, err)
