@@ -401,6 +401,6 @@ func (c *compiler) scopeFor(point *Point, set *RuleSet, compiled *setPlan, param
 		c.ps.at(set.Name, subject, err.Error())
 		return nil
 	}
-	sc.env = env
+	sc.env, sc.planner = env, env
 	return sc
 }

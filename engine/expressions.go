@@ -15,6 +15,7 @@ import (
 // which variables may be written.
 type scopeEnv struct {
 	env      *cel.Env
+	planner  *cel.Env
 	types    map[string]Type
 	writable map[string]bool
 	slots    map[string]slot
@@ -23,7 +24,7 @@ type scopeEnv struct {
 
 // child copies the scope, so that a stage's names do not leak into the next.
 func (s *scopeEnv) child() *scopeEnv {
-	return &scopeEnv{env: s.env, types: maps.Clone(s.types), writable: maps.Clone(s.writable), slots: maps.Clone(s.slots), schemas: s.schemas}
+	return &scopeEnv{env: s.env, planner: s.planner, types: maps.Clone(s.types), writable: maps.Clone(s.writable), slots: maps.Clone(s.slots), schemas: s.schemas}
 }
 
 func (s *scopeEnv) declare(options *[]cel.EnvOption, name string, t Type, writable bool, at slot) {
@@ -147,7 +148,7 @@ func (c *compiler) condition(s Scalar, sc *scopeEnv, subject string) *program {
 
 // expression compiles one expression; a nil program means that problems were recorded.
 func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast, *program) {
-	ast, prg := c.compile(s, sc.env, sc.types, subject, cel.EvalOptions(cel.OptOptimize))
+	ast, prg := c.compilePlanned(s, sc.env, sc.planner, sc.types, sizes{}, subject, cel.EvalOptions(cel.OptOptimize))
 	if prg == nil {
 		return nil, nil
 	}
@@ -166,6 +167,10 @@ func (c *compiler) compile(s Scalar, env *cel.Env, known map[string]Type, subjec
 
 // compileSized is compile for expressions over objects of which the host knows how large they get.
 func (c *compiler) compileSized(s Scalar, env *cel.Env, known map[string]Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
+	return c.compilePlanned(s, env, env, known, sizes, subject, options...)
+}
+
+func (c *compiler) compilePlanned(s Scalar, env, planner *cel.Env, known map[string]Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
 	if strings.TrimSpace(s.Value) == "" {
 		c.ps.at(s, subject, "the expression is empty")
 		return nil, nil
@@ -189,7 +194,7 @@ func (c *compiler) compileSized(s Scalar, env *cel.Env, known map[string]Type, s
 		c.ps.at(s, subject, err.Error())
 		return nil, nil
 	}
-	prg, err := env.Program(ast, options...)
+	prg, err := planner.Program(ast, options...)
 	if err != nil {
 		c.ps.at(s, subject, err.Error())
 		return nil, nil
