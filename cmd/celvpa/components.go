@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +38,7 @@ type part struct {
 	points  []string
 
 	reviews       bool            // it answers admission reviews
+	gcPercent     int             // see saveMemory; 0 = the usual
 	tellsOverlays bool            // it writes the status of RuleOverlays
 	reads         []client.Object // what it reads of all namespaces, besides VPAs and the controllers of pods
 
@@ -54,7 +57,7 @@ var (
 		address: ":8943", lease: "vpa-updater",
 		points: []string{facts.VPAUpdate, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate, facts.PodUnboost}, reads: []client.Object{&corev1.Pod{}, &corev1.LimitRange{}},
 		flags: func(o *options, c *cobra.Command) { o.addUpdater(c.Flags()) },
-		join:  joinUpdater,
+		join:  joinUpdater, gcPercent: updaterPercent,
 	}
 	admissionPart = part{
 		address: ":8944",
@@ -93,7 +96,14 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 }
 
 func runParts(ctx context.Context, o *options, parts []part) error {
-	thrift := saveMemory(slices.ContainsFunc(parts, func(p part) bool { return p.reviews }))
+	percent := gcPercent
+	if len(parts) == 1 {
+		percent = cmp.Or(parts[0].gcPercent, gcPercent)
+	}
+	thrift := saveMemory(percent, slices.ContainsFunc(parts, func(p part) bool { return p.reviews }))
+	if o.profiling {
+		runtime.MemProfileRate = profileRate
+	}
 	if o.namespace != "" && o.ignoredNamespaces != "" {
 		return errors.New("--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other: give one")
 	}

@@ -14,6 +14,9 @@ import (
 // 100. It costs about a sixth more CPU.
 const gcPercent = 50
 
+// updaterPercent holds for the updater alone: most of its heap is what it knows of the cluster, and it works for seconds in a minute.
+const updaterPercent = 20
+
 // busyPercent holds for a process that answers reviews, while there are many: collecting garbage was a quarter of what an answer
 // cost, and what is live is small then.
 const busyPercent = 300
@@ -38,14 +41,14 @@ type afterWork struct {
 }
 
 // saveMemory makes the process thrifty. Users who say with $GOGC or $GOMEMLIMIT how memory is to be managed get Go's own
-// way: the result is nil then. With reviews, it is less thrifty while there are many of them.
-func saveMemory(reviews bool) *afterWork {
+// way: the result is nil then. percent is how far the heap may grow; with reviews, more while there are many of them.
+func saveMemory(percent int, reviews bool) *afterWork {
 	for _, own := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(own) != "" {
 			return nil
 		}
 	}
-	debug.SetGCPercent(gcPercent)
+	debug.SetGCPercent(percent)
 	a := &afterWork{clock: clock.RealClock{}, allocated: allocated, release: debug.FreeOSMemory}
 	if reviews {
 		a.setGC = func(percent int) { debug.SetGCPercent(percent) }

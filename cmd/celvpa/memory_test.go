@@ -42,11 +42,11 @@ func TestUsersManageMemoryTheirOwnWay(t *testing.T) {
 	for _, own := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Run(own, func(t *testing.T) {
 			t.Setenv(own, "80")
-			require.Nil(t, saveMemory(false))
+			require.Nil(t, saveMemory(gcPercent, false))
 			require.Equal(t, 100, debug.SetGCPercent(100))
 		})
 	}
-	require.NotNil(t, saveMemory(false))
+	require.NotNil(t, saveMemory(gcPercent, false))
 	require.Equal(t, gcPercent, debug.SetGCPercent(100))
 }
 
@@ -59,7 +59,7 @@ func TestGarbageIsCollectedLessOftenWhileThereAreManyReviews(t *testing.T) {
 		a.look()
 	}
 	require.Equal(t, []int{gcPercent, busyPercent, busyPercent, gcPercent}, percent)
-	require.NotNil(t, saveMemory(true).setGC)
-	require.Nil(t, saveMemory(false).setGC)
+	require.NotNil(t, saveMemory(gcPercent, true).setGC)
+	require.Nil(t, saveMemory(gcPercent, false).setGC)
 	debug.SetGCPercent(100)
 }
