@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -145,7 +146,7 @@ func updateByCelvpa(in updateInput, g gates, leave map[string]bool) (out updateA
 		return out, err
 	}
 	plan := book.Default()
-	out.Pods = map[string]standing{}
+	out.Pods, out.Resized = map[string]standing{}, map[string]*corev1.Pod{}
 	defer func() {
 		if p := recover(); p != nil {
 			out = updateAnswer{Panicked: fmt.Sprint(p)}
@@ -219,6 +220,12 @@ func (a *updateAnswer) carryOut(pod *podupdate.Pod, verdict engine.Verdict, grou
 		a.Done = append(a.Done, doneEvict+pod.Pod.Name)
 	case facts.DoInPlace:
 		a.Done = append(a.Done, doneResize+pod.Pod.Name)
+		after := podAnswer{Patch: mustJSON(podpatch.Resources(pod.Pod, pod.Change))}
+		after.apply(pod.Pod.DeepCopy())
+		a.Resized[pod.Pod.Name] = after.Pod
+		if after.Failed != "" {
+			a.Panicked = after.Failed
+		}
 	case facts.DoRememberInfeasible:
 		a.Done = append(a.Done, doneRemember+pod.Pod.Name)
 		return

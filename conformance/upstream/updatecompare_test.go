@@ -19,6 +19,7 @@ const (
 	updateOrder    = "the order of pods differs"
 	updateDone     = "what is done with a pod differs"
 	updateSequence = "the order of what is done differs"
+	updateAsked    = "what a resize asks for differs"
 	updatePanicked = "celvpa's updater panics"
 )
 
@@ -93,6 +94,18 @@ func compareUpdate(in *updateInput, upstream, celvpa *updateAnswer) []updateDisc
 		}
 		if theirs, ours := upstream.doneWith(pod.Name), celvpa.doneWith(pod.Name); theirs != ours {
 			out = append(out, updateDiscrepancy{Kind: updateDone, Pod: pod.Name, Theirs: theirs, Ours: ours, Rule: y.Rule, Text: pod.Name})
+		}
+	}
+	for _, name := range slices.Sorted(mapKeys(celvpa.Resized)) {
+		theirs, ours := upstream.Resized[name], celvpa.Resized[name]
+		if theirs == nil {
+			continue
+		}
+		for i := range ours.Spec.Containers {
+			x, y := theirs.Spec.Containers[i].Resources, ours.Spec.Containers[i].Resources
+			if !sameAmounts(x.Requests, y.Requests) || !sameAmounts(x.Limits, y.Limits) {
+				out = append(out, updateDiscrepancy{Kind: updateAsked, Pod: name, Text: fmt.Sprintf("%s: container %d: upstream %s, celvpa %s", name, i, mustJSON(x), mustJSON(y))})
+			}
 		}
 	}
 	if len(out) > 0 {

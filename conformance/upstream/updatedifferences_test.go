@@ -404,7 +404,7 @@ func (in *updateInput) eachRecommendation(keep func(name string, recommendation 
 // isStrange reports whether nothing is recommended for any container that admission saw in a pod.
 func (r *updateResult) isStrange(pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return recommendedFor(r.VPA, c.Name) != nil && isObserved(pod, c.Name)
+		return recommendedFor(r.VPA, c.Name) != nil && !(&podResult{VPA: r.VPA}).isOff(c.Name) && isObserved(pod, c.Name)
 	})
 }
 

@@ -133,11 +133,15 @@ func (g *generator) runContainers(names []string) []any {
 			}
 		}
 		resources := object("requests", requests)
+		if g.chance(0.06) {
+			clear(requests)
+			clear(limits)
+		}
 		if len(limits) > 0 {
 			resources["limits"] = limits
 		}
 		c := object("name", name, "resources", resources)
-		if g.chance(0.2) {
+		if g.chance(0.3) {
 			c["resizePolicy"] = list(object("resourceName", g.pick(list("cpu", "memory"), nil), "restartPolicy", g.pick(list("RestartContainer", "NotRequired"), nil)))
 		}
 		containers = append(containers, c)
@@ -235,7 +239,7 @@ func (g *generator) remembered(input map[string]any, pods []any, names []string)
 		name := get(pod, "metadata.name").(string)
 		if (get(pod, "status.conditions") != nil || g.chance(0.3)) && g.chance(0.6) {
 			since := object("age", g.pick(list("1m", "20m", "3h"), nil))
-			if g.chance(0.3) {
+			if g.chance(0.4) {
 				since["uid"] = "uid-of-another"
 			}
 			noticed[name] = since

@@ -54,8 +54,9 @@ func (s standing) String() string {
 type updateAnswer struct {
 	Panicked string
 	Pods     map[string]standing
-	Order    []string // of those that are eligible
-	Done     []string // an action and a pod each, one after the other
+	Order    []string               // of those that are eligible
+	Done     []string               // an action and a pod each, one after the other
+	Resized  map[string]*corev1.Pod // pods after their resize
 }
 
 // The actions.
@@ -76,6 +77,11 @@ func (a *updateAnswer) String() string {
 		fmt.Fprintf(&out, "  %s: %s\n", name, a.Pods[name])
 	}
 	fmt.Fprintf(&out, "  order %v\n", a.Order)
+	for _, name := range slices.Sorted(mapKeys(a.Resized)) {
+		for _, c := range a.Resized[name].Spec.Containers {
+			fmt.Fprintf(&out, "  %s resized: %s %s\n", name, c.Name, mustJSON(c.Resources))
+		}
+	}
 	return out.String()
 }
 
@@ -108,7 +114,8 @@ type upstreamCycle struct {
 
 func newUpstreamCycle(in updateInput, v *upstreamv1.VerticalPodAutoscaler) *upstreamCycle {
 	c := &upstreamCycle{updateInput: &in, vpa: v, mode: upstreamapi.GetUpdateMode(v), limits: limitrange.NewNoopLimitsCalculator(),
-		admission: priority.NewScalingDirectionPodEvictionAdmission(), infeasible: map[types.UID]*upstreamv1.RecommendedPodResources{}, out: &updateAnswer{Pods: map[string]standing{}}}
+		admission: priority.NewScalingDirectionPodEvictionAdmission(), infeasible: map[types.UID]*upstreamv1.RecommendedPodResources{},
+		out: &updateAnswer{Pods: map[string]standing{}, Resized: map[string]*corev1.Pod{}}}
 	c.capping = upstreamapi.NewCappingRecommendationProcessor(c.limits)
 	for name, tried := range in.Infeasible {
 		if pod := in.pod(name); pod != nil {
@@ -362,6 +369,7 @@ func (k kubePods) Patch(_ context.Context, name string, _ types.PatchType, data 
 		return nil, err
 	}
 	k.cycle.out.Done = append(k.cycle.out.Done, doneResize+name)
+	k.cycle.out.Resized[name] = after.Pod
 	return after.Pod, nil
 }
 
