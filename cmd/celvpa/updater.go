@@ -44,7 +44,7 @@ type admissionStatusOptions struct {
 func (o *options) addUpdater(f *pflag.FlagSet) {
 	u := &o.updater
 	o.positive(f, &u.interval, "updater-interval", time.Minute, "how often running pods are compared with their recommendation")
-	f.IntVar(&u.concurrent, "concurrent-updates", 10, "VPAs whose pods are evicted and resized at a time (celvpa's own)")
+	f.IntVar(&u.concurrent, "concurrent-updates", 50, "VPAs whose pods are evicted and resized at a time (celvpa's own)")
 	f.Float64Var(&u.rate, "eviction-rate-limit", -1, "evictions a second, and as many resizes; 0 or less = unlimited")
 	f.IntVar(&u.burst, "eviction-rate-burst", 1, "evictions at once, and as many resizes, with --eviction-rate-limit")
 	f.IntVar(&u.boostSyncs, "concurrent-cpu-startup-boost-syncs", 1, "pods whose startup boost is ended at a time, with gate CPUStartupBoost")

@@ -21,7 +21,7 @@ func TestTheUpdaterHasUpstreamsFlags(t *testing.T) {
 		"leader-elect": "false", "leader-elect-lease-duration": "15s", "leader-elect-renew-deadline": "10s", "leader-elect-retry-period": "2s",
 		"leader-elect-resource-name": "vpa-updater", "leader-elect-resource-namespace": "kube-system",
 		"kubeconfig": "", "kube-api-qps": "50", "kube-api-burst": "100", "profiling": "false", "vpa-object-namespace": "", "ignored-vpa-object-namespaces": "", "feature-gates": "", "v": "4",
-		"concurrent-updates": "10",
+		"concurrent-updates": "50",
 	} {
 		flag := cmd.Flags().Lookup(name)
 		require.NotNil(t, flag, name)
