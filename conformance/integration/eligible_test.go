@@ -72,7 +72,7 @@ func whichPodsWithinTheirRange(t *testing.T) {
 		}
 		watchedOver(t, ns, app, c.spec, c.recommendation)
 	}
-	u := startUpdater(t, ns, updaterGates+",PerVPAConfig=true")
+	u := startUpdater(t, ns)
 	for app, c := range all {
 		if c.becomes != "" {
 			become(t, ns, app, 1, c.becomes)

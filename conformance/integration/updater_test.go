@@ -80,7 +80,7 @@ func TestUpdater(t *testing.T) {
 }
 
 // updaterGates are those that have a say in what becomes of running pods.
-const updaterGates = "--feature-gates=InPlace=true,PodLevelResources=true,RequestToLimitRatio=true,CPUStartupBoost=true"
+const updaterGates = "--feature-gates=InPlace=true,PodLevelResources=true,RequestToLimitRatio=true,CPUStartupBoost=true,PerVPAConfig=true"
 
 // anUpdater is one that runs for a single namespace. What it sends to the API server is counted on the way.
 type anUpdater struct {
