@@ -149,6 +149,49 @@ func aRolloutSurvivesRestarts(t *testing.T) {
 	require.Equal(t, 2, least("web"))
 }
 
+// whatTheCacheDoesNotShowIsNotDoneTwice: for some cycles the updater does not hear what became of its evictions and resizes.
+func whatTheCacheDoesNotShowIsNotDoneTwice(t *testing.T) {
+	ns := namespace(t, "up-stale")
+	before := map[string]map[types.UID]corev1.Pod{"evicted": deployed(t, ns, "evicted", 3, small), "resized": deployed(t, ns, "resized", 2, small)}
+	least := fewestOf(t, ns)
+	u := startUpdater(t, ns)
+	u.cycles(1)
+	release := u.requests.holdPods()
+	t.Cleanup(release)
+	watchedOver(t, ns, "evicted", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	watchedOver(t, ns, "resized", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
+	leave(t, ns, "evicted", before["evicted"])
+	u.cycles(3)
+	require.Equal(t, 1, u.requests.of("eviction", "evicted"))
+	require.Equal(t, 1, u.requests.of("resize", "resized"))
+	release()
+	become(t, ns, "resized", 2, "200m/- 200Mi/-")
+	become(t, ns, "evicted", 3, "200m/- 200Mi/-")
+	u.cycles(1)
+	require.Equal(t, 2, least("evicted"))
+	require.Equal(t, 3, u.requests.of("eviction", "evicted"))
+	require.Equal(t, 2, u.requests.of("resize", "resized"))
+	require.Zero(t, u.requests.of("eviction", "resized"))
+}
+
+// answersThatComeTooLate: the API server has done what was asked, but a cycle does not last until it says so.
+func answersThatComeTooLate(t *testing.T) {
+	ns := namespace(t, "up-late")
+	before := map[string]map[types.UID]corev1.Pod{"evicted": deployed(t, ns, "evicted", 3, small), "resized": deployed(t, ns, "resized", 2, small)}
+	least := fewestOf(t, ns)
+	watchedOver(t, ns, "evicted", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	watchedOver(t, ns, "resized", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
+	u := startUpdater(t, ns)
+	u.requests.delay(5 * time.Second)
+	become(t, ns, "resized", 2, "200m/- 200Mi/-")
+	become(t, ns, "evicted", 3, "200m/- 200Mi/-")
+	u.cycles(1)
+	replaced(t, ns, "evicted", before["evicted"])
+	same(t, ns, "resized", before["resized"])
+	require.GreaterOrEqual(t, least("evicted"), 2)
+	require.Zero(t, u.requests.of("eviction", "resized"))
+}
+
 // aVPAThatIsTurnedOff has its pods left alone from then on, in the midst of a rollout.
 func aVPAThatIsTurnedOff(t *testing.T) {
 	ns := namespace(t, "up-stopped")

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,8 @@ type requests struct {
 	address string
 
 	mu      sync.Mutex
+	late    time.Duration               // before what was done to a pod is answered
+	hold    chan struct{}               // until it is closed nothing is told of pods; nil = all is
 	seen    map[string]int              // by "resize name" and "eviction name"
 	refused map[string][]*metav1.Status // what such requests are answered instead, one after the other, by "resize" and "eviction"
 }
@@ -40,11 +43,8 @@ func newRequests(t *testing.T) *requests {
 	quiet := log.New(io.Discard, "", 0) // of watches that end
 	out := &requests{seen: map[string]int{}, refused: map[string][]*metav1.Status{}}
 	pass := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: quiet,
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) },
-		ModifyResponse: func(r *http.Response) error {
-			out.note(r.Request.URL.Path)
-			return nil
-		}}
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(server) },
+		ModifyResponse: out.pass}
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := out.refusal(r.URL.Path); refused != nil {
 			out.note(r.URL.Path)
@@ -78,6 +78,64 @@ func (r *requests) kubeconfig(t *testing.T, user string) string {
 }
 
 var podRequest = regexp.MustCompile(`^/api/v1/namespaces/[^/]+/pods/([^/]+)/(resize|eviction)$`)
+
+// pass lets an answer of the API server through.
+func (r *requests) pass(answer *http.Response) error {
+	url := answer.Request.URL
+	if strings.HasSuffix(url.Path, "/pods") && url.Query().Get("watch") != "" {
+		answer.Body = &heldBack{ReadCloser: answer.Body, by: r}
+	}
+	if podRequest.MatchString(url.Path) {
+		r.mu.Lock()
+		late := r.late
+		r.mu.Unlock()
+		select {
+		case <-time.After(late):
+		case <-answer.Request.Context().Done():
+		}
+	}
+	r.note(url.Path)
+	return nil
+}
+
+// heldBack is a watch of pods of which nothing is heard while it is held back.
+type heldBack struct {
+	io.ReadCloser
+	by *requests
+}
+
+// Read implements io.Reader.
+func (h *heldBack) Read(into []byte) (int, error) {
+	n, err := h.ReadCloser.Read(into)
+	h.by.mu.Lock()
+	hold := h.by.hold
+	h.by.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	return n, err
+}
+
+// holdPods keeps it from the process what becomes of pods, until release is called.
+func (r *requests) holdPods() (release func()) {
+	hold := make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hold = hold
+	return sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.hold = nil
+		close(hold)
+	})
+}
+
+// delay has what was done to pods answered so much later.
+func (r *requests) delay(by time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late = by
+}
 
 // note counts a request that was answered. One that somebody gave up on, because a cycle may not last longer, is not counted.
 func (r *requests) note(path string) {

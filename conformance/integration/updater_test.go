@@ -75,6 +75,8 @@ func TestUpdater(t *testing.T) {
 		"upstream's permissions are enough":                            upstreamsPermissionsAreEnough,
 		"which pods within their range are updated":                    whichPodsWithinTheirRange,
 		"a boost ends when the VPA says so":                            aBoostEndsWhenTheVPASaysSo,
+		"what the cache does not show yet is not done twice":           whatTheCacheDoesNotShowIsNotDoneTwice,
+		"answers that come too late":                                   answersThatComeTooLate,
 		"bad input stops nobody else":                                  badInputStopsNobodyElse,
 	})
 }
