@@ -77,6 +77,7 @@ func TestUpdater(t *testing.T) {
 		"a boost ends when the VPA says so":                            aBoostEndsWhenTheVPASaysSo,
 		"what the cache does not show yet is not done twice":           whatTheCacheDoesNotShowIsNotDoneTwice,
 		"answers that come too late":                                   answersThatComeTooLate,
+		"celvpa plan says what the updater then does":                  thePlanIsWhatTheUpdaterDoes,
 		"bad input stops nobody else":                                  badInputStopsNobodyElse,
 	})
 }

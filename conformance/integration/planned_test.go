@@ -1,0 +1,150 @@
+package integration
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// thePlanIsWhatTheUpdaterDoes: of all that is in a namespace celvpa plan tells the same rules, pod by pod, as the updater then
+// decides by in its first cycle.
+func thePlanIsWhatTheUpdaterDoes(t *testing.T) {
+	ns := namespace(t, "up-plan")
+	const (
+		recreate = "updatePolicy: {updateMode: Recreate}"
+		either   = "updatePolicy: {updateMode: InPlaceOrRecreate}"
+		inPlace  = "updatePolicy: {updateMode: InPlace}"
+	)
+	want := target("200m", "200Mi")
+	all := map[string]struct {
+		replicas                  int
+		pod, spec, recommendation string
+		says                      corev1.PodConditionType
+		reason                    string
+		ago                       time.Duration
+	}{
+		"evicted":     {replicas: 4, spec: recreate, recommendation: want},
+		"resized":     {replicas: 3, spec: either, recommendation: want},
+		"bounded":     {replicas: 2, spec: "{" + either + ", resourcePolicy: {containerPolicies: [{containerName: a, maxAllowed: {cpu: 150m, memory: 100Mi}}]}}", recommendation: target("100", "100Gi")},
+		"lonely":      {replicas: 1, spec: recreate, recommendation: want},
+		"alone":       {replicas: 1, spec: one("InPlace"), recommendation: want},
+		"unknown":     {replicas: 2, spec: recreate},
+		"off":         {replicas: 2, spec: one("Off"), recommendation: want},
+		"initial":     {replicas: 2, spec: one("Initial"), recommendation: want},
+		"equal":       {replicas: 2, spec: either, recommendation: target("100m", "100Mi")},
+		"held":        {replicas: 2, spec: "{" + recreate + ", resourcePolicy: {containerPolicies: [{containerName: a, mode: 'Off'}]}}", recommendation: want},
+		"required":    {replicas: 2, spec: "updatePolicy: {updateMode: Recreate, evictionRequirements: [{resources: [cpu], changeRequirement: TargetLowerThanRequests}]}", recommendation: want},
+		"whole":       {replicas: 2, pod: ofItsOwn, spec: either, recommendation: moreForBoth},
+		"wholegone":   {replicas: 2, pod: ofItsOwn, spec: recreate, recommendation: moreForBoth},
+		"changed":     {replicas: 2, pod: "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 100m, memory: 100Mi}}}]", spec: "{" + either + ", " + twice + "}", recommendation: want},
+		"infeasible":  {replicas: 2, spec: inPlace, recommendation: want, says: corev1.PodResizePending, reason: corev1.PodReasonInfeasible},
+		"infeasible2": {replicas: 2, spec: either, recommendation: want, says: corev1.PodResizePending, reason: corev1.PodReasonInfeasible},
+		"deferred":    {replicas: 2, spec: either, recommendation: want, says: corev1.PodResizePending, reason: corev1.PodReasonDeferred},
+		"deferred2":   {replicas: 2, spec: either, recommendation: want, says: corev1.PodResizePending, reason: corev1.PodReasonDeferred, ago: time.Hour},
+		"progress":    {replicas: 2, spec: inPlace, recommendation: want, says: corev1.PodResizeInProgress, ago: 300 * time.Hour},
+		"boosted":     {replicas: 2, spec: "{" + either + ", startupBoost: {cpu: {type: Factor, factor: 2, durationSeconds: 3600}}}", recommendation: want},
+	}
+	for app, c := range all {
+		pod := c.pod
+		if pod == "" {
+			pod = small
+		}
+		create(t, deployment(t, ns, app, int32(c.replicas), pod))
+	}
+	for app, c := range all {
+		list := up(t, ns, app, c.replicas)
+		if c.reason != "" || c.says != "" {
+			kubeletSays(t, list, c.says, c.reason, c.ago)
+		}
+		if app == "boosted" {
+			for _, p := range list {
+				annotate(t, &p, boostOfA, `{"requests":{"cpu":"50m","memory":"100Mi"},"limits":{}}`)
+			}
+		}
+		watchedOver(t, ns, app, c.spec, c.recommendation)
+	}
+	planned := plan(t, ns)
+
+	u := startUpdater(t, ns, "--updater-interval=5s")
+	eventually(t, 30*time.Second, "the first cycle", func(context.Context) (bool, error) {
+		return metricOf(u.Address, `vpa_updater_execution_latency_seconds_count{step="total"}`) >= 1, nil
+	})
+	require.NoError(t, u.Stop(20*time.Second))
+	action := func(do string) string { // a plan remembers nothing
+		return map[string]string{"RememberInfeasible": "Wait", "SkipInfeasible": "Skip"}[do]
+	}
+	done := map[string]string{}
+	for _, line := range u.lines {
+		if line.Text("msg") == "decided" { // the last one counts: a group that changes has its pods decided on anew
+			done[line.Text("pod")] = cmp.Or(action(line.Text("do")), line.Text("do")) + " " + line.Text("rule")
+		}
+	}
+	require.GreaterOrEqual(t, len(planned), len(done), "each pod has a line")
+	var differ []string
+	for pod, as := range planned {
+		switch did, decided := done[pod]; {
+		case !decided && !strings.HasPrefix(as, "Skip "):
+			differ = append(differ, pod+": planned "+as+", and nothing was decided")
+		case did == "Wait update/boosted": // by whom: the plan tells more
+			require.Equal(t, "Wait unboost/not-over", as)
+		case decided && did != as:
+			differ = append(differ, pod+": planned "+as+", decided "+did)
+		}
+	}
+	require.Empty(t, differ)
+	for _, rule := range []string{"update/evict", "update/budget-spent", "update/resize", "update/too-few-replicas", "update/no-recommendation", "update/within-recommended-range",
+		"update/eviction-requirements-unmet", "update/qos-class", "update/kubelet-says-infeasible", "update/infeasible-resize", "update/resize-under-way", "update/deferred-too-long", "update/boosted"} {
+		require.Contains(t, strings.Join(slices.Collect(maps.Values(done)), ", "), rule)
+	}
+}
+
+// plan is what celvpa plan says of each pod of a namespace, by name: the action and the rule.
+func plan(t *testing.T, ns string) map[string]string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "all.yaml")
+	var text []byte
+	for kind, group := range map[string]string{"PodList": "/v1", "DeploymentList": "apps/v1", "ReplicaSetList": "apps/v1", "VerticalPodAutoscalerList": "autoscaling.k8s.io/v1"} {
+		list := &unstructured.UnstructuredList{}
+		gv, err := schema.ParseGroupVersion(strings.TrimPrefix(group, "/"))
+		require.NoError(t, err)
+		list.SetGroupVersionKind(gv.WithKind(kind))
+		require.NoError(t, cluster.List(t.Context(), list, client.InNamespace(ns)))
+		for i := range list.Items {
+			one, err := yaml.Marshal(list.Items[i].Object)
+			require.NoError(t, err)
+			text = append(append(text, "---\n"...), one...)
+		}
+	}
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	cmd := exec.CommandContext(t.Context(), program, "plan", "-f", file, "-o", "json", updaterGates)
+	var out, tell bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &tell
+	require.NoError(t, cmd.Run(), tell.String())
+	var report struct {
+		Items []struct{ Pod, Action, Rule string } `json:"items"`
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
+	said := map[string]string{}
+	for _, item := range report.Items {
+		name, found := strings.CutPrefix(item.Pod, ns+"/")
+		require.True(t, found, item.Pod)
+		said[name] = item.Action + " " + item.Rule
+	}
+	return said
+}
