@@ -100,7 +100,7 @@ func aRolloutKeepsToItsBudget(t *testing.T) {
 	for app, w := range workloads {
 		watchedOver(t, ns, app, "{targetRef: {apiVersion: "+w.apiVersion+", kind: "+w.kind+", name: "+app+"}, updatePolicy: {updateMode: Recreate}}", target("200m", "200Mi"))
 	}
-	u := startUpdater(t, ns)
+	u := startUpdater(t, ns, "--updater-interval=3s") // of which none ends before all is answered
 	for app, w := range workloads {
 		become(t, ns, app, w.pods, "200m/- 200Mi/-")
 		replaced(t, ns, app, before[app])

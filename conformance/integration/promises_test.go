@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -190,6 +191,42 @@ func answersThatComeTooLate(t *testing.T) {
 	same(t, ns, "resized", before["resized"])
 	require.GreaterOrEqual(t, least("evicted"), 2)
 	require.Zero(t, u.requests.of("eviction", "resized"))
+}
+
+// anEvictionWithoutAnAnswer counts as one, also where the cache has the pod for some cycles yet: its successor is not there.
+func anEvictionWithoutAnAnswer(t *testing.T) {
+	ns := namespace(t, "up-unsure")
+	slow := slowNode(t, ns)
+	create(t, deployment(t, ns, "web", 3, "nodeName: "+slow+"\n"+small))
+	t.Cleanup(func() { // before the node
+		require.NoError(t, cluster.DeleteAllOf(context.WithoutCancel(t.Context()), &appsv1.Deployment{}, client.InNamespace(ns)))
+	})
+	before := runByHand(t, ns, "web", 3)
+	u := startUpdater(t, ns)
+	u.cycles(1)
+	t.Cleanup(u.requests.holdPods())
+	u.requests.delay(time.Minute)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	var gone string
+	eventually(t, 20*time.Second, "an eviction", func(ctx context.Context) (bool, error) {
+		now := podsOf(t, ns, "web")
+		for uid, p := range before {
+			if _, still := now[uid]; !still {
+				gone = p.Name
+				return true, client.IgnoreNotFound(cluster.Delete(ctx, &p, client.GracePeriodSeconds(0))) // its kubelet is through with it
+			}
+		}
+		return false, nil
+	})
+	u.requests.delay(0)
+	u.cycles(3)
+	left := 0
+	for uid := range podsOf(t, ns, "web") {
+		if _, old := before[uid]; old {
+			left++
+		}
+	}
+	require.Equal(t, 2, left, "only %s is evicted before another one runs in its place", gone)
 }
 
 // aVPAThatIsTurnedOff has its pods left alone from then on, in the midst of a rollout.

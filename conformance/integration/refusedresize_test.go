@@ -74,12 +74,8 @@ func aNodeWithoutTheFeature(t *testing.T) {
 // bareNode is a node for pods that ask for it by name, whose kubelet knows nothing of pods with resources of their own.
 func bareNode(t *testing.T, name string) string {
 	t.Helper()
-	capacity := corev1.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("256Gi"), "pods": resource.MustParse("100")}
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
-		Spec:       corev1.NodeSpec{Unschedulable: true},
-		Status:     corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
-	}
+	node := nodeNamed(name)
+	node.Annotations = map[string]string{"kwok.x-k8s.io/node": "fake"}
 	create(t, node)
 	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.WithoutCancel(t.Context()), node)) })
 	return name

@@ -78,6 +78,8 @@ func TestUpdater(t *testing.T) {
 		"what the cache does not show yet is not done twice":           whatTheCacheDoesNotShowIsNotDoneTwice,
 		"answers that come too late":                                   answersThatComeTooLate,
 		"celvpa plan says what the updater then does":                  thePlanIsWhatTheUpdaterDoes,
+		"an eviction without an answer counts as one":                  anEvictionWithoutAnAnswer,
+		"the end of a boost is waited for":                             theEndOfABoostIsWaitedFor,
 		"bad input stops nobody else":                                  badInputStopsNobodyElse,
 	})
 }
