@@ -152,6 +152,7 @@ type paramFlag struct {
 	kind  string // type of the parameter
 	value string
 	flag  *pflag.Flag
+	sets  []string // rule sets that have it
 }
 
 // String implements pflag.Value.
@@ -188,12 +189,16 @@ func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...str
 		}
 		if shared := o.sharing(p.Param); shared != nil {
 			o[key] = shared
+			if sets := append(shared.sets, p.RuleSet); !slices.Contains(shared.sets, p.RuleSet) {
+				shared.sets = sets
+				shared.flag.Usage = fmt.Sprintf("%s (rule sets %s, %s)", p.Param.Description, strings.Join(sets, " and "), p.Param.Type.Value)
+			}
 			continue
 		}
 		if f.Lookup(p.Param.Flag) != nil {
 			return fmt.Errorf("%s: param %s asks for flag --%s, which exists already", p.Param.Name.Pos, key, p.Param.Flag)
 		}
-		one := &paramFlag{kind: p.Param.Type.Value, value: p.Param.Default.Value}
+		one := &paramFlag{kind: p.Param.Type.Value, value: p.Param.Default.Value, sets: []string{p.RuleSet}}
 		help := fmt.Sprintf("%s (rule set %s, %s)", p.Param.Description, p.RuleSet, p.Param.Type.Value)
 		one.flag = f.VarPF(one, p.Param.Flag, "", help)
 		if one.kind == "bool" {

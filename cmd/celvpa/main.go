@@ -64,3 +64,10 @@ written in CEL rule files that can be read and changed without touching Go.`,
 	)
 	return root
 }
+
+// parentCommand makes a command that only has others refuse what is none of them, as the root does.
+func parentCommand(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return cmd
+}

@@ -15,7 +15,7 @@ import (
 
 // referenceCommand prints the pages of docs/ that are made from the program itself.
 func referenceCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "reference", Short: "Print the reference of flags and metrics"}
+	cmd := parentCommand(&cobra.Command{Use: "reference", Short: "Print the reference of flags and metrics"})
 	cmd.AddCommand(
 		&cobra.Command{Use: "flags", Short: "The flags of the components, in Markdown", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			return printFlags(cmd.OutOrStdout())

@@ -86,7 +86,7 @@ type ruleFiles struct {
 
 // rulesCommand groups what an operator does with rule files.
 func rulesCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "rules", Short: "Look at rules, check them and see what a change does"}
+	cmd := parentCommand(&cobra.Command{Use: "rules", Short: "Look at rules, check them and see what a change does"})
 	o := &ruleOptions{}
 	o.add(cmd)
 	cmd.AddCommand(

@@ -90,6 +90,7 @@ func TestTheCycleOfUpstreamIsItsOwn(t *testing.T) {
 
 // newLoop makes upstream's updater, which has to hear of VPAs from a server first.
 func newLoop(t *testing.T) updaterlogic.Updater {
+	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") == "" {
@@ -99,10 +100,13 @@ func newLoop(t *testing.T) updaterlogic.Updater {
 		_, _ = io.WriteString(w, `{"type":"BOOKMARK","object":{"kind":"VerticalPodAutoscaler","apiVersion":"autoscaling.k8s.io/v1",
 "metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
 		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
+		select {
+		case <-r.Context().Done():
+		case <-over: // nobody stops the client, which asks again as often as it is cut off, and the server would wait for the answer
+		}
 	}))
 	t.Cleanup(func() {
-		server.CloseClientConnections()
+		close(over)
 		server.Close()
 	})
 	vpas, err := vpaclient.NewForConfig(&rest.Config{Host: server.URL})

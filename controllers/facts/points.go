@@ -144,12 +144,14 @@ var (
 	podSchema = engine.NewSchema("Pod",
 		engine.Field{Name: "phase", Type: engine.String},
 		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since status.startTime; unset before the start"},
+		engine.Field{Name: "ready", Type: engine.Bool},
 		engine.Field{Name: "boosted", Type: engine.Bool, Doc: "admission raised CPU of one of its containers for the start, as an annotation tells (vpaCpuStartupBoost)"})
 
 	groupSchema = engine.NewSchema("Group",
 		engine.Field{Name: "configured", Type: engine.Int, Doc: "replicas the owner asks for; unset when that is not known or none"},
 		engine.Field{Name: "live", Type: engine.Int, Doc: "pods not terminating"},
 		engine.Field{Name: "running", Type: engine.Int, Doc: "live pods that have started"},
+		engine.Field{Name: "ready", Type: engine.Int, Doc: "live pods that are ready"},
 		engine.Field{Name: "disrupted", Type: engine.Int, Doc: "pods of those running that were evicted or resized in this cycle"},
 		engine.Field{Name: "refusals", Type: engine.Int, Doc: "evictions in a row that a PodDisruptionBudget refused"},
 		engine.Field{Name: "refusedAge", Type: engine.IntOf(Duration), Doc: "since the last of them"},

@@ -17,6 +17,7 @@ type Group struct {
 	Configured int // replicas the owner asks for; 0 = not known
 	Live       int // pods not terminating
 	Running    int // live pods that have started
+	Ready      int // live pods that are ready
 	Disrupted  int // pods of those running that were evicted or resized in this cycle
 
 	Refusals   int           // evictions in a row that a disruption budget refused
@@ -27,7 +28,7 @@ type Group struct {
 }
 
 func (g Group) record() *engine.Record {
-	r := groupSchema.New().SetInt("live", int64(g.Live)).SetInt("running", int64(g.Running)).SetInt("disrupted", int64(g.Disrupted)).
+	r := groupSchema.New().SetInt("live", int64(g.Live)).SetInt("running", int64(g.Running)).SetInt("ready", int64(g.Ready)).SetInt("disrupted", int64(g.Disrupted)).
 		SetInt("refusals", int64(g.Refusals)).SetInt("refusedAge", int64(g.RefusedAge)).
 		SetInt("unchanged", int64(g.Unchanged)).SetInt("unchangedAge", int64(g.UnchangedAge))
 	if g.Configured > 0 {
@@ -164,7 +165,7 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 }
 
 func (s *PodState) pod() *engine.Record {
-	pod := podSchema.New().SetString("phase", string(s.Pod.Status.Phase)).SetBool("boosted", Boosted(s.Pod))
+	pod := podSchema.New().SetString("phase", string(s.Pod.Status.Phase)).SetBool("boosted", Boosted(s.Pod)).SetBool("ready", Ready(s.Pod))
 	if start := s.Pod.Status.StartTime; start != nil {
 		pod.SetInt("age", int64(s.Now.Sub(start.Time)))
 	}
@@ -188,6 +189,13 @@ func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.T
 		Set("group", group.record()).
 		Set("resize", s.Resize.record())
 	return plan.Decide(PodUnboost, f, trace)
+}
+
+// Ready reports whether a pod is ready.
+func Ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // AnnotationStartupBoost goes before the name of a container and tells what it had before its CPU was boosted

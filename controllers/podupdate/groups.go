@@ -24,6 +24,9 @@ func Groups(ctx context.Context, resolver *target.Resolver, pods []*corev1.Pod, 
 		if pod.Status.Phase != corev1.PodPending {
 			g.Running++
 		}
+		if facts.Ready(pod) {
+			g.Ready++
+		}
 	}
 	for owner, g := range groups {
 		configured, err := resolver.Replicas(ctx, owner, g.Live)

@@ -35,11 +35,12 @@ type breaker struct {
 
 // outcomes are what came of the evictions of one workload.
 type outcomes struct {
-	awaited   []evictedPod // whose successors have not come, the oldest first
-	unchanged int          // successors in a row that came unchanged
-	last      time.Time    // when the last pod that has such a successor was evicted
-	present   time.Time    // when it had pods last
-	rule      string       // that keeps it from being evicted for this reason; empty = none does
+	awaited   []evictedPod                           // whose successors have not come, the oldest first
+	had       map[string]corev1.ResourceRequirements // what the last pod had that was evicted in vain
+	unchanged int                                    // successors in a row that came unchanged
+	last      time.Time                              // when the last pod that has such a successor was evicted
+	present   time.Time                              // when it had pods last
+	rule      string                                 // that keeps it from being evicted for this reason; empty = none does
 }
 
 type evictedPod struct {
@@ -116,18 +117,24 @@ func (b *breaker) look(pods []corev1.Pod, live map[types.UID]bool, now time.Time
 
 // succeeded compares a pod with the one that has waited longest for a successor.
 func (o *outcomes) succeeded(pod *corev1.Pod) {
-	if len(o.awaited) == 0 {
-		return // the workload was scaled up
+	if len(o.awaited) == 0 { // the workload was scaled up, or somebody else deleted a pod
+		if o.had != nil && !sameResources(o.had, resourcesAsked(pod)) { // what was in the way is mended
+			o.reset()
+		}
+		return
 	}
 	first := o.awaited[0]
 	o.awaited = o.awaited[1:]
 	if !sameResources(first.had, resourcesAsked(pod)) {
-		o.unchanged, o.last, o.rule = 0, time.Time{}, ""
+		o.reset()
 		return
 	}
 	o.unchanged++
-	o.last = first.at
+	o.last, o.had = first.at, first.had
 }
+
+// reset begins anew.
+func (o *outcomes) reset() { o.unchanged, o.last, o.rule, o.had = 0, time.Time{}, "", nil }
 
 // tell completes what is known of a group.
 func (b *breaker) tell(owner target.Key, g *facts.Group, now time.Time) {

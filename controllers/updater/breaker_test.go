@@ -177,6 +177,11 @@ func TestSuccessorsAreMatchedOneToOne(t *testing.T) {
 	require.Zero(t, look(d, pod("e", "1"), pod("i", "1"), pod("j", "1500m")), "another one resets it")
 	require.Empty(t, b.of)
 
+	evict(pod("j", "1500m"))
+	require.Equal(t, 1, look(d, pod("e", "1"), pod("i", "1"), pod("k", "1500m")))
+	require.Zero(t, look(d, pod("e", "1"), pod("i", "1"), pod("k", "1500m"), pod("l", "2")), "somebody deleted one, and it came back changed: what was in the way is mended")
+	require.Empty(t, b.of)
+
 	for i := range 3 * maxAwaited {
 		evict(pod(fmt.Sprint("m", i), "1"))
 	}

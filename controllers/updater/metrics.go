@@ -48,8 +48,8 @@ var (
 	infeasibleSkips = counter("vpa_updater_in_place_infeasible_skip_pods_total", "Pods left alone because their node cannot give what they would be given.", labelSize, labelName, labelNamespace)
 	invalidStatus   = counter("vpa_updater_admission_controller_status_invalid_total", "Cycles in which the admission controller was taken for dead, by reason: its lease could not be read (error) or was not renewed (invalid).", "reason")
 
-	decidedPods   = gauge("celvpa_updater_pods", "Pods in the last cycle, by what was done with them and the rule that decided it.", "action", "rule")
-	unreachedVPAs = prometheus.NewGauge(prometheus.GaugeOpts{Name: "celvpa_updater_unreached_vpas", Help: "VPAs that the last cycle had no time for. The next one begins with them."})
+	decidedPods   = gauge("celvpa_updater_pods", "Pods in the last cycle, by what was decided on them and the rule that did.", "action", "rule")
+	unreachedVPAs = prometheus.NewGauge(prometheus.GaugeOpts{Name: "celvpa_updater_unreached_vpas", Help: "VPAs of which the last cycle left something undone, because its time or a rate limit was over. The next one begins with them."})
 	droppedEvents = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_dropped_events_total", Help: "Events that were not written, because the API server did not take them or too many waited."})
 	panics        = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_panics_total", Help: "VPAs whose pods were left alone because of a panic, which is a fault of celvpa."})
 )

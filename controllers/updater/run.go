@@ -110,7 +110,7 @@ func (r *run) askAdmission(ctx context.Context) {
 		reason = statusInvalid
 	}
 	invalidStatus.WithLabelValues(reason).Inc()
-	r.Log.Info("the admission controller is taken for dead", "reason", err.Error())
+	r.Log.Info("the admission controller is taken for dead: until it renews its status lease no pod is evicted; see --admission-controller-status-lease-name and -namespace, or stop asking with --use-admission-controller-status=false", "reason", err.Error())
 }
 
 // updateAll works on several VPAs at a time, beginning with the one whose turn it is, until all are done or the time is over.

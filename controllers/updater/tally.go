@@ -59,8 +59,10 @@ func (t *tallies) tell(work []*workload) {
 	unreached := 0
 	for _, w := range work {
 		found := w.tally
-		if !w.begun {
+		if !w.begun || w.late {
 			unreached++
+		}
+		if !w.begun {
 			found = (*t)[w.vpa.UID]
 			found.evicted, found.resized = 0, 0
 		}
