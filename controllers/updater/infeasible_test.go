@@ -150,3 +150,37 @@ func TestRecordsCanBeUsedAtATime(t *testing.T) {
 	all.Wait()
 	require.Empty(t, i.of)
 }
+
+// Regression: with a cache that lagged behind, the old verdict of the kubelet was taken for one about the new resize; what the old
+// one had asked for was remembered in its place, and what the node had found infeasible next was sent once more.
+func TestWhatWasFoundInfeasibleBeforeAResizeIsNotRememberedAfterIt(t *testing.T) {
+	w := newWorld(t, nil, "InPlace")
+	w.workload("web", 2, vpav1.UpdateModeInPlace)
+	var pod corev1.Pod
+	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-01"}, &pod))
+	pod.Spec.Containers[0].Resources.Requests = amounts("700m", "600Mi")
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Resources: &corev1.ResourceRequirements{Requests: amounts("100m", "128Mi")}}}
+	status := pod.Status
+	require.NoError(t, w.WithWatch.Update(t.Context(), &pod))
+	pod.Status = status
+	require.NoError(t, w.WithWatch.Status().Update(t.Context(), &pod))
+	w.refuse = func(_, name string) error {
+		if name == "web-02" {
+			return errors.New("not of interest")
+		}
+		return nil
+	}
+	w.cycle()
+	require.NotNil(t, w.infeasible.recall("web-01-uid"))
+	var vpas vpav1.VerticalPodAutoscalerList
+	var shown corev1.PodList
+	require.NoError(t, w.List(t.Context(), &vpas))
+	require.NoError(t, w.List(t.Context(), &shown))
+	require.Contains(t, w.cycle(), "resize web-01", "500m are less than 700m")
+
+	r := &run{Updater: w.Updater, rules: w.Rules()}
+	r.forget(vpas.Items, shown.Items)
+	r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, shown.Items))
+	require.Nil(t, w.infeasible.recall("web-01-uid"), "the cache does not show the resize yet")
+}

@@ -87,8 +87,8 @@ func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key
 		c.Pod, failed = podupdate.Assess(w.rules.Plan, c.request, nil)
 		policy.Report(c.log, "its values are left as they were", failed...)
 		c.group = groups[c.Owner]
-		if c.Resize.Status == facts.NoResize && r.sent.unseen(pod, of.Now) {
-			c.Resize.Status = facts.ResizeSent
+		if r.sent.unseen(pod, of.Now) { // what the cache shows is from before it
+			c.Resize = facts.Resize{Status: facts.ResizeSent}
 		}
 		r.decide(w, c)
 		w.tally.candidate(c.verdict)
