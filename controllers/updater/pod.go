@@ -75,9 +75,10 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		c.log.V(2).Info("the pod is gone", "rule", c.verdict.Rule)
 		return true
 	case facts.RefusedNotAnswered:
-		if unsent(err) {
+		switch {
+		case unsent(err):
 			w.late = true
-		} else {
+		case !declined(err):
 			c.group.Disrupted++ // it may have been carried out
 		}
 	case facts.RefusedConflict:

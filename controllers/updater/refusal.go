@@ -114,6 +114,16 @@ func answerOf(err error) evictionAnswer {
 // unsent reports whether a request was never sent, because the client's own limit would have made it wait for too long.
 func unsent(err error) bool { return strings.Contains(err.Error(), "client rate limiter Wait") }
 
+// declined reports whether the API server said itself that it did not carry out a request, be it only for now.
+func declined(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	code := answer.Status().Code
+	return code < http.StatusInternalServerError && code != http.StatusRequestTimeout
+}
+
 // said is what the API server answered, with the causes, which name budgets.
 func said(err error) string {
 	var answer apierrors.APIStatus

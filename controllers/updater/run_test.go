@@ -260,3 +260,19 @@ func TestWhatIsInMemoryIsKnownAlsoWhenTimeIsUp(t *testing.T) {
 	require.Len(t, work, 1)
 	require.Len(t, work[0].pods, 2)
 }
+
+// Regression: an API server that does not know the node of a pod says no to its resize, which was counted as one that may have been
+// carried out. The pod is first in every cycle, so the others of its group never had their turn.
+func TestARefusalThatPassesTakesNoPlaceInTheBudget(t *testing.T) {
+	for _, err := range []error{forbidden(`failed to get node "n": node "n" not found`, ""), apierrors.NewTooManyRequests("later", 1)} {
+		w := newWorld(t, nil)
+		w.workload("web", 3, vpav1.UpdateModeInPlaceOrRecreate)
+		w.refuse = func(ask, name string) error {
+			if ask == "resize" && name == "web-01" {
+				return err
+			}
+			return nil
+		}
+		require.Equal(t, []string{"resize web-01", "resize web-02"}, w.cycle())
+	}
+}
