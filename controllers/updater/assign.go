@@ -25,6 +25,7 @@ type workload struct {
 	begun bool // a worker has taken it up; of the one who hands out work
 	// The rest is of the worker.
 	late  bool // something had to wait for a limit that lets nothing pass any more in this cycle
+	sent  bool // something was let pass before
 	tally tally
 }
 

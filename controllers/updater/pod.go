@@ -59,6 +59,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	pod := c.request.Pod
 	about := "resizing pods of " + c.Owner.String()
 	err := r.Actuator.Resize(ctx, pod, w.vpa, c.Change, c.verdict)
+	w.sent = w.sent || err == nil || !unsent(err)
 	if err == nil {
 		c.group.Disrupted++
 		w.tally.resized++
@@ -119,6 +120,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	pod := c.request.Pod
 	about := "evicting pods of " + c.Owner.String()
 	err := r.Actuator.Evict(ctx, pod, w.vpa, c.verdict)
+	w.sent = w.sent || err == nil || !unsent(err)
 	answer := answerOf(err)
 	switch answer {
 	case evicted:

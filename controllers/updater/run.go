@@ -137,16 +137,18 @@ func (r *run) updateAll(ctx context.Context, work []*workload) {
 	}
 	close(next)
 	workers.Wait()
-	// Those that were begun and not finished had their share of the time: were they first again, they might take all of it.
+	// Those that were begun and not finished had their share of the time, and those that a limit stopped had theirs of it: were they
+	// first again, they might take all of it.
 	r.turn = types.NamespacedName{}
-	waiting := 0
+	waiting, without := 0, false
 	for _, w := range order {
 		if w.begun && !w.late {
 			continue
 		}
-		if waiting == 0 {
+		if waiting == 0 || !without && !w.sent {
 			r.turn = nameOf(w.vpa)
 		}
+		without = without || !w.sent
 		waiting++
 	}
 	if waiting > 0 {

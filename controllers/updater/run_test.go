@@ -123,6 +123,17 @@ func TestRateLimitsEndTheCycleForWhatWaits(t *testing.T) {
 	require.Equal(t, 0.0, failed("slow3"))
 }
 
+// Regression: the VPA at which a limit ended was first in every cycle, and one with much to do took all of it.
+func TestAVPAThatHadItsShareOfALimitIsNotFirstAgain(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 3), 1 })
+	w.workload("a", 9, vpav1.UpdateModeRecreate)
+	w.workload("b", 2, vpav1.UpdateModeRecreate)
+	w.refusing("evict", forbidden("a webhook is against it", "")) // so that there is as much to do again
+	require.Equal(t, []string{"evict a-01", "evict a-02", "evict a-03"}, w.cycle())
+	w.Limits = NewLimits(0.001, 3)
+	require.Equal(t, []string{"evict b-10", "evict b-11", "evict a-01"}, w.cycle())
+}
+
 func TestNoLimitIsOne(t *testing.T) {
 	require.NoError(t, wait(t.Context(), NewLimits(-1, 1).Evictions))
 	require.NoError(t, wait(t.Context(), NewLimits(0, 0).Resizes))
