@@ -132,7 +132,10 @@ func TestEventsThatWaitAreBounded(t *testing.T) {
 func TestAProcessDoesNotWaitForAnAPIServerThatDoesNotAnswer(t *testing.T) {
 	asked := make(chan bool, eventWriters)
 	e, clk := sink(func(*eventsv1.Event) error {
-		asked <- true
+		select {
+		case asked <- true:
+		default: // the clock may be ahead of the end, and nobody listens any more
+		}
 		return fmt.Errorf("connection refused")
 	})
 	e.Eventf(aPod("web"), nil, corev1.EventTypeNormal, "R", "A", "note")
