@@ -73,6 +73,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	c.Attempt.Refused, c.Attempt.Message = refusalOf(err), said(err)
 	switch c.Attempt.Refused {
 	case facts.RefusedGone:
+		r.disrupted(c) // the cache does not know yet, and has it running
 		c.log.V(2).Info("the pod is gone", "rule", c.verdict.Rule)
 		return true
 	case facts.RefusedNotAnswered:
@@ -135,6 +136,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		c.log.Info("pod evicted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return
 	case evictionGone:
+		r.disrupted(c) // the cache does not know yet, and has it running
 		c.log.V(2).Info("the pod is gone", "rule", c.verdict.Rule)
 		return
 	case evictionUnsent:

@@ -23,8 +23,9 @@ var (
 		"feature gate is disabled",
 	}
 	ofPermission = []string{"cannot patch resource"}
-	ofIdentity   = []string{"/metadata/uid"} // of a patch that means another pod of the name
-	ofPolicy     = []string{"ValidatingAdmissionPolicy", "admission webhook"}
+	// Of a JSON Patch that does not fit the pod, as one that means another pod of the name. API servers keep to themselves why.
+	ofPatch  = "the server rejected our request due to an error in our request"
+	ofPolicy = []string{"ValidatingAdmissionPolicy", "admission webhook"}
 	// An API server that has just started and does not know all nodes, LimitRanges or quotas.
 	ofHaste = []string{"not yet ready to handle request", "failed to get node", "error enforcing limit ranges"}
 )
@@ -56,8 +57,8 @@ func refusalOf(err error) facts.Refusal {
 		return facts.RefusedConflict
 	case code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
 		return facts.RefusedNotAnswered
-	case code == http.StatusUnprocessableEntity && has(ofIdentity):
-		return facts.RefusedGone
+	case code == http.StatusUnprocessableEntity && status.Message == ofPatch:
+		return facts.RefusedConflict
 	case code == http.StatusForbidden && has(ofPermission):
 		return facts.RefusedNotPermitted
 	case has(ofPolicy):

@@ -42,7 +42,7 @@ func TestRefusedResizesAreToldApart(t *testing.T) {
 		{"several bounds of a LimitRange", forbidden("[maximum memory usage per Pod is 1Gi, but request is 2Gi, cpu max limit to request ratio per Pod is 2, but provided ratio is 4.000000]", ""), facts.RefusedQuota},
 		{"an API server that has just started", forbidden("not yet ready to handle request", ""), facts.RefusedNotAnswered},
 		{"no permission", apierrors.NewForbidden(pods, "web", errors.New(`User "system:serviceaccount:quota-system:x" cannot patch resource "pods/resize" in API group "" in the namespace "ns"`)), facts.RefusedNotPermitted},
-		{"another pod that has the name", answer(422, "", "testing value /metadata/uid failed: test failed"), facts.RefusedGone},
+		{"another pod that has the name", answer(422, metav1.StatusReasonInvalid, "the server rejected our request due to an error in our request"), facts.RefusedConflict},
 		{"a webhook that says no", answer(403, "Forbidden", `admission webhook "a.example.com" denied the request: exceeded quota: of mine`), facts.RefusedForbidden},
 		{"an admission policy", answer(422, metav1.StatusReasonInvalid, `pods "web" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`), facts.RefusedForbidden},
 		{"a webhook that does not answer", answer(500, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "a.example.com"`), facts.RefusedNotAnswered},
