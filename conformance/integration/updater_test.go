@@ -38,7 +38,7 @@ func TestUpdater(t *testing.T) {
 	stage("gates off", nil, map[string]func(*testing.T){
 		"AEP-8818 Feature Gate Disabled": early.inPlaceIsOff,
 	})
-	stage("gates on", []string{updaterGates, "--ignored-vpa-object-namespaces=" + forgotten + "," + forgottenToo}, map[string]func(*testing.T){
+	stage("gates on", []string{updaterGates, "--ignored-vpa-object-namespaces=" + strings.Join([]string{forgotten, forgottenToo, forgottenByTheDocs}, ",")}, map[string]func(*testing.T){
 		"AEP-8818 Basic In-Place Update":                               basicInPlaceUpdate,
 		"AEP-8818 No Eviction on Failure":                              noEvictionOnFailure,
 		"AEP-8818 Indefinite Wait for In-Progress Updates":             indefiniteWaitForInProgressUpdates,
@@ -80,6 +80,9 @@ func TestUpdater(t *testing.T) {
 		"celvpa plan says what the updater then does":                  thePlanIsWhatTheUpdaterDoes,
 		"an eviction without an answer counts as one":                  anEvictionWithoutAnAnswer,
 		"the end of a boost is waited for":                             theEndOfABoostIsWaitedFor,
+		"the permissions in the docs are enough":                       thePermissionsOfTheUpdaterInTheDocsAreEnough,
+		"without permission to resize nobody is evicted":               withoutPermissionToResize,
+		"a patch for another pod of the name":                          aPatchForAnotherPodOfTheName,
 		"bad input stops nobody else":                                  badInputStopsNobodyElse,
 	})
 }

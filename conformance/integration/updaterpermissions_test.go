@@ -5,13 +5,24 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/harness"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // forgottenToo is another namespace that the webhook does not serve.
@@ -51,13 +62,99 @@ func upstreamsPermissionsAreEnough(t *testing.T) {
 		return v.says("cannot be written, and an event has to do: allow this process to patch verticalpodautoscalers/status"), nil
 	})
 	v.cycles(1)
-	for _, one := range []*anUpdater{u, v} {
-		one.mu.Lock()
-		for _, line := range one.lines {
-			if text := fmt.Sprint(line); strings.Contains(text, "forbidden") {
-				require.Regexp(t, "ruleoverlays|verticalpodautoscalers/status", text) // celvpa's own
-			}
+	u.forbiddenOnly(`ruleoverlays`, `verticalpodautoscalers/status`) // celvpa's own
+	v.forbiddenOnly(`ruleoverlays`, `verticalpodautoscalers/status`)
+}
+
+// forbiddenOnly requires that the log tells of nothing else that was forbidden.
+func (u *anUpdater) forbiddenOnly(but ...string) {
+	u.t.Helper()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, line := range u.lines {
+		text := fmt.Sprint(line)
+		if strings.Contains(text, "forbidden") && !slices.ContainsFunc(but, func(one string) bool { return strings.Contains(text, one) }) {
+			require.Fail(u.t, "this was forbidden", text)
 		}
-		one.mu.Unlock()
+	}
+}
+
+// thePermissionsOfTheUpdaterInTheDocsAreEnough runs the updater with those that docs/updater.md lists.
+func thePermissionsOfTheUpdaterInTheDocsAreEnough(t *testing.T) {
+	const user = "updater-of-the-docs"
+	allowedByTheDocs(t, "updater.md", user)
+	ns, forgotten := namespace(t, "up-docs"), namespace(t, forgottenByTheDocs)
+	held := deployed(t, ns, "held", 2, small)
+	tried := deployed(t, ns, "tried", 1, small)
+	deployed(t, ns, "evicted", 2, small)
+	deployed(t, ns, "resized", 2, small)
+	deployed(t, forgotten, "web", 2, small)
+	boosted(t, ns, "boosted", 1, "updatePolicy: {updateMode: Initial}", "1", target("250m", "100Mi"))
+	create(t, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "keep-all"}, Spec: policyv1.PodDisruptionBudgetSpec{
+		MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "held"}}}})
+	for app, mode := range map[string]string{"held": "Recreate", "evicted": "Recreate", "resized": "InPlaceOrRecreate"} {
+		watchedOver(t, ns, app, "updatePolicy: {updateMode: "+mode+"}", target("200m", "200Mi"))
+	}
+	watchedOver(t, ns, "tried", one("InPlace"), target("40", "200Mi"))
+	watchedOver(t, forgotten, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	u := startUpdaterAs(t, user, ns, "--leader-elect=false")
+	v := startUpdaterAs(t, user, forgotten)
+	become(t, ns, "evicted", 2, "200m/- 200Mi/-")
+	become(t, ns, "resized", 2, "200m/- 200Mi/-")
+	become(t, ns, "boosted", 1, "250m/500m 100Mi/-")
+	unboosted(t, ns, "boosted")
+	requireEvent(t, ns, "EvictionRefused", "")
+	requireEvent(t, ns, "InPlaceResizeSkipped", "update/known-infeasible")
+	eventually(t, 40*time.Second, "the condition", func(ctx context.Context) (bool, error) {
+		var written vpav1.VerticalPodAutoscaler
+		err := cluster.Get(ctx, client.ObjectKey{Namespace: forgotten, Name: "web"}, &written)
+		return condition(&written, "UpdatesHaveNoEffect") != nil, err
+	})
+	u.cycles(1)
+	same(t, ns, "held", held)
+	same(t, ns, "tried", tried)
+	u.forbiddenOnly("NodeCapacity", "Node didn't have enough capacity", "node capacity")
+	v.forbiddenOnly()
+}
+
+// forgottenByTheDocs is a third namespace that the webhook does not serve.
+const forgottenByTheDocs = "up-docs-forgotten"
+
+// withoutPermissionToResize nobody is evicted instead: that an administrator has forgotten something is no fault of the pods.
+func withoutPermissionToResize(t *testing.T) {
+	const user = "updater-without-resizes"
+	allowedByTheDocs(t, "updater.md", user)
+	role := &rbacv1.ClusterRole{}
+	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Name: "it-" + user}, role))
+	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/resize") })
+	require.NoError(t, cluster.Update(t.Context(), role))
+	ns := namespace(t, "up-forbidden")
+	before := deployed(t, ns, "web", 2, small)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
+	u := startUpdaterAs(t, user, ns)
+	u.decided("web", "update/not-permitted")
+	requireEvent(t, ns, "ResizeRefused", "cannot patch resource")
+	u.cycles(1)
+	for _, p := range same(t, ns, "web", before) {
+		has(t, &p, "100m/- 100Mi/-")
+	}
+	require.Zero(t, u.requests.of("eviction", "web"))
+}
+
+// aPatchForAnotherPodOfTheName is answered by the API server as the updater expects, without a word about why, and changes nothing.
+func aPatchForAnotherPodOfTheName(t *testing.T) {
+	ns := namespace(t, "up-uid")
+	for _, p := range deployed(t, ns, "web", 1, small) {
+		body := []byte(`[{"op":"test","path":"/metadata/uid","value":"of-another"},{"op":"add","path":"/spec/containers/0/resources/requests/cpu","value":"200m"}]`)
+		err := cluster.SubResource("resize").Patch(t.Context(), p.DeepCopy(), client.RawPatch(types.JSONPatchType, body))
+		require.True(t, apierrors.IsInvalid(err), "%v", err)
+		require.EqualError(t, err, "the server rejected our request due to an error in our request")
+		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: p.Name}, DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions("of-another")}}
+		err = cluster.SubResource("eviction").Create(t.Context(), p.DeepCopy(), eviction)
+		require.True(t, apierrors.IsConflict(err), "%v", err)
+		require.ErrorContains(t, err, "UID")
+		for _, now := range same(t, ns, "web", map[types.UID]corev1.Pod{p.UID: p}) {
+			has(t, &now, "100m/- 100Mi/-")
+		}
 	}
 }
