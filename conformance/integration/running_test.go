@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -198,44 +197,16 @@ func kubeletSays(t *testing.T, list map[types.UID]corev1.Pod, condition corev1.P
 	}
 }
 
-// slowNode is a node for pods that ask for it by name, on which nothing happens that a test does not do.
-func slowNode(t *testing.T, name string) string {
+// inPhase writes the phase of pods. To those in phase Unknown nothing happens, not even that their node carries out a resize.
+func inPhase(t *testing.T, list map[types.UID]corev1.Pod, phase corev1.PodPhase) {
 	t.Helper()
-	node := nodeNamed(name)
-	create(t, node)
-	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.WithoutCancel(t.Context()), node)) })
-	return name
+	for _, p := range list {
+		require.NoError(t, cluster.Status().Patch(t.Context(), &p, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"`+string(phase)+`"}}`))))
+	}
 }
 
 // nodeNamed is a node that no scheduler gives pods to.
 func nodeNamed(name string) *corev1.Node {
 	capacity := corev1.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("256Gi"), "pods": resource.MustParse("100")}
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Unschedulable: true}, Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity}}
-}
-
-// runByHand is the kubelet of pods on a slow node: they run, and have what they ask for.
-func runByHand(t *testing.T, ns, app string, count int) map[types.UID]corev1.Pod {
-	t.Helper()
-	eventually(t, 20*time.Second, "the pods of "+app+" to be taken care of", func(ctx context.Context) (bool, error) {
-		list := podsOf(t, ns, app)
-		for _, p := range list {
-			now := metav1.Now()
-			if p.Status.Phase != corev1.PodRunning {
-				p.Status.Phase, p.Status.StartTime = corev1.PodRunning, &now
-				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now}}
-			}
-			p.Status.ContainerStatuses = nil
-			for _, c := range p.Spec.Containers {
-				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, Ready: true, Resources: c.Resources.DeepCopy(),
-					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}})
-			}
-			if err := cluster.Status().Update(ctx, &p); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return false, nil
-			} else if err != nil {
-				return false, err
-			}
-		}
-		return len(list) == count, nil
-	})
-	return up(t, ns, app, count)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,17 +140,8 @@ func aBoostEndsWhenTheVPASaysSo(t *testing.T) {
 // theEndOfABoostIsWaitedFor: in mode Recreate, too, a pod is not evicted for the CPU that its node takes its time to take away.
 func theEndOfABoostIsWaitedFor(t *testing.T) {
 	ns := namespace(t, "up-unboost-slow")
-	slow := slowNode(t, ns)
-	watchedOver(t, ns, "web", "{"+one("Recreate")+", startupBoost: {cpu: {type: Factor, factor: 3, durationSeconds: 1}}}", target("250m", "100Mi"))
-	seen(t, ns)
-	create(t, deployment(t, ns, "web", 1, "nodeName: "+slow+"\n"+started))
-	t.Cleanup(func() { // before the node
-		require.NoError(t, cluster.DeleteAllOf(context.WithoutCancel(t.Context()), &appsv1.Deployment{}, client.InNamespace(ns)))
-	})
-	before := runByHand(t, ns, "web", 1)
-	for _, p := range before {
-		has(t, &p, "750m/1500m 100Mi/-")
-	}
+	before := boosted(t, ns, "web", 1, one("Recreate"), "1", target("250m", "100Mi"))
+	inPhase(t, before, corev1.PodUnknown)
 	u := startUpdater(t, ns)
 	unboosted(t, ns, "web")
 	u.cycles(3)
@@ -159,10 +149,11 @@ func theEndOfABoostIsWaitedFor(t *testing.T) {
 	for uid, p := range podsOf(t, ns, "web") {
 		require.Contains(t, before, uid)
 		has(t, &p, "250m/500m 100Mi/-")
+		require.Equal(t, "750m", p.Status.ContainerStatuses[0].Resources.Requests.Cpu().String())
 	}
-	runByHand(t, ns, "web", 1)
+	inPhase(t, before, corev1.PodRunning)
+	become(t, ns, "web", 1, "250m/500m 100Mi/-")
 	u.cycles(1)
 	same(t, ns, "web", before)
 	require.Zero(t, u.requests.of("eviction", "web"))
-	require.LessOrEqual(t, u.requests.of("resize", "web"), 1)
 }
