@@ -204,7 +204,7 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 		even: func(r *updateResult, in *updateInput, _ *ways) bool {
 			changed := false
 			for _, pod := range in.Pods {
-				if r.resizes() && !isResizing(pod) && isUnanswered(pod) {
+				if !isResizing(pod) && isUnanswered(pod) {
 					pod.Status.Conditions = append([]corev1.PodCondition{{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue}}, pod.Status.Conditions...)
 					changed = true
 				}
