@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -153,10 +154,23 @@ func CurrentResources(pod *corev1.Pod, container int) (requests, limits corev1.R
 	c := &pod.Spec.Containers[container]
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.Name == c.Name && s.Resources != nil {
-			return s.Resources.Requests, s.Resources.Limits
+			return asAsked(c.Resources.Requests, s.Resources.Requests, leastCPURequest), asAsked(c.Resources.Limits, s.Resources.Limits, leastCPULimit)
 		}
 	}
 	return c.Resources.Requests, c.Resources.Limits
+}
+
+// asAsked is what a node granted, with CPU as it was asked for where nodes cannot tell less: a request of 1m is told as 2m, and would
+// be off a recommendation of 1m for ever.
+func asAsked(asked, granted corev1.ResourceList, least int64) corev1.ResourceList {
+	a, wanted := asked[corev1.ResourceCPU]
+	g, told := granted[corev1.ResourceCPU]
+	if !wanted || !told || MilliCPU(g) != least || MilliCPU(a) >= least {
+		return granted
+	}
+	out := maps.Clone(granted)
+	out[corev1.ResourceCPU] = a
+	return out
 }
 
 // AmountOf is a quantity in the unit of rules: CPU in milli-cores, memory in bytes.

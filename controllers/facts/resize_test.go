@@ -86,3 +86,21 @@ func TestAResizeThatTheNodeHasNotSeenIsUnderWay(t *testing.T) {
 	got, _ := facts.ResizeOf(pod)
 	require.Equal(t, facts.ResizeSent, got, "of the pod as a whole")
 }
+
+// Kubelets tell a request of 1m as 2m: such a pod has what it asks for.
+func TestTheLeastThatNodesTellIsWhatWasAskedFor(t *testing.T) {
+	for _, tt := range []struct{ asked, limit, granted, limited, requests, limits string }{
+		{asked: "cpu=1m memory=1Mi", granted: "cpu=2m memory=2Mi", requests: "cpu=1m memory=2Mi"},
+		{asked: "cpu=1m", granted: "cpu=3m", requests: "cpu=3m"},
+		{asked: "cpu=3m", granted: "cpu=2m", requests: "cpu=2m"},
+		{asked: "memory=1Mi", granted: "cpu=2m", requests: "cpu=2m"},
+		{limit: "cpu=4m", limited: "cpu=10m", limits: "cpu=4m"},
+		{limit: "cpu=4m", limited: "cpu=9m", limits: "cpu=9m"},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container(t, "a", tt.asked, tt.limit)}}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", Resources: &corev1.ResourceRequirements{Requests: list(t, tt.granted), Limits: list(t, tt.limited)}}}
+		requests, limits := facts.CurrentResources(pod, 0)
+		require.Equal(t, tt.requests, show(requests))
+		require.Equal(t, tt.limits, show(limits))
+	}
+}

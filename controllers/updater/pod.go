@@ -153,6 +153,11 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		}
 	case evictionUnsure:
 		r.disrupted(c) // it may have been carried out
+	case evictionFailed:
+		if text := said(err); r.told.news(w.vpa.UID, about, withoutPod(text, pod)) {
+			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
+				"Pod %s cannot be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
+		}
 	}
 	w.counted.evictionFailed(reasonEviction)
 	c.log.Info("the pod was not evicted; trying again in another cycle", "rule", c.verdict.Rule, "answer", said(err))

@@ -106,7 +106,7 @@ func answerOf(err error) evictionAnswer {
 	case code == http.StatusNotFound && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), code == http.StatusGone,
 		code == http.StatusConflict && strings.Contains(status.Message, "UID"): // another pod has the name now
 		return evictionGone
-	case code == http.StatusRequestTimeout, code == http.StatusGatewayTimeout, code == http.StatusBadGateway:
+	case code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
 		return evictionUnsure
 	}
 	return evictionFailed
