@@ -161,15 +161,13 @@ func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast,
 	return ast, p
 }
 
-func (c *compiler) compile(s Scalar, env *cel.Env, known map[string]Type, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
-	return c.compileSized(s, env, known, sizes{}, subject, options...)
-}
-
-// compileSized is compile for expressions over objects of which the host knows how large they get.
+// compileSized compiles an expression over objects of which the host knows how large they get.
 func (c *compiler) compileSized(s Scalar, env *cel.Env, known map[string]Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
 	return c.compilePlanned(s, env, env, known, sizes, subject, options...)
 }
 
+// compilePlanned compiles an expression in one environment and plans it in another, with the same functions: each environment keeps
+// what it needs for planning.
 func (c *compiler) compilePlanned(s Scalar, env, planner *cel.Env, known map[string]Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
 	if strings.TrimSpace(s.Value) == "" {
 		c.ps.at(s, subject, "the expression is empty")
