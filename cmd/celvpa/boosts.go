@@ -13,8 +13,8 @@ import (
 // gateBoost is the feature gate without which nothing is there that ends startup boosts: no index, no handler, no worker.
 const gateBoost = "CPUStartupBoost"
 
-// joinBoosts makes the updater end startup boosts.
-func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *process, actuator updater.Actuator, tried *policy.Shadows, limits updater.Limits) error {
+// joinBoosts makes the updater end startup boosts. Both share the budgets of workloads. u must not have been started.
+func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *process, actuator updater.Actuator, tried *policy.Shadows, limits updater.Limits, u *updater.Updater) error {
 	gates, err := parseGates(o.gates)
 	if err != nil || !gates[gateBoost] {
 		return err
@@ -26,7 +26,7 @@ func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *proce
 	if limits.Resizes != nil {
 		turn = limits.Resizes.Wait
 	}
-	return p.manager.Add(&updater.Boosts{
+	boosts := &updater.Boosts{
 		Cache:      p.manager.GetCache(),
 		Client:     p.manager.GetClient(),
 		Actuator:   actuator,
@@ -38,5 +38,8 @@ func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *proce
 		Turn:       turn,
 		Clock:      clock.RealClock{},
 		Log:        ctrl.Log.WithName("updater"),
-	})
+		Beside:     u.Busy,
+	}
+	u.Beside = boosts.Ending
+	return p.manager.Add(boosts)
 }

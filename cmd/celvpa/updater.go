@@ -118,7 +118,7 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 	if err := p.manager.Add(u); err != nil {
 		return err
 	}
-	return joinBoosts(ctx, o, source, p, actuator, tried, limits)
+	return joinBoosts(ctx, o, source, p, actuator, tried, limits, u)
 }
 
 // writer is a client whose requests share one limit, that of --kube-api-qps, whatever they are about: controller-runtime's own

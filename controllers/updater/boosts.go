@@ -27,7 +27,7 @@ import (
 
 // Boosts ends the startup boosts of pods when they are over (UPSTREAM.md §5.7, Appendix A 3). It does not wait for the cycles of
 // an Updater, nor for the admission controller: pods are looked at when something happens to them, when a boost is about to
-// end, and from time to time. All fields but Namespaces and Turn are required. It implements the manager's Runnable, and is not
+// end, and from time to time. All fields but Namespaces, Turn and Beside are required. It implements the manager's Runnable, and is not
 // to be started at all with gate CPUStartupBoost off.
 type Boosts struct {
 	Cache      cache.Informers // tells of pods and VPAs
@@ -39,7 +39,10 @@ type Boosts struct {
 	Namespaces target.Namespaces
 	Workers    int // how many pods are looked at at once, at least 1
 	// Turn waits until one more resize is allowed; nil allows all at once.
-	Turn  func(context.Context) error
+	Turn func(context.Context) error
+	// Beside reports whether somebody else is changing a pod, which then counts as disrupted; nil knows of nobody.
+	Beside func(*corev1.Pod) bool
+
 	Clock clock.WithTicker
 	Log   logr.Logger
 
@@ -212,7 +215,7 @@ func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group
 			continue
 		}
 		status, _ := facts.ResizeOf(other)
-		if status == facts.ResizeSent || status == facts.ResizeInProgress || b.isSent(other) {
+		if status == facts.ResizeSent || status == facts.ResizeInProgress || b.isSent(other) || b.Beside != nil && b.Beside(other) {
 			group.Disrupted++
 		}
 	}
@@ -238,6 +241,13 @@ func (b *Boosts) isSent(pod *corev1.Pod) bool {
 	sent, ok := b.sent[client.ObjectKeyFromObject(pod)]
 	return ok && sent.uid == pod.UID && (sent.at.IsZero() || b.Clock.Since(sent.at) < boostSettles) &&
 		slices.ContainsFunc(sent.notes, func(name string) bool { _, there := pod.Annotations[name]; return there })
+}
+
+// Ending reports whether a boost of a pod is being ended, which the cache does not show yet.
+func (b *Boosts) Ending(pod *corev1.Pod) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.isSent(pod)
 }
 
 // unseen is isSent, and forgets a resize that the cache knows of.

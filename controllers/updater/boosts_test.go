@@ -396,6 +396,22 @@ func TestAPodKeepsItsPlaceWhileItWaitsForItsTurn(t *testing.T) {
 	require.Equal(t, again{backOff: true}, beside)
 }
 
+// The updater's cycle may have evicted or resized a pod beside it a moment ago.
+func TestBoostsEndWithinTheBudgetThatTheCycleLeaves(t *testing.T) {
+	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
+	busy := true
+	l.Beside = func(pod *corev1.Pod) bool { return busy && pod.Name == "q" }
+	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
+	require.Empty(t, l.sentSoFar())
+	busy = false
+	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
+	var p, q corev1.Pod
+	require.NoError(t, l.Client.Get(t.Context(), keyOf("p"), &p))
+	require.NoError(t, l.Client.Get(t.Context(), keyOf("q"), &q))
+	require.True(t, l.Ending(&p), "which the cycle asks")
+	require.False(t, l.Ending(&q))
+}
+
 // What fails because the process ends is no fault of anybody.
 func TestTheEndOfTheProcessFailsNoBoost(t *testing.T) {
 	v := sixty(t)

@@ -58,6 +58,16 @@ func TestWhatTheCacheDoesNotShowYetIsNotDoneAgain(t *testing.T) {
 	}
 }
 
+func TestTheCycleKeepsToTheBudgetThatBoostsLeave(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Beside = func(pod *corev1.Pod) bool { return pod.Name == "web-04" } })
+	w.workload("web", 4, vpav1.UpdateModeRecreate)
+	var pods corev1.PodList
+	require.NoError(t, w.List(t.Context(), &pods))
+	require.Equal(t, []string{"evict web-01"}, w.cycle(), "one of the two is taken by a pod whose boost ends")
+	require.True(t, w.Busy(&pods.Items[0]), "which boosts ask")
+	require.False(t, w.Busy(&pods.Items[1]))
+}
+
 func TestTheNextCycleBeginsWhereTimeWasUp(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Concurrent = 1 })
 	var names []string

@@ -15,6 +15,9 @@ type told struct {
 	of map[types.UID]map[string]string // by VPA and what it is about
 }
 
+// maxMatters of one VPA are remembered; owners come and go, as the Jobs of a CronJob do. Beyond that all are told again.
+const maxMatters = 64
+
 // news reports whether a text is another than that told last of the same matter, but for numbers in it, and remembers it.
 func (t *told) news(vpa types.UID, about, text string) bool {
 	t.mu.Lock()
@@ -26,7 +29,7 @@ func (t *told) news(vpa types.UID, about, text string) bool {
 	if t.of == nil {
 		t.of = map[types.UID]map[string]string{}
 	}
-	if t.of[vpa] == nil {
+	if t.of[vpa] == nil || len(t.of[vpa]) >= maxMatters {
 		t.of[vpa] = map[string]string{}
 	}
 	t.of[vpa][about] = text

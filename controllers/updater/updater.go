@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +31,8 @@ type Options struct {
 	Limits     Limits
 	// Admission reports why the admission controller is taken for dead; nil does not ask.
 	Admission func(context.Context) error
+	// Beside reports whether somebody else is changing a pod, which then counts as disrupted; nil knows of nobody.
+	Beside func(*corev1.Pod) bool
 }
 
 // Updater runs cycles over all pods of all VPAs while it leads.
@@ -50,6 +53,11 @@ type Updater struct {
 	turn    types.NamespacedName // the VPA that the next cycle begins with
 	known   map[types.NamespacedName]bool
 	tallies tallies
+}
+
+// Busy reports whether a pod was evicted or resized a moment ago, which the cache does not show yet.
+func (u *Updater) Busy(pod *corev1.Pod) bool {
+	return u.breaker.isGone(pod.UID) || u.sent.unseen(pod, u.Clock.Now())
 }
 
 // New returns an updater.

@@ -51,7 +51,7 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 		log.V(4).Info("the replicas of a group are not known", "owner", owner.String(), "error", err.Error())
 	})
 	for _, pod := range w.pods {
-		if owner, _ := target.DirectOwner(pod); r.sent.unseen(pod, now) {
+		if owner, _ := target.DirectOwner(pod); r.sent.unseen(pod, now) || r.Beside != nil && r.Beside(pod) {
 			groups[owner].Disrupted++
 		}
 	}
