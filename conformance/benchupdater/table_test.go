@@ -145,7 +145,7 @@ func TestTheSummaryIsOfTheCycleThatHasEnded(t *testing.T) {
 	of := func(seconds float64, name string) change {
 		return change{at: at(seconds), workload: client.ObjectKey{Name: name}}
 	}
-	c := &changes{list: []change{of(10, "a"), of(12, "b"), of(13, "c"), of(14, "a"), of(21, "d")}} // the last belongs to the next cycle
+	c := &changes{list: []change{of(10, "a"), of(12, "b"), of(13, "c"), of(14, "a"), of(23, "d")}} // the last belongs to the next cycle
 	looks := func(values ...uint64) (out []sample) {
 		for i, rss := range values {
 			out = append(out, sample{at(9.5 + float64(i)), harness.Footprint{CPU: float64(i + 1), RSS: rss, Peak: 90, Own: rss / 10}})
