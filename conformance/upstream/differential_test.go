@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -16,19 +15,11 @@ import (
 // generated is how many cases the ordinary test runs: a few seconds.
 const generated = 5000
 
-// reported is how many kinds of mismatch are shrunk and shown; of the rest the first line is.
-const reported = 25
-
 // TestCelvpaAnswersAsUpstreamDoes runs generated objects through both webhooks. Each mismatch is a fault of celvpa, or
 // one more entry for the table of deliberate differences.
 func TestCelvpaAnswersAsUpstreamDoes(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
-	type group struct {
-		signature string
-		first     testCase
-		count     int
-	}
-	groups, met := map[string]*group{}, map[string]int{}
+	wrong, met := mismatches{}, map[string]int{}
 	both := map[bool]int{}
 	for seed := range uint64(generated) {
 		c := generate(seed)
@@ -38,31 +29,14 @@ func TestCelvpaAnswersAsUpstreamDoes(t *testing.T) {
 			both[o.Celvpa.allowed()]++
 		}
 		for _, d := range unexplained {
-			s := d.signature()
-			if groups[s] == nil {
-				groups[s] = &group{signature: s, first: c}
-			}
-			groups[s].count++
+			wrong.add(d.signature(), c, seed)
 		}
 	}
 	t.Logf("of %d objects both allow %d and refuse %d", generated, both[true], both[false])
 	require.Greater(t, both[true], generated/10, "the generator makes too few objects that are right")
 	require.Greater(t, both[false], generated/10, "the generator makes too few objects that are wrong")
 
-	var sorted []*group
-	for _, g := range groups {
-		sorted = append(sorted, g)
-	}
-	slices.SortFunc(sorted, func(a, b *group) int {
-		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.signature, b.signature))
-	})
-	for i, g := range sorted {
-		if i < reported {
-			t.Errorf("%d times: %s", g.count, explainMismatch(g.first, g.signature))
-		} else {
-			t.Errorf("%d times: %s", g.count, g.signature)
-		}
-	}
+	wrong.report(t, explainMismatch)
 	for _, x := range deliberate {
 		if met[x.name] == 0 {
 			t.Errorf("the deliberate difference %q explains no generated case: it is stale, or the generator misses it", x.name)

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,13 +42,7 @@ func TestCelvpaChangesPodsAsUpstreamDoes(t *testing.T) {
 }
 
 func manyPods(t *testing.T, kind podKind, met map[string]int) {
-	type group struct {
-		signature string
-		first     testCase
-		seed      uint64
-		count     int
-	}
-	groups, counts := map[string]*group{}, map[string]int{}
+	wrong, counts := mismatches{}, map[string]int{}
 	for seed := range uint64(generatedPods) {
 		c := generatePod(seed, kind)
 		var explained []string
@@ -71,25 +64,12 @@ func manyPods(t *testing.T, kind podKind, met map[string]int) {
 			counts["both do the same"]++
 		}
 		for _, d := range unexplained {
-			s := d.signature()
-			if groups[s] == nil {
-				groups[s] = &group{signature: s, first: c, seed: seed}
-			}
-			groups[s].count++
+			wrong.add(d.signature(), c, seed)
 		}
 	}
 	t.Log(countsText(counts))
 	require.Greater(t, counts["both do the same"], generatedPods/5, "the generator makes too few pods to compare")
-	sorted := slices.SortedFunc(maps.Values(groups), func(a, b *group) int {
-		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.signature, b.signature))
-	})
-	for i, g := range sorted {
-		if i < reported {
-			t.Errorf("%d times, first with seed %d: %s", g.count, g.seed, explainPod(g.first, g.signature))
-		} else {
-			t.Errorf("%d times: %s", g.count, g.signature)
-		}
-	}
+	wrong.report(t, explainPod)
 }
 
 // explainPod shrinks a case to what shows the mismatch and tells both answers.

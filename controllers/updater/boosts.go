@@ -325,12 +325,9 @@ func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Durat
 func (b *Boosts) audit(shadows []engine.Shadow, request podupdate.Request, p *podupdate.Pod, group facts.Group, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {
-		tried, _ := podupdate.Assess(shadow.Plan, request, nil)
-		verdict := tried.DecideUnboost(shadow.Plan, group, nil)
-		differs := policy.VerdictDifference(enforced, verdict)
-		if verdict.Do == facts.DoInPlace {
-			differs = append(differs, facts.ChangeDifferences(p.Change, tried.Change)...)
-		}
+		differs := podupdate.ShadowDifferences(shadow.Plan, request, p, enforced, func(tried *podupdate.Pod, plan *engine.Plan) engine.Verdict {
+			return tried.DecideUnboost(plan, group, nil)
+		})
 		if len(differs) > 0 {
 			differs[0] = "pod " + request.Pod.Name + ": " + differs[0]
 		}

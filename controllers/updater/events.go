@@ -119,7 +119,10 @@ func (e *Events) Start(ctx context.Context) error {
 				case over:
 					return
 				default:
-					<-wake
+					select {
+					case <-wake:
+					case <-live.Done(): // one that was woken may have ended without waking the next
+					}
 				}
 				if live.Err() != nil {
 					return
