@@ -14,6 +14,7 @@ import (
 
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/poddefaults"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -69,7 +70,7 @@ func (a *offlineAdmission) review(p *manifests.NewPod, by changedBy, explain boo
 	for _, fault := range manifests.PodFaults(pod) {
 		a.note("%s: API servers refuse %s: %s", p.Source, p, fault)
 	}
-	manifests.DefaultRequests(pod, a.ranges[pod.Namespace])
+	poddefaults.BeforeWebhooks(pod, a.ranges[pod.Namespace])
 	if pod.Name == "" {
 		pod.Name = pod.GenerateName + "%" // as the admission controller calls it
 	}

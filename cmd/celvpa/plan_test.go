@@ -187,3 +187,33 @@ func TestWhichPodsAreUpdatedAndWhyOthersAreNot(t *testing.T) {
 		})
 	}
 }
+
+// TestRunningPodsHaveTheRequestsThatAPIServersFillIn, of containers and at pod level, so that they are compared with what is
+// recommended and limits keep their proportion.
+func TestRunningPodsHaveTheRequestsThatAPIServersFillIn(t *testing.T) {
+	recommended := strings.Replace(farOff("StatefulSet", "shop"), "containerRecommendations", "podRecommendation: {target: {cpu: 600m, memory: 2Gi}}, containerRecommendations", 1)
+	pod := func(spec, resources string) string {
+		pod := strings.Replace(running("a", "shop", "StatefulSet", "shop"), "requests: {cpu: 100m, memory: 128Mi}", resources, 1)
+		return recommended + sized("StatefulSet", "", "shop", 1) + strings.Replace(pod, "nodeName: node, ", "nodeName: node, "+spec, 1)
+	}
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"a container's limits": {pod("", "limits: {cpu: 100m, memory: 128Mi}"),
+			[]string{"container app: requests.cpu 100m → 500m", "container app: requests.memory 128Mi → 1Gi", "container app: limits.cpu 100m → 500m", "container app: limits.memory 128Mi → 1Gi"}},
+		"the pod's limits": {pod("resources: {limits: {cpu: '1', memory: 1Gi}}, ", ""),
+			[]string{"the pod: requests.cpu 1 → 600m", "the pod: requests.memory 1Gi → 2Gi", "the pod: limits.cpu 1 → 600m", "the pod: limits.memory 1Gi → 2Gi"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report, notes, err := plannedFrom(t, true, tt.text)
+			require.NoError(t, err)
+			require.Len(t, report.Items, 1, notes)
+			var got []string
+			for _, one := range report.Items[0].Change {
+				got = append(got, one.String())
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}

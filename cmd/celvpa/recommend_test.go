@@ -351,6 +351,13 @@ func TestFeaturesBehindGatesWorkOnFiles(t *testing.T) {
 	pod := strings.Replace(deploymentOf("shop", "app", "proxy"), "containers:", "resources: {requests: {cpu: 100m}}, containers:", 1)
 	write("pod.yaml", vpa("podPolicies: {maxAllowed: {cpu: 15m, memory: 100Mi}}")+pod)
 	write("free.yaml", vpaOf("Deployment", "shop")+pod)
+	limited := func(name string) string {
+		return vpaOf("Deployment", "shop") + strings.Replace(pod, "{requests: {cpu: 100m}}", "{limits: {"+name+": 4}}", 1)
+	}
+	write("limited.yaml", limited("cpu"))
+	write("pages.yaml", limited("hugepages-2Mi"))
+	write("limitedpod.yaml", vpaOf("Deployment", "shop")+deploymentOf("shop", "app", "proxy")+"---\n{apiVersion: v1, kind: Pod, metadata: {name: shop-7c5687bd57-659fr, namespace: web, labels: {app: shop}}, spec: {resources: {limits: {cpu: 1}}, containers: [{name: app}, {name: proxy}]}, status: {phase: Running}}\n")
+	write("limitrange.yaml", limited("hugepages-2Mi")+"---\n{apiVersion: v1, kind: LimitRange, metadata: {name: few, namespace: web}, spec: {limits: [{type: Container, defaultRequest: {memory: 100Mi}}]}}\n")
 	write("ratio.yaml", vpa("containerPolicies: [{containerName: app, memoryPerCPU: 4Gi}]")+deploymentOf("shop", "app"))
 	write("capped.yaml", vpa("containerPolicies: [{containerName: app, memoryPerCPU: 4Gi, maxAllowed: {memory: 6Gi}}]")+deploymentOf("shop", "app"))
 	write("oom.yaml", vpa("containerPolicies: [{containerName: app, oomBumpUpRatio: 1.5}]")+deploymentOf("shop", "app"))
@@ -360,6 +367,10 @@ func TestFeaturesBehindGatesWorkOnFiles(t *testing.T) {
 		"a pod held by its policy":              {"-f pod.yaml --feature-gates=PodLevelResources=true", "app 7m 50Mi 12m 125Mi, proxy 7m 50Mi 12m 125Mi, (pod) 15m 100Mi 24m 250Mi"},
 		"a pod without its gate":                {"-f pod.yaml", least},
 		"a pod without bounds":                  {"-f free.yaml --feature-gates=PodLevelResources=true", least + ", (pod) 24m 250Mi 24m 250Mi"},
+		"a pod with a limit only":               {"-f limited.yaml --feature-gates=PodLevelResources=true", least + ", (pod) 24m 250Mi 24m 250Mi"},
+		"a running pod with a limit only":       {"-f limitedpod.yaml --feature-gates=PodLevelResources=true", least + ", (pod) 24m 250Mi 24m 250Mi"},
+		"a pod with a limit of something else":  {"-f pages.yaml --feature-gates=PodLevelResources=true", least},
+		"and a LimitRange's requests":           {"-f limitrange.yaml --feature-gates=PodLevelResources=true", least + ", (pod) 24m 250Mi 24m 250Mi"},
 		"a pod held by a flag":                  {"-f free.yaml --feature-gates=PodLevelResources=true --pod-recommendation-max-allowed-cpu=20m", "app 10m 125Mi 12m 125Mi, proxy 10m 125Mi 12m 125Mi, (pod) 20m 250Mi 24m 250Mi"},
 		"AEP-8459, example 1":                   {"-f ratio.yaml --feature-gates=MemoryPerCPURatio=true --pod-recommendation-min-cpu-millicores=1000 --pod-recommendation-min-memory-mb=8192", "app 2 8Gi 2 8Gi"},
 		"AEP-8459, example 2":                   {"-f ratio.yaml --feature-gates=MemoryPerCPURatio=true --pod-recommendation-min-cpu-millicores=2000 --pod-recommendation-min-memory-mb=4096", "app 2 8Gi 2 8Gi"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/cmd/celvpa/usagefile"
+	"github.com/celvpa/celvpa/controllers/poddefaults"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -30,7 +31,8 @@ const goneAfter = time.Hour
 type placement struct {
 	workloads []*placed
 	all       []*corev1.Pod
-	present   map[model.PodID]bool // those that are not gone
+	ranges    map[string][]corev1.LimitRange // by namespace
+	present   map[model.PodID]bool           // those that are not gone
 }
 
 // placed is a workload with its pods.
@@ -65,8 +67,12 @@ func (p *placement) known() []manifests.Workload {
 func (r *recommendation) place(set *manifests.Set, vpas []*vpav1.VerticalPodAutoscaler, usage *usagefile.Usage, rows []usagefile.Row) (*placement, error) {
 	workloads, unreadWorkloads := set.Workloads()
 	pods, unreadPods := set.Pods()
-	faults := []error{unreadWorkloads, unreadPods}
-	p := &placement{present: map[model.PodID]bool{}}
+	ranges, unreadRanges := set.LimitRanges()
+	faults := []error{unreadWorkloads, unreadPods, unreadRanges}
+	p := &placement{present: map[model.PodID]bool{}, ranges: map[string][]corev1.LimitRange{}}
+	for _, one := range ranges {
+		p.ranges[one.Namespace] = append(p.ranges[one.Namespace], one)
+	}
 	for _, w := range workloads {
 		if p.find(w.GroupKind, w.Namespace, w.Name) == nil {
 			p.workloads = append(p.workloads, &placed{Workload: w})
@@ -235,7 +241,7 @@ func (p *placement) addPods(w *placed) {
 		}
 	}
 	for _, pod := range w.inUsage {
-		p.all = append(p.all, w.pod(pod.id, pod.containers))
+		p.all = append(p.all, p.pod(w, pod.id, pod.containers))
 		if end.Sub(pod.last) <= goneAfter {
 			p.present[pod.id] = true
 		}
@@ -243,13 +249,14 @@ func (p *placement) addPods(w *placed) {
 	owned := w.Object != nil && target.ControllerOf(w.Object.GetOwnerReferences()) != nil
 	if !w.any() && !owned && len(w.Template.Spec.Containers) > 0 {
 		id := model.PodID{Namespace: w.Namespace, Name: w.Kind + "/" + w.Name} // no pod has such a name
-		p.all, p.present[id] = append(p.all, w.pod(id, nil)), true
+		p.all, p.present[id] = append(p.all, p.pod(w, id, nil)), true
 	}
 }
 
-// pod is one of the template, with the containers that it had besides.
-func (w *placed) pod(id model.PodID, containers []string) *corev1.Pod {
+// pod is one of a workload's template as API servers create it, with the containers that it had besides.
+func (p *placement) pod(w *placed, id model.PodID, containers []string) *corev1.Pod {
 	pod := &corev1.Pod{Spec: *w.Template.Spec.DeepCopy()}
+	poddefaults.Create(pod, p.ranges[id.Namespace])
 	pod.Namespace, pod.Name, pod.Labels = id.Namespace, id.Name, w.Template.Labels
 	for _, name := range containers {
 		if !hasContainer(&pod.Spec, name) {

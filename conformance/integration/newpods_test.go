@@ -140,9 +140,17 @@ func updates(p *corev1.Pod) string {
 // limitRange creates a LimitRange with the items given as YAML.
 func limitRange(t *testing.T, ns, name, items string) {
 	t.Helper()
-	l := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+	l := decodedRange(t, name, items)
+	l.Namespace = ns
+	create(t, &l)
+}
+
+// decodedRange is a LimitRange as it is written, with these items.
+func decodedRange(t *testing.T, name, items string) (l corev1.LimitRange) {
+	t.Helper()
+	l.Name = name
 	require.NoError(t, yaml.UnmarshalStrict([]byte(items), &l.Spec.Limits), items)
-	create(t, l)
+	return l
 }
 
 // seen waits until the webhook knows of all that was created before: owners, VPAs with their recommendations, LimitRanges.

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/poddefaults"
 )
 
 var (
@@ -135,12 +137,13 @@ func (w *Workload) ownLabel() {
 	w.Template.Labels = all
 }
 
-// Pods are the pods.
+// Pods are the pods as running ones, with what API servers fill in.
 func (s *Set) Pods() ([]corev1.Pod, error) {
 	documents, err := s.Of(podKind, "v1")
 	out, faults := decodeAll(documents, func(d *Document) (out corev1.Pod, err error) {
 		err = d.decode(&out)
 		out.Namespace, out.Name = d.Namespace, d.Name
+		poddefaults.Running(&out)
 		return out, err
 	})
 	return out, errors.Join(err, faults)
@@ -152,7 +155,7 @@ func (s *Set) LimitRanges() ([]corev1.LimitRange, error) {
 	out, faults := decodeAll(documents, func(d *Document) (out corev1.LimitRange, err error) {
 		err = d.decode(&out)
 		out.Namespace = d.Namespace
-		defaultLimitRange(&out)
+		poddefaults.LimitRange(&out)
 		return out, err
 	})
 	return out, errors.Join(err, faults)

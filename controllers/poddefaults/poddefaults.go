@@ -1,4 +1,6 @@
-package manifests
+// Package poddefaults fills in the resources of pods and LimitRanges as API servers of Kubernetes 1.37 do, for commands that
+// have manifests and no cluster. Whether it does, a test on the lab tells.
+package poddefaults
 
 import (
 	"cmp"
@@ -9,12 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// DefaultRequests does what an API server does to a new pod before it asks webhooks: amounts are rounded up to thousandths,
-// what has a limit and no request requests its limit, and the LimitRanges of the namespace, which come from the Set, give
-// containers and init containers what they lack, in the order of their names. In a cluster that order is left to chance.
+// Create does to a new pod all that an API server does before it stores it, but for webhooks. The LimitRanges are those of its
+// namespace, as LimitRange leaves them.
+func Create(pod *corev1.Pod, ranges []corev1.LimitRange) {
+	BeforeWebhooks(pod, ranges)
+	podLevel(&pod.Spec)
+}
+
+// Running shows a running pod as an API server does. LimitRanges may be younger than the pod, and do not count. A pod that an
+// API server has stored has its pod-level resources in full; one that was written by hand is completed.
+func Running(pod *corev1.Pod) {
+	BeforeWebhooks(pod, nil)
+	if stored := pod.UID != "" || pod.ResourceVersion != ""; !stored {
+		podLevel(&pod.Spec)
+	}
+}
+
+// BeforeWebhooks does what an API server does to a new pod before it asks webhooks: amounts are rounded up to thousandths,
+// what has a limit and no request requests its limit, and the LimitRanges of the namespace give containers and init
+// containers what they lack, in the order of their names. In a cluster that order is left to chance.
 //
 // Resources of the pod as a whole are left as they are: API servers fill them in after the webhooks, from 1.37 on.
-func DefaultRequests(pod *corev1.Pod, ranges []corev1.LimitRange) {
+func BeforeWebhooks(pod *corev1.Pod, ranges []corev1.LimitRange) {
 	sorted := slices.Clone(ranges)
 	slices.SortStableFunc(sorted, func(a, b corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
 	if own := pod.Spec.Resources; own != nil {
@@ -45,9 +63,9 @@ func ofContainers(r *corev1.LimitRange) (requests, limits corev1.ResourceList) {
 	return requests, limits
 }
 
-// defaultLimitRange fills in what API servers do when a LimitRange is stored: containers get the maximum as their limit, and
-// that limit, else the minimum, as their request.
-func defaultLimitRange(r *corev1.LimitRange) {
+// LimitRange fills in what API servers do when a LimitRange is stored: containers get the maximum as their limit, and that
+// limit, else the minimum, as their request.
+func LimitRange(r *corev1.LimitRange) {
 	for i := range r.Spec.Limits {
 		item := &r.Spec.Limits[i]
 		for _, list := range []*corev1.ResourceList{&item.Min, &item.Max, &item.Default, &item.DefaultRequest, &item.MaxLimitRequestRatio} {
