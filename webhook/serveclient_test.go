@@ -1,0 +1,64 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+)
+
+// clientPair is a CA in PEM and a client certificate of it.
+func clientPair(t *testing.T) (ca []byte, pair tls.Certificate) {
+	t.Helper()
+	now := time.Now()
+	by, err := newAuthority(now, time.Hour)
+	require.NoError(t, err)
+	key, serial, err := newKey()
+	require.NoError(t, err)
+	cert, err := sign(&x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, by.cert, key, by.key)
+	require.NoError(t, err)
+	return encodeCAs([]*x509.Certificate{by.cert}), tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
+}
+
+// TestOnlyClientsOfTheGivenCAsAreServed, over HTTP/2 as before, and a CA file that changes is followed.
+func TestOnlyClientsOfTheGivenCAsAreServed(t *testing.T) {
+	ca, pair := clientPair(t)
+	otherCA, otherPair := clientPair(t)
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	require.NoError(t, os.WriteFile(file, ca, 0o600))
+	config, err := TLSConfig("", "", logr.Discard())
+	require.NoError(t, err)
+	require.NoError(t, RequireClientCertificates(config, file, logr.Discard()))
+	url, c, stop := listen(t, http.NotFoundHandler(), config)
+	get := func(pairs ...tls.Certificate) error {
+		transport := c.Transport.(*http.Transport).Clone()
+		transport.TLSClientConfig.Certificates = pairs
+		defer transport.CloseIdleConnections()
+		resp, err := (&http.Client{Transport: transport}).Get(url)
+		if err != nil {
+			return err
+		}
+		require.Equal(t, 2, resp.ProtoMajor)
+		return resp.Body.Close()
+	}
+	require.NoError(t, get(pair))
+	require.ErrorContains(t, get(), "certificate required")
+	require.Error(t, get(otherPair))
+	require.NoError(t, os.WriteFile(file, []byte("half a file"), 0o600))
+	require.NoError(t, get(pair), "the last good CAs stay")
+	require.NoError(t, os.WriteFile(file, otherCA, 0o600))
+	require.NoError(t, get(otherPair))
+	require.Error(t, get(pair))
+	require.NoError(t, stop())
+
+	require.ErrorContains(t, RequireClientCertificates(config, filepath.Join(t.TempDir(), "none"), logr.Discard()), "--api-server-client-ca-file: open")
+	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
+	require.ErrorContains(t, RequireClientCertificates(config, file, logr.Discard()), "no certificate in PEM")
+}
