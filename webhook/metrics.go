@@ -40,7 +40,7 @@ var (
 	}, []string{"rule"})
 	shedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_admission_shed_total",
-		Help: "Reviews answered without the rules, by reason: overload (too many at once), deadline (it took too long), malformed (it could not be read), or panic, which is a fault of celvpa. All are allowed and changed in nothing.",
+		Help: "Reviews answered without the rules, by reason: overload (too many at once), memory (--max-review-memory was taken), deadline (it took too long), malformed (it could not be read), or panic, which is a fault of celvpa. All are allowed and changed in nothing, but for requests that were too large or found no memory before they were read, which are left to the failurePolicy.",
 	}, []string{"reason"})
 	inFlight = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "celvpa_admission_in_flight",
@@ -51,6 +51,7 @@ var (
 // Values of the label reason.
 const (
 	shedOverload  = "overload"
+	shedMemory    = "memory"
 	shedDeadline  = "deadline"
 	shedMalformed = "malformed"
 	shedPanic     = "panic"
@@ -99,7 +100,7 @@ func init() {
 			latencies[i][j] = admissionLatency.WithLabelValues(status, resource)
 		}
 	}
-	for _, reason := range []string{shedOverload, shedDeadline, shedMalformed, shedPanic} {
+	for _, reason := range []string{shedOverload, shedMemory, shedDeadline, shedMalformed, shedPanic} {
 		shedTotal.WithLabelValues(reason) // so that there is a zero to compare with
 	}
 	metrics.Registry.MustRegister(podsTotal, admissionLatency, executionLatency, vpasTotal, refusalsTotal, shedTotal, inFlight)

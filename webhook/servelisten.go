@@ -14,11 +14,18 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/net/netutil"
 )
 
 const (
 	// readTimeout is how long a request may take to arrive. API servers send theirs at once.
 	readTimeout = 30 * time.Second
+	// mostConnections is how many clients may be connected; others wait. An API server needs a few, and each costs some 60 KiB.
+	mostConnections = 1000
+	// mostStreams is how many reviews one HTTP/2 connection may have in flight. API servers open another connection for more.
+	mostStreams = 250
+	// mostHeaderBytes is several times what API servers send.
+	mostHeaderBytes = 16 << 10
 	// drainTimeout is how long reviews that were begun may take when this process stops.
 	drainTimeout = 20 * time.Second
 )
@@ -52,12 +59,11 @@ func (l *Listener) Start(ctx context.Context) error {
 		return fmt.Errorf("listening for the webhook: %w", err)
 	}
 	server := &http.Server{
-		Handler: l.Handler, MaxHeaderBytes: 64 << 10, IdleTimeout: 90 * time.Second, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
+		Handler: l.Handler, MaxHeaderBytes: mostHeaderBytes, IdleTimeout: 90 * time.Second, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
 		TLSConfig: l.TLS,
 		// What handshakes of others fail of, and there are port scanners.
 		ErrorLog: log.New(lines{l.Log.V(1)}, "", 0),
-		// An API server has one connection. What it asks at once is limited elsewhere, with an answer.
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 2000},
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: mostStreams},
 	}
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
@@ -75,7 +81,7 @@ func (l *Listener) Start(ctx context.Context) error {
 	}()
 	l.serving.Store(true)
 	l.Log.Info("the webhook listens", "address", listener.Addr().String())
-	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.ServeTLS(netutil.LimitListener(listener, mostConnections), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving the webhook on %s: %w", l.Address, err)
 	}
 	<-drained

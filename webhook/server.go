@@ -1,7 +1,7 @@
 package webhook
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,8 +21,10 @@ import (
 const (
 	// maxBody is the largest review that is read (UPSTREAM.md §4.1).
 	maxBody = 5 << 20
-	// keptBuffer is the largest buffer that is used again: one huge object must not cost memory for ever.
-	keptBuffer = 1 << 20
+	// firstRead is how many bytes of a request are made room for before any of it has arrived.
+	firstRead = 8 << 10
+	// readWait is how long a request may take to arrive. API servers send theirs at once.
+	readWait = 5 * time.Second
 	// queueWait is how long a review waits for its turn. The turn of a pod comes in milliseconds, or not soon.
 	queueWait = 100 * time.Millisecond
 )
@@ -36,6 +37,7 @@ type Server struct {
 	timeout  time.Duration
 	turns    chan struct{}
 	queueFor time.Duration
+	memory   *reviewMemory
 	log      logr.Logger
 	seldom   *seldom
 }
@@ -51,8 +53,12 @@ type ServerOptions struct {
 	// Concurrent is how many reviews run at once, at most; 0 = 100 for each CPU. A review that does not get its turn in
 	// 100ms is allowed without a patch.
 	Concurrent int
-	Clock      clock.PassiveClock // of the log only
-	Log        logr.Logger
+	// Memory is how many bytes the reviews in flight may take together; 0 = DefaultReviewMemory. A review that finds it taken for
+	// 100ms is allowed without a patch, or, before its UID is known, answered with 503, for which the API server has its
+	// failurePolicy.
+	Memory int64
+	Clock  clock.PassiveClock // of the log only
+	Log    logr.Logger
 }
 
 // NewServer prepares a server.
@@ -60,37 +66,49 @@ func NewServer(o ServerOptions) *Server {
 	if o.Concurrent <= 0 {
 		o.Concurrent = 100 * runtime.GOMAXPROCS(0)
 	}
-	return &Server{handler: o.Handler, timeout: o.Timeout, turns: make(chan struct{}, o.Concurrent), queueFor: queueWait, log: o.Log,
-		seldom: &seldom{clock: o.Clock, every: 10 * time.Second}}
+	return &Server{handler: o.Handler, timeout: o.Timeout, turns: make(chan struct{}, o.Concurrent), queueFor: queueWait,
+		memory: newReviewMemory(cmp.Or(o.Memory, DefaultReviewMemory)), log: o.Log, seldom: &seldom{clock: o.Clock, every: 10 * time.Second}}
 }
-
-var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := time.Now()
 	if got := r.Header.Get("Content-Type"); got != "application/json" {
-		s.shed(shedMalformed, nil, "the request is left without an answer", "reason", fmt.Sprintf("its Content-Type is %q, not application/json", got))
+		s.shed(shedMalformed, "the request is left without an answer", "reason", fmt.Sprintf("its Content-Type is %q, not application/json", got))
 		return
 	}
 	deadline := begin.Add(s.limit(r))
-	review, err := s.read(r)
-	if errors.Is(err, errTooLarge) {
-		s.shed(shedMalformed, nil, "the request is refused", "reason", fmt.Sprintf("it has more than %d bytes", maxBody))
-		http.Error(w, errTooLarge.Error(), http.StatusRequestEntityTooLarge)
+	memory := s.memory.reserve()
+	defer func() { memory.release() }()
+	body, err := s.read(w, r, memory)
+	if errors.Is(err, errTooLarge) || errors.Is(err, errNoMemory) {
+		s.refuse(w, err)
 		return
 	}
-	if err != nil {
-		s.shed(shedMalformed, nil, "the object is admitted unchanged", "uid", review.UID, "reason", err.Error())
+	var review admission.Request
+	if err == nil {
+		review, err = decode(body)
+	}
+	if err == nil {
+		err = memory.add(r.Context(), decodedSize(review.Object.Raw)+decodedSize(review.OldObject.Raw))
+	}
+	switch {
+	case errors.Is(err, errNoMemory):
+		s.shed(shedMemory, "the object is admitted unchanged; run more replicas, or raise --max-review-memory", about(review, "reason", err.Error())...)
+	case errors.Is(err, errTooLarge):
+		s.shed(shedMalformed, "the object is admitted unchanged", about(review, "reason", "it has more values than --max-review-memory leaves room for")...)
+	case err != nil:
+		s.shed(shedMalformed, "the object is admitted unchanged", "uid", review.UID, "reason", err.Error())
 	}
 	readable := err == nil
 	admitted := stepRead.since(begin)
 	answered := outcome{resp: admission.Allowed(""), status: statusError}
 	if readable {
-		answered = s.review(review, deadline)
+		answered = s.review(review, deadline, memory)
+		memory = s.memory.reserve() // a handler that is late goes on with what it has
 	}
 	built := stepAdmit.since(admitted)
-	body, err := encode(review.UID, &answered.resp)
+	body, err = encode(review.UID, &answered.resp)
 	if err != nil {
 		s.log.Error(err, "the object is admitted unchanged", "uid", review.UID)
 		answered = outcome{resp: admission.Allowed(""), status: statusError}
@@ -125,46 +143,66 @@ func (s *Server) limit(r *http.Request) time.Duration {
 	return limit - min(limit/5, time.Second)
 }
 
-var errTooLarge = errors.New("request payload too large")
-
-// read reads a review. With an error it is what could be read of it.
-func (s *Server) read(r *http.Request) (admission.Request, error) {
+// read reads the body of a request into a buffer that grows with what arrives, and reserves the memory for it. The error is
+// errTooLarge, errNoMemory, or what kept it from arriving.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, memory *reservation) ([]byte, error) {
 	if r.ContentLength > maxBody {
-		return admission.Request{}, errTooLarge
+		return nil, errTooLarge
 	}
-	body := bodies.Get().(*bytes.Buffer)
-	defer func() {
-		if body.Cap() <= keptBuffer {
-			body.Reset()
-			bodies.Put(body)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readWait)) // without one, that of the connection holds
+	var body []byte
+	for {
+		if len(body) == cap(body) {
+			size := min(max(firstRead, 2*cap(body)), maxBody+1)
+			if err := memory.add(r.Context(), int64(bodyWeight*(size-cap(body)))); err != nil {
+				return nil, err
+			}
+			body = append(make([]byte, 0, size), body...)
 		}
-	}()
-	if r.ContentLength > 0 {
-		body.Grow(int(r.ContentLength) + bytes.MinRead) // at once, with what ReadFrom wants to have left
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case len(body) > maxBody:
+			return nil, errTooLarge
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading the request: %w", err)
+		}
 	}
-	switch n, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1)); {
-	case n > maxBody:
-		return admission.Request{}, errTooLarge
-	case err != nil:
-		return admission.Request{}, fmt.Errorf("reading the request: %w", err)
-	}
-	return decode(body.Bytes())
 }
 
-// review has a review answered by the handler, for as long as there is time.
-func (s *Server) review(req admission.Request, deadline time.Time) outcome {
+// refuse answers a request that was not read, so that there is no UID to answer to. The API server does as failurePolicy says.
+func (s *Server) refuse(w http.ResponseWriter, err error) {
+	if errors.Is(err, errTooLarge) {
+		s.shed(shedMalformed, "the request is refused", "reason", fmt.Sprintf("it has more than %d bytes", maxBody))
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	s.shed(shedMemory, "the request is refused; run more replicas, or raise --max-review-memory", "reason", err.Error())
+	http.Error(w, err.Error(), http.StatusServiceUnavailable)
+}
+
+// about is what the log says of a review, before more.
+func about(review admission.Request, more ...any) []any {
+	return append([]any{"uid", review.UID, "resource", review.Resource.Resource, "namespace", review.Namespace, "name", review.Name}, more...)
+}
+
+// review has a review answered by the handler, for as long as there is time, and releases its memory when the handler is done.
+func (s *Server) review(req admission.Request, deadline time.Time, memory *reservation) outcome {
 	// Not the request's own context: that one ends when this process is asked to stop, and what was begun is brought to its end.
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	if !s.turn(ctx) {
-		s.shed(shedOverload, s.seldom, "the object is admitted unchanged, because too many reviews run at once; run more replicas, or raise --max-concurrent-reviews",
-			"uid", req.UID, "resource", req.Resource.Resource, "namespace", req.Namespace, "name", req.Name, "running", len(s.turns))
+		memory.release()
+		s.shed(shedOverload, "the object is admitted unchanged, because too many reviews run at once; run more replicas, or raise --max-concurrent-reviews",
+			about(req, "running", len(s.turns))...)
 		return outcome{resp: admission.Allowed(""), status: statusSkipped}
 	}
 	done := make(chan outcome, 1)
 	go func() {
 		inFlight.Inc()
-		defer func() { <-s.turns; inFlight.Dec() }() // also of a handler that came too late
+		defer func() { memory.release(); <-s.turns; inFlight.Dec() }() // also of a handler that came too late
 		makeRoom(len(s.turns))
 		done <- s.call(ctx, req)
 	}()
@@ -178,8 +216,7 @@ func (s *Server) review(req admission.Request, deadline time.Time) outcome {
 		return answered
 	default:
 	}
-	s.shed(shedDeadline, s.seldom, "the object is admitted unchanged, because its review takes too long", "uid", req.UID,
-		"resource", req.Resource.Resource, "namespace", req.Namespace, "name", req.Name)
+	s.shed(shedDeadline, "the object is admitted unchanged, because its review takes too long", about(req)...)
 	return outcome{resp: admission.Allowed(""), status: statusSkipped}
 }
 
@@ -217,8 +254,7 @@ func (s *Server) turn(ctx context.Context) bool {
 func (s *Server) call(ctx context.Context, req admission.Request) (answered outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.shed(shedPanic, nil, "the object is admitted unchanged; please report this", "uid", req.UID, "resource", req.Resource.Resource,
-				"namespace", req.Namespace, "name", req.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.shed(shedPanic, "the object is admitted unchanged; please report this", about(req, "panic", fmt.Sprint(p), stackKey, string(debug.Stack()))...)
 			answered = outcome{resp: admission.Allowed(""), status: statusSkipped}
 		}
 	}()
@@ -232,51 +268,4 @@ func (s *Server) call(ctx context.Context, req admission.Request) (answered outc
 		answered.status = statusSkipped
 	}
 	return answered
-}
-
-// shed counts a review that the handler had no part in, and logs it: each one, or seldom.
-func (s *Server) shed(reason string, seldom *seldom, text string, values ...any) {
-	shedTotal.WithLabelValues(reason).Inc()
-	if seldom != nil {
-		silent, tell := seldom.tell(reason)
-		if !tell {
-			return
-		}
-		values = append(values, "untold", silent)
-	}
-	s.log.Error(nil, text, values...)
-}
-
-// seldom lets a line of the log through every so often, so that what goes wrong a thousand times a second does not fill a disk.
-type seldom struct {
-	clock clock.PassiveClock
-	every time.Duration
-
-	mu    sync.Mutex
-	lines map[string]*line
-}
-
-type line struct {
-	told   time.Time
-	silent int
-}
-
-// tell reports whether it is time to tell of something again, and how often it was not told since.
-func (s *seldom) tell(what string) (silent int, tell bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.clock.Now()
-	if s.lines == nil {
-		s.lines = map[string]*line{}
-	}
-	l := s.lines[what]
-	if l != nil && now.Before(l.told.Add(s.every)) {
-		l.silent++
-		return 0, false
-	}
-	if l != nil {
-		silent = l.silent
-	}
-	s.lines[what] = &line{told: now}
-	return silent, true
 }

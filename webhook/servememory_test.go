@@ -1,0 +1,159 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// serve asks a server and returns what it answers.
+func serve(s http.Handler, body io.Reader, length int64) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/", body)
+	r.Header.Set("Content-Type", "application/json")
+	r.ContentLength = length
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+// reviewOfContainers is a review of a pod with a list of containers, as JSON.
+func reviewOfContainers(containers string) string {
+	return strings.Replace(podReview, `{"metadata":{"name":"p"}}`, `{"metadata":{"name":"p"},"spec":{"containers":[`+containers+`]}}`, 1)
+}
+
+// TestLengthsThatAreOnlyClaimedTakeNoMemory: 150 requests of which one byte arrived, each with a Content-Length of 5 MiB, took 755 MiB.
+func TestLengthsThatAreOnlyClaimedTakeNoMemory(t *testing.T) {
+	s, _ := testServer(t, func(context.Context, admission.Request) admission.Response { return admission.Denied("asked") }, nil)
+	s.memory.wait = 0
+	const slow = 150
+	var group sync.WaitGroup
+	var ends []*io.PipeWriter
+	for range slow {
+		body, end := io.Pipe()
+		ends = append(ends, end)
+		group.Go(func() { serve(s, body, maxBody) })
+		_, err := end.Write([]byte("{")) // returns once it is read
+		require.NoError(t, err)
+	}
+	var held runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&held)
+	require.Less(t, held.HeapAlloc, uint64(64<<20))
+	require.Contains(t, serve(s, strings.NewReader(podReview), int64(len(podReview))).Body.String(), `"allowed":false`, "an honest review is answered meanwhile")
+	for _, end := range ends {
+		require.NoError(t, end.Close())
+	}
+	group.Wait()
+	require.True(t, s.memory.free.TryAcquire(s.memory.total), "all is given back")
+}
+
+// TestReviewsBeyondTheMemoryAreShed, before they are read with 503, and after it as admitted.
+func TestReviewsBeyondTheMemoryAreShed(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	s, log := testServer(t, func(_ context.Context, req admission.Request) admission.Response {
+		if req.UID == "slow" {
+			close(begun)
+			<-release
+		}
+		return admission.Denied("asked")
+	}, func(o *ServerOptions) { o.Memory = 1 << 20 })
+	s.memory.wait = 0
+	large := reviewOfContainers(strings.TrimSuffix(strings.Repeat(`{"name":"c"},`, 450), ","))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		serve(s, strings.NewReader(strings.Replace(large, `"u1"`, `"slow"`, 1)), -1)
+	}()
+	<-begun
+	before := shedBy(shedMemory)
+	w := serve(s, strings.NewReader(large), -1)
+	require.JSONEq(t, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u1","allowed":true}}`, w.Body.String())
+	require.Contains(t, serve(s, strings.NewReader(podReview), -1).Body.String(), `"allowed":false`, "a small one finds room")
+	w = serve(s, strings.NewReader(strings.Repeat(" ", 300<<10)), -1)
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.EqualValues(t, 2, shedBy(shedMemory)-before)
+	told := strings.Join(log.told(), "\n")
+	require.Contains(t, told, "--max-review-memory")
+	require.Contains(t, told, `"uid"="u1"`)
+	close(release)
+	<-done
+	require.True(t, s.memory.free.TryAcquire(s.memory.total), "all is given back")
+}
+
+// TestAReviewWaitsForMemoryForAMoment, and is then reviewed.
+func TestAReviewWaitsForMemoryForAMoment(t *testing.T) {
+	s, _ := testServer(t, func(context.Context, admission.Request) admission.Response { return admission.Denied("asked") }, nil)
+	s.memory.wait = time.Minute
+	taken := s.memory.reserve()
+	require.NoError(t, taken.add(t.Context(), s.memory.total))
+	answered := make(chan string, 1)
+	go func() { answered <- serve(s, strings.NewReader(podReview), -1).Body.String() }()
+	taken.release()
+	require.Contains(t, <-answered, `"allowed":false`)
+}
+
+// TestSmallTextsThatBecomeMuchAreNotDecoded: 1.5 million containers in 4.5 MB took up to 1.8 GB.
+func TestSmallTextsThatBecomeMuchAreNotDecoded(t *testing.T) {
+	s, log := testServer(t, func(context.Context, admission.Request) admission.Response {
+		t.Error("the handler is asked")
+		return admission.Denied("")
+	}, nil)
+	for name, body := range map[string]string{
+		"containers": reviewOfContainers(strings.TrimSuffix(strings.Repeat(`{},`, 1_500_000), ",")),
+		"lists":      strings.Replace(podReview, `{"metadata":{"name":"p"}}`, `{"metadata":{"labels":`+strings.Repeat("[", 1_500_000)+strings.Repeat("]", 1_500_000)+`}}`, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			w := serve(s, strings.NewReader(body), -1)
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+			require.JSONEq(t, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u1","allowed":true}}`, w.Body.String())
+		})
+	}
+	require.Contains(t, strings.Join(log.told(), ""), "more values than --max-review-memory leaves room for")
+}
+
+// TestTheSizeOfWhatIsDecodedIsNotUnderestimated: what decoding allocates stays within the estimate, whatever the object is made of.
+func TestTheSizeOfWhatIsDecodedIsNotUnderestimated(t *testing.T) {
+	for name, pod := range map[string]string{
+		"containers":  `{"spec":{"containers":[` + strings.TrimSuffix(strings.Repeat(`{},`, 10_000), ",") + `]}}`,
+		"labels":      `{"metadata":{"labels":{` + manyMembers(`"%d":""`) + `}}}`,
+		"annotations": `{"metadata":{"annotations":{` + manyMembers(`"%d":"x"`) + `}}}`,
+		"owners":      `{"metadata":{"ownerReferences":[` + strings.TrimSuffix(strings.Repeat(`{},`, 10_000), ",") + `]}}`,
+		"requests":    `{"spec":{"containers":[{"resources":{"requests":{` + manyMembers(`"%d":"1"`) + `}}}]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			read, err := decodePod([]byte(pod))
+			runtime.ReadMemStats(&after)
+			require.NoError(t, err)
+			require.NotEqual(t, &corev1.Pod{}, read)
+			require.Less(t, int64(after.TotalAlloc-before.TotalAlloc), 3*decodedSize([]byte(pod)), "with what growing lists leave behind")
+		})
+	}
+	require.EqualValues(t, len(`{"a":"{[,\\\"{","b":[1,2]}`)+5*valueWeight, decodedSize([]byte(`{"a":"{[,\\\"{","b":[1,2]}`)), "texts are one value")
+	require.NotPanics(t, func() { decodedSize([]byte(`"\`)) })
+	require.True(t, json.Valid([]byte(`{"a":"{[,\\\"{","b":[1,2]}`)))
+}
+
+func manyMembers(format string) string {
+	var out []string
+	for i := range 10_000 {
+		out = append(out, fmt.Sprintf(format, i))
+	}
+	return strings.Join(out, ",")
+}
