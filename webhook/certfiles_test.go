@@ -70,7 +70,7 @@ func issued(t *testing.T, ca *authority, now time.Time) (cas, cert, key []byte) 
 
 func someCA(t *testing.T, now time.Time) *authority {
 	t.Helper()
-	ca, err := newAuthority(now, 24*time.Hour)
+	ca, err := newAuthority(now, 24*time.Hour, "")
 	require.NoError(t, err)
 	return ca
 }

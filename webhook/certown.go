@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,8 +23,10 @@ const (
 	// caName is how replicas know the CAs of each other.
 	caName = "celvpa_webhook_ca"
 
-	defaultCALifetime      = 365 * 24 * time.Hour
-	defaultServingLifetime = 90 * 24 * time.Hour
+	// DefaultCALifetime is also how long API servers trust the CA of a replica that was killed and does not come back.
+	DefaultCALifetime = 7 * 24 * time.Hour
+	// DefaultServingLifetime is that of a serving certificate.
+	DefaultServingLifetime = 24 * time.Hour
 
 	// longestSettle is what API servers that are behind get to see a new bundle.
 	longestSettle = 10 * time.Second
@@ -38,15 +41,19 @@ const (
 type SelfSigned struct {
 	rotation
 	hosts            []string
+	replica          string
 	caLife, lifetime time.Duration
 	log              logr.Logger
 }
 
 // OwnOptions are what a SelfSigned is made with. Zero times are defaults.
 type OwnOptions struct {
-	Hosts       []string      // DNS names and IP addresses, at least one
-	CALifetime  time.Duration // 0 = a year
-	Lifetime    time.Duration // of serving certificates; 0 = 90 days. None outlives its CA
+	Hosts []string // DNS names and IP addresses, at least one
+	// Replica tells this process from its replicas, and is the same after a restart: the CA of the process before is not trusted any
+	// longer then. Empty = CAs of processes that were killed stay until they expire.
+	Replica     string
+	CALifetime  time.Duration // 0 = 7 days
+	Lifetime    time.Duration // of serving certificates; 0 = 24 hours. None outlives its CA
 	Unpublished bool          // nobody writes the registration: new certificates are shown at once
 	Clock       clock.Clock
 	Log         logr.Logger
@@ -63,12 +70,12 @@ func NewOwn(o OwnOptions) (*SelfSigned, error) {
 	if len(o.Hosts) == 0 {
 		return nil, errors.New("a serving certificate needs the name of a host")
 	}
-	s := &SelfSigned{hosts: o.Hosts, caLife: o.CALifetime, lifetime: o.Lifetime, log: o.Log}
+	s := &SelfSigned{hosts: o.Hosts, replica: o.Replica, caLife: o.CALifetime, lifetime: o.Lifetime, log: o.Log}
 	if s.caLife == 0 {
-		s.caLife = defaultCALifetime
+		s.caLife = DefaultCALifetime
 	}
 	if s.lifetime == 0 {
-		s.lifetime = defaultServingLifetime
+		s.lifetime = DefaultServingLifetime
 	}
 	s.rotation.clock, s.rotation.alone = o.Clock, o.Unpublished
 	s.settle, s.grace = min(longestSettle, s.caLife/10), min(longestGrace, s.caLife/4)
@@ -91,12 +98,14 @@ func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, err
 	return s.serving.pair, nil
 }
 
-// Bundle implements Certificates. CAs of other replicas stay in the registration.
+// Bundle implements Certificates. CAs of other replicas stay in the registration, one of this replica from before its restart does not.
 func (s *SelfSigned) Bundle() Bundle {
 	s.Lock()
 	defer s.Unlock()
 	b := s.bundle()
-	b.Private, b.Keeps = true, func(c *x509.Certificate) bool { return c.Subject.CommonName == caName }
+	b.Private, b.Keeps = true, func(c *x509.Certificate) bool {
+		return c.Subject.CommonName == caName && (s.replica == "" || !slices.Contains(c.Subject.OrganizationalUnit, s.replica))
+	}
 	return b
 }
 
@@ -119,12 +128,23 @@ func (s *SelfSigned) Start(ctx context.Context) error {
 	return nil // stopped
 }
 
-// renew makes what is due. A failure, which is one of this machine's random numbers, is tried again soon.
+// renew makes what is due. The serving certificate comes first: one that has expired, as while the machine slept, gives way to one
+// of the same CA, not to one of a CA that nobody trusts yet. A failure, which is one of this machine's random numbers, is tried
+// again soon.
 func (s *SelfSigned) renew() {
-	s.advance()
 	now := s.rotation.clock.Now()
-	ca := s.serving.by
-	if s.next == nil && !now.Before(ca.due) {
+	ca, leaf := s.serving.by, s.serving.pair.Leaf
+	if due := leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore.Add(clockSkew)) / 3); !now.Before(due) && now.Before(ca.cert.NotAfter) {
+		pair, err := ca.issue(now, s.lifetime, s.hosts)
+		if err != nil {
+			s.log.Error(err, "there is no new serving certificate")
+			return
+		}
+		s.serving.pair = pair
+		s.log.V(1).Info("there is a new serving certificate", "serial", pair.Leaf.SerialNumber, "until", pair.Leaf.NotAfter)
+	}
+	s.advance()
+	if s.next == nil && !now.Before(s.serving.by.due) {
 		next, err := s.newIdentity()
 		if err != nil {
 			s.log.Error(err, "there is no new CA")
@@ -133,21 +153,11 @@ func (s *SelfSigned) renew() {
 		s.log.Info("a new CA is to be published", "serial", next.cas[0].SerialNumber)
 		s.offer(next)
 	}
-	leaf := s.serving.pair.Leaf
-	if due := leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore.Add(clockSkew)) / 3); !now.Before(due) && now.Before(s.serving.by.cert.NotAfter) {
-		pair, err := s.serving.by.issue(now, s.lifetime, s.hosts)
-		if err != nil {
-			s.log.Error(err, "there is no new serving certificate")
-			return
-		}
-		s.serving.pair = pair
-		s.log.V(1).Info("there is a new serving certificate", "serial", pair.Leaf.SerialNumber, "until", pair.Leaf.NotAfter)
-	}
 }
 
 func (s *SelfSigned) newIdentity() (identity, error) {
 	now := s.rotation.clock.Now()
-	ca, err := newAuthority(now, s.caLife)
+	ca, err := newAuthority(now, s.caLife, s.replica)
 	if err != nil {
 		return identity{}, fmt.Errorf("making a CA: %w", err)
 	}
@@ -165,7 +175,7 @@ type authority struct {
 	due  time.Time // when it is to be followed by another
 }
 
-func newAuthority(now time.Time, life time.Duration) (*authority, error) {
+func newAuthority(now time.Time, life time.Duration, replica string) (*authority, error) {
 	key, serial, err := newKey()
 	if err != nil {
 		return nil, err
@@ -178,6 +188,9 @@ func newAuthority(now time.Time, life time.Duration) (*authority, error) {
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
+	}
+	if replica != "" {
+		template.Subject.OrganizationalUnit = []string{replica}
 	}
 	cert, err := sign(template, template, key, key)
 	if err != nil {

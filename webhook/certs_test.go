@@ -58,12 +58,12 @@ func TestTheServingCertificateIsTrustedForItsHostsAndRenewed(t *testing.T) {
 	require.NoError(t, believes(t, certs, ca, "vpa-webhook.kube-system.svc", clk.Now()))
 	require.Error(t, believes(t, certs, ca, "elsewhere", clk.Now()))
 	first := shown(t, certs)
-	clk.Step(defaultServingLifetime*2/3 - time.Second)
+	clk.Step(DefaultServingLifetime*2/3 - time.Second)
 	require.True(t, first.Equal(shown(t, certs)))
 	clk.Step(time.Second)
 	renewed := shown(t, certs)
 	require.False(t, first.Equal(renewed))
-	clk.Step(defaultServingLifetime / 2)
+	clk.Step(DefaultServingLifetime / 2)
 	require.NoError(t, believes(t, certs, ca, "127.0.0.1", clk.Now()), "still valid long after the first would have ended")
 	require.Equal(t, ca, certs.Bundle().PEM(), "the CA is the same")
 }
@@ -80,7 +80,7 @@ func TestANewCAIsPublishedBeforeItSigns(t *testing.T) {
 	certs := own(t, clk, nil)
 	certs.Published(certs.Bundle())
 	old := certs.Bundle().PEM()
-	clk.Step(defaultCALifetime/2 - time.Second)
+	clk.Step(DefaultCALifetime/2 - time.Second)
 	require.NoError(t, believes(t, certs, old, "127.0.0.1", clk.Now()))
 	require.Len(t, certs.Bundle().Needed, 1)
 	clk.Step(time.Second)
@@ -129,7 +129,7 @@ func TestABundleFromBeforeDoesNotCountAsPublished(t *testing.T) {
 	clk := testclock.NewFakeClock(newYear)
 	certs := own(t, clk, nil)
 	before := certs.Bundle()
-	clk.Step(defaultCALifetime / 2)
+	clk.Step(DefaultCALifetime / 2)
 	shown(t, certs)
 	certs.Published(before)
 	clk.Step(time.Hour)
@@ -140,7 +140,7 @@ func TestWithoutARegistrationANewCAIsUsedAtOnce(t *testing.T) {
 	clk := testclock.NewFakeClock(newYear)
 	certs := own(t, clk, func(o *OwnOptions) { o.Unpublished = true })
 	old := certs.Bundle().PEM()
-	clk.Step(defaultCALifetime / 2)
+	clk.Step(DefaultCALifetime / 2)
 	require.Error(t, believes(t, certs, old, "127.0.0.1", clk.Now()))
 	require.NoError(t, believes(t, certs, certs.Bundle().PEM(), "127.0.0.1", clk.Now()))
 }
@@ -168,7 +168,7 @@ func TestReplicasRotateWithoutOneUntrustedMoment(t *testing.T) {
 	}
 	var replicas []replica
 	start := func() {
-		certs := own(t, clk, nil)
+		certs := own(t, clk, func(o *OwnOptions) { o.CALifetime, o.Lifetime = 365*24*time.Hour, 90*24*time.Hour })
 		replicas = append(replicas, replica{certs: certs, Registrar: &Registrar{Client: api, Clock: clk, Log: logr.Discard(), Certificates: certs,
 			Registration: Registration{URL: "https://127.0.0.1:1", TimeoutSeconds: 5, FailurePolicy: "Ignore"}}})
 		require.NoError(t, replicas[len(replicas)-1].register(t.Context()))
@@ -297,6 +297,27 @@ func TestAStopTakesItsCAOutUnlessItIsTheLast(t *testing.T) {
 	require.NoError(t, api.DeleteAllOf(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{}))
 	stop()
 	require.Contains(t, bundle(), "not found", "what somebody deleted is not made again by a stop")
+}
+
+// TestAReplicaThatRestartsDropsItsCAFromBefore: one that was killed again and again pushed the CAs of healthy replicas out of the bundle.
+func TestAReplicaThatRestartsDropsItsCAFromBefore(t *testing.T) {
+	clk := testclock.NewFakeClock(newYear)
+	of := func(replica string) *SelfSigned {
+		return own(t, clk, func(o *OwnOptions) { o.Replica = replica })
+	}
+	healthy := of("a:8000")
+	bundle := healthy.Bundle().Merge(nil, clk.Now())
+	for range 2 * mostCAs {
+		clk.Step(time.Minute)
+		killed := of("b:8000")
+		bundle = killed.Bundle().Merge(bundle, clk.Now())
+		cas, err := parseCAs(bundle)
+		require.NoError(t, err)
+		require.Len(t, cas, 2)
+		require.NoError(t, believes(t, healthy, bundle, "127.0.0.1", clk.Now()))
+		require.NoError(t, believes(t, killed, bundle, "127.0.0.1", clk.Now()))
+	}
+	require.Equal(t, string(bundle), string(healthy.Bundle().Merge(bundle, clk.Now())), "others' CAs are theirs to drop")
 }
 
 // TestABundleIsMerged as the situation demands.

@@ -17,7 +17,7 @@ import (
 func clientPair(t *testing.T) (ca []byte, pair tls.Certificate) {
 	t.Helper()
 	now := time.Now()
-	by, err := newAuthority(now, time.Hour)
+	by, err := newAuthority(now, time.Hour, "")
 	require.NoError(t, err)
 	key, serial, err := newKey()
 	require.NoError(t, err)

@@ -147,7 +147,7 @@ func TestOwnCertificatesRenewThemselves(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- certs.Start(ctx) }()
 	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
-	clk.Step(defaultCALifetime / 2)
+	clk.Step(DefaultCALifetime / 2)
 	<-certs.Changed()
 	require.Len(t, certs.Bundle().Needed, 2)
 	cancel()

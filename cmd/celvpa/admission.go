@@ -121,7 +121,13 @@ func (w webhookOptions) certificates(host string, log logr.Logger) (webhook.Cert
 	if !w.register {
 		log.Info("nobody can know the CA of the webhook, which celvpa makes for itself: with --register-webhook=false give --tls-cert-file and --tls-private-key")
 	}
-	certs, err := webhook.NewOwn(webhook.OwnOptions{Hosts: []string{host}, CALifetime: w.caLifetime, Lifetime: w.certificate, Unpublished: !w.register,
+	name, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("finding this host's name for the webhook's CA: %w", err)
+	}
+	// Processes on one host, or pods on the network of one node, differ by their port.
+	replica := fmt.Sprintf("%s:%d", name, w.port)
+	certs, err := webhook.NewOwn(webhook.OwnOptions{Hosts: []string{host}, Replica: replica, CALifetime: w.caLifetime, Lifetime: w.certificate, Unpublished: !w.register,
 		Clock: clock.RealClock{}, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the webhook's certificate: %w", err)
