@@ -7,6 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
@@ -29,7 +30,7 @@ func (h *Handler) pod(ctx context.Context, req admission.Request, about *subject
 			refusalsTotal.WithLabelValues(c.Rule).Inc()
 		}
 		about.logger().Info("pod refused", "reason", texts(answer.Causes))
-		return denied(req, "", "Pod", answer.Causes).WithWarnings(warnings...)
+		return denied(req, schema.GroupKind{Kind: "Pod"}, answer.Causes).WithWarnings(warnings...)
 	}
 	return admission.Patched("", answer.Patch...).WithWarnings(warnings...)
 }

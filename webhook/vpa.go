@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -37,7 +38,7 @@ func (h *Handler) vpa(ctx context.Context, req admission.Request, log logr.Logge
 		for _, c := range answer.Causes {
 			refusalsTotal.WithLabelValues(c.Rule).Inc()
 		}
-		return denied(req, vpav1.GroupVersion.Group, "VerticalPodAutoscaler", answer.Causes).WithWarnings(warnings...)
+		return denied(req, vpav1.GroupVersion.WithKind("VerticalPodAutoscaler").GroupKind(), answer.Causes).WithWarnings(warnings...)
 	}
 	vpasTotal.WithLabelValues("true").Inc()
 	return admission.Patched("", answer.Patch...).WithWarnings(warnings...)
@@ -58,8 +59,8 @@ func texts(causes []vpareview.Cause) []string {
 // maxTold is how many causes or warnings are told of one object: nobody reads more, and an answer has to have some size.
 const maxTold = 100
 
-// denied is a standard Invalid status with one cause a violation.
-func denied(req admission.Request, group, kind string, causes []vpareview.Cause) admission.Response {
+// denied is a standard Invalid status with one cause a violation. The kind is named with its group, as API servers do.
+func denied(req admission.Request, kind schema.GroupKind, causes []vpareview.Cause) admission.Response {
 	var told []metav1.StatusCause
 	for _, c := range causes[:min(len(causes), maxTold)] {
 		told = append(told, metav1.StatusCause{Type: c.Reason, Field: c.Field, Message: fmt.Sprintf("%s (rule %s)", c.Message, c.Rule)})
@@ -70,8 +71,8 @@ func denied(req admission.Request, group, kind string, causes []vpareview.Cause)
 			Status:  metav1.StatusFailure,
 			Code:    http.StatusUnprocessableEntity,
 			Reason:  metav1.StatusReasonInvalid,
-			Message: fmt.Sprintf("%s %q is invalid: %s", kind, req.Name, strings.Join(texts(causes), "; ")),
-			Details: &metav1.StatusDetails{Group: group, Kind: kind, Name: req.Name, Causes: told},
+			Message: fmt.Sprintf("%s %q is invalid: %s", kind.String(), req.Name, strings.Join(texts(causes), "; ")),
+			Details: &metav1.StatusDetails{Group: kind.Group, Kind: kind.Kind, Name: req.Name, Causes: told},
 		},
 	}}
 }

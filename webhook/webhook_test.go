@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -48,6 +49,9 @@ func TestAVPAIsDefaultedOrRefusedWithItsCauses(t *testing.T) {
 	require.Equal(t, metav1.StatusReasonInvalid, resp.Result.Reason)
 	require.EqualValues(t, http.StatusUnprocessableEntity, resp.Result.Code)
 	require.Equal(t, "web", resp.Result.Details.Name)
+	require.Equal(t, `VerticalPodAutoscaler.autoscaling.k8s.io "web" is invalid: spec.updatePolicy.minReplicas: minReplicas must be greater than 0 `+
+		`(rule vpa-object/min-replicas-positive); spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]: maxAllowed.cpu 1 is below minAllowed.cpu 2 `+
+		`(rule vpa-bounds/max-cpu-above-min)`, resp.Result.Message, "the kind has its group, as in what API servers write")
 	warnings := []string{
 		"spec.targetRef: without a targetRef nothing is sized; name the controller whose pods are meant (rule vpa-object/has-target)",
 		"spec.updatePolicy.updateMode: update mode Auto is deprecated: use Recreate, which does the same, or InPlaceOrRecreate (rule vpa-object/auto-is-deprecated)",
@@ -66,7 +70,7 @@ func TestAnAnswerHasSomeSize(t *testing.T) {
 	for i := range causes {
 		causes[i] = vpareview.Cause{Rule: "set/rule", Field: "spec", Message: "no"}
 	}
-	resp := denied(admission.Request{}, "autoscaling.k8s.io", "VerticalPodAutoscaler", causes)
+	resp := denied(admission.Request{}, schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}, causes)
 	require.Len(t, resp.Result.Details.Causes, 100)
 	require.Contains(t, resp.Result.Message, "; and 19900 more")
 	require.Less(t, len(resp.Result.Message), 5000)
