@@ -46,6 +46,28 @@ func newCluster(labDir, name string, p *parts) (*cluster, error) {
 	return &cluster{name: name, dir: filepath.Join(labDir, "clusters", name), parts: p}, nil
 }
 
+// partsFile names the folder of prebuilt programs that the lab was started with: it is stopped by the same ones.
+func (c *cluster) partsFile() string { return filepath.Join(c.dir, "parts") }
+
+func (c *cluster) rememberParts() error {
+	if c.parts.prebuilt == "" {
+		return nil
+	}
+	return os.WriteFile(c.partsFile(), []byte(c.parts.prebuilt+"\n"), 0o644)
+}
+
+// recallParts takes the prebuilt programs of a lab that is there, unless LAB_PARTS names some or they are gone.
+func (c *cluster) recallParts() {
+	text, err := os.ReadFile(c.partsFile())
+	if err != nil || c.parts.prebuilt != "" {
+		return
+	}
+	folder := strings.TrimSpace(string(text))
+	if info, err := os.Stat(folder); err == nil && info.IsDir() {
+		c.parts.prebuilt = folder
+	}
+}
+
 func (c *cluster) kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
 func (c *cluster) up(ctx context.Context, nodes int, metrics bool) error {
@@ -118,6 +140,9 @@ func (c *cluster) create(ctx context.Context) error {
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return err
 	}
+	if err := c.rememberParts(); err != nil {
+		return err
+	}
 	config := filepath.Join(c.dir, "kwok.yaml")
 	if err := os.WriteFile(config, kwokConfig, 0o644); err != nil {
 		return err
@@ -137,7 +162,11 @@ func (c *cluster) create(ctx context.Context) error {
 
 // kwokctl runs the tool against this lab's own work folder and shows its output only when it fails.
 func (c *cluster) kwokctl(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, c.parts.path("kwokctl"), append([]string{"--name", c.name}, args...)...)
+	program := c.parts.path("kwokctl")
+	if _, err := os.Stat(program); err != nil {
+		return fmt.Errorf("the lab is started and stopped by kwokctl, which is not at %s: set LAB_PARTS to the folder that the lab was started with, or run lab build kwokctl", program)
+	}
+	cmd := exec.CommandContext(ctx, program, append([]string{"--name", c.name}, args...)...)
 	cmd.Env = append(os.Environ(), "KWOK_WORKDIR="+filepath.Join(c.dir, "kwok"))
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output

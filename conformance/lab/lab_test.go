@@ -70,3 +70,61 @@ func TestAProcessOfAnotherProgramIsNotTakenForOurs(t *testing.T) {
 		}
 	}
 }
+
+// TestALabIsStoppedByTheProgramsThatStartedIt though LAB_PARTS is set no more.
+func TestALabIsStoppedByTheProgramsThatStartedIt(t *testing.T) {
+	labDir, own, called := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "called")
+	for _, one := range allParts {
+		if err := os.WriteFile(filepath.Join(own, one.name), []byte("#!/bin/sh\necho \"$@\" >>"+called+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lab := func() *cluster {
+		c, err := newCluster(labDir, "x", newParts(labDir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.recallParts()
+		return c
+	}
+	t.Setenv("LAB_PARTS", own)
+	if err := lab().create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := lab()
+	if err := os.MkdirAll(filepath.Join(c.dir, "kwok"), 0o755); err != nil { // as the real one does
+		t.Fatal(err)
+	}
+	t.Setenv("LAB_PARTS", "")
+	if got := lab().parts.path("etcd"); got != filepath.Join(own, "etcd") {
+		t.Errorf("lab up would take etcd from %s", got)
+	}
+	if err := lab().down(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(called)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "--name x delete cluster") {
+		t.Errorf("kwokctl was called with %s", text)
+	}
+	if got := lab().parts.path("etcd"); got != filepath.Join(labDir, "parts", "etcd-"+etcdVersion) {
+		t.Errorf("a lab that is gone still takes etcd from %s", got)
+	}
+}
+
+func TestALabWhoseProgramsAreGoneSaysHowToStopIt(t *testing.T) {
+	t.Setenv("LAB_PARTS", "")
+	labDir := t.TempDir()
+	c, err := newCluster(labDir, "x", newParts(labDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(c.dir, "kwok"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.down(t.Context()); err == nil || !strings.Contains(err.Error(), "set LAB_PARTS") {
+		t.Errorf("it says %v", err)
+	}
+}

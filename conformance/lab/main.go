@@ -25,7 +25,8 @@ const usage = `lab: a real Kubernetes control plane on this machine, with simula
 
 Environment
   LAB_DIR     where parts and clusters are kept (default: bin/lab beside the repository's Makefile)
-  LAB_PARTS   a folder with prebuilt programs (etcd, kube-apiserver, …); what is missing there is built
+  LAB_PARTS   a folder with prebuilt programs (etcd, kube-apiserver, …); what is missing there is built.
+              A lab remembers the folder that it was started with.
 `
 
 func main() {
@@ -72,8 +73,10 @@ func run(ctx context.Context, args []string) error {
 		fmt.Println(parts.path(flags.Arg(0)))
 		return nil
 	case "up":
+		lab.recallParts()
 		return lab.up(ctx, *nodes, *metrics)
 	case "down":
+		lab.recallParts()
 		return lab.down(ctx)
 	case "kubeconfig":
 		fmt.Println(lab.kubeconfig())

@@ -57,7 +57,11 @@ type parts struct {
 }
 
 func newParts(labDir string) *parts {
-	return &parts{dir: filepath.Join(labDir, "parts"), prebuilt: os.Getenv("LAB_PARTS")}
+	prebuilt := os.Getenv("LAB_PARTS")
+	if full, err := filepath.Abs(prebuilt); err == nil && prebuilt != "" {
+		prebuilt = full // what is remembered of it counts from any folder
+	}
+	return &parts{dir: filepath.Join(labDir, "parts"), prebuilt: prebuilt}
 }
 
 // path is where a part is: the user's prebuilt one if there is any, else ours.
