@@ -84,12 +84,23 @@ var deliberate = []difference{
 		},
 	},
 	{
+		name:    "whole bytes added after an OOM",
+		why:     "Memory is counted in whole bytes; 100m, a tenth of a byte, is 100Mi misspelt.",
+		example: `{gates: {PerVPAConfig: true}, object: {spec: {updatePolicy: {updateMode: "Off"}, resourcePolicy: {containerPolicies: [{containerName: a, oomMinBumpUp: 100m}]}}}}`,
+		explains: func(o outcome, d discrepancy) bool {
+			q, ok := quantityAt(o, d.Path)
+			return d.Kind == refuses && strings.HasSuffix(d.Path, "].oomMinBumpUp") && ok && q.Cmp(*resource.NewQuantity(q.Value(), resource.DecimalSI)) != 0
+		},
+	},
+	{
 		name: "updates that leave a fault alone",
 		why:  "An object that was accepted once stays editable, as it does for the rules of CRDs: what did not change is warned about.",
 		example: `{old: {spec: {updatePolicy: {updateMode: "Off"}, recommenders: [{name: a}, {name: b}]}},
 object: {metadata: {labels: {tier: gold}}, spec: {updatePolicy: {updateMode: "Off"}, recommenders: [{name: a}, {name: b}]}}}`,
 		explains: func(o outcome, d discrepancy) bool {
-			return d.missing() && o.Case.unchanged(d.Path) && (o.Celvpa.tolerates(d.Path) || o.Celvpa.tolerates(keyOf.ReplaceAllString(d.Path, "")))
+			other := strings.ReplaceAll(d.Path, "maxAllowed", "minAllowed") // where that cannot be read, no maximum is compared with it
+			return d.missing() && o.Case.unchanged(d.Path) && (o.Celvpa.tolerates(d.Path) || o.Celvpa.tolerates(keyOf.ReplaceAllString(d.Path, "")) ||
+				o.Case.unchanged(other) && isBeyondSchema(o.Case.Object, other) && o.Celvpa.tolerates(keyOf.ReplaceAllString(other, "")))
 		},
 	},
 	{

@@ -86,6 +86,12 @@ func TestCasesThatDifferedOnce(t *testing.T) {
 		"a policy that is new is not compared with what is called alike above it": `
 old: {spec: {startupBoost: {cpu: {type: Factor, factor: 2}}}}
 object: {spec: {startupBoost: {cpu: {type: Factor, factor: 2}}, resourcePolicy: {containerPolicies: [{containerName: a, startupBoost: {cpu: {type: Factor, factor: 0}}}]}}}`,
+		"a maximum below a minimum with a blank in it, both from before": `
+old: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {nvidia.com/gpu: "1 "}, maxAllowed: {nvidia.com/gpu: 0}}]}}}
+object: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {nvidia.com/gpu: "1 "}, maxAllowed: {nvidia.com/gpu: 0}}]}}}`,
+		"a maximum below a minimum that is no quantity to the schema, both from before, beside a field that it refuses": `
+old: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {memory: 1.0e+30}, maxAllowed: {memory: 1Ti}}]}}}
+object: {spec: {targetRef: {}, resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {memory: 1.0e+30}, maxAllowed: {memory: 1Ti}}]}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, unexplained, err := judge(readCase(t, text), nil)

@@ -25,6 +25,9 @@ func generate(seed uint64) testCase {
 	if g.chance(0.5) {
 		c.Old = g.old(c.Object)
 	}
+	if g.chance(0.1) {
+		g.looseBounds(c)
+	}
 	if g.chance(0.06) {
 		g.misfit(c.Object)
 	}

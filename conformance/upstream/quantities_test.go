@@ -1,6 +1,10 @@
 package upstream
 
-import "math"
+import (
+	"math"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // values are quantities of one resource.
 type values struct {
@@ -72,5 +76,29 @@ func (g *generator) bounds(policy map[string]any) {
 	}
 	if g.chance(g.odd / 8) {
 		policy["minAllowed"] = map[string]any{}
+	}
+}
+
+// looseQuantities are read by upstream's decoder and refused by the schema.
+var looseQuantities = list(" 1", "1 ", 0.5, 1e30, "2 ")
+
+// looseBounds gives a policy a bound that only upstream's decoder reads, and the other one right. As a rule both have been there
+// before.
+func (g *generator) looseBounds(c testCase) {
+	policies, _ := get(c.Object, pathPolicies).([]any)
+	if len(policies) == 0 {
+		return
+	}
+	policy := policies[0].(map[string]any)
+	names := []string{"cpu", "memory", "nvidia.com/gpu", "storage"}
+	i := g.IntN(len(names))
+	right := []values{cpus, memories, others, others}[i].right
+	low, high := g.pick(looseQuantities, nil), g.pick(right, nil)
+	if g.chance(0.3) {
+		low, high = high, low
+	}
+	policy["minAllowed"], policy["maxAllowed"] = object(names[i], low), object(names[i], high)
+	if c.Old != nil && g.chance(0.8) {
+		put(c.Old, placeOf("spec.resourcePolicy"), runtime.DeepCopyJSONValue(get(c.Object, "spec.resourcePolicy")))
 	}
 }

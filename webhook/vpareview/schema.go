@@ -13,17 +13,24 @@ import (
 const SchemaRule = "schema"
 
 // AddSchema adds what the schema finds, but for fields about which a rule speaks: rules are written for people. Over an
-// object that does not fit the schema rules may fail; the schema says why, so what they say goes.
+// object that does not fit the schema rules may fail; the schema says why, so what they say goes. A warning stays where the
+// schema is silent: it says nothing of what was there before.
 func (a *Answer) AddSchema(faults []schema.Fault) {
 	var causes []Cause
-	misfit := false
+	var parts []string
 	for _, f := range faults {
 		causes = append(causes, Cause{Rule: SchemaRule, Field: f.Field, Reason: f.Reason, Message: f.Message})
-		misfit = misfit || !f.Unknown
+		if !f.Unknown {
+			parts = append(parts, partOf(f.Field))
+		}
 	}
 	again := func(c Cause) bool { return failed(c) || c.Rule == SchemaRule }
-	if misfit {
-		a.Causes, a.Warnings = slices.DeleteFunc(a.Causes, again), slices.DeleteFunc(a.Warnings, again)
+	explained := func(c Cause) bool {
+		of := partOf(c.Field)
+		return again(c) && slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part, of) || strings.HasPrefix(of, part) })
+	}
+	if len(parts) > 0 {
+		a.Causes, a.Warnings = slices.DeleteFunc(a.Causes, again), slices.DeleteFunc(a.Warnings, explained)
 	}
 	spoken := map[string]bool{}
 	for _, c := range a.Causes {
@@ -32,6 +39,12 @@ func (a *Answer) AddSchema(faults []schema.Fault) {
 	causes = slices.DeleteFunc(causes, func(c Cause) bool { return spoken[dotted(c.Field)] })
 	a.Causes = append(causes, a.Causes...)
 }
+
+// partOf is the part of the object that a field lies in, as far as rules look at once: an entry of a list, or a field of spec.
+func partOf(path string) string { return inPart.FindString(path) }
+
+// inPart matches a path up to its last index, or up to the field of spec.
+var inPart = regexp.MustCompile(`^(.*\[\d+\]|spec\.[^.\[]+|.*)`)
 
 func failed(c Cause) bool { return c.Failed }
 
