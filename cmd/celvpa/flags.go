@@ -181,7 +181,8 @@ type paramFlags map[string]*paramFlag
 
 // add makes a flag of each rule parameter that names one, so that flags and rules cannot drift apart. Without points it
 // does so for all of them. A rule set of which there are several versions has one flag, and parameters of several rule sets
-// share one when they have one name, type and default; a name that something else has is an error.
+// share one when they have one name, type and default. A time that a component has a flag for already, as the interval of the
+// updater, is read from there; a name that something else has is an error.
 func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...string) error {
 	for _, p := range library.Params() {
 		if p.Param.Flag == "" || (len(points) > 0 && !slices.Contains(points, p.Point)) {
@@ -199,7 +200,10 @@ func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...str
 			}
 			continue
 		}
-		if f.Lookup(p.Param.Flag) != nil {
+		if other := f.Lookup(p.Param.Flag); sameTime(other, p.Param) {
+			o[key] = &paramFlag{kind: p.Param.Type.Value, flag: other, sets: []string{p.RuleSet}}
+			continue
+		} else if other != nil {
 			return fmt.Errorf("%s: param %s asks for flag --%s, which exists already", p.Param.Name.Pos, key, p.Param.Flag)
 		}
 		one := &paramFlag{kind: p.Param.Type.Value, value: p.Param.Default.Value, sets: []string{p.RuleSet}}
@@ -211,6 +215,11 @@ func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...str
 		o[key] = one
 	}
 	return nil
+}
+
+// sameTime reports whether a flag is for a time, with the default of the parameter.
+func sameTime(f *pflag.Flag, p engine.Param) bool {
+	return f != nil && f.Value.Type() == "duration" && p.Type.Value == "duration" && f.DefValue == p.Default.Value
 }
 
 // sharing finds the flag that another rule set has for the same thing; nil when there is none.
@@ -229,7 +238,7 @@ func (o paramFlags) given() map[string]string {
 	out := map[string]string{}
 	for key, p := range o {
 		if p.flag.Changed {
-			out[key] = p.value
+			out[key] = p.flag.Value.String()
 		}
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,32 @@ func TestOnlyGivenFlagsOverrideParameters(t *testing.T) {
 	shipped, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
 	require.NotEqual(t, shipped.Default().Digest(), book.Default().Digest())
+}
+
+// TestAParameterMayBeATimeThatAComponentHasAFlagFor: one flag of celvpa run sets how often the updater looks, and what the
+// admission controller, which has a flag of its own elsewhere, warns about.
+func TestAParameterMayBeATimeThatAComponentHasAFlagFor(t *testing.T) {
+	library, err := policy.Shipped()
+	require.NoError(t, err)
+	for name, o := range map[string]*options{"with the updater": {params: paramFlags{}}, "without it": {params: paramFlags{}}} {
+		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		if name == "with the updater" {
+			o.addUpdater(flags)
+		}
+		require.NoError(t, o.params.add(flags, library, admissionPart.points...))
+		got, err := o.policyOptions()
+		require.NoError(t, err)
+		require.Empty(t, got.Params, name)
+		require.NoError(t, flags.Parse([]string{"--updater-interval=90s"}))
+		got, err = o.policyOptions()
+		require.NoError(t, err)
+		require.Len(t, got.Params, 1, name)
+		_, err = policy.Load(got)
+		require.NoError(t, err, name)
+		if name == "with the updater" {
+			require.Equal(t, 90*time.Second, o.updater.interval)
+		}
+	}
 }
 
 func TestFeatureGates(t *testing.T) {
