@@ -133,7 +133,7 @@ func (a *assembler) rule(st *stagePlan, i int, r *rulePlan) (out assembledRule) 
 	for i := range r.writes {
 		w := writeCode{plan: &r.writes[i], source: a.code.source(out.code.origin, &r.writes[i])}
 		if p := w.plan.value; p != nil {
-			w.value = storing(a.expression(p))
+			w.value = storing(a.expression(p), w.plan.typ)
 		}
 		out.code.writes = append(out.code.writes, w)
 	}

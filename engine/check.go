@@ -116,6 +116,9 @@ func (d *decoder) checkVersion(n *yaml.Node, v Scalar) {
 }
 
 func (d *decoder) checkVariables(vs []Variable) {
+	if len(vs) > maxVariables {
+		d.ps.at(vs[maxVariables].Name, d.subject, fmt.Sprintf("there are %d variables; at most %d are allowed: split the stage or table", len(vs), maxVariables))
+	}
 	d.checkNames("variable", identifier, names(vs, func(v Variable) Scalar { return v.Name }))
 }
 

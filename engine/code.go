@@ -6,7 +6,9 @@ import (
 	"math"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 )
 
 // code is an expression as a Go function. T is int64, float64, bool, string, *Record or, for everything else, ref.Val.
@@ -32,7 +34,11 @@ func constant[T any](v T) node {
 // dynamic is a node whose value is only known in a run.
 func dynamic[T any](c code[T]) node { return node{run: c} }
 
-// fold computes a node whose inputs are all known. An expression that fails stays, to fail in each run.
+// maxFolded bounds what is computed beforehand and kept for as long as the rules are in force, in bytes.
+const maxFolded = 8 << 10
+
+// fold computes a node whose inputs are all known. An expression that fails stays, to fail in each run, and so does one
+// whose value is large.
 func fold[T any](c code[T], inputs ...node) node {
 	for _, in := range inputs {
 		if !in.known {
@@ -42,12 +48,24 @@ func fold[T any](c code[T], inputs ...node) node {
 	f := frames.Get().(*frame)
 	v := c(f)
 	err := f.failure()
+	f.steps, f.bytes = 0, 0
 	clear(f.loops)
 	frames.Put(f)
-	if err != nil {
+	if err != nil || isLarge(v) {
 		return dynamic(c)
 	}
 	return constant(v)
+}
+
+// isLarge reports whether a value is not to be kept.
+func isLarge(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return len(v) > maxFolded
+	case ref.Val:
+		return weigh(v, maxFolded) > maxFolded
+	}
+	return false
 }
 
 // refold folds a node whose inputs are known to be known.
@@ -136,8 +154,8 @@ func boxing[T any](c code[T]) boxedCode {
 	}
 }
 
-// storing gives code that stores the node's value in a cell. The cell means nothing after a failure.
-func storing(n node) func(*frame, *cell) {
+// storing gives code that stores the node's value in a cell that holds a type. The cell means nothing after a failure.
+func storing(n node, t Type) func(*frame, *cell) {
 	if c, ok := n.run.(code[*Record]); ok {
 		return func(f *frame, to *cell) {
 			if r := c(f); r != nil {
@@ -146,8 +164,8 @@ func storing(n node) func(*frame, *cell) {
 			}
 		}
 	}
-	if n.known {
-		v := cellOf(boxAny(n.value))
+	if v := n.value; n.known && fits(boxAny(v), t) {
+		v := cellOf(boxAny(v))
 		return func(_ *frame, to *cell) { *to = v }
 	}
 	switch c := n.run.(type) {
@@ -159,7 +177,27 @@ func storing(n node) func(*frame, *cell) {
 		return func(f *frame, to *cell) { *to = cell{kind: boolCell, bits: bitsOf(c(f))} }
 	}
 	c := boxed(n)
-	return func(f *frame, to *cell) { *to = cellOf(c(f)) }
+	return func(f *frame, to *cell) {
+		v := c(f)
+		if f.err == nil && !fits(v, t) {
+			f.fail(errFactTooLarge)
+		}
+		*to = cellOf(v)
+	}
+}
+
+// fits reports whether a value is no larger than fields of a type are taken to be.
+func fits(v ref.Val, t Type) bool {
+	switch v := v.(type) {
+	case types.String:
+		return len(v) <= maxTextSize
+	case types.Bytes:
+		return len(v) <= maxTextSize
+	case traits.Lister, traits.Mapper:
+		most := fieldExtent(t.cel).bytes
+		return weigh(v, most) <= most
+	}
+	return true
 }
 
 // memoized gives code that computes the i-th named expression when it is first read. A failure is remembered too.
@@ -258,7 +296,7 @@ func evaluating[T any](p cel.Program) node {
 		if f.err != nil {
 			return out
 		}
-		v, _, err := p.Eval(f)
+		v, err := f.evaluate(p)
 		if err != nil {
 			f.err = err
 			return out

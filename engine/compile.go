@@ -236,6 +236,7 @@ func (c *compiler) point(plan *Plan, r *resolved, at resolvedPoint, findings *pr
 		}
 		h.body(set)
 	}
+	c.affordableTogether(compiled)
 }
 
 // assembled turns a point into code, unless the same rule sets were assembled before: plans with overlays share what the
@@ -382,7 +383,7 @@ func broughtBy(overlay string) string {
 func (c *compiler) scopeFor(point *Point, set *RuleSet, compiled *setPlan, params map[string]Scalar, subject string) *scopeEnv {
 	fields := c.bindParams(set, compiled, params, subject)
 	paramSchema := compiled.params.schema
-	sc := &scopeEnv{types: map[string]Type{}, writable: map[string]bool{}, slots: map[string]slot{}}
+	sc := &scopeEnv{types: map[string]Type{}, writable: map[string]bool{}, slots: map[string]slot{}, params: compiled.params, estimates: map[string]*estimate{}}
 	schemas := map[string]*Schema{paramSchema.name: paramSchema, c.gateType.schema.name: c.gateType.schema}
 	for name, s := range c.reg.schemas {
 		schemas[name] = s

@@ -107,10 +107,11 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 	if !ok || !isList || kind == noElements {
 		return node{}, false
 	}
-	exact := &loop{list: list, kind: kind}
+	exact := &loop{list: list, kind: kind, weight: parts(when) + parts(value)}
 	quick := *exact
 	if from := over.from; from != nil && !from.mapped {
 		quick = from.loop // the elements are those of that loop, and so is the variable
+		quick.weight += exact.weight
 		exact.slot = quick.slot
 	} else {
 		exact.slot = t.slots
@@ -160,6 +161,36 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 	}
 	return node{run: run, from: &sequence{loop: quick, value: n, mapped: true}}, true
 }
+
+// parts counts the nodes of an expression that are evaluated once; nil has one. Loops count what they go through.
+func parts(e celast.Expr) int {
+	if e == nil {
+		return 1
+	}
+	visitor := &partsVisitor{count: 1}
+	celast.PreOrderVisit(e, visitor)
+	return visitor.count - visitor.looped
+}
+
+// partsVisitor counts all nodes, and those which loops evaluate for each element.
+type partsVisitor struct{ count, looped int }
+
+// VisitExpr implements celast.Visitor.
+func (v *partsVisitor) VisitExpr(e celast.Expr) {
+	v.count++
+	if e.Kind() != celast.ComprehensionKind {
+		return
+	}
+	inner := &partsVisitor{}
+	c := e.AsComprehension()
+	for _, part := range []celast.Expr{c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()} {
+		celast.PreOrderVisit(part, inner)
+	}
+	v.looped += inner.count - inner.looped
+}
+
+// VisitEntryExpr implements celast.Visitor.
+func (v *partsVisitor) VisitEntryExpr(celast.EntryExpr) {}
 
 // both joins two conditions, either of which may be nil, for loops that give up at any failure.
 func both(a, b code[bool]) code[bool] {

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/env"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 )
 
@@ -14,6 +15,7 @@ const ProfileVersion = "celvpa/v1"
 // helpers, and the host's units, types and functions.
 func (r *Registry) baseEnv() (*cel.Env, error) {
 	std := env.NewLibrarySubset().AddExcludedFunctions(
+		env.NewFunction(operators.Add), // see addition
 		env.NewFunction("matches"),
 		env.NewFunction("duration"), env.NewFunction("timestamp"), // a host may call a unit so
 		env.NewFunction("getFullYear"), env.NewFunction("getMonth"), env.NewFunction("getDayOfYear"),
@@ -27,6 +29,7 @@ func (r *Registry) baseEnv() (*cel.Env, error) {
 	}
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(std)),
+		addition(),
 		cel.CustomTypeAdapter(base),
 		cel.CustomTypeProvider(&provider{Provider: base, schemas: r.schemas}),
 	}

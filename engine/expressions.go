@@ -20,11 +20,15 @@ type scopeEnv struct {
 	writable map[string]bool
 	slots    map[string]slot
 	schemas  map[string]*Schema
+
+	params    *Record
+	estimates map[string]*estimate // of variables
 }
 
 // child copies the scope, so that a stage's names do not leak into the next.
 func (s *scopeEnv) child() *scopeEnv {
-	return &scopeEnv{env: s.env, planner: s.planner, types: maps.Clone(s.types), writable: maps.Clone(s.writable), slots: maps.Clone(s.slots), schemas: s.schemas}
+	return &scopeEnv{env: s.env, planner: s.planner, types: maps.Clone(s.types), writable: maps.Clone(s.writable), slots: maps.Clone(s.slots), schemas: s.schemas,
+		params: s.params, estimates: maps.Clone(s.estimates)}
 }
 
 func (s *scopeEnv) declare(options *[]cel.EnvOption, name string, t Type, writable bool, at slot) {
@@ -72,10 +76,12 @@ func (c *compiler) variables(list []Variable, sc *scopeEnv, subject string) []*p
 		var options []cel.EnvOption
 		t := Type{cel: ast.OutputType(), unit: c.unitOf(ast, sc, v.Expression, at)}
 		sc.declare(&options, v.Name.Value, t, false, slot{kind: variableSlot, index: len(out)})
+		p.estimate.name, sc.estimates[v.Name.Value] = v.Name.Value, p.estimate
 		if c.extend(sc, options, v.Name, at) {
 			out = append(out, p)
 		}
 	}
+	c.affordableVariables(out)
 	return out
 }
 
@@ -148,11 +154,16 @@ func (c *compiler) condition(s Scalar, sc *scopeEnv, subject string) *program {
 
 // expression compiles one expression; a nil program means that problems were recorded.
 func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast, *program) {
-	ast, prg := c.compilePlanned(s, sc.env, sc.planner, sc.types, sizes{}, subject, cel.EvalOptions(cel.OptOptimize))
+	var cost *estimate
+	fair := func(ast *cel.Ast) bool {
+		cost = c.affordable(s, ast, sc, subject)
+		return cost != nil
+	}
+	ast, prg := c.compilePlanned(s, sc.env, sc.planner, sc.types, fair, subject, cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(maxIterations))
 	if prg == nil {
 		return nil, nil
 	}
-	p := &program{prg: prg, ast: ast.NativeRep(), pos: s.Pos}
+	p := &program{prg: prg, ast: ast.NativeRep(), pos: s.Pos, estimate: cost}
 	celast.PreOrderVisit(p.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() == celast.IdentKind && !slices.Contains(p.reads, identName(e)) {
 			p.reads = append(p.reads, identName(e))
@@ -163,12 +174,19 @@ func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast,
 
 // compileSized compiles an expression over objects of which the host knows how large they get.
 func (c *compiler) compileSized(s Scalar, env *cel.Env, known map[string]Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
-	return c.compilePlanned(s, env, env, known, sizes, subject, options...)
+	fair := func(ast *cel.Ast) bool {
+		err := tooCostly(env, ast, sizes)
+		if err != nil {
+			c.ps.at(s, subject, err.Error())
+		}
+		return err == nil
+	}
+	return c.compilePlanned(s, env, env, known, fair, subject, options...)
 }
 
 // compilePlanned compiles an expression in one environment and plans it in another, with the same functions: each environment keeps
-// what it needs for planning.
-func (c *compiler) compilePlanned(s Scalar, env, planner *cel.Env, known map[string]Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
+// what it needs for planning. fair reports whether it may cost what it does, and tells when not.
+func (c *compiler) compilePlanned(s Scalar, env, planner *cel.Env, known map[string]Type, fair func(*cel.Ast) bool, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
 	if strings.TrimSpace(s.Value) == "" {
 		c.ps.at(s, subject, "the expression is empty")
 		return nil, nil
@@ -188,8 +206,7 @@ func (c *compiler) compilePlanned(s Scalar, env, planner *cel.Env, known map[str
 	if c.used != nil {
 		c.used.visit(ast)
 	}
-	if err := tooCostly(env, ast, sizes); err != nil {
-		c.ps.at(s, subject, err.Error())
+	if !fair(ast) {
 		return nil, nil
 	}
 	prg, err := planner.Program(ast, options...)

@@ -29,6 +29,8 @@ type frame struct {
 	// what has an effect, or may forgive a failure, looks here first.
 	err     error
 	calling bool // a function of the host, which may panic
+
+	steps, bytes int64 // that the run took and built so far; see spend and build
 }
 
 // memo is the value of a named expression once it was computed.

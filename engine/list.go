@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -10,12 +11,68 @@ import (
 )
 
 // listOf is a list that was made by code. It never changes. E is int64 or string, which have no boxes there, or ref.Val.
-type listOf[E any] struct{ values []E }
+type listOf[E any] struct {
+	values []E
+	weight int64 // of a list of ref.Val; see weigh
+}
 
 var _ traits.Lister = &listOf[int64]{}
 
-// newList makes a list of what is not to be changed any more.
-func newList[E any](values []E) ref.Val { return &listOf[E]{values} }
+// newList makes a list of what is not to be changed any more. The host sees to its size.
+func newList[E any](values []E) ref.Val {
+	out := &listOf[E]{values: values}
+	if list, ok := any(values).([]ref.Val); ok {
+		out.weight = listBytes
+		for _, v := range list {
+			if out.weight > maxList {
+				break
+			}
+			out.weight += weigh(v, maxList)
+		}
+	}
+	return out
+}
+
+// made makes a list that an expression built; nil after a failure.
+func made[E any](f *frame, values []E) ref.Val {
+	if !f.build(listBytes + valueBytes*len(values)) {
+		return nil
+	}
+	list := newList(values)
+	if weigh(list, maxList) > maxList {
+		f.fail(errListTooLarge)
+		return nil
+	}
+	return list
+}
+
+// joinedLists puts one list behind another.
+func joinedLists(a, b ref.Val) (ref.Val, error) {
+	if ints, ok := a.(*listOf[int64]); ok {
+		if more, ok := b.(*listOf[int64]); ok {
+			return within(newList(slices.Concat(ints.values, more.values)))
+		}
+	}
+	if list, ok := a.(*listOf[string]); ok {
+		if more, ok := b.(*listOf[string]); ok {
+			return within(newList(slices.Concat(list.values, more.values)))
+		}
+	}
+	x, okX := values(a)
+	y, okY := values(b)
+	if !okX || !okY {
+		return nil, errNoOverload
+	}
+	return within(newList(slices.Concat(x, y)))
+}
+
+// within refuses a list that is too large.
+func within(list ref.Val) (ref.Val, error) {
+	if weigh(list, maxList) > maxList {
+		return nil, errListTooLarge
+	}
+	return list, nil
+}
 
 // boxed is the list as CEL has it, for what is seldom asked of one.
 func (l *listOf[E]) boxed() traits.Lister {
@@ -173,15 +230,15 @@ type elements struct {
 	values []ref.Val
 }
 
-// list boxes the list as a whole.
-func (e *elements) list(kind elementKind) ref.Val {
+// list boxes the list as a whole; nil after a failure.
+func (e *elements) list(f *frame, kind elementKind) ref.Val {
 	switch kind {
 	case intElements:
-		return newList(e.ints)
+		return made(f, e.ints)
 	case textElements:
-		return newList(e.texts)
+		return made(f, e.texts)
 	}
-	return newList(e.values)
+	return made(f, e.values)
 }
 
 // appended appends to a list that will have no more than room elements.
@@ -240,7 +297,7 @@ func (m makerOf[E]) literal() boxedCode {
 				return nil
 			}
 		}
-		return newList(out)
+		return made(f, out)
 	}
 }
 

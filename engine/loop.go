@@ -13,6 +13,8 @@ type loop struct {
 	slot int
 	kind elementKind
 	keep code[bool] // which elements come on; nil = all
+
+	weight int // steps for each element
 }
 
 // loopVariable holds what a loop is at.
@@ -41,6 +43,9 @@ func (l *loop) start(f *frame, list *elements) (count int) {
 	}
 	if !ok {
 		f.fail(errNoOverload)
+		return 0
+	}
+	if !f.spend(count*l.weight + 1) {
 		return 0
 	}
 	f.loop(l.slot)
@@ -212,7 +217,7 @@ func (l *loop) filtered(holds code[bool]) boxedCode {
 			f.err = last
 			return nil
 		}
-		return out.list(l.kind)
+		return out.list(f, l.kind)
 	}
 }
 
@@ -231,7 +236,7 @@ func (l *loop) filteredQuickly() boxedCode {
 				return nil
 			}
 		}
-		return out.list(l.kind)
+		return out.list(f, l.kind)
 	}
 }
 
@@ -260,7 +265,7 @@ func (m makerOf[E]) mapped(l *loop, when code[bool]) boxedCode {
 			f.err = failed
 			return nil
 		}
-		return newList(out)
+		return made(f, out)
 	}
 }
 
@@ -280,7 +285,7 @@ func (m makerOf[E]) gathered(l *loop) boxedCode {
 				return nil
 			}
 		}
-		return newList(out)
+		return made(f, out)
 	}
 }
 

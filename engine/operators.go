@@ -67,9 +67,8 @@ var builders = map[string]builder{
 	}),
 	overloads.NegateDouble: unary(func(a code[float64]) code[float64] { return func(f *frame) float64 { return -a(f) } }),
 
-	overloads.AddString: binary(func(a, b code[string]) code[string] {
-		return func(f *frame) string { return a(f) + b(f) }
-	}),
+	overloads.AddString:      binary(addTexts),
+	overloads.AddList:        addLists,
 	overloads.SizeString:     unary(sizeOfText),
 	overloads.SizeStringInst: unary(sizeOfText),
 	overloads.SizeList:       sizeOfList,
@@ -223,7 +222,7 @@ func equality(want bool) builder {
 		a, b := boxed(args[0]), boxed(args[1])
 		return fold(func(f *frame) bool {
 			x, y := a(f), b(f)
-			return f.err == nil && (types.Equal(x, y) == types.True) == want
+			return f.err == nil && f.compared(x, y) && (types.Equal(x, y) == types.True) == want
 		}, args...), true
 	}
 }
@@ -275,7 +274,7 @@ func among[T comparable](value code[T], list boxedCode, open func(ref.Val) ([]T,
 			return false
 		}
 		if all, ok := open(v); ok {
-			return slices.Contains(all, x)
+			return f.spend(len(all)) && slices.Contains(all, x)
 		}
 		l, ok := v.(traits.Container)
 		if !ok {

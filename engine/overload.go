@@ -204,11 +204,33 @@ func result[R any](v R, err error) ref.Val {
 	if err != nil {
 		return types.WrapErr(err)
 	}
-	return box(v)
+	out := box(v)
+	if err := bounded(out); err != nil {
+		return types.WrapErr(err)
+	}
+	return out
 }
 
 // returned makes a node of a call; lists and host types travel boxed.
 func returned[R any](c code[R], args []node) node {
+	switch c := any(c).(type) {
+	case code[string]:
+		return fold(func(f *frame) string {
+			text := c(f)
+			if len(text) > maxText {
+				f.fail(errTextTooLong)
+			}
+			return text
+		}, args...)
+	case code[[]int64]:
+		return fold(func(f *frame) ref.Val {
+			list := c(f)
+			if f.err != nil {
+				return nil
+			}
+			return made(f, list)
+		}, args...)
+	}
 	if travelsBoxed[R]() {
 		return fold(boxing(c), args...)
 	}

@@ -145,7 +145,9 @@ type program struct {
 	prg   cel.Program
 	ast   *celast.AST
 	reads []string // names of variables, also those of comprehensions
-	pos   Position
+
+	estimate *estimate
+	pos      Position
 }
 
 // slot says where a frame finds a variable.

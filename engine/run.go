@@ -10,14 +10,21 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 		return nil
 	}
 	f := newFrame(at.code, facts, trace)
-	for i := range at.code.stages {
-		st := &at.code.stages[i]
+	f.runStages(at.code)
+	failed := f.failed
+	f.free()
+	return failed
+}
+
+func (f *frame) runStages(all *pointCode) {
+	for i := range all.stages {
+		st := &all.stages[i]
 		f.begin(st.names)
 		if st.scope < 0 {
 			st.run(f)
 			continue
 		}
-		for i, item := range facts.items[st.scope] {
+		for i, item := range f.facts.items[st.scope] {
 			code := st
 			if item.kind > 0 && st.kinds != nil {
 				if code = st.kinds[item.kind-1]; code == nil {
@@ -28,9 +35,6 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 			code.run(f)
 		}
 	}
-	failed := f.failed
-	f.free()
-	return failed
 }
 
 func (st *stageCode) run(f *frame) {

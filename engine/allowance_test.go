@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// onHugeFacts runs a rule set of the point mixed on facts beyond all estimates, by code and by CEL's evaluator.
+func onHugeFacts(t *testing.T, body string, check func(t *testing.T, now *Record, failures []string)) {
+	t.Helper()
+	plan, err := compileMixed(body)
+	require.NoError(t, err)
+	for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted()} {
+		t.Run(name, func(t *testing.T) {
+			f := usualFacts(1)
+			f.Set("is", newList(slices.Repeat([]int64{1}, 200_000)))
+			f.items[0][0].Set("t", Text(strings.Repeat("t", 40_000)))
+			now := outerSchema.New().SetString("s", "before").SetInt("i", 5)
+			f.items[0][0].Set("now", now)
+			before := allocated()
+			var failures []string
+			for _, e := range p.RunStages("mixed", f, nil) {
+				failures = append(failures, e.Err.Error())
+			}
+			require.Less(t, allocated()-before, uint64(maxRunBytes))
+			check(t, now, failures)
+		})
+	}
+}
+
+// TestARunIsBoundedWhateverTheFacts: what would take too much fails, and what it was to set keeps its value.
+func TestARunIsBoundedWhateverTheFacts(t *testing.T) {
+	rule := func(variables, set string) string {
+		return "\n  stages: [{name: st, each: one, variables: {" + variables + "}, rules: [{name: r, set: {" + set + "}}]}]\n"
+	}
+	tests := []struct{ name, body, want string }{
+		{"a text that is put together", rule("", "now.i: \"size(t + t)\""), "set now.i: the text would have more than 65536 bytes"},
+		{"a list that is put together", rule("v1: is + is, v2: v1 + v1, v3: v2 + v2", "now.i: size(v3)"), "set now.i: the list would have more than 8388608 bytes"},
+		{"a list of lists", rule("v: \"[is, is, is]\"", "now.i: size(v)"), "set now.i: the list would have more than 8388608 bytes"},
+		{"a text that is stored", rule("", "now.s: t"), "set now.s: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
+		{"a list that is stored", rule("", "now.l: \"is.map(k, 'x')\""), "set now.l: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
+		{"loops in loops", rule("", "now.i: \"sum(is.map(a, sum(is.map(b, b))))\""), "set now.i: the rules took more than 400000000 steps in one run"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onHugeFacts(t, tt.body, func(t *testing.T, now *Record, failures []string) {
+				require.Equal(t, []string{tt.want}, failures)
+				require.Equal(t, "before", now.Text("s"))
+				n, _ := now.Int("i")
+				require.EqualValues(t, 5, n)
+			})
+		})
+	}
+}
+
+// TestATextThatRulesWriteStaysAFact: a stage that doubles what the one before wrote is refused nowhere, for each alone is
+// fair. It comes to an end at the size that facts are taken to have.
+func TestATextThatRulesWriteStaysAFact(t *testing.T) {
+	var stages strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&stages, "  - {name: s%d, each: one, rules: [{name: r, set: {now.s: now.s + now.s}}]}\n", i)
+	}
+	onHugeFacts(t, "\n  stages:\n"+stages.String(), func(t *testing.T, now *Record, failures []string) {
+		require.Len(t, now.Text("s"), 6<<7)
+		require.Len(t, failures, 23)
+		require.Contains(t, failures[0], "set now.s: a rule cannot store a text of more than 1024 bytes")
+	})
+}
+
+// TestLargeConstantsAreNotKept: what is folded stays in memory for as long as the rules are in force.
+func TestLargeConstantsAreNotKept(t *testing.T) {
+	small, large := constant(strings.Repeat("x", 100)), constant(strings.Repeat("x", maxFolded/2+1))
+	n, ok := binary(addTexts)([]node{small, small})
+	require.True(t, ok && n.known)
+	n, ok = binary(addTexts)([]node{large, large})
+	require.True(t, ok && !n.known)
+	require.Len(t, n.run.(code[string])(&frame{}), maxFolded+2)
+}

@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/stretchr/testify/require"
+)
+
+// hostile makes rule sets that try to take more than they may: chains of variables that grow.
+type hostile struct {
+	generator
+	texts, lists, ints, towers []string // names of variables by type
+	depth                      int      // of loops
+	out                        []string
+}
+
+// last picks one of the latest of a list, so that chains get long.
+func (h *hostile) last(list []string, otherwise ...string) string {
+	all := append(slices.Clone(otherwise), list...)
+	if len(list) > 0 && h.next(4) != 0 {
+		return list[len(list)-1]
+	}
+	return all[h.next(len(all))]
+}
+
+func (h *hostile) text() string {
+	return h.last(h.texts, "t", "r.s", "q.s", "now.s", "params.p", "'"+strings.Repeat("x", 1<<h.next(10))+"'")
+}
+
+func (h *hostile) listOfTexts() string { return h.last(h.lists, "r.l", "q.l", "['a', 'b']") }
+
+func (h *hostile) numbers() string { return h.last(h.ints, "is", "[1, 2, 3]") }
+
+func (h *hostile) inLoop(make func(variable string) string) string {
+	h.depth++
+	defer func() { h.depth-- }()
+	return make(fmt.Sprintf("l%d", h.depth))
+}
+
+func (h *hostile) variable(expression string) string {
+	name := fmt.Sprintf("v%d", len(h.out))
+	h.out = append(h.out, name+": \""+expression+"\"")
+	return name
+}
+
+// grow adds a variable that is larger than those before it, as a rule.
+func (h *hostile) grow() {
+	one := func(format string, args ...any) string { return h.variable(fmt.Sprintf(format, args...)) }
+	switch h.next(22) {
+	case 0, 1, 2, 3:
+		h.texts = append(h.texts, one("%s + %s", h.text(), h.text()))
+	case 4:
+		h.texts = append(h.texts, one("x > 0 ? %s + %s : %s", h.text(), h.text(), h.text()))
+	case 5:
+		h.texts = append(h.texts, one("string(bytes(%s) + bytes(%s)) + string(x)", h.text(), h.text()))
+	case 6:
+		h.lists = append(h.lists, one("%s + %s", h.listOfTexts(), h.listOfTexts()))
+	case 7:
+		h.lists = append(h.lists, h.inLoop(func(v string) string { return one("%s.map(%s, %s + %s)", h.listOfTexts(), v, v, h.text()) }))
+	case 8:
+		h.lists = append(h.lists, h.inLoop(func(v string) string {
+			return one("%s.filter(%s, %s != %s) + %s", h.listOfTexts(), v, v, h.text(), h.listOfTexts())
+		}))
+	case 9:
+		h.lists = append(h.lists, h.inLoop(func(v string) string { return one("%s.map(%s, %s)", h.numbers(), v, h.text()) }))
+	case 10:
+		h.lists = append(h.lists, one("[%s, %s, %s]", h.text(), h.text(), h.text()))
+	case 11, 12:
+		h.ints = append(h.ints, one("%s + %s", h.numbers(), h.numbers()))
+	case 13:
+		h.ints = append(h.ints, h.inLoop(func(v string) string { return one("%s.map(%s, size(%s))", h.listOfTexts(), v, v) }))
+	case 14, 15:
+		h.ints = append(h.ints, h.inLoop(func(v string) string {
+			return h.inLoop(func(w string) string {
+				return one("%s.map(%s, sum(%s.filter(%s, %s > 0).map(%s, add(%s, %s))))", h.numbers(), v, h.numbers(), w, w, w, v, w)
+			})
+		}))
+	case 16:
+		h.ints = append(h.ints, h.inLoop(func(v string) string { return one("rs.filter(%s, has(%s.i)).map(%s, %s.i)", v, v, v, v) }))
+	case 17:
+		h.towers = append(h.towers, one("[%s, %s]", h.any(), h.any()))
+	case 18:
+		same := h.last(h.towers, "x", "is")
+		h.towers = append(h.towers, one("[%s, %s]", same, same))
+	case 19:
+		same := h.any()
+		h.towers = append(h.towers, one("{'a': %s, 'b': %s}", same, same))
+	case 20:
+		h.towers = append(h.towers, h.inLoop(func(v string) string { return one("%s.map(%s, %s)", h.numbers(), v, h.any()) }))
+	case 21:
+		same := h.last(h.towers, "is")
+		h.towers = append(h.towers, one("dyn(%s) + dyn(%s)", same, same))
+	}
+}
+
+// any is an expression of any type.
+func (h *hostile) any() string {
+	switch h.next(4) {
+	case 0:
+		return h.text()
+	case 1:
+		return h.listOfTexts()
+	case 2:
+		return h.numbers()
+	}
+	return h.last(h.towers, "x", "is", "rs", "r")
+}
+
+func (h *hostile) ruleSet() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n  params: [{name: p, type: string, default: %s}]\n  stages:\n", strings.Repeat("p", 1+h.next(4)*500))
+	for stage := range 1 + h.next(3) {
+		h.out, h.texts, h.lists, h.ints, h.towers = nil, nil, nil, nil, nil
+		for range 1 + h.next(24) {
+			h.grow()
+		}
+		fmt.Fprintf(&out, "  - name: s%d\n    each: one\n    variables: {%s}\n    rules:\n", stage, strings.Join(h.out, ", "))
+		for rule := range 1 + h.next(4) {
+			same := h.any()
+			when := []string{"%s == %s", "[%s] == [%s]", "%s != %s", "%s in [%s]"}[h.next(4)]
+			fmt.Fprintf(&out, "    - {name: r%d, when: \""+when+"\", set: {now.s: \"%s\", now.i: \"sum(%s)\", now.l: \"%s\"}}\n",
+				rule, same, same, h.text(), h.numbers(), h.listOfTexts())
+		}
+	}
+	return out.String()
+}
+
+// usualFacts are facts of the sizes that estimates take them to have, with so many items.
+func usualFacts(items int) *Facts {
+	long, name := strings.Repeat("t", maxTextSize), strings.Repeat("n", maxEntrySize)
+	record := func() *Record {
+		r := outerSchema.New().SetInt("i", 7).SetDouble("d", 0.5).SetBool("b", true).SetString("s", long)
+		return r.SetStrings("l", slices.Repeat([]string{name}, maxFieldList))
+	}
+	several := func(count int) ref.Val {
+		var out []*Record
+		for range count {
+			out = append(out, record())
+		}
+		return Records(out)
+	}
+	f := mixedPoint.NewFacts().Set("r", record()).Set("x", Number(1)).Set("y", types.Double(1)).Set("rs", several(maxListSize))
+	f.Set("is", newList(slices.Repeat([]int64{3}, maxListSize)))
+	for i := range items {
+		f.AddItem("one", fmt.Sprint(i)).Set("now", record()).Set("q", record()).Set("t", Text(long)).Set("qs", several(maxListSize))
+	}
+	return f
+}
+
+// FuzzWhatIsAcceptedStaysWithinItsBounds holds rule sets that are accepted to what was estimated of them, and refused ones
+// to little work.
+func FuzzWhatIsAcceptedStaysWithinItsBounds(f *testing.F) {
+	for i := range 64 {
+		data := make([]byte, 300)
+		for j := range data {
+			data[j] = byte(i*37 + j*j*11 + j*i*5 + j>>3)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		body := (&hostile{generator: generator{data: data}}).ruleSet()
+		before, start := allocated(), time.Now()
+		plan, err := compileMixed(body)
+		require.Less(t, allocated()-before, uint64(512<<20), "bytes of compiling\n%s", body)
+		require.Less(t, time.Since(start), time.Minute, "compiling\n%s", body)
+		if err != nil {
+			require.NotEmpty(t, Problems(err))
+			return
+		}
+		for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted(), "specialized": plan.Specialize(Constant{Point: "mixed", Name: "r", Value: usualFacts(0).values[0].ref})} {
+			const items = 2
+			most := together{items: items}
+			for _, set := range p.points["mixed"].sets {
+				most.set(set)
+			}
+			if name == "CEL" && most.steps > 200_000 || most.steps > 20_000_000 {
+				continue // more of the same, and slow
+			}
+			facts := usualFacts(items)
+			before, start := allocated(), time.Now()
+			frame := newFrame(p.points["mixed"].code, facts, nil)
+			frame.runStages(p.points["mixed"].code)
+			bytes, took := allocated()-before, time.Since(start)
+			steps, built, failed := frame.steps, frame.bytes, frame.failed
+			frame.free()
+			for _, e := range failed {
+				for _, never := range []error{errTextTooLong, errListTooLarge, errTooManySteps, errTooManyBytes} {
+					require.False(t, errors.Is(e.Err, never), "%s: %v\n%s", name, e, body)
+				}
+			}
+			require.LessOrEqual(t, steps, most.steps, "steps, %s\n%s", name, body)
+			require.LessOrEqual(t, built, most.bytes, "bytes built, %s\n%s", name, body)
+			require.Less(t, bytes, uint64(4*most.bytes+256*most.steps+(32<<20)), "bytes, %s\n%s", name, body)
+			require.Less(t, took, 10*time.Second+time.Duration(most.steps)*time.Microsecond, "time, %s\n%s", name, body)
+		}
+	})
+}
