@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/overloads"
@@ -88,4 +90,32 @@ func addLists(args []node) (node, bool) {
 		}
 		return list
 	}, args...), true
+}
+
+// joinedLists puts one list behind another.
+func joinedLists(a, b ref.Val) (ref.Val, error) {
+	if ints, ok := a.(*listOf[int64]); ok {
+		if more, ok := b.(*listOf[int64]); ok {
+			return within(newList(slices.Concat(ints.values, more.values)))
+		}
+	}
+	if list, ok := a.(*listOf[string]); ok {
+		if more, ok := b.(*listOf[string]); ok {
+			return within(newList(slices.Concat(list.values, more.values)))
+		}
+	}
+	x, okX := values(a)
+	y, okY := values(b)
+	if !okX || !okY {
+		return nil, errNoOverload
+	}
+	return within(newList(slices.Concat(x, y)))
+}
+
+// within refuses a list that is too large.
+func within(list ref.Val) (ref.Val, error) {
+	if weigh(list, maxList) > maxList {
+		return nil, errListTooLarge
+	}
+	return list, nil
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -44,34 +43,6 @@ func made[E any](f *frame, values []E) ref.Val {
 		return nil
 	}
 	return list
-}
-
-// joinedLists puts one list behind another.
-func joinedLists(a, b ref.Val) (ref.Val, error) {
-	if ints, ok := a.(*listOf[int64]); ok {
-		if more, ok := b.(*listOf[int64]); ok {
-			return within(newList(slices.Concat(ints.values, more.values)))
-		}
-	}
-	if list, ok := a.(*listOf[string]); ok {
-		if more, ok := b.(*listOf[string]); ok {
-			return within(newList(slices.Concat(list.values, more.values)))
-		}
-	}
-	x, okX := values(a)
-	y, okY := values(b)
-	if !okX || !okY {
-		return nil, errNoOverload
-	}
-	return within(newList(slices.Concat(x, y)))
-}
-
-// within refuses a list that is too large.
-func within(list ref.Val) (ref.Val, error) {
-	if weigh(list, maxList) > maxList {
-		return nil, errListTooLarge
-	}
-	return list, nil
 }
 
 // boxed is the list as CEL has it, for what is seldom asked of one.
