@@ -47,6 +47,7 @@ type Files struct {
 	faulty  string    // what was logged last
 	exact   time.Time // from when on the registration is to have exactly the CAs of the files, once
 	settled bool      // it had
+	expired bool      // the log has it that what is shown has expired
 }
 
 // content is that of the files.
@@ -75,6 +76,7 @@ func NewFiles(o FileOptions) (*Files, error) {
 	}
 	f.used, f.seen = found, found
 	f.begin(id)
+	f.tellExpired()
 	return f, nil
 }
 
@@ -123,8 +125,19 @@ func (f *Files) Start(ctx context.Context) error {
 			f.look()
 		}
 		f.advance()
+		f.tellExpired()
 	})
 	return nil // stopped
+}
+
+// tellExpired logs once that the certificate in use has expired.
+func (f *Files) tellExpired() {
+	expired := f.serving.expired(f.rotation.clock.Now())
+	if expired && !f.expired {
+		f.log.Error(nil, "the serving certificate has expired: API servers no longer call the webhook, and do as failurePolicy says; replace the file and, without --reload-cert, restart",
+			"file", f.options.Cert, "until", f.serving.pair.Leaf.NotAfter)
+	}
+	f.expired = expired
 }
 
 // look reads the files and uses what has changed.

@@ -164,6 +164,9 @@ func (r *rotation) watch(ctx context.Context, every time.Duration, do func()) {
 		}
 		r.Lock()
 		do()
+		if leaf := r.serving.pair.Leaf; leaf != nil {
+			certificateExpires.Set(float64(leaf.NotAfter.Unix()))
+		}
 		r.Unlock()
 	}
 }

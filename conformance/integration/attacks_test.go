@@ -1,0 +1,279 @@
+package integration
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	admissionv1 "k8s.io/api/admission/v1"
+	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// mostMemory is what docs/admission.md promises that an admission controller stays below, whatever clients send. Bytes.
+const mostMemory = 512 << 20
+
+// attacked is an admission controller that nobody but a test talks to.
+type attacked struct {
+	*harness.Measured
+	address string // of its webhook
+	metrics string
+	tls     *tls.Config
+}
+
+func attackable(t *testing.T) *attacked {
+	t.Helper()
+	folder := t.TempDir()
+	cert, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	certPEM, keyPEM, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(cert, certPEM, 0o600))
+	require.NoError(t, os.WriteFile(key, keyPEM, 0o600))
+	a := &attacked{}
+	a.address, err = harness.FreeAddress()
+	require.NoError(t, err)
+	a.metrics, err = harness.FreeAddress()
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(a.address)
+	require.NoError(t, err)
+	a.Measured, err = harness.StartMeasured(filepath.Join(folder, "log"), nil, program, "admission-controller", "--kubeconfig="+kubeconfig, "--address="+a.metrics, "--port="+port,
+		"--bind-address=127.0.0.1", "--register-webhook=false", "--client-ca-file="+cert, "--tls-cert-file="+cert, "--tls-private-key="+key, "--status-lease-name=attacked")
+	require.NoError(t, err)
+	t.Cleanup(a.Stop)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(certPEM))
+	a.tls = &tls.Config{RootCAs: roots}
+	require.Eventually(t, func() bool { return a.honest() == nil }, 60*time.Second, 100*time.Millisecond, "the webhook never answered; see %s", a.LogFile)
+	return a
+}
+
+const honestReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"honest","kind":{"version":"v1","kind":"Pod"},
+"requestKind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},"namespace":"default","name":"p","operation":"CREATE","object":%s}}`
+
+// client is one with connections of its own.
+func (a *attacked) client() *http.Client {
+	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: a.tls.Clone(), ForceAttemptHTTP2: true}}
+}
+
+// honest asks about a usual pod, as an API server does.
+func (a *attacked) honest() error {
+	c := a.client()
+	defer c.CloseIdleConnections()
+	return a.ask(c, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1"}}}]}}`)
+}
+
+func (a *attacked) ask(c *http.Client, pod string) error {
+	resp, err := c.Post("https://"+a.address+"/?timeout=5s", "application/json", strings.NewReader(fmt.Sprintf(honestReview, pod)))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var answer admissionv1.AdmissionReview
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return fmt.Errorf("%s: %w", resp.Status, err)
+	}
+	if answer.Response == nil || answer.Response.UID != "honest" || !answer.Response.Allowed {
+		return fmt.Errorf("the answer is %+v", answer.Response)
+	}
+	return nil
+}
+
+// during attacks, asks honestly all the while, and checks afterwards that the process is as it should be.
+func (a *attacked) during(t *testing.T, attack func(t *testing.T)) {
+	t.Helper()
+	over := make(chan struct{})
+	asked, failed := 0, []error{}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			asked++
+			if err := a.honest(); err != nil {
+				failed = append(failed, err)
+			}
+			select {
+			case <-over:
+				return
+			default:
+			}
+		}
+	})
+	attack(t)
+	close(over)
+	group.Wait()
+	require.NoError(t, a.Alive())
+	require.LessOrEqual(t, len(failed)*10, asked, "at least nine of ten honest reviews are answered; of %d failed %v", asked, failed)
+	print, err := a.Footprint()
+	require.NoError(t, err)
+	t.Logf("%d honest reviews, %d of them failed; RSS %d MiB, at most %d MiB so far", asked, len(failed), print.RSS>>20, print.Peak>>20)
+	require.Less(t, print.Peak, uint64(mostMemory))
+}
+
+// TestAttacks sends to a running admission controller what took its memory or its disk once. One process meets all attacks, so
+// that what one leaves behind counts for the next.
+func TestAttacks(t *testing.T) {
+	a := attackable(t)
+
+	// 150 connections with one byte each took 841 MiB.
+	t.Run("bodies of which a byte arrives", func(t *testing.T) {
+		a.during(t, func(t *testing.T) {
+			for range 150 {
+				conn, err := tls.Dial("tcp", a.address, a.tls)
+				require.NoError(t, err)
+				defer conn.Close()
+				_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: webhook\r\nContent-Type: application/json\r\nContent-Length: 5242880\r\n\r\n{")
+				require.NoError(t, err)
+			}
+			a.holds(t)
+		})
+	})
+	// One connection with 600 streams took 3.15 GB.
+	t.Run("streams of which a byte arrives", func(t *testing.T) {
+		a.during(t, func(t *testing.T) {
+			c := a.frames(t)
+			for i := range 600 {
+				if c.begin(uint32(2*i+1)) != nil || c.WriteData(uint32(2*i+1), false, []byte("{")) != nil {
+					break // the server ends a connection that goes on against its limit
+				}
+			}
+			_ = c.out.Flush()
+			a.holds(t)
+		})
+	})
+	// 20,000 of these took 4 GB.
+	t.Run("streams that are reset at once", func(t *testing.T) {
+		a.during(t, func(t *testing.T) {
+			for sent := 0; sent < 20_000; {
+				c := a.frames(t)
+				for i := 0; sent < 20_000; i++ {
+					if c.begin(uint32(2*i+1)) != nil || c.WriteRSTStream(uint32(2*i+1), http2.ErrCodeCancel) != nil || c.out.Flush() != nil {
+						break // the server has ended the connection: another one
+					}
+					sent++
+				}
+				c.Close()
+			}
+		})
+	})
+	// 4.5 MB took up to 1.8 GB.
+	t.Run("small JSON that becomes much", func(t *testing.T) {
+		pods := []string{
+			`{"spec":{"containers":[` + strings.TrimSuffix(strings.Repeat(`{},`, 1_500_000), ",") + `]}}`,
+			`{"spec":{"containers":[{"resources":{"requests":{` + strings.TrimSuffix(strings.Repeat(`"a":1,`, 700_000), ",") + `}}}]}}`,
+			`{"metadata":{"labels":` + strings.Repeat("[", 2_000_000) + strings.Repeat("]", 2_000_000) + `}}`,
+		}
+		a.during(t, func(t *testing.T) {
+			c := a.client()
+			defer c.CloseIdleConnections()
+			var group sync.WaitGroup
+			for _, pod := range pods {
+				for range 8 {
+					group.Go(func() { _ = a.ask(c, pod) }) // whatever it answers
+				}
+			}
+			group.Wait()
+		})
+	})
+	// One request wrote up to 60 kB, 1.5 MB and 400 kB.
+	t.Run("texts for the log", func(t *testing.T) {
+		size := func() int64 {
+			info, err := os.Stat(a.LogFile)
+			require.NoError(t, err)
+			return info.Size()
+		}
+		before := size()
+		a.during(t, func(t *testing.T) {
+			c := a.client()
+			defer c.CloseIdleConnections()
+			for range 100 {
+				for kind, body := range map[string]string{
+					strings.Repeat("x", 10<<10): "{}",
+					"application/json":          `{"apiVersion":"` + strings.Repeat("v", 1<<20) + `"}`,
+				} {
+					resp, err := c.Post("https://"+a.address, kind, strings.NewReader(body))
+					require.NoError(t, err)
+					_, _ = io.Copy(io.Discard, resp.Body)
+					require.NoError(t, resp.Body.Close())
+				}
+				require.NoError(t, a.ask(c, `{"metadata":{"name":"`+strings.Repeat("n", 200<<10)+`"},"spec":{"containers":7}}`))
+			}
+		})
+		require.Less(t, size()-before, int64(150<<10), "100 times three requests")
+	})
+}
+
+// holds returns once honest reviews were answered for a while with the attack under way, as long as a request may take to arrive.
+func (a *attacked) holds(t *testing.T) {
+	end := time.Now().Add(2 * time.Second)
+	for time.Now().Before(end) {
+		if err := a.honest(); err != nil {
+			t.Logf("an honest review beside the attack: %v", err)
+		}
+	}
+}
+
+// framed is an HTTP/2 connection on which a test may write what it likes.
+type framed struct {
+	*tls.Conn
+	*http2.Framer
+	out     *flusher
+	headers []byte
+}
+
+type flusher struct {
+	bytes.Buffer
+	to io.Writer
+}
+
+// Flush writes what was collected.
+func (f *flusher) Flush() error {
+	_, err := f.WriteTo(f.to)
+	return err
+}
+
+// Close ends the connection.
+func (f *framed) Close() error { return f.Conn.Close() }
+
+func (f *framed) begin(stream uint32) error {
+	if f.out.Len() > 16<<10 {
+		if err := f.out.Flush(); err != nil {
+			return err
+		}
+	}
+	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: f.headers, EndHeaders: true})
+}
+
+func (a *attacked) frames(t *testing.T) *framed {
+	config := a.tls.Clone()
+	config.NextProtos = []string{"h2"}
+	conn, err := tls.Dial("tcp", a.address, config)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	out := &flusher{to: conn}
+	out.WriteString(http2.ClientPreface)
+	f := &framed{Conn: conn, Framer: http2.NewFramer(out, conn), out: out}
+	require.NoError(t, f.WriteSettings())
+	var headers bytes.Buffer
+	encoder := hpack.NewEncoder(&headers)
+	encoder.SetMaxDynamicTableSize(0)
+	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", "webhook"}, {":path", "/"}, {"content-type", "application/json"}, {"content-length", "5242880"}} {
+		require.NoError(t, encoder.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}))
+	}
+	f.headers = headers.Bytes()
+	go func() { _, _ = io.Copy(io.Discard, conn) }() // settings, refusals and the like
+	return f
+}

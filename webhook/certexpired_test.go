@@ -1,0 +1,49 @@
+package webhook
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	testclock "k8s.io/utils/clock/testing"
+)
+
+// TestACertificateThatHasExpiredIsLoggedOnce, at the start and later.
+func TestACertificateThatHasExpiredIsLoggedOnce(t *testing.T) {
+	clk, s := testclock.NewFakeClock(newYear), newSecret(t)
+	ca := someCA(t, newYear)
+	s.issue(t, ca, newYear)
+	clk.Step(2 * time.Hour)
+	log := newMemo()
+	o := s.options(clk)
+	o.Log, o.Reload = log.log(), true
+	f, err := NewFiles(o)
+	require.NoError(t, err, "a file that is renewed late heals by itself")
+	told := log.told()
+	require.Len(t, told, 1)
+	require.Contains(t, told[0], "the serving certificate has expired")
+	require.Contains(t, told[0], s.path("tls.crt"))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- f.Start(ctx) }()
+	step := func() {
+		require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+		clk.Step(lookInterval)
+	}
+	step()
+	step()
+	s.issue(t, ca, clk.Now())
+	until := clk.Now().Add(time.Hour)
+	require.Eventually(t, func() bool { step(); return testutil.ToFloat64(certificateExpires) == float64(until.Unix()) }, 5*time.Second, time.Millisecond)
+	require.NotContains(t, strings.Join(log.told(), ""), "expired")
+	clk.Step(2 * time.Hour)
+	step()
+	step()
+	cancel()
+	require.NoError(t, <-done)
+	require.Equal(t, 1, strings.Count(strings.Join(log.told(), ""), "the serving certificate has expired"))
+}
