@@ -267,7 +267,7 @@ func (u *offlineUpdater) unboost(v *judgedVPA, a assessed, group facts.Group) en
 		if owner, _ := target.DirectOwner(other); owner != a.Owner || other == a.request.Pod || other.Status.Phase == corev1.PodPending || podupdate.Unlooked(other) != "" {
 			continue
 		}
-		if status, _ := facts.ResizeOf(other); status == facts.ResizeSent || status == facts.ResizeInProgress {
+		if status, _, _ := facts.ResizeOf(other); status == facts.ResizeSent || status == facts.ResizeInProgress {
 			group.Disrupted++
 		}
 	}

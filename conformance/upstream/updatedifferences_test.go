@@ -269,6 +269,26 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 		},
 	},
 	{
+		name: "resizes that cannot end in mode InPlace",
+		why: "Another one takes their place once it may be carried out: one for less of what a node has deferred, and any other in place of one that has failed for an hour. " +
+			"Upstream sends every resize over every other one, where the pod itself is to be updated.",
+		example: "gates: {InPlace: true}\n" + runningCase("InPlace", 1, strings.Replace(running("p0", resizing("PodResizePending", "Deferred", 0)), "cpu: 100m", "cpu: 300m", 1)),
+		even: func(r *updateResult, in *updateInput, w *ways) bool {
+			changed := false
+			for _, pod := range r.In.Pods {
+				ends, takenBack := r.mayBeReplaced(pod)
+				if other := in.pod(pod.Name); ends && other != nil {
+					other.Status.Conditions = slices.DeleteFunc(other.Status.Conditions, isOfResize)
+					if takenBack {
+						other.Status.StartTime = &metav1.Time{Time: updateNow.Add(-time.Minute)}
+					}
+					w.anyway[pod.Name], changed = takenBack, true
+				}
+			}
+			return changed
+		},
+	},
+	{
 		name:    "mode InPlace waits",
 		why:     "While a resize is under way, the pod has not started or the budget is spent nothing is sent (AEP-8818). Upstream sends it all the same.",
 		example: "gates: {InPlace: true}\n" + runningCase("InPlace", 2, running("p0", resizing("PodResizeInProgress", "Error", 0)), running("p1", resizing("PodResizePending", "Deferred", 0))),

@@ -88,6 +88,7 @@ func (a *updateAnswer) String() string {
 // ways are in what a cycle of upstream's is led otherwise than upstream leads it, so that it comes to what celvpa does.
 type ways struct {
 	leave           map[string]bool // these pods are not looked at, but count
+	anyway          map[string]bool // these pods are updated also where they are well
 	evictInTurn     bool            // evictions take place in the order of pods, not after all resizes
 	deferredWaits   bool            // mode InPlace: what is deferred is not sent
 	infeasibleWaits bool            // mode InPlace: what the node finds infeasible is remembered, and not sent
@@ -213,6 +214,16 @@ func (c *upstreamCycle) ranked(pods []*corev1.Pod) []*corev1.Pod {
 	calculator := c.calculator()
 	for _, pod := range pods {
 		calculator.AddPod(pod, updateNow, c.infeasible)
+	}
+	sorted := calculator.GetSortedPods(c.admission)
+	if len(c.anyway) == 0 {
+		return sorted
+	}
+	calculator = priority.NewUpdatePriorityCalculator(c.vpa, priority.UpdateConfig{EvictAfterOOMThreshold: c.Flags.evictAfterOOM()}, c.capping, priority.NewProcessor())
+	for _, pod := range pods {
+		if c.anyway[pod.Name] || slices.Contains(sorted, pod) {
+			calculator.AddPod(pod, updateNow, c.infeasible)
+		}
 	}
 	return calculator.GetSortedPods(c.admission)
 }

@@ -51,7 +51,12 @@ func altersOne(now, written corev1.ResourceList, name corev1.ResourceName) bool 
 
 // changesQOS reports whether the pod would be of another QoS class, which API servers refuse (KEP-1287).
 func changesQOS(pod *corev1.Pod, change PodChange) bool {
-	after := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: pod.Spec.InitContainers, Containers: make([]corev1.Container, len(pod.Spec.Containers))}}
+	return qos.ComputePodQOS(podAfter(pod, change)) != qos.GetPodQOS(pod)
+}
+
+// podAfter is what a pod asks for after a change, and nothing else of it.
+func podAfter(pod *corev1.Pod, change PodChange) *corev1.Pod {
+	after := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: pod.Spec.InitContainers, Overhead: pod.Spec.Overhead, Containers: make([]corev1.Container, len(pod.Spec.Containers))}}
 	for i := range pod.Spec.Containers {
 		after.Spec.Containers[i].Resources = pod.Spec.Containers[i].Resources
 	}
@@ -66,7 +71,7 @@ func changesQOS(pod *corev1.Pod, change PodChange) bool {
 		}
 		after.Spec.Resources = &whole
 	}
-	return qos.ComputePodQOS(after) != qos.GetPodQOS(pod)
+	return after
 }
 
 // with are resources after a change.

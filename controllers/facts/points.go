@@ -153,14 +153,27 @@ var (
 		engine.Field{Name: "running", Type: engine.Int, Doc: "live pods that have started"},
 		engine.Field{Name: "ready", Type: engine.Int, Doc: "live pods that are ready"},
 		engine.Field{Name: "disrupted", Type: engine.Int, Doc: "pods of those running that were evicted or resized in this cycle"},
-		engine.Field{Name: "refusals", Type: engine.Int, Doc: "evictions in a row that a PodDisruptionBudget refused"},
-		engine.Field{Name: "refusedAge", Type: engine.IntOf(Duration), Doc: "since the last of them"},
+		engine.Field{Name: "refusals", Type: engine.Int, Doc: "evictions in a row that the API server refused: of any pod for a PodDisruptionBudget or missing permissions, else of this pod"},
+		engine.Field{Name: "refusedAge", Type: engine.IntOf(Duration), Doc: "since the cycle of the last of them"},
+		engine.Field{Name: "refusedFor", Type: engine.String, Doc: "why the last of them was refused: Budget (a PodDisruptionBudget), or as in attempt.refused"},
+		engine.Field{Name: "refusedMessage", Type: engine.String, Doc: "what the API server said to it"},
+		engine.Field{Name: "resizeRefusals", Type: engine.Int, Doc: "resizes in a row that the API server refused, and that were not followed by an eviction: of any pod for missing permissions, else of this pod"},
+		engine.Field{Name: "resizeRefusedAge", Type: engine.IntOf(Duration), Doc: "since the cycle of the last of them"},
+		engine.Field{Name: "resizeRefusedFor", Type: engine.String, Doc: "why the last of them was refused, as in attempt.refused"},
+		engine.Field{Name: "resizeRefusedMessage", Type: engine.String, Doc: "what the API server said to it"},
 		engine.Field{Name: "unchanged", Type: engine.Int, Doc: "pods in a row that were evicted, and whose successors came with the resources that those had had"},
 		engine.Field{Name: "unchangedAge", Type: engine.IntOf(Duration), Doc: "since the last of them was evicted"})
 
 	resizeSchema = engine.NewSchema("Resize",
 		engine.Field{Name: "status", Type: engine.String, Doc: "empty, Sent (the node has not told anything of it yet), InProgress, Deferred, Infeasible, Error or Unknown"},
-		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since the updater first saw this pod being resized, or since its node tells of it, whichever is longer"})
+		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since the updater first saw this pod being resized, or since its node tells of it, whichever is longer"},
+		engine.Field{Name: "message", Type: engine.String, Doc: "what the node says about it"},
+		engine.Field{Name: "asked", Type: engine.RecordOf(resourcesSchema), Doc: "what the pod as a whole requests by it, as the pod's spec has it; unset without one"},
+		engine.Field{Name: "wanted", Type: engine.RecordOf(resourcesSchema), Doc: "what it would request by a resize that was sent now; unset without one"},
+		engine.Field{Name: "differs", Type: engine.Bool, Doc: "a resize that was sent now would ask for other CPU or memory somewhere"},
+		engine.Field{Name: "raisesMemoryLimit", Type: engine.Bool, Doc: "it would ask for a higher memory limit somewhere"},
+		engine.Field{Name: "replaced", Type: engine.Int, Doc: "how many resizes the updater has sent over others since the pod was last without one"},
+		engine.Field{Name: "replacedAge", Type: engine.IntOf(Duration), Doc: "since the cycle of the last of them"})
 
 	admissionSchema = engine.NewSchema("Admission",
 		engine.Field{Name: "alive", Type: engine.Bool, Doc: "the admission controller renews its status lease, or nobody asked"})

@@ -10,12 +10,17 @@ import (
 
 // Resize is what is known of a resize under way.
 type Resize struct {
-	Status ResizeStatus
-	Age    time.Duration // since it was first seen, or since the node told of it, whichever is longer
+	Status  ResizeStatus
+	Age     time.Duration // since it was first seen, or since the node told of it, whichever is longer
+	Message string        // what the node says about it
+
+	Replaced    int           // how many resizes were sent over others since the pod was last without one
+	ReplacedAge time.Duration // since the last of them
 }
 
 func (r Resize) record() *engine.Record {
-	return resizeSchema.New().SetString("status", string(r.Status)).SetInt("age", int64(max(r.Age, 0)))
+	return resizeSchema.New().SetString("status", string(r.Status)).SetInt("age", int64(max(r.Age, 0))).SetString("message", r.Message).
+		SetInt("replaced", int64(r.Replaced)).SetInt("replacedAge", int64(max(r.ReplacedAge, 0)))
 }
 
 // ResizeStatus is how far a resize is (KEP-1287, UPSTREAM.md §5.6).
@@ -32,9 +37,9 @@ const (
 	ResizeUnknown    ResizeStatus = "Unknown"
 )
 
-// ResizeOf reads how far a pod's resize is, and since when the node says so; zero where it does not. A pending resize says more
-// than one in progress. What the node said of resources that the pod does not ask for any more does not count.
-func ResizeOf(pod *corev1.Pod) (status ResizeStatus, since time.Time) {
+// ResizeOf reads how far a pod's resize is, what the node says about it, and since when; zero where it does not. A pending resize says
+// more than one in progress. What the node said of resources that the pod does not ask for any more does not count.
+func ResizeOf(pod *corev1.Pod) (status ResizeStatus, since time.Time, message string) {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
 		if c.Status != corev1.ConditionTrue || c.ObservedGeneration != 0 && c.ObservedGeneration < pod.Generation && awaited(pod) {
@@ -44,13 +49,13 @@ func ResizeOf(pod *corev1.Pod) (status ResizeStatus, since time.Time) {
 		case corev1.PodResizePending:
 			switch c.Reason {
 			case corev1.PodReasonDeferred:
-				return ResizeDeferred, c.LastTransitionTime.Time
+				return ResizeDeferred, c.LastTransitionTime.Time, c.Message
 			case corev1.PodReasonInfeasible:
-				return ResizeInfeasible, c.LastTransitionTime.Time
+				return ResizeInfeasible, c.LastTransitionTime.Time, c.Message
 			}
-			return ResizeUnknown, c.LastTransitionTime.Time
+			return ResizeUnknown, c.LastTransitionTime.Time, c.Message
 		case corev1.PodResizeInProgress:
-			since = c.LastTransitionTime.Time
+			since, message = c.LastTransitionTime.Time, c.Message
 			switch {
 			case c.Reason == corev1.PodReasonError:
 				status = ResizeError
@@ -64,7 +69,7 @@ func ResizeOf(pod *corev1.Pod) (status ResizeStatus, since time.Time) {
 	if status == NoResize && awaited(pod) {
 		status = ResizeSent
 	}
-	return status, since
+	return status, since, message
 }
 
 // awaited reports whether a pod asks for other CPU or memory than its node granted. Nodes that cannot resize grant nothing.

@@ -35,7 +35,7 @@ func TestResizeStatusOfAPod(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _ := facts.ResizeOf(&corev1.Pod{Status: corev1.PodStatus{Conditions: tt.conditions}})
+			got, _, _ := facts.ResizeOf(&corev1.Pod{Status: corev1.PodStatus{Conditions: tt.conditions}})
 			require.Equal(t, facts.ResizeStatus(tt.want), got)
 		})
 	}
@@ -74,7 +74,7 @@ func TestAResizeThatTheNodeHasNotSeenIsUnderWay(t *testing.T) {
 			if tt.pending != "" {
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: tt.pending, ObservedGeneration: tt.observed, LastTransitionTime: began}}
 			}
-			got, since := facts.ResizeOf(pod)
+			got, since, _ := facts.ResizeOf(pod)
 			require.Equal(t, tt.want, got)
 			if tt.want == facts.ResizeInfeasible || tt.want == facts.ResizeDeferred {
 				require.Equal(t, began.Time, since)
@@ -83,7 +83,7 @@ func TestAResizeThatTheNodeHasNotSeenIsUnderWay(t *testing.T) {
 	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Resources: &corev1.ResourceRequirements{Requests: list(t, "cpu=2")}}}
 	pod.Status.Resources = &corev1.ResourceRequirements{Requests: list(t, "cpu=1")}
-	got, _ := facts.ResizeOf(pod)
+	got, _, _ := facts.ResizeOf(pod)
 	require.Equal(t, facts.ResizeSent, got, "of the pod as a whole")
 }
 

@@ -20,16 +20,35 @@ type Group struct {
 	Ready      int // live pods that are ready
 	Disrupted  int // pods of those running that were evicted or resized in this cycle
 
-	Refusals   int           // evictions in a row that a disruption budget refused
-	RefusedAge time.Duration // since the last of them
+	Evictions, Resizes Refusals // of any of its pods, for a reason that holds for all of them
 
 	Unchanged    int           // pods in a row that were evicted, and whose successors came with the resources that those had had
 	UnchangedAge time.Duration // since the last of them was evicted
 }
 
+// Refusals are answers of the API server in a row, with nothing carried out in between. Those to resizes that an eviction followed are
+// not among them.
+type Refusals struct {
+	Times   int
+	Age     time.Duration // since the last of them
+	Last    Refusal
+	Message string // what the API server said the last time
+}
+
+// or returns others where there are none.
+func (r Refusals) or(others Refusals) Refusals {
+	if r.Times == 0 {
+		return others
+	}
+	return r
+}
+
 func (g Group) record() *engine.Record {
 	r := groupSchema.New().SetInt("live", int64(g.Live)).SetInt("running", int64(g.Running)).SetInt("ready", int64(g.Ready)).SetInt("disrupted", int64(g.Disrupted)).
-		SetInt("refusals", int64(g.Refusals)).SetInt("refusedAge", int64(g.RefusedAge)).
+		SetInt("refusals", int64(g.Evictions.Times)).SetInt("refusedAge", int64(g.Evictions.Age)).
+		SetString("refusedFor", string(g.Evictions.Last)).SetString("refusedMessage", g.Evictions.Message).
+		SetInt("resizeRefusals", int64(g.Resizes.Times)).SetInt("resizeRefusedAge", int64(g.Resizes.Age)).
+		SetString("resizeRefusedFor", string(g.Resizes.Last)).SetString("resizeRefusedMessage", g.Resizes.Message).
 		SetInt("unchanged", int64(g.Unchanged)).SetInt("unchangedAge", int64(g.UnchangedAge))
 	if g.Configured > 0 {
 		r.SetInt("configured", int64(g.Configured))
@@ -57,12 +76,13 @@ type Attempt struct {
 	Infeasible, NowLower bool
 }
 
-// Refusal is a kind of answer to a resize.
+// Refusal is a kind of answer to a resize or to an eviction.
 type Refusal string
 
 // The kinds of answers.
 const (
 	RefusedNodeCapacity Refusal = "NodeCapacity" // more than the node has (Kubernetes 1.36 and newer)
+	RefusedBudget       Refusal = "Budget"       // a PodDisruptionBudget is against an eviction
 	RefusedQuota        Refusal = "Quota"        // more than a ResourceQuota or a LimitRange of the namespace allows
 	RefusedNotSupported Refusal = "NotSupported" // the node, or the API server, cannot resize such pods
 	RefusedInvalid      Refusal = "Invalid"      // the pod may not be changed so
@@ -75,13 +95,15 @@ const (
 
 // PodState is one running pod as the updater sees it.
 type PodState struct {
-	Pod         *corev1.Pod
-	VPA         *vpav1.VerticalPodAutoscaler
-	Change      PodChange // from ResourcesForPod, with its bounds
-	Now         time.Time
-	Resize      Resize
-	Attempt     Attempt
-	NoAdmission string // why the admission controller is taken for dead; empty = it is alive
+	Pod     *corev1.Pod
+	VPA     *vpav1.VerticalPodAutoscaler
+	Change  PodChange // from ResourcesForPod, with its bounds
+	Now     time.Time
+	Resize  Resize
+	Attempt Attempt
+	// Evictions and Resizes are those of this pod that were refused, for a reason that may hold for it alone.
+	Evictions, Resizes Refusals
+	NoAdmission        string // why the admission controller is taken for dead; empty = it is alive
 
 	compared []*engine.Record
 	podLevel *engine.Record
@@ -146,6 +168,7 @@ const reasonOOMKilled = "OOMKilled"
 
 // Decide runs pod.update. Rank must have run before.
 func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
+	group.Evictions, group.Resizes = group.Evictions.or(s.Evictions), group.Resizes.or(s.Resizes)
 	if s.change == nil {
 		s.change = changeOf(s.Pod, s.Change)
 	}
@@ -157,11 +180,20 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("priority", s.priority).
 		Set("change", s.change).
 		Set("group", group.record()).
-		Set("resize", s.Resize.record()).
+		Set("resize", s.resizeNow()).
 		Set("attempt", attemptSchema.New().SetString("refused", string(s.Attempt.Refused)).SetString("message", s.Attempt.Message).
 			SetBool("infeasible", s.Attempt.Infeasible).SetBool("nowLower", s.Attempt.NowLower)).
 		Set("admission", admissionSchema.New().SetBool("alive", s.NoAdmission == ""))
 	return plan.Decide(PodUpdate, f, trace)
+}
+
+// resizeNow binds a resize under way.
+func (s *PodState) resizeNow() *engine.Record {
+	r := s.Resize.record()
+	if s.Resize.Status != NoResize {
+		bindWanted(r, s.Pod, s.Change)
+	}
+	return r
 }
 
 func (s *PodState) pod() *engine.Record {
@@ -187,7 +219,7 @@ func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.T
 		Set("boost", podBoostSchema.New().SetBool("over", over).SetBool("on", on)).
 		Set("change", s.change).
 		Set("group", group.record()).
-		Set("resize", s.Resize.record())
+		Set("resize", s.resizeNow())
 	return plan.Decide(PodUnboost, f, trace)
 }
 

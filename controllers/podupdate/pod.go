@@ -22,6 +22,9 @@ type Request struct {
 	Now    time.Time
 	// ResizeSeen is when the pod was first seen being resized; zero where it is seen now.
 	ResizeSeen time.Time
+	// Replaced is how many resizes were sent over others since the pod was last without one, and ReplacedAt when the last was.
+	Replaced   int
+	ReplacedAt time.Time
 	// Infeasible is what a resize asked for that was found to be more than the node has; nil = there was none (AEP-8818).
 	Infeasible facts.Requests
 	// NoAdmission is why the admission controller is taken for dead; empty = it is alive.
@@ -53,7 +56,7 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 
 // resizeAt is how far a resize is, and for how long it has been under way.
 func resizeAt(r Request) facts.Resize {
-	status, since := facts.ResizeOf(r.Pod)
+	status, since, message := facts.ResizeOf(r.Pod)
 	if status == facts.NoResize {
 		return facts.Resize{}
 	}
@@ -63,7 +66,11 @@ func resizeAt(r Request) facts.Resize {
 	if since.IsZero() {
 		since = r.Now
 	}
-	return facts.Resize{Status: status, Age: r.Now.Sub(since)}
+	out := facts.Resize{Status: status, Age: r.Now.Sub(since), Message: message, Replaced: r.Replaced}
+	if r.Replaced > 0 {
+		out.ReplacedAge = r.Now.Sub(r.ReplacedAt)
+	}
+	return out
 }
 
 // Sort puts pods into the order in which they are updated: that of the rules, and by name where those leave it open.

@@ -4,55 +4,101 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/target"
 )
 
-// backOffs remember of which workloads a PodDisruptionBudget refuses to evict pods, by the direct owner of the pods. How long they
-// are left alone for that is a matter of the rules. The zero value is ready for use, and it is safe for concurrent use.
+// backOffs remember what the API server refuses to do with pods. How long they are left alone for that is a matter of the rules. The
+// zero value is ready for use, and it is safe for concurrent use.
 type backOffs struct {
-	mu sync.Mutex
-	of map[target.Key]backOff
+	mu                 sync.Mutex
+	evictions, resizes map[refusedTo]backOff
+}
+
+// refusedTo is what a refusal is about: all pods of a direct owner, or one pod.
+type refusedTo struct {
+	owner target.Key
+	pod   types.UID
+}
+
+// about tells what a refusal is about. A PodDisruptionBudget and missing permissions are against all pods of an owner. What webhooks,
+// policies, quotas and nodes say may be about one pod: were it about all, the pod that is first would keep the others from their turn.
+func about(why facts.Refusal, owner target.Key, pod types.UID) refusedTo {
+	if why == facts.RefusedBudget || why == facts.RefusedNotPermitted {
+		return refusedTo{owner: owner}
+	}
+	return refusedTo{pod: pod}
 }
 
 type backOff struct {
-	refusals int // in a row
-	last     time.Time
+	facts.Refusals           // but for their age
+	last           time.Time // the cycle of the last one
 }
 
-// refused notes that a budget was against an eviction.
-func (b *backOffs) refused(owner target.Key, now time.Time) {
+// evictionRefused notes that the API server refused to evict a pod.
+func (b *backOffs) evictionRefused(to refusedTo, why facts.Refusal, message string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.of == nil {
-		b.of = map[target.Key]backOff{}
+	b.evictions = refused(b.evictions, to, why, message, now)
+}
+
+// resizeRefused notes that the API server refused to resize a pod, and that nothing came of it.
+func (b *backOffs) resizeRefused(to refusedTo, why facts.Refusal, message string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.resizes = refused(b.resizes, to, why, message, now)
+}
+
+func refused(of map[refusedTo]backOff, to refusedTo, why facts.Refusal, message string, now time.Time) map[refusedTo]backOff {
+	if of == nil {
+		of = map[refusedTo]backOff{}
 	}
-	b.of[owner] = backOff{refusals: b.of[owner].refusals + 1, last: now}
+	of[to] = backOff{Refusals: facts.Refusals{Times: of[to].Times + 1, Last: why, Message: message}, last: now}
+	return of
 }
 
-// granted notes that a pod was evicted.
-func (b *backOffs) granted(owner target.Key) {
+// evicted notes that a pod was evicted.
+func (b *backOffs) evicted(owner target.Key, pod types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.of, owner)
+	delete(b.evictions, refusedTo{owner: owner})
+	delete(b.evictions, refusedTo{pod: pod})
 }
 
-// tell completes what is known of a group.
-func (b *backOffs) tell(owner target.Key, g *facts.Group, now time.Time) {
+// resized notes that a resize was taken.
+func (b *backOffs) resized(owner target.Key, pod types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known, ok := b.of[owner]; ok {
-		g.Refusals, g.RefusedAge = known.refusals, now.Sub(known.last)
+	delete(b.resizes, refusedTo{owner: owner})
+	delete(b.resizes, refusedTo{pod: pod})
+}
+
+// of returns what was refused to all pods of an owner, or to a pod.
+func (b *backOffs) of(to refusedTo, now time.Time) (evictions, resizes facts.Refusals) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.evictions[to].at(now), b.resizes[to].at(now)
+}
+
+func (b backOff) at(now time.Time) facts.Refusals {
+	out := b.Refusals
+	if out.Times > 0 {
+		out.Age = now.Sub(b.last)
 	}
+	return out
 }
 
-// keep forgets owners that have no pods any more.
-func (b *backOffs) keep(owners map[target.Key]bool) {
+// keep forgets pods that are gone, and owners that have no pods any more.
+func (b *backOffs) keep(owners map[target.Key]bool, pods map[types.UID]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for owner := range b.of {
-		if !owners[owner] {
-			delete(b.of, owner)
+	for _, of := range []map[refusedTo]backOff{b.evictions, b.resizes} {
+		for to := range of {
+			if !owners[to.owner] && !pods[to.pod] {
+				delete(of, to)
+			}
 		}
 	}
 }

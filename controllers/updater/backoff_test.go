@@ -1,11 +1,18 @@
 package updater
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -43,4 +50,174 @@ func TestABudgetThatRefusesIsLeftInPeaceForAWhile(t *testing.T) {
 	w.clock.Step(time.Second)
 	require.Len(t, w.cycle(), 1, "the back-off begins anew")
 	require.Len(t, w.heard("EvictionRefused"), 2, "it was over")
+}
+
+// Regression: a refusal was stamped a little later in its cycle than it was looked at in the others, so that after a minute its age was a
+// few milliseconds short of the back-off, which lasted a cycle longer: one minute became two cycles, two became three.
+func TestABackOffEndsWithTheIntervalThatItLasts(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("kept", 4, vpav1.UpdateModeRecreate)
+	w.refuse = func(ask, _ string) error {
+		if ask == "evict" {
+			w.clock.Step(40 * time.Millisecond) // the API server takes its time
+			return budgetRefusal(4)
+		}
+		return nil
+	}
+	begin := w.clock.Now()
+	tried := []int{}
+	for minute := range 7 { // the second half of them begins a moment early
+		w.clock.SetTime(begin.Add(time.Duration(minute)*time.Minute - time.Duration(max(minute-3, 0))*3*time.Millisecond))
+		if len(w.cycle()) > 0 {
+			tried = append(tried, minute)
+		}
+	}
+	require.Equal(t, []int{0, 1, 3, 6}, tried)
+}
+
+// The same for pods that come back unchanged, and for resizes that do not end.
+func TestOtherTimesEndWithTheirIntervalsToo(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("vain", 4, vpav1.UpdateModeRecreate)
+	w.refuse = func(ask, _ string) error {
+		if ask == "evict" {
+			w.clock.Step(40 * time.Millisecond)
+		}
+		return nil
+	}
+	begin := w.clock.Now()
+	var held, last int
+	for minute := range 80 {
+		w.clock.SetTime(begin.Add(time.Duration(minute)*time.Minute - time.Duration(minute)*time.Millisecond))
+		asked := w.cycle()
+		if len(asked) > 0 {
+			held, last = minute-last, minute
+		}
+		for range w.done {
+			w.pod("vain", nil)
+		}
+	}
+	require.Equal(t, 60, held, "an hour")
+
+	deferred := newWorld(t, nil)
+	deferred.workload("tall", 2, vpav1.UpdateModeInPlaceOrRecreate)
+	for _, name := range []string{"tall-01", "tall-02"} {
+		deferred.says(name, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred}, "")
+	}
+	begin = deferred.clock.Now()
+	for minute := range 6 {
+		deferred.clock.SetTime(begin.Add(time.Duration(minute)*time.Minute - time.Duration(minute)*time.Millisecond))
+		require.Equal(t, minute == 5, len(deferred.cycle()) > 0, "minute %d", minute)
+	}
+}
+
+// Quotas, webhooks, policies and missing permissions do not pass by themselves: they are asked later and later. Permissions are missing
+// for all pods of an owner; the others may be against one pod, which must not keep the rest from their turn.
+func TestRefusalsThatDoNotPassGetABackOff(t *testing.T) {
+	for err, all := range map[error]bool{
+		forbidden("exceeded quota: q, requested: cpu=1", ""):                                                  false,
+		forbidden(`admission webhook "w" denied the request: no`, ""):                                         false,
+		forbidden(`User "x" cannot patch resource "pods/resize", cannot create resource "pods/eviction"`, ""): true,
+	} {
+		for mode, ask := range map[vpav1.UpdateMode]string{vpav1.UpdateModeRecreate: "evict", vpav1.UpdateModeInPlace: "resize"} {
+			t.Run(string(mode)+" "+err.Error(), func(t *testing.T) {
+				w := newWorld(t, nil, "InPlace")
+				w.workload("web", 2, mode)
+				w.refuse = func(what, name string) error {
+					if what == ask && (all || name == "web-01") {
+						return err
+					}
+					return nil
+				}
+				if all {
+					require.Equal(t, []string{ask + " web-01"}, w.cycle())
+				} else {
+					require.Equal(t, []string{ask + " web-01", ask + " web-02"}, w.cycle())
+				}
+				w.clock.Step(30 * time.Second)
+				require.Empty(t, w.cycle())
+				if !all && mode == vpav1.UpdateModeRecreate {
+					w.pod("web", nil)
+				}
+				w.refusing(ask, err)
+				w.clock.Step(30 * time.Second)
+				require.Equal(t, ask+" web-01", w.cycle()[0], "after a minute")
+				w.clock.Step(time.Minute)
+				require.NotContains(t, w.cycle(), ask+" web-01", "two in a row: two minutes")
+				w.clock.Step(time.Minute)
+				w.refusing(ask, nil)
+				require.Equal(t, ask+" web-01", w.cycle()[0], "all is well again")
+				require.NotContains(t, w.backOffs.evictions, refusedTo{pod: "web-01-uid"})
+				require.NotContains(t, w.backOffs.resizes, refusedTo{pod: "web-01-uid"})
+			})
+		}
+	}
+}
+
+// A refused resize that is followed by an eviction came to something: the pods after it have their turn as ever.
+func TestARefusedResizeThatAnEvictionFollowsKeepsNothingBack(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("web", 4, vpav1.UpdateModeInPlaceOrRecreate)
+	w.refusing("resize", forbidden("static pods cannot be resized", ""))
+	require.Equal(t, []string{"resize web-01", "evict web-01", "resize web-02", "evict web-02"}, w.cycle())
+	require.Empty(t, w.backOffs.resizes)
+}
+
+func TestConflictsAndBusyServersGetNoBackOff(t *testing.T) {
+	for _, err := range []error{apierrors.NewConflict(corev1.Resource("pods"), "web", errors.New("changed")), apierrors.NewTooManyRequests("later", 1)} {
+		w := newWorld(t, nil)
+		w.workload("flat", 4, vpav1.UpdateModeRecreate)
+		w.workload("tall", 4, vpav1.UpdateModeInPlaceOrRecreate)
+		w.refuse = func(string, string) error { return err }
+		require.Len(t, w.cycle(), 8)
+		require.Len(t, w.cycle(), 8)
+	}
+}
+
+// Nobody answered: it may have been carried out, and the cache may show that much later than the next cycle. Until it does, or should
+// have, the pod is left alone and has its place in the budget.
+func TestACallThatNobodyAnsweredIsRememberedUntilTheCacheShowsWhatCameOfIt(t *testing.T) {
+	for mode, ask := range map[vpav1.UpdateMode]string{vpav1.UpdateModeRecreate: "evict", vpav1.UpdateModeInPlaceOrRecreate: "resize"} {
+		t.Run(string(mode), func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.workload("web", 2, mode)
+			w.refusing(ask, context.DeadlineExceeded)
+			require.Equal(t, []string{ask + " web-01"}, w.cycle())
+			w.refusing(ask, nil)
+			w.clock.Step(20 * time.Second)
+			require.Empty(t, w.cycle(), "web-01 may be away, and then web-02 is the only one")
+			require.True(t, w.Busy(w.podNamed("web-01")))
+			w.clock.Step(40 * time.Second)
+			require.Equal(t, []string{ask + " web-01"}, w.cycle(), "it was not carried out")
+		})
+	}
+	t.Run("the cache shows that a resize was carried out", func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.workload("web", 2, vpav1.UpdateModeInPlaceOrRecreate)
+		w.refusing("resize", context.DeadlineExceeded)
+		w.cycle()
+		w.refusing("resize", nil)
+		pod := w.podNamed("web-01")
+		pod.Generation++
+		pod.Spec.Containers[0].Resources.Requests = amounts("500m", "512Mi")
+		require.NoError(t, w.WithWatch.Update(t.Context(), pod))
+		w.clock.Step(20 * time.Second)
+		require.Equal(t, []string{"resize web-02"}, w.cycle())
+	})
+	t.Run("an API server that is not there carries nothing out", func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.workload("web", 2, vpav1.UpdateModeRecreate)
+		w.refusing("evict", fmt.Errorf("dial tcp: %w", syscall.ECONNREFUSED))
+		require.Len(t, w.cycle(), 2)
+		w.refusing("evict", nil)
+		require.Equal(t, []string{"evict web-01"}, w.cycle())
+	})
+}
+
+// podNamed reads a pod.
+func (w *world) podNamed(name string) *corev1.Pod {
+	w.t.Helper()
+	pod := &corev1.Pod{}
+	require.NoError(w.t, w.Get(w.t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, pod))
+	return pod
 }

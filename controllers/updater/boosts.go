@@ -214,7 +214,7 @@ func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group
 		if other.UID == p.PodState.Pod.UID || other.Status.Phase == corev1.PodPending {
 			continue
 		}
-		status, _ := facts.ResizeOf(other)
+		status, _, _ := facts.ResizeOf(other)
 		if status == facts.ResizeSent || status == facts.ResizeInProgress || b.isSent(other) || b.Beside != nil && b.Beside(other) {
 			group.Disrupted++
 		}

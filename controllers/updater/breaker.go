@@ -30,7 +30,7 @@ type breaker struct {
 	mu   sync.Mutex
 	of   map[target.Key]*outcomes
 	seen map[types.UID]bool      // the pods there were at the start of the cycle
-	gone map[types.UID]time.Time // pods that were evicted, for as long as a cache shows them
+	gone map[types.UID]time.Time // pods that were evicted, or perhaps were, and when; for as long as a cache shows them
 }
 
 // outcomes are what came of the evictions of one workload.
@@ -48,14 +48,24 @@ type evictedPod struct {
 	at  time.Time
 }
 
-// evicted notes that a pod was evicted.
+// leaves notes that a pod was evicted, or that nobody said whether it was: until a cache shows what became of it, or should have, it
+// counts as gone.
+func (b *breaker) leaves(uid types.UID, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.gone == nil {
+		b.gone = map[types.UID]time.Time{}
+	}
+	b.gone[uid] = now
+}
+
+// evicted notes that a pod was evicted, and that a successor is due.
 func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of == nil {
-		b.of, b.gone = map[target.Key]*outcomes{}, map[types.UID]time.Time{}
+		b.of = map[target.Key]*outcomes{}
 	}
-	b.gone[pod.UID] = now
 	o := b.of[owner]
 	if o == nil {
 		o = &outcomes{}
@@ -67,7 +77,7 @@ func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// isGone reports whether a pod was evicted. A cache may not know that yet.
+// isGone reports whether a pod was evicted, or may have been. A cache may not know that yet.
 func (b *breaker) isGone(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

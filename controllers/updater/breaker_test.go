@@ -155,7 +155,10 @@ func TestSuccessorsAreMatchedOneToOne(t *testing.T) {
 		b.tell(owner, &g, at)
 		return g.Unchanged
 	}
-	evict := func(p corev1.Pod) { b.evicted(owner, &p, at) }
+	evict := func(p corev1.Pod) {
+		b.evicted(owner, &p, at)
+		b.leaves(p.UID, at)
+	}
 	a, c, d := pod("a", "1"), pod("c", "1"), pod("d", "2")
 
 	require.Zero(t, look(a, c))

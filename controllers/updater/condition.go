@@ -45,19 +45,19 @@ func (c *conditions) forbid(now time.Time) {
 }
 
 // tellNoEffect tells that a rule leaves the pods of a VPA alone because evictions have no effect; empty = no rule does.
-func (r *run) tellNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, rule string, now time.Time, log logr.Logger) {
+func (r *run) tellNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, rule string, log logr.Logger) {
 	const about = "evictions without effect"
 	if rule == "" {
 		r.told.over(v.UID, about)
-		r.writeCondition(ctx, v, nil, now, log)
+		r.writeCondition(ctx, v, nil, log)
 		return
 	}
-	condition := &vpav1.VerticalPodAutoscalerCondition{Type: UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now), Reason: rule, Message: noEffect(v)}
+	condition := &vpav1.VerticalPodAutoscalerCondition{Type: UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: noEffect(v)}
 	if r.told.news(v.UID, about, rule) {
 		r.Actuator.Recorder.Eventf(v, nil, corev1.EventTypeWarning, string(UpdatesHaveNoEffect), "Evict", "%s (%s)", condition.Message, rule)
 		log.Info(condition.Message, "rule", rule)
 	}
-	r.writeCondition(ctx, v, condition, now, log)
+	r.writeCondition(ctx, v, condition, log)
 }
 
 // noEffect tells users what is wrong, and the way out.
@@ -76,17 +76,17 @@ func (r *run) clearConditions(ctx context.Context, vpas []vpav1.VerticalPodAutos
 	}
 	for i := range vpas {
 		if v := &vpas[i]; !working[v.UID] && r.Namespaces.Serve(v.Namespace) && v.Unreadable() == "" {
-			r.writeCondition(ctx, v, nil, r.Clock.Now(), r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
+			r.writeCondition(ctx, v, nil, r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
 		}
 	}
 }
 
 // writeCondition makes a VPA have the condition, or not have it when it is nil. The recommender writes the status, too, so nothing
 // else in it is touched and what was read must be what is there; else it is read once more.
-func (r *run) writeCondition(ctx context.Context, v *vpav1.VerticalPodAutoscaler, want *vpav1.VerticalPodAutoscalerCondition, now time.Time, log logr.Logger) {
+func (r *run) writeCondition(ctx context.Context, v *vpav1.VerticalPodAutoscaler, want *vpav1.VerticalPodAutoscalerCondition, log logr.Logger) {
 	for range 2 {
 		list, changes := withCondition(v.Status.Conditions, want)
-		if !changes || !r.conditions.allowed(now) {
+		if !changes || !r.conditions.allowed(r.now) {
 			return
 		}
 		patch, err := json.Marshal([]map[string]any{
@@ -101,7 +101,7 @@ func (r *run) writeCondition(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 		case err == nil, apierrors.IsNotFound(err):
 			return
 		case apierrors.IsForbidden(err):
-			r.conditions.forbid(now)
+			r.conditions.forbid(r.now)
 			log.Info("condition "+string(UpdatesHaveNoEffect)+" cannot be written, and an event has to do: allow this process to patch verticalpodautoscalers/status", "error", err.Error())
 			return
 		case !apierrors.IsConflict(err) && !apierrors.IsInvalid(err): // of a test that fails API servers say 422

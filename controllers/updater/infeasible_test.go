@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,6 +90,7 @@ func TestARefusalThatPassesIsNotRemembered(t *testing.T) {
 		w.refusing("resize", err)
 		require.NotEmpty(t, w.cycle())
 		require.Nil(t, w.infeasible.recall("web-01-uid"))
+		w.clock.Step(w.Interval)
 	}
 	require.Empty(t, w.heard("EvictedByVPA"))
 }
@@ -116,7 +118,7 @@ func TestStaleEntryCleanupOfAllThatIsRemembered(t *testing.T) {
 	w.workload("gone", 4, vpav1.UpdateModeRecreate)
 	w.cycle()
 	require.NotEmpty(t, w.sent.of)
-	require.NotEmpty(t, w.backOffs.of)
+	require.NotEmpty(t, w.backOffs.evictions)
 	require.NotEmpty(t, w.breaker.of)
 	require.NotEmpty(t, w.breaker.gone)
 	require.NotEmpty(t, w.told.of)
@@ -125,7 +127,7 @@ func TestStaleEntryCleanupOfAllThatIsRemembered(t *testing.T) {
 	w.clock.Step(successorTime + 1)
 	w.cycle()
 	require.Empty(t, w.sent.of)
-	require.Empty(t, w.backOffs.of)
+	require.Empty(t, w.backOffs.evictions)
 	require.Empty(t, w.breaker.of)
 	require.Empty(t, w.breaker.gone)
 	require.Empty(t, w.told.of)
@@ -167,7 +169,7 @@ func TestWhatWasFoundInfeasibleBeforeAResizeIsNotRememberedAfterIt(t *testing.T)
 	require.NoError(t, w.WithWatch.Status().Update(t.Context(), &pod))
 	w.refuse = func(_, name string) error {
 		if name == "web-02" {
-			return errors.New("not of interest")
+			return apierrors.NewConflict(corev1.Resource("pods"), name, errors.New("not of interest"))
 		}
 		return nil
 	}
@@ -179,7 +181,7 @@ func TestWhatWasFoundInfeasibleBeforeAResizeIsNotRememberedAfterIt(t *testing.T)
 	require.NoError(t, w.List(t.Context(), &shown))
 	require.Contains(t, w.cycle(), "resize web-01", "500m are less than 700m")
 
-	r := &run{Updater: w.Updater, rules: w.Rules()}
+	r := w.newRun()
 	r.forget(vpas.Items, shown.Items)
 	r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, shown.Items))
 	require.Nil(t, w.infeasible.recall("web-01-uid"), "the cache does not show the resize yet")

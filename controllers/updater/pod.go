@@ -18,6 +18,7 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 	if c.verdict.Do == facts.DoInPlace && r.resize(ctx, w, c) {
 		r.decide(w, c)
 		r.countRefusal(w, c)
+		r.backOffResizes(c)
 		if c.verdict.Do == facts.DoInPlace { // rules that insist would have it sent again and again
 			c.verdict.Do = facts.DoWait
 		}
@@ -65,7 +66,10 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		w.tally.resized++
 		w.counted.resized()
 		r.sent.note(pod, r.Clock.Now())
+		r.resizes.replaced(pod.UID, r.now)
 		r.infeasible.forget(pod.UID)
+		r.backOffs.resized(c.Owner, pod.UID)
+		c.group.Resizes = facts.Refusals{}
 		r.told.over(w.vpa.UID, about)
 		c.log.Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return false
@@ -82,6 +86,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 			w.late = true
 		case !declined(err):
 			c.group.Disrupted++ // it may have been carried out
+			r.sent.note(pod, r.Clock.Now())
 		}
 	case facts.RefusedConflict:
 	default:
@@ -103,6 +108,21 @@ func (r *run) countRefusal(w *workload, c *candidate) {
 	default:
 		w.counted.resizeFailed(reasonResize)
 	}
+}
+
+// backOffResizes notes a refusal that will not pass by itself and that nothing came of: to ask the same in every cycle would only keep
+// the API server and its webhooks busy.
+func (r *run) backOffResizes(c *candidate) {
+	switch c.Attempt.Refused {
+	case facts.RefusedGone, facts.RefusedConflict, facts.RefusedNotAnswered:
+		return
+	}
+	if c.verdict.Do == facts.DoEvict || c.verdict.Do == facts.DoRememberInfeasible {
+		return
+	}
+	to := about(c.Attempt.Refused, c.Owner, c.request.Pod.UID)
+	r.backOffs.resizeRefused(to, c.Attempt.Refused, c.Attempt.Message, r.now)
+	_, c.group.Resizes = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
 }
 
 // evict evicts a pod.
@@ -128,9 +148,10 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.disrupted(c)
 		w.tally.evicted++
 		w.counted.evicted()
-		r.backOffs.granted(c.Owner)
-		c.group.Refusals, c.group.RefusedAge = 0, 0
-		r.breaker.evicted(c.Owner, pod, r.Clock.Now())
+		r.backOffs.evicted(c.Owner, pod.UID)
+		c.group.Evictions = facts.Refusals{}
+		r.breaker.evicted(c.Owner, pod, r.now)
+		r.breaker.leaves(pod.UID, r.Clock.Now())
 		r.infeasible.forget(pod.UID)
 		r.told.over(w.vpa.UID, about)
 		c.log.Info("pod evicted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
@@ -144,16 +165,16 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		c.log.V(2).Info("the eviction waits for the next cycle", "rule", c.verdict.Rule, "reason", err.Error())
 		return
 	case evictionBudget:
-		r.backOffs.refused(c.Owner, r.Clock.Now())
-		c.group.Refusals++
-		c.group.RefusedAge = 0
+		r.backOffEvictions(c, err)
 		if text := said(err); r.told.news(w.vpa.UID, about, withoutPod(text, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 				"Pod %s may not be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
 		}
 	case evictionUnsure:
 		r.disrupted(c) // it may have been carried out
+		r.breaker.leaves(pod.UID, r.Clock.Now())
 	case evictionFailed:
+		r.backOffEvictions(c, err)
 		if text := said(err); r.told.news(w.vpa.UID, about, withoutPod(text, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 				"Pod %s cannot be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
@@ -161,6 +182,16 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	}
 	w.counted.evictionFailed(reasonEviction)
 	c.log.Info("the pod was not evicted; trying again in another cycle", "rule", c.verdict.Rule, "answer", said(err))
+}
+
+// backOffEvictions notes a refusal that will not pass by itself.
+func (r *run) backOffEvictions(c *candidate, err error) {
+	why := evictionRefusalOf(err)
+	if why == facts.RefusedConflict || why == facts.RefusedNotAnswered {
+		return
+	}
+	r.backOffs.evictionRefused(about(why, c.Owner, c.request.Pod.UID), why, said(err), r.now)
+	c.group.Evictions, _ = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
 }
 
 // disrupted notes that a pod of a group is away. One that has not started was not there before, either.

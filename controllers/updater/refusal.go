@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 )
@@ -22,7 +23,7 @@ var (
 		"pod update requires features", "Pod running on node without support for resize", "windows pods cannot be resized", "static pods cannot be resized",
 		"feature gate is disabled",
 	}
-	ofPermission = []string{"cannot patch resource"}
+	ofPermission = []string{"cannot patch resource", "cannot create resource"} // to resize, to evict
 	// Of a JSON Patch that does not fit the pod, as one that means another pod of the name. API servers keep to themselves why.
 	ofPatch  = "the server rejected our request due to an error in our request"
 	ofPolicy = []string{"ValidatingAdmissionPolicy", "admission webhook"}
@@ -75,6 +76,14 @@ func refusalOf(err error) facts.Refusal {
 	return facts.RefusedForbidden
 }
 
+// evictionRefusalOf tells why an eviction was refused. The error must not be nil.
+func evictionRefusalOf(err error) facts.Refusal {
+	if answerOf(err) == evictionBudget {
+		return facts.RefusedBudget
+	}
+	return refusalOf(err)
+}
+
 // evictionAnswer is what became of an eviction.
 type evictionAnswer int
 
@@ -95,6 +104,8 @@ func answerOf(err error) evictionAnswer {
 		return evicted
 	case unsent(err):
 		return evictionUnsent
+	case utilnet.IsConnectionRefused(err): // nobody was there to hear it
+		return evictionFailed
 	case !errors.As(err, &answer):
 		return evictionUnsure
 	}
@@ -115,11 +126,12 @@ func answerOf(err error) evictionAnswer {
 // unsent reports whether a request was never sent, because the client's own limit would have made it wait for too long.
 func unsent(err error) bool { return strings.Contains(err.Error(), "client rate limiter Wait") }
 
-// declined reports whether the API server said itself that it did not carry out a request, be it only for now.
+// declined reports whether a request was certainly not carried out, be it only for now: the API server said so itself, or there was
+// none.
 func declined(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
-		return false
+		return utilnet.IsConnectionRefused(err) // nobody was there to hear it
 	}
 	code := answer.Status().Code
 	return code < http.StatusInternalServerError && code != http.StatusRequestTimeout

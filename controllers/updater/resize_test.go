@@ -18,11 +18,11 @@ func TestTheResizeClockIsKeyedByUID(t *testing.T) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: types.UID(uid)}, Status: corev1.PodStatus{Conditions: conditions}}
 	}
 	deferred := corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: "Deferred"}
-	require.Equal(t, begin, c.seen(pod("old", deferred), begin))
-	require.Equal(t, begin, c.seen(pod("old", deferred), begin.Add(time.Hour)))
-	require.Equal(t, begin.Add(time.Hour), c.seen(pod("new", deferred), begin.Add(time.Hour)))
+	require.Equal(t, begin, c.seen(pod("old", deferred), begin).since)
+	require.Equal(t, begin, c.seen(pod("old", deferred), begin.Add(time.Hour)).since)
+	require.Equal(t, begin.Add(time.Hour), c.seen(pod("new", deferred), begin.Add(time.Hour)).since)
 	require.Zero(t, c.seen(pod("old"), begin.Add(time.Hour)), "the resize is over")
-	require.Equal(t, begin.Add(2*time.Hour), c.seen(pod("old", deferred), begin.Add(2*time.Hour)), "another one begins")
+	require.Equal(t, begin.Add(2*time.Hour), c.seen(pod("old", deferred), begin.Add(2*time.Hour)).since, "another one begins")
 	c.keep(map[types.UID]bool{"new": true})
-	require.Len(t, c.since, 1)
+	require.Len(t, c.of, 1)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,10 @@ import (
 // run is one cycle.
 type run struct {
 	*Updater
-	rules       *engine.Rulebook
+	rules *engine.Rulebook
+	// now is when the cycle began. What is done in it is stamped so, and ages are counted up to it: stamped with the moment itself,
+	// what was done a little later in one cycle than it is looked at in another would be short of whole intervals.
+	now         time.Time
 	noAdmission string // why the admission controller is taken for dead; empty = it is alive
 
 	// A limit lets nothing pass any more in this cycle.
@@ -33,7 +37,7 @@ type run struct {
 func (u *Updater) RunOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, u.Interval)
 	defer cancel()
-	r := &run{Updater: u, rules: u.Rules()}
+	r := u.newRun()
 	var vpas vpav1.VerticalPodAutoscalerList
 	if !r.list(ctx, "ListVPAs", &vpas, "VerticalPodAutoscalers") {
 		return
@@ -52,6 +56,9 @@ func (u *Updater) RunOnce(ctx context.Context) {
 	latency.Time("EvictPods", func() { r.updateAll(ctx, work) })
 	u.tallies.tell(work)
 }
+
+// newRun begins a cycle.
+func (u *Updater) newRun() *run { return &run{Updater: u, rules: u.Rules(), now: u.Clock.Now()} }
 
 // list reads objects of one kind, and reports whether it could.
 func (r *run) list(ctx context.Context, step string, list client.ObjectList, what string) (ok bool) {
@@ -75,8 +82,8 @@ func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 	r.resizes.keep(live)
 	r.sent.keep(live)
 	r.infeasible.keep(live)
-	r.backOffs.keep(owners)
-	r.breaker.look(pods, live, r.Clock.Now())
+	r.backOffs.keep(owners, live)
+	r.breaker.look(pods, live, r.now)
 
 	uids, names := make(map[types.UID]bool, len(vpas)), make(map[types.NamespacedName]bool, len(vpas))
 	for i := range vpas {

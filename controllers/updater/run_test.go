@@ -43,7 +43,7 @@ func TestWhatTheCacheDoesNotShowYetIsNotDoneAgain(t *testing.T) {
 			require.NoError(t, w.List(t.Context(), &vpas))
 			require.NoError(t, w.List(t.Context(), &pods))
 			require.Equal(t, []string{ask + " web-01", ask + " web-02"}, w.cycle())
-			r := &run{Updater: w.Updater, rules: w.Rules()}
+			r := w.newRun()
 			r.forget(vpas.Items, pods.Items)
 			w.asked = nil
 			work := r.assign(t.Context(), vpas.Items, pods.Items)
@@ -51,6 +51,7 @@ func TestWhatTheCacheDoesNotShowYetIsNotDoneAgain(t *testing.T) {
 			require.Empty(t, w.asked)
 
 			w.clock.Step(cacheTime) // it is not waited for for ever
+			r = w.newRun()
 			r.forget(vpas.Items, pods.Items)
 			r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, pods.Items))
 			require.NotEmpty(t, w.asked)
@@ -138,7 +139,7 @@ func TestAVPAThatHadItsShareOfALimitIsNotFirstAgain(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 3), 1 })
 	w.workload("a", 9, vpav1.UpdateModeRecreate)
 	w.workload("b", 2, vpav1.UpdateModeRecreate)
-	w.refusing("evict", forbidden("a webhook is against it", "")) // so that there is as much to do again
+	w.refusing("evict", apierrors.NewConflict(corev1.Resource("pods"), "web", errors.New("changed"))) // so that there is as much to do again
 	require.Equal(t, []string{"evict a-01", "evict a-02", "evict a-03"}, w.cycle())
 	w.Limits = NewLimits(0.001, 3)
 	require.Equal(t, []string{"evict b-10", "evict b-11", "evict a-01"}, w.cycle())
@@ -247,10 +248,13 @@ func TestPassingRefusalsAreWaitedFor(t *testing.T) {
 	w.workload("web", 3, vpav1.UpdateModeInPlaceOrRecreate)
 	for _, err := range []error{forbidden("exceeded quota: q, requested: cpu=1", ""), errors.New("connection refused"), context.DeadlineExceeded} {
 		w.refusing("resize", err)
-		for _, ask := range w.cycle() {
+		asked := w.cycle()
+		require.NotEmpty(t, asked)
+		for _, ask := range asked {
 			require.Contains(t, ask, "resize")
 		}
 		require.Empty(t, w.done)
+		w.clock.Step(w.Interval)
 	}
 }
 
@@ -277,7 +281,7 @@ func TestWhatIsInMemoryIsKnownAlsoWhenTimeIsUp(t *testing.T) {
 	require.NoError(t, w.List(t.Context(), &pods))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	work := (&run{Updater: w.Updater, rules: w.Rules()}).assign(ctx, vpas.Items, pods.Items)
+	work := w.newRun().assign(ctx, vpas.Items, pods.Items)
 	require.Len(t, work, 1)
 	require.Len(t, work[0].pods, 2)
 }

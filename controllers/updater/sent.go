@@ -11,7 +11,7 @@ import (
 // cacheTime is the longest that a cache is waited for to show what was done to a pod.
 const cacheTime = time.Minute
 
-// sent remembers the resizes that a cache does not show yet: with a short interval, or an API server that has much to do, the next
+// sent remembers the resizes that a cache does not show yet, also those that nobody answered, which may have been taken: with a short interval, or an API server that has much to do, the next
 // cycle would send them once more, and spend the budget of the group twice. Its zero value is ready for use, and it is safe for
 // concurrent use.
 type sent struct {
@@ -24,7 +24,7 @@ type resizeTaken struct {
 	at         time.Time
 }
 
-// note notes that a resize of a pod was taken.
+// note notes that a resize of a pod was taken, or that nobody said whether it was.
 func (s *sent) note(pod *corev1.Pod, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 
@@ -39,7 +38,6 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 	v := w.vpa
 	log := r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
 	defer r.contain(log, "the pods of this VPA are left alone")
-	now := r.Clock.Now()
 	limits, err := limitranges.Of(ctx, r.Client, v.Namespace)
 	if err != nil {
 		log.Error(err, "the pods of this VPA are left alone; trying again next cycle")
@@ -51,22 +49,22 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 		log.V(4).Info("the replicas of a group are not known", "owner", owner.String(), "error", err.Error())
 	})
 	for _, pod := range w.pods {
-		if owner, _ := target.DirectOwner(pod); r.sent.unseen(pod, now) || r.Beside != nil && r.Beside(pod) {
+		if owner, _ := target.DirectOwner(pod); r.sent.unseen(pod, r.now) || r.Beside != nil && r.Beside(pod) {
 			groups[owner].Disrupted++
 		}
 	}
 	for owner, g := range groups {
-		r.backOffs.tell(owner, g, now)
-		r.breaker.tell(owner, g, now)
+		g.Evictions, g.Resizes = r.backOffs.of(refusedTo{owner: owner}, r.now)
+		r.breaker.tell(owner, g, r.now)
 	}
-	list := r.decideAll(w, podupdate.Request{VPA: v, Limits: limits, Now: now, NoAdmission: r.noAdmission}, groups, log)
+	list := r.decideAll(w, podupdate.Request{VPA: v, Limits: limits, Now: r.now, NoAdmission: r.noAdmission}, groups, log)
 	for _, c := range list {
 		if ctx.Err() != nil {
 			break
 		}
 		r.updatePod(ctx, w, c)
 	}
-	r.tellHeld(ctx, w, groups, list, now, log)
+	r.tellHeld(ctx, w, groups, list, log)
 }
 
 // contain keeps a panic to what it is about. Defer it.
@@ -82,11 +80,14 @@ func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key
 	list, byPod := make([]*podupdate.Pod, 0, len(w.pods)), make(map[*podupdate.Pod]*candidate, len(w.pods))
 	for _, pod := range w.pods {
 		c := &candidate{request: of, log: log.WithValues("pod", pod.Name)}
-		c.request.Pod, c.request.ResizeSeen, c.request.Infeasible = pod, r.resizes.seen(pod, of.Now), r.infeasible.recall(pod.UID)
+		resize := r.resizes.seen(pod, of.Now)
+		c.request.ResizeSeen, c.request.Replaced, c.request.ReplacedAt = resize.since, resize.replaced, resize.replacedAt
+		c.request.Pod, c.request.Infeasible = pod, r.infeasible.recall(pod.UID)
 		var failed []*engine.RuleError
 		c.Pod, failed = podupdate.Assess(w.rules.Plan, c.request, nil)
 		policy.Report(c.log, "its values are left as they were", failed...)
 		c.group = groups[c.Owner]
+		c.Evictions, c.Resizes = r.backOffs.of(refusedTo{pod: pod.UID}, r.now)
 		if r.sent.unseen(pod, of.Now) { // what the cache shows is from before it
 			c.Resize = facts.Resize{Status: facts.ResizeSent}
 		}
@@ -113,7 +114,7 @@ func (r *run) decide(w *workload, c *candidate) {
 
 // tellHeld finds out of which groups no pod is evicted because their successors come back unchanged, and tells so in an event and
 // in a condition of the VPA, and when it is over.
-func (r *run) tellHeld(ctx context.Context, w *workload, groups map[target.Key]*facts.Group, list []*candidate, now time.Time, log logr.Logger) {
+func (r *run) tellHeld(ctx context.Context, w *workload, groups map[target.Key]*facts.Group, list []*candidate, log logr.Logger) {
 	wanted := map[target.Key]bool{} // groups with pods for which something is left to be done
 	for _, c := range list {
 		if c.group.Unchanged == 0 {
@@ -136,5 +137,5 @@ func (r *run) tellHeld(ctx context.Context, w *workload, groups map[target.Key]*
 			rule = held
 		}
 	}
-	r.tellNoEffect(ctx, w.vpa, rule, now, log)
+	r.tellNoEffect(ctx, w.vpa, rule, log)
 }
