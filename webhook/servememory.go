@@ -11,8 +11,10 @@ import (
 const (
 	// DefaultReviewMemory is how much memory the reviews in flight may take together, in bytes: some 300 usual ones at a time.
 	DefaultReviewMemory = 64 << 20
-	// LeastReviewMemory leaves room for a review of the largest object that a client can usefully send.
-	LeastReviewMemory = 16 << 20
+	// LeastReviewMemory leaves room for a review of maxBody bytes.
+	LeastReviewMemory = 32 << 20
+	// smallReview is how many bytes a review may take and still count as small.
+	smallReview = 1 << 20
 
 	// bodyWeight is how many bytes of memory a byte of a request's buffer stands for: the buffer, the smaller one that it
 	// replaces as it grows, and the copy of the objects in it.
@@ -30,45 +32,52 @@ var (
 )
 
 // reviewMemory is the budget from which memory is reserved before it is used, so that no number of requests, and nothing that
-// their headers claim, makes the process grow without bound.
+// their headers claim, makes the process grow without bound. Half of it is for the first smallReview bytes of each review: reviews
+// of usual pods find room however many large ones wait.
 type reviewMemory struct {
-	total int64
-	free  *semaphore.Weighted
-	wait  time.Duration // how long a reservation waits for others to be released
+	half         int64
+	small, large *semaphore.Weighted
+	wait         time.Duration // how long a reservation waits for others to be released
 }
 
 func newReviewMemory(total int64) *reviewMemory {
-	return &reviewMemory{total: total, free: semaphore.NewWeighted(total), wait: queueWait}
+	half := total / 2
+	return &reviewMemory{half: half, small: semaphore.NewWeighted(half), large: semaphore.NewWeighted(half), wait: queueWait}
 }
 
 // reservation is what one review holds of the budget. It is not for concurrent use.
 type reservation struct {
-	of   *reviewMemory
-	held int64
+	of           *reviewMemory
+	small, large int64
 }
 
 func (m *reviewMemory) reserve() *reservation { return &reservation{of: m} }
 
 // add reserves more bytes. It waits for a moment; the error is errNoMemory then, or errTooLarge if waiting could not help.
 func (r *reservation) add(ctx context.Context, bytes int64) error {
-	if r.held+bytes > r.of.total {
+	from, held := r.of.small, &r.small
+	if r.small+r.large+bytes > smallReview {
+		from, held = r.of.large, &r.large
+	}
+	if *held+bytes > r.of.half {
 		return errTooLarge
 	}
-	if !r.of.free.TryAcquire(bytes) {
+	if !from.TryAcquire(bytes) {
 		ctx, cancel := context.WithTimeout(ctx, r.of.wait)
 		defer cancel()
-		if r.of.free.Acquire(ctx, bytes) != nil {
+		if from.Acquire(ctx, bytes) != nil {
 			return errNoMemory
 		}
 	}
-	r.held += bytes
+	*held += bytes
 	return nil
 }
 
 // release gives everything back. Calling it again does nothing.
 func (r *reservation) release() {
-	r.of.free.Release(r.held)
-	r.held = 0
+	r.of.small.Release(r.small)
+	r.of.large.Release(r.large)
+	r.small, r.large = 0, 0
 }
 
 // decodedSize is how many bytes of memory a JSON text may take once it is decoded, at most. The text need not be valid.

@@ -56,10 +56,16 @@ func TestLengthsThatAreOnlyClaimedTakeNoMemory(t *testing.T) {
 		require.NoError(t, end.Close())
 	}
 	group.Wait()
-	require.True(t, s.memory.free.TryAcquire(s.memory.total), "all is given back")
+	requireAllFree(t, s)
 }
 
-// TestReviewsBeyondTheMemoryAreShed, before they are read with 503, and after it as admitted.
+func requireAllFree(t *testing.T, s *Server) {
+	t.Helper()
+	require.True(t, s.memory.small.TryAcquire(s.memory.half), "all is given back")
+	require.True(t, s.memory.large.TryAcquire(s.memory.half), "all is given back")
+}
+
+// TestReviewsBeyondTheMemoryAreShed, before they are read with 503, and after it as admitted; and small ones find room beside large ones.
 func TestReviewsBeyondTheMemoryAreShed(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	s, log := testServer(t, func(_ context.Context, req admission.Request) admission.Response {
@@ -68,9 +74,9 @@ func TestReviewsBeyondTheMemoryAreShed(t *testing.T) {
 			<-release
 		}
 		return admission.Denied("asked")
-	}, func(o *ServerOptions) { o.Memory = 1 << 20 })
+	}, func(o *ServerOptions) { o.Memory = 8 << 20 })
 	s.memory.wait = 0
-	large := reviewOfContainers(strings.TrimSuffix(strings.Repeat(`{"name":"c"},`, 450), ","))
+	large := reviewOfContainers(strings.TrimSuffix(strings.Repeat(`{"name":"c"},`, 1500), ",")) // some 3 MiB
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -81,23 +87,29 @@ func TestReviewsBeyondTheMemoryAreShed(t *testing.T) {
 	w := serve(s, strings.NewReader(large), -1)
 	require.JSONEq(t, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u1","allowed":true}}`, w.Body.String())
 	require.Contains(t, serve(s, strings.NewReader(podReview), -1).Body.String(), `"allowed":false`, "a small one finds room")
-	w = serve(s, strings.NewReader(strings.Repeat(" ", 300<<10)), -1)
+
+	taken := s.memory.reserve()
+	for s.memory.small.TryAcquire(1 << 10) {
+		taken.small += 1 << 10
+	}
+	w = serve(s, strings.NewReader(podReview), -1)
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.EqualValues(t, 2, shedBy(shedMemory)-before)
 	told := strings.Join(log.told(), "\n")
 	require.Contains(t, told, "--max-review-memory")
 	require.Contains(t, told, `"uid"="u1"`)
+	taken.release()
 	close(release)
 	<-done
-	require.True(t, s.memory.free.TryAcquire(s.memory.total), "all is given back")
+	requireAllFree(t, s)
 }
 
 // TestAReviewWaitsForMemoryForAMoment, and is then reviewed.
 func TestAReviewWaitsForMemoryForAMoment(t *testing.T) {
 	s, _ := testServer(t, func(context.Context, admission.Request) admission.Response { return admission.Denied("asked") }, nil)
 	s.memory.wait = time.Minute
-	taken := s.memory.reserve()
-	require.NoError(t, taken.add(t.Context(), s.memory.total))
+	taken := &reservation{of: s.memory, small: s.memory.half}
+	require.True(t, s.memory.small.TryAcquire(taken.small))
 	answered := make(chan string, 1)
 	go func() { answered <- serve(s, strings.NewReader(podReview), -1).Body.String() }()
 	taken.release()

@@ -92,14 +92,14 @@ func TestFlagsOfTheWebhookThatMakeNoSenseAreNamed(t *testing.T) {
 		_, _, err := admissionFlags(t, arg).registration((&options{}).namespaces())
 		require.ErrorContains(t, err, want, arg)
 	}
-	for text, want := range map[string]int64{"64Mi": 64 << 20, "1Gi": 1 << 30, "16Mi": 16 << 20} {
+	for text, want := range map[string]int64{"64Mi": 64 << 20, "1Gi": 1 << 30, "32Mi": 32 << 20} {
 		got, err := admissionFlags(t, "--max-review-memory="+text).memory()
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	for _, text := range []string{"", "lots", "15Mi", "-1"} {
+	for _, text := range []string{"", "lots", "31Mi", "-1"} {
 		_, err := admissionFlags(t, "--max-review-memory="+text).memory()
-		require.EqualError(t, err, `--max-review-memory is "`+text+`"; give at least 16Mi, such as 64Mi`)
+		require.EqualError(t, err, `--max-review-memory is "`+text+`"; give at least 32Mi, such as 64Mi`)
 	}
 	o, f := &options{}, pflag.NewFlagSet("test", pflag.ContinueOnError)
 	o.addAdmission(f)

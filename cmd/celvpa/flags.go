@@ -144,7 +144,7 @@ func (o *options) addAdmission(f *pflag.FlagSet) {
 	o.positive(f, &w.caLifetime, "webhook-ca-lifetime", webhook.DefaultCALifetime, "how long a CA of celvpa's own is valid; another follows at half of it (celvpa's own)")
 	o.positive(f, &w.certificate, "webhook-certificate-lifetime", webhook.DefaultServingLifetime, "how long a serving certificate of celvpa's own is valid (celvpa's own)")
 	f.IntVar(&w.concurrent, "max-concurrent-reviews", 0, "how many reviews run at once; what is more is allowed unchanged; 0 = 100 for each CPU (celvpa's own)")
-	f.StringVar(&w.reviewMemory, "max-review-memory", "64Mi", "memory that the reviews in flight may take together, at least 16Mi; what is more is allowed unchanged, or refused with 503 before it is read (celvpa's own)")
+	f.StringVar(&w.reviewMemory, "max-review-memory", "64Mi", "memory that the reviews in flight may take together, at least 32Mi; what is more is allowed unchanged, or refused with 503 before it is read (celvpa's own)")
 	f.StringVar(&w.clients, "api-server-client-ca-file", "", "file of the CAs, in PEM, that sign the client certificates of API servers: the webhook then serves nobody else; empty = it serves every client (celvpa's own)")
 	w.filesGiven = func() bool {
 		return f.Changed("client-ca-file") || f.Changed("tls-cert-file") || f.Changed("tls-private-key")
