@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -37,8 +38,8 @@ func NewMetricsAPI(config *rest.Config, namespace string) (*MetricsAPI, error) {
 	return &MetricsAPI{Client: client, Namespace: namespace}, nil
 }
 
-// Samples implements Source. A resource the API leaves out counts as 0, as upstream. Pods without a time or without
-// containers give none and are counted.
+// Samples implements Source. A resource that the API leaves out is no sample; to upstream it is one of 0. Pods without a time
+// or without containers give none and are counted.
 func (m *MetricsAPI) Samples(ctx context.Context) ([]model.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsAPILimit)
 	defer cancel()
@@ -64,9 +65,12 @@ func (m *MetricsAPI) Samples(ctx context.Context) ([]model.Sample, error) {
 		id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
 		for j := range pod.Containers {
 			c := &pod.Containers[j]
-			out = append(out,
-				model.Sample{Pod: id, Container: c.Name, Resource: model.CPU, Amount: facts.MilliCPU(*c.Usage.Cpu()), At: pod.Timestamp.Time},
-				model.Sample{Pod: id, Container: c.Name, Resource: model.Memory, Amount: facts.Bytes(*c.Usage.Memory()), At: pod.Timestamp.Time})
+			if q, told := c.Usage[corev1.ResourceCPU]; told {
+				out = append(out, model.Sample{Pod: id, Container: c.Name, Resource: model.CPU, Amount: facts.MilliCPU(q), At: pod.Timestamp.Time})
+			}
+			if q, told := c.Usage[corev1.ResourceMemory]; told {
+				out = append(out, model.Sample{Pod: id, Container: c.Name, Resource: model.Memory, Amount: facts.Bytes(q), At: pod.Timestamp.Time})
+			}
 		}
 	}
 	return out, nil
