@@ -79,7 +79,7 @@ status: {recommendation: {containerRecommendations: [{containerName: a, target: 
 	},
 	{
 		name: "what is not recommended is not written",
-		why:  "Where a LimitRange bounds pods, upstream writes 0, or a minimum, for a resource of a container that nothing is recommended for.",
+		why:  "Where a LimitRange bounds pods, upstream writes 0, or a minimum, for a resource of a container that nothing is recommended for, and shares what the container has of it among the others.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 1Mi}, limits: {cpu: 100m, memory: 1Mi}}}, {name: b, resources: {requests: {memory: 1Gi}, limits: {memory: 1Gi}}}]}},
 limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Pod, max: {memory: 512Mi}}]}}],
 vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 100m}}, {containerName: b, target: {memory: 1Gi}}]}}}}`,
@@ -87,7 +87,11 @@ vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, ta
 			if d.Index < 0 || !r.In.limited(corev1.LimitTypePod) {
 				return false
 			}
-			return d.Resource != "" && r.inserts(d.Index, d.Resource) || d.Kind == podBoost && r.inserts(d.Index, corev1.ResourceCPU) || d.Kind == podUpdates && slices.ContainsFunc(bounded, func(name corev1.ResourceName) bool { return r.inserts(d.Index, name) })
+			return d.Resource != "" && (r.inserts(d.Index, d.Resource) || r.countsWhatItLeaves(d.Resource)) ||
+				d.Kind == podBoost && (r.inserts(d.Index, corev1.ResourceCPU) || r.countsWhatItLeaves(corev1.ResourceCPU)) ||
+				d.Kind == podUpdates && slices.ContainsFunc(bounded, func(name corev1.ResourceName) bool {
+					return r.inserts(d.Index, name) || r.countsWhatItLeaves(name)
+				})
 		},
 	},
 	{
@@ -281,6 +285,19 @@ func (r *podResult) inserts(index int, name corev1.ResourceName) bool {
 	before, theirs, ours := c.Resources, r.Upstream.Pod.Spec.Containers[index].Resources, r.Celvpa.Pod.Spec.Containers[index].Resources
 	return !slices.Contains(differing(before.Requests, ours.Requests), name) && slices.Contains(r.Upstream.updates()[index], string(name)+" request") &&
 		(slices.Contains(differing(before.Requests, theirs.Requests), name) || !slices.Contains(r.Celvpa.updates()[index], string(name)+" request"))
+}
+
+// countsWhatItLeaves reports whether a resource is not recommended for some container that is recommended the other one, so that
+// celvpa lets what the container has of it count.
+func (r *podResult) countsWhatItLeaves(name corev1.ResourceName) bool {
+	return slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
+		known := recommendedFor(r.VPA, c.Name)
+		if known == nil {
+			return false
+		}
+		_, recommended := known.Target[name]
+		return !recommended && len(known.Target) > 0
+	})
 }
 
 // limit is that of a container before any change.
