@@ -101,7 +101,10 @@ func recommended(t *testing.T, manifests, usage string) (rows, rest []string, er
 // TestUsageFindsItsVPA: whose pods usage is of is told by the manifests, else by names.
 func TestUsageFindsItsVPA(t *testing.T) {
 	const few = "shop app 126m 250Mi"
-	const least = "shop app 25m 250Mi"
+	const none = "shop - - -"
+	unknown := func(vpa, status, containers string) string {
+		return "web/" + vpa + ": RecommendationProvided=" + status + ": too little usage is known to recommend cpu and memory of container " + containers
+	}
 	pod := func(name, more string) string {
 		return "---\n{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", namespace: web, labels: {app: shop}}, spec: {containers: [{name: app}]}" + more + "}\n"
 	}
@@ -112,15 +115,15 @@ func TestUsageFindsItsVPA(t *testing.T) {
 	}{
 		"the pods of a Deployment": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: hour("shop-7c5687bd57-659fr", "app"), rows: []string{few}},
 		"a container that used nothing, and one that only usage knows": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app", "quiet"), usage: hour("shop-7c5687bd57-659fr", "app") + hour("shop-7c5687bd57-659fr", "mesh"),
-			rows: []string{"shop app 126m 248153480", "shop mesh 126m 248153480", "shop quiet 8m 87381333"}},
+			rows: []string{"shop app 126m 248153480", "shop mesh 126m 248153480"}, rest: []string{unknown("shop", "True", "quiet")}},
 		"the longest name counts": {manifests: vpaOf("Deployment", "shop") + vpaOf("DaemonSet", "shop-bcdf") + deploymentOf("shop", "app") + workloadOf("DaemonSet", "", "shop-bcdf", "app"), usage: hour("shop-bcdf-659fr", "app"),
-			rows: []string{least, "shop-bcdf app 126m 250Mi"}},
+			rows: []string{none, "shop-bcdf app 126m 250Mi"}, rest: []string{unknown("shop", "False", "app")}, no: true},
 		"pods among the manifests": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app") + pod("odd", ""), usage: hour("odd", "app"), rows: []string{few}},
 		"a container that the manifest of a pod does not have": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app") + pod("odd", "") + deploymentOf("shop", "more"), usage: hour("odd", "app") + hour("odd", "mesh"), rows: []string{few},
 			rest: []string{"standard input:8: Deployment web/shop is there already, at standard input:4; keep one of them; the first counts", "pod web/odd has no container mesh in its manifest: its usage is left out"}},
-		"pods that are pending":          {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "other") + pod("odd", ", status: {phase: Pending}"), rows: []string{"shop other 25m 250Mi"}},
-		"a workload without usage":       {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "a", "b"), rows: []string{"shop a 12m 125Mi", "shop b 12m 125Mi"}},
-		"an old ReplicaSet without pods": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app") + strings.Replace(workloadOf("ReplicaSet", ", ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: shop, uid: u, controller: true}]", "shop-6789", "gone"), "app: shop-6789", "app: shop", 2), rows: []string{least}},
+		"pods that are pending":          {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "other") + pod("odd", ", status: {phase: Pending}"), rows: []string{none}, rest: []string{unknown("shop", "False", "other")}, no: true},
+		"a workload without usage":       {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "a", "b"), rows: []string{none}, rest: []string{unknown("shop", "False", "a, b")}, no: true},
+		"an old ReplicaSet without pods": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app") + strings.Replace(workloadOf("ReplicaSet", ", ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: shop, uid: u, controller: true}]", "shop-6789", "gone"), "app: shop-6789", "app: shop", 2), rows: []string{none}, rest: []string{unknown("shop", "False", "app")}, no: true},
 		"names by hand": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: hour("shop-one", "app"), rows: []string{few},
 			rest: []string{"Deployment web/shop: no pod has a name that it would give; pods whose names begin with shop are taken for its own: 1"}},
 		"names of another beside right ones": {manifests: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), usage: hour("shop-7c5687bd57-659fr", "app") + hour("shop-front-0", "nginx"), rows: []string{few},
@@ -203,7 +206,8 @@ func overlayOf(name, mode, margin string) string {
 	return "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: " + name + "}, spec: {priority: " + fmt.Sprint(10-len(mode)) + ", mode: " + mode + ", change: [{params: {estimate.marginFraction: " + margin + "}}]}}\n"
 }
 
-// TestFilesAreRecommendedWhatAClusterIs: the golden vectors of UPSTREAM.md §2.13, each as a VPA of its own.
+// TestFilesAreRecommendedWhatAClusterIs: the golden vectors of UPSTREAM.md §2.13, each as a VPA of its own, with upstream's answer
+// to what was never sampled.
 func TestFilesAreRecommendedWhatAClusterIs(t *testing.T) {
 	number := func(f func(i int) int) func(int) string { return func(i int) string { return fmt.Sprint(f(i)) } }
 	milli := func(f func(i int) int) func(int) string {
@@ -238,7 +242,7 @@ func TestFilesAreRecommendedWhatAClusterIs(t *testing.T) {
 			want[tt.name+" "+c] = tt.target + ", " + tt.lower + ", " + tt.upper
 		}
 	}
-	book, err := shippedBook()
+	book, err := policy.Load(policy.Options{Params: map[string]string{"estimate.minSamples": "0"}})
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("usage.csv", []byte(usage.String()), 0o600))
@@ -341,7 +345,7 @@ func TestTheJSONOfRecommendIsAContract(t *testing.T) {
 }
 
 // TestFeaturesBehindGatesWorkOnFiles: pod-level recommendations (AEP-7571), memory per CPU with the examples of AEP-8459, and
-// bumps after OOMs by the VPA (AEP-8026). Without its gate, each does nothing.
+// bumps after OOMs by the VPA (AEP-8026). Without its gate, each does nothing. Most have no usage, and so the minimums.
 func TestFeaturesBehindGatesWorkOnFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(name, text string) { require.NoError(t, os.WriteFile(name, []byte(text), 0o600)) }
@@ -381,7 +385,7 @@ func TestFeaturesBehindGatesWorkOnFiles(t *testing.T) {
 		"an OOM without the gate":               {"-f oom.yaml --usage oom.csv", "app 126m 1389197403 126m 1389197403"},                                   // that of 1.2e9
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := celvpa(t, append([]string{"recommend"}, strings.Fields(tt.args)...)...)
+			out, err := celvpa(t, append([]string{"recommend", "--recommendation-min-samples=0"}, strings.Fields(tt.args)...)...)
 			require.NoError(t, err)
 			var rows []string
 			for line := range strings.Lines(out) {
@@ -392,7 +396,7 @@ func TestFeaturesBehindGatesWorkOnFiles(t *testing.T) {
 			require.Equal(t, tt.rows, strings.Join(rows, ", "), out)
 		})
 	}
-	out, err := celvpa(t, "recommend", "-f", "pod.yaml", "--feature-gates=PodLevelResources=true", "--explain")
+	out, err := celvpa(t, "recommend", "-f", "pod.yaml", "--recommendation-min-samples=0", "--feature-gates=PodLevelResources=true", "--explain")
 	require.NoError(t, err)
 	_, trace, found := strings.Cut(out, "\nweb/shop, the pod\n")
 	require.True(t, found, out)
@@ -400,7 +404,7 @@ func TestFeaturesBehindGatesWorkOnFiles(t *testing.T) {
 	require.Regexp(t, `target +now\.cpu +24m +15m +pod-bounds/target/max-cpu `, trace)
 	require.Regexp(t, `proxy +target\.cpu +12m +7m +pod-shares/apply/target-cpu `, trace)
 
-	out, err = celvpa(t, "recommend", "-f", "pod.yaml", "--feature-gates=PodLevelResources=true", "--explain", "-o", "json")
+	out, err = celvpa(t, "recommend", "-f", "pod.yaml", "--recommendation-min-samples=0", "--feature-gates=PodLevelResources=true", "--explain", "-o", "json")
 	require.NoError(t, err)
 	var report recommendReport
 	require.NoError(t, json.Unmarshal([]byte(out), &report))

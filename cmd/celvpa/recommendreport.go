@@ -141,11 +141,13 @@ func (r *recommendReport) writeConditions(out io.Writer) {
 		v := &r.Items[i]
 		name := v.Namespace + "/" + v.Name
 		for _, c := range v.Status.Conditions {
-			fine := (c.Type == vpav1.RecommendationProvided || c.Type == vpav1.RulesApplied) && c.Status == corev1.ConditionTrue
+			isTrue := c.Status == corev1.ConditionTrue
+			fine := c.Type == vpav1.RecommendationProvided && isTrue && c.Message == "" ||
+				c.Type == vpav1.RulesApplied && isTrue && !strings.ContainsAny(c.Message, ",;") // overlays are worth a line
 			switch {
-			case c.Type == vpav1.LowConfidence && c.Status == corev1.ConditionTrue:
+			case c.Type == vpav1.LowConfidence && isTrue:
 				unsure = append(unsure, name)
-			case fine && !strings.ContainsAny(c.Message, ",;"): // overlays are worth a line
+			case fine:
 			case c.Message == "":
 				lines = append(lines, fmt.Sprintf("%s: %s=%s", name, c.Type, c.Status))
 			default:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/celvpa/celvpa/conformance/harness"
 )
@@ -12,13 +13,17 @@ type process struct {
 	address string // of its metrics
 }
 
-// start runs a program with default flags, but for where to listen.
+// start runs a program with default flags, but for where to listen. Where nothing is sampled celvpa gives upstream's answer: else it
+// would have nothing to write.
 func (b *bench) start(p harness.Program) (*process, error) {
 	address, err := harness.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	args := append(p.Args, "--kubeconfig="+b.kubeconfig, "--address="+address)
+	args := append(slices.Clone(p.Args), "--kubeconfig="+b.kubeconfig, "--address="+address)
+	if p.Ours && !b.samples {
+		args = append(args, "--recommendation-min-samples=0")
+	}
 	if b.profile {
 		args = append(args, "--profiling")
 	}

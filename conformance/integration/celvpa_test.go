@@ -26,6 +26,9 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"an overlay is audited, then enforced":        anOverlayIsAuditedThenEnforced,
 			"a pinned pipeline is used":                   aPinnedPipelineIsUsed,
 			"ignored namespaces are not served":           ignoredNamespacesAreNotServed,
+			"metrics that begin late starve nobody":       metricsThatBeginLateStarveNobody,
+			"a new Deployment under an old VPA":           aNewDeploymentUnderAnOldVPAStarvesNobody,
+			"a container that is added is not starved":    aContainerThatIsAddedIsNotStarved,
 
 			// Each with recommenders of its own.
 			"upstream hands over to celvpa and takes over again":    upstreamHandsOverToCelvpaAndTakesOverAgain,

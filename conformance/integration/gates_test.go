@@ -41,7 +41,7 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 		create(t, checkpoint(ns, name, "app", app), checkpoint(ns, name, "side", side))
 	}
 	run(t, ns, 6)
-	r := startRecommender(t, ns, "--feature-gates=PerVPAConfig=true,PodLevelResources=true,MemoryPerCPURatio=true")
+	r := startRecommender(t, ns, upstreamsStart, "--feature-gates=PerVPAConfig=true,PodLevelResources=true,MemoryPerCPURatio=true")
 	appMilli, appBytes := asHistory(t, app)
 	sideMilli, sideBytes := asHistory(t, side)
 

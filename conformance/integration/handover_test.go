@@ -81,7 +81,7 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 		return address, func() { _ = one.Stop(20 * time.Second) } // it knows no stop but by signal
 	}
 	byCelvpa := func(t *testing.T) (address string, stop func()) {
-		r := startRecommender(t, ns)
+		r := startRecommender(t, ns, upstreamsStart)
 		return r.Address, func() {
 			require.Equal(t, float64(checkpoints), r.value(`celvpa_recommender_checkpoints_loaded_total{result="loaded"}`))
 			require.Zero(t, r.value(`celvpa_recommender_checkpoints_loaded_total{result="unreadable"}`))

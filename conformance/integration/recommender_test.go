@@ -244,6 +244,23 @@ func targetFor(bytes int64) int64 {
 	return margin(h.Percentile(0.9))
 }
 
+// upstreamsStart is upstream's answer to what was never sampled.
+const upstreamsStart = "--recommendation-min-samples=0"
+
+// nothingKnown waits until a VPA says that it recommends nothing for want of usage.
+func nothingKnown(t *testing.T, ns, name, container string) {
+	t.Helper()
+	eventually(t, 60*time.Second, "VPA "+ns+"/"+name+" to tell that nothing is known of "+container, func(ctx context.Context) (bool, error) {
+		var v vpav1.VerticalPodAutoscaler
+		if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &v); err != nil {
+			return false, err
+		}
+		c := condition(&v, vpav1.RecommendationProvided)
+		return c != nil && c.Status == corev1.ConditionFalse && c.Reason == "UsageUnknown" &&
+			strings.Contains(c.Message, "cpu and memory of container "+container) && len(v.Status.Recommendation.ContainerRecommendations) == 0, nil
+	})
+}
+
 // status is that of a VPA.
 func status(t *testing.T, ns, name string) vpav1.VerticalPodAutoscalerStatus {
 	t.Helper()

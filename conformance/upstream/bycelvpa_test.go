@@ -23,8 +23,12 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// flagIgnoreRemoved leaves out containers that no pod has any more; upstream keeps them.
-const flagIgnoreRemoved = "ignore-removed-containers"
+const (
+	// flagIgnoreRemoved leaves out containers that no pod has any more; upstream keeps them.
+	flagIgnoreRemoved = "ignore-removed-containers"
+	// flagMinSamples is how many samples a resource has before it is recommended; upstream needs none.
+	flagMinSamples = "recommendation-min-samples"
+)
 
 // ruleFlags are the rule parameters that each flag sets, as "ruleset.param".
 var ruleFlags = sync.OnceValues(func() (map[string][]string, error) {
@@ -49,7 +53,7 @@ func bookFor(s story) *engine.Rulebook {
 	if err != nil {
 		panic(err)
 	}
-	options := policy.Options{Gates: map[string]bool{"PerVPAConfig": s.PerVPA}, Params: map[string]string{}}
+	options := policy.Options{Gates: map[string]bool{"PerVPAConfig": s.PerVPA}, Params: map[string]string{flags[flagMinSamples][0]: "0"}}
 	if !s.Raw {
 		options.Params[flags[flagIgnoreRemoved][0]] = "false"
 	}

@@ -21,6 +21,15 @@ type recommenderDifference struct {
 
 var deliberateOfRecommender = []recommenderDifference{
 	{
+		name: "resources without samples",
+		why:  "Upstream recommends the minimum at once for what was never sampled, and pods are resized to it before anybody knows what they use.",
+		kind: kindAmounts,
+		story: `flags: {recommendation-min-samples: "1"}
+events:
+- {at: 0s, do: vpa, name: v, selector: app=a}
+- {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}`,
+	},
+	{
 		name: "removed containers",
 		why:  "A container that no pod has any more needs nothing, and would take its share of the least that a pod is given.",
 		kind: kindAmounts,

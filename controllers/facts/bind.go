@@ -159,13 +159,30 @@ func VPA(v *vpav1.VerticalPodAutoscaler) *engine.Record {
 	return r.SetBool("boosts", boosts(v)).SetBool("recommended", v.Status.Recommendation != nil)
 }
 
+// History is how much is known of a container's usage.
+type History struct {
+	Span          time.Duration // between the first and the last CPU sample
+	Samples       int           // CPU samples
+	MemorySamples int           // memory samples
+	Restored      bool          // a checkpoint is part of it
+}
+
 // Estimate holds what container.estimate reads.
 type Estimate struct {
 	CPU, Memory Histogram
-	Span        time.Duration // between the first and the last CPU sample
-	Samples     int           // CPU samples
-	Containers  int           // scaled containers of the workload
+	History     History
+	Containers  int    // scaled containers of the workload
+	Before      Bounds // what the status of the VPA says; the zero value says nothing
 }
+
+// Estimated tells how far an estimate can be trusted, once container.estimate ran.
+type Estimated struct {
+	confidence *engine.Record
+	Unknown    *engine.Record // resources of which too little is known: Bool("cpu") and Bool("memory")
+}
+
+// LowConfidence reports whether too little is known to trust it.
+func (e Estimated) LowConfidence() bool { return e.confidence.Bool("low") }
 
 // Bounds are the four resource records that estimate and recommend fill, in the order of BoundNames.
 type Bounds [4]*engine.Record
@@ -175,28 +192,41 @@ func NewBounds() Bounds {
 	return Bounds{resourcesSchema.New(), resourcesSchema.New(), resourcesSchema.New(), resourcesSchema.New()}
 }
 
+// BoundsOf binds a recommendation as it stands in a status.
+func BoundsOf(c *vpav1.RecommendedContainerResources) Bounds {
+	return Bounds{Resources(c.Target), Resources(c.LowerBound), Resources(c.UpperBound), Resources(c.UncappedTarget)}
+}
+
 func (b Bounds) addTo(f *engine.Facts) {
 	for i, name := range BoundNames {
 		f.AddItem("bound", name).Set("now", b[i])
 	}
 }
 
-// EstimateFacts binds the facts of container.estimate; rules write into bounds, and into confidence, of which Bool("low")
-// tells whether too little is known.
-func EstimateFacts(container string, e Estimate, policy *engine.Record, bounds Bounds) (f *engine.Facts, confidence *engine.Record) {
-	confidence = confidenceSchema.New()
+// EstimateFacts binds the facts of container.estimate; rules write into bounds, and into what is estimated.
+func EstimateFacts(container string, e Estimate, policy *engine.Record, bounds Bounds) (f *engine.Facts, estimated Estimated) {
+	estimated = Estimated{confidence: confidenceSchema.New(), Unknown: unknownSchema.New()}
 	f = containerEstimate.NewFacts().Set("container", engine.Text(container))
 	f.Set("usage", usageSchema.New().SetOpaque("cpu", e.CPU).SetOpaque("memory", e.Memory))
-	f.Set("history", history(e.Span, e.Samples))
+	f.Set("history", e.History.record())
 	f.Set("containers", engine.Number(int64(e.Containers)))
-	f.Set("policy", policy)
-	f.Set("confidence", confidence)
-	bounds.addTo(f)
-	return f, confidence
+	f.Set("policy", policy).Set("confidence", estimated.confidence).Set("unknown", estimated.Unknown)
+	for i, name := range BoundNames {
+		before := e.Before[i]
+		if before == nil {
+			before = noResources
+		}
+		f.AddItem("bound", name).Set("now", bounds[i]).Set("before", before)
+	}
+	return f, estimated
 }
 
-func history(span time.Duration, samples int) *engine.Record {
-	return historySchema.New().SetInt("span", int64(span)).SetInt("samples", int64(samples))
+// noResources is read only.
+var noResources = resourcesSchema.New()
+
+func (h History) record() *engine.Record {
+	return historySchema.New().SetInt("span", int64(h.Span)).SetInt("samples", int64(h.Samples)).
+		SetInt("memorySamples", int64(h.MemorySamples)).SetBool("restored", h.Restored)
 }
 
 // RecommendFacts binds the facts of container.recommend; rules write into bounds. integerCPU says that the VPA asks for whole
@@ -227,17 +257,16 @@ func PolicyConstants(policy *engine.Record) []engine.Constant {
 
 // Seen is what is known of a container before it is decided whether it is scaled.
 type Seen struct {
-	Span    time.Duration // between the first and the last CPU sample
-	Samples int           // CPU samples
-	Present bool          // a pod of the workload has this container now
-	Pods    int           // pods of the workload
-	Mixed   bool          // pods of the workload need not have the same containers
+	History History
+	Present bool // a pod of the workload has this container now
+	Pods    int  // pods of the workload
+	Mixed   bool // pods of the workload need not have the same containers
 }
 
 // SelectFacts binds the facts of container.select.
 func SelectFacts(container string, policy *engine.Record, seen Seen) *engine.Facts {
 	f := containerSelect.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
-	f.Set("history", history(seen.Span, seen.Samples))
+	f.Set("history", seen.History.record())
 	return f.Set("present", types.Bool(seen.Present)).Set("pods", engine.Number(int64(seen.Pods))).Set("mixed", types.Bool(seen.Mixed))
 }
 

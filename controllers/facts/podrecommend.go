@@ -5,11 +5,12 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// PodContainer is a container with a recommendation: what container.recommend made of it.
+// PodContainer is a container that is scaled: what container.recommend made of it.
 type PodContainer struct {
-	Name   string
-	Policy *engine.Record // its effective policy, from Policy
-	Bounds Bounds
+	Name    string
+	Policy  *engine.Record // its effective policy, from Policy
+	Unknown *engine.Record // from EstimateFacts; nil = enough is known
+	Bounds  Bounds
 }
 
 // PodRequests says which requests at least one pod of a workload has at pod level.
@@ -53,7 +54,11 @@ func RecommendPod(plan *engine.Plan, containers []PodContainer, podPolicy *engin
 	tried := make([]Bounds, len(containers))
 	for i, c := range containers {
 		tried[i] = c.Bounds.copied()
-		item := f.AddItem("container", c.Name).Set("policy", c.Policy).Set("allowed", allowedSchema.New()).Set("share", resourcesSchema.New())
+		unknown := c.Unknown
+		if unknown == nil {
+			unknown = unknownSchema.New()
+		}
+		item := f.AddItem("container", c.Name).Set("policy", c.Policy).Set("unknown", unknown).Set("allowed", allowedSchema.New()).Set("share", resourcesSchema.New())
 		for b, name := range BoundNames {
 			item.Set(name, tried[i][b])
 		}

@@ -27,6 +27,7 @@ var (
 	podContainerSchema = engine.NewSchema("RecommendedContainer", append([]engine.Field{
 		{Name: "name", Type: engine.String},
 		{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "its effective policy"},
+		{Name: "unknown", Type: engine.RecordOf(unknownSchema), Doc: "see each: container"},
 		{Name: "allowed", Type: engine.RecordOf(allowedSchema), Doc: "see each: container"},
 		{Name: "share", Type: engine.RecordOf(resourcesSchema), Doc: "see each: container"},
 	}, recommendedFields()...)...)
@@ -51,7 +52,7 @@ var podRecommend = &engine.Point{
 		{Name: "podRequests", Type: engine.RecordOf(podRequestsSchema)},
 		{Name: "podAllowed", Type: engine.RecordOf(allowedSchema), Writable: true, Doc: "the bounds that apply to the pod, which rules choose; unset = none"},
 		{Name: "pod", Type: engine.RecordOf(boundsSchema), Live: true, Doc: "what is recommended for the pod"},
-		{Name: "containers", Type: engine.ListOf(engine.RecordOf(podContainerSchema)), Live: true, Doc: "containers with a recommendation, in their order"},
+		{Name: "containers", Type: engine.ListOf(engine.RecordOf(podContainerSchema)), Live: true, Doc: "containers that are scaled, in their order"},
 	},
 	Scopes: []engine.Scope{
 		{
@@ -64,11 +65,12 @@ var podRecommend = &engine.Point{
 			},
 		},
 		{
-			Name: "container", Doc: "each container with a recommendation, in their order",
+			Name: "container", Doc: "each container that is scaled, in their order",
 			Vars: []engine.Var{
 				{Name: "container", Type: engine.String, Doc: "its name"},
 				{Name: "index", Type: engine.Int, Live: true, Doc: "its place in containers, from 0"},
 				{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "its effective policy"},
+				{Name: "unknown", Type: engine.RecordOf(unknownSchema), Doc: "what container.estimate knows too little of"},
 				{Name: "allowed", Type: engine.RecordOf(allowedSchema), Writable: true, Doc: "the bounds that apply to it, which rules choose; unset = none"},
 				{Name: "share", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what its target is to become; unset = it stays"},
 				{Name: "target", Type: engine.RecordOf(resourcesSchema), Writable: true},

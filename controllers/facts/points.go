@@ -73,17 +73,6 @@ var (
 		engine.Field{Name: "requestToLimitRatio", Type: engine.RecordOf(askedRatiosSchema), Doc: "how limits are to follow requests, in either spelling, also with gate RequestToLimitRatio off"},
 		engine.Field{Name: "startupBoost", Type: engine.RecordOf(boostSchema), Doc: "the container's own, also with gate CPUStartupBoost off"})
 
-	usageSchema = engine.NewSchema("Usage",
-		engine.Field{Name: "cpu", Type: engine.OpaqueOf(histogramType, CPU), Doc: "distribution of CPU usage"},
-		engine.Field{Name: "memory", Type: engine.OpaqueOf(histogramType, Memory), Doc: "distribution of memory peaks"})
-
-	historySchema = engine.NewSchema("History",
-		engine.Field{Name: "span", Type: engine.IntOf(Duration), Doc: "time between the first and the last CPU sample"},
-		engine.Field{Name: "samples", Type: engine.Int, Doc: "CPU samples seen"})
-
-	confidenceSchema = engine.NewSchema("Confidence",
-		engine.Field{Name: "low", Type: engine.Bool, Doc: "too little is known of the container, which condition LowConfidence of the VPA tells; unset is false"})
-
 	stanzaSchema = engine.NewSchema("ResourceStanza",
 		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "limits", Type: engine.RecordOf(resourcesSchema)})
@@ -227,51 +216,6 @@ var (
 				{Name: "policy", Type: engine.RecordOf(policyDefaultsSchema), Writable: true},
 			},
 		}},
-	}
-	containerSelect = &engine.Point{
-		Name: ContainerSelect, Kind: engine.DecisionPoint,
-		Doc: "Whether a container is scaled; run by the recommender.",
-		Vars: []engine.Var{
-			containerVar,
-			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
-			{Name: "history", Type: engine.RecordOf(historySchema)},
-			{Name: "present", Type: engine.Bool, Doc: "a pod of the workload has this container now"},
-			{Name: "pods", Type: engine.Int, Doc: "pods of the workload"},
-			{Name: "mixed", Type: engine.Bool, Doc: "pods of the workload need not have the same containers, as the heads and workers of a custom kind: one that no pod has now may come back"},
-		},
-		Outcomes: []engine.Outcome{{Name: DoScale, Doc: "estimate and recommend"}, {Name: DoIgnore, Doc: "leave the container out"}},
-		FailSafe: DoIgnore,
-	}
-	boundScope = engine.Scope{
-		Kind: "bound", Kinds: BoundNames,
-		Name: "bound", Doc: "target, lowerBound, upperBound and uncappedTarget",
-		Vars: []engine.Var{
-			{Name: "bound", Type: engine.String, Doc: "which one it is"},
-			{Name: "now", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "its value so far"},
-		},
-	}
-	containerEstimate = &engine.Point{
-		Name: ContainerEstimate, Kind: engine.StagePoint,
-		Doc: "From a container's usage to an estimate; run by the recommender.",
-		Vars: []engine.Var{
-			containerVar,
-			{Name: "usage", Type: engine.RecordOf(usageSchema), Doc: "what the container used"},
-			{Name: "history", Type: engine.RecordOf(historySchema)},
-			{Name: "containers", Type: engine.Int, Doc: "containers of the workload that are scaled"},
-			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
-			{Name: "confidence", Type: engine.RecordOf(confidenceSchema), Writable: true, Doc: "how much the estimate can be trusted"},
-		},
-		Scopes: []engine.Scope{boundScope},
-	}
-	containerRecommend = &engine.Point{
-		Name: ContainerRecommend, Kind: engine.StagePoint,
-		Doc: "From an estimate to a recommendation; run by the recommender.",
-		Vars: []engine.Var{
-			containerVar,
-			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
-			{Name: "integerCPU", Type: engine.Bool, Doc: "the VPA asks for whole cores (annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU: \"true\")"},
-		},
-		Scopes: []engine.Scope{boundScope},
 	}
 	vpaUpdate = &engine.Point{
 		Name: VPAUpdate, Kind: engine.DecisionPoint,

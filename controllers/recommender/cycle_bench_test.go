@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -27,7 +28,11 @@ type crowd struct {
 
 func newCrowd(b *testing.B, vpas int) *crowd {
 	c := &crowd{State: NewState(model.DefaultSettings(), logr.Discard(), nil)}
-	c.UseRules(shippedRules(b))
+	book, err := policy.Load(upstreamsStart) // without samples there would be nothing to do
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.UseRules(book)
 	for i := range vpas {
 		namespace, name := fmt.Sprint("ns-", i%100), fmt.Sprint("app-", i)
 		v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "1", Generation: 1}}

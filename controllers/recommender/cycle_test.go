@@ -444,8 +444,8 @@ func TestAVPADeletedMidCycleIsNoError(t *testing.T) {
 // TestNewRulesCountThoughVPAsCannotBeListed: what is evaluated by new rules must have been chosen from them.
 func TestNewRulesCountThoughVPAsCannotBeListed(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
-	c.cycle()
-	more, err := policy.Load(policy.Options{Params: map[string]string{"estimate.minCPUMillicores": "500"}})
+	c.cycle("a app")
+	more, err := policy.Load(policy.Options{Params: map[string]string{"estimate.minCPUMillicores": "5000"}})
 	require.NoError(t, err)
 	c.Rules = func() *engine.Rulebook { return more }
 	c.fault = func(verb string, _ client.Object) error {
@@ -455,7 +455,7 @@ func TestNewRulesCountThoughVPAsCannotBeListed(t *testing.T) {
 		return nil
 	}
 	c.cycle()
-	require.Equal(t, "500m", c.vpa("a").Status.Recommendation.ContainerRecommendations[0].Target.Cpu().String())
+	require.Equal(t, "5", c.vpa("a").Status.Recommendation.ContainerRecommendations[0].Target.Cpu().String())
 }
 
 func TestARuleThatFailsIsToldByItsVPA(t *testing.T) {

@@ -23,11 +23,18 @@ type Explained struct {
 type Result struct {
 	Recommendations []vpav1.RecommendedContainerResources // sorted by container name
 	Pod             *vpav1.RecommendedResources           // of the pod as a whole; nil when its containers have all requests
-	LowConfidence   []string                              // containers of which too little is known, sorted
+	LowConfidence   []string                              // containers with a recommendation of which too little is known, sorted
+	Unknown         []Unknown                             // what is not recommended because nothing is known of it
 	Explained       []Explained                           // one a recommendation, that of the pod last, when asked for
 	Failed          []*engine.RuleError                   // rules that failed; what they would have set is as before
 	Undecided       []string                              // containers of which the rules could not say whether they are scaled
 	PodUndecided    bool                                  // the rules could not say what the pod as a whole should have
+}
+
+// Unknown is what is not recommended for a container because too little is known of what it uses.
+type Unknown struct {
+	Container   string
+	CPU, Memory bool
 }
 
 // Recommend lets the rules turn what is known of a VPA's containers into recommendations. It is a pure function.
@@ -41,9 +48,10 @@ func Recommend(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.Vie
 // scaled is a container that the rules scale.
 type scaled struct {
 	*effective
-	usage  model.Usage
-	bounds facts.Bounds
-	trace  *engine.Trace
+	usage     model.Usage
+	bounds    facts.Bounds
+	estimated facts.Estimated
+	trace     *engine.Trace
 }
 
 func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of *engine.Plan, effective func(container string) *effective) Result {
@@ -66,22 +74,46 @@ func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of
 			c.trace = &engine.Trace{}
 			out.Explained = append(out.Explained, Explained{Container: c.usage.Container, Trace: c.trace})
 		}
-		out.Failed = append(out.Failed, c.run(v, len(all), &out)...)
+		out.Failed = append(out.Failed, c.run(v, len(all))...)
 	}
 	if view.PodCPU || view.PodMemory {
 		out.pod(of, v, view, all, explain)
 	}
-	for _, c := range all {
-		out.Recommendations = append(out.Recommendations, c.render())
+	for i := range all {
+		out.add(&all[i])
 	}
 	return out
+}
+
+// add takes in what the rules made of a container. One of which nothing is known has no place in a recommendation: to other
+// components it would be one that they know what to do with.
+func (r *Result) add(c *scaled) {
+	target, unknown := c.bounds[0], c.unknown()
+	if unknown != (Unknown{Container: c.usage.Container}) {
+		r.Unknown = append(r.Unknown, unknown)
+		if facts.ResourceList(target) == nil {
+			return
+		}
+	}
+	if c.estimated.LowConfidence() {
+		r.LowConfidence = append(r.LowConfidence, c.usage.Container)
+	}
+	r.Recommendations = append(r.Recommendations, c.render())
+}
+
+// unknown is what is not recommended because too little is known of it.
+func (c *scaled) unknown() Unknown {
+	lacks := func(resource string) bool {
+		_, recommended := c.bounds[0].Int(resource)
+		return c.estimated.Unknown.Bool(resource) && !recommended
+	}
+	return Unknown{Container: c.usage.Container, CPU: lacks("cpu"), Memory: lacks("memory")}
 }
 
 // seen is what container.select is told of a container.
 func seen(v *vpav1.VerticalPodAutoscaler, view model.View, usage model.Usage) facts.Seen {
 	return facts.Seen{
-		Span: usage.LastSample.Sub(usage.FirstSample), Samples: usage.Samples,
-		Present: usage.Present, Pods: view.Pods, Mixed: !target.PodsAlike(v),
+		History: historyOf(usage), Present: usage.Present, Pods: view.Pods, Mixed: !target.PodsAlike(v),
 	}
 }
 
@@ -98,7 +130,7 @@ func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view mod
 	}
 	containers := make([]facts.PodContainer, 0, len(all))
 	for _, c := range all {
-		containers = append(containers, facts.PodContainer{Name: c.usage.Container, Policy: c.record, Bounds: c.bounds})
+		containers = append(containers, facts.PodContainer{Name: c.usage.Container, Policy: c.record, Unknown: c.estimated.Unknown, Bounds: c.bounds})
 	}
 	bounds, failed := facts.RecommendPod(plan, containers, facts.PodPolicy(v.Spec.ResourcePolicy), facts.PodRequests{CPU: view.PodCPU, Memory: view.PodMemory}, trace)
 	r.Failed, r.PodUndecided = append(r.Failed, failed...), len(failed) > 0
@@ -115,13 +147,15 @@ func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view mod
 }
 
 // run estimates and recommends for one of several containers.
-func (c *scaled) run(v *vpav1.VerticalPodAutoscaler, containers int, out *Result) []*engine.RuleError {
+func (c *scaled) run(v *vpav1.VerticalPodAutoscaler, containers int) []*engine.RuleError {
 	name := c.usage.Container
-	estimate, confidence := facts.EstimateFacts(name, estimateOf(c.usage, containers), c.record, c.bounds)
-	failed := c.plan.RunStages(facts.ContainerEstimate, estimate, c.trace)
-	if confidence.Bool("low") {
-		out.LowConfidence = append(out.LowConfidence, name)
+	known := estimateOf(c.usage, containers)
+	if before := recommendedFor(v, name); before != nil {
+		known.Before = facts.BoundsOf(before)
 	}
+	estimate, estimated := facts.EstimateFacts(name, known, c.record, c.bounds)
+	c.estimated = estimated
+	failed := c.plan.RunStages(facts.ContainerEstimate, estimate, c.trace)
 	recommend := facts.RecommendFacts(name, c.record, facts.IntegerCPU(v, name), c.bounds)
 	return append(failed, c.plan.RunStages(facts.ContainerRecommend, recommend, c.trace)...)
 }
@@ -153,10 +187,26 @@ func estimateOf(u model.Usage, containers int) facts.Estimate {
 	return facts.Estimate{
 		CPU:        facts.Histogram{Percentile: func(p float64) int64 { return facts.Amount(u.CPU.Percentile(p) * 1000) }},
 		Memory:     facts.Histogram{Percentile: func(p float64) int64 { return facts.Amount(u.Memory.Percentile(p)) }},
-		Span:       u.LastSample.Sub(u.FirstSample),
-		Samples:    u.Samples,
+		History:    historyOf(u),
 		Containers: containers,
 	}
+}
+
+func historyOf(u model.Usage) facts.History {
+	return facts.History{Span: u.LastSample.Sub(u.FirstSample), Samples: u.Samples, MemorySamples: u.MemorySamples, Restored: u.Restored}
+}
+
+// recommendedFor is what the status of a VPA says of a container; nil when it says nothing.
+func recommendedFor(v *vpav1.VerticalPodAutoscaler, container string) *vpav1.RecommendedContainerResources {
+	if v.Status.Recommendation == nil {
+		return nil
+	}
+	for i := range v.Status.Recommendation.ContainerRecommendations {
+		if c := &v.Status.Recommendation.ContainerRecommendations[i]; c.ContainerName == container {
+			return c
+		}
+	}
+	return nil
 }
 
 func (c *scaled) render() vpav1.RecommendedContainerResources {

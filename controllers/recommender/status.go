@@ -96,7 +96,7 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 	recommendation := result.keep(status.Recommendation)
 	status.Recommendation = recommendation
 	s.remember(w, result, view.Pods)
-	provided(&conditions, view.Pods, len(recommendation.ContainerRecommendations) > 0)
+	provided(&conditions, view.Pods, len(recommendation.ContainerRecommendations) > 0, unknownMessage(result.Unknown, view.Ended))
 	if len(result.LowConfidence) > 0 {
 		conditions.set(vpav1.LowConfidence, corev1.ConditionTrue, "LittleHistory",
 			"little usage is known yet, and bounds are wide, of container "+strings.Join(result.LowConfidence, ", "))
@@ -120,20 +120,57 @@ func failedMessage(failed []*engine.RuleError) string {
 	return "rules failed, and what they would have set is as before: " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// provided says whether there is a recommendation, and why not (UPSTREAM.md §2.6).
-func provided(conditions *conditionSet, pods int, any bool) {
-	reason, message := "", ""
-	if pods == 0 {
-		reason, message = string(vpav1.NoPodsMatched), "No pods match this VPA object"
-		conditions.set(vpav1.NoPodsMatched, corev1.ConditionTrue, reason, message)
-	} else {
-		conditions.remove(vpav1.NoPodsMatched)
+// usageUnknown is the reason of condition RecommendationProvided where something is not recommended for want of usage.
+const usageUnknown = "UsageUnknown"
+
+// unknownMessage tells of which containers nothing is recommended, or not all, because too little of what they use is known;
+// empty when there are none. The usage of those that ended is so old that it was forgotten.
+func unknownMessage(unknown []Unknown, ended []string) string {
+	of := map[string][]string{}
+	for _, u := range unknown {
+		what := "memory"
+		if u.CPU && u.Memory {
+			what = "cpu and memory"
+		} else if u.CPU {
+			what = "cpu"
+		}
+		of[what] = append(of[what], u.Container)
 	}
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(of)) {
+		parts = append(parts, what+" of container "+strings.Join(of[what], ", "))
+	}
+	var out []string
+	if len(parts) > 0 {
+		out = append(out, "too little usage is known to recommend "+strings.Join(parts, "; "))
+	}
+	if len(ended) > 0 {
+		out = append(out, "the last usage is too long ago of container "+strings.Join(ended, ", "))
+	}
+	return strings.Join(out, "; ")
+}
+
+// provided says whether there is a recommendation, and why there is none, or not for everything (UPSTREAM.md §2.6). Upstream
+// has no reason but that there are no pods.
+func provided(conditions *conditionSet, pods int, any bool, unknown string) {
+	status, reason, message := corev1.ConditionFalse, "", unknown
 	if any {
-		conditions.set(vpav1.RecommendationProvided, corev1.ConditionTrue, "", "")
-	} else {
-		conditions.set(vpav1.RecommendationProvided, corev1.ConditionFalse, reason, message)
+		status = corev1.ConditionTrue
 	}
+	if unknown != "" {
+		reason = usageUnknown
+	}
+	if pods > 0 {
+		conditions.remove(vpav1.NoPodsMatched)
+	} else {
+		none, why := string(vpav1.NoPodsMatched), "No pods match this VPA object"
+		conditions.set(vpav1.NoPodsMatched, corev1.ConditionTrue, none, why)
+		reason, message = "", ""
+		if !any {
+			reason, message = none, why
+		}
+	}
+	conditions.set(vpav1.RecommendationProvided, status, reason, message)
 }
 
 // rulesMessage tells which rules decided: the digest, the overlays that are part of them and those that are tried.

@@ -28,6 +28,10 @@ type Aggregate struct {
 	LastSample  time.Time  // of CPU
 	Samples     int        // of CPU
 
+	// MemorySamples counts those of memory that say something: OOMs do, 0 bytes do not. A checkpoint does not tell; its memory
+	// stands for as many samples as there are of CPU, and at least one.
+	MemorySamples int
+
 	// Window is in force for the samples to come. Whoever knows the policies of VPAs may change it, and note in WindowFrom
 	// what it was taken from.
 	Window     facts.Window
@@ -62,7 +66,11 @@ func (a *Aggregate) merge(other *Aggregate) {
 		a.LastSample = other.LastSample
 	}
 	a.Samples += other.Samples
+	a.MemorySamples += other.MemorySamples
 }
+
+// known reports whether the aggregate holds any usage.
+func (a *Aggregate) known() bool { return a.Samples > 0 || a.MemorySamples > 0 }
 
 // expired reports whether the last CPU sample, or without one the beginning, is as long ago as all windows together.
 func (a *Aggregate) expired(now time.Time) bool {

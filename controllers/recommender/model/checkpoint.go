@@ -61,6 +61,9 @@ func restore(s Settings, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now 
 	if err := a.Memory.restore(&from.MemoryHistogram, now); err != nil {
 		return nil, fmt.Errorf("status.memoryHistogram.%w", err)
 	}
+	if !a.Memory.IsEmpty() {
+		a.MemorySamples = max(a.Samples, 1)
+	}
 	return a, nil
 }
 

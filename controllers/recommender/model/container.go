@@ -51,6 +51,15 @@ func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken,
 	case !oom && at.Before(c.lastMemorySample):
 		return Old, false
 	}
+	changed = c.addPeak(bytes, at, oom)
+	if c.peak() > 0 { // below a peak of nothing, which hides it, a sample says nothing
+		c.aggregate.MemorySamples++
+	}
+	return Accepted, changed
+}
+
+// addPeak is addMemory for a sample that is accepted.
+func (c *container) addPeak(bytes int64, at time.Time, oom bool) (changed bool) {
 	window := c.aggregate.Window
 	c.lastMemorySample = at
 	if c.windowEnd.IsZero() {
@@ -59,7 +68,7 @@ func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken,
 	if at.Before(c.windowEnd) {
 		old := c.peak()
 		if bytes <= old || (old == 0 && window.ZeroIsPeak) {
-			return Accepted, false
+			return false
 		}
 		if old != 0 {
 			c.aggregate.Memory.Subtract(float64(old), 1, c.windowEnd)
@@ -68,7 +77,7 @@ func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken,
 		c.windowEnd = c.windowEnd.Add(at.Sub(c.windowEnd).Truncate(window.Interval) + window.Interval)
 		c.memoryPeak, c.oomPeak = 0, 0
 		if bytes == 0 && !window.ZeroIsPeak {
-			return Accepted, false
+			return false
 		}
 	}
 	c.aggregate.Memory.Add(float64(bytes), 1, c.windowEnd)
@@ -77,7 +86,7 @@ func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken,
 	} else {
 		c.memoryPeak = bytes
 	}
-	return Accepted, true
+	return true
 }
 
 // tooOld reports whether an OOM happened long before the last memory sample (UPSTREAM.md §2.10).

@@ -40,8 +40,8 @@ func (c *Cluster) CollectGarbage(now time.Time) {
 	}
 }
 
-// collect drops the aggregates of a group that have ended. A container of a live pod gets another with its next sample: one
-// without would be recommended the minimum.
+// collect drops the aggregates of a group that have ended. A container of a live pod gets another with its next sample: with
+// upstream's answer to what has no samples, one without would be recommended the minimum.
 func (c *Cluster) collect(g *group, now time.Time) {
 	dropped := map[string]bool{}
 	for name, a := range g.aggregates {

@@ -39,6 +39,7 @@ type Usage struct {
 	Container  string
 	*Aggregate      // to be read only
 	Present    bool // some pod of the workload has such a container
+	Restored   bool // some of it was restored from a checkpoint
 }
 
 // View is what is known of a workload.
@@ -47,6 +48,8 @@ type View struct {
 	Pods       int     // all that match, in any phase but Pending
 	// Some pod has a pod-level request (AEP-7571).
 	PodCPU, PodMemory bool
+	// Ended names the containers of pods whose usage is so old that it was forgotten, and that were not sampled since.
+	Ended []string
 }
 
 // TakeChanged reports whether the workload's view may be another than when this was last asked.
@@ -116,8 +119,24 @@ func (w *Workload) View(s Settings) View {
 		parts[name] = append(parts[name], a)
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		out.Containers = append(out.Containers, Usage{Container: name, Aggregate: merged(s, parts[name]), Present: present[name]})
+		restored := w.restored[name]
+		out.Containers = append(out.Containers, Usage{Container: name, Aggregate: merged(s, parts[name]), Present: present[name], Restored: restored != nil && restored.known()})
 	}
+	out.Ended = w.ended(parts)
+	return out
+}
+
+// ended names the containers of pods that nothing is remembered of, sorted.
+func (w *Workload) ended(remembered map[string][]*Aggregate) []string {
+	var out []string
+	for _, g := range w.groups {
+		for name := range g.running {
+			if remembered[name] == nil && !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

@@ -1,0 +1,172 @@
+package integration
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// UPSTREAM.md Appendix B 11: what was never sampled is recommended nothing. In the lab the first metrics of a pod come about 20 s
+// after its start, which is 10 cycles of the recommender, and of the updater.
+
+// metricsThatBeginLateStarveNobody: pods of a new workload keep what they request until it is known what they use.
+func metricsThatBeginLateStarveNobody(t *testing.T) {
+	ns := namespace(t, "it-late-metrics")
+	seen := requestsOf(t, ns)
+	create(t, vpa(ns, "web", vpav1.UpdateModeInPlaceOrRecreate), steady(ns, "web", 2))
+	running(t, ns, 2)
+	nothingKnown(t, ns, "web", "app")
+	resizedTo(t, ns, "app", 2)
+	seen.neverBelowTheirOwn(t, "app")
+}
+
+// aNewDeploymentUnderAnOldVPAStarvesNobody: what the VPA knows of the containers of the old one says nothing of those of the new.
+func aNewDeploymentUnderAnOldVPAStarvesNobody(t *testing.T) {
+	ns := namespace(t, "it-new-deployment")
+	old := steady(ns, "web", 2)
+	create(t, vpa(ns, "web", vpav1.UpdateModeInPlaceOrRecreate), old)
+	running(t, ns, 2)
+	recommended(t, ns, "web")
+	require.NoError(t, cluster.Delete(t.Context(), old, client.PropagationPolicy("Foreground")))
+	eventually(t, 60*time.Second, "the pods of the old Deployment to be gone", func(context.Context) (bool, error) { return len(pods(t, ns)) == 0, nil })
+
+	seen := requestsOf(t, ns)
+	next := using(steady(ns, "web", 2), "server")
+	next.Spec.Template.Spec.Containers[0].Name = "server"
+	create(t, next)
+	running(t, ns, 2)
+	nothingKnown(t, ns, "web", "server")
+	resizedTo(t, ns, "server", 2)
+	seen.neverBelowTheirOwn(t, "server")
+}
+
+// aContainerThatIsAddedIsNotStarved: the container that was there gets its recommendation at admission, the one beside it keeps
+// what it requests until it is known what it uses.
+func aContainerThatIsAddedIsNotStarved(t *testing.T) {
+	ns := namespace(t, "it-added-container")
+	web := steady(ns, "web", 2)
+	create(t, vpa(ns, "web", vpav1.UpdateModeInPlaceOrRecreate), web)
+	running(t, ns, 2)
+	recommended(t, ns, "web")
+
+	seen := requestsOf(t, ns)
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := cluster.Get(t.Context(), keyOf(web), web); err != nil {
+			return err
+		}
+		side := *web.Spec.Template.Spec.Containers[0].DeepCopy()
+		side.Name = "side"
+		using(web, "side").Spec.Template.Spec.Containers = append(web.Spec.Template.Spec.Containers, side)
+		return cluster.Update(t.Context(), web)
+	}))
+	eventually(t, 60*time.Second, "the VPA to tell that nothing is known of side, and still what app needs", func(ctx context.Context) (bool, error) {
+		var v vpav1.VerticalPodAutoscaler
+		err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &v)
+		c := condition(&v, vpav1.RecommendationProvided)
+		return err == nil && c != nil && c.Status == corev1.ConditionTrue && c.Reason == "UsageUnknown" &&
+			strings.Contains(c.Message, "of container side") && v.Status.Recommendation.ContainerRecommendations[0].Target.Cpu().Cmp(steadyCPU) == 0, err
+	})
+	resizedTo(t, ns, "side", 2)
+	seen.neverBelowTheirOwn(t, "app", "side")
+	require.Equal(t, "100m 128Mi", seen.first("side"))
+	require.Equal(t, steadyCPU.String()+" "+steadyMemory.String(), seen.first("app"))
+}
+
+// using lets a container of a Deployment use what app does.
+func using(d *appsv1.Deployment, container string) *appsv1.Deployment {
+	annotations := d.Spec.Template.Annotations
+	for _, what := range []string{"cpu-low", "cpu-high", "memory-low", "memory-high"} {
+		annotations[container+".usage/"+what] = annotations["app.usage/"+what]
+	}
+	return d
+}
+
+// resizedTo waits until a container of so many pods has what is recommended for the usage of app.
+func resizedTo(t *testing.T, ns, container string, count int) {
+	t.Helper()
+	eventually(t, 120*time.Second, "the recommendation in "+container, func(context.Context) (bool, error) {
+		have := 0
+		for _, p := range pods(t, ns) {
+			for _, c := range p.Spec.Containers {
+				if c.Name == container && c.Resources.Requests.Cpu().Cmp(steadyCPU) == 0 && c.Resources.Requests.Memory().Cmp(steadyMemory) == 0 {
+					have++
+				}
+			}
+		}
+		return have == count, nil
+	})
+}
+
+// requestsSeen are those of the containers of all pods of a namespace, as they came and changed.
+type requestsSeen struct {
+	mu   sync.Mutex
+	seen map[string][]corev1.ResourceList // by container
+}
+
+// requestsOf notes them from now on.
+func requestsOf(t *testing.T, ns string) *requestsSeen {
+	t.Helper()
+	watching, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme()})
+	require.NoError(t, err)
+	w, err := watching.Watch(t.Context(), &corev1.PodList{}, client.InNamespace(ns))
+	require.NoError(t, err)
+	t.Cleanup(w.Stop)
+	r := &requestsSeen{seen: map[string][]corev1.ResourceList{}}
+	known := map[string]bool{}
+	for _, p := range pods(t, ns) {
+		known[p.Name] = true
+	}
+	go func() {
+		for event := range w.ResultChan() {
+			p, ok := event.Object.(*corev1.Pod)
+			if !ok || event.Type == watch.Deleted || known[p.Name] {
+				continue
+			}
+			r.mu.Lock()
+			for _, c := range p.Spec.Containers {
+				r.seen[c.Name] = append(r.seen[c.Name], c.Resources.Requests)
+			}
+			r.mu.Unlock()
+		}
+	}()
+	return r
+}
+
+// first is what the first pod had when it came.
+func (r *requestsSeen) first(container string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.seen[container]) == 0 {
+		return "none"
+	}
+	list := r.seen[container][0]
+	return list.Cpu().String() + " " + list.Memory().String()
+}
+
+// neverBelowTheirOwn: no pod had less than its Deployment says, 100m and 128Mi, at any time.
+func (r *requestsSeen) neverBelowTheirOwn(t *testing.T, containers ...string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range containers {
+		require.NotEmpty(t, r.seen[c])
+		i := slices.IndexFunc(r.seen[c], func(list corev1.ResourceList) bool {
+			return list.Cpu().MilliValue() < 100 || list.Memory().Value() < 128<<20
+		})
+		if i >= 0 {
+			t.Fatalf("container %s requested %s and %s", c, r.seen[c][i].Cpu(), r.seen[c][i].Memory())
+		}
+	}
+}
