@@ -108,11 +108,13 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 	if err != nil {
 		return err
 	}
+	// Before anything runs, and whoever leads: what happens before the first cycle is not missed.
+	if err := ooms.Register(ctx, p.manager.GetCache(), evictions); err != nil {
+		return err
+	}
 	options := recommender.Options{
-		Client: p.manager.GetClient(),
-		OOMs: func(ctx context.Context) (func() []model.OOM, error) {
-			return ooms.Drain, ooms.Register(ctx, p.manager.GetCache(), evictions)
-		},
+		Client:      p.manager.GetClient(),
+		OOMs:        ooms.Drain,
 		Targets:     &target.Selectors{Resolver: p.resolver, Clock: clock.RealClock{}, Grace: flags.grace},
 		Rules:       source.Rules,
 		Shadows:     shadows(p, "recommender"),

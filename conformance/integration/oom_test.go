@@ -116,8 +116,8 @@ func TestContainersThatRanOutOfMemoryAreNoticed(t *testing.T) {
 	late := oom.NewObserver(logr.Discard(), here)
 	require.NoError(t, late.Register(t.Context(), observed, true), "a cache that runs already")
 	drainedLate := 0
-	eventually(t, 20*time.Second, "the eviction of before the start", func(context.Context) (bool, error) {
+	eventually(t, 20*time.Second, "the eviction and the kills of before the start", func(context.Context) (bool, error) {
 		drainedLate += len(late.Drain())
-		return drainedLate == 2, nil
+		return drainedLate == 4, nil
 	})
 }

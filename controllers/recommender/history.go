@@ -92,6 +92,7 @@ func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, e
 			return
 		}
 		w.knows(c.Spec.ContainerName)
+		w.counted(c.Spec.ContainerName, c.Status.LastUpdateTime.Time)
 		counts.loaded++
 		checkpointsTotal.WithLabelValues("loaded").Inc()
 	})

@@ -30,9 +30,9 @@ const garbageInterval = time.Hour
 type Options struct {
 	Client      client.Client // reads from a cache, writes to the API
 	Source      usage.Source
-	OOMs        WatchOOMs    // nil = none are known of
-	History     History      // where usage from before the start comes from; nil = checkpoints
-	Checkpoints *Checkpoints // nil = none are written
+	OOMs        func() []model.OOM // those told of since it was last asked, or since the start; nil = none are known of
+	History     History            // where usage from before the start comes from; nil = checkpoints
+	Checkpoints *Checkpoints       // nil = none are written
 	Targets     *target.Selectors
 	Rules       func() *engine.Rulebook // the rules in force, asked once a cycle
 	Shadows     *policy.Shadows
@@ -46,18 +46,13 @@ type Options struct {
 	MemorySaver bool // remember no pods that belong to no VPA
 }
 
-// WatchOOMs begins to collect containers that ran out of memory, and gives what tells of those since it was last asked.
-type WatchOOMs func(ctx context.Context) (drain func() []model.OOM, err error)
-
 // Recommender runs cycles of sampling and recommending while it leads.
 type Recommender struct {
 	*cycle.Loop
 	*State
 	Options
-	ready       bool // what was known before the start is known, and nothing is missed from now on
-	loaded      bool // usage from before the start is loaded
-	sampled     bool // the source of usage has answered
-	ooms        func() []model.OOM
+	loaded      bool        // usage from before the start is loaded
+	sampled     bool        // the source of usage has answered
 	loading     atomic.Bool // usage from before the start is being loaded
 	lastGarbage time.Time
 	refused     [2][]int // samples that were not accepted in the last cycle, by resource and outcome
@@ -88,7 +83,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	var existing map[model.WorkloadID]bool
 	var seen map[model.PodID]bool
 	latency.Time("LoadVPAs", func() { existing = r.loadVPAs(ctx) })
-	if !r.ready && existing != nil && ctx.Err() == nil {
+	if !r.loaded && existing != nil && ctx.Err() == nil {
 		r.begin(ctx)
 	}
 	latency.Time("LoadPods", func() {
@@ -104,7 +99,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 			r.cluster.KeepPods(seen)
 		}
 	})
-	if !r.ready { // a recommendation without the history that there is would take back a better one
+	if !r.loaded { // a recommendation without the history that there is would take back a better one
 		return
 	}
 	latency.Time("UpdateVPAs", func() { r.updateVPAs(ctx, begin) })
@@ -122,27 +117,12 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	r.Log.V(2).Info("cycle done", "vpas", len(r.workloads), "pods", len(seen), "seconds", r.Clock.Since(begin).Round(time.Millisecond).Seconds())
 }
 
-// begin takes in usage from before the start, and then lets OOMs be collected: not before this replica leads, as another
-// one counts them.
+// begin takes in usage from before the start.
 func (r *Recommender) begin(ctx context.Context) {
-	if !r.loaded {
-		r.loading.Store(true)
-		r.loaded = r.loadHistory(ctx)
-		r.Progress()
-		r.loading.Store(false)
-	}
-	if !r.loaded {
-		return
-	}
-	if r.OOMs != nil {
-		drain, err := r.OOMs(ctx)
-		r.notices.Tell(r.Log, "watching for containers that run out of memory", err, "it is tried again in the next cycle")
-		if err != nil {
-			return
-		}
-		r.ooms = drain
-	}
-	r.ready = true
+	r.loading.Store(true)
+	r.loaded = r.loadHistory(ctx)
+	r.Progress()
+	r.loading.Store(false)
 }
 
 // loadVPAs takes in the VPAs that ask for this recommender. It returns all that there are in the namespaces that are
@@ -217,8 +197,8 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 	r.sampled = r.sampled || err == nil || len(samples) > 0
 	now := r.Clock.Now()
 	r.tellRefused(r.Add(samples, now))
-	if r.ooms != nil {
-		for _, o := range r.ooms() {
+	if r.OOMs != nil && r.loaded { // before that it is not known which were counted
+		for _, o := range r.OOMs() {
 			taken, sample := r.AddOOM(o, now)
 			oomsTotal.WithLabelValues(taken.String()).Inc()
 			r.Log.V(2).Info("a container ran out of memory", "namespace", o.Pod.Namespace, "pod", o.Pod.Name, "container", o.Container,

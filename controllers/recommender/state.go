@@ -47,7 +47,8 @@ type Workload struct {
 	policies map[string]*effective // by the containerName of the policy
 	uncapped map[string]amounts    // the last uncapped target, by container
 	done     evaluation
-	stored   map[string]*stored // checkpoints, by container
+	stored   map[string]*stored   // checkpoints, by container
+	judged   map[string]time.Time // until when OOMs were counted by the process that wrote the checkpoint, by container
 
 	panicked  string    // what was done when it did, since it was seen last; empty = it did not
 	waiting   time.Time // since when its status could not be written; zero = it could
@@ -231,13 +232,24 @@ func (s *State) Add(samples []model.Sample, now time.Time) (taken [2][]int) {
 	return taken
 }
 
-// AddOOM records that a container ran out of memory, by the rules of the VPA whose policies count for it. It also returns the
-// sample, in bytes, that stands for it; 0 when there is none.
+// AddOOM records that a container ran out of memory, by the rules of the VPA whose policies count for it, unless it was counted
+// before. It also returns the sample, in bytes, that stands for it; 0 when there is none.
 func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample int64) {
+	again := false
+	defer func() {
+		if again {
+			taken = model.Old
+		}
+	}()
 	taken = s.cluster.AddOOM(o, now, func(of *model.Workload, reported, peak int64) (bytes int64, ok bool) {
 		defer func() { sample = bytes }()
 		if of != nil {
-			if w := s.workloads[of.ID]; w != nil && w.Chosen.Plan != nil {
+			w := s.workloads[of.ID]
+			if w != nil && o.At.Before(w.judged[o.Container]) {
+				again = true
+				return 0, false
+			}
+			if w != nil && w.Chosen.Plan != nil {
 				s.contained(w, "judging that it ran out of memory", func() {
 					e := s.effective(w, o.Container)
 					var failed []*engine.RuleError
@@ -252,6 +264,23 @@ func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample in
 		return bytes, ok
 	})
 	return taken, sample
+}
+
+// recount is how long before a checkpoint was written OOMs are counted again that are told of: as the peak of a memory window that is
+// not over is in no checkpoint, what was counted of the last hour nearly always has to be counted anew, once. It is also how long
+// the events of evictions are there.
+const recount = time.Hour
+
+// counted notes that the checkpoint of a container was written at a time, with all that was known then but for memory windows that
+// were not over.
+func (w *Workload) counted(container string, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	if w.judged == nil {
+		w.judged = map[string]time.Time{}
+	}
+	w.judged[container] = at.Add(-recount)
 }
 
 func (s *State) log(w *Workload) logr.Logger {

@@ -201,7 +201,7 @@ func (c *Cluster) AddOOM(o OOM, now time.Time, bump func(w *Workload, reported, 
 	if one == nil {
 		return taken
 	}
-	if one.tooOld(o.At) {
+	if one.tooOld(o.At) || (o.Late && now.Sub(o.At) >= one.aggregate.Window.Interval) {
 		return Old
 	}
 	bytes, ok := bump(p.group.governor(), o.Memory, one.memoryPeak)

@@ -40,6 +40,7 @@ type OOM struct {
 	Container string
 	Memory    int64 // bytes used or requested; 0 when not known
 	At        time.Time
+	Late      bool // nobody saw it happen: it was told when its pod was seen for the first time, and may be long ago
 }
 
 // Taken says what became of a sample.

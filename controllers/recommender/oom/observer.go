@@ -27,8 +27,9 @@ const (
 // Observer collects, between cycles, the containers that ran out of memory. It keeps at most 5000: of more it forgets those
 // that came first, counts them and says so. Upstream holds up its view of the cluster instead.
 //
-// A process that starts sees the events of the last hour again. That is as it should be: of pods that are gone they have no
-// effect, and for the others no checkpoint holds the memory window that is not over.
+// It watches from the start of the process on, also while another replica leads. A process that starts sees the events of the last
+// hour again, and what the statuses of pods still tell of kills. So some of what it collects was counted before, by itself
+// or by another process: that is for the recommender to find out, from its checkpoints.
 //
 // It handles what informers tell of pods and events, and may be used by many goroutines at once.
 type Observer struct {
@@ -79,7 +80,8 @@ func slim(o any) (any, error) {
 }
 
 // Register makes the Observer see the pods of a cache and, with evictions, its events, which should be cached as Events
-// says. Leave evictions out where events may not be listed and watched: the cache would wait for them for ever.
+// says. Of a cache that was not started it waits for nothing, and misses nothing either. Leave evictions out where events may not be
+// listed and watched: the cache would wait for them for ever.
 func (o *Observer) Register(ctx context.Context, from cache.Cache, evictions bool) error {
 	kinds := []client.Object{&corev1.Pod{}}
 	if evictions {
@@ -97,8 +99,16 @@ func (o *Observer) Register(ctx context.Context, from cache.Cache, evictions boo
 	return nil
 }
 
-// OnAdd takes events about evictions.
+// OnAdd takes events about evictions, and pods that nobody saw before: a container may have been killed since.
 func (o *Observer) OnAdd(obj any, _ bool) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		if found := FromFirst(pod); len(found) > 0 && o.serves(pod.Namespace) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.add(fromPod, found)
+		}
+		return
+	}
 	event, ok := obj.(*corev1.Event)
 	if !ok || event == nil || !o.serves(event.InvolvedObject.Namespace) {
 		return

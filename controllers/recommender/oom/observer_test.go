@@ -56,11 +56,27 @@ func TestWhatWasSeenIsDrainedOnceAndInOrder(t *testing.T) {
 	require.Equal(t, evictions+2, testutil.ToFloat64(ooms.WithLabelValues(fromEviction)))
 }
 
-func TestOnlyUpdatesOfPodsAndAddedEventsCount(t *testing.T) {
+// TestKillsOfBeforeAPodWasSeenAreTold: of a process that starts, and of pods whose first minute nobody saw.
+func TestKillsOfBeforeAPodWasSeenAreTold(t *testing.T) {
+	o := NewObserver(logr.Discard(), func(namespace string) bool { return namespace != "hidden" })
+	_, killed := killedAt("shop", "web-1", 3)
+	o.OnAdd(killed, true)
+	_, other := killedAt("hidden", "web-1", 3)
+	o.OnAdd(other, true)
+	again := killed.DeepCopy() // it runs again, which tells of the same kill
+	again.Status.ContainerStatuses = []corev1.ContainerStatus{status("app", 1, running(), killed.Status.ContainerStatuses[0].State)}
+	o.OnUpdate(killed, again)
+	got := o.Drain()
+	require.Equal(t, []string{"shop/web-1/app +3m0s"}, where(got))
+	require.True(t, got[0].Late, "it may have been counted before")
+}
+
+func TestOnlyPodsAndAddedEventsCount(t *testing.T) {
 	o := NewObserver(logr.Discard(), nil)
 	old, now := killedAt("shop", "web-1", 1)
 	e := eviction("app", "1Gi", "memory")
-	o.OnAdd(now, false)
+	o.OnAdd(old, false)
+	o.OnAdd((*corev1.Pod)(nil), false)
 	o.OnDelete(now)
 	o.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: now})
 	o.OnUpdate(e, e)

@@ -53,6 +53,31 @@ func FromPod(old, new *corev1.Pod) []model.OOM {
 	return out
 }
 
+// FromFirst tells which containers of a pod that was not seen before have been killed for their memory: those that are terminated
+// now, and those whose last state was. They are late: whoever takes them in has to see that none counts twice. Memory is what
+// the pod requests now. What FromPod leaves out is left out.
+func FromFirst(pod *corev1.Pod) []model.OOM {
+	if pod == nil {
+		return nil
+	}
+	var out []model.OOM
+	for i := range pod.Status.ContainerStatuses {
+		s := &pod.Status.ContainerStatuses[i]
+		for _, end := range []*corev1.ContainerStateTerminated{s.LastTerminationState.Terminated, s.State.Terminated} {
+			if forMemory(end) && !end.FinishedAt.IsZero() {
+				out = append(out, model.OOM{
+					Pod:       model.PodID{Namespace: pod.Namespace, Name: pod.Name},
+					Container: s.Name,
+					Memory:    requested(pod, s.Name),
+					At:        end.FinishedAt.Time,
+					Late:      true,
+				})
+			}
+		}
+	}
+	return out
+}
+
 func forMemory(end *corev1.ContainerStateTerminated) bool { return end != nil && end.Reason == killed }
 
 func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {

@@ -128,11 +128,37 @@ func TestKillsAreFoundBetweenTwoStatesOfAPod(t *testing.T) {
 	}
 }
 
+func TestKillsOfBeforeAPodWasSeenAreFoundInItsStatus(t *testing.T) {
+	const mib = 1 << 20
+	never := corev1.ContainerState{}
+	kill := func(container string, memory int64, minutes int) model.OOM {
+		return model.OOM{Pod: model.PodID{Namespace: "shop", Name: "web-1"}, Container: container, Memory: memory, At: noon.Add(time.Duration(minutes) * time.Minute), Late: true}
+	}
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		want []model.OOM
+	}{
+		"it is killed now":       {pod("100Mi", status("app", 0, ended(killed, 1), never)), []model.OOM{kill("app", 100*mib, 1)}},
+		"it runs again":          {pod("100Mi", status("app", 1, running(), ended(killed, 1))), []model.OOM{kill("app", 100*mib, 1)}},
+		"it waits to run again":  {pod("100Mi", status("app", 1, waiting(), ended(killed, 1))), []model.OOM{kill("app", 100*mib, 1)}},
+		"twice":                  {pod("100Mi", status("app", 1, ended(killed, 3), ended(killed, 1))), []model.OOM{kill("app", 100*mib, 1), kill("app", 100*mib, 3)}},
+		"it ended otherwise":     {pod("100Mi", status("app", 1, running(), ended("Error", 1))), nil},
+		"it never ended":         {pod("100Mi", status("app", 0, running(), never)), nil},
+		"without a time":         {pod("100Mi", status("app", 0, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: killed}}, never)), nil},
+		"two containers":         {pod("100Mi", status("side", 1, running(), ended(killed, 2)), status("app", 1, running(), ended(killed, 1))), []model.OOM{kill("side", 0, 2), kill("app", 100*mib, 1)}},
+		"a pod without a status": {pod("100Mi"), nil},
+		"no pod":                 {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, FromFirst(test.pod)) })
+	}
+}
+
 func TestInitContainersAreNotTold(t *testing.T) {
 	old, now := pod("1Gi"), pod("1Gi")
 	old.Status.InitContainerStatuses = []corev1.ContainerStatus{status("app", 0, running(), corev1.ContainerState{})}
 	now.Status.InitContainerStatuses = []corev1.ContainerStatus{status("app", 0, ended(killed, 1), corev1.ContainerState{})}
 	require.Empty(t, FromPod(old, now))
+	require.Empty(t, FromFirst(now))
 }
 
 func BenchmarkPodWithoutKills(b *testing.B) {
