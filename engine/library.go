@@ -21,19 +21,22 @@ type Library struct {
 	Tests     []*RuleTest // by file name, then as written
 }
 
-// Layer is a folder of rule files, or one of them. Positions show file names below Dir, which is how a user would find
+// Layer is a folder of rule files, or one of them. It reads what is called *.yaml or *.yml, not in hidden folders. Positions show file names below Dir, which is how a user would find
 // them.
 type Layer struct {
-	FS   fs.FS
-	Dir  string
-	Root string // the folder or file in FS that is read; empty = all
+	FS  fs.FS
+	Dir string
+	// Files were read already; FS is not looked at then. Hosts that watch files read them once, so that what they compare is
+	// what is compiled.
+	Files []File
 }
 
-func (l Layer) root() string {
-	if l.Root == "" {
-		return "."
-	}
-	return l.Root
+// File is a rule file that was read.
+type File struct {
+	Name string // below the layer's Dir
+	Data []byte
+	// Fault says why the file could not be read; empty = it was.
+	Fault string
 }
 
 // Loader reads rule files.
@@ -100,23 +103,35 @@ func (l *Library) With(overlays ...*Overlay) *Library {
 	return &c
 }
 
-// RuleFiles lists the files below root, a folder or one file, that Load reads, sorted. Hidden folders are left out: a
-// mounted ConfigMap keeps its data twice.
-func RuleFiles(fsys fs.FS, root string) ([]string, error) {
-	var out []string
-	err := fs.WalkDir(fsys, root, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
+// IsRuleFile reports whether a file is one by its name.
+func IsRuleFile(name string) bool {
+	ext := path.Ext(name)
+	return ext == ".yaml" || ext == ".yml"
+}
+
+// IsHidden reports whether a folder is left out by its name: a mounted ConfigMap keeps its data twice.
+func IsHidden(folder string) bool { return folder != "." && strings.HasPrefix(folder, ".") }
+
+// read reads the files of the layer, sorted by name.
+func (l Layer) read() ([]File, error) {
+	if l.Files != nil || l.FS == nil {
+		return l.Files, nil
+	}
+	var out []File
+	err := fs.WalkDir(l.FS, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
 			return err
-		}
-		if entry.IsDir() {
-			if name != root && strings.HasPrefix(entry.Name(), ".") {
-				return fs.SkipDir
-			}
+		case entry.IsDir() && IsHidden(entry.Name()):
+			return fs.SkipDir
+		case entry.IsDir() || !IsRuleFile(name):
 			return nil
 		}
-		if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
-			out = append(out, name)
+		file := File{Name: name}
+		if file.Data, err = fs.ReadFile(l.FS, name); err != nil {
+			file.Fault = err.Error()
 		}
+		out = append(out, file)
 		return nil
 	})
 	if err != nil {
@@ -127,25 +142,22 @@ func RuleFiles(fsys fs.FS, root string) ([]string, error) {
 
 // read adds the documents of all rule files of a layer.
 func (l *Library) read(layer Layer, selectorKey string, ps *problems) error {
-	files, err := RuleFiles(layer.FS, layer.root())
-	for _, name := range files {
-		l.add(layer.FS, name, path.Join(layer.Dir, name), selectorKey, ps)
+	files, err := layer.read()
+	for _, file := range files {
+		l.add(file, path.Join(layer.Dir, file.Name), selectorKey, ps)
 	}
 	return err
 }
 
-func (l *Library) add(fsys fs.FS, name, shown, selectorKey string, ps *problems) {
-	start := Position{File: shown, Line: 1, Col: 1}
-	if info, err := fs.Stat(fsys, name); err == nil && info.Size() > MaxFileSize {
-		ps.add(&Problem{Pos: start, Message: fmt.Sprintf("the file has %d bytes; at most %d are read: split it", info.Size(), MaxFileSize)})
+func (l *Library) add(file File, shown, selectorKey string, ps *problems) {
+	if len(file.Data) > MaxFileSize {
+		file.Fault = fmt.Sprintf("the file has %d bytes; at most %d are read: split it", len(file.Data), MaxFileSize)
+	}
+	if file.Fault != "" {
+		ps.add(&Problem{Pos: Position{File: shown, Line: 1, Col: 1}, Message: file.Fault})
 		return
 	}
-	data, err := fs.ReadFile(fsys, name)
-	if err != nil {
-		ps.add(&Problem{Pos: start, Message: err.Error()})
-		return
-	}
-	for _, doc := range decodeFile(shown, data, selectorKey, ps) {
+	for _, doc := range decodeFile(shown, file.Data, selectorKey, ps) {
 		switch {
 		case doc.ruleSet != nil:
 			if old, twice := l.RuleSets[doc.ruleSet.ID()]; twice {

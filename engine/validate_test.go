@@ -101,7 +101,7 @@ func TestASchemaHoldsWhatIsEnforcedForAllObjects(t *testing.T) {
 	}
 	files := oneRuleSet(shop(), "order.validate", "  validations:\n  - {name: own, enforce: [Schema, Admission], expression: \"true\", message: m}\n")
 	files["o.yaml"] = &fstest.MapFile{Data: []byte(overlay("all", validation("a")) + overlay("some", "match: {namespaces: [x]}, "+validation("b")) + overlay("tried", "mode: Audit, "+validation("c")))}
-	lib, err := Loader{}.Load(Layer{FS: files, Root: "."})
+	lib, err := Loader{}.Load(Layer{FS: files})
 	require.NoError(t, err)
 	book, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p"})
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestWhatASchemaKeepsIsAFinding(t *testing.T) {
 	overlay := func(spec string) []*Problem {
 		files := oneRuleSet(shop(), "order.validate", "  validations:\n  - {name: own, enforce: [Schema, Admission], expression: \"true\", message: m}\n  - {name: two, enforce: [Admission], expression: \"true\", message: m}\n")
 		files["o.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {" + spec + "}\n")}
-		lib, err := Loader{}.Load(Layer{FS: files, Root: "."})
+		lib, err := Loader{}.Load(Layer{FS: files})
 		require.NoError(t, err)
 		book, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p"})
 		require.NoError(t, err)

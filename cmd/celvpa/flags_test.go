@@ -106,14 +106,14 @@ func TestVersionsShareAFlagAndClashesAreTold(t *testing.T) {
 	shipped, err := rules.FS.ReadFile("estimate.yaml")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "old.yaml"), shipped, 0o600))
-	library, err := policy.Library(dir)
+	read, err := policy.Open(policy.Options{Path: dir})
 	require.NoError(t, err)
 	o, flags := &options{params: paramFlags{}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
-	require.NoError(t, o.params.add(flags, library, recommenderPart.points...))
+	require.NoError(t, o.params.add(flags, read.Library, recommenderPart.points...))
 
-	library, err = policy.Library(ownRules(t, "estimate.yaml", "flag: target-cpu-percentile", "flag: target-memory-percentile"))
+	read, err = policy.Open(policy.Options{Path: ownRules(t, "estimate.yaml", "flag: target-cpu-percentile", "flag: target-memory-percentile")})
 	require.NoError(t, err)
-	require.ErrorContains(t, paramFlags{}.add(pflag.NewFlagSet("test", pflag.ContinueOnError), library, recommenderPart.points...),
+	require.ErrorContains(t, paramFlags{}.add(pflag.NewFlagSet("test", pflag.ContinueOnError), read.Library, recommenderPart.points...),
 		"asks for flag --target-memory-percentile, which exists already")
 }
 

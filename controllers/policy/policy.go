@@ -3,11 +3,7 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -72,43 +68,19 @@ var shipped = engine.Layer{FS: rules.FS, Dir: rules.Dir}
 // Shipped are the rules that are part of the program. They are read once, and shared: nobody may change them.
 var Shipped = sync.OnceValues(func() (*engine.Library, error) { return loader.Load(shipped) })
 
-// Library loads the shipped rules and, over them, those of a folder or file; empty = none.
-func Library(path string) (*engine.Library, error) {
+// own reads the rule files of a path; nil for none.
+func own(path string) (*engine.Layer, error) {
 	if path == "" {
-		return Shipped()
+		return nil, nil
 	}
 	layer, err := LayerAt(path)
 	if err != nil {
 		return nil, err
 	}
-	names, err := engine.RuleFiles(layer.FS, layer.Root)
-	if err != nil {
-		return nil, err
-	}
-	if len(names) == 0 { // a mistyped path must not pass for no rules of one's own
+	if len(layer.Files) == 0 { // a mistyped path must not pass for no rules of one's own
 		return nil, fmt.Errorf("%s holds no rule files: they are called *.yaml or *.yml", path)
 	}
-	return loader.Load(shipped, layer)
-}
-
-// LayerAt is the folder or file at a path.
-func LayerAt(path string) (engine.Layer, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		var cause *fs.PathError
-		if errors.As(err, &cause) {
-			err = cause.Err
-		}
-		return engine.Layer{}, fmt.Errorf("cannot read %s: %w", path, err)
-	}
-	if info.IsDir() {
-		return engine.Layer{FS: os.DirFS(path), Dir: path, Root: "."}, nil
-	}
-	dir, name := filepath.Split(filepath.Clean(path))
-	if dir == "" {
-		dir = "."
-	}
-	return engine.Layer{FS: os.DirFS(dir), Dir: dir, Root: name}, nil
+	return &layer, nil
 }
 
 // Rules are rule files that were read, with all that is needed to compile them.
@@ -121,7 +93,19 @@ type Rules struct {
 
 // Open reads the rule files. The error lists every fault with its position.
 func Open(o Options) (*Rules, error) {
-	library, err := Library(o.Path)
+	layer, err := own(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	return openOver(o, layer)
+}
+
+// openOver lays rule files that were read, nil for none, over the shipped ones.
+func openOver(o Options, layer *engine.Layer) (*Rules, error) {
+	library, err := Shipped()
+	if layer != nil {
+		library, err = loader.Load(shipped, *layer)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +136,16 @@ func Load(o Options) (*engine.Rulebook, error) {
 
 // LoadTested is Load, and refuses rules that fail the test tables among the files.
 func LoadTested(o Options) (*engine.Rulebook, error) {
-	r, err := openTested(o)
+	layer, err := own(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	return loadTested(o, layer)
+}
+
+// loadTested is LoadTested of files that were read.
+func loadTested(o Options, layer *engine.Layer) (*engine.Rulebook, error) {
+	r, err := openTested(o, layer)
 	if err != nil {
 		return nil, err
 	}

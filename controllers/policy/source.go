@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -126,13 +125,17 @@ func (s *Source) tell(what string, err error, consequence string) {
 	}
 }
 
-// reloadFiles compiles the files if they changed.
+// reloadFiles compiles the files if they changed. They are read once: what is compared is what is compiled.
 func (s *Source) reloadFiles() error {
-	content, err := fingerprint(s.options.Path)
+	layer, err := own(s.options.Path)
+	var content [sha256.Size]byte
+	if layer != nil {
+		content = fingerprint(*layer)
+	}
 	unchanged := err == nil && content == s.content && s.files != nil
 	var files *engine.Rulebook
 	if err == nil && !unchanged {
-		files, err = LoadTested(s.options)
+		files, err = loadTested(s.options, layer)
 	}
 	s.broken = err != nil
 	if err != nil || unchanged {
@@ -165,30 +168,4 @@ func (s *Source) swap(book *engine.Rulebook) {
 	}
 	s.book.Store(book)
 	s.pending = false
-}
-
-// fingerprint digests the names and contents of all rule files at a path. It reads what is loaded from there, so it sees
-// through the symlinks of a mounted ConfigMap.
-func fingerprint(path string) (sum [sha256.Size]byte, err error) {
-	if path == "" {
-		return sum, nil
-	}
-	layer, err := LayerAt(path)
-	if err != nil {
-		return sum, err
-	}
-	h := sha256.New()
-	names, err := engine.RuleFiles(layer.FS, layer.Root)
-	for _, name := range names {
-		var data []byte
-		if data, err = fs.ReadFile(layer.FS, name); err != nil {
-			break
-		}
-		fmt.Fprintf(h, "%q %d\n", name, len(data))
-		h.Write(data)
-	}
-	if err != nil {
-		return sum, fmt.Errorf("rules at %s: %w", path, err)
-	}
-	return [sha256.Size]byte(h.Sum(nil)), nil
 }

@@ -56,8 +56,8 @@ func (r *Rules) runs(point string) bool {
 //
 // The tables are about the rules as written, so they run without the gates and params of the process: an operator's
 // flag must not make a table fail.
-func openTested(o Options) (*Rules, error) {
-	r, err := Open(o)
+func openTested(o Options, layer *engine.Layer) (*Rules, error) {
+	r, err := openOver(o, layer)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+// Whoever may write to a folder of rules must not be able to stop who reads it: what is read is bounded, and nothing is
+// opened but regular files inside the folder.
+const (
+	maxFiles      = 1000     // rule files of a folder
+	maxEntries    = 20_000   // files and folders that are looked at
+	maxTotalBytes = 32 << 20 // of all rule files of a folder
+)
+
+// LayerAt reads the rule files of the folder at a path, or the one that is there. Of a ConfigMap that
+// kubelet swaps meanwhile it is one version.
+func LayerAt(path string) (engine.Layer, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return engine.Layer{}, cannotRead(path, err)
+	}
+	if info.IsDir() {
+		return folderAt(path)
+	}
+	dir, name := filepath.Split(filepath.Clean(path))
+	if dir == "" {
+		dir = "."
+	}
+	if !engine.IsRuleFile(name) {
+		return engine.Layer{Dir: dir}, nil
+	}
+	// Who names a file means it, wherever it links to.
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return engine.Layer{}, cannotRead(path, err)
+	}
+	root, err := os.OpenRoot(filepath.Dir(real))
+	if err != nil {
+		return engine.Layer{}, cannotRead(path, err)
+	}
+	defer root.Close()
+	r := &reader{root: root, left: maxTotalBytes}
+	file := r.file(filepath.Base(real))
+	file.Name = name
+	return engine.Layer{Dir: dir, Files: []engine.File{file}}, nil
+}
+
+func cannotRead(path string, err error) error {
+	var cause *fs.PathError
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	return fmt.Errorf("cannot read %s: %w", path, err)
+}
+
+// folderAt reads a folder. The path is looked up once: a link that is swapped leads to one folder, or to the other.
+func folderAt(path string) (engine.Layer, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return engine.Layer{}, cannotRead(path, err)
+	}
+	defer root.Close()
+	r := &reader{root: root, left: maxTotalBytes}
+	if data, err := root.OpenRoot(dataLink); err == nil {
+		defer data.Close()
+		r.data = data
+	}
+	if err := r.folder("."); err != nil {
+		return engine.Layer{}, fmt.Errorf("rules at %s: %w", path, err)
+	}
+	slices.SortFunc(r.files, func(a, b engine.File) int { return cmp.Compare(a.Name, b.Name) })
+	return engine.Layer{Dir: path, Files: r.files}, nil
+}
+
+// dataLink is in a mounted ConfigMap. Its files are links to ..data/file, and ..data is one to the folder of a version, which
+// kubelet swaps.
+const dataLink = "..data"
+
+// reader reads the rule files of a folder.
+type reader struct {
+	root    *os.Root
+	data    *os.Root // of the version of a ConfigMap that is read; nil = it is none
+	files   []engine.File
+	entries int   // seen so far
+	left    int64 // bytes that may still be read
+}
+
+func (r *reader) folder(name string) error {
+	dir, err := r.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		list, err := dir.ReadDir(256)
+		for _, entry := range list {
+			if err := r.entry(path.Join(name, entry.Name()), entry); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *reader) entry(name string, entry fs.DirEntry) error {
+	if r.entries++; r.entries > maxEntries {
+		return fmt.Errorf("there are more than %d files and folders; name a folder that holds rules and nothing else", maxEntries)
+	}
+	switch {
+	case entry.IsDir() && engine.IsHidden(entry.Name()):
+		return nil
+	case entry.IsDir():
+		return r.folder(name)
+	case !engine.IsRuleFile(name):
+		return nil
+	case len(r.files) == maxFiles:
+		return fmt.Errorf("there are more than %d rule files; put several documents into one file, with --- between them", maxFiles)
+	}
+	r.files = append(r.files, r.file(name))
+	if r.left < 0 {
+		return fmt.Errorf("the rule files have more than %d bytes, of which %s is the first too many; take out what is no rule", maxTotalBytes, name)
+	}
+	return nil
+}
+
+// file reads a file. Links are followed below the root only.
+func (r *reader) file(name string) engine.File {
+	out := engine.File{Name: name}
+	data, err := r.read(name)
+	switch {
+	case err == nil:
+		out.Data = data
+	case errors.Is(err, errNotRegular):
+		out.Fault = err.Error()
+	default:
+		var cause *fs.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		out.Fault = fmt.Sprintf("the file cannot be read: %v; links may lead to files in the same folder, or below, by relative paths", err)
+	}
+	return out
+}
+
+var errNotRegular = errors.New("this is no regular file, but a folder, a pipe, a socket or a device; put the text itself here")
+
+func (r *reader) read(name string) ([]byte, error) {
+	root := r.root
+	if r.data != nil {
+		if to, err := root.Readlink(name); err == nil {
+			if below, ok := strings.CutPrefix(to, dataLink+"/"); ok {
+				root, name = r.data, below
+			}
+		}
+	}
+	info, err := root.Stat(name) // opening a device may do something already
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that took its place must not block
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err = file.Stat(); err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	data, err := io.ReadAll(io.LimitReader(file, engine.MaxFileSize+1))
+	r.left -= int64(len(data))
+	return data, err
+}
+
+// fingerprint digests the names and contents of rule files.
+func fingerprint(layer engine.Layer) [sha256.Size]byte {
+	h := sha256.New()
+	for _, file := range layer.Files {
+		fmt.Fprintf(h, "%q %q %d\n", file.Name, file.Fault, len(file.Data))
+		h.Write(file.Data)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
