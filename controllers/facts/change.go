@@ -64,10 +64,10 @@ func podAfter(pod *corev1.Pod, change PodChange) *corev1.Pod {
 		c := &change.Containers[i]
 		after.Spec.Containers[c.Index].Resources = with(&pod.Spec.Containers[c.Index].Resources, &c.ResourceChange)
 	}
-	if pod.Spec.Resources != nil {
-		whole := *pod.Spec.Resources
+	if now := PodLevel(pod); now != nil {
+		whole := *now
 		if change.Pod != nil {
-			whole = with(pod.Spec.Resources, change.Pod)
+			whole = with(now, change.Pod)
 		}
 		after.Spec.Resources = &whole
 	}
@@ -108,8 +108,8 @@ func RequestsAfter(pod *corev1.Pod, change PodChange) Requests {
 		c := &change.Containers[i]
 		out[c.Name] = merged(out[c.Name], c.Requests)
 	}
-	if pod.Spec.Resources != nil {
-		out[""] = merged(pod.Spec.Resources.Requests, nil)
+	if whole := PodLevel(pod); whole != nil {
+		out[""] = merged(whole.Requests, nil)
 		if change.Pod != nil {
 			out[""] = merged(out[""], change.Pod.Requests)
 		}

@@ -8,10 +8,19 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
+// PodLevel is what a pod's spec asks for as a whole; nil where it asks for nothing. A stanza that names no resource, as charts render
+// it, is none for API servers, nor is it here.
+func PodLevel(pod *corev1.Pod) *corev1.ResourceRequirements {
+	if r := pod.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
+		return r
+	}
+	return nil
+}
+
 // podResourcesOf are the requests and limits of a pod as a whole: what its status reports, else what its spec asks for. ok is
 // false for pods that have neither CPU nor memory at pod level.
 func podResourcesOf(pod *corev1.Pod) (requests, limits corev1.ResourceList, ok bool) {
-	asked := pod.Spec.Resources
+	asked := PodLevel(pod)
 	if asked == nil || !scalable(asked.Requests) && !scalable(asked.Limits) {
 		return nil, nil, false
 	}

@@ -16,7 +16,7 @@ var (
 	validatePod = &engine.Point{
 		Name: PodValidate, Kind: engine.ValidationPoint,
 		Doc: "Whether a new pod may be created; run by the webhook for every pod, also for those of no VPA, after API servers have given it its defaults. " +
-			"`self` and `object` are the pod, of which there are metadata.name, .namespace and .labels, spec.resources, and of spec.containers and spec.initContainers name and resources. " +
+			"`self` and `object` are the pod, of which there are metadata.name, .namespace and .labels, spec.resources unless it is empty, and of spec.containers and spec.initContainers name and resources. " +
 			"Pods are refused for what a rule says, never because a rule cannot be evaluated.",
 		Vars: []engine.Var{
 			{Name: "limitRanges", Type: engine.RecordOf(namedRangesSchema), Doc: "the LimitRanges of the namespace"},
@@ -45,8 +45,8 @@ func podObject(pod *corev1.Pod) map[string]any {
 	if len(pod.Spec.InitContainers) > 0 {
 		spec["initContainers"] = containerObjects(pod.Spec.InitContainers)
 	}
-	if pod.Spec.Resources != nil {
-		spec["resources"] = resourcesObject(pod.Spec.Resources)
+	if whole := PodLevel(pod); whole != nil {
+		spec["resources"] = resourcesObject(whole)
 	}
 	metadata := map[string]any{"name": pod.Name, "namespace": pod.Namespace}
 	if len(pod.Labels) > 0 {

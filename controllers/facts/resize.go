@@ -85,7 +85,8 @@ func awaited(pod *corev1.Pod) bool {
 			}
 		}
 	}
-	return pod.Spec.Resources != nil && pod.Status.Resources != nil && differ(pod.Spec.Resources, pod.Status.Resources)
+	whole := PodLevel(pod)
+	return whole != nil && pod.Status.Resources != nil && differ(whole, pod.Status.Resources)
 }
 
 // The least CPU that nodes can tell: less is granted as so much (KEP-1287).

@@ -181,7 +181,7 @@ func resourcesNow(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 		requests, limits := facts.CurrentResources(pod, i)
 		out[pod.Spec.Containers[i].Name] = corev1.ResourceRequirements{Requests: requests, Limits: limits}
 	}
-	if whole := pod.Status.Resources; whole != nil && pod.Spec.Resources != nil {
+	if whole := pod.Status.Resources; whole != nil && facts.PodLevel(pod) != nil {
 		out[""] = *whole
 	}
 	return out
@@ -193,8 +193,8 @@ func resourcesAsked(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	for i := range pod.Spec.Containers {
 		out[pod.Spec.Containers[i].Name] = pod.Spec.Containers[i].Resources
 	}
-	if pod.Spec.Resources != nil {
-		out[""] = *pod.Spec.Resources
+	if whole := facts.PodLevel(pod); whole != nil {
+		out[""] = *whole
 	}
 	return out
 }

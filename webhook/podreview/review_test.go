@@ -135,9 +135,12 @@ func TestPodsAreRefusedForWhatARuleSays(t *testing.T) {
 	answer = Review(plan(t), Request{Pod: pod, Limits: ranges}, nil)
 	require.True(t, answer.Allowed(), "the gate is off")
 	require.Empty(t, answer.Patch)
-	pod.Spec.Resources = nil
-	answer = Review(plan(t, "PodLevelResources"), Request{Pod: pod, Limits: ranges}, nil)
-	require.True(t, answer.Allowed())
+	for _, stanza := range []string{`{}`, `{"limits":{}}`, `{"requests":{}}`, `{"requests":{},"limits":{}}`, `null`} {
+		pod.Spec.Resources = nil
+		require.NoError(t, json.Unmarshal([]byte(stanza), &pod.Spec.Resources))
+		answer = Review(plan(t, "PodLevelResources"), Request{Pod: pod, Limits: ranges}, nil)
+		require.True(t, answer.Allowed(), stanza)
+	}
 }
 
 // TestPodsThatMakeNoSenseAreAnswered whatever is in them.
