@@ -55,6 +55,22 @@ status: {recommendation: {containerRecommendations: [{containerName: a, target: 
 		},
 	},
 	{
+		name: "resources that are not controlled",
+		why:  "They keep what they have, also where a recommendation from before controlledResources was written is still in the status.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}}, vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, controlledResources: [memory]}]}},
+status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 250m}}]}}}}`,
+		even: func(r *podResult, input map[string]any) bool {
+			changed := false
+			list, _ := get(input, "vpa.status.recommendation.containerRecommendations").([]any)
+			for _, one := range list {
+				if recommendation, ok := one.(map[string]any); ok && r.dropUncontrolled(recommendation) {
+					changed = true
+				}
+			}
+			return changed
+		},
+	},
+	{
 		name: "defaults of LimitRanges in pods",
 		why:  "A container without a limit is given one by the default of LimitRanges for containers, so that it counts where a LimitRange bounds the limits of the pod together.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}}, limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, default: {cpu: 200m}},
@@ -269,6 +285,29 @@ func (r *podResult) isOff(container string) bool {
 	return p != nil && p.Mode != nil && *p.Mode == upstreamv1.ContainerScalingModeOff
 }
 
+// controls reports whether a policy lets a resource of a container be changed.
+func (r *podResult) controls(container string, name corev1.ResourceName) bool {
+	p := upstreamapi.GetContainerResourcePolicy(container, r.VPA.Spec.ResourcePolicy)
+	return p == nil || p.ControlledResources == nil || slices.Contains(*p.ControlledResources, name)
+}
+
+// dropUncontrolled takes CPU or memory out of the recommendation for a container, in place, where they are not controlled. It reports
+// whether there was any.
+func (r *podResult) dropUncontrolled(recommendation map[string]any) bool {
+	changed := false
+	container, _ := get(recommendation, "containerName").(string)
+	for _, field := range []string{"target", "lowerBound", "upperBound"} {
+		amounts, _ := recommendation[field].(map[string]any)
+		for name := range amounts {
+			if one := corev1.ResourceName(name); slices.Contains(bounded, one) && !r.controls(container, one) {
+				delete(amounts, name)
+				changed = true
+			}
+		}
+	}
+	return changed
+}
+
 // inserts reports whether upstream, and it alone, writes a resource that is not recommended for a container.
 func (r *podResult) inserts(index int, name corev1.ResourceName) bool {
 	c := &r.In.Pod.Spec.Containers[index]
@@ -276,7 +315,7 @@ func (r *podResult) inserts(index int, name corev1.ResourceName) bool {
 	if known := recommendedFor(r.VPA, c.Name); known != nil {
 		target = known.Target
 	}
-	if _, ok := target[name]; ok {
+	if _, ok := target[name]; ok && r.controls(c.Name, name) {
 		return false
 	}
 	if name == corev1.ResourceCPU && r.boost(c.Name) != nil {

@@ -135,6 +135,19 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 		},
 	},
 	{
+		name:    "resources of running pods that are not controlled",
+		why:     "They do not count, also where a recommendation from before is still in the status.",
+		example: strings.Replace(runningCase("Recreate", 2, running("p0", ""), running("p1", "")), "spec: {updatePolicy", `spec: {resourcePolicy: {containerPolicies: [{containerName: a, controlledResources: [memory]}]}, updatePolicy`, 1),
+		even: func(r *updateResult, in *updateInput, _ *ways) bool {
+			changed := false
+			in.eachRecommendation(func(_ string, recommendation map[string]any) bool {
+				changed = (&podResult{VPA: r.VPA}).dropUncontrolled(recommendation) || changed
+				return true
+			})
+			return changed
+		},
+	},
+	{
 		name:    "only CPU and memory of running pods count",
 		why:     "Other resources are not changed. Upstream reckons with them where a recommendation holds some.",
 		example: strings.Replace(runningCase("Recreate", 2, running("p0", ""), running("p1", "")), targetAbove, "target: {cpu: 100m, example.com/gpu: 1}", 1),
