@@ -92,12 +92,16 @@ func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpa
 	return append(ops, Annotate(facts.AnnotationObservedContainers, strings.Join(names, ", ")))
 }
 
-// Resized are the operations on the metadata of a pod that was resized: the note that it was, and without those of startup boosts
-// that are over.
-func Resized(pod *corev1.Pod, change facts.PodChange) []jsonpatch.Operation {
+// Resized are the operations on the metadata of a pod that was resized, after which it tells what is true now: what was set and why
+// (AEP-7571), that it was done in place, and nothing of startup boosts that are over. Which containers admission saw is as true as it
+// was.
+func Resized(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
 	if pod.Annotations == nil {
 		ops = append(ops, Add("/metadata/annotations", map[string]any{}))
+	}
+	if text := Updates(vpaName, change); text != "" {
+		ops = append(ops, Annotate(AnnotationUpdates, text))
 	}
 	ops = append(ops, Annotate(AnnotationInPlaceUpdated, "true"))
 	for i := range change.Containers {

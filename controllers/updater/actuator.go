@@ -48,30 +48,37 @@ func (a Actuator) Evict(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 }
 
 // Resize sends the wanted resources, of the pod as a whole and of its containers at once, through the pod's resize subresource,
-// and marks the pod as updated in place. Where there is nothing to resize it only takes off the annotations of startup boosts
-// that are over. An error means that the pod is as it was. That a pod could not be marked is told in an event, but is none.
-func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, change facts.PodChange, verdict engine.Verdict) error {
-	resources, marks := podpatch.Resources(pod, change), podpatch.Resized(pod, change)
+// and then lets the pod's annotations tell of it: API servers take no annotations with a resize. Where there is nothing to resize it
+// only takes off the annotations of startup boosts that are over. An error means that the pod is as it was. That a pod was resized and
+// could not be marked is told in an event, but is none: Mark may be tried again.
+func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, change facts.PodChange, verdict engine.Verdict) (marked bool, err error) {
+	resources := podpatch.Resources(pod, change)
 	if len(resources) == 0 {
-		marks = slices.DeleteFunc(marks, func(op jsonpatch.Operation) bool { return op.Operation != "remove" })
+		marks := slices.DeleteFunc(podpatch.Resized(pod, v.Name, change), func(op jsonpatch.Operation) bool { return op.Operation != "remove" })
 		if len(marks) == 0 {
-			return errors.New("the rules asked for a resize and set nothing")
+			return false, errors.New("the rules asked for a resize and set nothing")
 		}
 		if err := a.patch(ctx, pod, marks, ""); err != nil {
-			return fmt.Errorf("annotating pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			return false, fmt.Errorf("annotating pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
-		return nil
+		return true, nil
 	}
 	if err := a.patch(ctx, pod, resources, "resize"); err != nil {
-		return fmt.Errorf("resizing pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return false, fmt.Errorf("resizing pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	a.Recorder.Eventf(pod, v, corev1.EventTypeNormal, "InPlaceResizedByVPA", "Resize",
 		"Pod was resized in place to apply resource recommendation (%s)", verdict.Rule)
-	if err := a.patch(ctx, pod, marks, ""); err != nil && !apierrors.IsNotFound(err) {
+	if err := a.Mark(ctx, pod, v.Name, change); err != nil && !apierrors.IsNotFound(err) {
 		a.Recorder.Eventf(pod, v, corev1.EventTypeWarning, "AnnotationFailed", "Resize",
 			"The pod was resized but could not be marked so: %v", err)
+		return false, nil
 	}
-	return nil
+	return true, nil
+}
+
+// Mark lets the annotations of a pod tell of a resize that was taken.
+func (a Actuator) Mark(ctx context.Context, pod *corev1.Pod, vpa string, change facts.PodChange) error {
+	return a.patch(ctx, pod, podpatch.Resized(pod, vpa, change), "")
 }
 
 func (a Actuator) patch(ctx context.Context, pod *corev1.Pod, ops []jsonpatch.Operation, subresource string) error {

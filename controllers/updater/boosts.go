@@ -299,7 +299,7 @@ func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Durat
 			return again{backOff: true, aFew: true}
 		}
 	}
-	if err := b.Actuator.Resize(ctx, pod, p.VPA, p.Change, verdict); err != nil {
+	if _, err := b.Actuator.Resize(ctx, pod, p.VPA, p.Change, verdict); err != nil {
 		switch {
 		case ctx.Err() != nil:
 			return again{}

@@ -59,7 +59,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	}
 	pod := c.request.Pod
 	about := "resizing pods of " + c.Owner.String()
-	err := r.Actuator.Resize(ctx, pod, w.vpa, c.Change, c.verdict)
+	marked, err := r.Actuator.Resize(ctx, pod, w.vpa, c.Change, c.verdict)
 	w.sent = w.sent || err == nil || !unsent(err)
 	if err == nil {
 		c.group.Disrupted++
@@ -67,6 +67,10 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		w.counted.resized()
 		r.sent.note(pod, r.Clock.Now())
 		r.resizes.replaced(pod.UID, r.now)
+		r.unmarked.forget(pod.UID)
+		if !marked {
+			r.unmarked.note(pod.UID, mark{vpa: w.vpa.Name, change: c.Change})
+		}
 		r.infeasible.forget(pod.UID)
 		r.backOffs.resized(c.Owner, pod.UID)
 		c.group.Resizes = facts.Refusals{}

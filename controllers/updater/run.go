@@ -53,6 +53,7 @@ func (u *Updater) RunOnce(ctx context.Context) {
 		r.clearConditions(ctx, vpas.Items, work)
 	})
 	latency.Time("AdmissionInit", func() { r.askAdmission(ctx) })
+	r.markAgain(ctx, pods.Items)
 	latency.Time("EvictPods", func() { r.updateAll(ctx, work) })
 	u.tallies.tell(work)
 }
@@ -81,6 +82,7 @@ func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 	}
 	r.resizes.keep(live)
 	r.sent.keep(live)
+	r.unmarked.keep(live)
 	r.infeasible.keep(live)
 	r.backOffs.keep(owners, live)
 	r.breaker.look(pods, live, r.now)

@@ -10,11 +10,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -266,6 +268,65 @@ func TestAPodThatCouldNotBeMarkedWasResized(t *testing.T) {
 	require.Len(t, w.heard("InPlaceResizedByVPA"), 1)
 	require.Len(t, w.heard("AnnotationFailed"), 1)
 	require.Zero(t, testutil.ToFloat64(failedResizes.WithLabelValues("1", "unmarked", "ns", "InPlaceUpdateError")))
+	annotations := func() map[string]string {
+		var pod corev1.Pod
+		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "unmarked-01"}, &pod))
+		return pod.Annotations
+	}
+	require.Empty(t, annotations())
+
+	w.refusing("resize", apierrors.NewTooManyRequests("later", 1)) // of the other pod
+	w.clock.Step(w.Interval)
+	w.cycle()
+	require.Equal(t, map[string]string{"vpaUpdates": "Pod resources updated by unmarked: container 0: cpu request, memory request", "vpaInPlaceUpdated": "true"}, annotations(), "it is made up for")
+	require.Empty(t, w.unmarked.of)
+	require.Len(t, w.heard("AnnotationFailed"), 1)
+}
+
+// TestAnAnnotationThatMayNotBeWrittenIsNotTriedForEver, nor one of a pod that is gone.
+func TestAnAnnotationThatMayNotBeWrittenIsNotTriedForEver(t *testing.T) {
+	for name, after := range map[string]error{"forbidden": forbidden(`cannot patch resource "pods"`, ""), "gone": apierrors.NewNotFound(corev1.Resource("pods"), "web-01")} {
+		w := newWorld(t, nil)
+		w.workload("web", 2, vpav1.UpdateModeInPlaceOrRecreate)
+		w.refusing("annotate", errors.New("not now"))
+		require.Equal(t, []string{"resize web-01"}, w.cycle(), name)
+		require.Len(t, w.unmarked.of, 1, name)
+		tries := 0
+		w.refuse = func(ask, _ string) error {
+			if ask == "annotate" {
+				tries++
+				return after
+			}
+			return apierrors.NewTooManyRequests("later", 1)
+		}
+		w.cycle()
+		w.cycle()
+		require.Equal(t, 1, tries, name)
+		require.Empty(t, w.unmarked.of, name)
+	}
+}
+
+// TestAResizeMakesOldAnnotationsTrue: what admission wrote when the pod was created does not hold afterwards.
+func TestAResizeMakesOldAnnotationsTrue(t *testing.T) {
+	w := newWorld(t, nil)
+	w.workload("web", 0, vpav1.UpdateModeInPlaceOrRecreate)
+	for range 2 {
+		w.pod("web", func(p *corev1.Pod) {
+			p.Annotations = map[string]string{"vpaUpdates": "Pod resources updated by old: container 0: memory capped to maxAllowed, memory request", "vpaObservedContainers": "app", "other": "x"}
+		})
+	}
+	var rs appsv1.ReplicaSet
+	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-rs"}, &rs))
+	rs.Spec.Replicas = ptr.To(int32(2))
+	require.NoError(t, w.Update(t.Context(), &rs))
+	require.Equal(t, []string{"resize web-01"}, w.cycle())
+	var pod corev1.Pod
+	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "web-01"}, &pod))
+	require.Equal(t, map[string]string{
+		"vpaUpdates":            "Pod resources updated by web: container 0: cpu request, memory request",
+		"vpaInPlaceUpdated":     "true",
+		"vpaObservedContainers": "app", "other": "x",
+	}, pod.Annotations)
 }
 
 // An API server that does not answer for one custom kind must not keep others from being looked at.

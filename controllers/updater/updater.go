@@ -43,6 +43,7 @@ type Updater struct {
 	// What is remembered from cycle to cycle, all of it safe for concurrent use.
 	resizes    resizeClock
 	sent       sent
+	unmarked   unmarked
 	infeasible infeasible
 	backOffs   backOffs
 	breaker    breaker
