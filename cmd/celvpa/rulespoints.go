@@ -21,8 +21,8 @@ be missing; of other facts, those of which the text says so.
     recommender   usage.window → usage, of which usage.oom makes samples where memory ran out
                   container.select → container.estimate → container.recommend → pod.recommend → the VPA's status
     webhook       vpa.validate, when a VPA is written
-                  pod.admit → pod.fit → pod.resources → the new pod
-    updater       vpa.update → pod.fit → pod.resources → pod.priority → pod.update → a resize, an eviction, or nothing
+                  pod.admit → pod.validate → pod.fit → pod.resources → the new pod
+    updater       vpa.update → pod.validate → pod.fit → pod.resources → pod.admit → pod.priority → pod.update → a resize, an eviction, or nothing
 
 pod.fit starts from the VPA's status, for target, lower and upper bound. So what is to show in the status belongs to
 container.recommend, and what depends on the pod to pod.fit.

@@ -13,6 +13,8 @@ import (
 type LimitRanges struct {
 	record       *engine.Record
 	ofContainers []string // names of those of type Container, whatever they are about; sorted
+	// limited and requested are the resources of which containers are given a limit or a request where they have none.
+	limited, requested map[corev1.ResourceName]bool
 }
 
 // FoldLimitRanges folds the LimitRanges of one namespace (UPSTREAM.md §3.4): the highest minimum, the lowest maximum, and
@@ -23,7 +25,7 @@ func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 		sorted[i] = &list[i]
 	}
 	slices.SortFunc(sorted, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
-	out := &LimitRanges{record: limitRangesSchema.New()}
+	out := &LimitRanges{record: limitRangesSchema.New(), limited: map[corev1.ResourceName]bool{}, requested: map[corev1.ResourceName]bool{}}
 	for _, one := range sorted {
 		for i := range one.Spec.Limits {
 			item := &one.Spec.Limits[i]
@@ -33,6 +35,12 @@ func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 					out.ofContainers = append(out.ofContainers, one.Name)
 				}
 				out.add("container", item)
+				for name := range item.Default {
+					out.limited[name] = true
+				}
+				for name := range item.DefaultRequest {
+					out.requested[name] = true
+				}
 			case corev1.LimitTypePod:
 				out.add("pod", item)
 			}
@@ -71,6 +79,36 @@ func (l *LimitRanges) add(name string, item *corev1.LimitRangeItem) {
 	if item.Default != nil {
 		so.SetRecord("default", Resources(item.Default))
 	}
+}
+
+// Defaulted names, separated by commas, the containers to which API servers would give defaults once a running pod is resized:
+// their plugin LimitRanger does with resizes what it does with new pods. Empty = none.
+func (l *LimitRanges) Defaulted(pod *corev1.Pod, change PodChange) string {
+	if l == nil || len(l.limited)+len(l.requested) == 0 {
+		return ""
+	}
+	var names []string
+	lacks := func(name string, r corev1.ResourceRequirements) {
+		missing := func(all map[corev1.ResourceName]bool, list corev1.ResourceList) bool {
+			for resource := range all {
+				if _, there := list[resource]; !there {
+					return true
+				}
+			}
+			return false
+		}
+		if missing(l.limited, r.Limits) || missing(l.requested, r.Requests) {
+			names = append(names, name)
+		}
+	}
+	for i := range change.Containers {
+		c := &change.Containers[i]
+		lacks(c.Name, with(&pod.Spec.Containers[c.Index].Resources, &c.ResourceChange))
+	}
+	for i := range pod.Spec.InitContainers {
+		lacks(pod.Spec.InitContainers[i].Name, pod.Spec.InitContainers[i].Resources)
+	}
+	return strings.Join(names, ", ")
 }
 
 // bind gives the record that rules read; nil says nothing about anything.

@@ -15,7 +15,7 @@ var (
 
 	validatePod = &engine.Point{
 		Name: PodValidate, Kind: engine.ValidationPoint,
-		Doc: "Whether a new pod may be created; run by the webhook for every pod, also for those of no VPA, after API servers have given it its defaults. " +
+		Doc: "Whether a new pod may be created; run by the webhook for every pod, also for those of no VPA, after API servers have given it its defaults, and by the updater before it evicts a pod. " +
 			"`self` and `object` are the pod, of which there are metadata.name, .namespace and .labels, spec.resources unless it is empty, and of spec.containers and spec.initContainers name and resources. " +
 			"Pods are refused for what a rule says, never because a rule cannot be evaluated.",
 		Vars: []engine.Var{

@@ -115,7 +115,8 @@ var (
 	changeSchema = engine.NewSchema("Change",
 		engine.Field{Name: "differs", Type: engine.Bool, Doc: "a new pod would be given other resources than this one has"},
 		engine.Field{Name: "qosClass", Type: engine.Bool, Doc: "the pod would be of another QoS class, which no resize can make of it"},
-		engine.Field{Name: "restarts", Type: engine.Bool, Doc: "a resize would restart one of its containers (resizePolicy RestartContainer)"})
+		engine.Field{Name: "restarts", Type: engine.Bool, Doc: "a resize would restart one of its containers (resizePolicy RestartContainer)"},
+		engine.Field{Name: "defaulted", Type: engine.String, Doc: "names of containers to which API servers would give defaults of LimitRanges with a resize, because they ask for less than those have; unset where there are none"})
 
 	podBoostSchema = engine.NewSchema("PodBoost",
 		engine.Field{Name: "over", Type: engine.Bool, Doc: "that of one of its containers is over"},
@@ -165,7 +166,9 @@ var (
 		engine.Field{Name: "replacedAge", Type: engine.IntOf(Duration), Doc: "since the cycle of the last of them"})
 
 	admissionSchema = engine.NewSchema("Admission",
-		engine.Field{Name: "alive", Type: engine.Bool, Doc: "the admission controller renews its status lease, or nobody asked"})
+		engine.Field{Name: "alive", Type: engine.Bool, Doc: "the admission controller renews its status lease, or nobody asked"},
+		engine.Field{Name: "refusal", Type: engine.String, Doc: "why pod.validate would refuse to create the pod anew; unset where it would not"},
+		engine.Field{Name: "ignored", Type: engine.String, Doc: "why pod.admit would leave a new pod as it is; unset where it would not"})
 
 	besideSchema = engine.NewSchema("OtherVPA",
 		engine.Field{Name: "name", Type: engine.String},
@@ -226,7 +229,7 @@ var (
 	}
 	podAdmit = &engine.Point{
 		Name: PodAdmit, Kind: engine.DecisionPoint,
-		Doc:      "Whether a VPA changes new pods; run by the webhook.",
+		Doc:      "Whether a VPA changes new pods; run by the webhook, and by the updater before it evicts a pod.",
 		Vars:     []engine.Var{{Name: "vpa", Type: engine.RecordOf(vpaSchema)}},
 		Outcomes: []engine.Outcome{{Name: DoApply, Doc: "set resources"}, {Name: DoIgnore, Doc: "admit the pod as it is"}},
 		FailSafe: DoIgnore,

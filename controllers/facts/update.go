@@ -104,6 +104,9 @@ type PodState struct {
 	// Evictions and Resizes are those of this pod that were refused, for a reason that may hold for it alone.
 	Evictions, Resizes Refusals
 	NoAdmission        string // why the admission controller is taken for dead; empty = it is alive
+	Refusal            string // why admission would refuse to create the pod anew; empty = it would not
+	Ignored            string // why admission would leave a new pod as it is; empty = it would not
+	Defaulted          string // containers that LimitRanges would give defaults with a resize; empty = none
 
 	compared []*engine.Record
 	podLevel *engine.Record
@@ -169,9 +172,7 @@ const reasonOOMKilled = "OOMKilled"
 // Decide runs pod.update. Rank must have run before.
 func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
 	group.Evictions, group.Resizes = group.Evictions.or(s.Evictions), group.Resizes.or(s.Resizes)
-	if s.change == nil {
-		s.change = changeOf(s.Pod, s.Change)
-	}
+	s.bindChange()
 	f := podUpdate.NewFacts().
 		Set("vpa", VPA(s.VPA)).
 		Set("pod", s.pod()).
@@ -183,7 +184,7 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("resize", s.resizeNow()).
 		Set("attempt", attemptSchema.New().SetString("refused", string(s.Attempt.Refused)).SetString("message", s.Attempt.Message).
 			SetBool("infeasible", s.Attempt.Infeasible).SetBool("nowLower", s.Attempt.NowLower)).
-		Set("admission", admissionSchema.New().SetBool("alive", s.NoAdmission == ""))
+		Set("admission", s.admission())
 	return plan.Decide(PodUpdate, f, trace)
 }
 
@@ -192,6 +193,27 @@ func (s *PodState) resizeNow() *engine.Record {
 	r := s.Resize.record()
 	if s.Resize.Status != NoResize {
 		bindWanted(r, s.Pod, s.Change)
+	}
+	return r
+}
+
+func (s *PodState) bindChange() {
+	if s.change != nil {
+		return
+	}
+	s.change = changeOf(s.Pod, s.Change)
+	if s.Defaulted != "" {
+		s.change.SetString("defaulted", s.Defaulted)
+	}
+}
+
+func (s *PodState) admission() *engine.Record {
+	r := admissionSchema.New().SetBool("alive", s.NoAdmission == "")
+	if s.Refusal != "" {
+		r.SetString("refusal", s.Refusal)
+	}
+	if s.Ignored != "" {
+		r.SetString("ignored", s.Ignored)
 	}
 	return r
 }
@@ -206,9 +228,7 @@ func (s *PodState) pod() *engine.Record {
 
 // DecideUnboost runs pod.unboost: whether the pod is given back the CPU that it had more for its start.
 func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
-	if s.change == nil {
-		s.change = changeOf(s.Pod, s.Change)
-	}
+	s.bindChange()
 	over, on := false, false
 	for i := range s.Change.Containers {
 		boost := &s.Change.Containers[i].Boost

@@ -40,9 +40,11 @@ type Pod struct {
 
 // Assess asks the rules of a plan what a pod should have, and how far it is from that. It also returns the rules that failed.
 func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.RuleError) {
-	change, failed := facts.ResourcesForPod(plan, facts.PodInput{Pod: r.Pod, VPA: r.VPA, Limits: r.Limits, Bounds: true, Now: r.Now}, trace)
+	review := facts.ReviewPod(plan, facts.PodInput{Pod: r.Pod, VPA: r.VPA, Limits: r.Limits, Bounds: true, Now: r.Now}, trace)
+	change, failed := review.Change, review.Failed
 	p := &Pod{PodState: facts.PodState{
-		Pod: r.Pod, VPA: r.VPA, Change: change, Now: r.Now, NoAdmission: r.NoAdmission, Resize: resizeAt(r),
+		Pod: r.Pod, VPA: r.VPA, Change: change, Now: r.Now, NoAdmission: r.NoAdmission, Refusal: review.Refusal(), Ignored: ignored(plan, r.VPA, trace),
+		Defaulted: r.Limits.Defaulted(r.Pod, change), Resize: resizeAt(r),
 	}}
 	if r.Infeasible != nil {
 		p.Attempt.Infeasible = true
@@ -52,6 +54,15 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 	priority, more := p.Rank(plan, trace)
 	p.Priority = priority
 	return p, append(failed, more...)
+}
+
+// ignored is why admission would leave new pods of a VPA as they are; empty = it would not.
+func ignored(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, trace *engine.Trace) string {
+	verdict := plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), trace)
+	if verdict.Do == facts.DoApply {
+		return ""
+	}
+	return strings.TrimPrefix(verdict.Reason+" ("+verdict.Rule+")", " ")
 }
 
 // resizeAt is how far a resize is, and for how long it has been under way.

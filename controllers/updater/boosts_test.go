@@ -184,7 +184,7 @@ func TestABoostThatIsOverIsEnded(t *testing.T) {
 	before := ended()
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
-	require.Equal(t, []string{"add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
+	require.Equal(t, []string{"add vpaUpdates", "add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
 	require.Equal(t, 1, turns)
 	require.Contains(t, <-l.events.Events, "InPlaceResizedByVPA")
 	require.InDelta(t, before+1, ended(), 0)
@@ -287,7 +287,7 @@ func TestTheBoostsOfOnePodEndOneByOne(t *testing.T) {
 	l := newBoostLab(t, 1, v, pod)
 	require.Equal(t, again{after: 30*time.Second + boostSlack}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
-	require.Equal(t, []string{"add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
+	require.Equal(t, []string{"add vpaUpdates", "add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
 }
 
 // Nobody knows what to give back, and nothing is recommended. The pod is as others from now on.
@@ -560,7 +560,7 @@ func TestARoundThatCannotListChangesNothing(t *testing.T) {
 // Overlays that are not enforced are tried on boosts, too.
 func TestWhatOverlaysWouldDoWithABoostIsTold(t *testing.T) {
 	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
-	off, err := policy.Load(policy.Options{Points: []string{facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
+	off, err := policy.Load(policy.Options{Points: []string{facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
 	require.NoError(t, err)
 	chosen := engine.Selection{Plan: boostPlan(t), Shadows: []engine.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}
 	l.Turn = func(context.Context) error { return context.Canceled }

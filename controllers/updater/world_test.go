@@ -58,6 +58,9 @@ var (
 	inPlaceBook = sync.OnceValues(func() (*engine.Rulebook, error) {
 		return policy.Load(policy.Options{Gates: map[string]bool{"InPlace": true}})
 	})
+	podLevelBook = sync.OnceValues(func() (*engine.Rulebook, error) {
+		return policy.Load(policy.Options{Gates: map[string]bool{"PodLevelResources": true}})
+	})
 )
 
 func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
@@ -108,8 +111,11 @@ func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
 		},
 	}).Build()
 	book := plainBook
-	if len(gates) > 0 {
+	switch strings.Join(gates, ",") {
+	case "InPlace":
 		book = inPlaceBook
+	case "PodLevelResources":
+		book = podLevelBook
 	}
 	rules, err := book()
 	require.NoError(t, err)

@@ -41,7 +41,8 @@ func (a *Answer) Allowed() bool { return len(a.Causes) == 0 }
 // Review judges a pod by a plan, and changes it. The trace, nil as a rule, collects how its resources came about.
 func Review(plan *engine.Plan, req Request, trace *engine.Trace) Answer {
 	var out Answer
-	for _, x := range facts.ValidatePod(plan, req.Pod, req.Limits, req.VPA != nil) {
+	review := facts.ReviewPod(plan, facts.PodInput{Pod: req.Pod, VPA: req.VPA, Limits: req.Limits, Creating: true}, trace)
+	for _, x := range review.Violations {
 		cause := vpareview.Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed}
 		if x.Failed {
 			out.Unjudged = append(out.Unjudged, cause)
@@ -52,7 +53,7 @@ func Review(plan *engine.Plan, req Request, trace *engine.Trace) Answer {
 	if req.VPA == nil || !out.Allowed() {
 		return out
 	}
-	out.Change, out.Failed = facts.ResourcesForPod(plan, facts.PodInput{Pod: req.Pod, VPA: req.VPA, Limits: req.Limits, Creating: true}, trace)
+	out.Change, out.Failed = review.Change, review.Failed
 	out.Patch = podpatch.Admission(req.Pod, req.VPA.Name, out.Change)
 	if out.Change.Pod != nil && plan.Gate("PodLevelResources") {
 		out.MissingPod = !out.Change.Pod.Known
