@@ -22,8 +22,8 @@ func bindWanted(resize *engine.Record, pod *corev1.Pod, change PodChange) {
 	for i := range pod.Spec.Containers {
 		compare(&pod.Spec.Containers[i].Resources, &after.Spec.Containers[i].Resources)
 	}
-	if pod.Spec.Resources != nil {
-		compare(pod.Spec.Resources, after.Spec.Resources)
+	if whole := PodLevel(pod); whole != nil {
+		compare(whole, after.Spec.Resources)
 	}
 	resize.SetBool("differs", differs).SetBool("raisesMemoryLimit", raises)
 }
