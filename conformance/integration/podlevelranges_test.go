@@ -54,9 +54,9 @@ func containersThatShareAreGivenNoDefaults(t *testing.T) {
 
 	// This is why: the API server itself gives them, whoever resizes the pod.
 	for _, p := range shares {
-		raised := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/resources/requests/cpu","value":"310m"}]`))
+		raised := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/resources/requests/memory","value":"400Mi"}]`))
 		require.NoError(t, cluster.SubResource("resize").Patch(t.Context(), &p, raised, client.DryRunAll))
-		has(t, &p, "pod 310m/600m 300Mi/600Mi", "100m/200m 100Mi/200Mi", "150m/150m 256Mi/256Mi")
+		has(t, &p, "pod 300m/600m 400Mi/600Mi", "100m/200m 100Mi/200Mi", "150m/150m 256Mi/256Mi")
 		break
 	}
 }
