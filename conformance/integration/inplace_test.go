@@ -87,17 +87,18 @@ func indefiniteWaitForInProgressUpdates(t *testing.T) {
 		app, reason string
 		condition   corev1.PodConditionType
 		rule        string // by which the other mode evicts
+		since       time.Duration
 	}{
-		{"progress", "", corev1.PodResizeInProgress, "update/in-progress-too-long"},
-		{"deferred", corev1.PodReasonDeferred, corev1.PodResizePending, "update/deferred-too-long"},
-		{"error", corev1.PodReasonError, corev1.PodResizeInProgress, "update/resize-failed"},
+		{"progress", "", corev1.PodResizeInProgress, "update/in-progress-too-long", 300 * time.Hour},
+		{"deferred", corev1.PodReasonDeferred, corev1.PodResizePending, "update/deferred-too-long", 300 * time.Hour},
+		{"error", corev1.PodReasonError, corev1.PodResizeInProgress, "update/resize-failed", 50 * time.Minute}, // after an hour another resize may take its place
 	} {
 		t.Run(state.app, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t, ns+"-"+state.app)
 			waits, evicts := deployed(t, ns, "waits", 1, small), deployed(t, ns, "evicts", 1, small)
-			kubeletSays(t, waits, state.condition, state.reason, 300*time.Hour)
-			kubeletSays(t, evicts, state.condition, state.reason, 300*time.Hour)
+			kubeletSays(t, waits, state.condition, state.reason, state.since)
+			kubeletSays(t, evicts, state.condition, state.reason, state.since)
 			watchedOver(t, ns, "waits", one("InPlace"), target("200m", "200Mi"))
 			watchedOver(t, ns, "evicts", one("InPlaceOrRecreate"), target("200m", "200Mi"))
 			u := startUpdater(t, ns)
@@ -119,6 +120,7 @@ func failedUpdateRetrySuccess(t *testing.T) {
 	ns := namespace(t, "up-retry")
 	before := deployed(t, ns, "web", 1, small)
 	lift := limited(t, ns, "250m")
+	impatient(t, ns)
 	watchedOver(t, ns, "web", one("InPlace"), target("300m", "200Mi"))
 	u := startUpdater(t, ns)
 	eventually(t, 20*time.Second, "two tries", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
@@ -145,4 +147,39 @@ func infeasibleResizeHandling(t *testing.T) {
 	u.cycles(3)
 	same(t, ns, "waits", waits)
 	require.Zero(t, u.requests.of("eviction", "waits"))
+}
+
+// aMemoryLimitBelowUsage is refused by the kubelet for as long as the container uses more. Nothing is sent over it until more is
+// recommended, which heals the pod. The node carries out nothing meanwhile: to pods in phase Unknown nothing happens.
+func aMemoryLimitBelowUsage(t *testing.T) {
+	ns := namespace(t, "up-wedge")
+	before := deployed(t, ns, "web", 1, "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 200Mi}, limits: {cpu: 200m, memory: 400Mi}}}]")
+	inPhase(t, before, corev1.PodUnknown)
+	watchedOver(t, ns, "web", one("InPlace"), target("100m", "50Mi"))
+	u := startUpdater(t, ns)
+	sent := func(times int) {
+		t.Helper()
+		eventually(t, 20*time.Second, "a resize", func(context.Context) (bool, error) { return u.requests.of("resize", "web") == times, nil })
+	}
+	sent(1)
+	kubeletSaysWhy(t, before, corev1.PodResizeInProgress, corev1.PodReasonError,
+		`cannot decrease memory limits: attempting to set container "a" memory limit (104857600) below current usage (150000000)`, time.Minute)
+	u.decided("web", "update/resize-under-way")
+	recommendNow(t, ns, "web", target("150m", "40Mi"))
+	u.cycles(3)
+	require.Equal(t, 1, u.requests.of("resize", "web"), "less is no help")
+
+	u.stop()
+	u = startUpdater(t, ns) // what was asked for is in the pod
+	u.cycles(2)
+	require.Zero(t, u.requests.of("resize", "web"))
+	recommendNow(t, ns, "web", target("150m", "90Mi"))
+	sent(1)
+	requireEvent(t, ns, "InPlaceResizedByVPA", "update/resize-replaced")
+	inPhase(t, before, corev1.PodRunning)
+	become(t, ns, "web", 1, "150m/300m 90Mi/180Mi")
+	u.cycles(2)
+	same(t, ns, "web", before)
+	require.Equal(t, 1, u.requests.of("resize", "web"))
+	require.Zero(t, u.requests.of("eviction", "web"))
 }

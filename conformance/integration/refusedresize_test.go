@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -9,9 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 )
 
 // limited gives a namespace no more CPU than this, and returns what lifts that again.
@@ -27,11 +32,24 @@ func limited(t *testing.T, ns, cpu string) (lift func()) {
 	return func() { require.NoError(t, cluster.Delete(t.Context(), quota)) }
 }
 
+// impatient has the updater ask again a second after a refusal in a namespace, as an overlay can.
+func impatient(t *testing.T, ns string) {
+	t.Helper()
+	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: rulesv1alpha1.RuleOverlaySpec{
+		Mode:   "Enforce",
+		Match:  &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}},
+		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"update.refusalBackOff": {Raw: []byte(`"1s"`)}}}},
+	}}
+	create(t, overlay)
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.WithoutCancel(t.Context()), overlay)) })
+}
+
 // aQuotaRefusesAResize that would refuse the new pod as well.
 func aQuotaRefusesAResize(t *testing.T) {
 	ns := namespace(t, "up-quota")
 	before := deployed(t, ns, "web", 2, small)
 	lift := limited(t, ns, "250m")
+	impatient(t, ns)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
 	u := startUpdater(t, ns)
 	eventually(t, 20*time.Second, "two tries", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= 2, nil })
@@ -81,22 +99,35 @@ func bareNode(t *testing.T, name string) string {
 	return name
 }
 
-// aResizeThatIsNotAnswered, or comes too late, is no reason to evict: the next one may fare better.
+// aResizeThatIsNotAnswered, or comes too late, is no reason to evict: the next one may fare better. It may have been carried out, so it
+// is waited for until the cache shows that, or should have.
 func aResizeThatIsNotAnswered(t *testing.T) {
 	ns := namespace(t, "up-answer")
-	before := deployed(t, ns, "web", 2, small)
-	u := startUpdater(t, ns)
 	answers := []*metav1.Status{
 		refusal(http.StatusConflict, metav1.StatusReasonConflict), refusal(http.StatusGatewayTimeout, metav1.StatusReasonTimeout),
 		refusal(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), refusal(http.StatusInternalServerError, metav1.StatusReasonInternalError),
 	}
+	before := map[string]map[types.UID]corev1.Pod{}
+	for i := range answers {
+		app := fmt.Sprintf("web%d", i)
+		before[app] = deployed(t, ns, app, 1, small)
+	}
+	u := startUpdater(t, ns)
 	u.requests.refuse("resize", answers...)
-	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
-	eventually(t, 30*time.Second, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "web") >= len(answers), nil })
-	u.decided("web", "update/resize-not-answered")
-	same(t, ns, "web", before)
-	require.Zero(t, u.requests.of("eviction", "web"))
+	for app := range before {
+		watchedOver(t, ns, app, one("InPlaceOrRecreate"), target("200m", "200Mi"))
+	}
+	eventually(t, 30*time.Second, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
 	u.requests.refuse("resize")
-	become(t, ns, "web", 2, "200m/- 200Mi/-")
-	same(t, ns, "web", before)
+	require.True(t, u.says("update/resize-not-answered"))
+	answered := time.Now()
+	eventually(t, 100*time.Second, "all of them to be tried again", func(context.Context) (bool, error) {
+		return u.counted("vpa_updater_in_place_updated_pods_total") == len(before), nil
+	})
+	require.Greater(t, time.Since(answered), 40*time.Second, "those that nobody answered were waited for")
+	for app := range before {
+		become(t, ns, app, 1, "200m/- 200Mi/-")
+		same(t, ns, app, before[app])
+	}
+	require.Zero(t, u.requests.of("eviction", ""))
 }

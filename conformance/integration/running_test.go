@@ -189,7 +189,13 @@ func leave(t *testing.T, ns, app string, before map[types.UID]corev1.Pod) {
 // kubeletSays writes a condition into the status of pods, as their kubelet does that came to it so long ago.
 func kubeletSays(t *testing.T, list map[types.UID]corev1.Pod, condition corev1.PodConditionType, reason string, ago time.Duration) {
 	t.Helper()
-	said := corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(time.Now().Add(-ago))}
+	kubeletSaysWhy(t, list, condition, reason, "", ago)
+}
+
+// kubeletSaysWhy does so with a message.
+func kubeletSaysWhy(t *testing.T, list map[types.UID]corev1.Pod, condition corev1.PodConditionType, reason, message string, ago time.Duration) {
+	t.Helper()
+	said := corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(time.Now().Add(-ago))}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{said}}})
 	require.NoError(t, err)
 	for _, p := range list {
