@@ -250,7 +250,11 @@ func (u *offlineUpdater) planPod(v *judgedVPA, a assessed, group *facts.Group) p
 			OutsideRecommendedRange: a.Priority.OutsideRecommendedRange, ScaleUp: a.Priority.ScaleUp, ResourceDiff: planNumber(a.Priority.ResourceDiff),
 		},
 	}
-	for _, one := range facts.Alterations(pod, a.Change) {
+	change := a.Change
+	if verdict.Do == facts.DoInPlaceCPU {
+		change = change.WithoutMemory(pod)
+	}
+	for _, one := range facts.Alterations(pod, change) {
 		item.Change = append(item.Change, planChange(one))
 	}
 	if a.trace != nil {
@@ -272,7 +276,7 @@ func (u *offlineUpdater) unboost(v *judgedVPA, a assessed, group facts.Group) en
 		}
 	}
 	verdict := a.DecideUnboost(v.chosen.Plan, group, a.trace)
-	if verdict.Do == facts.DoInPlace {
+	if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
 		u.unboosted[a.Owner]++
 	}
 	u.tellPodTried(v, a, "its startup boost", verdict, func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.DecideUnboost(plan, group, nil) })
@@ -284,6 +288,8 @@ func actionOf(do string) string {
 	switch do {
 	case facts.DoEvict, facts.DoInPlace, facts.DoWait:
 		return do
+	case facts.DoInPlaceCPU:
+		return facts.DoInPlace
 	case facts.DoRememberInfeasible:
 		return facts.DoWait
 	}

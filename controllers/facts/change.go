@@ -9,13 +9,14 @@ import (
 
 // changeOf binds what a change does to a running pod.
 func changeOf(pod *corev1.Pod, change PodChange) *engine.Record {
-	differs, restarts := false, false
+	differs, restarts, strains := false, false, false
 	for i := range change.Containers {
 		c := &change.Containers[i]
 		requests, limits := CurrentResources(pod, c.Index)
 		if alters(requests, c.Requests) || alters(limits, c.Limits) {
 			differs = true
 		}
+		strains = strains || strainsMemory(requests, limits, &c.ResourceChange)
 		spec := &pod.Spec.Containers[c.Index]
 		for _, policy := range spec.ResizePolicy {
 			if policy.RestartPolicy == corev1.RestartContainer && (altersOne(requests, c.Requests, policy.ResourceName) || altersOne(limits, c.Limits, policy.ResourceName)) {
@@ -26,8 +27,48 @@ func changeOf(pod *corev1.Pod, change PodChange) *engine.Record {
 	if c := change.Pod; c != nil {
 		requests, limits, _ := podResourcesOf(pod)
 		differs = differs || alters(requests, c.Requests) || alters(limits, c.Limits)
+		strains = strains || strainsMemory(requests, limits, c)
 	}
-	return changeSchema.New().SetBool("differs", differs).SetBool("restarts", restarts).SetBool("qosClass", differs && changesQOS(pod, change))
+	return changeSchema.New().SetBool("strainsMemory", strains).SetBool("differs", differs).SetBool("restarts", restarts).SetBool("qosClass", differs && changesQOS(pod, change))
+}
+
+// strainsMemory reports whether more memory would be requested than there is, or a memory limit would be lower.
+func strainsMemory(requests, limits corev1.ResourceList, c *ResourceChange) bool {
+	request, limit := c.Requests[corev1.ResourceMemory], c.Limits[corev1.ResourceMemory]
+	had, limited := limits[corev1.ResourceMemory]
+	return request.Cmp(requests[corev1.ResourceMemory]) > 0 || !limit.IsZero() && (!limited || limit.Cmp(had) < 0)
+}
+
+// WithoutMemory is the change as far as it is about CPU. Memory stays what the pod has, also where a resize under way asks for other.
+func (c PodChange) WithoutMemory(pod *corev1.Pod) PodChange {
+	out := c
+	out.Containers = make([]ContainerChange, len(c.Containers))
+	for i := range c.Containers {
+		out.Containers[i] = c.Containers[i]
+		requests, limits := CurrentResources(pod, c.Containers[i].Index)
+		out.Containers[i].keepMemory(&pod.Spec.Containers[c.Containers[i].Index].Resources, requests, limits)
+	}
+	if c.Pod != nil {
+		whole := *c.Pod
+		requests, limits, _ := podResourcesOf(pod)
+		whole.keepMemory(pod.Spec.Resources, requests, limits)
+		out.Pod = &whole
+	}
+	return out
+}
+
+// keepMemory has nothing written about memory but what there is, where something else is asked for.
+func (c *ResourceChange) keepMemory(asked *corev1.ResourceRequirements, requests, limits corev1.ResourceList) {
+	keep := func(written, asked, has corev1.ResourceList) corev1.ResourceList {
+		out := merged(written, nil)
+		delete(out, corev1.ResourceMemory)
+		before, there := asked[corev1.ResourceMemory]
+		if now, ok := has[corev1.ResourceMemory]; ok && there && now.Cmp(before) != 0 {
+			out[corev1.ResourceMemory] = now
+		}
+		return out
+	}
+	c.Requests, c.Limits = keep(c.Requests, asked.Requests, requests), keep(c.Limits, asked.Limits, limits)
 }
 
 // alters reports whether something is written that is not there already.

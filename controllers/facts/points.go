@@ -36,6 +36,8 @@ const (
 	DoWait    = "Wait"
 	DoEvict   = "Evict"
 	DoInPlace = "InPlace"
+	// DoInPlaceCPU resizes CPU only.
+	DoInPlaceCPU = "InPlaceCPU"
 
 	DoRememberInfeasible = "RememberInfeasible"
 	DoSkipInfeasible     = "SkipInfeasible"
@@ -116,6 +118,7 @@ var (
 		engine.Field{Name: "differs", Type: engine.Bool, Doc: "a new pod would be given other resources than this one has"},
 		engine.Field{Name: "qosClass", Type: engine.Bool, Doc: "the pod would be of another QoS class, which no resize can make of it"},
 		engine.Field{Name: "restarts", Type: engine.Bool, Doc: "a resize would restart one of its containers (resizePolicy RestartContainer)"},
+		engine.Field{Name: "strainsMemory", Type: engine.Bool, Doc: "the node may not be able to do it at once: somewhere more memory would be requested than the pod has, or a memory limit would be lower"},
 		engine.Field{Name: "defaulted", Type: engine.String, Doc: "names of containers to which API servers would give defaults of LimitRanges with a resize, because they ask for less than those have; unset where there are none"})
 
 	podBoostSchema = engine.NewSchema("PodBoost",
@@ -283,6 +286,7 @@ var (
 			{Name: DoSkip, Doc: "nothing to do"},
 			{Name: DoWait, Doc: "do nothing now, look again"},
 			{Name: DoInPlace, Doc: "resize the running pod, and take off the annotations of the boosts that are over"},
+			{Name: DoInPlaceCPU, Doc: "the same, but memory stays what the pod has"},
 		},
 		FailSafe: DoSkip,
 	}

@@ -171,7 +171,10 @@ func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 		}
 	}
 	switch verdict.Do {
-	case facts.DoInPlace:
+	case facts.DoInPlace, facts.DoInPlaceCPU:
+		if verdict.Do == facts.DoInPlaceCPU {
+			p.Change = p.Change.WithoutMemory(pod)
+		}
 		return b.end(ctx, p, remaining, verdict, countedOf(v, len(beside)), log)
 	case facts.DoWait:
 		if !over && remaining > 0 {
@@ -220,7 +223,7 @@ func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group
 		}
 	}
 	verdict := p.DecideUnboost(plan, *group, nil)
-	if verdict.Do == facts.DoInPlace {
+	if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
 		if b.sent == nil {
 			b.sent = map[client.ObjectKey]sentResize{}
 		}
@@ -307,6 +310,10 @@ func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Durat
 			return again{backOff: true, aFew: true} // it is gone, and the cache will know; else the cluster cannot resize
 		}
 		c.resizeFailed(reasonUnboost)
+		if !unsent(err) && !declined(err) { // it may have been carried out: the cache will show
+			sent = true
+			b.settles(key)
+		}
 		log.Error(err, "the startup boost could not be ended; trying again", "rule", verdict.Rule)
 		return again{backOff: true}
 	}

@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -183,7 +184,7 @@ func TestABoostThatIsOverIsEnded(t *testing.T) {
 	ended := func() float64 { return testutil.ToFloat64(resizedPods.WithLabelValues("0", "ended", "ns")) }
 	before := ended()
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
-	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
+	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized, "memory is the updater's")
 	require.Equal(t, []string{"add vpaUpdates", "add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
 	require.Equal(t, 1, turns)
 	require.Contains(t, <-l.events.Events, "InPlaceResizedByVPA")
@@ -277,6 +278,20 @@ func TestWhenAPodWithAStartupBoostIsLookedAtAgain(t *testing.T) {
 	}
 }
 
+// Nobody answered: the resize may have been carried out, so its place in the budget is taken until the cache shows that, or should have.
+func TestTheEndOfABoostThatNobodyAnsweredIsWaitedFor(t *testing.T) {
+	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
+	l.onSent = func(string) error { return context.DeadlineExceeded }
+	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
+	l.onSent = nil
+	l.look(t.Context(), keyOf("p"))
+	l.look(t.Context(), keyOf("q"))
+	require.Empty(t, l.resized)
+	l.clock.Step(boostSettles)
+	l.look(t.Context(), keyOf("p"))
+	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized)
+}
+
 // A pod whose containers are boosted for different times is resized as each of them is over.
 func TestTheBoostsOfOnePodEndOneByOne(t *testing.T) {
 	pod := webPod(t, "p", 30*time.Second)
@@ -286,8 +301,52 @@ func TestTheBoostsOfOnePodEndOneByOne(t *testing.T) {
 	v := webVPA(t, `,"resourcePolicy":{"containerPolicies":[{"containerName":"a","startupBoost":{"cpu":{"type":"Factor","factor":3,"durationSeconds":10}}}]},`+boost60)
 	l := newBoostLab(t, 1, v, pod)
 	require.Equal(t, again{after: 30*time.Second + boostSlack}, l.look(t.Context(), keyOf("p")))
-	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
+	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized)
 	require.Equal(t, []string{"add vpaUpdates", "add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
+}
+
+// Regression: with more memory than its node had, or a memory limit below what it used, all of the resize that was to end a boost was
+// never carried out, and the pod kept its CPU for ever.
+func TestABoostEndsAlsoWhereMemoryCannotBeResized(t *testing.T) {
+	has := func(memory string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			c := &pod.Spec.Containers[0]
+			granted := c.Resources.DeepCopy()
+			granted.Requests["memory"], granted.Limits["memory"] = resource.MustParse(memory), resource.MustParse(memory)
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, Resources: granted}}
+		}
+	}
+	asks := func(memory string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			list := &pod.Spec.Containers[0].Resources
+			list.Requests["memory"], list.Limits["memory"] = resource.MustParse(memory), resource.MustParse(memory)
+		}
+	}
+	says := func(kind corev1.PodConditionType, reason string, ago time.Duration) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(boostNow.Add(-ago))})
+		}
+	}
+	for name, tt := range map[string]struct {
+		change []func(*corev1.Pod)
+		want   []string
+	}{
+		"less of all with a limit that stays": {change: []func(*corev1.Pod){func(pod *corev1.Pod) {
+			pod.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("200Mi")
+			delete(pod.Spec.Containers[0].Resources.Limits, "memory")
+		}}, want: []string{"p 0.cpu=150m 0.memory=128Mi"}},
+		"more memory":                              {want: []string{"p 0.cpu=150m"}},
+		"a lower memory limit":                     {change: []func(*corev1.Pod){asks("1Gi")}, want: []string{"p 0.cpu=150m"}},
+		"a deferred resize for memory":             {change: []func(*corev1.Pod){has("200Mi"), asks("1Gi"), says(corev1.PodResizePending, corev1.PodReasonDeferred, 6*time.Minute)}, want: []string{"p 0.cpu=150m 0.memory=200Mi"}},
+		"a resize for memory that fails":           {change: []func(*corev1.Pod){has("200Mi"), asks("100Mi"), says(corev1.PodResizeInProgress, corev1.PodReasonError, 0)}, want: []string{"p 0.cpu=150m 0.memory=200Mi"}},
+		"a resize that was deferred only just now": {change: []func(*corev1.Pod){has("200Mi"), asks("1Gi"), says(corev1.PodResizePending, corev1.PodReasonDeferred, time.Minute)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour, tt.change...))
+			l.look(t.Context(), keyOf("p"))
+			require.Equal(t, tt.want, l.resized)
+		})
+	}
 }
 
 // Nobody knows what to give back, and nothing is recommended. The pod is as others from now on.
@@ -307,7 +366,7 @@ func TestABoostThatCannotBeEndedIsTriedAgain(t *testing.T) {
 		want       again
 		failed     float64
 	}{
-		"refused":          {sent: errors.New("quota"), want: again{backOff: true}, failed: 1},
+		"refused":          {sent: forbidden("exceeded quota: q", ""), want: again{backOff: true}, failed: 1},
 		"gone":             {sent: gone, want: again{backOff: true, aFew: true}},
 		"not its turn yet": {turn: context.Canceled, want: again{backOff: true}},
 	} {
@@ -343,7 +402,7 @@ func TestWorkersDoNotOverdrawTheBudget(t *testing.T) {
 	}
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, again{backOff: true}, beside)
-	require.Equal(t, []string{"p 0.cpu=150m 0.memory=128Mi"}, l.resized)
+	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized)
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("q")), "the cache does not know of the resize yet")
 
 	var p corev1.Pod
@@ -566,5 +625,5 @@ func TestWhatOverlaysWouldDoWithABoostIsTold(t *testing.T) {
 	l.Turn = func(context.Context) error { return context.Canceled }
 	pod := webPod(t, "p", time.Hour)
 	require.Equal(t, again{backOff: true}, l.decide(t.Context(), pod, sixty(t), chosen, l.Log))
-	require.Equal(t, "Normal RuleOverlayAudit RuleOverlay later (Audit) would change startup boosts: pod p: InPlace (unboost/boost-over) → Skip (unboost/gate-off)", <-l.events.Events)
+	require.Equal(t, "Normal RuleOverlayAudit RuleOverlay later (Audit) would change startup boosts: pod p: InPlaceCPU (unboost/boost-over-cpu-first) → Skip (unboost/gate-off)", <-l.events.Events)
 }
