@@ -45,7 +45,6 @@ func someModesNeverEvict(t *testing.T) {
 		says                      corev1.PodConditionType
 		reason                    string
 	}{
-		"plain":      {pod: small, recommendation: want},
 		"restarted":  {pod: restarted, recommendation: want},
 		"infeasible": {pod: small, recommendation: want, says: corev1.PodResizePending, reason: corev1.PodReasonInfeasible},
 		"deferred":   {pod: small, recommendation: want, says: corev1.PodResizePending, reason: corev1.PodReasonDeferred},
@@ -57,18 +56,31 @@ func someModesNeverEvict(t *testing.T) {
 		"off":        {pod: small, spec: one("Off"), recommendation: want},
 		"initial":    {pod: small, spec: one("Initial"), recommendation: want},
 	}
+	answers := refusalsOfResizes()
+	resized := []string{"restarted"}
+	for i := range answers { // one for each: what is refused, or not answered, is not tried again at once
+		app := fmt.Sprintf("plain%d", i)
+		resized = append(resized, app)
+		plain := all["off"]
+		plain.spec = ""
+		all[app] = plain
+	}
 	before := map[string]map[types.UID]corev1.Pod{}
 	for app, c := range all {
 		create(t, deployment(t, ns, app, 1, c.pod))
 	}
 	for app, c := range all {
 		before[app] = up(t, ns, app, 1)
+		since := 300 * time.Hour
+		if app == "strange" || app == "failing" {
+			since = 50 * time.Minute // after an hour something else may take its place
+		}
 		if c.says != "" {
-			kubeletSays(t, before[app], c.says, c.reason, 300*time.Hour)
+			kubeletSays(t, before[app], c.says, c.reason, since)
 		}
 	}
+	impatient(t, ns)
 	u := startUpdater(t, ns)
-	answers := refusalsOfResizes()
 	u.requests.refuse("resize", answers...)
 	for app, c := range all {
 		spec := c.spec
@@ -79,7 +91,10 @@ func someModesNeverEvict(t *testing.T) {
 	}
 	eventually(t, 60*time.Second, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
 	u.requests.refuse("resize")
-	for _, app := range []string{"plain", "restarted"} {
+	eventually(t, 2*time.Minute, "all that can be resized to be tried again", func(context.Context) (bool, error) {
+		return u.counted("vpa_updater_in_place_updated_pods_total") == len(resized), nil
+	})
+	for _, app := range resized {
 		become(t, ns, app, 1, "200m/- 200Mi/-")
 	}
 	u.cycles(1)
