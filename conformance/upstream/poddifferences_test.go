@@ -326,8 +326,8 @@ func (r *podResult) inserts(index int, name corev1.ResourceName) bool {
 		(slices.Contains(differing(before.Requests, theirs.Requests), name) || !slices.Contains(r.Celvpa.updates()[index], string(name)+" request"))
 }
 
-// countsWhatItLeaves reports whether a resource is not recommended for some container that is given the other one, so that celvpa
-// lets what the container has of it count.
+// countsWhatItLeaves reports whether a resource is not recommended, or not controlled, for some container that is given the other one,
+// so that celvpa lets what the container has of it count.
 func (r *podResult) countsWhatItLeaves(name corev1.ResourceName) bool {
 	return slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
 		target := c.Resources.Requests
@@ -337,7 +337,7 @@ func (r *podResult) countsWhatItLeaves(name corev1.ResourceName) bool {
 		_, given := target[name]
 		_, requested := c.Resources.Requests[name]
 		_, limited := c.Resources.Limits[name]
-		return !given && len(target) > 0 && (requested || limited)
+		return !(given && r.controls(c.Name, name)) && len(target) > 0 && (requested || limited)
 	})
 }
 
