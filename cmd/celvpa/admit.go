@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
-	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -19,7 +18,7 @@ type admitOptions struct {
 	files   []string
 	output  string
 	explain bool
-	rules   ruleOptions
+	rules   policyFlags
 }
 
 // admitCommand gives the pods in manifests their recommendation.
@@ -40,8 +39,8 @@ A pod belongs to a VerticalPodAutoscaler through the controller that owns it: a 
 metadata.ownerReferences, or it is left alone, as in a cluster. A ReplicaSet or Job that is not among the manifests belongs to the
 Deployment or CronJob that would give it such a name.
 
-Of several objects with one name the first counts, so that -f - with recommendations can stand before the folder with the
-same VerticalPodAutoscalers.
+Of several objects with one name the first counts. A VerticalPodAutoscaler may be there twice if both have the same spec, and
+the one with a recommendation counts, so that -f - with recommendations can stand beside the folder that they were made for.
 
 What is printed is the pods as they were written, with what the admission controller writes: -o yaml as manifests one after
 the other, -o patch as a JSON Patch for each, -o json with both and with the reason of a refusal. --explain tells on standard
@@ -67,7 +66,7 @@ rules could not be used. What could be read is answered all the same.`,
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
 	f.StringVarP(&o.output, "output", "o", "yaml", "yaml, json or patch")
 	f.BoolVar(&o.explain, "explain", false, "tell for each pod which VerticalPodAutoscaler changes it, or why none does, and which rule changed what")
-	o.rules.add(cmd, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources)
+	o.rules.add(cmd)
 	return cmd
 }
 
@@ -103,10 +102,10 @@ func (o *admitOptions) admit(book *engine.Rulebook, out, tell io.Writer, stdin i
 	}
 	faults := errors.Join(unread, unusable)
 	switch {
-	case len(report.Items) == 0:
-		return errors.Join(faults, fmt.Errorf("there is no pod and no workload in %s: nothing was admitted", strings.Join(o.files, ", ")))
 	case faults != nil:
 		return faults
+	case len(report.Items) == 0:
+		return fmt.Errorf("there is no pod and no workload in %s: nothing was admitted", strings.Join(o.files, ", "))
 	case report.refused():
 		return errNo
 	}

@@ -14,14 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/yaml"
 
-	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine"
 )
 
 // admittingBook is compiled once for all tests.
 var admittingBook = sync.OnceValues(func() (*engine.Rulebook, error) {
-	return policy.Load(policy.Options{Points: []string{facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}})
+	return policy.Load(policy.Options{Points: admissionPart.points})
 })
 
 // admittedFrom runs celvpa admit on text, and returns what it answers, what it tells besides, and its end.
@@ -75,7 +74,7 @@ func TestWhichVPAChangesAPod(t *testing.T) {
 		"owners that go round in circles":       {text: recommends("ReplicaSet", "a") + workloadOf("ReplicaSet", ", ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: b, controller: true}]", "a", "app") + workloadOf("ReplicaSet", ", ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: a, controller: true}]", "b", "app") + ownedPod("p", "a", "ReplicaSet", "a"), why: "pod web/p" + none + "VerticalPodAutoscaler web/a cannot be used: "},
 		"two VPAs for one":                      {text: recommends("Deployment", "shop") + strings.Replace(recommends("Deployment", "shop"), "name: shop", "name: younger", 1) + deploymentOf("shop", "app"), why: "pod web/shop- of Deployment web/shop" + mine + "; web/younger has the same target, and is younger or later by name"},
 		"in another namespace":                  {text: strings.Replace(recommends("Deployment", "shop"), "namespace: web", "namespace: other", 1) + deploymentOf("shop", "app"), why: "pod web/shop- of Deployment web/shop" + none + "none has the target Deployment web/shop", note: "celvpa: Deployment other/shop, the target of VerticalPodAutoscaler other/shop, is not among the manifests, and no pod tells that it belongs to it; add its manifest with -f\n"},
-		"recommended, and then as it was":       {text: recommends("Deployment", "shop") + vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), why: "pod web/shop- of Deployment web/shop" + mine, note: "celvpa: standard input:4: VerticalPodAutoscaler web/shop is there already, at standard input:2; keep one of them; the first counts\n"},
+		"recommended, and then as it was":       {text: recommends("Deployment", "shop") + vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), why: "pod web/shop- of Deployment web/shop" + mine},
 		"recommended for what is there no more": {text: recommends("Deployment", "shop") + deploymentOf("shop", "new"), why: "pod web/shop- of Deployment web/shop" + mine, note: "celvpa: VerticalPodAutoscaler web/shop: what it recommends for container app is left out: no pod of its target has such a container\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

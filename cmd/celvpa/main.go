@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 
@@ -34,9 +35,21 @@ func main() {
 	case errors.Is(err, errNo):
 		os.Exit(exitNo)
 	default:
-		fmt.Fprintln(os.Stderr, "celvpa:", err)
+		tellError(os.Stderr, err)
 		os.Exit(exitCannotRun)
 	}
+}
+
+// tellError prints each of several errors as one.
+func tellError(out io.Writer, err error) {
+	var all interface{ Unwrap() []error }
+	if errors.As(err, &all) && fmt.Sprint(errors.Join(all.Unwrap()...)) == err.Error() { // and nothing stands around them
+		for _, one := range all.Unwrap() {
+			tellError(out, one)
+		}
+		return
+	}
+	fmt.Fprintln(out, "celvpa:", err)
 }
 
 func rootCommand() *cobra.Command {
@@ -62,6 +75,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		admitCommand(),
 		planCommand(),
 	)
+	root.SetGlobalNormalizationFunc(normalize)
 	return root
 }
 

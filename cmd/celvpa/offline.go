@@ -74,7 +74,7 @@ func newOfflineCluster(book *engine.Rulebook, set *manifests.Set, asks question)
 	must(set.Twice("RuleOverlay"))
 	c.book, err = policy.WithOverlays(book, overlays)
 	must(err)
-	vpas, err := c.readVPAs(set)
+	vpas, err := c.readVPAs(set, c.book)
 	must(err)
 	for _, v := range vpas {
 		c.vpas[v.Namespace] = append(c.vpas[v.Namespace], c.judge(v))
@@ -84,7 +84,7 @@ func newOfflineCluster(book *engine.Rulebook, set *manifests.Set, asks question)
 	must(err)
 	custom, err := c.customTargets(set, vpas)
 	must(err)
-	c.tellTwice(set, append([]string{"VerticalPodAutoscaler", "LimitRange"}, podKinds...)...)
+	c.tellTwice(set, append([]string{"LimitRange"}, podKinds...)...)
 	return c, c.addWorkloads(append(workloads, custom...)), errors.Join(faults...)
 }
 
@@ -93,6 +93,9 @@ func (c *offlineCluster) judge(v *vpav1.VerticalPodAutoscaler) *judgedVPA {
 	out := &judgedVPA{VerticalPodAutoscaler: v, chosen: policy.For(c.book, v)}
 	out.verdict = out.chosen.Plan.Decide(c.asks.point, c.asks.bind(v), nil)
 	out.takes = out.verdict.Do == facts.DoApply
+	if r := v.Status.Recommendation; r != nil && r.PodRecommendation != nil && !out.chosen.Plan.Gate("PodLevelResources") {
+		c.note("%s: status.recommendation.podRecommendation: this is behind a feature gate: start celvpa with --feature-gates=PodLevelResources=true", out)
+	}
 	switch unpinned := out.chosen.Err; {
 	case unpinned != nil && c.asks.pinned:
 		c.note("%s: %v; its %s are left alone", out, unpinned, c.asks.pods)

@@ -21,7 +21,7 @@ type planOptions struct {
 	now     string
 	output  string
 	explain bool
-	rules   ruleOptions
+	rules   policyFlags
 }
 
 // planCommand tells what the updater would do.
@@ -36,7 +36,8 @@ tells in a line for each what would come of it and why. It needs no cluster and 
 PATH is a file, a folder with *.yaml, *.yml and *.json files at any depth, or - for standard input. Objects without a
 namespace are in namespace default. Pods are running pods, with their node and status, as kubectl get pod -o yaml prints them;
 none are made of templates. VerticalPodAutoscalers have their recommendation in status.recommendation, as in a cluster and as
-celvpa recommend -o yaml prints it. LimitRanges bound it, and RuleOverlays change the rules, as they do in a cluster.
+celvpa recommend -o yaml prints it, and may stand beside the folder that it was made for. LimitRanges bound it, and
+RuleOverlays change the rules, as they do in a cluster.
 
 A pod belongs to a VerticalPodAutoscaler through the controller that owns it. How many pods a workload should have is asked of
 their direct owner, e.g. the ReplicaSet. Of an owner that is not among the manifests it is the number of the pods that are; a
@@ -70,7 +71,7 @@ could not be used. What could be read is answered all the same.`,
 	f.StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	f.BoolVar(&o.explain, "explain", false, "show for each pod what would be changed and, step by step, which rule decided what")
-	o.rules.add(cmd, updaterPart.points...)
+	o.rules.add(cmd)
 	return cmd
 }
 
@@ -116,8 +117,8 @@ func (o *planOptions) plan(book *engine.Rulebook, now time.Time, out, tell io.Wr
 		return fmt.Errorf("writing the plan: %w", err)
 	}
 	faults := errors.Join(unread, unusable)
-	if len(report.Items) == 0 && len(u.vpas) == 0 {
-		return errors.Join(faults, fmt.Errorf("there is no pod and no VerticalPodAutoscaler in %s: nothing was planned", strings.Join(o.files, ", ")))
+	if faults == nil && len(report.Items) == 0 && len(u.vpas) == 0 {
+		return fmt.Errorf("there is no pod and no VerticalPodAutoscaler in %s: nothing was planned", strings.Join(o.files, ", "))
 	}
 	return faults
 }

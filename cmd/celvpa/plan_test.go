@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +28,7 @@ func planningBook(on bool) func() (*engine.Rulebook, error) {
 		if err != nil {
 			return nil, err
 		}
-		return policy.Load(policy.Options{Points: updaterPart.points, Gates: gates})
+		return policy.Load(policy.Options{Points: slices.Concat(updaterPart.points, admissionPart.points), Gates: gates})
 	})
 }
 
@@ -151,10 +152,10 @@ func TestWhichPodsAreUpdatedAndWhyOthersAreNot(t *testing.T) {
 		"pods that are not looked at": {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "StatefulSet", "shop", ", deletionTimestamp: '2026-01-31T12:00:00Z'") + strings.Replace(running("b", "shop", "StatefulSet", "shop"), "Running", "Failed", 1) + strings.Replace(running("c", "shop", "StatefulSet", "shop"), "nodeName: node, ", "", 1) + running("z", "shop", "StatefulSet", "shop"), rows: []string{"z shop Skip update/too-few-replicas", "a shop Skip", "b shop Skip", "c shop Skip"}},
 		"no VPA":                      {text: statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a  Skip"}, reason: "No VerticalPodAutoscaler controls it: none has the target StatefulSet web/shop"},
 		"no VPA, and it has finished": {text: statefulSet + strings.Replace(running("a", "shop", "StatefulSet", "shop"), "Running", "Succeeded", 1), rows: []string{"a  Skip"}, reason: "The pod has finished"},
-		"a pod of a node":             {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "Node", "node"), rows: []string{"a  Skip"}, reason: "No VerticalPodAutoscaler controls it: its node owns it", notes: []string{"VerticalPodAutoscaler web/shop: no pod among the manifests belongs to its target, StatefulSet web/shop"}},
+		"a pod of a node":             {text: farOff("StatefulSet", "shop") + statefulSet + running("a", "shop", "Node", "node"), rows: []string{"a  Skip"}, reason: "No VerticalPodAutoscaler controls it: its node owns it", notes: []string{"VerticalPodAutoscaler web/shop: no pod among the manifests belongs to its target, StatefulSet web/shop; add running pods with -f, as kubectl get pod -o yaml prints them"}},
 		"owners that go round in circles": {text: farOff("ReplicaSet", "a") + circle + running("p", "a", "ReplicaSet", "a"), rows: []string{"p  Skip"},
 			reason: "No VerticalPodAutoscaler controls it: VerticalPodAutoscaler web/a cannot be used: Error checking if target apps/v1.ReplicaSet/a is a topmost well-known or scalable controller: the owners of apps/v1.ReplicaSet/a go round in circles",
-			notes:  []string{"VerticalPodAutoscaler web/a: no pod among the manifests belongs to its target, ReplicaSet web/a"}},
+			notes:  []string{"VerticalPodAutoscaler web/a: no pod among the manifests belongs to its target, ReplicaSet web/a; add running pods with -f, as kubectl get pod -o yaml prints them"}},
 		"an owner that does not say that it controls": {text: farOff("StatefulSet", "shop") + statefulSet + strings.Replace(running("a", "shop", "StatefulSet", "shop"), "[{apiVersion", "[{apiVersion: v1, kind: Other, name: x}, {apiVersion", 1), rows: []string{"a shop Skip update/too-few-replicas"}},
 		"a target that has vanished":                  {text: farOff("StatefulSet", "gone") + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a  Skip"}, notes: []string{"StatefulSet web/gone, the target of VerticalPodAutoscaler web/gone, is not among the manifests, and no pod tells that it belongs to it; add its manifest with -f"}},
 		"a VPA without a target":                      {text: "---\n{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: shop, namespace: web}, spec: {}}\n" + statefulSet + running("a", "shop", "StatefulSet", "shop"), rows: []string{"a  Skip"}},

@@ -38,7 +38,7 @@ web/b  web/shop  Wait    update/budget-spent  11 up outside  Of 2 replicas 1 run
 		"an unreadable VPA":           {args: "-f shop.yaml -f -", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: table, fails: "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
 		"a budget of another time":    {args: "-f shop.yaml -f -", stdin: "{apiVersion: policy/v1beta1, kind: PodDisruptionBudget, metadata: {name: odd}}", out: table, fails: "PodDisruptionBudget default/odd has apiVersion policy/v1beta1; write policy/v1"},
 		"an overlay that is no good":  {args: "-f shop.yaml -f -", stdin: "{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: odd}, spec: {change: [{disable: nothing}]}}", out: table, fails: "RuleOverlay odd cannot be used"},
-		"no running pods":             {args: "-f -", stdin: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), out: "celvpa: VerticalPodAutoscaler web/shop: no pod among the manifests belongs to its target, Deployment web/shop\n"},
+		"no running pods":             {args: "-f -", stdin: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), out: "celvpa: VerticalPodAutoscaler web/shop: no pod among the manifests belongs to its target, Deployment web/shop; add running pods with -f, as kubectl get pod -o yaml prints them\n"},
 		"nothing to plan for":         {args: "-f -", stdin: deploymentOf("shop", "app"), fails: "there is no pod and no VerticalPodAutoscaler in -: nothing was planned"},
 		"an output that there is not": {args: "-f shop.yaml -o yaml", fails: `--output is "yaml"; use table or json`},
 		"a time that is none":         {args: "-f shop.yaml --now soon", fails: `--now: time "soon" is no number`},

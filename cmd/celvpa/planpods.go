@@ -124,7 +124,7 @@ func (u *offlineUpdater) tellIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
 			return
 		}
 	}
-	u.note("%s: no pod among the manifests belongs to its target, %s", v, w)
+	u.note("%s: no pod among the manifests belongs to its target, %s; add running pods with -f, as kubectl get pod -o yaml prints them", v, w)
 }
 
 // aloneItem is the line of a pod that no VPA changes.

@@ -12,19 +12,17 @@ import (
 
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/cmd/celvpa/usagefile"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/engine"
 )
 
 // recommendOptions hold the flags of celvpa recommend.
 type recommendOptions struct {
-	files     []string
-	usage     []string
-	now       string
-	output    string
-	explain   bool
-	rules     ruleOptions
-	halfLives model.Settings
+	files   []string
+	usage   []string
+	now     string
+	output  string
+	explain bool
+	rules   policyFlags
 }
 
 // recommendCommand runs the recommender on files.
@@ -75,10 +73,7 @@ was no VerticalPodAutoscaler, or the rules could not be used. What could be read
 	f.StringVar(&o.now, "now", "", "the moment for which is recommended, in RFC 3339 or seconds since 1970; empty = that of the last row of usage, or now without any")
 	f.StringVarP(&o.output, "output", "o", "table", "table, yaml or json")
 	f.BoolVar(&o.explain, "explain", false, "show for each container, step by step, which rule changed what, and why")
-	remember := model.DefaultSettings()
-	f.DurationVar(&o.halfLives.CPUHalfLife, "cpu-histogram-decay-half-life", remember.CPUHalfLife, "time in which a CPU sample loses half its weight")
-	f.DurationVar(&o.halfLives.MemoryHalfLife, "memory-histogram-decay-half-life", remember.MemoryHalfLife, "time in which a memory peak loses half its weight")
-	o.rules.add(cmd, recommenderPart.points...)
+	o.rules.add(cmd)
 	return cmd
 }
 
@@ -92,12 +87,6 @@ func (o *recommendOptions) check() (now time.Time, err error) {
 	}
 	if slices.Contains(o.files, manifests.Stdin) && slices.Contains(o.usage, usagefile.Stdin) {
 		return now, errors.New("-f and --usage cannot both be standard input")
-	}
-	durations := options{durations: []positiveDuration{
-		{"cpu-histogram-decay-half-life", &o.halfLives.CPUHalfLife}, {"memory-histogram-decay-half-life", &o.halfLives.MemoryHalfLife},
-	}}
-	if err := durations.checkDurations(); err != nil {
-		return now, err
 	}
 	if o.now != "" {
 		if now, err = usagefile.ParseTime(o.now); err != nil {
@@ -123,7 +112,7 @@ func runRecommend(out, tell io.Writer, stdin io.Reader, o *recommendOptions) err
 func (o *recommendOptions) recommend(book *engine.Rulebook, now time.Time, out, tell io.Writer, stdin io.Reader) error {
 	set, unread := manifests.Read(o.files, stdin)
 	usage, notes, unreadUsage := usagefile.Read(o.usage, stdin)
-	r, unusable := newRecommendation(book, set, usage, o.halfLives, now)
+	r, unusable := newRecommendation(book, set, usage, o.rules.halfLives, now)
 	report := r.report(o.explain)
 	for _, note := range append(notes, r.notes...) {
 		fmt.Fprintln(tell, "celvpa:", note)
@@ -134,10 +123,10 @@ func (o *recommendOptions) recommend(book *engine.Rulebook, now time.Time, out, 
 	}
 	faults := errors.Join(unread, unreadUsage, unusable)
 	switch {
-	case len(report.Items) == 0:
-		return errors.Join(faults, fmt.Errorf("there is no VerticalPodAutoscaler in %s: nothing was recommended", strings.Join(o.files, ", ")))
 	case faults != nil:
 		return faults
+	case len(report.Items) == 0:
+		return fmt.Errorf("there is no VerticalPodAutoscaler in %s: nothing was recommended", strings.Join(o.files, ", "))
 	case report.lacking():
 		return errNo
 	}

@@ -72,7 +72,7 @@ func recommended(t *testing.T, manifests, usage string) (rows, rest []string, er
 	book, err := shippedBook()
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
-	o := &recommendOptions{files: []string{"-"}, output: "table", halfLives: model.DefaultSettings()}
+	o := &recommendOptions{files: []string{"-"}, output: "table", rules: policyFlags{halfLives: model.DefaultSettings()}}
 	if usage != "" {
 		require.NoError(t, os.WriteFile("usage.csv", []byte(usage), 0o600))
 		o.usage = []string{"usage.csv"}
@@ -246,7 +246,7 @@ func TestFilesAreRecommendedWhatAClusterIs(t *testing.T) {
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("usage.csv", []byte(usage.String()), 0o600))
-	o := &recommendOptions{files: []string{"-"}, usage: []string{"usage.csv"}, output: "json", halfLives: model.DefaultSettings()}
+	o := &recommendOptions{files: []string{"-"}, usage: []string{"usage.csv"}, output: "json", rules: policyFlags{halfLives: model.DefaultSettings()}}
 	var out, tell bytes.Buffer
 	require.NoError(t, o.recommend(book, time.Time{}, &out, &tell, strings.NewReader(manifests.String())))
 	require.Empty(t, tell.String())
@@ -286,7 +286,8 @@ func TestTheRecommendCommand(t *testing.T) {
 		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: header + "web        shop  app        1168m       1238659775     120m       1180340057    29675m     31470355978   1168m         1238659775\n" + unsure},
 		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: header + "web        shop  app        220m        431571270      209m       411251635     5589m      10964836164   220m          431571270\n" + unsure},
 		"a file that is missing":         {args: "-f shop.yaml --usage usage.csv --usage missing.csv", out: header + row + unsure, fails: "cannot read usage from missing.csv: no such file or directory"},
-		"a manifest twice":               {args: "-f shop.yaml -f shop.yaml --usage usage.csv", out: "celvpa: shop.yaml:4: Deployment web/shop is there already, at shop.yaml:4; keep one of them; the first counts\n" + header + row + unsure, fails: "shop.yaml:2: VerticalPodAutoscaler web/shop is there already, at shop.yaml:2; keep one of them"},
+		"a manifest twice":               {args: "-f shop.yaml -f shop.yaml --usage usage.csv", out: "celvpa: shop.yaml:4: Deployment web/shop is there already, at shop.yaml:4; keep one of them; the first counts\n" + header + row + unsure},
+		"two manifests of one":           {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {updatePolicy: {updateMode: Initial}, ", 1), fails: "VerticalPodAutoscaler web/shop has different specs at shop.yaml:2 and standard input:2; keep one of them: none is used"},
 		"an object that does not fit":    {args: "-f shop.yaml -f - --usage usage.csv", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: header + row + unsure, fails: "standard input:2: VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
 		"no VPA":                         {args: "-f -", fails: "there is no VerticalPodAutoscaler in -: nothing was recommended"},
 		"a half-life of nothing":         {args: "-f shop.yaml --memory-histogram-decay-half-life 0s", fails: "--memory-histogram-decay-half-life is 0s; it must be greater than 0"},
@@ -313,7 +314,7 @@ func TestTheJSONOfRecommendIsAContract(t *testing.T) {
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("usage.csv", []byte(minutes(1, "shop-0", "app", is("0.1"), is("209715200"))), 0o600))
-	o := &recommendOptions{files: []string{"-"}, usage: []string{"usage.csv"}, output: "json", halfLives: model.DefaultSettings()}
+	o := &recommendOptions{files: []string{"-"}, usage: []string{"usage.csv"}, output: "json", rules: policyFlags{halfLives: model.DefaultSettings()}}
 	run := func() string {
 		var out, tell bytes.Buffer
 		require.NoError(t, o.recommend(book, time.Time{}, &out, &tell, strings.NewReader(vpaOf("StatefulSet", "shop")+workloadOf("StatefulSet", "", "shop", "app"))))

@@ -46,7 +46,7 @@ func newRecommendation(book *engine.Rulebook, set *manifests.Set, usage *usagefi
 	must(err)
 	r.state.UseRules(book)
 
-	vpas, err := r.vpas(set)
+	vpas, err := r.vpas(set, book)
 	must(err)
 	pods, err := r.place(set, vpas, usage, rows)
 	must(err)
@@ -84,8 +84,8 @@ func (r *recommendation) upToNow(usage *usagefile.Usage) []usagefile.Row {
 }
 
 // vpas are those that can be used, as the recommender tells them apart.
-func (r *recommendation) vpas(set *manifests.Set) ([]*vpav1.VerticalPodAutoscaler, error) {
-	written, err := r.readVPAs(set)
+func (r *recommendation) vpas(set *manifests.Set, book *engine.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
+	written, err := r.readVPAs(set, book)
 	var out []*vpav1.VerticalPodAutoscaler
 	for _, v := range written {
 		fed := v.DeepCopy()
@@ -93,7 +93,7 @@ func (r *recommendation) vpas(set *manifests.Set) ([]*vpav1.VerticalPodAutoscale
 		r.written[fed.UID] = *v
 		out = append(out, fed)
 	}
-	return out, errors.Join(err, set.Twice("VerticalPodAutoscaler"))
+	return out, err
 }
 
 // feed lets the recommender see rows in the order of time.

@@ -33,11 +33,10 @@ const ignoredMinCheckpoints = 10
 
 // recommenderOptions are the flags of the recommender that are no params of rules.
 type recommenderOptions struct {
-	name           string
-	interval       time.Duration
-	cpuHalfLife    time.Duration
-	memoryHalfLife time.Duration
-	grace          time.Duration
+	name      string
+	interval  time.Duration
+	remembers model.Settings
+	grace     time.Duration
 
 	storage            string
 	prometheus         history.Config
@@ -57,9 +56,7 @@ func (o *options) addRecommender(f *pflag.FlagSet) {
 	r := &o.recommender
 	f.StringVar(&r.name, "recommender-name", recommender.DefaultName, "serve the VPAs that name this recommender; default also serves those that name none")
 	o.positive(f, &r.interval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
-	remember := model.DefaultSettings()
-	o.positive(f, &r.cpuHalfLife, "cpu-histogram-decay-half-life", remember.CPUHalfLife, "time in which a CPU sample loses half its weight")
-	o.positive(f, &r.memoryHalfLife, "memory-histogram-decay-half-life", remember.MemoryHalfLife, "time in which a memory peak loses half its weight")
+	o.addHalfLives(f, &r.remembers)
 	f.DurationVar(&r.grace, "target-grace-period", 30*time.Minute, "how long the pods found last are used while a VPA's target cannot be read (celvpa's own)")
 	f.StringVar(&r.storage, "storage", "", "where usage from before the start comes from: checkpoint, which empty stands for, or prometheus")
 	o.positive(f, &r.checkpointTimeout, "checkpoints-timeout", time.Minute, "how long checkpoints are written in one cycle at most")
@@ -124,7 +121,7 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 		Interval:    flags.interval,
 		Workers:     flags.workers,
 		Namespaces:  namespaces,
-		Settings:    model.Settings{CPUHalfLife: flags.cpuHalfLife, MemoryHalfLife: flags.memoryHalfLife},
+		Settings:    flags.remembers,
 		MemorySaver: flags.memorySaver,
 	}
 	if flags.storage == prometheusStorage {

@@ -23,23 +23,21 @@ type ruleOptions struct {
 	dir      string
 	pipeline string
 	gates    string
-	points   []string // where the command runs rules; none = all of them are compiled
+	points   []string // that are compiled; none = all
 	params   paramFlags
 	fault    error // of the shipped rules, told when a command runs
 }
 
-// add gives a command the flags of rules, and of the parameters of those that it runs at points; none = all.
-func (o *ruleOptions) add(cmd *cobra.Command, points ...string) {
-	o.points = points
+// add gives a command the flags of rules, and of all their parameters.
+func (o *ruleOptions) add(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
-	f.SetNormalizeFunc(normalize)
 	f.StringVar(&o.dir, "rules-dir", "", "folder of rule files, or one of them, to be laid over the shipped ones")
 	f.StringVar(&o.pipeline, "pipeline", "", "pipeline, name or name@version; empty = default")
-	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas")
+	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
 	o.params = paramFlags{}
 	library, err := policy.Shipped()
 	if err == nil {
-		err = o.params.add(f, library, points...)
+		err = o.params.add(f, library)
 	}
 	o.fault = err
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as schemas expect
 
 	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
-	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -25,7 +24,7 @@ type validateOptions struct {
 	files  []string
 	old    []string
 	output string
-	rules  ruleOptions
+	rules  policyFlags
 }
 
 // validateCommand judges VerticalPodAutoscalers in manifests.
@@ -67,7 +66,6 @@ VerticalPodAutoscaler, or the rules could not be used. What could be read is jud
 	f.StringArrayVar(&o.old, "old", nil, "file or folder with the objects as they are now; can be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.rules.add(cmd)
-	o.rules.points = []string{facts.VPAValidate, facts.VPADefault}
 	return cmd
 }
 
@@ -98,10 +96,10 @@ func runValidate(out io.Writer, stdin io.Reader, o *validateOptions) error {
 	}
 	faults := errors.Join(unread, oldUnread, unusable)
 	switch {
-	case len(report.Items) == 0:
-		return errors.Join(faults, fmt.Errorf("there is no VerticalPodAutoscaler in %s: nothing was judged", strings.Join(o.files, ", ")))
 	case faults != nil:
 		return faults
+	case len(report.Items) == 0:
+		return fmt.Errorf("there is no VerticalPodAutoscaler in %s: nothing was judged", strings.Join(o.files, ", "))
 	case report.refused():
 		return errNo
 	}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// offlineCommands do with manifests what components do in a cluster. All of them take all flags of policy.
+var offlineCommands = []offlineCommand{
+	{name: "recommend", points: recommenderPart.points, does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}},
+	{name: "admit", points: []string{facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
+	{name: "plan", points: updaterPart.points, ignores: map[string]string{
+		"in-place-without-admission": "celvpa plan assumes that the admission controller is alive",
+	}},
+	{name: "validate", points: []string{facts.VPAValidate, facts.VPADefault}},
+}
+
+// offlineCommand is one of them.
+type offlineCommand struct {
+	name    string
+	points  []string          // at which it asks the rules on behalf of a component
+	does    map[string]bool   // flags that set no parameter of rules, and act
+	ignores map[string]string // flags of parameters at its points that cannot act all the same, and why
+}
+
+// components are the commands that offline commands stand in for.
+var components = []struct {
+	name string
+	part *part
+}{{"recommender", &recommenderPart}, {"updater", &updaterPart}, {"admission-controller", &admissionPart}}
+
+// The flags of policy that set no parameter of rules.
+const (
+	cpuHalfLife    = "cpu-histogram-decay-half-life"
+	memoryHalfLife = "memory-histogram-decay-half-life"
+)
+
+// addHalfLives adds the flags that say for how long the recommender remembers usage.
+func (o *options) addHalfLives(f *pflag.FlagSet, s *model.Settings) {
+	usual := model.DefaultSettings()
+	o.positive(f, &s.CPUHalfLife, cpuHalfLife, usual.CPUHalfLife, "time in which a CPU sample loses half its weight")
+	o.positive(f, &s.MemoryHalfLife, memoryHalfLife, usual.MemoryHalfLife, "time in which a memory peak loses half its weight")
+}
+
+// policyFlags are the flags of policy of an offline command: which rules there are, the feature gates, and all that components
+// have to set what rules and the recommender go by. A flag that cannot act in the command is refused with the reason.
+type policyFlags struct {
+	ruleOptions
+	halfLives model.Settings
+
+	of     offlineCommand
+	checks options           // of durations
+	pflags *pflag.FlagSet    // of the command
+	refs   []engine.ParamRef // of all parameters with a flag
+}
+
+// add gives a command the flags. Its help shows those that act in it.
+func (o *policyFlags) add(cmd *cobra.Command) {
+	o.of = offlineCommands[slices.IndexFunc(offlineCommands, func(c offlineCommand) bool { return c.name == cmd.Name() })]
+	o.ruleOptions.add(cmd)
+	// Of VerticalPodAutoscalers, all commands tell what gates ignore, and what defaults make of them.
+	o.points = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.of.points, []string{facts.VPAValidate, facts.VPADefault}))))
+	o.pflags = cmd.PersistentFlags()
+	o.checks.addHalfLives(o.pflags, &o.halfLives)
+	if o.fault == nil {
+		o.refs, o.fault = flagParams()
+	}
+	o.pflags.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || o.whyIdle(f.Name) != "" })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return explainUnknown(err) })
+}
+
+// flagParams are the parameters of the shipped rules that have a flag.
+func flagParams() ([]engine.ParamRef, error) {
+	library, err := policy.Shipped()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(library.Params(), func(p engine.ParamRef) bool { return p.Param.Flag == "" }), nil
+}
+
+// open compiles the rules that the flags ask for, once no flag is idle.
+func (o *policyFlags) open() (*engine.Rulebook, error) {
+	options, err := o.options(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := policy.Open(options)
+	if err != nil {
+		return nil, err
+	}
+	var faults []error
+	o.pflags.VisitAll(func(f *pflag.Flag) { // by name
+		if !f.Changed {
+			return
+		}
+		why := o.whyIdle(f.Name)
+		if why == "" {
+			why = o.whyGated(f.Name, rules.Library, options.Gates)
+		}
+		if why != "" {
+			faults = append(faults, errors.New(why))
+		}
+	})
+	if err := errors.Join(append(faults, o.checks.checkDurations())...); err != nil {
+		return nil, err
+	}
+	for key := range options.Params { // a flag may stand for other rule sets, too, which other components run
+		if !slices.ContainsFunc(o.refs, func(p engine.ParamRef) bool {
+			return p.RuleSet+"."+p.Param.Name.Value == key && slices.Contains(o.of.points, p.Point)
+		}) {
+			delete(options.Params, key)
+		}
+	}
+	return rules.Compile()
+}
+
+// whyGated is why a flag cannot act while gates are off; empty where some rule set that it sets something of is not behind one.
+func (o *policyFlags) whyGated(flag string, library *engine.Library, on map[string]bool) string {
+	var sets, gates []string
+	for _, id := range library.RuleSetIDs() {
+		set := library.RuleSets[id]
+		if !slices.Contains(o.of.points, set.Point.Value) || !slices.ContainsFunc(set.Params, func(p engine.Param) bool { return p.Flag == flag }) {
+			continue
+		}
+		if set.Gate.Value == "" || on[set.Gate.Value] {
+			return ""
+		}
+		sets, gates = append(sets, set.Name.Value), append(gates, set.Gate.Value+"=true")
+	}
+	if len(sets) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("--%s does nothing in celvpa %s: it is for rule set %s, which is behind a feature gate; add --feature-gates=%s, or leave it out",
+		flag, o.of.name, strings.Join(sets, " and "), strings.Join(slices.Compact(gates), ","))
+}
+
+// whyIdle is why a flag of policy cannot act in the command; empty where it does.
+func (o *policyFlags) whyIdle(flag string) string {
+	var in []string
+	known := false
+	for _, c := range offlineCommands {
+		known = known || c.does[flag] || c.runs(o.refs, flag)
+		if c.acts(o.refs, flag) {
+			in = append(in, "celvpa "+c.name)
+		}
+	}
+	if !known || o.of.acts(o.refs, flag) {
+		return ""
+	}
+	if why := o.of.ignores[flag]; why != "" {
+		return fmt.Sprintf("--%s does nothing in celvpa %s: %s; leave it out", flag, o.of.name, why)
+	}
+	var belongs []string
+	for _, c := range components {
+		at := offlineCommand{points: c.part.points}
+		if at.runs(o.refs, flag) || c.part == &recommenderPart && offlineCommands[0].does[flag] {
+			belongs = append(belongs, "celvpa "+c.name)
+		}
+	}
+	text := fmt.Sprintf("--%s does nothing in celvpa %s: it is a flag of %s", flag, o.of.name, strings.Join(belongs, " and "))
+	if len(in) == 0 {
+		return text + ", and acts in no offline command; leave it out"
+	}
+	return text + ", and acts offline in " + strings.Join(in, " and ") + "; leave it out here"
+}
+
+// acts reports whether a flag of policy acts in the command.
+func (c offlineCommand) acts(refs []engine.ParamRef, flag string) bool {
+	return c.does[flag] || c.runs(refs, flag) && c.ignores[flag] == ""
+}
+
+// runs reports whether a flag sets a parameter of rules that the command runs.
+func (c offlineCommand) runs(refs []engine.ParamRef, flag string) bool {
+	return slices.ContainsFunc(refs, func(p engine.ParamRef) bool { return p.Param.Flag == flag && slices.Contains(c.points, p.Point) })
+}
+
+// explainUnknown says more of a flag that only components have.
+func explainUnknown(err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	run := componentCommand("run", "", recommenderPart, updaterPart, admissionPart)
+	if run.Flags().Lookup(unknown.GetSpecifiedName()) == nil {
+		return err
+	}
+	return fmt.Errorf("--%s says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out", unknown.GetSpecifiedName())
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+)
+
+// otherValue is a value of a parameter's flag that is not its default.
+func otherValue(t *testing.T, kind, usual string) string {
+	t.Helper()
+	switch kind {
+	case "bool":
+		return fmt.Sprint(usual != "true")
+	case "duration":
+		return "7h7m"
+	case "cpu":
+		return "7"
+	case "memory":
+		return "7Gi"
+	case "int":
+		return "7"
+	case "double":
+		return "0.77"
+	}
+	require.Fail(t, "a parameter of type "+kind)
+	return ""
+}
+
+// policyFlagsOf are the flags of policy of an offline command that is given some arguments.
+func policyFlagsOf(t *testing.T, name string, args ...string) *policyFlags {
+	t.Helper()
+	o, cmd := &policyFlags{}, &cobra.Command{Use: name}
+	o.add(cmd)
+	cmd.SetGlobalNormalizationFunc(normalize)
+	require.NoError(t, cmd.ParseFlags(args))
+	return o
+}
+
+// TestEveryFlagOfPolicyActsOfflineOrIsRefusedWithTheReason: of all parameters in the rules, in all four commands. What acts
+// changes the rules by which the command decides.
+func TestEveryFlagOfPolicyActsOfflineOrIsRefusedWithTheReason(t *testing.T) {
+	params, err := flagParams()
+	require.NoError(t, err)
+	kinds := map[string][2]string{}
+	for _, p := range params {
+		kinds[p.Param.Flag] = [2]string{p.Param.Type.Value, p.Param.Default.Value}
+	}
+	require.Greater(t, len(kinds), 30)
+	var every []string
+	for gate := range facts.Gates {
+		every = append(every, gate+"=true")
+	}
+	usual := map[string]string{} // digests, by gates
+	for _, gates := range []string{"", strings.Join(every, ",")} {
+		parsed, err := parseGates(gates)
+		require.NoError(t, err)
+		book, err := policy.Load(policy.Options{Gates: parsed})
+		require.NoError(t, err)
+		usual[gates] = book.Default().Digest()
+	}
+	acting := map[string][]string{}
+	for _, c := range offlineCommands {
+		t.Run(c.name, func(t *testing.T) {
+			for flag, kind := range kinds {
+				for gates, digest := range usual {
+					o := policyFlagsOf(t, c.name, "--feature-gates="+gates, "--"+flag+"="+otherValue(t, kind[0], kind[1]))
+					require.Equal(t, o.whyIdle(flag) != "", o.pflags.Lookup(flag).Hidden, "%s: the help shows what acts", flag)
+					book, err := o.open()
+					if err == nil {
+						require.NotEqual(t, digest, book.Default().Digest(), "--%s was taken, and changed no rule that celvpa %s runs", flag, c.name)
+						if gates != "" {
+							acting[flag] = append(acting[flag], "celvpa "+c.name)
+						}
+						continue
+					}
+					require.ErrorContains(t, err, "--"+flag+" does nothing in celvpa "+c.name+": ")
+					require.ErrorContains(t, err, "leave it out")
+					if o.whyIdle(flag) == "" {
+						require.Empty(t, gates, "%v", err)
+						require.ErrorContains(t, err, "which is behind a feature gate; add --feature-gates=")
+					}
+				}
+			}
+		})
+	}
+	for flag := range kinds { // what is refused names where it acts
+		for _, c := range offlineCommands {
+			if o := policyFlagsOf(t, c.name); !slices.Contains(acting[flag], "celvpa "+c.name) && c.ignores[flag] == "" && len(acting[flag]) > 0 {
+				require.Contains(t, o.whyIdle(flag), ", and acts offline in "+strings.Join(acting[flag], " and ")+"; leave it out here")
+			}
+		}
+		if len(acting[flag]) == 0 {
+			require.True(t, slices.ContainsFunc(offlineCommands, func(c offlineCommand) bool { return c.ignores[flag] != "" }), "--%s acts nowhere offline, and nothing says why", flag)
+		}
+	}
+}
+
+// TestOfflineCommandsAreDoneByTheirOptions: each of the four, once, and none has points that no component runs.
+func TestOfflineCommandsAreDoneByTheirOptions(t *testing.T) {
+	for _, c := range offlineCommands {
+		cmd, _, err := rootCommand().Find([]string{c.name})
+		require.NoError(t, err)
+		for _, flag := range []string{"feature-gates", "rules-dir", "pipeline", cpuHalfLife, memoryHalfLife} {
+			require.NotNil(t, cmd.PersistentFlags().Lookup(flag), "celvpa %s --%s", c.name, flag)
+		}
+		for _, point := range c.points {
+			require.True(t, slices.ContainsFunc([]part{recommenderPart, updaterPart, admissionPart}, func(p part) bool { return slices.Contains(p.points, point) }), point)
+		}
+		for flag := range c.ignores {
+			require.NotEmpty(t, policyFlagsOf(t, c.name).whyIdle(flag), "celvpa %s --%s", c.name, flag)
+		}
+	}
+	for _, p := range []part{recommenderPart, updaterPart, admissionPart} {
+		for _, point := range p.points {
+			require.True(t, slices.ContainsFunc(offlineCommands, func(c offlineCommand) bool { return slices.Contains(c.points, point) }), "no offline command runs %s", point)
+		}
+	}
+}
+
+// TestFlagsThatCannotActAreRefusedInOneGo, by their names as well as by what they are a matter of.
+func TestFlagsThatCannotActAreRefusedInOneGo(t *testing.T) {
+	for args, want := range map[string][]string{
+		"admit --target-cpu-percentile 0.5 --wait-for-ready-pods": {
+			"--target-cpu-percentile does nothing in celvpa admit: it is a flag of celvpa recommender, and acts offline in celvpa recommend; leave it out here",
+			"--wait-for-ready-pods does nothing in celvpa admit: it is a flag of celvpa updater, and acts offline in celvpa plan; leave it out here"},
+		"recommend --max_allowed_cpu_boost 1":         {"--max-allowed-cpu-boost does nothing in celvpa recommend: it is a flag of celvpa updater and celvpa admission-controller, and acts offline in celvpa admit and celvpa plan; leave it out here"},
+		"plan --in-place-without-admission=false":     {"--in-place-without-admission does nothing in celvpa plan: celvpa plan assumes that the admission controller is alive; leave it out"},
+		"validate --in-place-without-admission":       {"--in-place-without-admission does nothing in celvpa validate: it is a flag of celvpa updater, and acts in no offline command; leave it out"},
+		"validate --cpu-histogram-decay-half-life=1h": {"--cpu-histogram-decay-half-life does nothing in celvpa validate: it is a flag of celvpa recommender, and acts offline in celvpa recommend; leave it out here"},
+		"admit --max-allowed-cpu-boost=1":             {"--max-allowed-cpu-boost does nothing in celvpa admit: it is for rule set cpu-startup-boost, which is behind a feature gate; add --feature-gates=CPUStartupBoost=true, or leave it out"},
+		"plan --kubeconfig=a":                         {"--kubeconfig says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out"},
+		"plan --updater_interval=1m":                  {"--updater_interval says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out"},
+		"plan --update-nothing":                       {"unknown flag: --update-nothing"},
+	} {
+		t.Run(args, func(t *testing.T) {
+			out, err := celvpa(t, append(strings.Fields(args), "-f", "missing.yaml")...)
+			require.EqualError(t, err, strings.Join(want, "\n"))
+			require.Empty(t, out)
+			var told bytes.Buffer
+			tellError(&told, err)
+			require.Equal(t, "celvpa: "+strings.Join(want, "\ncelvpa: ")+"\n", told.String())
+		})
+	}
+}
+
+// TestErrorsAreToldOneByOne, and what stands around several stays with them.
+func TestErrorsAreToldOneByOne(t *testing.T) {
+	var told bytes.Buffer
+	a, b := errors.New("a"), errors.New("b")
+	tellError(&told, errors.Join(a, errors.Join(b, fmt.Errorf("c: %w", errors.Join(a, b)))))
+	require.Equal(t, "celvpa: a\ncelvpa: b\ncelvpa: c: a\nb\n", told.String())
+}
+
+// behindGates are VPAs that use what is behind a gate.
+var behindGates = map[string]struct{ spec, field string }{
+	"InPlace":             {"updatePolicy: {updateMode: InPlace}", "spec.updatePolicy.updateMode"},
+	"PerVPAConfig":        {"updatePolicy: {updateMode: Recreate, evictAfterOOMSeconds: 600}", "spec.updatePolicy.evictAfterOOMSeconds"},
+	"CPUStartupBoost":     {"startupBoost: {cpu: {type: Factor, factor: 2}}", "spec.startupBoost"},
+	"MemoryPerCPURatio":   {"resourcePolicy: {containerPolicies: [{containerName: app, memoryPerCPU: 4Gi}, {containerName: '*', memoryPerCPU: 2Gi}]}", "spec.resourcePolicy.containerPolicies[0].memoryPerCPU"},
+	"RequestToLimitRatio": {"resourcePolicy: {containerPolicies: [{containerName: app, requestToLimitRatio: {cpu: {type: Factor, factor: 2}}}]}", "spec.resourcePolicy.containerPolicies[0].requestToLimitRatio"},
+	"PodLevelResources":   {"resourcePolicy: {podPolicies: {maxAllowed: {cpu: 1}}}", "spec.resourcePolicy.podPolicies"},
+}
+
+// TestEveryGateActsOffline: with a gate off, each command names what it leaves out, once for a VPA; with it on, none does.
+func TestEveryGateActsOffline(t *testing.T) {
+	require.Len(t, behindGates, len(facts.Gates))
+	for gate, uses := range behindGates {
+		text := strings.Replace(recommends("Deployment", "shop"), "spec: {", "spec: {"+uses.spec+", ", 1) + deploymentOf("shop", "app", "side") +
+			running("p", "shop", "ReplicaSet", "shop-7c5687bd57") + running("q", "shop", "ReplicaSet", "shop-7c5687bd57")
+		for _, c := range offlineCommands {
+			t.Run(gate+" in "+c.name, func(t *testing.T) {
+				_, known := facts.Gates[gate]
+				require.True(t, known)
+				off, err := piped(t, text, c.name, "-f", "-")
+				if !errors.Is(err, errNo) {
+					require.NoError(t, err, off)
+				}
+				require.Equal(t, 1, strings.Count(off, uses.field), off)
+				require.Contains(t, off, "--feature-gates="+gate+"=true")
+				on, err := piped(t, text, c.name, "-f", "-", "--feature-gates="+gate+"=true")
+				require.NoError(t, err, on)
+				require.NotContains(t, on, uses.field)
+				require.NotContains(t, on, "feature-gates")
+			})
+		}
+	}
+}
+
+// TestHelpOfOfflineCommandsShowsWhatActs and tells of the gates.
+func TestHelpOfOfflineCommandsShowsWhatActs(t *testing.T) {
+	for _, c := range offlineCommands {
+		out, err := celvpa(t, c.name, "--help")
+		require.NoError(t, err)
+		for gate := range facts.Gates {
+			require.Contains(t, out, gate+" (alpha, off)")
+		}
+		o := policyFlagsOf(t, c.name)
+		o.pflags.VisitAll(func(f *pflag.Flag) {
+			require.Equal(t, !f.Hidden, strings.Contains(out, "--"+f.Name+" "), f.Name)
+		})
+	}
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/schema"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/webhook/vpareview"
+)
+
+// writtenVPA is a VerticalPodAutoscaler as it is written.
+type writtenVPA struct {
+	*vpav1.VerticalPodAutoscaler
+	from     manifests.Place
+	reviewed vpareview.Answer // by the rules, as a new object
+}
+
+// readVPAs are the VerticalPodAutoscalers that can be used, each once. The error tells of those that cannot be used. Notes tell
+// what has no effect.
+func (n *notebook) readVPAs(set *manifests.Set, book *engine.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
+	documents, err := set.VPAs()
+	objects, broken := policy.VPASchema()
+	faults := []error{err, broken}
+	if broken != nil {
+		return nil, errors.Join(faults...)
+	}
+	var keys []string
+	written := map[string][]writtenVPA{}
+	for i := range documents {
+		d := &documents[i]
+		v, err := readVPA(d, objects)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		for _, unknown := range vpav1.Unknown(d.JSON) {
+			n.note("%s: %s: %v; it has no effect", d.Source, d, unknown)
+		}
+		if written[d.Key()] == nil {
+			keys = append(keys, d.Key())
+		}
+		plan := policy.For(book, v).Plan
+		one := writtenVPA{VerticalPodAutoscaler: v, from: d.Source, reviewed: vpareview.Review(plan, vpareview.Request{Object: d.JSON, Namespace: d.Namespace})}
+		written[d.Key()] = append(written[d.Key()], one)
+	}
+	var out []*vpav1.VerticalPodAutoscaler
+	for _, key := range keys {
+		v, err := n.merge(written[key])
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		n.tellGates(v)
+		out = append(out, v.VerticalPodAutoscaler)
+	}
+	return out, errors.Join(faults...)
+}
+
+// readVPA refuses what is larger than any real object, whose quantities may take for ever.
+func readVPA(d *manifests.Document, objects *schema.Objects) (*vpav1.VerticalPodAutoscaler, error) {
+	var object map[string]any
+	if err := json.Unmarshal(d.JSON, &object); err == nil {
+		if large := objects.TooLarge(object, nil); len(large) > 0 {
+			return nil, fmt.Errorf("%s: %s cannot be used: %s: %s", d.Source, d, large[0].Field, large[0].Message)
+		}
+	}
+	v, err := d.VPA()
+	if err != nil {
+		return nil, err
+	}
+	v.Name, v.APIVersion, v.Kind = d.Name, d.APIVersion, d.Kind
+	return &v, nil
+}
+
+// merge makes one of an object that is there several times, as where celvpa recommend -o yaml prints what a folder has, too: that
+// with a recommendation counts, and of several the last. Which of two specs is meant nobody knows.
+func (n *notebook) merge(same []writtenVPA) (writtenVPA, error) {
+	best := same[0]
+	differs := ""
+	for _, one := range same[1:] {
+		if !best.sameSpec(one) {
+			differs += " and " + one.from.String()
+		}
+	}
+	if differs != "" {
+		return best, fmt.Errorf("VerticalPodAutoscaler %s/%s has different specs at %s%s; keep one of them: none is used", best.Namespace, best.Name, best.from, differs)
+	}
+	for _, one := range same[1:] {
+		was, is := best.Status.Recommendation, one.Status.Recommendation
+		if was != nil && is == nil {
+			continue
+		}
+		if was != nil && !equality.Semantic.DeepEqual(was, is) {
+			n.note("%s: VerticalPodAutoscaler %s/%s has another recommendation at %s; the last one counts", one.from, one.Namespace, one.Name, best.from)
+		}
+		best = one
+	}
+	for _, one := range same {
+		if !maps.Equal(best.Labels, one.Labels) || !maps.Equal(chosenAnnotations(best), chosenAnnotations(one)) {
+			n.note("%s: VerticalPodAutoscaler %s/%s has other labels or annotations at %s, which count", one.from, one.Namespace, one.Name, best.from)
+		}
+	}
+	return best, nil
+}
+
+// chosenAnnotations are those that somebody wrote, and not kubectl.
+func chosenAnnotations(v writtenVPA) map[string]string {
+	out := maps.Clone(v.Annotations)
+	delete(out, corev1.LastAppliedConfigAnnotation)
+	return out
+}
+
+// sameSpec reports whether two mean the same, with what the rules add where they leave something out.
+func (v writtenVPA) sameSpec(other writtenVPA) bool {
+	return equality.Semantic.DeepEqual(v.Spec, other.Spec) || equality.Semantic.DeepEqual(v.completed(), other.completed())
+}
+
+// completed is the spec with the defaults of the rules.
+func (v writtenVPA) completed() vpav1.VerticalPodAutoscalerSpec {
+	if len(v.reviewed.Patch) == 0 {
+		return v.Spec
+	}
+	var object map[string]any
+	text, err := json.Marshal(v.VerticalPodAutoscaler)
+	if err == nil {
+		err = json.Unmarshal(text, &object)
+	}
+	if err == nil {
+		object, err = patched(object, v.reviewed.Patch)
+	}
+	if err == nil {
+		text, err = json.Marshal(object)
+	}
+	if err != nil {
+		return v.Spec
+	}
+	after, err := vpav1.Decode(bytes.TrimSpace(text))
+	if err != nil {
+		return v.Spec
+	}
+	return after.Spec
+}
+
+// gateRules begins the names of the rules that refuse fields behind gates.
+const gateRules = "vpa-gates/"
+
+// tellGates notes which fields are behind gates that are off, once for each gate.
+func (n *notebook) tellGates(v writtenVPA) {
+	var rules []string
+	fields, messages := map[string][]string{}, map[string]string{}
+	for _, c := range v.reviewed.Causes {
+		if !strings.HasPrefix(c.Rule, gateRules) {
+			continue
+		}
+		if fields[c.Rule] == nil {
+			rules = append(rules, c.Rule)
+		}
+		fields[c.Rule], messages[c.Rule] = append(fields[c.Rule], c.Field), c.Message
+	}
+	for _, rule := range rules {
+		n.note("%s: VerticalPodAutoscaler %s/%s: %s: %s", v.from, v.Namespace, v.Name, strings.Join(atMost(toldNames, fields[rule]), ", "), messages[rule])
+	}
+}
