@@ -28,9 +28,13 @@ func offlineCommandsFillInWhatTheAPIServerDoes(t *testing.T) {
 			ns := namespace(t, fmt.Sprintf("it-defaults-%d", i))
 			r := random{rand.New(rand.NewPCG(uint64(i), 37))}
 			ranges := storedRanges(t, ns, items)
+			var fits []corev1.LimitRangeItem
+			for j := range ranges {
+				fits = append(fits, ranges[j].Spec.Limits...)
+			}
 			taken, filled := 0, 0
 			for j := range pods {
-				pod := r.anyPod()
+				pod := r.pod(fits)
 				pod.Namespace, pod.Name = ns, fmt.Sprintf("p%d", j)
 				for k := range pod.Spec.InitContainers {
 					pod.Spec.InitContainers[k].Image = "a"
@@ -52,7 +56,7 @@ func offlineCommandsFillInWhatTheAPIServerDoes(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d pods were taken, and %d of them completed at pod level", taken, pods, filled)
-			require.Greater(t, taken, pods/10, "else nothing is compared")
+			require.GreaterOrEqual(t, taken, 3, "else nothing is compared")
 			require.Positive(t, filled)
 		})
 	}
