@@ -190,9 +190,10 @@ func explainUnknown(err error) error {
 	if !errors.As(err, &unknown) {
 		return err
 	}
+	name := normalize(nil, unknown.GetSpecifiedName())
 	run := componentCommand("run", "", recommenderPart, updaterPart, admissionPart)
-	if run.Flags().Lookup(unknown.GetSpecifiedName()) == nil {
+	if run.Flags().Lookup(string(name)) == nil {
 		return err
 	}
-	return fmt.Errorf("--%s says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out", unknown.GetSpecifiedName())
+	return fmt.Errorf("--%s says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out", name)
 }
