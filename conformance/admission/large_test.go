@@ -76,6 +76,6 @@ func TestNoRuleOfTheSchemaReadsEndlessQuantities(t *testing.T) {
 			},
 		}, nil)
 		require.Len(t, verdict.Structure, 19, "each is refused by the pattern: %v", verdict.Structure)
-		require.Contains(t, verdict.Refused, "per-vpa-config/oom-ratio-at-least-one@spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio", "and the rules are run")
+		require.Contains(t, verdict.Refused, "per-vpa-config/oom-ratio-parses@spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio", "and the rules are run")
 	}
 }
