@@ -3,6 +3,7 @@
 package podpatch
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,7 +69,8 @@ func list(ops []jsonpatch.Operation, at string, missing bool, values corev1.Reso
 
 // Admission are all operations for a new pod, in upstream's order: an annotation map if the pod has none, the resources, each
 // container's after the note of what it had before its CPU was boosted, what was set and why, and which containers the pod had
-// when it was seen.
+// when it was seen. Annotations for which the pod has no room are left out; a pod without room for what its containers had before
+// a boost stays as it is, as the boost could not be ended.
 func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatch.Operation {
 	ops := make([]jsonpatch.Operation, 0, 8+8*len(change.Containers)) // room for all that there can be
 	if pod.Annotations == nil {
@@ -89,7 +91,11 @@ func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpa
 	for i := range pod.Spec.Containers {
 		names = append(names, pod.Spec.Containers[i].Name)
 	}
-	return append(ops, Annotate(facts.AnnotationObservedContainers, strings.Join(names, ", ")))
+	ops, left := fitting(pod, append(ops, Annotate(facts.AnnotationObservedContainers, strings.Join(names, ", "))))
+	if slices.ContainsFunc(left, func(key string) bool { return strings.HasPrefix(key, facts.AnnotationStartupBoost) }) {
+		return nil
+	}
+	return ops
 }
 
 // Resized are the operations on the metadata of a pod that was resized, after which it tells what is true now: what was set and why
@@ -108,9 +114,10 @@ func Resized(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatc
 		c := &change.Containers[i]
 		key := facts.AnnotationStartupBoost + c.Name
 		if _, there := pod.Annotations[key]; there && c.Boost.Over {
-			ops = append(ops, jsonpatch.NewOperation("remove", "/metadata/annotations/"+Escape(key), nil))
+			ops = append(ops, jsonpatch.NewOperation("remove", annotationsPath+Escape(key), nil))
 		}
 	}
+	ops, _ = fitting(pod, ops)
 	return ops
 }
 
@@ -168,17 +175,7 @@ func Updates(vpaName string, change facts.PodChange) string {
 	return out.String()
 }
 
-// Annotate sets one annotation on a pod that has an annotation map.
-func Annotate(key, value string) jsonpatch.Operation {
-	return Add("/metadata/annotations/"+Escape(key), value)
-}
-
 // Add is an operation that adds or replaces.
 func Add(path string, value any) jsonpatch.Operation {
 	return jsonpatch.NewOperation("add", path, value)
 }
-
-// Escape writes a path segment as RFC 6901 asks.
-func Escape(segment string) string { return escaped.Replace(segment) }
-
-var escaped = strings.NewReplacer("~", "~0", "/", "~1")
