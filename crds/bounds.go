@@ -6,6 +6,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/celvpa/celvpa/crds/quantity"
 )
 
 // bound limits how large a part of a VerticalPodAutoscaler's spec can get. Upstream's CRD has no such limits; with them an
@@ -36,14 +38,6 @@ var bounds = []bound{
 	{"spec.resourcePolicy.podPolicies.maxAllowed", 32, "CPU and memory are bounded"},
 }
 
-const (
-	// maxQuantity is how many characters a quantity has at most when it is a text; the largest in use have about 20.
-	maxQuantity = 64
-	// quantityPattern is what generated schemas have for quantities, except that exponents are whole numbers, of three digits
-	// at most: with others nobody can read the quantity, or reckon with it in useful time.
-	quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$`
-)
-
 func addBounds(crd *apiextensionsv1.CustomResourceDefinition) error {
 	root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	for _, b := range bounds {
@@ -63,10 +57,8 @@ func addBounds(crd *apiextensionsv1.CustomResourceDefinition) error {
 			return fmt.Errorf("%s: %w", b.path, err)
 		}
 	}
-	return Change(root, "spec", func(s *apiextensionsv1.JSONSchemaProps) error {
-		boundQuantities(s)
-		return nil
-	})
+	boundQuantities(root) // of the status, too: who may write it must not stop who reads it
+	return nil
 }
 
 // openWeights lets a checkpoint's weights be any numbers, as upstream's CRD does: the type that is generated from the Go
@@ -116,7 +108,7 @@ func change(s *apiextensionsv1.JSONSchemaProps, path []string, f func(*apiextens
 // boundQuantities limits the text of every quantity below: nothing else is a number or a text.
 func boundQuantities(s *apiextensionsv1.JSONSchemaProps) {
 	if s.XIntOrString {
-		s.MaxLength, s.Pattern = ptr.To[int64](maxQuantity), quantityPattern
+		s.MaxLength, s.Pattern = ptr.To[int64](quantity.MaxLength), quantity.Pattern
 	}
 	for name, field := range s.Properties {
 		boundQuantities(&field)

@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
@@ -146,7 +146,7 @@ func decodePod(data []byte) (*corev1.Pod, error) {
 		data = small
 	}
 	var read slimPod
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &read); err != nil {
+	if err := quantity.Unmarshal(data, &read); err != nil {
 		return nil, err
 	}
 	m := &read.Metadata

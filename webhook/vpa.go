@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -22,12 +23,13 @@ func (h *Handler) vpa(ctx context.Context, req admission.Request, log logr.Logge
 	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
 		return admission.Allowed("")
 	}
-	meta, before := vpareview.Metadata(req.Object.Raw), vpareview.Metadata(req.OldObject.Raw)
+	object, old := withoutStatus(req.Object.Raw), withoutStatus(req.OldObject.Raw)
+	meta, before := vpareview.Metadata(object), vpareview.Metadata(old)
 	if meta.Namespace == "" {
 		meta.Namespace = req.Namespace
 	}
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: meta}
-	review := vpareview.Request{Object: req.Object.Raw, OldObject: req.OldObject.Raw, Namespace: req.Namespace, Beside: h.beside(ctx, req.Namespace, req.Object.Raw, log)}
+	review := vpareview.Request{Object: object, OldObject: old, Namespace: req.Namespace, Beside: h.beside(ctx, req.Namespace, object, log)}
 	chosen := policy.For(h.Rules(), v)
 	answer := vpareview.Review(chosen.Plan, review)
 	policy.Report(log, "the object gets no default from it", answer.Failed...)
@@ -42,6 +44,21 @@ func (h *Handler) vpa(ctx context.Context, req admission.Request, log logr.Logge
 	}
 	vpasTotal.WithLabelValues("true").Inc()
 	return admission.Patched("", answer.Patch...).WithWarnings(warnings...)
+}
+
+// withoutStatus is an object without its status: API servers drop what a create or an update says of it, but only after they
+// asked, so whatever stands there is nobody's to judge. What is no object is left as it is.
+func withoutStatus(object []byte) []byte {
+	var parts map[string]json.RawMessage
+	if json.Unmarshal(object, &parts) != nil || parts["status"] == nil {
+		return object
+	}
+	delete(parts, "status")
+	small, err := json.Marshal(parts)
+	if err != nil {
+		return object
+	}
+	return small
 }
 
 // texts are causes in a line each.

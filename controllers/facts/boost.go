@@ -2,12 +2,11 @@ package facts
 
 import (
 	"encoding/json"
-	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -31,11 +30,6 @@ type boostNote struct {
 	Limits   map[string]string `json:"limits"`
 }
 
-// Everybody who may create pods may write the note, and what is read of 1e-999999999 takes minutes.
-var hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
-
-const longestAmount = 64 // bytes
-
 // readBoostNote is the inverse of BeforeBoost. One of which anything cannot be read is not read at all: what is missing in it was
 // missing in the container.
 func readBoostNote(text string) (requests, limits corev1.ResourceList, ok bool) {
@@ -50,10 +44,7 @@ func readBoostNote(text string) (requests, limits corev1.ResourceList, ok bool) 
 			if !there {
 				continue
 			}
-			if len(value) > longestAmount || hugeExponent.MatchString(value) {
-				return nil, false
-			}
-			q, err := resource.ParseQuantity(value)
+			q, err := quantity.Parse(value)
 			if err != nil || q.Sign() < 0 {
 				return nil, false
 			}

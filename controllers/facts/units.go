@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -85,7 +86,10 @@ func addUnits(r *engine.Registry) {
 }
 
 func parse(s string) (resource.Quantity, error) {
-	q, err := resource.ParseQuantity(s)
+	if err := quantity.Check(s); err != nil {
+		return resource.Quantity{}, fmt.Errorf("%.*q: %w; write it like 250m or 4Gi", quantity.MaxLength, s, err)
+	}
+	q, err := quantity.Parse(s)
 	if err != nil {
 		return q, fmt.Errorf("%q is not a quantity such as 250m or 4Gi", s)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -94,7 +95,7 @@ func resourcesOf(list map[string]any) *engine.Record {
 		if n, isNumber := list[name].(int64); isNumber {
 			text, ok = strconv.FormatInt(n, 10), true
 		}
-		if q, err := resource.ParseQuantity(text); ok && err == nil {
+		if q, err := quantity.Parse(text); ok && err == nil {
 			r.SetInt(name, of(q))
 		}
 	}

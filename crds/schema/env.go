@@ -63,7 +63,7 @@ func (o *Objects) env(at string, schema bool) (*cel.Env, error) {
 	self = self.MaybeAssignTypeName(selfType)
 	options := environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions:        []cel.EnvOption{cel.Variable("self", self.CelType())},
+		EnvOptions:        append(checkedQuantities(), cel.Variable("self", self.CelType())),
 		DeclTypes:         []*apiservercel.DeclType{self},
 	}
 	if stable {

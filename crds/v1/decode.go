@@ -2,11 +2,17 @@ package v1
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/celvpa/celvpa/crds/quantity"
 )
 
 // fitting is a VerticalPodAutoscaler that is decoded as its fields say: all of it or an error.
@@ -17,7 +23,7 @@ type fitting VerticalPodAutoscaler
 // error is a *Misfit when the spec or the status is at fault.
 func Decode(data []byte) (*VerticalPodAutoscaler, error) {
 	v := &VerticalPodAutoscaler{}
-	err := kjson.UnmarshalCaseSensitivePreserveInts(data, (*fitting)(v))
+	err := quantity.Unmarshal(data, (*fitting)(v))
 	if err == nil {
 		return v, nil
 	}
@@ -59,7 +65,7 @@ func (m *Misfit) Unwrap() error { return m.Err }
 // Unknown tells of each field of a VerticalPodAutoscaler in JSON that the type does not have, or has twice. API servers drop
 // such fields, so that a bound with a typing error is no bound.
 func Unknown(data []byte) []error {
-	unknown, err := kjson.UnmarshalStrict(data, &fitting{})
+	unknown, err := quantity.UnmarshalStrict(data, &fitting{})
 	if err != nil {
 		return nil // it does not fit, as Decode says
 	}
@@ -68,10 +74,11 @@ func Unknown(data []byte) []error {
 
 // UnmarshalJSON reads a stored object as far as it can be read. Without it one object that does not fit the type, such as
 // upstream's CRD lets in, would keep a whole list from being read, and so everybody from being served. What could not be read
-// is told by SpecUnreadable and StatusUnreadable; only an object without readable metadata is an error.
+// is told by SpecUnreadable and StatusUnreadable; only an object without a readable name is an
+// error.
 func (v *VerticalPodAutoscaler) UnmarshalJSON(data []byte) error {
 	*v = VerticalPodAutoscaler{}
-	if kjson.UnmarshalCaseSensitivePreserveInts(data, (*fitting)(v)) == nil {
+	if quantity.Unmarshal(data, (*fitting)(v)) == nil {
 		return nil
 	}
 	*v = VerticalPodAutoscaler{}
@@ -93,26 +100,31 @@ func (v *VerticalPodAutoscaler) Unreadable() string {
 // readParts reads the parts of an object that does not fit the type, each for itself.
 func (v *VerticalPodAutoscaler) readParts(data []byte) error {
 	var parts struct {
-		Spec   json.RawMessage `json:"spec"`
-		Status json.RawMessage `json:"status"`
+		Metadata json.RawMessage `json:"metadata"`
+		Spec     json.RawMessage `json:"spec"`
+		Status   json.RawMessage `json:"status"`
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &parts); err != nil {
 		return fmt.Errorf("reading a VerticalPodAutoscaler: %w", err)
 	}
-	type head struct {
-		APIVersion *string `json:"apiVersion"`
-		Kind       *string `json:"kind"`
-		Metadata   any     `json:"metadata"`
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &head{APIVersion: &v.APIVersion, Kind: &v.Kind, Metadata: &v.ObjectMeta}); err != nil {
-		return fmt.Errorf("reading the metadata of a VerticalPodAutoscaler: %w", err)
+	readFields(data, map[string]any{"apiVersion": &v.APIVersion, "kind": &v.Kind})
+	var unreadable []string
+	if m := misfit("metadata", parts.Metadata, &v.ObjectMeta); m != nil {
+		unreadable = append(unreadable, m.Error())
+		v.ObjectMeta = metav1.ObjectMeta{}
+		readFields(parts.Metadata, map[string]any{"name": &v.Name, "namespace": &v.Namespace, "uid": &v.UID, "resourceVersion": &v.ResourceVersion,
+			"generation": &v.Generation, "creationTimestamp": &v.CreationTimestamp})
+		if v.Name == "" {
+			return fmt.Errorf("reading the metadata of a VerticalPodAutoscaler: %w", m)
+		}
 	}
 	if m := misfit("spec", parts.Spec, &v.Spec); m != nil {
-		v.SpecUnreadable = m.Error()
+		unreadable = append(unreadable, m.Error())
 		v.Spec = VerticalPodAutoscalerSpec{}
 		// Half a policy might let through what the other half forbids. What the object is about, and for whom, is harmless.
 		readFields(parts.Spec, map[string]any{"targetRef": &v.Spec.TargetRef, "recommenders": &v.Spec.Recommenders})
 	}
+	v.SpecUnreadable = strings.Join(unreadable, "; ")
 	if m := misfit("status", parts.Status, &v.Status); m != nil {
 		v.StatusUnreadable = m.Error()
 		v.Status = VerticalPodAutoscalerStatus{}
@@ -126,7 +138,7 @@ func readPart(data []byte, into any) error {
 	if len(data) == 0 {
 		return nil
 	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+	return quantity.Unmarshal(data, into)
 }
 
 // readFields reads the named fields that can be read; the others stay unset.
@@ -148,6 +160,9 @@ func misfit[T any](part string, data []byte, into *T) *Misfit {
 	if err == nil {
 		return nil
 	}
+	if fault := (*quantity.Fault)(nil); errors.As(err, &fault) { // its value must not be decoded any more
+		return &Misfit{Field: part + "." + fault.Field, Value: strconv.Quote(fault.Text), Err: fault.Err}
+	}
 	var content any
 	if kjson.UnmarshalCaseSensitivePreserveInts(data, &content) != nil {
 		return &Misfit{Field: part, Err: err}
@@ -157,7 +172,7 @@ func misfit[T any](part string, data []byte, into *T) *Misfit {
 		if err != nil {
 			return nil // it was read from JSON, so this cannot be
 		}
-		return kjson.UnmarshalCaseSensitivePreserveInts(text, new(T))
+		return quantity.Unmarshal(text, new(T))
 	})
 	if first == nil {
 		return &Misfit{Field: part, Err: err}

@@ -39,6 +39,15 @@ func TestWhatCannotBeReadOfAStoredObjectIsTold(t *testing.T) {
 		{name: "the recommendation", spec: `{` + about + `}`,
 			status:     strings.Replace(goodStatus, `"1"`, `"1e1.5"`, 1),
 			wantStatus: `status.recommendation.containerRecommendations[0].target.cpu cannot be read: it is "1e1.5": `},
+		{name: "a quantity that takes for ever", spec: `{` + about + `,"resourcePolicy":{"containerPolicies":[{},{"maxAllowed":{"cpu":"1e-999999999"}}]}}`,
+			status: goodStatus, recommending: true,
+			wantSpec: `spec.resourcePolicy.containerPolicies[1].maxAllowed.cpu cannot be read: it is "1e-999999999": an exponent has at most three`},
+		{name: "one in the status", spec: `{` + about + `}`, status: strings.Replace(goodStatus, `"1"`, `"1e-999999999"`, 1),
+			wantStatus: `status.recommendation.containerRecommendations[0].target.cpu cannot be read: it is "1e-999999999": `},
+		{name: "one that is a number", spec: `{` + about + `,"resourcePolicy":{"containerPolicies":[{"memoryPerCPU":1e-999999999}]}}`, status: goodStatus, recommending: true,
+			wantSpec: `spec.resourcePolicy.containerPolicies[0].memoryPerCPU cannot be read: it is "1e-999999999": `},
+		{name: "one beside what does not fit", spec: `{` + about + `,"resourcePolicy":{"containerPolicies":[{"minAllowed":{"cpu":"1e999999999"}}]},"updatePolicy":7}`, status: goodStatus, recommending: true,
+			wantSpec: `spec.resourcePolicy.containerPolicies[0].minAllowed.cpu cannot be read: it is "1e999999999": `},
 		{name: "both", spec: `{` + about + `,"startupBoost":1}`, status: `{"conditions":1}`,
 			wantSpec: `spec.startupBoost cannot be read: it is 1: `, wantStatus: `status.conditions cannot be read: it is 1: `},
 	}
@@ -112,10 +121,14 @@ func TestOneUnreadableObjectDoesNotSpoilAList(t *testing.T) {
 	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer() // what clients read answers with
 	list := `{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscalerList","metadata":{},"items":[` +
 		stored(`{"updatePolicy":{"minReplicas":"two"}}`, `{}`) + `,` + stored(`{"targetRef":{"kind":"Deployment","name":"web"}}`, goodStatus) + `]}`
+	list = strings.Replace(list, `"items":[`, `"items":[{"metadata":{"name":"odd","namespace":"ns","uid":"u","labels":7},"spec":{}},`, 1)
 	object, _, err := decoder.Decode([]byte(list), nil, nil)
 	require.NoError(t, err)
 	items := object.(*VerticalPodAutoscalerList).Items
-	require.Len(t, items, 2)
+	require.Len(t, items, 3)
+	require.Equal(t, "ns/odd u", items[0].Namespace+"/"+items[0].Name+" "+string(items[0].UID))
+	require.Contains(t, items[0].Unreadable(), "metadata.labels cannot be read: it is 7: ")
+	items = items[1:]
 	require.NotEmpty(t, items[0].Unreadable())
 	require.Empty(t, items[1].Unreadable())
 	require.Equal(t, "web", items[1].Spec.TargetRef.Name)

@@ -2,10 +2,14 @@ package manifests
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celvpa/celvpa/crds/quantity"
 )
 
 // Custom finds a workload of a kind that Kubernetes does not have itself. Manifests do not tell how its pods are selected as a
@@ -43,8 +47,13 @@ func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload,
 			w.Replicas = &replicas
 		}
 		var template corev1.PodTemplateSpec
-		if len(object.Spec.Template) > 0 && json.Unmarshal(object.Spec.Template, &template) == nil {
-			w.Template = template // else it is another kind of template
+		if len(object.Spec.Template) > 0 {
+			switch err := quantity.Unmarshal(object.Spec.Template, &template); {
+			case err == nil:
+				w.Template = template
+			case errors.As(err, new(*quantity.Fault)):
+				return w, true, fmt.Errorf("%s: the template of %s cannot be read: %w", d.Source, d, err)
+			} // else it is another kind of template
 		}
 		return w, true, nil
 	}

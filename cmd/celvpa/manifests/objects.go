@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/json"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/celvpa/celvpa/crds/quantity"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -62,16 +62,14 @@ func unquoted(err error) error {
 
 // decode reads a document into a type. Unknown fields are left out.
 func (d *Document) decode(into any) error {
-	err := checkQuantities(d.JSON)
+	err := quantity.Unmarshal(d.JSON, into)
 	if err == nil {
-		if err = json.Unmarshal(d.JSON, into); err != nil {
-			err = cmp.Or(unreadableQuantity(d.JSON), unquoted(err))
-		}
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
+	if !errors.As(err, new(*quantity.Fault)) {
+		err = cmp.Or(unreadableQuantity(d.JSON), unquoted(err))
 	}
-	return nil
+	return fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
 }
 
 // decodeAll reads documents with a function and goes on after a failure.

@@ -3,54 +3,17 @@ package manifests
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/json"
-)
 
-// endless matches quantities whose digits take for ever to write out.
-var endless = regexp.MustCompile(`^[+-]?[0-9.]+[eE][+-]?[0-9]{4,}$`)
+	"github.com/celvpa/celvpa/crds/quantity"
+)
 
 // notQuantities are the fields below which texts mean other things.
 var notQuantities = map[string]bool{
 	"metadata": true, "selector": true, "matchLabels": true, "nodeSelector": true, "env": true, "args": true, "command": true, "data": true,
-}
-
-// checkQuantities refuses an object with a quantity that would take for ever to read.
-func checkQuantities(text []byte) error {
-	var object any
-	if err := json.Unmarshal(text, &object); err != nil {
-		return err
-	}
-	return quantitiesEnd("", object)
-}
-
-func quantitiesEnd(path string, value any) error {
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if notQuantities[key] {
-				continue
-			}
-			if err := quantitiesEnd(path+"."+key, v[key]); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for i, one := range v {
-			if err := quantitiesEnd(fmt.Sprintf("%s[%d]", path, i), one); err != nil {
-				return err
-			}
-		}
-	case string:
-		if endless.MatchString(v) {
-			return fmt.Errorf("%s is %q: an exponent has at most three digits; write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
-		}
-	}
-	return nil
 }
 
 // amounts are the fields below which every text is a quantity.
@@ -87,7 +50,7 @@ func amountsRead(path string, value any, amount bool) error {
 			}
 		}
 	case string:
-		if _, err := resource.ParseQuantity(v); amount && err != nil {
+		if _, err := quantity.Parse(v); amount && err != nil {
 			return fmt.Errorf("%s is %q, which is no quantity: write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
 		}
 	case bool:

@@ -2,15 +2,14 @@ package oom
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/crds/quantity"
 )
 
 // evicted is the reason of events with which kubelets say that they evicted a pod to get a resource back.
@@ -24,14 +23,11 @@ const (
 	starvedAnnotation    = "starved_resource"
 )
 
-// Whoever may write events can write anything into them. No pod has so many containers, and reading a number with so large
-// an exponent takes for ever.
+// Whoever may write events can write anything into them. No pod has so many containers.
 const (
-	maxEntries  = 1000
-	maxQuantity = 40 // characters
+	maxEntries = 1000
+	maxShown   = 40 // bytes of a text, in errors
 )
-
-var endless = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
 
 // FromEviction tells which containers used up the memory for which their pod was evicted (UPSTREAM.md §2.10). Memory is
 // what they used, in bytes, at least 0; the time is the event's creation. Events about anything else, evictions for another
@@ -103,10 +99,10 @@ func FromEviction(event *corev1.Event) ([]model.OOM, error) {
 }
 
 func usedBytes(text string) (int64, error) {
-	if len(text) > maxQuantity || endless.MatchString(text) {
-		return 0, fmt.Errorf("%q is no amount of memory: it is longer than any", short(text))
+	if err := quantity.Check(text); err != nil {
+		return 0, fmt.Errorf("%q is no amount of memory: %w", short(text), err)
 	}
-	q, err := resource.ParseQuantity(text)
+	q, err := quantity.Parse(text)
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a quantity such as 4Gi", short(text))
 	}
@@ -123,8 +119,8 @@ func bytes(list corev1.ResourceList) int64 {
 
 // short is a text as far as it is worth repeating.
 func short(s string) string {
-	if len(s) > maxQuantity {
-		return strings.ToValidUTF8(s[:maxQuantity], "") + "…"
+	if len(s) > maxShown {
+		return strings.ToValidUTF8(s[:maxShown], "") + "…"
 	}
 	return s
 }

@@ -53,7 +53,7 @@ func TestEvictionsTellWhoUsedUpTheMemory(t *testing.T) {
 		"usage that is not a quantity":     {event: eviction("app,side", "lots,100", "memory"), want: []model.OOM{of("side", 100)}, says: `event shop/web-1.17 about an eviction: metadata.annotations[offending_containers_usage], entry 0 (container app): "lots" is not a quantity such as 4Gi; the entry is left out`},
 		"usage that is empty":              {event: eviction("app", "", "memory"), says: `"" is not a quantity`},
 		"usage below nothing":              {event: eviction("app", "-1Gi", "memory"), says: `"-1Gi" is less than nothing`},
-		"usage that takes minutes to read": {event: eviction("app,side", "1e-999999999,1E999999999", "memory"), says: `"1e-999999999" is no amount of memory: it is longer than any; the entry is left out, and so are 1 more`},
+		"usage that takes minutes to read": {event: eviction("app,side", "1e-999999999,1E999999999", "memory"), says: `"1e-999999999" is no amount of memory: an exponent has at most three digits; the entry is left out, and so are 1 more`},
 		"usage with endless digits":        {event: eviction("app", strings.Repeat("9", 1e5), "memory"), says: `"` + strings.Repeat("9", 40) + `…" is no amount of memory`},
 		"too little usage":                 {event: eviction("app,side", "1Gi", "memory,memory"), says: "event shop/web-1.17 about an eviction is ignored: metadata.annotations[offending_containers_usage]: 1 entries for 2 of offending_containers"},
 		"too much usage":                   {event: eviction("app", "1Gi,2Gi", "memory"), says: "metadata.annotations[offending_containers_usage]: 2 entries for 1"},

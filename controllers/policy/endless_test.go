@@ -1,0 +1,89 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// within fails a test whose work does not end.
+func within(t *testing.T, limit time.Duration, work func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work()
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		t.Fatal("it does not end")
+	}
+}
+
+// One overlay with such a quantity kept all rules from being reloaded, and a restarted process from listening.
+func TestQuantitiesInRulesThatTakeForEverAreRefused(t *testing.T) {
+	raw := func(text string) map[string]apiextensionsv1.JSON {
+		return map[string]apiextensionsv1.JSON{"now.memory": {Raw: []byte(text)}}
+	}
+	stage := func(expression string) []rulesv1alpha1.Change {
+		return []rulesv1alpha1.Change{{After: "container-caps", Stage: &rulesv1alpha1.Stage{Name: "more", Each: "bound",
+			Rules: []rulesv1alpha1.Rule{{Name: "more", Set: raw(expression)}}}}}
+	}
+	for name, change := range map[string][]rulesv1alpha1.Change{
+		"a literal":                    stage(`"mem('1e-999999999')"`),
+		"a literal of very many zeros": stage(`"mem('1e0000000000000000000000000000000000000000000000000000000000000000009')"`),
+		"a param":                      {{Params: map[string]apiextensionsv1.JSON{"container-caps.maxMemory": {Raw: []byte(`"1e-999999999"`)}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, objects, _ := clusterSource(t)
+			*objects = []rulesv1alpha1.RuleOverlay{
+				{ObjectMeta: metav1.ObjectMeta{Name: "endless", UID: "1", Generation: 1}, Spec: rulesv1alpha1.RuleOverlaySpec{Mode: "Audit", Change: change}},
+				marginOverlay("other", 1, "0.3", "payments"),
+			}
+			within(t, 20*time.Second, func() { s.Reload(t.Context()) })
+			require.ErrorContains(t, s.Accepted()["endless"].Err, "write it like 250m or 4Gi")
+			require.NoError(t, s.Accepted()["other"].Err)
+			require.Equal(t, []string{"other"}, overlaysFor(s, "payments"))
+		})
+	}
+	within(t, 20*time.Second, func() {
+		_, err := NewSource(Options{Params: map[string]string{"container-caps.maxMemory": "1e-999999999"}}, time.Second, testclock.NewFakeClock(time.Unix(0, 0)), logr.Discard())
+		require.ErrorContains(t, err, "exponent", "as with a flag")
+	})
+}
+
+// Validations read quantities by functions of Kubernetes, which check nothing.
+func TestQuantitiesInValidationsThatTakeForEverAreNone(t *testing.T) {
+	for name, expression := range map[string]string{
+		"a literal":          "quantity('1e-999999999').compareTo(quantity('0')) == 0",
+		"a value unguarded":  "!has(self.resourcePolicy) || self.resourcePolicy.containerPolicies.all(p, !isQuantity(string(p.maxAllowed['cpu'])) || quantity(string(p.maxAllowed['cpu'])).compareTo(quantity('0')) == 0)",
+		"one that is summed": "[quantity('1'), quantity('1e999999999')].total().compareTo(quantity('0')) == 0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, objects, _ := clusterSource(t)
+			*objects = []rulesv1alpha1.RuleOverlay{{ObjectMeta: metav1.ObjectMeta{Name: "endless", UID: "1", Generation: 1}, Spec: rulesv1alpha1.RuleOverlaySpec{
+				Change: []rulesv1alpha1.Change{{After: "vpa-object/one-recommender", Validation: &rulesv1alpha1.Validation{Name: "mine", At: "spec", Enforce: []string{"Admission"}, Expression: expression, Message: "no"}}},
+			}}}
+			within(t, 20*time.Second, func() { s.Reload(t.Context()) })
+			require.NoError(t, s.Accepted()["endless"].Err)
+			object := map[string]any{"metadata": map[string]any{"name": "v"}, "spec": map[string]any{"resourcePolicy": map[string]any{"containerPolicies": []any{
+				map[string]any{"containerName": "a", "maxAllowed": map[string]any{"cpu": "1e-999999999"}}}}}}
+			within(t, 20*time.Second, func() {
+				plan, err := s.Rules().Everywhere()
+				require.NoError(t, err)
+				_ = plan.Validate(facts.VPAValidate, engine.Judged{Object: object, Facts: facts.ValidateFacts(&vpav1.VerticalPodAutoscaler{}, nil, nil)}, nil)
+			})
+		})
+	}
+}
