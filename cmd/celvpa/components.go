@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"runtime"
 	"slices"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +68,12 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("the shipped rules are broken:\n%w", err)
 		}
-		return runParts(cmd.Context(), o, parts)
+		// Only components have something to put in order when they are stopped; all other commands end on the first signal. The
+		// second one ends a component, too.
+		ctx, usual := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+		defer usual()
+		context.AfterFunc(ctx, usual)
+		return runParts(ctx, o, parts)
 	}
 	cmd.Flags().SetNormalizeFunc(normalize)
 	o.addCommon(cmd.Flags(), parts[0].address)

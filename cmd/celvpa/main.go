@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
-	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // The exit codes besides 0.
@@ -29,7 +29,7 @@ const profileRate = 512 << 10
 
 func main() {
 	runtime.MemProfileRate = 0 // until somebody wants profiles: what they need takes a megabyte
-	err := rootCommand().ExecuteContext(ctrl.SetupSignalHandler())
+	err := rootCommand().ExecuteContext(context.Background())
 	switch {
 	case err == nil:
 	case errors.Is(err, errNo):

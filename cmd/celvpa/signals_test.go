@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain lets tests run this program as a process of its own.
+func TestMain(m *testing.M) {
+	if os.Getenv("CELVPA_TEST_MAIN") != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// `celvpa rules lint` ignored SIGTERM, and went on with whatever it could not get done with.
+func TestOfflineCommandsEndOnTheFirstSignal(t *testing.T) {
+	for name, args := range map[string][]string{
+		"validate":  {"validate", "-f", "-"},
+		"admit":     {"admit", "-f", "-"},
+		"plan":      {"plan", "-f", "-"},
+		"recommend": {"recommend", "-f", "-", "--usage", os.DevNull},
+	} {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			t.Run(name+" "+signal.String(), func(t *testing.T) {
+				cmd := exec.Command(os.Args[0], args...)
+				cmd.Env = append(os.Environ(), "CELVPA_TEST_MAIN=1")
+				in, err := cmd.StdinPipe() // it is never closed, so the program waits
+				require.NoError(t, err)
+				defer in.Close()
+				require.NoError(t, cmd.Start())
+				ended := make(chan error, 1)
+				go func() { ended <- cmd.Wait() }()
+				_, err = in.Write(bytes.Repeat([]byte("# more than a pipe holds\n"), 20_000))
+				require.NoError(t, err, "it reads, so it has begun")
+				require.NoError(t, cmd.Process.Signal(signal))
+				select {
+				case <-ended:
+					require.Equal(t, signal, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+				case <-time.After(10 * time.Second):
+					_ = cmd.Process.Kill()
+					t.Fatal("it goes on")
+				}
+			})
+		}
+	}
+}
