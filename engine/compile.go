@@ -71,6 +71,7 @@ type compiler struct {
 	points     map[string]*pointPlan // by name and the rule sets that run there
 	only       []string              // points that are compiled; none = all
 	leftOut    map[*RuleSet]bool     // rule sets that pipelines name at other points
+	stop       func() error          // why to give up; nil = never
 
 	at       *Point    // of the rule set at hand
 	findings *problems // of the rule set at hand
@@ -122,6 +123,14 @@ func newCompiler(reg *Registry, gates map[string]bool, params map[string]string,
 	}
 	c.gateType = RecordOf(gateSchema)
 	return c, nil
+}
+
+// stopped is why to give up, nil while there is no reason.
+func (c *compiler) stopped() error {
+	if c.stop == nil {
+		return nil
+	}
+	return c.stop()
 }
 
 // compiles reports whether a point is compiled.

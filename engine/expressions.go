@@ -191,6 +191,10 @@ func (c *compiler) compilePlanned(s Scalar, env, planner *cel.Env, known map[str
 		c.ps.at(s, subject, "the expression is empty")
 		return nil, nil
 	}
+	if err := c.stopped(); err != nil {
+		c.ps.at(s, subject, err.Error())
+		return nil, nil
+	}
 	if len(s.Value) > maxExpressionSize {
 		c.ps.at(s, subject, fmt.Sprintf("the expression has %d bytes; at most %d are read: split it with variables", len(s.Value), maxExpressionSize))
 		return nil, nil

@@ -76,17 +76,25 @@ func NewRulebook(lib *Library, reg *Registry, o RulebookOptions) (*Rulebook, err
 
 // With is the rulebook with one more overlay. It shares all plans with b, so only the overlay is compiled and held against
 // the others.
-func (b *Rulebook) With(o *Overlay) (*Rulebook, error) {
+func (b *Rulebook) With(o *Overlay) (*Rulebook, error) { return b.WithUntil(o, nil) }
+
+// WithUntil is With, and gives up between two expressions when stop returns an error; nil = never.
+func (b *Rulebook) WithUntil(o *Overlay, stop func() error) (*Rulebook, error) {
 	if old := b.library.Overlays[o.Name.Value]; old != nil {
 		return nil, fmt.Errorf("%s is defined already at %s", o.subject(), old.Name.Pos)
 	}
 	b.mu.RLock()
 	c := *b.compiler
 	c.ps, c.compiled, c.points, c.usedParams = &problems{}, maps.Clone(c.compiled), maps.Clone(c.points), maps.Clone(c.usedParams)
+	c.stop = stop
 	next := &Rulebook{library: b.library.With(o), pipelines: b.pipelines, overlays: b.overlays, standard: b.standard, bases: b.bases,
 		compiler: &c, plans: maps.Clone(b.plans), failed: maps.Clone(b.failed)}
 	b.mu.RUnlock()
 	next.insert(o)
+	if err := c.stopped(); err != nil {
+		return nil, err
+	}
+	c.stop = nil // it is about this overlay; what is compiled later is about others
 	c.ps.dedupe()
 	if err := c.ps.err(); err != nil {
 		return nil, err
@@ -112,7 +120,7 @@ func (b *Rulebook) insert(o *Overlay) {
 			b.plans[planKey(pipe, []*Overlay{o})] = b.compiler.plan(alone)
 		}
 		for _, other := range b.overlays {
-			if other.changes(pipe) {
+			if other.changes(pipe) && b.compiler.stopped() == nil {
 				b.checkPair(base, other, o)
 			}
 		}

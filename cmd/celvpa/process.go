@@ -40,6 +40,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/oom"
 	"github.com/celvpa/celvpa/controllers/slim"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/watchdog"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook"
@@ -107,6 +108,15 @@ func newProcess(ctx context.Context, o *options, reads []client.Object) (*proces
 			return nil, fmt.Errorf("watching %T: %w", kind, err)
 		}
 	}
+	unreadable := &watchdog.Unreadable{Kind: "VerticalPodAutoscaler", Log: ctrl.Log.WithName("cache"),
+		Reason: func(o client.Object) string { return o.(*vpav1.VerticalPodAutoscaler).Unreadable() }}
+	if err := unreadable.Follow(ctx, p.manager.GetCache(), &vpav1.VerticalPodAutoscaler{}); err != nil {
+		return nil, err
+	}
+	p.ready, p.healthy = append(p.ready, watchdog.Ready), append(p.healthy, watchdog.Healthy)
+	if err := p.manager.Add(&watchdog.Reporter{Clock: clock.RealClock{}, Log: ctrl.Log.WithName("watchdog")}); err != nil {
+		return nil, err
+	}
 	return p, p.manager.Add(afterSync{p})
 }
 
@@ -167,6 +177,10 @@ func (p *process) followOverlays(ctx context.Context, source *policy.Source, log
 	if followed, err = p.watched(ctx, &rulesv1alpha1.RuleOverlayList{}, &rulesv1alpha1.RuleOverlay{}, log,
 		"the cluster has no RuleOverlays: install the CRD with `celvpa crd` to use them",
 		"RuleOverlays are not read: allow this process to get, list and watch ruleoverlays.rules.celvpa.dev to use them"); !followed {
+		return false, err
+	}
+	unreadable := &watchdog.Unreadable{Kind: "RuleOverlay", Log: log, Reason: func(o client.Object) string { return o.(*rulesv1alpha1.RuleOverlay).Unreadable }}
+	if err := unreadable.Follow(ctx, p.manager.GetCache(), &rulesv1alpha1.RuleOverlay{}); err != nil {
 		return false, err
 	}
 	return true, source.Follow(ctx, list(p.manager.GetAPIReader()), list(p.manager.GetClient()))

@@ -2,7 +2,12 @@ package integration
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +21,8 @@ import (
 )
 
 // aStoredVPAThatCannotBeReadHarmsNoOther: upstream's CRDs let in quantities that no program reads. Lists with one of them could
-// not be read, so that nothing started, nor stopped when asked to.
+// not be read, so that nothing started, nor stopped when asked to. Of others, such as 1e-999999999, the parser does not come to an
+// end, so that the cache of the whole cluster stood still and nobody was told.
 func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	file, err := harness.UpstreamCRDs()
 	require.NoError(t, err)
@@ -34,23 +40,33 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	})
 	inStatus := object(ns, "status", "")
 	create(t, inStatus)
-	require.NoError(t, unstructured.SetNestedSlice(inStatus.Object, []any{map[string]any{"containerName": "app", "target": map[string]any{"cpu": "1e1.5"}}},
-		"status", "recommendation", "containerRecommendations"))
-	require.NoError(t, cluster.Status().Update(t.Context(), inStatus))
+	create(t, object(ns, "endless", "resourcePolicy: {containerPolicies: [{containerName: app, maxAllowed: {cpu: '1e-999999999'}}]}"))
+	later := object(ns, "later", "")
+	create(t, later)
 	served := vpa(ns, "served", vpav1.UpdateModeRecreate)
 	served.Spec.TargetRef.Name = "steady"
 	create(t, steady(ns, "steady", 1), served)
 
+	setTarget := func(u *unstructured.Unstructured, cpu string) {
+		require.NoError(t, unstructured.SetNestedSlice(u.Object, []any{map[string]any{"containerName": "app", "target": map[string]any{"cpu": cpu}}},
+			"status", "recommendation", "containerRecommendations"))
+		require.NoError(t, cluster.Status().Update(t.Context(), u))
+	}
+	setTarget(inStatus, "1e1.5")
+
 	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
 	require.NoError(t, err)
 	var mu sync.Mutex
-	leftOut := map[string]string{}
+	leftOut, unread := map[string]string{}, map[string]string{}
 	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"),
 		append([]string{"run", "--kubeconfig=" + kubeconfig, "--register-webhook=false", "--recommender-interval=1s", "--updater-interval=1s",
 			"--use-admission-controller-status=false", "--vpa-object-namespace=" + ns}, args...),
 		func(line harness.LogLine) {
 			mu.Lock()
 			defer mu.Unlock()
+			if line.Text("msg") == "a stored object cannot be read in whole; it is left alone until it is mended, and all others are served" {
+				unread[line.Text("name")] = line.Text("reason")
+			}
 			if line.Text("msg") == "the VPA is left out, because not all of it can be read" {
 				leftOut[line.Text("vpa")] = line.Text("reason")
 			}
@@ -69,6 +85,70 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 		defer mu.Unlock()
 		return containsText(leftOut["spec"], `spec.resourcePolicy.containerPolicies[0].minAllowed.cpu cannot be read: it is "1e1.5": `), nil
 	})
+	unreadable := func(n int) {
+		eventually(t, 20*time.Second, "the metric to count what cannot be read", func(ctx context.Context) (bool, error) {
+			text, err := get(ctx, "http://"+address+"/metrics")
+			return containsText(text, fmt.Sprintf("celvpa_unreadable_objects{kind=\"VerticalPodAutoscaler\"} %d\n", n)), err
+		})
+	}
+	setTarget(later, "1e-999999999") // while it is watched
+	eventually(t, 20*time.Second, "the log to name it", func(context.Context) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return containsText(unread["later"], `status.recommendation.containerRecommendations[0].target.cpu cannot be read: it is "1e-999999999"`) &&
+			containsText(unread["endless"], "maxAllowed.cpu"), nil
+	})
+
+	unreadable(2) // the recommender replaces a status that cannot be read; a spec is its author's to mend
+
+	// Caches go on: what comes after it is served, by the webhook too.
+	after := vpa(ns, "after", vpav1.UpdateModeOff)
+	after.Spec.TargetRef.Name = "steady"
+	create(t, after)
+	recommended(t, ns, "after")
+	var port string
+	for _, arg := range args {
+		if text, ok := strings.CutPrefix(arg, "--port="); ok {
+			port = text
+		}
+	}
+	review := func(cpu string) string {
+		return post(t, "https://127.0.0.1:"+port, fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","kind":{"version":"v1","kind":"Pod"},
+			"requestKind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},"operation":"CREATE","namespace":%q,"object":{"metadata":{"name":"p","labels":{"app":"steady"},
+			"ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"steady","uid":"u","controller":true}]},"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":%q}}}]}}}}`, ns, cpu))
+	}
+	require.Contains(t, review("100m"), `"patch":`)
+	require.NotContains(t, review("1e-999999999"), `"patch":`)
+	text, err := get(t.Context(), "http://"+address+"/readyz")
+	require.NoError(t, err)
+	require.Equal(t, "OK", text)
 	stopped = true
 	require.NoError(t, one.Stop(5*time.Second))
+}
+
+// get is what an address answers.
+func get(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}
+
+// post sends a review to a webhook whose certificate nobody knows, and returns its answer.
+func post(t *testing.T, url, body string) string {
+	t.Helper()
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	resp, err := client.Post(url, "application/json", strings.NewReader(body))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(text)
 }

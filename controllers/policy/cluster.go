@@ -39,28 +39,27 @@ type accepted struct {
 // to the version of it that was in use before. An overlay that is at fault costs nobody else anything.
 func (s *Source) overlaid(book *engine.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, map[string]Acceptance, map[string]accepted) {
 	results, inUse := map[string]Acceptance{}, map[string]accepted{}
-	try := func(one accepted) error {
-		next, err := book.With(one.overlay)
-		if err != nil {
-			return err
-		}
+	use := func(next *engine.Rulebook, one accepted) {
 		book = next
 		inUse[one.overlay.Name.Value] = one
-		return nil
 	}
 	for _, o := range s.inOrder(objects) {
 		result := Acceptance{UID: o.UID, Generation: o.Generation}
 		before, had := s.inUse[o.Name]
 		had = had && before.uid == o.UID
-		overlay, err := parseOverlay(&o)
+		next, overlay, err := s.compiling.overlay(s.files, book, &o)
 		if err == nil {
-			err = try(accepted{overlay: overlay, uid: o.UID, generation: o.Generation})
+			use(next, accepted{overlay: overlay, uid: o.UID, generation: o.Generation})
+		} else if had {
+			if next, err := s.compiling.back(book, before); err == nil {
+				use(next, before)
+				result.InUse = before.generation
+			}
 		}
-		if result.Err = err; err != nil && had && try(before) == nil {
-			result.InUse = before.generation
-		}
+		result.Err = err
 		results[o.Name] = result
 	}
+	s.compiling.forget(objects)
 	return book, results, inUse
 }
 
@@ -85,6 +84,9 @@ func (s *Source) inOrder(objects []rulesv1alpha1.RuleOverlay) []rulesv1alpha1.Ru
 
 // parseOverlay reads an object with the decoder of rule files. Positions in errors are those of the object as YAML.
 func parseOverlay(o *rulesv1alpha1.RuleOverlay) (*engine.Overlay, error) {
+	if o.Unreadable != "" {
+		return nil, fmt.Errorf("RuleOverlay %s cannot be read: %s", o.Name, o.Unreadable)
+	}
 	spec, err := json.Marshal(o.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("encoding RuleOverlay %s: %w", o.Name, err)

@@ -29,13 +29,14 @@ type Source struct {
 	book     atomic.Pointer[engine.Rulebook]
 	accepted atomic.Pointer[map[string]Acceptance]
 
-	files    *engine.Rulebook    // the last good files, without overlays of the cluster
-	inUse    map[string]accepted // overlays of the cluster that are part of book
-	pending  bool                // the last good files are not in force yet
-	broken   bool                // the files are not the last good ones, because those that are there cannot be used
-	content  [sha256.Size]byte   // of the last good files; recorded after success only, so failures are tried again
-	overlays [sha256.Size]byte   // of the objects behind book
-	lastTold map[string]string   // by what failed, the last error logged, so that a lasting one is told once
+	files     *engine.Rulebook    // the last good files, without overlays of the cluster
+	inUse     map[string]accepted // overlays of the cluster that are part of book
+	pending   bool                // the last good files are not in force yet
+	broken    bool                // the files are not the last good ones, because those that are there cannot be used
+	content   [sha256.Size]byte   // of the last good files; recorded after success only, so failures are tried again
+	overlays  [sha256.Size]byte   // of the objects behind book
+	compiling compiling
+	lastTold  map[string]string // by what failed, the last error logged, so that a lasting one is told once
 }
 
 // NewSource loads the rules. It fails when they do not compile, or not pass the test tables that stand among them: a
@@ -135,7 +136,7 @@ func (s *Source) reloadFiles() error {
 	unchanged := err == nil && content == s.content && s.files != nil
 	var files *engine.Rulebook
 	if err == nil && !unchanged {
-		files, err = loadTested(s.options, layer)
+		files, err = s.compiling.load(s.options, layer)
 	}
 	s.broken = err != nil
 	if err != nil || unchanged {

@@ -3,15 +3,21 @@
 package slim
 
 import (
+	"fmt"
+	"strings"
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/crds/underway"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -19,7 +25,7 @@ import (
 // are in the cache, without a copy. Whoever gets one must not change it.
 func ByObject() map[client.Object]cache.ByObject {
 	kept := func(transform toolscache.TransformFunc) cache.ByObject {
-		return cache.ByObject{Transform: transform, UnsafeDisableDeepCopy: ptr.To(true)}
+		return cache.ByObject{Transform: watched(transform), UnsafeDisableDeepCopy: ptr.To(true)}
 	}
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                   kept(Pod),
@@ -31,6 +37,23 @@ func ByObject() map[client.Object]cache.ByObject {
 		&corev1.ReplicationController{}: kept(Controller),
 		&batchv1.Job{}:                  kept(Controller),
 		&batchv1.CronJob{}:              kept(Controller),
+	}
+}
+
+// transformLimit is far more than cutting down any object takes.
+const transformLimit = 20 * time.Second
+
+// watched lets it be known when an object is not done with.
+func watched(transform toolscache.TransformFunc) toolscache.TransformFunc {
+	return func(object any) (any, error) {
+		defer underway.Begin("keeping", transformLimit, true, func() string {
+			of, err := meta.Accessor(object)
+			if err != nil {
+				return fmt.Sprintf("a %T", object)
+			}
+			return fmt.Sprintf("%s %s/%s", strings.TrimPrefix(fmt.Sprintf("%T", object), "*"), of.GetNamespace(), of.GetName())
+		})()
+		return transform(object)
 	}
 }
 

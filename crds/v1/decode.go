@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/celvpa/celvpa/crds/quantity"
+	"github.com/celvpa/celvpa/crds/underway"
 )
 
 // fitting is a VerticalPodAutoscaler that is decoded as its fields say: all of it or an error.
@@ -77,12 +79,28 @@ func Unknown(data []byte) []error {
 // is told by SpecUnreadable and StatusUnreadable; only an object without a readable name is an
 // error.
 func (v *VerticalPodAutoscaler) UnmarshalJSON(data []byte) error {
+	defer underway.Begin("decoding VerticalPodAutoscaler", decodeLimit, true, func() string { return nameOf(data) })()
 	*v = VerticalPodAutoscaler{}
 	if quantity.Unmarshal(data, (*fitting)(v)) == nil {
 		return nil
 	}
 	*v = VerticalPodAutoscaler{}
 	return v.readParts(data)
+}
+
+// decodeLimit is far more than decoding the largest object takes that an API server stores.
+const decodeLimit = 20 * time.Second
+
+// nameOf is the namespace and name of an object in JSON, as far as they can be read.
+func nameOf(data []byte) string {
+	var object struct {
+		Metadata struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
+	}
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(data, &object)
+	return object.Metadata.Namespace + "/" + object.Metadata.Name
 }
 
 // Unreadable says in a line what of a stored object could not be read; empty when all of it could. Whoever acts on the spec

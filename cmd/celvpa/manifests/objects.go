@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/celvpa/celvpa/crds/quantity"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
@@ -169,11 +168,11 @@ func (s *Set) PodDisruptionBudgets() ([]policyv1.PodDisruptionBudget, error) {
 func (s *Set) RuleOverlays() ([]rulesv1alpha1.RuleOverlay, error) {
 	documents, err := s.Of(ruleOverlayKind, rulesv1alpha1.GroupVersion.Version)
 	out, faults := decodeAll(documents, func(d *Document) (out rulesv1alpha1.RuleOverlay, err error) {
-		unknown, err := kjson.UnmarshalStrict(d.JSON, &out)
+		read, unknown, err := rulesv1alpha1.Decode(d.JSON)
 		if err = errors.Join(append(unknown, err)...); err != nil {
 			err = fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
 		}
-		return out, err
+		return *read, err
 	})
 	return out, errors.Join(err, faults)
 }

@@ -21,6 +21,9 @@ type RuleOverlay struct {
 
 	Spec   RuleOverlaySpec   `json:"spec"`
 	Status RuleOverlayStatus `json:"status,omitempty"`
+
+	// Unreadable says why a stored object could not be read; empty when it could. See UnmarshalJSON.
+	Unreadable string `json:"-"`
 }
 
 // RuleOverlayList is a list of overlays.

@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// compiling is how a source compiles within limits, and what it knows of what exceeded them.
+type compiling struct {
+	limits  limits // of one overlay; zero = overlayLimits
+	compile compileFunc
+	// exceeded are overlays, by UID. One is not tried again before it changes, or the files do.
+	exceeded   map[types.UID]excess
+	exceededOn *engine.Rulebook // the files with which they did
+	files      *excessive       // nil = the files did not
+}
+
+// compileFunc is compileOverlay, or a test's.
+type compileFunc func(*engine.Rulebook, *rulesv1alpha1.RuleOverlay, func() error) (*engine.Rulebook, *engine.Overlay, error)
+
+// excess is a generation of an overlay that exceeded its limits.
+type excess struct {
+	generation int64
+	err        *excessive
+}
+
+// maxLeftBehind is how many compilations may go on that were told to stop: who edits overlays again and again must not fill the
+// process with them.
+const maxLeftBehind = 4
+
+// overlay is the rulebook of files and overlays with one more of these.
+func (c *compiling) overlay(files, book *engine.Rulebook, o *rulesv1alpha1.RuleOverlay) (*engine.Rulebook, *engine.Overlay, error) {
+	if c.exceededOn != files {
+		maps.DeleteFunc(c.exceeded, func(_ types.UID, e excess) bool { return !e.err.going() })
+		c.exceededOn = files
+	}
+	going := 0
+	for _, e := range c.exceeded {
+		if e.err.going() {
+			going++
+		}
+	}
+	was, again := c.exceeded[o.UID]
+	switch {
+	case again && was.generation == o.Generation:
+		return nil, nil, was.err
+	case again && was.err.going():
+		return nil, nil, fmt.Errorf("generation %d of it is still being compiled, and does not end: restart celvpa once it is mended", was.generation)
+	case going >= maxLeftBehind:
+		return nil, nil, fmt.Errorf("%d RuleOverlays are still being compiled, and do not end: restart celvpa once they are mended", going)
+	}
+	delete(c.exceeded, o.UID)
+	type result struct {
+		book    *engine.Rulebook
+		overlay *engine.Overlay
+	}
+	compile := c.compile
+	if compile == nil {
+		compile = compileOverlay
+	}
+	ready := make(chan result, 1)
+	err := cmp.Or(c.limits, overlayLimits).run("compiling RuleOverlay", o.Name, func(stop func() error) error {
+		next, overlay, err := compile(book, o, stop)
+		ready <- result{next, overlay}
+		return err
+	})
+	if excessive := (*excessive)(nil); errors.As(err, &excessive) {
+		if c.exceeded == nil {
+			c.exceeded = map[types.UID]excess{}
+		}
+		c.exceeded[o.UID] = excess{generation: o.Generation, err: excessive}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	out := <-ready
+	return out.book, out.overlay, nil
+}
+
+// forget drops what is known of overlays that are gone, unless it still goes on.
+func (c *compiling) forget(but []rulesv1alpha1.RuleOverlay) {
+	maps.DeleteFunc(c.exceeded, func(uid types.UID, e excess) bool {
+		return !e.err.going() && !slices.ContainsFunc(but, func(o rulesv1alpha1.RuleOverlay) bool { return o.UID == uid })
+	})
+}
+
+func compileOverlay(book *engine.Rulebook, o *rulesv1alpha1.RuleOverlay, stop func() error) (*engine.Rulebook, *engine.Overlay, error) {
+	overlay, err := parseOverlay(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, err := book.WithUntil(overlay, stop)
+	return next, overlay, err
+}
+
+// back is the rulebook with the version of an overlay that was in use before.
+func (c *compiling) back(book *engine.Rulebook, before accepted) (*engine.Rulebook, error) {
+	ready := make(chan *engine.Rulebook, 1)
+	err := cmp.Or(c.limits, overlayLimits).run("compiling RuleOverlay", before.overlay.Name.Value, func(stop func() error) error {
+		next, err := book.WithUntil(before.overlay, stop)
+		ready <- next
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-ready, nil
+}
+
+// load compiles files that were read. While that goes on which was left behind, it is not begun again.
+func (c *compiling) load(o Options, layer *engine.Layer) (*engine.Rulebook, error) {
+	if c.files.going() {
+		return nil, c.files
+	}
+	ready := make(chan *engine.Rulebook, 1)
+	err := fileLimits.run("compiling the rules at", cmp.Or(o.Path, "(shipped)"), func(func() error) error {
+		files, err := loadTested(o, layer)
+		ready <- files
+		return err
+	})
+	c.files = nil
+	errors.As(err, &c.files)
+	if err != nil {
+		return nil, err
+	}
+	return <-ready, nil
+}

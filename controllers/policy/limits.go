@@ -1,0 +1,104 @@
+package policy
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+
+	"github.com/celvpa/celvpa/crds/underway"
+)
+
+// limits bound what compiling rules may take. Rules that exceed them are refused, and what was in force stays.
+type limits struct {
+	time  time.Duration
+	bytes uint64 // by which the heap may grow meanwhile
+}
+
+var (
+	// overlayLimits are for one overlay. It takes milliseconds, and hundreds of them beside many others.
+	overlayLimits = limits{time: 10 * time.Second, bytes: 256 << 20}
+	// fileLimits are for all files, and the test tables among them.
+	fileLimits = limits{time: 2 * time.Minute, bytes: 1 << 30}
+)
+
+const (
+	// grace is how long work that is told to stop may take to do so before it is left behind.
+	grace = time.Second
+	// lookInterval is how often the heap is looked at.
+	lookInterval = 20 * time.Millisecond
+)
+
+// excessive is the error of work that exceeded its limits.
+type excessive struct {
+	error
+	running <-chan struct{} // closed when the work ends, which was told to stop and did not; nil = it has ended
+}
+
+// going reports whether the work still goes on.
+func (e *excessive) going() bool {
+	if e == nil || e.running == nil {
+		return false
+	}
+	select {
+	case <-e.running:
+		return false
+	default:
+		return true
+	}
+}
+
+// run does work in a goroutine of its own, within limits. Work asks stop now and then, and ends when that returns an error. What
+// does not is left behind, as nothing can end it from outside; the process is not ready before it ends. The error is an
+// *excessive when the limits were exceeded.
+func (l limits) run(doing, about string, work func(stop func() error) error) error {
+	var why atomic.Pointer[error]
+	stop := func() error {
+		if err := why.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
+	done, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer underway.Begin(doing, l.time+grace, false, func() string { return about })()
+		done <- work(stop)
+	}()
+	deadline, look := time.NewTimer(l.time), time.NewTicker(lookInterval)
+	defer deadline.Stop()
+	defer look.Stop()
+	begin := heap()
+	for {
+		var exceeded error
+		select {
+		case err := <-done:
+			return err
+		case <-deadline.C:
+			exceeded = fmt.Errorf("%s %s takes longer than %s: make it smaller or simpler", doing, about, l.time)
+		case <-look.C:
+			if heap() < begin+l.bytes {
+				continue
+			}
+			if runtime.GC(); heap() < begin+l.bytes { // it was garbage
+				continue
+			}
+			exceeded = fmt.Errorf("%s %s takes more than %d MiB of memory: make it smaller or simpler", doing, about, l.bytes>>20)
+		}
+		why.Store(&exceeded)
+		select {
+		case <-ended:
+			return &excessive{error: exceeded}
+		case <-time.After(grace):
+			return &excessive{error: exceeded, running: ended}
+		}
+	}
+}
+
+// heap is how many bytes objects take, including those that nobody needs any more.
+func heap() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
