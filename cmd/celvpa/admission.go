@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	"k8s.io/apimachinery/pkg/api/resource"
 	labelsyntax "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,6 +21,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/webhook"
 )
 
@@ -103,7 +103,7 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 
 // memory is --max-review-memory in bytes.
 func (w webhookOptions) memory() (int64, error) {
-	amount, err := resource.ParseQuantity(w.reviewMemory)
+	amount, err := quantity.Parse(w.reviewMemory)
 	if err != nil || amount.Value() < webhook.LeastReviewMemory {
 		return 0, fmt.Errorf("--max-review-memory is %q; give at least 32Mi, such as 64Mi", w.reviewMemory)
 	}
