@@ -85,17 +85,18 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *s
 
 // tell logs what came of a pod.
 func tell(about *subject, answer *podreview.Answer, v *vpav1.VerticalPodAutoscaler) {
-	if len(answer.Failed) > 0 || len(answer.Unjudged) > 0 || answer.MissingPod || len(answer.Missing) > 0 {
+	if len(answer.Failed) > 0 || len(answer.Unjudged) > 0 || len(answer.Missing) > 0 {
 		log := about.logger()
 		policy.Report(log, "its values are left as they were", answer.Failed...)
 		for _, c := range answer.Unjudged {
 			log.Error(fmt.Errorf("%s", c), "the pod could not be judged by a rule; it is not refused for that")
 		}
-		if answer.MissingPod {
-			log.Info("No recommendation found for pod, skipping")
-		}
-		for _, name := range answer.Missing {
-			log.Info("No recommendation found for container, skipping", "container", name)
+		for _, m := range answer.Missing { // in the words of AEP-7571
+			if m.Container == "" {
+				log.Info("No recommendation found for pod, skipping", "resource", string(m.Resource))
+			} else {
+				log.Info("No recommendation found for container, skipping", "container", m.Container, "resource", string(m.Resource))
+			}
 		}
 	}
 	if v != nil && answer.Allowed() {

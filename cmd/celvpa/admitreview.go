@@ -134,11 +134,12 @@ func (a *offlineAdmission) tell(p *manifests.NewPod, v *judgedVPA, answer *podre
 	if v == nil || !answer.Allowed() {
 		return
 	}
-	if answer.MissingPod {
-		a.note("%s: %s recommends nothing for the pod as a whole, which has resources of its own", p, v)
-	}
-	for _, name := range answer.Missing {
-		a.note("%s: %s recommends nothing for container %s, which has requests", p, v, name)
+	for _, m := range answer.Missing {
+		if m.Container == "" {
+			a.note("%s: %s recommends no %s for the pod as a whole, which has its own", p, v, m.Resource)
+		} else {
+			a.note("%s: %s recommends no %s for container %s, which requests it", p, v, m.Resource, m.Container)
+		}
 	}
 }
 

@@ -23,13 +23,10 @@ type Request struct {
 
 // Answer is what becomes of it.
 type Answer struct {
-	Causes []vpareview.Cause     // why the pod is refused; none = it is allowed
-	Patch  []jsonpatch.Operation // for a pod that is allowed; none = it stays as it is
-	Change facts.PodChange       // what the patch writes
-	// Missing tells what is requested and has no recommendation, where a pod has resources at pod level (AEP-7571): names of
-	// containers, and MissingPod.
-	Missing    []string
-	MissingPod bool
+	Causes  []vpareview.Cause     // why the pod is refused; none = it is allowed
+	Patch   []jsonpatch.Operation // for a pod that is allowed; none = it stays as it is
+	Change  facts.PodChange       // what the patch writes
+	Missing []Missing             // what is requested and has no recommendation, where a pod has resources at pod level (AEP-7571)
 
 	Unjudged []vpareview.Cause   // rules of pod.validate that could not judge the pod, which is not refused for that
 	Failed   []*engine.RuleError // other rules that could not run: what they were about is left as it was
@@ -56,12 +53,7 @@ func Review(plan *engine.Plan, req Request, trace *engine.Trace) Answer {
 	out.Change, out.Failed = review.Change, review.Failed
 	out.Patch = podpatch.Admission(req.Pod, req.VPA.Name, out.Change)
 	if out.Change.Pod != nil && plan.Gate("PodLevelResources") {
-		out.MissingPod = !out.Change.Pod.Known
-		for _, c := range out.Change.Containers {
-			if !c.Known && len(req.Pod.Spec.Containers[c.Index].Resources.Requests) > 0 {
-				out.Missing = append(out.Missing, c.Name)
-			}
-		}
+		out.Missing = missing(req.Pod, req.VPA)
 	}
 	return out
 }

@@ -69,20 +69,39 @@ func TestAPodWithResourcesAtPodLevelIsPatchedThereAndWhereItsContainersHaveReque
 		`add /metadata/annotations/vpaUpdates "Pod resources updated by v: pod: cpu request, memory request, cpu limit, memory limit; container 0: cpu request, memory request, cpu limit, memory limit"`,
 		`add /metadata/annotations/vpaObservedContainers "main, sidecar1, sidecar2"`,
 	}, lines(t, answer))
-	require.False(t, answer.MissingPod)
 	require.Empty(t, answer.Missing, "sidecar2 requests nothing")
 }
 
 func TestWhatHasNoRecommendationIsTold(t *testing.T) {
 	v := decode[vpav1.VerticalPodAutoscaler](t, `{"metadata":{"name":"v"},"status":{"recommendation":{"containerRecommendations":[{"containerName":"sidecar1","target":{"cpu":"20m"}}]}}}`)
 	answer := Review(plan(t, "PodLevelResources"), Request{Pod: decode[corev1.Pod](t, workload), VPA: v}, nil)
-	require.True(t, answer.MissingPod)
-	require.Equal(t, []string{"main"}, answer.Missing)
+	require.Equal(t, []Missing{{"", "cpu"}, {"", "memory"}, {"main", "cpu"}, {"main", "memory"}}, answer.Missing)
 	require.Equal(t, []string{`add /metadata/annotations/vpaObservedContainers "main, sidecar1, sidecar2"`}, lines(t, answer))
 
 	answer = Review(plan(t), Request{Pod: decode[corev1.Pod](t, workload), VPA: v}, nil)
-	require.False(t, answer.MissingPod, "with the gate off nothing is missed")
-	require.Empty(t, answer.Missing)
+	require.Empty(t, answer.Missing, "with the gate off nothing is missed")
+}
+
+// TestWhatHasNoRecommendationIsToldByResource: also where the pod, or the container, has one for the other resource.
+func TestWhatHasNoRecommendationIsToldByResource(t *testing.T) {
+	const some = `{"metadata":{"name":"v"},"status":{"recommendation":{"podRecommendation":{"target":{"cpu":"50m"}},
+		"containerRecommendations":[{"containerName":"main","target":{"memory":"100Mi"}},{"containerName":"sidecar1","target":{"cpu":"20m"}}]}}}`
+	for name, tt := range map[string]struct {
+		vpa, pod string
+		want     []Missing
+	}{
+		"one of each":              {some, workload, []Missing{{"", "memory"}, {"main", "cpu"}}},
+		"a VPA without a status":   {`{"metadata":{"name":"v"}}`, workload, []Missing{{"", "cpu"}, {"", "memory"}, {"main", "cpu"}, {"main", "memory"}}},
+		"a limit at pod level":     {some, `{"spec":{"resources":{"limits":{"memory":"1Gi"}},"containers":[{"name":"main"}]}}`, []Missing{{"", "memory"}}},
+		"other resources":          {some, `{"spec":{"resources":{"requests":{"cpu":"1","hugepages-2Mi":"2Mi"}},"containers":[{"name":"main","resources":{"requests":{"example.com/gpu":"1"}}}]}}`, nil},
+		"all that is asked for":    {some, `{"spec":{"resources":{"requests":{"cpu":"1"}},"containers":[{"name":"main","resources":{"requests":{"memory":"1Gi"}}},{"name":"sidecar1","resources":{"requests":{"cpu":"1"}}}]}}`, nil},
+		"a container nobody knows": {some, `{"spec":{"resources":{"requests":{"cpu":"1"}},"containers":[{"name":"new","resources":{"requests":{"cpu":"1"}}}]}}`, []Missing{{"new", "cpu"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := Review(plan(t, "PodLevelResources"), Request{Pod: decode[corev1.Pod](t, tt.pod), VPA: decode[vpav1.VerticalPodAutoscaler](t, tt.vpa)}, nil)
+			require.Equal(t, tt.want, answer.Missing)
+		})
+	}
 }
 
 // TestAPodIsNotGivenMoreThanItHasWithTheGateOff where upstream makes API servers refuse it.
