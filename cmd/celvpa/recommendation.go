@@ -36,6 +36,7 @@ func newRecommendation(book *engine.Rulebook, set *manifests.Set, usage *usagefi
 	rows := r.upToNow(usage)
 	shadows := &policy.Shadows{Component: "recommender", Recorder: noEvents{}, Clock: fixedClock(r.now), Log: logr.New(&noteSink{to: &r.notebook, info: true})}
 	r.state = recommender.NewState(remember, logr.New(&noteSink{to: &r.notebook}), shadows)
+	r.state.ExplainOOMs()
 
 	var faults []error
 	must := func(err error) { faults = append(faults, err) }

@@ -114,7 +114,7 @@ func newByCelvpa(s story, begin time.Time) *byCelvpa {
 
 func (c *byCelvpa) forget() {
 	c.cluster = model.NewCluster(c.settings)
-	w, failed := facts.WindowFor(c.plan, "", facts.Policy(nil))
+	w, failed := facts.WindowFor(c.plan, "", facts.Policy(nil), nil)
 	if len(failed) > 0 {
 		panic(failed[0])
 	}
@@ -126,7 +126,7 @@ func (c *byCelvpa) forget() {
 func (c *byCelvpa) govern() {
 	for id, v := range c.objects {
 		c.cluster.Workload(id).Governs(func(container string, a *model.Aggregate) {
-			w, failed := facts.WindowFor(c.plan, container, recordOf(v, container))
+			w, failed := facts.WindowFor(c.plan, container, recordOf(v, container), nil)
 			if len(failed) > 0 {
 				panic(failed[0])
 			}
@@ -200,7 +200,7 @@ func (c *byCelvpa) add(h happens) bool {
 		if w != nil {
 			record = recordOf(c.objects[w.ID], h.Container)
 		}
-		bytes, ok, failed := facts.OOMSample(c.plan, h.Container, record, reported, peak)
+		bytes, ok, failed := facts.OOMSample(c.plan, h.Container, record, reported, peak, nil)
 		if len(failed) > 0 {
 			panic(failed[0])
 		}

@@ -54,10 +54,10 @@ func DefaultWindow() Window { return Window{Interval: 24 * time.Hour, Count: 8, 
 
 // WindowFor runs usage.window for a container with a policy, as Policy binds it. What rules leave unset, or set to nothing
 // or less, is as in DefaultWindow. It also returns the rules that failed.
-func WindowFor(plan *engine.Plan, container string, policy *engine.Record) (Window, []*engine.RuleError) {
+func WindowFor(plan *engine.Plan, container string, policy *engine.Record, trace *engine.Trace) (Window, []*engine.RuleError) {
 	record := windowSchema.New()
 	f := usageWindow.NewFacts().Set("container", engine.Text(container)).Set("policy", policy).Set("window", record)
-	failed := plan.RunStages(UsageWindow, f, nil)
+	failed := plan.RunStages(UsageWindow, f, trace)
 	w := DefaultWindow()
 	if n, ok := record.Int("interval"); ok && n > 0 {
 		w.Interval = time.Duration(n)
@@ -74,11 +74,11 @@ func WindowFor(plan *engine.Plan, container string, policy *engine.Record) (Wind
 // OOMSample runs usage.oom for a container that ran out of memory: the sample, in bytes, that stands for it. reported is
 // what the report says, bytes used or requested, 0 when neither is known; peak is the largest sample of the window, 0
 // without one. ok is false when the rules want no sample. It also returns the rules that failed.
-func OOMSample(plan *engine.Plan, container string, policy *engine.Record, reported, peak int64) (bytes int64, ok bool, failed []*engine.RuleError) {
+func OOMSample(plan *engine.Plan, container string, policy *engine.Record, reported, peak int64, trace *engine.Trace) (bytes int64, ok bool, failed []*engine.RuleError) {
 	sample := sampleSchema.New()
 	f := usageOOM.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
 	f.Set("oom", oomSchema.New().SetInt("memory", reported).SetInt("peak", peak)).Set("sample", sample)
-	failed = plan.RunStages(UsageOOM, f, nil)
+	failed = plan.RunStages(UsageOOM, f, trace)
 	bytes, ok = sample.Int("memory")
 	return bytes, ok, failed
 }

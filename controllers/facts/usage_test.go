@@ -47,13 +47,13 @@ func TestAContainersMemoryWindowIsItsPolicys(t *testing.T) {
 	seconds, count := int32(90), int64(3)
 	record := facts.Policy(&vpav1.ContainerResourcePolicy{MemoryAggregationIntervalSeconds: &seconds, MemoryAggregationIntervalCount: &count})
 
-	got, failed := facts.WindowFor(shippedPlan(t), "a", record)
+	got, failed := facts.WindowFor(shippedPlan(t), "a", record, nil)
 	require.Empty(t, failed)
 	require.Equal(t, facts.DefaultWindow(), got, "the gate is off")
 
 	on := planWith(t, policy.Options{Gates: map[string]bool{"PerVPAConfig": true}, Params: map[string]string{"memory-window.zeroIsPeak": "false"}})
 	for name, plan := range map[string]*engine.Plan{"plain": on, "folded": on.Specialize(facts.PolicyConstants(record)...)} {
-		got, failed = facts.WindowFor(plan, "a", record)
+		got, failed = facts.WindowFor(plan, "a", record, nil)
 		require.Empty(t, failed)
 		require.Equal(t, facts.Window{Interval: 90 * time.Second, Count: 3}, got, name)
 	}
@@ -68,13 +68,13 @@ func TestAWindowThatRulesDoNotGiveIsUpstreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := ownPlan(t, "memory-window.yaml", all, set)
-			got, failed := facts.WindowFor(plan, "a", none)
+			got, failed := facts.WindowFor(plan, "a", none, nil)
 			require.Empty(t, failed)
 			require.Equal(t, facts.DefaultWindow(), got)
 		})
 	}
 	plan := ownPlan(t, "memory-window.yaml", "window.count: params.count", "window.count: policy.memoryAggregationIntervalCount")
-	got, failed := facts.WindowFor(plan, "a", none)
+	got, failed := facts.WindowFor(plan, "a", none, nil)
 	require.Equal(t, facts.DefaultWindow(), got)
 	require.Len(t, failed, 1)
 	require.ErrorContains(t, failed[0], "memory-window/flags/window")
@@ -82,18 +82,18 @@ func TestAWindowThatRulesDoNotGiveIsUpstreams(t *testing.T) {
 
 func TestAnOOMBecomesASample(t *testing.T) {
 	const mi = 1 << 20
-	bytes, ok, failed := facts.OOMSample(shippedPlan(t), "a", facts.Policy(nil), 1000*mi, 3000*mi)
+	bytes, ok, failed := facts.OOMSample(shippedPlan(t), "a", facts.Policy(nil), 1000*mi, 3000*mi, nil)
 	require.Empty(t, failed)
 	require.True(t, ok)
 	require.EqualValues(t, 3600*mi, bytes)
 
 	on := planWith(t, policy.Options{Gates: map[string]bool{"PerVPAConfig": true}})
-	_, ok, failed = facts.OOMSample(on, "a", facts.Policy(&vpav1.ContainerResourcePolicy{OOMBumpUpRatio: quantity("1"), OOMMinBumpUp: quantity("0")}), 1000*mi, 0)
+	_, ok, failed = facts.OOMSample(on, "a", facts.Policy(&vpav1.ContainerResourcePolicy{OOMBumpUpRatio: quantity("1"), OOMMinBumpUp: quantity("0")}), 1000*mi, 0, nil)
 	require.Empty(t, failed)
 	require.False(t, ok, "both are neutral")
 
 	plan := ownPlan(t, "oom-bump.yaml", "ratio, type: double, default: 1.2", "ratio, type: double")
-	_, ok, failed = facts.OOMSample(plan, "a", facts.Policy(nil), 1000*mi, 0)
+	_, ok, failed = facts.OOMSample(plan, "a", facts.Policy(nil), 1000*mi, 0, nil)
 	require.False(t, ok)
 	require.Len(t, failed, 1)
 }

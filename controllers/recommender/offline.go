@@ -15,8 +15,40 @@ import (
 
 // Explanation is how the recommendation for one container came about.
 type Explanation struct {
-	Container string        // empty = the pod as a whole
-	Steps     []engine.Step // from whether it is scaled at all to the last change of a bound, in order
+	Container string // empty = the pod as a whole
+	// From whether it is scaled at all, over how its memory is remembered and what its last OOMs counted as, to the last change of a
+	// bound, in order.
+	Steps []engine.Step
+}
+
+// maxExplained is how many steps about OOMs of a container are kept: those of the last ones.
+const maxExplained = 10
+
+// ExplainOOMs lets Explain tell from now on what OOMs came to count as.
+func (s *State) ExplainOOMs() { s.explains = true }
+
+// traceOOM is for an OOM that is to be explained; nil where none is.
+func (s *State) traceOOM() *engine.Trace {
+	if !s.explains {
+		return nil
+	}
+	return &engine.Trace{}
+}
+
+// explainOOM keeps the steps of an OOM. Their item is its time.
+func (w *Workload) explainOOM(o model.OOM, trace *engine.Trace) {
+	if trace == nil {
+		return
+	}
+	steps := w.ooms[o.Container]
+	for _, step := range trace.Steps() {
+		step.Item = o.At.UTC().Format(time.RFC3339)
+		steps = append(steps, step)
+	}
+	if w.ooms == nil {
+		w.ooms = map[string][]engine.Step{}
+	}
+	w.ooms[o.Container] = steps[max(0, len(steps)-maxExplained):]
 }
 
 // Status is what the status of a VPA should be at a time, whether it changed or not. A panic stays with this VPA and is told
@@ -42,7 +74,8 @@ func (s *State) Explain(w *Workload) (out []Explanation) {
 	for _, usage := range view.Containers {
 		e, trace := s.effective(w, usage.Container), &engine.Trace{}
 		e.plan.Decide(facts.ContainerSelect, facts.SelectFacts(usage.Container, e.record, seen(w.VPA, view, usage)), trace)
-		one := Explanation{Container: usage.Container, Steps: trace.Steps()}
+		facts.WindowFor(e.plan, usage.Container, e.record, trace)
+		one := Explanation{Container: usage.Container, Steps: append(trace.Steps(), w.ooms[usage.Container]...)}
 		if len(explained) > 0 && explained[0].Container == usage.Container { // both are in the order of their names
 			one.Steps = append(one.Steps, explained[0].Trace.Steps()...)
 			explained = explained[1:]

@@ -26,8 +26,9 @@ import (
 // State is all that the recommender knows: the rules, the VPAs, their pods and the usage of these. It has no client and
 // no clock, and belongs to one goroutine.
 type State struct {
-	logger  logr.Logger
-	shadows *policy.Shadows // nil = overlays that are not enforced are not tried
+	logger   logr.Logger
+	explains bool            // ExplainOOMs
+	shadows  *policy.Shadows // nil = overlays that are not enforced are not tried
 
 	rules     *engine.Rulebook
 	cluster   *model.Cluster
@@ -47,8 +48,9 @@ type Workload struct {
 	policies map[string]*effective // by the containerName of the policy
 	uncapped map[string]amounts    // the last uncapped target, by container
 	done     evaluation
-	stored   map[string]*stored   // checkpoints, by container
-	judged   map[string]time.Time // until when OOMs were counted by the process that wrote the checkpoint, by container
+	stored   map[string]*stored       // checkpoints, by container
+	ooms     map[string][]engine.Step // how the last OOMs came to count, by container, where the state is to explain them
+	judged   map[string]time.Time     // until when OOMs were counted by the process that wrote the checkpoint, by container
 
 	panicked  string    // what was done when it did, since it was seen last; empty = it did not
 	waiting   time.Time // since when its status could not be written; zero = it could
@@ -79,7 +81,7 @@ func (s *State) UseRules(book *engine.Rulebook) {
 		return
 	}
 	s.rules, s.plans = book, plans{}
-	window, failed := facts.WindowFor(book.Default(), "", facts.Policy(nil))
+	window, failed := facts.WindowFor(book.Default(), "", facts.Policy(nil), nil)
 	policy.Report(s.logger, "memory is remembered as by default where no VPA says otherwise", failed...)
 	s.cluster.SetWindow(window)
 	for _, w := range s.workloads {
@@ -213,7 +215,7 @@ func (s *State) Govern() {
 				if a.WindowFrom == e {
 					return
 				}
-				window, failed := facts.WindowFor(e.plan, container, e.record)
+				window, failed := facts.WindowFor(e.plan, container, e.record, nil)
 				s.failed(w, "window of "+container, "its memory is remembered as by default", failed)
 				a.Window, a.WindowFrom = window, e
 			})
@@ -253,13 +255,15 @@ func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample in
 				s.contained(w, "judging that it ran out of memory", func() {
 					e := s.effective(w, o.Container)
 					var failed []*engine.RuleError
-					bytes, ok, failed = facts.OOMSample(e.plan, o.Container, e.record, reported, peak)
+					trace := s.traceOOM()
+					bytes, ok, failed = facts.OOMSample(e.plan, o.Container, e.record, reported, peak, trace)
+					w.explainOOM(o, trace)
 					s.failed(w, "OOM of "+o.Container, "the OOM may not be remembered", failed)
 				})
 				return bytes, ok
 			}
 		}
-		bytes, ok, failed := facts.OOMSample(s.rules.Default(), o.Container, facts.Policy(nil), reported, peak)
+		bytes, ok, failed := facts.OOMSample(s.rules.Default(), o.Container, facts.Policy(nil), reported, peak, nil)
 		policy.Report(s.logger, "the OOM may not be remembered", failed...)
 		return bytes, ok
 	})
