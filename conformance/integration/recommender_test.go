@@ -26,7 +26,7 @@ import (
 )
 
 // ownRecommender are the namespaces that the shared celvpa leaves to recommenders that tests start.
-var ownRecommender = []string{"rec-handover", "rec-keep", "rec-gates", "rec-history", "rec-nohistory", "rec-external", "rec-lookup"}
+var ownRecommender = []string{"rec-handover", "rec-keep", "rec-gates", "rec-history", "rec-nohistory", "rec-external", "rec-lookup", "rec-oom"}
 
 // recommenderFlags are those that upstream's recommender and celvpa's are both started with.
 func recommenderFlags(ns, address string) []string {

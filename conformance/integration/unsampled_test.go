@@ -40,7 +40,10 @@ func aNewDeploymentUnderAnOldVPAStarvesNobody(t *testing.T) {
 	running(t, ns, 2)
 	recommended(t, ns, "web")
 	require.NoError(t, cluster.Delete(t.Context(), old, client.PropagationPolicy("Foreground")))
-	eventually(t, 60*time.Second, "the pods of the old Deployment to be gone", func(context.Context) (bool, error) { return len(pods(t, ns)) == 0, nil })
+	eventually(t, 60*time.Second, "the old Deployment and its pods to be gone", func(ctx context.Context) (bool, error) {
+		err := cluster.Get(ctx, keyOf(old), old)
+		return err != nil && len(pods(t, ns)) == 0, client.IgnoreNotFound(err)
+	})
 
 	seen := requestsOf(t, ns)
 	next := using(steady(ns, "web", 2), "server")
