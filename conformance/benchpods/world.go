@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/harness"
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -75,7 +76,7 @@ func (b *bench) createOne(ctx context.Context, i int) error {
 }
 
 func amounts(cpu, memory string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	return corev1.ResourceList{corev1.ResourceCPU: quantity.Must(cpu), corev1.ResourceMemory: quantity.Must(memory)}
 }
 
 // limitRange bounds containers and pods, each of which some recommendations exceed.
