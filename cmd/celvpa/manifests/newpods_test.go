@@ -9,13 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func lines(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
-}
-
 const templated = `{apiVersion: %s, kind: %s, metadata: {namespace: web, name: shop}, spec: {selector: {matchLabels: {app: shop}}, %s: {metadata: {name: other, labels: {app: shop}, annotations: {a: b}}, spec: {containers: [{name: app}]}}}}
 ---
 `
