@@ -91,8 +91,8 @@ bench-updater: need-go ## The updater beside upstream's on a lab, 1000 VPAs with
 lint: need-go ## gofmt, go vet and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	  if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
-	@parsed=$$(git grep -nE 'resource\.ParseQuantity\(|(quantity|[qQ])\.UnmarshalJSON\(' -- '*.go' ':!crds/quantity' ':!conformance/upstream'; \
-	  git grep -nE 'resource\.MustParse\(' -- '*.go' ':!*_test.go' ':!crds/quantity' ':!conformance/upstream'); \
+	@parsed=$$(git grep -nE 'resource\.ParseQuantity\(|(quantity|[qQ])\.UnmarshalJSON\(' -- '*.go' ':!crds/quantity' ':!conformance/upstream' || true; \
+	  git grep -nE 'resource\.MustParse\(' -- '*.go' ':!*_test.go' ':!crds/quantity' ':!conformance/upstream' || true); \
 	  if [ -n "$$parsed" ]; then echo "1e-999999999 takes apimachinery's parser many minutes: use crds/quantity instead:"; echo "$$parsed"; exit 1; fi
 	go vet ./...
 	go vet -C conformance/lab ./...
