@@ -41,7 +41,9 @@ func TestExplainTellsHowMemoryIsRemembered(t *testing.T) {
 			out, err := celvpa(t, append([]string{"recommend", "-f", "shop.yaml", "--usage", "usage.csv", "--explain", "-o", "json"}, strings.Fields(tt.flags)...)...)
 			require.NoError(t, err)
 			var report recommendReport
-			require.NoError(t, json.Unmarshal([]byte(out), &report))
+			_, text, found := strings.Cut("\n"+out, "\n{") // after the notes
+			require.True(t, found, out)
+			require.NoError(t, json.Unmarshal([]byte("{"+text), &report))
 			got := map[string][]string{}
 			for _, trace := range report.Traces {
 				for _, s := range trace.Steps {
