@@ -213,8 +213,8 @@ func TestValidationsReportEveryViolationAtItsPath(t *testing.T) {
 		"lines": []any{sale(1), sale(0), map[string]any{"kind": "gift"}, map[string]any{"kind": "sale"}}, "voucher": "x",
 	}}, nil)
 	require.Equal(t, []Violation{
-		{Rule: "s/priced", Path: "lines[1].price", Reason: "FieldValueRequired", Message: "the price is 0"},
-		{Rule: "s/priced", Path: "lines[3].price", Reason: "FieldValueRequired", Message: "the rule failed: no such key: price", Failed: true},
+		{Rule: "s/priced", Path: "lines[1].price", Self: "lines[1]", Reason: "FieldValueRequired", Message: "the price is 0"},
+		{Rule: "s/priced", Path: "lines[3].price", Self: "lines[3]", Reason: "FieldValueRequired", Message: "the rule failed: no such key: price", Failed: true},
 		{Rule: "s/gate", Path: "voucher", Reason: "FieldValueForbidden", Message: "vouchers are off"},
 	}, got)
 	got = plan.Validate("order.validate", Judged{Object: map[string]any{"lines": []any{}}}, nil)

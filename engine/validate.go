@@ -42,6 +42,7 @@ type ObjectValue struct {
 type Violation struct {
 	Rule    string // set/validation
 	Path    string // concrete path of the offending field
+	Self    string // concrete path of what the validation looked at: Path, or what Path is below
 	Reason  string // FieldValueInvalid and its siblings
 	Message string
 	Warning bool // the object is accepted all the same
@@ -264,7 +265,7 @@ func (r *validationRun) validate(v *validationPlan) []Violation {
 			}
 			if came == violated || came == errored {
 				warning := v.validation.Severity.Value == SeverityWarn || (value.Unchanged && !v.transition())
-				out = append(out, Violation{Rule: rule, Path: pathBelow(value.Path, place.fieldPath), Reason: reason, Message: message, Warning: warning, Failed: came == errored})
+				out = append(out, Violation{Rule: rule, Path: pathBelow(value.Path, place.fieldPath), Self: value.Path, Reason: reason, Message: message, Warning: warning, Failed: came == errored})
 			}
 		}
 	}

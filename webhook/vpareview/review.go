@@ -43,6 +43,8 @@ type Cause struct {
 	Message string           `json:"message"`
 
 	Failed bool `json:"-"` // the object could not be judged
+
+	self string // what the rule looked at, where that is more than the field
 }
 
 // String is the cause in one line.
@@ -120,7 +122,7 @@ func (a *Answer) add(violations []engine.Violation) {
 		warned[about{c.Rule, c.Field}] = true
 	}
 	for _, x := range violations {
-		cause, it := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed}, about{x.Rule, x.Path}
+		cause, it := Cause{Rule: x.Rule, Field: x.Path, Reason: metav1.CauseType(x.Reason), Message: x.Message, Failed: x.Failed, self: x.Self}, about{x.Rule, x.Path}
 		switch {
 		case refused[it] || x.Warning && warned[it]:
 		case x.Warning:

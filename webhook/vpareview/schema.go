@@ -1,6 +1,7 @@
 package vpareview
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ func (a *Answer) AddSchema(faults []schema.Fault) {
 	}
 	again := func(c Cause) bool { return failed(c) || c.Rule == SchemaRule }
 	explained := func(c Cause) bool {
-		of := partOf(c.Field)
+		of := partOf(cmp.Or(c.self, c.Field))
 		return again(c) && slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part, of) || strings.HasPrefix(of, part) })
 	}
 	if len(parts) > 0 {
