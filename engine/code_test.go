@@ -46,6 +46,10 @@ func TestExpressionsGiveWhatCELGives(t *testing.T) {
 		{"params.s == 'like its rule set'", "true"},
 		{"has(now.n.i) || has(r.n.i)", "false"},
 		{"r == q", "false"},
+		{"t.contains('abe') && t.startsWith('la') && t.endsWith('el')", "true"},
+		{"t.contains('x') || t.startsWith('abel') || t.endsWith('lab')", "false"},
+		{"t.contains(now.s)", "when: s is not set; guard it with has()"},
+		{"(r.l + ['c'] + r.l)[2] == 'c' && [1] + [2] == [1, 2] && r.l + [] == r.l", "true"},
 		{"(x == 1 ? r : q).l == r.l", "true"},
 		{"ceilTo(x, 0) == 0", "when: the step must be greater than zero"},
 		{"mulDivFloor(now.i, gone, 0) > 0", "when: i is not set; guard it with has()"},
@@ -77,7 +81,7 @@ func TestCommonConstructsHaveCode(t *testing.T) {
 	for _, expression := range []string{
 		"has(r.n.i) && r.n.i > 0 && now.i > r.n.i", "t == 'a' || t != 'b'", "!('cpu' in r.l)", "t in ['a', 'b']",
 		"has(r.i) ? r.i > x : params.i < x", "min(double(x) / y, 1.0) >= pow(y, -2.0)", "gates.Vouchers || (r.b && size(r.l) == 0)",
-		"cents('12c') == ceilTo(x, 5)", "'a' + t == string(x)", "-x < -1 && -y < -1.0", "r == q",
+		"cents('12c') == ceilTo(x, 5)", "'a' + t == string(x)", "t.contains('a') || t.startsWith(r.s) || t.endsWith('b')", "size(r.l + ['a']) > size(is + [1])", "-x < -1 && -y < -1.0", "r == q",
 	} {
 		plan, err := compileMixed("\n  params: [{name: i, type: int, default: \"1\"}]\n  stages: [{name: st, each: one, rules: [{name: r, when: \"" + expression + "\", note: n}]}]\n")
 		require.NoError(t, err)

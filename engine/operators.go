@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/google/cel-go/common/overloads"
@@ -67,12 +68,15 @@ var builders = map[string]builder{
 	}),
 	overloads.NegateDouble: unary(func(a code[float64]) code[float64] { return func(f *frame) float64 { return -a(f) } }),
 
-	overloads.AddString:      binary(addTexts),
-	overloads.AddList:        addLists,
-	overloads.SizeString:     unary(sizeOfText),
-	overloads.SizeStringInst: unary(sizeOfText),
-	overloads.SizeList:       sizeOfList,
-	overloads.SizeListInst:   sizeOfList,
+	overloads.AddString:        binary(addTexts),
+	overloads.AddList:          addLists,
+	overloads.ContainsString:   binary(inText(strings.Contains)),
+	overloads.StartsWithString: binary(inText(strings.HasPrefix)),
+	overloads.EndsWithString:   binary(inText(strings.HasSuffix)),
+	overloads.SizeString:       unary(sizeOfText),
+	overloads.SizeStringInst:   unary(sizeOfText),
+	overloads.SizeList:         sizeOfList,
+	overloads.SizeListInst:     sizeOfList,
 
 	overloads.IntToDouble: unary(func(a code[int64]) code[float64] {
 		return func(f *frame) float64 { return float64(a(f)) }
@@ -311,6 +315,13 @@ func sizeOfList(args []node) (node, bool) {
 		return dynamic(orExactly(from.count(), c)), true
 	}
 	return fold(c, args...), true
+}
+
+// inText looks for a text in another.
+func inText(holds func(text, part string) bool) func(a, b code[string]) code[bool] {
+	return func(a, b code[string]) code[bool] {
+		return func(f *frame) bool { return holds(a(f), b(f)) }
+	}
 }
 
 // convert leaves the rarer conversions to CEL's types.

@@ -156,6 +156,23 @@ status: {recommendation: {containerRecommendations: [{containerName: a, target: 
 		},
 	},
 	{
+		name: "recommendations above the ceilings",
+		why:  "No node has that much, so they come of a fault, or of somebody who may write the status. vpaUpdates tells that they are not applied.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {requests: {memory: 1Gi}}}]}},
+vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: 9E}}]}}}}`,
+		explains: func(r *podResult, d podDiscrepancy) bool {
+			return r.concerns(d, func(name corev1.ResourceName) bool {
+				return slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
+					known := recommendedFor(r.VPA, c.Name)
+					if known == nil || c.Name != r.In.Pod.Spec.Containers[d.Index].Name && !r.In.limited(corev1.LimitTypePod) && r.In.Pod.Spec.Resources == nil {
+						return false
+					}
+					return aboveCeiling(name, known.Target[name])
+				})
+			})
+		},
+	},
+	{
 		name:    "limits of 0",
 		why:     "API servers refuse a request above its limit, so a container with a limit of 0 is left at that.",
 		example: `object: {pod: {spec: {containers: [{name: a, resources: {limits: {cpu: 0}}}]}}, vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {cpu: 250m}}]}}}}`,
@@ -185,9 +202,10 @@ status: {recommendation: {containerRecommendations: [{containerName: a, target: 
 		},
 	},
 	{
-		name:    "amounts beyond 64 bits",
-		why:     "What exceeds 9223372036854775807 milli-cores or bytes is held there, and vpaUpdates says so of every limit that is.",
-		example: `object: {pod: {spec: {containers: [{name: a, resources: {limits: {memory: 3}}}]}}, vpa: {status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: "9223372036854775807"}}]}}}}`,
+		name: "amounts beyond 64 bits",
+		why:  "What exceeds 9223372036854775807 milli-cores or bytes is held there, and vpaUpdates says so of every limit that is.",
+		example: `object: {pod: {spec: {containers: [{name: a, resources: {limits: {memory: 3}}}]}}, vpa: {spec: {resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {memory: "9223372036854775807"}}]}},
+status: {recommendation: {containerRecommendations: [{containerName: a, target: {memory: 1Gi}}]}}}}`,
 		explains: func(r *podResult, d podDiscrepancy) bool {
 			return r.concerns(d, func(name corev1.ResourceName) bool {
 				return slices.ContainsFunc(r.amounts(name), func(q resource.Quantity) bool { return beyond(name, q) })
@@ -486,4 +504,9 @@ func itemsOf(list []any, kind string) []map[string]any {
 		}
 	}
 	return out
+}
+
+// aboveCeiling reports whether no node has so much, by the ceilings that are usual.
+func aboveCeiling(name corev1.ResourceName, q resource.Quantity) bool {
+	return q.Cmp(map[corev1.ResourceName]resource.Quantity{corev1.ResourceCPU: resource.MustParse("10k"), corev1.ResourceMemory: resource.MustParse("64Ti")}[name]) > 0
 }

@@ -76,14 +76,14 @@ func (b *boundPod) fit(bound int) *fitted {
 		if part.known {
 			recommended = b.counted(of.container(part.recommendation))
 		}
-		b.add(f, "container", part, recommended, ratiosSchema.New())
+		b.add(f, "container", part, recommended, ratiosSchema.New(), withheldSchema.New())
 	}
 	if b.pod != nil {
 		recommended := resourcesSchema.New()
 		if b.pod.known {
 			recommended = b.counted(of.pod(b.level))
 		}
-		b.add(f, "podLevel", b.pod, recommended, ratiosSchema.New())
+		b.add(f, "podLevel", b.pod, recommended, ratiosSchema.New(), withheldSchema.New())
 	}
 	return b.common(f)
 }
@@ -103,18 +103,19 @@ func (b *boundPod) counted(list corev1.ResourceList) *engine.Record {
 func (b *boundPod) resources(target *fitted) *fitted {
 	f := &fitted{facts: podResources.NewFacts().Set("creating", types.Bool(b.in.Creating)).Set("start", b.start())}
 	for i := range b.parts {
-		b.add(f, "container", &b.parts[i], target.items[i].Record("recommended"), target.items[i].Record("ratio"))
+		item := target.items[i]
+		b.add(f, "container", &b.parts[i], item.Record("recommended"), item.Record("ratio"), item.Record("withheld"))
 	}
 	if b.pod != nil {
 		item := target.items[len(b.parts)]
-		b.add(f, "podLevel", b.pod, item.Record("recommended"), item.Record("ratio"))
+		b.add(f, "podLevel", b.pod, item.Record("recommended"), item.Record("ratio"), item.Record("withheld"))
 	}
 	return b.common(f)
 }
 
-func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, ratio *engine.Record) {
+func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, ratio, withheld *engine.Record) {
 	item := f.facts.AddItem(scope, part.name).Set("policy", part.policy).Set("original", part.original).
-		Set("recommended", recommended).Set("ratio", ratio).
+		Set("recommended", recommended).Set("ratio", ratio).Set("withheld", withheld).
 		Set("requests", resourcesSchema.New()).Set("limits", resourcesSchema.New())
 	if scope == "container" {
 		item.Set("known", types.Bool(part.known)).Set("share", resourcesSchema.New()).Set("boost", b.boost(part.name))

@@ -41,6 +41,10 @@ var (
 		engine.Field{Name: "over", Type: engine.Bool, Doc: "it ends now; unset where it does not"},
 		engine.Field{Name: "remaining", Type: engine.IntOf(Duration), Doc: "time until it is over, where that is known"})
 
+	withheldSchema = engine.NewSchema("Withheld",
+		engine.Field{Name: "cpu", Type: engine.Bool, Doc: "unset where it is not"},
+		engine.Field{Name: "memory", Type: engine.Bool, Doc: "unset where it is not"})
+
 	startSchema = engine.NewSchema("Start",
 		engine.Field{Name: "ready", Type: engine.IntOf(Duration), Doc: "for how long the pod has been ready; unset while it is not"})
 
@@ -102,6 +106,7 @@ var (
 	}
 	originalVar = engine.Var{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "what the pod has now"}
 	ratioVar    = engine.Var{Name: "ratio", Type: engine.RecordOf(ratiosSchema), Writable: true, Doc: "how its limits follow its requests, which rules of pod.fit choose; unset = there is no limit to set"}
+	withheldVar = engine.Var{Name: "withheld", Type: engine.RecordOf(withheldSchema), Writable: true, Doc: "which part of the recommendation is not applied because it cannot be right; the updater sees it at pod.update"}
 	requestsVar = engine.Var{Name: "requests", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be requested; unset = untouched"}
 	limitsVar   = engine.Var{Name: "limits", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be the limit; unset = untouched"}
 
@@ -114,7 +119,7 @@ var (
 			{Name: "known", Type: engine.Bool, Doc: "the VPA has a recommendation for it"},
 			originalVar,
 			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what is recommended for it"},
-			ratioVar, requestsVar, limitsVar,
+			withheldVar, ratioVar, requestsVar, limitsVar,
 			{Name: "share", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what its request is to become, for rules that must see all containers first"},
 			{Name: "boost", Type: engine.RecordOf(boostedSchema), Writable: true, Doc: "its startup boost"},
 		},
@@ -127,7 +132,7 @@ var (
 			{Name: "filledIn", Type: engine.RecordOf(resourcesSchema), Doc: "what API servers fill in for requests that the pod does not have although it has the limit: what its containers request together, else the limit"},
 			originalVar,
 			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what is recommended for it"},
-			ratioVar, requestsVar, limitsVar,
+			withheldVar, ratioVar, requestsVar, limitsVar,
 		},
 	}
 )

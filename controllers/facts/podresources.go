@@ -55,6 +55,7 @@ type ResourceChange struct {
 	Limits   corev1.ResourceList
 	Notes    []string // phrases for the vpaUpdates annotation
 	Known    bool     // there was a recommendation for it
+	Withheld bool     // a part of the recommendation is not applied, because it cannot be right
 	// The recommendation after pod.fit, for comparing a running pod with it. The bounds are nil unless they were asked for.
 	Target, LowerBound, UpperBound *engine.Record
 }
@@ -113,6 +114,8 @@ func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 func (c *ResourceChange) take(part *podPart, i int, target, final, lower, upper *fitted) {
 	c.Known = part.known
 	c.Target = target.items[i].Record("recommended")
+	withheld := target.items[i].Record("withheld")
+	c.Withheld = withheld.Bool("cpu") || withheld.Bool("memory")
 	if lower != nil {
 		c.LowerBound, c.UpperBound = lower.items[i].Record("recommended"), upper.items[i].Record("recommended")
 	}

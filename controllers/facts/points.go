@@ -105,12 +105,14 @@ var (
 		engine.Field{Name: "oom", Type: engine.RecordOf(killedSchema), Doc: "how it ended last, where it ran out of memory"},
 		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema), Doc: "what the node granted, else what the spec asks for"},
 		engine.Field{Name: "target", Type: engine.RecordOf(resourcesSchema), Doc: "what the pod would be given"},
+		engine.Field{Name: "withheld", Type: engine.Bool, Doc: "a part of the recommendation is not applied, because it cannot be right (rule set ceilings)"},
 		engine.Field{Name: "lowerBound", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "upperBound", Type: engine.RecordOf(resourcesSchema)})
 
 	comparedPodSchema = engine.NewSchema("ComparedPod",
 		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema), Doc: "what the node granted, else what the spec asks for"},
 		engine.Field{Name: "target", Type: engine.RecordOf(resourcesSchema), Doc: "what the pod would be given"},
+		engine.Field{Name: "withheld", Type: engine.Bool, Doc: "a part of the recommendation is not applied, because it cannot be right (rule set ceilings)"},
 		engine.Field{Name: "lowerBound", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "upperBound", Type: engine.RecordOf(resourcesSchema)})
 

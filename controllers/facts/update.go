@@ -137,7 +137,7 @@ func (s *PodState) compare() {
 	for i := range s.Change.Containers {
 		c := &s.Change.Containers[i]
 		requests, _ := CurrentResources(s.Pod, c.Index)
-		r := comparedSchema.New().SetString("name", c.Name).SetBool("known", c.Known).
+		r := comparedSchema.New().SetString("name", c.Name).SetBool("known", c.Known).SetBool("withheld", c.Withheld).
 			SetBool("observed", observed == nil || slices.Contains(observed, c.Name)).
 			SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).
 			SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound)
@@ -152,7 +152,7 @@ func (s *PodState) compare() {
 	s.podLevel = comparedPodSchema.New()
 	if c := s.Change.Pod; c != nil {
 		requests, _, _ := podResourcesOf(s.Pod)
-		s.podLevel.SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound)
+		s.podLevel.SetBool("withheld", c.Withheld).SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound)
 	}
 }
 

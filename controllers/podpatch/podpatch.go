@@ -121,14 +121,14 @@ func Resized(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatc
 	return ops
 }
 
-// Updates is the text of the vpaUpdates annotation; empty when nothing is written (UPSTREAM.md §4.4). What is about the pod as
+// Updates is the text of the vpaUpdates annotation; empty when nothing is written (UPSTREAM.md §4.4), nor withheld. What is about the pod as
 // a whole stands first.
 func Updates(vpaName string, change facts.PodChange) string {
 	var out strings.Builder
 	out.Grow(128 + 96*len(change.Containers))
 	written := false
 	tell := func(what string, index int, c *facts.ResourceChange) {
-		if !c.Writes() {
+		if !c.Writes() && !c.Withheld {
 			return
 		}
 		if written {
