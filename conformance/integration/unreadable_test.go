@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/crds"
@@ -48,9 +50,17 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	create(t, steady(ns, "steady", 1), served)
 
 	setTarget := func(u *unstructured.Unstructured, cpu string) {
-		require.NoError(t, unstructured.SetNestedSlice(u.Object, []any{map[string]any{"containerName": "app", "target": map[string]any{"cpu": cpu}}},
-			"status", "recommendation", "containerRecommendations"))
-		require.NoError(t, cluster.Status().Update(t.Context(), u))
+		// celvpa writes the status, too.
+		require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(u), u); err != nil {
+				return err
+			}
+			if err := unstructured.SetNestedSlice(u.Object, []any{map[string]any{"containerName": "app", "target": map[string]any{"cpu": cpu}}},
+				"status", "recommendation", "containerRecommendations"); err != nil {
+				return err
+			}
+			return cluster.Status().Update(t.Context(), u)
+		}))
 	}
 	setTarget(inStatus, "1e1.5")
 
