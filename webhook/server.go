@@ -118,8 +118,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	if _, err := w.Write(body); err != nil {
-		if silent, tell := s.seldom.tell("unsent"); tell {
-			s.log.Info("an answer could not be sent", "uid", review.UID, "reason", err.Error(), "untold", silent)
+		if suppressed, tell := s.seldom.tell("unsent"); tell {
+			s.log.Info("an answer could not be sent", "uid", review.UID, "reason", err.Error(), "suppressed", suppressed)
 		}
 	}
 	stepWrite.since(writing)
