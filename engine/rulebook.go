@@ -319,6 +319,9 @@ func (p *Plan) schemaRules() map[string]string {
 	return out
 }
 
+// HasOverlay reports whether an overlay is part of the rulebook.
+func (b *Rulebook) HasOverlay(name string) bool { return b.library.Overlays[name] != nil }
+
 // Has reports whether a pipeline, as name@version, is loaded.
 func (b *Rulebook) Has(pipeline string) bool { return b.library.Pipelines[pipeline] != nil }
 

@@ -43,7 +43,19 @@ func (s *Source) overlaid(book *engine.Rulebook, objects []rulesv1alpha1.RuleOve
 		book = next
 		inUse[one.overlay.Name.Value] = one
 	}
+	if book == s.files && s.files != nil && !s.pending {
+		book = s.unchanged(objects, inUse)
+	}
 	for _, o := range s.inOrder(objects) {
+		if one, ok := inUse[o.Name]; ok && one.uid == o.UID {
+			results[o.Name] = Acceptance{UID: o.UID, Generation: o.Generation}
+			continue
+		}
+		if len(inUse) >= maxOverlays {
+			results[o.Name] = Acceptance{UID: o.UID, Generation: o.Generation, Err: fmt.Errorf("%d RuleOverlays are in use, and that is the most there can be: "+
+				"let one overlay match several namespaces, or delete others", maxOverlays)}
+			continue
+		}
 		result := Acceptance{UID: o.UID, Generation: o.Generation}
 		before, had := s.inUse[o.Name]
 		had = had && before.uid == o.UID
@@ -61,6 +73,24 @@ func (s *Source) overlaid(book *engine.Rulebook, objects []rulesv1alpha1.RuleOve
 	}
 	s.compiling.forget(objects)
 	return book, results, inUse
+}
+
+// maxOverlays bounds the overlays of a cluster that are in use. Each takes some 300 kB, and each is compiled when files change.
+const maxOverlays = 500
+
+// unchanged is the rulebook in force with those of its overlays that are as they were, which it notes as in use. They need not
+// be compiled again because others came, changed or went.
+func (s *Source) unchanged(objects []rulesv1alpha1.RuleOverlay, inUse map[string]accepted) *engine.Rulebook {
+	for i := range objects {
+		o := &objects[i]
+		if before, ok := s.inUse[o.Name]; ok && before.uid == o.UID && before.generation == o.Generation {
+			inUse[o.Name] = before
+		}
+	}
+	return s.Rules().Only(func(name string) bool {
+		_, keep := inUse[name]
+		return keep || s.files.HasOverlay(name)
+	})
 }
 
 // inOrder sorts objects by who comes first.

@@ -1,0 +1,43 @@
+package engine
+
+import "maps"
+
+// Only is the rulebook without the overlays that are not kept. Nothing is compiled: overlays that were fine together are so
+// without others, too.
+func (b *Rulebook) Only(keep func(overlay string) bool) *Rulebook {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	library, c := *b.library, *b.compiler
+	library.Overlays = maps.Clone(library.Overlays)
+	next := &Rulebook{library: &library, pipelines: b.pipelines, standard: b.standard, bases: b.bases, compiler: &c, plans: map[string]*Plan{}, failed: map[string]error{}}
+	for _, o := range b.overlays {
+		if keep(o.Name.Value) {
+			next.overlays = append(next.overlays, o)
+		} else {
+			delete(library.Overlays, o.Name.Value)
+		}
+	}
+	sets, points := map[*setPlan]bool{}, map[*pointPlan]bool{}
+	for key, plan := range b.plans {
+		kept := true
+		for _, name := range plan.overlays {
+			kept = kept && library.Overlays[name] != nil
+		}
+		if !kept {
+			continue
+		}
+		next.plans[key] = plan
+		for _, at := range plan.points {
+			points[at] = true
+			for _, set := range at.sets {
+				sets[set] = true
+			}
+		}
+	}
+	// What was compiled for overlays that are gone must not stay for ever.
+	c.ps, c.usedParams = &problems{}, maps.Clone(c.usedParams)
+	c.compiled, c.points = maps.Clone(c.compiled), maps.Clone(c.points)
+	maps.DeleteFunc(c.compiled, func(_ setKey, r *setResult) bool { return r.plan != nil && !sets[r.plan] })
+	maps.DeleteFunc(c.points, func(_ string, at *pointPlan) bool { return !points[at] })
+	return next
+}
