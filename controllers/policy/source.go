@@ -149,12 +149,15 @@ func (s *Source) reloadFiles() error {
 // overlay puts the overlays of the cluster over the files and swaps the rules.
 func (s *Source) overlay(objects []rulesv1alpha1.RuleOverlay) {
 	book, results, inUse := s.overlaid(s.files, objects)
+	before := s.Accepted() // what was told of one is not told again because another changed
 	overlayAccepted.Reset()
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		overlayAccepted.WithLabelValues(name).Set(1)
 		if r := results[name]; r.Err != nil {
 			overlayAccepted.WithLabelValues(name).Set(0)
-			s.log.Error(r.Err, "a RuleOverlay cannot be used", "overlay", name, "generation", r.Generation, "generationInUse", r.InUse)
+			if was := before[name]; was.Err == nil || was.Generation != r.Generation || was.Err.Error() != r.Err.Error() {
+				s.log.Error(r.Err, "a RuleOverlay cannot be used", "overlay", name, "generation", r.Generation, "generationInUse", r.InUse)
+			}
 		}
 	}
 	s.inUse, s.overlays = inUse, overlaysFingerprint(objects)
