@@ -404,6 +404,9 @@ func TestFeaturesBehindGatesWorkOnFiles(t *testing.T) {
 	require.NotContains(t, trace, "web/shop, ", "that of the pod is the last")
 	require.Regexp(t, `target +now\.cpu +24m +15m +pod-bounds/target/max-cpu `, trace)
 	require.Regexp(t, `proxy +target\.cpu +12m +7m +pod-shares/apply/target-cpu `, trace)
+	out, err = celvpa(t, "recommend", "-f", "pod.yaml", "--recommendation-min-samples=0", "--explain")
+	require.NoError(t, err)
+	require.NotContains(t, out, "web/shop, the pod", "no rule runs for it with the gate off")
 
 	out, err = celvpa(t, "recommend", "-f", "pod.yaml", "--recommendation-min-samples=0", "--feature-gates=PodLevelResources=true", "--explain", "-o", "json")
 	require.NoError(t, err)

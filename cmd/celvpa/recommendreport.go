@@ -115,6 +115,9 @@ func (r *recommendReport) writeTable(to io.Writer) error {
 	}
 	r.writeConditions(out)
 	for _, t := range r.Traces {
+		if len(t.Steps) == 0 { // as of a pod for which no rule runs
+			continue
+		}
 		about := "container " + t.Container
 		if t.Container == "" {
 			about = "the pod"
