@@ -25,6 +25,11 @@ import (
 //go:embed kwok.yaml
 var kwokConfig []byte
 
+// auditPolicy says what goes to the audit log.
+//
+//go:embed audit.yaml
+var auditPolicy []byte
+
 // usageObjects are the metrics endpoint and the usage expressions.
 //
 //go:embed usage.yaml
@@ -143,9 +148,11 @@ func (c *cluster) create(ctx context.Context) error {
 	if err := c.rememberParts(); err != nil {
 		return err
 	}
-	config := filepath.Join(c.dir, "kwok.yaml")
-	if err := os.WriteFile(config, kwokConfig, 0o644); err != nil {
-		return err
+	config, policy := filepath.Join(c.dir, "kwok.yaml"), filepath.Join(c.dir, "audit.yaml")
+	for file, text := range map[string][]byte{config: kwokConfig, policy: auditPolicy} {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return err
+		}
 	}
 	done := progress("starting the control plane of "+c.name, "about 5 s")
 	err := c.kwokctl(ctx, "-c", config, "create", "cluster", "--runtime", "binary", "--wait", "120s",
@@ -155,6 +162,10 @@ func (c *cluster) create(ctx context.Context) error {
 		"--kube-controller-manager-binary", c.parts.path("kube-controller-manager"),
 		"--kube-scheduler-binary", c.parts.path("kube-scheduler"),
 		"--kwok-controller-binary", c.parts.path("kwok"),
+		"--extra-args", "kube-apiserver=audit-policy-file="+policy,
+		"--extra-args", "kube-apiserver=audit-log-path="+filepath.Join(c.dir, "audit.log"),
+		"--extra-args", "kube-apiserver=audit-log-maxsize=64", // MB, and one file that was full before
+		"--extra-args", "kube-apiserver=audit-log-maxbackup=1",
 		"--kubeconfig", c.kubeconfig())
 	done(err)
 	return err

@@ -21,7 +21,8 @@ const usage = `lab: a real Kubernetes control plane on this machine, with simula
   lab down  [-name NAME]              stop it and delete its data
   lab build [PART…]                   build the parts of a lab only, or these
   lab path PART                       print where a part is, built or not
-  lab kubeconfig [-name NAME]         print the path of its kubeconfig
+  lab kubeconfig [-name NAME]         print the path of its kubeconfig; beside it, audit.log is the API server's log of what
+                                      the service accounts of namespace audited asked for
 
 Environment
   LAB_DIR     where parts and clusters are kept (default: bin/lab beside the repository's Makefile)
