@@ -55,7 +55,7 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	}
 	hpas, err := p.watched(ctx, &autoscalingv2.HorizontalPodAutoscalerList{}, &autoscalingv2.HorizontalPodAutoscaler{}, log,
 		"the cluster has no HorizontalPodAutoscalers in autoscaling/v2: none are warned about",
-		"HorizontalPodAutoscalers are not read: allow this process to get, list and watch horizontalpodautoscalers.autoscaling to be warned of those that work against a VPA")
+		"HorizontalPodAutoscalers are not read: allow this process to list and watch horizontalpodautoscalers.autoscaling to be warned of those that work against a VPA")
 	if err != nil {
 		return err
 	}

@@ -176,7 +176,7 @@ func (p *process) followOverlays(ctx context.Context, source *policy.Source, log
 	}
 	if followed, err = p.watched(ctx, &rulesv1alpha1.RuleOverlayList{}, &rulesv1alpha1.RuleOverlay{}, log,
 		"the cluster has no RuleOverlays: install the CRD with `celvpa crd` to use them",
-		"RuleOverlays are not read: allow this process to get, list and watch ruleoverlays.rules.celvpa.dev to use them"); !followed {
+		"RuleOverlays are not read: allow this process to list and watch ruleoverlays.rules.celvpa.dev to use them"); !followed {
 		return false, err
 	}
 	unreadable := &watchdog.Unreadable{Kind: "RuleOverlay", Log: log, Reason: func(o client.Object) string { return o.(*rulesv1alpha1.RuleOverlay).Unreadable }}

@@ -101,7 +101,7 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 	namespaces := o.namespaces()
 	ooms := oom.NewObserver(log, namespaces.Serve)
 	evictions, err := p.watched(ctx, &corev1.EventList{}, &corev1.Event{}, log, "the cluster has no events: evictions are not noticed",
-		"evictions for want of memory are not noticed: allow this process to get, list and watch events")
+		"evictions for want of memory are not noticed: allow this process to list and watch events")
 	if err != nil {
 		return err
 	}

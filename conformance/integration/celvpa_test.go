@@ -40,7 +40,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"external metrics are recommended from":                 externalMetricsAreRecommendedFrom,
 			"a target that cannot be read keeps its recommendation": aTargetThatCannotBeReadKeepsItsRecommendation,
 			"a process that may read nothing stops when asked to":   aProcessThatMayReadNothingStopsWhenAskedTo,
-			"the permissions in the docs are enough":                thePermissionsInTheDocsAreEnough,
+			"the permissions in the docs are those it needs":        thePermissionsInTheDocsAreThoseItNeeds,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

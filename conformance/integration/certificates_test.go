@@ -30,6 +30,12 @@ import (
 func rotating(t *testing.T, flags ...string) *recorded {
 	t.Helper()
 	withoutCelvpa(t)
+	return registering(t, flags...)
+}
+
+// registering is the same beside others.
+func registering(t *testing.T, flags ...string) *recorded {
+	t.Helper()
 	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
 	require.NoError(t, err)
 	args = append(append([]string{"admission-controller", "--kubeconfig=" + kubeconfig, "--webhook-failure-policy-fail"}, args...), flags...)

@@ -3,19 +3,15 @@ package integration
 import (
 	"context"
 	"net/http"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -54,30 +50,6 @@ func aProcessThatMayReadNothingStopsWhenAskedTo(t *testing.T) {
 	require.NoError(t, one.Stop(5*time.Second))
 }
 
-// allowedByTheDocs lets a user do what a page of the docs lists, and gives the kubeconfig for it.
-func allowedByTheDocs(t *testing.T, pageName, user string) string {
-	t.Helper()
-	root, err := harness.Root()
-	require.NoError(t, err)
-	page, err := os.ReadFile(filepath.Join(root, "docs", pageName))
-	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(page), "```yaml\napiVersion: rbac.authorization.k8s.io/v1\n")
-	require.True(t, found)
-	text, _, _ := strings.Cut(rest, "```")
-	role := &rbacv1.ClusterRole{}
-	require.NoError(t, yaml.UnmarshalStrict([]byte("apiVersion: rbac.authorization.k8s.io/v1\n"+text), role))
-	role.Name = "it-" + user
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}}
-	create(t, role, binding)
-	t.Cleanup(func() {
-		require.NoError(t, cluster.Delete(context.Background(), binding))
-		require.NoError(t, cluster.Delete(context.Background(), role))
-	})
-	return kubeconfigAs(t, user)
-}
-
 // neverForbidden looks through all that a process has logged.
 func neverForbidden(t *testing.T, lines []harness.LogLine) {
 	t.Helper()
@@ -86,31 +58,57 @@ func neverForbidden(t *testing.T, lines []harness.LogLine) {
 	}
 }
 
-// thePermissionsInTheDocsAreEnough runs the recommender with those that docs/recommender.md lists.
-func thePermissionsInTheDocsAreEnough(t *testing.T) {
-	as := allowedByTheDocs(t, "recommender.md", "recommender-of-the-docs")
+// thePermissionsInTheDocsAreThoseItNeeds runs the recommender with those that docs/recommender.md lists: they are enough, and all are
+// used.
+func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
+	a := accountOfTheDocs(t, "recommender.md", "recommender-of-the-docs")
 	ns := namespace(t, "it-permissions")
-	v := vpa(ns, "web", vpav1.UpdateModeOff)
+	v, custom := vpa(ns, "web", vpav1.UpdateModeOff), vpa(ns, "custom", vpav1.UpdateModeOff)
 	v.Spec.Recommenders = []*vpav1.VerticalPodAutoscalerRecommenderSelector{{Name: ns}}
+	custom.Spec.Recommenders = v.Spec.Recommenders
 	create(t, steady(ns, "web", 1), v)
-	r := startRecommender(t, ns, "--kubeconfig="+as, "--leader-elect", "--leader-elect-resource-name="+ns,
-		"--leader-elect-resource-namespace="+ns, "--vpa-object-namespace=", "--recommender-name="+ns, "--checkpoints-gc-interval=1h")
+	a.asksForACustomKind(t, custom)
+	flags := []string{"--kubeconfig=" + a.kubeconfig(t), "--leader-elect", "--leader-elect-resource-name=" + ns, "--leader-elect-resource-namespace=" + ns, "--recommender-name=" + ns}
+	r := startRecommender(t, ns, append(flags, "--vpa-object-namespace=", "--checkpoints-gc-interval=1h")...)
 	recommended(t, ns, "web")
-	eventually(t, 60*time.Second, "a checkpoint", func(ctx context.Context) (bool, error) {
+	checkpoints := func(ctx context.Context) int {
 		list := &vpav1.VerticalPodAutoscalerCheckpointList{}
-		err := cluster.List(ctx, list, client.InNamespace(ns))
-		return len(list.Items) > 0, err
+		require.NoError(t, cluster.List(ctx, list, client.InNamespace(ns)))
+		return len(list.Items)
+	}
+	eventually(t, 60*time.Second, "a checkpoint", func(ctx context.Context) (bool, error) { return checkpoints(ctx) > 0, nil })
+	r.stop()
+	r.mu.Lock()
+	neverForbidden(t, r.lines)
+	r.mu.Unlock()
+
+	require.NoError(t, cluster.Delete(t.Context(), v))
+	r = startRecommender(t, ns, flags...) // for this namespace only: others' checkpoints are not for this test to delete
+	eventually(t, 60*time.Second, "the end of the checkpoint", func(ctx context.Context) (bool, error) { return checkpoints(ctx) == 0, nil })
+	a.usesAllItMay(t, map[string]string{
+		"patch events":                "an event about who leads that is repeated is counted up",
+		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is told by events",
+		"patch events.events.k8s.io":  "such an event that is repeated is counted up",
+		"get verticalpodautoscalercheckpoints.autoscaling.k8s.io": "one that another process wrote meanwhile is read before it is replaced",
+		"patch ruleoverlays.rules.celvpa.dev/status":              "there may be no RuleOverlay in this cluster, or another recommender has written its condition",
+		"list *.external.metrics.k8s.io":                          "for --use-external-metrics: externalMetricsAreRecommendedFrom",
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	neverForbidden(t, r.lines)
 }
 
-// TestThePermissionsOfAdmissionInTheDocsAreEnough runs the admission controller with those that docs/admission.md lists.
-func TestThePermissionsOfAdmissionInTheDocsAreEnough(t *testing.T) {
-	as := allowedByTheDocs(t, "admission.md", "admission-of-the-docs")
-	r := rotating(t, "--kubeconfig="+as, "--status-lease-update-interval=1s", "--status-lease-name=it-permissions")
-	load := createPods(t, namespace(t, "it-admission"))
+// TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds runs the admission controller with those that docs/admission.md lists: they
+// are enough, and all are used.
+func TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds(t *testing.T) {
+	a := accountOfTheDocs(t, "admission.md", "admission-of-the-docs")
+	flags := []string{"--kubeconfig=" + a.kubeconfig(t), "--status-lease-update-interval=1s", "--status-lease-name=it-permissions"}
+	ns := namespace(t, "it-admission")
+	custom := vpa(ns, "custom", vpav1.UpdateModeInitial)
+	a.asksForACustomKind(t, custom)
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), custom)) })
+	r := rotating(t, flags...)
+	load := createPods(t, ns)
 	load.more(t, 20)
 	require.NoError(t, load.end())
 	require.Zero(t, load.created.Load()-load.patched.Load(), "all are patched")
@@ -119,7 +117,14 @@ func TestThePermissionsOfAdmissionInTheDocsAreEnough(t *testing.T) {
 		err := cluster.Get(ctx, keyOf(lease), lease)
 		return err == nil && lease.Spec.RenewTime != nil, client.IgnoreNotFound(err)
 	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	neverForbidden(t, r.lines)
+	other := registering(t, flags...) // finds the registration of the first
+	a.usesAllItMay(t, map[string]string{
+		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is told by events",
+		"patch events.events.k8s.io":  "such an event that is repeated is counted up",
+	})
+	for _, one := range []*recorded{r, other} {
+		one.mu.Lock()
+		neverForbidden(t, one.lines)
+		one.mu.Unlock()
+	}
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"log"
 	"net/http"
@@ -25,6 +26,7 @@ import (
 // requests stands between an updater and the API server, and counts what is asked of it and answered.
 type requests struct {
 	address string
+	ca      []byte // clients send tokens only to whom they trust
 
 	mu      sync.Mutex
 	late    time.Duration               // before what was done to a pod is answered
@@ -36,16 +38,18 @@ type requests struct {
 // newRequests starts what stands in between. It ends with the test.
 func newRequests(t *testing.T) *requests {
 	t.Helper()
-	transport, err := rest.TransportFor(cluster.Config)
+	ours, err := rest.TransportFor(cluster.Config)
+	require.NoError(t, err)
+	theirs, err := rest.TransportFor(rest.AnonymousClientConfig(cluster.Config))
 	require.NoError(t, err)
 	server, err := url.Parse(cluster.Config.Host)
 	require.NoError(t, err)
 	quiet := log.New(io.Discard, "", 0) // of watches that end
 	out := &requests{seen: map[string]int{}, refused: map[string][]*metav1.Status{}}
-	pass := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: quiet,
+	pass := &httputil.ReverseProxy{Transport: whose{ours: ours, theirs: theirs}, FlushInterval: -1, ErrorLog: quiet,
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(server) },
 		ModifyResponse: out.pass}
-	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	between := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := out.refusal(r.URL.Path); refused != nil {
 			out.note(r.URL.Path)
 			w.Header().Set("Content-Type", "application/json")
@@ -60,16 +64,27 @@ func newRequests(t *testing.T) *requests {
 		between.CloseClientConnections()
 		between.Close()
 	})
-	out.address = between.URL
+	out.address, out.ca = between.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: between.Certificate().Raw})
 	return out
 }
 
-// kubeconfig is a file by which a process reaches the API server this way, as a user; empty = one who may do anything.
-func (r *requests) kubeconfig(t *testing.T, user string) string {
+// whose sends requests that say by a token who asks as they are, and all others as the lab's administrator.
+type whose struct{ ours, theirs http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (w whose) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Authorization") != "" {
+		return w.theirs.RoundTrip(r)
+	}
+	return w.ours.RoundTrip(r)
+}
+
+// kubeconfig is a file by which a process reaches the API server this way, as somebody; empty = one who may do anything.
+func (r *requests) kubeconfig(t *testing.T, as *clientcmdapi.AuthInfo) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
-	config.AuthInfos["user"] = &clientcmdapi.AuthInfo{Impersonate: user}
-	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: r.address}
+	config.AuthInfos["user"] = as
+	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: r.address, CertificateAuthorityData: r.ca}
 	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "user"}
 	config.CurrentContext = "lab"
 	file := filepath.Join(t.TempDir(), "kubeconfig")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/celvpa/celvpa/conformance/harness"
 )
@@ -84,7 +85,7 @@ func TestUpdater(t *testing.T) {
 		"celvpa plan says what the updater then does":                  thePlanIsWhatTheUpdaterDoes,
 		"an eviction without an answer counts as one":                  anEvictionWithoutAnAnswer,
 		"the end of a boost is waited for":                             theEndOfABoostIsWaitedFor,
-		"the permissions in the docs are enough":                       thePermissionsOfTheUpdaterInTheDocsAreEnough,
+		"the permissions in the docs are those it needs":               thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds,
 		"without permission to resize nobody is evicted":               withoutPermissionToResize,
 		"a patch for another pod of the name":                          aPatchForAnotherPodOfTheName,
 		"bad input stops nobody else":                                  badInputStopsNobodyElse,
@@ -106,16 +107,16 @@ type anUpdater struct {
 // startUpdater runs celvpa's updater until the test ends, allowed to do anything.
 func startUpdater(t *testing.T, ns string, flags ...string) *anUpdater {
 	t.Helper()
-	return startUpdaterAs(t, "", ns, flags...)
+	return startUpdaterAs(t, &clientcmdapi.AuthInfo{}, ns, flags...)
 }
 
-// startUpdaterAs runs it as a user.
-func startUpdaterAs(t *testing.T, user, ns string, flags ...string) *anUpdater {
+// startUpdaterAs runs it as somebody; empty = as one who may do anything.
+func startUpdaterAs(t *testing.T, as *clientcmdapi.AuthInfo, ns string, flags ...string) *anUpdater {
 	t.Helper()
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
 	u := &anUpdater{t: t, requests: newRequests(t)}
-	args := append([]string{"updater", "--kubeconfig=" + u.requests.kubeconfig(t, user), "--address=" + address, "--vpa-object-namespace=" + ns,
+	args := append([]string{"updater", "--kubeconfig=" + u.requests.kubeconfig(t, as), "--address=" + address, "--vpa-object-namespace=" + ns,
 		"--updater-interval=1500ms", "-v=5", updaterGates}, flags...)
 	u.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, u.add)
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,7 +52,8 @@ func upstreamsPermissionsAreEnough(t *testing.T) {
 	watchedOver(t, ns, "evicted", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
 	watchedOver(t, ns, "resized", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
 	watchedOver(t, forgotten, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
-	u, v := startUpdaterAs(t, user, ns), startUpdaterAs(t, user, forgotten)
+	as := &clientcmdapi.AuthInfo{Impersonate: user}
+	u, v := startUpdaterAs(t, as, ns), startUpdaterAs(t, as, forgotten)
 	become(t, ns, "evicted", 2, "200m/- 200Mi/-")
 	become(t, ns, "resized", 2, "200m/- 200Mi/-")
 	become(t, ns, "boosted", 1, "250m/500m 100Mi/-")
@@ -79,10 +81,10 @@ func (u *anUpdater) forbiddenOnly(but ...string) {
 	}
 }
 
-// thePermissionsOfTheUpdaterInTheDocsAreEnough runs the updater with those that docs/updater.md lists.
-func thePermissionsOfTheUpdaterInTheDocsAreEnough(t *testing.T) {
-	const user = "updater-of-the-docs"
-	allowedByTheDocs(t, "updater.md", user)
+// thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds runs the updater with those that docs/updater.md lists: they are enough, and all
+// are used.
+func thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds(t *testing.T) {
+	a := accountOfTheDocs(t, "updater.md", "updater-of-the-docs")
 	ns, forgotten := namespace(t, "up-docs"), namespace(t, forgottenByTheDocs)
 	held := deployed(t, ns, "held", 2, small)
 	tried := deployed(t, ns, "tried", 1, small)
@@ -97,8 +99,11 @@ func thePermissionsOfTheUpdaterInTheDocsAreEnough(t *testing.T) {
 	}
 	watchedOver(t, ns, "tried", one("InPlace"), target("40", "200Mi"))
 	watchedOver(t, forgotten, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
-	u := startUpdaterAs(t, user, ns, "--leader-elect=false")
-	v := startUpdaterAs(t, user, forgotten)
+	owner := a.asksForACustomKind(t, vpa(ns, "custom", vpav1.UpdateModeRecreate))
+	create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "custom", OwnerReferences: []metav1.OwnerReference{owner}}, Spec: podSpec(t, small)})
+	recommendNow(t, ns, "custom", target("200m", "200Mi"))
+	u := startUpdaterAs(t, a.info(), ns, "--leader-elect=false")
+	v := startUpdaterAs(t, a.info(), forgotten)
 	become(t, ns, "evicted", 2, "200m/- 200Mi/-")
 	become(t, ns, "resized", 2, "200m/- 200Mi/-")
 	become(t, ns, "boosted", 1, "250m/500m 100Mi/-")
@@ -115,6 +120,10 @@ func thePermissionsOfTheUpdaterInTheDocsAreEnough(t *testing.T) {
 	same(t, ns, "tried", tried)
 	u.forbiddenOnly("NodeCapacity", "Node didn't have enough capacity", "node capacity")
 	v.forbiddenOnly()
+	a.usesAllItMay(t, map[string]string{
+		"patch events.events.k8s.io":                    "an event that is repeated is counted up",
+		"get verticalpodautoscalers.autoscaling.k8s.io": "one whose status another process wrote meanwhile is read before its condition is written",
+	})
 }
 
 // forgottenByTheDocs is a third namespace that the webhook does not serve.
@@ -122,16 +131,13 @@ const forgottenByTheDocs = "up-docs-forgotten"
 
 // withoutPermissionToResize nobody is evicted instead: that an administrator has forgotten something is no fault of the pods.
 func withoutPermissionToResize(t *testing.T) {
-	const user = "updater-without-resizes"
-	allowedByTheDocs(t, "updater.md", user)
-	role := &rbacv1.ClusterRole{}
-	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Name: "it-" + user}, role))
-	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/resize") })
-	require.NoError(t, cluster.Update(t.Context(), role))
+	a := accountOfTheDocs(t, "updater.md", "updater-without-resizes")
+	a.role.Rules = slices.DeleteFunc(a.role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/resize") })
+	require.NoError(t, cluster.Update(t.Context(), a.role))
 	ns := namespace(t, "up-forbidden")
 	before := deployed(t, ns, "web", 2, small)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
-	u := startUpdaterAs(t, user, ns)
+	u := startUpdaterAs(t, a.info(), ns)
 	u.decided("web", "update/not-permitted")
 	requireEvent(t, ns, "ResizeRefused", "cannot patch resource")
 	u.cycles(1)

@@ -1,0 +1,227 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// audited is the namespace of the service accounts whose requests the lab's audit log has.
+const audited = "audited"
+
+// account is a service account that may do what a page of the docs prints, and nothing else.
+type account struct {
+	name, token string
+	role        *rbacv1.ClusterRole
+}
+
+// accountOfTheDocs makes one, which ends with the test.
+func accountOfTheDocs(t *testing.T, pageName, name string) *account {
+	t.Helper()
+	a := &account{name: name, role: roleOfTheDocs(t, pageName)}
+	a.role.Name = "it-" + name
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: audited}}
+	if err := cluster.Create(t.Context(), ns); !apierrors.IsAlreadyExists(err) {
+		require.NoError(t, err)
+	}
+	user := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: audited, Name: name}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: a.role.Name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: a.role.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: audited, Name: name}}}
+	create(t, user, a.role, binding)
+	t.Cleanup(func() {
+		require.NoError(t, cluster.Delete(context.Background(), binding))
+		require.NoError(t, cluster.Delete(context.Background(), a.role))
+		require.NoError(t, cluster.Delete(context.Background(), user))
+	})
+	token := &authenticationv1.TokenRequest{}
+	require.NoError(t, cluster.SubResource("token").Create(t.Context(), user, token))
+	a.token = token.Status.Token
+	return a
+}
+
+// roleOfTheDocs is the ClusterRole that a page prints.
+func roleOfTheDocs(t *testing.T, pageName string) *rbacv1.ClusterRole {
+	t.Helper()
+	root, err := harness.Root()
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "docs", pageName))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "```yaml\napiVersion: rbac.authorization.k8s.io/v1\n")
+	require.True(t, found)
+	text, _, _ := strings.Cut(rest, "```")
+	role := &rbacv1.ClusterRole{}
+	require.NoError(t, yaml.UnmarshalStrict([]byte("apiVersion: rbac.authorization.k8s.io/v1\n"+text), role))
+	return role
+}
+
+// info is how a client says who it is.
+func (a *account) info() *clientcmdapi.AuthInfo { return &clientcmdapi.AuthInfo{Token: a.token} }
+
+// kubeconfig is a file by which a process reaches the API server as this account.
+func (a *account) kubeconfig(t *testing.T) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	require.NoError(t, err)
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = a.info()
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*config, file))
+	return file
+}
+
+// asksForACustomKind makes the target of a VPA an object of a kind that celvpa does not know, and that no other test uses, and tells
+// how to be owned by it. It is called before the process starts.
+func (a *account) asksForACustomKind(t *testing.T, v *vpav1.VerticalPodAutoscaler) metav1.OwnerReference {
+	t.Helper()
+	crd := rolloutCRD()
+	crd.Spec.Group = a.name + ".example.com"
+	crd.Name = "rollouts." + crd.Spec.Group
+	create(t, crd)
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), crd)) })
+	require.NoError(t, cluster.WaitEstablished(t.Context(), crd.Name))
+	version, owner := crd.Spec.Group+"/v1", &unstructured.Unstructured{}
+	eventually(t, 20*time.Second, "the kind of "+crd.Name, func(ctx context.Context) (bool, error) {
+		owner.Object = map[string]any{"apiVersion": version, "kind": "Rollout",
+			"metadata": map[string]any{"namespace": v.Namespace, "name": v.Name}, "spec": map[string]any{"replicas": int64(1)}}
+		return cluster.Create(ctx, owner) == nil, nil
+	})
+	v.Spec.TargetRef = crossVersion(version, "Rollout", v.Name)
+	create(t, v)
+	return metav1.OwnerReference{APIVersion: version, Kind: "Rollout", Name: v.Name, UID: owner.GetUID(), Controller: ptr.To(true)}
+}
+
+// permission is one of what a role grants or somebody asks for.
+type permission struct{ verb, group, resource, subresource string }
+
+// String is as the lists of the tests have it.
+func (p permission) String() string {
+	text := p.verb + " " + schema.GroupResource{Group: p.group, Resource: p.resource}.String()
+	if p.subresource != "" {
+		text += "/" + p.subresource
+	}
+	return text
+}
+
+// covers reports whether a permission that is granted is one to ask for another.
+func (p permission) covers(asked permission) bool {
+	matches := func(granted, asked string) bool { return granted == "*" || granted == asked }
+	return matches(p.verb, asked.verb) && matches(p.group, asked.group) && matches(p.resource, asked.resource) && p.subresource == asked.subresource
+}
+
+// granted is what a role grants, one by one.
+func granted(role *rbacv1.ClusterRole) (out []permission) {
+	for _, r := range role.Rules {
+		for _, group := range r.APIGroups {
+			for _, name := range r.Resources {
+				resource, subresource, _ := strings.Cut(name, "/")
+				for _, verb := range r.Verbs {
+					out = append(out, permission{verb: verb, group: group, resource: resource, subresource: subresource})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// usesAllItMay requires that the audit log has a request of this account for all that its role grants, and none that was refused.
+// But tells why what was not asked for here is needed all the same.
+func (a *account) usesAllItMay(t *testing.T, but map[string]string) {
+	t.Helper()
+	all := granted(a.role)
+	for text, why := range but {
+		require.True(t, slices.ContainsFunc(all, func(p permission) bool { return p.String() == text }), "%q is not granted: take it out of the list", text)
+		require.NotEmpty(t, why, text)
+	}
+	var unused, refused []string
+	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) { // watches are logged late
+		var asked map[permission]bool
+		asked, refused = a.asked(t)
+		unused = nil
+		for _, p := range all {
+			if !used(p, asked) && but[p.String()] == "" {
+				unused = append(unused, p.String())
+			}
+		}
+		return len(unused) == 0 || len(refused) > 0, nil
+	})
+	require.Empty(t, refused, "the page of the docs does not grant these")
+	require.Empty(t, unused, "the page of the docs grants these, and nothing asks for them: take them out of the page, or say in the test why they are needed")
+}
+
+// used reports whether one of the requests needs a permission. What is watched is listed, too, by API servers that do not begin a
+// watch with what there is.
+func used(p permission, asked map[permission]bool) bool {
+	for one := range asked {
+		if p.covers(one) {
+			return true
+		}
+		if one.verb == "watch" {
+			one.verb = "list"
+			if p.covers(one) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// asked is what the audit log has of this account: what was asked for, and what of it was refused for want of a permission.
+func (a *account) asked(t *testing.T) (all map[permission]bool, refused []string) {
+	t.Helper()
+	all = map[permission]bool{}
+	logs, err := filepath.Glob(filepath.Join(filepath.Dir(kubeconfig), "audit*.log"))
+	require.NoError(t, err)
+	require.NotEmpty(t, logs, "the lab has no audit log: stop one that an older version has started")
+	for _, log := range logs {
+		file, err := os.Open(log)
+		require.NoError(t, err)
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var event struct {
+				Verb      string
+				User      struct{ Username string }
+				ObjectRef *struct{ APIGroup, Resource, Subresource string }
+
+				Annotations map[string]string
+			}
+			if json.Unmarshal(lines.Bytes(), &event) != nil || event.User.Username != "system:serviceaccount:"+audited+":"+a.name || event.ObjectRef == nil {
+				continue // the last line may be half written
+			}
+			p := permission{verb: event.Verb, group: event.ObjectRef.APIGroup, resource: event.ObjectRef.Resource, subresource: event.ObjectRef.Subresource}
+			if event.Annotations["authorization.k8s.io/decision"] == "forbid" {
+				refused = append(refused, p.String())
+				continue
+			}
+			all[p] = true
+		}
+		require.NoError(t, lines.Err())
+		require.NoError(t, file.Close())
+	}
+	return all, refused
+}
