@@ -1,6 +1,7 @@
 package updater
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,12 +28,13 @@ const (
 	maxEvents      = 20_000 // that wait to be written, of less than 1 KB each
 	maxEventNote   = 1024   // the longest note that API servers take, in bytes
 	maxEventTries  = 12
-	eventFlushTime = 5 * time.Second // how long those that wait are written yet when the process ends
+	maxEventDelay  = 30 * time.Second // between two tries
+	eventFlushTime = 5 * time.Second  // how long those that wait are written yet when the process ends
 )
 
 // Events writes events of the updater, beside what it does to pods: nothing waits for an event. An eviction makes two, so a large
 // cluster makes thousands within seconds. client-go's own recorder starts a goroutine for each of them, which takes some 6 KB
-// while it waits, and drops what comes too fast; this one has a queue and few writers. Give it a client of its own, or events
+// while it waits, and drops what comes too fast; this one has a queue and few writers, and namespaces take turns in it. Give it a client of its own, or events
 // wait for evictions and evictions for events. It implements client-go's EventRecorder and the manager's Runnable.
 type Events struct {
 	Client     typedeventsv1.EventsV1Interface
@@ -42,7 +44,7 @@ type Events struct {
 	Log        logr.Logger
 
 	mu     sync.Mutex
-	queue  []queuedEvent
+	queue  eventQueue
 	last   int64         // nanoseconds, in the name of the last one
 	wake   chan struct{} // of capacity 1: there is something in the queue, or nothing comes any more
 	closed bool
@@ -54,6 +56,7 @@ type queuedEvent struct {
 	kind, reason, action, note string
 	at                         time.Time
 	id                         int64
+	tries                      int
 }
 
 // Eventf puts an event into the queue, about an object and maybe another one.
@@ -69,13 +72,11 @@ func (e *Events) Eventf(regarding, related runtime.Object, eventType, reason, ac
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.queue) >= maxEvents {
-		droppedEvents.Inc()
-		return
-	}
 	q.id = max(q.at.UnixNano(), e.last+1) // no two have one name
 	e.last = q.id
-	e.queue = append(e.queue, q)
+	if !e.queue.put(q) {
+		droppedEvents.Inc()
+	}
 	e.rouse()
 }
 
@@ -113,14 +114,19 @@ func (e *Events) Start(ctx context.Context) error {
 	for range eventWriters {
 		writers.Go(func() {
 			for {
-				switch q, ok, over := e.next(); {
+				switch q, ok, wait, over := e.next(); {
 				case ok:
-					e.write(live, &q)
+					e.write(live, q)
 				case over:
 					return
 				default:
+					var ready <-chan time.Time
+					if wait > 0 {
+						ready = e.Clock.After(wait)
+					}
 					select {
 					case <-wake:
+					case <-ready:
 					case <-live.Done(): // one that was woken may have ended without waking the next
 					}
 				}
@@ -146,46 +152,43 @@ func (e *Events) Start(ctx context.Context) error {
 		stop()
 		<-done
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	droppedEvents.Add(float64(e.queue.size))
 	return nil
 }
 
-// next takes the oldest event; over tells that none is left and none is waited for. It wakes the next writer for the next one.
-func (e *Events) next() (q queuedEvent, ok, over bool) {
+// next takes the event whose turn it is. Without one, wait is how long all that there are wait for another try, 0 where there are
+// none; over tells that no more are waited for. It wakes the next writer for the next event.
+func (e *Events) next() (q queuedEvent, ok bool, wait time.Duration, over bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.queue) > 0 {
-		q, ok = e.queue[0], true
-		e.queue[0] = queuedEvent{}
-		e.queue = e.queue[1:]
-	}
-	if len(e.queue) > 0 || e.closed {
+	now := e.Clock.Now()
+	q, ok, wait = e.queue.take(now)
+	over = !ok && e.queue.size == 0 && e.closed
+	if over || ok && e.queue.ready(now) {
 		e.rouse()
-	} else {
-		e.queue = nil
 	}
-	return q, ok, !ok && e.closed
+	return q, ok, wait, over
 }
 
-// write stores an event. What the API server refuses is given up, and so is what it does not take after many tries.
-func (e *Events) write(ctx context.Context, q *queuedEvent) {
+// write stores an event. What the API server refuses is given up, and so is what it does not take after many tries. No writer
+// waits for the next try: the events of other namespaces may be taken meanwhile.
+func (e *Events) write(ctx context.Context, q queuedEvent) {
 	event := q.event(e.Controller)
-	delay := time.Second
-	for try := 1; ; try++ {
-		_, err := e.Client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
-		if err == nil || apierrors.IsAlreadyExists(err) { // the answer to the last try was lost
-			return
-		}
-		if !passing(err) || try == maxEventTries || ctx.Err() != nil {
-			droppedEvents.Inc()
-			e.Log.V(1).Info("an event is not written", "error", err.Error(), "namespace", event.Namespace, "object", event.Regarding.Name, "reason", event.Reason, "note", event.Note)
-			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-e.Clock.After(delay):
-		}
-		delay = min(2*delay, 30*time.Second)
+	_, err := e.Client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err == nil || apierrors.IsAlreadyExists(err) { // the answer to the last try was lost
+		e.queue.taken(event.Namespace)
+		return
 	}
+	if q.tries++; passing(err) && q.tries < maxEventTries && ctx.Err() == nil {
+		e.queue.again(q, e.Clock.Now().Add(min(time.Second<<(q.tries-1), maxEventDelay)))
+		return
+	}
+	droppedEvents.Inc()
+	e.Log.V(1).Info("an event is not written", "error", err.Error(), "namespace", event.Namespace, "object", event.Regarding.Name, "reason", event.Reason, "note", event.Note)
 }
 
 // passing reports whether the same request may be taken later.
@@ -198,13 +201,14 @@ func passing(err error) bool {
 	return code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= http.StatusInternalServerError
 }
 
+// namespace is where the event is stored.
+func (q *queuedEvent) namespace() string {
+	return cmp.Or(q.regarding.Namespace, metav1.NamespaceDefault)
+}
+
 func (q *queuedEvent) event(controller string) *eventsv1.Event {
-	namespace := q.regarding.Namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
 	return &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: util.GenerateEventName(q.regarding.Name, q.id)},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: q.namespace(), Name: util.GenerateEventName(q.regarding.Name, q.id)},
 		EventTime:           metav1.NewMicroTime(q.at),
 		ReportingController: controller, ReportingInstance: controller + "-" + hostname(),
 		Action: q.action, Reason: q.reason, Regarding: q.regarding, Related: q.related, Note: q.note, Type: q.kind,

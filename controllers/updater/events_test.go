@@ -69,7 +69,7 @@ func TestNoEventIsDroppedWhenThousandsComeAtOnce(t *testing.T) {
 	started(t, e)() // what waits at the end is written yet
 	require.Len(t, notes, 2000)
 	require.Len(t, names, 2000, "no two have one name")
-	require.Empty(t, e.queue)
+	require.Zero(t, e.queue.size)
 }
 
 func TestEventsHaveUpstreamsForm(t *testing.T) {
@@ -125,8 +125,70 @@ func TestEventsThatWaitAreBounded(t *testing.T) {
 	for i := range maxEvents + 5 {
 		e.Eventf(pod, nil, corev1.EventTypeNormal, "R", "A", "%d", i)
 	}
-	require.Len(t, e.queue, maxEvents)
+	require.Equal(t, maxEvents, e.queue.size)
 	require.Equal(t, before+5, testutil.ToFloat64(droppedEvents))
+}
+
+// podIn is a pod of a tenant's namespace.
+func podIn(namespace, name string) *corev1.Pod {
+	pod := aPod(name)
+	pod.Namespace = namespace
+	return pod
+}
+
+// One tenant's thousands of failing pods are not in the way of another tenant's one event.
+func TestEventsOfOneTenantDoNotCrowdOutOthers(t *testing.T) {
+	before := testutil.ToFloat64(droppedEvents)
+	var mu sync.Mutex
+	var order []string
+	e, _ := sink(func(event *eventsv1.Event) error {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, event.Namespace)
+		return nil
+	})
+	loud, quiet := podIn("loud", "web"), podIn("quiet", "web")
+	for i := range maxEvents + 100 {
+		e.Eventf(loud, nil, corev1.EventTypeWarning, "R", "A", "%d", i)
+	}
+	e.Eventf(quiet, nil, corev1.EventTypeNormal, "R", "A", "note")
+	require.Equal(t, maxEvents, e.queue.size)
+	require.Equal(t, before+101, testutil.ToFloat64(droppedEvents), "all of them of the loud one")
+	started(t, e)()
+	require.Len(t, order, maxEvents)
+	require.Contains(t, order[:2*eventWriters], "quiet", "it is the next one but one, whatever waits before it")
+}
+
+// Nor does a namespace that takes no events, however many wait for it.
+func TestANamespaceThatTakesNoEventsHoldsNoOthersUp(t *testing.T) {
+	written := make(chan string, 10)
+	e, _ := sink(func(event *eventsv1.Event) error {
+		if event.Namespace == "broken" {
+			return errors.New("the webhook of this tenant does not answer")
+		}
+		written <- event.Regarding.Name
+		return nil
+	})
+	for range 10 * eventWriters {
+		e.Eventf(podIn("broken", "web"), nil, corev1.EventTypeWarning, "R", "A", "note")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- e.Start(ctx) }()
+	for i := range 10 { // nobody steps the clock: those of the other wait for their next try all the time
+		e.Eventf(podIn("well", fmt.Sprint(i)), nil, corev1.EventTypeNormal, "R", "A", "note")
+		require.Equal(t, fmt.Sprint(i), <-written)
+	}
+	cancel()
+	for {
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+			return
+		default:
+			e.Clock.(*testclock.FakeClock).Step(eventFlushTime)
+		}
+	}
 }
 
 func TestAProcessDoesNotWaitForAnAPIServerThatDoesNotAnswer(t *testing.T) {
