@@ -140,8 +140,12 @@ func (o *policyFlags) whyGated(flag string, library *engine.Library, on map[stri
 	if len(sets) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("--%s does nothing in celvpa %s: it is for rule set %s, which is behind a feature gate; add --feature-gates=%s, or leave it out",
-		flag, o.of.name, strings.Join(sets, " and "), strings.Join(slices.Compact(gates), ","))
+	what, are := "rule set", "is"
+	if len(sets) > 1 {
+		what, are = "rule sets", "are"
+	}
+	return fmt.Sprintf("--%s does nothing in celvpa %s: it is for %s %s, which %s behind a feature gate; add --feature-gates=%s, or leave it out",
+		flag, o.of.name, what, strings.Join(sets, " and "), are, strings.Join(slices.Compact(gates), ","))
 }
 
 // whyIdle is why a flag of policy cannot act in the command; empty where it does.

@@ -133,6 +133,13 @@ func TestWhatAPodGetsWhenItsStartupBoostIsOver(t *testing.T) {
 			ready: time.Hour, notes: map[string]string{"a": `{"requests":{}}`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("- - / - -")}},
 		"nothing where it says nothing": {
 			ready: time.Hour, notes: map[string]string{"a": `null`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("- - / - -")}},
+		"no more than it has for a forged note": {
+			ready: time.Hour, notes: map[string]string{"a": `{"requests":{"cpu":"64","memory":"1Ti"},"limits":{"cpu":"9E","memory":"9E"}}`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("300m - / 600m -")}},
+		"nothing for a container that the pod has not": {
+			ready: time.Hour, notes: map[string]string{"root": `{"requests":{"cpu":"64"},"limits":{}}`}, vpa: `{"spec":{` + boost60 + `},` + target150 + `}`, want: []change{none("150m 128Mi / 300m 256Mi")}},
+		"no request and no limit that it has not": {
+			ready: time.Hour, spec: `{"containers":[{"name":"a","resources":{}}]}`,
+			notes: map[string]string{"a": `{"requests":{"cpu":"64"},"limits":{"cpu":"64"}}`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("- - / - -")}},
 		"nothing for an amount beyond all numbers": {
 			ready: time.Hour, notes: map[string]string{"a": `{"requests":{"cpu":"1e9999999999"},"limits":{}}`}, vpa: `{"spec":{` + boost60 + `}}`, want: []change{over("- - / - -")}},
 		"nothing for an amount that would take minutes to read": {
