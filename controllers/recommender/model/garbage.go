@@ -26,6 +26,7 @@ func (c *Cluster) CollectGarbage(now time.Time) {
 				n.remove(g)
 			}
 		}
+		n.bound()
 		if len(n.groups)+len(n.asking)+len(n.others) == 0 {
 			delete(c.namespaces, name)
 		}
@@ -35,6 +36,11 @@ func (c *Cluster) CollectGarbage(now time.Time) {
 			if a.expired(now) {
 				delete(w.restored, container)
 				w.touch(container)
+			}
+		}
+		for container := range w.revisions {
+			if known, present := w.Has(container); !known && !present {
+				delete(w.revisions, container)
 			}
 		}
 	}

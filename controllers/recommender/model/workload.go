@@ -32,6 +32,7 @@ type Workload struct {
 
 	changed   bool
 	revisions map[string]uint64 // by container, of what a checkpoint holds
+	revision  uint64            // the last of them; none comes twice
 }
 
 // Usage is what is known of the containers of one name of a workload.
@@ -83,7 +84,7 @@ func (w *Workload) PodNames() []string {
 // Selector finds the workload's pods; nil when there are none to be found.
 func (w *Workload) Selector() labels.Selector { return w.selector }
 
-// Revision counts the changes to what the checkpoint of a container would hold.
+// Revision changes with what the checkpoint of a container would hold; it is 0 when nothing was learnt since that was read.
 func (w *Workload) Revision(container string) uint64 { return w.revisions[container] }
 
 // Governs calls f with each aggregate of which this is the oldest workload, and so the one whose policies count, and with
@@ -228,7 +229,8 @@ func (w *Workload) touch(container string) {
 	if w.revisions == nil {
 		w.revisions = map[string]uint64{}
 	}
-	w.revisions[container]++
+	w.revision++
+	w.revisions[container] = w.revision
 }
 
 // byAge orders workloads of a namespace by age, then by name: the first governs what they share.
