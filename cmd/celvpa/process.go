@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"go.uber.org/zap/zapcore"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,13 +25,11 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -322,27 +319,4 @@ func (a afterSync) Start(ctx context.Context) error {
 	a.p.synced.Store(true)
 	<-ctx.Done()
 	return nil
-}
-
-func setupLogging(format string) error {
-	switch format {
-	case "text":
-		ctrl.SetLogger(klog.NewKlogr())
-	case "json":
-		logger := zap.New(zap.JSONEncoder(), zap.Level(zapcore.Level(-verbosity())), zap.StacktraceLevel(zapcore.PanicLevel))
-		ctrl.SetLogger(logger)
-		klog.SetLogger(logger)
-	default:
-		return fmt.Errorf("--log-format is %q; use text or json", format)
-	}
-	return nil
-}
-
-// verbosity is the number given with -v.
-func verbosity() int {
-	n := 0
-	for klog.V(klog.Level(n + 1)).Enabled() {
-		n++
-	}
-	return n
 }
