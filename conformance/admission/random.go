@@ -179,11 +179,17 @@ var quantities = []any{
 	"1e9", "1E3", "-1", int64(-1), "-0", "1n", "1500u", "0.0001", "9223372036854775807", "9223372036854775808", "1e30", "1Ei", ".5", "5.", int64(math.MaxInt64),
 }
 
+// nearlyQuantities fit the pattern that upstream's schema has, and are none.
+var nearlyQuantities = []any{"1e1.5", "1e5."}
+
 var noQuantities = []any{"", "one", "1 Gi", "1ki", "1e1.5", "1e9999", "1e5.", "Gi", "1e", "0x10", "1,5", " 1", "--1"}
 
 func (r *Random) quantity() any {
-	if r.chance(r.odd) {
+	switch {
+	case r.chance(r.odd):
 		return pick(r, noQuantities...)
+	case r.chance(0.02):
+		return pick(r, nearlyQuantities...)
 	}
 	return pick(r, quantities...)
 }
