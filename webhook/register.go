@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,6 +54,7 @@ type Registrar struct {
 	Started func() error
 
 	since atomic.Pointer[time.Time] // when it was registered first
+	told  string                    // what was said of the webhooks of others
 }
 
 // NeedLeaderElection lets every replica register.
@@ -163,14 +166,15 @@ func (r *Registrar) leave(ctx context.Context) {
 		if !changed {
 			return nil
 		}
-		return r.Client.Patch(ctx, config, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return r.Client.Patch(ctx, config, ownEntry(before))
 	})
 	if err != nil {
 		r.Log.Error(err, "the CA of this process stays in the registration until it expires", "config", ConfigName)
 	}
 }
 
-// write uses the verbs that upstream's role grants: get, create, patch. It tells what it did; nothing where all is well.
+// write changes the one webhook that has our name, whoever wrote it before, and leaves those of others alone. It uses the verbs that
+// upstream's role grants: get, create, patch. It tells what it did; nothing where all is well.
 func (r *Registrar) write(ctx context.Context, bundle Bundle) (result string, err error) {
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}}
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(config), config)
@@ -178,17 +182,17 @@ func (r *Registrar) write(ctx context.Context, bundle Bundle) (result string, er
 		return "", fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", ConfigName, err)
 	}
 	before, missing := config.DeepCopy(), err != nil
+	r.tellOthers(before.Webhooks)
 	if config.Labels == nil {
 		config.Labels = map[string]string{}
 	}
 	maps.Copy(config.Labels, r.Registration.Labels)
-	var cas []byte
-	for _, w := range before.Webhooks {
-		if w.Name == WebhookName {
-			cas = w.ClientConfig.CABundle
-		}
+	at := slices.IndexFunc(config.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return w.Name == WebhookName })
+	if at < 0 {
+		at, config.Webhooks = len(config.Webhooks), append(config.Webhooks, admissionregistrationv1.MutatingWebhook{})
 	}
-	config.Webhooks = []admissionregistrationv1.MutatingWebhook{r.Registration.webhook(bundle.Merge(cas, r.Clock.Now()))}
+	replaced := config.Webhooks[at].ClientConfig
+	config.Webhooks[at] = r.Registration.webhook(bundle.Merge(replaced.CABundle, r.Clock.Now()))
 	switch {
 	case missing:
 		result, err = "created", r.Client.Create(ctx, config)
@@ -196,29 +200,63 @@ func (r *Registrar) write(ctx context.Context, bundle Bundle) (result string, er
 		return "", nil
 	default:
 		// Of two replicas that add their CAs at the same time, the second reads what the first wrote.
-		result, err = "updated", r.Client.Patch(ctx, config, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		result, err = "updated", r.Client.Patch(ctx, config, ownEntry(before))
 	}
 	if err != nil {
 		return "", fmt.Errorf("writing MutatingWebhookConfiguration %s: %w", ConfigName, err)
 	}
+	if was, is := targetOf(replaced), targetOf(config.Webhooks[at].ClientConfig); was != "" && was != is {
+		r.Log.Info("the webhook was registered for another server, which API servers no longer call", "config", ConfigName, "webhook", WebhookName, "was", shorten(was), "is", is)
+	}
 	return result, nil
 }
 
-func (r Registration) target() string {
-	if r.URL != "" {
-		return r.URL
+// ownEntry changes webhooks by name, so that what others wrote is not written again.
+func ownEntry(before client.Object) client.Patch {
+	return client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
+}
+
+// tellOthers says once which webhooks are not ours. Upstream deletes them with the registration.
+func (r *Registrar) tellOthers(webhooks []admissionregistrationv1.MutatingWebhook) {
+	var names []string
+	for _, w := range webhooks {
+		if w.Name != WebhookName {
+			names = append(names, w.Name)
+		}
 	}
-	return "service " + r.ServiceNamespace + "/" + r.ServiceName
+	told := shorten(strings.Join(names, ", "))
+	if told != "" && told != r.told {
+		r.Log.Info("the registration also has webhooks of others, which stay as they are", "config", ConfigName, "webhooks", told)
+	}
+	r.told = told
+}
+
+func (r Registration) target() string { return targetOf(r.clientConfig(nil)) }
+
+// targetOf says whom API servers call; nothing where nobody is given.
+func targetOf(c admissionregistrationv1.WebhookClientConfig) string {
+	switch {
+	case c.URL != nil:
+		return *c.URL
+	case c.Service != nil:
+		return "service " + c.Service.Namespace + "/" + c.Service.Name
+	}
+	return ""
+}
+
+// clientConfig is how API servers reach the webhook.
+func (r Registration) clientConfig(caBundle []byte) admissionregistrationv1.WebhookClientConfig {
+	c := admissionregistrationv1.WebhookClientConfig{CABundle: caBundle}
+	if r.URL != "" {
+		c.URL = &r.URL
+	} else {
+		// The port is the default, which API servers fill in: without it, it would look as if somebody had changed it.
+		c.Service = &admissionregistrationv1.ServiceReference{Namespace: r.ServiceNamespace, Name: r.ServiceName, Port: ptr.To[int32](443)}
+	}
+	return c
 }
 
 func (r Registration) webhook(caBundle []byte) admissionregistrationv1.MutatingWebhook {
-	clientConfig := admissionregistrationv1.WebhookClientConfig{CABundle: caBundle}
-	if r.URL != "" {
-		clientConfig.URL = &r.URL
-	} else {
-		// The port is the default, which API servers fill in: without it, it would look as if somebody had changed it.
-		clientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: r.ServiceNamespace, Name: r.ServiceName, Port: ptr.To[int32](443)}
-	}
 	rule := func(operations []admissionregistrationv1.OperationType, group, version, resource string) admissionregistrationv1.RuleWithOperations {
 		return admissionregistrationv1.RuleWithOperations{
 			Operations: operations,
@@ -236,7 +274,7 @@ func (r Registration) webhook(caBundle []byte) admissionregistrationv1.MutatingW
 		FailurePolicy:           &r.FailurePolicy,
 		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
 		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
-		ClientConfig:            clientConfig,
+		ClientConfig:            r.clientConfig(caBundle),
 		NamespaceSelector:       r.namespaceSelector(),
 		ObjectSelector:          &metav1.LabelSelector{},
 		Rules: []admissionregistrationv1.RuleWithOperations{
