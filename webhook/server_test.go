@@ -131,6 +131,20 @@ func TestReviewsThatMakeNoSenseAreAllowedAndToldOf(t *testing.T) {
 	}
 }
 
+// Of a key that is there twice the last one counts, as for API servers: nobody sees one pod and
+// has another one judged.
+func TestOfAKeyThatIsThereTwiceTheLastCounts(t *testing.T) {
+	var seen []string
+	s, _ := testServer(t, func(_ context.Context, r admission.Request) admission.Response {
+		seen = append(seen, string(r.UID)+" "+r.Name+" "+string(r.Operation))
+		return admission.Allowed("")
+	}, nil)
+	answer := post(t, s, "/", reviewHead+`{"uid":"1","uid":"2","name":"a","name":"b","requestKind":{},"operation":"DELETE","operation":"CREATE","object":{"a":1},"object":{}}}`)
+	require.Equal(t, "2", string(answer.UID))
+	require.True(t, answer.Allowed)
+	require.Equal(t, []string{"2 b CREATE"}, seen)
+}
+
 // TestObjectsThatMakeNoSenseAreTheHandlersAndDoNotPanic: the review around them is well.
 func TestObjectsThatMakeNoSenseAreTheHandlersAndDoNotPanic(t *testing.T) {
 	book, err := policy.Load(policy.Options{})

@@ -49,6 +49,13 @@ func vpaFor(name, target string, age time.Duration) *vpav1.VerticalPodAutoscaler
 	return v
 }
 
+// aimedAt is a VPA with a target of another kind.
+func aimedAt(apiVersion, kind string) *vpav1.VerticalPodAutoscaler {
+	v := vpaFor("v", "web", 0)
+	v.Spec.TargetRef.APIVersion, v.Spec.TargetRef.Kind = apiVersion, kind
+	return v
+}
+
 // resolver reads scales of custom kinds through scale; nil finds none.
 func resolver(scale func(name string) error, objects ...client.Object) *Resolver {
 	api := fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
@@ -111,6 +118,10 @@ func TestWhyATargetIsNotSupported(t *testing.T) {
 			scale: func(string) error { return apierrors.NewInternalError(context.DeadlineExceeded) }, message: "Error checking if target", transient: true},
 		{name: "its owner can be scaled", object: deployment("web", thing), v: vpaFor("v", "web", 0),
 			scale: func(string) error { return nil }, message: "has a parent controller"},
+		{name: "it is another VPA", v: aimedAt("autoscaling.k8s.io/v1", "VerticalPodAutoscaler"), message: "VerticalPodAutoscaler"},
+		{name: "it is an HPA", v: aimedAt("autoscaling/v2", "HorizontalPodAutoscaler"), message: "HorizontalPodAutoscaler"},
+		{name: "it is of no kind at all", v: aimedAt("", ""), message: "web"},
+		{name: "its name leads elsewhere", v: vpaFor("v", "../../kube-system/deployments/coredns", 0), message: "does not exist"},
 		{name: "owners in a circle", object: deployment("web", owner("apps/v1", "Deployment", "web", ptr.To(true))), v: vpaFor("v", "web", 0),
 			message: "go round in circles", transient: true},
 	}
@@ -131,6 +142,15 @@ func TestWhyATargetIsNotSupported(t *testing.T) {
 			require.Equal(t, tt.transient, why.Transient)
 		})
 	}
+}
+
+// A target is looked for in the namespace of its VPA only.
+func TestATargetOfAnotherNamespaceIsNone(t *testing.T) {
+	elsewhere := deployment("web")
+	elsewhere.Namespace = "other"
+	selector, why := resolver(nil, elsewhere).Selector(t.Context(), vpaFor("v", "web", 0))
+	require.Nil(t, selector)
+	require.Contains(t, why.Message, "Deployment ns/web does not exist")
 }
 
 func TestNamespacesThatAreServed(t *testing.T) {

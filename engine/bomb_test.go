@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// laughs is a YAML text in which each alias stands for ten of the one before: a billion in all.
+func laughs() string {
+	var text strings.Builder
+	text.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	for i := 1; i < 10; i++ {
+		fmt.Fprintf(&text, "a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+	}
+	return text.String()
+}
+
+// YAML that becomes much, in rule files, overlays and tables, is told within a bound of time and memory.
+func TestYAMLThatBecomesMuchIsRefused(t *testing.T) {
+	indented := "    " + strings.ReplaceAll(strings.TrimSpace(laughs()), "\n", "\n    ")
+	for name, text := range map[string]string{
+		"aliases of aliases in a rule set": "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: a}\nspec:\n  version: 1.0.0\n  point: p\n  stages:\n" + indented + "\n    z: *a9\n",
+		"aliases of aliases in an overlay": "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: a}\nspec:\n" + strings.ReplaceAll(indented, "    a", "  a") + "\n  patches: *a9\n",
+		"aliases of aliases in a table":    "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleTest\nmetadata: {name: a}\nspec:\n  point: p\n  given:\n" + indented + "\n  rows: *a9\n",
+		"an alias of itself":               "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: a}\nspec: &s {stages: [*s, *s]}\n",
+		"merge keys that multiply":         "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: a}\nspec: &s\n  <<: [*s, *s]\n",
+		"lists in lists":                   "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: a}\nspec: " + strings.Repeat("[", 100_000) + "\n",
+		"mappings in mappings":             "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: a}\nspec: " + strings.Repeat("{a: ", 100_000) + "\n",
+		"lists in lists that end":          "spec: " + strings.Repeat("[", 5_000) + strings.Repeat("]", 5_000) + "\n",
+		"a key that is twice there":        "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nkind: RuleSet\nmetadata: {name: a}\nspec: {}\n",
+		"indentation without end":          deep(3_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			began := time.Now()
+			lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"f.yaml": {Data: []byte(text)}}})
+			if err == nil {
+				_, err = Compile(lib, shop(), CompileOptions{Pipeline: "p"})
+			}
+			require.Error(t, err)
+			require.Less(t, time.Since(began), 10*time.Second)
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(512<<20))
+			require.Less(t, len(err.Error()), 1<<20)
+		})
+	}
+}
+
+// deep is a text of mappings below mappings.
+func deep(levels int) string {
+	var text strings.Builder
+	for i := range levels {
+		fmt.Fprintf(&text, "%sa:\n", strings.Repeat(" ", i))
+	}
+	return text.String()
+}
+
+func TestAConditionOfBracketsInBracketsIsRefused(t *testing.T) {
+	began := time.Now()
+	_, err := compileOne("order.ship", "\n  decisions: [{name: d, do: Ship, when: '"+strings.Repeat("(", 50_000)+"true"+strings.Repeat(")", 50_000)+"'}]\n", CompileOptions{})
+	require.Error(t, err)
+	require.Less(t, time.Since(began), 10*time.Second)
+}
