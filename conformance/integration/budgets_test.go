@@ -226,6 +226,7 @@ func aNewPodHasAClockOfItsOwn(t *testing.T) {
 	ns := namespace(t, "up-clock")
 	rules := ownRules(t)
 	editRules(t, rules, "update.yaml", "{name: deferredTimeout, type: duration, default: 5m,", "{name: deferredTimeout, type: duration, default: 4s,")
+	editRules(t, rules, "update.yaml", "{name: slack, type: duration, default: 1s,", "{name: slack, type: duration, default: 0s,")
 	labels := map[string]string{"app": "web"}
 	create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.StatefulSetSpec{
 		Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
