@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
@@ -361,4 +362,52 @@ func TestARefusalThatPassesTakesNoPlaceInTheBudget(t *testing.T) {
 		}
 		require.Equal(t, []string{"resize web-01", "resize web-02"}, w.cycle())
 	}
+}
+
+// A PodDisruptionBudget of one tenant that lets nothing go keeps no other tenant waiting, however many workloads it is about and
+// whatever the rate limit: each has its turn.
+func TestABudgetOfOneTenantHoldsNoOthersUp(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 3), 1 })
+	for i := range 6 {
+		w.workload(fmt.Sprintf("a-guarded%d", i), 2, vpav1.UpdateModeRecreate)
+	}
+	w.workload("z-other", 2, vpav1.UpdateModeRecreate)
+	w.refuse = func(ask, name string) error {
+		if ask == "evict" && strings.HasPrefix(name, "a-guarded") {
+			return budgetRefusal(2)
+		}
+		return nil
+	}
+	for range 3 {
+		w.cycle()
+		if len(w.done) > 0 {
+			break
+		}
+		w.Limits = NewLimits(0.001, 3) // what one interval brings
+		w.clock.Step(w.Interval)
+	}
+	require.Equal(t, []string{"evict z-other-13"}, w.done)
+}
+
+// Times from the future neither end waiting early nor make it last for ever: what is counted from is when this process saw it.
+func TestTimesFromTheFutureHoldNothingUpForEver(t *testing.T) {
+	w := newWorld(t, nil)
+	ahead := metav1.NewTime(w.clock.Now().Add(365 * 24 * time.Hour))
+	w.workload("web", 3, vpav1.UpdateModeInPlaceOrRecreate)
+	w.pod("web", func(p *corev1.Pod) {
+		p.Status.StartTime = &ahead
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred, LastTransitionTime: ahead}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Reason: "OOMKilled", StartedAt: ahead, FinishedAt: ahead}}}}
+	})
+	require.NotContains(t, w.cycle(), "evict web-04", "it is not deferred for long")
+	w.clock.Step(6 * time.Minute)
+	for range 3 {
+		w.cycle()
+		if slices.Contains(w.done, "evict web-04") {
+			return
+		}
+		w.clock.Step(w.Interval)
+	}
+	require.Fail(t, "it is never evicted", "%v", w.asked)
 }

@@ -137,3 +137,46 @@ func TestBrokenCheckpointsAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// What a checkpoint may say, and makes no sense, costs that container its history at most: what comes after it counts.
+func TestAbsurdCheckpointsDoNotSpoilWhatComesAfterThem(t *testing.T) {
+	old, ahead := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), day.Add(100*365*24*time.Hour)
+	buckets := map[string]uint32{"0": math.MaxUint32, "9": math.MaxUint32, "100": 1}
+	for name, histogram := range map[string]vpav1.HistogramCheckpoint{
+		"buckets without weight":          {ReferenceTimestamp: metav1.NewTime(day), BucketWeights: buckets},
+		"weight without buckets":          {ReferenceTimestamp: metav1.NewTime(day), TotalWeight: 1e40},
+		"buckets of no weight":            {ReferenceTimestamp: metav1.NewTime(day), BucketWeights: map[string]uint32{"5": 0}, TotalWeight: 3},
+		"a reference before all times":    {ReferenceTimestamp: metav1.NewTime(old), BucketWeights: buckets, TotalWeight: 1e42},
+		"a reference of a century before": {ReferenceTimestamp: metav1.NewTime(day.Add(-100 * 365 * 24 * time.Hour)), BucketWeights: buckets, TotalWeight: 1e42},
+		"buckets beyond 32 bits together": {ReferenceTimestamp: metav1.NewTime(day), BucketWeights: buckets, TotalWeight: 1e-300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := NewCluster(DefaultSettings())
+			w := aWorkload(c, "v", "x", 0)
+			require.NoError(t, w.Restore(c.Settings(), "a", &vpav1.VerticalPodAutoscalerCheckpointStatus{Version: "v3", LastUpdateTime: metav1.NewTime(ahead),
+				FirstSampleStart: metav1.NewTime(old), LastSampleStart: metav1.NewTime(day), TotalSamplesCount: 1, CPUHistogram: histogram, MemoryHistogram: histogram}, day))
+			id := aPod(c, "p", "x", "a")
+			for i := range 100 {
+				at := time.Duration(i) * time.Minute
+				require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 500, at), day.Add(at)))
+				c.AddSample(memoryAt(id, "a", 1<<30, at), day.Add(at))
+			}
+			view := w.View(c.Settings()).Containers[0]
+			for _, h := range []*Histogram{view.CPU, view.Memory} {
+				p := h.Percentile(0.9)
+				require.False(t, math.IsNaN(p) || math.IsInf(p, 0) || p < 0, "%v", p)
+				require.False(t, math.IsNaN(h.total) || math.IsInf(h.total, 0) || h.total < 0, "%v", h.total)
+				require.False(t, h.IsEmpty())
+			}
+			require.Equal(t, cpuBuckets.start(cpuBuckets.find(0.5)+1), view.CPU.Percentile(0.9), "what was measured")
+			stored, _, ok := w.Checkpoint(c.Settings(), "a", day.Add(100*time.Minute))
+			require.True(t, ok)
+			_, err := json.Marshal(stored)
+			require.NoError(t, err)
+			require.NoError(t, w.Restore(c.Settings(), "a", &stored, day.Add(100*time.Minute)), "what is written can be read")
+			c.CollectGarbage(day.Add(9 * 24 * time.Hour))
+			require.Zero(t, c.Aggregates())
+			require.Empty(t, w.View(c.Settings()).Containers, "and it expires")
+		})
+	}
+}
