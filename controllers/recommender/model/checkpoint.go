@@ -20,8 +20,10 @@ const (
 	// maxTotalWeight is more than any history can weigh: 2^100 for a sample at the end of all half-lives, times the
 	// samples of a thousand years.
 	maxTotalWeight = 1e42
-	// maxAhead is how far in the future the times of a checkpoint may be: more than a memory window lasts.
-	maxAhead = 10 * 366 * 24 * time.Hour
+	// maxCPUAhead is how far in the future the last sample of a checkpoint may be: its clock and ours may be off.
+	maxCPUAhead = 24 * time.Hour
+	// maxMemoryAhead is how far the end of a memory window may be: more than any lasts.
+	maxMemoryAhead = 10 * 366 * 24 * time.Hour
 	// maxSamples is more than a million containers give in a thousand years.
 	maxSamples = 1e15
 )
@@ -52,13 +54,13 @@ func restore(s Settings, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now 
 		return nil, fmt.Errorf("status.totalSamplesCount is %d", a.Samples)
 	case a.LastSample.Before(a.FirstSample):
 		return nil, fmt.Errorf("status.lastSampleStart %s is before status.firstSampleStart %s", stamp(a.LastSample), stamp(a.FirstSample))
-	case a.LastSample.After(now.Add(maxAhead)):
+	case a.LastSample.After(now.Add(maxCPUAhead)):
 		return nil, fmt.Errorf("status.lastSampleStart %s is far in the future", stamp(a.LastSample))
 	}
-	if err := a.CPU.restore(&from.CPUHistogram, now); err != nil {
+	if err := a.CPU.restore(&from.CPUHistogram, now.Add(maxCPUAhead+s.CPUHalfLife)); err != nil {
 		return nil, fmt.Errorf("status.cpuHistogram.%w", err)
 	}
-	if err := a.Memory.restore(&from.MemoryHistogram, now); err != nil {
+	if err := a.Memory.restore(&from.MemoryHistogram, now.Add(maxMemoryAhead)); err != nil {
 		return nil, fmt.Errorf("status.memoryHistogram.%w", err)
 	}
 	if !a.Memory.IsEmpty() {
@@ -92,12 +94,12 @@ func (h *Histogram) checkpoint() vpav1.HistogramCheckpoint {
 	return out
 }
 
-// restore fills an empty histogram.
-func (h *Histogram) restore(from *vpav1.HistogramCheckpoint, now time.Time) error {
+// restore fills an empty histogram. Its reference may be no later than latest: samples from before it would weigh nothing.
+func (h *Histogram) restore(from *vpav1.HistogramCheckpoint, latest time.Time) error {
 	if !(from.TotalWeight >= 0 && from.TotalWeight <= maxTotalWeight) {
 		return fmt.Errorf("totalWeight is %v", from.TotalWeight)
 	}
-	if at := from.ReferenceTimestamp.Time; at.After(now.Add(maxAhead)) {
+	if at := from.ReferenceTimestamp.Time; at.After(latest) {
 		return fmt.Errorf("referenceTimestamp %s is far in the future", stamp(at))
 	}
 	weights := make([]uint32, h.buckets.count)

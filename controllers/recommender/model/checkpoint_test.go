@@ -110,6 +110,12 @@ func TestBrokenCheckpointsAreRefused(t *testing.T) {
 		{`status.lastSampleStart 2100-01-01T00:00:00Z is far in the future`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
 			s.LastSampleStart = metav1.NewTime(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
 		}},
+		{`status.lastSampleStart 2026-01-04T00:00:00Z is far in the future`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
+			s.LastSampleStart = metav1.NewTime(day.Add(3 * 24 * time.Hour))
+		}},
+		{`status.cpuHistogram.referenceTimestamp 2027-01-01T00:00:00Z is far in the future`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) {
+			s.CPUHistogram.ReferenceTimestamp = metav1.NewTime(day.Add(365 * 24 * time.Hour))
+		}},
 		{`status.cpuHistogram.totalWeight is -1`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.CPUHistogram.TotalWeight = -1 }},
 		{`status.cpuHistogram.totalWeight is 1e+300`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.CPUHistogram.TotalWeight = 1e300 }},
 		{`status.cpuHistogram.totalWeight is NaN`, func(s *vpav1.VerticalPodAutoscalerCheckpointStatus) { s.CPUHistogram.TotalWeight = math.NaN() }},
