@@ -23,15 +23,21 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
+// webDeployment is the Deployment ns/web, whose pods have the label app=web, and a scheme that knows it and VPAs.
+func webDeployment(t *testing.T) (*runtime.Scheme, *appsv1.Deployment) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, vpav1.AddToScheme(scheme))
+	return scheme, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+}
+
 // A recommendation without the bounds that could not be read might be too much.
 func TestAVPAThatCannotBeReadChangesNoNewPods(t *testing.T) {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
-	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, vpav1.AddToScheme(scheme))
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"},
-		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+	scheme, deployment := webDeployment(t)
 	for _, tt := range []struct {
 		name, bound string
 		patched     bool

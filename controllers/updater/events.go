@@ -34,8 +34,9 @@ const (
 
 // Events writes events of the updater, beside what it does to pods: nothing waits for an event. An eviction makes two, so a large
 // cluster makes thousands within seconds. client-go's own recorder starts a goroutine for each of them, which takes some 6 KB
-// while it waits, and drops what comes too fast; this one has a queue and few writers, and namespaces take turns in it. Give it a client of its own, or events
-// wait for evictions and evictions for events. It implements client-go's EventRecorder and the manager's Runnable.
+// while it waits, and drops what comes too fast; this one has a queue and few writers, and namespaces take turns in it. Give it a
+// client of its own, or events wait for evictions and evictions for events. It implements client-go's EventRecorder and the
+// manager's Runnable.
 type Events struct {
 	Client     typedeventsv1.EventsV1Interface
 	Scheme     *runtime.Scheme

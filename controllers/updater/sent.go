@@ -11,9 +11,9 @@ import (
 // cacheTime is the longest that a cache is waited for to show what was done to a pod.
 const cacheTime = time.Minute
 
-// sent remembers the resizes that a cache does not show yet, also those that nobody answered, which may have been taken: with a short interval, or an API server that has much to do, the next
-// cycle would send them once more, and spend the budget of the group twice. Its zero value is ready for use, and it is safe for
-// concurrent use.
+// sent remembers the resizes that a cache does not show yet, also those that nobody answered, which may have been taken. With a
+// short interval, or an API server that has much to do, the next cycle would send them once more, and spend the budget of the
+// group twice. Its zero value is ready for use, and it is safe for concurrent use.
 type sent struct {
 	mu sync.Mutex
 	of map[types.UID]resizeTaken
