@@ -142,7 +142,7 @@ func (e *estimator) field(x celast.Expr) (*extent, cost) {
 	case sel.IsTestOnly():
 		return scalarExtent, c
 	case sel.Operand().Kind() == celast.IdentKind && identName(sel.Operand()) == "params" && e.scope.params != nil:
-		if text, ok := e.scope.params.Get(sel.FieldName()).(types.String); ok {
+		if text, ok := e.scope.params.Field(sel.FieldName()).(types.String); ok {
 			return textExtent(int64(len(text))), c
 		}
 	case e.ast.GetType(sel.Operand().ID()).Kind() != types.StructKind:

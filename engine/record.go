@@ -150,12 +150,12 @@ func (r *Record) Bool(field string) bool {
 // Schema is the record's shape.
 func (r *Record) Schema() *Schema { return r.schema }
 
-// Get reads a field as a CEL value; nil when it is unset.
-func (r *Record) Get(field string) ref.Val { return r.get(r.slot(field)) }
+// Field reads a field as a CEL value; nil when it is unset.
+func (r *Record) Field(field string) ref.Val { return r.get(r.slot(field)) }
 
 // Text reads a text field, empty when unset.
 func (r *Record) Text(field string) string {
-	text, _ := unbox[string](r.Get(field))
+	text, _ := unbox[string](r.Field(field))
 	return text
 }
 

@@ -53,7 +53,7 @@ func (l *LimitRanges) add(name string, item *corev1.LimitRangeItem) {
 	if item.Max == nil && item.Min == nil && item.Default == nil {
 		return
 	}
-	so, _ := l.record.Get(name).(*engine.Record)
+	so, _ := l.record.Field(name).(*engine.Record)
 	if so == nil {
 		so = limitRangeSchema.New()
 		for _, field := range limitRangeSchema.Fields() {
@@ -62,7 +62,7 @@ func (l *LimitRanges) add(name string, item *corev1.LimitRangeItem) {
 		l.record.SetRecord(name, so)
 	}
 	keep := func(field string, list corev1.ResourceList, better func(a, b int64) bool) {
-		into := so.Get(field).(*engine.Record)
+		into := so.Field(field).(*engine.Record)
 		for _, resource := range ScaledResources {
 			q, ok := list[resource]
 			if !ok {

@@ -99,8 +99,8 @@ func TestInitContainersCountAsAPIServersCountThem(t *testing.T) {
 	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{one(false, "5"), one(true, "1"), one(false, "3"), one(true, "2")}}}
 	got := initRequests(pod)
-	running, _ := got.Get("running").(*engine.Record).Int("cpu")
-	peak, _ := got.Get("peak").(*engine.Record).Int("cpu")
+	running, _ := got.Field("running").(*engine.Record).Int("cpu")
+	peak, _ := got.Field("peak").(*engine.Record).Int("cpu")
 	require.EqualValues(t, 3000, running)
 	require.EqualValues(t, 5000, peak)
 }

@@ -46,8 +46,8 @@ func filledIn(pod *corev1.Pod, requests, limits corev1.ResourceList, init *engin
 		if _, requested := requests[name]; requested || !limited {
 			continue
 		}
-		running, asked := init.Get("running").(*engine.Record).Int(string(name))
-		peak, once := init.Get("peak").(*engine.Record).Int(string(name))
+		running, asked := init.Field("running").(*engine.Record).Int(string(name))
+		peak, once := init.Field("peak").(*engine.Record).Int(string(name))
 		total := running
 		for i := range pod.Spec.Containers {
 			if q, ok := pod.Spec.Containers[i].Resources.Requests[name]; ok {

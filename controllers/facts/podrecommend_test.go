@@ -243,7 +243,7 @@ func copyOf(b facts.Bounds) facts.Bounds {
 
 // bound reads minAllowed or maxAllowed; 0 is none.
 func bound(policy *engine.Record, which, name string) (int64, bool) {
-	r, ok := policy.Get(which).(*engine.Record)
+	r, ok := policy.Field(which).(*engine.Record)
 	if !ok {
 		return 0, false
 	}

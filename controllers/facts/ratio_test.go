@@ -67,17 +67,17 @@ func TestEitherSpellingOfTheRatioIsRead(t *testing.T) {
 	want := askedRatiosSchema.New().
 		SetRecord("cpu", askedCPURatioSchema.New().SetString("type", "Factor").SetRecord("factor", fractionSchema.New().SetInt("times", 12).SetInt("per", 10))).
 		SetRecord("memory", askedMemoryRatioSchema.New().SetString("type", "Quantity").SetInt("quantity", 200<<20))
-	same(t, want, Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatio: asked}).Get("requestToLimitRatio"))
-	same(t, want, Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatioAEP: asked}).Get("requestToLimitRatio"))
+	same(t, want, Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatio: asked}).Field("requestToLimitRatio"))
+	same(t, want, Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatioAEP: asked}).Field("requestToLimitRatio"))
 	other := &vpav1.RequestToLimitRatio{}
-	same(t, askedRatiosSchema.New(), Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatio: other, RequestToLimitRatioAEP: asked}).Get("requestToLimitRatio"))
+	same(t, askedRatiosSchema.New(), Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatio: other, RequestToLimitRatioAEP: asked}).Field("requestToLimitRatio"))
 }
 
 // TestAnEmptyStartupBoostIsNoBoost but takes the place of the VPA's (UPSTREAM.md Appendix B 3).
 func TestAnEmptyStartupBoostIsNoBoost(t *testing.T) {
 	require.Nil(t, startupBoost(nil))
 	require.Nil(t, startupBoost(&vpav1.StartupBoost{}))
-	same(t, boostSchema.New(), Policy(&vpav1.ContainerResourcePolicy{StartupBoost: &vpav1.StartupBoost{}}).Get("startupBoost"))
+	same(t, boostSchema.New(), Policy(&vpav1.ContainerResourcePolicy{StartupBoost: &vpav1.StartupBoost{}}).Field("startupBoost"))
 
 	v := &vpav1.VerticalPodAutoscaler{}
 	require.False(t, boosts(v))

@@ -65,7 +65,7 @@ func WindowFor(plan *engine.Plan, container string, policy *engine.Record, trace
 	if n, ok := record.Int("count"); ok && n > 0 {
 		w.Count = n
 	}
-	if record.Get("zeroIsPeak") != nil {
+	if record.Field("zeroIsPeak") != nil {
 		w.ZeroIsPeak = record.Bool("zeroIsPeak")
 	}
 	return w, failed

@@ -109,7 +109,7 @@ func changes(path []string, before, after *engine.Record) []Change {
 	var out []Change
 	for _, f := range after.Schema().Fields() {
 		at := append(append([]string{}, path...), f.Name)
-		was, is := before.Get(f.Name), after.Get(f.Name)
+		was, is := before.Field(f.Name), after.Field(f.Name)
 		nested, isRecord := is.(*engine.Record)
 		switch {
 		case isRecord:
