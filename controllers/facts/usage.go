@@ -10,7 +10,8 @@ var (
 	windowSchema = engine.NewSchema("Window",
 		engine.Field{Name: "interval", Type: engine.IntOf(Duration), Doc: "how long a window lasts"},
 		engine.Field{Name: "count", Type: engine.Int, Doc: "windows after which usage without new samples is forgotten"},
-		engine.Field{Name: "zeroIsPeak", Type: engine.Bool, Doc: "a first sample of 0 bytes counts as the peak of its window, so that no later sample of the window does"})
+		engine.Field{Name: "zeroIsPeak", Type: engine.Bool, Doc: "a first sample of 0 bytes counts as the peak of its window, so that no later sample of the window does"},
+		engine.Field{Name: "clockSkew", Type: engine.IntOf(Duration), Doc: "how far ahead of the recommender's clock a sample may be; samples of any resource that are further ahead are refused"})
 
 	oomSchema = engine.NewSchema("OOM",
 		engine.Field{Name: "memory", Type: engine.IntOf(Memory), Doc: "what was reported: bytes used, or requested; 0 when neither is known"},
@@ -23,11 +24,11 @@ var (
 var (
 	usageWindow = &engine.Point{
 		Name: UsageWindow, Kind: engine.StagePoint,
-		Doc: "Which samples of a container's memory become one peak, and how long its usage is remembered; run by the recommender.",
+		Doc: "Which samples of a container are taken, which of its memory become one peak, and how long its usage is remembered; run by the recommender.",
 		Vars: []engine.Var{
 			containerVar,
 			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
-			{Name: "window", Type: engine.RecordOf(windowSchema), Writable: true, Doc: "24h, 8 and true where rules set nothing, or an interval or count that is not greater than 0"},
+			{Name: "window", Type: engine.RecordOf(windowSchema), Writable: true, Doc: "24h, 8, true and 1h where rules set nothing, an interval or count that is not greater than 0, or a clock skew below 0"},
 		},
 	}
 	usageOOM = &engine.Point{
@@ -42,18 +43,19 @@ var (
 	}
 )
 
-// Window says which samples of a container's memory become one peak, and how long its usage is remembered.
+// Window says which samples of a container are taken, which of its memory become one peak, and how long its usage is remembered.
 type Window struct {
 	Interval   time.Duration // of which the largest sample counts; greater than 0
 	Count      int64         // windows after which usage without new samples is forgotten; at least 1
 	ZeroIsPeak bool          // a first sample of 0 bytes counts as the peak of its window, so that no later sample of it does
+	ClockSkew  time.Duration // how far ahead samples may be, of any resource; at least 0
 }
 
-// DefaultWindow is upstream's: eight windows of 24 hours (UPSTREAM.md §2.9, §8).
-func DefaultWindow() Window { return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true} }
+// DefaultWindow is upstream's: eight windows of 24 hours (UPSTREAM.md §2.9, §8). Upstream takes samples of any time.
+func DefaultWindow() Window { return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true, ClockSkew: time.Hour} }
 
 // WindowFor runs usage.window for a container with a policy, as Policy binds it. What rules leave unset, or set to nothing
-// or less, is as in DefaultWindow. It also returns the rules that failed.
+// or less, is as in DefaultWindow; so is a clock skew below 0. It also returns the rules that failed.
 func WindowFor(plan *engine.Plan, container string, policy *engine.Record, trace *engine.Trace) (Window, []*engine.RuleError) {
 	record := windowSchema.New()
 	f := usageWindow.NewFacts().Set("container", engine.Text(container)).Set("policy", policy).Set("window", record)
@@ -67,6 +69,9 @@ func WindowFor(plan *engine.Plan, container string, policy *engine.Record, trace
 	}
 	if record.Field("zeroIsPeak") != nil {
 		w.ZeroIsPeak = record.Bool("zeroIsPeak")
+	}
+	if n, ok := record.Int("clockSkew"); ok && n >= 0 {
+		w.ClockSkew = time.Duration(n)
 	}
 	return w, failed
 }

@@ -55,7 +55,7 @@ func TestAContainersMemoryWindowIsItsPolicys(t *testing.T) {
 	for name, plan := range map[string]*engine.Plan{"plain": on, "folded": on.Specialize(facts.PolicyConstants(record)...)} {
 		got, failed = facts.WindowFor(plan, "a", record, nil)
 		require.Empty(t, failed)
-		require.Equal(t, facts.Window{Interval: 90 * time.Second, Count: 3}, got, name)
+		require.Equal(t, facts.Window{Interval: 90 * time.Second, Count: 3, ClockSkew: time.Hour}, got, name)
 	}
 }
 

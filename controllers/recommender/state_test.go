@@ -259,9 +259,9 @@ func TestPerVPAParametersOfWindows(t *testing.T) {
 	}
 	require.Equal(t, facts.DefaultWindow(), window())
 	set(vpav1.ContainerResourcePolicy{MemoryAggregationInterval: &metav1.Duration{Duration: 12 * time.Hour}, MemoryAggregationIntervalCount: ptr.To[int64](5)})
-	require.Equal(t, facts.Window{Interval: 12 * time.Hour, Count: 5, ZeroIsPeak: true}, window())
+	require.Equal(t, facts.Window{Interval: 12 * time.Hour, Count: 5, ZeroIsPeak: true, ClockSkew: time.Hour}, window())
 	set(vpav1.ContainerResourcePolicy{MemoryAggregationIntervalSeconds: ptr.To[int32](3600)})
-	require.Equal(t, facts.Window{Interval: time.Hour, Count: 8, ZeroIsPeak: true}, window(), "the other one is the flag's again")
+	require.Equal(t, facts.Window{Interval: time.Hour, Count: 8, ZeroIsPeak: true, ClockSkew: time.Hour}, window(), "the other one is the flag's again")
 	w.edit(func(v *vpav1.VerticalPodAutoscaler) { v.Spec.ResourcePolicy = nil })
 	require.Equal(t, facts.DefaultWindow(), window(), "at once")
 }

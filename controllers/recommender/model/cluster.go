@@ -9,10 +9,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// maxSkew is how far ahead the clock of a source of samples may be. One sample of next year would make all samples until
-// then old.
-const maxSkew = time.Hour
-
 // Cluster is the recommender's memory of all workloads, their pods and their usage. It belongs to one goroutine.
 type Cluster struct {
 	settings   Settings
@@ -227,13 +223,24 @@ func (c *Cluster) find(id PodID, name string, at, now time.Time) (*pod, *contain
 		return nil, nil, Unknown
 	case at.IsZero():
 		return nil, nil, Old
-	case at.After(now.Add(maxSkew)):
+	case at.After(now.Add(c.windowOf(one).ClockSkew)):
 		return nil, nil, Future
 	}
 	if one.aggregate == nil { // it expired; what comes now is a new beginning
 		c.connect(p, one, now)
 	}
 	return p, one, Accepted
+}
+
+// windowOf is the window of a container: its aggregate's, or that of the one it had last.
+func (c *Cluster) windowOf(one *container) facts.Window {
+	switch {
+	case one.aggregate != nil:
+		return one.aggregate.Window
+	case one.expired != nil:
+		return one.expired.Window
+	}
+	return c.window
 }
 
 // took notes what became of a sample.

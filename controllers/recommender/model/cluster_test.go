@@ -62,6 +62,17 @@ func TestWhatBecomesOfSamples(t *testing.T) {
 	}
 }
 
+func TestRulesSayHowFarAheadASampleMayBe(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := facts.DefaultWindow()
+	w.ClockSkew = 10 * time.Minute
+	c.SetWindow(w)
+	id := aPod(c, "p", "x", "a")
+	require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 1, 10*time.Minute), day))
+	require.Equal(t, Future, c.AddSample(cpuAt(id, "a", 1, 11*time.Minute), day))
+	require.Equal(t, Future, c.AddOOM(OOM{Pod: id, Container: "a", At: day.Add(11 * time.Minute)}, day, nil))
+}
+
 func TestAViewFollowsLabelsAndOutlivesPods(t *testing.T) {
 	c := NewCluster(DefaultSettings())
 	w := aWorkload(c, "v", "x", 0)
