@@ -161,7 +161,7 @@ func TestFlagsOfUpstreamAreReadAsUpstreamReadsThem(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"humanize-memory.enabled": "true"}, given("--humanize-memory"), "a switch needs no value")
 	require.Equal(t, map[string]string{"humanize-memory.enabled": "false"}, given("--humanize-memory=false"))
-	require.Equal(t, map[string]string{"integer-cpu.wholeCores": "true", "hold-memory-per-cpu.wholeCores": "true"},
+	require.Equal(t, map[string]string{"integer-cpu.wholeCores": "true", "memory-per-cpu-ratio.wholeCores": "true"},
 		given("--cpu-integer-post-processor-enabled"), "two rule sets share it")
 	require.Equal(t, map[string]string{"oom-bump.minBump": "1.048576e+08"}, given("--oom-min-bump-up-bytes=1.048576e+08"), "upstream's is a float")
 	for _, fine := range []string{"--oom-bump-up-ratio=1", "--oom-bump-up-ratio=0.5", "--oom-min-bump-up-bytes=-1", "--round-cpu-millicores=-1",

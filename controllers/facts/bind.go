@@ -96,7 +96,7 @@ func Policy(p *vpav1.ContainerResourcePolicy) *engine.Record {
 	if p.MemoryPerCPU != nil {
 		r.SetInt("memoryPerCPU", Bytes(*p.MemoryPerCPU))
 	}
-	if asked := askedRatios(p); asked != nil {
+	if asked := policyRatios(p); asked != nil {
 		r.SetRecord("requestToLimitRatio", asked)
 	}
 	if p.StartupBoost != nil {

@@ -121,8 +121,8 @@ func TestAPodHasResourcesAtPodLevelWhereCPUOrMemoryAreThere(t *testing.T) {
 	require.Equal(t, "2", requests.Cpu().String(), "what the node granted")
 }
 
-// TestRequestsAreFilledInAsAPIServersDo where a pod has a limit and no request.
-func TestRequestsAreFilledInAsAPIServersDo(t *testing.T) {
+// TestRequestsAreDefaultedAsAPIServersDo where a pod has a limit and no request.
+func TestRequestsAreDefaultedAsAPIServersDo(t *testing.T) {
 	container := func(pairs ...string) corev1.Container {
 		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: amounts(pairs...)}}
 	}
@@ -140,7 +140,7 @@ func TestRequestsAreFilledInAsAPIServersDo(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: tt.containers, InitContainers: tt.init}}
-			same(t, Resources(tt.want), filledIn(pod, tt.requests, tt.limits, initRequests(pod)))
+			same(t, Resources(tt.want), defaultRequests(pod, tt.requests, tt.limits, initRequests(pod)))
 		})
 	}
 }

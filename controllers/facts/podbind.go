@@ -12,14 +12,14 @@ import (
 
 // boundPod is a pod and its recommendation as rules read them.
 type boundPod struct {
-	in     PodInput
-	vpa    *engine.Record
-	limits *engine.Record
-	parts  []podPart      // the containers
-	pod    *podPart       // nil without resources at pod level
-	init   *engine.Record // of the pod, where it has resources of its own
-	filled *engine.Record
-	level  *vpav1.RecommendedResources
+	in       PodInput
+	vpa      *engine.Record
+	limits   *engine.Record
+	parts    []podPart      // the containers
+	pod      *podPart       // nil without resources at pod level
+	init     *engine.Record // of the pod, where it has resources of its own
+	defaults *engine.Record // requests that API servers fill in
+	level    *vpav1.RecommendedResources
 	// uncounted are the resources that are left alone, because sums of them would not be exact.
 	uncounted []corev1.ResourceName
 }
@@ -54,7 +54,7 @@ func bindPod(in PodInput) *boundPod {
 	if requests, limits, ok := podResourcesOf(in.Pod); ok {
 		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanza(requests, limits)}
 		b.init = initRequests(in.Pod)
-		b.filled = filledIn(in.Pod, requests, limits, b.init)
+		b.defaults = defaultRequests(in.Pod, requests, limits, b.init)
 		b.uncounted = uncounted(in.Pod, requests, limits)
 	}
 	return b
@@ -118,9 +118,9 @@ func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, rati
 		Set("recommended", recommended).Set("ratio", ratio).Set("withheld", withheld).
 		Set("requests", resourcesSchema.New()).Set("limits", resourcesSchema.New())
 	if scope == "container" {
-		item.Set("known", types.Bool(part.known)).Set("share", resourcesSchema.New()).Set("boost", b.boost(part.name))
+		item.Set("hasRecommendation", types.Bool(part.known)).Set("share", resourcesSchema.New()).Set("boost", b.boost(part.name))
 	} else {
-		item.Set("init", b.init).Set("filledIn", b.filled)
+		item.Set("init", b.init).Set("defaultRequests", b.defaults)
 	}
 	f.items = append(f.items, item)
 }

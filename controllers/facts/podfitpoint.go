@@ -7,24 +7,24 @@ import (
 // The records of pod.fit and pod.resources.
 var (
 	ratioSchema = engine.NewSchema("Ratio",
-		engine.Field{Name: "times", Type: engine.Int},
-		engine.Field{Name: "per", Type: engine.Int, Doc: "limit = request × times ÷ per + plus, rounded down"},
-		engine.Field{Name: "plus", Type: engine.Int, Doc: "milli-cores or bytes"})
+		engine.Field{Name: "limit", Type: engine.Int, Doc: "what limit goes with that request"},
+		engine.Field{Name: "request", Type: engine.Int, Doc: "new limit = new request × limit ÷ request + extra, rounded down"},
+		engine.Field{Name: "extra", Type: engine.Int, Doc: "milli-cores or bytes"})
 
 	ratiosSchema = engine.NewSchema("Ratios",
 		engine.Field{Name: "cpu", Type: engine.RecordOf(ratioSchema)},
 		engine.Field{Name: "memory", Type: engine.RecordOf(ratioSchema)})
 
 	fractionSchema = engine.NewSchema("Fraction",
-		engine.Field{Name: "times", Type: engine.Int},
-		engine.Field{Name: "per", Type: engine.Int, Doc: "1.2 is 12 per 10"})
+		engine.Field{Name: "limit", Type: engine.Int},
+		engine.Field{Name: "request", Type: engine.Int, Doc: "a factor of 1.2 is a limit of 12 for a request of 10"})
 
-	askedCPURatioSchema    = askedRatioSchema("AskedCPURatio", CPU)
-	askedMemoryRatioSchema = askedRatioSchema("AskedMemoryRatio", Memory)
+	policyCPURatioSchema    = policyRatioSchema("PolicyCPURatio", CPU)
+	policyMemoryRatioSchema = policyRatioSchema("PolicyMemoryRatio", Memory)
 
-	askedRatiosSchema = engine.NewSchema("AskedRatios",
-		engine.Field{Name: "cpu", Type: engine.RecordOf(askedCPURatioSchema)},
-		engine.Field{Name: "memory", Type: engine.RecordOf(askedMemoryRatioSchema)})
+	policyRatiosSchema = engine.NewSchema("PolicyRatios",
+		engine.Field{Name: "cpu", Type: engine.RecordOf(policyCPURatioSchema)},
+		engine.Field{Name: "memory", Type: engine.RecordOf(policyMemoryRatioSchema)})
 
 	cpuBoostSchema = engine.NewSchema("CPUBoost",
 		engine.Field{Name: "type", Type: engine.String, Doc: "Factor or Quantity"},
@@ -49,9 +49,9 @@ var (
 		engine.Field{Name: "ready", Type: engine.IntOf(Duration), Doc: "for how long the pod has been ready; unset while it is not"})
 
 	scalingSchema = engine.NewSchema("Scaling",
-		engine.Field{Name: "times", Type: engine.Int},
-		engine.Field{Name: "per", Type: engine.Int},
-		engine.Field{Name: "up", Type: engine.Bool, Doc: "rounded up"})
+		engine.Field{Name: "from", Type: engine.Int, Doc: "what all containers come to together"},
+		engine.Field{Name: "to", Type: engine.Int, Doc: "what they are to come to: each is multiplied by to ÷ from"},
+		engine.Field{Name: "roundUp", Type: engine.Bool, Doc: "round each up, else down"})
 
 	scalingsSchema = engine.NewSchema("Scalings",
 		engine.Field{Name: "cpu", Type: engine.RecordOf(scalingSchema)},
@@ -82,14 +82,14 @@ var (
 
 	fittedPodSchema = engine.NewSchema("FittedPod",
 		engine.Field{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "see each: podLevel, likewise the rest"},
-		engine.Field{Name: "filledIn", Type: engine.RecordOf(resourcesSchema)},
+		engine.Field{Name: "defaultRequests", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "init", Type: engine.RecordOf(initSchema)},
 		engine.Field{Name: "recommended", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema)},
 		engine.Field{Name: "limits", Type: engine.RecordOf(resourcesSchema)})
 )
 
-func askedRatioSchema(name, unit string) *engine.Schema {
+func policyRatioSchema(name, unit string) *engine.Schema {
 	return engine.NewSchema(name,
 		engine.Field{Name: "type", Type: engine.String, Doc: "Factor or Quantity"},
 		engine.Field{Name: "factor", Type: engine.RecordOf(fractionSchema), Doc: "as it is written, exactly"},
@@ -116,7 +116,7 @@ var (
 			{Name: "container", Type: engine.String, Doc: "its name"},
 			{Name: "index", Type: engine.Int, Live: true, Doc: "its place in containers, from 0"},
 			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "its effective policy"},
-			{Name: "known", Type: engine.Bool, Doc: "the VPA has a recommendation for it"},
+			{Name: "hasRecommendation", Type: engine.Bool, Doc: "the VPA has a recommendation for it"},
 			originalVar,
 			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,
@@ -129,7 +129,7 @@ var (
 		Vars: []engine.Var{
 			{Name: "policy", Type: engine.RecordOf(podPolicySchema), Doc: "podPolicies of the VPA"},
 			{Name: "init", Type: engine.RecordOf(initSchema), Doc: "its init containers"},
-			{Name: "filledIn", Type: engine.RecordOf(resourcesSchema), Doc: "what API servers fill in for requests that the pod does not have although it has the limit: what its containers request together, else the limit"},
+			{Name: "defaultRequests", Type: engine.RecordOf(resourcesSchema), Doc: "what API servers fill in for requests that the pod does not have although it has the limit: what its containers request together, else the limit"},
 			originalVar,
 			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,

@@ -37,9 +37,9 @@ func scalable(list corev1.ResourceList) bool {
 	})
 }
 
-// filledIn are the requests at pod level that API servers fill in: up to Kubernetes 1.36 before they ask webhooks, from 1.37 on
+// defaultRequests are the requests at pod level that API servers fill in: up to Kubernetes 1.36 before they ask webhooks, from 1.37 on
 // afterwards (KEP-2837). init are the pod's initRequests.
-func filledIn(pod *corev1.Pod, requests, limits corev1.ResourceList, init *engine.Record) *engine.Record {
+func defaultRequests(pod *corev1.Pod, requests, limits corev1.ResourceList, init *engine.Record) *engine.Record {
 	out := resourcesSchema.New()
 	for _, name := range ScaledResources {
 		limit, limited := limits[name]

@@ -72,7 +72,7 @@ var (
 		engine.Field{Name: "memoryAggregationInterval", Type: engine.IntOf(Duration), Doc: "in either spelling"},
 		engine.Field{Name: "memoryAggregationIntervalCount", Type: engine.Int},
 		engine.Field{Name: "memoryPerCPU", Type: engine.IntOf(Memory), Doc: "bytes that go with one core, as written, also with gate MemoryPerCPURatio off"},
-		engine.Field{Name: "requestToLimitRatio", Type: engine.RecordOf(askedRatiosSchema), Doc: "how limits are to follow requests, in either spelling, also with gate RequestToLimitRatio off"},
+		engine.Field{Name: "requestToLimitRatio", Type: engine.RecordOf(policyRatiosSchema), Doc: "how limits are to follow requests, in either spelling, also with gate RequestToLimitRatio off"},
 		engine.Field{Name: "startupBoost", Type: engine.RecordOf(boostSchema), Doc: "the container's own, also with gate CPUStartupBoost off"})
 
 	stanzaSchema = engine.NewSchema("ResourceStanza",
@@ -99,8 +99,8 @@ var (
 
 	comparedSchema = engine.NewSchema("ComparedContainer",
 		engine.Field{Name: "name", Type: engine.String},
-		engine.Field{Name: "known", Type: engine.Bool, Doc: "the VPA has a recommendation for it"},
-		engine.Field{Name: "observed", Type: engine.Bool, Doc: "admission saw it, or did not say what it saw (annotation vpaObservedContainers)"},
+		engine.Field{Name: "hasRecommendation", Type: engine.Bool, Doc: "the VPA has a recommendation for it"},
+		engine.Field{Name: "seenByAdmission", Type: engine.Bool, Doc: "admission saw it, or did not say what it saw (annotation vpaObservedContainers)"},
 		engine.Field{Name: "mode", Type: engine.String, Doc: "that of its policy: Auto or Off; unset without one"},
 		engine.Field{Name: "oom", Type: engine.RecordOf(killedSchema), Doc: "how it ended last, where it ran out of memory"},
 		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema), Doc: "what the node granted, else what the spec asks for"},
@@ -163,7 +163,7 @@ var (
 		engine.Field{Name: "status", Type: engine.String, Doc: "empty, Sent (the node has not told anything of it yet), InProgress, Deferred, Infeasible, Error or Unknown"},
 		engine.Field{Name: "age", Type: engine.IntOf(Duration), Doc: "since the updater first saw this pod being resized, or since its node tells of it, whichever is longer"},
 		engine.Field{Name: "message", Type: engine.String, Doc: "what the node says about it"},
-		engine.Field{Name: "asked", Type: engine.RecordOf(resourcesSchema), Doc: "what the pod as a whole requests by it, as the pod's spec has it; unset without one"},
+		engine.Field{Name: "requested", Type: engine.RecordOf(resourcesSchema), Doc: "what the pod as a whole requests by it, as the pod's spec has it; unset without one"},
 		engine.Field{Name: "wanted", Type: engine.RecordOf(resourcesSchema), Doc: "what it would request by a resize that was sent now; unset without one"},
 		engine.Field{Name: "differs", Type: engine.Bool, Doc: "a resize that was sent now would ask for other CPU or memory somewhere"},
 		engine.Field{Name: "raisesMemoryLimit", Type: engine.Bool, Doc: "it would ask for a higher memory limit somewhere"},

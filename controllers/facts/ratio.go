@@ -12,9 +12,9 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// askedRatios binds requestToLimitRatio, in either spelling: objects that were stored before a webhook renamed the field
+// policyRatios binds requestToLimitRatio, in either spelling: objects that were stored before a webhook renamed the field
 // have the AEP's. nil when a policy has none.
-func askedRatios(p *vpav1.ContainerResourcePolicy) *engine.Record {
+func policyRatios(p *vpav1.ContainerResourcePolicy) *engine.Record {
 	asked := p.RequestToLimitRatio
 	if asked == nil {
 		asked = p.RequestToLimitRatioAEP
@@ -22,21 +22,21 @@ func askedRatios(p *vpav1.ContainerResourcePolicy) *engine.Record {
 	if asked == nil {
 		return nil
 	}
-	r := askedRatiosSchema.New()
+	r := policyRatiosSchema.New()
 	if asked.CPU != nil {
-		r.SetRecord("cpu", askedRatio(askedCPURatioSchema, asked.CPU, MilliCPU))
+		r.SetRecord("cpu", policyRatio(policyCPURatioSchema, asked.CPU, MilliCPU))
 	}
 	if asked.Memory != nil {
-		r.SetRecord("memory", askedRatio(askedMemoryRatioSchema, asked.Memory, Bytes))
+		r.SetRecord("memory", policyRatio(policyMemoryRatioSchema, asked.Memory, Bytes))
 	}
 	return r
 }
 
-func askedRatio(schema *engine.Schema, asked *vpav1.ResourceRatio, amount func(resource.Quantity) int64) *engine.Record {
+func policyRatio(schema *engine.Schema, asked *vpav1.ResourceRatio, amount func(resource.Quantity) int64) *engine.Record {
 	r := schema.New().SetString("type", string(asked.Type))
 	if asked.Factor != nil {
 		if times, per, ok := fraction(string(*asked.Factor)); ok {
-			r.SetRecord("factor", fractionSchema.New().SetInt("times", times).SetInt("per", per))
+			r.SetRecord("factor", fractionSchema.New().SetInt("limit", times).SetInt("request", per))
 		}
 	}
 	if asked.Quantity != nil {

@@ -64,13 +64,13 @@ func TestEitherSpellingOfTheRatioIsRead(t *testing.T) {
 		CPU:    &vpav1.ResourceRatio{Type: vpav1.ScaleFactor, Factor: &factor},
 		Memory: &vpav1.ResourceRatio{Type: vpav1.ScaleQuantity, Quantity: &quantity},
 	}
-	want := askedRatiosSchema.New().
-		SetRecord("cpu", askedCPURatioSchema.New().SetString("type", "Factor").SetRecord("factor", fractionSchema.New().SetInt("times", 12).SetInt("per", 10))).
-		SetRecord("memory", askedMemoryRatioSchema.New().SetString("type", "Quantity").SetInt("quantity", 200<<20))
+	want := policyRatiosSchema.New().
+		SetRecord("cpu", policyCPURatioSchema.New().SetString("type", "Factor").SetRecord("factor", fractionSchema.New().SetInt("limit", 12).SetInt("request", 10))).
+		SetRecord("memory", policyMemoryRatioSchema.New().SetString("type", "Quantity").SetInt("quantity", 200<<20))
 	same(t, want, Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatio: asked}).Field("requestToLimitRatio"))
 	same(t, want, Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatioAEP: asked}).Field("requestToLimitRatio"))
 	other := &vpav1.RequestToLimitRatio{}
-	same(t, askedRatiosSchema.New(), Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatio: other, RequestToLimitRatioAEP: asked}).Field("requestToLimitRatio"))
+	same(t, policyRatiosSchema.New(), Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatio: other, RequestToLimitRatioAEP: asked}).Field("requestToLimitRatio"))
 }
 
 // TestAnEmptyStartupBoostIsNoBoost but takes the place of the VPA's (UPSTREAM.md Appendix B 3).

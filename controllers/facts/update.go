@@ -137,8 +137,8 @@ func (s *PodState) compare() {
 	for i := range s.Change.Containers {
 		c := &s.Change.Containers[i]
 		requests, _ := CurrentResources(s.Pod, c.Index)
-		r := comparedSchema.New().SetString("name", c.Name).SetBool("known", c.Known).SetBool("withheld", c.Withheld).
-			SetBool("observed", observed == nil || slices.Contains(observed, c.Name)).
+		r := comparedSchema.New().SetString("name", c.Name).SetBool("hasRecommendation", c.Known).SetBool("withheld", c.Withheld).
+			SetBool("seenByAdmission", observed == nil || slices.Contains(observed, c.Name)).
 			SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).
 			SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound)
 		if p := PolicyFor(s.VPA.Spec.ResourcePolicy, c.Name); p != nil && p.Mode != nil {

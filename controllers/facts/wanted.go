@@ -12,7 +12,7 @@ import (
 func bindWanted(resize *engine.Record, pod *corev1.Pod, change PodChange) {
 	after := podAfter(pod, change)
 	whole := resourcehelper.PodResourcesOptions{}
-	resize.SetRecord("asked", Resources(resourcehelper.PodRequests(pod, whole))).SetRecord("wanted", Resources(resourcehelper.PodRequests(after, whole)))
+	resize.SetRecord("requested", Resources(resourcehelper.PodRequests(pod, whole))).SetRecord("wanted", Resources(resourcehelper.PodRequests(after, whole)))
 	differs, raises := false, false
 	compare := func(asked, wanted *corev1.ResourceRequirements) {
 		differs = differs || alters(asked.Requests, wanted.Requests) || alters(asked.Limits, wanted.Limits)
