@@ -54,17 +54,23 @@ func (r *resolved) setParams(o *Overlay, params []Assignment, ps *problems) {
 
 // paramKey completes the name of a parameter to "set.param".
 func (r *resolved) paramKey(name string) (string, error) {
-	set, param, qualified := strings.Cut(name, ".")
-	if !qualified {
-		set, param = "", name
-	}
+	set, param, _ := strings.Cut(name, ".") // unless it is one of several values
 	var found, known []string
+	for _, p := range r.pipeline.Params {
+		known = append(known, p.Name.Value)
+		switch {
+		case p.Name.Value == name:
+			return name, nil
+		case p.Name.Value == param:
+			return "", fmt.Errorf("%s is shared by all rule sets: write it without %s", param, set)
+		}
+	}
 	for _, point := range r.points {
 		for _, placed := range point.sets {
 			for _, p := range placed.set.Params {
 				key := placed.set.Name.Value + "." + p.Name.Value
 				known = append(known, key)
-				if p.Name.Value == param && (set == "" || set == placed.set.Name.Value) && !slices.Contains(found, key) {
+				if (p.Name.Value == name || p.Name.Value == param && set == placed.set.Name.Value) && !slices.Contains(found, key) {
 					found = append(found, key)
 				}
 			}
@@ -85,6 +91,11 @@ func (r *resolved) look(path Scalar, c *Change) (spot, error) {
 	if err != nil {
 		return at, err
 	}
+	if verb, _ := c.verb(); at.value != "" && verb != "disable" {
+		whole, _ := cutValue(at.path)
+		return at, fmt.Errorf("one value of an axis can be disabled, but not be %s: disable %s, and put another one with without or with a condition on %s beside %s",
+			map[string]string{"replace": "replaced"}[verb]+map[string]string{"before": "an anchor", "after": "an anchor"}[verb], at.path, r.axisAt(at).Name, whole)
+	}
 	if now := r.digestAt(at); !c.Digest.IsZero() && c.Digest.Value != now {
 		return at, fmt.Errorf("%s is not what this change was written for: its digest is %s, not %s; look at what it is now, "+
 			"and when the change still means what it should, write digest: %s", at.path, now, c.Digest.Value, now)
@@ -98,6 +109,9 @@ func (r *resolved) disable(o *Overlay, c *Change) error {
 		return err
 	}
 	r.disabled[at.path] = o.Name.Value
+	if at.value != "" && r.leaveOut(at, c.Disable) {
+		return nil
+	}
 	if at.entry < 0 {
 		point := &r.points[at.point]
 		point.sets = slices.Delete(point.sets, at.set, at.set+1)
@@ -118,6 +132,21 @@ func (r *resolved) disable(o *Overlay, c *Change) error {
 		set.Validations = slices.Delete(set.Validations, at.entry, at.entry+1)
 	}
 	return nil
+}
+
+// leaveOut takes one value of an axis from what is at a place; false when it was the last, so that nothing is left of it.
+func (r *resolved) leaveOut(at spot, by Scalar) bool {
+	if len(r.axisAt(at).Values)-len(*r.without(at)) == 1 {
+		return false
+	}
+	by.Value = at.value
+	set := r.edit(at)
+	if at.rule >= 0 {
+		set.Stages[at.entry].Rules = slices.Clone(set.Stages[at.entry].Rules)
+	}
+	without := r.without(at)
+	*without = append(slices.Clone(*without), by)
+	return true
 }
 
 // kindAt is what a place holds, in the words of a change's part.

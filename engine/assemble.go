@@ -65,16 +65,17 @@ type origin struct {
 	pos   Position
 	note  string
 
-	overlay string // that it comes from; empty = none
-	scope   int    // of the stage, index into Point.Scopes, -1 = none
+	axis    *axisValue // that the stage is compiled for; nil = it has no axis
+	overlay string     // that it comes from; empty = none
+	scope   int        // of the stage, index into Point.Scopes, -1 = none
 }
 
-// path names the rule as set/stage/rule, or set/rule where there is no stage.
+// path names the rule as set/stage/rule, or set/rule where there is no stage, and of an axis the value.
 func (o *origin) path() string {
 	if o.stage == "" {
 		return o.set.ruleSet.Name.Value + "/" + o.rule
 	}
-	return o.set.ruleSet.Name.Value + "/" + o.stage + "/" + o.rule
+	return o.set.ruleSet.Name.Value + "/" + o.stage + "/" + o.rule + o.axis.suffix()
 }
 
 // assemble turns what was type-checked into code. With interpret, every expression is left to CEL's evaluator.
@@ -98,7 +99,7 @@ func (at *pointPlan) assemble(interpret bool) {
 // stage assembles a stage; ok is false when it can do nothing.
 func (a *assembler) stage(st *stagePlan) (out stageCode, ok bool) {
 	out = stageCode{names: a.namespace(), scope: st.scope, skipOnError: st.skipOnError}
-	out.origin = &origin{set: a.set, stage: st.name, rule: stageCondition, overlay: st.overlay, scope: st.scope}
+	out.origin = &origin{set: a.set, stage: st.name, axis: st.axis, rule: stageCondition, overlay: st.overlay, scope: st.scope}
 	out.source = a.code.source(out.origin, nil)
 	if out.when, ok = a.condition(st.when); !ok {
 		return out, false
@@ -128,7 +129,7 @@ func (a *assembler) rule(st *stagePlan, i int, r *rulePlan) (out assembledRule) 
 	if out.code.when, out.ok = a.condition(r.when); !out.ok {
 		return out
 	}
-	out.code.origin = &origin{set: a.set, stage: st.name, rule: r.name, pos: r.pos, note: r.note, overlay: r.overlay, scope: st.scope}
+	out.code.origin = &origin{set: a.set, stage: st.name, axis: st.axis, rule: r.name, pos: r.pos, note: r.note, overlay: r.overlay, scope: st.scope}
 	out.code.source = a.code.source(out.code.origin, nil)
 	for i := range r.writes {
 		w := writeCode{plan: &r.writes[i], source: a.code.source(out.code.origin, &r.writes[i])}

@@ -41,7 +41,7 @@ func (d *decoder) checkRuleSet(n *yaml.Node, s *RuleSet) {
 	if len(s.Variables) > 0 && len(s.Decisions) == 0 {
 		d.problem(n, "spec.variables belong to decisions; give a stage its own variables")
 	}
-	d.checkNames("param", identifier, names(s.Params, func(p Param) Scalar { return p.Name }))
+	d.checkNames("param", paramName, names(s.Params, func(p Param) Scalar { return p.Name }))
 	d.checkVariables(s.Variables)
 	d.checkNames("stage", label, names(s.Stages, func(x Stage) Scalar { return x.Name }))
 	d.checkNames("decision", label, names(s.Decisions, func(x Decision) Scalar { return x.Name }))

@@ -33,7 +33,7 @@ func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := resolve(lib, pipe, c.ps)
+	r := resolve(lib, pipe, reg, c.ps)
 	c.noteLeftOut(r)
 	overlays, err := lib.overlaysNamed(opts.Overlays)
 	if err != nil {
@@ -48,6 +48,7 @@ func Compile(lib *Library, reg *Registry, opts CompileOptions) (*Plan, error) {
 		c.noteParams(r)
 	}
 	plan := c.plan(r)
+	c.ps.dedupe() // of axes, the same is told of each value
 	if err := c.ps.err(); err != nil {
 		return nil, err
 	}
@@ -73,11 +74,13 @@ type compiler struct {
 	leftOut    map[*RuleSet]bool     // rule sets that pipelines name at other points
 	stop       func() error          // why to give up; nil = never
 
-	at       *Point    // of the rule set at hand
-	findings *problems // of the rule set at hand
-	used     *usage    // of the rule set at hand
+	at       *Point     // of the rule set at hand
+	axis     *axisValue // of the stage or validation at hand; nil = none
+	findings *problems  // of the rule set at hand
+	used     *usage     // of the rule set at hand
 
-	unitFunctions map[string]string // function name of a unit, e.g. mem, to the unit
+	unitFunctions map[string]string            // function name of a unit, e.g. mem, to the unit
+	reading       map[*RuleSet]map[string]bool // names of params that its expressions read
 }
 
 // setKey identifies a compiled rule set: the same one with other parameters is another.
@@ -109,7 +112,7 @@ func newCompiler(reg *Registry, gates map[string]bool, params map[string]string,
 		return nil, fmt.Errorf("building the rule environment: %w", err)
 	}
 	c := &compiler{reg: reg, gateValues: gates, params: params, base: base, ps: &problems{}, findings: &problems{},
-		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, points: map[string]*pointPlan{}, unitFunctions: map[string]string{},
+		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, points: map[string]*pointPlan{}, unitFunctions: map[string]string{}, reading: map[*RuleSet]map[string]bool{},
 		only: points, leftOut: map[*RuleSet]bool{}}
 	for name, u := range reg.units {
 		if u.Func != "" {
@@ -152,6 +155,9 @@ func (c *compiler) noteLeftOut(r *resolved) {
 
 // noteParams notes which parameters a pipeline has, whatever overlays make of it.
 func (c *compiler) noteParams(r *resolved) {
+	for _, p := range r.pipeline.Params {
+		c.usedParams[p.Name.Value] = true
+	}
 	for _, point := range r.points {
 		for _, placed := range point.sets {
 			for _, p := range placed.set.Params {
@@ -165,7 +171,7 @@ func (c *compiler) noteParams(r *resolved) {
 func (c *compiler) unknownParams(where string) error {
 	for _, key := range sortedKeys(c.params) {
 		if !c.usedParams[key] {
-			return fmt.Errorf("no parameter %q in %s: write it as <rule set>.<param>", key, where)
+			return fmt.Errorf("no parameter %q in %s: write it as <rule set>.<param>, or as <param> when it is shared", key, where)
 		}
 	}
 	return nil
@@ -179,6 +185,7 @@ func (c *compiler) plan(r *resolved) *Plan {
 	}
 	r.prune()
 	findings := &problems{}
+	c.declaredOnce(r)
 	h := newDigest()
 	h.line("profile", ProfileVersion, r.pipeline.ID())
 	for _, at := range r.points {
@@ -231,18 +238,14 @@ func (c *compiler) point(plan *Plan, r *resolved, at resolvedPoint, findings *pr
 			continue // overlays disabled all that it had
 		}
 		seen[set.Name.Value] = true
-		result := c.cached(point, set, r.params)
+		result := c.cached(point, set, c.settings(r, set))
 		findings.list = append(findings.list, result.findings...)
 		if result.plan == nil {
 			continue
 		}
 		compiled.sets = append(compiled.sets, result.plan)
 		h.line("set", set.ID())
-		if result.params != nil {
-			for i, f := range result.params.schema.fields {
-				h.line("param", f.Name, result.params.get(i))
-			}
-		}
+		result.params.eachValue("", func(name string, v any) { h.line("param", name, v) })
 		h.body(set)
 	}
 	c.affordableTogether(compiled)
@@ -268,11 +271,11 @@ func (c *compiler) assembled(at *pointPlan) *pointPlan {
 }
 
 // cached compiles a rule set unless that was done already with the same parameters.
-func (c *compiler) cached(point *Point, set *RuleSet, params map[string]Scalar) *setResult {
+func (c *compiler) cached(point *Point, set *RuleSet, params []setting) *setResult {
 	key := setKey{set: set}
-	for _, p := range set.Params {
-		if v, ok := params[set.Name.Value+"."+p.Name.Value]; ok {
-			key.params += fmt.Sprintf("%s=%q ", p.Name.Value, v.Value)
+	for _, p := range params {
+		if p.shared || p.overlaid {
+			key.params += fmt.Sprintf("%s=%q %q ", p.param.Name.Value, p.from.Value, p.param.Type.Value)
 		}
 	}
 	result := c.compiled[key]
@@ -292,7 +295,7 @@ func (c *compiler) cached(point *Point, set *RuleSet, params map[string]Scalar) 
 // set compiles a rule set; the plan is nil when its gate is off. A gated-off set is still type-checked. Of a point that is
 // left out there are only the parameters, which are part of the digest; what overlays bring there is type-checked all the
 // same, because whoever accepts an overlay answers for all of it.
-func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*setPlan, *Record) {
+func (c *compiler) set(point *Point, set *RuleSet, params []setting) (*setPlan, *Record) {
 	subject := "RuleSet " + set.ID()
 	kind := map[PointKind]int{StagePoint: len(set.Stages), DecisionPoint: len(set.Decisions), ValidationPoint: len(set.Validations)}
 	if kind[point.Kind] == 0 {
@@ -324,7 +327,7 @@ func (c *compiler) set(point *Point, set *RuleSet, params map[string]Scalar) (*s
 }
 
 // expressions compiles all that a rule set says; ok is false when nothing of it can be used.
-func (c *compiler) expressions(point *Point, set *RuleSet, compiled *setPlan, params map[string]Scalar, subject string) (ok bool) {
+func (c *compiler) expressions(point *Point, set *RuleSet, compiled *setPlan, params []setting, subject string) (ok bool) {
 	c.used = &usage{names: map[string]bool{}}
 	switch point.Kind {
 	case ValidationPoint:
@@ -338,7 +341,7 @@ func (c *compiler) expressions(point *Point, set *RuleSet, compiled *setPlan, pa
 			c.decisions(point, set, compiled, sc)
 		} else {
 			for i := range set.Stages {
-				compiled.stages = append(compiled.stages, c.stage(point, &set.Stages[i], sc, subject))
+				compiled.stages = append(compiled.stages, c.stages(point, &set.Stages[i], sc, subject)...)
 			}
 		}
 	}
@@ -389,14 +392,11 @@ func broughtBy(overlay string) string {
 }
 
 // scopeFor types what every expression of a rule set sees: the point's variables, params and gates.
-func (c *compiler) scopeFor(point *Point, set *RuleSet, compiled *setPlan, params map[string]Scalar, subject string) *scopeEnv {
+func (c *compiler) scopeFor(point *Point, set *RuleSet, compiled *setPlan, params []setting, subject string) *scopeEnv {
 	fields := c.bindParams(set, compiled, params, subject)
 	paramSchema := compiled.params.schema
 	sc := &scopeEnv{types: map[string]Type{}, writable: map[string]bool{}, slots: map[string]slot{}, params: compiled.params, estimates: map[string]*estimate{}}
-	schemas := map[string]*Schema{paramSchema.name: paramSchema, c.gateType.schema.name: c.gateType.schema}
-	for name, s := range c.reg.schemas {
-		schemas[name] = s
-	}
+	schemas := c.schemasWith(paramSchema)
 	sc.schemas = schemas
 	options := []cel.EnvOption{cel.CustomTypeProvider(&provider{Provider: c.base.CELTypeProvider(), schemas: schemas})}
 	sc.declare(&options, "gates", c.gateType, false, slot{kind: gateSlot})

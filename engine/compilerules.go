@@ -7,22 +7,33 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-func (c *compiler) stage(point *Point, st *Stage, sc *scopeEnv, subject string) *stagePlan {
+// stages compiles a stage, once for each value of its axis.
+func (c *compiler) stages(point *Point, st *Stage, sc *scopeEnv, subject string) []*stagePlan {
 	subject += ", stage " + st.Name.Value
-	out := &stagePlan{name: st.Name.Value, scope: -1, skipOnError: st.OnError.Value == OnErrorSkipStage, overlay: st.Overlay}
+	scope, axis, ok := c.each(point, st.Each, subject)
+	if !ok {
+		return nil
+	}
+	c.oneFieldEach(axis, st, subject)
+	var out []*stagePlan
+	for _, value := range c.valuesBut(axis, st.Without, subject) {
+		c.axis = value
+		out = append(out, c.stage(point, st, scope, sc, subject))
+	}
+	c.axis = nil
+	return out
+}
+
+func (c *compiler) stage(point *Point, st *Stage, scope *Scope, sc *scopeEnv, subject string) *stagePlan {
+	out := &stagePlan{name: st.Name.Value, axis: c.axis, scope: -1, skipOnError: st.OnError.Value == OnErrorSkipStage, overlay: st.Overlay}
 	sc = sc.child()
-	if !st.Each.IsZero() {
-		scope := point.scope(st.Each.Value)
-		if scope == nil {
-			c.ps.at(st.Each, subject, fmt.Sprintf("point %s has no scope %q; known: %s", point.Name, st.Each.Value, strings.Join(sortedKeys(point.scopeIndex), ", ")))
-			return out
-		}
+	if scope != nil {
 		out.scope = point.scopeIndex[scope.Name]
 		var options []cel.EnvOption
 		for i, v := range scope.Vars {
 			sc.declare(&options, v.Name, v.Type, v.Writable, slot{kind: itemSlot, index: i, live: v.Live})
 		}
-		if !c.extend(sc, options, st.Each, subject) {
+		if !c.extend(sc, options, st.Name, subject) {
 			return out
 		}
 	}
@@ -30,14 +41,18 @@ func (c *compiler) stage(point *Point, st *Stage, sc *scopeEnv, subject string) 
 	out.vars = &variables{slots: sc.slots, schemas: sc.schemas, programs: programs}
 	out.when = c.condition(st.When, sc, subject+", when")
 	for i := range st.Rules {
-		out.rules = append(out.rules, c.rule(&st.Rules[i], sc, subject))
+		r := &st.Rules[i]
+		c.valuesBut(axisAt(c.axis), r.Without, subject+", rule "+r.Name.Value)
+		if c.axis == nil || !isLeftOut(r.Without, c.axis.value) {
+			out.rules = append(out.rules, c.rule(r, sc, subject))
+		}
 	}
 	return out
 }
 
 func (c *compiler) rule(r *Rule, sc *scopeEnv, subject string) *rulePlan {
 	subject += ", rule " + r.Name.Value
-	out := &rulePlan{name: r.Name.Value, pos: r.Name.Pos, note: r.Note.Value, overlay: r.Overlay}
+	out := &rulePlan{name: r.Name.Value, pos: r.Name.Pos, note: c.axis.text(r.Note.Value), overlay: r.Overlay}
 	out.when = c.condition(r.When, sc, subject+", when")
 	for _, set := range r.Set {
 		w, ok := c.target(set.Path, sc, subject)
@@ -68,8 +83,18 @@ func (c *compiler) rule(r *Rule, sc *scopeEnv, subject string) *rulePlan {
 
 // target resolves the left side of a set: a field of a writable variable.
 func (c *compiler) target(path Scalar, sc *scopeEnv, subject string) (writePlan, bool) {
+	path.Value = c.axis.path(path.Value)
 	parts := strings.Split(path.Value, ".")
 	w := writePlan{field: path.Value, slot: sc.slots[parts[0]]}
+	if _, rest, found := strings.Cut(path.Value, "["); found {
+		axis, _, _ := strings.Cut(rest, "]")
+		message := fmt.Sprintf("%q: brackets take the name of an axis; known: %s", path.Value, strings.Join(sortedKeys(c.reg.axes), ", "))
+		if c.reg.axes[axis] != nil {
+			message = fmt.Sprintf("%q: the stage does not go through the values of %s; name it in each", path.Value, axis)
+		}
+		c.ps.at(path, subject, message)
+		return w, false
+	}
 	t, known := sc.types[parts[0]]
 	if !known || !sc.writable[parts[0]] || len(parts) < 2 {
 		message := fmt.Sprintf("%q cannot be set here; writable: %s", path.Value, strings.Join(sc.writables(), ", "))

@@ -124,6 +124,7 @@ func (t touch) clash(other touch) bool {
 	return t.kind == brings && other.kind == brings && t.path == other.path
 }
 
+// setOfParam is the rule set that a parameter belongs to. For one that is shared it is a name that no rule set has.
 func setOfParam(path string) string {
 	set, _, _ := strings.Cut(path, ".")
 	return set

@@ -130,6 +130,7 @@ func (d *decoder) document(n *yaml.Node) (document, bool) {
 	case doc.pipeline != nil:
 		doc.pipeline.Name = name
 		d.checkVersion(n, doc.pipeline.Version)
+		d.checkNames("param", paramName, names(doc.pipeline.Params, func(p Param) Scalar { return p.Name }))
 	case doc.overlay != nil:
 		doc.overlay.Name = name
 		d.checkOverlay(n, doc.overlay)
@@ -146,7 +147,7 @@ func (d *decoder) ruleSetFields(s *RuleSet) fields {
 		"description": d.text(&s.Description),
 		"point":       d.into(&s.Point),
 		"gate":        d.into(&s.Gate),
-		"params":      each(d, &s.Params, d.paramFields),
+		"params":      d.params(&s.Params),
 		"variables":   d.variables(&s.Variables),
 		"validations": each(d, &s.Validations, d.validationFields),
 		"stages":      each(d, &s.Stages, d.stageFields),
@@ -154,24 +155,12 @@ func (d *decoder) ruleSetFields(s *RuleSet) fields {
 	}
 }
 
-func (d *decoder) paramFields(p *Param, at Scalar) fields {
-	p.Name = at
-	return fields{
-		"name":        d.into(&p.Name),
-		"type":        d.into(&p.Type),
-		"default":     d.into(&p.Default),
-		"min":         d.into(&p.Min),
-		"max":         d.into(&p.Max),
-		"flag":        d.text(&p.Flag),
-		"description": d.text(&p.Description),
-	}
-}
-
 func (d *decoder) stageFields(s *Stage, at Scalar) fields {
 	s.Name = at
 	return fields{
 		"name":      d.into(&s.Name),
-		"each":      d.into(&s.Each),
+		"each":      d.scalarOrScalars(&s.Each),
+		"without":   d.scalars(&s.Without),
 		"when":      d.into(&s.When),
 		"onError":   d.into(&s.OnError),
 		"variables": d.variables(&s.Variables),
@@ -182,11 +171,12 @@ func (d *decoder) stageFields(s *Stage, at Scalar) fields {
 func (d *decoder) ruleFields(r *Rule, at Scalar) fields {
 	r.Name = at
 	return fields{
-		"name":  d.into(&r.Name),
-		"when":  d.into(&r.When),
-		"set":   d.assignments(&r.Set),
-		"unset": d.scalars(&r.Unset),
-		"note":  d.into(&r.Note),
+		"name":    d.into(&r.Name),
+		"when":    d.into(&r.When),
+		"set":     d.assignments(&r.Set),
+		"unset":   d.scalarOrScalars(&r.Unset),
+		"note":    d.into(&r.Note),
+		"without": d.scalars(&r.Without),
 	}
 }
 
@@ -206,7 +196,9 @@ func (d *decoder) validationFields(v *Validation, at Scalar) fields {
 	v.Name = at
 	return fields{
 		"name":              d.into(&v.Name),
-		"at":                d.scalarOrScalars(&v.At),
+		"axes":              d.scalars(&v.Axes),
+		"without":           d.scalars(&v.Without),
+		"at":                func(n *yaml.Node) { d.scalarOrScalars(&v.At)(n); v.At = d.places(v.At) },
 		"enforce":           d.scalars(&v.Enforce),
 		"when":              d.into(&v.When),
 		"expression":        d.into(&v.Expression),
@@ -222,6 +214,7 @@ func (d *decoder) pipelineFields(p *Pipeline) fields {
 	return fields{
 		"version":     d.into(&p.Version),
 		"description": d.text(&p.Description),
+		"params":      d.params(&p.Params),
 		"points": func(v *yaml.Node) {
 			if v.Kind != yaml.MappingNode {
 				d.problem(v, "points must map each point to a list of rule sets")

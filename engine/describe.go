@@ -47,6 +47,11 @@ func (d *describer) vocabulary(r *Registry) {
 		}
 		d.printf("| `%s` | %s | %s |\n", u.Name, u.Doc, literal)
 	}
+	d.printf("\n## Axes\n\n| axis | values | all of them | |\n|---|---|---|---|\n")
+	for _, name := range sortedKeys(r.axes) {
+		a := r.axes[name]
+		d.printf("| `%s` | %s | `%s.exists(x, …)`, `all`, `map` | %s |\n", a.Name, strings.Join(a.Values, ", "), a.Plural, a.Doc)
+	}
 	d.printf("\n## Feature gates\n\nRules read them as `gates.Name`.\n\n| gate | |\n|---|---|\n")
 	for _, name := range sortedKeys(r.gates) {
 		d.printf("| `%s` | %s |\n", name, r.gates[name])

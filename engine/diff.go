@@ -13,6 +13,7 @@ func Diff(from, to *Plan) []string {
 	if from.pipeline != to.pipeline {
 		d.say("pipeline %s → %s", from.pipeline, to.pipeline)
 	}
+	d.paramsOf("param ", "", d.from.pipeline.Params, d.to.pipeline.Params)
 	for _, point := range pointNames(d.from, d.to) {
 		d.point(point)
 	}
@@ -104,14 +105,19 @@ func (d *differ) set(old, now *RuleSet) {
 }
 
 func (d *differ) params(old, now *RuleSet) {
-	of := func(r *resolved, s *RuleSet) (names []string, values map[string]string) {
+	d.paramsOf(now.Name.Value+": param ", old.Name.Value+".", old.Params, now.Params)
+}
+
+// paramsOf compares the parameters of a rule set, or of the pipeline where the prefix of their keys is empty.
+func (d *differ) paramsOf(what, prefix string, old, now []Param) {
+	of := func(r *resolved, list []Param) (names []string, values map[string]string) {
 		values = map[string]string{}
-		for _, p := range s.Params {
+		for _, p := range list {
 			value := p.Default.Value
-			if v, ok := d.given[s.Name.Value+"."+p.Name.Value]; ok {
+			if v, ok := d.given[prefix+p.Name.Value]; ok {
 				value = v
 			}
-			if v, ok := r.params[s.Name.Value+"."+p.Name.Value]; ok {
+			if v, ok := r.params[prefix+p.Name.Value]; ok {
 				value = v.Value
 			}
 			names = append(names, p.Name.Value)
@@ -122,9 +128,9 @@ func (d *differ) params(old, now *RuleSet) {
 	before, was := of(d.from, old)
 	after, is := of(d.to, now)
 	for _, name := range compareLists(before, after,
-		func(p string) { d.say("%s: param %s is gone", now.Name.Value, p) },
-		func(p string) { d.say("%s: param %s is new: %s", now.Name.Value, p, orUnset(is[p])) }) {
-		d.value(now.Name.Value+": param "+name, was[name], is[name])
+		func(p string) { d.say("%s%s is gone", what, p) },
+		func(p string) { d.say("%s%s is new: %s", what, p, orUnset(is[p])) }) {
+		d.value(what+name, was[name], is[name])
 	}
 }
 
@@ -147,7 +153,8 @@ func (d *differ) variables(path string, old, now []Variable) {
 }
 
 func (d *differ) stage(path string, old, now *Stage) {
-	d.value(path+": each", old.Each.Value, now.Each.Value)
+	d.value(path+": each", commas(old.Each), commas(now.Each))
+	d.value(path+": without", commas(old.Without), commas(now.Without))
 	d.value(path+": when", old.When.Value, now.When.Value)
 	d.value(path+": onError", old.OnError.Value, now.OnError.Value)
 	d.variables(path, old.Variables, now.Variables)
@@ -171,6 +178,7 @@ func (d *differ) stage(path string, old, now *Stage) {
 
 func (d *differ) rule(path string, old, now *Rule) {
 	d.value(path+": when", old.When.Value, now.When.Value)
+	d.value(path+": without", commas(old.Without), commas(now.Without))
 	of := func(r *Rule) (names []string, values map[string]string) {
 		values = map[string]string{}
 		for _, a := range r.Set {
@@ -194,11 +202,9 @@ func (d *differ) rule(path string, old, now *Rule) {
 }
 
 func (d *differ) validation(path string, old, now *Validation) {
-	list := func(of []Scalar) string {
-		return strings.Join(namesOf(of, func(s Scalar) string { return s.Value }), ", ")
-	}
 	for _, one := range []struct{ key, from, to string }{
-		{"at", list(old.At), list(now.At)}, {"enforce", list(old.Enforce), list(now.Enforce)}, {"when", old.When.Value, now.When.Value},
+		{"axes", commas(old.Axes), commas(now.Axes)}, {"without", commas(old.Without), commas(now.Without)},
+		{"at", commas(old.At), commas(now.At)}, {"enforce", commas(old.Enforce), commas(now.Enforce)}, {"when", old.When.Value, now.When.Value},
 		{"expression", old.Expression.Value, now.Expression.Value}, {"message", old.Message.Value, now.Message.Value},
 		{"messageExpression", old.MessageExpression.Value, now.MessageExpression.Value}, {"fieldPath", old.FieldPath.Value, now.FieldPath.Value},
 		{"reason", old.Reason.Value, now.Reason.Value}, {"severity", old.Severity.Value, now.Severity.Value},

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"strings"
 )
 
 // digest collects the meaning of rules: expressions, conditions and names, not prose and not where they stand.
@@ -25,6 +26,11 @@ func (d digest) line(what string, values ...any) {
 		fmt.Fprintf(d.h, " %q", fmt.Sprint(v))
 	}
 	fmt.Fprintln(d.h)
+}
+
+// commas are the values of a list, separated by commas.
+func commas(list []Scalar) string {
+	return strings.Join(namesOf(list, func(s Scalar) string { return s.Value }), ", ")
 }
 
 func (d digest) ruleSet(s *RuleSet) {
@@ -56,7 +62,7 @@ func (d digest) variables(list []Variable) {
 }
 
 func (d digest) stage(s *Stage) {
-	d.line("stage", s.Name, s.Each, s.When, s.OnError)
+	d.line("stage", s.Name, commas(s.Each), s.When, s.OnError, commas(s.Without))
 	d.variables(s.Variables)
 	for i := range s.Rules {
 		d.rule(&s.Rules[i])
@@ -64,7 +70,7 @@ func (d digest) stage(s *Stage) {
 }
 
 func (d digest) rule(r *Rule) {
-	d.line("rule", r.Name, r.When, r.Note)
+	d.line("rule", r.Name, r.When, r.Note, commas(r.Without))
 	for _, a := range r.Set {
 		d.line("set", a.Path, a.Expression)
 	}
@@ -78,7 +84,7 @@ func (d digest) decision(x *Decision) {
 }
 
 func (d digest) validation(v *Validation) {
-	d.line("validation", v.Severity, v.Name, v.When, v.Expression, v.Message, v.MessageExpression, v.FieldPath, v.Reason)
+	d.line("validation", v.Severity, v.Name, v.When, v.Expression, v.Message, v.MessageExpression, v.FieldPath, v.Reason, commas(v.Axes), commas(v.Without))
 	for _, at := range v.At {
 		d.line("at", at)
 	}

@@ -69,6 +69,10 @@ func (c *compiler) variables(list []Variable, sc *scopeEnv, subject string) []*p
 			c.ps.at(v.Name, at, fmt.Sprintf("the name %q is taken by a fact; choose another", v.Name.Value))
 			continue
 		}
+		if c.reg.axes[v.Name.Value] != nil || c.reg.axisWithPlural(v.Name.Value) != nil {
+			c.ps.at(v.Name, at, fmt.Sprintf("the name %q is taken by an axis; choose another", v.Name.Value))
+			continue
+		}
 		ast, p := c.expression(v.Expression, sc, at)
 		if p == nil {
 			continue
@@ -199,7 +203,13 @@ func (c *compiler) compilePlanned(s Scalar, env, planner *cel.Env, known map[str
 		c.ps.at(s, subject, fmt.Sprintf("the expression has %d bytes; at most %d are read: split it with variables", len(s.Value), maxExpressionSize))
 		return nil, nil
 	}
-	ast, issues := env.Compile(s.Value)
+	ast, issues := env.Parse(s.Value)
+	if issues.Err() == nil {
+		if !c.alongAxes(s, ast, subject) {
+			return nil, nil
+		}
+		ast, issues = env.Check(ast)
+	}
 	if issues != nil && issues.Err() != nil {
 		c.expressionFaults(s, known, subject, issues.Errors())
 		return nil, nil

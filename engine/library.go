@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -251,23 +252,55 @@ func (l *Library) overlayAt(p Position) string {
 // RuleSetIDs lists name@version of all rule sets, sorted.
 func (l *Library) RuleSetIDs() []string { return sortedKeys(l.RuleSets) }
 
-// Params lists the parameters of all rule sets, ordered by rule set and then as written.
+// Params lists the parameters of all pipelines and rule sets: those that pipelines share among their rule sets first, each once,
+// then by rule set, both as written.
 func (l *Library) Params() []ParamRef {
 	var out []ParamRef
+	for _, id := range sortedKeys(l.Pipelines) {
+		for _, p := range l.Pipelines[id].Params {
+			if slices.ContainsFunc(out, func(r ParamRef) bool { return r.Key == p.Name.Value }) {
+				continue
+			}
+			ref := ParamRef{Key: p.Name.Value, Param: p}
+			for _, set := range l.setsIn(l.Pipelines[id]) {
+				if name, _ := cutParam(p.Name.Value); set.readsParams()[name] {
+					ref.RuleSets = append(ref.RuleSets, set)
+				}
+			}
+			out = append(out, ref)
+		}
+	}
 	for _, id := range sortedKeys(l.RuleSets) {
 		set := l.RuleSets[id]
-		for _, p := range set.Params {
-			out = append(out, ParamRef{RuleSet: set.Name.Value, Point: set.Point.Value, Param: p})
+		for i, p := range set.Params {
+			out = append(out, ParamRef{Key: paramKeyOf(set, &set.Params[i]), Param: p, RuleSets: []*RuleSet{set}})
 		}
 	}
 	return out
 }
 
-// ParamRef is a parameter together with the rule set and the point it belongs to.
+// setsIn are the rule sets that a pipeline runs, in order.
+func (l *Library) setsIn(pipe *Pipeline) (out []*RuleSet) {
+	for _, point := range pipe.Points {
+		for _, name := range point.RuleSets {
+			if set := l.RuleSets[name.Value]; set != nil {
+				out = append(out, set)
+			}
+		}
+	}
+	return out
+}
+
+// ParamRef is a parameter together with the rule sets that read it.
 type ParamRef struct {
-	RuleSet string
-	Point   string
-	Param   Param
+	Key      string // by which hosts and overlays set it: set.param, or the name alone of one that a pipeline shares
+	Param    Param
+	RuleSets []*RuleSet // in the order in which they run
+}
+
+// At reports whether a rule set that reads the parameter plugs in at a point.
+func (r ParamRef) At(point string) bool {
+	return slices.ContainsFunc(r.RuleSets, func(s *RuleSet) bool { return s.Point.Value == point })
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -10,48 +11,249 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// bindParams gives parameters their values: from an overlay, else from the host, else the default.
-func (c *compiler) bindParams(set *RuleSet, compiled *setPlan, overlaid map[string]Scalar, subject string) []Field {
-	var fields []Field
-	for _, p := range set.Params {
-		t, ok := c.reg.typeNamed(p.Type.Value)
-		if !ok {
-			c.ps.at(p.Name, subject, fmt.Sprintf("param %s has type %q; known: int, double, bool, string, %s",
-				p.Name.Value, p.Type.Value, strings.Join(sortedKeys(c.reg.units), ", ")))
-			continue
+// setting is a parameter that a rule set reads, with where its value comes from.
+type setting struct {
+	param    Param
+	key      string // set.param, or the name alone of one that is shared
+	shared   bool   // the pipeline declares it
+	from     Scalar // the default, or what an overlay says
+	overlaid bool
+}
+
+// paramKeyOf is how overlays and hosts call a parameter of a rule set.
+func paramKeyOf(set *RuleSet, p *Param) string { return set.Name.Value + "." + p.Name.Value }
+
+// settings are the parameters of a rule set, and those of the pipeline that it reads.
+func (c *compiler) settings(r *resolved, set *RuleSet) []setting {
+	var out []setting
+	add := func(p Param, key string, shared bool) {
+		one := setting{param: p, key: key, shared: shared, from: p.Default}
+		if v, ok := r.params[key]; ok {
+			one.from, one.overlaid = v, true
 		}
-		fields = append(fields, Field{Name: p.Name.Value, Type: t, Doc: p.Description})
+		out = append(out, one)
 	}
-	compiled.params = NewSchema("params/"+set.Name.Value, dedupe(fields)...).New()
-	for _, p := range set.Params {
-		t, ok := c.reg.typeNamed(p.Type.Value)
+	for i := range set.Params {
+		add(set.Params[i], paramKeyOf(set, &set.Params[i]), false)
+	}
+	reads := c.reading[set]
+	if reads == nil && len(r.pipeline.Params) > 0 {
+		reads = set.readsParams()
+		c.reading[set] = reads
+	}
+	for _, p := range r.pipeline.Params {
+		if name, _ := cutParam(p.Name.Value); reads[name] {
+			add(p, p.Name.Value, true)
+		}
+	}
+	return out
+}
+
+var readsParam = regexp.MustCompile(`\bparams\s*\.\s*\??\s*([a-zA-Z_]\w*)`)
+
+// readsParams are the names of the parameters that expressions of the rule set mention.
+func (s *RuleSet) readsParams() map[string]bool {
+	out := map[string]bool{}
+	s.eachExpression(func(e Scalar) {
+		for _, m := range readsParam.FindAllStringSubmatch(e.Value, -1) {
+			out[m[1]] = true
+		}
+	})
+	return out
+}
+
+// eachExpression visits what is CEL in a rule set.
+func (s *RuleSet) eachExpression(visit func(Scalar)) {
+	variables := func(list []Variable) {
+		for _, v := range list {
+			visit(v.Expression)
+		}
+	}
+	variables(s.Variables)
+	for _, st := range s.Stages {
+		variables(st.Variables)
+		visit(st.When)
+		for _, r := range st.Rules {
+			visit(r.When)
+			for _, a := range r.Set {
+				visit(a.Expression)
+			}
+		}
+	}
+	for _, d := range s.Decisions {
+		visit(d.When)
+		visit(d.ReasonExpression)
+	}
+	for _, v := range s.Validations {
+		visit(v.When)
+		visit(v.Expression)
+		visit(v.MessageExpression)
+	}
+}
+
+// declaredOnce reports parameters of a pipeline and its rule sets that have one name where a rule set could mean either, or
+// one flag: whoever sets one would not set the other.
+func (c *compiler) declaredOnce(r *resolved) {
+	type declared struct {
+		at    Position
+		where string
+	}
+	shared, flags := map[string]declared{}, map[string]declared{}
+	flag := func(p *Param, subject string) {
+		if p.Flag == "" {
+			return
+		}
+		if other, twice := flags[p.Flag]; twice && other.at != p.Name.Pos {
+			c.ps.at(p.Name, subject, fmt.Sprintf("param %s has the flag --%s, and so has one of %s at %s; what several rule sets read is declared once, in params of the pipeline",
+				p.Name.Value, p.Flag, other.where, other.at))
+		}
+		flags[p.Flag] = declared{p.Name.Pos, subject}
+	}
+	subject := "Pipeline " + r.pipeline.ID()
+	for i := range r.pipeline.Params {
+		p := &r.pipeline.Params[i]
+		name, _ := cutParam(p.Name.Value)
+		shared[name] = declared{p.Name.Pos, subject}
+		flag(p, subject)
+	}
+	for _, point := range r.points {
+		for _, placed := range point.sets {
+			if other, same := shared[placed.set.Name.Value]; same {
+				c.ps.at(placed.set.Name, "RuleSet "+placed.set.ID(), fmt.Sprintf("%s declares a param of the same name at %s, so that %s.… could mean either; give one another name",
+					other.where, other.at, placed.set.Name.Value))
+			}
+			for i := range placed.set.Params {
+				p := &placed.set.Params[i]
+				name, _ := cutParam(p.Name.Value)
+				if other, twice := shared[name]; twice {
+					c.ps.at(p.Name, "RuleSet "+placed.set.ID(), fmt.Sprintf("param %s is declared by %s at %s too, for all rule sets; take one of them out, or give it another name",
+						name, other.where, other.at))
+				}
+				flag(p, "RuleSet "+placed.set.ID())
+			}
+		}
+	}
+}
+
+// bindParams gives parameters their values: from an overlay, else from the host, else the default.
+func (c *compiler) bindParams(set *RuleSet, compiled *setPlan, params []setting, subject string) []Field {
+	fields, nested := c.paramFields(set, params, subject)
+	compiled.params = NewSchema("params/"+set.Name.Value, fields...).New()
+	for _, s := range nested {
+		compiled.params.put(s.name[strings.LastIndex(s.name, "/")+1:], s.New())
+	}
+	for _, s := range params {
+		t, ok := c.reg.typeNamed(s.param.Type.Value)
 		if !ok {
 			continue
 		}
-		key := set.Name.Value + "." + p.Name.Value
-		given, overridden := c.params[key]
-		from := p.Default
-		if v, ok := overlaid[key]; ok {
-			from, overridden = v, false
-		}
-		text := from.Value
+		given, overridden := c.params[s.key]
+		overridden = overridden && !s.overlaid
+		text := s.from.Value
 		switch {
 		case overridden:
 			text = given
-		case from.IsZero():
+		case s.from.IsZero():
 			continue
 		}
 		v, err := c.reg.parseScalar(t, text)
 		if err == nil {
-			err = c.withinBounds(p, t, text, v, subject)
+			err = c.withinBounds(s.param, t, text, v, subject)
 		}
 		if err != nil {
-			c.badParam(p, from, overridden, subject, err)
+			c.badParam(s.param, s.from, overridden, subject, err)
 			continue
 		}
-		compiled.params.put(p.Name.Value, v)
+		name, value := cutParam(s.param.Name.Value)
+		to := compiled.params
+		if value != "" {
+			to, name = to.cells[to.slot(name)].ref.(*Record), value
+		}
+		to.put(name, v)
 	}
 	return fields
+}
+
+// paramFields types the parameters: one with several values, as name.cpu and name.memory, is a record of them.
+func (c *compiler) paramFields(set *RuleSet, params []setting, subject string) (fields []Field, nested []*Schema) {
+	values := map[string][]Field{}
+	var names []string
+	docs := map[string]Field{}
+	for _, s := range params {
+		t, ok := c.reg.typeNamed(s.param.Type.Value)
+		if !ok {
+			c.ps.at(s.param.Name, subject, fmt.Sprintf("param %s has type %q; known: int, double, bool, string, %s",
+				s.param.Name.Value, s.param.Type.Value, strings.Join(sortedKeys(c.reg.units), ", ")))
+			continue
+		}
+		name, value := cutParam(s.param.Name.Value)
+		if _, known := docs[name]; !known {
+			names = append(names, name)
+		}
+		docs[name] = Field{Name: name, Type: t, Doc: s.param.Description}
+		if value != "" {
+			values[name] = append(values[name], Field{Name: value, Type: t, Doc: s.param.Description})
+		}
+	}
+	for _, name := range names {
+		if values[name] == nil {
+			fields = append(fields, docs[name])
+			continue
+		}
+		of := namesOf(values[name], func(f Field) string { return f.Name })
+		if c.reg.axisOf(of) == nil {
+			at := Scalar{}
+			for _, s := range params {
+				if base, _ := cutParam(s.param.Name.Value); base == name {
+					at = s.param.Name
+				}
+			}
+			c.ps.at(at, subject, fmt.Sprintf("param %s has values for %s, and no axis has just these; known: %s", name, strings.Join(of, ", "), strings.Join(c.reg.axesInWords(), "; ")))
+			continue
+		}
+		schema := NewSchema("params/"+set.Name.Value+"/"+name, values[name]...)
+		nested = append(nested, schema)
+		fields = append(fields, Field{Name: name, Type: RecordOf(schema)})
+	}
+	return fields, nested
+}
+
+// axesInWords lists the axes with their values.
+func (r *Registry) axesInWords() []string {
+	var out []string
+	for _, name := range sortedKeys(r.axes) {
+		out = append(out, name+" with "+strings.Join(r.axes[name].Values, ", "))
+	}
+	return out
+}
+
+// schemasWith are the shapes that expressions know: those of the registry, of the gates, and of parameters.
+func (c *compiler) schemasWith(params *Schema) map[string]*Schema {
+	out := map[string]*Schema{params.name: params, c.gateType.schema.name: c.gateType.schema}
+	for _, f := range params.fields {
+		if f.Type.isRecord() {
+			out[f.Type.schema.name] = f.Type.schema
+		}
+	}
+	for name, s := range c.reg.schemas {
+		out[name] = s
+	}
+	return out
+}
+
+// eachValue visits the values of a record and of those in it, by name; nil for what is unset.
+func (r *Record) eachValue(prefix string, visit func(name string, v any)) {
+	if r == nil {
+		return
+	}
+	for i, f := range r.schema.fields {
+		v := r.get(i)
+		if inner, ok := v.(*Record); ok {
+			inner.eachValue(prefix+f.Name+".", visit)
+			continue
+		}
+		visit(prefix+f.Name, v)
+	}
 }
 
 // withinBounds reports a value beyond the bounds of its parameter.
@@ -88,16 +290,4 @@ func (c *compiler) badParam(p Param, from Scalar, overridden bool, subject strin
 		by = "--" + p.Flag
 	}
 	c.ps.add(&Problem{Pos: p.Name.Pos, Subject: subject, Message: fmt.Sprintf("param %s, from %s: %v", p.Name.Value, by, err)})
-}
-
-func dedupe(fields []Field) []Field {
-	seen := map[string]bool{}
-	var out []Field
-	for _, f := range fields {
-		if !seen[f.Name] {
-			out = append(out, f)
-		}
-		seen[f.Name] = true
-	}
-	return out
 }

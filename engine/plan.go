@@ -98,7 +98,8 @@ type setPlan struct {
 
 type stagePlan struct {
 	name  string
-	scope int // index into Point.Scopes, -1 = run once
+	axis  *axisValue // that it is compiled for; nil = it has no axis
+	scope int        // index into Point.Scopes, -1 = run once
 	vars  *variables
 	when  *program
 	rules []*rulePlan
@@ -134,6 +135,7 @@ type decisionPlan struct {
 
 type validationPlan struct {
 	validation *Validation
+	axis       *axisValue // that it is compiled for; nil = it has no axis
 	places     []*placedValidation
 	reads      []string // names of variables, in the condition and the expression
 	calls      []string // names of functions, there

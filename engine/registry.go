@@ -84,6 +84,7 @@ type Registry struct {
 	points    map[string]*Point
 	schemas   map[string]*Schema
 	readers   map[string]Reader // of opaque types, by type name
+	axes      map[string]*Axis
 }
 
 // NewRegistry returns a registry that knows the built-in types and helpers only.
@@ -93,6 +94,7 @@ func NewRegistry() *Registry {
 		gates:   map[string]string{},
 		points:  map[string]*Point{},
 		schemas: map[string]*Schema{},
+		axes:    map[string]*Axis{},
 
 		functions: map[string]*Function{},
 		overloads: map[string]Overload{},

@@ -75,6 +75,7 @@ func (r *resolved) pipelineNode(p *Plan) *yaml.Node {
 	spec := &mapping{}
 	spec.text("version", r.pipeline.Version.Value)
 	spec.text("description", r.pipeline.Description)
+	spec.list("params", nodes(r.pipeline.Params, func(x *Param) *yaml.Node { return p.paramNode(x.Name.Value, x) }))
 	spec.add("points", points.node())
 	doc := documentNode(KindPipeline, r.pipeline.Name.Value, spec)
 	doc.HeadComment = "digest " + p.digest
@@ -90,7 +91,7 @@ func (p *Plan) ruleSetNode(s *RuleSet) *yaml.Node {
 	spec.text("description", s.Description)
 	spec.text("point", s.Point.Value)
 	spec.text("gate", s.Gate.Value)
-	spec.list("params", nodes(s.Params, func(x *Param) *yaml.Node { return p.paramNode(s, x) }))
+	spec.list("params", nodes(s.Params, func(x *Param) *yaml.Node { return p.paramNode(paramKeyOf(s, x), x) }))
 	spec.variables(s.Variables)
 	spec.list("stages", nodes(s.Stages, stageNode))
 	spec.list("decisions", nodes(s.Decisions, decisionNode))
@@ -104,8 +105,7 @@ func (p *Plan) ruleSetNode(s *RuleSet) *yaml.Node {
 }
 
 // paramNode shows a parameter with the value that it has in the plan as its default.
-func (p *Plan) paramNode(s *RuleSet, x *Param) *yaml.Node {
-	key := s.Name.Value + "." + x.Name.Value
+func (p *Plan) paramNode(key string, x *Param) *yaml.Node {
 	value, from := x.Default, ""
 	if text, given := p.params[key]; given {
 		value, from = Scalar{Value: text, Pos: x.Name.Pos}, "default given from outside the rules"
@@ -132,7 +132,8 @@ func (p *Plan) paramNode(s *RuleSet, x *Param) *yaml.Node {
 func stageNode(s *Stage) *yaml.Node {
 	m := &mapping{}
 	m.text("name", s.Name.Value)
-	m.text("each", s.Each.Value)
+	m.some("each", s.Each)
+	m.words("without", s.Without)
 	m.text("when", s.When.Value)
 	m.text("onError", s.OnError.Value)
 	m.variables(s.Variables)
@@ -159,6 +160,7 @@ func ruleNode(r *Rule, stageOverlay string) *yaml.Node {
 		m.add("unset", flow(paths))
 	}
 	m.text("note", r.Note.Value)
+	m.words("without", r.Without)
 	if r.Overlay == stageOverlay {
 		return m.node()
 	}
@@ -178,13 +180,10 @@ func decisionNode(d *Decision) *yaml.Node {
 func validationNode(v *Validation) *yaml.Node {
 	m := &mapping{}
 	m.text("name", v.Name.Value)
-	value := func(s Scalar) string { return s.Value }
-	if len(v.At) == 1 {
-		m.text("at", v.At[0].Value)
-	} else if len(v.At) > 1 {
-		m.add("at", flow(namesOf(v.At, value)))
-	}
-	m.add("enforce", flow(namesOf(v.Enforce, value)))
+	m.words("axes", v.Axes)
+	m.words("without", v.Without)
+	m.some("at", v.At)
+	m.words("enforce", v.Enforce)
 	m.text("severity", v.Severity.Value)
 	m.text("when", v.When.Value)
 	m.text("expression", v.Expression.Value)
@@ -222,6 +221,22 @@ func (m *mapping) list(key string, items []*yaml.Node) {
 	if len(items) > 0 {
 		m.add(key, &yaml.Node{Kind: yaml.SequenceNode, Content: items})
 	}
+}
+
+// words adds a list on one line; nothing when it is empty.
+func (m *mapping) words(key string, list []Scalar) {
+	if len(list) > 0 {
+		m.add(key, flow(namesOf(list, func(s Scalar) string { return s.Value })))
+	}
+}
+
+// some adds one value, or a list of several.
+func (m *mapping) some(key string, list []Scalar) {
+	if len(list) == 1 {
+		m.text(key, list[0].Value)
+		return
+	}
+	m.words(key, list)
 }
 
 func (m *mapping) variables(list []Variable) {

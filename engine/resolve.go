@@ -16,6 +16,7 @@ type resolved struct {
 	paramsBy map[string]*Overlay
 	overlays []*Overlay        // applied, in order
 	disabled map[string]string // path of what an overlay took away, to the overlay's name
+	axes     map[string]*Axis
 }
 
 type resolvedPoint struct {
@@ -30,8 +31,8 @@ type placedSet struct {
 }
 
 // resolve looks up what a pipeline names. Points that do not exist are left to the compiler.
-func resolve(lib *Library, pipe *Pipeline, ps *problems) *resolved {
-	r := &resolved{pipeline: pipe, params: map[string]Scalar{}, paramsBy: map[string]*Overlay{}, disabled: map[string]string{}}
+func resolve(lib *Library, pipe *Pipeline, reg *Registry, ps *problems) *resolved {
+	r := &resolved{pipeline: pipe, axes: reg.axes, params: map[string]Scalar{}, paramsBy: map[string]*Overlay{}, disabled: map[string]string{}}
 	for _, at := range pipe.Points {
 		point := resolvedPoint{point: at.Point}
 		for _, name := range at.RuleSets {
@@ -49,7 +50,7 @@ func resolve(lib *Library, pipe *Pipeline, ps *problems) *resolved {
 
 // clone copies what overlays may change in place: the lists of rule sets, not the rule sets.
 func (r *resolved) clone() *resolved {
-	c := &resolved{pipeline: r.pipeline, params: maps.Clone(r.params), paramsBy: maps.Clone(r.paramsBy), overlays: slices.Clone(r.overlays), disabled: maps.Clone(r.disabled)}
+	c := &resolved{pipeline: r.pipeline, axes: r.axes, params: maps.Clone(r.params), paramsBy: maps.Clone(r.paramsBy), overlays: slices.Clone(r.overlays), disabled: maps.Clone(r.disabled)}
 	for _, p := range r.points {
 		c.points = append(c.points, resolvedPoint{point: p.point, sets: slices.Clone(p.sets)})
 	}
@@ -62,10 +63,66 @@ type spot struct {
 	entry      int // index of the stage, decision or validation; -1 = the whole set
 	rule       int // index of the rule in the stage; -1 = the whole entry
 	path       string
+	value      string // of the axis, where one value alone is meant
 }
 
-// find looks up a path such as set, set@1.0.0/stage/rule. The error says what is there instead.
+// find looks up a path such as set, set@1.0.0/stage/rule, set/stage/rule[memory]. The error says what is there instead.
 func (r *resolved) find(path string) (spot, error) {
+	whole, value := cutValue(path)
+	at, err := r.findWhole(whole)
+	if err != nil || value == "" {
+		return at, err
+	}
+	at.path, at.value = at.path+"["+value+"]", value
+	axis := r.axisAt(at)
+	if axis == nil {
+		return at, fmt.Errorf("%s stands for no axis, so it has no value %q; write %s", whole, value, whole)
+	}
+	if !slices.Contains(axis.Values, value) {
+		return at, fmt.Errorf("%s has no value %q of %s; it has %s", whole, value, axis.Name, strings.Join(axis.Values, ", "))
+	}
+	if left := r.without(at); left != nil && isLeftOut(*left, value) {
+		return at, r.absent(at.path, fmt.Sprintf("%s is without %s already", whole, value))
+	}
+	return at, nil
+}
+
+// axisAt is the axis of the stage or validation at a place, or of the stage that the rule there stands in; nil without one.
+func (r *resolved) axisAt(at spot) *Axis {
+	set := r.points[at.point].sets[at.set].set
+	var named []Scalar
+	switch {
+	case at.entry < 0:
+	case len(set.Stages) > 0:
+		named = set.Stages[at.entry].Each
+	case len(set.Validations) > 0:
+		named = set.Validations[at.entry].Axes
+	}
+	for _, name := range named {
+		if a := r.axes[name.Value]; a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// without is the list of the values that what is at a place is left out for; nil where nothing can be.
+func (r *resolved) without(at spot) *[]Scalar {
+	set := r.points[at.point].sets[at.set].set
+	switch {
+	case at.entry < 0:
+	case at.rule >= 0:
+		return &set.Stages[at.entry].Rules[at.rule].Without
+	case len(set.Stages) > 0:
+		return &set.Stages[at.entry].Without
+	case len(set.Validations) > 0:
+		return &set.Validations[at.entry].Without
+	}
+	return nil
+}
+
+// findWhole is find for a path that means all values of an axis.
+func (r *resolved) findWhole(path string) (spot, error) {
 	parts := strings.Split(path, "/")
 	at, err := r.findSet(parts[0])
 	if err != nil || len(parts) == 1 {
@@ -149,7 +206,9 @@ func (r *resolved) prune() {
 }
 
 // under reports whether a path is another one or below it.
-func under(path, above string) bool { return path == above || strings.HasPrefix(path, above+"/") }
+func under(path, above string) bool {
+	return path == above || strings.HasPrefix(path, above+"/") || strings.HasPrefix(path, above+"[")
+}
 
 // edit gives a copy of the rule set at a place that may be changed, with its own lists.
 func (r *resolved) edit(at spot) *RuleSet {

@@ -52,7 +52,7 @@ func NewRulebook(lib *Library, reg *Registry, o RulebookOptions) (*Rulebook, err
 	for _, id := range sortedKeys(lib.Pipelines) {
 		pipe := lib.Pipelines[id]
 		b.pipelines = append(b.pipelines, pipe)
-		base := resolve(lib, pipe, c.ps)
+		base := resolve(lib, pipe, reg, c.ps)
 		b.bases[id] = base
 		c.noteParams(base)
 		c.noteLeftOut(base)

@@ -21,7 +21,9 @@ type RuleSet struct {
 // ID is name@version, the form pipelines refer to.
 func (s *RuleSet) ID() string { return s.Name.Value + "@" + s.Version.Value }
 
-// Param is a typed constant of a rule set that an operator may change without touching an expression.
+// Param is a typed constant of a rule set, or of a pipeline for all its rule sets, that an operator may change without
+// touching an expression. One with a value for each value of an axis is several, called name.cpu and so on; expressions read
+// it as params.name[resource].
 type Param struct {
 	Name        Scalar
 	Type        Scalar // a type name of the registry: int, double, bool, string or a unit such as cpu
@@ -37,10 +39,12 @@ type Variable struct {
 	Expression Scalar
 }
 
-// Stage is a list of rules run in order, once, or once for each item of a scope.
+// Stage is a list of rules run in order, once, or once for each item of a scope. With an axis, it runs for all items with
+// the first value, then with the next.
 type Stage struct {
 	Name      Scalar
-	Each      Scalar // scope name of the point; empty = run once
+	Each      []Scalar // a scope of the point, an axis, or both; none = run once
+	Without   []Scalar // values of the axis for which the stage does not run
 	When      Scalar
 	OnError   Scalar // Keep (the default) or SkipStage
 	Variables []Variable
@@ -62,7 +66,9 @@ type Rule struct {
 	When  Scalar
 	Set   []Assignment
 	Unset []Scalar
-	Note  Scalar // text handed to the host when the rule fired
+	Note  Scalar // text handed to the host when the rule fired; {resource} in it is the value of that axis
+
+	Without []Scalar // values of the stage's axis for which the rule is left out
 
 	Overlay string // name of the overlay it comes from; empty = the rule set's own
 }
@@ -88,13 +94,15 @@ type Decision struct {
 // Validation is a condition an object must fulfil at a path.
 type Validation struct {
 	Name              Scalar
-	At                []Scalar // what self is, one or several of a.b, a.b[*].c; empty = the whole object
+	Axes              []Scalar // at most one axis: the validation stands for one of each value
+	Without           []Scalar // values of the axis for which it is left out
+	At                []Scalar // what self is, one or several of a.b, a.b[*].c, a.{b,c}; empty = the whole object
 	Enforce           []Scalar
 	When              Scalar // optional; an expression over self that must hold for the rule to apply
 	Expression        Scalar
 	Message           Scalar
 	MessageExpression Scalar
-	FieldPath         Scalar // below At, e.g. .maxAllowed['cpu']
+	FieldPath         Scalar // below At, e.g. .maxAllowed['cpu'], or .maxAllowed[resource] with that axis
 	Reason            Scalar // FieldValueInvalid (the default), or another of Reasons
 	Severity          Scalar // Deny (the default) or Warn
 
@@ -126,6 +134,7 @@ type Pipeline struct {
 	Name        Scalar
 	Version     Scalar
 	Description string
+	Params      []Param // shared by all rule sets that run
 	Points      []PipelinePoint
 }
 

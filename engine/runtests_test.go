@@ -223,7 +223,7 @@ func TestARowThatCannotBeReadFailsAloneWithItsPlace(t *testing.T) {
 		prefix(14, 72, "a label") + `rules cannot change for an item of scope line "item"; known: now, notes`,
 		prefix(14, 82, "a label") + `scope line is given no item "b"`,
 		prefix(15, 5, "nothing") + `the row expects nothing; name at least one outcome in expect`,
-		prefix(16, 5, "a param") + `the rules do not compile as it asks for them: no parameter "price.least" in pipeline p@1.0.0: write it as <rule set>.<param>`,
+		prefix(16, 5, "a param") + `the rules do not compile as it asks for them: no parameter "price.least" in pipeline p@1.0.0: write it as <rule set>.<param>, or as <param> when it is shared`,
 	}, shown(results))
 }
 

@@ -67,12 +67,13 @@ type placedValidation struct {
 	message    cel.Program
 }
 
-func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan, params map[string]Scalar) {
+func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan, params []setting) {
 	subject := "RuleSet " + set.ID()
 	fields := c.bindParams(set, compiled, params, subject)
-	for i := range set.Validations {
-		v := &set.Validations[i]
-		out := &validationPlan{validation: v}
+	for _, along := range c.validationsAlong(set) {
+		v := along.validation
+		c.axis = along.axis
+		out := &along
 		for _, at := range v.Places() {
 			from := at
 			if from.IsZero() {
@@ -89,6 +90,28 @@ func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan, pa
 		}
 		compiled.validations = append(compiled.validations, out)
 	}
+	c.axis = nil
+}
+
+// validationsAlong are the validations of a rule set, one with an axis once for each of its values.
+func (c *compiler) validationsAlong(set *RuleSet) (out []validationPlan) {
+	for i := range set.Validations {
+		v := &set.Validations[i]
+		subject := "RuleSet " + set.ID() + ", validation " + v.Name.Value
+		var axis *Axis
+		if len(v.Axes) > 0 {
+			if axis = c.axisNamed(v.Axes[0], subject); axis == nil {
+				continue
+			}
+		}
+		if len(v.Axes) > 1 {
+			c.ps.at(v.Axes[1], subject, "a validation has one axis at most")
+		}
+		for _, value := range c.valuesBut(axis, v.Without, subject) {
+			out = append(out, validationPlan{validation: v.along(value), axis: value})
+		}
+	}
+	return out
 }
 
 // Places are where a validation looks; a scalar without value stands for the whole object.
@@ -112,12 +135,8 @@ func (c *compiler) validationEnv(point *Point, set *RuleSet, v *Validation, at s
 	if err != nil || schema {
 		return env, err
 	}
-	schemas := map[string]*Schema{compiled.params.schema.name: compiled.params.schema, c.gateType.schema.name: c.gateType.schema}
-	for name, s := range c.reg.schemas {
-		schemas[name] = s
-	}
 	options := []cel.EnvOption{
-		cel.CustomTypeProvider(&provider{Provider: env.CELTypeProvider(), schemas: schemas}),
+		cel.CustomTypeProvider(&provider{Provider: env.CELTypeProvider(), schemas: c.schemasWith(compiled.params.schema)}),
 		cel.Variable("gates", c.gateType.cel),
 	}
 	if hasParams {
@@ -333,11 +352,11 @@ func (v *placedValidation) check(vars cel.Activation, otherwise string) (message
 
 // ValidationInfo is a validation as a plan runs it, for those who enforce it elsewhere.
 type ValidationInfo struct {
-	Rule        string // set/validation
-	Description string // of the rule set
-	Validation  *Validation
-	Reads       []string // the variables that its condition and expression read, sorted
-	Calls       []string // the functions and operators that they call, sorted
+	Rule        string      // set/validation, and of an axis the value: set/validation[cpu]
+	Description string      // of the rule set
+	Validation  *Validation // for that value, in CEL that knows no axes
+	Reads       []string    // the variables that its condition and expression read, sorted
+	Calls       []string    // the functions and operators that they call, sorted
 }
 
 // Validations lists the validations at a point in the order in which they run.
@@ -349,7 +368,7 @@ func (p *Plan) Validations(point string) []ValidationInfo {
 	}
 	for _, set := range at.sets {
 		for _, v := range set.validations {
-			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Description: set.ruleSet.Description, Validation: v.validation,
+			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value + v.axis.suffix(), Description: set.ruleSet.Description, Validation: v.validation.spelt(v.axis),
 				Reads: slices.Sorted(slices.Values(v.reads)), Calls: slices.Sorted(slices.Values(v.calls))})
 		}
 	}

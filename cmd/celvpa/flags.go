@@ -156,7 +156,6 @@ type paramFlag struct {
 	kind  string // type of the parameter
 	value string
 	flag  *pflag.Flag
-	sets  []string // rule sets that have it
 }
 
 // String implements pflag.Value.
@@ -176,61 +175,51 @@ func (p *paramFlag) Type() string {
 	return "string"
 }
 
-// paramFlags are the rule parameters that flags set, by "ruleset.param".
+// paramFlags are the rule parameters that flags set, by engine.ParamRef.Key.
 type paramFlags map[string]*paramFlag
 
 // add makes a flag of each rule parameter that names one, so that flags and rules cannot drift apart. Without points it
-// does so for all of them. A rule set of which there are several versions has one flag, and parameters of several rule sets
-// share one when they have one name, type and default. A time that a component has a flag for already, as the interval of the
-// updater, is read from there; a name that something else has is an error.
+// does so for all of them. A rule set of which there are several versions has one flag. A time that a component has a flag for
+// already, as the interval of the updater, is read from there; a name that something else has is an error.
 func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...string) error {
 	for _, p := range library.Params() {
-		if p.Param.Flag == "" || (len(points) > 0 && !slices.Contains(points, p.Point)) {
-			continue
-		}
-		key := p.RuleSet + "." + p.Param.Name.Value
-		if o[key] != nil {
-			continue
-		}
-		if shared := o.sharing(p.Param); shared != nil {
-			o[key] = shared
-			if sets := append(shared.sets, p.RuleSet); !slices.Contains(shared.sets, p.RuleSet) {
-				shared.sets = sets
-				shared.flag.Usage = fmt.Sprintf("%s (rule sets %s, %s)", p.Param.Description, strings.Join(sets, " and "), p.Param.Type.Value)
-			}
+		if p.Param.Flag == "" || o[p.Key] != nil || (len(points) > 0 && !slices.ContainsFunc(points, p.At)) {
 			continue
 		}
 		if other := f.Lookup(p.Param.Flag); sameTime(other, p.Param) {
-			o[key] = &paramFlag{kind: p.Param.Type.Value, flag: other, sets: []string{p.RuleSet}}
+			o[p.Key] = &paramFlag{kind: p.Param.Type.Value, flag: other}
 			continue
 		} else if other != nil {
-			return fmt.Errorf("%s: param %s asks for flag --%s, which exists already", p.Param.Name.Pos, key, p.Param.Flag)
+			return fmt.Errorf("%s: param %s asks for flag --%s, which exists already", p.Param.Name.Pos, p.Key, p.Param.Flag)
 		}
-		one := &paramFlag{kind: p.Param.Type.Value, value: p.Param.Default.Value, sets: []string{p.RuleSet}}
-		help := fmt.Sprintf("%s (rule set %s, %s)", p.Param.Description, p.RuleSet, p.Param.Type.Value)
+		one := &paramFlag{kind: p.Param.Type.Value, value: p.Param.Default.Value}
+		help := fmt.Sprintf("%s (%s, %s)", p.Param.Description, readers(p), p.Param.Type.Value)
 		one.flag = f.VarPF(one, p.Param.Flag, "", help)
 		if one.kind == "bool" {
 			one.flag.NoOptDefVal = "true"
 		}
-		o[key] = one
+		o[p.Key] = one
 	}
 	return nil
+}
+
+// readers names the rule sets that read a parameter.
+func readers(p engine.ParamRef) string {
+	var names []string
+	for _, set := range p.RuleSets {
+		if !slices.Contains(names, set.Name.Value) {
+			names = append(names, set.Name.Value)
+		}
+	}
+	if len(names) == 1 {
+		return "rule set " + names[0]
+	}
+	return "rule sets " + strings.Join(names, ", ")
 }
 
 // sameTime reports whether a flag is for a time, with the default of the parameter.
 func sameTime(f *pflag.Flag, p engine.Param) bool {
 	return f != nil && f.Value.Type() == "duration" && p.Type.Value == "duration" && f.DefValue == p.Default.Value
-}
-
-// sharing finds the flag that another rule set has for the same thing; nil when there is none.
-func (o paramFlags) sharing(p engine.Param) *paramFlag {
-	for key, other := range o {
-		_, name, _ := strings.Cut(key, ".")
-		if name == p.Name.Value && other.flag.Name == p.Flag && other.kind == p.Type.Value && other.flag.DefValue == p.Default.Value {
-			return other
-		}
-	}
-	return nil
 }
 
 // given are the parameters whose flags were given.

@@ -26,7 +26,7 @@ func TestEveryParameterWithAFlagCanBeSetOnRun(t *testing.T) {
 		}
 		count++
 		flag := run.Flags().Lookup(p.Param.Flag)
-		require.NotNil(t, flag, "--%s of %s.%s", p.Param.Flag, p.RuleSet, p.Param.Name.Value)
+		require.NotNil(t, flag, "--%s of %s", p.Param.Flag, p.Key)
 		require.Equal(t, p.Param.Default.Value, flag.DefValue)
 		require.NotEmpty(t, p.Param.Description)
 	}
@@ -161,7 +161,7 @@ func TestFlagsOfUpstreamAreReadAsUpstreamReadsThem(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"humanize-memory.enabled": "true"}, given("--humanize-memory"), "a switch needs no value")
 	require.Equal(t, map[string]string{"humanize-memory.enabled": "false"}, given("--humanize-memory=false"))
-	require.Equal(t, map[string]string{"integer-cpu.wholeCores": "true", "memory-per-cpu-ratio.wholeCores": "true"},
+	require.Equal(t, map[string]string{"wholeCores": "true"},
 		given("--cpu-integer-post-processor-enabled"), "two rule sets share it")
 	require.Equal(t, map[string]string{"oom-bump.minBump": "1.048576e+08"}, given("--oom-min-bump-up-bytes=1.048576e+08"), "upstream's is a float")
 	for _, fine := range []string{"--oom-bump-up-ratio=1", "--oom-bump-up-ratio=0.5", "--oom-min-bump-up-bytes=-1", "--round-cpu-millicores=-1",

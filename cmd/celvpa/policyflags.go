@@ -116,7 +116,7 @@ func (o *policyFlags) open() (*engine.Rulebook, error) {
 	}
 	for key := range options.Params { // a flag may stand for other rule sets, too, which other components run
 		if !slices.ContainsFunc(o.refs, func(p engine.ParamRef) bool {
-			return p.RuleSet+"."+p.Param.Name.Value == key && slices.Contains(o.of.points, p.Point)
+			return p.Key == key && slices.ContainsFunc(o.of.points, p.At)
 		}) {
 			delete(options.Params, key)
 		}
@@ -127,15 +127,16 @@ func (o *policyFlags) open() (*engine.Rulebook, error) {
 // whyGated is why a flag cannot act while gates are off; empty where some rule set that it sets something of is not behind one.
 func (o *policyFlags) whyGated(flag string, library *engine.Library, on map[string]bool) string {
 	var sets, gates []string
-	for _, id := range library.RuleSetIDs() {
-		set := library.RuleSets[id]
-		if !slices.Contains(o.of.points, set.Point.Value) || !slices.ContainsFunc(set.Params, func(p engine.Param) bool { return p.Flag == flag }) {
-			continue
+	for _, p := range library.Params() {
+		for _, set := range p.RuleSets {
+			if p.Param.Flag != flag || !slices.Contains(o.of.points, set.Point.Value) {
+				continue
+			}
+			if set.Gate.Value == "" || on[set.Gate.Value] {
+				return ""
+			}
+			sets, gates = append(sets, set.Name.Value), append(gates, set.Gate.Value+"=true")
 		}
-		if set.Gate.Value == "" || on[set.Gate.Value] {
-			return ""
-		}
-		sets, gates = append(sets, set.Name.Value), append(gates, set.Gate.Value+"=true")
 	}
 	if len(sets) == 0 {
 		return ""
@@ -185,7 +186,7 @@ func (c offlineCommand) acts(refs []engine.ParamRef, flag string) bool {
 
 // runs reports whether a flag sets a parameter of rules that the command runs.
 func (c offlineCommand) runs(refs []engine.ParamRef, flag string) bool {
-	return slices.ContainsFunc(refs, func(p engine.ParamRef) bool { return p.Param.Flag == flag && slices.Contains(c.points, p.Point) })
+	return slices.ContainsFunc(refs, func(p engine.ParamRef) bool { return p.Param.Flag == flag && slices.ContainsFunc(c.points, p.At) })
 }
 
 // explainUnknown says more of a flag that only components have.

@@ -43,8 +43,9 @@ func printPoints(out io.Writer) error {
 	if err := registry.Describe(out); err != nil {
 		return err
 	}
-	fmt.Fprint(out, "\n## Params of the shipped rule sets\n\nAn overlay sets them as `{params: {set.name: value}}`, and those with a flag are set by it.\n\n"+
-		"| param | type | default | bounds | flag | |\n|---|---|---|---|---|---|\n")
+	fmt.Fprint(out, "\n## Params\n\nAn overlay sets them as `{params: {name: value}}`, and those with a flag are set by it. Those without the name of a rule set are "+
+		"declared by the pipeline, and all rule sets that are listed read the one value.\n\n"+
+		"| param | type | default | bounds | flag | read by | |\n|---|---|---|---|---|---|---|\n")
 	for _, p := range library.Params() {
 		value, flag := p.Param.Default.Value, ""
 		if value == "" {
@@ -53,7 +54,7 @@ func printPoints(out io.Writer) error {
 		if p.Param.Flag != "" {
 			flag = "`--" + p.Param.Flag + "`"
 		}
-		if _, err := fmt.Fprintf(out, "| `%s.%s` | %s | %s | %s | %s | %s |\n", p.RuleSet, p.Param.Name.Value, p.Param.Type.Value, value, bounds(p.Param), flag, p.Param.Description); err != nil {
+		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %s |\n", p.Key, p.Param.Type.Value, value, bounds(p.Param), flag, readers(p), p.Param.Description); err != nil {
 			return err
 		}
 	}

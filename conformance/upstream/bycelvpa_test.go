@@ -30,7 +30,7 @@ const (
 	flagMinSamples = "recommendation-min-samples"
 )
 
-// ruleFlags are the rule parameters that each flag sets, as "ruleset.param".
+// ruleFlags are the rule parameters that each flag sets, as engine.ParamRef.Key.
 var ruleFlags = sync.OnceValues(func() (map[string][]string, error) {
 	library, err := policy.Shipped()
 	if err != nil {
@@ -39,7 +39,7 @@ var ruleFlags = sync.OnceValues(func() (map[string][]string, error) {
 	out := map[string][]string{}
 	for _, p := range library.Params() {
 		if p.Param.Flag != "" {
-			out[p.Param.Flag] = append(out[p.Param.Flag], p.RuleSet+"."+p.Param.Name.Value)
+			out[p.Param.Flag] = append(out[p.Param.Flag], p.Key)
 		}
 	}
 	return out, nil

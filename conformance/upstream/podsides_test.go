@@ -259,7 +259,7 @@ func podRules(g gates, maxBoost string) (*engine.Rulebook, error) {
 	if book, ok := podBooks[key]; ok {
 		return book, nil
 	}
-	book, err := policy.Load(policy.Options{Gates: g.asMap(), Params: map[string]string{"cpu-startup-boost.maxCPU": maxBoost}})
+	book, err := policy.Load(policy.Options{Gates: g.asMap(), Params: map[string]string{"maxBoostedCPU": maxBoost}})
 	if err != nil {
 		return nil, fmt.Errorf("loading celvpa's rules: %w", err)
 	}

@@ -31,10 +31,10 @@ func (f updateFlags) params() map[string]string {
 		out["update.minReplicas"] = strconv.Itoa(*f.MinReplicas)
 	}
 	if f.EvictionTolerance != nil {
-		out["update.evictionTolerance"] = fmt.Sprint(*f.EvictionTolerance)
+		out["evictionTolerance"] = fmt.Sprint(*f.EvictionTolerance)
 	}
 	if f.UpdateThreshold != nil {
-		out["update.updateThreshold"] = fmt.Sprint(*f.UpdateThreshold)
+		out["updateThreshold"] = fmt.Sprint(*f.UpdateThreshold)
 	}
 	if f.Lifetime != nil {
 		out["update.lifetimeThreshold"] = f.Lifetime.Duration.String()
@@ -43,7 +43,7 @@ func (f updateFlags) params() map[string]string {
 		out["update.evictAfterOOM"] = f.EvictAfterOOM.Duration.String()
 	}
 	if f.SkipBudget {
-		out["update.skipDisruptionBudget"] = "true"
+		out["skipDisruptionBudget"] = "true"
 	}
 	return out
 }

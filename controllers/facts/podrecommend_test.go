@@ -177,7 +177,7 @@ spec:
 
 // TestAnyContainersKeepWhatIsPromised tries random containers, policies and flags.
 func TestAnyContainersKeepWhatIsPromised(t *testing.T) {
-	flagged, err := podPlanWith(map[string]string{"pod-bounds.maxCPU": "300m", "pod-bounds.maxMemory": "500", "pod-shares.maxCPU": "100m", "pod-shares.maxMemory": "200"})
+	flagged, err := podPlanWith(map[string]string{"podMaxAllowed.cpu": "300m", "podMaxAllowed.memory": "500", "containerMaxAllowed.cpu": "100m", "containerMaxAllowed.memory": "200"})
 	require.NoError(t, err)
 	plans := []*engine.Plan{podPlan(t), flagged}
 	random := rand.New(rand.NewPCG(7, 1))

@@ -109,7 +109,7 @@ func TestTheRatioIsHeldExactly(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		options := policy.Options{Gates: map[string]bool{"MemoryPerCPURatio": true}}
 		if whole {
-			options.Params = map[string]string{"integer-cpu.wholeCores": "true", "memory-per-cpu-ratio.wholeCores": "true"}
+			options.Params = map[string]string{"wholeCores": "true"}
 		}
 		plan := planWith(t, options)
 		hold := func(ratio, cpu, memory int64) (int64, int64) {

@@ -37,13 +37,13 @@ func TestQuantitiesInRulesThatTakeForEverAreRefused(t *testing.T) {
 		return map[string]apiextensionsv1.JSON{"now.memory": {Raw: []byte(text)}}
 	}
 	stage := func(expression string) []rulesv1alpha1.Change {
-		return []rulesv1alpha1.Change{{After: "container-caps", Stage: &rulesv1alpha1.Stage{Name: "more", Each: "bound",
+		return []rulesv1alpha1.Change{{After: "container-caps", Stage: &rulesv1alpha1.Stage{Name: "more", Each: &apiextensionsv1.JSON{Raw: []byte(`"bound"`)},
 			Rules: []rulesv1alpha1.Rule{{Name: "more", Set: raw(expression)}}}}}
 	}
 	for name, change := range map[string][]rulesv1alpha1.Change{
 		"a literal":                    stage(`"mem('1e-999999999')"`),
 		"a literal of very many zeros": stage(`"mem('1e0000000000000000000000000000000000000000000000000000000000000000009')"`),
-		"a param":                      {{Params: map[string]apiextensionsv1.JSON{"container-caps.maxMemory": {Raw: []byte(`"1e-999999999"`)}}}},
+		"a param":                      {{Params: map[string]apiextensionsv1.JSON{"containerMaxAllowed.memory": {Raw: []byte(`"1e-999999999"`)}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, objects, _ := clusterSource(t)
@@ -58,7 +58,7 @@ func TestQuantitiesInRulesThatTakeForEverAreRefused(t *testing.T) {
 		})
 	}
 	within(t, 20*time.Second, func() {
-		_, err := NewSource(Options{Params: map[string]string{"container-caps.maxMemory": "1e-999999999"}}, time.Second, testclock.NewFakeClock(time.Unix(0, 0)), logr.Discard())
+		_, err := NewSource(Options{Params: map[string]string{"containerMaxAllowed.memory": "1e-999999999"}}, time.Second, testclock.NewFakeClock(time.Unix(0, 0)), logr.Discard())
 		require.ErrorContains(t, err, "exponent", "as with a flag")
 	})
 }
@@ -73,7 +73,7 @@ func TestQuantitiesInValidationsThatTakeForEverAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, objects, _ := clusterSource(t)
 			*objects = []rulesv1alpha1.RuleOverlay{{ObjectMeta: metav1.ObjectMeta{Name: "endless", UID: "1", Generation: 1}, Spec: rulesv1alpha1.RuleOverlaySpec{
-				Change: []rulesv1alpha1.Change{{After: "vpa-object/one-recommender", Validation: &rulesv1alpha1.Validation{Name: "mine", At: "spec", Enforce: []string{"Admission"}, Expression: expression, Message: "no"}}},
+				Change: []rulesv1alpha1.Change{{After: "vpa-object/one-recommender", Validation: &rulesv1alpha1.Validation{Name: "mine", At: &apiextensionsv1.JSON{Raw: []byte(`"spec"`)}, Enforce: []string{"Admission"}, Expression: expression, Message: "no"}}},
 			}}}
 			within(t, 20*time.Second, func() { s.Reload(t.Context()) })
 			require.NoError(t, s.Accepted()["endless"].Err)

@@ -63,7 +63,7 @@ func randomVPA(r *rand.Rand) *vpav1.VerticalPodAutoscaler {
 // policies change from one cycle to the next, and rules that are reloaded.
 func TestFoldedPlansRecommendTheSame(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
-	capped, err := policy.Load(policy.Options{Params: map[string]string{"container-caps.maxCPU": "900m", "container-caps.maxMemory": "1Gi"}})
+	capped, err := policy.Load(policy.Options{Params: map[string]string{"containerMaxAllowed.cpu": "900m", "containerMaxAllowed.memory": "1Gi"}})
 	require.NoError(t, err)
 	books := []*engine.Rulebook{shippedRules(t), capped}
 	view := watched([]string{"a", "b", "c"}, 300, func(i int) int64 { return int64(i) * 7 }, always(1<<30))

@@ -95,8 +95,11 @@ type Change struct {
 // Stage is a list of rules run in order, once or for each item of a scope.
 type Stage struct {
 	Name string `json:"name,omitempty"`
-	Each string `json:"each,omitempty"`
-	When string `json:"when,omitempty"`
+	// A scope of the point, an axis, or a list of both.
+	Each *apiextensionsv1.JSON `json:"each,omitempty"`
+	When string                `json:"when,omitempty"`
+	// Values of the axis for which it does not run.
+	Without []string `json:"without,omitempty"`
 	// +kubebuilder:validation:Enum=Keep;SkipStage
 	OnError   string            `json:"onError,omitempty"`
 	Variables map[string]string `json:"variables,omitempty"`
@@ -108,9 +111,12 @@ type Rule struct {
 	Name string `json:"name,omitempty"`
 	When string `json:"when,omitempty"`
 	// Expressions by the field that they set.
-	Set   map[string]apiextensionsv1.JSON `json:"set,omitempty"`
-	Unset []string                        `json:"unset,omitempty"`
-	Note  string                          `json:"note,omitempty"`
+	Set map[string]apiextensionsv1.JSON `json:"set,omitempty"`
+	// A field, or a list of several.
+	Unset *apiextensionsv1.JSON `json:"unset,omitempty"`
+	Note  string                `json:"note,omitempty"`
+	// Values of the stage's axis for which it is left out.
+	Without []string `json:"without,omitempty"`
 }
 
 // Decision is one row of a first-match table.
@@ -124,15 +130,19 @@ type Decision struct {
 
 // Validation is a condition that an object must fulfil.
 type Validation struct {
-	Name              string   `json:"name,omitempty"`
-	At                string   `json:"at,omitempty"`
-	Enforce           []string `json:"enforce,omitempty"`
-	When              string   `json:"when,omitempty"`
-	Expression        string   `json:"expression"`
-	Message           string   `json:"message,omitempty"`
-	MessageExpression string   `json:"messageExpression,omitempty"`
-	FieldPath         string   `json:"fieldPath,omitempty"`
-	Reason            string   `json:"reason,omitempty"`
+	Name string `json:"name,omitempty"`
+	// At most one axis, of whose values each is checked.
+	Axes    []string `json:"axes,omitempty"`
+	Without []string `json:"without,omitempty"`
+	// A path, which may name several places by braces, or a list of paths.
+	At                *apiextensionsv1.JSON `json:"at,omitempty"`
+	Enforce           []string              `json:"enforce,omitempty"`
+	When              string                `json:"when,omitempty"`
+	Expression        string                `json:"expression"`
+	Message           string                `json:"message,omitempty"`
+	MessageExpression string                `json:"messageExpression,omitempty"`
+	FieldPath         string                `json:"fieldPath,omitempty"`
+	Reason            string                `json:"reason,omitempty"`
 	// +kubebuilder:validation:Enum=Deny;Warn
 	Severity string `json:"severity,omitempty"`
 }

@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+)
+
+// Axis is what many facts have a field for each value of, e.g. resource with cpu and memory. A stage, a validation or a
+// parameter that names it stands for one of each value. There, the axis is a constant: now[resource] is now.cpu for the
+// value cpu, and resource == 'cpu' is known beforehand, so an axis costs nothing at run time.
+type Axis struct {
+	Name   string   // what expressions call the value at hand, e.g. resource
+	Plural string   // what expressions call all of them, in resources.exists(r, …), all and map
+	Values []string // in the order in which stages go through them
+	Doc    string
+}
+
+// AddAxis declares an axis. It panics on a name that is taken, a fault of the program.
+func (r *Registry) AddAxis(a Axis) {
+	if r.axes[a.Name] != nil {
+		panic("engine: axis " + a.Name + " declared twice")
+	}
+	r.axes[a.Name] = &a
+}
+
+// axisWithPlural finds an axis by its plural.
+func (r *Registry) axisWithPlural(name string) *Axis {
+	for _, a := range r.axes {
+		if a.Plural == name {
+			return a
+		}
+	}
+	return nil
+}
+
+// axisOf finds the axis that has just these values, in any order.
+func (r *Registry) axisOf(values []string) *Axis {
+	for _, name := range sortedKeys(r.axes) {
+		a := r.axes[name]
+		if len(values) == len(a.Values) && !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(a.Values, v) }) {
+			return a
+		}
+	}
+	return nil
+}
+
+// axisValue is the value that a stage, a validation or a parameter is compiled for.
+type axisValue struct {
+	axis  *Axis
+	value string
+}
+
+// axisAt is the axis of a value, nil for none.
+func axisAt(v *axisValue) *Axis {
+	if v == nil {
+		return nil
+	}
+	return v.axis
+}
+
+// path puts the value into a path: now[resource] becomes now.cpu.
+func (v *axisValue) path(path string) string {
+	if v == nil {
+		return path
+	}
+	return strings.ReplaceAll(path, "["+v.axis.Name+"]", "."+v.value)
+}
+
+// text puts the value into prose: {resource} becomes cpu.
+func (v *axisValue) text(text string) string {
+	if v == nil {
+		return text
+	}
+	return strings.ReplaceAll(text, "{"+v.axis.Name+"}", v.value)
+}
+
+// suffix is what an address ends with that means this value only; empty without one.
+func (v *axisValue) suffix() string {
+	if v == nil {
+		return ""
+	}
+	return "[" + v.value + "]"
+}
+
+// cutValue takes an address of one value apart: min-allowed[memory] is min-allowed and memory.
+func cutValue(address string) (name, value string) {
+	name, rest, found := strings.Cut(address, "[")
+	if value, closed := strings.CutSuffix(rest, "]"); found && closed {
+		return name, value
+	}
+	return address, ""
+}
+
+// axisNamed looks up the axis that a document names.
+func (c *compiler) axisNamed(name Scalar, subject string) *Axis {
+	a := c.reg.axes[name.Value]
+	if a == nil {
+		c.ps.at(name, subject, fmt.Sprintf("no axis %q; known: %s", name.Value, strings.Join(sortedKeys(c.reg.axes), ", ")))
+	}
+	return a
+}
+
+// each looks up what a stage goes through: at most one scope of the point and at most one axis.
+func (c *compiler) each(point *Point, list []Scalar, subject string) (scope *Scope, axis *Axis, ok bool) {
+	for _, name := range list {
+		s, a := point.scope(name.Value), c.reg.axes[name.Value]
+		switch {
+		case s == nil && a == nil:
+			c.ps.at(name, subject, fmt.Sprintf("point %s has no scope %q; known: %s", point.Name, name.Value,
+				strings.Join(append(sortedKeys(point.scopeIndex), sortedKeys(c.reg.axes)...), ", ")))
+			return nil, nil, false
+		case s != nil && scope != nil, a != nil && axis != nil:
+			c.ps.at(name, subject, "each takes one scope and one axis at most, such as [container, resource]")
+			return nil, nil, false
+		case s != nil:
+			scope = s
+		default:
+			axis = a
+		}
+	}
+	return scope, axis, true
+}
+
+// valuesBut are the values of an axis but for those that are left out; a value that is none is a problem.
+func (c *compiler) valuesBut(axis *Axis, without []Scalar, subject string) []*axisValue {
+	if axis == nil {
+		for _, w := range without {
+			c.ps.at(w, subject, "without belongs to what names an axis")
+		}
+		return []*axisValue{nil}
+	}
+	for _, w := range without {
+		if !slices.Contains(axis.Values, w.Value) {
+			c.ps.at(w, subject, fmt.Sprintf("%s has no value %q; it has %s", axis.Name, w.Value, strings.Join(axis.Values, ", ")))
+		}
+	}
+	var out []*axisValue
+	for _, value := range axis.Values {
+		if !isLeftOut(without, value) {
+			out = append(out, &axisValue{axis, value})
+		}
+	}
+	return out
+}
+
+// isLeftOut reports whether a value is among those that a stage, rule or validation is without.
+func isLeftOut(without []Scalar, value string) bool {
+	return slices.ContainsFunc(without, func(s Scalar) bool { return s.Value == value })
+}
+
+// oneFieldEach reports rules of an axis that write one field for all its values: the last would win.
+func (c *compiler) oneFieldEach(axis *Axis, st *Stage, subject string) {
+	if axis == nil {
+		return
+	}
+	for _, r := range st.Rules {
+		if len(axis.Values)-len(r.Without) < 2 {
+			continue
+		}
+		check := func(path Scalar) {
+			if !strings.Contains(path.Value, "["+axis.Name+"]") {
+				c.ps.at(path, subject+", rule "+r.Name.Value, fmt.Sprintf("%s would be written once for each %s, and the last would win; write a field of each, such as %s[%s], "+
+					"or put the rule into a stage without %s", path.Value, axis.Name, parentPath(path.Value), axis.Name, axis.Name))
+			}
+		}
+		for _, a := range r.Set {
+			check(a.Path)
+		}
+		for _, u := range r.Unset {
+			check(u)
+		}
+	}
+}
+
+// parentPath is a path without its last field.
+func parentPath(path string) string {
+	if i := strings.LastIndex(path, "."); i > 0 {
+		return path[:i]
+	}
+	return path
+}
+
+// alongAxes makes plain CEL of what an expression says of axes, before it is type-checked, and so that what is told of it later
+// still has its place: values of the axis at hand become constants, and what is asked of all values is asked of each.
+func (c *compiler) alongAxes(s Scalar, ast *cel.Ast, subject string) (ok bool) {
+	if len(c.reg.axes) == 0 {
+		return true
+	}
+	before := len(c.ps.list)
+	x := &axisRewriter{c: c, s: s, subject: subject, ast: ast.NativeRep(), make: celast.NewExprFactory()}
+	x.unroll()
+	if c.axis != nil {
+		x.substitute(x.ast.Expr(), c.axis.axis.Name, c.axis.value)
+	}
+	return len(c.ps.list) == before
+}
+
+// axisRewriter changes a parsed expression in place.
+type axisRewriter struct {
+	c       *compiler
+	s       Scalar
+	subject string
+	ast     *celast.AST
+	make    celast.ExprFactory
+	last    int64 // number of a node, of those added
+}
+
+// problem reports something at a node.
+func (x *axisRewriter) problem(e celast.Expr, message string) {
+	loc := x.ast.SourceInfo().GetStartLocation(e.ID())
+	pos := x.s.At(loc.Line(), loc.Column())
+	x.c.ps.add(&Problem{Pos: pos, Subject: x.subject, Message: message, Excerpt: excerpt(x.s.lines, pos)})
+}
+
+// substitute puts a value in the place of a name: r[name] is the field r.value, and the name alone a text.
+func (x *axisRewriter) substitute(root celast.Expr, name, value string) {
+	is := func(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == name }
+	celast.PreOrderVisit(root, celast.NewExprVisitor(func(e celast.Expr) {
+		switch e.Kind() {
+		case celast.IdentKind:
+			if is(e) {
+				e.SetKindCase(x.make.NewLiteral(e.ID(), types.String(value)))
+			}
+		case celast.CallKind:
+			call := e.AsCall()
+			if args := call.Args(); len(args) == 2 && is(args[1]) {
+				switch call.FunctionName() {
+				case operators.Index:
+					e.SetKindCase(x.make.NewSelect(e.ID(), args[0], value))
+				case operators.OptIndex:
+					e.SetKindCase(x.make.NewCall(e.ID(), operators.OptSelect, args[0], x.make.NewLiteral(args[1].ID(), types.String(value))))
+				}
+			}
+		case celast.ComprehensionKind:
+			if loop := e.AsComprehension(); loop.IterVar() == name || loop.IterVar2() == name {
+				x.problem(e, fmt.Sprintf("%s is the name of an axis here; call the variable something else", name))
+			}
+		}
+	}))
+}
+
+// unroll writes resources.exists(r, …) out: one condition for each value.
+func (x *axisRewriter) unroll() {
+	celast.PostOrderVisit(x.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() != celast.ComprehensionKind || e.AsComprehension().IterRange().Kind() != celast.IdentKind {
+			return
+		}
+		loop := e.AsComprehension()
+		axis := x.c.reg.axisWithPlural(loop.IterRange().AsIdent())
+		if axis == nil {
+			return
+		}
+		var body celast.Expr
+		join := ""
+		switch macro, when, value := written(loop); {
+		case macro == existsMacro:
+			body, join = when, operators.LogicalOr
+		case macro == allMacro:
+			body, join = when, operators.LogicalAnd
+		case macro == mapMacro && when == nil:
+			body = value
+		default:
+			x.problem(e, fmt.Sprintf("%s takes exists, all and map with one expression", axis.Plural))
+			return
+		}
+		var each []celast.Expr
+		for _, value := range axis.Values {
+			one := x.copy(body)
+			x.substitute(one, loop.IterVar(), value)
+			each = append(each, one)
+		}
+		if join == "" {
+			e.SetKindCase(x.make.NewList(e.ID(), each, nil))
+			return
+		}
+		all := each[0]
+		for _, one := range each[1:] {
+			all = x.make.NewCall(x.number(e.ID()), join, all, one)
+		}
+		e.SetKindCase(all)
+	}))
+}
+
+// copy gives a copy of a node with numbers of its own, at the same places.
+func (x *axisRewriter) copy(e celast.Expr) celast.Expr {
+	out := x.make.CopyExpr(e)
+	out.RenumberIDs(x.number)
+	return out
+}
+
+// number gives a new number to a node that stands where another one does.
+func (x *axisRewriter) number(like int64) int64 {
+	if x.last == 0 {
+		x.last = celast.MaxID(x.ast)
+	}
+	x.last++
+	info := x.ast.SourceInfo()
+	if at, found := info.GetOffsetRange(like); found {
+		info.SetOffsetRange(x.last, at)
+	}
+	return x.last
+}

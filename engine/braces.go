@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+)
+
+// places reads paths of validations, each of which may name several by braces: a.{b,c}.d is a.b.d and a.c.d.
+func (d *decoder) places(list []Scalar) []Scalar {
+	var out []Scalar
+	for _, at := range list {
+		paths, err := braces(at.Value)
+		if err != nil {
+			d.ps.at(at, d.subject, fmt.Sprintf("at %q: %v", at.Value, err))
+			continue
+		}
+		for _, path := range paths {
+			one := at
+			one.Value = path
+			out = append(out, one)
+		}
+		if len(out) > maxPlaces {
+			d.ps.at(at, d.subject, fmt.Sprintf("at names more than %d places; split the validation", maxPlaces))
+			return out[:maxPlaces]
+		}
+	}
+	return out
+}
+
+// maxPlaces bounds what braces can multiply to.
+const maxPlaces = 100
+
+// braces lists the paths that one with braces stands for, the first brace varying slowest. Braces do not nest.
+func braces(path string) ([]string, error) {
+	head, rest, open := strings.Cut(path, "{")
+	if strings.Contains(head, "}") {
+		return nil, fmt.Errorf("a brace is closed that was not opened")
+	}
+	if !open {
+		return []string{path}, nil
+	}
+	inside, tail, closed := strings.Cut(rest, "}")
+	if !closed || strings.Contains(inside, "{") {
+		return nil, fmt.Errorf("the brace behind %q is not closed", head)
+	}
+	tails, err := braces(tail)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, one := range strings.Split(inside, ",") {
+		if one = strings.TrimSpace(one); one == "" {
+			return nil, fmt.Errorf("the brace behind %q names nothing; write it as {a,b}", head)
+		}
+		for _, t := range tails {
+			if out = append(out, head+one+t); len(out) > maxPlaces {
+				return out, nil
+			}
+		}
+	}
+	return out, nil
+}
