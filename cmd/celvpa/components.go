@@ -47,7 +47,7 @@ var (
 	}
 	updaterPart = part{
 		address: ":8943", lease: "vpa-updater",
-		points: []string{facts.VPAUpdate, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate, facts.PodUnboost}, reads: []client.Object{&corev1.Pod{}, &corev1.LimitRange{}},
+		points: []string{facts.VPAUpdate, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate, facts.PodRefused, facts.PodEvicted, facts.PodUnboost}, reads: []client.Object{&corev1.Pod{}, &corev1.LimitRange{}},
 		flags: func(o *options, c *cobra.Command) { o.addUpdater(c.Flags()) },
 		join:  joinUpdater, gcPercent: updaterPercent,
 	}

@@ -21,6 +21,7 @@ var offlineCommands = []offlineCommand{
 	{name: "admit", points: []string{facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
 	{name: "plan", points: updaterPart.points, ignores: map[string]string{
 		"in-place-without-admission": "celvpa plan assumes that the admission controller is alive",
+		"replacement-timeout":        "celvpa plan evicts no pods, so it waits for no replacements",
 	}},
 	{name: "validate", points: []string{facts.VPAValidate, facts.VPADefault}},
 }

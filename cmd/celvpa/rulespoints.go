@@ -23,6 +23,7 @@ be missing; of other facts, those of which the text says so.
     webhook       vpa.validate, when a VPA is written
                   pod.admit → pod.validate → pod.fit → pod.resources → the new pod
     updater       vpa.update → pod.validate → pod.fit → pod.resources → pod.admit → pod.priority → pod.update → a resize, an eviction, or nothing
+                  → pod.refused where the API server refused it, pod.evicted where a pod was evicted
 
 pod.fit starts from the VPA's status, for target, lower and upper bound. So what is to show in the status belongs to
 container.recommend, and what depends on the pod to pod.fit.

@@ -315,7 +315,7 @@ func NewRegistry(objects, pods engine.ObjectTypes) *engine.Registry {
 	r.AddAxis(engine.Axis{Name: "resource", Plural: "resources", Values: []string{"cpu", "memory"}, Doc: "what containers and pods request and are limited in"})
 	validatePoint.Objects, validatePod.Objects = objects, pods
 	for _, p := range []*engine.Point{
-		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate, podUnboost,
+		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate, podRefused, podEvicted, podUnboost,
 		podRecommend,
 	} {
 		r.AddPoint(p)

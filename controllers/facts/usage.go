@@ -52,7 +52,9 @@ type Window struct {
 }
 
 // DefaultWindow is upstream's: eight windows of 24 hours (UPSTREAM.md §2.9, §8). Upstream takes samples of any time.
-func DefaultWindow() Window { return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true, ClockSkew: time.Hour} }
+func DefaultWindow() Window {
+	return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true, ClockSkew: time.Hour}
+}
 
 // WindowFor runs usage.window for a container with a policy, as Policy binds it. What rules leave unset, or set to nothing
 // or less, is as in DefaultWindow; so is a clock skew below 0. It also returns the rules that failed.

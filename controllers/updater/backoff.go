@@ -10,8 +10,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 )
 
-// backOffs remember what the API server refuses to do with pods. How long they are left alone for that is a matter of the rules. The
-// zero value is ready for use, and it is safe for concurrent use.
+// backOffs remember what the API server refuses to do with pods. Which refusals count, and how long pods are left alone for them, is a
+// matter of the rules. The zero value is ready for use, and it is safe for concurrent use.
 type backOffs struct {
 	mu                 sync.Mutex
 	evictions, resizes map[refusedTo]backOff
@@ -21,15 +21,6 @@ type backOffs struct {
 type refusedTo struct {
 	owner target.Key
 	pod   types.UID
-}
-
-// about tells what a refusal is about. A PodDisruptionBudget and missing permissions are against all pods of an owner. What webhooks,
-// policies, quotas and nodes say may be about one pod: were it about all, the pod that is first would keep the others from their turn.
-func about(why facts.Refusal, owner target.Key, pod types.UID) refusedTo {
-	if why == facts.RefusedBudget || why == facts.RefusedNotPermitted {
-		return refusedTo{owner: owner}
-	}
-	return refusedTo{pod: pod}
 }
 
 type backOff struct {

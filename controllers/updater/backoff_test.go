@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -152,6 +155,32 @@ func TestRefusalsThatDoNotPassGetABackOff(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestRulesSayWhichRefusalsAreCountedAndForWhom(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.yaml"), []byte(`apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: mine}
+spec:
+  change:
+  - {before: refusals/passing, decision: {name: quota, when: refusal.resize && refusal.why == 'Quota', do: Retry}}
+  - {before: refusals/passing, decision: {name: webhook, when: refusal.message.contains('frozen'), do: BackOffWorkload}}
+`), 0o600))
+	rules := withRules(t, policy.Options{Path: folder, Gates: map[string]bool{"InPlace": true}})
+	both := []string{"resize web-01", "resize web-02"}
+
+	w := newWorld(t, rules)
+	w.workload("web", 2, vpav1.UpdateModeInPlace)
+	w.refusing("resize", forbidden("exceeded quota: q, requested: cpu=1", ""))
+	require.Equal(t, both, w.cycle())
+	require.Equal(t, both, w.cycle(), "they are not kept from the next cycle")
+
+	w = newWorld(t, rules)
+	w.workload("web", 2, vpav1.UpdateModeInPlace)
+	w.refusing("resize", forbidden(`admission webhook "w" denied the request: the namespace is frozen`, ""))
+	require.Equal(t, both[:1], w.cycle(), "one refusal is enough for the workload")
+	require.Empty(t, w.cycle())
 }
 
 // A refused resize that is followed by an eviction came to something: the pods after it have their turn as ever.

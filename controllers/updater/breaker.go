@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// successorTime is how long the successor of an evicted pod is waited for. A workload that was scaled down has none.
-	successorTime = 10 * time.Minute
 	// absentTime is how long a workload without pods is remembered.
 	absentTime = time.Hour
 	// maxAwaited bounds of how many evicted pods of a workload the successors are waited for. The others tell no more.
@@ -44,8 +42,9 @@ type outcomes struct {
 }
 
 type evictedPod struct {
-	had map[string]corev1.ResourceRequirements
-	at  time.Time
+	had   map[string]corev1.ResourceRequirements
+	at    time.Time
+	until time.Time // a pod that comes later is no successor
 }
 
 // leaves notes that a pod was evicted, or that nobody said whether it was: until a cache shows what became of it, or should have, it
@@ -59,8 +58,8 @@ func (b *breaker) leaves(uid types.UID, now time.Time) {
 	b.gone[uid] = now
 }
 
-// evicted notes that a pod was evicted, and that a successor is due.
-func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time) {
+// evicted notes that a pod was evicted, and that a successor is due within a time.
+func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time, timeout time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of == nil {
@@ -72,8 +71,8 @@ func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time) {
 		b.of[owner] = o
 	}
 	o.present = now
-	if len(o.awaited) < maxAwaited {
-		o.awaited = append(o.awaited, evictedPod{had: resourcesNow(pod), at: now})
+	if timeout > 0 && len(o.awaited) < maxAwaited {
+		o.awaited = append(o.awaited, evictedPod{had: resourcesNow(pod), at: now, until: now.Add(timeout)})
 	}
 }
 
@@ -111,7 +110,7 @@ func (b *breaker) look(pods []corev1.Pod, live map[types.UID]bool, now time.Time
 		}
 	}
 	for owner, o := range b.of {
-		o.awaited = slices.DeleteFunc(o.awaited, func(e evictedPod) bool { return now.Sub(e.at) > successorTime })
+		o.awaited = slices.DeleteFunc(o.awaited, func(e evictedPod) bool { return now.After(e.until) })
 		list := come[owner]
 		slices.SortFunc(list, func(a, c *corev1.Pod) int {
 			return cmp.Or(a.CreationTimestamp.Compare(c.CreationTimestamp.Time), strings.Compare(a.Name, c.Name))
@@ -119,7 +118,7 @@ func (b *breaker) look(pods []corev1.Pod, live map[types.UID]bool, now time.Time
 		for _, pod := range list {
 			o.succeeded(pod)
 		}
-		if len(o.awaited) == 0 && o.unchanged == 0 || now.Sub(o.present) > absentTime {
+		if len(o.awaited) == 0 && (o.unchanged == 0 || now.Sub(o.present) > absentTime) {
 			delete(b.of, owner)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -146,6 +147,7 @@ func TestSuccessorsAreMatchedOneToOne(t *testing.T) {
 		}
 		return out
 	}
+	const timeout = 10 * time.Minute
 	var b breaker
 	at := begin
 	look := func(pods ...corev1.Pod) int {
@@ -156,7 +158,7 @@ func TestSuccessorsAreMatchedOneToOne(t *testing.T) {
 		return g.Unchanged
 	}
 	evict := func(p corev1.Pod) {
-		b.evicted(owner, &p, at)
+		b.evicted(owner, &p, at, timeout)
 		b.leaves(p.UID, at)
 	}
 	a, c, d := pod("a", "1"), pod("c", "1"), pod("d", "2")
@@ -172,7 +174,7 @@ func TestSuccessorsAreMatchedOneToOne(t *testing.T) {
 	require.Equal(t, 1, look(d, pod("e", "1"), pod("f", "1"), pod("g", "1")), "one of the two that have come counts")
 	require.Equal(t, 1, look(d, pod("e", "1"), pod("f", "1"), pod("g", "1")))
 	evict(pod("f", "1"))
-	at = at.Add(successorTime)
+	at = at.Add(timeout)
 	require.Equal(t, 1, look(d, pod("e", "1"), pod("g", "1"), pod("h", "1")), "f has waited for too long")
 	evict(pod("g", "1"))
 	require.Equal(t, 2, look(d, pod("e", "1"), pod("h", "1"), pod("i", "1000m")), "the same in other words")
@@ -192,6 +194,25 @@ func TestSuccessorsAreMatchedOneToOne(t *testing.T) {
 	at = at.Add(absentTime)
 	look()
 	require.Empty(t, b.of)
+}
+
+func TestRulesSayHowLongAReplacementIsWaitedFor(t *testing.T) {
+	w := newWorld(t, withRules(t, policy.Options{Params: map[string]string{"replacements.timeout": "1h"}}))
+	w.workload("vain", 4, vpav1.UpdateModeRecreate)
+	for range 2 {
+		require.Len(t, w.cycle(), 2)
+		w.clock.Step(40 * time.Minute)
+		for range w.done {
+			w.pod("vain", nil)
+		}
+	}
+	require.Empty(t, w.cycle(), "those that came within the hour count")
+
+	w = newWorld(t, withRules(t, policy.Options{Params: map[string]string{"replacements.timeout": "0s"}}))
+	w.workload("vain", 4, vpav1.UpdateModeRecreate)
+	for range 4 {
+		require.Len(t, w.replaced("vain", nil), 2, "no replacement is waited for")
+	}
 }
 
 // A resize that a node could not carry out is in the spec already, so a successor with that spec is one that has come to something.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
@@ -124,7 +125,7 @@ func TestStaleEntryCleanupOfAllThatIsRemembered(t *testing.T) {
 	require.NotEmpty(t, w.told.of)
 	require.NoError(t, w.WithWatch.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("ns")))
 	require.NoError(t, w.WithWatch.DeleteAllOf(t.Context(), &vpav1.VerticalPodAutoscaler{}, client.InNamespace("ns")))
-	w.clock.Step(successorTime + 1)
+	w.clock.Step(10*time.Minute + 1) // replacements.timeout
 	w.cycle()
 	require.Empty(t, w.sent.of)
 	require.Empty(t, w.backOffs.evictions)

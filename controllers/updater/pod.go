@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
 )
 
 // updatePod does what was decided on a pod. The rules are asked anew where the group has changed since, and once more after a
@@ -18,7 +19,7 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 	if c.verdict.Do == facts.DoInPlace && r.resize(ctx, w, c) {
 		r.decide(w, c)
 		r.countRefusal(w, c)
-		r.backOffResizes(c)
+		r.backOffResizes(w, c)
 		if c.verdict.Do == facts.DoInPlace { // rules that insist would have it sent again and again
 			c.verdict.Do = facts.DoWait
 		}
@@ -114,19 +115,27 @@ func (r *run) countRefusal(w *workload, c *candidate) {
 	}
 }
 
-// backOffResizes notes a refusal that will not pass by itself and that nothing came of: to ask the same in every cycle would only keep
-// the API server and its webhooks busy.
-func (r *run) backOffResizes(c *candidate) {
-	switch c.Attempt.Refused {
-	case facts.RefusedGone, facts.RefusedConflict, facts.RefusedNotAnswered:
-		return
+// backOffResizes notes a refused resize where rules say so: to ask the same in every cycle would only keep the API server and its
+// webhooks busy.
+func (r *run) backOffResizes(w *workload, c *candidate) {
+	refused := facts.RefusedRequest{Resize: true, Why: c.Attempt.Refused, Message: c.Attempt.Message, Then: c.verdict.Do}
+	if to, counts := r.about(w, c, refused); counts {
+		r.backOffs.resizeRefused(to, refused.Why, refused.Message, r.now)
+		_, c.group.Resizes = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
 	}
-	if c.verdict.Do == facts.DoEvict || c.verdict.Do == facts.DoRememberInfeasible {
-		return
+}
+
+// about asks the rules whether a refusal is counted, and for which pods.
+func (r *run) about(w *workload, c *candidate, refused facts.RefusedRequest) (to refusedTo, counts bool) {
+	verdict := facts.DecideRefused(w.rules.Plan, refused)
+	policy.Report(c.log, "the refusal is counted for this pod", verdict.Err)
+	switch verdict.Do {
+	case facts.DoBackOff:
+		return refusedTo{pod: c.request.Pod.UID}, true
+	case facts.DoBackOffWorkload:
+		return refusedTo{owner: c.Owner}, true
 	}
-	to := about(c.Attempt.Refused, c.Owner, c.request.Pod.UID)
-	r.backOffs.resizeRefused(to, c.Attempt.Refused, c.Attempt.Message, r.now)
-	_, c.group.Resizes = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
+	return refusedTo{}, false
 }
 
 // evict evicts a pod.
@@ -154,7 +163,9 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		w.counted.evicted()
 		r.backOffs.evicted(c.Owner, pod.UID)
 		c.group.Evictions = facts.Refusals{}
-		r.breaker.evicted(c.Owner, pod, r.now)
+		timeout, failed := facts.ReplacementTimeout(w.rules.Plan, w.vpa, *c.group)
+		policy.Report(c.log, "the replacement of the pod may not be waited for", failed...)
+		r.breaker.evicted(c.Owner, pod, r.now, timeout)
 		r.breaker.leaves(pod.UID, r.Clock.Now())
 		r.infeasible.forget(pod.UID)
 		r.told.over(w.vpa.UID, about)
@@ -169,7 +180,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		c.log.V(2).Info("the eviction waits for the next cycle", "rule", c.verdict.Rule, "reason", err.Error())
 		return
 	case evictionBudget:
-		r.backOffEvictions(c, err)
+		r.backOffEvictions(w, c, err)
 		if text := said(err); r.told.news(w.vpa.UID, about, withoutPod(text, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 				"Pod %s may not be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
@@ -178,7 +189,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.disrupted(c) // it may have been carried out
 		r.breaker.leaves(pod.UID, r.Clock.Now())
 	case evictionFailed:
-		r.backOffEvictions(c, err)
+		r.backOffEvictions(w, c, err)
 		if text := said(err); r.told.news(w.vpa.UID, about, withoutPod(text, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 				"Pod %s cannot be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
@@ -188,14 +199,13 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	c.log.Info("the pod was not evicted; trying again in another cycle", "rule", c.verdict.Rule, "answer", said(err))
 }
 
-// backOffEvictions notes a refusal that will not pass by itself.
-func (r *run) backOffEvictions(c *candidate, err error) {
-	why := evictionRefusalOf(err)
-	if why == facts.RefusedConflict || why == facts.RefusedNotAnswered {
-		return
+// backOffEvictions notes a refused eviction where rules say so.
+func (r *run) backOffEvictions(w *workload, c *candidate, err error) {
+	refused := facts.RefusedRequest{Why: evictionRefusalOf(err), Message: said(err)}
+	if to, counts := r.about(w, c, refused); counts {
+		r.backOffs.evictionRefused(to, refused.Why, refused.Message, r.now)
+		c.group.Evictions, _ = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
 	}
-	r.backOffs.evictionRefused(about(why, c.Owner, c.request.Pod.UID), why, said(err), r.now)
-	c.group.Evictions, _ = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
 }
 
 // disrupted notes that a pod of a group is away. One that has not started was not there before, either.

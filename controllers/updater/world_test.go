@@ -135,6 +135,14 @@ func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
 	return w
 }
 
+// withRules has a world run other rules than the shipped ones.
+func withRules(t *testing.T, rules policy.Options) func(*Options) {
+	t.Helper()
+	book, err := policy.Load(rules)
+	require.NoError(t, err)
+	return func(o *Options) { o.Rules = func() *engine.Rulebook { return book } }
+}
+
 func (w *world) ask(ctx context.Context, what, name string) error {
 	w.mu.Lock()
 	refuse := w.refuse
