@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 )
@@ -52,6 +53,7 @@ func (f *frame) build(bytes int) bool {
 
 // compared counts the steps of comparing two values; false when there are too many.
 func (f *frame) compared(a, b ref.Val) bool {
+	a, b = unwrapped(a), unwrapped(b)
 	list, ok := a.(*listOf[ref.Val])
 	if !ok {
 		return true
@@ -61,6 +63,14 @@ func (f *frame) compared(a, b ref.Val) bool {
 		return true
 	}
 	return f.spend(int(min(list.weight, other.weight) / stepBytes))
+}
+
+// unwrapped is what an optional holds, and otherwise the value itself.
+func unwrapped(v ref.Val) ref.Val {
+	if o, ok := v.(*types.Optional); ok && o.HasValue() {
+		return o.GetValue()
+	}
+	return v
 }
 
 // bounded refuses a value that CEL's evaluator, or a function of the host, made too large.

@@ -127,3 +127,32 @@ func BenchmarkOverThree(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkOptional times optional values beside the ternaries and has() that they replace.
+func BenchmarkOptional(b *testing.B) {
+	stageWith(b, "0") // declares the point
+	facts := threeRecords()
+	facts.items[0][0].Set("now", outerSchema.New().SetInt("i", 1).SetDouble("d", 0.5)).Set("q", outerSchema.New())
+	for _, pair := range [][2]string{
+		{"has(now.i) ? now.i : 0", "now.?i.orValue(0)"},                           // it is set
+		{"has(q.i) ? q.i : 0", "q.?i.orValue(0)"},                                 // it is not
+		{"has(now.d) ? now.d : 0.0", "now.?d.orValue(0.0)"},                       // of another type
+		{"has(r.n.i) ? r.n.i : x", "r.?n.i.orValue(x)"},                           // of a record in a fact
+		{"has(q.i) ? q.i : has(now.i) ? now.i : 0", "q.?i.or(now.?i).orValue(0)"}, // of two places
+		{"has(now.i)", "now.?i.hasValue()"},                                       // whether it is set
+		{"has(now.n.i)", "'i' in now.n"},                                          // the same, asked of a record
+		{"sum(rs.map(c, has(c.i) ? c.i : 0))", "sum(rs.map(c, c.?i.orValue(0)))"}, // in a loop
+	} {
+		for _, expression := range pair {
+			b.Run(expression, func(b *testing.B) {
+				e, f := assembled(stageWith(b, expression), false, nil), &frame{}
+				e.on(f, facts)
+				b.ReportAllocs()
+				for b.Loop() {
+					e.run(f)
+				}
+				require.NoError(b, f.failure())
+			})
+		}
+	}
+}

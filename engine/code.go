@@ -25,6 +25,8 @@ type node struct {
 	place *place    // of a fact, unless it is known
 	chain *chain    // of && or ||
 	from  *sequence // of a list that need not be made to go through it
+
+	choices []choice // of an optional value, unless it is known
 }
 
 func constant[T any](v T) node {
@@ -255,7 +257,7 @@ func memoized(i int, steady bool, n node) node {
 		})
 	}
 	c := n.run.(boxedCode)
-	return dynamic(func(f *frame) ref.Val {
+	out := dynamic(func(f *frame) ref.Val {
 		m, fresh := at.from(f)
 		if fresh {
 			m.ref = c(f)
@@ -263,6 +265,10 @@ func memoized(i int, steady bool, n node) node {
 		}
 		return m.ref
 	})
+	if n.choices != nil && lasting(n.choices) {
+		out.choices = n.choices
+	}
+	return out
 }
 
 // recall says where a named expression is remembered.

@@ -16,14 +16,14 @@ func TestExpressionsGiveWhatCELGives(t *testing.T) {
 	tests := []struct{ expression, want string }{
 		{"false && now.i > 0", "false"},
 		{"now.i > 0 && false", "false"},
-		{"now.i > 0 && true", "when: i is not set; guard it with has()"},
+		{"now.i > 0 && true", "when: i is not set; guard it with has(), or give a default: .?i.orValue(…)"},
 		{"true || gone > 0", "true"},
 		{"gone > 0 || true", "true"},
 		{"gone > 0 || false", "when: no such attribute(s): gone"},
-		{"now.i > 0 || gone > 0", "when: i is not set; guard it with has()"},
+		{"now.i > 0 || gone > 0", "when: i is not set; guard it with has(), or give a default: .?i.orValue(…)"},
 		{"now.i > 0 || gone > 0 || x == 1", "true"},
 		{"x == 1 ? true : now.b", "true"},
-		{"x == 2 ? true : now.b", "when: b is not set; guard it with has()"},
+		{"x == 2 ? true : now.b", "when: b is not set; guard it with has(), or give a default: .?b.orValue(…)"},
 		{"x + 9223372036854775807 > 0", "when: integer overflow"},
 		{"x - 2 - 9223372036854775807 < 0", "true"},
 		{"x - 3 - 9223372036854775807 < 0", "when: integer overflow"},
@@ -48,11 +48,11 @@ func TestExpressionsGiveWhatCELGives(t *testing.T) {
 		{"r == q", "false"},
 		{"t.contains('abe') && t.startsWith('la') && t.endsWith('el')", "true"},
 		{"t.contains('x') || t.startsWith('abel') || t.endsWith('lab')", "false"},
-		{"t.contains(now.s)", "when: s is not set; guard it with has()"},
+		{"t.contains(now.s)", "when: s is not set; guard it with has(), or give a default: .?s.orValue(…)"},
 		{"(r.l + ['c'] + r.l)[2] == 'c' && [1] + [2] == [1, 2] && r.l + [] == r.l", "true"},
 		{"(x == 1 ? r : q).l == r.l", "true"},
 		{"ceilTo(x, 0) == 0", "when: the step must be greater than zero"},
-		{"mulDivFloor(now.i, gone, 0) > 0", "when: i is not set; guard it with has()"},
+		{"mulDivFloor(now.i, gone, 0) > 0", "when: i is not set; guard it with has(), or give a default: .?i.orValue(…)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.expression, func(t *testing.T) {
@@ -81,9 +81,11 @@ func TestCommonConstructsHaveCode(t *testing.T) {
 	for _, expression := range []string{
 		"has(r.n.i) && r.n.i > 0 && now.i > r.n.i", "t == 'a' || t != 'b'", "!('cpu' in r.l)", "t in ['a', 'b']",
 		"has(r.i) ? r.i > x : params.i < x", "min(double(x) / y, 1.0) >= pow(y, -2.0)", "gates.Vouchers || (r.b && size(r.l) == 0)",
-		"cents('12c') == ceilTo(x, 5)", "'a' + t == string(x)", "t.contains('a') || t.startsWith(r.s) || t.endsWith('b')", "size(r.l + ['a']) > size(is + [1])", "-x < -1 && -y < -1.0", "r == q",
+		"cents('12c') == ceilTo(x, 5)", "'a' + t == string(x)", "t.contains('a') || t.startsWith(r.s) || t.endsWith('b')", "size(r.l + ['a']) > size(is + [1])",
+		"r.?i.orValue(5) > r.?n.i.orValue(x) && r.?n.hasValue() || now.?i.or(r[?'i']).orValue(0) > 0", "'i' in r && 'd' in r.n && !('missing' in params)",
+		"(x > 0 ? r.?n : q.?n).?i.or(rs[?0].?i).value() > params.?i.orValue(7)", "rs.exists(c, c.?n.s.orValue(t) == t)", "size(r.?l.orValue([])) == 0 && r.?n.orValue(q.n).b", "-x < -1 && -y < -1.0", "r == q",
 	} {
-		plan, err := compileMixed("\n  params: [{name: i, type: int, default: \"1\"}]\n  stages: [{name: st, each: one, rules: [{name: r, when: \"" + expression + "\", note: n}]}]\n")
+		plan, err := compileMixed("\n  params: [{name: i, type: int, default: \"1\"}, {name: missing, type: int}]\n  stages: [{name: st, each: one, rules: [{name: r, when: \"" + expression + "\", note: n}]}]\n")
 		require.NoError(t, err)
 		set := plan.points["mixed"].sets[0]
 		p := set.stages[0].rules[0].when

@@ -66,7 +66,7 @@ var overLists = []string{
 }
 
 // listedVariables are named expressions that those read.
-const listedVariables = `{vi: "rs.filter(c, has(c.i)).map(c, c.i)", vt: "rs.filter(c, c.b)", vs: "r.l.map(e, e + 'x')"}`
+const listedVariables = `{vo: "now.?i", vn: "r.?n", ve: "rs[?0].?i", vi: "rs.filter(c, has(c.i)).map(c, c.i)", vt: "rs.filter(c, c.b)", vs: "r.l.map(e, e + 'x')"}`
 
 // onFacts is an expression as code, and whether it has code of its own.
 type onFacts struct {
@@ -80,7 +80,7 @@ type onFacts struct {
 func stageWith(t testing.TB, expression string) *setPlan {
 	t.Helper()
 	plan, err := compileMixed(`
-  params: [{name: i, type: int, default: "1"}]
+  params: [{name: i, type: int, default: "1"}, {name: missing, type: int}]
   stages: [{name: st, each: one, variables: ` + strings.Replace(listedVariables, "{", `{v: "`+expression+`", `, 1) + `, rules: [{name: r, when: size(vi) + size(vt) + size(vs) > 0 && v == v, note: n}]}]
 `)
 	require.NoError(t, err, expression)
@@ -98,6 +98,8 @@ func assembled(set *setPlan, interpret bool, known constants) onFacts {
 	out.code = boxed(n)
 	switch c := n.run.(type) {
 	case code[int64]:
+		out.run = func(f *frame) { c(f) }
+	case code[float64]:
 		out.run = func(f *frame) { c(f) }
 	case code[bool]:
 		out.run = func(f *frame) { c(f) }
@@ -123,6 +125,11 @@ func shownValue(v ref.Val) string {
 	switch v := v.(type) {
 	case *Record:
 		return show(v)
+	case *types.Optional:
+		if !v.HasValue() {
+			return "none"
+		}
+		return "optional " + shownValue(v.GetValue())
 	case traits.Lister:
 		var out []string
 		for it := v.Iterator(); it.HasNext() == types.True; {
@@ -134,7 +141,11 @@ func shownValue(v ref.Val) string {
 }
 
 // TestCodeOverListsGivesWhatCELGives holds comprehensions, lists and indexes against CEL's evaluator, values and failures.
-func TestCodeOverListsGivesWhatCELGives(t *testing.T) {
+func TestCodeOverListsGivesWhatCELGives(t *testing.T) { holdAgainstCEL(t, overLists) }
+
+// holdAgainstCEL holds expressions that must have code against CEL's evaluator, over many facts.
+func holdAgainstCEL(t *testing.T, expressions []string) {
+	t.Helper()
 	random := rand.New(rand.NewSource(7))
 	var given [][]byte
 	for range 120 {
@@ -142,7 +153,7 @@ func TestCodeOverListsGivesWhatCELGives(t *testing.T) {
 		random.Read(data)
 		given = append(given, data)
 	}
-	for _, expression := range overLists {
+	for _, expression := range expressions {
 		t.Run(expression, func(t *testing.T) {
 			set := stageWith(t, expression)
 			byCEL, code := assembled(set, true, nil), assembled(set, false, nil)

@@ -11,8 +11,8 @@ import (
 // changes meaning needs a new profile.
 const ProfileVersion = "celvpa/v1"
 
-// baseEnv is the profile: CEL's operators and macros without regular expressions and time zones, the engine's
-// helpers, and the host's units, types and functions.
+// baseEnv is the profile: CEL's operators and macros without regular expressions and time zones, optional values, the
+// engine's helpers, and the host's units, types and functions.
 func (r *Registry) baseEnv() (*cel.Env, error) {
 	std := env.NewLibrarySubset().AddExcludedFunctions(
 		env.NewFunction(operators.Add), // see addition
@@ -27,12 +27,14 @@ func (r *Registry) baseEnv() (*cel.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []cel.EnvOption{
+	options := append(optionals(),
 		cel.StdLib(cel.StdLibSubset(std)),
+		optionalMacros(),
 		addition(),
 		cel.CustomTypeAdapter(base),
 		cel.CustomTypeProvider(&provider{Provider: base, schemas: r.schemas}),
-	}
+		inRecords(r.schemas),
+	)
 	for _, f := range r.functions {
 		options = append(options, f.declaration())
 	}

@@ -50,7 +50,7 @@ func (g *generator) next(n int) int {
 }
 
 // of writes one of the forms, in which I, D, B, S, L and R stand for expressions of those types, N and X for lists of
-// integers and of records, and F and C for names that have such letters in them. In «» there is a record c, in ‹› an
+// integers and of records, O for optional integers, and F and C for names that have such letters in them. In «» there is a record c, in ‹› an
 // integer k, in {} a text e. The first forms are leaves, taken where depth ends.
 func (g *generator) of(depth, leaves int, forms ...string) string {
 	n := len(forms)
@@ -76,6 +76,8 @@ func (g *generator) of(depth, leaves int, forms ...string) string {
 			out.WriteString(g.integers(depth - 1))
 		case 'X':
 			out.WriteString(g.table(depth - 1))
+		case 'O':
+			out.WriteString(g.optional(depth - 1))
 		case '«':
 			g.records++
 		case '»':
@@ -113,13 +115,21 @@ func (g *generator) int(depth int) string {
 		"add(I, I)", "min(I, I)", "max(I, I)", "clamp(I, I, I)", "F(I, I, I)", "C(I, I, I)", "ceilTo(I, I)", "floorTo(I, I)",
 		"sum([I, I])", "sum(L.map(e, size(e)))", "int(I)", "cents('12c')", "cents(S)",
 		"sum(N)", "size(N)", "size(X)", "N[I]", "sum(X.filter(c, «B»).map(c, «I»))", "sum(X.map(c, «has(c.i) ? c.i : I»))", "sum(X.map(c, «B», «I»))", "sum(N.filter(k, ‹B›))",
-		"size(X.filter(c, «B»).filter(c, «B»))")
+		"size(X.filter(c, «B»).filter(c, «B»))",
+		"O.orValue(I)", "O.orValue(I)", "O.value()", "O.or(O).orValue(I)", "(B ? O : O).orValue(I)", "vo.orValue(I)", "vo.value()", "r.?n.orValue(R.n).i", "R.?n.orValue(now.n).i",
+		"r.?n.value().i", "N[?I].orValue(I)", "X[?I].?i.orValue(I)", "sum(X.map(c, «c.?i.orValue(I)»))", "sum(X.map(c, «c.?n.i.orValue(I)»))")
+}
+
+// optional makes optional integers.
+func (g *generator) optional(depth int) string {
+	return g.of(depth, 9, "r.?i", "q.?i", "now.?i", "now.?n.i", "r.n.?i", "r[?'i']", "params.?i", "params.?missing", "q.?n.?i",
+		"R.?i", "R.?n.?i", "R.?n.i", "X[?I].?i", "X[?I].n.?i", "N[?I]", "(B ? O : O)", "O.or(O)", "r.?n.or(q.?n).i", "R.?n.or(vp).?i", "(B ? r.?n : R.?n).?i", "vo", "vp.i")
 }
 
 func (g *generator) double(depth int) string {
 	leaf := g.variable("vd", "y")
 	return g.of(depth, 12, "0.0", "1.5", "-2.5", "1e300", "9.3e18", "r.d", "q.d", "now.d", "r.n.d", "params.d", "y", leaf,
-		"(D + D)", "(D - D)", "(D * D)", "(D / D)", "-(D)", "(B ? D : D)", "double(I)", "double(S + \"\")", "double(D)", "min(D, D)", "max(D, D)", "pow(D, D)", "R.d")
+		"R.?d.orValue(D)", "R.?n.?d.or(r.?d).orValue(D)", "params.?d.orValue(D)", "ds[?I].orValue(D)", "now.?n.d.value()", "(D + D)", "(D - D)", "(D * D)", "(D / D)", "-(D)", "(B ? D : D)", "double(I)", "double(S + \"\")", "double(D)", "min(D, D)", "max(D, D)", "pow(D, D)", "R.d")
 }
 
 func (g *generator) bool(depth int) string {
@@ -128,6 +138,8 @@ func (g *generator) bool(depth int) string {
 		return g.of(0, 5, "c.b", "has(c.i)", "has(c.n)", "has(c.n.i)", "has(c.n.d)")
 	}
 	return g.of(depth, 13, "true", "false", "r.b", "q.b", "now.b", "r.n.b", "params.b", leaf, "has(r.i)", "has(q.n)", "has(r.n.d)", "has(params.missing)", "has(now.i)",
+		"O.hasValue()", "O.or(O).hasValue()", "(O == O)", "r.?n.i.hasValue()", "R.?n.d.hasValue()", "R.?b.orValue(B)", "bs[?I].orValue(B)", "R.?n.hasValue()", "X[?I].hasValue()", "vo.hasValue()", "vp.hasValue()",
+		"('i' in R)", "('n' in now)", "('s' in r.n)", "('missing' in params)", "('d' in X[I].n)", "(O in [O, O])", "[O, O].exists(o, o.hasValue())", "(R.?l.orValue(L) == L)",
 		"(B && B)", "(B || B)", "(B && B && B)", "(B || B || B)", "!(B)", "(B ? B : B)", "(B && (B || B))",
 		"(I < I)", "(I <= I)", "(I > I)", "(I >= I)", "(I == I)", "(I != I)",
 		"(D < D)", "(D <= D)", "(D > D)", "(D >= D)", "(D == D)", "(D != D)",
@@ -144,17 +156,17 @@ func (g *generator) text(depth int) string {
 		return "e"
 	}
 	return g.of(depth, 12, `""`, `"a"`, `"12"`, `"1.5"`, `"true"`, `"ü"`, "r.s", "q.s", "now.s", "r.n.s", "params.s", leaf,
-		"(S + S)", "(B ? S : S)", "string(I)", "string(D)", "string(B)", "string(S)", "R.s")
+		"R.?s.orValue(S)", "R.?n.s.orValue(S)", "L[?I].orValue(S)", "params.?s.value()", "(S + S)", "(B ? S : S)", "string(I)", "string(D)", "string(B)", "string(S)", "R.s")
 }
 
 func (g *generator) list(depth int) string {
 	return g.of(depth, 4, "r.l", "r.n.l", `["a", "12"]`, `[]`, `[S, "b"]`, "(B ? L : L)", "R.l", "L.filter(e, e != S)",
-		"L.filter(e, {B})", "L.map(e, {S})", "X.map(c, «S»)", "L.map(e, {B}, {S})")
+		"R.?l.orValue(L)", "R.?n.?l.orValue([])", "[?r.?s, ?R.?s, S]", "L.filter(e, {B})", "L.map(e, {S})", "X.map(c, «S»)", "L.map(e, {B}, {S})")
 }
 
 func (g *generator) integers(depth int) string {
 	return g.of(depth, 4, "is", "[1, 2, 3]", "[]", "is", "[I, I]", "(B ? N : N)", "N.filter(k, ‹B›)", "N.map(k, ‹I›)", "N.map(k, ‹B›, ‹I›)", "X.map(c, «I»)",
-		"X.map(c, «B», «I»)", "X.filter(c, «B»).map(c, «I»)", "N.filter(k, ‹B›).filter(k, ‹B›)", "N.filter(k, ‹B›).map(k, ‹I›).filter(k, ‹B›)", "L.map(e, {I})", "ds.map(d, d > D, I)")
+		"[?O, I, ?O]", "X.map(c, «O»).filter(o, o.hasValue()).map(o, o.value())", "X.map(c, «B», «I»)", "X.filter(c, «B»).map(c, «I»)", "N.filter(k, ‹B›).filter(k, ‹B›)", "N.filter(k, ‹B›).map(k, ‹I›).filter(k, ‹B›)", "L.map(e, {I})", "ds.map(d, d > D, I)")
 }
 
 func (g *generator) table(depth int) string {
@@ -166,7 +178,7 @@ func (g *generator) record(depth int) string {
 	if g.records > 0 && g.next(3) == 0 {
 		return "c"
 	}
-	return g.of(depth, 4, "r", "q", "now", leaf, "(B ? R : R)", "X[I]", "X[0]")
+	return g.of(depth, 4, "r", "q", "now", leaf, "(B ? R : R)", "X[I]", "X[0]", "X[?I].orValue(R)", "X[?0].value()")
 }
 
 func (g *generator) variable(name, otherwise string) string {
@@ -185,8 +197,8 @@ func (g *generator) ruleSet() string {
   stages:
   - name: st
     each: one
-    variables: {vi: %s, vd: %s, vb: %s, vs: %s, vr: %s, vt: %s}
-`, quote(g.int(2)), quote(g.double(2)), quote(g.bool(2)), quote(g.text(2)), quote(g.record(2)), quote(g.table(2)))
+    variables: {vo: %s, vp: %s, vi: %s, vd: %s, vb: %s, vs: %s, vr: %s, vt: %s}
+`, quote([]string{"r.?i", "now.?n.i", "q.?i.or(r.?i)", "qs[?1].?i", "(x > 0 ? r.?i : now.?i)", "params.?missing"}[g.next(6)]), quote([]string{"now.?n", "r.?n.or(q.?n)", "qs[?0].?n"}[g.next(3)]), quote(g.int(2)), quote(g.double(2)), quote(g.bool(2)), quote(g.text(2)), quote(g.record(2)), quote(g.table(2)))
 	g.vars = true
 	if g.next(4) == 0 {
 		fmt.Fprintf(&out, "    when: %s\n", quote(g.bool(2)))

@@ -136,19 +136,29 @@ func (e *estimate) read(v *estimate) {
 
 func (e *estimator) field(x celast.Expr) (*extent, cost) {
 	sel := x.AsSelect()
-	operand, c := e.expr(sel.Operand())
-	c.steps++
-	switch {
-	case sel.IsTestOnly():
+	size, c := e.member(x, sel.Operand(), sel.FieldName())
+	if sel.IsTestOnly() {
 		return scalarExtent, c
-	case sel.Operand().Kind() == celast.IdentKind && identName(sel.Operand()) == "params" && e.scope.params != nil:
-		if text, ok := e.scope.params.Field(sel.FieldName()).(types.String); ok {
+	}
+	return size, c
+}
+
+// member is a field of a record, or an entry of a map, also behind .?
+func (e *estimator) member(x, of celast.Expr, field string) (*extent, cost) {
+	operand, c := e.expr(of)
+	c.steps++
+	if of.Kind() == celast.IdentKind && identName(of) == "params" && e.scope.params != nil {
+		if text, ok := e.scope.params.Field(field).(types.String); ok {
 			return textExtent(int64(len(text))), c
 		}
-	case e.ast.GetType(sel.Operand().ID()).Kind() != types.StructKind:
-		return operand.entry(), c // an entry of a map
 	}
-	return fieldExtent(e.ast.GetType(x.ID())), c
+	switch inside(e.ast.GetType(of.ID())).Kind() {
+	case types.StructKind:
+		return fieldExtent(e.ast.GetType(x.ID())), c
+	case types.DynKind, types.AnyKind:
+		return larger(operand.entry(), anyField), c
+	}
+	return operand.entry(), c
 }
 
 func (e *estimator) list(x celast.Expr) (*extent, cost) {
@@ -224,6 +234,9 @@ func (e *estimator) comprehension(x celast.Expr) (*extent, cost) {
 }
 
 func (e *estimator) call(x celast.Expr) (*extent, cost) {
+	if operand, field, ok := optionalField(x); ok {
+		return e.member(x, operand, field)
+	}
 	call := x.AsCall()
 	exprs := call.Args()
 	if call.IsMemberFunction() {
@@ -242,7 +255,10 @@ func (e *estimator) call(x celast.Expr) (*extent, cost) {
 		return larger(args[1], args[2]), cost{steps: 1}.plus(costs[0]).plus(costs[1].or(costs[2]))
 	case operators.Add:
 		return e.sum(x, args, total)
-	case operators.Index:
+	case operators.Index, operators.OptIndex:
+		if t := inside(e.ast.GetType(exprs[0].ID())).Kind(); t == types.DynKind || t == types.AnyKind {
+			return larger(args[0].entry(), anyField), total
+		}
 		return args[0].entry(), total
 	case operators.In:
 		return scalarExtent, total.plus(cost{steps: args[1].length}).plus(going(min(args[1].bytes, saturatingTimes(args[1].length, args[0].bytes, 0))))
@@ -261,6 +277,16 @@ func (e *estimator) call(x celast.Expr) (*extent, cost) {
 		return scalarExtent, total
 	case operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.NotStrictlyFalse:
 		return scalarExtent, total
+	}
+	if ids := e.ast.GetOverloadIDs(x.ID()); len(ids) == 1 {
+		switch ids[0] {
+		case optionalOr, optionalOrValue:
+			return larger(args[0], args[1]), total
+		case optionalValue:
+			return args[0], total
+		case optionalHasValue:
+			return scalarExtent, total
+		}
 	}
 	for _, arg := range args {
 		total = total.plus(going(arg.bytes))

@@ -160,7 +160,9 @@ func (c *compiler) condition(s Scalar, sc *scopeEnv, subject string) *program {
 func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast, *program) {
 	var cost *estimate
 	fair := func(ast *cel.Ast) bool {
-		cost = c.affordable(s, ast, sc, subject)
+		if c.recordFields(s, sc.env, ast, subject) {
+			cost = c.affordable(s, ast, sc, subject)
+		}
 		return cost != nil
 	}
 	ast, prg := c.compilePlanned(s, sc.env, sc.planner, sc.types, fair, subject, cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(maxIterations))

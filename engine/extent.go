@@ -98,7 +98,11 @@ func factExtent(t *types.Type) *extent { return usualExtent(t, maxTextSize, maxL
 // fieldExtent is factExtent for fields of records.
 func fieldExtent(t *types.Type) *extent { return usualExtent(t, maxTextSize, maxFieldList) }
 
+// anyField is the extent of a field of a record of which only a run tells which record it is.
+var anyField = &extent{length: maxTextSize, bytes: listBytes + maxFieldList*(valueBytes+maxEntrySize), elem: textExtent(maxTextSize)}
+
 func usualExtent(t *types.Type, text, entries int64) *extent {
+	t = inside(t)
 	inside := func(i int) *extent { return usualExtent(t.Parameters()[i], maxEntrySize, maxFieldList) }
 	switch t.Kind() {
 	case types.StringKind, types.BytesKind:
@@ -122,6 +126,11 @@ func weigh(v ref.Val, limit int64) int64 {
 		return valueBytes + int64(len(v))
 	case types.Bytes:
 		return valueBytes + int64(len(v))
+	case *types.Optional:
+		if v.HasValue() {
+			return weigh(v.GetValue(), limit)
+		}
+		return valueBytes
 	case *Record:
 		return recordBytes
 	case *listOf[int64]:

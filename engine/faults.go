@@ -48,7 +48,7 @@ func syntaxHint(message string) string {
 var (
 	undeclared = regexp.MustCompile(`^undeclared reference to '(\w+)'$`)
 	undefined  = regexp.MustCompile(`^undefined field '(\w+)'$`)
-	nameChain  = regexp.MustCompile(`(\w+(?:\.\w+)*)\.$`)
+	nameChain  = regexp.MustCompile(`(\w+(?:\.\??\w+)*)\.\??$`)
 )
 
 // absent says of names that people look for why they are not there.
@@ -75,6 +75,12 @@ func (c *compiler) nameHint(message, expression string, at common.Location, know
 		}
 		return message + "; known here: " + strings.Join(sortedKeys(known), ", ")
 	}
+	switch {
+	case strings.HasPrefix(message, "found no matching overload for '_[?_]'"):
+		return message + "; fields of a record are named, as in x.?field"
+	case strings.Contains(message, optionalTypeName+"("):
+		return message + "; an optional may hold no value: add .orValue(…)"
+	}
 	if undefined.MatchString(message) {
 		if schema := schemaBefore(expression, at, known); schema != nil {
 			return message + "; " + schema.name + " has " + strings.Join(schema.fieldNames(), ", ")
@@ -94,7 +100,7 @@ func schemaBefore(expression string, at common.Location, known map[string]Type) 
 	if m == nil {
 		return nil
 	}
-	names := strings.Split(m[1], ".")
+	names := strings.Split(strings.ReplaceAll(m[1], "?", ""), ".")
 	t := known[names[0]]
 	for _, name := range names[1:] {
 		if t.schema == nil {

@@ -21,12 +21,24 @@ func (u *usage) visit(ast *cel.Ast) {
 		case celast.IdentKind:
 			u.names[e.AsIdent()] = true
 		case celast.SelectKind:
-			s := e.AsSelect()
-			if s.Operand().Kind() == celast.IdentKind && s.Operand().AsIdent() == "params" {
-				u.names["params."+s.FieldName()] = true
+			u.field(e.AsSelect().Operand(), e.AsSelect().FieldName())
+		case celast.CallKind:
+			if operand, field, ok := optionalField(e); ok {
+				u.field(operand, field)
+			}
+			if field, record, ok := fieldInRecord(ast.NativeRep(), e); ok {
+				name, _ := literalText(field)
+				u.field(record, name)
 			}
 		}
 	}))
+}
+
+// field notes a param that is read.
+func (u *usage) field(operand celast.Expr, name string) {
+	if operand.Kind() == celast.IdentKind && identName(operand) == "params" {
+		u.names["params."+name] = true
+	}
 }
 
 // unused reports variables and params that nothing reads: they suggest a control that is not there.

@@ -26,6 +26,10 @@ var builders = map[string]builder{
 	overloads.NotEquals:   equality(false),
 	overloads.InList:      inList,
 
+	optionalIndex:    entryOf,
+	optionalHasValue: hasValue,
+	optionalOr:       orOptional,
+
 	overloads.LessInt64:           binary(less[int64]),
 	overloads.LessEqualsInt64:     binary(lessEqual[int64]),
 	overloads.GreaterInt64:        binary(greater[int64]),

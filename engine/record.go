@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 )
 
 // Field is one named member of a record.
@@ -22,7 +23,9 @@ type Field struct {
 type unset string
 
 // Error tells what to do.
-func (u unset) Error() string { return string(u) + " is not set; guard it with has()" }
+func (u unset) Error() string {
+	return string(u) + " is not set; guard it with has(), or give a default: .?" + string(u) + ".orValue(…)"
+}
 
 // Schema is the shape shared by all records of one kind. Build it once, at start-up.
 type Schema struct {
@@ -35,7 +38,7 @@ type Schema struct {
 
 // NewSchema declares a record type. It panics on a repeated field name: schemas are part of the program.
 func NewSchema(name string, fields ...Field) *Schema {
-	s := &Schema{name: name, cel: cel.ObjectType(name), fields: fields, index: map[string]int{}}
+	s := &Schema{name: name, cel: types.NewObjectType(name, traits.ContainerType), fields: fields, index: map[string]int{}}
 	for i, f := range fields {
 		if _, twice := s.index[f.Name]; twice {
 			panic(fmt.Sprintf("engine: schema %s has field %s twice", name, f.Name))
@@ -255,13 +258,7 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 			if !ok {
 				return nil, fmt.Errorf("%s cannot be read from %T", field, target)
 			}
-			if v := r.get(i); v != nil {
-				return v, nil
-			}
-			if f.Type.isRecord() {
-				return f.Type.schema.empty, nil
-			}
-			return nil, unset(f.Name)
+			return r.read(i)
 		},
 	}, true
 }

@@ -77,7 +77,7 @@ func TestUnsetFieldsAreSeenByHasAndFailWithoutIt(t *testing.T) {
 	require.Len(t, failed, 1)
 	require.Equal(t, "s/one/unguarded", failed[0].Path)
 	require.Equal(t, "line-0", failed[0].Item)
-	require.ErrorContains(t, failed[0], "before is not set; guard it with has()")
+	require.ErrorContains(t, failed[0], "before is not set; guard it with has(), or give a default: .?before.orValue(…)")
 	_, ok := line(f, 0).Int("price")
 	require.False(t, ok, "the last rules dropped the price")
 	w, _ := line(f, 0).Int("weight")

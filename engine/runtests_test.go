@@ -134,7 +134,7 @@ func TestRowsOfStagesAreComparedWithWhatComesOut(t *testing.T) {
 		"ok a gate",
 		"ok a row's own facts",
 		"ok what may fail is listed",
-		"nothing may fail: errors want none got rule price/cap/when (rules.yaml:12:11) failed for a: when: tier is not set; guard it with has()",
+		"nothing may fail: errors want none got rule price/cap/when (rules.yaml:12:11) failed for a: when: tier is not set; guard it with has(), or give a default: .?tier.orValue(…)",
 		"nothing failed: errors want price/cap/most got none",
 	}, shown(results))
 	require.Equal(t, Position{File: "t.yaml", Line: 12, Col: 5}, results[0].At)

@@ -202,26 +202,14 @@ func (t *tree) fact(e celast.Expr) (n node, ok bool) {
 
 func (t *tree) field(e celast.Expr) (n node, ok bool) {
 	sel := e.AsSelect()
-	operand, ok := t.node(sel.Operand())
-	if !ok {
+	operand, at, ok := t.member(sel.Operand(), sel.FieldName())
+	switch {
+	case !ok:
 		return node{}, false
-	}
-	schema := t.vars.schemas[t.ast.GetType(sel.Operand().ID()).TypeName()]
-	record, ok := typed[*Record](operand)
-	if schema == nil || !ok {
-		return node{}, false
-	}
-	i, ok := schema.index[sel.FieldName()]
-	if !ok {
-		return node{}, false
-	}
-	from := operand.place
-	if from == nil {
-		from = &place{base: record}
-	}
-	at := from.below(schema, i)
-	if sel.IsTestOnly() {
+	case sel.IsTestOnly():
 		return fold(at.has(), operand), true
+	case isOptional(t.ast.GetType(e.ID())):
+		return perhaps(at, operand), true // behind .? all is optional
 	}
 	n = t.read(e, at)
 	if operand.known {
@@ -290,8 +278,11 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 	if len(overloads) != 1 {
 		return node{}, false
 	}
-	if overloads[0] == celoverloads.InList && isEmptyList(args[1]) {
+	switch {
+	case overloads[0] == celoverloads.InList && isEmptyList(args[1]):
 		return constant(false), true // as CEL's optimizer has it, even where the other side fails
+	case overloads[0] == optionalSelect, isInRecord(overloads[0]):
+		return t.byName(args, overloads[0] == optionalSelect)
 	}
 	nodes := make([]node, len(args))
 	for i, arg := range args {
@@ -299,8 +290,11 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 			return node{}, false
 		}
 	}
-	if overloads[0] == celoverloads.IndexList {
+	switch overloads[0] {
+	case celoverloads.IndexList:
 		return indexed(nodes, t.kindOf(t.ast.GetType(e.ID())))
+	case optionalValue, optionalOrValue:
+		return t.unwrapped(e, nodes, args)
 	}
 	if build := builders[overloads[0]]; build != nil {
 		return build(nodes)

@@ -70,22 +70,45 @@ func (u *unitChecker) expr(e celast.Expr) string {
 // field is the unit that a record declares for one of its fields.
 func (u *unitChecker) field(e celast.Expr) string {
 	s := e.AsSelect()
-	u.expr(s.Operand())
-	if s.IsTestOnly() {
-		return ""
+	if unit := u.member(s.Operand(), s.FieldName()); !s.IsTestOnly() {
+		return unit
 	}
-	operand := u.ast.GetType(s.Operand().ID())
-	schema := u.sc.schemas[operand.TypeName()]
+	return ""
+}
+
+func (u *unitChecker) member(operand celast.Expr, field string) string {
+	u.expr(operand)
+	schema := u.sc.schemas[inside(u.ast.GetType(operand.ID())).TypeName()]
 	if schema == nil {
 		return ""
 	}
-	if i, ok := schema.index[s.FieldName()]; ok {
+	if i, ok := schema.index[field]; ok {
 		return schema.fields[i].Type.unit
 	}
 	return ""
 }
 
+// optional is the unit of what an optional value holds, or of what stands in for it; ok is false for other calls.
+func (u *unitChecker) optional(e celast.Expr) (unit string, ok bool) {
+	if operand, field, ok := optionalField(e); ok {
+		return u.member(operand, field), true
+	}
+	call := e.AsCall()
+	switch overloads := u.ast.GetOverloadIDs(e.ID()); {
+	case len(overloads) != 1:
+		return "", false
+	case overloads[0] == optionalValue:
+		return u.expr(call.Target()), true
+	case overloads[0] == optionalOr, overloads[0] == optionalOrValue:
+		return u.agree([]celast.Expr{call.Target(), call.Args()[0]}, e), true
+	}
+	return "", false
+}
+
 func (u *unitChecker) call(e celast.Expr) string {
+	if unit, ok := u.optional(e); ok {
+		return unit
+	}
 	call := e.AsCall()
 	args := call.Args()
 	if call.IsMemberFunction() {

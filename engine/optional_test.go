@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// withOptionals are expressions over optional values, and over fields that are looked for in records, which must have code.
+var withOptionals = []string{
+	// Of every type, set or not.
+	"r.?i", "r.?d", "r.?b", "r.?s", "r.?l", "r.?n", "r.?i.orValue(x)", "r.?d.orValue(y)", "r.?b.orValue(q.b)", "r.?s.orValue(t)", "r.?l.orValue(q.l)", "r.?l.orValue([])", "r.?n.orValue(q.n)",
+	"now.?i.orValue(0)", "now.?d.orValue(0.5)", "now.?b.orValue(true)", "now.?s.orValue('a')", "r.?i.value()", "r.?d.value()", "r.?b.value()", "r.?s.value()", "r.?l.value()", "r.?n.value()",
+	"r.?i.hasValue()", "now.?n.hasValue()", "r[?'i']", "r[?'n'][?'i'].orValue(3)", "r[?'n'].s", "r.?i == q.?i", "[r.?i, q.?i]", "[r.?i, q.?i].filter(o, o.hasValue()).map(o, o.value())",
+
+	// An unset record holds nothing, however it is reached.
+	"r.n.?i", "r.?n.i", "r.?n.?i", "r.?n.?l", "r.?n.i.orValue(7)", "r.n.?s.orValue(t)", "now.?n.d.orValue(1.5)", "r.?n.i.hasValue()", "r.?n.l.hasValue()", "r.?n.value().i", "r.?n.orValue(q.n).i", "r.?n.orValue(q.n).?i.orValue(1)",
+	"q.?n.hasValue() && q.?n.b.orValue(true)", "r.?n == q.?n",
+
+	// Several sources; what is not needed is not read.
+	"r.?i.or(q.?i)", "r.?i.or(q.?i).or(now.?n.i).orValue(x)", "r.?i.or(q.?n.i).hasValue()", "r.?n.or(q.?n).i", "r.?n.or(q.?n).?s.orValue(t)", "r.?n.or(q.?n).d.hasValue()", "(r.b ? r.?n : q.?n).?i.orValue(5)", "(r.b ? r.?i : q.?i).orValue(5)",
+	"(r.b ? r.?i : q.?i).hasValue()", "(r.b ? r : q).?i.orValue(5)", "(r.b ? r : q).?n.i.or(now.?i).value()", "(r.b ? r.?i : q.?i).or(now.?i).value()", "r.?i.orValue(x / 0)", "r.?s.orValue(now.s)", "r.?i.or(rs[9].?i).orValue(0)",
+	"r.?i.orValue(q.i) + now.?i.orValue(1 / x)", "x > 0 || r.?i.orValue(1 / 0) > 0", "r.?b.orValue(now.b) && q.?b.orValue(false)", "r.?i.orValue(9223372036854775807) + 1", "r.n.?i.or(r.?n.i).value() > 0 || true",
+
+	// Entries of lists.
+	"is[?0]", "is[?x].orValue(x)", "is[?-1].hasValue()", "is[?r.i].or(is[?0]).orValue(9)", "ds[?0].orValue(y)", "bs[?1].orValue(r.b)", "r.l[?0].orValue(t)", "rs[?0].?i.orValue(x)", "rs[?0].?n.i", "rs[?x].n.i.orValue(2)", "rs[?0].orValue(r).i",
+	"rs[?0].value().i", "rs.filter(c, c.b)[?0].?i.orValue(0)", "[x, 2][?5]", "[1, 2][?1].orValue(0)", "is[?1 / x]", "rs[?0].?n.or(r.?n).d.orValue(0.0)", "rs.map(c, c.l)[?0].orValue([])",
+
+	// In loops, in lists and behind variables.
+	"rs.exists(c, c.?i.orValue(0) > 1)", "rs.map(c, c.?n.i.orValue(c.?i.orValue(-1)))", "sum(rs.map(c, c.?i.orValue(0)))", "rs.filter(c, c.?i.hasValue()).map(c, c.i)", "rs.map(c, c.?i)", "rs.map(c, c.?i).map(o, o.orValue(1))", "rs.map(c, c.?n).filter(n, n.i.hasValue()).map(n, n.i.value())",
+	"rs.all(c, c.?s.orValue(t) in r.?l.orValue([]))", "is.map(k, is[?k].orValue(k))", "r.?i in [q.?i, now.?i]", "vo", "vo.orValue(2)", "vo.hasValue()", "vn.i", "vn.?i.orValue(3)", "vn.or(r.?n).s", "ve.orValue(1)", "ve.or(vo).orValue(0)", "vi[?0].orValue(0)",
+
+	// What is known beforehand.
+	"params.?i.orValue(5)", "params.?missing.orValue(5)", "params.?missing.or(params.?i).value()", "params.?missing.value()", "params.?missing.hasValue()", "params.?i.or(r.?i)", "r.?i.or(params.?i).orValue(x)", "r.?i.or(params.?missing).orValue(x)", "gates.?Vouchers.orValue(true)",
+
+	// Fields looked for in records.
+	"'i' in r", "'n' in now", "'i' in r.n", "'d' in now.n", "'missing' in params", "'i' in params", "'Vouchers' in gates", "('i' in r ? r.i : 0) + 1", "'i' in rs[0]", "'n' in (r.b ? r : q)", "rs.filter(c, 'i' in c)", "rs.exists(c, 'd' in c.n)", "'i' in vt[0]", "!('s' in r) || r.s == t",
+}
+
+func TestOptionalValuesAreWhatCELGives(t *testing.T) { holdAgainstCEL(t, withOptionals) }
+
+// TestWhatIsInARecordIsWhatHasTells: there is no other code for it.
+func TestWhatIsInARecordIsWhatHasTells(t *testing.T) {
+	for _, facts := range []*Facts{threeRecords(), (&generator{data: []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}}).facts()} {
+		facts.items[0][0].Set("now", outerSchema.New().SetBool("b", true)).Set("q", outerSchema.New())
+		for in, has := range map[string]string{"'i' in r": "has(r.i)", "'b' in now": "has(now.b)", "'n' in now": "has(now.n)", "'i' in now.n": "has(now.n.i)", "rs.map(c, 'i' in c.n)": "rs.map(c, has(c.n.i))"} {
+			f := &frame{}
+			require.Equal(t, assembled(stageWith(t, has), false, nil).on(f, facts), assembled(stageWith(t, in), false, nil).on(f, facts), in)
+		}
+	}
+}
+
+// TestWhatOptionalValuesHold says what they are worth where a fact is missing.
+func TestWhatOptionalValuesHold(t *testing.T) {
+	stageWith(t, "0") // declares the point
+	empty := func() *Facts {
+		facts := mixedPoint.NewFacts().Set("r", outerSchema.New()).Set("x", Number(1))
+		facts.AddItem("one", "first").Set("now", outerSchema.New().SetRecord("n", innerSchema.New())).Set("q", outerSchema.New().SetInt("i", 4))
+		return facts
+	}
+	for expression, want := range map[string]string{
+		"r.?i.orValue(7)":                    "int 7",
+		"q.?i.orValue(7)":                    "int 4",
+		"r.?n.hasValue()":                    "bool false", // an unset record holds nothing
+		"now.?n.hasValue()":                  "bool true",  // one without fields does
+		"r.?n.i.orValue(7)":                  "int 7",
+		"r.n.?i.orValue(7)":                  "int 7",
+		"now.?n.?i.hasValue()":               "bool false",
+		"r.?n.orValue(q.n) == q.n":           "bool true",
+		"r.?i.or(now.?n.i).or(q.?i).value()": "int 4",
+		"r.?i.value()":                       "failure: optional.none() dereference",
+		"rs[?0].hasValue()":                  "failure: no such attribute(s): rs", // a fact that is missing altogether is a failure
+		"'i' in q && !('i' in r)":            "bool true",
+		"r.i":                                "failure: i is not set; guard it with has(), or give a default: .?i.orValue(…)",
+	} {
+		for name, interpret := range map[string]bool{"code": false, "CEL": true} {
+			require.Equal(t, want, assembled(stageWith(t, expression), interpret, nil).on(&frame{}, empty()), "%s, %s", expression, name)
+		}
+	}
+}
+
+func TestOptionalValuesTakeNoMemory(t *testing.T) {
+	stageWith(t, "0") // declares the point
+	facts := threeRecords()
+	facts.items[0][0].Set("now", outerSchema.New().SetInt("i", 1)).Set("q", outerSchema.New())
+	for _, expression := range []string{
+		"now.?i.orValue(0)", "now.?n.i.orValue(x)", "r.?i.or(q.?i).or(now.?i).orValue(0)", "q.?n.hasValue()", "r.?d.orValue(0.5) > 0.0", "r.?s.orValue(t) == t", "r.?n.orValue(q.n).?i.orValue(3)", "now.?i.value()",
+		"rs.exists(c, c.?i.orValue(5) > 9)", "sum(rs.map(c, c.?n.i.orValue(0)))", "'i' in now", "params.?i.orValue(3) == x", "vo.orValue(0)", "vn.i.orValue(1)", "vn.d.hasValue()", "size(r.?l.orValue([])) == 3", "now.?b.orValue(true)",
+	} {
+		e, f := assembled(stageWith(t, expression), false, nil), &frame{}
+		e.on(f, facts)
+		require.Zero(t, testing.AllocsPerRun(10, func() { e.run(f) }), expression)
+		require.NoError(t, f.failure(), expression)
+	}
+}
+
+func TestWhatIsKnownOfOptionalsIsFolded(t *testing.T) {
+	for expression, known := range map[string]constants{
+		"params.?i.orValue(5) == 1 && !params.?missing.hasValue() && 'i' in params": nil,
+		"r.?i.or(params.?missing).orValue(7)":                                       {"r": outerSchema.New()},
+		"r.?n.i.hasValue()":                                                         {"r": outerSchema.New().SetRecord("n", innerSchema.New().SetInt("i", 1))},
+		"[1, 2][?1].orValue(0)":                                                     nil,
+	} {
+		set := stageWith(t, expression)
+		a := &assembler{set: set, code: &pointCode{}, vars: set.stages[0].vars, known: known}
+		a.namespace()
+		require.True(t, a.named[set.stages[0].vars.slots["v"].index].known, expression)
+	}
+}
+
+func TestOptionalsThatAreRefused(t *testing.T) {
+	tests := []struct{ expression, want string }{
+		{"now.?prize.hasValue()", "s.yaml:11:34: RuleSet s@1.0.0, stage st, rule r, when: undefined field 'prize'; Line has price, before, weight"},
+		{"customer.?discount.prize.hasValue()", "s.yaml:11:49: RuleSet s@1.0.0, stage st, rule r, when: undefined field 'prize'; Line has price, before, weight"},
+		{"'prize' in now", "s.yaml:11:31: RuleSet s@1.0.0, stage st, rule r, when: Line has no field \"prize\"; it has price, before, weight"},
+		{"item in now", "s.yaml:11:31: RuleSet s@1.0.0, stage st, rule r, when: what is looked for in Line must be the name of a field, written out; it has price, before, weight"},
+		{"'most' in params && 'least' in params", "params/s has no field \"least\"; it has most"},
+		{"1 in now", "found no matching overload for '@in' applied to '(int, Line)'"},
+		{"now[?item].hasValue()", "found no matching overload for '_[?_]' applied to '(Line, string)'; fields of a record are named, as in x.?field"},
+		{"now.?price > 5", "found no matching overload for '_>_' applied to '(optional_type(int), int)'; an optional may hold no value: add .orValue(…)"},
+		{"now.?price.orValue('x') == 'x'", "found no matching overload for 'orValue'"},
+		{"now.?price.optMap(v, v + 1).hasValue()", "s.yaml:11:34: RuleSet s@1.0.0, stage st, rule r, when: there is no optMap; write x.hasValue() ? … x.value() … : …, with a variable for x"},
+		{"now.?price.optFlatMap(v, now.?before).hasValue()", "there is no optFlatMap; write x.hasValue() ?"},
+		{"has(customer.?discount.price)", "RuleSet s@1.0.0, stage st, rule r, when: has() does not look behind .?; write ….?price.hasValue()"},
+		{"optional.of(1).hasValue()", "s.yaml:11:31: RuleSet s@1.0.0, stage st, rule r, when: there is no optional.of; optional values come of .?field and of [?index]"},
+		{"optional.none().hasValue()", "there is no optional.none; optional values come of .?field and of [?index]"},
+		{"now.?price.orValue(now.weight) > 0", "cents meets grams here: they are counted in different units"},
+		{"now.?price.or(now.?weight).hasValue()", "cents meets grams here"},
+		{"limit.orValue(now.weight) > 0", "cents meets grams here"},
+		{"now.?price.value() > now.weight", "cents meets grams here"},
+		{"customer.?discount.price.orValue(0) > now.weight", "cents meets grams here"},
+		{"customer[?'discount'].or(customer.?discount).weight.orValue(0) > now.price", "grams meets cents here"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.expression, func(t *testing.T) {
+			_, err := compileOne("order.adjust", `
+  params: [{name: most, type: cents}]
+  stages:
+  - {name: st, each: line, variables: {limit: "customer.?discount.price"}, rules: [
+    {name: r, note: n, when: "`+tt.expression+`"}]}
+`, CompileOptions{})
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestOptionalsKeepUnitsAndFindings(t *testing.T) {
+	plan := mustCompile(t, "order.adjust", `
+  params: [{name: most, type: cents}, {name: least, type: cents}, {name: idle, type: cents}]
+  stages:
+  - name: st
+    each: line
+    variables: {limit: "params.?most.or(customer.?discount.price)"}
+    rules:
+    - {name: a, when: "'least' in params", set: {now.price: "limit.orValue(cents('5')) + limit.orValue(params.least)"}}
+    - {name: b, set: {now.price: "now.?before.orValue(7)"}}
+    - {name: c, set: {now.price: "now.?before.orValue(0)"}}
+`, CompileOptions{})
+	var got []string
+	for _, f := range plan.Findings() {
+		got = append(got, f.Message)
+	}
+	require.Equal(t, []string{"param idle is never read", "7 counts cents here; write cents('7c')"}, got)
+}
+
+// TestOptionalsAreAsLargeAsWhatTheyHold: an estimate that took them for numbers would let texts and lists grow.
+func TestOptionalsAreAsLargeAsWhatTheyHold(t *testing.T) {
+	for _, first := range []string{
+		"item", "customer.?tier.orValue('')", "customer.?tier.value()", "customer.tags[?0].orValue(item)", "customer.?tier.or(customer.?discount.hasValue() ? customer.?tier : customer[?'tier']).orValue('')",
+		"customer.?tags.orValue([])", "customer.?tags[?0].orValue('')", "string(dyn(customer).tier)", "string(dyn(customer).?tier.value())", "string([dyn(customer)][?0].?tier.value())",
+	} {
+		_, err := compileOne("order.adjust", "\n  stages: [{name: a, each: line, variables: "+chained(first, "@ + @", 30)+", rules: [{name: r, when: v30 == v30, note: x}]}]\n", CompileOptions{})
+		require.ErrorContains(t, err, " may ", first)
+		require.ErrorContains(t, err, "at most", first)
+	}
+}
