@@ -94,6 +94,9 @@ func (r *ruleCode) run(f *frame) {
 	for i := range r.writes {
 		w := &r.writes[i]
 		field := w.plan.target(f)
+		if field == nil {
+			continue // of what is to be unset nothing is there
+		}
 		if f.trace != nil && !field.equal(&values[i]) {
 			changed = true
 			f.trace.change(w.source, f.index, field, &values[i])
@@ -111,7 +114,8 @@ func (r *ruleCode) run(f *frame) {
 	}
 }
 
-// target finds the field to write; records on the way to it come into being.
+// target finds the field to write; records on the way to a field that is set come into being. It is nil for a field to be unset
+// in a record that is not there.
 func (w *writePlan) target(f *frame) *cell {
 	holder := f.values
 	if w.slot.kind == itemSlot {
@@ -121,6 +125,9 @@ func (w *writePlan) target(f *frame) *cell {
 	last := len(w.path) - 1
 	for _, i := range w.path[:last] {
 		nested, ok := record.cells[i].ref.(*Record)
+		if !ok && w.value == nil {
+			return nil
+		}
 		if !ok {
 			nested = record.schema.fields[i].Type.schema.New()
 			record.cells[i] = cell{kind: refCell, ref: nested}

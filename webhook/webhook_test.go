@@ -2,9 +2,13 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -62,6 +66,48 @@ func TestAVPAIsDefaultedOrRefusedWithItsCauses(t *testing.T) {
 	require.True(t, resp.Allowed, "what is there and does not change can stay")
 	require.Len(t, resp.Warnings, 4)
 	require.True(t, h.Handle(context.Background(), request(admissionv1.Delete, "", wrong)).Allowed)
+}
+
+// TestAnOperatorsDefaultsReachTheObject as the API server applies them.
+func TestAnOperatorsDefaultsReachTheObject(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`apiVersion: rules.celvpa.dev/v1alpha1
+kind: RuleOverlay
+metadata: {name: mine}
+spec:
+  change:
+  - after: defaults/update-policy
+    stage: {name: boost, rules: [{name: twice, set: {spec.startupBoost.cpu.type: "'Factor'", spec.startupBoost.cpu.factor: "2"}}]}
+  - after: defaults/spelling
+    stage: {name: named, each: containerPolicy, rules: [{name: requests, set: {policy.controlledValues: "'RequestsOnly'"}}]}
+  - after: defaults/spelling
+    stage: {name: others, each: wildcardPolicy, rules: [{name: requests, set: {policy.controlledValues: "'RequestsOnly'"}}]}
+`), 0o600))
+	book, err := policy.Load(policy.Options{Path: file, Gates: map[string]bool{"CPUStartupBoost": true}})
+	require.NoError(t, err)
+	h := &Handler{Rules: func() *engine.Rulebook { return book }, Log: logr.Discard()}
+	for spec, want := range map[string]string{
+		`"targetRef":{"kind":"Deployment","name":"web"}`: `"resourcePolicy":{"containerPolicies":[{"containerName":"*","controlledValues":"RequestsOnly"}]}`,
+		`"targetRef":{"kind":"Deployment","name":"web"},"resourcePolicy":{"containerPolicies":[{"containerName":"a"}]}`: `"resourcePolicy":{"containerPolicies":[
+			{"containerName":"a","controlledValues":"RequestsOnly"},{"containerName":"*","controlledValues":"RequestsOnly"}]}`,
+	} {
+		object := []byte(`{"metadata":{"name":"web"},"spec":{` + spec + `}}`)
+		resp := h.Handle(context.Background(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			UID: "1", Operation: admissionv1.Create, Namespace: "a", Name: "web",
+			Resource: metav1.GroupVersionResource{Group: "autoscaling.k8s.io", Version: "v1", Resource: "verticalpodautoscalers"},
+			Object:   runtime.RawExtension{Raw: object},
+		}})
+		require.True(t, resp.Allowed)
+		require.Empty(t, resp.Warnings)
+		operations, err := json.Marshal(resp.Patches)
+		require.NoError(t, err)
+		patch, err := jsonpatch.DecodePatch(operations)
+		require.NoError(t, err)
+		stored, err := patch.Apply(object)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"metadata":{"name":"web"},"spec":{"targetRef":{"kind":"Deployment","name":"web"},"updatePolicy":{"updateMode":"Recreate"},
+			"startupBoost":{"cpu":{"type":"Factor","factor":2}},`+want+`}}`, string(stored))
+	}
 }
 
 // TestAnAnswerHasSomeSize however much is wrong.

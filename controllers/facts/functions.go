@@ -83,7 +83,6 @@ func readHistogram(pairs []engine.Pair, unit engine.Unit) (ref.Val, error) {
 
 func addFunctions(r *engine.Registry) {
 	r.AddReader(histogramType, readHistogram)
-	r.AddReader(jsonType, readJSON)
 	r.AddFunction("percentile", engine.FirstUnit,
 		"the amount that a fraction of the samples, 0.0 to 1.0, does not exceed, in milli-cores or bytes",
 		engine.Func2(func(h Histogram, fraction float64) int64 { return h.Percentile(fraction) }))

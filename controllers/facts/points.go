@@ -184,19 +184,6 @@ var (
 		engine.Field{Name: "cpu", Type: engine.Bool, Doc: "it scales on CPU"},
 		engine.Field{Name: "memory", Type: engine.Bool, Doc: "it scales on memory"})
 
-	defaultsSchema = engine.NewSchema("Defaults",
-		engine.Field{Name: "updateMode", Type: engine.String},
-		engine.Field{Name: "minReplicas", Type: engine.Int},
-		engine.Field{Name: "evictAfterOOMSeconds", Type: engine.Int})
-
-	policyDefaultsSchema = engine.NewSchema("PolicyDefaults",
-		engine.Field{Name: "mode", Type: engine.String, Doc: "Auto or Off"},
-		engine.Field{Name: "controlledValues", Type: engine.String, Doc: "RequestsAndLimits or RequestsOnly"},
-		engine.Field{Name: "minAllowed", Type: engine.RecordOf(resourcesSchema)},
-		engine.Field{Name: "maxAllowed", Type: engine.RecordOf(resourcesSchema)},
-		engine.Field{Name: "requestToLimitRatio", Type: engine.OpaqueOf(jsonType, ""), Doc: "as written"},
-		engine.Field{Name: "RequestToLimitRatio", Type: engine.OpaqueOf(jsonType, ""), Doc: "the same in the spelling of AEP-8515"})
-
 	attemptSchema = engine.NewSchema("Attempt",
 		engine.Field{Name: "refused", Type: engine.String, Doc: "why the API server refused the resize tried a moment ago: NodeCapacity, Quota, NotSupported, Invalid, Conflict, NotAnswered, Gone, NotPermitted or Forbidden; empty = it did not"},
 		engine.Field{Name: "message", Type: engine.String, Doc: "what it said"},
@@ -213,19 +200,7 @@ var (
 		{Name: "vpas", Type: engine.ListOf(engine.RecordOf(besideSchema)), Doc: "other VPAs of the same target"},
 	}
 	validatePoint = &engine.Point{Name: VPAValidate, Kind: engine.ValidationPoint, Doc: validateDoc(), Vars: besideVars}
-	vpaDefault    = &engine.Point{
-		Name: VPADefault, Kind: engine.StagePoint,
-		Doc:  "What a VerticalPodAutoscaler is given that it does not say itself; run by the webhook on objects that are valid. What rules set and unset is changed in the object.",
-		Vars: []engine.Var{{Name: "vpa", Type: engine.RecordOf(defaultsSchema), Writable: true, Doc: "its update policy"}},
-		Scopes: []engine.Scope{{
-			Name: "containerPolicy", Doc: "each entry of resourcePolicy.containerPolicies, in its order",
-			Vars: []engine.Var{
-				{Name: "container", Type: engine.String, Doc: "its containerName"},
-				{Name: "policy", Type: engine.RecordOf(policyDefaultsSchema), Writable: true},
-			},
-		}},
-	}
-	vpaUpdate = &engine.Point{
+	vpaUpdate     = &engine.Point{
 		Name: VPAUpdate, Kind: engine.DecisionPoint,
 		Doc:      "Whether a VPA changes running pods at all; run by the updater before pods are given to the oldest VPA that matches.",
 		Vars:     []engine.Var{{Name: "vpa", Type: engine.RecordOf(vpaSchema)}},
@@ -304,7 +279,7 @@ func VPAValidateFacts() []string {
 }
 
 // NewRegistry returns everything the engine must know. objects types the VPA for vpa.validate, pods the pod for pod.validate.
-func NewRegistry(objects, pods engine.ObjectTypes) *engine.Registry {
+func NewRegistry(objects *schema.Objects, pods engine.ObjectTypes) *engine.Registry {
 	r := engine.NewRegistry()
 	addUnits(r)
 	addFunctions(r)
@@ -314,6 +289,7 @@ func NewRegistry(objects, pods engine.ObjectTypes) *engine.Registry {
 	}
 	r.AddAxis(engine.Axis{Name: "resource", Plural: "resources", Values: []string{"cpu", "memory"}, Doc: "what containers and pods request and are limited in"})
 	validatePoint.Objects, validatePod.Objects = objects, pods
+	describeDefaults(objects.Root())
 	for _, p := range []*engine.Point{
 		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate, podRefused, podEvicted, podUnboost,
 		podRecommend,

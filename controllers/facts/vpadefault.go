@@ -3,89 +3,118 @@ package facts
 import (
 	"strconv"
 
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/celvpa/celvpa/crds/quantity"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
 
+// vpaDefault has its facts from describeDefaults.
+var vpaDefault = &engine.Point{
+	Name: VPADefault, Kind: engine.StagePoint,
+	Doc: "What a VerticalPodAutoscaler is given that it does not say itself; run by the webhook on objects that are valid. What rules set and unset is changed in the object. " +
+		"Quantities outside of minAllowed and maxAllowed are text, as written.",
+}
+
+// defaultSpec and defaultPolicy are what rules of vpa.default see of the spec, and of each container policy.
+var defaultSpec, defaultPolicy *part
+
+// describeDefaults makes the facts of vpa.default from the schema of VerticalPodAutoscalers.
+func describeDefaults(vpa *structural.Structural) {
+	// The policies are a scope: of a list rules could not write one entry.
+	made := &parts{of: map[string]*part{}, without: "SpecResourcePolicyContainerPolicies"}
+	spec := vpa.Properties["spec"]
+	defaultPolicy = made.object("ContainerPolicy", spec.Properties["resourcePolicy"].Properties["containerPolicies"].Items)
+	defaultSpec = made.object("Spec", &spec)
+	vpaDefault.Vars = []engine.Var{{Name: "spec", Type: defaultSpec.typ, Writable: true, Doc: "that of the object; its container policies are a scope"}}
+	vpaDefault.Scopes = []engine.Scope{
+		{
+			Name: "containerPolicy", Doc: "each entry of spec.resourcePolicy.containerPolicies, in its order",
+			Vars: []engine.Var{
+				{Name: "container", Type: engine.String, Doc: "its containerName"},
+				{Name: "policy", Type: defaultPolicy.typ, Writable: true},
+			},
+		},
+		{
+			Name: "wildcardPolicy", Doc: "the entry for container *, in objects that have none: it is added to them when rules set one of its fields",
+			Vars: []engine.Var{{Name: "policy", Type: defaultPolicy.typ, Writable: true}},
+		},
+	}
+}
+
 // Change is a field of an object that rules set or unset.
 type Change struct {
-	Path  []string // keys, and indexes of lists
+	Path  []string // keys, indexes of lists, and - for a new entry of a list
 	Value any      // as JSON holds it; nil = the field goes away
 }
 
-// Defaults runs vpa.default on an object, as JSON holds it, and returns what rules changed, in the order of the points'
-// fields. What does not have the type that the schema gives it is taken for absent.
+// NewEntry in the path of a change stands for an entry after the last one of a list.
+const NewEntry = "-"
+
+// Defaults runs vpa.default on an object, as JSON holds it, and returns what rules changed, in the order of the fields' names.
+// What does not have the type that the schema gives it is taken for absent.
 func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]Change, []*engine.RuleError) {
 	spec, ok := object["spec"].(map[string]any)
 	if !ok {
 		return nil, nil // the schema refuses it
 	}
 	facts := vpaDefault.NewFacts()
-	root := boundFields{path: []string{"spec", "updatePolicy"}, record: defaultsSchema.New()}
-	updatePolicy, _ := spec["updatePolicy"].(map[string]any)
-	bindFields(root.record, updatePolicy)
-	facts.Set("vpa", root.record)
-	bound := []boundFields{root}
-	resourcePolicy, _ := spec["resourcePolicy"].(map[string]any)
-	policies, _ := resourcePolicy["containerPolicies"].([]any)
+	root := newBoundPart(defaultSpec, spec, "spec")
+	facts.Set("spec", root.record)
+	bound := []boundPart{root}
+	resourcePolicy, isPolicy := spec["resourcePolicy"].(map[string]any)
+	policies, isList := resourcePolicy["containerPolicies"].([]any)
+	wildcard := false
 	for i := range policies {
 		policy, ok := policies[i].(map[string]any)
 		if !ok {
 			continue // likewise
 		}
 		name, _ := policy["containerName"].(string)
-		one := boundFields{path: []string{"spec", "resourcePolicy", "containerPolicies", strconv.Itoa(i)}, record: policyDefaultsSchema.New()}
-		bindFields(one.record, policy)
+		wildcard = wildcard || name == vpav1.DefaultContainerResourcePolicy
+		one := newBoundPart(defaultPolicy, policy, "spec", "resourcePolicy", "containerPolicies", strconv.Itoa(i))
 		facts.AddItem("containerPolicy", name).Set("container", engine.Text(name)).Set("policy", one.record)
 		bound = append(bound, one)
 	}
-	for i := range bound {
-		bound[i].before = bound[i].record.Copy()
+	fits := (isPolicy || spec["resourcePolicy"] == nil) && (isList || resourcePolicy["containerPolicies"] == nil)
+	if !wildcard && fits {
+		one := newBoundPart(defaultPolicy, map[string]any{"containerName": vpav1.DefaultContainerResourcePolicy}, "spec", "resourcePolicy", "containerPolicies", NewEntry)
+		one.added = true
+		facts.AddItem("wildcardPolicy", vpav1.DefaultContainerResourcePolicy).Set("policy", one.record)
+		bound = append(bound, one)
 	}
 	failed := plan.RunStages(VPADefault, facts, trace)
 	var out []Change
 	for _, b := range bound {
-		out = append(out, changes(b.path, b.before, b.record)...)
+		out = append(out, b.changes()...)
 	}
 	return out, failed
 }
 
-// boundFields is a record that stands for a part of an object.
-type boundFields struct {
+// boundPart is a record that stands for a part of an object.
+type boundPart struct {
+	*part
 	path           []string
+	raw            map[string]any
 	record, before *engine.Record
+	added          bool // the object has no such part
 }
 
-// bindFields gives a record the fields that a part of an object has.
-func bindFields(r *engine.Record, part map[string]any) {
-	for _, f := range r.Schema().Fields() {
-		value, given := part[f.Name]
-		if !given || value == nil {
-			continue
-		}
-		if f.Type.IsOpaque() {
-			r.SetOpaque(f.Name, JSON{value})
-			continue
-		}
-		switch v := value.(type) {
-		case string:
-			if f.Type == engine.String {
-				r.SetString(f.Name, v)
-			}
-		case int64:
-			if f.Type == engine.Int {
-				r.SetInt(f.Name, v)
-			}
-		case map[string]any:
-			if f.Type == engine.RecordOf(resourcesSchema) {
-				r.SetRecord(f.Name, resourcesOf(v))
-			}
-		}
+func newBoundPart(p *part, raw map[string]any, path ...string) boundPart {
+	record := p.record(raw)
+	return boundPart{part: p, path: path, raw: raw, record: record, before: record.Copy()}
+}
+
+func (b *boundPart) changes() []Change {
+	if !b.added {
+		return b.part.changes(b.path, b.raw, b.before, b.record)
 	}
+	if b.record.Same(b.before) {
+		return nil
+	}
+	return []Change{{Path: b.path, Value: b.plain(b.record)}}
 }
 
 func resourcesOf(list map[string]any) *engine.Record {
@@ -102,46 +131,4 @@ func resourcesOf(list map[string]any) *engine.Record {
 	amount("cpu", MilliCPU)
 	amount("memory", Bytes)
 	return r
-}
-
-// changes lists the fields that differ.
-func changes(path []string, before, after *engine.Record) []Change {
-	var out []Change
-	for _, f := range after.Schema().Fields() {
-		at := append(append([]string{}, path...), f.Name)
-		was, is := before.Field(f.Name), after.Field(f.Name)
-		nested, isRecord := is.(*engine.Record)
-		switch {
-		case isRecord:
-			old, ok := was.(*engine.Record)
-			if !ok {
-				old = resourcesSchema.New()
-			}
-			out = append(out, changes(at, old, nested)...)
-		case is == nil && was != nil:
-			out = append(out, Change{Path: at})
-		case is != nil && (was == nil || was.Equal(is) != types.True):
-			out = append(out, Change{Path: at, Value: plainOf(f, is)})
-		}
-	}
-	return out
-}
-
-// plainOf is a value as JSON holds it.
-func plainOf(f engine.Field, v ref.Val) any {
-	if part, ok := v.(JSON); ok {
-		return part.Of
-	}
-	if n, ok := v.Value().(int64); ok {
-		switch f.Type {
-		case engine.IntOf(CPU):
-			q := CPUQuantity(n)
-			return q.String()
-		case engine.IntOf(Memory):
-			q := MemoryQuantity(n)
-			return q.String()
-		}
-		return n
-	}
-	return v.Value()
 }

@@ -55,6 +55,9 @@ func Structural(v *apiextensionsv1.CustomResourceValidation) (*structural.Struct
 	return root, nil
 }
 
+// Root is the schema of the whole object. It is only read.
+func (o *Objects) Root() *structural.Structural { return o.root }
+
 // FieldPath implements engine.ObjectTypes.
 func (o *Objects) FieldPath(at, below string) (string, error) {
 	s, _, err := o.schemaAt(at)

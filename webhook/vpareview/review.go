@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as rules expect
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -106,7 +107,7 @@ func Review(plan *engine.Plan, req Request) Answer {
 		}
 	}
 	if out.Allowed() {
-		out.setDefaults(plan, judged)
+		out.setDefaults(plan, judged, req.Object)
 	}
 	return out
 }
@@ -135,7 +136,7 @@ func (a *Answer) add(violations []engine.Violation) {
 
 // setDefaults patches an object that is allowed. Defaults that would make it invalid are a mistake of who wrote them, not of
 // who submits the object: it is left as it is, and the mistake is told.
-func (a *Answer) setDefaults(plan *engine.Plan, judged engine.Judged) {
+func (a *Answer) setDefaults(plan *engine.Plan, judged engine.Judged, written []byte) {
 	changes, failed := facts.Defaults(plan, judged.Object, nil)
 	a.Failed = failed
 	operations := patch(judged.Object, changes) // changes the object, too
@@ -145,12 +146,39 @@ func (a *Answer) setDefaults(plan *engine.Plan, judged engine.Judged) {
 	judged.Schema = false
 	for _, x := range plan.Validate(facts.VPAValidate, judged, nil) {
 		if !x.Warning {
-			a.Warnings = append(a.Warnings, Cause{Rule: facts.VPADefault, Reason: metav1.CauseTypeFieldValueInvalid,
-				Message: fmt.Sprintf("the defaults are left out, because with them the object would not be valid: %s: %s (rule %s)", x.Path, x.Message, x.Rule)})
+			a.leaveOutDefaults(x.Path, x.Message, x.Rule)
 			return
 		}
 	}
+	if fault := newFault(judged.Object, written); fault != nil {
+		a.leaveOutDefaults(fault.Field, fault.Message, SchemaRule)
+		return
+	}
 	a.Patch = operations
+}
+
+func (a *Answer) leaveOutDefaults(field, message, rule string) {
+	a.Warnings = append(a.Warnings, Cause{Rule: facts.VPADefault, Reason: metav1.CauseTypeFieldValueInvalid,
+		Message: fmt.Sprintf("the defaults are left out, because with them the object would not be valid: %s: %s (rule %s)", field, message, rule)})
+}
+
+// newFault is something that the schema finds wrong with an object and not with what was written; nil = there is nothing.
+func newFault(object map[string]any, written []byte) *schema.Fault {
+	faults := schemaFaults(object, nil)
+	if len(faults) == 0 {
+		return nil
+	}
+	before, err := decode(written)
+	if err != nil {
+		return nil
+	}
+	known := schemaFaults(before, nil)
+	for i := range faults {
+		if !slices.Contains(known, faults[i]) {
+			return &faults[i]
+		}
+	}
+	return nil
 }
 
 // Metadata reads the metadata of an object. What cannot be read chooses nothing; the schema says what is wrong with it.

@@ -29,9 +29,13 @@ func plan(t testing.TB, gates ...string) *engine.Plan {
 }
 
 // changed is the plan of the shipped rules with the changes of an overlay, a YAML list.
-func changed(t testing.TB, changes string) *engine.Plan {
+func changed(t testing.TB, changes string, gates ...string) *engine.Plan {
 	t.Helper()
-	book, err := policy.Load(policy.Options{Path: writeRules(t, "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec:\n  change:"+changes)})
+	on := map[string]bool{}
+	for _, g := range gates {
+		on[g] = true
+	}
+	book, err := policy.Load(policy.Options{Gates: on, Path: writeRules(t, "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec:\n  change:"+changes)})
 	require.NoError(t, err)
 	plan, err := book.Everywhere()
 	require.NoError(t, err)
@@ -60,13 +64,13 @@ func TestDefaultsArePatched(t *testing.T) {
 		"a mode":           {`updatePolicy: {updateMode: Initial}`, `null`},
 		"the AEP's spelling of requestToLimitRatio, in one of two policies": {
 			`updatePolicy: {updateMode: Initial}, resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: b, RequestToLimitRatio: {cpu: {type: Factor, factor: 1.2}, memory: {type: Quantity, quantity: 200Mi}}}]}`,
-			`[{"op":"add","path":"/spec/resourcePolicy/containerPolicies/1/requestToLimitRatio","value":{"cpu":{"type":"Factor","factor":1.2},"memory":{"type":"Quantity","quantity":"200Mi"}}},
-			  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/1/RequestToLimitRatio"}]`},
+			`[{"op":"remove","path":"/spec/resourcePolicy/containerPolicies/1/RequestToLimitRatio"},
+			  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/1/requestToLimitRatio","value":{"cpu":{"type":"Factor","factor":1.2},"memory":{"type":"Quantity","quantity":"200Mi"}}}]`},
 		"both": {
 			`resourcePolicy: {containerPolicies: [{containerName: "*", RequestToLimitRatio: {cpu: {type: Factor, factor: 2}}}]}`,
 			`[{"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}},
-			  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/requestToLimitRatio","value":{"cpu":{"type":"Factor","factor":2}}},
-			  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/0/RequestToLimitRatio"}]`},
+			  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/0/RequestToLimitRatio"},
+			  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/requestToLimitRatio","value":{"cpu":{"type":"Factor","factor":2}}}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := Review(rules, Request{Object: vpa(t, tt.spec)})
@@ -86,7 +90,7 @@ func TestDefaultsArePatched(t *testing.T) {
 func TestOperatorsDefaults(t *testing.T) {
 	rules := changed(t, `
   - after: defaults/update-policy
-    stage: {name: replicas, rules: [{name: two, when: "!has(vpa.minReplicas)", set: {vpa.minReplicas: "2"}}]}
+    stage: {name: replicas, rules: [{name: two, when: "!has(spec.updatePolicy.minReplicas)", set: {spec.updatePolicy.minReplicas: "2"}}]}
   - after: defaults/spelling
     stage:
       name: bounds
@@ -100,13 +104,71 @@ func TestOperatorsDefaults(t *testing.T) {
 	got, err := json.Marshal(answer.Patch)
 	require.NoError(t, err)
 	require.JSONEq(t, `[
-	  {"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}},
-	  {"op":"add","path":"/spec/updatePolicy/minReplicas","value":2},
-	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/maxAllowed","value":{"cpu":"1500m"}},
-	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/maxAllowed/memory","value":"2Gi"},
-	  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/1/minAllowed/memory"},
+	  {"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate","minReplicas":2}},
+	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/maxAllowed","value":{"cpu":"1500m","memory":"2Gi"}},
 	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/1/maxAllowed/cpu","value":"1500m"},
-	  {"op":"replace","path":"/spec/resourcePolicy/containerPolicies/1/maxAllowed/memory","value":"2Gi"}]`, string(got))
+	  {"op":"replace","path":"/spec/resourcePolicy/containerPolicies/1/maxAllowed/memory","value":"2Gi"},
+	  {"op":"remove","path":"/spec/resourcePolicy/containerPolicies/1/minAllowed/memory"}]`, string(got))
+}
+
+func TestOperatorsDefaultsMayBeAnyFieldOfTheSpec(t *testing.T) {
+	rules := changed(t, `
+  - after: defaults/update-policy
+    stage:
+      name: anything
+      rules:
+      - {name: boost, when: "!has(spec.startupBoost)", set: {spec.startupBoost.cpu.type: "'Factor'", spec.startupBoost.cpu.factor: "2", spec.startupBoost.cpu.durationSeconds: "30"}}
+      - {name: pod, set: {spec.resourcePolicy.podPolicies.maxAllowed.cpu: cpu('4')}}
+      - {name: keep, when: has(spec.updatePolicy.evictionRequirements), set: {spec.updatePolicy.evictionRequirements: "spec.updatePolicy.evictionRequirements.filter(r, r.changeRequirement == 'TargetHigherThanRequests')"}}
+  - after: defaults/spelling
+    stage:
+      name: values
+      each: containerPolicy
+      rules:
+      - {name: requests-only, when: "!has(policy.controlledValues)", set: {policy.controlledValues: "'RequestsOnly'"}}
+      - {name: quantities, when: container == 'a', set: {policy.memoryPerCPU: "'4Gi'", policy.controlledResources: "['cpu']"}}
+      - {name: nothing-there, unset: [policy.startupBoost.cpu.factor]}
+  - after: defaults/spelling
+    stage: {name: others, each: wildcardPolicy, rules: [{name: requests-only, set: {policy.controlledValues: "'RequestsOnly'"}}]}
+`, "CPUStartupBoost", "PodLevelResources", "MemoryPerCPURatio")
+	for name, tt := range map[string]struct{ spec, patch string }{
+		"nothing is there": {``, `[
+	  {"op":"add","path":"/spec/resourcePolicy","value":{"podPolicies":{"maxAllowed":{"cpu":"4"}}}},
+	  {"op":"add","path":"/spec/startupBoost","value":{"cpu":{"type":"Factor","factor":2,"durationSeconds":30}}},
+	  {"op":"add","path":"/spec/updatePolicy","value":{"updateMode":"Recreate"}},
+	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies","value":[{"containerName":"*","controlledValues":"RequestsOnly"}]}]`},
+		"policies, a boost and requirements": {
+			`startupBoost: {cpu: {type: Factor, factor: 3}}, updatePolicy: {updateMode: Initial, evictionRequirements: [{resources: [cpu], changeRequirement: TargetHigherThanRequests}, {resources: [memory], changeRequirement: TargetLowerThanRequests}]},
+			resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: b, controlledValues: RequestsAndLimits}]}`, `[
+	  {"op":"add","path":"/spec/resourcePolicy/podPolicies","value":{"maxAllowed":{"cpu":"4"}}},
+	  {"op":"replace","path":"/spec/updatePolicy/evictionRequirements","value":[{"resources":["cpu"],"changeRequirement":"TargetHigherThanRequests"}]},
+	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/controlledResources","value":["cpu"]},
+	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/controlledValues","value":"RequestsOnly"},
+	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/memoryPerCPU","value":"4Gi"},
+	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/-","value":{"containerName":"*","controlledValues":"RequestsOnly"}}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := Review(rules, Request{Object: vpa(t, tt.spec)})
+			require.Empty(t, lines(answer.Causes))
+			require.Empty(t, lines(answer.Warnings))
+			got, err := json.Marshal(answer.Patch)
+			require.NoError(t, err)
+			require.JSONEq(t, tt.patch, string(got))
+		})
+	}
+}
+
+func TestADefaultOfAnUnknownFieldIsAnErrorAtItsPlace(t *testing.T) {
+	for set, want := range map[string]string{
+		`spec.updatePolicy.minReplica: "2"`:         `"spec.updatePolicy.minReplica": SpecUpdatePolicy has no field "minReplica"; it has evictAfterOOMSeconds, evictionRequirements, minReplicas, updateMode`,
+		`spec.updatePolicy.minReplicas: "'two'"`:    "the expression gives string, the field holds int",
+		`policy.controlledValues: "'RequestsOnly'"`: `"policy.controlledValues" belongs to the items of containerPolicy, wildcardPolicy; give the stage each: containerPolicy`,
+	} {
+		_, err := policy.Load(policy.Options{Path: writeRules(t, "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec:\n  change:\n"+
+			"  - {after: defaults/update-policy, stage: {name: mine, rules: [{name: mine, set: {"+set+"}}]}}\n")})
+		require.ErrorContains(t, err, want, set)
+		require.ErrorContains(t, err, ".yaml:6:", set)
+	}
 }
 
 func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
@@ -288,10 +350,19 @@ func TestDefaultsForEntriesThatAreNone(t *testing.T) {
 // TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut, and who submits it is told.
 func TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut(t *testing.T) {
 	rules := changed(t, `
-  - {after: defaults/update-policy, stage: {name: replicas, rules: [{name: none, set: {vpa.minReplicas: "0"}}]}}
+  - {after: defaults/update-policy, stage: {name: replicas, rules: [{name: none, set: {spec.updatePolicy.minReplicas: "0"}}]}}
 `)
 	answer := Review(rules, Request{Object: vpa(t, "")})
 	require.True(t, answer.Allowed())
 	require.Empty(t, answer.Patch)
 	require.Equal(t, []string{"the defaults are left out, because with them the object would not be valid: spec.updatePolicy.minReplicas: minReplicas must be greater than 0 (rule vpa-object/min-replicas-positive) (rule vpa.default)"}, lines(answer.Warnings))
+
+	rules = changed(t, `
+  - {after: defaults/spelling, stage: {name: values, each: wildcardPolicy, rules: [{name: wrong, set: {policy.controlledValues: "'Requests'"}}]}}
+`)
+	answer = Review(rules, Request{Object: vpa(t, "")})
+	require.True(t, answer.Allowed())
+	require.Empty(t, answer.Patch)
+	require.Len(t, answer.Warnings, 1)
+	require.Contains(t, answer.Warnings[0].Message, `the defaults are left out, because with them the object would not be valid: spec.resourcePolicy.containerPolicies[0].controlledValues: Unsupported value: "Requests"`)
 }

@@ -1,0 +1,234 @@
+package facts
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+// part is a part of an object as rules see it: typed by the schema of the CRD, so that rules can read and set whatever is in there.
+type part struct {
+	kind   partKind
+	typ    engine.Type
+	schema *engine.Schema // of parts of kind object
+	fields []field        // likewise, by name
+	items  *part          // of parts of kind list
+}
+
+type field struct {
+	name string
+	*part
+}
+
+type partKind uint8
+
+const (
+	textPart partKind = iota
+	quantityPart
+	wholePart
+	numberPart
+	truthPart
+	resourcesPart
+	objectPart
+	listPart
+)
+
+// parts makes parts of a schema. Those of the same fields share a type, so that rules can set one to another.
+type parts struct {
+	of      map[string]*part // by their fields
+	without string           // the name of a part that is left out
+}
+
+// object is the part that holds the fields of a schema.
+func (p *parts) object(name string, s *structural.Structural) *part {
+	out := &part{kind: objectPart}
+	var fields []engine.Field
+	shape := strings.Builder{}
+	for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
+		below, called := s.Properties[key], name+strings.ToUpper(key[:1])+key[1:]
+		one := p.part(called, &below)
+		if one == nil || called == p.without {
+			continue
+		}
+		out.fields = append(out.fields, field{key, one})
+		fields = append(fields, engine.Field{Name: key, Type: one.typ, Doc: strings.Join(strings.Fields(below.Description), " ")})
+		fmt.Fprintf(&shape, "%s %d %s;", key, one.kind, one.typ)
+	}
+	if same := p.of[shape.String()]; same != nil {
+		return same
+	}
+	p.of[shape.String()] = out
+	out.schema = engine.NewSchema(name, fields...)
+	out.typ = engine.RecordOf(out.schema)
+	return out
+}
+
+// part is nil for what rules cannot see.
+func (p *parts) part(name string, s *structural.Structural) *part {
+	switch {
+	case s.XIntOrString:
+		return &part{kind: quantityPart, typ: engine.String}
+	case s.AdditionalProperties != nil:
+		if of := s.AdditionalProperties.Structural; of != nil && of.XIntOrString {
+			return &part{kind: resourcesPart, typ: engine.RecordOf(resourcesSchema)}
+		}
+		return nil
+	case len(s.Properties) > 0:
+		return p.object(name, s)
+	case s.Items != nil:
+		if items := p.part(name, s.Items); items != nil {
+			return &part{kind: listPart, typ: engine.ListOf(items.typ), items: items}
+		}
+		return nil
+	}
+	switch s.Type {
+	case "string":
+		return &part{kind: textPart, typ: engine.String}
+	case "integer":
+		return &part{kind: wholePart, typ: engine.Int}
+	case "number":
+		return &part{kind: numberPart, typ: engine.Double}
+	case "boolean":
+		return &part{kind: truthPart, typ: engine.Bool}
+	}
+	return nil
+}
+
+// bind is a value, as JSON holds it, for rules; nil where it does not have the type that the schema gives it.
+func (p *part) bind(v any) ref.Val {
+	switch v := v.(type) {
+	case string:
+		if p.kind == textPart || p.kind == quantityPart {
+			return types.String(v)
+		}
+	case bool:
+		if p.kind == truthPart {
+			return types.Bool(v)
+		}
+	case int64:
+		switch p.kind {
+		case wholePart:
+			return types.Int(v)
+		case numberPart:
+			return types.Double(v)
+		case quantityPart:
+			return types.String(strconv.FormatInt(v, 10))
+		}
+	case float64:
+		if p.kind == numberPart {
+			return types.Double(v)
+		}
+	case map[string]any:
+		switch p.kind {
+		case resourcesPart:
+			return resourcesOf(v)
+		case objectPart:
+			return p.record(v)
+		}
+	case []any:
+		if p.kind == listPart {
+			return p.list(v)
+		}
+	}
+	return nil
+}
+
+func (p *part) record(of map[string]any) *engine.Record {
+	r := p.schema.New()
+	for _, f := range p.fields {
+		if v := f.bind(of[f.name]); v != nil {
+			r.SetOpaque(f.name, v)
+		}
+	}
+	return r
+}
+
+// list leaves out entries that do not have their type.
+func (p *part) list(of []any) ref.Val {
+	vals := []ref.Val{}
+	for _, one := range of {
+		if v := p.items.bind(one); v != nil {
+			vals = append(vals, v)
+		}
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, vals)
+}
+
+// plain is a value that rules gave, as JSON holds it.
+func (p *part) plain(v ref.Val) any {
+	switch v := v.(type) {
+	case *engine.Record:
+		out := map[string]any{}
+		for _, f := range v.Schema().Fields() {
+			if of := v.Field(f.Name); of != nil {
+				out[f.Name] = p.field(f.Name).plain(of)
+			}
+		}
+		return out
+	case traits.Lister:
+		out := []any{}
+		for i := v.Iterator(); i.HasNext() == types.True; {
+			out = append(out, p.items.plain(i.Next()))
+		}
+		return out
+	case types.Int:
+		switch p {
+		case cpuPart:
+			q := CPUQuantity(int64(v))
+			return q.String()
+		case memoryPart:
+			q := MemoryQuantity(int64(v))
+			return q.String()
+		}
+		return int64(v)
+	}
+	return v.Value()
+}
+
+// The parts of resources.
+var cpuPart, memoryPart = &part{kind: quantityPart}, &part{kind: quantityPart}
+
+// field is the part of a field that the schema has.
+func (p *part) field(name string) *part {
+	if p.kind == resourcesPart {
+		if name == "cpu" {
+			return cpuPart
+		}
+		return memoryPart
+	}
+	i, _ := slices.BinarySearchFunc(p.fields, name, func(f field, name string) int { return strings.Compare(f.name, name) })
+	return p.fields[i].part
+}
+
+// changes lists what differs in a part between two records; raw is the part as the object has it. What the object has in another type
+// than the schema's stays: the schema refuses it.
+func (p *part) changes(path []string, raw map[string]any, before, after *engine.Record) []Change {
+	var out []Change
+	for _, f := range after.Schema().Fields() {
+		at := append(slices.Clip(path), f.Name)
+		of := p.field(f.Name)
+		was, is := before.Field(f.Name), after.Field(f.Name)
+		old, wasRecord := was.(*engine.Record)
+		now, isRecord := is.(*engine.Record)
+		switch {
+		case wasRecord && isRecord:
+			below, _ := raw[f.Name].(map[string]any)
+			out = append(out, of.changes(at, below, old, now)...)
+		case is == nil && was != nil:
+			out = append(out, Change{Path: at})
+		case is == nil, was == nil && raw[f.Name] != nil:
+		case was == nil || was.Equal(is) != types.True:
+			out = append(out, Change{Path: at, Value: of.plain(is)})
+		}
+	}
+	return out
+}
