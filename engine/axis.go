@@ -106,25 +106,40 @@ func (c *compiler) axisNamed(name Scalar, subject string) *Axis {
 	return a
 }
 
-// each looks up what a stage goes through: at most one scope of the point and at most one axis.
-func (c *compiler) each(point *Point, list []Scalar, subject string) (scope *Scope, axis *Axis, ok bool) {
-	for _, name := range list {
+// each looks up what a stage goes through: the items of scopes, one scope after the other, and the values of an axis. A stage
+// without scopes has nil for one.
+func (c *compiler) each(point *Point, list []Scalar, subject string) (scopes []*Scope, axis *Axis, ok bool) {
+	for i, name := range list {
 		s, a := point.scope(name.Value), c.reg.axes[name.Value]
 		switch {
+		case slices.ContainsFunc(list[:i], func(other Scalar) bool { return other.Value == name.Value }):
+			c.ps.at(name, subject, name.Value+" stands in each twice")
+			return nil, nil, false
 		case s == nil && a == nil:
 			c.ps.at(name, subject, fmt.Sprintf("point %s has no scope %q; known: %s", point.Name, name.Value,
 				strings.Join(append(sortedKeys(point.scopeIndex), sortedKeys(c.reg.axes)...), ", ")))
 			return nil, nil, false
-		case s != nil && scope != nil, a != nil && axis != nil:
-			c.ps.at(name, subject, "each takes one scope and one axis at most, such as [container, resource]")
+		case a != nil && axis != nil:
+			c.ps.at(name, subject, "each takes one axis at most")
 			return nil, nil, false
 		case s != nil:
-			scope = s
+			scopes = append(scopes, s)
 		default:
 			axis = a
 		}
 	}
-	return scope, axis, true
+	if len(scopes) == 0 {
+		scopes = []*Scope{nil}
+	}
+	return scopes, axis, true
+}
+
+// someScope is the name of a scope of the point, in a list, for examples.
+func (p *Point) someScope() []string {
+	if len(p.Scopes) == 0 {
+		return nil
+	}
+	return []string{p.Scopes[0].Name}
 }
 
 // valuesBut are the values of an axis but for those that are left out; a value that is none is a problem.

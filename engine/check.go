@@ -52,6 +52,7 @@ func (d *decoder) checkRuleSet(n *yaml.Node, s *RuleSet) {
 	for _, v := range s.Validations {
 		d.checkValidation(v)
 	}
+	s.reads = s.readsParams()
 }
 
 func (d *decoder) checkStage(s *Stage) {

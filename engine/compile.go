@@ -79,8 +79,7 @@ type compiler struct {
 	findings *problems  // of the rule set at hand
 	used     *usage     // of the rule set at hand
 
-	unitFunctions map[string]string            // function name of a unit, e.g. mem, to the unit
-	reading       map[*RuleSet]map[string]bool // names of params that its expressions read
+	unitFunctions map[string]string // function name of a unit, e.g. mem, to the unit
 }
 
 // setKey identifies a compiled rule set: the same one with other parameters is another.
@@ -112,7 +111,7 @@ func newCompiler(reg *Registry, gates map[string]bool, params map[string]string,
 		return nil, fmt.Errorf("building the rule environment: %w", err)
 	}
 	c := &compiler{reg: reg, gateValues: gates, params: params, base: base, ps: &problems{}, findings: &problems{},
-		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, points: map[string]*pointPlan{}, unitFunctions: map[string]string{}, reading: map[*RuleSet]map[string]bool{},
+		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, points: map[string]*pointPlan{}, unitFunctions: map[string]string{},
 		only: points, leftOut: map[*RuleSet]bool{}}
 	for name, u := range reg.units {
 		if u.Func != "" {
@@ -209,6 +208,7 @@ func (c *compiler) plan(r *resolved) *Plan {
 			plan.points[name] = c.assembled(at)
 		}
 	}
+	c.unusedShared(r, findings)
 	findings.sort()
 	plan.findings, plan.digest = findings.list, h.String()
 	return plan

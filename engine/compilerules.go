@@ -7,18 +7,20 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// stages compiles a stage, once for each value of its axis.
+// stages compiles a stage, once for each scope and each value of its axis.
 func (c *compiler) stages(point *Point, st *Stage, sc *scopeEnv, subject string) []*stagePlan {
 	subject += ", stage " + st.Name.Value
-	scope, axis, ok := c.each(point, st.Each, subject)
+	scopes, axis, ok := c.each(point, st.Each, subject)
 	if !ok {
 		return nil
 	}
 	c.oneFieldEach(axis, st, subject)
 	var out []*stagePlan
-	for _, value := range c.valuesBut(axis, st.Without, subject) {
-		c.axis = value
-		out = append(out, c.stage(point, st, scope, sc, subject))
+	for _, scope := range scopes {
+		for _, value := range c.valuesBut(axis, st.Without, subject) {
+			c.axis = value
+			out = append(out, c.stage(point, st, scope, sc, subject))
+		}
 	}
 	c.axis = nil
 	return out

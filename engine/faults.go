@@ -60,6 +60,9 @@ var absent = map[string]string{
 
 // nameHint lists what could have been meant by a name that is not known.
 func (c *compiler) nameHint(message, expression string, at common.Location, known map[string]Type) string {
+	if message == "invalid argument to has() macro" {
+		return message + "; of a field that an axis names, ask e.g. resource in policy.minAllowed"
+	}
 	if known == nil {
 		if m := undeclared.FindStringSubmatch(message); m != nil && (m[1] == "gates" || m[1] == "params" || m[1] == "object" || m[1] == "oldObject" || slices.ContainsFunc(c.at.Vars, func(v Var) bool { return v.Name == m[1] })) {
 			return message + ": a schema does not know it; enforce the rule at " + EnforceAdmission + " only"
@@ -67,6 +70,9 @@ func (c *compiler) nameHint(message, expression string, at common.Location, know
 		return message
 	}
 	if m := undeclared.FindStringSubmatch(message); m != nil {
+		if axis := c.reg.axes[m[1]]; axis != nil {
+			return fmt.Sprintf("%s: it is an axis; name it in each, as in each: [%s], or ask %s.exists(%s, …)", message, strings.Join(append(c.at.someScope(), axis.Name), ", "), axis.Plural, axis.Name[:1])
+		}
 		if scopes := c.at.scopesWith(m[1]); len(scopes) > 0 {
 			return message + ": it belongs to the items of " + strings.Join(scopes, ", ") + "; give the stage each: " + scopes[0]
 		}

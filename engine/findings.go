@@ -50,7 +50,8 @@ func (c *compiler) unused(set *RuleSet, used *usage) {
 		}
 	}
 	for _, p := range set.Params {
-		report("param", p.Name, "params."+p.Name.Value)
+		name, _ := cutParam(p.Name.Value)
+		report("param", p.Name, "params."+name)
 	}
 	for _, v := range set.Variables {
 		report("variable", v.Name, v.Name.Value)
@@ -58,6 +59,23 @@ func (c *compiler) unused(set *RuleSet, used *usage) {
 	for _, st := range set.Stages {
 		for _, v := range st.Variables {
 			report("variable", v.Name, v.Name.Value)
+		}
+	}
+}
+
+// unusedShared reports parameters of a pipeline that none of its rule sets reads.
+func (c *compiler) unusedShared(r *resolved, findings *problems) {
+	read := map[string]bool{}
+	for _, point := range r.points {
+		for _, placed := range point.sets {
+			for name := range placed.set.readsParams() {
+				read[name] = true
+			}
+		}
+	}
+	for _, p := range r.pipeline.Params {
+		if name, _ := cutParam(p.Name.Value); !read[name] {
+			findings.at(p.Name, "Pipeline "+r.pipeline.ID(), "param "+name+" is never read")
 		}
 	}
 }

@@ -36,11 +36,7 @@ func (c *compiler) settings(r *resolved, set *RuleSet) []setting {
 	for i := range set.Params {
 		add(set.Params[i], paramKeyOf(set, &set.Params[i]), false)
 	}
-	reads := c.reading[set]
-	if reads == nil && len(r.pipeline.Params) > 0 {
-		reads = set.readsParams()
-		c.reading[set] = reads
-	}
+	reads := set.readsParams()
 	for _, p := range r.pipeline.Params {
 		if name, _ := cutParam(p.Name.Value); reads[name] {
 			add(p, p.Name.Value, true)
@@ -53,6 +49,9 @@ var readsParam = regexp.MustCompile(`\bparams\s*\.\s*\??\s*([a-zA-Z_]\w*)`)
 
 // readsParams are the names of the parameters that expressions of the rule set mention.
 func (s *RuleSet) readsParams() map[string]bool {
+	if s.reads != nil {
+		return s.reads
+	}
 	out := map[string]bool{}
 	s.eachExpression(func(e Scalar) {
 		for _, m := range readsParam.FindAllStringSubmatch(e.Value, -1) {

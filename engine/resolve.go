@@ -215,6 +215,7 @@ func (r *resolved) edit(at spot) *RuleSet {
 	placed := &r.points[at.point].sets[at.set]
 	c := *placed.set
 	c.Stages, c.Decisions, c.Validations = slices.Clone(c.Stages), slices.Clone(c.Decisions), slices.Clone(c.Validations)
+	c.reads = nil // whoever asked for it changes expressions
 	placed.set = &c
 	return &c
 }

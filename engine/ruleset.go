@@ -15,7 +15,8 @@ type RuleSet struct {
 	Decisions   []Decision
 	Variables   []Variable // named expressions for decisions
 
-	body string // what it holds, in the words of a change's part: stage, decision or validation
+	reads map[string]bool // names of parameters that expressions mention; nil = not known yet
+	body  string          // what it holds, in the words of a change's part: stage, decision or validation
 }
 
 // ID is name@version, the form pipelines refer to.
@@ -39,11 +40,11 @@ type Variable struct {
 	Expression Scalar
 }
 
-// Stage is a list of rules run in order, once, or once for each item of a scope. With an axis, it runs for all items with
-// the first value, then with the next.
+// Stage is a list of rules run in order, once, or once for each item of a scope. With several scopes it runs for all items of
+// the first one, then for those of the next, and with an axis for all items with the first value, then with the next.
 type Stage struct {
 	Name      Scalar
-	Each      []Scalar // a scope of the point, an axis, or both; none = run once
+	Each      []Scalar // scopes of the point, or an axis, or both; none = run once
 	Without   []Scalar // values of the axis for which the stage does not run
 	When      Scalar
 	OnError   Scalar // Keep (the default) or SkipStage

@@ -74,6 +74,7 @@ func shop() *Registry {
 		return out, nil
 	})
 	r.AddGate("Vouchers", "vouchers")
+	r.AddAxis(Axis{Name: "measure", Plural: "measures", Values: []string{"price", "weight"}})
 	r.AddPoint(adjustPoint)
 	r.AddPoint(shipPoint)
 	r.AddPoint(validatePoint)
