@@ -398,10 +398,10 @@ func (c *compiler) scopeFor(point *Point, set *RuleSet, compiled *setPlan, param
 	sc := &scopeEnv{types: map[string]Type{}, writable: map[string]bool{}, slots: map[string]slot{}, params: compiled.params, estimates: map[string]*estimate{}}
 	schemas := c.schemasWith(paramSchema)
 	sc.schemas = schemas
-	options := []cel.EnvOption{cel.CustomTypeProvider(&provider{Provider: c.base.CELTypeProvider(), schemas: schemas}),
-		inRecords(map[string]*Schema{paramSchema.name: paramSchema, c.gateType.schema.name: c.gateType.schema})}
+	options := []cel.EnvOption{cel.CustomTypeProvider(&provider{Provider: c.base.CELTypeProvider(), schemas: schemas})}
 	sc.declare(&options, "gates", c.gateType, false, slot{kind: gateSlot})
 	if len(fields) > 0 {
+		options = append(options, inRecords(paramSchema.withNested()))
 		sc.declare(&options, "params", RecordOf(paramSchema), false, slot{kind: paramSlot})
 	}
 	for i, v := range point.Vars {

@@ -34,6 +34,7 @@ func (r *Registry) baseEnv() (*cel.Env, error) {
 		cel.CustomTypeAdapter(base),
 		cel.CustomTypeProvider(&provider{Provider: base, schemas: r.schemas}),
 		inRecords(r.schemas),
+		inRecords(r.gateSchema().withNested()),
 	)
 	for _, f := range r.functions {
 		options = append(options, f.declaration())

@@ -147,8 +147,8 @@ func (e *estimator) field(x celast.Expr) (*extent, cost) {
 func (e *estimator) member(x, of celast.Expr, field string) (*extent, cost) {
 	operand, c := e.expr(of)
 	c.steps++
-	if of.Kind() == celast.IdentKind && identName(of) == "params" && e.scope.params != nil {
-		if text, ok := e.scope.params.Field(field).(types.String); ok {
+	if params := e.params(of); params != nil {
+		if text, ok := params.Field(field).(types.String); ok {
 			return textExtent(int64(len(text))), c
 		}
 	}
@@ -159,6 +159,26 @@ func (e *estimator) member(x, of celast.Expr, field string) (*extent, cost) {
 		return larger(operand.entry(), anyField), c
 	}
 	return operand.entry(), c
+}
+
+// params is the record of parameters that an expression gives, nil for any other.
+func (e *estimator) params(x celast.Expr) *Record {
+	if x.Kind() == celast.IdentKind {
+		if identName(x) != "params" || slices.ContainsFunc(e.loops, func(l loopExtent) bool { return l.name == x.AsIdent() }) {
+			return nil
+		}
+		return e.scope.params
+	}
+	operand, field, ok := selected(x)
+	if !ok {
+		return nil
+	}
+	params := e.params(operand)
+	if params == nil {
+		return nil
+	}
+	nested, _ := params.Field(field).(*Record)
+	return nested
 }
 
 func (e *estimator) list(x celast.Expr) (*extent, cost) {

@@ -20,10 +20,8 @@ func (u *usage) visit(ast *cel.Ast) {
 		switch e.Kind() {
 		case celast.IdentKind:
 			u.names[e.AsIdent()] = true
-		case celast.SelectKind:
-			u.field(e.AsSelect().Operand(), e.AsSelect().FieldName())
-		case celast.CallKind:
-			if operand, field, ok := optionalField(e); ok {
+		case celast.SelectKind, celast.CallKind:
+			if operand, field, ok := selected(e); ok {
 				u.field(operand, field)
 			}
 			if field, record, ok := fieldInRecord(ast.NativeRep(), e); ok {

@@ -53,7 +53,7 @@ func (h *hostile) variable(expression string) string {
 // grow adds a variable that is larger than those before it, as a rule.
 func (h *hostile) grow() {
 	one := func(format string, args ...any) string { return h.variable(fmt.Sprintf(format, args...)) }
-	switch h.next(22) {
+	switch h.next(27) {
 	case 0, 1, 2, 3:
 		h.texts = append(h.texts, one("%s + %s", h.text(), h.text()))
 	case 4:
@@ -94,6 +94,16 @@ func (h *hostile) grow() {
 		h.towers = append(h.towers, one("{'a': %s, 'b': %s}", same, same))
 	case 20:
 		h.towers = append(h.towers, h.inLoop(func(v string) string { return one("%s.map(%s, %s)", h.numbers(), v, h.any()) }))
+	case 22:
+		h.texts = append(h.texts, one("r.?s.orValue(%s) + r.n.?s.or(q.?s).orValue(%s)", h.text(), h.text()))
+	case 23:
+		h.texts = append(h.texts, one("%s[?0].orValue(%s) + dyn(r).s", h.listOfTexts(), h.text()))
+	case 24:
+		h.lists = append(h.lists, one("r.?l.or(q[?'l']).orValue(%s) + %s", h.listOfTexts(), h.listOfTexts()))
+	case 25:
+		h.lists = append(h.lists, one("[?r.?s, ?%s[?1], %s]", h.listOfTexts(), h.text()))
+	case 26:
+		h.towers = append(h.towers, one("[[%s], [%s]][?0].value()", h.any(), h.any()))
 	case 21:
 		same := h.last(h.towers, "is")
 		h.towers = append(h.towers, one("dyn(%s) + dyn(%s)", same, same))

@@ -69,6 +69,14 @@ func optionalField(e celast.Expr) (operand celast.Expr, field string, ok bool) {
 	return args[0], field, ok
 }
 
+// selected reads an expression as operand.field or operand.?field.
+func selected(e celast.Expr) (operand celast.Expr, field string, ok bool) {
+	if e.Kind() == celast.SelectKind {
+		return e.AsSelect().Operand(), e.AsSelect().FieldName(), true
+	}
+	return optionalField(e)
+}
+
 // isOptional reports whether a type is that of optional values.
 func isOptional(t *types.Type) bool {
 	return t.Kind() == types.OpaqueKind && t.TypeName() == optionalTypeName && len(t.Parameters()) == 1

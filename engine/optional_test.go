@@ -174,3 +174,26 @@ func TestOptionalsAreAsLargeAsWhatTheyHold(t *testing.T) {
 		require.ErrorContains(t, err, "at most", first)
 	}
 }
+
+// TestOptionalsOfAnAxis: in a stage of an axis, the field that a record is asked for is the value at hand.
+func TestOptionalsOfAnAxis(t *testing.T) {
+	r := shop()
+	r.AddAxis(Axis{Name: "sum", Plural: "sums", Values: []string{"price", "before"}, Doc: "what a line costs"})
+	plan, err := compileAt(r, "order.adjust", `
+  params:
+  - {name: most.price, type: cents, default: "90"}
+  - {name: most.before, type: cents}
+  stages:
+  - name: cap
+    each: [line, sum]
+    rules:
+    - {name: fill, when: "!(sum in now)", set: {"now[sum]": "customer.discount[?sum].orValue(cents('7'))"}}
+    - {name: cap, when: "sum in params.most", set: {"now[sum]": "min(now[sum], params.most[?sum].value())"}}
+`, CompileOptions{})
+	require.NoError(t, err)
+	for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted()} {
+		f := order(100).Set("customer", customerSchema.New())
+		require.Empty(t, p.RunStages("order.adjust", f, nil), name)
+		require.Equal(t, "[int 90 int 7 unset]", show(line(f, 0)), name)
+	}
+}

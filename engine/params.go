@@ -45,7 +45,7 @@ func (c *compiler) settings(r *resolved, set *RuleSet) []setting {
 	return out
 }
 
-var readsParam = regexp.MustCompile(`\bparams\s*\.\s*\??\s*([a-zA-Z_]\w*)`)
+var readsParam = regexp.MustCompile(`\bparams\s*\.\s*\??\s*([a-zA-Z_]\w*)|\bparams\s*\[\s*\?\s*["'](\w+)|["'](\w+)["']\s*in\s+params\b`)
 
 // readsParams are the names of the parameters that expressions of the rule set mention.
 func (s *RuleSet) readsParams() map[string]bool {
@@ -55,7 +55,7 @@ func (s *RuleSet) readsParams() map[string]bool {
 	out := map[string]bool{}
 	s.eachExpression(func(e Scalar) {
 		for _, m := range readsParam.FindAllStringSubmatch(e.Value, -1) {
-			out[m[1]] = true
+			out[m[1]+m[2]+m[3]] = true
 		}
 	})
 	return out
@@ -228,12 +228,8 @@ func (r *Registry) axesInWords() []string {
 
 // schemasWith are the shapes that expressions know: those of the registry, of the gates, and of parameters.
 func (c *compiler) schemasWith(params *Schema) map[string]*Schema {
-	out := map[string]*Schema{params.name: params, c.gateType.schema.name: c.gateType.schema}
-	for _, f := range params.fields {
-		if f.Type.isRecord() {
-			out[f.Type.schema.name] = f.Type.schema
-		}
-	}
+	out := params.withNested()
+	out[c.gateType.schema.name] = c.gateType.schema
 	for name, s := range c.reg.schemas {
 		out[name] = s
 	}

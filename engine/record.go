@@ -49,6 +49,17 @@ func NewSchema(name string, fields ...Field) *Schema {
 	return s
 }
 
+// withNested is the shape and those of the records in its fields, by name.
+func (s *Schema) withNested() map[string]*Schema {
+	out := map[string]*Schema{s.name: s}
+	for _, f := range s.fields {
+		if f.Type.isRecord() {
+			out[f.Type.schema.name] = f.Type.schema
+		}
+	}
+	return out
+}
+
 // New returns a record with every field unset.
 func (s *Schema) New() *Record {
 	if n := len(s.fields); n <= fewCells {
