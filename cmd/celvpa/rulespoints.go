@@ -13,8 +13,8 @@ const pointsHead = `# Points
 Where rule sets plug in, which facts rules see there, and what they may set or decide. "celvpa rules points" prints this
 page, "celvpa rules list" which rule sets run where.
 
-A fact that is missing reads as an error, which leaves the value as it was: guard it with has(). Of records, any field may
-be missing; of other facts, those of which the text says so.
+A fact that is missing reads as an error, which leaves the value as it was: guard it with has(), or give a
+default, as in .?cpu.orValue(…). Of records, any field may be missing; of other facts, those of which the text says so.
 
 ## In which order
 
