@@ -143,18 +143,15 @@ func (a *assembler) rule(st *stagePlan, i int, r *rulePlan) (out assembledRule) 
 
 // kinds assembles a stage for each kind of items, nil where it is the same for all.
 func (a *assembler) kinds(st *stagePlan, point *Point) []*stageCode {
-	if st.scope < 0 || !st.reads(point.Scopes[st.scope].Kind) || a.interpret {
+	if st.scope < 0 || !st.reads(point.Scopes[st.scope].Name) || a.interpret {
 		return nil
 	}
 	scope := &point.Scopes[st.scope]
-	if _, known := a.known[scope.Kind]; known {
-		return nil
-	}
 	out := make([]*stageCode, len(scope.Kinds))
 	for i, kind := range scope.Kinds {
-		known := constants{scope.Kind: types.String(kind)}
+		known := constants{scope.Name: types.String(kind)}
 		maps.Copy(known, a.known)
-		special := &assembler{set: a.set, code: a.code, vars: a.vars, known: known, general: a, kind: scope.Kind}
+		special := &assembler{set: a.set, code: a.code, vars: a.vars, known: known, general: a, kind: scope.Name}
 		if s, ok := special.stage(st); ok {
 			out[i] = &s
 		}

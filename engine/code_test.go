@@ -114,7 +114,7 @@ func TestAFunctionThatPanicsFailsItsRuleOnly(t *testing.T) {
 		failed := plan.RunStages("mixed", f, nil)
 		require.Len(t, failed, 4)
 		require.ErrorContains(t, failed[0], "set now.i: internal error: boom")
-		require.Equal(t, 2.0, f.items[0][0].values[2].ref.(*Record).Double("d"))
+		require.Equal(t, 2.0, f.items[0][0].Record("now").Double("d"))
 	}
 }
 

@@ -405,7 +405,7 @@ func (c *compiler) scopeFor(point *Point, set *RuleSet, compiled *setPlan, param
 		sc.declare(&options, "params", RecordOf(paramSchema), false, slot{kind: paramSlot})
 	}
 	for i, v := range point.Vars {
-		sc.declare(&options, v.Name, v.Type, v.Writable, slot{kind: factSlot, index: i, live: v.Live})
+		sc.declare(&options, v.Name, v.Type, v.Writable, slot{kind: factSlot, index: i, live: v.scope != nil})
 	}
 	env, err := c.base.Extend(options...)
 	if err != nil {

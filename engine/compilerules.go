@@ -33,7 +33,7 @@ func (c *compiler) stage(point *Point, st *Stage, scope *Scope, sc *scopeEnv, su
 		out.scope = point.scopeIndex[scope.Name]
 		var options []cel.EnvOption
 		for i, v := range scope.Vars {
-			sc.declare(&options, v.Name, v.Type, v.Writable, slot{kind: itemSlot, index: i, live: v.Live})
+			sc.declare(&options, v.Name, v.Type, v.Writable, slot{kind: itemSlot, index: i})
 		}
 		if !c.extend(sc, options, st.Name, subject) {
 			return out

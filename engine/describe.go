@@ -81,11 +81,18 @@ func (d *describer) printf(format string, args ...any) {
 
 func (d *describer) vars(vars []Var) {
 	for _, v := range vars {
-		doc := v.Doc
-		if v.Live && v.Type.schema != nil {
-			doc = strings.TrimSpace(doc + " (as rules have left it so far)")
+		if v.scope == nil {
+			d.row(v.Name, v.Type, v.Writable, v.Doc)
+			continue
 		}
-		d.row(v.Name, v.Type, v.Writable, doc)
+		kind, entry := "list", v.Name+"[]"
+		if v.Type.isRecord() {
+			kind, entry = "", v.Name
+			if len(v.scope.Kinds) > 0 {
+				entry += "." + v.scope.Kinds[0]
+			}
+		}
+		d.printf("| `%s` | %s | %s; `%s` has what `each: %s` below has, as rules have left it so far |\n", v.Name, kind, v.Doc, entry, v.scope.Name)
 	}
 }
 

@@ -25,8 +25,8 @@ var (
 			{Name: "r", Type: RecordOf(outerSchema)}, {Name: "x", Type: Int}, {Name: "y", Type: Double}, {Name: "gone", Type: Int},
 			{Name: "rs", Type: ListOf(RecordOf(outerSchema))}, {Name: "is", Type: ListOf(Int)}, {Name: "ds", Type: ListOf(Double)}, {Name: "bs", Type: ListOf(Bool)},
 		},
-		Scopes: []Scope{{Name: "one", Kind: "t", Kinds: []string{"a", "12"}, Vars: []Var{
-			{Name: "q", Type: RecordOf(outerSchema)}, {Name: "t", Type: String}, {Name: "now", Type: RecordOf(outerSchema), Writable: true},
+		Scopes: []Scope{{Name: "one", Kinds: []string{"a", "12"}, Vars: []Var{
+			{Name: "one", Type: String}, {Name: "q", Type: RecordOf(outerSchema)}, {Name: "t", Type: String}, {Name: "now", Type: RecordOf(outerSchema), Writable: true},
 			{Name: "qs", Type: ListOf(RecordOf(outerSchema))},
 		}}},
 	}
@@ -155,7 +155,7 @@ func (g *generator) text(depth int) string {
 	if g.words > 0 && g.next(3) == 0 {
 		return "e"
 	}
-	return g.of(depth, 12, `""`, `"a"`, `"12"`, `"1.5"`, `"true"`, `"ü"`, "r.s", "q.s", "now.s", "r.n.s", "params.s", leaf,
+	return g.of(depth, 13, `""`, `"a"`, `"12"`, `"1.5"`, `"true"`, `"ü"`, "r.s", "q.s", "now.s", "r.n.s", "params.s", "one", leaf,
 		"R.?s.orValue(S)", "R.?n.s.orValue(S)", "L[?I].orValue(S)", "params.?s.value()", "(S + S)", "(B ? S : S)", "string(I)", "string(D)", "string(B)", "string(S)", "R.s")
 }
 
@@ -277,7 +277,8 @@ func (g *generator) facts() *Facts {
 		doubles, bools = append(doubles, types.Double(d)), append(bools, types.Bool(d > 0))
 	}
 	f.Set("ds", types.NewRefValList(types.DefaultTypeAdapter, doubles)).Set("bs", types.NewRefValList(types.DefaultTypeAdapter, bools))
-	for _, label := range []string{"first", "second"} {
+	for range 2 {
+		label := []string{"a", "12", "another"}[g.next(3)]
 		item := f.AddItem("one", label).Set("now", g.fill(outerSchema.New()))
 		item.Set("q", g.fill(outerSchema.New())).Set("qs", g.several())
 		if g.next(8) != 0 {
@@ -311,7 +312,7 @@ func evaluation(t *testing.T, plan *Plan, f *Facts) string {
 		fmt.Fprintf(&out, "%s\n", e)
 	}
 	for _, item := range f.items[0] {
-		now := item.values[2].ref.(*Record)
+		now := item.Record("now")
 		fmt.Fprintf(&out, "%s %v %s\n", item.Label, item.Notes, show(now))
 	}
 	steps, err := json.Marshal(trace)

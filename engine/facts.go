@@ -23,11 +23,11 @@ func (p *Point) NewFacts() *Facts {
 	return &Facts{point: p, values: make([]cell, len(p.Vars)), items: make([][]*Item, len(p.Scopes))}
 }
 
-// Set gives a variable of the point its value. It panics on a name the point does not declare.
+// Set gives a variable of the point its value. It panics on a name the point does not declare, or that shows what a scope holds.
 func (f *Facts) Set(name string, v ref.Val) *Facts {
 	i, ok := f.point.varIndex[name]
-	if !ok {
-		panic(fmt.Sprintf("engine: point %s has no variable %s", f.point.Name, name))
+	if !ok || f.point.Vars[i].scope != nil {
+		panic(fmt.Sprintf("engine: point %s has no variable %s to set", f.point.Name, name))
 	}
 	f.values[i] = cellOf(v)
 	return f
@@ -36,19 +36,25 @@ func (f *Facts) Set(name string, v ref.Val) *Facts {
 // get reads a variable by its index in the point; nil when it is unset.
 func (f *Facts) get(i int) ref.Val { return f.values[i].val() }
 
-// AddItem adds an item to a scope; label names it in traces, and is the value of the scope's text variable that is
-// called like the scope, where there is one. Items run in the order they were added.
+// AddItem adds an item to a scope; label names it in traces and in rules, see Scope. Items run in the order they were added.
 func (f *Facts) AddItem(scope, label string) *Item {
 	i, ok := f.point.scopeIndex[scope]
 	if !ok {
 		panic(fmt.Sprintf("engine: point %s has no scope %s", f.point.Name, scope))
 	}
-	item := &Item{Label: label, scope: &f.point.Scopes[i]}
-	item.values = make([]cell, len(item.scope.Vars))
-	f.items[i] = append(f.items[i], item)
-	if item.scope.labelled {
-		item.Set(scope, Text(label))
+	s := &f.point.Scopes[i]
+	if s.full(f.items[i]) {
+		panic(fmt.Sprintf("engine: point %s: scope %s has one item at most", f.point.Name, scope))
 	}
+	item := &Item{Label: label, scope: s, kind: 1 + slices.Index(s.Kinds, label)}
+	item.record = Record{schema: s.item, cells: make([]cell, len(s.Vars))}
+	if s.label >= 0 {
+		item.record.cells[s.label] = cell{kind: refCell, ref: types.String(label)}
+	}
+	if s.place >= 0 {
+		item.record.cells[s.place] = cell{kind: intCell, bits: uint64(len(f.items[i]))}
+	}
+	f.items[i] = append(f.items[i], item)
 	return item
 }
 
@@ -68,23 +74,18 @@ type Item struct {
 	Notes []string
 
 	scope  *Scope
-	kind   int // index into Scope.Kinds from 1; 0 = another
-	values []cell
+	kind   int    // index into Scope.Kinds from 1; 0 = another
+	record Record // its facts
 }
 
 // Set gives a variable of the scope its value for this item.
 func (it *Item) Set(name string, v ref.Val) *Item {
-	for i := range it.scope.Vars {
-		if it.scope.Vars[i].Name == name {
-			it.values[i] = cellOf(v)
-			if name == it.scope.Kind {
-				text, _ := unbox[string](v)
-				it.kind = 1 + slices.Index(it.scope.Kinds, text)
-			}
-			return it
-		}
+	i := it.scope.index(name)
+	if i < 0 || !it.scope.given(i) {
+		panic(fmt.Sprintf("engine: scope %s has no variable %s to set", it.scope.Name, name))
 	}
-	panic(fmt.Sprintf("engine: scope %s has no variable %s", it.scope.Name, name))
+	it.record.cells[i] = cellOf(v)
+	return it
 }
 
 // Record reads a variable of the scope that is a record: the very one that rules write, nil when it is unset. It panics on
@@ -99,7 +100,7 @@ func (it *Item) Record(name string) *Record {
 }
 
 // get reads a variable by its index in the scope; nil when it is unset.
-func (it *Item) get(i int) ref.Val { return it.values[i].val() }
+func (it *Item) get(i int) ref.Val { return it.record.get(i) }
 
 // Text makes a string value for Set.
 func Text(s string) ref.Val { return types.String(s) }

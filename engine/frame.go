@@ -53,9 +53,7 @@ var frames = sync.Pool{New: func() any { return &frame{} }}
 
 // newFrame takes a frame from the pool. A frame whose run panicked is never put back.
 func newFrame(code *pointCode, facts *Facts, trace *Trace) *frame {
-	if link := facts.point.Link; link != nil {
-		link(facts)
-	}
+	facts.show()
 	trace.begin(code, facts)
 	f := frames.Get().(*frame)
 	f.facts, f.values, f.trace = facts, facts.values, trace
@@ -82,7 +80,7 @@ func (f *frame) begin(n *namespace) {
 
 // enter readies the frame for an item of the stage it began with.
 func (f *frame) enter(i int, item *Item) {
-	f.index, f.item, f.locals = int32(i), item, item.values
+	f.index, f.item, f.locals = int32(i), item, item.record.cells
 	f.forget()
 }
 

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"fmt"
-
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
 )
@@ -18,32 +16,39 @@ const (
 )
 
 // Var is a fact that rules at a point can read. Writable vars are records whose fields rules may set; such a record
-// may be reached through no other fact, unless that one is Live.
-//
-// A Live var reaches records that are writable elsewhere, e.g. a list of what the items of a scope hold. Rules that read
-// it see what was written a moment ago: what depends on it is never remembered beyond a write or for the next item, and
-// it is no constant. Point.Link gives it its value, in test tables too, which therefore cannot. It must hold the very
-// records that are written, not copies. Records nested in those may be replaced by a write: reach them from above.
+// may be reached through no other fact that a host gives.
 type Var struct {
 	Name     string
 	Type     Type
 	Writable bool
-	Live     bool
 	Doc      string
+
+	scope *Scope // whose items it shows; nil = a host gives it
 }
 
-// Scope is what `each` may name: the stage runs once for each item, with Vars bound to that item.
+// Scope is what `each` may name: the stage runs once for each item, with Vars bound to that item. The facts of an item are
+// one record, which List and Whole let expressions see from everywhere at the point, as rules have left it so far.
+//
+// Items have two facts without being given them, where Vars has them: a text called like the scope is the item's label,
+// and an integer called index its place among the items, from 0.
 type Scope struct {
 	Name string
 	Vars []Var
 	Doc  string
 
-	// Kind names a text of Vars of which the usual values are known, and Kinds lists them. Stages are then compiled
-	// for each of them, so that rules for other kinds of items cost nothing. Both are optional.
-	Kind  string
+	// Kinds are labels that items usually have. Stages are compiled for each of them, with the label a constant, so that rules
+	// for other kinds of items cost nothing.
 	Kinds []string
 
-	labelled bool // a text variable is called like the scope: it holds the item's label
+	// List is what expressions call the list of all items, in their order; empty = they have none.
+	List string
+	// Whole is what expressions call the one item that there is at most, or with Kinds a record that has a field for each item
+	// of these; empty = they have none. An item that is not there has nothing set.
+	Whole string
+
+	item, whole *Schema // of an item, and of Whole
+	label       int     // index into Vars of the fact that holds the label, -1 = none
+	place       int     // index into Vars of the fact that holds the place, -1 = none
 }
 
 // Outcome is what a decision may `do`.
@@ -67,12 +72,9 @@ type Point struct {
 	// Objects belongs to validation points: it types the values validations look at.
 	Objects ObjectTypes
 
-	// Link sets the Live vars from the other facts. It runs before each run, on facts of which any may be unset except
-	// records of items. Points with Live vars need one, others must have none.
-	Link func(*Facts)
-
 	varIndex   map[string]int
 	scopeIndex map[string]int
+	shows      []int // indexes into Vars of those that show what scopes hold
 }
 
 // Registry is everything a host tells the engine about its world.
@@ -159,47 +161,16 @@ func (r *Registry) AddPoint(p *Point) {
 	if _, twice := r.points[p.Name]; twice {
 		panic("engine: point " + p.Name + " declared twice")
 	}
-	p.varIndex, p.scopeIndex = map[string]int{}, map[string]int{}
-	live := false
-	for i, v := range p.Vars {
-		if v.Name == expectNotes || v.Name == expectFired || v.Name == expectErrors {
-			panic(fmt.Sprintf("engine: point %s: test tables use the name %s for something else", p.Name, v.Name))
-		}
-		p.varIndex[v.Name] = i
-		live = live || p.isLive(v)
+	p.prepare()
+	for _, v := range p.Vars {
 		r.addSchemas(v.Type)
 	}
-	for i, s := range p.Scopes {
-		p.scopeIndex[s.Name] = i
-		if _, taken := p.varIndex[s.Name]; taken {
-			panic(fmt.Sprintf("engine: point %s: a scope and a variable are both called %s", p.Name, s.Name))
-		}
+	for _, s := range p.Scopes {
 		for _, v := range s.Vars {
-			if _, shadows := p.varIndex[v.Name]; shadows {
-				panic(fmt.Sprintf("engine: point %s: scope %s hides variable %s", p.Name, s.Name, v.Name))
-			}
-			if v.Name == expectNotes {
-				panic(fmt.Sprintf("engine: point %s: test tables use the name %s for something else", p.Name, v.Name))
-			}
-			if v.Name == s.Name && v.Type.cel == cel.StringType {
-				p.Scopes[i].labelled = true
-			}
-			live = live || p.isLive(v)
 			r.addSchemas(v.Type)
 		}
 	}
-	if live != (p.Link != nil) {
-		panic(fmt.Sprintf("engine: point %s: live facts and Link go together", p.Name))
-	}
 	r.points[p.Name] = p
-}
-
-// isLive reports whether a variable is live, and panics where it may not be.
-func (p *Point) isLive(v Var) bool {
-	if v.Live && (v.Writable || p.Kind == ValidationPoint) {
-		panic(fmt.Sprintf("engine: point %s: %s cannot be live: rules may write it, or validations read it", p.Name, v.Name))
-	}
-	return v.Live
 }
 
 func (r *Registry) addSchemas(t Type) {

@@ -78,7 +78,7 @@ func (p *Point) mustBeConstant(name string) {
 				continue
 			}
 			found = true
-			if v.Writable || v.Live {
+			if v.Writable || v.scope != nil {
 				panic(fmt.Sprintf("engine: rules at point %s may write %s, it is no constant", p.Name, name))
 			}
 		}

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -24,7 +23,7 @@ func (r *factReader) facts(p *Point, given *yaml.Node) *Facts {
 	f := p.NewFacts()
 	if given != nil {
 		r.pairs(given, func(key Scalar, v *yaml.Node) {
-			if i, ok := p.varIndex[key.Value]; ok && !p.Vars[i].Live {
+			if i, ok := p.varIndex[key.Value]; ok && p.Vars[i].scope == nil {
 				if val := r.value(v, p.Vars[i].Type); val != nil {
 					f.Set(key.Value, val)
 				}
@@ -34,11 +33,11 @@ func (r *factReader) facts(p *Point, given *yaml.Node) *Facts {
 				r.items(f, scope, v)
 				return
 			}
-			r.unknown(key, p.Name+" has no fact or scope", append(varNames(notLive(p.Vars)), sortedKeys(p.scopeIndex)...))
+			r.unknown(key, p.Name+" has no fact or scope", append(varNames(p.givenVars()), sortedKeys(p.scopeIndex)...))
 		})
 	}
 	for i, v := range p.Vars {
-		if f.get(i) == nil && v.Type.isRecord() {
+		if f.get(i) == nil && v.Type.isRecord() && v.scope == nil {
 			f.Set(v.Name, v.Type.schema.New())
 		}
 	}
@@ -52,6 +51,10 @@ func (r *factReader) items(f *Facts, scope *Scope, n *yaml.Node) {
 		return
 	}
 	r.pairs(n, func(label Scalar, v *yaml.Node) {
+		if scope.full(f.Items(scope.Name)) {
+			r.ps.at(label, r.subject, fmt.Sprintf("scope %s has one item at most", scope.Name))
+			return
+		}
 		item := f.AddItem(scope.Name, label.Value)
 		if v.Kind != yaml.MappingNode {
 			r.problem(v, fmt.Sprintf("expected the facts of %s %s", scope.Name, label.Value))
@@ -59,8 +62,8 @@ func (r *factReader) items(f *Facts, scope *Scope, n *yaml.Node) {
 		}
 		r.pairs(v, func(key Scalar, v *yaml.Node) {
 			i := scope.index(key.Value)
-			if i < 0 || scope.isLabel(i) || scope.Vars[i].Live {
-				r.unknown(key, fmt.Sprintf("scope %s has no fact to give called", scope.Name), varNames(scope.given()))
+			if i < 0 || !scope.given(i) {
+				r.unknown(key, fmt.Sprintf("scope %s has no fact to give called", scope.Name), varNames(scope.givenVars()))
 				return
 			}
 			if val := r.value(v, scope.Vars[i].Type); val != nil {
@@ -246,35 +249,6 @@ func namesOf[T any](list []T, name func(T) string) []string {
 	out := make([]string, 0, len(list))
 	for _, one := range list {
 		out = append(out, name(one))
-	}
-	return out
-}
-
-// index finds a variable of the scope, -1 when there is none.
-func (s *Scope) index(name string) int {
-	for i, v := range s.Vars {
-		if v.Name == name {
-			return i
-		}
-	}
-	return -1
-}
-
-// isLabel reports whether a variable holds the item's label, which items have without being given it.
-func (s *Scope) isLabel(i int) bool { return s.labelled && s.Vars[i].Name == s.Name }
-
-// notLive leaves out the variables that Point.Link gives their value.
-func notLive(vars []Var) []Var {
-	return slices.DeleteFunc(slices.Clone(vars), func(v Var) bool { return v.Live })
-}
-
-// given are the variables that a host, or a table, gives an item.
-func (s *Scope) given() []Var {
-	var out []Var
-	for i, v := range s.Vars {
-		if !s.isLabel(i) && !v.Live {
-			out = append(out, v)
-		}
 	}
 	return out
 }

@@ -198,7 +198,7 @@ func order(prices ...int64) *Facts {
 	return f
 }
 
-func line(f *Facts, i int) *Record { return f.items[0][i].values[1].ref.(*Record) }
+func line(f *Facts, i int) *Record { return f.items[0][i].Record("now") }
 
 func price(t testing.TB, r *Record) int64 {
 	t.Helper()

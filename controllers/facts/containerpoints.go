@@ -42,16 +42,14 @@ var (
 		FailSafe: DoIgnore,
 	}
 	boundScope = engine.Scope{
-		Kind: "bound", Kinds: BoundNames,
-		Name: "bound", Doc: "target, lowerBound, upperBound and uncappedTarget",
+		Name: "bound", Kinds: BoundNames, Doc: "target, lowerBound, upperBound and uncappedTarget",
 		Vars: []engine.Var{
 			{Name: "bound", Type: engine.String, Doc: "which one it is"},
 			{Name: "now", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "its value so far"},
 		},
 	}
 	estimateScope = engine.Scope{
-		Kind: "bound", Kinds: BoundNames,
-		Name: "bound", Doc: boundScope.Doc,
+		Name: "bound", Kinds: BoundNames, Doc: boundScope.Doc,
 		Vars: append(slices.Clone(boundScope.Vars), engine.Var{Name: "before", Type: engine.RecordOf(resourcesSchema), Doc: "what the status of the VPA says of it; nothing set where it says nothing"}),
 	}
 	containerEstimate = &engine.Point{

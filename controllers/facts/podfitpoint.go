@@ -69,24 +69,6 @@ var (
 	initSchema = engine.NewSchema("InitContainers",
 		engine.Field{Name: "running", Type: engine.RecordOf(resourcesSchema), Doc: "requests of those that go on running (sidecars)"},
 		engine.Field{Name: "peak", Type: engine.RecordOf(resourcesSchema), Doc: "the most that is requested while they run one after the other"})
-
-	fittedContainerSchema = engine.NewSchema("FittedContainer",
-		engine.Field{Name: "name", Type: engine.String},
-		engine.Field{Name: "policy", Type: engine.RecordOf(policySchema)},
-		engine.Field{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "see each: container, likewise the rest"},
-		engine.Field{Name: "ratio", Type: engine.RecordOf(ratiosSchema)},
-		engine.Field{Name: "recommended", Type: engine.RecordOf(resourcesSchema)},
-		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema)},
-		engine.Field{Name: "limits", Type: engine.RecordOf(resourcesSchema)},
-		engine.Field{Name: "boost", Type: engine.RecordOf(boostedSchema)})
-
-	fittedPodSchema = engine.NewSchema("FittedPod",
-		engine.Field{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "see each: podLevel, likewise the rest"},
-		engine.Field{Name: "defaultRequests", Type: engine.RecordOf(resourcesSchema)},
-		engine.Field{Name: "init", Type: engine.RecordOf(initSchema)},
-		engine.Field{Name: "recommended", Type: engine.RecordOf(resourcesSchema)},
-		engine.Field{Name: "requests", Type: engine.RecordOf(resourcesSchema)},
-		engine.Field{Name: "limits", Type: engine.RecordOf(resourcesSchema)})
 )
 
 func policyRatioSchema(name, unit string) *engine.Schema {
@@ -101,8 +83,6 @@ var (
 	podFacts = []engine.Var{
 		{Name: "vpa", Type: engine.RecordOf(vpaSchema)},
 		{Name: "limitRange", Type: engine.RecordOf(limitRangesSchema), Doc: "what the LimitRanges of the namespace say together: of minimums the highest, of maximums the lowest"},
-		{Name: "pod", Type: engine.RecordOf(fittedPodSchema), Live: true, Doc: "the pod as a whole; nothing of it is set for pods without resources at pod level"},
-		{Name: "containers", Type: engine.ListOf(engine.RecordOf(fittedContainerSchema)), Live: true, Doc: "all containers of the pod, in their order"},
 	}
 	originalVar = engine.Var{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "what the pod has now"}
 	ratioVar    = engine.Var{Name: "ratio", Type: engine.RecordOf(ratiosSchema), Writable: true, Doc: "how its limits follow its requests, which rules of pod.fit choose; unset = there is no limit to set"}
@@ -111,10 +91,10 @@ var (
 	limitsVar   = engine.Var{Name: "limits", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be the limit; unset = untouched"}
 
 	containerScope = engine.Scope{
-		Name: "container", Doc: "each container of the pod, in its order",
+		Name: "container", List: "containers", Doc: "each container of the pod, in its order",
 		Vars: []engine.Var{
 			{Name: "container", Type: engine.String, Doc: "its name"},
-			{Name: "index", Type: engine.Int, Live: true, Doc: "its place in containers, from 0"},
+			{Name: "index", Type: engine.Int, Doc: "its place in containers, from 0"},
 			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "its effective policy"},
 			{Name: "hasRecommendation", Type: engine.Bool, Doc: "the VPA has a recommendation for it"},
 			originalVar,
@@ -125,7 +105,7 @@ var (
 		},
 	}
 	podScope = engine.Scope{
-		Name: "podLevel", Doc: "the pod as a whole, where it has resources at pod level (spec.resources); otherwise nothing",
+		Name: "podLevel", Whole: "pod", Doc: "the pod as a whole, where it has resources at pod level (spec.resources); otherwise nothing",
 		Vars: []engine.Var{
 			{Name: "policy", Type: engine.RecordOf(podPolicySchema), Doc: "podPolicies of the VPA"},
 			{Name: "init", Type: engine.RecordOf(initSchema), Doc: "its init containers"},
@@ -146,7 +126,6 @@ var podFit = &engine.Point{
 		{Name: "scaling", Type: engine.RecordOf(scalingsSchema), Writable: true, Doc: "what all containers are scaled by, for rules that must see all of them first"},
 	}, podFacts...),
 	Scopes: []engine.Scope{containerScope, podScope},
-	Link:   linkFitted,
 }
 
 var podResources = &engine.Point{
@@ -157,31 +136,4 @@ var podResources = &engine.Point{
 		{Name: "start", Type: engine.RecordOf(startSchema), Doc: "the start of a running pod"},
 	}, podFacts...),
 	Scopes: []engine.Scope{containerScope, podScope},
-	Link:   linkFitted,
-}
-
-// linkFitted shows all rules what those of the scopes write.
-func linkFitted(f *engine.Facts) {
-	items := f.Items("container")
-	containers := make([]*engine.Record, 0, len(items))
-	for i, item := range items {
-		r := fittedContainerSchema.New().SetString("name", item.Label)
-		for _, field := range fittedContainerSchema.Fields()[1:] {
-			if held := item.Record(field.Name); held != nil {
-				r.SetRecord(field.Name, held)
-			}
-		}
-		item.Set("index", engine.Number(int64(i)))
-		containers = append(containers, r)
-	}
-	f.Set("containers", engine.Records(containers))
-	pod := fittedPodSchema.New()
-	for _, item := range f.Items("podLevel") {
-		for _, field := range fittedPodSchema.Fields() {
-			if held := item.Record(field.Name); held != nil {
-				pod.SetRecord(field.Name, held)
-			}
-		}
-	}
-	f.Set("pod", pod)
 }

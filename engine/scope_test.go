@@ -8,36 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// basketPoint has facts that reach what rules write to its lines.
+// basketPoint has facts that show what rules write to its lines and to its gift.
 func basketPoint() *Point {
-	seesAll := Var{Name: "lines", Type: ListOf(RecordOf(lineSchema)), Live: true, Doc: "all lines"}
 	return &Point{
 		Name: "basket", Kind: StagePoint,
-		Vars: []Var{seesAll, {Name: "total", Type: RecordOf(totalSchema), Writable: true}, {Name: "first", Type: RecordOf(lineSchema), Live: true}},
-		Scopes: []Scope{{Name: "line", Vars: []Var{
-			{Name: "now", Type: RecordOf(lineSchema), Writable: true},
-			{Name: "index", Type: Int, Live: true},
-			{Name: "others", Type: ListOf(RecordOf(lineSchema)), Live: true},
-		}}},
-		Link: func(f *Facts) {
-			var all []*Record
-			for i, item := range f.Items("line") {
-				item.Set("index", Number(int64(i)))
-				all = append(all, item.Record("now"))
-			}
-			for i, item := range f.Items("line") {
-				var others []*Record
-				for j, r := range all {
-					if i != j {
-						others = append(others, r)
-					}
-				}
-				item.Set("others", Records(others))
-			}
-			f.Set("lines", Records(all))
-			if len(all) > 0 {
-				f.Set("first", all[0])
-			}
+		Vars: []Var{{Name: "total", Type: RecordOf(totalSchema), Writable: true}},
+		Scopes: []Scope{
+			{Name: "line", List: "lines", Whole: "ordered", Kinds: []string{"a", "b", "c"}, Doc: "all lines", Vars: []Var{
+				{Name: "line", Type: String},
+				{Name: "index", Type: Int},
+				{Name: "now", Type: RecordOf(lineSchema), Writable: true},
+			}},
+			{Name: "gift", Whole: "present", Vars: []Var{{Name: "value", Type: RecordOf(lineSchema), Writable: true}}},
 		},
 	}
 }
@@ -47,19 +29,25 @@ const basketStages = `
   - name: first
     each: line
     variables:
-      sum: "sum(lines.map(l, l.price))"
-      ofFirst: first.price
-      ofOthers: "sum(others.map(l, l.price))"
+      sum: "sum(lines.map(l, l.now.price))"
+      ofFirst: ordered.a.now.price
+      ofOthers: "sum(lines.filter(l, l.index != index && l.line != line).map(l, l.now.price))"
     rules:
     - {name: before, set: {now.before: sum}}
     - {name: double, set: {now.price: now.price * 2}}
     - {name: after, set: {now.weight: "int(sum * 10000 + ofFirst * 100 + ofOthers)"}}
+  - name: wrap
+    each: gift
+    rules:
+    - {name: twice, set: {value.price: value.price * 2}}
   - name: then
     rules:
-    - {name: total, set: {total.price: "sum(lines.map(l, l.price)) + first.price"}}
+    - name: total
+      when: "!has(ordered.c) && has(present.value)"
+      set: {total.price: "sum(lines.map(l, l.now.price)) + ordered.a.now.price + present.value.price"}
 `
 
-func TestVariablesThatReadALiveFactSeeWhatRulesWroteBefore(t *testing.T) {
+func TestVariablesThatReadOtherItemsSeeWhatRulesWroteBefore(t *testing.T) {
 	r := shop()
 	point := basketPoint()
 	r.AddPoint(point)
@@ -72,6 +60,7 @@ func TestVariablesThatReadALiveFactSeeWhatRulesWroteBefore(t *testing.T) {
 				f := point.NewFacts().Set("total", total)
 				f.AddItem("line", "a").Set("now", lineSchema.New().SetInt("price", 1))
 				f.AddItem("line", "b").Set("now", lineSchema.New().SetInt("price", 5))
+				f.AddItem("gift", "ribbon").Set("value", lineSchema.New().SetInt("price", 50))
 				return f, total
 			}
 			for range 2 { // also in a frame that ran before
@@ -86,57 +75,72 @@ func TestVariablesThatReadALiveFactSeeWhatRulesWroteBefore(t *testing.T) {
 				}
 				// a sees 1 + 5, then 2 + 5; b sees 2 + 5, then 2 + 10.
 				require.Equal(t, []string{"a: 6 then 70205", "b: 7 then 120202"}, got)
-				require.EqualValues(t, 14, price(t, total))
+				require.EqualValues(t, 114, price(t, total))
 			}
 		})
 	}
 }
 
-func TestTablesHaveLiveFactsWithoutBeingGivenThem(t *testing.T) {
+func TestTablesSeeAllItemsWithoutBeingGivenThem(t *testing.T) {
 	r := shop()
 	r.AddPoint(basketPoint())
 	files := oneRuleSet(r, "basket", basketStages)
 	files["t.yaml"] = &fstest.MapFile{Data: []byte(tableHead + "  point: basket\n  rows:\n" +
-		"  - {name: linked, given: {line: {a: {now: {price: 1}}, b: {now: {price: 5}}}}, expect: {total: {price: 14}}}\n" +
+		"  - {name: all, given: {line: {a: {now: {price: 1}}, b: {now: {price: 5}}}, gift: {x: {value: {price: 1}}}}, expect: {total: {price: 16}}}\n" +
+		"  - {name: no gift, given: {line: {a: {now: {price: 1}}}}, expect: {total: {}}}\n" +
 		"  - {name: a list, given: {lines: []}, expect: {total: {}}}\n" +
 		"  - {name: a place, given: {line: {a: {index: 7}}}, expect: {total: {}}}\n" +
-		"  - {name: an outcome, given: {line: {a: {}}}, expect: {first: {}, line: {a: {others: []}}}}\n")}
+		"  - {name: two gifts, given: {gift: {x: {}, y: {}}}, expect: {total: {}}}\n" +
+		"  - {name: an outcome, given: {line: {a: {}}}, expect: {present: {}, line: {a: {index: 1}}}}\n")}
 	lib, err := Loader{}.Load(Layer{FS: files})
 	require.NoError(t, err)
 	plan, err := Compile(lib, r, CompileOptions{Pipeline: "p"})
 	require.NoError(t, err)
 	runner := &TestRunner{Registry: r, Plans: func(CompileOptions) (*Plan, error) { return plan, nil }}
 	require.Equal(t, []string{
-		"ok linked",
-		`t.yaml:8:28: RuleTest t, row "a list": basket has no fact or scope "lines"; known: total, line`,
-		`t.yaml:9:40: RuleTest t, row "a place": scope line has no fact to give called "index"; known: now`,
-		`t.yaml:10:57: RuleTest t, row "an outcome": rules at basket cannot change "first"; known: total, line, notes, fired, errors`,
-		`t.yaml:10:79: RuleTest t, row "an outcome": rules cannot change for an item of scope line "others"; known: now, notes`,
+		"ok all",
+		"ok no gift",
+		`t.yaml:9:28: RuleTest t, row "a list": basket has no fact or scope "lines"; known: total, gift, line`,
+		`t.yaml:10:40: RuleTest t, row "a place": scope line has no fact to give called "index"; known: now`,
+		`t.yaml:11:45: RuleTest t, row "two gifts": scope gift has one item at most`,
+		`t.yaml:12:57: RuleTest t, row "an outcome": rules at basket cannot change "present"; known: total, gift, line, notes, fired, errors`,
+		`t.yaml:12:81: RuleTest t, row "an outcome": rules cannot change for an item of scope line "index"; known: now, notes`,
 	}, shown(runner.Run(lib.Tests)))
 }
 
-func TestALiveFactIsNoConstant(t *testing.T) {
+func TestWhatShowsItemsIsNoConstant(t *testing.T) {
 	r := shop()
 	r.AddPoint(basketPoint())
 	plan, err := compileAt(r, "basket", basketStages, CompileOptions{})
 	require.NoError(t, err)
-	require.PanicsWithValue(t, "engine: rules at point basket may write first, it is no constant", func() {
-		plan.Specialize(Constant{Point: "basket", Name: "first", Value: lineSchema.New()})
+	require.PanicsWithValue(t, "engine: rules at point basket may write ordered, it is no constant", func() {
+		plan.Specialize(Constant{Point: "basket", Name: "ordered", Value: lineSchema.New()})
 	})
 }
 
-func TestLiveFactsAreDeclaredWhereTheyCanBe(t *testing.T) {
-	declare := func(change func(*Point)) func() {
-		return func() {
-			p := basketPoint()
-			change(p)
-			shop().AddPoint(p)
-		}
+func TestHostsGiveNothingThatItemsShow(t *testing.T) {
+	point := basketPoint()
+	shop().AddPoint(point)
+	require.PanicsWithValue(t, "engine: point basket has no variable lines to set", func() { point.NewFacts().Set("lines", Records(nil)) })
+	require.PanicsWithValue(t, "engine: scope line has no variable index to set", func() { point.NewFacts().AddItem("line", "a").Set("index", Number(1)) })
+	require.PanicsWithValue(t, "engine: point basket: scope gift has one item at most", func() {
+		f := point.NewFacts()
+		f.AddItem("gift", "x")
+		f.AddItem("gift", "y")
+	})
+}
+
+func TestScopesShowItemsWhereTheyCan(t *testing.T) {
+	for want, change := range map[string]func(*Point){
+		"only stages see what scope line holds":                           func(p *Point) { p.Kind = DecisionPoint },
+		"scope line has kinds, so it needs a text line, which holds them": func(p *Point) { p.Scopes[0].Vars = p.Scopes[0].Vars[1:] },
+		"two variables are called total":                                  func(p *Point) { p.Scopes[0].List = "total" },
+		"scope line hides variable index":                                 func(p *Point) { p.Scopes[1].Whole = "index" },
+	} {
+		p := basketPoint()
+		change(p)
+		require.PanicsWithValue(t, "engine: point basket: "+want, func() { shop().AddPoint(p) })
 	}
-	require.PanicsWithValue(t, "engine: point basket: live facts and Link go together", declare(func(p *Point) { p.Link = nil }))
-	require.PanicsWithValue(t, "engine: point basket: live facts and Link go together", declare(func(p *Point) { p.Vars, p.Scopes = nil, nil }))
-	require.Panics(t, declare(func(p *Point) { p.Vars[0].Writable = true }))
-	require.Panics(t, declare(func(p *Point) { p.Kind = ValidationPoint }))
 }
 
 func TestFunctionsTakeAndGiveListsOfIntegers(t *testing.T) {

@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+)
+
+// placeName is the fact of an item that holds its place among the items.
+const placeName = "index"
+
+// prepare indexes a point and declares the facts that show what scopes hold. It panics on a contradiction.
+func (p *Point) prepare() {
+	if p.varIndex != nil {
+		return // another registry has it, too
+	}
+	for i := range p.Scopes {
+		p.prepareScope(&p.Scopes[i])
+	}
+	vars, scopes := map[string]int{}, map[string]int{}
+	for i, v := range p.Vars {
+		if v.Name == expectNotes || v.Name == expectFired || v.Name == expectErrors {
+			p.wrong("test tables use the name %s for something else", v.Name)
+		}
+		if _, twice := vars[v.Name]; twice {
+			p.wrong("two variables are called %s", v.Name)
+		}
+		vars[v.Name] = i
+		if v.scope != nil {
+			p.shows = append(p.shows, i)
+		}
+	}
+	for i, s := range p.Scopes {
+		scopes[s.Name] = i
+		if _, taken := vars[s.Name]; taken {
+			p.wrong("a scope and a variable are both called %s", s.Name)
+		}
+		for _, v := range s.Vars {
+			if _, shadows := vars[v.Name]; shadows {
+				p.wrong("scope %s hides variable %s", s.Name, v.Name)
+			}
+			if v.Name == expectNotes {
+				p.wrong("test tables use the name %s for something else", v.Name)
+			}
+		}
+	}
+	p.varIndex, p.scopeIndex = vars, scopes
+}
+
+func (p *Point) wrong(format string, args ...any) {
+	panic(fmt.Sprintf("engine: point %s: ", p.Name) + fmt.Sprintf(format, args...))
+}
+
+func (p *Point) prepareScope(s *Scope) {
+	s.label, s.place = -1, -1
+	fields := make([]Field, 0, len(s.Vars))
+	for i, v := range s.Vars {
+		switch {
+		case v.Name == s.Name && v.Type.cel == cel.StringType:
+			s.label = i
+		case v.Name == placeName && v.Type.cel == cel.IntType:
+			s.place = i
+		}
+		fields = append(fields, Field{Name: v.Name, Type: v.Type, Doc: v.Doc})
+	}
+	if len(s.Kinds) > 0 && s.label < 0 {
+		p.wrong("scope %s has kinds, so it needs a text %s, which holds them", s.Name, s.Name)
+	}
+	if (s.List != "" || s.Whole != "") && p.Kind != StagePoint {
+		p.wrong("only stages see what scope %s holds", s.Name)
+	}
+	s.item = NewSchema(p.Name+"/"+s.Name, fields...)
+	if s.List != "" {
+		p.Vars = append(p.Vars, Var{Name: s.List, Type: ListOf(RecordOf(s.item)), scope: s, Doc: s.Doc})
+	}
+	if s.Whole == "" {
+		return
+	}
+	s.whole = s.item
+	if len(s.Kinds) > 0 {
+		byKind := make([]Field, 0, len(s.Kinds))
+		for _, kind := range s.Kinds {
+			byKind = append(byKind, Field{Name: kind, Type: RecordOf(s.item)})
+		}
+		s.whole = NewSchema(p.Name+"/"+s.Whole, byKind...)
+	}
+	p.Vars = append(p.Vars, Var{Name: s.Whole, Type: RecordOf(s.whole), scope: s, Doc: s.Doc})
+}
+
+// show gives the facts that show what scopes hold their values. They hold the very records that rules write.
+func (f *Facts) show() {
+	for _, i := range f.point.shows {
+		v := &f.point.Vars[i]
+		items := f.items[f.point.scopeIndex[v.scope.Name]]
+		if v.Type.isRecord() {
+			f.values[i] = cell{kind: refCell, ref: v.scope.together(items)}
+			continue
+		}
+		list := make([]*Record, len(items))
+		for j, item := range items {
+			list[j] = &item.record
+		}
+		f.values[i] = cell{kind: refCell, ref: Records(list)}
+	}
+}
+
+// together is what Whole stands for.
+func (s *Scope) together(items []*Item) *Record {
+	if len(s.Kinds) == 0 {
+		if len(items) == 0 {
+			return s.item.empty
+		}
+		return &items[0].record
+	}
+	out := s.whole.New()
+	for _, item := range items {
+		if item.kind > 0 {
+			out.cells[item.kind-1] = cell{kind: refCell, ref: &item.record}
+		}
+	}
+	return out
+}
+
+// full reports whether a scope takes no further item.
+func (s *Scope) full(items []*Item) bool { return s.Whole != "" && len(s.Kinds) == 0 && len(items) > 0 }
+
+// given reports whether a host, or a table, gives items a fact.
+func (s *Scope) given(i int) bool { return i != s.label && i != s.place }
+
+// givenVars are the variables that a host, or a table, gives an item.
+func (s *Scope) givenVars() []Var {
+	var out []Var
+	for i, v := range s.Vars {
+		if s.given(i) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// index finds a variable of the scope, -1 when there is none.
+func (s *Scope) index(name string) int {
+	return slices.IndexFunc(s.Vars, func(v Var) bool { return v.Name == name })
+}
+
+// givenVars are the variables that a host, or a table, gives.
+func (p *Point) givenVars() []Var {
+	return slices.DeleteFunc(slices.Clone(p.Vars), func(v Var) bool { return v.scope != nil })
+}
