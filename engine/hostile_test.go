@@ -94,6 +94,9 @@ func (h *hostile) grow() {
 		h.towers = append(h.towers, one("{'a': %s, 'b': %s}", same, same))
 	case 20:
 		h.towers = append(h.towers, h.inLoop(func(v string) string { return one("%s.map(%s, %s)", h.numbers(), v, h.any()) }))
+	case 21:
+		same := h.last(h.towers, "is")
+		h.towers = append(h.towers, one("dyn(%s) + dyn(%s)", same, same))
 	case 22:
 		h.texts = append(h.texts, one("r.?s.orValue(%s) + r.n.?s.or(q.?s).orValue(%s)", h.text(), h.text()))
 	case 23:
@@ -104,9 +107,6 @@ func (h *hostile) grow() {
 		h.lists = append(h.lists, one("[?r.?s, ?%s[?1], %s]", h.listOfTexts(), h.text()))
 	case 26:
 		h.towers = append(h.towers, one("[[%s], [%s]][?0].value()", h.any(), h.any()))
-	case 21:
-		same := h.last(h.towers, "is")
-		h.towers = append(h.towers, one("dyn(%s) + dyn(%s)", same, same))
 	}
 }
 
