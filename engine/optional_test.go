@@ -41,6 +41,7 @@ func TestOptionalValuesAreWhatCELGives(t *testing.T) { holdAgainstCEL(t, withOpt
 
 // TestWhatIsInARecordIsWhatHasTells: there is no other code for it.
 func TestWhatIsInARecordIsWhatHasTells(t *testing.T) {
+	stageWith(t, "0") // declares the point
 	for _, facts := range []*Facts{threeRecords(), (&generator{data: []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}}).facts()} {
 		facts.items[0][0].Set("now", outerSchema.New().SetBool("b", true)).Set("q", outerSchema.New())
 		for in, has := range map[string]string{"'i' in r": "has(r.i)", "'b' in now": "has(now.b)", "'n' in now": "has(now.n)", "'i' in now.n": "has(now.n.i)", "rs.map(c, 'i' in c.n)": "rs.map(c, has(c.n.i))"} {
