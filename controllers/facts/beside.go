@@ -20,13 +20,13 @@ func ValidateFacts(v *vpav1.VerticalPodAutoscaler, vpas []vpav1.VerticalPodAutos
 	if target := v.Spec.TargetRef; target != nil {
 		for i := range vpas {
 			if o := &vpas[i]; o.Namespace == v.Namespace && o.Name != v.Name && o.Spec.TargetRef != nil && sameTarget(target, o.Spec.TargetRef) {
-				others = append(others, otherVPA(o))
+				others = append(others, besideSchema.Of(o))
 			}
 		}
 		for i := range hpas {
 			ref := hpas[i].Spec.ScaleTargetRef
 			if hpas[i].Namespace == v.Namespace && sameTarget(target, &autoscaling.CrossVersionObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}) {
-				scalers = append(scalers, hpa(&hpas[i]))
+				scalers = append(scalers, hpaSchema.Of(&hpas[i]))
 			}
 		}
 		sortByName(others)
@@ -51,21 +51,20 @@ func sameTarget(a, b *autoscaling.CrossVersionObjectReference) bool {
 	return a.Kind == b.Kind && a.Name == b.Name && (a.APIVersion == "" || b.APIVersion == "" || group(a) == group(b))
 }
 
-func otherVPA(v *vpav1.VerticalPodAutoscaler) *engine.Record {
-	r := besideSchema.New().SetString("name", v.Name)
-	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil {
-		r.SetString("updateMode", string(*p.UpdateMode))
-	}
-	return r
-}
+var besideSchema = engine.Bind("OtherVPA",
+	engine.TextFrom("name", "", func(v *vpav1.VerticalPodAutoscaler) string { return v.Name }),
+	engine.TextIf("updateMode", "as written; unset without updatePolicy", updateMode))
 
-func hpa(h *autoscalingv2.HorizontalPodAutoscaler) *engine.Record {
-	scalesOn := func(name corev1.ResourceName) bool {
-		return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
-			return (m.Resource != nil && m.Resource.Name == name) || (m.ContainerResource != nil && m.ContainerResource.Name == name)
-		})
-	}
+var hpaSchema = engine.Bind("HPA",
+	engine.TextFrom("name", "", func(h *autoscalingv2.HorizontalPodAutoscaler) string { return h.Name }),
 	// Without metrics an API server fills in 80% of CPU.
-	return hpaSchema.New().SetString("name", h.Name).
-		SetBool("cpu", scalesOn(corev1.ResourceCPU) || len(h.Spec.Metrics) == 0).SetBool("memory", scalesOn(corev1.ResourceMemory))
+	engine.BoolFrom("cpu", "it scales on CPU", func(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+		return scalesOn(h, corev1.ResourceCPU) || len(h.Spec.Metrics) == 0
+	}),
+	engine.BoolFrom("memory", "it scales on memory", func(h *autoscalingv2.HorizontalPodAutoscaler) bool { return scalesOn(h, corev1.ResourceMemory) }))
+
+func scalesOn(h *autoscalingv2.HorizontalPodAutoscaler, name corev1.ResourceName) bool {
+	return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
+		return (m.Resource != nil && m.Resource.Name == name) || (m.ContainerResource != nil && m.ContainerResource.Name == name)
+	})
 }

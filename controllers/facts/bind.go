@@ -1,163 +1,14 @@
 package facts
 
 import (
-	"slices"
 	"time"
 
 	"github.com/google/cel-go/common/types"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/google/cel-go/common/types/ref"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
-
-// Resources binds the CPU and memory of a resource list; others are left out.
-func Resources(list corev1.ResourceList) *engine.Record {
-	r := resourcesSchema.New()
-	if q, ok := list[corev1.ResourceCPU]; ok {
-		r.SetInt("cpu", MilliCPU(q))
-	}
-	if q, ok := list[corev1.ResourceMemory]; ok {
-		r.SetInt("memory", Bytes(q))
-	}
-	return r
-}
-
-// ResourceList renders a record of resources; nil when both are unset.
-func ResourceList(r *engine.Record) corev1.ResourceList {
-	var list corev1.ResourceList
-	set := func(name corev1.ResourceName, n int64) {
-		if list == nil {
-			list = corev1.ResourceList{}
-		}
-		list[name] = quantityOf(name, n)
-	}
-	if n, ok := r.Int("cpu"); ok {
-		set(corev1.ResourceCPU, n)
-	}
-	if n, ok := r.Int("memory"); ok {
-		set(corev1.ResourceMemory, n)
-	}
-	return list
-}
-
-// PolicyFor is the policy of a container: the first with its name, else the last named *, else nil.
-// The two are never merged (UPSTREAM.md §1.2).
-func PolicyFor(policy *vpav1.PodResourcePolicy, container string) *vpav1.ContainerResourcePolicy {
-	if policy == nil {
-		return nil
-	}
-	var wildcard *vpav1.ContainerResourcePolicy
-	for i := range policy.ContainerPolicies {
-		p := &policy.ContainerPolicies[i]
-		switch p.ContainerName {
-		case container:
-			return p
-		case vpav1.DefaultContainerResourcePolicy:
-			wildcard = p
-		}
-	}
-	return wildcard
-}
-
-// Policy binds a container policy; nil binds one with nothing set.
-func Policy(p *vpav1.ContainerResourcePolicy) *engine.Record {
-	r := policySchema.New()
-	if p == nil {
-		return r
-	}
-	if p.Mode != nil {
-		r.SetString("mode", string(*p.Mode))
-	}
-	if p.MinAllowed != nil {
-		r.SetRecord("minAllowed", Resources(p.MinAllowed))
-	}
-	if p.MaxAllowed != nil {
-		r.SetRecord("maxAllowed", Resources(p.MaxAllowed))
-	}
-	if p.ControlledResources != nil {
-		r.SetStrings("controlledResources", resourceNames(*p.ControlledResources))
-	}
-	if p.ControlledValues != nil {
-		r.SetString("controlledValues", string(*p.ControlledValues))
-	}
-	if p.OOMBumpUpRatio != nil {
-		r.SetDouble("oomBumpUpRatio", float64(p.OOMBumpUpRatio.MilliValue())/1000)
-	}
-	if p.OOMMinBumpUp != nil {
-		r.SetInt("oomMinBumpUp", p.OOMMinBumpUp.MilliValue()/1000)
-	}
-	if d, ok := aggregationInterval(p); ok {
-		r.SetInt("memoryAggregationInterval", int64(d))
-	}
-	if p.MemoryAggregationIntervalCount != nil {
-		r.SetInt("memoryAggregationIntervalCount", *p.MemoryAggregationIntervalCount)
-	}
-	if p.MemoryPerCPU != nil {
-		r.SetInt("memoryPerCPU", Bytes(*p.MemoryPerCPU))
-	}
-	if asked := policyRatios(p); asked != nil {
-		r.SetRecord("requestToLimitRatio", asked)
-	}
-	if p.StartupBoost != nil {
-		boost := startupBoost(p.StartupBoost)
-		if boost == nil {
-			boost = boostSchema.New() // an empty one is one, too: it takes the place of the VPA's
-		}
-		r.SetRecord("startupBoost", boost)
-	}
-	return r
-}
-
-// aggregationInterval reads either spelling. Validation sees to it that two say the same; of an object that it did not see,
-// upstream's counts.
-func aggregationInterval(p *vpav1.ContainerResourcePolicy) (d time.Duration, ok bool) {
-	switch {
-	case p.MemoryAggregationIntervalSeconds != nil:
-		return time.Duration(*p.MemoryAggregationIntervalSeconds) * time.Second, true
-	case p.MemoryAggregationInterval != nil:
-		return p.MemoryAggregationInterval.Duration, true
-	}
-	return 0, false
-}
-
-func resourceNames(list []corev1.ResourceName) []string {
-	out := make([]string, 0, len(list))
-	for _, n := range list {
-		out = append(out, string(n))
-	}
-	return out
-}
-
-// VPA binds the parts of a VPA that decide when it acts.
-func VPA(v *vpav1.VerticalPodAutoscaler) *engine.Record {
-	r := vpaSchema.New()
-	var requirements []*engine.Record
-	if p := v.Spec.UpdatePolicy; p != nil {
-		if p.UpdateMode != nil {
-			r.SetString("updateMode", string(*p.UpdateMode))
-		}
-		if p.MinReplicas != nil {
-			r.SetInt("minReplicas", int64(*p.MinReplicas))
-		}
-		if p.EvictAfterOOMSeconds != nil {
-			r.SetInt("evictAfterOOM", int64(*p.EvictAfterOOMSeconds)*int64(time.Second))
-		}
-		for _, e := range p.EvictionRequirements {
-			if e != nil {
-				requirements = append(requirements, requirementSchema.New().
-					SetBool("cpu", slices.Contains(e.Resources, corev1.ResourceCPU)).
-					SetBool("memory", slices.Contains(e.Resources, corev1.ResourceMemory)).
-					SetString("change", string(e.ChangeRequirement)))
-			}
-		}
-	}
-	r.SetOpaque("evictionRequirements", engine.Records(requirements))
-	if boost := startupBoost(v.Spec.StartupBoost); boost != nil {
-		r.SetRecord("startupBoost", boost)
-	}
-	return r.SetBool("boosts", boosts(v)).SetBool("recommended", v.Status.Recommendation != nil)
-}
 
 // History is how much is known of a container's usage.
 type History struct {
@@ -166,6 +17,21 @@ type History struct {
 	MemorySamples int           // memory samples
 	Restored      bool          // a checkpoint is part of it
 }
+
+var historySchema = engine.Bind("History",
+	engine.IntFrom("span", engine.IntOf(Duration), "time between the first and the last CPU sample", func(h History) time.Duration { return h.Span }),
+	engine.IntFrom("samples", engine.Int, "CPU samples seen", func(h History) int { return h.Samples }),
+	engine.IntFrom("memorySamples", engine.Int,
+		"memory samples seen, OOMs included; not those of windows whose peak is 0 bytes. A checkpoint does not tell: of memory that it holds, as many as there are CPU samples, and at least 1",
+		func(h History) int { return h.MemorySamples }),
+	engine.BoolFrom("restored", "usage of before the start of the process is part of it, from a checkpoint", func(h History) bool { return h.Restored }))
+
+// histograms tell what a container used.
+type histograms struct{ cpu, memory Histogram }
+
+var usageSchema = engine.Bind("Usage",
+	engine.OpaqueFrom("cpu", engine.OpaqueOf(histogramType, CPU), "distribution of CPU usage", func(h histograms) ref.Val { return h.cpu }),
+	engine.OpaqueFrom("memory", engine.OpaqueOf(histogramType, Memory), "distribution of memory peaks", func(h histograms) ref.Val { return h.memory }))
 
 // Estimate holds what container.estimate reads.
 type Estimate struct {
@@ -207,8 +73,8 @@ func (b Bounds) addTo(f *engine.Facts) {
 func EstimateFacts(container string, e Estimate, policy *engine.Record, bounds Bounds) (f *engine.Facts, estimated Estimated) {
 	estimated = Estimated{confidence: confidenceSchema.New(), Unknown: unknownSchema.New()}
 	f = containerEstimate.NewFacts().Set("container", engine.Text(container))
-	f.Set("usage", usageSchema.New().SetOpaque("cpu", e.CPU).SetOpaque("memory", e.Memory))
-	f.Set("history", e.History.record())
+	f.Set("usage", usageSchema.Of(histograms{e.CPU, e.Memory}))
+	f.Set("history", historySchema.Of(e.History))
 	f.Set("containers", engine.Number(int64(e.Containers)))
 	f.Set("policy", policy).Set("confidence", estimated.confidence).Set("unknown", estimated.Unknown)
 	for i, name := range BoundNames {
@@ -223,11 +89,6 @@ func EstimateFacts(container string, e Estimate, policy *engine.Record, bounds B
 
 // noResources is read only.
 var noResources = resourcesSchema.New()
-
-func (h History) record() *engine.Record {
-	return historySchema.New().SetInt("span", int64(h.Span)).SetInt("samples", int64(h.Samples)).
-		SetInt("memorySamples", int64(h.MemorySamples)).SetBool("restored", h.Restored)
-}
 
 // RecommendFacts binds the facts of container.recommend; rules write into bounds. integerCPU says that the VPA asks for whole
 // cores of this container; see IntegerCPU.
@@ -266,7 +127,7 @@ type Seen struct {
 // SelectFacts binds the facts of container.select.
 func SelectFacts(container string, policy *engine.Record, seen Seen) *engine.Facts {
 	f := containerSelect.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
-	f.Set("history", seen.History.record())
+	f.Set("history", historySchema.Of(seen.History))
 	return f.Set("present", types.Bool(seen.Present)).Set("pods", engine.Number(int64(seen.Pods))).Set("mixed", types.Bool(seen.Mixed))
 }
 

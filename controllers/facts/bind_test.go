@@ -94,9 +94,9 @@ func TestAContainersOwnPolicyIsNeverMergedWithTheWildcard(t *testing.T) {
 }
 
 func TestReplicasThatAreNotKnownAreUnset(t *testing.T) {
-	_, known := Group{Live: 4}.record().Int("configured")
+	_, known := groupSchema.Of(&Group{Live: 4}).Int("configured")
 	require.False(t, known)
-	n, _ := Group{Configured: 4}.record().Int("configured")
+	n, _ := groupSchema.Of(&Group{Configured: 4}).Int("configured")
 	require.EqualValues(t, 4, n)
 }
 

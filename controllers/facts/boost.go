@@ -7,8 +7,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/crds/quantity"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
+
+var boostSchema = engine.Bind("StartupBoost",
+	engine.RecordFrom("cpu", cpuBoostSchema.Schema, "", func(b *vpav1.StartupBoost) *engine.Record {
+		if b.CPU == nil {
+			return nil
+		}
+		return cpuBoostSchema.Of(b.CPU)
+	}))
+
+var cpuBoostSchema = engine.Bind("CPUBoost",
+	engine.TextFrom("type", "Factor or Quantity", func(b *vpav1.StartupBoostResource) vpav1.ScaleType { return b.Type }),
+	engine.IntIf("factor", engine.Int, "", func(b *vpav1.StartupBoostResource) (int32, bool) { return given(b.Factor) }),
+	engine.IntIf("quantity", engine.IntOf(CPU), "", func(b *vpav1.StartupBoostResource) (int64, bool) {
+		q, ok := given(b.Quantity)
+		return MilliCPU(q), ok
+	}),
+	engine.IntIf("lasts", engine.IntOf(Duration), "durationSeconds: how long after the pod is ready", func(b *vpav1.StartupBoostResource) (time.Duration, bool) {
+		seconds, ok := given(b.DurationSeconds)
+		return time.Duration(seconds) * time.Second, ok
+	}))
 
 // BeforeBoost writes what a container asks for of CPU and memory, the value of AnnotationStartupBoost (UPSTREAM.md §1.6).
 func BeforeBoost(c *corev1.Container) string {
@@ -69,7 +90,7 @@ func (b *boundPod) boost(container string) *engine.Record {
 	if note, on := b.in.Pod.Annotations[AnnotationStartupBoost+container]; on {
 		r.SetBool("on", true)
 		if requests, limits, ok := readBoostNote(note); ok {
-			r.SetRecord("before", stanza(requests, limits))
+			r.SetRecord("before", stanzaSchema.Of(stanza{requests, limits}))
 		}
 	}
 	return r

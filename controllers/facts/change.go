@@ -7,29 +7,45 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// changeOf binds what a change does to a running pod.
-func changeOf(pod *corev1.Pod, change PodChange) *engine.Record {
-	differs, restarts, strains := false, false, false
+// changed is what a change does to a running pod.
+type changed struct {
+	differs, qosClass, restarts, strainsMemory bool
+	defaulted                                  string
+}
+
+var changeSchema = engine.Bind("Change",
+	engine.BoolFrom("differs", "a new pod would be given other resources than this one has", func(c changed) bool { return c.differs }),
+	engine.BoolFrom("qosClass", "the pod would be of another QoS class, which no resize can make of it", func(c changed) bool { return c.qosClass }),
+	engine.BoolFrom("restarts", "a resize would restart one of its containers (resizePolicy RestartContainer)", func(c changed) bool { return c.restarts }),
+	engine.BoolFrom("strainsMemory",
+		"the node may not be able to do it at once: somewhere more memory would be requested than the pod has, or a memory limit would be lower",
+		func(c changed) bool { return c.strainsMemory }),
+	engine.TextIf("defaulted",
+		"names of containers to which API servers would give defaults of LimitRanges with a resize, because they ask for less than those have; unset where there are none",
+		func(c changed) (string, bool) { return c.defaulted, c.defaulted != "" }))
+
+// changeOf looks at what a change does to a running pod.
+func changeOf(pod *corev1.Pod, change PodChange, defaulted string) changed {
+	out := changed{defaulted: defaulted}
 	for i := range change.Containers {
 		c := &change.Containers[i]
 		requests, limits := CurrentResources(pod, c.Index)
-		if alters(requests, c.Requests) || alters(limits, c.Limits) {
-			differs = true
-		}
-		strains = strains || strainsMemory(requests, limits, &c.ResourceChange)
+		out.differs = out.differs || alters(requests, c.Requests) || alters(limits, c.Limits)
+		out.strainsMemory = out.strainsMemory || strainsMemory(requests, limits, &c.ResourceChange)
 		spec := &pod.Spec.Containers[c.Index]
 		for _, policy := range spec.ResizePolicy {
 			if policy.RestartPolicy == corev1.RestartContainer && (altersOne(requests, c.Requests, policy.ResourceName) || altersOne(limits, c.Limits, policy.ResourceName)) {
-				restarts = true
+				out.restarts = true
 			}
 		}
 	}
 	if c := change.Pod; c != nil {
 		requests, limits, _ := podResourcesOf(pod)
-		differs = differs || alters(requests, c.Requests) || alters(limits, c.Limits)
-		strains = strains || strainsMemory(requests, limits, c)
+		out.differs = out.differs || alters(requests, c.Requests) || alters(limits, c.Limits)
+		out.strainsMemory = out.strainsMemory || strainsMemory(requests, limits, c)
 	}
-	return changeSchema.New().SetBool("strainsMemory", strains).SetBool("differs", differs).SetBool("restarts", restarts).SetBool("qosClass", differs && changesQOS(pod, change))
+	out.qosClass = out.differs && changesQOS(pod, change)
+	return out
 }
 
 // strainsMemory reports whether more memory would be requested than there is, or a memory limit would be lower.

@@ -8,16 +8,6 @@ import (
 
 // The records of the points at which the recommender looks at one container.
 var (
-	usageSchema = engine.NewSchema("Usage",
-		engine.Field{Name: "cpu", Type: engine.OpaqueOf(histogramType, CPU), Doc: "distribution of CPU usage"},
-		engine.Field{Name: "memory", Type: engine.OpaqueOf(histogramType, Memory), Doc: "distribution of memory peaks"})
-
-	historySchema = engine.NewSchema("History",
-		engine.Field{Name: "span", Type: engine.IntOf(Duration), Doc: "time between the first and the last CPU sample"},
-		engine.Field{Name: "samples", Type: engine.Int, Doc: "CPU samples seen"},
-		engine.Field{Name: "memorySamples", Type: engine.Int, Doc: "memory samples seen, OOMs included; not those of windows whose peak is 0 bytes. A checkpoint does not tell: of memory that it holds, as many as there are CPU samples, and at least 1"},
-		engine.Field{Name: "restored", Type: engine.Bool, Doc: "usage of before the start of the process is part of it, from a checkpoint"})
-
 	confidenceSchema = engine.NewSchema("Confidence",
 		engine.Field{Name: "low", Type: engine.Bool, Doc: "too little is known of the container, which condition LowConfidence of the VPA tells; unset is false"})
 
@@ -32,8 +22,8 @@ var (
 		Doc: "Whether a container is scaled; run by the recommender.",
 		Vars: []engine.Var{
 			containerVar,
-			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
-			{Name: "history", Type: engine.RecordOf(historySchema)},
+			{Name: "policy", Type: engine.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
+			{Name: "history", Type: engine.RecordOf(historySchema.Schema)},
 			{Name: "present", Type: engine.Bool, Doc: "a pod of the workload has this container now"},
 			{Name: "pods", Type: engine.Int, Doc: "pods of the workload"},
 			{Name: "mixed", Type: engine.Bool, Doc: "pods of the workload need not have the same containers, as the heads and workers of a custom kind: one that no pod has now may come back"},
@@ -45,22 +35,22 @@ var (
 		Name: "bound", Kinds: BoundNames, Doc: "target, lowerBound, upperBound and uncappedTarget",
 		Vars: []engine.Var{
 			{Name: "bound", Type: engine.String, Doc: "which one it is"},
-			{Name: "now", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "its value so far"},
+			{Name: "now", Type: engine.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "its value so far"},
 		},
 	}
 	estimateScope = engine.Scope{
 		Name: "bound", Kinds: BoundNames, Doc: boundScope.Doc,
-		Vars: append(slices.Clone(boundScope.Vars), engine.Var{Name: "before", Type: engine.RecordOf(resourcesSchema), Doc: "what the status of the VPA says of it; nothing set where it says nothing"}),
+		Vars: append(slices.Clone(boundScope.Vars), engine.Var{Name: "before", Type: engine.RecordOf(resourcesSchema.Schema), Doc: "what the status of the VPA says of it; nothing set where it says nothing"}),
 	}
 	containerEstimate = &engine.Point{
 		Name: ContainerEstimate, Kind: engine.StagePoint,
 		Doc: "From a container's usage to an estimate; run by the recommender.",
 		Vars: []engine.Var{
 			containerVar,
-			{Name: "usage", Type: engine.RecordOf(usageSchema), Doc: "what the container used"},
-			{Name: "history", Type: engine.RecordOf(historySchema)},
+			{Name: "usage", Type: engine.RecordOf(usageSchema.Schema), Doc: "what the container used"},
+			{Name: "history", Type: engine.RecordOf(historySchema.Schema)},
 			{Name: "containers", Type: engine.Int, Doc: "containers of the workload that are scaled"},
-			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
+			{Name: "policy", Type: engine.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
 			{Name: "confidence", Type: engine.RecordOf(confidenceSchema), Writable: true, Doc: "how much the estimate can be trusted"},
 			{Name: "unknown", Type: engine.RecordOf(unknownSchema), Writable: true, Doc: "what cannot be estimated yet, which condition RecommendationProvided of the VPA tells where nothing is recommended for it"},
 		},
@@ -71,7 +61,7 @@ var (
 		Doc: "From an estimate to a recommendation; run by the recommender.",
 		Vars: []engine.Var{
 			containerVar,
-			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
+			{Name: "policy", Type: engine.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
 			{Name: "integerCPU", Type: engine.Bool, Doc: "the VPA asks for whole cores (annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU: \"true\")"},
 		},
 		Scopes: []engine.Scope{boundScope},

@@ -18,17 +18,19 @@ const (
 )
 
 var (
-	refusalSchema = engine.NewSchema("RefusedRequest",
-		engine.Field{Name: "resize", Type: engine.Bool, Doc: "it was to resize the pod, not to evict it"},
-		engine.Field{Name: "why", Type: engine.String, Doc: "Budget (a PodDisruptionBudget is against an eviction), or as in attempt.refused of pod.update"},
-		engine.Field{Name: "message", Type: engine.String, Doc: "what the API server said"},
-		engine.Field{Name: "then", Type: engine.String, Doc: "what pod.update decided after the resize was refused; empty for an eviction"})
+	refusalSchema = engine.Bind("RefusedRequest",
+		engine.BoolFrom("resize", "it was to resize the pod, not to evict it", func(r RefusedRequest) bool { return r.Resize }),
+		engine.TextFrom("why", "Budget (a PodDisruptionBudget is against an eviction), or as in attempt.refused of pod.update",
+			func(r RefusedRequest) Refusal { return r.Why }),
+		engine.TextFrom("message", "what the API server said", func(r RefusedRequest) string { return r.Message }),
+		engine.TextFrom("then", "what pod.update decided after the resize was refused; empty for an eviction",
+			func(r RefusedRequest) string { return r.Then }))
 
 	podRefused = &engine.Point{
 		Name: PodRefused, Kind: engine.DecisionPoint,
 		Doc: "What is remembered of a resize or an eviction that the API server refused; run by the updater. What becomes of the pod after a refused resize is decided at pod.update, " +
 			"which is asked once more then; where it says InPlace again, the pod waits for the next cycle.",
-		Vars: []engine.Var{{Name: "refusal", Type: engine.RecordOf(refusalSchema), Doc: "the refused request"}},
+		Vars: []engine.Var{{Name: "refusal", Type: engine.RecordOf(refusalSchema.Schema), Doc: "the refused request"}},
 		Outcomes: []engine.Outcome{
 			{Name: DoRetry, Doc: "nothing: the next cycle begins as if the request had not been sent"},
 			{Name: DoBackOff, Doc: "count it for the pod: group.resizeRefusals or group.refusals at pod.update"},
@@ -44,8 +46,8 @@ var (
 		Name: PodEvicted, Kind: engine.StagePoint,
 		Doc: "How long the pod is waited for that replaces one which was just evicted; run by the updater. The two are compared at pod.update (group.unchanged).",
 		Vars: []engine.Var{
-			{Name: "vpa", Type: engine.RecordOf(vpaSchema)},
-			{Name: "group", Type: engine.RecordOf(groupSchema), Doc: "the pods of the same direct owner"},
+			{Name: "vpa", Type: engine.RecordOf(vpaSchema.Schema)},
+			{Name: "group", Type: engine.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"},
 			{Name: "replacement", Type: engine.RecordOf(replacementSchema), Writable: true, Doc: "no replacement is waited for where rules set nothing"},
 		},
 	}
@@ -61,16 +63,14 @@ type RefusedRequest struct {
 
 // DecideRefused runs pod.refused.
 func DecideRefused(plan *engine.Plan, r RefusedRequest) engine.Verdict {
-	record := refusalSchema.New().SetBool("resize", r.Resize).SetString("why", string(r.Why)).
-		SetString("message", r.Message).SetString("then", r.Then)
-	return plan.Decide(PodRefused, podRefused.NewFacts().Set("refusal", record), nil)
+	return plan.Decide(PodRefused, podRefused.NewFacts().Set("refusal", refusalSchema.Of(r)), nil)
 }
 
 // ReplacementTimeout runs pod.evicted: how long the replacement of an evicted pod is waited for, 0 = not at all. It also returns the
 // rules that failed.
 func ReplacementTimeout(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, group Group) (time.Duration, []*engine.RuleError) {
 	replacement := replacementSchema.New()
-	f := podEvicted.NewFacts().Set("vpa", VPA(v)).Set("group", group.record()).Set("replacement", replacement)
+	f := podEvicted.NewFacts().Set("vpa", VPA(v)).Set("group", groupSchema.Of(&group)).Set("replacement", replacement)
 	failed := plan.RunStages(PodEvicted, f, nil)
 	timeout, _ := replacement.Int("timeout")
 	return max(0, time.Duration(timeout)), failed

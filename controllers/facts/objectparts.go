@@ -79,7 +79,7 @@ func (p *parts) part(name string, s *structural.Structural) *part {
 		return &part{kind: quantityPart, typ: engine.String}
 	case s.AdditionalProperties != nil:
 		if of := s.AdditionalProperties.Structural; of != nil && of.XIntOrString {
-			return &part{kind: resourcesPart, typ: engine.RecordOf(resourcesSchema)}
+			return &part{kind: resourcesPart, typ: engine.RecordOf(resourcesSchema.Schema)}
 		}
 		return nil
 	case len(s.Properties) > 0:

@@ -44,7 +44,7 @@ func bindPod(in PodInput) *boundPod {
 		part.name = in.Pod.Spec.Containers[i].Name
 		part.policy = Policy(PolicyFor(in.VPA.Spec.ResourcePolicy, part.name))
 		requests, limits := CurrentResources(in.Pod, i)
-		part.original, part.limits = stanza(requests, limits), limits
+		part.original, part.limits = stanzaSchema.Of(stanza{requests, limits}), limits
 		for j := range recommended {
 			if !part.known && recommended[j].ContainerName == part.name {
 				part.recommendation, part.known = &recommended[j], true
@@ -52,7 +52,7 @@ func bindPod(in PodInput) *boundPod {
 		}
 	}
 	if requests, limits, ok := podResourcesOf(in.Pod); ok {
-		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanza(requests, limits)}
+		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanzaSchema.Of(stanza{requests, limits})}
 		b.init = initRequests(in.Pod)
 		b.defaults = defaultRequests(in.Pod, requests, limits, b.init)
 		b.uncounted = uncounted(in.Pod, requests, limits)

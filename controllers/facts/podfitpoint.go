@@ -15,29 +15,10 @@ var (
 		engine.Field{Name: "cpu", Type: engine.RecordOf(ratioSchema)},
 		engine.Field{Name: "memory", Type: engine.RecordOf(ratioSchema)})
 
-	fractionSchema = engine.NewSchema("Fraction",
-		engine.Field{Name: "limit", Type: engine.Int},
-		engine.Field{Name: "request", Type: engine.Int, Doc: "a factor of 1.2 is a limit of 12 for a request of 10"})
-
-	policyCPURatioSchema    = policyRatioSchema("PolicyCPURatio", CPU)
-	policyMemoryRatioSchema = policyRatioSchema("PolicyMemoryRatio", Memory)
-
-	policyRatiosSchema = engine.NewSchema("PolicyRatios",
-		engine.Field{Name: "cpu", Type: engine.RecordOf(policyCPURatioSchema)},
-		engine.Field{Name: "memory", Type: engine.RecordOf(policyMemoryRatioSchema)})
-
-	cpuBoostSchema = engine.NewSchema("CPUBoost",
-		engine.Field{Name: "type", Type: engine.String, Doc: "Factor or Quantity"},
-		engine.Field{Name: "factor", Type: engine.Int},
-		engine.Field{Name: "quantity", Type: engine.IntOf(CPU)},
-		engine.Field{Name: "lasts", Type: engine.IntOf(Duration), Doc: "durationSeconds: how long after the pod is ready"})
-
-	boostSchema = engine.NewSchema("StartupBoost", engine.Field{Name: "cpu", Type: engine.RecordOf(cpuBoostSchema)})
-
 	boostedSchema = engine.NewSchema("Boosted",
 		engine.Field{Name: "cpu", Type: engine.IntOf(CPU), Doc: "CPU while it starts, of a pod that is about to be created; where set, the pod is annotated with what the container had before (vpaCpuStartupBoost)"},
 		engine.Field{Name: "on", Type: engine.Bool, Doc: "the running pod has that annotation; unset where it has not"},
-		engine.Field{Name: "before", Type: engine.RecordOf(stanzaSchema), Doc: "what the annotation tells; unset where it cannot be read"},
+		engine.Field{Name: "before", Type: engine.RecordOf(stanzaSchema.Schema), Doc: "what the annotation tells; unset where it cannot be read"},
 		engine.Field{Name: "over", Type: engine.Bool, Doc: "it ends now; unset where it does not"},
 		engine.Field{Name: "remaining", Type: engine.IntOf(Duration), Doc: "time until it is over, where that is known"})
 
@@ -58,60 +39,53 @@ var (
 		engine.Field{Name: "memory", Type: engine.RecordOf(scalingSchema)})
 
 	limitRangeSchema = engine.NewSchema("LimitRange",
-		engine.Field{Name: "min", Type: engine.RecordOf(resourcesSchema)},
-		engine.Field{Name: "max", Type: engine.RecordOf(resourcesSchema)},
-		engine.Field{Name: "default", Type: engine.RecordOf(resourcesSchema), Doc: "limits"})
+		engine.Field{Name: "min", Type: engine.RecordOf(resourcesSchema.Schema)},
+		engine.Field{Name: "max", Type: engine.RecordOf(resourcesSchema.Schema)},
+		engine.Field{Name: "default", Type: engine.RecordOf(resourcesSchema.Schema), Doc: "limits"})
 
 	limitRangesSchema = engine.NewSchema("LimitRanges",
 		engine.Field{Name: "container", Type: engine.RecordOf(limitRangeSchema), Doc: "for each container; unset when there are none of that type"},
 		engine.Field{Name: "pod", Type: engine.RecordOf(limitRangeSchema), Doc: "for the pod as a whole; unset when there are none of that type"})
 
 	initSchema = engine.NewSchema("InitContainers",
-		engine.Field{Name: "running", Type: engine.RecordOf(resourcesSchema), Doc: "requests of those that go on running (sidecars)"},
-		engine.Field{Name: "peak", Type: engine.RecordOf(resourcesSchema), Doc: "the most that is requested while they run one after the other"})
+		engine.Field{Name: "running", Type: engine.RecordOf(resourcesSchema.Schema), Doc: "requests of those that go on running (sidecars)"},
+		engine.Field{Name: "peak", Type: engine.RecordOf(resourcesSchema.Schema), Doc: "the most that is requested while they run one after the other"})
 )
-
-func policyRatioSchema(name, unit string) *engine.Schema {
-	return engine.NewSchema(name,
-		engine.Field{Name: "type", Type: engine.String, Doc: "Factor or Quantity"},
-		engine.Field{Name: "factor", Type: engine.RecordOf(fractionSchema), Doc: "as it is written, exactly"},
-		engine.Field{Name: "quantity", Type: engine.IntOf(unit)})
-}
 
 // What both points know of a pod.
 var (
 	podFacts = []engine.Var{
-		{Name: "vpa", Type: engine.RecordOf(vpaSchema)},
+		{Name: "vpa", Type: engine.RecordOf(vpaSchema.Schema)},
 		{Name: "limitRange", Type: engine.RecordOf(limitRangesSchema), Doc: "what the LimitRanges of the namespace say together: of minimums the highest, of maximums the lowest"},
 	}
-	originalVar = engine.Var{Name: "original", Type: engine.RecordOf(stanzaSchema), Doc: "what the pod has now"}
+	originalVar = engine.Var{Name: "original", Type: engine.RecordOf(stanzaSchema.Schema), Doc: "what the pod has now"}
 	ratioVar    = engine.Var{Name: "ratio", Type: engine.RecordOf(ratiosSchema), Writable: true, Doc: "how its limits follow its requests, which rules of pod.fit choose; unset = there is no limit to set"}
 	withheldVar = engine.Var{Name: "withheld", Type: engine.RecordOf(withheldSchema), Writable: true, Doc: "which part of the recommendation is not applied because it cannot be right; the updater sees it at pod.update"}
-	requestsVar = engine.Var{Name: "requests", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be requested; unset = untouched"}
-	limitsVar   = engine.Var{Name: "limits", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what will be the limit; unset = untouched"}
+	requestsVar = engine.Var{Name: "requests", Type: engine.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what will be requested; unset = untouched"}
+	limitsVar   = engine.Var{Name: "limits", Type: engine.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what will be the limit; unset = untouched"}
 
 	containerScope = engine.Scope{
 		Name: "container", List: "containers", Doc: "each container of the pod, in its order",
 		Vars: []engine.Var{
 			{Name: "container", Type: engine.String, Doc: "its name"},
 			{Name: "index", Type: engine.Int, Doc: "its place in containers, from 0"},
-			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "its effective policy"},
+			{Name: "policy", Type: engine.RecordOf(policySchema.Schema), Doc: "its effective policy"},
 			{Name: "hasRecommendation", Type: engine.Bool, Doc: "the VPA has a recommendation for it"},
 			originalVar,
-			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what is recommended for it"},
+			{Name: "recommended", Type: engine.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,
-			{Name: "share", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what its request is to become, for rules that must see all containers first"},
+			{Name: "share", Type: engine.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what its request is to become, for rules that must see all containers first"},
 			{Name: "boost", Type: engine.RecordOf(boostedSchema), Writable: true, Doc: "its startup boost"},
 		},
 	}
 	podScope = engine.Scope{
 		Name: "podLevel", Whole: "pod", Doc: "the pod as a whole, where it has resources at pod level (spec.resources); otherwise nothing",
 		Vars: []engine.Var{
-			{Name: "policy", Type: engine.RecordOf(podPolicySchema), Doc: "podPolicies of the VPA"},
+			{Name: "policy", Type: engine.RecordOf(podPolicySchema.Schema), Doc: "podPolicies of the VPA"},
 			{Name: "init", Type: engine.RecordOf(initSchema), Doc: "its init containers"},
-			{Name: "defaultRequests", Type: engine.RecordOf(resourcesSchema), Doc: "what API servers fill in for requests that the pod does not have although it has the limit: what its containers request together, else the limit"},
+			{Name: "defaultRequests", Type: engine.RecordOf(resourcesSchema.Schema), Doc: "what API servers fill in for requests that the pod does not have although it has the limit: what its containers request together, else the limit"},
 			originalVar,
-			{Name: "recommended", Type: engine.RecordOf(resourcesSchema), Writable: true, Doc: "what is recommended for it"},
+			{Name: "recommended", Type: engine.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,
 		},
 	}

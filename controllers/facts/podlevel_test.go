@@ -40,7 +40,7 @@ func TestAnEmptyStanzaIsNone(t *testing.T) {
 				_, _, ok := podResourcesOf(pod)
 				require.False(t, ok)
 				require.False(t, awaited(pod))
-				require.NotPanics(t, func() { bindWanted(resizeSchema.New(), pod, PodChange{}) })
+				require.NotPanics(t, func() { wantedNow(pod, PodChange{}) })
 				require.Nil(t, bindPod(PodInput{Pod: pod, VPA: &vpav1.VerticalPodAutoscaler{}}).pod)
 			}
 		})

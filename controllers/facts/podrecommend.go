@@ -1,7 +1,6 @@
 package facts
 
 import (
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -16,28 +15,6 @@ type PodContainer struct {
 // PodRequests says which requests at least one pod of a workload has at pod level.
 type PodRequests struct{ CPU, Memory bool }
 
-// PodPolicy binds podPolicies, the bounds of a pod as a whole; nil binds one with nothing set.
-func PodPolicy(p *vpav1.PodResourcePolicy) *engine.Record {
-	r := podPolicySchema.New()
-	if p == nil || p.PodPolicies == nil {
-		return r
-	}
-	policy := p.PodPolicies
-	if policy.MinAllowed != nil {
-		r.SetRecord("minAllowed", Resources(policy.MinAllowed))
-	}
-	if policy.MaxAllowed != nil {
-		r.SetRecord("maxAllowed", Resources(policy.MaxAllowed))
-	}
-	if policy.ControlledResources != nil {
-		r.SetStrings("controlledResources", resourceNames(*policy.ControlledResources))
-	}
-	if policy.ControlledValues != nil {
-		r.SetString("controlledValues", string(*policy.ControlledValues))
-	}
-	return r
-}
-
 // RecommendPod runs pod.recommend: what is recommended for a pod as a whole, given what is recommended for its
 // containers, of which those with mode Off are not among them. It changes the bounds of containers where the pod's leave
 // them other room. With the gate PodLevelResources off, pod has nothing set and no container changes.
@@ -47,7 +24,7 @@ func PodPolicy(p *vpav1.PodResourcePolicy) *engine.Record {
 func RecommendPod(plan *engine.Plan, containers []PodContainer, podPolicy *engine.Record, requests PodRequests, trace *engine.Trace) (pod Bounds, failed []*engine.RuleError) {
 	f := podRecommend.NewFacts().
 		Set("podPolicy", podPolicy).
-		Set("podRequests", podRequestsSchema.New().SetBool("cpu", requests.CPU).SetBool("memory", requests.Memory)).
+		Set("podRequests", podRequestsSchema.Of(requests)).
 		Set("podAllowed", allowedSchema.New())
 	pod = NewBounds()
 	pod.addTo(f)

@@ -144,10 +144,6 @@ func (c *ResourceChange) leave(resources []corev1.ResourceName) {
 	}
 }
 
-func stanza(requests, limits corev1.ResourceList) *engine.Record {
-	return stanzaSchema.New().SetRecord("requests", Resources(requests)).SetRecord("limits", Resources(limits))
-}
-
 // ScaledResources are those of which VPAs know, in the order in which they are told.
 var ScaledResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 

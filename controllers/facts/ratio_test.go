@@ -12,9 +12,9 @@ import (
 
 func TestADecimalIsAnExactFraction(t *testing.T) {
 	for _, tt := range []struct {
-		number     string
-		times, per int64
-		ok         bool
+		number         string
+		limit, request int64
+		ok             bool
 	}{
 		{"1.2", 12, 10, true},
 		{"4", 4, 1, true},
@@ -35,10 +35,10 @@ func TestADecimalIsAnExactFraction(t *testing.T) {
 		{"1/2/3", 0, 0, false},
 		{"x", 0, 0, false},
 	} {
-		times, per, ok := fraction(tt.number)
+		f, ok := fractionOf(tt.number)
 		require.Equal(t, tt.ok, ok, tt.number)
 		if ok {
-			require.Equal(t, []int64{tt.times, tt.per}, []int64{times, per}, tt.number)
+			require.Equal(t, fraction{tt.limit, tt.request}, f, tt.number)
 		}
 	}
 }
@@ -48,12 +48,12 @@ func FuzzFraction(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, number string) {
-		times, per, ok := fraction(number)
+		of, ok := fractionOf(number)
 		if !ok {
 			return
 		}
-		require.Positive(t, per, number)
-		require.GreaterOrEqual(t, times, int64(0), number)
+		require.Positive(t, of.request, number)
+		require.GreaterOrEqual(t, of.limit, int64(0), number)
 	})
 }
 
@@ -75,8 +75,9 @@ func TestEitherSpellingOfTheRatioIsRead(t *testing.T) {
 
 // TestAnEmptyStartupBoostIsNoBoost but takes the place of the VPA's (UPSTREAM.md Appendix B 3).
 func TestAnEmptyStartupBoostIsNoBoost(t *testing.T) {
-	require.Nil(t, startupBoost(nil))
-	require.Nil(t, startupBoost(&vpav1.StartupBoost{}))
+	for _, boost := range []*vpav1.StartupBoost{nil, {}} {
+		require.Nil(t, VPA(&vpav1.VerticalPodAutoscaler{Spec: vpav1.VerticalPodAutoscalerSpec{StartupBoost: boost}}).Field("startupBoost"))
+	}
 	same(t, boostSchema.New(), Policy(&vpav1.ContainerResourcePolicy{StartupBoost: &vpav1.StartupBoost{}}).Field("startupBoost"))
 
 	v := &vpav1.VerticalPodAutoscaler{}

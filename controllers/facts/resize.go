@@ -4,8 +4,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/celvpa/celvpa/engine"
 )
 
 // Resize is what is known of a resize under way.
@@ -16,11 +14,6 @@ type Resize struct {
 
 	Replaced    int           // how many resizes were sent over others since the pod was last without one
 	ReplacedAge time.Duration // since the last of them
-}
-
-func (r Resize) record() *engine.Record {
-	return resizeSchema.New().SetString("status", string(r.Status)).SetInt("age", int64(max(r.Age, 0))).SetString("message", r.Message).
-		SetInt("replaced", int64(r.Replaced)).SetInt("replacedAge", int64(max(r.ReplacedAge, 0)))
 }
 
 // ResizeStatus is how far a resize is (KEP-1287, UPSTREAM.md §5.6).

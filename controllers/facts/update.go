@@ -12,50 +12,6 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Group counts the pods of one direct owner, e.g. a ReplicaSet, and tells what came of evicting some of them.
-type Group struct {
-	Configured int // replicas the owner asks for; 0 = not known
-	Live       int // pods not terminating
-	Running    int // live pods that have started
-	Ready      int // live pods that are ready
-	Disrupted  int // pods of those running that were evicted or resized in this cycle
-
-	Evictions, Resizes Refusals // of any of its pods, for a reason that holds for all of them
-
-	Unchanged    int           // pods in a row that were evicted, and whose successors came with the resources that those had had
-	UnchangedAge time.Duration // since the last of them was evicted
-}
-
-// Refusals are answers of the API server in a row, with nothing carried out in between. Those to resizes that an eviction followed are
-// not among them.
-type Refusals struct {
-	Times   int
-	Age     time.Duration // since the last of them
-	Last    Refusal
-	Message string // what the API server said the last time
-}
-
-// or returns others where there are none.
-func (r Refusals) or(others Refusals) Refusals {
-	if r.Times == 0 {
-		return others
-	}
-	return r
-}
-
-func (g Group) record() *engine.Record {
-	r := groupSchema.New().SetInt("live", int64(g.Live)).SetInt("running", int64(g.Running)).SetInt("ready", int64(g.Ready)).SetInt("disrupted", int64(g.Disrupted)).
-		SetInt("refusals", int64(g.Evictions.Times)).SetInt("refusedAge", int64(g.Evictions.Age)).
-		SetString("refusedFor", string(g.Evictions.Last)).SetString("refusedMessage", g.Evictions.Message).
-		SetInt("resizeRefusals", int64(g.Resizes.Times)).SetInt("resizeRefusedAge", int64(g.Resizes.Age)).
-		SetString("resizeRefusedFor", string(g.Resizes.Last)).SetString("resizeRefusedMessage", g.Resizes.Message).
-		SetInt("unchanged", int64(g.Unchanged)).SetInt("unchangedAge", int64(g.UnchangedAge))
-	if g.Configured > 0 {
-		r.SetInt("configured", int64(g.Configured))
-	}
-	return r
-}
-
 // Priority says how far a pod is from its recommendation.
 type Priority struct {
 	OutsideRecommendedRange bool
@@ -66,32 +22,6 @@ type Priority struct {
 	First int64
 	Then  float64
 }
-
-// Attempt is a resize that was tried.
-type Attempt struct {
-	// Refused is why the API server refused the resize tried a moment ago; empty = none was tried, or it was accepted.
-	Refused Refusal
-	Message string // what the API server said
-	// Infeasible: one tried before was found to be more than the node has (AEP-8818), and NowLower that less is wanted now.
-	Infeasible, NowLower bool
-}
-
-// Refusal is a kind of answer to a resize or to an eviction.
-type Refusal string
-
-// The kinds of answers.
-const (
-	RefusedNodeCapacity Refusal = "NodeCapacity" // more than the node has (Kubernetes 1.36 and newer)
-	RefusedBudget       Refusal = "Budget"       // a PodDisruptionBudget is against an eviction
-	RefusedQuota        Refusal = "Quota"        // more than a ResourceQuota or a LimitRange of the namespace allows
-	RefusedNotSupported Refusal = "NotSupported" // the node, or the API server, cannot resize such pods
-	RefusedInvalid      Refusal = "Invalid"      // the pod may not be changed so
-	RefusedConflict     Refusal = "Conflict"     // the pod was changed meanwhile
-	RefusedNotAnswered  Refusal = "NotAnswered"  // the API server did not answer in time, or is too busy
-	RefusedGone         Refusal = "Gone"         // there is no such pod any more
-	RefusedNotPermitted Refusal = "NotPermitted" // this process may not resize pods
-	RefusedForbidden    Refusal = "Forbidden"    // an admission policy is against it, or something else is
-)
 
 // PodState is one running pod as the updater sees it.
 type PodState struct {
@@ -112,6 +42,7 @@ type PodState struct {
 	podLevel *engine.Record
 	priority *engine.Record
 	change   *engine.Record
+	group    Group // as rules see it
 }
 
 // Rank runs pod.priority.
@@ -130,6 +61,41 @@ func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*en
 	}, failed
 }
 
+// compared is a container, or the pod as a whole, beside its recommendation.
+type compared struct {
+	of     *ResourceChange
+	has    corev1.ResourceList // requests
+	name   string
+	seen   bool
+	policy *vpav1.ContainerResourcePolicy
+	oom    *engine.Record
+}
+
+var (
+	comparedSchema = engine.Bind("ComparedContainer", append([]engine.FieldFrom[compared]{
+		engine.TextFrom("name", "", func(c compared) string { return c.name }),
+		engine.BoolFrom("hasRecommendation", "the VPA has a recommendation for it", func(c compared) bool { return c.of.Known }),
+		engine.BoolFrom("seenByAdmission", "admission saw it, or did not say what it saw (annotation vpaObservedContainers)", func(c compared) bool { return c.seen }),
+		engine.TextIf("mode", "that of its policy: Auto or Off; unset without one", func(c compared) (vpav1.ContainerScalingMode, bool) {
+			if c.policy == nil {
+				return "", false
+			}
+			return given(c.policy.Mode)
+		}),
+		engine.RecordFrom("oom", killedSchema.Schema, "how it ended last, where it ran out of memory", func(c compared) *engine.Record { return c.oom }),
+	}, comparedFields...)...)
+
+	comparedPodSchema = engine.Bind("ComparedPod", comparedFields...)
+
+	comparedFields = []engine.FieldFrom[compared]{
+		engine.RecordFrom("requests", resourcesSchema.Schema, "what the node granted, else what the spec asks for", func(c compared) *engine.Record { return Resources(c.has) }),
+		engine.RecordFrom("target", resourcesSchema.Schema, "what the pod would be given", func(c compared) *engine.Record { return c.of.Target }),
+		engine.BoolFrom("withheld", "a part of the recommendation is not applied, because it cannot be right (rule set ceilings)", func(c compared) bool { return c.of.Withheld }),
+		engine.RecordFrom("lowerBound", resourcesSchema.Schema, "", func(c compared) *engine.Record { return c.of.LowerBound }),
+		engine.RecordFrom("upperBound", resourcesSchema.Schema, "", func(c compared) *engine.Record { return c.of.UpperBound }),
+	}
+)
+
 // compare binds what the pod has and what it would be given.
 func (s *PodState) compare() {
 	s.compared = make([]*engine.Record, 0, len(s.Change.Containers))
@@ -137,31 +103,36 @@ func (s *PodState) compare() {
 	for i := range s.Change.Containers {
 		c := &s.Change.Containers[i]
 		requests, _ := CurrentResources(s.Pod, c.Index)
-		r := comparedSchema.New().SetString("name", c.Name).SetBool("hasRecommendation", c.Known).SetBool("withheld", c.Withheld).
-			SetBool("seenByAdmission", observed == nil || slices.Contains(observed, c.Name)).
-			SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).
-			SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound)
-		if p := PolicyFor(s.VPA.Spec.ResourcePolicy, c.Name); p != nil && p.Mode != nil {
-			r.SetString("mode", string(*p.Mode))
-		}
-		if oom := s.outOfMemory(c.Name); oom != nil {
-			r.SetRecord("oom", oom)
-		}
-		s.compared = append(s.compared, r)
+		s.compared = append(s.compared, comparedSchema.Of(compared{
+			of: &c.ResourceChange, has: requests, name: c.Name,
+			seen:   observed == nil || slices.Contains(observed, c.Name),
+			policy: PolicyFor(s.VPA.Spec.ResourcePolicy, c.Name),
+			oom:    s.outOfMemory(c.Name),
+		}))
 	}
 	s.podLevel = comparedPodSchema.New()
 	if c := s.Change.Pod; c != nil {
 		requests, _, _ := podResourcesOf(s.Pod)
-		s.podLevel.SetBool("withheld", c.Withheld).SetRecord("requests", Resources(requests)).SetRecord("target", c.Target).SetRecord("lowerBound", c.LowerBound).SetRecord("upperBound", c.UpperBound)
+		s.podLevel = comparedPodSchema.Of(compared{of: c, has: requests})
 	}
 }
+
+// killed is the end of a container that ran out of memory.
+type killed struct {
+	end *corev1.ContainerStateTerminated
+	now time.Time
+}
+
+var killedSchema = engine.Bind("OutOfMemory",
+	engine.IntFrom("lasted", engine.IntOf(Duration), "from its start to its end", func(k killed) time.Duration { return k.end.FinishedAt.Sub(k.end.StartedAt.Time) }),
+	engine.IntFrom("age", engine.IntOf(Duration), "since its end", func(k killed) time.Duration { return k.now.Sub(k.end.FinishedAt.Time) }))
 
 // outOfMemory binds how a container ended last where it ran out of memory; nil where it did not.
 func (s *PodState) outOfMemory(container string) *engine.Record {
 	for i := range s.Pod.Status.ContainerStatuses {
 		status := &s.Pod.Status.ContainerStatuses[i]
 		if end := status.LastTerminationState.Terminated; status.Name == container && end != nil && end.Reason == reasonOOMKilled {
-			return killedSchema.New().SetInt("lasted", int64(end.FinishedAt.Sub(end.StartedAt.Time))).SetInt("age", int64(s.Now.Sub(end.FinishedAt.Time)))
+			return killedSchema.Of(killed{end, s.Now})
 		}
 	}
 	return nil
@@ -171,74 +142,64 @@ const reasonOOMKilled = "OOMKilled"
 
 // Decide runs pod.update. Rank must have run before.
 func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
-	group.Evictions, group.Resizes = group.Evictions.or(s.Evictions), group.Resizes.or(s.Resizes)
+	s.group = group
+	s.group.Evictions, s.group.Resizes = group.Evictions.or(s.Evictions), group.Resizes.or(s.Resizes)
 	s.bindChange()
 	f := podUpdate.NewFacts().
 		Set("vpa", VPA(s.VPA)).
-		Set("pod", s.pod()).
+		Set("pod", podSchema.Of(s)).
 		Set("containers", engine.Records(s.compared)).
 		Set("podLevel", s.podLevel).
 		Set("priority", s.priority).
 		Set("change", s.change).
-		Set("group", group.record()).
+		Set("group", groupSchema.Of(&s.group)).
 		Set("resize", s.resizeNow()).
-		Set("attempt", attemptSchema.New().SetString("refused", string(s.Attempt.Refused)).SetString("message", s.Attempt.Message).
-			SetBool("infeasible", s.Attempt.Infeasible).SetBool("nowLower", s.Attempt.NowLower)).
-		Set("admission", s.admission())
+		Set("attempt", attemptSchema.Of(&s.Attempt)).
+		Set("admission", admissionSchema.Of(s))
 	return plan.Decide(PodUpdate, f, trace)
 }
 
-// resizeNow binds a resize under way.
-func (s *PodState) resizeNow() *engine.Record {
-	r := s.Resize.record()
-	if s.Resize.Status != NoResize {
-		bindWanted(r, s.Pod, s.Change)
-	}
-	return r
-}
-
 func (s *PodState) bindChange() {
-	if s.change != nil {
-		return
-	}
-	s.change = changeOf(s.Pod, s.Change)
-	if s.Defaulted != "" {
-		s.change.SetString("defaulted", s.Defaulted)
+	if s.change == nil {
+		s.change = changeSchema.Of(changeOf(s.Pod, s.Change, s.Defaulted))
 	}
 }
 
-func (s *PodState) admission() *engine.Record {
-	r := admissionSchema.New().SetBool("alive", s.NoAdmission == "")
-	if s.Refusal != "" {
-		r.SetString("refusal", s.Refusal)
-	}
-	if s.Ignored != "" {
-		r.SetString("ignored", s.Ignored)
-	}
-	return r
-}
+var admissionSchema = engine.Bind("Admission",
+	engine.BoolFrom("alive", "the admission controller renews its status lease, or nobody asked", func(s *PodState) bool { return s.NoAdmission == "" }),
+	engine.TextIf("refusal", "why pod.validate would refuse to create the pod anew; unset where it would not", func(s *PodState) (string, bool) { return s.Refusal, s.Refusal != "" }),
+	engine.TextIf("ignored", "why pod.admit would leave a new pod as it is; unset where it would not", func(s *PodState) (string, bool) { return s.Ignored, s.Ignored != "" }))
 
-func (s *PodState) pod() *engine.Record {
-	pod := podSchema.New().SetString("phase", string(s.Pod.Status.Phase)).SetBool("boosted", Boosted(s.Pod)).SetBool("ready", Ready(s.Pod))
-	if start := s.Pod.Status.StartTime; start != nil {
-		pod.SetInt("age", int64(s.Now.Sub(start.Time)))
-	}
-	return pod
-}
+var podSchema = engine.Bind("Pod",
+	engine.TextFrom("phase", "", func(s *PodState) corev1.PodPhase { return s.Pod.Status.Phase }),
+	engine.IntIf("age", engine.IntOf(Duration), "since status.startTime; unset before the start", func(s *PodState) (time.Duration, bool) {
+		start := s.Pod.Status.StartTime
+		if start == nil {
+			return 0, false
+		}
+		return s.Now.Sub(start.Time), true
+	}),
+	engine.BoolFrom("ready", "", func(s *PodState) bool { return Ready(s.Pod) }),
+	engine.BoolFrom("boosted", "admission raised CPU of one of its containers for the start, as an annotation tells (vpaCpuStartupBoost)",
+		func(s *PodState) bool { return Boosted(s.Pod) }))
+
+var podBoostSchema = engine.Bind("PodBoost",
+	engine.BoolFrom("over", "that of one of its containers is over", func(c *PodChange) bool {
+		return slices.ContainsFunc(c.Containers, func(c ContainerChange) bool { return c.Boost.Over })
+	}),
+	engine.BoolFrom("on", "that of one of its containers goes on", func(c *PodChange) bool {
+		return slices.ContainsFunc(c.Containers, func(c ContainerChange) bool { return c.Boost.On })
+	}))
 
 // DecideUnboost runs pod.unboost: whether the pod is given back the CPU that it had more for its start.
 func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
 	s.bindChange()
-	over, on := false, false
-	for i := range s.Change.Containers {
-		boost := &s.Change.Containers[i].Boost
-		over, on = over || boost.Over, on || boost.On
-	}
+	s.group = group
 	f := podUnboost.NewFacts().
-		Set("pod", s.pod()).
-		Set("boost", podBoostSchema.New().SetBool("over", over).SetBool("on", on)).
+		Set("pod", podSchema.Of(s)).
+		Set("boost", podBoostSchema.Of(&s.Change)).
 		Set("change", s.change).
-		Set("group", group.record()).
+		Set("group", groupSchema.Of(&s.group)).
 		Set("resize", s.resizeNow())
 	return plan.Decide(PodUnboost, f, trace)
 }

@@ -27,7 +27,7 @@ var (
 		Doc: "Which samples of a container are taken, which of its memory become one peak, and how long its usage is remembered; run by the recommender.",
 		Vars: []engine.Var{
 			containerVar,
-			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
+			{Name: "policy", Type: engine.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
 			{Name: "window", Type: engine.RecordOf(windowSchema), Writable: true, Doc: "24h, 8, true and 1h where rules set nothing, an interval or count that is not greater than 0, or a clock skew below 0"},
 		},
 	}
@@ -36,7 +36,7 @@ var (
 		Doc: "The memory sample that stands for a container that ran out of memory; run by the recommender.",
 		Vars: []engine.Var{
 			containerVar,
-			{Name: "policy", Type: engine.RecordOf(policySchema), Doc: "the container's effective policy"},
+			{Name: "policy", Type: engine.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
 			{Name: "oom", Type: engine.RecordOf(oomSchema), Doc: "what is known of it"},
 			{Name: "sample", Type: engine.RecordOf(sampleSchema), Writable: true, Doc: "what is remembered"},
 		},

@@ -1,29 +1,79 @@
 package facts
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/celvpa/celvpa/engine"
 )
 
-// bindWanted adds to a resize under way what it asks for, which is what the pod's spec has, and what would be asked for now: whether
-// another resize could end what this one cannot. Both are read from the pod, so that a restart of the updater forgets neither.
-func bindWanted(resize *engine.Record, pod *corev1.Pod, change PodChange) {
+// resizing is a resize under way beside the one that would be sent now.
+type resizing struct {
+	*Resize
+	now *wanted // nil without a resize under way
+}
+
+// wanted is what a resize under way asks for, which is what the pod's spec has, and what would be asked for now.
+type wanted struct {
+	requested, wanted          corev1.ResourceList
+	differs, raisesMemoryLimit bool
+}
+
+var resizeSchema = engine.Bind("Resize",
+	engine.TextFrom("status", "empty, Sent (the node has not told anything of it yet), InProgress, Deferred, Infeasible, Error or Unknown",
+		func(r resizing) ResizeStatus { return r.Status }),
+	engine.IntFrom("age", engine.IntOf(Duration), "since the updater first saw this pod being resized, or since its node tells of it, whichever is longer",
+		func(r resizing) time.Duration { return max(r.Age, 0) }),
+	engine.TextFrom("message", "what the node says about it", func(r resizing) string { return r.Message }),
+	engine.RecordFrom("requested", resourcesSchema.Schema, "what the pod as a whole requests by it, as the pod's spec has it; unset without one",
+		func(r resizing) *engine.Record {
+			if r.now == nil {
+				return nil
+			}
+			return Resources(r.now.requested)
+		}),
+	engine.RecordFrom("wanted", resourcesSchema.Schema, "what it would request by a resize that was sent now; unset without one",
+		func(r resizing) *engine.Record {
+			if r.now == nil {
+				return nil
+			}
+			return Resources(r.now.wanted)
+		}),
+	engine.BoolIf("differs", "a resize that was sent now would ask for other CPU or memory somewhere",
+		func(r resizing) (bool, bool) { return r.now != nil && r.now.differs, r.now != nil }),
+	engine.BoolIf("raisesMemoryLimit", "it would ask for a higher memory limit somewhere",
+		func(r resizing) (bool, bool) { return r.now != nil && r.now.raisesMemoryLimit, r.now != nil }),
+	engine.IntFrom("replaced", engine.Int, "how many resizes the updater has sent over others since the pod was last without one",
+		func(r resizing) int { return r.Replaced }),
+	engine.IntFrom("replacedAge", engine.IntOf(Duration), "since the cycle of the last of them", func(r resizing) time.Duration { return max(r.ReplacedAge, 0) }))
+
+// resizeNow binds a resize under way.
+func (s *PodState) resizeNow() *engine.Record {
+	r := resizing{Resize: &s.Resize}
+	if s.Resize.Status != NoResize {
+		r.now = wantedNow(s.Pod, s.Change)
+	}
+	return resizeSchema.Of(r)
+}
+
+// wantedNow tells whether another resize could end what the one under way cannot. It is read from the pod, so that a restart of the
+// updater forgets nothing.
+func wantedNow(pod *corev1.Pod, change PodChange) *wanted {
 	after := podAfter(pod, change)
 	whole := resourcehelper.PodResourcesOptions{}
-	resize.SetRecord("requested", Resources(resourcehelper.PodRequests(pod, whole))).SetRecord("wanted", Resources(resourcehelper.PodRequests(after, whole)))
-	differs, raises := false, false
-	compare := func(asked, wanted *corev1.ResourceRequirements) {
-		differs = differs || alters(asked.Requests, wanted.Requests) || alters(asked.Limits, wanted.Limits)
+	out := &wanted{requested: resourcehelper.PodRequests(pod, whole), wanted: resourcehelper.PodRequests(after, whole)}
+	compare := func(asked, now *corev1.ResourceRequirements) {
+		out.differs = out.differs || alters(asked.Requests, now.Requests) || alters(asked.Limits, now.Limits)
 		before, limited := asked.Limits[corev1.ResourceMemory]
-		raises = raises || limited && before.Cmp(wanted.Limits[corev1.ResourceMemory]) < 0
+		out.raisesMemoryLimit = out.raisesMemoryLimit || limited && before.Cmp(now.Limits[corev1.ResourceMemory]) < 0
 	}
 	for i := range pod.Spec.Containers {
 		compare(&pod.Spec.Containers[i].Resources, &after.Spec.Containers[i].Resources)
 	}
-	if whole := PodLevel(pod); whole != nil {
-		compare(whole, after.Spec.Resources)
+	if level := PodLevel(pod); level != nil {
+		compare(level, after.Spec.Resources)
 	}
-	resize.SetBool("differs", differs).SetBool("raisesMemoryLimit", raises)
+	return out
 }

@@ -1,0 +1,99 @@
+package facts
+
+import (
+	"time"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+// Group counts the pods of one direct owner, e.g. a ReplicaSet, and tells what came of evicting some of them.
+type Group struct {
+	Configured int // replicas the owner asks for; 0 = not known
+	Live       int // pods not terminating
+	Running    int // live pods that have started
+	Ready      int // live pods that are ready
+	Disrupted  int // pods of those running that were evicted or resized in this cycle
+
+	Evictions, Resizes Refusals // of any of its pods, for a reason that holds for all of them
+
+	Unchanged    int           // pods in a row that were evicted, and whose successors came with the resources that those had had
+	UnchangedAge time.Duration // since the last of them was evicted
+}
+
+var groupSchema = engine.Bind("Group",
+	engine.IntIf("configured", engine.Int, "replicas the owner asks for; unset when that is not known or none",
+		func(g *Group) (int, bool) { return g.Configured, g.Configured > 0 }),
+	engine.IntFrom("live", engine.Int, "pods not terminating", func(g *Group) int { return g.Live }),
+	engine.IntFrom("running", engine.Int, "live pods that have started", func(g *Group) int { return g.Running }),
+	engine.IntFrom("ready", engine.Int, "live pods that are ready", func(g *Group) int { return g.Ready }),
+	engine.IntFrom("disrupted", engine.Int, "pods of those running that were evicted or resized in this cycle", func(g *Group) int { return g.Disrupted }),
+
+	engine.IntFrom("refusals", engine.Int,
+		"evictions in a row that the API server refused: of any pod for a PodDisruptionBudget or missing permissions, else of this pod",
+		func(g *Group) int { return g.Evictions.Times }),
+	engine.IntFrom("refusedAge", engine.IntOf(Duration), "since the cycle of the last of them", func(g *Group) time.Duration { return g.Evictions.Age }),
+	engine.TextFrom("refusedFor", "why the last of them was refused: Budget (a PodDisruptionBudget), or as in attempt.refused",
+		func(g *Group) Refusal { return g.Evictions.Last }),
+	engine.TextFrom("refusedMessage", "what the API server said to it", func(g *Group) string { return g.Evictions.Message }),
+
+	engine.IntFrom("resizeRefusals", engine.Int,
+		"resizes in a row that the API server refused, and that were not followed by an eviction: of any pod for missing permissions, else of this pod",
+		func(g *Group) int { return g.Resizes.Times }),
+	engine.IntFrom("resizeRefusedAge", engine.IntOf(Duration), "since the cycle of the last of them", func(g *Group) time.Duration { return g.Resizes.Age }),
+	engine.TextFrom("resizeRefusedFor", "why the last of them was refused, as in attempt.refused", func(g *Group) Refusal { return g.Resizes.Last }),
+	engine.TextFrom("resizeRefusedMessage", "what the API server said to it", func(g *Group) string { return g.Resizes.Message }),
+
+	engine.IntFrom("unchanged", engine.Int, "pods in a row that were evicted, and whose successors came with the resources that those had had",
+		func(g *Group) int { return g.Unchanged }),
+	engine.IntFrom("unchangedAge", engine.IntOf(Duration), "since the last of them was evicted", func(g *Group) time.Duration { return g.UnchangedAge }))
+
+// Refusals are answers of the API server in a row, with nothing carried out in between. Those to resizes that an eviction followed are
+// not among them.
+type Refusals struct {
+	Times   int
+	Age     time.Duration // since the last of them
+	Last    Refusal
+	Message string // what the API server said the last time
+}
+
+// or returns others where there are none.
+func (r Refusals) or(others Refusals) Refusals {
+	if r.Times == 0 {
+		return others
+	}
+	return r
+}
+
+// Attempt is a resize that was tried.
+type Attempt struct {
+	// Refused is why the API server refused the resize tried a moment ago; empty = none was tried, or it was accepted.
+	Refused Refusal
+	Message string // what the API server said
+	// Infeasible: one tried before was found to be more than the node has (AEP-8818), and NowLower that less is wanted now.
+	Infeasible, NowLower bool
+}
+
+var attemptSchema = engine.Bind("Attempt",
+	engine.TextFrom("refused",
+		"why the API server refused the resize tried a moment ago: NodeCapacity, Quota, NotSupported, Invalid, Conflict, NotAnswered, Gone, NotPermitted or Forbidden; empty = it did not",
+		func(a *Attempt) Refusal { return a.Refused }),
+	engine.TextFrom("message", "what it said", func(a *Attempt) string { return a.Message }),
+	engine.BoolFrom("infeasible", "a resize of this pod was found to be more than its node has (AEP-8818)", func(a *Attempt) bool { return a.Infeasible }),
+	engine.BoolFrom("nowLower", "less CPU or memory would be requested now than that resize did", func(a *Attempt) bool { return a.NowLower }))
+
+// Refusal is a kind of answer to a resize or to an eviction.
+type Refusal string
+
+// The kinds of answers.
+const (
+	RefusedNodeCapacity Refusal = "NodeCapacity" // more than the node has (Kubernetes 1.36 and newer)
+	RefusedBudget       Refusal = "Budget"       // a PodDisruptionBudget is against an eviction
+	RefusedQuota        Refusal = "Quota"        // more than a ResourceQuota or a LimitRange of the namespace allows
+	RefusedNotSupported Refusal = "NotSupported" // the node, or the API server, cannot resize such pods
+	RefusedInvalid      Refusal = "Invalid"      // the pod may not be changed so
+	RefusedConflict     Refusal = "Conflict"     // the pod was changed meanwhile
+	RefusedNotAnswered  Refusal = "NotAnswered"  // the API server did not answer in time, or is too busy
+	RefusedGone         Refusal = "Gone"         // there is no such pod any more
+	RefusedNotPermitted Refusal = "NotPermitted" // this process may not resize pods
+	RefusedForbidden    Refusal = "Forbidden"    // an admission policy is against it, or something else is
+)

@@ -1,0 +1,112 @@
+package facts
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+var policySchema = engine.Bind("Policy",
+	engine.TextIf("mode", "Auto or Off", func(p *vpav1.ContainerResourcePolicy) (vpav1.ContainerScalingMode, bool) { return given(p.Mode) }),
+	engine.RecordFrom("minAllowed", resourcesSchema.Schema, "", func(p *vpav1.ContainerResourcePolicy) *engine.Record { return resourcesIf(p.MinAllowed) }),
+	engine.RecordFrom("maxAllowed", resourcesSchema.Schema, "", func(p *vpav1.ContainerResourcePolicy) *engine.Record { return resourcesIf(p.MaxAllowed) }),
+	engine.TextsFrom("controlledResources", "", func(p *vpav1.ContainerResourcePolicy) []string { return resourceNames(p.ControlledResources) }),
+	engine.TextIf("controlledValues", "RequestsAndLimits or RequestsOnly",
+		func(p *vpav1.ContainerResourcePolicy) (vpav1.ContainerControlledValues, bool) {
+			return given(p.ControlledValues)
+		}),
+
+	engine.DoubleIf("oomBumpUpRatio", "as written, also with gate PerVPAConfig off; likewise the three below",
+		func(p *vpav1.ContainerResourcePolicy) (float64, bool) {
+			ratio, ok := given(p.OOMBumpUpRatio)
+			return float64(ratio.MilliValue()) / 1000, ok
+		}),
+	engine.IntIf("oomMinBumpUp", engine.IntOf(Memory), "bytes", func(p *vpav1.ContainerResourcePolicy) (int64, bool) {
+		least, ok := given(p.OOMMinBumpUp)
+		return least.MilliValue() / 1000, ok
+	}),
+	engine.IntIf("memoryAggregationInterval", engine.IntOf(Duration), "in either spelling", aggregationInterval),
+	engine.IntIf("memoryAggregationIntervalCount", engine.Int, "",
+		func(p *vpav1.ContainerResourcePolicy) (int64, bool) { return given(p.MemoryAggregationIntervalCount) }),
+	engine.IntIf("memoryPerCPU", engine.IntOf(Memory), "bytes that go with one core, as written, also with gate MemoryPerCPURatio off",
+		func(p *vpav1.ContainerResourcePolicy) (int64, bool) {
+			perCPU, ok := given(p.MemoryPerCPU)
+			return Bytes(perCPU), ok
+		}),
+	engine.RecordFrom("requestToLimitRatio", policyRatiosSchema.Schema,
+		"how limits are to follow requests, in either spelling, also with gate RequestToLimitRatio off", policyRatios),
+	engine.RecordFrom("startupBoost", boostSchema.Schema, "the container's own, also with gate CPUStartupBoost off",
+		func(p *vpav1.ContainerResourcePolicy) *engine.Record {
+			if p.StartupBoost == nil {
+				return nil
+			}
+			return boostSchema.Of(p.StartupBoost) // an empty one is one, too: it takes the place of the VPA's
+		}))
+
+// Policy binds a container policy; nil binds one with nothing set.
+func Policy(p *vpav1.ContainerResourcePolicy) *engine.Record {
+	if p == nil {
+		return policySchema.New()
+	}
+	return policySchema.Of(p)
+}
+
+// PolicyFor is the policy of a container: the first with its name, else the last named *, else nil.
+// The two are never merged (UPSTREAM.md §1.2).
+func PolicyFor(policy *vpav1.PodResourcePolicy, container string) *vpav1.ContainerResourcePolicy {
+	if policy == nil {
+		return nil
+	}
+	var wildcard *vpav1.ContainerResourcePolicy
+	for i := range policy.ContainerPolicies {
+		p := &policy.ContainerPolicies[i]
+		switch p.ContainerName {
+		case container:
+			return p
+		case vpav1.DefaultContainerResourcePolicy:
+			wildcard = p
+		}
+	}
+	return wildcard
+}
+
+// aggregationInterval reads either spelling. Validation sees to it that two say the same; of an object that it did not see,
+// upstream's counts.
+func aggregationInterval(p *vpav1.ContainerResourcePolicy) (d time.Duration, ok bool) {
+	switch {
+	case p.MemoryAggregationIntervalSeconds != nil:
+		return time.Duration(*p.MemoryAggregationIntervalSeconds) * time.Second, true
+	case p.MemoryAggregationInterval != nil:
+		return p.MemoryAggregationInterval.Duration, true
+	}
+	return 0, false
+}
+
+func resourceNames(list *[]corev1.ResourceName) []string {
+	if list == nil {
+		return nil
+	}
+	out := make([]string, 0, len(*list))
+	for _, n := range *list {
+		out = append(out, string(n))
+	}
+	return out
+}
+
+var podPolicySchema = engine.Bind("PodPolicy",
+	engine.RecordFrom("minAllowed", resourcesSchema.Schema, "", func(p *vpav1.PodPolicies) *engine.Record { return resourcesIf(p.MinAllowed) }),
+	engine.RecordFrom("maxAllowed", resourcesSchema.Schema, "", func(p *vpav1.PodPolicies) *engine.Record { return resourcesIf(p.MaxAllowed) }),
+	engine.TextsFrom("controlledResources", "", func(p *vpav1.PodPolicies) []string { return resourceNames(p.ControlledResources) }),
+	engine.TextIf("controlledValues", "RequestsAndLimits or RequestsOnly",
+		func(p *vpav1.PodPolicies) (vpav1.ContainerControlledValues, bool) { return given(p.ControlledValues) }))
+
+// PodPolicy binds podPolicies, the bounds of a pod as a whole; nil binds one with nothing set.
+func PodPolicy(p *vpav1.PodResourcePolicy) *engine.Record {
+	if p == nil || p.PodPolicies == nil {
+		return podPolicySchema.New()
+	}
+	return podPolicySchema.Of(p.PodPolicies)
+}

@@ -1,0 +1,78 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+var vpaSchema = engine.Bind("VPA",
+	engine.TextIf("updateMode", "as written; unset without updatePolicy", updateMode),
+	engine.IntIf("minReplicas", engine.Int, "", func(v *vpav1.VerticalPodAutoscaler) (int32, bool) { return given(updatePolicy(v).MinReplicas) }),
+	engine.IntIf("evictAfterOOM", engine.IntOf(Duration), "evictAfterOOMSeconds, also with gate PerVPAConfig off",
+		func(v *vpav1.VerticalPodAutoscaler) (time.Duration, bool) {
+			seconds, ok := given(updatePolicy(v).EvictAfterOOMSeconds)
+			return time.Duration(seconds) * time.Second, ok
+		}),
+	engine.RecordFrom("startupBoost", boostSchema.Schema, "that of the VPA as a whole, also with gate CPUStartupBoost off",
+		func(v *vpav1.VerticalPodAutoscaler) *engine.Record {
+			if v.Spec.StartupBoost == nil || v.Spec.StartupBoost.CPU == nil {
+				return nil
+			}
+			return boostSchema.Of(v.Spec.StartupBoost)
+		}),
+	engine.BoolFrom("recommended", "its status has a recommendation, be it for no container",
+		func(v *vpav1.VerticalPodAutoscaler) bool { return v.Status.Recommendation != nil }),
+	engine.BoolFrom("boosts", "the VPA or one of its container policies has a startup boost", boosts),
+	engine.RecordsFrom("evictionRequirements", requirementSchema.Schema, "empty when there are none",
+		func(v *vpav1.VerticalPodAutoscaler) (out []*engine.Record) {
+			for _, e := range updatePolicy(v).EvictionRequirements {
+				if e != nil {
+					out = append(out, requirementSchema.Of(e))
+				}
+			}
+			return out
+		}))
+
+var requirementSchema = engine.Bind("EvictionRequirement",
+	engine.BoolFrom("cpu", "it names CPU", func(e *vpav1.EvictionRequirement) bool { return slices.Contains(e.Resources, corev1.ResourceCPU) }),
+	engine.BoolFrom("memory", "it names memory", func(e *vpav1.EvictionRequirement) bool { return slices.Contains(e.Resources, corev1.ResourceMemory) }),
+	engine.TextFrom("change", "TargetHigherThanRequests or TargetLowerThanRequests",
+		func(e *vpav1.EvictionRequirement) vpav1.EvictionChangeRequirement { return e.ChangeRequirement }))
+
+// VPA binds the parts of a VPA that decide when it acts.
+func VPA(v *vpav1.VerticalPodAutoscaler) *engine.Record { return vpaSchema.Of(v) }
+
+var noUpdatePolicy = &vpav1.PodUpdatePolicy{}
+
+// updatePolicy is that of a VPA, an empty one where it has none.
+func updatePolicy(v *vpav1.VerticalPodAutoscaler) *vpav1.PodUpdatePolicy {
+	if v.Spec.UpdatePolicy == nil {
+		return noUpdatePolicy
+	}
+	return v.Spec.UpdatePolicy
+}
+
+func updateMode(v *vpav1.VerticalPodAutoscaler) (vpav1.UpdateMode, bool) {
+	return given(updatePolicy(v).UpdateMode)
+}
+
+// boosts reports whether a VPA has a startup boost anywhere, be it an empty one (UPSTREAM.md §4.2).
+func boosts(v *vpav1.VerticalPodAutoscaler) bool {
+	if v.Spec.StartupBoost != nil {
+		return true
+	}
+	if v.Spec.ResourcePolicy == nil {
+		return false
+	}
+	for i := range v.Spec.ResourcePolicy.ContainerPolicies {
+		if v.Spec.ResourcePolicy.ContainerPolicies[i].StartupBoost != nil {
+			return true
+		}
+	}
+	return false
+}
