@@ -352,7 +352,7 @@ func (v *placedValidation) check(vars cel.Activation, otherwise string) (message
 
 // ValidationInfo is a validation as a plan runs it, for those who enforce it elsewhere.
 type ValidationInfo struct {
-	Rule        string      // set/validation, and of an axis the value: set/validation[cpu]
+	Rule        string      // set/validation, as violations name it: the same for all values of an axis
 	Description string      // of the rule set
 	Validation  *Validation // for that value, in CEL that knows no axes
 	Reads       []string    // the variables that its condition and expression read, sorted
@@ -368,7 +368,7 @@ func (p *Plan) Validations(point string) []ValidationInfo {
 	}
 	for _, set := range at.sets {
 		for _, v := range set.validations {
-			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value + v.axis.suffix(), Description: set.ruleSet.Description, Validation: v.validation.spelt(v.axis),
+			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Description: set.ruleSet.Description, Validation: v.validation.spelt(v.axis),
 				Reads: slices.Sorted(slices.Values(v.reads)), Calls: slices.Sorted(slices.Values(v.calls))})
 		}
 	}

@@ -48,14 +48,14 @@ func TestAVPAIsDefaultedOrRefusedWithItsCauses(t *testing.T) {
 	require.Empty(t, resp.Patches)
 	require.Equal(t, []metav1.StatusCause{
 		{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.updatePolicy.minReplicas", Message: "minReplicas must be greater than 0 (rule vpa-object/min-replicas-positive)"},
-		{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]", Message: "maxAllowed.cpu 1 is below minAllowed.cpu 2 (rule vpa-bounds/max-cpu-above-min)"},
+		{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]", Message: "maxAllowed.cpu 1 is below minAllowed.cpu 2 (rule vpa-bounds/max-above-min)"},
 	}, resp.Result.Details.Causes)
 	require.Equal(t, metav1.StatusReasonInvalid, resp.Result.Reason)
 	require.EqualValues(t, http.StatusUnprocessableEntity, resp.Result.Code)
 	require.Equal(t, "web", resp.Result.Details.Name)
 	require.Equal(t, `VerticalPodAutoscaler.autoscaling.k8s.io "web" is invalid: spec.updatePolicy.minReplicas: minReplicas must be greater than 0 `+
 		`(rule vpa-object/min-replicas-positive); spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]: maxAllowed.cpu 1 is below minAllowed.cpu 2 `+
-		`(rule vpa-bounds/max-cpu-above-min)`, resp.Result.Message, "the kind has its group, as in what API servers write")
+		`(rule vpa-bounds/max-above-min)`, resp.Result.Message, "the kind has its group, as in what API servers write")
 	warnings := []string{
 		"spec.targetRef: without a targetRef nothing is sized; name the controller whose pods are meant (rule vpa-object/has-target)",
 		"spec.updatePolicy.updateMode: update mode Auto is deprecated: use Recreate, which does the same, or InPlaceOrRecreate (rule vpa-object/auto-is-deprecated)",

@@ -55,7 +55,7 @@ func startWebhook(t *testing.T, ns string, flags ...string) {
 	eventually(t, 20*time.Second, "the webhook to be asked", func(ctx context.Context) (bool, error) {
 		// No rule of the schema is about this.
 		err := cluster.Create(ctx, object(ns, "probe", "resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {cpu: 0.1m}}]}"), client.DryRunAll)
-		return slices.Equal(refusals(err), []string{"vpa-bounds/cpu-whole@spec.resourcePolicy.containerPolicies[0].minAllowed[cpu]"}), nil
+		return slices.Equal(refusals(err), []string{"vpa-bounds/whole@spec.resourcePolicy.containerPolicies[0].minAllowed[cpu]"}), nil
 	})
 }
 

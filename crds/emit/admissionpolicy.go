@@ -39,7 +39,9 @@ func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []str
 			continue
 		}
 		if !known(v, beside) {
-			left = append(left, v.Rule)
+			if !slices.Contains(left, v.Rule) { // a rule of an axis comes once for each value
+				left = append(left, v.Rule)
+			}
 			continue
 		}
 		to := deny

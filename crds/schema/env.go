@@ -155,6 +155,8 @@ func (s *sizes) declared(path []string) *apiservercel.DeclType {
 			node = node.ElemType
 		case name == "@keys":
 			node = node.KeyType
+		case node.IsMap():
+			node = node.ElemType // map.key is map['key']
 		case node.Fields[name] == nil:
 			return nil
 		default:
