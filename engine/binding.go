@@ -42,6 +42,11 @@ func (b *Binding[T]) Of(v T) *Record {
 
 type integer interface{ ~int | ~int32 | ~int64 }
 
+// ForRules is a field that the host leaves unset: rules write it.
+func ForRules[T any](name string, t Type, doc string) FieldFrom[T] {
+	return FieldFrom[T]{Field{name, t, doc}, func(T, *cell) {}}
+}
+
 // IntFrom is an integer field; t may have a unit.
 func IntFrom[T any, N integer](name string, t Type, doc string, get func(T) N) FieldFrom[T] {
 	mustBeInt(name, t)

@@ -41,6 +41,7 @@ func TestABindingDeclaresAndBindsEachFieldOnce(t *testing.T) {
 		TextsFrom("tags", "", func(p *parcel) []string { return p.tags }),
 		RecordsFrom("inside", lineSchema, "", func(p *parcel) []*Record { return p.inside }),
 		RecordFrom("label", lineSchema, "", func(p *parcel) *Record { return p.label }),
+		ForRules[*parcel]("free", Bool, "written by rules"),
 		OpaqueFrom("codes", OpaqueOf(vouchersType, "cents"), "", func(p *parcel) ref.Val { return p.codes }))
 	require.Equal(t, Field{Name: "price", Type: IntOf("cents"), Doc: "what it costs"}, schema.Fields()[0])
 
@@ -51,11 +52,12 @@ func TestABindingDeclaresAndBindsEachFieldOnce(t *testing.T) {
 	want := schema.New().SetInt("price", -1).SetInt("weight", 7).SetDouble("rate", 0.5).SetDouble("discount", 0.25).SetString("tier", "gold").SetString("note", "fragile").
 		SetBool("heavy", true).SetBool("sealed", true).SetStrings("tags", []string{}).SetOpaque("inside", Records([]*Record{line})).SetRecord("label", line)
 	for _, f := range schema.Fields() {
-		if f.Name != "codes" {
+		if f.Name != "codes" && f.Name != "free" {
 			require.Equal(t, types.True, want.Field(f.Name).Equal(full.Field(f.Name)), f.Name)
 		}
 	}
 	require.Equal(t, vouchers{}, full.Field("codes"))
+	require.Nil(t, full.Field("free"), "rules write it")
 
 	var set []string
 	for _, f := range schema.Fields() {

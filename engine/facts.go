@@ -33,6 +33,27 @@ func (f *Facts) Set(name string, v ref.Val) *Facts {
 	return f
 }
 
+// Unset lists the variables that have no value, those of items behind the name of their scope: what a host forgot to bind.
+func (f *Facts) Unset() []string {
+	var out []string
+	for _, v := range f.point.givenVars() {
+		if f.get(f.point.varIndex[v.Name]) == nil {
+			out = append(out, v.Name)
+		}
+	}
+	for i := range f.point.Scopes {
+		scope := &f.point.Scopes[i]
+		for _, item := range f.items[i] {
+			for j, v := range scope.Vars {
+				if item.get(j) == nil {
+					out = append(out, scope.Name+"."+v.Name)
+				}
+			}
+		}
+	}
+	return out
+}
+
 // get reads a variable by its index in the point; nil when it is unset.
 func (f *Facts) get(i int) ref.Val { return f.values[i].val() }
 

@@ -30,7 +30,8 @@ type Var struct {
 // one record, which List and Whole let expressions see from everywhere at the point, as rules have left it so far.
 //
 // Items have two facts without being given them, where Vars has them: a text called like the scope is the item's label,
-// and an integer called index its place among the items, from 0.
+// and an integer called index its place among the items, from 0: what a function gives for all items is a list, of which each
+// takes its own.
 type Scope struct {
 	Name string
 	Vars []Var

@@ -108,6 +108,17 @@ func TestTablesSeeAllItemsWithoutBeingGivenThem(t *testing.T) {
 	}, shown(runner.Run(lib.Tests)))
 }
 
+func TestFactsTellWhatNobodyBound(t *testing.T) {
+	point := basketPoint()
+	shop().AddPoint(point)
+	f := point.NewFacts()
+	f.AddItem("line", "a")
+	f.AddItem("gift", "x").Set("value", lineSchema.New())
+	require.Equal(t, []string{"total", "line.now"}, f.Unset())
+	f.Set("total", totalSchema.New()).Items("line")[0].Set("now", lineSchema.New())
+	require.Empty(t, f.Unset())
+}
+
 func TestWhatShowsItemsIsNoConstant(t *testing.T) {
 	r := shop()
 	r.AddPoint(basketPoint())

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 
 	"github.com/google/cel-go/common/types/ref"
 )
@@ -76,6 +77,17 @@ func (t *Trace) Steps() []Step {
 	var out []Step
 	t.each(func(i int, run *tracedRun) { out = append(out, t.step(i, run)) })
 	return out
+}
+
+// Runs gives the facts of the runs, in order, by the name of their point.
+func (t *Trace) Runs() iter.Seq2[string, *Facts] {
+	return func(yield func(string, *Facts) bool) {
+		for _, run := range t.runs {
+			if !yield(run.facts.point.Name, run.facts) {
+				return
+			}
+		}
+	}
 }
 
 // MarshalJSON writes the steps out.

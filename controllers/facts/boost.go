@@ -81,19 +81,36 @@ func readBoostNote(text string) (requests, limits corev1.ResourceList, ok bool) 
 	return requests, limits, ok
 }
 
+// boosting is the startup boost of a container as its pod tells of it.
+type boosting struct {
+	note string // of the annotation
+	on   bool
+}
+
+var boostedSchema = engine.Bind("Boosted",
+	engine.ForRules[boosting]("cpu", engine.IntOf(CPU),
+		"CPU while it starts, of a pod that is about to be created; where set, the pod is annotated with what the container had before (vpaCpuStartupBoost)"),
+	engine.BoolIf("on", "the running pod has that annotation; unset where it has not", func(b boosting) (bool, bool) { return true, b.on }),
+	engine.RecordFrom("before", stanzaSchema.Schema, "what the annotation tells; unset where it cannot be read", func(b boosting) *engine.Record {
+		requests, limits, ok := readBoostNote(b.note)
+		if !ok {
+			return nil
+		}
+		return stanzaSchema.Of(stanza{requests, limits})
+	}),
+	engine.ForRules[boosting]("over", engine.Bool, "it ends now; unset where it does not"),
+	engine.ForRules[boosting]("remaining", engine.IntOf(Duration), "time until it is over, where that is known"))
+
 // boost binds the startup boost of a container. That of a new pod is yet to be made.
 func (b *boundPod) boost(container string) *engine.Record {
-	r := boostedSchema.New()
 	if b.in.Creating {
-		return r
+		return boostedSchema.New()
 	}
-	if note, on := b.in.Pod.Annotations[AnnotationStartupBoost+container]; on {
-		r.SetBool("on", true)
-		if requests, limits, ok := readBoostNote(note); ok {
-			r.SetRecord("before", stanzaSchema.Of(stanza{requests, limits}))
-		}
+	note, on := b.in.Pod.Annotations[AnnotationStartupBoost+container]
+	if !on {
+		return boostedSchema.New()
 	}
-	return r
+	return boostedSchema.Of(boosting{note, on})
 }
 
 // boostOf reads what rules made of it.
@@ -108,16 +125,18 @@ func boostOf(r *engine.Record) (b Boost) {
 	return b
 }
 
-// start binds how a running pod has started.
-func (b *boundPod) start() *engine.Record {
-	r := startSchema.New()
+var startSchema = engine.Bind("Start",
+	engine.IntIf("ready", engine.IntOf(Duration), "for how long the pod has been ready; unset while it is not", (*boundPod).readyFor))
+
+// readyFor is for how long a running pod has been ready.
+func (b *boundPod) readyFor() (time.Duration, bool) {
 	if b.in.Creating || b.in.Now.IsZero() {
-		return r
+		return 0, false
 	}
 	for i := range b.in.Pod.Status.Conditions {
 		if c := &b.in.Pod.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			r.SetInt("ready", int64(max(b.in.Now.Sub(c.LastTransitionTime.Time), 0)))
+			return max(b.in.Now.Sub(c.LastTransitionTime.Time), 0), true
 		}
 	}
-	return r
+	return 0, false
 }

@@ -101,7 +101,7 @@ func (b *boundPod) counted(list corev1.ResourceList) *engine.Record {
 
 // resources binds what pod.fit made of the target for pod.resources.
 func (b *boundPod) resources(target *fitted) *fitted {
-	f := &fitted{facts: podResources.NewFacts().Set("creating", types.Bool(b.in.Creating)).Set("start", b.start())}
+	f := &fitted{facts: podResources.NewFacts().Set("creating", types.Bool(b.in.Creating)).Set("start", startSchema.Of(b))}
 	for i := range b.parts {
 		item := target.items[i]
 		b.add(f, "container", &b.parts[i], item.Record("recommended"), item.Record("ratio"), item.Record("withheld"))

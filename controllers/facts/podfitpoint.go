@@ -15,19 +15,9 @@ var (
 		engine.Field{Name: "cpu", Type: engine.RecordOf(ratioSchema)},
 		engine.Field{Name: "memory", Type: engine.RecordOf(ratioSchema)})
 
-	boostedSchema = engine.NewSchema("Boosted",
-		engine.Field{Name: "cpu", Type: engine.IntOf(CPU), Doc: "CPU while it starts, of a pod that is about to be created; where set, the pod is annotated with what the container had before (vpaCpuStartupBoost)"},
-		engine.Field{Name: "on", Type: engine.Bool, Doc: "the running pod has that annotation; unset where it has not"},
-		engine.Field{Name: "before", Type: engine.RecordOf(stanzaSchema.Schema), Doc: "what the annotation tells; unset where it cannot be read"},
-		engine.Field{Name: "over", Type: engine.Bool, Doc: "it ends now; unset where it does not"},
-		engine.Field{Name: "remaining", Type: engine.IntOf(Duration), Doc: "time until it is over, where that is known"})
-
 	withheldSchema = engine.NewSchema("Withheld",
 		engine.Field{Name: "cpu", Type: engine.Bool, Doc: "unset where it is not"},
 		engine.Field{Name: "memory", Type: engine.Bool, Doc: "unset where it is not"})
-
-	startSchema = engine.NewSchema("Start",
-		engine.Field{Name: "ready", Type: engine.IntOf(Duration), Doc: "for how long the pod has been ready; unset while it is not"})
 
 	scalingSchema = engine.NewSchema("Scaling",
 		engine.Field{Name: "from", Type: engine.Int, Doc: "what all containers come to together"},
@@ -46,10 +36,6 @@ var (
 	limitRangesSchema = engine.NewSchema("LimitRanges",
 		engine.Field{Name: "container", Type: engine.RecordOf(limitRangeSchema), Doc: "for each container; unset when there are none of that type"},
 		engine.Field{Name: "pod", Type: engine.RecordOf(limitRangeSchema), Doc: "for the pod as a whole; unset when there are none of that type"})
-
-	initSchema = engine.NewSchema("InitContainers",
-		engine.Field{Name: "running", Type: engine.RecordOf(resourcesSchema.Schema), Doc: "requests of those that go on running (sidecars)"},
-		engine.Field{Name: "peak", Type: engine.RecordOf(resourcesSchema.Schema), Doc: "the most that is requested while they run one after the other"})
 )
 
 // What both points know of a pod.
@@ -75,14 +61,14 @@ var (
 			{Name: "recommended", Type: engine.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,
 			{Name: "share", Type: engine.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what its request is to become, for rules that must see all containers first"},
-			{Name: "boost", Type: engine.RecordOf(boostedSchema), Writable: true, Doc: "its startup boost"},
+			{Name: "boost", Type: engine.RecordOf(boostedSchema.Schema), Writable: true, Doc: "its startup boost"},
 		},
 	}
 	podScope = engine.Scope{
 		Name: "podLevel", Whole: "pod", Doc: "the pod as a whole, where it has resources at pod level (spec.resources); otherwise nothing",
 		Vars: []engine.Var{
 			{Name: "policy", Type: engine.RecordOf(podPolicySchema.Schema), Doc: "podPolicies of the VPA"},
-			{Name: "init", Type: engine.RecordOf(initSchema), Doc: "its init containers"},
+			{Name: "init", Type: engine.RecordOf(initSchema.Schema), Doc: "its init containers"},
 			{Name: "defaultRequests", Type: engine.RecordOf(resourcesSchema.Schema), Doc: "what API servers fill in for requests that the pod does not have although it has the limit: what its containers request together, else the limit"},
 			originalVar,
 			{Name: "recommended", Type: engine.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
@@ -107,7 +93,7 @@ var podResources = &engine.Point{
 	Doc: "Which `requests` and `limits` to write, given what pod.fit made of `recommended`; run by the webhook and the updater.",
 	Vars: append([]engine.Var{
 		{Name: "creating", Type: engine.Bool, Doc: "the pod is about to be created; false for one that runs"},
-		{Name: "start", Type: engine.RecordOf(startSchema), Doc: "the start of a running pod"},
+		{Name: "start", Type: engine.RecordOf(startSchema.Schema), Doc: "the start of a running pod"},
 	}, podFacts...),
 	Scopes: []engine.Scope{containerScope, podScope},
 }

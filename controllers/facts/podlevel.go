@@ -63,6 +63,13 @@ func defaultRequests(pod *corev1.Pod, requests, limits corev1.ResourceList, init
 	return out
 }
 
+// initSums are what init containers request.
+type initSums struct{ running, peak *engine.Record }
+
+var initSchema = engine.Bind("InitContainers",
+	engine.RecordFrom("running", resourcesSchema.Schema, "requests of those that go on running (sidecars)", func(s initSums) *engine.Record { return s.running }),
+	engine.RecordFrom("peak", resourcesSchema.Schema, "the most that is requested while they run one after the other", func(s initSums) *engine.Record { return s.peak }))
+
 // initRequests sums up the init containers of a pod as API servers do where they compare a pod's requests with those of its
 // containers (KEP-2837): those that go on running count beside the containers, the others one after the other.
 func initRequests(pod *corev1.Pod) *engine.Record {
@@ -84,7 +91,7 @@ func initRequests(pod *corev1.Pod) *engine.Record {
 			peak.SetInt(field, max(highest, now))
 		}
 	}
-	return initSchema.New().SetRecord("running", running).SetRecord("peak", peak)
+	return initSchema.Of(initSums{running, peak})
 }
 
 // uncounted are the resources which a pod has at pod level, and of which some amount is no whole number of

@@ -10,8 +10,13 @@ import (
 )
 
 var (
-	namedRangesSchema = engine.NewSchema("NamedLimitRanges",
-		engine.Field{Name: "ofContainers", Type: engine.ListOf(engine.String), Doc: "names of those of type Container, whatever they are about"})
+	namedRangesSchema = engine.Bind("NamedLimitRanges",
+		engine.TextsFrom("ofContainers", "names of those of type Container, whatever they are about", func(l *LimitRanges) []string {
+			if l == nil || l.ofContainers == nil {
+				return []string{}
+			}
+			return l.ofContainers
+		}))
 
 	validatePod = &engine.Point{
 		Name: PodValidate, Kind: engine.ValidationPoint,
@@ -19,7 +24,7 @@ var (
 			"`self` and `object` are the pod, of which there are metadata.name, .namespace and .labels, spec.resources unless it is empty, and of spec.containers and spec.initContainers name and resources. " +
 			"Pods are refused for what a rule says, never because a rule cannot be evaluated.",
 		Vars: []engine.Var{
-			{Name: "limitRanges", Type: engine.RecordOf(namedRangesSchema), Doc: "the LimitRanges of the namespace"},
+			{Name: "limitRanges", Type: engine.RecordOf(namedRangesSchema.Schema), Doc: "the LimitRanges of the namespace"},
 			{Name: "controlled", Type: engine.Bool, Doc: "a VPA changes the pod"},
 		},
 	}
@@ -30,12 +35,8 @@ func ValidatePod(plan *engine.Plan, pod *corev1.Pod, limits *LimitRanges, contro
 	if len(plan.RuleSets(PodValidate)) == 0 {
 		return nil
 	}
-	names := []string{}
-	if limits != nil {
-		names = limits.ofContainers
-	}
 	f := validatePod.NewFacts().Set("controlled", types.Bool(controlled)).
-		Set("limitRanges", namedRangesSchema.New().SetStrings("ofContainers", names))
+		Set("limitRanges", namedRangesSchema.Of(limits))
 	return plan.Validate(PodValidate, engine.Judged{Object: podObject(pod), Facts: f}, nil)
 }
 

@@ -6,6 +6,9 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
+// oomKill is what is known of a container that ran out of memory, in bytes.
+type oomKill struct{ reported, peak int64 }
+
 var (
 	windowSchema = engine.NewSchema("Window",
 		engine.Field{Name: "interval", Type: engine.IntOf(Duration), Doc: "how long a window lasts"},
@@ -13,9 +16,9 @@ var (
 		engine.Field{Name: "zeroIsPeak", Type: engine.Bool, Doc: "a first sample of 0 bytes counts as the peak of its window, so that no later sample of the window does"},
 		engine.Field{Name: "clockSkew", Type: engine.IntOf(Duration), Doc: "how far ahead of the recommender's clock a sample may be; samples of any resource that are further ahead are refused"})
 
-	oomSchema = engine.NewSchema("OOM",
-		engine.Field{Name: "memory", Type: engine.IntOf(Memory), Doc: "what was reported: bytes used, or requested; 0 when neither is known"},
-		engine.Field{Name: "peak", Type: engine.IntOf(Memory), Doc: "the largest sample of the window; 0 without one"})
+	oomSchema = engine.Bind("OOM",
+		engine.IntFrom("memory", engine.IntOf(Memory), "what was reported: bytes used, or requested; 0 when neither is known", func(k oomKill) int64 { return k.reported }),
+		engine.IntFrom("peak", engine.IntOf(Memory), "the largest sample of the window; 0 without one", func(k oomKill) int64 { return k.peak }))
 
 	sampleSchema = engine.NewSchema("MemorySample",
 		engine.Field{Name: "memory", Type: engine.IntOf(Memory), Doc: "bytes; unset = the container's memory is not raised"})
@@ -37,7 +40,7 @@ var (
 		Vars: []engine.Var{
 			containerVar,
 			{Name: "policy", Type: engine.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
-			{Name: "oom", Type: engine.RecordOf(oomSchema), Doc: "what is known of it"},
+			{Name: "oom", Type: engine.RecordOf(oomSchema.Schema), Doc: "what is known of it"},
 			{Name: "sample", Type: engine.RecordOf(sampleSchema), Writable: true, Doc: "what is remembered"},
 		},
 	}
@@ -84,7 +87,7 @@ func WindowFor(plan *engine.Plan, container string, policy *engine.Record, trace
 func OOMSample(plan *engine.Plan, container string, policy *engine.Record, reported, peak int64, trace *engine.Trace) (bytes int64, ok bool, failed []*engine.RuleError) {
 	sample := sampleSchema.New()
 	f := usageOOM.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
-	f.Set("oom", oomSchema.New().SetInt("memory", reported).SetInt("peak", peak)).Set("sample", sample)
+	f.Set("oom", oomSchema.Of(oomKill{reported, peak})).Set("sample", sample)
 	failed = plan.RunStages(UsageOOM, f, trace)
 	bytes, ok = sample.Int("memory")
 	return bytes, ok, failed

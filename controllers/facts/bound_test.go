@@ -1,0 +1,53 @@
+package facts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// TestEveryFactOfAPointIsBound: one that a point declares and nobody binds would be unset for all rules.
+func TestEveryFactOfAPointIsBound(t *testing.T) {
+	plan, trace := shippedPlan(t), &engine.Trace{}
+	none, v := facts.Policy(nil), vpa("InPlaceOrRecreate", recommendation(t, "a", "cpu=1", "cpu=1", "cpu=1"))
+	facts.WindowFor(plan, "a", none, trace)
+	facts.OOMSample(plan, "a", none, 1, 1, trace)
+	plan.Decide(facts.ContainerSelect, facts.SelectFacts("a", none, facts.Seen{}), trace)
+	estimate, _ := facts.EstimateFacts("a", facts.Estimate{}, none, facts.NewBounds())
+	plan.RunStages(facts.ContainerEstimate, estimate, trace)
+	plan.RunStages(facts.ContainerRecommend, facts.RecommendFacts("a", none, false, facts.NewBounds()), trace)
+	facts.RecommendPod(plan, []facts.PodContainer{podContainer(t, "a", nil, "cpu=1")}, facts.PodPolicy(nil), facts.PodRequests{}, trace)
+	facts.Defaults(plan, map[string]any{"spec": map[string]any{
+		"resourcePolicy": map[string]any{"containerPolicies": []any{map[string]any{"containerName": "a"}}},
+	}}, trace)
+	plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), trace)
+	plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), trace)
+
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container(t, "a", "cpu=2", "")}, Resources: &corev1.ResourceRequirements{Requests: list(t, "cpu=2")}}}
+	change, _ := facts.ResourcesForPod(plan, facts.PodInput{Pod: pod, VPA: v, Bounds: true}, trace)
+	state := &facts.PodState{Pod: pod, VPA: v, Change: change, Now: time.Now()}
+	state.Rank(plan, trace)
+	state.Decide(plan, facts.Group{}, trace)
+	state.DecideUnboost(plan, facts.Group{}, trace)
+
+	seen := map[string]bool{
+		// These are not traced, and bind what they have in one place.
+		facts.VPAValidate: true, facts.PodValidate: true, facts.PodRefused: true, facts.PodEvicted: true,
+	}
+	for point, bound := range trace.Runs() {
+		seen[point] = true
+		require.Empty(t, bound.Unset(), point)
+	}
+	require.Empty(t, facts.ValidateFacts(v, nil, nil).Unset())
+	registry, err := policy.Registry()
+	require.NoError(t, err)
+	for _, point := range registry.Points() {
+		require.True(t, seen[point.Name], point.Name)
+	}
+}
