@@ -109,6 +109,7 @@ func (b *boundPod) resources(target *fitted) *fitted {
 	if b.pod != nil {
 		item := target.items[len(b.parts)]
 		b.add(f, "podLevel", b.pod, item.Record("recommended"), item.Record("ratio"), item.Record("withheld"))
+		f.items[len(b.parts)].Set("report", reportSchema.New())
 	}
 	return b.common(f)
 }

@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"slices"
+
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -77,6 +79,15 @@ var (
 	}
 )
 
+// reportedPodScope is podScope at pod.resources.
+var reportedPodScope = engine.Scope{
+	Name: podScope.Name, Whole: podScope.Whole, Doc: podScope.Doc,
+	Vars: append(slices.Clip(podScope.Vars), engine.Var{Name: "report", Type: engine.RecordOf(reportSchema), Writable: true, Doc: "what admission logs of the pod"}),
+}
+
+var reportSchema = engine.NewSchema("Report",
+	engine.Field{Name: "missing", Type: engine.Bool, Doc: "which requests of the pod and of its containers have no recommendation"})
+
 var podFit = &engine.Point{
 	Name: PodFit, Kind: engine.StagePoint,
 	Doc: "Fit the recommendation to this pod by changing `recommended`; run by the webhook for the target, by the updater for the lower and the upper bound too, each on its own. " +
@@ -95,5 +106,5 @@ var podResources = &engine.Point{
 		{Name: "creating", Type: engine.Bool, Doc: "the pod is about to be created; false for one that runs"},
 		{Name: "start", Type: engine.RecordOf(startSchema.Schema), Doc: "the start of a running pod"},
 	}, podFacts...),
-	Scopes: []engine.Scope{containerScope, podScope},
+	Scopes: []engine.Scope{containerScope, reportedPodScope},
 }

@@ -30,6 +30,8 @@ type PodChange struct {
 	Containers []ContainerChange // one for each container of the pod, in their order
 	// Pod is about the pod as a whole; nil for pods without resources at pod level.
 	Pod *ResourceChange
+	// ReportMissing: admission tells what of a pod with resources at pod level is requested without a recommendation.
+	ReportMissing bool
 }
 
 // ContainerChange is what the rules want for one container of a pod.
@@ -106,6 +108,7 @@ func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 		out.Pod = &ResourceChange{}
 		out.Pod.take(b.pod, len(b.parts), target, final, lower, upper)
 		out.Pod.leave(b.uncounted)
+		out.ReportMissing = final.items[len(b.parts)].Record("report").Bool("missing")
 	}
 	return out, failed
 }

@@ -52,7 +52,7 @@ func Review(plan *engine.Plan, req Request, trace *engine.Trace) Answer {
 	}
 	out.Change, out.Failed = review.Change, review.Failed
 	out.Patch = podpatch.Admission(req.Pod, req.VPA.Name, out.Change)
-	if out.Change.Pod != nil && plan.Gate("PodLevelResources") {
+	if out.Change.ReportMissing {
 		out.Missing = missing(req.Pod, req.VPA)
 	}
 	return out
