@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -16,7 +17,7 @@ import (
 )
 
 // controllingVPA is the VPA that changes a new pod, nil when none does: of those whose target is the pod's topmost controller,
-// whose selector matches it and which pod.admit lets change pods, the oldest one (UPSTREAM.md §4.2). All that it asks is in
+// whose selector matches it and which pod.admit lets change pods, the first by vpa.order. All that it asks is in
 // memory; target.Patience bounds what it waits for scales that are not.
 func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rules *engine.Rulebook, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
 	top, err := h.Resolver.Top(ctx, pod, func(chain []target.Key) bool { return h.anyTarget(ctx, pod.Namespace, chain) })
@@ -31,14 +32,15 @@ func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rul
 	for i := range list.Items {
 		candidates[i] = &list.Items[i]
 	}
-	slices.SortFunc(candidates, oldestFirst)
-	var oldest *vpav1.VerticalPodAutoscaler
+	slices.SortFunc(candidates, func(a, b *vpav1.VerticalPodAutoscaler) int { return strings.Compare(a.Name, b.Name) })
+	compare := policy.Precedence(rules, h.Log)
+	var best *vpav1.VerticalPodAutoscaler
 	for _, v := range candidates {
-		if h.admits(ctx, req, rules, top, pod, v) && oldest == nil && h.selects(ctx, top, v, pod) {
-			oldest = v
+		if h.admits(ctx, req, rules, top, pod, v) && h.selects(ctx, top, v, pod) && (best == nil || compare(v, best) < 0) {
+			best = v
 		}
 	}
-	return oldest, nil
+	return best, nil
 }
 
 // admits reports whether the rules let a VPA change new pods, and records what overlays that are not enforced would say.
@@ -76,14 +78,4 @@ func (h *Handler) anyTarget(ctx context.Context, namespace string, chain []targe
 		return h.Client.List(ctx, &list, withTarget(namespace, key)...) != nil || len(list.Items) > 0
 	}
 	return some(customTargets) || slices.ContainsFunc(chain, func(k target.Key) bool { return some(targetKey(k.Kind, k.Name)) })
-}
-
-func oldestFirst(a, b *vpav1.VerticalPodAutoscaler) int {
-	switch {
-	case target.Older(a, b):
-		return -1
-	case target.Older(b, a):
-		return 1
-	}
-	return 0
 }

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -21,7 +23,7 @@ type changedBy struct {
 
 // controlling finds the VPA that a pod belongs to.
 func (c *offlineCluster) controlling(pod *corev1.Pod) changedBy {
-	v := c.oldest(pod, func(v *judgedVPA) bool { return v.takes })
+	v := c.owner(pod, func(v *judgedVPA) bool { return v.takes })
 	if v == nil {
 		return changedBy{why: "no VerticalPodAutoscaler " + c.asks.verb + " it: " + c.whyNone(pod)}
 	}
@@ -31,21 +33,21 @@ func (c *offlineCluster) controlling(pod *corev1.Pod) changedBy {
 	}
 	for _, other := range c.vpas[pod.Namespace] {
 		if other != v && other.takes && sameTarget(other, v) && c.belongs(pod, other) {
-			why += fmt.Sprintf("; %s has the same target, and is younger or later by name", other.key())
+			why += fmt.Sprintf("; %s has the same target, and comes after it (point vpa.order)", other.key())
 		}
 	}
 	return changedBy{vpa: v, why: why}
 }
 
-// oldest is the VPA that a pod belongs to, of those that count; nil when it belongs to none.
-func (c *offlineCluster) oldest(pod *corev1.Pod, counts func(*judgedVPA) bool) *judgedVPA {
+// owner is the VPA that a pod belongs to, of those that count; nil when it belongs to none.
+func (c *offlineCluster) owner(pod *corev1.Pod, counts func(*judgedVPA) bool) *judgedVPA {
 	var candidates []*vpav1.VerticalPodAutoscaler
 	for _, one := range c.vpas[pod.Namespace] {
 		if counts(one) {
 			candidates = append(candidates, one.VerticalPodAutoscaler)
 		}
 	}
-	best, err := c.resolver.ControllingVPA(context.Background(), pod, candidates)
+	best, err := c.resolver.ControllingVPA(context.Background(), pod, candidates, policy.Precedence(c.book, logr.Discard()))
 	if err != nil || best == nil {
 		return nil
 	}
@@ -55,7 +57,7 @@ func (c *offlineCluster) oldest(pod *corev1.Pod, counts func(*judgedVPA) bool) *
 
 // belongs reports whether a VPA is about a pod, whatever the rules say.
 func (c *offlineCluster) belongs(pod *corev1.Pod, v *judgedVPA) bool {
-	return c.oldest(pod, func(one *judgedVPA) bool { return one == v }) != nil
+	return c.owner(pod, func(one *judgedVPA) bool { return one == v }) != nil
 }
 
 func sameTarget(a, b *judgedVPA) bool {

@@ -78,7 +78,7 @@ func (u *offlineUpdater) report(explain bool) *planReport {
 		why[pod] = changed[i].why
 		v := changed[i].vpa
 		if v == nil {
-			v = u.oldest(pod, func(*judgedVPA) bool { return true }) // that leaves it alone
+			v = u.owner(pod, func(*judgedVPA) bool { return true }) // that leaves it alone
 		}
 		if v == nil {
 			alone = append(alone, aloneItem(pod, changed[i].why))

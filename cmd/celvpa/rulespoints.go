@@ -20,9 +20,10 @@ default, as in .?cpu.orValue(…). Of records, any field may be missing; of othe
 
     recommender   usage.window → usage, of which usage.oom makes samples where memory ran out
                   container.select → container.estimate → container.recommend → pod.recommend → the VPA's status
+                  vpa.order → which VPA's policies count for usage that several share
     webhook       vpa.validate, when a VPA is written
-                  pod.admit → pod.validate → pod.fit → pod.resources → the new pod
-    updater       vpa.update → pod.validate → pod.fit → pod.resources → pod.admit → pod.priority → pod.update → a resize, an eviction, or nothing
+                  pod.admit, vpa.order → pod.validate → pod.fit → pod.resources → the new pod
+    updater       vpa.update, vpa.order → pod.validate → pod.fit → pod.resources → pod.admit → pod.priority → pod.update → a resize, an eviction, or nothing
                   → pod.refused where the API server refused it, pod.evicted where a pod was evicted
 
 pod.fit starts from the VPA's status, for target, lower and upper bound. So what is to show in the status belongs to

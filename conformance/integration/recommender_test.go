@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/harness"
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -182,7 +183,7 @@ func remembered(samples int, every time.Duration, milli, bytes func(i int) int64
 	now := time.Now().Add(-time.Hour).Truncate(time.Second)
 	c := model.NewCluster(model.DefaultSettings())
 	id := model.PodID{Name: "p"}
-	w := c.SetWorkload(model.WorkloadID{Name: "w"}, now, "w", labels.Everything())
+	w := c.SetWorkload(model.WorkloadID{Name: "w"}, facts.Order{}, "w", labels.Everything())
 	c.SetPod(id, model.PodSpec{Containers: []string{"app"}}, now)
 	for i := range samples {
 		at := now.Add(time.Duration(i+1-samples) * every)
@@ -219,7 +220,7 @@ func readCheckpoint(t *testing.T, ns, name string) vpav1.VerticalPodAutoscalerCh
 func usageIn(t *testing.T, status vpav1.VerticalPodAutoscalerCheckpointStatus) model.Usage {
 	t.Helper()
 	c := model.NewCluster(model.DefaultSettings())
-	w := c.SetWorkload(model.WorkloadID{Name: "w"}, time.Now(), "w", labels.Everything())
+	w := c.SetWorkload(model.WorkloadID{Name: "w"}, facts.Order{}, "w", labels.Everything())
 	require.NoError(t, w.Restore(c.Settings(), "app", &status, time.Now()))
 	return w.View(c.Settings()).Containers[0]
 }

@@ -148,7 +148,11 @@ func (c *byCelvpa) setVPA(h happens) {
 		panic(err)
 	}
 	c.objects[id] = v
-	c.cluster.SetWorkload(id, v.CreationTimestamp.Time, target.Of(v).String(), selector)
+	order, failed := facts.OrderOf(c.plan, v)
+	if len(failed) > 0 {
+		panic(failed[0])
+	}
+	c.cluster.SetWorkload(id, order, target.Of(v).String(), selector)
 	c.govern()
 }
 

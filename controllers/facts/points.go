@@ -63,8 +63,8 @@ var (
 		engine.Field{Name: "resourceDiff", Type: engine.Double, Doc: "relative difference of the pod's totals, summed over resources"})
 
 	orderSchema = engine.NewSchema("Order",
-		engine.Field{Name: "first", Type: engine.Int, Doc: "pods with more come first; unset is 0"},
-		engine.Field{Name: "then", Type: engine.Double, Doc: "among those, pods with more come first; unset is 0"})
+		engine.Field{Name: "first", Type: engine.Int, Doc: "more comes first; unset is 0"},
+		engine.Field{Name: "then", Type: engine.Double, Doc: "among those of the same, more comes first; unset is 0"})
 )
 
 // The points. They are read-only after start-up.
@@ -78,7 +78,7 @@ var (
 	validatePoint = &engine.Point{Name: VPAValidate, Kind: engine.ValidationPoint, Doc: validateDoc(), Vars: besideVars}
 	vpaUpdate     = &engine.Point{
 		Name: VPAUpdate, Kind: engine.DecisionPoint,
-		Doc:      "Whether a VPA changes running pods at all; run by the updater before pods are given to the oldest VPA that matches.",
+		Doc:      "Whether a VPA changes running pods at all; run by the updater before vpa.order says which VPA has a pod.",
 		Vars:     []engine.Var{{Name: "vpa", Type: engine.RecordOf(vpaSchema.Schema)}},
 		Outcomes: []engine.Outcome{{Name: DoApply, Doc: "pods may be given to it"}, {Name: DoIgnore, Doc: "its pods are left alone, or to another VPA"}},
 		FailSafe: DoIgnore,
@@ -167,7 +167,7 @@ func NewRegistry(objects *schema.Objects, pods engine.ObjectTypes) *engine.Regis
 	validatePoint.Objects, validatePod.Objects = objects, pods
 	describeDefaults(objects.Root())
 	for _, p := range []*engine.Point{
-		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate, podRefused, podEvicted, podUnboost,
+		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, vpaOrder, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate, podRefused, podEvicted, podUnboost,
 		podRecommend,
 	} {
 		r.AddPoint(p)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -31,7 +32,7 @@ var upstreamsStart = policy.Options{Params: map[string]string{"estimate.minSampl
 // watched is what is known of one pod of the given containers after one sample a minute.
 func watched(containers []string, minutes int, cpu, memory func(i int) int64) model.View {
 	cluster := model.NewCluster(model.DefaultSettings())
-	w := cluster.SetWorkload(model.WorkloadID{Namespace: "ns", Name: "v"}, start, "", labels.Everything())
+	w := cluster.SetWorkload(model.WorkloadID{Namespace: "ns", Name: "v"}, facts.Order{}, "", labels.Everything())
 	id := model.PodID{Namespace: "ns", Name: "p"}
 	cluster.SetPod(id, model.PodSpec{Labels: map[string]string{"app": "x"}, Containers: containers, Active: true}, start)
 	for i := range minutes {

@@ -43,6 +43,7 @@ type Workload struct {
 	Chosen engine.Selection             // the rules for it
 	of     *engine.Rulebook             // that they were chosen from
 	Found  target.Answer                // its pods
+	order  facts.Order                  // its place among VPAs that select the same pods
 
 	model    *model.Workload
 	policies map[string]*effective // by the containerName of the policy
@@ -103,14 +104,19 @@ func (s *State) SetVPA(v *vpav1.VerticalPodAutoscaler, found target.Answer) *Wor
 		s.choose(w)
 	}
 	key := target.Of(v)
-	w.model = s.cluster.SetWorkload(id, v.CreationTimestamp.Time, key.Kind+"/"+key.Name, w.selector())
+	w.model = s.cluster.SetWorkload(id, w.order, key.Kind+"/"+key.Name, w.selector())
 	return w
 }
 
 // choose finds the rules for a VPA.
 func (s *State) choose(w *Workload) {
 	w.Chosen, w.of = engine.Selection{}, s.rules
-	s.contained(w, "choosing its rules", func() { w.Chosen = policy.For(s.rules, w.VPA) })
+	s.contained(w, "choosing its rules", func() {
+		w.Chosen = policy.For(s.rules, w.VPA)
+		var failed []*engine.RuleError
+		w.order, failed = facts.OrderOf(w.Chosen.Plan, w.VPA)
+		s.failed(w, "order", "its place among VPAs that select the same pods is as without the rule", failed)
+	})
 }
 
 // contained keeps a panic with the VPA that it is about, which tells it in its status.

@@ -118,31 +118,20 @@ func DirectOwner(pod *corev1.Pod) (k Key, ok bool) {
 	return Key{Namespace: pod.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}, true
 }
 
-// ControllingVPA is the VPA that a pod belongs to, nil when there is none. Among several that match, the oldest
-// wins, then the name (UPSTREAM.md §4.2). It waits for API servers; whoever reviews pods asks Top.
-func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidates []*vpav1.VerticalPodAutoscaler) (*vpav1.VerticalPodAutoscaler, error) {
+// ControllingVPA is the VPA that a pod belongs to, nil when there is none. Among several that match, the
+// one that compares as less has it (policy.Precedence). It waits for API servers; whoever reviews pods asks Top.
+func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidates []*vpav1.VerticalPodAutoscaler, compare func(a, b *vpav1.VerticalPodAutoscaler) int) (*vpav1.VerticalPodAutoscaler, error) {
 	top, err := (&search{Resolver: r}).top(ctx, pod)
 	if err != nil || top == nil {
 		return nil, err
 	}
 	var best *vpav1.VerticalPodAutoscaler
 	for _, v := range candidates {
-		if best != nil && !Older(v, best) {
-			continue
-		}
-		if selects, why := top.Selects(ctx, v, pod); why == nil && selects {
+		if selects, why := top.Selects(ctx, v, pod); why == nil && selects && (best == nil || compare(v, best) < 0) {
 			best = v
 		}
 	}
 	return best, nil
-}
-
-// Older reports whether of two VPAs that could both have a pod the first one gets it.
-func Older(a, b *vpav1.VerticalPodAutoscaler) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.Name < b.Name
 }
 
 // Namespaces says which namespaces a component serves.

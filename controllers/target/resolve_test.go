@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,8 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -69,12 +72,20 @@ func resolver(scale func(name string) error, objects ...client.Object) *Resolver
 	return &Resolver{Client: api}
 }
 
+// byRules compares VPAs by the shipped rules.
+func byRules(t *testing.T) func(a, b *vpav1.VerticalPodAutoscaler) int {
+	t.Helper()
+	book, err := policy.Load(policy.Options{Points: []string{facts.VPAOrder}})
+	require.NoError(t, err)
+	return policy.Precedence(book, logr.Discard())
+}
+
 func TestAPodBelongsToTheOldestVPAOfItsTopmostController(t *testing.T) {
 	r := resolver(nil, deployment("web"), deployment("other"), replicaSet("web-1", "web"))
 	pod := podOf(owner("v1", "Something", "ignored", nil), owner("apps/v1", "ReplicaSet", "web-1", ptr.To(true)))
 	old, young, twin := vpaFor("old", "web", 2*time.Hour), vpaFor("young", "web", time.Hour), vpaFor("a-twin", "web", 2*time.Hour)
 	get := func(candidates ...*vpav1.VerticalPodAutoscaler) string {
-		v, err := r.ControllingVPA(t.Context(), pod, candidates)
+		v, err := r.ControllingVPA(t.Context(), pod, candidates, byRules(t))
 		require.NoError(t, err)
 		if v == nil {
 			return ""
@@ -93,11 +104,11 @@ func TestAPodBelongsToTheOldestVPAOfItsTopmostController(t *testing.T) {
 func TestPodsWithoutAController(t *testing.T) {
 	r := resolver(nil)
 	for _, pod := range []*corev1.Pod{podOf(), podOf(owner("apps/v1", "ReplicaSet", "web-1", nil)), podOf(owner("v1", "Node", "n", ptr.To(true)))} {
-		v, err := r.ControllingVPA(t.Context(), pod, []*vpav1.VerticalPodAutoscaler{vpaFor("v", "web", 0)})
+		v, err := r.ControllingVPA(t.Context(), pod, []*vpav1.VerticalPodAutoscaler{vpaFor("v", "web", 0)}, byRules(t))
 		require.NoError(t, err)
 		require.Nil(t, v)
 	}
-	_, err := r.ControllingVPA(t.Context(), podOf(owner("apps/v1", "ReplicaSet", "gone", ptr.To(true))), []*vpav1.VerticalPodAutoscaler{vpaFor("v", "web", 0)})
+	_, err := r.ControllingVPA(t.Context(), podOf(owner("apps/v1", "ReplicaSet", "gone", ptr.To(true))), []*vpav1.VerticalPodAutoscaler{vpaFor("v", "web", 0)}, byRules(t))
 	require.ErrorContains(t, err, "ReplicaSet ns/gone does not exist")
 }
 

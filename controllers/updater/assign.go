@@ -100,7 +100,7 @@ func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates map
 func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates []*vpav1.VerticalPodAutoscaler) types.UID {
 	log := r.Log.WithValues("namespace", pod.Namespace, "pod", pod.Name)
 	defer r.contain(log, "the pod is left alone")
-	v, err := r.Resolver.ControllingVPA(ctx, pod, candidates)
+	v, err := r.Resolver.ControllingVPA(ctx, pod, candidates, policy.Precedence(r.rules, r.Log))
 	if err != nil {
 		log.V(4).Info("the pod is left alone", "reason", err.Error())
 	}

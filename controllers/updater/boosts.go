@@ -103,7 +103,7 @@ func (b *Boosts) look(ctx context.Context, key client.ObjectKey) (next again) {
 		log.Error(err, "the startup boost of this pod goes on; trying again")
 		return again{backOff: true}
 	}
-	v, err := b.Resolver.ControllingVPA(ctx, &pod, candidates)
+	v, err := b.Resolver.ControllingVPA(ctx, &pod, candidates, policy.Precedence(b.Rules(), log))
 	if err != nil {
 		log.V(4).Info("the startup boost of this pod goes on; trying again", "reason", err.Error())
 		return again{backOff: true}

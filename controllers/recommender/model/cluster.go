@@ -57,18 +57,18 @@ func (c *Cluster) namespace(name string) *namespace {
 }
 
 // SetWorkload adds or updates a workload: the pods that selector matches, nil for none that are known. Among workloads that
-// select the same pods the oldest governs. What was restored from checkpoints is forgotten when the target or its selector
+// select the same pods the first by order governs. What was restored from checkpoints is forgotten when the target or its selector
 // becomes another, not while the selector is not known, nor when the workload was deleted and made again meanwhile
 // (UPSTREAM.md §2.5, Appendix B 10).
-func (c *Cluster) SetWorkload(id WorkloadID, created time.Time, target string, selector labels.Selector) *Workload {
+func (c *Cluster) SetWorkload(id WorkloadID, order facts.Order, target string, selector labels.Selector) *Workload {
 	w := c.workloads[id]
 	if w == nil {
-		w = &Workload{ID: id, created: created, target: target, changed: true}
+		w = &Workload{ID: id, order: order, target: target, changed: true}
 		c.workloads[id] = w
 	}
-	if !w.created.Equal(created) {
-		c.forget(w) // it has another place among those of its age
-		w.created = created
+	if w.order != order {
+		c.forget(w) // it has another place among those that select the same pods
+		w.order = order
 	}
 	if w.target != target {
 		c.forget(w)
@@ -258,7 +258,7 @@ func (c *Cluster) took(p *pod, s Sample, taken Taken, changed, made bool) {
 	}
 }
 
-// governor is the oldest workload that selects the group, nil when none does.
+// governor is the first workload that selects the group, nil when none does.
 func (g *group) governor() *Workload {
 	if len(g.workloads) == 0 {
 		return nil

@@ -24,8 +24,11 @@ func aPod(c *Cluster, name, app string, containers ...string) PodID {
 }
 
 func aWorkload(c *Cluster, name, app string, age time.Duration) *Workload {
-	return c.SetWorkload(WorkloadID{"ns", name}, day.Add(-age), "Deployment/"+app, selecting(app))
+	return c.SetWorkload(WorkloadID{"ns", name}, since(day.Add(-age)), "Deployment/"+app, selecting(app))
 }
+
+// since is the order of a workload that was created at a time.
+func since(created time.Time) facts.Order { return facts.Order{First: -created.UnixNano()} }
 
 func cpuAt(id PodID, container string, milli int64, after time.Duration) Sample {
 	return Sample{Pod: id, Container: container, Resource: CPU, Amount: milli, At: day.Add(after)}
@@ -127,15 +130,15 @@ func TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad(t *testing.T) 
 
 	w := aWorkload(c, "v", "x", 0)
 	require.NoError(t, w.Restore(c.Settings(), "a", &stored, day))
-	c.SetWorkload(w.ID, day, "Deployment/x", nil)
+	c.SetWorkload(w.ID, since(day), "Deployment/x", nil)
 	require.Len(t, aWorkload(c, "v", "x", 0).View(c.Settings()).Containers, 1, "the selector came back")
-	c.SetWorkload(w.ID, day.Add(time.Hour), "Deployment/x", selecting("x"))
+	c.SetWorkload(w.ID, since(day.Add(time.Hour)), "Deployment/x", selecting("x"))
 	require.Len(t, w.View(c.Settings()).Containers, 1, "the VPA was deleted and made again between two cycles")
 	require.Empty(t, aWorkload(c, "v", "y", 0).View(c.Settings()).Containers, "another target is another history")
 
-	all := c.SetWorkload(WorkloadID{"ns", "all"}, day, "Deployment/x", labels.Everything())
+	all := c.SetWorkload(WorkloadID{"ns", "all"}, since(day), "Deployment/x", labels.Everything())
 	require.NoError(t, all.Restore(c.Settings(), "a", &stored, day))
-	require.Empty(t, c.SetWorkload(all.ID, day, "Deployment/x", selecting("x")).View(c.Settings()).Containers, "so is another selector")
+	require.Empty(t, c.SetWorkload(all.ID, since(day), "Deployment/x", selecting("x")).View(c.Settings()).Containers, "so is another selector")
 }
 
 func TestTheOldestWorkloadGoverns(t *testing.T) {
@@ -204,7 +207,7 @@ func TestChangesAreNoticed(t *testing.T) {
 	step("another pod", false, func() { aPod(c, "q", "x", "a") })
 	step("a pod is gone, and its peak is history", true, func() { c.KeepPods(map[PodID]bool{{"ns", "q"}: true}) })
 	step("history expires", true, func() { c.CollectGarbage(day.Add(9 * 24 * time.Hour)) })
-	step("no pods are known", false, func() { c.SetWorkload(w.ID, day, "Deployment/x", nil) })
+	step("no pods are known", false, func() { c.SetWorkload(w.ID, since(day), "Deployment/x", nil) })
 }
 
 // TestManyWorkloadsOverManyGroups: each workload selects all groups. This took minutes when each link was sorted anew.
@@ -213,7 +216,7 @@ func TestManyWorkloadsOverManyGroups(t *testing.T) {
 	c := NewCluster(DefaultSettings())
 	begin := time.Now()
 	for i := range n {
-		c.SetWorkload(WorkloadID{"ns", fmt.Sprint("v", i)}, day, "x", selecting("x"))
+		c.SetWorkload(WorkloadID{"ns", fmt.Sprint("v", i)}, since(day), "x", selecting("x"))
 	}
 	for i := range n {
 		c.SetPod(PodID{"ns", fmt.Sprint("p", i)}, PodSpec{Labels: map[string]string{"app": "x", "n": fmt.Sprint(i)}, Containers: []string{"a"}}, day)
@@ -226,7 +229,7 @@ func TestManyWorkloadsOverManyGroups(t *testing.T) {
 func TestWorkloadsAreFoundByTheLabelThatTellsThemApart(t *testing.T) {
 	c := NewCluster(DefaultSettings())
 	for i := range 100 {
-		c.SetWorkload(WorkloadID{"ns", fmt.Sprint("v", i)}, day, "x", labels.SelectorFromSet(labels.Set{"component": "web", "instance": fmt.Sprint(i)}))
+		c.SetWorkload(WorkloadID{"ns", fmt.Sprint("v", i)}, since(day), "x", labels.SelectorFromSet(labels.Set{"component": "web", "instance": fmt.Sprint(i)}))
 	}
 	require.LessOrEqual(t, len(c.namespaces["ns"].asking[label{"component", "web"}]), 1)
 }
@@ -279,7 +282,7 @@ func TestLinksAreThoseOfTheLabels(t *testing.T) {
 				s = nil
 			}
 			selectors[name] = s
-			c.SetWorkload(WorkloadID{"ns", name}, day, "x", s)
+			c.SetWorkload(WorkloadID{"ns", name}, since(day), "x", s)
 		case 5:
 			c.CollectGarbage(day)
 		}

@@ -16,7 +16,7 @@ type group struct {
 	aggregates map[string]*Aggregate // by container
 	pods       []*pod
 	running    map[string]int // pods that have a container, by container
-	workloads  []*Workload    // that select these labels, oldest first
+	workloads  []*Workload    // that select these labels, in the order of vpa.order
 
 	podCPU, podMemory int // pods with pod-level requests
 }
@@ -68,7 +68,7 @@ func (n *namespace) group(set labels.Set, key string) *group {
 		g.workloads = append(g.workloads, w)
 		return true
 	})
-	slices.SortFunc(g.workloads, byAge)
+	slices.SortFunc(g.workloads, inOrder)
 	for _, w := range g.workloads {
 		w.enter(g)
 	}
@@ -93,7 +93,7 @@ func (n *namespace) eachSelecting(set labels.Set, f func(*Workload) bool) {
 
 // link makes a group part of a workload that it is no part of yet.
 func link(g *group, w *Workload) {
-	i, _ := slices.BinarySearchFunc(g.workloads, w, byAge)
+	i, _ := slices.BinarySearchFunc(g.workloads, w, inOrder)
 	g.workloads = slices.Insert(g.workloads, i, w)
 	w.enter(g)
 }

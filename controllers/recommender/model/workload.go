@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/celvpa/celvpa/controllers/facts"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -23,7 +24,7 @@ type WorkloadID struct {
 type Workload struct {
 	ID WorkloadID
 
-	created  time.Time
+	order    facts.Order
 	target   string          // of the VPA; history of another target does not count
 	selector labels.Selector // nil = no pods
 	chosen   *string         // the last selector there was, as text; that of all pods is empty
@@ -87,7 +88,7 @@ func (w *Workload) Selector() labels.Selector { return w.selector }
 // Revision changes with what the checkpoint of a container would hold; it is 0 when nothing was learnt since that was read.
 func (w *Workload) Revision(container string) uint64 { return w.revisions[container] }
 
-// Governs calls f with each aggregate of which this is the oldest workload, and so the one whose policies count, and with
+// Governs calls f with each aggregate of which this is the first workload, and so the one whose policies count, and with
 // what was restored for it.
 func (w *Workload) Governs(f func(container string, a *Aggregate)) {
 	for _, g := range w.groups {
@@ -233,7 +234,7 @@ func (w *Workload) touch(container string) {
 	w.revisions[container] = w.revision
 }
 
-// byAge orders workloads of a namespace by age, then by name: the first governs what they share.
-func byAge(a, b *Workload) int {
-	return cmp.Or(a.created.Compare(b.created), strings.Compare(a.ID.Name, b.ID.Name))
+// inOrder orders workloads of a namespace as the rules say, then by name: the first governs what they share.
+func inOrder(a, b *Workload) int {
+	return cmp.Or(a.order.Compare(b.order), strings.Compare(a.ID.Name, b.ID.Name))
 }

@@ -1,0 +1,46 @@
+package facts
+
+import (
+	"cmp"
+
+	"github.com/celvpa/celvpa/engine"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// VPAOrder is the point that says which of several VPAs has the pods that all of them select.
+const VPAOrder = "vpa.order"
+
+var vpaOrder = &engine.Point{
+	Name: VPAOrder, Kind: engine.StagePoint,
+	Doc: "Which of several VPAs that select a pod has it; run by the recommender for every VPA, and by the webhook and the updater where more than one selects a pod.",
+	Vars: []engine.Var{
+		{Name: "vpa", Type: engine.RecordOf(vpaSchema.Schema)},
+		{Name: "created", Type: engine.IntOf(Duration), Doc: "when it was created, as the time since the beginning of 1970"},
+		{Name: "order", Type: engine.RecordOf(orderSchema), Writable: true, Doc: "the VPA with the larger one has the pod; by name where both are equal"},
+	},
+}
+
+// Order is the place of something among its like: what has the larger order comes first.
+type Order struct {
+	First int64
+	Then  float64
+}
+
+// Compare is negative where o comes before other, and 0 where neither does.
+func (o Order) Compare(other Order) int {
+	return cmp.Or(cmp.Compare(other.First, o.First), cmp.Compare(other.Then, o.Then))
+}
+
+// OrderOf runs vpa.order. It also returns the rules that failed.
+func OrderOf(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler) (Order, []*engine.RuleError) {
+	created := int64(0)
+	if !v.CreationTimestamp.IsZero() {
+		created = v.CreationTimestamp.UnixNano()
+	}
+	order := orderSchema.New()
+	f := vpaOrder.NewFacts().Set("vpa", VPA(v)).Set("created", engine.Number(created)).Set("order", order)
+	failed := plan.RunStages(VPAOrder, f, nil)
+	first, _ := order.Int("first")
+	return Order{First: first, Then: order.Double("then")}, failed
+}
