@@ -41,19 +41,19 @@ type part struct {
 var (
 	recommenderPart = part{
 		address: ":8942", lease: "vpa-recommender-lease",
-		points: []string{facts.UsageWindow, facts.UsageOOM, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend, facts.PodRecommend, facts.VPAOrder}, tellsOverlays: true, reads: []client.Object{&corev1.Pod{}},
+		points: []string{facts.UsageWindow, facts.UsageOOM, facts.ContainerPolicy, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend, facts.PodRecommend, facts.VPAOrder}, tellsOverlays: true, reads: []client.Object{&corev1.Pod{}},
 		flags: func(o *options, c *cobra.Command) { o.addRecommender(c.Flags()) },
 		join:  joinRecommender,
 	}
 	updaterPart = part{
 		address: ":8943", lease: "vpa-updater",
-		points: []string{facts.VPAUpdate, facts.VPAOrder, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate, facts.PodRefused, facts.PodEvicted, facts.PodUnboost}, reads: []client.Object{&corev1.Pod{}, &corev1.LimitRange{}},
+		points: []string{facts.VPAUpdate, facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate, facts.PodRefused, facts.PodEvicted, facts.PodUnboost}, reads: []client.Object{&corev1.Pod{}, &corev1.LimitRange{}},
 		flags: func(o *options, c *cobra.Command) { o.addUpdater(c.Flags()) },
 		join:  joinUpdater, gcPercent: updaterPercent,
 	}
 	admissionPart = part{
 		address: ":8944",
-		points:  []string{facts.VPAValidate, facts.VPADefault, facts.VPAOrder, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}, reads: []client.Object{&corev1.LimitRange{}}, reviews: true,
+		points:  []string{facts.VPAValidate, facts.VPADefault, facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}, reads: []client.Object{&corev1.LimitRange{}}, reviews: true,
 		flags: func(o *options, c *cobra.Command) { o.addAdmission(c.Flags()) },
 		join:  joinAdmission,
 	}

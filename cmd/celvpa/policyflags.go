@@ -18,7 +18,7 @@ import (
 // offlineCommands do with manifests what components do in a cluster. All of them take all flags of policy.
 var offlineCommands = []offlineCommand{
 	{name: "recommend", points: recommenderPart.points, does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}},
-	{name: "admit", points: []string{facts.VPAOrder, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
+	{name: "admit", points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
 	{name: "plan", points: updaterPart.points, ignores: map[string]string{
 		"in-place-without-admission": "celvpa plan assumes that the admission controller is alive",
 		"replacement-timeout":        "celvpa plan evicts no pods, so it waits for no replacements",

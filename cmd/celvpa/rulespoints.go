@@ -18,6 +18,8 @@ default, as in .?cpu.orValue(…). Of records, any field may be missing; of othe
 
 ## In which order
 
+Every component asks container.policy which policy of a VPA is a container's.
+
     recommender   usage.window → usage, of which usage.oom makes samples where memory ran out
                   container.select → container.estimate → container.recommend → pod.recommend → the VPA's status
                   vpa.order → which VPA's policies count for usage that several share

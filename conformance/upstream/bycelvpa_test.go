@@ -126,7 +126,7 @@ func (c *byCelvpa) forget() {
 func (c *byCelvpa) govern() {
 	for id, v := range c.objects {
 		c.cluster.Workload(id).Governs(func(container string, a *model.Aggregate) {
-			w, failed := facts.WindowFor(c.plan, container, recordOf(v, container), nil)
+			w, failed := facts.WindowFor(c.plan, container, recordOf(c.plan, v, container), nil)
 			if len(failed) > 0 {
 				panic(failed[0])
 			}
@@ -135,8 +135,8 @@ func (c *byCelvpa) govern() {
 	}
 }
 
-func recordOf(v *vpav1.VerticalPodAutoscaler, container string) *engine.Record {
-	return facts.Policy(facts.PolicyFor(v.Spec.ResourcePolicy, container))
+func recordOf(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, container string) *engine.Record {
+	return facts.Policy(facts.PolicyFor(plan, v.Spec.ResourcePolicy, container))
 }
 
 func (c *byCelvpa) setVPA(h happens) {
@@ -202,7 +202,7 @@ func (c *byCelvpa) add(h happens) bool {
 	return c.cluster.AddOOM(oomOf(h, c.begin), time.Now(), func(w *model.Workload, reported, peak int64) (int64, bool) {
 		record := facts.Policy(nil)
 		if w != nil {
-			record = recordOf(c.objects[w.ID], h.Container)
+			record = recordOf(c.plan, c.objects[w.ID], h.Container)
 		}
 		bytes, ok, failed := facts.OOMSample(c.plan, h.Container, record, reported, peak, nil)
 		if len(failed) > 0 {

@@ -83,16 +83,6 @@ func TestWholeCoresAreAskedForByAnnotation(t *testing.T) {
 	require.False(t, IntegerCPU(v, "b"))
 }
 
-func TestAContainersOwnPolicyIsNeverMergedWithTheWildcard(t *testing.T) {
-	p := &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{
-		{ContainerName: "*"}, {ContainerName: "a"}, {ContainerName: "a"}, {ContainerName: "*"},
-	}}
-	require.Same(t, &p.ContainerPolicies[1], PolicyFor(p, "a"))
-	require.Same(t, &p.ContainerPolicies[3], PolicyFor(p, "b"), "the last wildcard")
-	require.Nil(t, PolicyFor(nil, "a"))
-	require.Nil(t, PolicyFor(&vpav1.PodResourcePolicy{}, "a"))
-}
-
 func TestReplicasThatAreNotKnownAreUnset(t *testing.T) {
 	_, known := groupSchema.Of(&Group{Live: 4}).Int("configured")
 	require.False(t, known)

@@ -33,7 +33,7 @@ type podPart struct {
 	recommendation   *vpav1.RecommendedContainerResources
 }
 
-func bindPod(in PodInput) *boundPod {
+func bindPod(policies PolicyRules, in PodInput) *boundPod {
 	b := &boundPod{in: in, vpa: VPA(in.VPA), limits: in.Limits.bind(), parts: make([]podPart, len(in.Pod.Spec.Containers))}
 	var recommended []vpav1.RecommendedContainerResources
 	if rec := in.VPA.Status.Recommendation; rec != nil {
@@ -42,7 +42,7 @@ func bindPod(in PodInput) *boundPod {
 	for i := range b.parts {
 		part := &b.parts[i]
 		part.name = in.Pod.Spec.Containers[i].Name
-		part.policy = Policy(PolicyFor(in.VPA.Spec.ResourcePolicy, part.name))
+		part.policy = Policy(policies.For(in.VPA.Spec.ResourcePolicy, part.name))
 		requests, limits := CurrentResources(in.Pod, i)
 		part.original, part.limits = stanzaSchema.Of(stanza{requests, limits}), limits
 		for j := range recommended {

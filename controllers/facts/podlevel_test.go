@@ -41,7 +41,7 @@ func TestAnEmptyStanzaIsNone(t *testing.T) {
 				require.False(t, ok)
 				require.False(t, awaited(pod))
 				require.NotPanics(t, func() { wantedNow(pod, PodChange{}) })
-				require.Nil(t, bindPod(PodInput{Pod: pod, VPA: &vpav1.VerticalPodAutoscaler{}}).pod)
+				require.Nil(t, bindPod(PolicyRules{}, PodInput{Pod: pod, VPA: &vpav1.VerticalPodAutoscaler{}}).pod)
 			}
 		})
 	}

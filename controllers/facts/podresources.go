@@ -79,7 +79,7 @@ var boundsOfPods = []struct {
 // ResourcesForPod runs pod.fit and pod.resources for a pod: what admission would set, and what a resize sends.
 // It is a pure function of its arguments. Recommendations for containers the pod does not have are ignored.
 func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodChange, []*engine.RuleError) {
-	b := bindPod(in)
+	b := bindPod(PolicyRulesOf(plan), in)
 	var failed []*engine.RuleError
 	fit := func(bound int, trace *engine.Trace) *fitted {
 		f := b.fit(bound)

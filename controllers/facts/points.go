@@ -167,7 +167,7 @@ func NewRegistry(objects *schema.Objects, pods engine.ObjectTypes) *engine.Regis
 	validatePoint.Objects, validatePod.Objects = objects, pods
 	describeDefaults(objects.Root())
 	for _, p := range []*engine.Point{
-		validatePoint, vpaDefault, usageWindow, usageOOM, containerSelect, containerEstimate, containerRecommend, vpaUpdate, vpaOrder, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate, podRefused, podEvicted, podUnboost,
+		validatePoint, vpaDefault, usageWindow, usageOOM, containerPolicy, containerSelect, containerEstimate, containerRecommend, vpaUpdate, vpaOrder, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate, podRefused, podEvicted, podUnboost,
 		podRecommend,
 	} {
 		r.AddPoint(p)

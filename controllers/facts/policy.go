@@ -54,25 +54,6 @@ func Policy(p *vpav1.ContainerResourcePolicy) *engine.Record {
 	return policySchema.Of(p)
 }
 
-// PolicyFor is the policy of a container: the first with its name, else the last named *, else nil.
-// The two are never merged (UPSTREAM.md §1.2).
-func PolicyFor(policy *vpav1.PodResourcePolicy, container string) *vpav1.ContainerResourcePolicy {
-	if policy == nil {
-		return nil
-	}
-	var wildcard *vpav1.ContainerResourcePolicy
-	for i := range policy.ContainerPolicies {
-		p := &policy.ContainerPolicies[i]
-		switch p.ContainerName {
-		case container:
-			return p
-		case vpav1.DefaultContainerResourcePolicy:
-			wildcard = p
-		}
-	}
-	return wildcard
-}
-
 // aggregationInterval reads either spelling. Validation sees to it that two say the same; of an object that it did not see,
 // upstream's counts.
 func aggregationInterval(p *vpav1.ContainerResourcePolicy) (d time.Duration, ok bool) {

@@ -47,7 +47,7 @@ type PodState struct {
 
 // Rank runs pod.priority.
 func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*engine.RuleError) {
-	s.compare()
+	s.compare(plan)
 	s.priority = prioritySchema.New().SetBool("outsideRecommendedRange", false).SetBool("scaleUp", false).SetDouble("resourceDiff", 0)
 	order := orderSchema.New()
 	f := podPriority.NewFacts().Set("containers", engine.Records(s.compared)).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
@@ -97,7 +97,8 @@ var (
 )
 
 // compare binds what the pod has and what it would be given.
-func (s *PodState) compare() {
+func (s *PodState) compare(plan *engine.Plan) {
+	policies := PolicyRulesOf(plan)
 	s.compared = make([]*engine.Record, 0, len(s.Change.Containers))
 	observed := observedContainers(s.Pod)
 	for i := range s.Change.Containers {
@@ -106,7 +107,7 @@ func (s *PodState) compare() {
 		s.compared = append(s.compared, comparedSchema.Of(compared{
 			of: &c.ResourceChange, has: requests, name: c.Name,
 			seen:   observed == nil || slices.Contains(observed, c.Name),
-			policy: PolicyFor(s.VPA.Spec.ResourcePolicy, c.Name),
+			policy: policies.For(s.VPA.Spec.ResourcePolicy, c.Name),
 			oom:    s.outOfMemory(c.Name),
 		}))
 	}

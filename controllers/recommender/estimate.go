@@ -39,8 +39,9 @@ type Unknown struct {
 
 // Recommend lets the rules turn what is known of a VPA's containers into recommendations. It is a pure function.
 func Recommend(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.View, explain bool) Result {
+	policies := facts.PolicyRulesOf(plan)
 	return recommend(v, view, explain, plan, func(container string) *effective {
-		p := facts.PolicyFor(v.Spec.ResourcePolicy, container)
+		p := policies.For(v.Spec.ResourcePolicy, container)
 		return &effective{policy: p, record: facts.Policy(p), of: plan, plan: plan}
 	})
 }

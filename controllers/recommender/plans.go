@@ -21,7 +21,7 @@ type plans map[*engine.Plan]*effective
 // effective is the policy of a container of a VPA, kept while the policy and the rules are what they were.
 func (s *State) effective(w *Workload, container string) *effective {
 	of := w.Chosen.Plan
-	p := facts.PolicyFor(w.VPA.Spec.ResourcePolicy, container)
+	p := w.policyRules.For(w.VPA.Spec.ResourcePolicy, container)
 	if p == nil {
 		kept := s.plans[of]
 		if kept == nil {

@@ -45,13 +45,14 @@ type Workload struct {
 	Found  target.Answer                // its pods
 	order  facts.Order                  // its place among VPAs that select the same pods
 
-	model    *model.Workload
-	policies map[string]*effective // by the containerName of the policy
-	uncapped map[string]amounts    // the last uncapped target, by container
-	done     evaluation
-	stored   map[string]*stored       // checkpoints, by container
-	ooms     map[string][]engine.Step // how the last OOMs came to count, by container, where the state is to explain them
-	judged   map[string]time.Time     // until when OOMs were counted by the process that wrote the checkpoint, by container
+	model       *model.Workload
+	policies    map[string]*effective // by the containerName of the policy
+	policyRules facts.PolicyRules
+	uncapped    map[string]amounts // the last uncapped target, by container
+	done        evaluation
+	stored      map[string]*stored       // checkpoints, by container
+	ooms        map[string][]engine.Step // how the last OOMs came to count, by container, where the state is to explain them
+	judged      map[string]time.Time     // until when OOMs were counted by the process that wrote the checkpoint, by container
 
 	panicked  string    // what was done when it did, since it was seen last; empty = it did not
 	waiting   time.Time // since when its status could not be written; zero = it could
@@ -113,6 +114,7 @@ func (s *State) choose(w *Workload) {
 	w.Chosen, w.of = engine.Selection{}, s.rules
 	s.contained(w, "choosing its rules", func() {
 		w.Chosen = policy.For(s.rules, w.VPA)
+		w.policyRules = facts.PolicyRulesOf(w.Chosen.Plan)
 		var failed []*engine.RuleError
 		w.order, failed = facts.OrderOf(w.Chosen.Plan, w.VPA)
 		s.failed(w, "order", "its place among VPAs that select the same pods is as without the rule", failed)

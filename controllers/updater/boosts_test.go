@@ -619,7 +619,7 @@ func TestARoundThatCannotListChangesNothing(t *testing.T) {
 // Overlays that are not enforced are tried on boosts, too.
 func TestWhatOverlaysWouldDoWithABoostIsTold(t *testing.T) {
 	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
-	off, err := policy.Load(policy.Options{Points: []string{facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
+	off, err := policy.Load(policy.Options{Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
 	require.NoError(t, err)
 	chosen := engine.Selection{Plan: boostPlan(t), Shadows: []engine.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}
 	l.Turn = func(context.Context) error { return context.Canceled }

@@ -20,7 +20,7 @@ import (
 // boostRules are the shipped rules with startup boosts and pod-level resources on.
 var boostRules = sync.OnceValues(func() (*engine.Rulebook, error) {
 	return policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true, "PodLevelResources": true},
-		Points: []string{facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}})
+		Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}})
 })
 
 func boostPlan(t testing.TB) *engine.Plan {

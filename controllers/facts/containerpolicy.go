@@ -1,0 +1,91 @@
+package facts
+
+import (
+	"runtime"
+	"sync"
+	"weak"
+
+	"github.com/google/cel-go/common/types"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// ContainerPolicy is the point that says which of a VPA's container policies is a container's; Use, Default and Ignore are what it says.
+const (
+	ContainerPolicy = "container.policy"
+
+	DoUse     = "Use"
+	DoDefault = "Default"
+)
+
+var containerPolicy = &engine.Point{
+	Name: ContainerPolicy, Kind: engine.DecisionPoint,
+	Doc: "Which entry of spec.resourcePolicy.containerPolicies is a container's policy; asked of each entry in its order, by all components, " +
+		"and remembered for as long as the rules stay: facts are how the entry names the container, no more.",
+	Vars: []engine.Var{
+		{Name: "named", Type: engine.Bool, Doc: "the entry has the container's name"},
+		{Name: "wildcard", Type: engine.Bool, Doc: "the entry is for containers of all names (*)"},
+	},
+	Outcomes: []engine.Outcome{
+		{Name: DoUse, Doc: "it is the container's policy, and no further entry is asked"},
+		{Name: DoDefault, Doc: "it is the container's policy unless a later entry is"},
+		{Name: DoIgnore, Doc: "it is not the container's policy"},
+	},
+	FailSafe: DoIgnore,
+}
+
+// PolicyRules are what the rules say of entries that name a container, of those for all, and of others.
+type PolicyRules struct{ named, wildcard, other string }
+
+// policyRulesOf remembers them by plan, for as long as the plan is in use.
+var policyRulesOf sync.Map // weak.Pointer[engine.Plan] → PolicyRules
+
+// PolicyRulesOf asks the rules at container.policy, once for a plan.
+func PolicyRulesOf(plan *engine.Plan) PolicyRules {
+	key := weak.Make(plan)
+	if known, ok := policyRulesOf.Load(key); ok {
+		return known.(PolicyRules)
+	}
+	decide := func(named, wildcard bool) string {
+		f := containerPolicy.NewFacts().Set("named", types.Bool(named)).Set("wildcard", types.Bool(wildcard))
+		return plan.Decide(ContainerPolicy, f, nil).Do
+	}
+	out := PolicyRules{named: decide(true, false), wildcard: decide(false, true), other: decide(false, false)}
+	if _, twice := policyRulesOf.LoadOrStore(key, out); !twice {
+		runtime.AddCleanup(plan, func(key weak.Pointer[engine.Plan]) { policyRulesOf.Delete(key) }, key)
+	}
+	return out
+}
+
+// PolicyFor is PolicyRules.For by the rules of a plan.
+func PolicyFor(plan *engine.Plan, policy *vpav1.PodResourcePolicy, container string) *vpav1.ContainerResourcePolicy {
+	if policy == nil || len(policy.ContainerPolicies) == 0 {
+		return nil
+	}
+	return PolicyRulesOf(plan).For(policy, container)
+}
+
+// For is the policy of a container; nil when there is none. Policies are never merged (UPSTREAM.md §1.2).
+func (r PolicyRules) For(policy *vpav1.PodResourcePolicy, container string) (out *vpav1.ContainerResourcePolicy) {
+	if policy == nil {
+		return nil
+	}
+	for i := range policy.ContainerPolicies {
+		p := &policy.ContainerPolicies[i]
+		do := r.other
+		switch p.ContainerName {
+		case container:
+			do = r.named
+		case vpav1.DefaultContainerResourcePolicy:
+			do = r.wildcard
+		}
+		switch do {
+		case DoUse:
+			return p
+		case DoDefault:
+			out = p
+		}
+	}
+	return out
+}
