@@ -37,8 +37,8 @@ func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
 		},
 	}
 	same(t, vpaSchema.New().SetString("updateMode", "").SetInt("minReplicas", 3).SetOpaque("evictionRequirements", engine.Records([]*engine.Record{
-		requirementSchema.New().SetBool("cpu", true).SetBool("memory", false).SetString("change", "TargetHigherThanRequests"),
-		requirementSchema.New().SetBool("cpu", true).SetBool("memory", true).SetString("change", "TargetLowerThanRequests"),
+		requirementSchema.New().SetStrings("resources", []string{"cpu"}).SetString("change", "TargetHigherThanRequests"),
+		requirementSchema.New().SetStrings("resources", []string{"memory", "cpu"}).SetString("change", "TargetLowerThanRequests"),
 	})).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
 }
 

@@ -1,10 +1,7 @@
 package facts
 
 import (
-	"slices"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -39,8 +36,7 @@ var vpaSchema = engine.Bind("VPA",
 		}))
 
 var requirementSchema = engine.Bind("EvictionRequirement",
-	engine.BoolFrom("cpu", "it names CPU", func(e *vpav1.EvictionRequirement) bool { return slices.Contains(e.Resources, corev1.ResourceCPU) }),
-	engine.BoolFrom("memory", "it names memory", func(e *vpav1.EvictionRequirement) bool { return slices.Contains(e.Resources, corev1.ResourceMemory) }),
+	engine.TextsFrom("resources", "any of which is to change so: cpu, memory", func(e *vpav1.EvictionRequirement) []string { return resourceNames(&e.Resources) }),
 	engine.TextFrom("change", "TargetHigherThanRequests or TargetLowerThanRequests",
 		func(e *vpav1.EvictionRequirement) vpav1.EvictionChangeRequirement { return e.ChangeRequirement }))
 
