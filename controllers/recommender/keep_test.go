@@ -14,7 +14,7 @@ import (
 	"github.com/celvpa/celvpa/rules"
 )
 
-// brokenRules are the shipped ones, of which an operator made one fail: it forgets has().
+// brokenRules are the shipped ones, of which an operator made one fail: it forgets orValue().
 func brokenRules(t *testing.T) *engine.Rulebook {
 	t.Helper()
 	dir := t.TempDir()
@@ -22,7 +22,8 @@ func brokenRules(t *testing.T) *engine.Rulebook {
 	path := filepath.Join(dir, "container-mode.yaml")
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "has(policy.mode) && ", "", 1)), 0o600))
+	require.Contains(t, string(text), "policy.?mode.orValue('')")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "policy.?mode.orValue('')", "policy.mode", 1)), 0o600))
 	book, err := policy.Load(policy.Options{Path: dir})
 	require.NoError(t, err)
 	return book
