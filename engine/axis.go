@@ -258,9 +258,33 @@ func (x *axisRewriter) substitute(root celast.Expr, name, value string) {
 			}
 		}
 	}))
+	celast.PostOrderVisit(root, celast.NewExprVisitor(x.choose))
 }
 
-// unroll writes resources.exists(r, …) out: one condition for each value.
+// choose takes the branch of a ternary that is for the value at hand: what the other one gives may be of another unit.
+func (x *axisRewriter) choose(e celast.Expr) {
+	if e.Kind() != celast.CallKind || e.AsCall().FunctionName() != operators.Conditional {
+		return
+	}
+	branches := e.AsCall().Args()
+	if branches[0].Kind() != celast.CallKind || len(branches[0].AsCall().Args()) != 2 {
+		return
+	}
+	compared := branches[0].AsCall()
+	a, isText := literalText(compared.Args()[0])
+	b, both := literalText(compared.Args()[1])
+	equals := compared.FunctionName() == operators.Equals
+	if !isText || !both || !equals && compared.FunctionName() != operators.NotEquals {
+		return
+	}
+	chosen := branches[2]
+	if (a == b) == equals {
+		chosen = branches[1]
+	}
+	e.SetKindCase(chosen)
+}
+
+// unroll writes resources.exists(r, …) out: one condition for each value. Elsewhere resources is a list of the names.
 func (x *axisRewriter) unroll() {
 	celast.PostOrderVisit(x.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() != celast.ComprehensionKind || e.AsComprehension().IterRange().Kind() != celast.IdentKind {
@@ -299,6 +323,18 @@ func (x *axisRewriter) unroll() {
 			all = x.make.NewCall(x.number(e.ID()), join, all, one)
 		}
 		e.SetKindCase(all)
+	}))
+	celast.PreOrderVisit(x.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() != celast.IdentKind {
+			return
+		}
+		if axis := x.c.reg.axisWithPlural(e.AsIdent()); axis != nil {
+			var values []celast.Expr
+			for _, value := range axis.Values {
+				values = append(values, x.make.NewLiteral(x.number(e.ID()), types.String(value)))
+			}
+			e.SetKindCase(x.make.NewList(e.ID(), values, nil))
+		}
 	}))
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -296,13 +295,20 @@ func (r recall) from(f *frame) (m *memo, fresh bool) {
 	return m, true
 }
 
-// evaluating gives code that runs a program, for expressions with constructs that have no code.
-func evaluating[T any](p cel.Program) node {
+// evaluating gives code that runs CEL's program, for expressions with constructs that have no code.
+func evaluating[T any](p *program) node {
+	prg, err := p.plan()
+	if err != nil {
+		return dynamic(func(f *frame) (out T) {
+			f.fail(err)
+			return out
+		})
+	}
 	return dynamic(func(f *frame) (out T) {
 		if f.err != nil {
 			return out
 		}
-		v, err := f.evaluate(p)
+		v, err := f.evaluate(prg)
 		if err != nil {
 			f.err = err
 			return out

@@ -213,7 +213,7 @@ func TestFunctionsAreListed(t *testing.T) {
 		require.NotEmpty(t, f.Doc)
 		got = append(got, f.Signatures()...)
 	}
-	require.Equal(t, "add(int, int) -> int, ceilTo(int, int) -> int, cents(string) -> int, clamp(int, int, int) -> int, floorTo(int, int) -> int, "+
+	require.Equal(t, "add(int, int) -> int, atMost(int, int) -> int, ceilTo(int, int) -> int, cents(string) -> int, clamp(int, int, int) -> int, floorTo(int, int) -> int, "+
 		"max(int, int) -> int, max(double, double) -> double, min(int, int) -> int, min(double, double) -> double, "+
 		"mulDivCeil(int, int, int) -> int, mulDivFloor(int, int, int) -> int, pow(double, double) -> double, sum(list(int)) -> int, voucher(Vouchers, string) -> int", strings.Join(got, ", "))
 }

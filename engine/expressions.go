@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -165,11 +166,15 @@ func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast,
 		}
 		return cost != nil
 	}
-	ast, prg := c.compilePlanned(s, sc.env, sc.planner, sc.types, fair, subject, cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(maxIterations))
-	if prg == nil {
+	ast := c.checked(s, sc.env, sc.types, fair, subject)
+	if ast == nil {
 		return nil, nil
 	}
-	p := &program{prg: prg, ast: ast.NativeRep(), pos: s.Pos, estimate: cost}
+	planner := sc.planner // it has the same functions; each environment keeps what it needs for planning
+	plan := sync.OnceValues(func() (cel.Program, error) {
+		return planner.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(maxIterations))
+	})
+	p := &program{plan: plan, ast: ast.NativeRep(), pos: s.Pos, estimate: cost}
 	celast.PreOrderVisit(p.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() == celast.IdentKind && !slices.Contains(p.reads, identName(e)) {
 			p.reads = append(p.reads, identName(e))
@@ -187,48 +192,52 @@ func (c *compiler) compileSized(s Scalar, env *cel.Env, known map[string]Type, s
 		}
 		return err == nil
 	}
-	return c.compilePlanned(s, env, env, known, fair, subject, options...)
-}
-
-// compilePlanned compiles an expression in one environment and plans it in another, with the same functions: each environment keeps
-// what it needs for planning. fair reports whether it may cost what it does, and tells when not.
-func (c *compiler) compilePlanned(s Scalar, env, planner *cel.Env, known map[string]Type, fair func(*cel.Ast) bool, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
-	if strings.TrimSpace(s.Value) == "" {
-		c.ps.at(s, subject, "the expression is empty")
+	ast := c.checked(s, env, known, fair, subject)
+	if ast == nil {
 		return nil, nil
 	}
-	if err := c.stopped(); err != nil {
-		c.ps.at(s, subject, err.Error())
-		return nil, nil
-	}
-	if len(s.Value) > maxExpressionSize {
-		c.ps.at(s, subject, fmt.Sprintf("the expression has %d bytes; at most %d are read: split it with variables", len(s.Value), maxExpressionSize))
-		return nil, nil
-	}
-	ast, issues := env.Parse(s.Value)
-	if issues.Err() == nil {
-		if !c.alongAxes(s, ast, subject) {
-			return nil, nil
-		}
-		ast, issues = env.Check(ast)
-	}
-	if issues != nil && issues.Err() != nil {
-		c.expressionFaults(s, known, subject, issues.Errors())
-		return nil, nil
-	}
-	if !c.literals(s, ast, subject) {
-		return nil, nil
-	}
-	if c.used != nil {
-		c.used.visit(ast)
-	}
-	if !fair(ast) {
-		return nil, nil
-	}
-	prg, err := planner.Program(ast, options...)
+	prg, err := env.Program(ast, options...)
 	if err != nil {
 		c.ps.at(s, subject, err.Error())
 		return nil, nil
 	}
 	return ast, prg
+}
+
+// checked parses and type-checks an expression; nil means that problems were recorded. fair reports whether it may cost what it
+// does, and tells when not.
+func (c *compiler) checked(s Scalar, env *cel.Env, known map[string]Type, fair func(*cel.Ast) bool, subject string) *cel.Ast {
+	if strings.TrimSpace(s.Value) == "" {
+		c.ps.at(s, subject, "the expression is empty")
+		return nil
+	}
+	if err := c.stopped(); err != nil {
+		c.ps.at(s, subject, err.Error())
+		return nil
+	}
+	if len(s.Value) > maxExpressionSize {
+		c.ps.at(s, subject, fmt.Sprintf("the expression has %d bytes; at most %d are read: split it with variables", len(s.Value), maxExpressionSize))
+		return nil
+	}
+	ast, issues := env.Parse(s.Value)
+	if issues.Err() == nil {
+		if !c.alongAxes(s, ast, subject) {
+			return nil
+		}
+		ast, issues = env.Check(ast)
+	}
+	if issues != nil && issues.Err() != nil {
+		c.expressionFaults(s, known, subject, issues.Errors())
+		return nil
+	}
+	if !c.literals(s, ast, subject) {
+		return nil
+	}
+	if c.used != nil {
+		c.used.visit(ast)
+	}
+	if !fair(ast) {
+		return nil
+	}
+	return ast
 }

@@ -25,6 +25,8 @@ func helpers() []*Function {
 			Overloads: []Overload{Func2(func(a, b int64) int64 { return max(a, b) }), Func2(math.Max)}},
 		{Name: "clamp", Doc: "v held between low and high; high wins when they cross", Units: SameUnit,
 			Overloads: []Overload{Func3(func(v, low, high int64) int64 { return min(max(v, low), high) })}},
+		{Name: "atMost", Doc: "v, or most where that is less; a most of 0 or less is none", Units: SameUnit,
+			Overloads: []Overload{Func2(AtMost)}},
 		{Name: "sum", Doc: "the sum of a list, held at the ends of the integer range; 0 for an empty list", Units: SameUnit,
 			Overloads: []Overload{summing(Func1(sumList))}},
 		{Name: "pow", Doc: "base to the power of exponent", Overloads: []Overload{Func2(math.Pow)}},
@@ -41,6 +43,14 @@ func orError(err error) func(int64, bool) (int64, error) {
 		}
 		return v, nil
 	}
+}
+
+// AtMost is v, or most where that is less. A most of 0 or less holds nothing.
+func AtMost(v, most int64) int64 {
+	if most > 0 {
+		return min(v, most)
+	}
+	return v
 }
 
 // SaturatingAdd is a + b, held at the ends of int64.

@@ -141,10 +141,10 @@ type validationPlan struct {
 	calls      []string // names of functions, there
 }
 
-// program is one type-checked expression and where it stands. Code is assembled from the tree; prg evaluates what has
-// no code of its own.
+// program is one type-checked expression and where it stands. Code is assembled from the tree; what has no code of its own is
+// evaluated by CEL's program, which is planned when it is first asked for.
 type program struct {
-	prg   cel.Program
+	plan  func() (cel.Program, error)
 	ast   *celast.AST
 	reads []string // names of variables, also those of comprehensions
 

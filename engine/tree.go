@@ -100,17 +100,17 @@ func (a *assembler) expression(p *program) node {
 	}
 	switch t := p.ast.GetType(p.ast.Expr().ID()); {
 	case t.IsExactType(types.IntType):
-		return evaluating[int64](p.prg)
+		return evaluating[int64](p)
 	case t.IsExactType(types.DoubleType):
-		return evaluating[float64](p.prg)
+		return evaluating[float64](p)
 	case t.IsExactType(types.BoolType):
-		return evaluating[bool](p.prg)
+		return evaluating[bool](p)
 	case t.IsExactType(types.StringType):
-		return evaluating[string](p.prg)
+		return evaluating[string](p)
 	case a.vars.schemas[t.TypeName()] != nil:
-		return evaluating[*Record](p.prg)
+		return evaluating[*Record](p)
 	}
-	return evaluating[ref.Val](p.prg)
+	return evaluating[ref.Val](p)
 }
 
 // tree assembles one expression; ok is false for a construct that has no code.

@@ -174,7 +174,7 @@ func TestTheAdmitCommand(t *testing.T) {
 
 // TestTheJSONOfAdmitIsAContract: scripts depend on its names.
 func TestTheJSONOfAdmitIsAContract(t *testing.T) {
-	warn := "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: memory-only}, spec: {mode: Warn, match: {namespaces: [web]}, change: [{disable: requests/recommended/cpu}]}}\n"
+	warn := "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: memory-only}, spec: {mode: Warn, match: {namespaces: [web]}, change: [{disable: requests/recommended/request}]}}\n"
 	report, told, err := admittedFrom(t, recommends("Deployment", "shop")+deploymentOf("shop", "app")+warn)
 	require.NoError(t, err)
 	got, err := json.Marshal(report)
@@ -191,7 +191,7 @@ func TestTheJSONOfAdmitIsAContract(t *testing.T) {
 			"annotations":{"vpaUpdates":"Pod resources updated by shop: container 0: cpu request, memory request","vpaObservedContainers":"app"}},
 			"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"500m","memory":"1Gi"}}}]}}}]}`, string(got))
 	require.Contains(t, told, "celvpa: pod web/shop- of Deployment web/shop: RuleOverlay memory-only (Warn) would change it: container app request cpu 500m → unset\n")
-	require.Regexp(t, `(?m)^  app   requests\.cpu     unset  500m   requests/recommended/cpu `, told)
+	require.Regexp(t, `(?m)^  app   requests\.cpu     unset  500m   requests/recommended/request `, told)
 
 	report, _, err = admittedFrom(t, "")
 	require.ErrorContains(t, err, "nothing was admitted")

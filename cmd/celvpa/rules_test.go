@@ -50,11 +50,11 @@ func TestRulesAreListedAndShown(t *testing.T) {
 	header, source, _ := strings.Cut(out, "\n")
 	require.Regexp(t, `^# rules/container-caps\.yaml, digest [0-9a-f]{12}$`, header)
 	require.Equal(t, string(shipped), source)
-	out, err = celvpa(t, "rules", "show", "container-caps/policy/max-allowed-cpu")
+	out, err = celvpa(t, "rules", "show", "container-caps/policy/max-allowed")
 	require.NoError(t, err)
-	require.Regexp(t, `^# container-caps/policy/max-allowed-cpu, digest [0-9a-f]{12}\nname: max-allowed-cpu\nwhen: has\(now\.cpu\) &&`, out)
+	require.Regexp(t, `^# container-caps/policy/max-allowed, digest [0-9a-f]{12}\nname: max-allowed\nwhen: policy\.maxAllowed\[\?resource\]`, out)
 	_, err = celvpa(t, "rules", "show", "container-caps/politics")
-	require.ErrorContains(t, err, `rule set container-caps@1.0.0 has no "politics"; it has policy, global`)
+	require.ErrorContains(t, err, `rule set container-caps@1.0.0 has no "politics"; it has policy`)
 	_, err = celvpa(t, "rules", "show", "nothing")
 	require.ErrorContains(t, err, `there is no rule set, pipeline or overlay "nothing"; there are: admission-mode@1.0.0`)
 	out, err = celvpa(t, "rules", "show", "default")
@@ -116,7 +116,7 @@ func TestLintTellsErrorsAndFindings(t *testing.T) {
 	require.Contains(t, out, "RuleSet idle@1.0.0: nothing runs it; name it in a pipeline, or let an overlay add it: {add: idle@1.0.0}")
 
 	// What an overlay takes away is no mistake of what is left.
-	out, err = celvpa(t, "rules", "lint", write(t, t.TempDir(), "d.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {change: [{disable: container-caps/global}]}\n"))
+	out, err = celvpa(t, "rules", "lint", write(t, t.TempDir(), "d.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {change: [{disable: container-caps/policy/global-max}]}\n"))
 	require.NoError(t, err, out)
 	require.NotErrorIs(t, err, errNo)
 }
@@ -203,14 +203,16 @@ func TestRenderedRulesMeanTheSame(t *testing.T) {
 func TestDiffTellsEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ file, from, to, want string }{
-		{"container-caps.yaml", "now.cpu < policy.minAllowed.cpu", "now.cpu <= policy.minAllowed.cpu", "container-caps/policy/min-allowed-cpu: when has(now.cpu) &&"},
-		{"container-caps.yaml", "  - name: global", "  - name: worldwide", "container-caps/global is gone"},
-		{"container-caps.yaml", "{now.cpu: params.maxCPU}", "{now.cpu: params.maxCPU, now.memory: now.memory}", "container-caps/global/max-cpu: sets now.memory to now.memory"},
-		{"estimate.yaml", "default: 0.5,", "default: 0.6,", "estimate: param lowerCPU 0.5 → 0.6"},
-		{"estimate.yaml", "scale(1048576,", "scale(1024,", "estimate/minimum: variable leastMemory scale(scale(1048576, params.minMemoryMb), 1.0 / double(containers)) → scale(scale(1024,"},
+		{"container-caps.yaml", "now[resource] < policy.minAllowed[resource]", "now[resource] <= policy.minAllowed[resource]", "container-caps/policy/min-allowed: when resource in policy.minAllowed && now[resource] < policy"},
+		{"container-caps.yaml", "    - name: global-max", "    - name: worldwide", "container-caps/policy/global-max is gone"},
+		{"integer-cpu.yaml", "cpu('1'))\"}", "cpu('1'))\", now.memory: now.memory}", "integer-cpu/round-up/cpu: sets now.memory to now.memory"},
+		{"pipeline.yaml", "default: 0.1,", "default: 0.2,", "\nparam updateThreshold 0.1 → 0.2"},
+		{"rounding.yaml", "each: [bound, resource]", "each: [bound, resource]\n    without: [cpu]", "rounding/round-up: without unset → cpu"},
+		{"estimate.yaml", "default: 0.5,", "default: 0.6,", "estimate: param lower.cpu 0.5 → 0.6"},
+		{"estimate.yaml", "scale(1048576,", "scale(1024,", "estimate/minimum: variable ofPod resource == 'cpu' ? scale(1000, params.minimum.cpu * 0.001) : scale(1048576, params.minimum.memory) → "},
 		{"update.yaml", "mode-off, when: mode == 'Off', do: Skip", "mode-off, when: mode == 'Off', do: Wait", "update/mode-off: do Skip → Wait"},
 		{"vpa-object.yaml", "at most one recommender can serve an object", "one only", "vpa-object/one-recommender: message at most one"},
-		{"fit-policy.yaml", "note: cpu capped to minAllowed", "note: cpu raised", "fit-policy/policy/min-allowed-cpu: note cpu capped to minAllowed → cpu raised"},
+		{"fit-policy.yaml", "{resource} capped to minAllowed", "{resource} raised", "fit-policy/policy/min-allowed: note {resource} capped to minAllowed → {resource} raised"},
 		{"pipeline.yaml", "[requests@1.0.0, cpu-startup-boost@1.0.0, end-startup-boost@1.0.0, proportional-limits@1.0.0, valid-limits@1.0.0]", "[cpu-startup-boost@1.0.0, requests@1.0.0, end-startup-boost@1.0.0, proportional-limits@1.0.0, valid-limits@1.0.0]",
 			"pod.resources: the order is cpu-startup-boost, requests, end-startup-boost, proportional-limits, valid-limits; it was requests, cpu-startup-boost, end-startup-boost, proportional-limits, valid-limits"},
 		{"pipeline.yaml", "    - fit-container-limit@1.0.0\n", "", "pod.fit: rule set fit-container-limit@1.0.0 no longer runs"},

@@ -38,14 +38,14 @@ func TestTheShippedTablesPass(t *testing.T) {
 }
 
 func TestAChangedRuleFailsTheRowsItBreaks(t *testing.T) {
-	dir := ownRules(t, "container-caps.yaml", "set: {now.cpu: policy.minAllowed.cpu}", "set: {now.cpu: policy.minAllowed.cpu + 1}")
+	dir := ownRules(t, "container-caps.yaml", `"policy.minAllowed[resource]"}`, `"resource == 'cpu' ? policy.minAllowed.cpu + 1 : policy.minAllowed[resource]"}`)
 	out, err := celvpa(t, "test", "--rules-dir", dir, "--run", "container-caps/.*(minimum|zero)")
 	require.ErrorIs(t, err, errNo)
 	require.Equal(t, `FAIL container-caps/below the minimum  conformance/rules/container-caps.yaml:22:5
      bound.target.now.cpu      want 2  got 2001m
      bound.lowerBound.now.cpu  want 2  got 2001m
      bound.upperBound.now.cpu  want 2  got 2001m
-     fired: container-caps/policy/min-allowed-cpu, container-caps/policy/min-allowed-memory
+     fired: container-caps/policy/min-allowed
 1 table, 4 rows, 1 failed
 `, out)
 }
@@ -102,7 +102,7 @@ func TestCoverageListsWhatNoRowReaches(t *testing.T) {
 	require.Regexp(t, `\n\d+% +all +\d+ of \d+\n`, out)
 	require.Regexp(t, `\nunreached branch +container-mode/mode-off +its condition was never false +rules/container-mode\.yaml:11:28\n`, out)
 	require.Regexp(t, `\nunreached decision +container-mode/scaled +it was never taken +rules/container-mode\.yaml:13:12\n`, out)
-	require.Regexp(t, `\nunreached rule +container-caps/policy/min-allowed-cpu +it never ran +rules/container-caps\.yaml:18:13\n`, out)
+	require.Regexp(t, `\nunreached rule +container-caps/policy/min-allowed +it never ran +rules/container-caps\.yaml:15:13\n`, out)
 	require.Regexp(t, `\nunreached validation +vpa-object/one-recommender +nothing violated it `, out)
 }
 

@@ -96,10 +96,10 @@ func TestTheBoundsOfAPodChangeItsContainersInPlace(t *testing.T) {
 
 	step, ok := trace.Last("main", "target.cpu")
 	require.True(t, ok)
-	require.Equal(t, "pod-shares/apply/target-cpu 30m 60m", step.Path()+" "+step.From+" "+step.To)
+	require.Equal(t, "pod-shares/apply/target 30m 60m", step.Path()+" "+step.From+" "+step.To)
 	step, ok = trace.Last("target", "now.cpu")
 	require.True(t, ok)
-	require.Equal(t, "pod-bounds/target/min-cpu 50m 100m", step.Path()+" "+step.From+" "+step.To)
+	require.Equal(t, "pod-bounds/target/min 50m 100m", step.Path()+" "+step.From+" "+step.To)
 }
 
 func TestTheTraceSaysWhatStaysWithThePod(t *testing.T) {
@@ -115,7 +115,7 @@ func TestTheTraceSaysWhatStaysWithThePod(t *testing.T) {
 			notes = append(notes, s.Item+": "+s.Path()+": "+s.Reason)
 		}
 	}
-	require.Equal(t, []string{"target: pod-shares/leftover/cpu-above-maximums: the containers cannot take all of the pod's cpu; the rest stays at pod level"}, notes)
+	require.Equal(t, []string{"target: pod-shares/leftover/above-maximums: the containers cannot take all of the pod's cpu; the rest stays at pod level"}, notes)
 }
 
 func TestNothingIsRecommendedForAPodWithoutNeed(t *testing.T) {
@@ -155,8 +155,8 @@ kind: RuleOverlay
 metadata: {name: failing}
 spec:
   change:
-  - after: pod-shares/apply/target-cpu
-    rule: {name: fail, when: container == 'sidecar1' && 1 / (index - 1) > 0, unset: [lowerBound.cpu]}
+  - after: pod-shares/apply/target
+    rule: {name: fail, when: container == 'sidecar1' && 1 / (index - 1) > 0, unset: 'lowerBound[resource]'}
 `
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "failing.yaml"), []byte(overlay), 0o600))

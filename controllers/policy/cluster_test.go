@@ -147,7 +147,7 @@ func TestAnotherObjectOfTheSameNameIsAnother(t *testing.T) {
 // TestOverlaysAreFollowedWhileTheFilesAreBroken: an overlay can be taken back at any time.
 func TestOverlaysAreFollowedWhileTheFilesAreBroken(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte(`{"apiVersion":"rules.celvpa.dev/v1alpha1","kind":"RuleOverlay","metadata":{"name":"mine"},"spec":{"change":[{"disable":"container-caps/global"}]}}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte(`{"apiVersion":"rules.celvpa.dev/v1alpha1","kind":"RuleOverlay","metadata":{"name":"mine"},"spec":{"change":[{"disable":"container-caps/policy/global-max"}]}}`), 0o600))
 	s, told, _ := newSource(t, dir)
 	objects := []rulesv1alpha1.RuleOverlay{marginOverlay("more", 1, "0.3", "a"), marginOverlay("mine", 1, "0.3", "b")}
 	list := func(context.Context) ([]rulesv1alpha1.RuleOverlay, error) { return objects, nil }
@@ -174,7 +174,7 @@ func TestOverlaysAreFollowedWhileTheFilesAreBroken(t *testing.T) {
 func TestChangedFilesAreUsedWhenTheListingThatFailedMeanwhileWorksAgain(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) {
-		text := `{"apiVersion":"rules.celvpa.dev/v1alpha1","kind":"RuleOverlay","metadata":{"name":"` + name + `"},"spec":{"match":{"namespaces":["` + name + `"]},"change":[{"disable":"container-caps/global"}]}}`
+		text := `{"apiVersion":"rules.celvpa.dev/v1alpha1","kind":"RuleOverlay","metadata":{"name":"` + name + `"},"spec":{"match":{"namespaces":["` + name + `"]},"change":[{"disable":"container-caps/policy/global-max"}]}}`
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text), 0o600))
 	}
 	file("one")
@@ -197,13 +197,13 @@ func TestAnObjectMeansWhatTheSameDocumentInAFileMeans(t *testing.T) {
 		"match":{"namespaces":["a"],"vpaSelector":{"matchLabels":{"tier":"gold"},"matchExpressions":[{"key":"x","operator":"Exists"}]}},
 		"change":[
 		{"params":{"estimate.marginFraction":0.3,"update.deferredTimeout":"7m"}},
-		{"disable":"container-caps/global/max-cpu"},
+		{"disable":"container-caps/policy/global-max[cpu]"},
 		{"after":"container-caps","stage":{"name":"round","each":"bound","when":"has(now.memory)","onError":"SkipStage",
 			"variables":{"after":"ceilTo(now.memory, step)","step":"mem('1Mi')"},
 			"rules":[{"name":"mib","when":"after > now.memory","set":{"now.memory":"after"},"note":"rounded"},{"name":"none","when":"now.memory == 0","unset":["now.memory"]}]}},
 		{"before":"update/mode-off","decision":{"name":"never","when":"pod.phase == 'Unknown'","do":"Wait","reason":"r"}},
 		{"replace":"vpa-object/one-recommender","validation":{"at":"spec","enforce":["Admission"],"expression":"true","message":"m","severity":"Warn"}},
-		{"replace":"requests/recommended/cpu","rule":{"set":{"requests.cpu":"recommended.cpu"},"when":"has(recommended.cpu)"}}]}`
+		{"replace":"requests/recommended","stage":{"each":["container","resource"],"without":["memory"],"rules":[{"name":"request","set":{"requests[resource]":"recommended[resource]"},"when":"resource in recommended","unset":"share[resource]"}]}}]}`
 	var o rulesv1alpha1.RuleOverlay
 	o.Name = "all"
 	require.NoError(t, json.Unmarshal([]byte(spec), &o.Spec))

@@ -438,7 +438,7 @@ func TestAVPADeletedMidCycleIsNoError(t *testing.T) {
 func TestNewRulesCountThoughVPAsCannotBeListed(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	c.cycle("a app")
-	more, err := policy.Load(policy.Options{Params: map[string]string{"estimate.minCPUMillicores": "5000"}})
+	more, err := policy.Load(policy.Options{Params: map[string]string{"estimate.minimum.cpu": "5000"}})
 	require.NoError(t, err)
 	c.Rules = func() *engine.Rulebook { return more }
 	c.fault = func(verb string, _ client.Object) error {
