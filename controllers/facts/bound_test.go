@@ -39,6 +39,7 @@ func TestEveryFactOfAPointIsBound(t *testing.T) {
 	seen := map[string]bool{
 		// These are not traced, and bind what they have in one place.
 		facts.VPAValidate: true, facts.PodValidate: true, facts.PodRefused: true, facts.PodEvicted: true,
+		facts.ContainerPolicy: true, facts.VPAOrder: true,
 	}
 	for point, bound := range trace.Runs() {
 		seen[point] = true
