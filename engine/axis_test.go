@@ -178,6 +178,18 @@ func TestAValidationStandsForEachValueOfItsAxis(t *testing.T) {
 		[]string{v.When.Value, v.Expression.Value, v.MessageExpression.Value, v.Message.Value, v.FieldPath.Value}, "API servers know no axes")
 }
 
+func TestAnAxisIsSpeltAsAPIServersTakeIt(t *testing.T) {
+	weight := &axisValue{&Axis{Name: "measure"}, "weight"}
+	for expression, want := range map[string]string{
+		"self.most[measure] > 0":                "self.most['weight'] > 0",
+		"self.?most[?measure].hasValue()":       "self.?most.?weight.hasValue()", // objects have no index
+		"self.?most[?measure + 's'].hasValue()": "self.?most[?'weight' + 's'].hasValue()",
+		"measure in self && 'measure' in self":  "'weight' in self && 'measure' in self",
+	} {
+		require.Equal(t, want, spelt(expression, weight))
+	}
+}
+
 func TestOverlaysAddressAllValuesOrOne(t *testing.T) {
 	for change, want := range map[string][]int64{
 		"{disable: scale/scale/by-factor}":                                    {40, 200, 50},

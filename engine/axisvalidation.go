@@ -36,7 +36,7 @@ func (v *Validation) spelt(value *axisValue) *Validation {
 	return &out
 }
 
-// spelt writes 'cpu' wherever an expression, which compiled before, names its axis.
+// spelt writes 'cpu' wherever an expression, which compiled before, names its axis, and .?cpu for [?resource].
 func spelt(expression string, value *axisValue) string {
 	env, err := cel.NewEnv(cel.OptionalTypes())
 	if err != nil || expression == "" {
@@ -57,7 +57,12 @@ func spelt(expression string, value *axisValue) string {
 	slices.Sort(places)
 	runes := []rune(expression)
 	for _, at := range slices.Backward(slices.Compact(places)) {
-		runes = slices.Replace(runes, at, at+len(value.axis.Name), []rune("'"+value.value+"'")...)
+		end := at + len(value.axis.Name)
+		if at >= 2 && end < len(runes) && string(runes[at-2:at]) == "[?" && runes[end] == ']' {
+			runes = slices.Replace(runes, at-2, end+1, []rune(".?"+value.value)...) // for objects, too
+			continue
+		}
+		runes = slices.Replace(runes, at, end, []rune("'"+value.value+"'")...)
 	}
 	return string(runes)
 }
