@@ -84,6 +84,39 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 	})
 }
 
+// oneOverlayOnASharedSettingMovesEveryRule that reads it: what is recommended, in one process, and what VPAs are refused for, in
+// another.
+func oneOverlayOnASharedSettingMovesEveryRule(t *testing.T) {
+	ns, other := namespace(t, "it-shared"), namespace(t, "it-unshared")
+	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "small-containers"}, Spec: rulesv1alpha1.RuleOverlaySpec{
+		Match:  &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{ns}},
+		Change: []rulesv1alpha1.Change{{Params: map[string]apiextensionsv1.JSON{"containerMaxAllowed.cpu": {Raw: []byte(`"300m"`)}}}},
+	}}
+	create(t, overlay)
+	t.Cleanup(func() { _ = cluster.Delete(context.Background(), overlay) })
+	accepted(t, overlay, metav1.ConditionTrue, "in use")
+
+	create(t, steady(ns, "web", 1), vpa(ns, "web", vpav1.UpdateModeOff))
+	eventually(t, 90*time.Second, "a target at the maximum of the overlay", func(ctx context.Context) (bool, error) {
+		var v vpav1.VerticalPodAutoscaler
+		if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "web"}, &v); err != nil || v.Status.Recommendation == nil {
+			return false, err
+		}
+		for _, c := range v.Status.Recommendation.ContainerRecommendations {
+			return c.Target.Cpu().String() == "300m" && c.UncappedTarget.Cpu().Cmp(steadyCPU) == 0, nil
+		}
+		return false, nil
+	})
+	above := func(ns string) *vpav1.VerticalPodAutoscaler {
+		v := vpa(ns, "above", vpav1.UpdateModeOff)
+		v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{
+			{ContainerName: "*", MinAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("400m")}}}}
+		return v
+	}
+	require.ErrorContains(t, cluster.Create(t.Context(), above(ns)), "minAllowed.cpu 400m is above what any container without maxAllowed.cpu gets, 300m")
+	create(t, above(other))
+}
+
 // accepted waits until the condition Accepted speaks about the object as it is.
 func accepted(t *testing.T, o *rulesv1alpha1.RuleOverlay, status metav1.ConditionStatus, message string) {
 	t.Helper()
