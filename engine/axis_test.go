@@ -312,3 +312,23 @@ func TestASharedParamThatNothingReadsIsAFinding(t *testing.T) {
 	require.Len(t, book.Findings(), 1)
 	require.Equal(t, "base.yaml:13:12: Pipeline p@1.0.0: param idle is never read", strings.SplitN(book.Findings()[0].Error(), "\n", 2)[0])
 }
+
+func TestPlacesOfARuleSetHoldForItsValidations(t *testing.T) {
+	judge := validateRules(t, `
+  at: "{lines,gifts}[*]"
+  validations:
+  - {name: named, expression: has(self.name), message: give it a name}
+  - {name: whole, at: "lines[*]", expression: size(self) == 1, message: only a name}
+`, CompileOptions{})
+	got := judge(Judged{Object: map[string]any{"lines": []any{map[string]any{}}, "gifts": []any{map[string]any{}}}})
+	require.Equal(t, []string{"s/named lines[0]", "s/named gifts[0]", "s/whole lines[0]"}, namesOf(got, func(v Violation) string { return v.Rule + " " + v.Path }))
+
+	for body, want := range map[string]string{
+		"  at: lines[*]\n  stages: [{name: a, rules: [{name: r, note: x}]}]\n":                                "s.yaml:7:7: RuleSet s: spec.at belongs to validations",
+		"  validations: [{name: a, at: .name, expression: 'true', message: x}]\n":                             `s.yaml:7:31: RuleSet s: at ".name" begins with a dot, and there is no spec.at that it could be below`,
+		"  at: 'lines[*]'\n  validations: [{name: a, at: '.{name,price}', expression: 'true', message: x}]\n": `s.yaml:8:33: RuleSet s@1.0.0, validation a: there is no "lines[*].name"`,
+	} {
+		_, err := compileOne("order.validate", body, CompileOptions{})
+		require.ErrorContains(t, err, want)
+	}
+}

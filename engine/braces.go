@@ -60,3 +60,27 @@ func braces(path string) ([]string, error) {
 	}
 	return out, nil
 }
+
+// placesBelow gives the places of a validation in a rule set that has places of its own: those, or what lies below each where the
+// validation's begin with a dot.
+func (d *decoder) placesBelow(above, own []Scalar) []Scalar {
+	if len(above) == 0 {
+		return own
+	}
+	if len(own) == 0 {
+		return above
+	}
+	var out []Scalar
+	for _, at := range own {
+		if !strings.HasPrefix(at.Value, ".") {
+			out = append(out, at)
+			continue
+		}
+		for _, place := range above {
+			one := at
+			one.Value = place.Value + at.Value
+			out = append(out, one)
+		}
+	}
+	return out
+}

@@ -49,8 +49,12 @@ func (d *decoder) checkRuleSet(n *yaml.Node, s *RuleSet) {
 	for i := range s.Stages {
 		d.checkStage(&s.Stages[i])
 	}
-	for _, v := range s.Validations {
-		d.checkValidation(v)
+	if len(s.At) > 0 && len(s.Validations) == 0 {
+		d.ps.at(s.At[0], d.subject, "spec.at belongs to validations")
+	}
+	for i := range s.Validations {
+		s.Validations[i].At = d.placesBelow(s.At, s.Validations[i].At)
+		d.checkValidation(s.Validations[i])
 	}
 	s.reads = s.readsParams()
 }
@@ -80,8 +84,10 @@ func (d *decoder) checkValidation(v Validation) {
 	if v.Message.IsZero() && v.MessageExpression.IsZero() {
 		d.ps.at(v.Name, d.subject, fmt.Sprintf("validation %s needs a message that tells the user what to do", v.Name.Value))
 	}
-	if len(v.Enforce) == 0 {
-		d.ps.at(v.Name, d.subject, fmt.Sprintf("validation %s needs enforce: a list of %s, %s", v.Name.Value, EnforceSchema, EnforceAdmission))
+	for _, at := range v.At {
+		if strings.HasPrefix(at.Value, ".") {
+			d.ps.at(at, d.subject, fmt.Sprintf("at %q begins with a dot, and there is no spec.at that it could be below; write the whole path", at.Value))
+		}
 	}
 	for _, e := range v.Enforce {
 		d.checkOneOf("enforce", e, EnforceSchema, EnforceAdmission)

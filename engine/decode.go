@@ -148,6 +148,7 @@ func (d *decoder) ruleSetFields(s *RuleSet) fields {
 		"point":       d.into(&s.Point),
 		"gate":        d.into(&s.Gate),
 		"params":      d.params(&s.Params),
+		"at":          func(n *yaml.Node) { d.scalarOrScalars(&s.At)(n); s.At = d.places(s.At) },
 		"variables":   d.variables(&s.Variables),
 		"validations": each(d, &s.Validations, d.validationFields),
 		"stages":      each(d, &s.Stages, d.stageFields),

@@ -9,6 +9,7 @@ type RuleSet struct {
 	Point       Scalar
 	Gate        Scalar // feature gate that must be on for the set to run; empty = always
 	Params      []Param
+	At          []Scalar // where validations look that have no place of their own, or one below it, such as .quantity
 
 	Validations []Validation
 	Stages      []Stage
@@ -98,7 +99,7 @@ type Validation struct {
 	Axes              []Scalar // at most one axis: the validation stands for one of each value
 	Without           []Scalar // values of the axis for which it is left out
 	At                []Scalar // what self is, one or several of a.b, a.b[*].c, a.{b,c}; empty = the whole object
-	Enforce           []Scalar
+	Enforce           []Scalar // EnforceAdmission when absent
 	When              Scalar // optional; an expression over self that must hold for the rule to apply
 	Expression        Scalar
 	Message           Scalar

@@ -124,6 +124,9 @@ func (v *Validation) Places() []Scalar {
 
 // EnforcedAt reports whether a validation is enforced somewhere: EnforceSchema or EnforceAdmission.
 func (v *Validation) EnforcedAt(where string) bool {
+	if len(v.Enforce) == 0 {
+		return where == EnforceAdmission
+	}
 	return slices.ContainsFunc(v.Enforce, func(e Scalar) bool { return e.Value == where })
 }
 
