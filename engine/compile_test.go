@@ -139,7 +139,7 @@ func TestAnExcerptPointsAtTheFault(t *testing.T) {
 func TestStrictDecoding(t *testing.T) {
 	const head = "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: s}\nspec:\n"
 	tests := []struct{ name, data, want string }{
-		{"unknown key", head + "  version: 1.0.0\n  point: p\n  decision: []\n", `f.yaml:7:3: RuleSet s: unknown key "decision"; known here: decisions, description`},
+		{"unknown key", head + "  version: 1.0.0\n  point: p\n  decision: []\n", `f.yaml:7:3: RuleSet s: unknown key "decision"; known here: at, decisions, description`},
 		{"key twice", head + "  version: 1.0.0\n  version: 1.0.1\n  point: p\n", `f.yaml:6:3: RuleSet s: key "version" stands twice`},
 		{"no body", head + "  version: 1.0.0\n  point: p\n", "exactly one of validations, stages and decisions"},
 		{"two bodies", head + "  version: 1.0.0\n  point: p\n  decisions: [{name: d, do: X}]\n  stages: [{name: s, rules: [{name: r, note: n}]}]\n", "exactly one of"},
