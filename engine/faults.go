@@ -55,6 +55,7 @@ var (
 var absent = map[string]string{
 	"matches": "there are no regular expressions; use startsWith, endsWith or contains",
 	"now":     "rules know no time of day", "timestamp": "rules know no time of day",
+	"params":   "neither the rule set nor the pipeline it runs in declares params; a pipeline of your own declares in spec.params what its rule sets share",
 	"getHours": "rules know no time of day", "getDayOfWeek": "rules know no time of day",
 }
 

@@ -16,7 +16,8 @@ import (
 )
 
 // TestTheExamplesOfTheDocsDoWhatTheyPrint goes through a page from top to bottom: it writes each YAML or CSV example to the file
-// that its first line names, and runs each command of a console block, which must print what follows it.
+// that its first line names, and runs each command of a console block, which must print what follows it. A block that names a
+// shipped rule file behind its language is an excerpt of that file.
 func TestTheExamplesOfTheDocsDoWhatTheyPrint(t *testing.T) {
 	for name, least := range map[string]int{"rules": 16, "validation": 5, "recommend": 11, "admit": 8, "plan": 11} {
 		t.Run(name, func(t *testing.T) { followsPage(t, "../../docs/"+name+".md", least) })
@@ -35,6 +36,10 @@ func followsPage(t *testing.T, path string, least int) {
 	ran := 0
 	for _, block := range fences(string(page)) {
 		language, name, _ := strings.Cut(block.language, " ")
+		if strings.HasPrefix(name, "rules/") {
+			requireShipped(t, name, block.text)
+			continue
+		}
 		switch language {
 		case "json": // has no comments: the file's name stands behind the language
 			require.NoError(t, os.WriteFile(name, []byte(block.text), 0o600))
@@ -115,12 +120,26 @@ func TestTheReferencesAreWhatTheProgramPrints(t *testing.T) {
 func TestTheExcerptOfTheReadmeIsShipped(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(readme), "# rules/container-caps.yaml (excerpt)\n")
-	require.True(t, found)
-	excerpt, _, _ := strings.Cut(rest, "```")
-	shipped, err := rules.FS.ReadFile("container-caps.yaml")
+	found := 0
+	for _, block := range fences(string(readme)) {
+		if _, name, _ := strings.Cut(block.language, " "); strings.HasPrefix(name, "rules/") {
+			requireShipped(t, name, block.text)
+			found++
+		}
+	}
+	require.Equal(t, 1, found)
+}
+
+// requireShipped finds an excerpt in a shipped rule file, line by line as it stands there; … alone on a line stands for any lines.
+func requireShipped(t *testing.T, name, excerpt string) {
+	t.Helper()
+	shipped, err := rules.FS.ReadFile(strings.TrimPrefix(name, "rules/"))
 	require.NoError(t, err)
-	for _, line := range strings.Split(strings.TrimSpace(excerpt), "\n") {
-		require.Contains(t, string(shipped), strings.TrimSpace(line))
+	rest := "\n" + string(shipped)
+	for _, part := range strings.Split("\n"+excerpt+"\n", "\n…\n") {
+		part = "\n" + strings.Trim(part, "\n") + "\n"
+		_, after, found := strings.Cut(rest, part)
+		require.True(t, found, "%s has no such lines in this order:%s", name, part)
+		rest = "\n" + after
 	}
 }

@@ -155,7 +155,7 @@ func TestDiffTellsInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	t.Parallel()
 	dir, vpa := t.TempDir(), write(t, t.TempDir(), "vpa.yaml", goldVPA)
 	write(t, dir, "payments.yaml", headroom)
-	changes := "  estimate: param marginFraction 0.15 → 0.20\n  container-caps/round is new, after global\n"
+	changes := "  estimate: param marginFraction 0.15 → 0.20\n  container-caps/round is new, after policy\n"
 	out, err := celvpa(t, "rules", "diff", "shipped", dir)
 	require.NoError(t, err)
 	require.Equal(t, "pipeline default@1.0.0: nothing changes\n"+
@@ -206,15 +206,15 @@ func TestDiffTellsEveryKindOfChange(t *testing.T) {
 		{"container-caps.yaml", "now[resource] < policy.minAllowed[resource]", "now[resource] <= policy.minAllowed[resource]", "container-caps/policy/min-allowed: when resource in policy.minAllowed && now[resource] < policy"},
 		{"container-caps.yaml", "    - name: global-max", "    - name: worldwide", "container-caps/policy/global-max is gone"},
 		{"integer-cpu.yaml", "cpu('1'))\"}", "cpu('1'))\", now.memory: now.memory}", "integer-cpu/round-up/cpu: sets now.memory to now.memory"},
-		{"pipeline.yaml", "default: 0.1,", "default: 0.2,", "\nparam updateThreshold 0.1 → 0.2"},
+		{"pipeline.yaml", "default: 0.1,", "default: 0.2,", "param updateThreshold 0.1 → 0.2"},
 		{"rounding.yaml", "each: [bound, resource]", "each: [bound, resource]\n    without: [cpu]", "rounding/round-up: without unset → cpu"},
 		{"estimate.yaml", "default: 0.5,", "default: 0.6,", "estimate: param lower.cpu 0.5 → 0.6"},
 		{"estimate.yaml", "scale(1048576,", "scale(1024,", "estimate/minimum: variable ofPod resource == 'cpu' ? scale(1000, params.minimum.cpu * 0.001) : scale(1048576, params.minimum.memory) → "},
 		{"update.yaml", "mode-off, when: mode == 'Off', do: Skip", "mode-off, when: mode == 'Off', do: Wait", "update/mode-off: do Skip → Wait"},
 		{"vpa-object.yaml", "at most one recommender can serve an object", "one only", "vpa-object/one-recommender: message at most one"},
 		{"fit-policy.yaml", "{resource} capped to minAllowed", "{resource} raised", "fit-policy/policy/min-allowed: note {resource} capped to minAllowed → {resource} raised"},
-		{"pipeline.yaml", "[requests@1.0.0, cpu-startup-boost@1.0.0, end-startup-boost@1.0.0, proportional-limits@1.0.0, valid-limits@1.0.0]", "[cpu-startup-boost@1.0.0, requests@1.0.0, end-startup-boost@1.0.0, proportional-limits@1.0.0, valid-limits@1.0.0]",
-			"pod.resources: the order is cpu-startup-boost, requests, end-startup-boost, proportional-limits, valid-limits; it was requests, cpu-startup-boost, end-startup-boost, proportional-limits, valid-limits"},
+		{"pipeline.yaml", "    - requests@1.0.0\n    - cpu-startup-boost@1.0.0\n", "    - cpu-startup-boost@1.0.0\n    - requests@1.0.0\n",
+			"pod.resources: the order is cpu-startup-boost, requests, end-startup-boost, proportional-limits, valid-limits, report-missing; it was requests, cpu-startup-boost, end-startup-boost, proportional-limits, valid-limits, report-missing"},
 		{"pipeline.yaml", "    - fit-container-limit@1.0.0\n", "", "pod.fit: rule set fit-container-limit@1.0.0 no longer runs"},
 	} {
 		out, err := celvpa(t, "rules", "diff", "shipped", ownRules(t, tt.file, tt.from, tt.to))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -292,31 +293,38 @@ func changedAnswers(before, after []engine.RowResult) []string {
 	return out
 }
 
-// changedLines pairs lines of the form "field = value" by their field.
+// changedLines pairs lines of the form "field = value" by their field, in order where several have the same. Lines that are
+// in both are left out.
 func changedLines(before, after []string) []string {
 	field := func(line string) string {
 		name, _, _ := strings.Cut(line, " = ")
 		return name
 	}
-	now := map[string]string{}
-	for _, line := range after {
-		now[field(line)] = line
+	now := slices.Clone(after)
+	take := func(matches func(string) bool) (line string, found bool) {
+		i := slices.IndexFunc(now, matches)
+		if i < 0 {
+			return "", false
+		}
+		line = now[i]
+		now = slices.Delete(now, i, i+1)
+		return line, true
 	}
-	var out []string
+	var gone, out []string
 	for _, line := range before {
-		to, kept := now[field(line)]
-		switch {
-		case !kept:
-			out = append(out, "  "+line+" → unset")
-		case to != line:
-			out = append(out, "  "+line+" → "+strings.TrimPrefix(to, field(line)+" = "))
+		if _, same := take(func(other string) bool { return other == line }); !same {
+			gone = append(gone, line)
 		}
-		delete(now, field(line))
 	}
-	for _, line := range after {
-		if _, added := now[field(line)]; added {
-			out = append(out, "  "+line+" is new")
+	for _, line := range gone {
+		if to, changed := take(func(other string) bool { return field(other) == field(line) }); changed {
+			out = append(out, "  "+line+" → "+strings.TrimPrefix(to, field(line)+" = "))
+			continue
 		}
+		out = append(out, "  "+line+" → unset")
+	}
+	for _, line := range now {
+		out = append(out, "  "+line+" is new")
 	}
 	return out
 }
