@@ -326,7 +326,7 @@ func TestPlacesOfARuleSetHoldForItsValidations(t *testing.T) {
 	for body, want := range map[string]string{
 		"  at: lines[*]\n  stages: [{name: a, rules: [{name: r, note: x}]}]\n":                                "s.yaml:7:7: RuleSet s: spec.at belongs to validations",
 		"  validations: [{name: a, at: .name, expression: 'true', message: x}]\n":                             `s.yaml:7:31: RuleSet s: at ".name" begins with a dot, and there is no spec.at that it could be below`,
-		"  at: 'lines[*]'\n  validations: [{name: a, at: '.{name,price}', expression: 'true', message: x}]\n": `s.yaml:8:33: RuleSet s@1.0.0, validation a: there is no "lines[*].name"`,
+		"  at: 'lines[*]'\n  validations: [{name: a, at: '.{name,price}', expression: 'true', message: x}]\n": `s.yaml:8:31: RuleSet s@1.0.0, validation a: there is no "lines[*].name"`,
 	} {
 		_, err := compileOne("order.validate", body, CompileOptions{})
 		require.ErrorContains(t, err, want)

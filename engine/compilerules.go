@@ -16,10 +16,13 @@ func (c *compiler) stages(point *Point, st *Stage, sc *scopeEnv, subject string)
 	}
 	c.oneFieldEach(axis, st, subject)
 	var out []*stagePlan
+	first := len(c.ps.list)
 	for _, scope := range scopes {
 		for _, value := range c.valuesBut(axis, st.Without, subject) {
+			before := len(c.ps.list)
 			c.axis = value
 			out = append(out, c.stage(point, st, scope, sc, subject))
+			c.ps.dropToldAt(first, before)
 		}
 	}
 	c.axis = nil

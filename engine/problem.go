@@ -85,6 +85,22 @@ func (ps *problems) dedupe() {
 	ps.list = kept
 }
 
+// dropToldAt drops those from an index on that stand where one does between another index and that one: the same stage was
+// compiled before, for another scope or value.
+func (ps *problems) dropToldAt(first, from int) {
+	told := map[Position]bool{}
+	for _, p := range ps.list[first:from] {
+		told[p.Pos] = true
+	}
+	kept := ps.list[:from]
+	for _, p := range ps.list[from:] {
+		if !told[p.Pos] {
+			kept = append(kept, p)
+		}
+	}
+	ps.list = kept
+}
+
 func formatProblems(errs []error) string {
 	parts := make([]string, 0, len(errs))
 	for _, e := range errs {

@@ -312,7 +312,7 @@ func (p *Plan) schemaRules() map[string]string {
 		}
 		for _, v := range p.Validations(point) {
 			if v.Validation.EnforcedAt(EnforceSchema) {
-				out[v.Rule] = v.Validation.When.Value + "\x00" + v.Validation.Expression.Value
+				out[v.Rule] += v.Validation.When.Value + "\x00" + v.Validation.Expression.Value + "\x00"
 			}
 		}
 	}

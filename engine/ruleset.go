@@ -100,7 +100,7 @@ type Validation struct {
 	Without           []Scalar // values of the axis for which it is left out
 	At                []Scalar // what self is, one or several of a.b, a.b[*].c, a.{b,c}; empty = the whole object
 	Enforce           []Scalar // EnforceAdmission when absent
-	When              Scalar // optional; an expression over self that must hold for the rule to apply
+	When              Scalar   // optional; an expression over self that must hold for the rule to apply
 	Expression        Scalar
 	Message           Scalar
 	MessageExpression Scalar

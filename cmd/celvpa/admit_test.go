@@ -174,7 +174,7 @@ func TestTheAdmitCommand(t *testing.T) {
 
 // TestTheJSONOfAdmitIsAContract: scripts depend on its names.
 func TestTheJSONOfAdmitIsAContract(t *testing.T) {
-	warn := "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: memory-only}, spec: {mode: Warn, match: {namespaces: [web]}, change: [{disable: requests/recommended/request}]}}\n"
+	warn := "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: memory-only}, spec: {mode: Warn, match: {namespaces: [web]}, change: [{disable: 'requests/recommended/request[cpu]'}]}}\n"
 	report, told, err := admittedFrom(t, recommends("Deployment", "shop")+deploymentOf("shop", "app")+warn)
 	require.NoError(t, err)
 	got, err := json.Marshal(report)

@@ -111,7 +111,7 @@ func TestVersionsShareAFlagAndClashesAreTold(t *testing.T) {
 	o, flags := &options{params: paramFlags{}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
 	require.NoError(t, o.params.add(flags, read.Library, recommenderPart.points...))
 
-	read, err = policy.Open(policy.Options{Path: ownRules(t, "estimate.yaml", "flag: target-cpu-percentile", "flag: target-memory-percentile")})
+	read, err = policy.Open(policy.Options{Path: ownRules(t, "estimate.yaml", "cpu: target-cpu-percentile", "cpu: target-memory-percentile")})
 	require.NoError(t, err)
 	require.ErrorContains(t, paramFlags{}.add(pflag.NewFlagSet("test", pflag.ContinueOnError), read.Library, recommenderPart.points...),
 		"asks for flag --target-memory-percentile, which exists already")

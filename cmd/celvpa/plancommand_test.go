@@ -161,7 +161,7 @@ func TestOverlaysThatAreOnlyTriedAreTold(t *testing.T) {
 		"what is done with pods": {text: shopPlan() + overlay("Audit", never), rows: rowsNow, notes: []string{
 			"pod web/a: RuleOverlay o (Audit) would change what is done with it: Evict (update/evict) → Skip (update/never)",
 			"pod web/b: RuleOverlay o (Audit) would change what is done with it: Evict (update/evict) → Skip (update/never)"}},
-		"what they are given": {text: shopPlan() + overlay("Warn", "{disable: requests/recommended/request}"), rows: rowsNow, notes: []string{
+		"what they are given": {text: shopPlan() + overlay("Warn", "{disable: 'requests/recommended/request[cpu]'}"), rows: rowsNow, notes: []string{
 			"pod web/a: RuleOverlay o (Warn) would change what is done with it: container app request cpu 500m → unset",
 			"pod web/b: RuleOverlay o (Warn) would change what is done with it: container app request cpu 500m → unset"}},
 		"which come first": {text: shopPlan() + overlay("Audit", "{disable: priority/compare/scale-up}"), rows: rowsNow, notes: []string{

@@ -88,9 +88,9 @@ func TestLintTellsErrorsAndFindings(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Equal(t, "nothing found\n", out)
 
-	out, err = celvpa(t, "rules", "lint", ownRules(t, "requests.yaml", "recommended.memory}}", "recommended.memroy}}"))
+	out, err = celvpa(t, "rules", "lint", ownRules(t, "requests.yaml", `"recommended[resource]"}`, `"recomended[resource]"}`))
 	require.ErrorIs(t, err, errNo)
-	require.Contains(t, out, "undefined field 'memroy'")
+	require.Contains(t, out, "undeclared reference to 'recomended'")
 	require.Contains(t, out, "1 found\n")
 
 	out, err = celvpa(t, "rules", "lint", ownRules(t, "update.yaml", "  variables:\n", "  variables:\n    idle: 1 + 1\n"))

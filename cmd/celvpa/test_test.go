@@ -100,8 +100,8 @@ func TestCoverageListsWhatNoRowReaches(t *testing.T) {
 	require.ErrorIs(t, err, errNo, "every row passed, but not everything is reached")
 	require.Regexp(t, `\n20% +container-mode@1\.0\.0 +1 of 5\n`, out)
 	require.Regexp(t, `\n\d+% +all +\d+ of \d+\n`, out)
-	require.Regexp(t, `\nunreached branch +container-mode/mode-off +its condition was never false +rules/container-mode\.yaml:11:28\n`, out)
-	require.Regexp(t, `\nunreached decision +container-mode/scaled +it was never taken +rules/container-mode\.yaml:13:12\n`, out)
+	require.Regexp(t, `\nunreached branch +container-mode/mode-off +its condition was never false +rules/container-mode\.yaml:13:28\n`, out)
+	require.Regexp(t, `\nunreached decision +container-mode/scaled +it was never taken +rules/container-mode\.yaml:16:12\n`, out)
 	require.Regexp(t, `\nunreached rule +container-caps/policy/min-allowed +it never ran +rules/container-caps\.yaml:15:13\n`, out)
 	require.Regexp(t, `\nunreached validation +vpa-object/one-recommender +nothing violated it `, out)
 }
@@ -145,7 +145,7 @@ func TestTablesThatCannotRunAreNotAFailedTest(t *testing.T) {
 		{"all is told", []string{bad, filepath.Join(dir, "none.yaml")}, "none.yaml: no such file"},
 		{"no tables", []string{t.TempDir()}, "holds no test tables"},
 		{"rules instead of tables", []string{"../../rules/requests.yaml"}, "../../rules/requests.yaml:3:18: RuleSet requests: only documents of kind RuleTest are read here; name the folder of the rules with --rules-dir"},
-		{"rules that do not compile", []string{fine, "--rules-dir", ownRules(t, "requests.yaml", "recommended.memory}}", "recommended.memroy}}")}, "undefined field 'memroy'"},
+		{"rules that do not compile", []string{fine, "--rules-dir", ownRules(t, "requests.yaml", `"recommended[resource]"}`, `"recomended[resource]"}`)}, "undeclared reference to 'recomended'"},
 		{"no such row", []string{fine, "--run", "nothing"}, "no row matches --run nothing"},
 		{"a bad expression", []string{"--run", "("}, "--run: error parsing regexp"},
 		{"a bad output", []string{"-o", "xml"}, `--output is "xml"; use text or json`},
