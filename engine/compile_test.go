@@ -242,6 +242,13 @@ func FuzzRuleFilesNeverPanic(f *testing.F) {
 	f.Add("order.ship", shipping)
 	f.Add("order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.price: \"now.price + 1\"}}]}]\n")
 	f.Add("order.adjust", "\n  stages: [{name: a, when: |-\n   'x'\n  }]")
+	// Axes, parameters with several values, places by braces.
+	f.Add("order.adjust", "\n  params: [{name: x, each: measure, type: {price: cents, weight: grams}, default: {price: 1, weight: 2}}]\n  stages:\n"+
+		"  - {name: a, each: [line, measure], without: [price], variables: {v: 'params.x[measure]'}, rules: [{name: r, when: measure in now, set: {'now[measure]': 'now[?measure].orValue(v)'}, note: '{measure}'}]}\n")
+	f.Add("order.adjust", "\n  stages: [{name: a, each: [line, measure], when: \"measures.exists(m, m in now && measures.all(n, now[n] > 0)) && size(measures) > 1\", rules: [{name: r, unset: 'now[measure]'}]}]\n")
+	f.Add("order.ship", "\n  decisions: [{name: a, when: \"lines.exists(l, measures.map(m, l[?m].orValue(0)).exists(n, n > 0))\", do: Ship}]\n")
+	f.Add("order.validate", "\n  at: '{lines,gifts}[*]'\n  validations: [{name: a, axes: [measure], at: '.{a,b}[measure]', when: measure in self, expression: 'self[measure] > 0', message: '{measure}', fieldPath: '.x[measure]'}]\n")
+	f.Add("order.validate", "\n  validations: [{name: a, at: '{{a,b},c', expression: 'true', message: x}]\n")
 	// Test tables behind a rule set: whole, cut off, of the wrong kinds, and nested.
 	const set = "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.price: \"now.price + 1\", total.price: \"voucher(customer.vouchers, 'x')\"}}]}]\n---\n"
 	const table = "  point: order.adjust\n  gates: {Vouchers: true}\n  given: {customer: {tags: [a], vouchers: {x: 1c}}, line: {a: {now: {price: 1}}}}\n" +

@@ -93,27 +93,6 @@ func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan, pa
 	c.axis = nil
 }
 
-// validationsAlong are the validations of a rule set, one with an axis once for each of its values.
-func (c *compiler) validationsAlong(set *RuleSet) (out []validationPlan) {
-	for i := range set.Validations {
-		v := &set.Validations[i]
-		subject := "RuleSet " + set.ID() + ", validation " + v.Name.Value
-		var axis *Axis
-		if len(v.Axes) > 0 {
-			if axis = c.axisNamed(v.Axes[0], subject); axis == nil {
-				continue
-			}
-		}
-		if len(v.Axes) > 1 {
-			c.ps.at(v.Axes[1], subject, "a validation has one axis at most")
-		}
-		for _, value := range c.valuesBut(axis, v.Without, subject) {
-			out = append(out, validationPlan{validation: v.along(value), axis: value})
-		}
-	}
-	return out
-}
-
 // Places are where a validation looks; a scalar without value stands for the whole object.
 func (v *Validation) Places() []Scalar {
 	if len(v.At) == 0 {
