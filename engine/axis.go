@@ -170,7 +170,8 @@ func (c *compiler) oneFieldEach(axis *Axis, st *Stage, subject string) {
 		return
 	}
 	for _, r := range st.Rules {
-		if len(axis.Values)-len(r.Without) < 2 {
+		left := slices.DeleteFunc(slices.Clone(axis.Values), func(v string) bool { return isLeftOut(st.Without, v) || isLeftOut(r.Without, v) })
+		if len(left) < 2 {
 			continue
 		}
 		check := func(path Scalar) {

@@ -132,6 +132,17 @@ func TestAStageRunsForEachValueOfItsAxis(t *testing.T) {
 	require.Equal(t, amounts(f), amounts(interpreted))
 }
 
+func TestOneValueMayWriteAnyField(t *testing.T) {
+	plan, err := compileOne("order.adjust", "  stages: [{name: a, each: [line, measure], without: [price], rules: [{name: r, when: measure in now, set: {total.free: 'true'}}]}]\n", CompileOptions{})
+	require.NoError(t, err)
+	f := order(1)
+	require.Empty(t, plan.RunStages("order.adjust", f, nil))
+	require.False(t, f.values[1].ref.(*Record).Bool("free"))
+	line(f, 0).SetInt("weight", 1)
+	require.Empty(t, plan.RunStages("order.adjust", f, nil))
+	require.True(t, f.values[1].ref.(*Record).Bool("free"))
+}
+
 func TestAStageGoesThroughSeveralScopes(t *testing.T) {
 	r := shop()
 	r.AddPoint(&Point{Name: "parcel", Kind: StagePoint, Scopes: []Scope{

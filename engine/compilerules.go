@@ -15,13 +15,14 @@ func (c *compiler) stages(point *Point, st *Stage, sc *scopeEnv, subject string)
 		return nil
 	}
 	c.oneFieldEach(axis, st, subject)
+	named := c.ordered(st.Variables, sc, subject)
 	var out []*stagePlan
 	first := len(c.ps.list)
 	for _, scope := range scopes {
 		for _, value := range c.valuesBut(axis, st.Without, subject) {
 			before := len(c.ps.list)
 			c.axis = value
-			out = append(out, c.stage(point, st, scope, sc, subject))
+			out = append(out, c.stage(point, st, named, scope, sc, subject))
 			c.ps.dropToldAt(first, before)
 		}
 	}
@@ -29,7 +30,7 @@ func (c *compiler) stages(point *Point, st *Stage, sc *scopeEnv, subject string)
 	return out
 }
 
-func (c *compiler) stage(point *Point, st *Stage, scope *Scope, sc *scopeEnv, subject string) *stagePlan {
+func (c *compiler) stage(point *Point, st *Stage, named []Variable, scope *Scope, sc *scopeEnv, subject string) *stagePlan {
 	out := &stagePlan{name: st.Name.Value, axis: c.axis, scope: -1, skipOnError: st.OnError.Value == OnErrorSkipStage, overlay: st.Overlay}
 	sc = sc.child()
 	if scope != nil {
@@ -42,7 +43,7 @@ func (c *compiler) stage(point *Point, st *Stage, scope *Scope, sc *scopeEnv, su
 			return out
 		}
 	}
-	programs := c.variables(st.Variables, sc, subject)
+	programs := c.variables(named, sc, subject)
 	out.vars = &variables{slots: sc.slots, schemas: sc.schemas, programs: programs}
 	out.when = c.condition(st.When, sc, subject+", when")
 	for i := range st.Rules {
@@ -132,7 +133,7 @@ func (c *compiler) target(path Scalar, sc *scopeEnv, subject string) (writePlan,
 func (c *compiler) decisions(point *Point, set *RuleSet, compiled *setPlan, sc *scopeEnv) {
 	subject := "RuleSet " + set.ID()
 	sc = sc.child()
-	programs := c.variables(set.Variables, sc, subject)
+	programs := c.variables(c.ordered(set.Variables, sc, subject), sc, subject)
 	compiled.variables = &variables{slots: sc.slots, schemas: sc.schemas, programs: programs}
 	outcomes := map[string]bool{}
 	var known []string

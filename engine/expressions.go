@@ -60,11 +60,10 @@ func (c *compiler) extend(sc *scopeEnv, options []cel.EnvOption, at Scalar, subj
 	return true
 }
 
-// variables compiles named expressions, each after those that it reads. The order in which they are written does not
-// matter.
+// variables compiles named expressions, of which each stands behind those that it reads: see ordered.
 func (c *compiler) variables(list []Variable, sc *scopeEnv, subject string) []*program {
 	var out []*program
-	for _, v := range c.ordered(list, sc, subject) {
+	for _, v := range list {
 		at := subject + ", variable " + v.Name.Value
 		if _, taken := sc.types[v.Name.Value]; taken {
 			c.ps.at(v.Name, at, fmt.Sprintf("the name %q is taken by a fact; choose another", v.Name.Value))
@@ -90,8 +89,8 @@ func (c *compiler) variables(list []Variable, sc *scopeEnv, subject string) []*p
 	return out
 }
 
-// ordered sorts variables so that each stands behind those it reads, and reports those that read each other. What does
-// not parse stays where it is and is reported when it is compiled.
+// ordered sorts variables so that each stands behind those it reads, and reports those that read each other: the order in
+// which they are written does not matter. What does not parse stays where it is and is reported when it is compiled.
 func (c *compiler) ordered(list []Variable, sc *scopeEnv, subject string) []Variable {
 	byName := map[string]int{}
 	for i, v := range list {
