@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -128,6 +130,41 @@ func TestTheExcerptOfTheReadmeIsShipped(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, found)
+}
+
+// TestTheReadmeTellsWhereRulesAre keeps the places in what make run prints, which only a lab can print, true.
+func TestTheReadmeTellsWhereRulesAre(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	places := regexp.MustCompile(`rule ([\w/-]+) \(rules/([\w.-]+):(\d+):`).FindAllStringSubmatch(string(readme), -1)
+	require.NotEmpty(t, places)
+	for _, m := range places {
+		shipped, err := rules.FS.ReadFile(m[2])
+		require.NoError(t, err)
+		line, err := strconv.Atoi(m[3])
+		require.NoError(t, err)
+		require.Equal(t, "- name: "+path.Base(m[1]), strings.TrimSpace(strings.Split(string(shipped), "\n")[line-1]), m[0])
+	}
+}
+
+// TestTheReadmeShowsHowFaultyRulesAreRefused breaks two shipped files as the README has them.
+func TestTheReadmeShowsHowFaultyRulesAreRefused(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("my-rules", 0o755))
+	for file, change := range map[string][2]string{
+		"requests.yaml":    {`"recommended[resource]"`, `"recomended[resource]"`},
+		"update-mode.yaml": {"do: Apply", "do: Aply"},
+	} {
+		shipped, err := rules.FS.ReadFile(file)
+		require.NoError(t, err)
+		require.Contains(t, string(shipped), change[0])
+		write(t, "my-rules", file, strings.Replace(string(shipped), change[0], change[1], 1))
+	}
+	_, err = celvpa(t, "run", "--rules-dir", "my-rules")
+	require.Error(t, err)
+	require.Contains(t, string(readme), "$ celvpa run --rules-dir my-rules\ncelvpa: "+err.Error()+"\n```")
 }
 
 // requireShipped finds an excerpt in a shipped rule file, line by line as it stands there; … alone on a line stands for any lines.
