@@ -95,7 +95,7 @@ func TestBadSurroundingsEndInOneClearLine(t *testing.T) {
 	t.Run("an unknown flag, gate and value", func(t *testing.T) {
 		requireRefusal(t, runToEnd("updater", "--min-replicants=1"), "unknown flag: --min-replicants")
 		requireRefusal(t, runToEnd("updater", "--feature-gates=Magic=true"), `there is no gate "Magic"`, "known: CPUStartupBoost, InPlace")
-		requireRefusal(t, runToEnd("recommender", "--target-cpu-percentile=lots"), `param targetCPU, from --target-cpu-percentile: "lots" is not a finite number`)
+		requireRefusal(t, runToEnd("recommender", "--target-cpu-percentile=lots"), `param target.cpu, from --target-cpu-percentile: "lots" is not a finite number`)
 		requireRefusal(t, runToEnd("run", "--vpa-object-namespace=a", "--ignored-vpa-object-namespaces=b"), "exclude each other")
 		requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--register-by-url"), "--register-by-url needs --webhook-address")
 	})
@@ -105,14 +105,14 @@ func TestBadSurroundingsEndInOneClearLine(t *testing.T) {
 func TestBrokenRulesStopTheStart(t *testing.T) {
 	dir := ownRules(t)
 	edit := func(file, from, to string) { editRules(t, dir, file, from, to) }
-	edit("requests.yaml", "requests.cpu: recommended.cpu", "requests.cpu: recommended.cqu")
-	edit("container-caps.yaml", "now.cpu > policy.maxAllowed.cpu", "now.cpu > 'a lot'")
+	edit("requests.yaml", "resource in recommended", "resource in recomended")
+	edit("container-caps.yaml", "now[resource] > policy.maxAllowed[resource]", "now[resource] > 'a lot'")
 	got := runToEnd("run", "--kubeconfig="+kubeconfig, "--rules-dir="+dir)
 	require.NoError(t, got.err)
 	require.Equal(t, 2, got.code)
 	require.NotContains(t, got.stderr, "goroutine ")
-	require.Regexp(t, `container-caps\.yaml:\d+:\d+: RuleSet container-caps@1\.0\.0, stage policy, rule max-allowed-cpu, when: found no matching overload`, got.stderr)
-	require.Regexp(t, `requests\.yaml:\d+:\d+: RuleSet requests@1\.0\.0, stage recommended, rule cpu, set requests\.cpu: undefined field 'cqu'`, got.stderr)
+	require.Regexp(t, `container-caps\.yaml:\d+:\d+: RuleSet container-caps@1\.0\.0, stage policy, rule max-allowed, when: found no matching overload`, got.stderr)
+	require.Regexp(t, `requests\.yaml:\d+:\d+: RuleSet requests@1\.0\.0, stage recommended, rule request, when: undeclared reference to 'recomended'`, got.stderr)
 
 	requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--rules-dir="+filepath.Join(dir, "none")), "none: no such file or directory")
 	requireRefusal(t, runToEnd("run", "--kubeconfig="+kubeconfig, "--pipeline=other"), `no pipeline "other"; loaded: default@1.0.0`)
