@@ -203,13 +203,13 @@ func TestRenderedRulesMeanTheSame(t *testing.T) {
 func TestDiffTellsEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ file, from, to, want string }{
-		{"container-caps.yaml", "now[resource] < policy.minAllowed[resource]", "now[resource] <= policy.minAllowed[resource]", "container-caps/policy/min-allowed: when resource in policy.minAllowed && now[resource] < policy"},
+		{"container-caps.yaml", "now[resource] < policy.minAllowed[resource]", "now[resource] <= policy.minAllowed[resource]", "container-caps/policy/min-allowed: when resource in policy.minAllowed && resource in now"},
 		{"container-caps.yaml", "    - name: global-max", "    - name: worldwide", "container-caps/policy/global-max is gone"},
 		{"integer-cpu.yaml", "cpu('1'))\"}", "cpu('1'))\", now.memory: now.memory}", "integer-cpu/round-up/cpu: sets now.memory to now.memory"},
 		{"pipeline.yaml", "default: 0.1,", "default: 0.2,", "param updateThreshold 0.1 → 0.2"},
 		{"rounding.yaml", "each: [bound, resource]", "each: [bound, resource]\n    without: [cpu]", "rounding/round-up: without unset → cpu"},
 		{"estimate.yaml", "default: 0.5,", "default: 0.6,", "estimate: param lower.cpu 0.5 → 0.6"},
-		{"estimate.yaml", "scale(1048576,", "scale(1024,", "estimate/minimum: variable ofPod resource == 'cpu' ? scale(1000, params.minimum.cpu * 0.001) : scale(1048576, params.minimum.memory) → "},
+		{"estimate.yaml", "scale(1048576,", "scale(1024,", "estimate/bounds: variable podMinimum resource == 'cpu' ? scale(1000, params.minimum.cpu * 0.001) : scale(1048576, params.minimum.memory) → "},
 		{"update.yaml", "mode-off, when: mode == 'Off', do: Skip", "mode-off, when: mode == 'Off', do: Wait", "update/mode-off: do Skip → Wait"},
 		{"vpa-object.yaml", "at most one recommender can serve an object", "one only", "vpa-object/one-recommender: message at most one"},
 		{"fit-policy.yaml", "{resource} capped to minAllowed", "{resource} raised", "fit-policy/policy/min-allowed: note {resource} capped to minAllowed → {resource} raised"},
