@@ -7,9 +7,10 @@
 // and plans are safe for concurrent use; Facts are not. A TestRunner runs a Library's test tables through the same
 // functions.
 //
-// CEL parses and type-checks expressions. They then become trees of Go closures over unboxed values (code.go), with
-// what is known beforehand folded in; Plan.Specialize folds more. Expressions with constructs that have no code of their
-// own, such as comprehensions, are evaluated by CEL. Either way they give the same: Plan.Interpreted is the reference.
+// CEL parses and type-checks expressions. In between, axes are taken out of them: a stage is compiled once for each value
+// (axis.go, axisrewrite.go). Expressions then become trees of Go closures over unboxed values (code.go), with what is known
+// beforehand folded in; Plan.Specialize folds more. Expressions with constructs that have no code of their own, such as
+// maps, are evaluated by CEL. Either way they give the same: Plan.Interpreted is the reference.
 //
 // What may not live here: anything about pods, containers, autoscaling or the Kubernetes API. A host
 // describes its world through a Registry: units, types, functions, and the points at which rules plug in.
