@@ -301,3 +301,22 @@ func FuzzOverlaysOnAxesNeverPanic(f *testing.F) {
 		require.NoError(t, got.Plan.Render(io.Discard))
 	})
 }
+
+func TestEachValueOfAnAxisIsToBeReached(t *testing.T) {
+	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(measured)}}})
+	require.NoError(t, err)
+	plan, err := Compile(lib, shop(), CompileOptions{Pipeline: "p"})
+	require.NoError(t, err)
+	coverage := NewCoverage()
+	coverage.ran(plan, "order.adjust")
+	f := order(70)
+	require.Empty(t, plan.RunStages("order.adjust", f, &Trace{Coverage: coverage}))
+	report := coverage.Report()
+	var unreached []string
+	for _, u := range report.Unreached {
+		unreached = append(unreached, u.Path+": "+u.What)
+	}
+	require.Equal(t, []string{"cap/cap/most[price]: its condition was never false", "cap/cap/most[weight]: it never ran",
+		"scale/scale[price]: its condition was never false", "scale/scale[weight]: its condition was never true",
+		"scale/scale/by-factor[price]: its condition was never false", "scale/scale/by-factor[weight]: it never ran", "scale/scale/by-factor[weight]: its condition was never false"}, unreached)
+}

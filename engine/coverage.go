@@ -26,6 +26,7 @@ type Coverage struct {
 // coverKey names an outcome by the path of its rule. It holds names only: what ran may have been compiled many times.
 type coverKey struct {
 	set, stage, rule string // set is name@version; rule is empty for a stage, stage for what has none
+	value            string // of the axis, as an address ends; empty = no axis
 	overlay          string // that brought it; empty = none
 	outcome          outcome
 }
@@ -44,13 +45,13 @@ func (t *Trace) cover(at *origin, o outcome) {
 	if rule == stageCondition {
 		rule = ""
 	}
-	t.Coverage.note(at.set, at.stage, rule, at.overlay, o)
+	t.Coverage.note(at.set, at.stage, rule, at.axis, at.overlay, o)
 }
 
-// note notes that a stage, rule, decision or validation came to an outcome.
-func (c *Coverage) note(set *setPlan, stage, rule, overlay string, o outcome) {
+// note notes that a stage, rule, decision or validation came to an outcome, for a value of its axis.
+func (c *Coverage) note(set *setPlan, stage, rule string, axis *axisValue, overlay string, o outcome) {
 	if c != nil {
-		c.reached[coverKey{set.ruleSet.ID(), stage, rule, overlay, o}] = true
+		c.reached[coverKey{set.ruleSet.ID(), stage, rule, axis.suffix(), overlay, o}] = true
 	}
 }
 
@@ -74,7 +75,8 @@ type CoverageReport struct {
 	Unreached []Unreached
 }
 
-// SetCoverage counts the outcomes of one rule set: each rule, decision and branch is one, a validation two.
+// SetCoverage counts the outcomes of one rule set: each rule, decision and branch is one, a validation two, and all of them once for each
+// value of an axis.
 type SetCoverage struct {
 	RuleSet string `json:"ruleSet"` // name@version
 	Reached int    `json:"reached"`
@@ -102,7 +104,7 @@ func (c *Coverage) Report() CoverageReport {
 				if reports[id] == nil {
 					reports[id] = &setReport{coverage: c, wanted: map[coverKey]bool{}, counts: SetCoverage{RuleSet: id}}
 				}
-				reports[id].walk(placed.set)
+				reports[id].walk(placed.set, run.plan.resolved.axes)
 			}
 		}
 	}
@@ -122,22 +124,28 @@ type setReport struct {
 	wanted    map[coverKey]bool // counted already
 	counts    SetCoverage
 	unreached []Unreached
+	value     string // of the axis at hand, as an address ends
 }
 
-func (s *setReport) walk(set *RuleSet) {
+func (s *setReport) walk(set *RuleSet, axes map[string]*Axis) {
 	for _, st := range set.Stages {
 		stage := st.Name.Value
-		if !st.When.IsZero() {
-			s.want("branch", stage, "", st.Overlay, held, st.When, "its condition was never true")
-			s.want("branch", stage, "", st.Overlay, notHeld, st.When, "its condition was never false")
+		for _, s.value = range suffixes(axes, st.Each, st.Without) {
+			if !st.When.IsZero() {
+				s.want("branch", stage, "", st.Overlay, held, st.When, "its condition was never true")
+				s.want("branch", stage, "", st.Overlay, notHeld, st.When, "its condition was never false")
+			}
 		}
 		for _, r := range st.Rules {
-			s.want("rule", stage, r.Name.Value, r.Overlay, held, r.Name, "it never ran")
-			if !r.When.IsZero() {
-				s.want("branch", stage, r.Name.Value, r.Overlay, notHeld, r.When, "its condition was never false")
+			for _, s.value = range suffixes(axes, st.Each, slices.Concat(st.Without, r.Without)) {
+				s.want("rule", stage, r.Name.Value, r.Overlay, held, r.Name, "it never ran")
+				if !r.When.IsZero() {
+					s.want("branch", stage, r.Name.Value, r.Overlay, notHeld, r.When, "its condition was never false")
+				}
 			}
 		}
 	}
+	s.value = ""
 	for _, d := range set.Decisions {
 		s.want("decision", "", d.Name.Value, d.Overlay, held, d.Name, "it was never taken")
 		if !d.When.IsZero() {
@@ -145,16 +153,35 @@ func (s *setReport) walk(set *RuleSet) {
 		}
 	}
 	for _, v := range set.Validations {
-		s.want("validation", "", v.Name.Value, v.Overlay, fulfilled, v.Name, "nothing fulfilled it")
-		s.want("validation", "", v.Name.Value, v.Overlay, violated, v.Name, "nothing violated it")
-		if !v.When.IsZero() {
-			s.want("branch", "", v.Name.Value, v.Overlay, notHeld, v.When, "its condition was never false")
+		for _, s.value = range suffixes(axes, v.Axes, v.Without) {
+			s.want("validation", "", v.Name.Value, v.Overlay, fulfilled, v.Name, "nothing fulfilled it")
+			s.want("validation", "", v.Name.Value, v.Overlay, violated, v.Name, "nothing violated it")
+			if !v.When.IsZero() {
+				s.want("branch", "", v.Name.Value, v.Overlay, notHeld, v.When, "its condition was never false")
+			}
 		}
 	}
 }
 
+// suffixes are the ends of addresses of all values of the axis that is named, but for those that are left out; without an axis
+// there is one that is empty.
+func suffixes(axes map[string]*Axis, named, without []Scalar) []string {
+	for _, name := range named {
+		if axis := axes[name.Value]; axis != nil {
+			var out []string
+			for _, value := range axis.Values {
+				if !isLeftOut(without, value) {
+					out = append(out, (&axisValue{axis, value}).suffix())
+				}
+			}
+			return out
+		}
+	}
+	return []string{""}
+}
+
 func (s *setReport) want(kind, stage, rule, overlay string, o outcome, at Scalar, what string) {
-	key := coverKey{s.counts.RuleSet, stage, rule, overlay, o}
+	key := coverKey{s.counts.RuleSet, stage, rule, s.value, overlay, o}
 	if s.wanted[key] {
 		return
 	}
@@ -170,5 +197,6 @@ func (s *setReport) want(kind, stage, rule, overlay string, o outcome, at Scalar
 			path += "/" + part
 		}
 	}
+	path += s.value
 	s.unreached = append(s.unreached, Unreached{Kind: kind, Path: path, What: what, At: at.Pos})
 }

@@ -78,7 +78,7 @@ func (r *validationRun) validate(v *validationPlan) []Violation {
 		for _, value := range values {
 			message, came := place.check(&scope{value: value.Vars, run: r}, v.validation.Message.Value)
 			if r.trace != nil {
-				r.trace.Coverage.note(r.set, "", v.validation.Name.Value, v.validation.Overlay, came)
+				r.trace.Coverage.note(r.set, "", v.validation.Name.Value, v.axis, v.validation.Overlay, came)
 			}
 			if came == violated || came == errored {
 				warning := v.validation.Severity.Value == SeverityWarn || (value.Unchanged && !v.transition())

@@ -102,7 +102,7 @@ func TestCoverageListsWhatNoRowReaches(t *testing.T) {
 	require.Regexp(t, `\n\d+% +all +\d+ of \d+\n`, out)
 	require.Regexp(t, `\nunreached branch +container-mode/mode-off +its condition was never false +rules/container-mode\.yaml:13:28\n`, out)
 	require.Regexp(t, `\nunreached decision +container-mode/scaled +it was never taken +rules/container-mode\.yaml:16:12\n`, out)
-	require.Regexp(t, `\nunreached rule +container-caps/policy/min-allowed +it never ran +rules/container-caps\.yaml:15:13\n`, out)
+	require.Regexp(t, `\nunreached rule +container-caps/policy/min-allowed\[cpu\] +it never ran +rules/container-caps\.yaml:15:13\n`, out)
 	require.Regexp(t, `\nunreached validation +vpa-object/one-recommender +nothing violated it `, out)
 }
 
