@@ -90,13 +90,14 @@ func theCRDsReplaceUpstreams(t *testing.T) {
 	})
 }
 
-// deleteCRDs deletes those of upstream's names, with all objects.
+// deleteCRDs deletes those of upstream's names, with all objects. API servers look every 5 s for up to a minute whether the
+// objects are gone, and begin anew after a failure.
 func deleteCRDs(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{crds.VPA, crds.Checkpoint} {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		require.NoError(t, client.IgnoreNotFound(cluster.Delete(t.Context(), crd)))
-		eventually(t, 30*time.Second, "CRD "+name+" to be gone", func(ctx context.Context) (bool, error) {
+		eventually(t, 3*time.Minute, "CRD "+name+" to be gone", func(ctx context.Context) (bool, error) {
 			return apierrors.IsNotFound(cluster.Get(ctx, client.ObjectKeyFromObject(crd), crd)), nil
 		})
 	}
