@@ -271,9 +271,10 @@ func TestPlacesOfARuleSetHoldForItsValidations(t *testing.T) {
 	require.Equal(t, []string{"s/named lines[0]", "s/named gifts[0]", "s/whole lines[0]"}, namesOf(got, func(v Violation) string { return v.Rule + " " + v.Path }))
 
 	for body, want := range map[string]string{
-		"  at: lines[*]\n  stages: [{name: a, rules: [{name: r, note: x}]}]\n":                                "s.yaml:7:7: RuleSet s: spec.at belongs to validations",
-		"  validations: [{name: a, at: .name, expression: 'true', message: x}]\n":                             `s.yaml:7:31: RuleSet s: at ".name" begins with a dot, and there is no spec.at that it could be below`,
-		"  at: 'lines[*]'\n  validations: [{name: a, at: '.{name,price}', expression: 'true', message: x}]\n": `s.yaml:8:31: RuleSet s@1.0.0, validation a: there is no "lines[*].name"`,
+		"  at: lines[*]\n  stages: [{name: a, rules: [{name: r, note: x}]}]\n":                                                          "s.yaml:7:7: RuleSet s: spec.at belongs to validations",
+		"  at: a.{b,c,d,e,f,g,h,i,j,k,l}\n  validations: [{name: a, at: '.{b,c,d,e,f,g,h,i,j,k,l}', expression: 'true', message: x}]\n": "s.yaml:8:31: RuleSet s: at names more than 100 places; split the validation",
+		"  validations: [{name: a, at: .name, expression: 'true', message: x}]\n":                                                       `s.yaml:7:31: RuleSet s: at ".name" begins with a dot, and there is no spec.at that it could be below`,
+		"  at: 'lines[*]'\n  validations: [{name: a, at: '.{name,price}', expression: 'true', message: x}]\n":                           `s.yaml:8:31: RuleSet s@1.0.0, validation a: there is no "lines[*].name"`,
 	} {
 		_, err := compileOne("order.validate", body, CompileOptions{})
 		require.ErrorContains(t, err, want)

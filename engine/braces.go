@@ -20,15 +20,19 @@ func (d *decoder) places(list []Scalar) []Scalar {
 			out = append(out, one)
 		}
 		if len(out) > maxPlaces {
-			d.ps.at(at, d.subject, fmt.Sprintf("at names more than %d places; split the validation", maxPlaces))
+			d.tooManyPlaces(at)
 			return out[:maxPlaces]
 		}
 	}
 	return out
 }
 
-// maxPlaces bounds what braces can multiply to.
+// maxPlaces bounds what braces, and places below others, can multiply to.
 const maxPlaces = 100
+
+func (d *decoder) tooManyPlaces(at Scalar) {
+	d.ps.at(at, d.subject, fmt.Sprintf("at names more than %d places; split the validation", maxPlaces))
+}
 
 // braces lists the paths that one with braces stands for, the first brace varying slowest. Braces do not nest.
 func braces(path string) ([]string, error) {
@@ -80,6 +84,10 @@ func (d *decoder) placesBelow(above, own []Scalar) []Scalar {
 			one := at
 			one.Value = place.Value + at.Value
 			out = append(out, one)
+		}
+		if len(out) > maxPlaces {
+			d.tooManyPlaces(at)
+			return out[:maxPlaces]
 		}
 	}
 	return out

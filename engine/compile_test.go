@@ -246,6 +246,7 @@ func FuzzRuleFilesNeverPanic(f *testing.F) {
 	f.Add("order.adjust", "\n  params: [{name: x, each: measure, type: {price: cents, weight: grams}, default: {price: 1, weight: 2}}]\n  stages:\n"+
 		"  - {name: a, each: [line, measure], without: [price], variables: {v: 'params.x[measure]'}, rules: [{name: r, when: measure in now, set: {'now[measure]': 'now[?measure].orValue(v)'}, note: '{measure}'}]}\n")
 	f.Add("order.adjust", "\n  stages: [{name: a, each: [line, measure], when: \"measures.exists(m, m in now && measures.all(n, now[n] > 0)) && size(measures) > 1\", rules: [{name: r, unset: 'now[measure]'}]}]\n")
+	f.Add("order.adjust", "\n  params: [{name: x, type: int, default: 1}, {name: x.price, type: int, default: 1}, {name: y, each: size, type: int, default: {s: 1}}]\n  stages: [{name: a, when: params.x.price > params.y.s, rules: [{name: r, note: x}]}]\n")
 	f.Add("order.ship", "\n  decisions: [{name: a, when: \"lines.exists(l, measures.map(m, l[?m].orValue(0)).exists(n, n > 0))\", do: Ship}]\n")
 	f.Add("order.validate", "\n  at: '{lines,gifts}[*]'\n  validations: [{name: a, axes: [measure], at: '.{a,b}[measure]', when: measure in self, expression: 'self[measure] > 0', message: '{measure}', fieldPath: '.x[measure]'}]\n")
 	f.Add("order.validate", "\n  validations: [{name: a, at: '{{a,b},c', expression: 'true', message: x}]\n")

@@ -108,6 +108,6 @@ func (w writtenParam) param(name Scalar, v *axisValue) Param {
 		value = v.value
 	}
 	get := func(key string) Scalar { return w.keys[key].For(value) }
-	return Param{Name: name, Type: get("type"), Default: get("default"), Min: get("min"), Max: get("max"),
+	return Param{Name: name, Each: w.each, Type: get("type"), Default: get("default"), Min: get("min"), Max: get("max"),
 		Flag: strings.TrimSpace(get("flag").Value), Description: v.text(strings.TrimSpace(get("description").Value))}
 }

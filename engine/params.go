@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -164,11 +165,15 @@ func (c *compiler) bindParams(set *RuleSet, compiled *setPlan, params []setting,
 			continue
 		}
 		name, value := cutParam(s.param.Name.Value)
-		to := compiled.params
-		if value != "" {
-			to, name = to.cells[to.slot(name)].ref.(*Record), value
+		i, known := compiled.params.schema.index[name]
+		if !known {
+			continue // a problem was told
 		}
-		to.put(name, v)
+		if inner, several := compiled.params.get(i).(*Record); several && value != "" {
+			inner.put(value, v)
+		} else if !several && value == "" {
+			compiled.params.put(name, v)
+		}
 	}
 	return fields
 }
@@ -177,7 +182,7 @@ func (c *compiler) bindParams(set *RuleSet, compiled *setPlan, params []setting,
 func (c *compiler) paramFields(set *RuleSet, params []setting, subject string) (fields []Field, nested []*Schema) {
 	values := map[string][]Field{}
 	var names []string
-	docs := map[string]Field{}
+	docs, single := map[string]Field{}, map[string]bool{}
 	for _, s := range params {
 		t, ok := c.reg.typeNamed(s.param.Type.Value)
 		if !ok {
@@ -190,23 +195,31 @@ func (c *compiler) paramFields(set *RuleSet, params []setting, subject string) (
 			names = append(names, name)
 		}
 		docs[name] = Field{Name: name, Type: t, Doc: s.param.Description}
-		if value != "" {
+		if value == "" {
+			single[name] = true
+			continue
+		}
+		if !s.param.Each.IsZero() && c.axisNamed(s.param.Each, subject+", param "+name) == nil {
+			continue
+		}
+		if !slices.ContainsFunc(values[name], func(f Field) bool { return f.Name == value }) { // twice is told elsewhere
 			values[name] = append(values[name], Field{Name: value, Type: t, Doc: s.param.Description})
 		}
 	}
 	for _, name := range names {
 		if values[name] == nil {
-			fields = append(fields, docs[name])
+			if single[name] {
+				fields = append(fields, docs[name])
+			}
+			continue
+		}
+		at := paramIn(params, name)
+		if single[name] {
+			c.ps.at(at, subject, fmt.Sprintf("param %s has one value, and also one for each value of an axis; take one of them out, or give it another name", name))
 			continue
 		}
 		of := namesOf(values[name], func(f Field) string { return f.Name })
 		if c.reg.axisOf(of) == nil {
-			at := Scalar{}
-			for _, s := range params {
-				if base, _ := cutParam(s.param.Name.Value); base == name {
-					at = s.param.Name
-				}
-			}
 			c.ps.at(at, subject, fmt.Sprintf("param %s has values for %s, and no axis has just these; known: %s", name, strings.Join(of, ", "), strings.Join(c.reg.axesInWords(), "; ")))
 			continue
 		}
@@ -215,6 +228,16 @@ func (c *compiler) paramFields(set *RuleSet, params []setting, subject string) (
 		fields = append(fields, Field{Name: name, Type: RecordOf(schema)})
 	}
 	return fields, nested
+}
+
+// paramIn is where a parameter is named last.
+func paramIn(params []setting, name string) (at Scalar) {
+	for _, s := range params {
+		if base, _ := cutParam(s.param.Name.Value); base == name {
+			at = s.param.Name
+		}
+	}
+	return at
 }
 
 // axesInWords lists the axes with their values.

@@ -29,6 +29,7 @@ func (s *RuleSet) ID() string { return s.Name.Value + "@" + s.Version.Value }
 type Param struct {
 	Name        Scalar
 	Type        Scalar // a type name of the registry: int, double, bool, string or a unit such as cpu
+	Each        Scalar // the axis that files name for it; absent for one that has none
 	Default     Scalar // absent = the param is unset, and has(params.name) is false
 	Min, Max    Scalar // bounds of numbers, both included; absent = none
 	Flag        string // command-line flag that sets it; empty = none
