@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // admitOptions hold the flags of celvpa admit.

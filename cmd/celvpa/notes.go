@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // notebook collects what a user should know, in order.

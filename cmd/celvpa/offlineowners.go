@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // addOwners finds the Deployments and CronJobs of pods among the manifests whose ReplicaSets and Jobs are not there, and lets

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
-	"github.com/celvpa/celvpa/cmd/celvpa/usagefile"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
 // planOptions hold the flags of celvpa plan.

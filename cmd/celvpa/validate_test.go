@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // piped runs a command with something on standard input.

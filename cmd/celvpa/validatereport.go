@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/celvpa/celvpa/cmd/celvpa/manifests"
+	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
