@@ -21,9 +21,8 @@ type node struct {
 	run   any // code[T]
 	value any // T, when known
 	known bool
-	place *place    // of a fact, unless it is known
-	chain *chain    // of && or ||
-	from  *sequence // of a list that need not be made to go through it
+	place *place // of a fact, unless it is known
+	chain *chain // of && or ||
 
 	choices []choice // of an optional value, unless it is known
 }

@@ -14,16 +14,6 @@ type iteration struct {
 	variable node
 }
 
-// sequence is a list that comes of filter and map. What takes it can go through it without its being made.
-type sequence struct {
-	loop
-	value  node // of each element
-	mapped bool // value is not the element that the loop is at
-}
-
-// filters reports whether elements themselves come on, not all of them.
-func (s *sequence) filters() bool { return s.keep != nil && !s.mapped }
-
 // macro is what a comprehension was written as, of which CEL's parser makes loops.
 type macro int
 
@@ -99,7 +89,7 @@ func (t *tree) comprehension(e celast.Expr) (n node, ok bool) {
 	return n, ok
 }
 
-// loop assembles a comprehension: as CEL goes about it, and in one loop with those that its list comes of.
+// loop assembles a comprehension as CEL goes about it.
 func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.Expr) (out node, ok bool) {
 	over, ok := t.node(c.IterRange())
 	list, isList := over.run.(boxedCode)
@@ -107,19 +97,9 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 	if !ok || !isList || kind == noElements {
 		return node{}, false
 	}
-	exact := &loop{list: list, kind: kind, weight: parts(when) + parts(value)}
-	quick := *exact
-	if from := over.from; from != nil && !from.mapped {
-		quick = from.loop // the elements are those of that loop, and so is the variable
-		quick.weight += exact.weight
-		exact.slot = quick.slot
-	} else {
-		exact.slot = t.slots
-		quick.slot = exact.slot
-		t.slots++
-	}
-	variable := exact.variable(c.IterVar())
-	t.loops = append(t.loops, iteration{c.IterVar(), variable})
+	l := &loop{list: list, kind: kind, slot: t.slots, weight: parts(when) + parts(value)}
+	t.slots++
+	t.loops = append(t.loops, iteration{c.IterVar(), l.variable(c.IterVar())})
 	defer func() { t.loops = t.loops[:len(t.loops)-1] }()
 
 	var holds code[bool]
@@ -131,20 +111,11 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 	}
 	switch macro {
 	case existsMacro, allMacro:
-		run := exact.decided(holds, macro == existsMacro)
-		if quick.keep != nil {
-			run = orExactly(quick.decidedQuickly(holds, macro == existsMacro), run)
-		}
-		return dynamic(run), true
+		return dynamic(l.decided(holds, macro == existsMacro)), true
 	case existsOneMacro:
-		return dynamic(exact.one(holds)), true
+		return dynamic(l.one(holds)), true
 	case filterMacro:
-		run := exact.filtered(holds)
-		chained := quick.keep != nil
-		if quick.keep = both(quick.keep, holds); chained {
-			run = orExactly(quick.filteredQuickly(), run)
-		}
-		return node{run: run, from: &sequence{loop: quick, value: variable}}, true
+		return dynamic(l.filtered(holds)), true
 	}
 	n, ok := t.node(value)
 	if !ok {
@@ -154,12 +125,7 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 	if !ok {
 		return node{}, false
 	}
-	run := m.mapped(exact, holds)
-	chained := quick.keep != nil
-	if quick.keep = both(quick.keep, holds); chained {
-		run = orExactly(m.gathered(&quick), run)
-	}
-	return node{run: run, from: &sequence{loop: quick, value: n, mapped: true}}, true
+	return dynamic(m.mapped(l, holds)), true
 }
 
 // parts counts the nodes of an expression that are evaluated once; nil has one. Loops count what they go through.
@@ -192,17 +158,6 @@ func (v *partsVisitor) VisitExpr(e celast.Expr) {
 // VisitEntryExpr implements celast.Visitor.
 func (v *partsVisitor) VisitEntryExpr(celast.EntryExpr) {}
 
-// both joins two conditions, either of which may be nil, for loops that give up at any failure.
-func both(a, b code[bool]) code[bool] {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return func(f *frame) bool { return a(f) && b(f) }
-}
-
 // loopVariable finds the variable of a comprehension around the node at hand. A name that means a fact has a dot before it
 // where such a variable hides it.
 func (t *tree) loopVariable(name string) (n node, ok bool) {
@@ -213,19 +168,4 @@ func (t *tree) loopVariable(name string) (n node, ok bool) {
 		}
 	}
 	return node{}, false
-}
-
-// summing makes the sum of a list that was mapped from another without making it.
-func summing(o Overload) Overload {
-	build := o.build
-	o.build = func(args []node) (node, bool) {
-		n, ok := build(args)
-		if from := args[0].from; ok && from != nil {
-			if value, isInt := from.value.run.(code[int64]); isInt {
-				return dynamic(orExactly(from.total(value), n.run.(code[int64]))), true
-			}
-		}
-		return n, ok
-	}
-	return o
 }

@@ -198,13 +198,12 @@ func TestListsThatCodeMadeAreListsToCEL(t *testing.T) {
 	require.Equal(t, []int64{1, 2}, native)
 }
 
-// TestLoopsInARowMakeNothing: the admission webhook runs several of them for each pod.
-func TestLoopsInARowMakeNothing(t *testing.T) {
+// TestLoopsThatMakeNoListTakeNoMemory: the admission webhook runs several of them for each pod.
+func TestLoopsThatMakeNoListTakeNoMemory(t *testing.T) {
 	stageWith(t, "0") // declares the point
 	facts := threeRecords()
 	for _, expression := range []string{
-		"sum(rs.filter(c, has(c.i)).map(c, c.i))", "sum(rs.map(c, has(c.i) ? c.i : 0))", "rs.exists(c, has(c.n.d))", "rs.all(c, has(c.n.i))", "rs.exists_one(c, c.i == 2)",
-		"size(rs.filter(c, has(c.b)))", "rs.filter(c, has(c.i)).exists(c, c.i > 7)", "r.l.exists(e, e == 'd')", "is.exists(k, k == x)", "x in is", "is[x]",
+		"rs.exists(c, has(c.n.d))", "rs.all(c, has(c.n.i))", "rs.exists_one(c, c.i == 2)", "r.l.exists(e, e == 'd')", "is.exists(k, k == x)", "x in is", "is[x]",
 	} {
 		e, f := assembled(stageWith(t, expression), false, nil), &frame{}
 		e.on(f, facts)

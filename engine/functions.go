@@ -28,7 +28,7 @@ func helpers() []*Function {
 		{Name: "atMost", Doc: "v, or most where that is less; a most of 0 or less is none", Units: SameUnit,
 			Overloads: []Overload{Func2(AtMost)}},
 		{Name: "sum", Doc: "the sum of a list, held at the ends of the integer range; 0 for an empty list", Units: SameUnit,
-			Overloads: []Overload{summing(Func1(sumList))}},
+			Overloads: []Overload{Func1(sumList)}},
 		{Name: "pow", Doc: "base to the power of exponent", Overloads: []Overload{Func2(math.Pow)}},
 	}
 }

@@ -227,8 +227,6 @@ type maker interface {
 	// mapped is a list of what the first expression gives for the elements of another for which a condition holds; nil =
 	// always.
 	mapped(l *loop, when code[bool]) boxedCode
-	// gathered is mapped for a loop that gives up at any failure.
-	gathered(l *loop) boxedCode
 }
 
 type makerOf[E any] []code[E]

@@ -3,16 +3,10 @@ package engine
 import "github.com/google/cel-go/common/types/ref"
 
 // loop goes through a list, with its variable in a slot of the frame.
-//
-// Comprehensions in a row, such as sum(list.filter(x, …).map(x, …)), would each make a list for the next. One loop does for
-// all of them, but it meets failures in another order than CEL, and CEL tells only one of them. So code that runs in one
-// loop gives up at any failure, and code that goes step by step runs instead: see orExactly. Expressions have no effects, so
-// that running one twice is but a loss of time.
 type loop struct {
 	list boxedCode
 	slot int
 	kind elementKind
-	keep code[bool] // which elements come on; nil = all
 
 	weight int // steps for each element
 }
@@ -112,21 +106,6 @@ func (l *loop) variable(name string) node {
 	return dynamic(func(f *frame) ref.Val { return f.loops[slot].ref })
 }
 
-// orExactly gives code that gives up at any failure another try, with code that tells failures as CEL does.
-func orExactly[T any](quick, exact code[T]) code[T] {
-	return func(f *frame) (out T) {
-		if f.err != nil {
-			return out
-		}
-		v := quick(f)
-		if f.err == nil {
-			return v
-		}
-		f.err = nil
-		return exact(f)
-	}
-}
-
 // decided is exists and all: one element that decides is enough, whatever fails elsewhere.
 func (l *loop) decided(holds code[bool], decides bool) code[bool] {
 	return func(f *frame) bool {
@@ -148,25 +127,6 @@ func (l *loop) decided(holds code[bool], decides bool) code[bool] {
 		}
 		f.err = first
 		return !decides
-	}
-}
-
-// decidedQuickly is decided for a loop that filters. It goes on to the end, for filters may fail there.
-func (l *loop) decidedQuickly(holds code[bool], decides bool) code[bool] {
-	return func(f *frame) bool {
-		var list elements
-		count := l.start(f, &list)
-		found := false
-		for i := range count {
-			l.put(f, &list, i)
-			if l.keep(f) && !found && f.err == nil {
-				found = holds(f) == decides
-			}
-			if f.err != nil {
-				break
-			}
-		}
-		return found == decides
 	}
 }
 
@@ -221,25 +181,6 @@ func (l *loop) filtered(holds code[bool]) boxedCode {
 	}
 }
 
-// filteredQuickly is filtered for a loop that filters as it goes.
-func (l *loop) filteredQuickly() boxedCode {
-	return func(f *frame) ref.Val {
-		var list elements
-		count := l.start(f, &list)
-		var out elements
-		for i := range count {
-			l.put(f, &list, i)
-			if l.keep(f) {
-				l.add(&out, &list, i, count-i)
-			}
-			if f.err != nil {
-				return nil
-			}
-		}
-		return out.list(f, l.kind)
-	}
-}
-
 // mapped implements maker. A condition that fails is told rather than an earlier failure, a value that fails is not.
 func (m makerOf[E]) mapped(l *loop, when code[bool]) boxedCode {
 	value := m[0]
@@ -266,61 +207,5 @@ func (m makerOf[E]) mapped(l *loop, when code[bool]) boxedCode {
 			return nil
 		}
 		return made(f, out)
-	}
-}
-
-// gathered implements maker.
-func (m makerOf[E]) gathered(l *loop) boxedCode {
-	value := m[0]
-	return func(f *frame) ref.Val {
-		var list elements
-		count := l.start(f, &list)
-		var out []E
-		for i := range count {
-			l.put(f, &list, i)
-			if l.keep(f) && f.err == nil {
-				out = appended(out, value(f), count-i)
-			}
-			if f.err != nil {
-				return nil
-			}
-		}
-		return made(f, out)
-	}
-}
-
-// count counts the elements that come on.
-func (l *loop) count() code[int64] {
-	return func(f *frame) (n int64) {
-		var list elements
-		count := l.start(f, &list)
-		for i := range count {
-			l.put(f, &list, i)
-			if l.keep(f) {
-				n++
-			}
-			if f.err != nil {
-				break
-			}
-		}
-		return n
-	}
-}
-
-// total sums up what is computed of the elements that come on.
-func (l *loop) total(value code[int64]) code[int64] {
-	return func(f *frame) (sum int64) {
-		var list elements
-		count := l.start(f, &list)
-		for i := range count {
-			l.put(f, &list, i)
-			if l.keep == nil || l.keep(f) {
-				sum = SaturatingAdd(sum, value(f))
-			}
-			if f.err != nil {
-				break
-			}
-		}
-		return sum
 	}
 }

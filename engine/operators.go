@@ -315,9 +315,6 @@ func sizeOfList(args []node) (node, bool) {
 		n, _ := unbox[int64](l.Size())
 		return n
 	})
-	if from := args[0].from; from != nil && from.filters() {
-		return dynamic(orExactly(from.count(), c)), true
-	}
 	return fold(c, args...), true
 }
 

@@ -86,7 +86,7 @@ func TestOptionalValuesTakeNoMemory(t *testing.T) {
 	facts.items[0][0].Set("now", outerSchema.New().SetInt("i", 1)).Set("q", outerSchema.New())
 	for _, expression := range []string{
 		"now.?i.orValue(0)", "now.?n.i.orValue(x)", "r.?i.or(q.?i).or(now.?i).orValue(0)", "q.?n.hasValue()", "r.?d.orValue(0.5) > 0.0", "r.?s.orValue(t) == t", "r.?n.orValue(q.n).?i.orValue(3)", "now.?i.value()",
-		"rs.exists(c, c.?i.orValue(5) > 9)", "sum(rs.map(c, c.?n.i.orValue(0)))", "'i' in now", "params.?i.orValue(3) == x", "vo.orValue(0)", "vn.i.orValue(1)", "vn.d.hasValue()", "size(r.?l.orValue([])) == 3", "now.?b.orValue(true)",
+		"rs.exists(c, c.?i.orValue(5) > 9)", "'i' in now", "params.?i.orValue(3) == x", "vo.orValue(0)", "vn.i.orValue(1)", "vn.d.hasValue()", "size(r.?l.orValue([])) == 3", "now.?b.orValue(true)",
 	} {
 		e, f := assembled(stageWith(t, expression), false, nil), &frame{}
 		e.on(f, facts)
