@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
+
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // Problem is one fault found in a rule file: where it stands, what it belongs to, and what is wrong.
@@ -45,17 +47,14 @@ func (ps *problems) at(s Scalar, subject, message string) {
 	ps.add(&Problem{Pos: pos, Subject: subject, Message: message, Excerpt: excerpt(s.lines, pos)})
 }
 
-// err returns nil without problems, otherwise a multierror ordered by position.
+// err returns nil without problems, otherwise all of them, ordered by position.
 func (ps *problems) err() error {
-	if len(ps.list) == 0 {
-		return nil
-	}
 	ps.sort()
-	all := &multierror.Error{ErrorFormat: formatProblems}
-	for _, p := range ps.list {
-		all = multierror.Append(all, p)
+	errs := make([]error, len(ps.list))
+	for i, p := range ps.list {
+		errs[i] = p
 	}
-	return all
+	return faults.Join(errs...)
 }
 
 // sort orders by file, line and column.
@@ -99,14 +98,6 @@ func (ps *problems) dropToldAt(first, from int) {
 		}
 	}
 	ps.list = kept
-}
-
-func formatProblems(errs []error) string {
-	parts := make([]string, 0, len(errs))
-	for _, e := range errs {
-		parts = append(parts, e.Error())
-	}
-	return strings.Join(parts, "\n")
 }
 
 // Problems lists the single faults inside an error returned by Load or Compile.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
@@ -100,10 +101,10 @@ func (o *admitOptions) admit(book *engine.Rulebook, out, tell io.Writer, stdin i
 	if err := write(out); err != nil {
 		return fmt.Errorf("writing the pods: %w", err)
 	}
-	faults := errors.Join(unread, unusable)
+	errs := faults.Join(unread, unusable)
 	switch {
-	case faults != nil:
-		return faults
+	case errs != nil:
+		return errs
 	case len(report.Items) == 0:
 		return fmt.Errorf("there is no pod and no workload in %s: nothing was admitted", strings.Join(o.files, ", "))
 	case report.refused():

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
@@ -34,7 +34,7 @@ func newAdmission(book *engine.Rulebook, set *manifests.Set) (*offlineAdmission,
 	pods, unread := set.NewPods(templates)
 	a := &offlineAdmission{offlineCluster: cluster, pods: pods}
 	a.addOwners(a.plain())
-	return a, errors.Join(unusable, unread)
+	return a, faults.Join(unusable, unread)
 }
 
 // plain are the pods as the cluster knows them.

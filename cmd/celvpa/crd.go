@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/emit"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // crdOptions hold the flags of celvpa crd.
@@ -79,14 +79,14 @@ func (o *crdOptions) files() ([]manifest, error) {
 		return nil, err
 	}
 	var out []manifest
-	var faults []error
+	var errs []error
 	for _, crd := range all {
 		refusals, err := emit.Check(crd)
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range refusals {
-			faults = append(faults, r)
+			errs = append(errs, r)
 		}
 		text, err := emit.YAML(crd)
 		if err != nil {
@@ -94,7 +94,7 @@ func (o *crdOptions) files() ([]manifest, error) {
 		}
 		out = append(out, manifest{crd.Spec.Group + "_" + crd.Spec.Names.Plural + ".yaml", append([]byte("---\n"), text...)})
 	}
-	return out, errors.Join(faults...)
+	return out, faults.Join(errs...)
 }
 
 func (o *crdOptions) policies(rules []engine.ValidationInfo) ([]manifest, error) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/spf13/cobra"
 )
 
@@ -42,14 +43,9 @@ func main() {
 
 // tellError prints each of several errors as one.
 func tellError(out io.Writer, err error) {
-	var all interface{ Unwrap() []error }
-	if errors.As(err, &all) && fmt.Sprint(errors.Join(all.Unwrap()...)) == err.Error() { // and nothing stands around them
-		for _, one := range all.Unwrap() {
-			tellError(out, one)
-		}
-		return
+	for _, one := range faults.List(err) {
+		fmt.Fprintln(out, "celvpa:", one)
 	}
-	fmt.Fprintln(out, "celvpa:", err)
 }
 
 func rootCommand() *cobra.Command {

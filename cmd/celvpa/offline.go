@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
@@ -67,8 +67,8 @@ func newOfflineCluster(book *engine.Rulebook, set *manifests.Set, asks question)
 		asks: asks, owners: map[ownerKey]*manifests.Workload{}, vpas: map[string][]*judgedVPA{},
 		ranges: map[string][]corev1.LimitRange{}, limits: map[string]*facts.LimitRanges{},
 	}
-	var faults []error
-	must := func(err error) { faults = append(faults, err) }
+	var errs []error
+	must := func(err error) { errs = append(errs, err) }
 	overlays, err := set.RuleOverlays()
 	must(err)
 	must(set.Twice("RuleOverlay"))
@@ -85,7 +85,7 @@ func newOfflineCluster(book *engine.Rulebook, set *manifests.Set, asks question)
 	custom, err := c.customTargets(set, vpas)
 	must(err)
 	c.tellTwice(set, append([]string{"LimitRange"}, podKinds...)...)
-	return c, c.addWorkloads(append(workloads, custom...)), errors.Join(faults...)
+	return c, c.addWorkloads(append(workloads, custom...)), faults.Join(errs...)
 }
 
 // judge asks the rules whether a VPA changes pods.
@@ -127,7 +127,7 @@ func (c *offlineCluster) addLimitRanges(set *manifests.Set) error {
 // customTargets are the targets of VPAs that are of no well-known kind.
 func (c *offlineCluster) customTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAutoscaler) ([]manifests.Workload, error) {
 	var out []manifests.Workload
-	var faults []error
+	var errs []error
 	seen := map[ownerKey]bool{}
 	for _, v := range vpas {
 		of := target.Of(v)
@@ -138,12 +138,12 @@ func (c *offlineCluster) customTargets(set *manifests.Set, vpas []*vpav1.Vertica
 		}
 		seen[key] = true
 		w, found, err := set.Custom(schema.GroupKind{Group: gv.Group, Kind: of.Kind}, of.Namespace, of.Name)
-		faults = append(faults, err)
+		errs = append(errs, err)
 		if found && err == nil {
 			out = append(out, w)
 		}
 	}
-	return out, errors.Join(faults...)
+	return out, faults.Join(errs...)
 }
 
 // addWorkloads makes workloads known, with what stands between them and their pods. It returns those whose templates become

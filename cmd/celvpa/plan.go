@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
@@ -116,9 +117,9 @@ func (o *planOptions) plan(book *engine.Rulebook, now time.Time, out, tell io.Wr
 	if err := write(out); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
-	faults := errors.Join(unread, unusable)
-	if faults == nil && len(report.Items) == 0 && len(u.vpas) == 0 {
+	errs := faults.Join(unread, unusable)
+	if errs == nil && len(report.Items) == 0 && len(u.vpas) == 0 {
 		return fmt.Errorf("there is no pod and no VerticalPodAutoscaler in %s: nothing was planned", strings.Join(o.files, ", "))
 	}
-	return faults
+	return errs
 }

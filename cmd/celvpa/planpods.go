@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
@@ -54,7 +54,7 @@ func newOfflineUpdater(book *engine.Rulebook, set *manifests.Set, now time.Time)
 	}
 	slices.SortStableFunc(u.budgets, func(a, b policyv1.PodDisruptionBudget) int { return strings.Compare(a.Name, b.Name) })
 	u.addOwners(u.pods)
-	return u, errors.Join(unusable, unread, unreadBudgets)
+	return u, faults.Join(unusable, unread, unreadBudgets)
 }
 
 func keyOfPod(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

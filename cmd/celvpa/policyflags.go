@@ -13,6 +13,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // offlineCommands do with manifests what components do in a cluster. All of them take all flags of policy.
@@ -99,7 +100,7 @@ func (o *policyFlags) open() (*engine.Rulebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	var faults []error
+	var errs []error
 	o.pflags.VisitAll(func(f *pflag.Flag) { // by name
 		if !f.Changed {
 			return
@@ -109,10 +110,10 @@ func (o *policyFlags) open() (*engine.Rulebook, error) {
 			why = o.whyGated(f.Name, rules.Library, options.Gates)
 		}
 		if why != "" {
-			faults = append(faults, errors.New(why))
+			errs = append(errs, errors.New(why))
 		}
 	})
-	if err := errors.Join(append(faults, o.checks.checkDurations())...); err != nil {
+	if err := faults.Join(append(errs, o.checks.checkDurations())...); err != nil {
 		return nil, err
 	}
 	for key := range options.Params { // a flag may stand for other rule sets, too, which other components run

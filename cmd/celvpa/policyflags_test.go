@@ -14,6 +14,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // otherValue is a value of a parameter's flag that is not its default.
@@ -158,7 +159,7 @@ func TestFlagsThatCannotActAreRefusedInOneGo(t *testing.T) {
 func TestErrorsAreToldOneByOne(t *testing.T) {
 	var told bytes.Buffer
 	a, b := errors.New("a"), errors.New("b")
-	tellError(&told, errors.Join(a, errors.Join(b, fmt.Errorf("c: %w", errors.Join(a, b)))))
+	tellError(&told, faults.Join(a, faults.Join(b, fmt.Errorf("c: %w", faults.Join(a, b)))))
 	require.Equal(t, "celvpa: a\ncelvpa: b\ncelvpa: c: a\nb\n", told.String())
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
@@ -121,10 +122,10 @@ func (o *recommendOptions) recommend(book *engine.Rulebook, now time.Time, out, 
 	if err := write(out); err != nil {
 		return fmt.Errorf("writing the recommendations: %w", err)
 	}
-	faults := errors.Join(unread, unreadUsage, unusable)
+	errs := faults.Join(unread, unreadUsage, unusable)
 	switch {
-	case faults != nil:
-		return faults
+	case errs != nil:
+		return errs
 	case len(report.Items) == 0:
 		return fmt.Errorf("there is no VerticalPodAutoscaler in %s: nothing was recommended", strings.Join(o.files, ", "))
 	case report.lacking():

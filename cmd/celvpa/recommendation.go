@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sort"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
@@ -38,8 +38,8 @@ func newRecommendation(book *engine.Rulebook, set *manifests.Set, usage *usagefi
 	r.state = recommender.NewState(remember, logr.New(&noteSink{to: &r.notebook}), shadows)
 	r.state.ExplainOOMs()
 
-	var faults []error
-	must := func(err error) { faults = append(faults, err) }
+	var errs []error
+	must := func(err error) { errs = append(errs, err) }
 	overlays, err := set.RuleOverlays()
 	must(err)
 	must(set.Twice("RuleOverlay"))
@@ -65,7 +65,7 @@ func newRecommendation(book *engine.Rulebook, set *manifests.Set, usage *usagefi
 		end = rows[len(rows)-1].Time()
 	}
 	r.state.Forget(pods.present, end)
-	return r, errors.Join(faults...)
+	return r, faults.Join(errs...)
 }
 
 // upToNow are the rows that are not later than now, which is that of the last row where it is not given.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
@@ -68,7 +68,7 @@ func (r *recommendation) place(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 	workloads, unreadWorkloads := set.Workloads()
 	pods, unreadPods := set.Pods()
 	ranges, unreadRanges := set.LimitRanges()
-	faults := []error{unreadWorkloads, unreadPods, unreadRanges}
+	errs := []error{unreadWorkloads, unreadPods, unreadRanges}
 	p := &placement{present: map[model.PodID]bool{}, ranges: map[string][]corev1.LimitRange{}}
 	for _, one := range ranges {
 		p.ranges[one.Namespace] = append(p.ranges[one.Namespace], one)
@@ -78,7 +78,7 @@ func (r *recommendation) place(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 			p.workloads = append(p.workloads, &placed{Workload: w})
 		}
 	}
-	faults = append(faults, p.addTargets(set, vpas))
+	errs = append(errs, p.addTargets(set, vpas))
 	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name is the most telling
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
 	})
@@ -102,7 +102,7 @@ func (r *recommendation) place(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 	for _, w := range p.workloads {
 		p.addPods(w)
 	}
-	return p, errors.Join(faults...)
+	return p, faults.Join(errs...)
 }
 
 func (w *placed) any() bool { return w.has || len(w.inUsage)+len(w.manifests) > 0 }
@@ -118,7 +118,7 @@ func (p *placement) find(kind schema.GroupKind, namespace, name string) *placed 
 
 // addTargets adds the targets of VPAs that are no well-known workloads, and stand-ins for those that are missing.
 func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAutoscaler) error {
-	var faults []error
+	var errs []error
 	for _, v := range vpas {
 		ref := v.Spec.TargetRef
 		if ref == nil || ref.Kind == "" || ref.Name == "" {
@@ -135,7 +135,7 @@ func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 		w := p.find(kind, v.Namespace, ref.Name)
 		if w == nil && !wellKnown {
 			custom, found, err := set.Custom(kind, v.Namespace, ref.Name)
-			faults = append(faults, err)
+			errs = append(errs, err)
 			if found {
 				w = &placed{Workload: custom}
 				p.workloads = append(p.workloads, w)
@@ -143,7 +143,7 @@ func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 		}
 		if w == nil {
 			standIn, err := manifests.StandIn(kind, v.Namespace, ref.Name, map[string]string{standInLabel: fmt.Sprint(len(p.workloads))})
-			faults = append(faults, err)
+			errs = append(errs, err)
 			w = &placed{Workload: standIn, standIn: true}
 			p.workloads = append(p.workloads, w)
 		}
@@ -151,7 +151,7 @@ func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 			w.asked = append(w.asked, v.Namespace+"/"+v.Name)
 		}
 	}
-	return errors.Join(faults...)
+	return faults.Join(errs...)
 }
 
 // takeManifest finds the workload of a pod among the manifests.

@@ -16,6 +16,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/emit"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // ruleOptions choose the rules that a command looks at.
@@ -232,19 +233,19 @@ func findPart(book *engine.Rulebook, path string) (text, digest string, err erro
 
 func lintRules(out io.Writer, o *ruleOptions, paths []string) error {
 	found := 0
-	var faults []error
+	var errs []error
 	for _, path := range paths {
 		problems, err := o.lint(path)
 		if err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 		}
 		for _, p := range problems {
 			fmt.Fprintln(out, p)
 		}
 		found += len(problems)
 	}
-	if len(faults) > 0 {
-		return errors.Join(faults...)
+	if len(errs) > 0 {
+		return faults.Join(errs...)
 	}
 	if found > 0 {
 		fmt.Fprintf(out, "%d found\n", found)

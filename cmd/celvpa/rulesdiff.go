@@ -17,6 +17,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 func diffCommand(o *ruleOptions) *cobra.Command {
@@ -96,11 +97,11 @@ func renderCommand(o *ruleOptions) *cobra.Command {
 func renderFor(out io.Writer, book *engine.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) error {
 	var plans []*engine.Plan
 	of := map[*engine.Plan][]string{}
-	var faults []error
+	var errs []error
 	for _, v := range vpas {
 		chosen := policy.For(book, v)
 		if chosen.Err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", objectName(v), chosen.Err))
+			errs = append(errs, fmt.Errorf("%s: %w", objectName(v), chosen.Err))
 			continue
 		}
 		if of[chosen.Plan] == nil {
@@ -117,7 +118,7 @@ func renderFor(out io.Writer, book *engine.Rulebook, vpas []*vpav1.VerticalPodAu
 			return err
 		}
 	}
-	return errors.Join(faults...)
+	return faults.Join(errs...)
 }
 
 func objectName(v *vpav1.VerticalPodAutoscaler) string {
@@ -244,11 +245,11 @@ func plansByID(b *engine.Rulebook) map[string]*engine.Plan {
 
 // objects compares what each VPA gets.
 func (d *ruleDiff) objects(a, b *engine.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) error {
-	var faults []error
+	var errs []error
 	for _, v := range vpas {
 		before, after := policy.For(a, v), policy.For(b, v)
 		if after.Err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", objectName(v), after.Err))
+			errs = append(errs, fmt.Errorf("%s: %w", objectName(v), after.Err))
 			continue
 		}
 		if before.Err != nil {
@@ -260,7 +261,7 @@ func (d *ruleDiff) objects(a, b *engine.Rulebook, vpas []*vpav1.VerticalPodAutos
 			d.block(fmt.Sprintf("%s, overlay %s in mode %s would change", objectName(v), shadow.Overlay, shadow.Mode), engine.Diff(after.Plan, shadow.Plan))
 		}
 	}
-	return errors.Join(faults...)
+	return faults.Join(errs...)
 }
 
 // answers runs tables on both sets of rules, and on the second once more with each of its overlays.

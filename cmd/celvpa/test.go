@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 	shipped "github.com/celvpa/celvpa/conformance/rules"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // testOptions hold the flags of celvpa test.
@@ -142,18 +142,18 @@ func testTables(library *engine.Library, paths []string) ([]*engine.RuleTest, er
 // tablesAt reads all paths before it tells what is wrong with any of them.
 func tablesAt(paths []string) ([]*engine.RuleTest, error) {
 	var tables []*engine.RuleTest
-	var faults []error
+	var errs []error
 	for _, path := range paths {
 		found, err := tablesOf(path)
 		if err == nil && len(found) == 0 {
 			err = fmt.Errorf("%s holds no test tables: documents of kind %s in files named *.yaml or *.yml", path, engine.KindRuleTest)
 		}
 		if err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 		}
 		tables = append(tables, found...)
 	}
-	return tables, errors.Join(faults...)
+	return tables, faults.Join(errs...)
 }
 
 func tablesOf(path string) ([]*engine.RuleTest, error) {

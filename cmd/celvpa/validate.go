@@ -15,6 +15,7 @@ import (
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
@@ -94,10 +95,10 @@ func runValidate(out io.Writer, stdin io.Reader, o *validateOptions) error {
 	if err := write(out); err != nil {
 		return err
 	}
-	faults := errors.Join(unread, oldUnread, unusable)
+	errs := faults.Join(unread, oldUnread, unusable)
 	switch {
-	case faults != nil:
-		return faults
+	case errs != nil:
+		return errs
 	case len(report.Items) == 0:
 		return fmt.Errorf("there is no VerticalPodAutoscaler in %s: nothing was judged", strings.Join(o.files, ", "))
 	case report.refused():
@@ -119,8 +120,8 @@ type validation struct {
 // newValidation collects what matters. The error tells what cannot be used; all else is.
 func newValidation(book *engine.Rulebook, set, old *manifests.Set) (*validation, error) {
 	v := &validation{old: map[string]manifests.Document{}, beside: map[string]*vpareview.Beside{}}
-	var faults []error
-	must := func(err error) { faults = append(faults, err) }
+	var errs []error
+	must := func(err error) { errs = append(errs, err) }
 
 	overlays, err := set.RuleOverlays()
 	must(err)
@@ -155,7 +156,7 @@ func newValidation(book *engine.Rulebook, set, old *manifests.Set) (*validation,
 	for _, d := range before {
 		v.old[d.Key()] = d
 	}
-	return v, errors.Join(faults...)
+	return v, faults.Join(errs...)
 }
 
 func (v *validation) besideIn(namespace string) *vpareview.Beside {

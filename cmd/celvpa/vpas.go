@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
@@ -31,9 +31,9 @@ type writtenVPA struct {
 func (n *notebook) readVPAs(set *manifests.Set, book *engine.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
 	documents, err := set.VPAs()
 	objects, broken := policy.VPASchema()
-	faults := []error{err, broken}
+	errs := []error{err, broken}
 	if broken != nil {
-		return nil, errors.Join(faults...)
+		return nil, faults.Join(errs...)
 	}
 	var keys []string
 	written := map[string][]writtenVPA{}
@@ -41,7 +41,7 @@ func (n *notebook) readVPAs(set *manifests.Set, book *engine.Rulebook) ([]*vpav1
 		d := &documents[i]
 		v, err := readVPA(d, objects)
 		if err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 			continue
 		}
 		for _, unknown := range vpav1.Unknown(d.JSON) {
@@ -58,13 +58,13 @@ func (n *notebook) readVPAs(set *manifests.Set, book *engine.Rulebook) ([]*vpav1
 	for _, key := range keys {
 		v, err := n.merge(written[key])
 		if err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 			continue
 		}
 		n.tellGates(v)
 		out = append(out, v.VerticalPodAutoscaler)
 	}
-	return out, errors.Join(faults...)
+	return out, faults.Join(errs...)
 }
 
 // readVPA refuses what is larger than any real object, whose quantities may take for ever.

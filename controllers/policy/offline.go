@@ -1,11 +1,11 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // WithOverlays lays RuleOverlay objects over the rules as a cluster does that sees them for the first time. One that cannot
@@ -13,11 +13,11 @@ import (
 func WithOverlays(book *engine.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, error) {
 	var fresh Source // nothing is in use yet
 	book, results, _ := fresh.overlaid(book, objects)
-	var faults []error
+	var errs []error
 	for _, o := range objects {
 		if err := results[o.Name].Err; err != nil {
-			faults = append(faults, fmt.Errorf("RuleOverlay %s cannot be used: %w", o.Name, err))
+			errs = append(errs, fmt.Errorf("RuleOverlay %s cannot be used: %w", o.Name, err))
 		}
 	}
-	return book, errors.Join(faults...)
+	return book, faults.Join(errs...)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // filesAt lists the files at a path: itself, or those below it, sorted. As with kubectl a path that leads to a folder through
@@ -25,13 +27,13 @@ func filesAt(path string) ([]string, error) {
 		return nil, cannotRead(path, err)
 	}
 	var out []string
-	var faults []error
+	var errs []error
 	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		below, _ := filepath.Rel(root, name)
 		shown := filepath.Join(path, below)
 		switch {
 		case err != nil:
-			faults = append(faults, cannotRead(shown, err))
+			errs = append(errs, cannotRead(shown, err))
 			return nil
 		case entry.IsDir():
 			if name != root && strings.HasPrefix(entry.Name(), ".") {
@@ -50,10 +52,10 @@ func filesAt(path string) ([]string, error) {
 		out = append(out, shown)
 		return nil
 	})
-	if err == nil && len(out) == 0 && len(faults) == 0 {
+	if err == nil && len(out) == 0 && len(errs) == 0 {
 		err = fmt.Errorf("%s holds no manifests: files named *.yaml, *.yml or *.json", path)
 	}
-	return out, errors.Join(append(faults, err)...)
+	return out, faults.Join(append(errs, err)...)
 }
 
 func (s *Set) readFile(name string) []error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/celvpa/celvpa/engine/faults"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -78,27 +79,27 @@ type identity struct {
 // read; the error tells what could not, with its place, and is nil when that is nothing.
 func Read(paths []string, stdin io.Reader) (*Set, error) {
 	set := &Set{}
-	var faults []error
+	var errs []error
 	fromStdin := false
 	for _, path := range paths {
 		if path == Stdin {
 			if fromStdin {
-				faults = append(faults, errors.New("standard input is named twice; it can be read once"))
+				errs = append(errs, errors.New("standard input is named twice; it can be read once"))
 				continue
 			}
 			fromStdin = true
-			faults = append(faults, set.readFrom(stdin, "standard input")...)
+			errs = append(errs, set.readFrom(stdin, "standard input")...)
 			continue
 		}
 		files, err := filesAt(path)
 		if err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 		}
 		for _, name := range files {
-			faults = append(faults, set.readFile(name)...)
+			errs = append(errs, set.readFile(name)...)
 		}
 	}
-	return set, errors.Join(faults...)
+	return set, faults.Join(errs...)
 }
 
 func (s *Set) readFrom(r io.Reader, name string) []error {
@@ -110,19 +111,19 @@ func (s *Set) readFrom(r io.Reader, name string) []error {
 }
 
 // parse adds the documents of one file.
-func (s *Set) parse(file string, text []byte) (faults []error) {
+func (s *Set) parse(file string, text []byte) (errs []error) {
 	for _, one := range split(text) {
 		documents, err := one.documents(file)
-		faults = append(faults, err...)
+		errs = append(errs, err...)
 		s.Documents = append(s.Documents, documents...)
 	}
-	return faults
+	return errs
 }
 
 // Twice tells which objects of a kind, or of any without one, are there more than once. Whether that is a mistake depends on
 // what they are for: a tree of manifests may hold the same object for several clusters.
 func (s *Set) Twice(kind string) error {
-	var faults []error
+	var errs []error
 	at := map[identity]Place{}
 	for i := range s.Documents {
 		d := &s.Documents[i]
@@ -131,10 +132,10 @@ func (s *Set) Twice(kind string) error {
 		}
 		id := identity{kind: d.groupKind(), namespace: d.Namespace, name: d.Name}
 		if there, twice := at[id]; twice {
-			faults = append(faults, fmt.Errorf("%s: %s is there already, at %s; keep one of them", d.Source, d.String(), there))
+			errs = append(errs, fmt.Errorf("%s: %s is there already, at %s; keep one of them", d.Source, d.String(), there))
 			continue
 		}
 		at[id] = d.Source
 	}
-	return errors.Join(faults...)
+	return faults.Join(errs...)
 }

@@ -3,11 +3,11 @@ package manifests
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/celvpa/celvpa/engine/faults"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,7 +41,7 @@ func (p *NewPod) String() string {
 // name and kind of workload. Of objects with one name the first counts. What cannot be read costs nothing else.
 func (s *Set) NewPods(workloads []Workload) ([]NewPod, error) {
 	documents, err := s.Of(podKind, "v1")
-	faults := []error{err}
+	errs := []error{err}
 	var out []NewPod
 	seen := map[string]bool{}
 	for i := range documents {
@@ -52,7 +52,7 @@ func (s *Set) NewPods(workloads []Workload) ([]NewPod, error) {
 		seen[d.Key()] = true
 		one, err := d.newPod()
 		if err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 			continue
 		}
 		out = append(out, one)
@@ -60,7 +60,7 @@ func (s *Set) NewPods(workloads []Workload) ([]NewPod, error) {
 	for i := range workloads {
 		if w := &workloads[i]; w.written != nil {
 			one, found, err := w.newPod()
-			faults = append(faults, err)
+			errs = append(errs, err)
 			if found && err == nil {
 				out = append(out, one)
 			}
@@ -69,7 +69,7 @@ func (s *Set) NewPods(workloads []Workload) ([]NewPod, error) {
 	slices.SortStableFunc(out, func(a, b NewPod) int {
 		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Key(), b.Key()), cmp.Compare(a.kind(), b.kind()))
 	})
-	return out, errors.Join(faults...)
+	return out, faults.Join(errs...)
 }
 
 func (p *NewPod) kind() string {

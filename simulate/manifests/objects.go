@@ -16,6 +16,7 @@ import (
 	"github.com/celvpa/celvpa/crds/quantity"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // The kinds that commands read.
@@ -34,19 +35,19 @@ var clusterScoped = map[schema.GroupKind]bool{namespaceKind: true, ruleOverlayKi
 // overlooked otherwise.
 func (s *Set) Of(kind schema.GroupKind, versions ...string) ([]Document, error) {
 	var out []Document
-	var faults []error
+	var errs []error
 	for _, d := range s.Documents {
 		if d.groupKind() != kind {
 			continue
 		}
 		if version := d.APIVersion[strings.LastIndex(d.APIVersion, "/")+1:]; !slices.Contains(versions, version) {
 			group := schema.GroupVersion{Group: kind.Group, Version: versions[0]}
-			faults = append(faults, fmt.Errorf("%s: %s has apiVersion %s; write %s", d.Source, &d, d.APIVersion, group))
+			errs = append(errs, fmt.Errorf("%s: %s has apiVersion %s; write %s", d.Source, &d, d.APIVersion, group))
 			continue
 		}
 		out = append(out, d)
 	}
-	return out, errors.Join(faults...)
+	return out, faults.Join(errs...)
 }
 
 // unquoted adds the way out to what the decoder says of a text that YAML takes for something else.
@@ -74,16 +75,16 @@ func (d *Document) decode(into any) error {
 // decodeAll reads documents with a function and goes on after a failure.
 func decodeAll[T any](documents []Document, read func(*Document) (T, error)) ([]T, error) {
 	var out []T
-	var faults []error
+	var errs []error
 	for i := range documents {
 		one, err := read(&documents[i])
 		if err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 			continue
 		}
 		out = append(out, one)
 	}
-	return out, errors.Join(faults...)
+	return out, faults.Join(errs...)
 }
 
 // VPAs are the VerticalPodAutoscalers as they were written, so that what does not fit their type can be judged too.
@@ -102,7 +103,7 @@ func (d *Document) VPA() (vpav1.VerticalPodAutoscaler, error) {
 // HPAs are the HorizontalPodAutoscalers; those of version v1 as v2 has them.
 func (s *Set) HPAs() ([]autoscalingv2.HorizontalPodAutoscaler, error) {
 	documents, err := s.Of(hpaKind, "v2", "v1")
-	out, faults := decodeAll(documents, func(d *Document) (out autoscalingv2.HorizontalPodAutoscaler, err error) {
+	out, errs := decodeAll(documents, func(d *Document) (out autoscalingv2.HorizontalPodAutoscaler, err error) {
 		if d.APIVersion == autoscalingv2.SchemeGroupVersion.String() {
 			err = d.decode(&out)
 		} else {
@@ -113,7 +114,7 @@ func (s *Set) HPAs() ([]autoscalingv2.HorizontalPodAutoscaler, error) {
 		out.Namespace = d.Namespace
 		return out, err
 	})
-	return out, errors.Join(err, faults)
+	return out, faults.Join(err, errs)
 }
 
 // defaultHPAUtilization is the CPU utilization, in percent, that an HPA has which names no metric.
@@ -145,34 +146,34 @@ func fromV1(old *autoscalingv1.HorizontalPodAutoscaler) autoscalingv2.Horizontal
 // Namespaces are the Namespace objects.
 func (s *Set) Namespaces() ([]corev1.Namespace, error) {
 	documents, err := s.Of(namespaceKind, "v1")
-	out, faults := decodeAll(documents, func(d *Document) (out corev1.Namespace, err error) {
+	out, errs := decodeAll(documents, func(d *Document) (out corev1.Namespace, err error) {
 		err = d.decode(&out)
 		return out, err
 	})
-	return out, errors.Join(err, faults)
+	return out, faults.Join(err, errs)
 }
 
 // PodDisruptionBudgets are the PodDisruptionBudget objects.
 func (s *Set) PodDisruptionBudgets() ([]policyv1.PodDisruptionBudget, error) {
 	documents, err := s.Of(pdbKind, "v1")
-	out, faults := decodeAll(documents, func(d *Document) (out policyv1.PodDisruptionBudget, err error) {
+	out, errs := decodeAll(documents, func(d *Document) (out policyv1.PodDisruptionBudget, err error) {
 		err = d.decode(&out)
 		out.Namespace, out.Name = d.Namespace, d.Name
 		return out, err
 	})
-	return out, errors.Join(err, faults)
+	return out, faults.Join(err, errs)
 }
 
 // RuleOverlays are the RuleOverlay objects. Unlike others they are refused when they have fields that nobody knows: an
 // overlay that does less than it says must not be taken for one that works.
 func (s *Set) RuleOverlays() ([]rulesv1alpha1.RuleOverlay, error) {
 	documents, err := s.Of(ruleOverlayKind, rulesv1alpha1.GroupVersion.Version)
-	out, faults := decodeAll(documents, func(d *Document) (out rulesv1alpha1.RuleOverlay, err error) {
+	out, errs := decodeAll(documents, func(d *Document) (out rulesv1alpha1.RuleOverlay, err error) {
 		read, unknown, err := rulesv1alpha1.Decode(d.JSON)
-		if err = errors.Join(append(unknown, err)...); err != nil {
+		if err = faults.Join(append(unknown, err)...); err != nil {
 			err = fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
 		}
 		return *read, err
 	})
-	return out, errors.Join(err, faults)
+	return out, faults.Join(err, errs)
 }

@@ -1,7 +1,6 @@
 package manifests
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/poddefaults"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 var (
@@ -75,7 +75,7 @@ func (w *Workload) Uncounted() string {
 // order. A selector that may be left out is what an API server makes of it.
 func (s *Set) Workloads() ([]Workload, error) {
 	var out []Workload
-	var faults []error
+	var errs []error
 	for _, kind := range workloadKinds {
 		documents, err := s.Of(kind.GroupKind, "v1")
 		found, unread := decodeAll(documents, func(d *Document) (Workload, error) {
@@ -87,9 +87,9 @@ func (s *Set) Workloads() ([]Workload, error) {
 			w.written = d
 			return w, err
 		})
-		out, faults = append(out, found...), append(faults, err, unread)
+		out, errs = append(out, found...), append(errs, err, unread)
 	}
-	return out, errors.Join(faults...)
+	return out, faults.Join(errs...)
 }
 
 func newWorkload(kind schema.GroupKind, object client.Object) Workload {
@@ -140,23 +140,23 @@ func (w *Workload) ownLabel() {
 // Pods are the pods as running ones, with what API servers fill in.
 func (s *Set) Pods() ([]corev1.Pod, error) {
 	documents, err := s.Of(podKind, "v1")
-	out, faults := decodeAll(documents, func(d *Document) (out corev1.Pod, err error) {
+	out, errs := decodeAll(documents, func(d *Document) (out corev1.Pod, err error) {
 		err = d.decode(&out)
 		out.Namespace, out.Name = d.Namespace, d.Name
 		poddefaults.Running(&out)
 		return out, err
 	})
-	return out, errors.Join(err, faults)
+	return out, faults.Join(err, errs)
 }
 
 // LimitRanges are the LimitRange objects, with what an API server would add to them. Of several with one name the first counts.
 func (s *Set) LimitRanges() ([]corev1.LimitRange, error) {
 	documents, err := s.Of(limitRangeKind, "v1")
-	out, faults := decodeAll(documents, func(d *Document) (out corev1.LimitRange, err error) {
+	out, errs := decodeAll(documents, func(d *Document) (out corev1.LimitRange, err error) {
 		err = d.decode(&out)
 		out.Namespace = d.Namespace
 		poddefaults.LimitRange(&out)
 		return out, err
 	})
-	return out, errors.Join(err, faults)
+	return out, faults.Join(err, errs)
 }

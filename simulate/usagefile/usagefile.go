@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // Stdin is the path that stands for standard input.
@@ -64,23 +65,23 @@ type Usage struct {
 // cannot be read, in whole or from some place on, and is nil when there are none. The usage has all that could be read.
 func Read(paths []string, stdin io.Reader) (u *Usage, notes []string, err error) {
 	u = &Usage{index: map[Series]int32{}}
-	var faults []error
+	var errs []error
 	fromStdin := false
 	for _, path := range paths {
 		f := &file{name: path, usage: u}
 		switch {
 		case path != Stdin:
-			faults = append(faults, f.open(path))
+			errs = append(errs, f.open(path))
 		case fromStdin:
-			faults = append(faults, errors.New("--usage: standard input is named twice; it can be read once"))
+			errs = append(errs, errors.New("--usage: standard input is named twice; it can be read once"))
 		default:
 			fromStdin, f.name = true, "standard input"
-			faults = append(faults, f.read(stdin))
+			errs = append(errs, f.read(stdin))
 		}
 		notes = append(notes, f.notes()...)
 	}
 	u.sort()
-	return u, notes, errors.Join(faults...)
+	return u, notes, faults.Join(errs...)
 }
 
 // file is one that is being read.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	problems "github.com/celvpa/celvpa/engine/faults" // faults are those of answers here
 	prommodel "github.com/prometheus/common/model"
 	"github.com/spf13/pflag"
 )
@@ -76,10 +77,10 @@ func AddFlags(f *pflag.FlagSet, c *Config) {
 
 // Validate checks what needs neither files nor the network. Each fault names its flag; there may be several.
 func (c *Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if err := checkAddress(c.Address); err != nil {
-		faults = append(faults, err)
+		errs = append(errs, err)
 	}
 	for _, d := range []struct {
 		flag  string
@@ -118,7 +119,7 @@ func (c *Config) Validate() error {
 			}
 		}
 	}
-	return errors.Join(faults...)
+	return problems.Join(errs...)
 }
 
 // checkAddress accepts http and https URLs. What it says never holds a password.
