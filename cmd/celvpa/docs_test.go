@@ -17,12 +17,16 @@ import (
 	"github.com/celvpa/celvpa/rules"
 )
 
-// TestTheExamplesOfTheDocsDoWhatTheyPrint goes through a page from top to bottom: it writes each YAML or CSV example to the file
-// that its first line names, and runs each command of a console block, which must print what follows it. A block that names a
-// shipped rule file behind its language is an excerpt of that file.
+// TestTheExamplesOfTheDocsDoWhatTheyPrint goes through a page from top to bottom: it writes each YAML or CSV example to the
+// file that its first line names, and runs each command of a console block, which must print what follows it. A block that
+// names a shipped rule file behind its language is an excerpt of that file. A diff block changes the shipped file of the same
+// name.
 func TestTheExamplesOfTheDocsDoWhatTheyPrint(t *testing.T) {
-	for name, least := range map[string]int{"rules": 10, "validation": 5, "recommend": 11, "admit": 8, "plan": 11} {
-		t.Run(name, func(t *testing.T) { followsPage(t, "../../docs/"+name+".md", least) })
+	for page, least := range map[string]int{
+		"README": 2, "docs/quickstart": 1, "docs/rules": 10, "docs/validation": 5, "docs/recommend": 11, "docs/admit": 8,
+		"docs/plan": 11,
+	} {
+		t.Run(page, func(t *testing.T) { followsPage(t, "../../"+page+".md", least) })
 	}
 }
 
@@ -50,6 +54,8 @@ func followsPage(t *testing.T, path string, least int) {
 			require.True(t, ok && strings.HasSuffix(name, "."+language), "the first line of an example names its file: %s", block.text)
 			require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
 			require.NoError(t, os.WriteFile(name, []byte(block.text), 0o600))
+		case "diff":
+			writeChanged(t, name, block.text)
 		case "console":
 			for _, session := range strings.Split("\n"+block.text, "\n$ celvpa ")[1:] {
 				command, want, _ := strings.Cut(session, "\n")
@@ -118,25 +124,11 @@ func TestTheReferencesAreWhatTheProgramPrints(t *testing.T) {
 	}
 }
 
-// TestTheExcerptOfTheReadmeIsShipped keeps it from drifting.
-func TestTheExcerptOfTheReadmeIsShipped(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestTheQuickstartSaysWhereRulesAre checks the places in what make run prints, which only a lab can print.
+func TestTheQuickstartSaysWhereRulesAre(t *testing.T) {
+	page, err := os.ReadFile("../../docs/quickstart.md")
 	require.NoError(t, err)
-	found := 0
-	for _, block := range fences(string(readme)) {
-		if _, name, _ := strings.Cut(block.language, " "); strings.HasPrefix(name, "rules/") {
-			requireShipped(t, name, block.text)
-			found++
-		}
-	}
-	require.Equal(t, 1, found)
-}
-
-// TestTheReadmeTellsWhereRulesAre keeps the places in what make run prints, which only a lab can print, true.
-func TestTheReadmeTellsWhereRulesAre(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	places := regexp.MustCompile(`rule ([\w/-]+) \(rules/([\w.-]+):(\d+):`).FindAllStringSubmatch(string(readme), -1)
+	places := regexp.MustCompile(`rule ([\w/-]+) \(rules/([\w.-]+):(\d+):`).FindAllStringSubmatch(string(page), -1)
 	require.NotEmpty(t, places)
 	for _, m := range places {
 		shipped, err := rules.FS.ReadFile(m[2])
@@ -147,9 +139,9 @@ func TestTheReadmeTellsWhereRulesAre(t *testing.T) {
 	}
 }
 
-// TestTheReadmeShowsHowFaultyRulesAreRefused breaks two shipped files as the README has them.
-func TestTheReadmeShowsHowFaultyRulesAreRefused(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestTheQuickstartShowsHowFaultyRulesAreRefused breaks two shipped files as the quickstart has them.
+func TestTheQuickstartShowsHowFaultyRulesAreRefused(t *testing.T) {
+	page, err := os.ReadFile("../../docs/quickstart.md")
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.Mkdir("my-rules", 0o755))
@@ -164,7 +156,7 @@ func TestTheReadmeShowsHowFaultyRulesAreRefused(t *testing.T) {
 	}
 	_, err = celvpa(t, "run", "--rules-dir", "my-rules")
 	require.Error(t, err)
-	require.Contains(t, string(readme), "$ celvpa run --rules-dir my-rules\ncelvpa: "+err.Error()+"\n```")
+	require.Contains(t, string(page), "$ celvpa run --rules-dir my-rules\ncelvpa: "+err.Error()+"\n```")
 }
 
 // requireShipped finds an excerpt in a shipped rule file, line by line as it stands there; … alone on a line stands for any lines.
@@ -179,4 +171,23 @@ func requireShipped(t *testing.T, name, excerpt string) {
 		require.True(t, found, "%s has no such lines in this order:%s", name, part)
 		rest = "\n" + after
 	}
+}
+
+// writeChanged writes the shipped rule file of the same name with the lines of a diff replaced.
+func writeChanged(t *testing.T, name, diff string) {
+	t.Helper()
+	shipped, err := rules.FS.ReadFile(filepath.Base(name))
+	require.NoError(t, err)
+	var from, to string
+	for _, line := range strings.Split(diff, "\n") {
+		if text, ok := strings.CutPrefix(line, "-"); ok {
+			from += text + "\n"
+		}
+		if text, ok := strings.CutPrefix(line, "+"); ok {
+			to += text + "\n"
+		}
+	}
+	require.Equal(t, 1, strings.Count(string(shipped), from), "%s has these lines once:%s", name, from)
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	require.NoError(t, os.WriteFile(name, []byte(strings.Replace(string(shipped), from, to, 1)), 0o600))
 }
