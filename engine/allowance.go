@@ -24,8 +24,8 @@ const (
 )
 
 var (
-	errTextTooLong  = fmt.Errorf("the text would have more than %d bytes", maxText)
 	errListTooLarge = fmt.Errorf("the list would have more than %d bytes", maxList)
+	errTextTooLong  = fmt.Errorf("the text would have more than %d bytes", maxText)
 	errFactTooLarge = fmt.Errorf("a rule cannot store a text of more than %d bytes, nor a list of more than %d entries of usual size", maxTextSize, maxFieldList)
 	errTooManySteps = fmt.Errorf("the rules took more than %d steps in one run", maxRunSteps)
 	errTooManyBytes = fmt.Errorf("the rules built more than %d bytes of texts and lists in one run", maxRunBytes)

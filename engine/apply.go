@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -29,7 +30,7 @@ func (r *resolved) apply(o *Overlay, lib *Library, ps *problems) {
 			ps.at(at, o.subject(), err.Error())
 		}
 	}
-	for _, key := range sortedKeys(r.params) {
+	for _, key := range slices.Sorted(maps.Keys(r.params)) {
 		if _, err := r.paramKey(key); err == nil {
 			continue
 		}

@@ -83,21 +83,44 @@ func (at *pointPlan) assemble(interpret bool) {
 	at.code = &pointCode{}
 	for _, set := range at.sets {
 		for _, st := range set.stages {
-			a := &assembler{set: set, code: at.code, vars: st.vars, known: at.known, interpret: interpret}
+			a := at.stageAssembler(set, st.vars, interpret)
 			if s, ok := a.stage(st); ok {
 				s.kinds = a.kinds(st, at.point)
 				at.code.stages = append(at.code.stages, s)
 			}
 		}
 		if len(set.decisions) > 0 {
-			a := &assembler{set: set, code: at.code, vars: set.variables, known: at.known, interpret: interpret}
+			a := at.stageAssembler(set, set.variables, interpret)
 			at.code.rows = append(at.code.rows, a.decisions()...)
 		}
 	}
 }
 
+// stageAssembler turns a stage, or a table of decisions, into code.
+type stageAssembler struct {
+	*assembler
+	set     *setPlan
+	code    *pointCode      // where it goes
+	general *stageAssembler // for items of every kind; nil = this is it
+	rules   []assembledRule
+}
+
+type assembledRule struct {
+	code ruleCode
+	ok   bool // it can fire
+}
+
+func (at *pointPlan) stageAssembler(set *setPlan, vars *variables, interpret bool) *stageAssembler {
+	return &stageAssembler{set: set, code: at.code, assembler: set.assembler(vars, at.known, interpret)}
+}
+
+// assembler turns expressions of the set into code.
+func (s *setPlan) assembler(vars *variables, known constants, interpret bool) *assembler {
+	return &assembler{vars: vars, params: s.params, gates: s.gates, overloads: s.types.overloads, known: known, interpret: interpret}
+}
+
 // stage assembles a stage; ok is false when it can do nothing.
-func (a *assembler) stage(st *stagePlan) (out stageCode, ok bool) {
+func (a *stageAssembler) stage(st *stagePlan) (out stageCode, ok bool) {
 	out = stageCode{names: a.namespace(), scope: st.scope, skipOnError: st.skipOnError}
 	out.origin = &origin{set: a.set, stage: st.name, axis: st.axis, rule: stageCondition, overlay: st.overlay, scope: st.scope}
 	out.source = a.code.source(out.origin, nil)
@@ -118,7 +141,7 @@ func (a *assembler) stage(st *stagePlan) (out stageCode, ok bool) {
 	return out, out.when != nil || len(out.rules) > 0
 }
 
-func (a *assembler) rule(st *stagePlan, i int, r *rulePlan) (out assembledRule) {
+func (a *stageAssembler) rule(st *stagePlan, i int, r *rulePlan) (out assembledRule) {
 	special := a.isSpecial(r.when)
 	for _, w := range r.writes {
 		special = special || a.isSpecial(w.value)
@@ -142,7 +165,7 @@ func (a *assembler) rule(st *stagePlan, i int, r *rulePlan) (out assembledRule) 
 }
 
 // kinds assembles a stage for each kind of items, nil where it is the same for all.
-func (a *assembler) kinds(st *stagePlan, point *Point) []*stageCode {
+func (a *stageAssembler) kinds(st *stagePlan, point *Point) []*stageCode {
 	if st.scope < 0 || !st.reads(point.Scopes[st.scope].Name) || a.interpret {
 		return nil
 	}
@@ -151,7 +174,7 @@ func (a *assembler) kinds(st *stagePlan, point *Point) []*stageCode {
 	for i, kind := range scope.Kinds {
 		known := constants{scope.Name: types.String(kind)}
 		maps.Copy(known, a.known)
-		special := &assembler{set: a.set, code: a.code, vars: a.vars, known: known, general: a, kind: scope.Name}
+		special := &stageAssembler{assembler: a.forKind(scope.Name, known), set: a.set, code: a.code, general: a}
 		if s, ok := special.stage(st); ok {
 			out[i] = &s
 		}
@@ -160,7 +183,7 @@ func (a *assembler) kinds(st *stagePlan, point *Point) []*stageCode {
 }
 
 // decisions assembles a table up to the first row that always holds.
-func (a *assembler) decisions() []decisionCode {
+func (a *stageAssembler) decisions() []decisionCode {
 	var out []decisionCode
 	n := a.namespace()
 	for _, d := range a.set.decisions {
@@ -184,7 +207,7 @@ func (a *assembler) decisions() []decisionCode {
 }
 
 // condition assembles a when, nil for one that always holds; ok is false when it never does.
-func (a *assembler) condition(p *program) (c code[bool], ok bool) {
+func (a *stageAssembler) condition(p *program) (c code[bool], ok bool) {
 	if p == nil {
 		return nil, true
 	}

@@ -144,3 +144,18 @@ func OpaqueFrom[T any](name string, t Type, doc string, get func(T) ref.Val) Fie
 		}
 	}}
 }
+
+// Text makes a string value for Set.
+func Text(s string) ref.Val { return types.String(s) }
+
+// Number makes an integer value for Set.
+func Number(n int64) ref.Val { return types.Int(n) }
+
+// Records makes a list value for Set.
+func Records(list []*Record) ref.Val {
+	vals := make([]ref.Val, len(list))
+	for i, r := range list {
+		vals[i] = r
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, vals)
+}

@@ -89,7 +89,7 @@ func TestCommonConstructsHaveCode(t *testing.T) {
 		require.NoError(t, err)
 		set := plan.points["mixed"].sets[0]
 		p := set.stages[0].rules[0].when
-		_, ok := newTree(&assembler{set: set, vars: set.stages[0].vars}, p).node(p.ast.Expr())
+		_, ok := newTree(set.assembler(set.stages[0].vars, nil, false), p).node(p.ast.Expr())
 		require.True(t, ok, expression)
 	}
 }

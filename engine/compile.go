@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -85,12 +86,12 @@ type compiler struct {
 func newCompiler(reg *Registry, gates map[string]bool, params map[string]string, points []string) (*compiler, error) {
 	for _, name := range points {
 		if reg.points[name] == nil {
-			return nil, fmt.Errorf("no point %q to compile; known: %s", name, strings.Join(sortedKeys(reg.points), ", "))
+			return nil, fmt.Errorf("no point %q to compile; known: %s", name, strings.Join(slices.Sorted(maps.Keys(reg.points)), ", "))
 		}
 	}
-	for _, gate := range sortedKeys(gates) {
+	for _, gate := range slices.Sorted(maps.Keys(gates)) {
 		if _, known := reg.gates[gate]; !known {
-			return nil, fmt.Errorf("no feature gate %q; known: %s", gate, strings.Join(sortedKeys(reg.gates), ", "))
+			return nil, fmt.Errorf("no feature gate %q; known: %s", gate, strings.Join(slices.Sorted(maps.Keys(reg.gates)), ", "))
 		}
 	}
 	base, err := reg.baseEnv()
@@ -155,7 +156,7 @@ func (c *compiler) noteParams(r *resolved) {
 
 // unknownParams reports parameters that were given and that nothing compiled so far has.
 func (c *compiler) unknownParams(where string) error {
-	for _, key := range sortedKeys(c.params) {
+	for _, key := range slices.Sorted(maps.Keys(c.params)) {
 		if !c.usedParams[key] {
 			return fmt.Errorf("no parameter %q in %s: write it as <rule set>.<param>, or as <param> when it is shared", key, where)
 		}
@@ -178,7 +179,7 @@ func (c *compiler) plan(r *resolved) *Plan {
 		c.point(plan, r, at, findings, h)
 	}
 	var missing []string
-	for _, name := range sortedKeys(c.reg.points) {
+	for _, name := range slices.Sorted(maps.Keys(c.reg.points)) {
 		if plan.points[name] == nil {
 			missing = append(missing, name+": []")
 		}
@@ -187,7 +188,7 @@ func (c *compiler) plan(r *resolved) *Plan {
 		c.ps.at(r.pipeline.Name, "Pipeline "+r.pipeline.ID(), "points that are not named: "+strings.Join(missing, ", ")+
 			"; list their rule sets, or [] where none are meant to run")
 	}
-	for _, gate := range sortedKeys(c.reg.gates) {
+	for _, gate := range slices.Sorted(maps.Keys(c.reg.gates)) {
 		h.line("gate", gate, c.gateValues[gate])
 	}
 	if len(c.ps.list) == 0 {
@@ -205,7 +206,7 @@ func (c *compiler) point(plan *Plan, r *resolved, at resolvedPoint, findings *pr
 	subject := "Pipeline " + r.pipeline.ID()
 	point := c.reg.points[at.point.Value]
 	if point == nil {
-		c.ps.at(at.point, subject, fmt.Sprintf("no point %q; known: %s", at.point.Value, strings.Join(sortedKeys(c.reg.points), ", ")))
+		c.ps.at(at.point, subject, fmt.Sprintf("no point %q; known: %s", at.point.Value, strings.Join(slices.Sorted(maps.Keys(c.reg.points)), ", ")))
 		return
 	}
 	compiled := &pointPlan{point: point, leftOut: !c.compiles(point.Name)}

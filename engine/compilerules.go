@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -94,7 +96,7 @@ func (c *compiler) target(path Scalar, sc *scopeEnv, subject string) (writePlan,
 	w := writePlan{field: path.Value, slot: sc.slots[parts[0]]}
 	if _, rest, found := strings.Cut(path.Value, "["); found {
 		axis, _, _ := strings.Cut(rest, "]")
-		message := fmt.Sprintf("%q: brackets take the name of an axis; known: %s", path.Value, strings.Join(sortedKeys(c.reg.axes), ", "))
+		message := fmt.Sprintf("%q: brackets take the name of an axis; known: %s", path.Value, strings.Join(slices.Sorted(maps.Keys(c.reg.axes)), ", "))
 		if c.reg.axes[axis] != nil {
 			message = fmt.Sprintf("%q: the stage does not go through the values of %s; name it in each", path.Value, axis)
 		}

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -57,7 +59,7 @@ func (c *compiler) set(point *Point, set *RuleSet, params []setting) (*setPlan, 
 	on := true
 	if !set.Gate.IsZero() {
 		if _, known := c.reg.gates[set.Gate.Value]; !known {
-			c.ps.at(set.Gate, subject, fmt.Sprintf("no feature gate %q; known: %s", set.Gate.Value, strings.Join(sortedKeys(c.reg.gates), ", ")))
+			c.ps.at(set.Gate, subject, fmt.Sprintf("no feature gate %q; known: %s", set.Gate.Value, strings.Join(slices.Sorted(maps.Keys(c.reg.gates)), ", ")))
 		}
 		on = c.gateValues[set.Gate.Value]
 	}

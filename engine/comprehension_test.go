@@ -90,7 +90,7 @@ func stageWith(t testing.TB, expression string) *setPlan {
 // assembled makes code of the variable v.
 func assembled(set *setPlan, interpret bool, known constants) onFacts {
 	st := set.stages[0]
-	a := &assembler{set: set, code: &pointCode{}, vars: st.vars, known: known, interpret: interpret}
+	a := set.assembler(st.vars, known, interpret)
 	out := onFacts{names: a.namespace()}
 	p := st.vars.programs[st.vars.slots["v"].index]
 	_, out.native = newTree(a, p).node(p.ast.Expr())
@@ -111,9 +111,9 @@ func assembled(set *setPlan, interpret bool, known constants) onFacts {
 
 // on runs the expression on the first item, and shows its value or its failure.
 func (e onFacts) on(f *frame, facts *Facts) string {
-	f.facts, f.values = facts, facts.values
+	f.values = facts.values
 	f.begin(e.names)
-	f.enter(0, facts.items[0][0])
+	f.enter(facts.items[0][0].record.cells)
 	v := e.code(f)
 	if err := f.failure(); err != nil {
 		return "failure: " + err.Error()

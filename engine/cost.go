@@ -8,24 +8,6 @@ import (
 	"github.com/google/cel-go/checker"
 )
 
-const (
-	// maxCost is the highest estimate, in steps, that one expression may have with the variables that it reads. A rule of
-	// the shipped set costs at most a few thousand; nested loops over all containers reach this.
-	maxCost = 10_000_000
-	// maxBytes is the highest estimate for the texts and lists that one expression builds with the variables that it reads.
-	maxBytes = 32 << 20
-	// maxKept is the highest estimate for what the variables of one stage or table build, which is kept until its end.
-	maxKept = 2 * maxBytes
-	// maxPointSteps and maxPointBytes bound what the rules of all rule sets at a point take together in one run. The shipped
-	// ones, over 100 containers and with all gates on, take less than a tenth.
-	maxPointSteps = 40 * maxCost
-	maxPointBytes = 32 * maxBytes
-	// maxExpressionSize bounds an expression's source, in bytes: generated monsters are refused before they are parsed.
-	maxExpressionSize = 16 << 10
-	// maxVariables bounds the variables of a stage or of a table of decisions.
-	maxVariables = 200
-)
-
 // sizes tells CEL's own estimate, by which validations are judged, how large facts can get.
 type sizes struct{}
 

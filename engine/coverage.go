@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -109,7 +110,7 @@ func (c *Coverage) Report() CoverageReport {
 		}
 	}
 	var out CoverageReport
-	for _, id := range sortedKeys(reports) {
+	for _, id := range slices.Sorted(maps.Keys(reports)) {
 		if s := reports[id]; s.counts.Total > 0 {
 			out.Sets = append(out.Sets, s.counts)
 			out.Unreached = append(out.Unreached, s.unreached...)

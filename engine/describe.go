@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -40,7 +42,7 @@ func (r *Registry) Describe(w io.Writer) error {
 // vocabulary prints what all rules share: units, gates and functions.
 func (d *describer) vocabulary(r *Registry) {
 	d.printf("## Units\n\n| unit | counted in | literal |\n|---|---|---|\n")
-	for _, name := range sortedKeys(r.units) {
+	for _, name := range slices.Sorted(maps.Keys(r.units)) {
 		u, literal := r.units[name], ""
 		if u.Func != "" {
 			literal = "`" + u.Func + "('…')`"
@@ -48,12 +50,12 @@ func (d *describer) vocabulary(r *Registry) {
 		d.printf("| `%s` | %s | %s |\n", u.Name, u.Doc, literal)
 	}
 	d.printf("\n## Axes\n\n| axis | values | all of them | |\n|---|---|---|---|\n")
-	for _, name := range sortedKeys(r.axes) {
+	for _, name := range slices.Sorted(maps.Keys(r.axes)) {
 		a := r.axes[name]
 		d.printf("| `%s` | %s | `%s.exists(x, …)`, `all`, `map` | %s |\n", a.Name, strings.Join(a.Values, ", "), a.Plural, a.Doc)
 	}
 	d.printf("\n## Feature gates\n\nRules read them as `gates.Name`.\n\n| gate | |\n|---|---|\n")
-	for _, name := range sortedKeys(r.gates) {
+	for _, name := range slices.Sorted(maps.Keys(r.gates)) {
 		d.printf("| `%s` | %s |\n", name, r.gates[name])
 	}
 	d.printf("\n## Functions\n\n| function | |\n|---|---|\n")

@@ -30,7 +30,7 @@ func (d digest) line(what string, values ...any) {
 
 // commas are the values of a list, separated by commas.
 func commas(list []Scalar) string {
-	return strings.Join(namesOf(list, func(s Scalar) string { return s.Value }), ", ")
+	return strings.Join(valuesOf(list), ", ")
 }
 
 func (d digest) ruleSet(s *RuleSet) {

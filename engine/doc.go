@@ -15,16 +15,3 @@
 // What may not live here: anything about pods, containers, autoscaling or the Kubernetes API. A host
 // describes its world through a Registry: units, types, functions, and the points at which rules plug in.
 package engine
-
-const (
-	// APIVersion is the group and version that every rule document names in `apiVersion`.
-	APIVersion = "rules.celvpa.dev/v1alpha1"
-	// KindRuleSet is the kind of one named, versioned unit of policy.
-	KindRuleSet = "RuleSet"
-	// KindPipeline is the kind of the document that orders rule sets at each point.
-	KindPipeline = "Pipeline"
-	// KindOverlay is the kind of an operator's change to pipelines.
-	KindOverlay = "RuleOverlay"
-	// KindRuleTest is the kind of the document that holds a test table for rules.
-	KindRuleTest = "RuleTest"
-)

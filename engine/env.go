@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/env"
 	"github.com/google/cel-go/common/operators"
@@ -45,7 +48,7 @@ func (r *Registry) baseEnv() (*cel.Env, error) {
 // gateSchema is the type of the variable `gates`: one boolean a declared gate.
 func (r *Registry) gateSchema() *Schema {
 	var fields []Field
-	for _, name := range sortedKeys(r.gates) {
+	for _, name := range slices.Sorted(maps.Keys(r.gates)) {
 		fields = append(fields, Field{Name: name, Type: Bool, Doc: r.gates[name]})
 	}
 	return NewSchema("gates", fields...)

@@ -9,48 +9,6 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// cost is what evaluating something takes at most.
-type cost struct {
-	steps int64
-	bytes int64 // of texts and lists that are built
-}
-
-func (c cost) plus(o cost) cost {
-	return cost{SaturatingAdd(c.steps, o.steps), SaturatingAdd(c.bytes, o.bytes)}
-}
-
-func (c cost) times(n int64) cost {
-	return cost{saturatingTimes(n, c.steps, 0), saturatingTimes(n, c.bytes, 0)}
-}
-
-func (c cost) or(o cost) cost { return cost{max(c.steps, o.steps), max(c.bytes, o.bytes)} }
-
-// stepBytes is how much of a text or list one step goes through.
-const stepBytes = 16
-
-// going is the cost of going through so much of a value.
-func going(bytes int64) cost { return cost{steps: bytes / stepBytes} }
-
-// estimate is what is known about an expression before it runs.
-type estimate struct {
-	at      Scalar
-	subject string
-	name    string  // of the variable that it is; empty = it is none
-	extent  *extent // of what it gives
-	own     cost    // without that of variables
-	reads   []*estimate
-	steady  bool // it gives the same for every item and whatever rules write
-}
-
-// total is the cost of the expression with all variables that it reads, each of which is computed once.
-func (e *estimate) total() cost {
-	out := e.own
-	for _, v := range e.reads {
-		out = out.plus(v.own)
-	}
-	return out
-}
-
 // estimator bounds sizes and costs of one expression, from those of the variables and facts that it reads.
 type estimator struct {
 	scope *scopeEnv

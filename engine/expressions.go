@@ -40,7 +40,7 @@ func (s *scopeEnv) declare(options *[]cel.EnvOption, name string, t Type, writab
 
 func (s *scopeEnv) writables() []string {
 	var out []string
-	for _, name := range sortedKeys(s.writable) {
+	for _, name := range slices.Sorted(maps.Keys(s.writable)) {
 		if s.writable[name] {
 			for _, f := range s.types[name].schema.fields {
 				out = append(out, name+"."+f.Name)

@@ -122,18 +122,3 @@ func (it *Item) Record(name string) *Record {
 
 // get reads a variable by its index in the scope; nil when it is unset.
 func (it *Item) get(i int) ref.Val { return it.record.get(i) }
-
-// Text makes a string value for Set.
-func Text(s string) ref.Val { return types.String(s) }
-
-// Number makes an integer value for Set.
-func Number(n int64) ref.Val { return types.Int(n) }
-
-// Records makes a list value for Set.
-func Records(list []*Record) ref.Val {
-	vals := make([]ref.Val, len(list))
-	for i, r := range list {
-		vals[i] = r
-	}
-	return types.NewRefValList(types.DefaultTypeAdapter, vals)
-}

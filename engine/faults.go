@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,7 +81,7 @@ func (c *compiler) nameHint(message, expression string, at common.Location, know
 		if why := absent[m[1]]; why != "" {
 			return message + ": " + why
 		}
-		return message + "; known here: " + strings.Join(sortedKeys(known), ", ")
+		return message + "; known here: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 	}
 	switch {
 	case strings.HasPrefix(message, "found no matching overload for '_[?_]'"):

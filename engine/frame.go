@@ -8,22 +8,14 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// frame is what code runs on: the facts, the item at hand, and what was computed on the way. Frames are pooled, so that
-// a run allocates nothing of its own.
+// frame is what code runs on: the values of facts, and what was computed on the way.
 type frame struct {
-	facts *Facts
-	item  *Item // nil outside scopes
-	index int32 // of the item
-	trace *Trace
-
-	names   *namespace
-	values  []cell         // of facts
-	locals  []cell         // of item
-	memo    []memo         // of named expressions that depend on the item, or on what rules write
-	steady  []memo         // of the others
-	scratch []cell         // right sides of one set
-	loops   []loopVariable // of comprehensions that are under way
-	failed  []*RuleError
+	names  *namespace
+	values []cell         // of facts
+	locals []cell         // of the item at hand
+	memo   []memo         // of named expressions that depend on the item, or on what rules write
+	steady []memo         // of the others
+	loops  []loopVariable // of comprehensions that are under way
 
 	// err is the first failure of the expression at hand. Code goes on after a failure and gives any value;
 	// what has an effect, or may forgive a failure, looks here first.
@@ -44,43 +36,41 @@ type memo struct {
 
 // namespace lets programs, which read by name, see what code reads by slot.
 type namespace struct {
-	set    *setPlan
-	slots  map[string]slot
-	values []boxedCode // of named expressions
+	params, gates *Record
+	slots         map[string]slot
+	values        []boxedCode // of named expressions
 }
 
+// frames are those that no run uses at the moment: a run allocates nothing of its own.
 var frames = sync.Pool{New: func() any { return &frame{} }}
 
-// newFrame takes a frame from the pool. A frame whose run panicked is never put back.
-func newFrame(code *pointCode, facts *Facts, trace *Trace) *frame {
-	facts.show()
-	trace.begin(code, facts)
+// newFrame takes a frame from the pool for the values of facts.
+func newFrame(values []cell) *frame {
 	f := frames.Get().(*frame)
-	f.facts, f.values, f.trace = facts, facts.values, trace
+	f.values = values
 	return f
 }
 
-// free puts the frame back without anything of the host in it.
+// free puts the frame back without anything of the host in it. A frame whose run panicked is not put back.
 func (f *frame) free() {
 	memo, steady := f.memo[:cap(f.memo)], f.steady[:cap(f.steady)]
 	clear(memo)
 	clear(steady)
-	clear(f.scratch)
 	clear(f.loops)
-	*f = frame{memo: memo, steady: steady, scratch: f.scratch, loops: f.loops}
+	*f = frame{memo: memo, steady: steady, loops: f.loops}
 	frames.Put(f)
 }
 
 // begin readies the frame for a stage or table.
 func (f *frame) begin(n *namespace) {
-	f.names, f.item = n, nil
+	f.names = n
 	f.memo = forgotten(f.memo, len(n.values))
 	f.steady = forgotten(f.steady, len(n.values))
 }
 
-// enter readies the frame for an item of the stage it began with.
-func (f *frame) enter(i int, item *Item) {
-	f.index, f.item, f.locals = int32(i), item, item.record.cells
+// enter readies the frame for an item, given by the values of its facts, of the stage it began with.
+func (f *frame) enter(locals []cell) {
+	f.locals = locals
 	f.forget()
 }
 
@@ -100,14 +90,6 @@ func forgotten(list []memo, count int) []memo {
 		list[i].done = false
 	}
 	return list
-}
-
-// right gives cells for the right sides of one set.
-func (f *frame) right(count int) []cell {
-	if count > len(f.scratch) {
-		f.scratch = make([]cell, count)
-	}
-	return f.scratch[:count]
 }
 
 // loop gives the variable of a comprehension. It moves when one of a comprehension inside is first asked for.
@@ -152,9 +134,9 @@ func (f *frame) ResolveName(name string) (any, bool) {
 		v := f.locals[s.index].val()
 		return v, v != nil
 	case paramSlot:
-		return f.names.set.params, true
+		return f.names.params, true
 	case gateSlot:
-		return f.names.set.gates, true
+		return f.names.gates, true
 	}
 	v := f.names.values[s.index](f)
 	if err := f.failure(); err != nil {

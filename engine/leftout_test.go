@@ -31,13 +31,13 @@ func TestTheDigestDoesNotTellWhatIsCompiled(t *testing.T) {
 			require.Equal(t, all.Plans()[i].RuleSets("order.adjust"), plan.RuleSets("order.adjust"))
 		}
 		for _, plan := range []*Plan{part.Default(), part.Default().Interpreted(), part.Default().Specialize(Constant{Point: "order.adjust", Name: "count", Value: Number(3)})} {
-			require.Equal(t, slices.Contains(points, "order.adjust"), runs(plan), "%v", points)
+			require.Equal(t, slices.Contains(points, "order.adjust"), canRun(plan), "%v", points)
 		}
 	}
 }
 
-// runs reports whether a plan can run order.adjust.
-func runs(p *Plan) (ok bool) {
+// canRun reports whether a plan can run order.adjust.
+func canRun(p *Plan) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	p.RunStages("order.adjust", order(1), nil)
 	return true

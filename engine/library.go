@@ -200,7 +200,7 @@ func (l *Library) pipeline(ref string) (*Pipeline, error) {
 	case 1:
 		return l.Pipelines[found[0]], nil
 	case 0:
-		return nil, fmt.Errorf("no pipeline %q; loaded: %s", ref, strings.Join(sortedKeys(l.Pipelines), ", "))
+		return nil, fmt.Errorf("no pipeline %q; loaded: %s", ref, strings.Join(slices.Sorted(maps.Keys(l.Pipelines)), ", "))
 	default:
 		return nil, fmt.Errorf("pipeline %q has several versions; name one of %s", ref, strings.Join(found, ", "))
 	}
@@ -219,7 +219,7 @@ func (l *Library) overlaysNamed(list []string) ([]*Overlay, error) {
 	for _, name := range list {
 		o := l.Overlays[name]
 		if o == nil {
-			return nil, fmt.Errorf("no overlay %q; loaded: %s", name, strings.Join(sortedKeys(l.Overlays), ", "))
+			return nil, fmt.Errorf("no overlay %q; loaded: %s", name, strings.Join(slices.Sorted(maps.Keys(l.Overlays)), ", "))
 		}
 		out = insertInOrder(out, o)
 	}
@@ -250,13 +250,13 @@ func (l *Library) overlayAt(p Position) string {
 }
 
 // RuleSetIDs lists name@version of all rule sets, sorted.
-func (l *Library) RuleSetIDs() []string { return sortedKeys(l.RuleSets) }
+func (l *Library) RuleSetIDs() []string { return slices.Sorted(maps.Keys(l.RuleSets)) }
 
 // Params lists the parameters of all pipelines and rule sets: those that pipelines share among their rule sets first, each once,
 // then by rule set, both as written.
 func (l *Library) Params() []ParamRef {
 	var out []ParamRef
-	for _, id := range sortedKeys(l.Pipelines) {
+	for _, id := range slices.Sorted(maps.Keys(l.Pipelines)) {
 		for _, p := range l.Pipelines[id].Params {
 			if slices.ContainsFunc(out, func(r ParamRef) bool { return r.Key == p.Name.Value }) {
 				continue
@@ -270,7 +270,7 @@ func (l *Library) Params() []ParamRef {
 			out = append(out, ref)
 		}
 	}
-	for _, id := range sortedKeys(l.RuleSets) {
+	for _, id := range slices.Sorted(maps.Keys(l.RuleSets)) {
 		set := l.RuleSets[id]
 		for i, p := range set.Params {
 			out = append(out, ParamRef{Key: paramKeyOf(set, &set.Params[i]), Param: p, RuleSets: []*RuleSet{set}})
@@ -303,11 +303,10 @@ func (r ParamRef) At(point string) bool {
 	return slices.ContainsFunc(r.RuleSets, func(s *RuleSet) bool { return s.Point.Value == point })
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+func insertInOrder(list []*Overlay, o *Overlay) []*Overlay {
+	i := 0
+	for i < len(list) && list[i].before(o) {
+		i++
 	}
-	sort.Strings(keys)
-	return keys
+	return slices.Insert(slices.Clone(list), i, o)
 }

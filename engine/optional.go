@@ -81,11 +81,3 @@ func selected(e celast.Expr) (operand celast.Expr, field string, ok bool) {
 func isOptional(t *types.Type) bool {
 	return t.Kind() == types.OpaqueKind && t.TypeName() == optionalTypeName && len(t.Parameters()) == 1
 }
-
-// inside is the type of what an optional value holds, and any other type itself.
-func inside(t *types.Type) *types.Type {
-	if isOptional(t) {
-		return t.Parameters()[0]
-	}
-	return t
-}

@@ -103,7 +103,7 @@ func TestWhatIsKnownOfOptionalsIsFolded(t *testing.T) {
 		"[1, 2][?1].orValue(0)":                                                     nil,
 	} {
 		set := stageWith(t, expression)
-		a := &assembler{set: set, code: &pointCode{}, vars: set.stages[0].vars, known: known}
+		a := set.assembler(set.stages[0].vars, known, false)
 		a.namespace()
 		require.True(t, a.named[set.stages[0].vars.slots["v"].index].known, expression)
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -240,4 +241,12 @@ func (d *decoder) checkPart(c *Change, verb string) {
 	case c.Validation != nil:
 		d.checkValidation(*c.Validation)
 	}
+}
+
+func overlayNames(list []*Overlay) string {
+	var out []string
+	for _, o := range list {
+		out = append(out, o.Name.Value)
+	}
+	return strings.Join(out, ", ")
 }

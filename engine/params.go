@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -187,7 +188,7 @@ func (c *compiler) paramFields(set *RuleSet, params []setting, subject string) (
 		t, ok := c.reg.typeNamed(s.param.Type.Value)
 		if !ok {
 			c.ps.at(s.param.Name, subject, fmt.Sprintf("param %s has type %q; known: int, double, bool, string, %s",
-				s.param.Name.Value, s.param.Type.Value, strings.Join(sortedKeys(c.reg.units), ", ")))
+				s.param.Name.Value, s.param.Type.Value, strings.Join(slices.Sorted(maps.Keys(c.reg.units)), ", ")))
 			continue
 		}
 		name, value := cutParam(s.param.Name.Value)
@@ -218,7 +219,10 @@ func (c *compiler) paramFields(set *RuleSet, params []setting, subject string) (
 			c.ps.at(at, subject, fmt.Sprintf("param %s has one value, and also one for each value of an axis; take one of them out, or give it another name", name))
 			continue
 		}
-		of := namesOf(values[name], func(f Field) string { return f.Name })
+		var of []string
+		for _, f := range values[name] {
+			of = append(of, f.Name)
+		}
 		if c.reg.axisOf(of) == nil {
 			c.ps.at(at, subject, fmt.Sprintf("param %s has values for %s, and no axis has just these; known: %s", name, strings.Join(of, ", "), strings.Join(c.reg.axesInWords(), "; ")))
 			continue
@@ -238,15 +242,6 @@ func paramIn(params []setting, name string) (at Scalar) {
 		}
 	}
 	return at
-}
-
-// axesInWords lists the axes with their values.
-func (r *Registry) axesInWords() []string {
-	var out []string
-	for _, name := range sortedKeys(r.axes) {
-		out = append(out, name+" with "+strings.Join(r.axes[name].Values, ", "))
-	}
-	return out
 }
 
 // schemasWith are the shapes that expressions know: those of the registry, of the gates, and of parameters.

@@ -3,9 +3,6 @@ package engine
 import (
 	"sort"
 	"strings"
-
-	"github.com/google/cel-go/cel"
-	celast "github.com/google/cel-go/common/ast"
 )
 
 // Plan is a compiled pipeline: immutable, and safe for concurrent use.
@@ -139,40 +136,4 @@ type validationPlan struct {
 	places     []*placedValidation
 	reads      []string // names of variables, in the condition and the expression
 	calls      []string // names of functions, there
-}
-
-// program is one type-checked expression and where it stands. Code is assembled from the tree; what has no code of its own is
-// evaluated by CEL's program, which is planned when it is first asked for.
-type program struct {
-	plan  func() (cel.Program, error)
-	ast   *celast.AST
-	reads []string // names of variables, also those of comprehensions
-
-	estimate *estimate
-	pos      Position
-}
-
-// slot says where a frame finds a variable.
-type slot struct {
-	kind   slotKind
-	index  int
-	live   bool // it reaches what rules write
-	steady bool // no rule changes it, and it is the same for every item
-}
-
-type slotKind int
-
-const (
-	factSlot slotKind = iota
-	itemSlot
-	paramSlot
-	gateSlot
-	variableSlot
-)
-
-// variables is the name table of a stage or decision list, with the named expressions of its author.
-type variables struct {
-	slots    map[string]slot
-	schemas  map[string]*Schema
-	programs []*program
 }

@@ -139,3 +139,12 @@ func excerpt(lines []string, p Position) string {
 	col := min(max(p.Col, 1), utf8.RuneCountInString(text)+1)
 	return fmt.Sprintf("  | %s\n  | %s^", text, strings.Repeat(" ", col-1))
 }
+
+// valuesOf are the texts of scalars.
+func valuesOf(list []Scalar) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = s.Value
+	}
+	return out
+}

@@ -273,3 +273,11 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 		},
 	}, true
 }
+
+func (s *Schema) fieldNames() []string {
+	out := make([]string, len(s.fields))
+	for i, f := range s.fields {
+		out[i] = f.Name
+	}
+	return out
+}

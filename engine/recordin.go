@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -70,7 +72,7 @@ const inRecordPrefix = "in_record/"
 // inRecords lets 'field' in record mean has(record.field).
 func inRecords(schemas map[string]*Schema) cel.EnvOption {
 	var overloads []cel.FunctionOpt
-	for _, name := range sortedKeys(schemas) {
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
 		overloads = append(overloads, cel.Overload(inRecordPrefix+name, []*cel.Type{cel.StringType, schemas[name].cel}, cel.BoolType))
 	}
 	return cel.Function(operators.In, overloads...)

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
 )
@@ -139,7 +142,7 @@ func (r *Registry) add(f *Function) {
 // Functions lists what rules of stages and decisions can call beyond CEL's own operators, by name.
 func (r *Registry) Functions() []*Function {
 	var out []*Function
-	for _, name := range sortedKeys(r.functions) {
+	for _, name := range slices.Sorted(maps.Keys(r.functions)) {
 		out = append(out, r.functions[name])
 	}
 	return out
@@ -190,7 +193,7 @@ func (r *Registry) addSchemas(t Type) {
 // Points lists the declared points by name.
 func (r *Registry) Points() []*Point {
 	var out []*Point
-	for _, name := range sortedKeys(r.points) {
+	for _, name := range slices.Sorted(maps.Keys(r.points)) {
 		out = append(out, r.points[name])
 	}
 	return out

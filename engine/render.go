@@ -226,7 +226,7 @@ func (m *mapping) list(key string, items []*yaml.Node) {
 // words adds a list on one line; nothing when it is empty.
 func (m *mapping) words(key string, list []Scalar) {
 	if len(list) > 0 {
-		m.add(key, flow(namesOf(list, func(s Scalar) string { return s.Value })))
+		m.add(key, flow(valuesOf(list)))
 	}
 }
 

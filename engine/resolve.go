@@ -169,7 +169,7 @@ func (r *resolved) findSet(ref string) (spot, error) {
 
 // absent says that a path leads nowhere, and when an overlay is the reason, which.
 func (r *resolved) absent(path, message string) error {
-	for _, taken := range sortedKeys(r.disabled) {
+	for _, taken := range slices.Sorted(maps.Keys(r.disabled)) {
 		if under(path, taken) {
 			return fmt.Errorf("%q was disabled by %s %s", taken, KindOverlay, r.disabled[taken])
 		}

@@ -49,7 +49,7 @@ func NewRulebook(lib *Library, reg *Registry, o RulebookOptions) (*Rulebook, err
 		return nil, err
 	}
 	b := &Rulebook{library: lib, compiler: c, plans: map[string]*Plan{}, failed: map[string]error{}, bases: map[string]*resolved{}}
-	for _, id := range sortedKeys(lib.Pipelines) {
+	for _, id := range slices.Sorted(maps.Keys(lib.Pipelines)) {
 		pipe := lib.Pipelines[id]
 		b.pipelines = append(b.pipelines, pipe)
 		base := resolve(lib, pipe, reg, c.ps)
@@ -59,7 +59,7 @@ func NewRulebook(lib *Library, reg *Registry, o RulebookOptions) (*Rulebook, err
 		b.plans[planKey(pipe, nil)] = c.plan(base)
 	}
 	if len(c.ps.list) == 0 { // overlays on a broken base only repeat its faults
-		for _, name := range sortedKeys(lib.Overlays) {
+		for _, name := range slices.Sorted(maps.Keys(lib.Overlays)) {
 			b.insert(lib.Overlays[name])
 		}
 	}
@@ -126,7 +126,7 @@ func (b *Rulebook) insert(o *Overlay) {
 		}
 	}
 	if !meant {
-		ps.at(o.Pipeline, o.subject(), fmt.Sprintf("no pipeline %q; loaded: %s", o.Pipeline.Value, strings.Join(sortedKeys(b.library.Pipelines), ", ")))
+		ps.at(o.Pipeline, o.subject(), fmt.Sprintf("no pipeline %q; loaded: %s", o.Pipeline.Value, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", ")))
 	}
 	b.overlays = insertInOrder(b.overlays, o)
 }
@@ -224,7 +224,7 @@ func (b *Rulebook) For(s Subject) Selection {
 	pipe := b.library.Pipelines[b.standard.pipeline]
 	if s.Pipeline != "" {
 		if pipe = b.library.Pipelines[s.Pipeline]; pipe == nil {
-			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; write it as name@version, there is %s", s.Pipeline, strings.Join(sortedKeys(b.library.Pipelines), ", "))}
+			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; write it as name@version, there is %s", s.Pipeline, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", "))}
 		}
 	}
 	var enforced, shadows []*Overlay
@@ -252,14 +252,6 @@ func (b *Rulebook) For(s Subject) Selection {
 		out.Shadows = append(out.Shadows, Shadow{Overlay: o.Name.Value, Mode: o.ModeOf(), Plan: plan})
 	}
 	return out
-}
-
-func insertInOrder(list []*Overlay, o *Overlay) []*Overlay {
-	i := 0
-	for i < len(list) && list[i].before(o) {
-		i++
-	}
-	return slices.Insert(slices.Clone(list), i, o)
 }
 
 // plan compiles a pipeline with overlays, once.
@@ -310,14 +302,6 @@ func (b *Rulebook) forgetCombinations() {
 	clear(b.failed)
 	clear(b.compiler.compiled)
 	clear(b.compiler.points)
-}
-
-func overlayNames(list []*Overlay) string {
-	var out []string
-	for _, o := range list {
-		out = append(out, o.Name.Value)
-	}
-	return strings.Join(out, ", ")
 }
 
 func planKey(pipe *Pipeline, overlays []*Overlay) string {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 )
 
@@ -41,7 +42,7 @@ func (b *Rulebook) Findings() []*Problem {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	all, run := &problems{}, map[string]bool{}
-	for _, key := range sortedKeys(b.plans) {
+	for _, key := range slices.Sorted(maps.Keys(b.plans)) {
 		plan := b.plans[key]
 		for _, p := range plan.findings {
 			if len(plan.overlays) == 0 || slices.Contains(plan.overlays, b.library.overlayAt(p.Pos)) {

@@ -149,3 +149,20 @@ type PipelinePoint struct {
 	Point    Scalar
 	RuleSets []Scalar
 }
+
+// APIVersion is the group and version that every rule document names in `apiVersion`.
+const APIVersion = "rules.celvpa.dev/v1alpha1"
+
+// KindRuleSet is the kind of one named, versioned unit of policy.
+const KindRuleSet = "RuleSet"
+
+// KindPipeline is the kind of the document that orders rule sets at each point.
+const KindPipeline = "Pipeline"
+
+// KindOverlay is the kind of an operator's change to pipelines.
+const KindOverlay = "RuleOverlay"
+
+const (
+	// KindRuleTest is the kind of the document that holds a test table for rules.
+	KindRuleTest = "RuleTest"
+)

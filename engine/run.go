@@ -1,6 +1,9 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // RunStages runs every rule set at a stage point over the facts, changing their writable records.
 // Rules that fail leave their fields as they were and are returned; the run always goes on.
@@ -9,17 +12,48 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 	if at == nil {
 		return nil
 	}
-	f := newFrame(at.code, facts, trace)
-	f.runStages(at.code)
-	failed := f.failed
-	f.free()
+	r := newRun(at.code, facts, trace)
+	r.runStages(at.code)
+	failed := r.failed
+	r.free()
 	return failed
 }
 
-func (f *frame) runStages(all *pointCode) {
+// run is one run of the rules at a point over facts.
+type run struct {
+	*frame
+	facts  *Facts
+	item   *Item // nil outside scopes
+	index  int32 // of the item
+	trace  *Trace
+	failed []*RuleError
+
+	rightSides []cell // of one set
+}
+
+var runs = sync.Pool{New: func() any { return &run{} }}
+
+func newRun(code *pointCode, facts *Facts, trace *Trace) *run {
+	facts.show()
+	trace.begin(code, facts)
+	r := runs.Get().(*run)
+	r.frame, r.facts, r.trace = newFrame(facts.values), facts, trace
+	return r
+}
+
+// free gives back what the run used. After a panic it is left to the garbage collector.
+func (r *run) free() {
+	r.frame.free()
+	clear(r.rightSides)
+	*r = run{rightSides: r.rightSides}
+	runs.Put(r)
+}
+
+func (f *run) runStages(all *pointCode) {
 	for i := range all.stages {
 		st := &all.stages[i]
 		f.begin(st.names)
+		f.item = nil
 		if st.scope < 0 {
 			st.run(f)
 			continue
@@ -31,13 +65,14 @@ func (f *frame) runStages(all *pointCode) {
 					continue
 				}
 			}
-			f.enter(i, item)
+			f.index, f.item = int32(i), item
+			f.enter(item.record.cells)
 			code.run(f)
 		}
 	}
 }
 
-func (st *stageCode) run(f *frame) {
+func (st *stageCode) run(f *run) {
 	if !f.holds(st.when, st.origin, st.source) {
 		return
 	}
@@ -55,8 +90,8 @@ func (st *stageCode) run(f *frame) {
 }
 
 // holds evaluates a condition; nil always holds. One that fails does not hold, and is noted.
-func (f *frame) holds(when code[bool], at *origin, source int32) bool {
-	holds := when == nil || when(f)
+func (f *run) holds(when code[bool], at *origin, source int32) bool {
+	holds := when == nil || when(f.frame)
 	if f.err != nil {
 		f.failRule(at, source, "when")
 		return false
@@ -68,22 +103,25 @@ func (f *frame) holds(when code[bool], at *origin, source int32) bool {
 }
 
 // cover notes what a stage, rule or decision came to.
-func (f *frame) cover(at *origin, o outcome) {
+func (f *run) cover(at *origin, o outcome) {
 	if f.trace != nil {
 		f.trace.cover(at, o)
 	}
 }
 
 // run evaluates all right sides before it writes, so that one `set` is simultaneous.
-func (r *ruleCode) run(f *frame) {
-	values := f.right(len(r.writes))
+func (r *ruleCode) run(f *run) {
+	if len(r.writes) > len(f.rightSides) {
+		f.rightSides = make([]cell, len(r.writes))
+	}
+	values := f.rightSides[:len(r.writes)]
 	for i := range r.writes {
 		w := &r.writes[i]
 		if w.value == nil {
 			values[i] = cell{}
 			continue
 		}
-		w.value(f, &values[i])
+		w.value(f.frame, &values[i])
 		if f.err != nil {
 			f.failRule(r.origin, r.source, "set "+w.plan.field)
 			return
@@ -116,7 +154,7 @@ func (r *ruleCode) run(f *frame) {
 
 // target finds the field to write; records on the way to a field that is set come into being. It is nil for a field to be unset
 // in a record that is not there.
-func (w *writePlan) target(f *frame) *cell {
+func (w *writePlan) target(f *run) *cell {
 	holder := f.values
 	if w.slot.kind == itemSlot {
 		holder = f.locals
@@ -137,7 +175,7 @@ func (w *writePlan) target(f *frame) *cell {
 	return &record.cells[w.path[last]]
 }
 
-func (f *frame) addNote(text string) {
+func (f *run) addNote(text string) {
 	if f.item != nil {
 		f.item.Notes = append(f.item.Notes, text)
 		return
@@ -146,7 +184,7 @@ func (f *frame) addNote(text string) {
 }
 
 // failRule notes that a rule failed while it was doing something, with the failure of the expression just run.
-func (f *frame) failRule(at *origin, source int32, doing string) {
+func (f *run) failRule(at *origin, source int32, doing string) {
 	err := fmt.Errorf("%s: %w", doing, f.failure())
 	e := &RuleError{Path: at.path(), At: at.pos, Err: err}
 	if f.item != nil {
@@ -173,13 +211,13 @@ func (p *Plan) Decide(point string, facts *Facts, trace *Trace) Verdict {
 	if at == nil {
 		return Verdict{Do: facts.point.FailSafe, Rule: "default", Reason: "no rule set plugs in at " + point}
 	}
-	f := newFrame(at.code, facts, trace)
-	verdict := f.decide(at)
-	f.free()
+	r := newRun(at.code, facts, trace)
+	verdict := r.decide(at)
+	r.free()
 	return verdict
 }
 
-func (f *frame) decide(at *pointPlan) Verdict {
+func (f *run) decide(at *pointPlan) Verdict {
 	for i := range at.code.rows {
 		d := &at.code.rows[i]
 		if f.names != d.names {
@@ -195,7 +233,7 @@ func (f *frame) decide(at *pointPlan) Verdict {
 		f.cover(d.origin, held)
 		v := Verdict{Do: d.plan.Do.Value, Rule: d.path, Reason: d.plan.Reason}
 		if d.reason != nil {
-			if text := d.reason(f); f.failure() == nil {
+			if text := d.reason(f.frame); f.failure() == nil {
 				v.Reason = text
 			}
 		}

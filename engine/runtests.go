@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,7 +90,7 @@ func (t *TestRunner) row(table *RuleTest, row *TestRow, plans *planCache) RowRes
 func (t *TestRunner) prepare(table *RuleTest, row *TestRow, r *factReader, plan *Plan, trace *Trace) func() *testRun {
 	point := t.Registry.points[table.Point.Value]
 	if point == nil {
-		r.unknown(table.Point, "no point", sortedKeys(t.Registry.points))
+		r.unknown(table.Point, "no point", slices.Sorted(maps.Keys(t.Registry.points)))
 		return nil
 	}
 	given := laid(table.given, row.given)
@@ -170,10 +171,10 @@ func (c *planCache) get(table *RuleTest, row *TestRow) (*Plan, error) {
 	}
 	var key strings.Builder
 	fmt.Fprintf(&key, "%q %q %q", points, table.Pipeline.Value, overlays)
-	for _, name := range sortedKeys(gates) {
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		fmt.Fprintf(&key, " %q %v", name, gates[name])
 	}
-	for _, name := range sortedKeys(params) {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
 		fmt.Fprintf(&key, " %q=%q", name, params[name])
 	}
 	made, ok := c.plans[key.String()]

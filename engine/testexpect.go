@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -93,7 +94,7 @@ func (r *factReader) expectStages(p *Point, f *Facts, key Scalar, v *yaml.Node, 
 	case scope != nil:
 		r.expectItems(p, f, scope, v, add)
 	default:
-		known := append(writableNames(p.Vars), sortedKeys(p.scopeIndex)...)
+		known := append(writableNames(p.Vars), slices.Sorted(maps.Keys(p.scopeIndex))...)
 		r.unknown(key, "rules at "+p.Name+" cannot change", append(known, expectNotes, expectFired, expectErrors))
 	}
 }
@@ -158,7 +159,7 @@ func (r *factReader) expectDecision(p *Point, key Scalar, v *yaml.Node, add func
 func (r *factReader) texts(n *yaml.Node) []string {
 	var list []Scalar
 	r.scalars(&list)(n)
-	return namesOf(list, func(s Scalar) string { return s.Value })
+	return valuesOf(list)
 }
 
 // expectedViolation holds the keys of a violation that a row lists, in order.
@@ -186,13 +187,13 @@ func (r *factReader) violations(n *yaml.Node) []expectedViolation {
 	var out []expectedViolation
 	for _, entry := range n.Content {
 		if entry.Kind != yaml.MappingNode || len(entry.Content) == 0 {
-			r.problem(entry, "expected a violation with some of "+strings.Join(sortedKeys(violationKeys), ", "))
+			r.problem(entry, "expected a violation with some of "+strings.Join(slices.Sorted(maps.Keys(violationKeys)), ", "))
 			continue
 		}
 		var one expectedViolation
 		r.pairs(entry, func(key Scalar, v *yaml.Node) {
 			if violationKeys[key.Value] == nil {
-				r.unknown(key, "a violation has no", sortedKeys(violationKeys))
+				r.unknown(key, "a violation has no", slices.Sorted(maps.Keys(violationKeys)))
 				return
 			}
 			one = append(one, Pair{Key: key.Value, Value: r.scalar(v).Value})
@@ -328,6 +329,14 @@ func writableNames(vars []Var) []string {
 		if v.Writable {
 			out = append(out, v.Name)
 		}
+	}
+	return out
+}
+
+func namesOf[T any](list []T, name func(T) string) []string {
+	out := make([]string, 0, len(list))
+	for _, one := range list {
+		out = append(out, name(one))
 	}
 	return out
 }

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -33,7 +35,7 @@ func (r *factReader) facts(p *Point, given *yaml.Node) *Facts {
 				r.items(f, scope, v)
 				return
 			}
-			r.unknown(key, p.Name+" has no fact or scope", append(varNames(p.givenVars()), sortedKeys(p.scopeIndex)...))
+			r.unknown(key, p.Name+" has no fact or scope", append(varNames(p.givenVars()), slices.Sorted(maps.Keys(p.scopeIndex))...))
 		})
 	}
 	for i, v := range p.Vars {
@@ -239,16 +241,4 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!
 
 func varNames(vars []Var) []string {
 	return namesOf(vars, func(v Var) string { return v.Name })
-}
-
-func (s *Schema) fieldNames() []string {
-	return namesOf(s.fields, func(f Field) string { return f.Name })
-}
-
-func namesOf[T any](list []T, name func(T) string) []string {
-	out := make([]string, 0, len(list))
-	for _, one := range list {
-		out = append(out, name(one))
-	}
-	return out
 }

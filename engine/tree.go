@@ -15,11 +15,11 @@ type constants map[string]ref.Val
 
 // assembler turns type-checked expressions of one stage or table into code.
 type assembler struct {
-	set       *setPlan
-	code      *pointCode // where it goes
-	vars      *variables
-	known     constants
-	interpret bool // leave everything to the programs
+	vars          *variables
+	params, gates *Record
+	overloads     map[string]Overload // of functions of the host, by identifier
+	known         constants
+	interpret     bool // leave everything to the programs
 
 	named  []node // the named expressions so far
 	steady []bool // which of them depend on nothing that changes within a stage
@@ -31,17 +31,17 @@ type assembler struct {
 	general *assembler // for items of every kind; nil = this is it
 	kind    string     // the variable that is known beyond what general knows
 	special []bool     // which named expressions depend on it
-	rules   []assembledRule
 }
 
-type assembledRule struct {
-	code ruleCode
-	ok   bool // it can fire
+// forKind gives an assembler for items of one kind: what is known beyond what a knows is the variable of this name. What
+// does not depend on it is taken from a.
+func (a *assembler) forKind(kind string, known constants) *assembler {
+	return &assembler{vars: a.vars, params: a.params, gates: a.gates, overloads: a.overloads, known: known, general: a, kind: kind}
 }
 
 // namespace assembles the named expressions. It must be called first.
 func (a *assembler) namespace() *namespace {
-	out := &namespace{set: a.set, slots: a.vars.slots}
+	out := &namespace{params: a.params, gates: a.gates, slots: a.vars.slots}
 	if a.general != nil {
 		a.slotsOfNamed = a.general.slotsOfNamed
 	}
@@ -191,9 +191,9 @@ func (t *tree) fact(e celast.Expr) (n node, ok bool) {
 	}
 	switch s.kind {
 	case paramSlot:
-		return constant(t.set.params), true
+		return constant(t.params), true
 	case gateSlot:
-		return constant(t.set.gates), true
+		return constant(t.gates), true
 	case variableSlot:
 		return t.named[s.index], true
 	}
@@ -299,7 +299,7 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 	if build := builders[overloads[0]]; build != nil {
 		return build(nodes)
 	}
-	if o := t.set.types.overloads[overloads[0]]; o.build != nil {
+	if o := t.overloads[overloads[0]]; o.build != nil {
 		return o.build(nodes)
 	}
 	return node{}, false

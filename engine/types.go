@@ -114,3 +114,11 @@ func (r *Registry) format(t Type, v ref.Val) string {
 	}
 	return fmt.Sprint(v.Value())
 }
+
+// inside is the type of what an optional value holds, and any other type itself.
+func inside(t *types.Type) *types.Type {
+	if isOptional(t) {
+		return t.Parameters()[0]
+	}
+	return t
+}

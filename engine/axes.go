@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// axisNamed looks up the axis that a document names.
+func (c *compiler) axisNamed(name Scalar, subject string) *Axis {
+	a := c.reg.axes[name.Value]
+	if a == nil {
+		c.ps.at(name, subject, fmt.Sprintf("no axis %q; known: %s", name.Value, strings.Join(slices.Sorted(maps.Keys(c.reg.axes)), ", ")))
+	}
+	return a
+}
+
+// each looks up what a stage goes through: the items of scopes, one scope after the other, and the values of an axis. A stage
+// without scopes has nil for one.
+func (c *compiler) each(point *Point, list []Scalar, subject string) (scopes []*Scope, axis *Axis, ok bool) {
+	for i, name := range list {
+		s, a := point.scope(name.Value), c.reg.axes[name.Value]
+		switch {
+		case slices.ContainsFunc(list[:i], func(other Scalar) bool { return other.Value == name.Value }):
+			c.ps.at(name, subject, name.Value+" stands in each twice")
+			return nil, nil, false
+		case s == nil && a == nil:
+			c.ps.at(name, subject, fmt.Sprintf("point %s has no scope %q; known: %s", point.Name, name.Value,
+				strings.Join(append(slices.Sorted(maps.Keys(point.scopeIndex)), slices.Sorted(maps.Keys(c.reg.axes))...), ", ")))
+			return nil, nil, false
+		case a != nil && axis != nil:
+			c.ps.at(name, subject, "each takes one axis at most")
+			return nil, nil, false
+		case s != nil:
+			scopes = append(scopes, s)
+		default:
+			axis = a
+		}
+	}
+	if len(scopes) == 0 {
+		scopes = []*Scope{nil}
+	}
+	return scopes, axis, true
+}
+
+// valuesBut are the values of an axis but for those that are left out; a value that is none is a problem.
+func (c *compiler) valuesBut(axis *Axis, without []Scalar, subject string) []*axisValue {
+	if axis == nil {
+		for _, w := range without {
+			c.ps.at(w, subject, "without belongs to what names an axis")
+		}
+		return []*axisValue{nil}
+	}
+	for _, w := range without {
+		if !slices.Contains(axis.Values, w.Value) {
+			c.ps.at(w, subject, fmt.Sprintf("%s has no value %q; it has %s", axis.Name, w.Value, strings.Join(axis.Values, ", ")))
+		}
+	}
+	var out []*axisValue
+	for _, value := range axis.Values {
+		if !isLeftOut(without, value) {
+			out = append(out, &axisValue{axis, value})
+		}
+	}
+	return out
+}
+
+// oneFieldEach reports rules of an axis that write one field for all its values: the last would win.
+func (c *compiler) oneFieldEach(axis *Axis, st *Stage, subject string) {
+	if axis == nil {
+		return
+	}
+	for _, r := range st.Rules {
+		left := slices.DeleteFunc(slices.Clone(axis.Values), func(v string) bool { return isLeftOut(st.Without, v) || isLeftOut(r.Without, v) })
+		if len(left) < 2 {
+			continue
+		}
+		check := func(path Scalar) {
+			if !strings.Contains(path.Value, "["+axis.Name+"]") {
+				c.ps.at(path, subject+", rule "+r.Name.Value, fmt.Sprintf("%s would be written once for each %s, and the last would win; write a field of each, such as %s[%s], "+
+					"or put the rule into a stage without %s", path.Value, axis.Name, parentPath(path.Value), axis.Name, axis.Name))
+			}
+		}
+		for _, a := range r.Set {
+			check(a.Path)
+		}
+		for _, u := range r.Unset {
+			check(u)
+		}
+	}
+}
+
+// parentPath is a path without its last field.
+func parentPath(path string) string {
+	if i := strings.LastIndex(path, "."); i > 0 {
+		return path[:i]
+	}
+	return path
+}
+
+// someScope is the name of a scope of the point, in a list, for examples.
+func (p *Point) someScope() []string {
+	if len(p.Scopes) == 0 {
+		return nil
+	}
+	return []string{p.Scopes[0].Name}
+}
