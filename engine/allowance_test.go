@@ -43,12 +43,14 @@ func TestARunIsBoundedWhateverTheFacts(t *testing.T) {
 		{"a list of lists", rule("v: \"[is, is, is]\"", "now.i: size(v)"), "set now.i: the list would have more than 8388608 bytes"},
 		{"a text that is stored", rule("", "now.s: t"), "set now.s: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
 		{"a list that is stored", rule("", "now.l: \"is.map(k, 'x')\""), "set now.l: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
-		{"loops in loops", rule("", "now.i: \"sum(is.map(a, sum(is.map(b, b))))\""), "set now.i: the rules took more than 400000000 steps in one run"},
+		{"loops in loops", rule("", "now.i: \"sum(is.map(a, size(is.map(b, b))))\""), "set now.i: the rules (built more than 1073741824 bytes of texts and lists|took more than 400000000 steps) in one run"},
+		{"loops in loops that make no list", rule("", "now.i: \"is.exists(a, is.all(b, b > 0) ? a > 1 : false) ? 1 : 2\""), "set now.i: the rules took more than 400000000 steps in one run"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			onHugeFacts(t, tt.body, func(t *testing.T, now *Record, failures []string) {
-				require.Equal(t, []string{tt.want}, failures)
+				require.Len(t, failures, 1)
+				require.Regexp(t, "^"+tt.want+"$", failures[0])
 				require.Equal(t, "before", now.Text("s"))
 				n, _ := now.Int("i")
 				require.EqualValues(t, 5, n)

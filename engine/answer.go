@@ -36,7 +36,7 @@ func (r *testRun) written(reg *Registry) []string {
 	add := func(prefix string, vars []Var, get func(int) *Record, notes []string) {
 		for i, v := range vars {
 			if record := get(i); v.Writable && record != nil {
-				out = append(out, record.lines(reg, prefix+v.Name)...)
+				out = append(out, recordLines(record, reg, prefix+v.Name)...)
 			}
 		}
 		if len(notes) > 0 {
@@ -56,14 +56,14 @@ func (r *testRun) written(reg *Registry) []string {
 	return out
 }
 
-// lines lists the fields of a record that are set, as "path = value".
-func (r *Record) lines(reg *Registry, path string) []string {
+// recordLines lists the fields of a record that are set, as "path = value".
+func recordLines(r *Record, reg *Registry, path string) []string {
 	var out []string
 	for i, f := range r.schema.fields {
 		switch v := r.get(i).(type) {
 		case nil:
 		case *Record:
-			out = append(out, v.lines(reg, path+"."+f.Name)...)
+			out = append(out, recordLines(v, reg, path+"."+f.Name)...)
 		default:
 			out = append(out, path+"."+f.Name+" = "+reg.format(f.Type, v))
 		}

@@ -187,13 +187,13 @@ func (r *resolved) replace(o *Overlay, c *Change, lib *Library) (Scalar, error) 
 		stage := &set.Stages[at.entry]
 		old := stage.Rules[at.rule]
 		stage.Rules = slices.Clone(stage.Rules)
-		stage.Rules[at.rule] = o.rule(c.Rule, old.Name)
+		stage.Rules[at.rule] = ruleOf(o, c.Rule, old.Name)
 	case c.Stage != nil:
-		set.Stages[at.entry] = o.stage(c.Stage, set.Stages[at.entry].Name)
+		set.Stages[at.entry] = stageOf(o, c.Stage, set.Stages[at.entry].Name)
 	case c.Decision != nil:
-		set.Decisions[at.entry] = o.decision(c.Decision, set.Decisions[at.entry].Name)
+		set.Decisions[at.entry] = decisionOf(o, c.Decision, set.Decisions[at.entry].Name)
 	default:
-		set.Validations[at.entry] = o.validation(c.Validation, set.Validations[at.entry].Name)
+		set.Validations[at.entry] = validationOf(o, c.Validation, set.Validations[at.entry].Name)
 	}
 	return c.Replace, nil
 }
@@ -228,7 +228,7 @@ func (r *resolved) insert(o *Overlay, c *Change, lib *Library) (Scalar, error) {
 		if kind == "stage" {
 			i = step * len(stage.Rules)
 		}
-		stage.Rules = slices.Insert(slices.Clone(stage.Rules), i, o.rule(c.Rule, c.Rule.Name))
+		stage.Rules = slices.Insert(slices.Clone(stage.Rules), i, ruleOf(o, c.Rule, c.Rule.Name))
 		return path, nil
 	case kind == part, kind == "ruleSet" && holds[part]:
 		i := at.entry + step
@@ -238,11 +238,11 @@ func (r *resolved) insert(o *Overlay, c *Change, lib *Library) (Scalar, error) {
 		set = r.edit(at)
 		switch part {
 		case "stage":
-			set.Stages = slices.Insert(set.Stages, i, o.stage(c.Stage, c.Stage.Name))
+			set.Stages = slices.Insert(set.Stages, i, stageOf(o, c.Stage, c.Stage.Name))
 		case "decision":
-			set.Decisions = slices.Insert(set.Decisions, i, o.decision(c.Decision, c.Decision.Name))
+			set.Decisions = slices.Insert(set.Decisions, i, decisionOf(o, c.Decision, c.Decision.Name))
 		default:
-			set.Validations = slices.Insert(set.Validations, i, o.validation(c.Validation, c.Validation.Name))
+			set.Validations = slices.Insert(set.Validations, i, validationOf(o, c.Validation, c.Validation.Name))
 		}
 		return path, nil
 	}
@@ -289,9 +289,9 @@ func noRuleSet(ref Scalar, lib *Library) error {
 	return fmt.Errorf("no rule set %q; write it as name@version, loaded: %s", ref.Value, strings.Join(lib.RuleSetIDs(), ", "))
 }
 
-// stage, rule, decision and validation give a part its name and note whose it is.
+// stageOf, ruleOf, decisionOf and validationOf give a part its name and note whose it is.
 
-func (o *Overlay) stage(s *Stage, name Scalar) Stage {
+func stageOf(o *Overlay, s *Stage, name Scalar) Stage {
 	c := *s
 	c.Name, c.Overlay = named(s.Name, name), o.Name.Value
 	c.Rules = slices.Clone(c.Rules)
@@ -301,19 +301,19 @@ func (o *Overlay) stage(s *Stage, name Scalar) Stage {
 	return c
 }
 
-func (o *Overlay) rule(r *Rule, name Scalar) Rule {
+func ruleOf(o *Overlay, r *Rule, name Scalar) Rule {
 	c := *r
 	c.Name, c.Overlay = named(r.Name, name), o.Name.Value
 	return c
 }
 
-func (o *Overlay) decision(x *Decision, name Scalar) Decision {
+func decisionOf(o *Overlay, x *Decision, name Scalar) Decision {
 	c := *x
 	c.Name, c.Overlay = named(x.Name, name), o.Name.Value
 	return c
 }
 
-func (o *Overlay) validation(v *Validation, name Scalar) Validation {
+func validationOf(o *Overlay, v *Validation, name Scalar) Validation {
 	c := *v
 	c.Name, c.Overlay = named(v.Name, name), o.Name.Value
 	return c

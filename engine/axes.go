@@ -98,11 +98,3 @@ func parentPath(path string) string {
 	}
 	return path
 }
-
-// someScope is the name of a scope of the point, in a list, for examples.
-func (p *Point) someScope() []string {
-	if len(p.Scopes) == 0 {
-		return nil
-	}
-	return []string{p.Scopes[0].Name}
-}

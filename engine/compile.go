@@ -94,7 +94,7 @@ func newCompiler(reg *Registry, gates map[string]bool, params map[string]string,
 			return nil, fmt.Errorf("no feature gate %q; known: %s", gate, strings.Join(slices.Sorted(maps.Keys(reg.gates)), ", "))
 		}
 	}
-	base, err := reg.baseEnv()
+	base, err := baseEnv(reg)
 	if err != nil {
 		return nil, fmt.Errorf("building the rule environment: %w", err)
 	}
@@ -106,7 +106,7 @@ func newCompiler(reg *Registry, gates map[string]bool, params map[string]string,
 			c.unitFunctions[u.Func] = name
 		}
 	}
-	gateSchema := reg.gateSchema()
+	gateSchema := gateSchema(reg)
 	c.gates = gateSchema.New()
 	for name := range reg.gates {
 		c.gates.SetBool(name, gates[name])

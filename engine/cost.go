@@ -55,7 +55,7 @@ func (c *compiler) affordable(s Scalar, ast *cel.Ast, sc *scopeEnv, subject stri
 		c.ps.add(&Problem{Pos: pos, Subject: subject, Message: e.grown.message(), Excerpt: excerpt(s.lines, pos)})
 	case total.steps > maxCost && out.own.steps <= maxCost:
 		c.ps.at(s, subject, fmt.Sprintf("the expression may take %d steps with the variables that it reads (%s), at most %d are allowed: %s",
-			total.steps, out.dearest(), maxCost, wayOutOfSteps))
+			total.steps, dearest(out), maxCost, wayOutOfSteps))
 	case total.steps > maxCost:
 		c.ps.at(s, subject, fmt.Sprintf("the expression may take %d steps, at most %d are allowed: %s", total.steps, maxCost, wayOutOfSteps))
 	case total.bytes > maxBytes:
@@ -89,7 +89,7 @@ func (g *grown) message() string {
 }
 
 // dearest names the variables with the largest share of the steps.
-func (e *estimate) dearest() string {
+func dearest(e *estimate) string {
 	var names []string
 	for _, v := range e.reads {
 		if v.own.steps*10 >= e.total().steps {

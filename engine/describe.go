@@ -8,37 +8,6 @@ import (
 	"strings"
 )
 
-// Describe prints the points of a registry as a reference in Markdown: what each is for, which facts rules see there,
-// and what they may write or decide.
-func (r *Registry) Describe(w io.Writer) error {
-	d := &describer{w: w}
-	for _, p := range r.Points() {
-		d.printf("## %s\n\n%s\n\nTakes %s.\n", p.Name, p.Doc, p.Kind)
-		if len(p.Vars) > 0 {
-			d.printf("\n| fact | type | |\n|---|---|---|\n")
-			d.vars(p.Vars)
-		}
-		for _, s := range p.Scopes {
-			d.printf("\n`each: %s`: %s\n\n| fact | type | |\n|---|---|---|\n", s.Name, s.Doc)
-			d.vars(s.Vars)
-		}
-		if len(p.Outcomes) > 0 {
-			d.printf("\n| do | |\n|---|---|\n")
-			for _, o := range p.Outcomes {
-				d.printf("| `%s` | %s |\n", o.Name, o.Doc)
-			}
-			d.printf("\nWhen no row holds, or one fails: `%s`.\n", p.FailSafe)
-		}
-		if p.Objects != nil {
-			d.printf("\nRules see `self` (what is at `at`) and `oldSelf` (an optional: what was there before; not inside lists). " +
-				"Those that are not enforced in the schema also see `object` and `oldObject` (an optional), `gates`, the params of their rule set, and the facts above.\n")
-		}
-		d.printf("\n")
-	}
-	d.vocabulary(r)
-	return d.err
-}
-
 // vocabulary prints what all rules share: units, gates and functions.
 func (d *describer) vocabulary(r *Registry) {
 	d.printf("## Units\n\n| unit | counted in | literal |\n|---|---|---|\n")
@@ -117,4 +86,35 @@ func (d *describer) row(name string, t Type, writable bool, doc string) {
 	for _, f := range t.schema.fields {
 		d.row(name+"."+f.Name, f.Type, writable, f.Doc)
 	}
+}
+
+// Describe prints the points of a registry as a reference in Markdown: what each is for, which facts rules see there,
+// and what they may write or decide.
+func (r *Registry) Describe(w io.Writer) error {
+	d := &describer{w: w}
+	for _, p := range r.Points() {
+		d.printf("## %s\n\n%s\n\nTakes %s.\n", p.Name, p.Doc, p.Kind)
+		if len(p.Vars) > 0 {
+			d.printf("\n| fact | type | |\n|---|---|---|\n")
+			d.vars(p.Vars)
+		}
+		for _, s := range p.Scopes {
+			d.printf("\n`each: %s`: %s\n\n| fact | type | |\n|---|---|---|\n", s.Name, s.Doc)
+			d.vars(s.Vars)
+		}
+		if len(p.Outcomes) > 0 {
+			d.printf("\n| do | |\n|---|---|\n")
+			for _, o := range p.Outcomes {
+				d.printf("| `%s` | %s |\n", o.Name, o.Doc)
+			}
+			d.printf("\nWhen no row holds, or one fails: `%s`.\n", p.FailSafe)
+		}
+		if p.Objects != nil {
+			d.printf("\nRules see `self` (what is at `at`) and `oldSelf` (an optional: what was there before; not inside lists). " +
+				"Those that are not enforced in the schema also see `object` and `oldObject` (an optional), `gates`, the params of their rule set, and the facts above.\n")
+		}
+		d.printf("\n")
+	}
+	d.vocabulary(r)
+	return d.err
 }

@@ -40,23 +40,6 @@ func pointNames(plans ...*resolved) []string {
 	return out
 }
 
-// setsAt are the rule sets that do something at a point, by name.
-func (r *resolved) setsAt(point string) (names []string, sets map[string]*RuleSet) {
-	sets = map[string]*RuleSet{}
-	for _, p := range r.points {
-		if p.point.Value != point {
-			continue
-		}
-		for _, placed := range p.sets {
-			if len(placed.set.entries()) > 0 {
-				names = append(names, placed.set.Name.Value)
-				sets[placed.set.Name.Value] = placed.set
-			}
-		}
-	}
-	return names, sets
-}
-
 func (d *differ) point(point string) {
 	before, old := d.from.setsAt(point)
 	after, now := d.to.setsAt(point)

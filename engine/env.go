@@ -16,7 +16,7 @@ const ProfileVersion = "celvpa/v1"
 
 // baseEnv is the profile: CEL's operators and macros without regular expressions and time zones, optional values, the
 // engine's helpers, and the host's units, types and functions.
-func (r *Registry) baseEnv() (*cel.Env, error) {
+func baseEnv(r *Registry) (*cel.Env, error) {
 	std := env.NewLibrarySubset().AddExcludedFunctions(
 		env.NewFunction(operators.Add), // see addition
 		env.NewFunction("matches"),
@@ -37,7 +37,7 @@ func (r *Registry) baseEnv() (*cel.Env, error) {
 		cel.CustomTypeAdapter(base),
 		cel.CustomTypeProvider(&provider{Provider: base, schemas: r.schemas}),
 		inRecords(r.schemas),
-		inRecords(r.gateSchema().withNested()),
+		inRecords(gateSchema(r).withNested()),
 	)
 	for _, f := range r.functions {
 		options = append(options, f.declaration())
@@ -46,7 +46,7 @@ func (r *Registry) baseEnv() (*cel.Env, error) {
 }
 
 // gateSchema is the type of the variable `gates`: one boolean a declared gate.
-func (r *Registry) gateSchema() *Schema {
+func gateSchema(r *Registry) *Schema {
 	var fields []Field
 	for _, name := range slices.Sorted(maps.Keys(r.gates)) {
 		fields = append(fields, Field{Name: name, Type: Bool, Doc: r.gates[name]})

@@ -78,15 +78,15 @@ func (e *estimator) ident(x celast.Expr) *extent {
 		return factExtent(e.ast.GetType(x.ID()))
 	}
 	for _, read := range v.reads {
-		e.out.read(read)
+		note(e.out, read)
 	}
-	e.out.read(v)
+	note(e.out, v)
 	e.out.steady = e.out.steady && v.steady
 	return v.extent
 }
 
-// read notes a variable that the expression reads.
-func (e *estimate) read(v *estimate) {
+// note notes a variable that an expression reads.
+func note(e, v *estimate) {
 	if !slices.Contains(e.reads, v) {
 		e.reads = append(e.reads, v)
 	}

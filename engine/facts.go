@@ -122,3 +122,38 @@ func (it *Item) Record(name string) *Record {
 
 // get reads a variable by its index in the scope; nil when it is unset.
 func (it *Item) get(i int) ref.Val { return it.record.get(i) }
+
+// variables are the facts by name. What is not given is empty.
+func (f *Facts) variables(point *Point) map[string]any {
+	out := map[string]any{}
+	for i, v := range point.Vars {
+		var value any
+		if f != nil {
+			if given := f.get(i); given != nil {
+				value = given
+			}
+		}
+		_, isList := v.Type.elem()
+		switch {
+		case value != nil:
+		case isList:
+			value = types.NewRefValList(types.DefaultTypeAdapter, nil)
+		case v.Type.isRecord():
+			value = v.Type.schema.empty
+		default:
+			continue // reading it fails, and says so
+		}
+		out[v.Name] = value
+	}
+	return out
+}
+
+// item finds an item of a scope by its label, nil when there is none.
+func (f *Facts) item(scope int, label string) *Item {
+	for _, item := range f.items[scope] {
+		if item.Label == label {
+			return item
+		}
+	}
+	return nil
+}

@@ -150,14 +150,3 @@ func (c *compiler) literals(s Scalar, ast *cel.Ast, subject string) bool {
 	}))
 	return fine
 }
-
-// scopesWith names the scopes of a point that have a variable.
-func (p *Point) scopesWith(name string) []string {
-	var out []string
-	for _, s := range p.Scopes {
-		if slices.ContainsFunc(s.Vars, func(v Var) bool { return v.Name == name }) {
-			out = append(out, s.Name)
-		}
-	}
-	return out
-}

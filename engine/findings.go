@@ -106,6 +106,3 @@ func (c *compiler) constantCondition(s Scalar, ast *cel.Ast, subject string) {
 		c.findings.at(s, subject, "the condition is never true; disable or delete what it guards")
 	}
 }
-
-// Findings are things in the rules that compile and are most likely mistakes, ordered by position.
-func (p *Plan) Findings() []*Problem { return p.findings }

@@ -195,11 +195,11 @@ func FuzzWhatIsAcceptedStaysWithinItsBounds(f *testing.F) {
 			}
 			facts := usualFacts(items)
 			before, start := allocated(), time.Now()
-			frame := newFrame(p.points["mixed"].code, facts, nil)
-			frame.runStages(p.points["mixed"].code)
+			run := newRun(p.points["mixed"].code, facts, nil)
+			run.runStages(p.points["mixed"].code)
 			bytes, took := allocated()-before, time.Since(start)
-			steps, built, failed := frame.steps, frame.bytes, frame.failed
-			frame.free()
+			steps, built, failed := run.steps, run.bytes, run.failed
+			run.free()
 			for _, e := range failed {
 				for _, never := range []error{errTextTooLong, errListTooLarge, errTooManySteps, errTooManyBytes} {
 					require.False(t, errors.Is(e.Err, never), "%s: %v\n%s", name, e, body)

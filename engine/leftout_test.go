@@ -62,7 +62,7 @@ func TestAFaultOfFilesIsFoundByWhoeverCompilesThePoint(t *testing.T) {
 	}
 	book, err := partOf(t, broken, "order.adjust")
 	require.NoError(t, err)
-	require.True(t, runs(book.Default()))
+	require.True(t, canRun(book.Default()))
 }
 
 func TestParametersAndNamesAreCheckedAtEveryPoint(t *testing.T) {

@@ -15,8 +15,6 @@ const (
 	optionalHasValue = "optional_hasValue"
 	optionalOr       = "optional_or_optional"
 	optionalOrValue  = "optional_orValue_value"
-
-	optionalTypeName = "optional_type"
 )
 
 // optionals are CEL's optional values, as fields and entries give them: .?field, [?index], hasValue, value, or and orValue.
@@ -75,9 +73,4 @@ func selected(e celast.Expr) (operand celast.Expr, field string, ok bool) {
 		return e.AsSelect().Operand(), e.AsSelect().FieldName(), true
 	}
 	return optionalField(e)
-}
-
-// isOptional reports whether a type is that of optional values.
-func isOptional(t *types.Type) bool {
-	return t.Kind() == types.OpaqueKind && t.TypeName() == optionalTypeName && len(t.Parameters()) == 1
 }

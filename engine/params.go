@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,9 +20,6 @@ type setting struct {
 	from     Scalar // the default, or what an overlay says
 	overlaid bool
 }
-
-// paramKeyOf is how overlays and hosts call a parameter of a rule set.
-func paramKeyOf(set *RuleSet, p *Param) string { return set.Name.Value + "." + p.Name.Value }
 
 // settings are the parameters of a rule set, and those of the pipeline that it reads.
 func (c *compiler) settings(r *resolved, set *RuleSet) []setting {
@@ -45,51 +41,6 @@ func (c *compiler) settings(r *resolved, set *RuleSet) []setting {
 		}
 	}
 	return out
-}
-
-var readsParam = regexp.MustCompile(`\bparams\s*\.\s*\??\s*([a-zA-Z_]\w*)|\bparams\s*\[\s*\?\s*["'](\w+)|["'](\w+)["']\s*in\s+params\b`)
-
-// readsParams are the names of the parameters that expressions of the rule set mention.
-func (s *RuleSet) readsParams() map[string]bool {
-	if s.reads != nil {
-		return s.reads
-	}
-	out := map[string]bool{}
-	s.eachExpression(func(e Scalar) {
-		for _, m := range readsParam.FindAllStringSubmatch(e.Value, -1) {
-			out[m[1]+m[2]+m[3]] = true
-		}
-	})
-	return out
-}
-
-// eachExpression visits what is CEL in a rule set.
-func (s *RuleSet) eachExpression(visit func(Scalar)) {
-	variables := func(list []Variable) {
-		for _, v := range list {
-			visit(v.Expression)
-		}
-	}
-	variables(s.Variables)
-	for _, st := range s.Stages {
-		variables(st.Variables)
-		visit(st.When)
-		for _, r := range st.Rules {
-			visit(r.When)
-			for _, a := range r.Set {
-				visit(a.Expression)
-			}
-		}
-	}
-	for _, d := range s.Decisions {
-		visit(d.When)
-		visit(d.ReasonExpression)
-	}
-	for _, v := range s.Validations {
-		visit(v.When)
-		visit(v.Expression)
-		visit(v.MessageExpression)
-	}
 }
 
 // declaredOnce reports parameters of a pipeline and its rule sets that have one name where a rule set could mean either, or
@@ -252,21 +203,6 @@ func (c *compiler) schemasWith(params *Schema) map[string]*Schema {
 		out[name] = s
 	}
 	return out
-}
-
-// eachValue visits the values of a record and of those in it, by name; nil for what is unset.
-func (r *Record) eachValue(prefix string, visit func(name string, v any)) {
-	if r == nil {
-		return
-	}
-	for i, f := range r.schema.fields {
-		v := r.get(i)
-		if inner, ok := v.(*Record); ok {
-			inner.eachValue(prefix+f.Name+".", visit)
-			continue
-		}
-		visit(prefix+f.Name, v)
-	}
 }
 
 // withinBounds reports a value beyond the bounds of its parameter.

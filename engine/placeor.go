@@ -12,33 +12,20 @@ func (p *place) intOr(otherwise code[int64]) code[int64] {
 	if slot, field, ok := p.direct(ofItem); ok {
 		return func(f *frame) int64 {
 			if r, ok := f.locals[slot].ref.(*Record); ok {
-				return r.cells[field].intOr(f, p, otherwise)
+				return intOrElse(&r.cells[field], f, p, otherwise)
 			}
-			return p.find(f).intOr(f, p, otherwise)
+			return intOrElse(p.find(f), f, p, otherwise)
 		}
 	}
 	if slot, field, ok := p.direct(ofLoops); ok {
 		return func(f *frame) int64 {
 			if r, ok := f.loops[slot].ref.(*Record); ok {
-				return r.cells[field].intOr(f, p, otherwise)
+				return intOrElse(&r.cells[field], f, p, otherwise)
 			}
-			return p.find(f).intOr(f, p, otherwise)
+			return intOrElse(p.find(f), f, p, otherwise)
 		}
 	}
-	return func(f *frame) int64 { return p.find(f).intOr(f, p, otherwise) }
-}
-
-func (c *cell) intOr(f *frame, at *place, otherwise code[int64]) int64 {
-	switch {
-	case c == nil:
-		return 0
-	case c.kind == intCell:
-		return int64(c.bits)
-	case c.kind == unsetCell:
-		return otherwise(f)
-	}
-	at.bad(f, c)
-	return 0
+	return func(f *frame) int64 { return intOrElse(p.find(f), f, p, otherwise) }
 }
 
 // doubleOr is intOr for doubles.
@@ -111,4 +98,17 @@ func refOr[T any](p *place, otherwise code[T], held func(ref.Val) (T, bool)) cod
 		p.bad(f, c)
 		return out
 	}
+}
+
+func intOrElse(c *cell, f *frame, at *place, otherwise code[int64]) int64 {
+	switch {
+	case c == nil:
+		return 0
+	case c.kind == intCell:
+		return int64(c.bits)
+	case c.kind == unsetCell:
+		return otherwise(f)
+	}
+	at.bad(f, c)
+	return 0
 }

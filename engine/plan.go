@@ -137,3 +137,6 @@ type validationPlan struct {
 	reads      []string // names of variables, in the condition and the expression
 	calls      []string // names of functions, there
 }
+
+// Findings are things in the rules that compile and are most likely mistakes, ordered by position.
+func (p *Plan) Findings() []*Problem { return p.findings }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -280,4 +281,65 @@ func (s *Schema) fieldNames() []string {
 		out[i] = f.Name
 	}
 	return out
+}
+
+// Contains implements traits.Container: it reports whether a field is set.
+func (r *Record) Contains(field ref.Val) ref.Val { return r.IsSet(field) }
+
+// IsSet implements traits.FieldTester.
+func (r *Record) IsSet(field ref.Val) ref.Val {
+	i, err := r.find(field)
+	if err != nil {
+		return err
+	}
+	return types.Bool(r.cells[i].kind != unsetCell)
+}
+
+// Get implements traits.Indexer. It reads a field as a rule does: see Record.
+func (r *Record) Get(field ref.Val) ref.Val {
+	i, err := r.find(field)
+	if err != nil {
+		return err
+	}
+	v, failed := r.read(i)
+	if failed != nil {
+		return types.WrapErr(failed)
+	}
+	return v
+}
+
+// read gives what a rule reads in the i-th field.
+func (r *Record) read(i int) (ref.Val, error) {
+	f := &r.schema.fields[i]
+	switch v := r.get(i); {
+	case v != nil:
+		return v, nil
+	case f.Type.isRecord():
+		return f.Type.schema.empty, nil
+	}
+	return nil, unset(f.Name)
+}
+
+func (r *Record) find(field ref.Val) (i int, err *types.Err) {
+	name, _ := field.(types.String)
+	i, ok := r.schema.index[string(name)]
+	if !ok {
+		return 0, types.NewErr("no such field '%v'; %s has %s", field, r.schema.name, strings.Join(r.schema.fieldNames(), ", ")).(*types.Err)
+	}
+	return i, nil
+}
+
+// eachValue visits the values of a record and of those in it, by name; nil for what is unset.
+func (r *Record) eachValue(prefix string, visit func(name string, v any)) {
+	if r == nil {
+		return
+	}
+	for i, f := range r.schema.fields {
+		v := r.get(i)
+		if inner, ok := v.(*Record); ok {
+			inner.eachValue(prefix+f.Name+".", visit)
+			continue
+		}
+		visit(prefix+f.Name, v)
+	}
 }

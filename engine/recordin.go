@@ -9,8 +9,6 @@ import (
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 )
 
@@ -21,54 +19,6 @@ var (
 	_ traits.Indexer     = &Record{}
 )
 
-// Contains implements traits.Container: it reports whether a field is set.
-func (r *Record) Contains(field ref.Val) ref.Val { return r.IsSet(field) }
-
-// IsSet implements traits.FieldTester.
-func (r *Record) IsSet(field ref.Val) ref.Val {
-	i, err := r.find(field)
-	if err != nil {
-		return err
-	}
-	return types.Bool(r.cells[i].kind != unsetCell)
-}
-
-// Get implements traits.Indexer. It reads a field as a rule does: see Record.
-func (r *Record) Get(field ref.Val) ref.Val {
-	i, err := r.find(field)
-	if err != nil {
-		return err
-	}
-	v, failed := r.read(i)
-	if failed != nil {
-		return types.WrapErr(failed)
-	}
-	return v
-}
-
-// read gives what a rule reads in the i-th field.
-func (r *Record) read(i int) (ref.Val, error) {
-	f := &r.schema.fields[i]
-	switch v := r.get(i); {
-	case v != nil:
-		return v, nil
-	case f.Type.isRecord():
-		return f.Type.schema.empty, nil
-	}
-	return nil, unset(f.Name)
-}
-
-func (r *Record) find(field ref.Val) (i int, err *types.Err) {
-	name, _ := field.(types.String)
-	i, ok := r.schema.index[string(name)]
-	if !ok {
-		return 0, types.NewErr("no such field '%v'; %s has %s", field, r.schema.name, strings.Join(r.schema.fieldNames(), ", ")).(*types.Err)
-	}
-	return i, nil
-}
-
-const inRecordPrefix = "in_record/"
-
 // inRecords lets 'field' in record mean has(record.field).
 func inRecords(schemas map[string]*Schema) cel.EnvOption {
 	var overloads []cel.FunctionOpt
@@ -76,18 +26,6 @@ func inRecords(schemas map[string]*Schema) cel.EnvOption {
 		overloads = append(overloads, cel.Overload(inRecordPrefix+name, []*cel.Type{cel.StringType, schemas[name].cel}, cel.BoolType))
 	}
 	return cel.Function(operators.In, overloads...)
-}
-
-func isInRecord(overload string) bool { return strings.HasPrefix(overload, inRecordPrefix) }
-
-// fieldInRecord takes an expression as 'field' in record.
-func fieldInRecord(ast *celast.AST, e celast.Expr) (field, record celast.Expr, ok bool) {
-	overloads := ast.GetOverloadIDs(e.ID())
-	if e.Kind() != celast.CallKind || len(overloads) != 1 || !isInRecord(overloads[0]) {
-		return nil, nil, false
-	}
-	args := e.AsCall().Args()
-	return args[0], args[1], true
 }
 
 // recordFields reports what is looked for in records and is no field of theirs, and has() of optional values: of those, CEL's

@@ -13,7 +13,7 @@ import (
 func (p *Plan) Render(w io.Writer) error {
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
-	docs := []*yaml.Node{p.resolved.pipelineNode(p)}
+	docs := []*yaml.Node{p.pipelineNode()}
 	seen := map[*RuleSet]bool{}
 	for _, point := range p.resolved.points {
 		for _, placed := range point.sets {
@@ -61,7 +61,8 @@ func (p *Plan) Part(path string) (text, digest string, err error) {
 	return b.String(), p.resolved.digestAt(at), nil
 }
 
-func (r *resolved) pipelineNode(p *Plan) *yaml.Node {
+func (p *Plan) pipelineNode() *yaml.Node {
+	r := p.resolved
 	points := &mapping{}
 	for _, point := range r.points {
 		var ids []string

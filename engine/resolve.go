@@ -177,21 +177,6 @@ func (r *resolved) absent(path, message string) error {
 	return fmt.Errorf("%s", message)
 }
 
-// entries are the names of a set's stages, decisions or validations.
-func (s *RuleSet) entries() []string {
-	var out []string
-	for _, x := range s.Stages {
-		out = append(out, x.Name.Value)
-	}
-	for _, x := range s.Decisions {
-		out = append(out, x.Name.Value)
-	}
-	for _, x := range s.Validations {
-		out = append(out, x.Name.Value)
-	}
-	return out
-}
-
 // prune takes out stages of which overlays left no rule.
 func (r *resolved) prune() {
 	empty := func(s Stage) bool { return len(s.Rules) == 0 }
@@ -237,4 +222,21 @@ func (r *resolved) digestAt(at spot) string {
 		h.validation(&set.Validations[at.entry])
 	}
 	return h.String()
+}
+
+// setsAt are the rule sets that do something at a point, by name.
+func (r *resolved) setsAt(point string) (names []string, sets map[string]*RuleSet) {
+	sets = map[string]*RuleSet{}
+	for _, p := range r.points {
+		if p.point.Value != point {
+			continue
+		}
+		for _, placed := range p.sets {
+			if len(placed.set.entries()) > 0 {
+				names = append(names, placed.set.Name.Value)
+				sets[placed.set.Name.Value] = placed.set
+			}
+		}
+	}
+	return names, sets
 }

@@ -85,8 +85,8 @@ func (b *Rulebook) keptBySchemas(all *problems) {
 			if with == nil {
 				continue // it is for another pipeline
 			}
-			now := with.schemaRules()
-			for rule, was := range base.schemaRules() {
+			now := schemaRules(with)
+			for rule, was := range schemaRules(base) {
 				if now[rule] != was {
 					all.at(o.Name, o.subject(), rule+" is enforced by the schema, which is the same for all objects: API servers go on refusing what it refuses")
 				}
@@ -96,7 +96,7 @@ func (b *Rulebook) keptBySchemas(all *problems) {
 }
 
 // schemaRules are the conditions of the validations that are enforced in the schema, by rule.
-func (p *Plan) schemaRules() map[string]string {
+func schemaRules(p *Plan) map[string]string {
 	out := map[string]string{}
 	for point, at := range p.points {
 		if at.leftOut {

@@ -7,6 +7,13 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
+// What test tables expect of a run beside its facts. So no fact may be called like one of them.
+const (
+	expectNotes  = "notes"
+	expectFired  = "fired"
+	expectErrors = "errors"
+)
+
 // placeName is the fact of an item that holds its place among the items.
 const placeName = "index"
 
@@ -147,4 +154,46 @@ func (s *Scope) index(name string) int {
 // givenVars are the variables that a host, or a table, gives.
 func (p *Point) givenVars() []Var {
 	return slices.DeleteFunc(slices.Clone(p.Vars), func(v Var) bool { return v.scope != nil })
+}
+
+// mustBeConstant panics unless a variable exists and is not for rules to write.
+func (p *Point) mustBeConstant(name string) {
+	found := false
+	check := func(list []Var) {
+		for _, v := range list {
+			if v.Name != name {
+				continue
+			}
+			found = true
+			if v.Writable || v.scope != nil {
+				panic(fmt.Sprintf("engine: rules at point %s may write %s, it is no constant", p.Name, name))
+			}
+		}
+	}
+	check(p.Vars)
+	for _, s := range p.Scopes {
+		check(s.Vars)
+	}
+	if !found {
+		panic(fmt.Sprintf("engine: point %s has no variable %s", p.Name, name))
+	}
+}
+
+// someScope is the name of a scope of the point, in a list, for examples.
+func (p *Point) someScope() []string {
+	if len(p.Scopes) == 0 {
+		return nil
+	}
+	return []string{p.Scopes[0].Name}
+}
+
+// scopesWith names the scopes of a point that have a variable.
+func (p *Point) scopesWith(name string) []string {
+	var out []string
+	for _, s := range p.Scopes {
+		if slices.ContainsFunc(s.Vars, func(v Var) bool { return v.Name == name }) {
+			out = append(out, s.Name)
+		}
+	}
+	return out
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/google/cel-go/common/types/ref"
@@ -67,29 +66,6 @@ func (p *Plan) Interpreted() *Plan {
 		out.points[name] = &interpreted
 	}
 	return &out
-}
-
-// mustBeConstant panics unless a variable exists and is not for rules to write.
-func (p *Point) mustBeConstant(name string) {
-	found := false
-	check := func(list []Var) {
-		for _, v := range list {
-			if v.Name != name {
-				continue
-			}
-			found = true
-			if v.Writable || v.scope != nil {
-				panic(fmt.Sprintf("engine: rules at point %s may write %s, it is no constant", p.Name, name))
-			}
-		}
-	}
-	check(p.Vars)
-	for _, s := range p.Scopes {
-		check(s.Vars)
-	}
-	if !found {
-		panic(fmt.Sprintf("engine: point %s has no variable %s", p.Name, name))
-	}
 }
 
 // reads reports whether any expression at the point reads a variable.

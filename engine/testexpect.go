@@ -36,11 +36,8 @@ type testRun struct {
 	differences []Difference
 }
 
-// The keys of expect that are not named by the point. A point may not use them for its facts.
+// Further keys of expect that are not named by the point; see expectNotes.
 const (
-	expectNotes      = "notes"
-	expectFired      = "fired"
-	expectErrors     = "errors"
 	expectDo         = "do"
 	expectRule       = "rule"
 	expectReason     = "reason"
@@ -132,7 +129,7 @@ func (r *factReader) expectItems(p *Point, f *Facts, scope *Scope, n *yaml.Node,
 
 func (r *factReader) expectValue(path string, n *yaml.Node, t Type, got func() ref.Val, add func(check)) {
 	want := r.value(n, t)
-	add(func(*testRun) []Difference { return r.reg.different(path, t, want, got()) })
+	add(func(*testRun) []Difference { return different(r.reg, path, t, want, got()) })
 }
 
 func (r *factReader) expectDecision(p *Point, key Scalar, v *yaml.Node, add func(check)) {
@@ -260,17 +257,17 @@ func listed(list []string, separator string) string {
 }
 
 // different compares two values field by field. A record without fields is as good as none.
-func (r *Registry) different(path string, t Type, want, got ref.Val) []Difference {
+func different(r *Registry, path string, t Type, want, got ref.Val) []Difference {
 	if t.isRecord() {
 		w, g := recordOr(want, t.schema), recordOr(got, t.schema)
 		var out []Difference
 		for i, f := range t.schema.fields {
-			out = append(out, r.different(path+"."+f.Name, f.Type, w.get(i), g.get(i))...)
+			out = append(out, different(r, path+"."+f.Name, f.Type, w.get(i), g.get(i))...)
 		}
 		return out
 	}
 	if elem, isList := t.elem(); isList && want != nil && got != nil {
-		return r.differentLists(path, elem, want.(traits.Lister), got.(traits.Lister))
+		return differentLists(r, path, elem, want.(traits.Lister), got.(traits.Lister))
 	}
 	if near(want, got) {
 		return nil
@@ -278,14 +275,14 @@ func (r *Registry) different(path string, t Type, want, got ref.Val) []Differenc
 	return []Difference{{Field: path, Want: r.format(t, want), Got: r.format(t, got)}}
 }
 
-func (r *Registry) differentLists(path string, elem Type, want, got traits.Lister) []Difference {
+func differentLists(r *Registry, path string, elem Type, want, got traits.Lister) []Difference {
 	w, g := want.Size().(types.Int), got.Size().(types.Int)
 	if w != g {
 		return []Difference{{Field: "size of " + path, Want: strconv.Itoa(int(w)), Got: strconv.Itoa(int(g))}}
 	}
 	var out []Difference
 	for i := range w {
-		out = append(out, r.different(fmt.Sprintf("%s[%d]", path, i), elem, want.Get(i), got.Get(i))...)
+		out = append(out, different(r, fmt.Sprintf("%s[%d]", path, i), elem, want.Get(i), got.Get(i))...)
 	}
 	return out
 }
@@ -311,16 +308,6 @@ func near(a, b ref.Val) bool {
 		return a == nil && b == nil
 	}
 	return a.Equal(b) == types.True
-}
-
-// item finds an item of a scope by its label, nil when there is none.
-func (f *Facts) item(scope int, label string) *Item {
-	for _, item := range f.items[scope] {
-		if item.Label == label {
-			return item
-		}
-	}
-	return nil
 }
 
 func writableNames(vars []Var) []string {

@@ -1,13 +1,8 @@
 package engine
 
 import (
-	"fmt"
-	"math"
-	"strconv"
-
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 )
 
 // Type is the type of a fact, a parameter or an output, with its unit where it has one.
@@ -70,51 +65,6 @@ type Unit struct {
 	Format func(int64) string          // to the written form
 }
 
-// parseScalar reads a YAML scalar or a flag's text as a value of a type.
-func (r *Registry) parseScalar(t Type, text string) (ref.Val, error) {
-	if t.unit != "" {
-		n, err := r.units[t.unit].Parse(text)
-		if err != nil {
-			return nil, err
-		}
-		return types.Int(n), nil
-	}
-	switch t.cel {
-	case cel.IntType:
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%q is not a whole number", text)
-		}
-		return types.Int(n), nil
-	case cel.DoubleType:
-		f, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return nil, fmt.Errorf("%q is not a finite number", text)
-		}
-		return types.Double(f), nil
-	case cel.BoolType:
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return nil, fmt.Errorf("%q is neither true nor false", text)
-		}
-		return types.Bool(b), nil
-	case cel.StringType:
-		return types.String(text), nil
-	}
-	return nil, fmt.Errorf("a value of type %s cannot be written down", t)
-}
-
-// Format shows a value of a type as its user would write it.
-func (r *Registry) format(t Type, v ref.Val) string {
-	if v == nil {
-		return "unset"
-	}
-	if n, ok := v.(types.Int); ok && t.unit != "" {
-		return r.units[t.unit].Format(int64(n))
-	}
-	return fmt.Sprint(v.Value())
-}
-
 // inside is the type of what an optional value holds, and any other type itself.
 func inside(t *types.Type) *types.Type {
 	if isOptional(t) {
@@ -122,3 +72,11 @@ func inside(t *types.Type) *types.Type {
 	}
 	return t
 }
+
+// isOptional reports whether a type is that of optional values.
+func isOptional(t *types.Type) bool {
+	return t.Kind() == types.OpaqueKind && t.TypeName() == optionalTypeName && len(t.Parameters()) == 1
+}
+
+// optionalTypeName is the name of CEL's type of optional values, which it does not export.
+const optionalTypeName = "optional_type"

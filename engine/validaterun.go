@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -25,31 +26,6 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 				out = append(out, run.validate(v)...)
 			}
 		}
-	}
-	return out
-}
-
-// variables are the facts by name. What is not given is empty.
-func (f *Facts) variables(point *Point) map[string]any {
-	out := map[string]any{}
-	for i, v := range point.Vars {
-		var value any
-		if f != nil {
-			if given := f.get(i); given != nil {
-				value = given
-			}
-		}
-		_, isList := v.Type.elem()
-		switch {
-		case value != nil:
-		case isList:
-			value = types.NewRefValList(types.DefaultTypeAdapter, nil)
-		case v.Type.isRecord():
-			value = v.Type.schema.empty
-		default:
-			continue // reading it fails, and says so
-		}
-		out[v.Name] = value
 	}
 	return out
 }
@@ -146,4 +122,64 @@ func (v *placedValidation) check(vars cel.Activation, otherwise string) (message
 		}
 	}
 	return otherwise, violated
+}
+
+// Violation is a validation that an object does not fulfil.
+type Violation struct {
+	Rule    string // set/validation
+	Path    string // concrete path of the offending field
+	Self    string // concrete path of what the validation looked at: Path, or what Path is below
+	Reason  string // FieldValueInvalid and its siblings
+	Message string
+	Warning bool // the object is accepted all the same
+	Failed  bool // the rule could not judge the object
+}
+
+// Judged is what validations look at.
+type Judged struct {
+	Object map[string]any
+	Old    map[string]any // what it replaces; nil = it is new
+	Facts  *Facts         // further facts of the point; nil = none
+	// Schema runs only the validations that are enforced in the schema.
+	Schema bool
+}
+
+// placedValidation is a validation compiled for one of its places.
+type placedValidation struct {
+	at         string
+	fieldPath  string // as errors show it
+	when       cel.Program
+	expression cel.Program
+	message    cel.Program
+}
+
+// transition reports whether a validation compares with what was there before. It is then evaluated for values that did
+// not change, too: it says itself what may stay.
+func (v *validationPlan) transition() bool {
+	return slices.Contains(v.reads, "oldSelf") || slices.Contains(v.reads, "oldObject")
+}
+
+// ValidationInfo is a validation as a plan runs it, for those who enforce it elsewhere.
+type ValidationInfo struct {
+	Rule        string      // set/validation, as violations name it: the same for all values of an axis
+	Description string      // of the rule set
+	Validation  *Validation // for that value, in CEL that knows no axes
+	Reads       []string    // the variables that its condition and expression read, sorted
+	Calls       []string    // the functions and operators that they call, sorted
+}
+
+// Validations lists the validations at a point in the order in which they run.
+func (p *Plan) Validations(point string) []ValidationInfo {
+	var out []ValidationInfo
+	at := p.at(point)
+	if at == nil {
+		return nil
+	}
+	for _, set := range at.sets {
+		for _, v := range set.validations {
+			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Description: set.ruleSet.Description, Validation: speltValidation(v.validation, v.axis),
+				Reads: slices.Sorted(slices.Values(v.reads)), Calls: slices.Sorted(slices.Values(v.calls))})
+		}
+	}
+	return out
 }

@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+)
+
+// speltValidation is the validation with the value of its axis in its expressions, too, as whoever knows no axes takes it.
+func speltValidation(v *Validation, value *axisValue) *Validation {
+	if value == nil {
+		return v
+	}
+	out := *v
+	for _, e := range []*Scalar{&out.When, &out.Expression, &out.MessageExpression} {
+		e.Value = spelt(e.Value, value)
+	}
+	return &out
+}
+
+// spelt writes 'cpu' wherever an expression, which compiled before, names its axis, and .?cpu for [?resource].
+func spelt(expression string, value *axisValue) string {
+	env, err := cel.NewEnv(cel.OptionalTypes())
+	if err != nil || expression == "" {
+		return expression
+	}
+	ast, issues := env.Parse(expression)
+	if issues.Err() != nil {
+		return expression
+	}
+	var places []int
+	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.IdentKind && e.AsIdent() == value.axis.Name {
+			if at, found := ast.NativeRep().SourceInfo().GetOffsetRange(e.ID()); found {
+				places = append(places, int(at.Start))
+			}
+		}
+	}))
+	slices.Sort(places)
+	runes := []rune(expression)
+	for _, at := range slices.Backward(slices.Compact(places)) {
+		end := at + len(value.axis.Name)
+		if at >= 2 && end < len(runes) && string(runes[at-2:at]) == "[?" && runes[end] == ']' {
+			runes = slices.Replace(runes, at-2, end+1, []rune(".?"+value.value)...) // for objects, too
+			continue
+		}
+		runes = slices.Replace(runes, at, end, []rune("'"+value.value+"'")...)
+	}
+	return string(runes)
+}
