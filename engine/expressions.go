@@ -183,7 +183,7 @@ func (c *compiler) expression(s Scalar, sc *scopeEnv, subject string) (*cel.Ast,
 }
 
 // compileSized compiles an expression over objects of which the host knows how large they get.
-func (c *compiler) compileSized(s Scalar, env *cel.Env, known map[string]Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
+func (c *compiler) compileSized(s Scalar, env, planner *cel.Env, known map[string]Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
 	fair := func(ast *cel.Ast) bool {
 		err := tooCostly(env, ast, sizes)
 		if err != nil {
@@ -195,7 +195,7 @@ func (c *compiler) compileSized(s Scalar, env *cel.Env, known map[string]Type, s
 	if ast == nil {
 		return nil, nil
 	}
-	prg, err := env.Program(ast, options...)
+	prg, err := planner.Program(ast, options...)
 	if err != nil {
 		c.ps.at(s, subject, err.Error())
 		return nil, nil

@@ -11,6 +11,7 @@ import (
 func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan, params []setting) {
 	subject := "RuleSet " + set.ID()
 	fields := c.bindParams(set, compiled, params, subject)
+	planners := map[bool]*cel.Env{}
 	for _, along := range c.validationsAlong(set) {
 		v := along.validation
 		c.axis = along.axis
@@ -25,7 +26,13 @@ func (c *compiler) validations(point *Point, set *RuleSet, compiled *setPlan, pa
 				c.ps.at(from, subject+", validation "+v.Name.Value, err.Error())
 				continue
 			}
-			if place := c.placed(point, v, at.Value, env, out, subject+", validation "+v.Name.Value); place != nil {
+			// A program keeps the environment that planned it, and each environment a table of all functions. All environments of
+			// a set have the same functions, so the first one plans for all.
+			planner := planners[v.EnforcedAt(EnforceSchema)]
+			if planner == nil {
+				planner, planners[v.EnforcedAt(EnforceSchema)] = env, env
+			}
+			if place := c.placed(point, v, at.Value, env, planner, out, subject+", validation "+v.Name.Value); place != nil {
 				out.places = append(out.places, place)
 			}
 		}
@@ -56,7 +63,7 @@ func (c *compiler) validationEnv(point *Point, set *RuleSet, v *Validation, at s
 }
 
 // placed compiles a validation for one place; nil when that failed.
-func (c *compiler) placed(point *Point, v *Validation, at string, env *cel.Env, plan *validationPlan, subject string) *placedValidation {
+func (c *compiler) placed(point *Point, v *Validation, at string, env, planner *cel.Env, plan *validationPlan, subject string) *placedValidation {
 	out := &placedValidation{at: at}
 	sizes, err := point.Objects.Sizes(at, v.EnforcedAt(EnforceSchema))
 	if err != nil {
@@ -67,7 +74,7 @@ func (c *compiler) placed(point *Point, v *Validation, at string, env *cel.Env, 
 		if s.IsZero() {
 			return nil
 		}
-		ast, prg := c.compileSized(s, env, nil, sizes, subject+", "+what)
+		ast, prg := c.compileSized(s, env, planner, nil, sizes, subject+", "+what)
 		if prg == nil {
 			return nil
 		}

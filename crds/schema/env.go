@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"sync"
+	"weak"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -24,10 +25,11 @@ const (
 	objectType = "objectType"
 )
 
-// typedPaths keeps what was made for paths: making an environment takes milliseconds.
+// typedPaths shares environments by path while something is compiled in them: making one takes milliseconds. It holds them
+// weakly, because nothing needs them once all is compiled, and together they take 4 MB.
 type typedPaths struct {
 	mu   sync.Mutex
-	envs map[envKey]*cel.Env
+	envs map[envKey]weak.Pointer[cel.Env]
 }
 
 type envKey struct {
@@ -41,7 +43,7 @@ func (o *Objects) Env(at string, schema bool) (*cel.Env, error) {
 	o.typed.mu.Lock()
 	defer o.typed.mu.Unlock()
 	key := envKey{at, schema}
-	if env := o.typed.envs[key]; env != nil {
+	if env := o.typed.envs[key].Value(); env != nil {
 		return env, nil
 	}
 	env, err := o.env(at, schema)
@@ -49,9 +51,9 @@ func (o *Objects) Env(at string, schema bool) (*cel.Env, error) {
 		return nil, err
 	}
 	if o.typed.envs == nil {
-		o.typed.envs = map[envKey]*cel.Env{}
+		o.typed.envs = map[envKey]weak.Pointer[cel.Env]{}
 	}
-	o.typed.envs[key] = env
+	o.typed.envs[key] = weak.Make(env)
 	return env, nil
 }
 
