@@ -68,7 +68,7 @@ func TestNewPods(t *testing.T) {
 		{name: "of which not all is recommended", pod: `{"metadata":{"name":"p","annotations":{},` + owned + `},` + podLevel + `}`, patches: 1,
 			lines: []string{`"No recommendation found for pod, skipping"`, `"No recommendation found for container, skipping"`}},
 		{name: "that a rule refuses, be they of nobody", pod: `{"metadata":{"name":"p","namespace":"other"},` + podLevel + `}`,
-			refused: `Pod "p" is invalid: spec.resources: pods with resources at pod level are refused where a LimitRange of type Container gives containers their own: LimitRange defaults; `,
+			refused: `Pod "p" is invalid: spec.resources: pods with resources at pod level are refused in a namespace with a LimitRange of type Container: defaults; `,
 			lines:   []string{`"pod refused"`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -57,7 +57,7 @@ func TestAVPAIsDefaultedOrRefusedWithItsCauses(t *testing.T) {
 		`(rule vpa-object/min-replicas-positive); spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]: maxAllowed.cpu 1 is below minAllowed.cpu 2 `+
 		`(rule vpa-bounds/max-above-min)`, resp.Result.Message, "the kind has its group, as in what API servers write")
 	warnings := []string{
-		"spec.targetRef: without a targetRef nothing is sized; name the controller whose pods are meant (rule vpa-object/has-target)",
+		"spec.targetRef: without a targetRef nothing is sized; name the controller of the pods (rule vpa-object/has-target)",
 		"spec.updatePolicy.updateMode: update mode Auto is deprecated: use Recreate, which does the same, or InPlaceOrRecreate (rule vpa-object/auto-is-deprecated)",
 	}
 	require.Equal(t, warnings, resp.Warnings, "what is refused is warned about too")

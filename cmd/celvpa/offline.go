@@ -94,7 +94,7 @@ func (c *offlineCluster) judge(v *vpav1.VerticalPodAutoscaler) *judgedVPA {
 	out.verdict = out.chosen.Plan.Decide(c.asks.point, c.asks.bind(v), nil)
 	out.takes = out.verdict.Do == facts.DoApply
 	if r := v.Status.Recommendation; r != nil && r.PodRecommendation != nil && !out.chosen.Plan.Gate("PodLevelResources") {
-		c.note("%s: status.recommendation.podRecommendation: this is behind a feature gate: start celvpa with --feature-gates=PodLevelResources=true", out)
+		c.note("%s: status.recommendation.podRecommendation: this field is behind a feature gate: start celvpa with --feature-gates=PodLevelResources=true", out)
 	}
 	switch unpinned := out.chosen.Err; {
 	case unpinned != nil && c.asks.pinned:

@@ -23,16 +23,16 @@ func TestThePlanCommand(t *testing.T) {
 	require.NoError(t, os.WriteFile("shop.yaml", []byte(shopPlan()), 0o600))
 	const table = `POD    VPA       ACTION  RULE                 PRIORITY      REASON
 web/a  web/shop  Evict   update/evict         11 up outside  Its requests are outside the recommended range
-web/b  web/shop  Wait    update/budget-spent  11 up outside  Of 2 replicas 1 run undisturbed, and the eviction tolerance lets 1 be disrupted
+web/b  web/shop  Wait    update/budget-spent  11 up outside  1 of 2 replicas run undisturbed, and the eviction tolerance is 1
 `
-	both := strings.ReplaceAll(table, "Wait    update/budget-spent  11 up outside  Of 2 replicas 1 run undisturbed, and the eviction tolerance lets 1 be disrupted", "Evict   update/evict  11 up outside  Its requests are outside the recommended range")
+	both := strings.ReplaceAll(table, "Wait    update/budget-spent  11 up outside  1 of 2 replicas run undisturbed, and the eviction tolerance is 1", "Evict   update/evict  11 up outside  Its requests are outside the recommended range")
 	for name, tt := range map[string]struct{ args, stdin, out, fails string }{
 		"a table":                     {args: "-f shop.yaml --now 2026-01-31T12:00:00Z", out: table},
 		"seconds since 1970":          {args: "-f shop.yaml --now 1769860800", out: table},
 		"now":                         {args: "-f shop.yaml", out: table},
 		"standard input":              {args: "-f -", stdin: shopPlan(), out: table},
 		"a flag of the updater":       {args: "-f shop.yaml --eviction-tolerance 1", out: both},
-		"nothing is out of range":     {args: "-f shop.yaml --min-replicas 3", out: strings.NewReplacer("Evict   update/evict         ", "Skip    update/too-few-replicas  ", "Wait    update/budget-spent  ", "Skip    update/too-few-replicas  ", "Its requests are outside the recommended range", "The workload has 2 live pods, fewer than minReplicas, 3", "Of 2 replicas 1 run undisturbed, and the eviction tolerance lets 1 be disrupted", "The workload has 2 live pods, fewer than minReplicas, 3").Replace(table)},
+		"nothing is out of range":     {args: "-f shop.yaml --min-replicas 3", out: strings.NewReplacer("Evict   update/evict         ", "Skip    update/too-few-replicas  ", "Wait    update/budget-spent  ", "Skip    update/too-few-replicas  ", "Its requests are outside the recommended range", "The workload has 2 live pods, fewer than minReplicas (3)", "1 of 2 replicas run undisturbed, and the eviction tolerance is 1", "The workload has 2 live pods, fewer than minReplicas (3)").Replace(table)},
 		"a file that is missing":      {args: "-f missing.yaml -f shop.yaml", out: table, fails: "cannot read missing.yaml: no such file or directory"},
 		"a pod that cannot be read":   {args: "-f - -f shop.yaml", stdin: strings.Replace(running("odd", "shop", "StatefulSet", "shop"), "100m", "1 core", 1), out: table, fails: `Pod web/odd cannot be read: spec.containers[0].resources.requests.cpu is "1 core", which is no quantity`},
 		"an unreadable VPA":           {args: "-f shop.yaml -f -", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: table, fails: "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
@@ -70,7 +70,7 @@ func TestTheJSONOfPlanIsAContract(t *testing.T) {
 	const change = `"change":[{"container":"app","field":"requests.cpu","from":"100m","to":"500m"},{"container":"app","field":"requests.memory","from":"128Mi","to":"1Gi"}]`
 	require.JSONEq(t, `{"items":[
 		{"pod":"web/a","vpa":"web/shop","action":"Evict","rule":"update/evict","reason":"Its requests are outside the recommended range","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
-		{"pod":"web/b","vpa":"web/shop","action":"Wait","rule":"update/budget-spent","reason":"Of 2 replicas 1 run undisturbed, and the eviction tolerance lets 1 be disrupted","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
+		{"pod":"web/b","vpa":"web/shop","action":"Wait","rule":"update/budget-spent","reason":"1 of 2 replicas run undisturbed, and the eviction tolerance is 1","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
 		{"pod":"web/c","vpa":"","action":"Skip","rule":"","reason":"No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not among the manifests"}]}`, string(got))
 
 	report, _, err = plannedFrom(t, false, "")

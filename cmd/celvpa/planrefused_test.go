@@ -12,8 +12,8 @@ func TestPodsThatWouldNotComeBackAreNotEvicted(t *testing.T) {
 	const (
 		shares   = ", resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 2, memory: 2Gi}}"
 		defaults = "---\n{apiVersion: v1, kind: LimitRange, metadata: {name: defaults, namespace: web}, spec: {limits: [{type: Container, default: {cpu: 600m, memory: 256Mi}}]}}\n"
-		refused  = "Admission would refuse to create the pod anew: spec.resources: pods with resources at pod level are refused where a LimitRange of type Container gives containers their own: " +
-			"LimitRange defaults; take it out of the namespace, or take spec.resources out of the pod"
+		refused  = "Admission would refuse the replacement pod: spec.resources: pods with resources at pod level are refused in a namespace with a LimitRange of type Container: " +
+			"defaults; remove it, or remove spec.resources from the pod"
 		ignores = "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: o}, spec: {mode: Enforce, match: {namespaces: [web]}, change: [{before: admission-mode/mode-off, decision: {name: never, when: 'true', do: Ignore, reason: New pods stay as they are}}]}}\n"
 	)
 	pods := func(mode, stanza, limits string) string {
@@ -42,11 +42,11 @@ func TestPodsThatWouldNotComeBackAreNotEvicted(t *testing.T) {
 		"an empty stanza is none":           {text: pods("Recreate", ", resources: {}", "") + defaults, rows: evicted},
 		"empty limits are none":             {text: pods("Recreate", ", resources: {limits: {}}", "") + defaults, rows: evicted},
 		"empty requests are none":           {text: pods("Recreate", ", resources: {requests: {}}", "") + defaults, rows: evicted},
-		"a resize would bring the defaults": {text: pods("InPlaceOrRecreate", shares, "") + defaults, rows: both("limit-range-defaults"), reason: "With a resize, API servers would give containers that share what the pod has the defaults of a LimitRange of type Container: app"},
+		"a resize would bring the defaults": {text: pods("InPlaceOrRecreate", shares, "") + defaults, rows: both("limit-range-defaults"), reason: "A resize would give defaults of a LimitRange of type Container to containers that share what the pod has: app"},
 		"a resize has none to bring":        {text: pods("InPlaceOrRecreate", shares, ", limits: {cpu: 200m, memory: 256Mi}") + defaults, rows: resized},
 		"a resize is stuck, and the pod would not come back": {text: strings.ReplaceAll(pods("InPlaceOrRecreate", shares, ", limits: {cpu: 200m, memory: 256Mi}"), "phase: Running", "conditions: [{type: PodResizePending, status: 'True', reason: Infeasible}], phase: Running") + defaults,
 			rows: both("admission-refuses"), reason: refused},
-		"admission would leave new pods as they are": {text: pods("Recreate", "", "") + ignores, rows: both("admission-ignores"), reason: "Admission would leave a new pod as it is: New pods stay as they are (admission-mode/never)"},
+		"admission would leave new pods as they are": {text: pods("Recreate", "", "") + ignores, rows: both("admission-ignores"), reason: "Admission would not change the replacement pod: New pods stay as they are (admission-mode/never)"},
 		"a resize does not ask for that":             {text: pods("InPlaceOrRecreate", "", "") + ignores, rows: resized},
 	} {
 		t.Run(name, func(t *testing.T) {

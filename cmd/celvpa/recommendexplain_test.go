@@ -18,11 +18,11 @@ func TestExplainTellsHowMemoryIsRemembered(t *testing.T) {
 		"1767225700,web,shop-7c5687bd57-659fr,app,oom,1073741824\n1767225760,web,shop-7c5687bd57-659fr,app,oom,2147483648\n"
 	require.NoError(t, os.WriteFile("usage.csv", []byte(usage), 0o600))
 	const (
-		interval = "memory-window/flags/window rules/memory-window.yaml window.interval unset 24h0m0s by the flags, for all VPAs"
-		count    = "memory-window/flags/window rules/memory-window.yaml window.count unset 8 by the flags, for all VPAs"
-		zero     = "memory-window/flags/window rules/memory-window.yaml window.zeroIsPeak unset true by the flags, for all VPAs"
-		own      = "memory-window/per-vpa/interval rules/memory-window.yaml window.interval 24h0m0s 12h0m0s the VPA says so"
-		why      = " what it used times the ratio, or with the least amount added, whichever is more"
+		interval = "memory-window/flags/window rules/memory-window.yaml window.interval unset 24h0m0s set by flags"
+		count    = "memory-window/flags/window rules/memory-window.yaml window.count unset 8 set by flags"
+		zero     = "memory-window/flags/window rules/memory-window.yaml window.zeroIsPeak unset true set by flags"
+		own      = "memory-window/per-vpa/interval rules/memory-window.yaml window.interval 24h0m0s 12h0m0s set by the VPA"
+		why      = " usage times the ratio, or usage plus the minimum, whichever is larger"
 	)
 	for name, tt := range map[string]struct {
 		flags string

@@ -84,7 +84,7 @@ var podsToAdmit = map[string]admitted{
 	"limits by a ratio":                              {gated: true, pod: pairOf("limits: {cpu: 200m}", ""), policy: "{containerPolicies: [{containerName: app, requestToLimitRatio: {cpu: {type: Factor, factor: 4}, memory: {type: Quantity, quantity: 100Mi}}}]}", ranges: []string{"{type: Container, max: {cpu: 600m}}"}},
 	"a pod with resources where containers get some": {
 		pod: "resources: {requests: {cpu: 2, memory: 2Gi}}, " + pairOf("", ""), ranges: []string{"{type: Container, default: {cpu: 500m}}"},
-		refused: "pods with resources at pod level are refused where a LimitRange of type Container gives containers their own: LimitRange range-0",
+		refused: "pods with resources at pod level are refused in a namespace with a LimitRange of type Container: range-0",
 	},
 }
 

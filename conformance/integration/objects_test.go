@@ -73,8 +73,8 @@ func whatGetsInTheWayIsWarnedAbout(t *testing.T) {
 	ear := newListener(t)
 	second := object(ns, "second", "")
 	want := []string{
-		"spec.targetRef: HorizontalPodAutoscaler web scales the same target on cpu, so the two work against each other; leave cpu out of the controlledResources, or let it scale on something else (rule vpa-neighbours/hpa-scales-on)",
-		"spec.targetRef: VerticalPodAutoscaler first has the same target; of several the oldest one changes the pods (rule vpa-neighbours/other-vpa)",
+		"spec.targetRef: HorizontalPodAutoscaler web scales the same target on cpu, so the two work against each other; remove cpu from controlledResources, or scale on another metric (rule vpa-neighbours/hpa-scales-on)",
+		"spec.targetRef: VerticalPodAutoscaler first has the same target; only the oldest changes the pods (rule vpa-neighbours/other-vpa)",
 	}
 	eventually(t, 20*time.Second, "the webhook to know of all three", func(ctx context.Context) (bool, error) {
 		err := ear.Create(ctx, second.DeepCopy(), client.DryRunAll)

@@ -113,7 +113,7 @@ func oneOverlayOnASharedSettingMovesEveryRule(t *testing.T) {
 			{ContainerName: "*", MinAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("400m")}}}}
 		return v
 	}
-	require.ErrorContains(t, cluster.Create(t.Context(), above(ns)), "minAllowed.cpu 400m is above what any container without maxAllowed.cpu gets, 300m")
+	require.ErrorContains(t, cluster.Create(t.Context(), above(ns)), "minAllowed.cpu 400m is above the maximum of containers without maxAllowed.cpu, 300m")
 	create(t, above(other))
 }
 

@@ -234,8 +234,8 @@ func podsThatLimitRangesWouldSpoilAreRefused(t *testing.T) {
 		for how, options := range map[string][]client.CreateOption{"by dry run": {client.DryRunAll}, "in earnest": nil} {
 			err := cluster.Create(t.Context(), p.DeepCopy(), options...)
 			require.True(t, apierrors.IsInvalid(err), "%s, %s: %v", name, how, err)
-			require.ErrorContains(t, err, "spec.resources: pods with resources at pod level are refused where a LimitRange of type Container gives containers their own: LimitRange defaults; "+
-				"take it out of the namespace, or take spec.resources out of the pod")
+			require.ErrorContains(t, err, "spec.resources: pods with resources at pod level are refused in a namespace with a LimitRange of type Container: defaults; "+
+				"remove it, or remove spec.resources from the pod")
 		}
 	}
 	require.Empty(t, pods(t, ns))

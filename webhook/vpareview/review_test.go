@@ -185,7 +185,7 @@ func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
 			[]string{
 				`spec.updatePolicy.minReplicas: Invalid value: "string": spec.updatePolicy.minReplicas in body must be of type integer: "string" (rule schema)`,
 				"spec.recommenders: at most one recommender can serve an object (rule vpa-object/one-recommender)",
-				"spec.updatePolicy.updateMode: updateMode is required where updatePolicy is given: use Off, Initial, Recreate, InPlaceOrRecreate or InPlace (rule vpa-object/update-mode-required)",
+				"spec.updatePolicy.updateMode: updateMode is required in updatePolicy: use Off, Initial, Recreate, InPlaceOrRecreate or InPlace (rule vpa-object/update-mode-required)",
 			}},
 		"a number that does not fit": {
 			`{"spec":{"updatePolicy":{"updateMode":"Off","minReplicas":9223372036854775807}}}`,
