@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,11 +144,11 @@ type slimContainer struct {
 }
 
 func decodePod(data []byte) (*corev1.Pod, error) {
-	if small, ok := prune(data); ok {
-		data = small
-	}
 	var read slimPod
-	if err := quantity.Unmarshal(data, &read); err != nil {
+	if err := quantity.CheckJSON(data, &read); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &read, lenient); err != nil {
 		return nil, err
 	}
 	m := &read.Metadata

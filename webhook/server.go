@@ -44,8 +44,8 @@ type Server struct {
 
 // ServerOptions are what a Server needs.
 type ServerOptions struct {
-	// Handler answers one review. It may be called from many goroutines, is called once a review, and may panic. The patch is its
-	// Patch, where it has written that itself, or its Patches.
+	// Handler answers one review. It may be called from many goroutines, is called once per review, and may panic. Its answer
+	// carries the patch in Patches.
 	Handler admission.Handler
 	// Timeout is how long API servers wait; one that says in its request that it waits shorter is believed. It must be greater
 	// than 0. The handler's context ends a margin before that, and the answer does not wait for a handler that goes on.
@@ -262,7 +262,7 @@ func (s *Server) call(ctx context.Context, req admission.Request) (answered outc
 	switch {
 	case !answered.resp.Allowed:
 		answered.status = statusError
-	case len(answered.resp.Patches) > 0, len(answered.resp.Patch) > 0:
+	case len(answered.resp.Patches) > 0:
 		answered.status = statusApplied
 	default:
 		answered.status = statusSkipped

@@ -62,14 +62,3 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkDecodeWhole is what it would cost without the short cut.
-func BenchmarkDecodeWhole(b *testing.B) {
-	body := []byte(podBody())
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := decodeWhole(body); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

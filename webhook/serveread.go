@@ -1,16 +1,16 @@
 package webhook
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-	kjson "sigs.k8s.io/json"
 )
 
 // reviewType is the only form of reviews that is asked for and answered.
@@ -38,32 +38,15 @@ type incomingRequest struct {
 	DryRun      *bool                        `json:"dryRun"`
 }
 
-// decode reads an AdmissionReview of admission.k8s.io/v1. The objects in it stay text, of which pods have only what is read
-// of them (wantedPod); nothing of the body is kept. UserInfo and Options are left out. With an error, what says why it makes no
-// sense, the result has the UID if one could be read.
+// lenient reads JSON as API servers do: of a key that stands twice the last one counts, and texts may hold bytes that are no
+// UTF-8. encoding/json/v2 refuses both unless it is asked not to.
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// decode reads an AdmissionReview of admission.k8s.io/v1. The objects in it are copied as text, so the body may be reused.
+// UserInfo and Options are left out. Even with an error, the result has the UID if it was read before the fault.
 func decode(body []byte) (admission.Request, error) {
-	if in, ok := quick(body); ok {
-		req, err := in.request()
-		req.Object.Raw, req.OldObject.Raw = ofPod(req.Resource, req.Object.Raw), bytes.Clone(req.OldObject.Raw)
-		return req, err
-	}
-	return decodeWhole(body)
-}
-
-// ofPod copies an object; of a pod only what is read of it.
-func ofPod(resource metav1.GroupVersionResource, object []byte) []byte {
-	if resource.Group == "" && resource.Resource == "pods" && len(object) > 0 {
-		if small, ok := prune(object); ok {
-			return small
-		}
-	}
-	return bytes.Clone(object)
-}
-
-// decodeWhole is decode without a short cut.
-func decodeWhole(body []byte) (admission.Request, error) {
 	var in incoming
-	err := kjson.UnmarshalCaseSensitivePreserveInts(body, &in)
+	err := json.Unmarshal(body, &in, lenient)
 	out, fault := in.request()
 	if err != nil {
 		return out, fmt.Errorf("the request is no AdmissionReview: %w", err)
