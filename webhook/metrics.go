@@ -46,10 +46,6 @@ var (
 		Name: "celvpa_admission_in_flight",
 		Help: "Reviews that run now.",
 	})
-	certificateExpires = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "celvpa_admission_certificate_expiration_timestamp_seconds",
-		Help: "When the serving certificate in use expires, in seconds since 1970.",
-	})
 )
 
 // Values of the label reason.
@@ -107,7 +103,7 @@ func init() {
 	for _, reason := range []string{shedOverload, shedMemory, shedDeadline, shedMalformed, shedPanic} {
 		shedTotal.WithLabelValues(reason) // so that there is a zero to compare with
 	}
-	metrics.Registry.MustRegister(podsTotal, admissionLatency, executionLatency, vpasTotal, refusalsTotal, shedTotal, inFlight, certificateExpires)
+	metrics.Registry.MustRegister(podsTotal, admissionLatency, executionLatency, vpasTotal, refusalsTotal, shedTotal, inFlight)
 }
 
 // outcome is the answer to a review and what it counts as.

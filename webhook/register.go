@@ -23,6 +23,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 // The names of the registration are upstream's, so that one replaces the other (UPSTREAM.md §4.8).
@@ -47,7 +48,7 @@ type Registration struct {
 type Registrar struct {
 	Client       client.Client // not cached
 	Registration Registration
-	Certificates Certificates
+	Certificates certificates.Source
 	Clock        clock.Clock
 	Log          logr.Logger
 	// Started reports nil once the server answers; nothing is registered before.
@@ -159,7 +160,7 @@ func (r *Registrar) leave(ctx context.Context) {
 		before, changed := config.DeepCopy(), false
 		for i := range config.Webhooks {
 			w := &config.Webhooks[i].ClientConfig
-			if rest := bundle.left().Merge(w.CABundle, r.Clock.Now()); config.Webhooks[i].Name == WebhookName && len(rest) > 0 && !bytes.Equal(rest, w.CABundle) {
+			if rest := bundle.Withdrawn().Merge(w.CABundle, r.Clock.Now()); config.Webhooks[i].Name == WebhookName && len(rest) > 0 && !bytes.Equal(rest, w.CABundle) {
 				w.CABundle, changed = rest, true
 			}
 		}
@@ -175,7 +176,7 @@ func (r *Registrar) leave(ctx context.Context) {
 
 // write changes the one webhook that has our name, whoever wrote it before, and leaves those of others alone. It uses the verbs that
 // upstream's role grants: get, create, patch. It tells what it did; nothing where all is well.
-func (r *Registrar) write(ctx context.Context, bundle Bundle) (result string, err error) {
+func (r *Registrar) write(ctx context.Context, bundle certificates.Bundle) (result string, err error) {
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}}
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(config), config)
 	if err != nil && !apierrors.IsNotFound(err) {

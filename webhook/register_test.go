@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 // TestTheRegistrationIsTriedUntilItSucceedsAndPutBackWhenItIsGone: refusals for longer than any back-off cap.
@@ -35,7 +37,7 @@ func TestTheRegistrationIsTriedUntilItSucceedsAndPutBackWhenItIsGone(t *testing.
 		},
 	}).Build()
 	clk := testclock.NewFakeClock(time.Now())
-	certs, err := NewOwn(OwnOptions{Hosts: []string{"127.0.0.1"}, Clock: clk, Log: logr.Discard()})
+	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clk, Log: logr.Discard()})
 	require.NoError(t, err)
 	r := &Registrar{Client: api, Clock: clk, Log: logr.Discard(), Started: func() error { return nil }, Certificates: certs,
 		Registration: Registration{URL: "https://127.0.0.1:1", TimeoutSeconds: 5, FailurePolicy: "Ignore", Labels: map[string]string{"a": "b"}}}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 // TestTheRegistrationLeavesWebhooksOfOthersAlone: the configuration of our name is there already. Of its webhooks, the one that has
@@ -48,7 +50,7 @@ func TestTheRegistrationLeavesWebhooksOfOthersAlone(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: ConfigName, Labels: map[string]string{"team": "other"}, Annotations: map[string]string{"note": "ours"}}, Webhooks: c.there}
 			api := fake.NewClientBuilder().WithObjects(before.DeepCopy()).Build()
 			clk := testclock.NewFakeClock(time.Now())
-			certs, err := NewOwn(OwnOptions{Hosts: []string{"127.0.0.1"}, Clock: clk, Log: logr.Discard()})
+			certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clk, Log: logr.Discard()})
 			require.NoError(t, err)
 			var lines []string
 			r := &Registrar{Client: api, Clock: clk, Certificates: certs, Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}),

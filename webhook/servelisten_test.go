@@ -21,12 +21,14 @@ import (
 	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 // listen runs a server over TLS until the test ends, and returns its URL, a client that trusts it and its end.
 func listen(t *testing.T, handler http.Handler, config *tls.Config) (url string, c *http.Client, stop func() error) {
 	t.Helper()
-	certs, err := NewOwn(OwnOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
+	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
 	require.NoError(t, err)
 	config.GetCertificate = certs.GetCertificate
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -147,9 +149,42 @@ func TestOwnCertificatesRenewThemselves(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- certs.Start(ctx) }()
 	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
-	clk.Step(DefaultCALifetime / 2)
+	clk.Step(certificates.DefaultCALifetime / 2)
 	<-certs.Changed()
 	require.Len(t, certs.Bundle().Needed, 2)
 	cancel()
 	require.NoError(t, <-done)
+}
+
+func TestTLSFlagsSayWhatIsSpoken(t *testing.T) {
+	const gcm, cbc = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA"
+	for name, tt := range map[string]struct {
+		version, ciphers string
+		min              uint16
+		suites           []uint16
+		http2            bool
+		told             int
+	}{
+		"nothing":                      {min: tls.VersionTLS12, http2: true},
+		"1.2":                          {version: "tls1_2", min: tls.VersionTLS12, http2: true},
+		"1.3":                          {version: "tls1_3", min: tls.VersionTLS13, http2: true},
+		"commas":                       {ciphers: gcm + "," + cbc, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, http2: true},
+		"colons and blanks":            {ciphers: " " + cbc + " : " + gcm, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, http2: true},
+		"an unknown one":               {ciphers: "ROT13," + gcm, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, http2: true, told: 1},
+		"an insecure one":              {ciphers: "TLS_RSA_WITH_RC4_128_SHA", min: tls.VersionTLS12, http2: true, told: 1},
+		"none that HTTP/2 could use":   {ciphers: cbc, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, told: 1},
+		"TLS 1.3 does not mind either": {version: "tls1_3", ciphers: cbc, min: tls.VersionTLS13, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, http2: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := newMemo()
+			config, err := TLSConfig(tt.version, tt.ciphers, log.log())
+			require.NoError(t, err)
+			require.Equal(t, tt.min, config.MinVersion)
+			require.Equal(t, tt.suites, config.CipherSuites)
+			require.Equal(t, tt.http2, config.NextProtos[0] == "h2")
+			require.Len(t, log.told(), tt.told)
+		})
+	}
+	_, err := TLSConfig("tls1_1", "", logr.Discard())
+	require.EqualError(t, err, `--min-tls-version is "tls1_1"; use tls1_2 or tls1_3`)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/crds/quantity"
 	"github.com/celvpa/celvpa/webhook"
+	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 // joinAdmission adds the webhook, its certificates, its registration and its status lease to a process.
@@ -45,7 +46,7 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	}
 	config.GetCertificate = certs.GetCertificate
 	if w.clients != "" {
-		if err := webhook.RequireClientCertificates(config, w.clients, log); err != nil {
+		if err := certificates.RequireClientCertificates(config, w.clients, log); err != nil {
 			return err
 		}
 	}
@@ -111,11 +112,11 @@ func (w webhookOptions) memory() (int64, error) {
 }
 
 // certificates come from files where flags tell of them or where they are at their default places, and are made otherwise.
-func (w webhookOptions) certificates(host string, log logr.Logger) (webhook.Certificates, error) {
+func (w webhookOptions) certificates(host string, log logr.Logger) (certificates.Source, error) {
 	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
 	if w.filesGiven() || exists(w.cert) && exists(w.key) {
 		log.Info("the webhook's certificates are those of files", "certificate", w.cert, "key", w.key, "ca", w.caFile, "reload", w.reload)
-		return webhook.NewFiles(webhook.FileOptions{CA: w.caFile, Cert: w.cert, Key: w.key, Reload: w.reload, Unpublished: !w.register,
+		return certificates.NewFiles(certificates.FileOptions{CA: w.caFile, Cert: w.cert, Key: w.key, Reload: w.reload, Unpublished: !w.register,
 			Hosts: []string{host}, Clock: clock.RealClock{}, Log: log})
 	}
 	if !w.register {
@@ -127,7 +128,7 @@ func (w webhookOptions) certificates(host string, log logr.Logger) (webhook.Cert
 	}
 	// Processes on one host, or pods on the network of one node, differ by their port.
 	replica := fmt.Sprintf("%s:%d", name, w.port)
-	certs, err := webhook.NewOwn(webhook.OwnOptions{Hosts: []string{host}, Replica: replica, CALifetime: w.caLifetime, Lifetime: w.certificate, Unpublished: !w.register,
+	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{host}, Replica: replica, CALifetime: w.caLifetime, Lifetime: w.certificate, Unpublished: !w.register,
 		Clock: clock.RealClock{}, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the webhook's certificate: %w", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"github.com/celvpa/celvpa/webhook"
+	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 func TestWebhookLabelsAreReadWithoutTheirQuotes(t *testing.T) {
@@ -53,12 +53,12 @@ func admissionFlags(t *testing.T, args ...string) webhookOptions {
 
 // TestCertificatesComeFromFilesWhereThereAreAny, and are celvpa's own otherwise.
 func TestCertificatesComeFromFilesWhereThereAreAny(t *testing.T) {
-	if _, err := os.Stat(webhook.DefaultCertFile); err == nil {
+	if _, err := os.Stat(certificates.DefaultCertFile); err == nil {
 		t.Skip("this machine has certificates at the default place")
 	}
 	certs, err := admissionFlags(t).certificates("127.0.0.1", logr.Discard())
 	require.NoError(t, err)
-	require.IsType(t, &webhook.SelfSigned{}, certs)
+	require.IsType(t, &certificates.SelfSigned{}, certs)
 
 	missing := filepath.Join(t.TempDir(), "none")
 	for _, flag := range []string{"--tls-cert-file", "--tls_private_key", "--client-ca-file"} {
@@ -71,7 +71,7 @@ func TestCertificatesComeFromFilesWhereThereAreAny(t *testing.T) {
 	require.NoError(t, os.WriteFile(w.cert, []byte("x"), 0o600))
 	certs, err = w.certificates("127.0.0.1", logr.Discard())
 	require.NoError(t, err, "one alone does not count")
-	require.IsType(t, &webhook.SelfSigned{}, certs)
+	require.IsType(t, &certificates.SelfSigned{}, certs)
 	require.NoError(t, os.WriteFile(w.key, []byte("x"), 0o600))
 	_, err = w.certificates("127.0.0.1", logr.Discard())
 	require.ErrorContains(t, err, "--client-ca-file: reading the webhook's certificates")

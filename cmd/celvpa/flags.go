@@ -16,7 +16,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine"
-	"github.com/celvpa/celvpa/webhook"
+	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 // options hold the flags of the component commands. Names and defaults are upstream's (UPSTREAM.md §8) except where
@@ -137,12 +137,12 @@ func (o *options) addAdmission(f *pflag.FlagSet) {
 
 	f.StringVar(&w.minTLS, "min-tls-version", "tls1_2", "oldest TLS that the webhook speaks: tls1_2 or tls1_3")
 	f.StringVar(&w.ciphers, "tls-ciphers", "", "cipher suites of TLS 1.2 by Go's names, separated by commas or colons; empty = Go's choice")
-	f.StringVar(&w.caFile, "client-ca-file", webhook.DefaultCAFile, "file of the CA to register, in PEM; not read with --register-webhook=false")
-	f.StringVar(&w.cert, "tls-cert-file", webhook.DefaultCertFile, "file of the serving certificate, in PEM. Without the three flags and without files at their defaults, celvpa makes its own certificates")
-	f.StringVar(&w.key, "tls-private-key", webhook.DefaultKeyFile, "file of its key, in PEM")
+	f.StringVar(&w.caFile, "client-ca-file", certificates.DefaultCAFile, "file of the CA to register, in PEM; not read with --register-webhook=false")
+	f.StringVar(&w.cert, "tls-cert-file", certificates.DefaultCertFile, "file of the serving certificate, in PEM. Without the three flags and without files at their defaults, celvpa makes its own certificates")
+	f.StringVar(&w.key, "tls-private-key", certificates.DefaultKeyFile, "file of its key, in PEM")
 	f.BoolVar(&w.reload, "reload-cert", false, "read the three files again when they change")
-	o.positive(f, &w.caLifetime, "webhook-ca-lifetime", webhook.DefaultCALifetime, "how long a CA of celvpa's own is valid; another follows at half of it (celvpa's own)")
-	o.positive(f, &w.certificate, "webhook-certificate-lifetime", webhook.DefaultServingLifetime, "how long a serving certificate of celvpa's own is valid (celvpa's own)")
+	o.positive(f, &w.caLifetime, "webhook-ca-lifetime", certificates.DefaultCALifetime, "how long a CA of celvpa's own is valid; another follows at half of it (celvpa's own)")
+	o.positive(f, &w.certificate, "webhook-certificate-lifetime", certificates.DefaultServingLifetime, "how long a serving certificate of celvpa's own is valid (celvpa's own)")
 	f.IntVar(&w.concurrent, "max-concurrent-reviews", 0, "how many reviews run at once; what is more is allowed unchanged; 0 = 100 for each CPU (celvpa's own)")
 	f.StringVar(&w.reviewMemory, "max-review-memory", "64Mi", "memory that the reviews in flight may take together, at least 32Mi; what is more is allowed unchanged, or refused with 503 before it is read (celvpa's own)")
 	f.StringVar(&w.clients, "api-server-client-ca-file", "", "file of the CAs, in PEM, that sign the client certificates of API servers: the webhook then serves nobody else; empty = it serves every client (celvpa's own)")

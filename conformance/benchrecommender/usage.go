@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/harness"
-	"github.com/celvpa/celvpa/webhook"
+	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 // usageAPI serves metrics.k8s.io in place of metrics-server, which could not read so many simulated pods in time.
@@ -36,7 +37,7 @@ type usageAPI struct {
 
 // serveUsage starts the API on a free port, and registers it.
 func serveUsage(ctx context.Context, b *bench) (*usageAPI, error) {
-	certs, err := webhook.NewSelfSigned(clock.RealClock{}, "localhost")
+	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"localhost"}, Unpublished: true, Clock: clock.RealClock{}, Log: logr.Discard()})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the certificate of metrics.k8s.io: %w", err)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/webhook"
+	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
 // rotating runs an admission controller without which no pod is created.
@@ -133,7 +134,7 @@ func TestOwnCertificatesRotateUnderLoad(t *testing.T) {
 func TestCertificatesFromFilesRotateUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	put := func(version string) (ca []byte) {
-		certs, err := webhook.NewOwn(webhook.OwnOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
+		certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
 		require.NoError(t, err)
 		pair, err := certs.GetCertificate(nil)
 		require.NoError(t, err)

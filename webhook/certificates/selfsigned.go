@@ -1,6 +1,7 @@
-package webhook
+package certificates
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -20,24 +21,24 @@ import (
 )
 
 const (
-	// caName is how replicas know the CAs of each other.
+	// caName is how replicas recognize each other's CAs.
 	caName = "celvpa_webhook_ca"
 
 	// DefaultCALifetime is also how long API servers trust the CA of a replica that was killed and does not come back.
 	DefaultCALifetime = 7 * 24 * time.Hour
-	// DefaultServingLifetime is that of a serving certificate.
+	// DefaultServingLifetime is how long a serving certificate is valid.
 	DefaultServingLifetime = 24 * time.Hour
 
-	// longestSettle is what API servers that are behind get to see a new bundle.
-	longestSettle = 10 * time.Second
-	// longestGrace must be longer than replicas take to read changed files one after the other.
-	longestGrace = 10 * time.Minute
-	clockSkew    = time.Hour
+	// maxSettle is how long API servers may take to see a changed registration.
+	maxSettle = 10 * time.Second
+	// maxGrace must be longer than it takes all replicas to read changed files.
+	maxGrace  = 10 * time.Minute
+	clockSkew = time.Hour
 )
 
-// SelfSigned is a certificate authority in memory and the serving certificates that it issues for a set of names. Keys never
-// leave the process; API servers trust them through the caBundle of the registration. After two thirds of its life a serving
-// certificate is followed by another, and a CA after half of its life, in the order that Certificates tells of.
+// SelfSigned is a certificate authority in memory that issues serving certificates for a set of names. Its keys never leave the
+// process; API servers trust it through the caBundle of the registration. It renews a serving certificate after two thirds of
+// its lifetime, and its CA after half.
 type SelfSigned struct {
 	rotation
 	hosts            []string
@@ -46,51 +47,40 @@ type SelfSigned struct {
 	log              logr.Logger
 }
 
-// OwnOptions are what a SelfSigned is made with. Zero times are defaults.
-type OwnOptions struct {
+// SelfSignedOptions configure a SelfSigned.
+type SelfSignedOptions struct {
 	Hosts []string // DNS names and IP addresses, at least one
-	// Replica tells this process from its replicas, and is the same after a restart: the CA of the process before is not trusted any
-	// longer then. Empty = CAs of processes that were killed stay until they expire.
+	// Replica identifies this process among its replicas, and stays the same after a restart, so that the restarted process can
+	// remove its former CA from the registration. Empty = CAs of killed processes stay until they expire.
 	Replica     string
-	CALifetime  time.Duration // 0 = 7 days
-	Lifetime    time.Duration // of serving certificates; 0 = 24 hours. None outlives its CA
-	Unpublished bool          // nobody writes the registration: new certificates are shown at once
+	CALifetime  time.Duration // 0 = DefaultCALifetime
+	Lifetime    time.Duration // of serving certificates, which never outlive their CA; 0 = DefaultServingLifetime
+	Unpublished bool          // nobody writes the registration: new certificates are served at once
 	Clock       clock.Clock
 	Log         logr.Logger
 }
 
-// NewSelfSigned makes a CA that issues certificates for the given DNS names and IP addresses, for whoever knows by other ways
-// what to trust.
-func NewSelfSigned(clk clock.Clock, hosts ...string) (*SelfSigned, error) {
-	return NewOwn(OwnOptions{Hosts: hosts, Unpublished: true, Clock: clk, Log: logr.Discard()})
-}
-
-// NewOwn makes a CA.
-func NewOwn(o OwnOptions) (*SelfSigned, error) {
+// NewSelfSigned makes a CA and its first serving certificate.
+func NewSelfSigned(o SelfSignedOptions) (*SelfSigned, error) {
 	if len(o.Hosts) == 0 {
-		return nil, errors.New("a serving certificate needs the name of a host")
+		return nil, errors.New("a serving certificate needs a host name")
 	}
-	s := &SelfSigned{hosts: o.Hosts, replica: o.Replica, caLife: o.CALifetime, lifetime: o.Lifetime, log: o.Log}
-	if s.caLife == 0 {
-		s.caLife = DefaultCALifetime
-	}
-	if s.lifetime == 0 {
-		s.lifetime = DefaultServingLifetime
-	}
-	s.rotation.clock, s.rotation.alone = o.Clock, o.Unpublished
-	s.settle, s.grace = min(longestSettle, s.caLife/10), min(longestGrace, s.caLife/4)
-	s.shown = func(id identity) {
-		s.log.Info("certificates of the new CA are shown now", "serial", id.cas[0].SerialNumber, "until", id.cas[0].NotAfter)
+	s := &SelfSigned{hosts: o.Hosts, replica: o.Replica, caLife: cmp.Or(o.CALifetime, DefaultCALifetime),
+		lifetime: cmp.Or(o.Lifetime, DefaultServingLifetime), log: o.Log}
+	s.rotation.clock, s.unpublished = o.Clock, o.Unpublished
+	s.settle, s.grace = min(maxSettle, s.caLife/10), min(maxGrace, s.caLife/4)
+	s.onServe = func(id identity) {
+		s.log.Info("serving certificates of the new CA", "serial", id.cas[0].SerialNumber, "until", id.cas[0].NotAfter)
 	}
 	first, err := s.newIdentity()
 	if err != nil {
 		return nil, err
 	}
-	s.begin(first)
+	s.start(first)
 	return s, nil
 }
 
-// GetCertificate implements Certificates.
+// GetCertificate implements Source.
 func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.Lock()
 	defer s.Unlock()
@@ -98,7 +88,7 @@ func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, err
 	return s.serving.pair, nil
 }
 
-// Bundle implements Certificates. CAs of other replicas stay in the registration, one of this replica from before its restart does not.
+// Bundle implements Source. CAs of other replicas stay in the registration; a CA of this replica from before a restart does not.
 func (s *SelfSigned) Bundle() Bundle {
 	s.Lock()
 	defer s.Unlock()
@@ -109,48 +99,48 @@ func (s *SelfSigned) Bundle() Bundle {
 	return b
 }
 
-// Changed implements Certificates.
+// Changed implements Source.
 func (s *SelfSigned) Changed() <-chan struct{} { return s.changed }
 
-// Published implements Certificates.
+// Published implements Source.
 func (s *SelfSigned) Published(b Bundle) {
 	s.Lock()
 	defer s.Unlock()
 	s.confirm(b)
 }
 
-// NeedLeaderElection implements Certificates.
+// NeedLeaderElection implements Source.
 func (s *SelfSigned) NeedLeaderElection() bool { return false }
 
-// Start implements Certificates.
+// Start implements Source.
 func (s *SelfSigned) Start(ctx context.Context) error {
 	s.watch(ctx, max(20*time.Millisecond, min(time.Second, s.caLife/50, s.lifetime/50)), s.renew)
 	return nil // stopped
 }
 
-// renew makes what is due. The serving certificate comes first: one that has expired, as while the machine slept, gives way to one
-// of the same CA, not to one of a CA that nobody trusts yet. A failure, which is one of this machine's random numbers, is tried
-// again soon.
+// renew issues what is due. The serving certificate comes first: when it expired, because the machine slept, the next one is of the
+// same CA, not of a CA that nobody trusts yet. A failure can only come from the random number generator, and renew tries again
+// at the next call.
 func (s *SelfSigned) renew() {
 	now := s.rotation.clock.Now()
 	ca, leaf := s.serving.by, s.serving.pair.Leaf
 	if due := leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore.Add(clockSkew)) / 3); !now.Before(due) && now.Before(ca.cert.NotAfter) {
 		pair, err := ca.issue(now, s.lifetime, s.hosts)
 		if err != nil {
-			s.log.Error(err, "there is no new serving certificate")
+			s.log.Error(err, "cannot renew the serving certificate")
 			return
 		}
 		s.serving.pair = pair
-		s.log.V(1).Info("there is a new serving certificate", "serial", pair.Leaf.SerialNumber, "until", pair.Leaf.NotAfter)
+		s.log.V(1).Info("renewed the serving certificate", "serial", pair.Leaf.SerialNumber, "until", pair.Leaf.NotAfter)
 	}
 	s.advance()
 	if s.next == nil && !now.Before(s.serving.by.due) {
 		next, err := s.newIdentity()
 		if err != nil {
-			s.log.Error(err, "there is no new CA")
+			s.log.Error(err, "cannot make a new CA")
 			return
 		}
-		s.log.Info("a new CA is to be published", "serial", next.cas[0].SerialNumber)
+		s.log.Info("publishing a new CA", "serial", next.cas[0].SerialNumber)
 		s.offer(next)
 	}
 }
@@ -172,7 +162,7 @@ func (s *SelfSigned) newIdentity() (identity, error) {
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	due  time.Time // when it is to be followed by another
+	due  time.Time // when the next CA is made
 }
 
 func newAuthority(now time.Time, life time.Duration, replica string) (*authority, error) {
@@ -199,7 +189,7 @@ func newAuthority(now time.Time, life time.Duration, replica string) (*authority
 	return &authority{cert: cert, key: key, due: now.Add(life / 2)}, nil
 }
 
-// issue makes a serving certificate.
+// issue signs a serving certificate.
 func (a *authority) issue(now time.Time, life time.Duration, hosts []string) (*tls.Certificate, error) {
 	key, serial, err := newKey()
 	if err != nil {
@@ -213,7 +203,7 @@ func (a *authority) issue(now time.Time, life time.Duration, hosts []string) (*t
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	if len(hosts[0]) > 64 { // more is not allowed there, and nobody looks at it
+	if len(hosts[0]) > 64 { // X.509 allows no more, and clients ignore it
 		template.Subject.CommonName = ""
 	}
 	if template.NotAfter.After(a.cert.NotAfter) {

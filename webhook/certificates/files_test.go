@@ -1,4 +1,4 @@
-package webhook
+package certificates
 
 import (
 	"context"
@@ -78,9 +78,9 @@ func someCA(t *testing.T, now time.Time) *authority {
 // looks has the files looked at so often, as the loop does every second.
 func looks(f *Files, clk *testclock.FakeClock, times int) {
 	for range times {
-		clk.Step(lookInterval)
+		clk.Step(pollInterval)
 		f.Lock()
-		f.look()
+		f.poll()
 		f.advance()
 		f.Unlock()
 	}
@@ -95,7 +95,7 @@ func TestAChangedCertificateOfTheSameCAIsShownAtOnce(t *testing.T) {
 	o.Log = log.log()
 	f, err := NewFiles(o)
 	require.NoError(t, err)
-	require.Empty(t, log.told())
+	require.Empty(t, log.written())
 	before := shown(t, f)
 	looks(f, clk, 3)
 	require.True(t, before.Equal(shown(t, f)))
@@ -103,7 +103,7 @@ func TestAChangedCertificateOfTheSameCAIsShownAtOnce(t *testing.T) {
 	s.issue(t, ca, clk.Now())
 	looks(f, clk, 2)
 	require.False(t, before.Equal(shown(t, f)))
-	told := log.told()
+	told := log.written()
 	require.Len(t, told, 1)
 	require.Contains(t, told[0], "New certificate found, reloading")
 	require.Len(t, f.Bundle().Needed, 1)
@@ -125,17 +125,17 @@ func TestAChangedCAIsPublishedBeforeItsCertificateIsShown(t *testing.T) {
 	require.NoError(t, believes(t, f, started.Merge(stranger, clk.Now()), "127.0.0.1", clk.Now()))
 	require.Contains(t, string(started.Merge(stranger, clk.Now())), string(stranger), "another replica may show the certificate of before, and is to be believed")
 	f.Published(started)
-	clk.Step(longestGrace)
+	clk.Step(maxGrace)
 	old := f.Bundle().Merge(append(slices.Clone(text), stranger...), clk.Now())
 	require.Equal(t, string(text), string(old), "after the grace the bundle is the file, once")
 	f.Published(f.Bundle())
 	require.Equal(t, append(old, stranger...), f.Bundle().Merge(append(old, stranger...), clk.Now()), "later it only has to contain it")
-	require.Empty(t, log.told())
+	require.Empty(t, log.written())
 
 	s.issue(t, someCA(t, clk.Now()), clk.Now())
 	looks(f, clk, 2)
 	requireChanged(t, f)
-	told := log.told()
+	told := log.written()
 	require.Len(t, told, 2)
 	require.Contains(t, told[0], "New certificate found, reloading")
 	require.Contains(t, told[1], "New client CA found, reloading and patching webhook")
@@ -144,7 +144,7 @@ func TestAChangedCAIsPublishedBeforeItsCertificateIsShown(t *testing.T) {
 	both := f.Bundle()
 	require.Len(t, both.Needed, 2)
 	f.Published(both)
-	told = log.told()
+	told = log.written()
 	require.Len(t, told, 1)
 	require.Contains(t, told[0], "Successfully patched webhook with new client CA")
 	require.NoError(t, believes(t, f, old, "127.0.0.1", clk.Now()), "API servers get a moment to see it")
@@ -217,7 +217,7 @@ func TestFilesThatAreNotWellAreLeft(t *testing.T) {
 			looks(f, clk, 5)
 			require.True(t, before.Equal(shown(t, f)))
 			require.Len(t, f.Bundle().Needed, 1)
-			told := log.told()
+			told := log.written()
 			require.Len(t, told, 1)
 			require.Contains(t, told[0], tt.reason)
 			require.Contains(t, told[0], "the last good ones stay")
@@ -226,23 +226,6 @@ func TestFilesThatAreNotWellAreLeft(t *testing.T) {
 			require.False(t, before.Equal(shown(t, f)))
 		})
 	}
-}
-
-// TestFilesThatAreStillWrittenToWait: what differs between two looks is not used, even where it could be read.
-func TestFilesThatAreStillWrittenToWait(t *testing.T) {
-	clk, s := testclock.NewFakeClock(newYear), newSecret(t)
-	ca := someCA(t, newYear)
-	s.issue(t, ca, newYear)
-	f, err := NewFiles(s.options(clk))
-	require.NoError(t, err)
-	before := shown(t, f)
-	for range 3 {
-		s.issue(t, ca, newYear)
-		looks(f, clk, 1)
-		require.True(t, before.Equal(shown(t, f)))
-	}
-	looks(f, clk, 1)
-	require.False(t, before.Equal(shown(t, f)))
 }
 
 func TestFilesAreReadOnceWithoutReload(t *testing.T) {
@@ -260,7 +243,7 @@ func TestFilesAreReadOnceWithoutReload(t *testing.T) {
 	go func() { done <- f.Start(ctx) }()
 	for range 5 {
 		require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
-		clk.Step(lookInterval)
+		clk.Step(pollInterval)
 	}
 	cancel()
 	require.NoError(t, <-done)
@@ -295,7 +278,7 @@ func TestFilesThatCannotBeUsedStopTheStart(t *testing.T) {
 			}
 			_, err := NewFiles(o)
 			require.ErrorContains(t, err, tt.want)
-			require.ErrorContains(t, err, "or let celvpa make its own certificates by giving none of")
+			require.ErrorContains(t, err, "or let celvpa make its own certificates: give none of")
 		})
 	}
 	t.Run("the CA is not read where nothing is registered", func(t *testing.T) {
@@ -319,7 +302,7 @@ func TestFilesThatCannotBeUsedStopTheStart(t *testing.T) {
 		o.Hosts, o.Log = []string{"vpa-webhook.kube-system.svc"}, log.log()
 		_, err := NewFiles(o)
 		require.NoError(t, err)
-		require.Contains(t, log.told()[0], "API servers will not trust the serving certificate")
+		require.Contains(t, log.written()[0], "API servers will not trust the serving certificate")
 	})
 }
 
@@ -340,7 +323,7 @@ func TestACertificateByAnIntermediateFits(t *testing.T) {
 	o.Log = log.log()
 	f, err := NewFiles(o)
 	require.NoError(t, err)
-	require.Empty(t, log.told())
+	require.Empty(t, log.written())
 	var pair *tls.Certificate
 	pair, err = f.GetCertificate(nil)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package webhook
+package certificates
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// RequireClientCertificates makes a TLS configuration, in place, accept only clients that show a certificate of the CAs in a PEM file. The file
-// is read again for each connection, so that CAs can be replaced; while it cannot be used the last good CAs stay. The error says
-// why it cannot be used now.
+// RequireClientCertificates changes a TLS configuration in place, so that it accepts only clients with a certificate signed by a CA
+// in a PEM file. It reads the file again for each connection, so the CAs can be replaced; while the file is unusable, the last
+// good CAs stay. The error says why it is unusable now.
 func RequireClientCertificates(config *tls.Config, path string, log logr.Logger) error {
 	cas := &clientCAs{path: path}
 	if _, err := cas.pool(); err != nil {
@@ -23,7 +23,7 @@ func RequireClientCertificates(config *tls.Config, path string, log logr.Logger)
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		pool, err := cas.pool()
 		if err != nil {
-			log.Error(err, "keeping the last good CAs of client certificates")
+			log.Error(err, "cannot reload the client CAs; the last good ones stay")
 		}
 		c := config.Clone()
 		c.ClientCAs, c.GetConfigForClient = pool, nil
@@ -32,16 +32,16 @@ func RequireClientCertificates(config *tls.Config, path string, log logr.Logger)
 	return nil
 }
 
-// clientCAs are the CAs in a file.
+// clientCAs caches the CAs in a file.
 type clientCAs struct {
 	path string
 
 	mu   sync.Mutex
-	text []byte // what good was read from
+	text []byte // that good was parsed from
 	good *x509.CertPool
 }
 
-// pool reads the file. With an error it is the last good one.
+// pool reads the file. With an error it returns the last good CAs.
 func (c *clientCAs) pool() (*x509.CertPool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,4 @@
-package webhook
+package certificates
 
 import (
 	"bytes"
@@ -10,41 +10,41 @@ import (
 	"time"
 )
 
-// mostCAs is how many CAs a bundle may have, those of replicas that are gone included.
-const mostCAs = 20
+// maxCAs bounds a bundle, because replicas that were killed leave their CAs in it.
+const maxCAs = 20
 
-// Bundle is what one process needs in the caBundle of the registration, which it shares with its replicas.
+// Bundle is what one process needs in the caBundle of the registration, which all replicas share.
 type Bundle struct {
-	Needed  []*x509.Certificate // must be in it
-	Retired []*x509.Certificate // were needed, and are to go
-	// Keeps tells which others stay, if they have not expired; nil = none does.
+	Needed  []*x509.Certificate
+	Retired []*x509.Certificate // no longer needed; Merge removes them
+	// Keeps reports whether a CA of others stays in the bundle until it expires; nil = none stays.
 	Keeps func(*x509.Certificate) bool
-	// Private tells that no other process needs what this one does, so that it goes with the process.
+	// Private means that no other process needs these CAs, so they leave the bundle when the process stops.
 	Private bool
 }
 
-// left is the bundle of a process that is gone.
-func (b Bundle) left() Bundle {
+// Withdrawn is the bundle of a process that stops: it needs nothing any more.
+func (b Bundle) Withdrawn() Bundle {
 	return Bundle{Retired: append(b.Needed, b.Retired...), Keeps: b.Keeps}
 }
 
-// PEM is what is needed, newest first.
+// PEM returns the needed CAs, newest first.
 func (b Bundle) PEM() []byte { return encodeCAs(slices.Clone(b.Needed)) }
 
-// Merge is the caBundle that follows on one. It is the same bytes when nothing is to be done; otherwise CAs are in an order that
-// is the same whoever writes them, newest first. Of those that are not needed the newest stay, 20 in all. What cannot be read
-// of the old one is dropped.
+// Merge updates a caBundle. It returns the same bytes when there is nothing to change. Otherwise it sorts the CAs newest first, so
+// that all replicas write the same bytes, keeps the newest of those that are not needed, up to 20 in all, and drops what it
+// cannot parse.
 func (b Bundle) Merge(old []byte, now time.Time) []byte {
 	found, err := parseCAs(old)
 	stay := kept(found, func(c *x509.Certificate) bool {
 		return !contains(b.Retired, c) && (contains(b.Needed, c) || b.Keeps != nil && b.Keeps(c) && now.Before(c.NotAfter))
 	})
-	if err == nil && len(stay) == len(found) && len(stay) <= max(mostCAs, len(b.Needed)) && len(without(b.Needed, stay)) == 0 {
+	if err == nil && len(stay) == len(found) && len(stay) <= max(maxCAs, len(b.Needed)) && len(without(b.Needed, stay)) == 0 {
 		return old
 	}
 	others := without(stay, b.Needed)
 	slices.SortFunc(others, newestFirst)
-	others = others[:min(len(others), max(0, mostCAs-len(b.Needed)))]
+	others = others[:min(len(others), max(0, maxCAs-len(b.Needed)))]
 	return encodeCAs(append(others, b.Needed...))
 }
 
@@ -55,17 +55,17 @@ func newestFirst(a, b *x509.Certificate) int {
 	return bytes.Compare(a.Raw, b.Raw)
 }
 
-// encodeCAs sorts and writes CAs, each once.
+// encodeCAs writes CAs as PEM, newest first, each once.
 func encodeCAs(cas []*x509.Certificate) []byte {
 	slices.SortFunc(cas, newestFirst)
 	var out bytes.Buffer
 	for _, c := range slices.CompactFunc(cas, (*x509.Certificate).Equal) {
-		_ = pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a buffer takes all
+		_ = pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a buffer does not fail
 	}
 	return out.Bytes()
 }
 
-// parseCAs reads the certificates of a PEM text. With an error they are those that can be read.
+// parseCAs reads the certificates of a PEM text. Even with an error it returns those that it could read.
 func parseCAs(text []byte) ([]*x509.Certificate, error) {
 	var out []*x509.Certificate
 	var faults []error
@@ -75,7 +75,7 @@ func parseCAs(text []byte) ([]*x509.Certificate, error) {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			faults = append(faults, fmt.Errorf("it has %q among its certificates", block.Type))
+			faults = append(faults, fmt.Errorf("it has a PEM block of type %q among its certificates", block.Type))
 			continue
 		}
 		c, err := x509.ParseCertificate(block.Bytes)

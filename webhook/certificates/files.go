@@ -1,4 +1,4 @@
-package webhook
+package certificates
 
 import (
 	"bytes"
@@ -13,57 +13,67 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Where certificates are looked for unless flags tell of other places (UPSTREAM.md §4.1).
+// Default paths of the certificate files (UPSTREAM.md §4.1).
 const (
 	DefaultCAFile   = "/etc/tls-certs/caCert.pem"
 	DefaultCertFile = "/etc/tls-certs/serverCert.pem"
 	DefaultKeyFile  = "/etc/tls-certs/serverKey.pem"
 )
 
-// lookInterval is how often files are read to see whether they changed. They are small.
-const lookInterval = time.Second
+// pollInterval is how often the files are read. They are small.
+const pollInterval = time.Second
 
-// FileOptions are where certificates come from.
+// FileOptions configure Files.
 type FileOptions struct {
 	CA, Cert, Key string // paths of PEM files: --client-ca-file, --tls-cert-file, --tls-private-key
 	Reload        bool   // --reload-cert
-	// Unpublished tells that nobody writes the registration: the CA is not read, and what changes is shown at once.
+	// Unpublished means that nobody writes the registration: the CA is not read, and changed certificates are served at once.
 	Unpublished bool
-	Hosts       []string // by which API servers know the server
+	Hosts       []string // names by which API servers call the server
 	Clock       clock.Clock
 	Log         logr.Logger
+
+	readFile func(string) ([]byte, error) // a test's; nil = os.ReadFile
 }
 
-// Files are certificates from files that somebody else renews: an operator, or cert-manager through a Secret. They are looked at
-// again and again, not watched, so it does not matter how they are replaced. What is used is what was the same at two looks and
-// fits together; what is half written or cannot be read is logged once, and the last that was good stays.
+// Files serves certificates from files that somebody else renews: an operator, or cert-manager through a Secret.
+//
+// It polls the files instead of watching them, so it does not matter how they are replaced, and takes what two successive
+// readings found alike: files that are swapped or written in between are never mixed. It logs a half-written or unreadable file
+// once and keeps the last good certificate.
+//
+// controller-runtime's certwatcher does not fit here. It serves a new certificate as soon as it reads one, while the invariant of
+// this package needs the CA to be published first; it reads no CA; and it does not notice a changed intermediate certificate.
 type Files struct {
 	rotation
 	options FileOptions
 	log     logr.Logger
 
-	used    content   // what is shown or waits for its CA
-	seen    content   // at the last look
-	faulty  string    // what was logged last
-	exact   time.Time // from when on the registration is to have exactly the CAs of the files, once
+	used    content   // served, or waiting for its CA
+	seen    content   // at the last reading
+	lastLog string    // the error that was logged last
+	exactAt time.Time // from when on the registration must have exactly the CAs of the files, once
 	settled bool      // it had
-	expired bool      // the log has it that what is shown has expired
+	expired bool      // the log says that the serving certificate has expired
 }
 
-// content is that of the files.
+// content is one reading of the files.
 type content struct{ ca, cert, key []byte }
 
 func (c content) equal(d content) bool {
 	return bytes.Equal(c.ca, d.ca) && bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key)
 }
 
-// NewFiles reads certificates. An error names the flag of the file, and the way out.
+// NewFiles reads certificates. An error names the flag of the file and says how to fix it.
 func NewFiles(o FileOptions) (*Files, error) {
+	if o.readFile == nil {
+		o.readFile = os.ReadFile
+	}
 	f := &Files{options: o, log: o.Log}
-	f.rotation.clock, f.alone = o.Clock, o.Unpublished
-	f.settle, f.grace = longestSettle, longestGrace
-	f.exact = o.Clock.Now().Add(f.grace)
-	found, err := f.read()
+	f.rotation.clock, f.unpublished = o.Clock, o.Unpublished
+	f.settle, f.grace = maxSettle, maxGrace
+	f.exactAt = o.Clock.Now().Add(f.grace)
+	found, err := f.readSettled()
 	if err != nil {
 		return nil, err
 	}
@@ -72,15 +82,15 @@ func NewFiles(o FileOptions) (*Files, error) {
 		return nil, err
 	}
 	if err := f.trusted(id, o.Hosts...); err != nil {
-		f.log.Error(err, "API servers will not trust the serving certificate, and pods are created without their recommendations")
+		f.log.Error(err, "API servers will not trust the serving certificate, so new pods do not get their recommendations")
 	}
 	f.used, f.seen = found, found
-	f.begin(id)
-	f.tellExpired()
+	f.start(id)
+	f.logExpired()
 	return f, nil
 }
 
-// GetCertificate implements Certificates.
+// GetCertificate implements Source.
 func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.Lock()
 	defer f.Unlock()
@@ -88,22 +98,22 @@ func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.serving.pair, nil
 }
 
-// Bundle implements Certificates. The CAs of others stay: replicas do not see a changed file at the same time, and one that starts may
-// be the first to see it. Once only, when all have had the time, those go that the files do not have.
+// Bundle implements Source. CAs of other replicas stay: they do not all see a changed file at the same time, and one that starts
+// may see it first. Once, after the grace period, it removes the CAs that the files do not have.
 func (f *Files) Bundle() Bundle {
 	f.Lock()
 	defer f.Unlock()
 	b := f.bundle()
-	if f.settled || f.rotation.clock.Now().Before(f.exact) {
+	if f.settled || f.rotation.clock.Now().Before(f.exactAt) {
 		b.Keeps = func(*x509.Certificate) bool { return true }
 	}
 	return b
 }
 
-// Changed implements Certificates.
+// Changed implements Source.
 func (f *Files) Changed() <-chan struct{} { return f.changed }
 
-// Published implements Certificates.
+// Published implements Source.
 func (f *Files) Published(b Bundle) {
 	f.Lock()
 	defer f.Unlock()
@@ -111,49 +121,49 @@ func (f *Files) Published(b Bundle) {
 	before := f.published
 	f.confirm(b)
 	if f.next != nil && before.IsZero() && !f.published.IsZero() {
-		f.log.Info("Successfully patched webhook with new client CA") // tools look for these words (UPSTREAM.md §4.9)
+		f.log.Info("Successfully patched webhook with new client CA") // tools match this text (UPSTREAM.md §4.9)
 	}
 }
 
-// NeedLeaderElection implements Certificates.
+// NeedLeaderElection implements Source.
 func (f *Files) NeedLeaderElection() bool { return false }
 
-// Start implements Certificates.
+// Start implements Source.
 func (f *Files) Start(ctx context.Context) error {
-	f.watch(ctx, lookInterval, func() {
+	f.watch(ctx, pollInterval, func() {
 		if f.options.Reload {
-			f.look()
+			f.poll()
 		}
 		f.advance()
-		f.tellExpired()
+		f.logExpired()
 	})
-	return nil // stopped
+	return nil
 }
 
-// tellExpired logs once that the certificate in use has expired.
-func (f *Files) tellExpired() {
+// logExpired logs once that the serving certificate has expired.
+func (f *Files) logExpired() {
 	expired := f.serving.expired(f.rotation.clock.Now())
 	if expired && !f.expired {
-		f.log.Error(nil, "the serving certificate has expired: API servers no longer call the webhook, and do as failurePolicy says; replace the file and, without --reload-cert, restart",
+		f.log.Error(nil, "the serving certificate has expired, so API servers do not call the webhook and apply its failurePolicy; replace the file and, without --reload-cert, restart",
 			"file", f.options.Cert, "until", f.serving.pair.Leaf.NotAfter)
 	}
 	f.expired = expired
 }
 
-// look reads the files and uses what has changed.
-func (f *Files) look() {
+// poll reads the files and uses what changed, once two readings agree.
+func (f *Files) poll() {
 	found, err := f.read()
 	if err != nil {
-		f.tellFault(err)
+		f.logFault(err)
 		return
 	}
-	still := found.equal(f.seen)
+	again := found.equal(f.seen)
 	f.seen = found
-	if !still { // it may still be written to
+	if !again { // somebody may still be writing
 		return
 	}
 	if found.equal(f.used) {
-		f.faulty = ""
+		f.lastLog = ""
 		return
 	}
 	id, err := f.identity(found)
@@ -161,10 +171,10 @@ func (f *Files) look() {
 		err = f.trusted(id)
 	}
 	if err != nil {
-		f.tellFault(err)
+		f.logFault(err)
 		return
 	}
-	f.faulty = ""
+	f.lastLog = ""
 	if !bytes.Equal(found.cert, f.used.cert) || !bytes.Equal(found.key, f.used.key) {
 		f.log.Info("New certificate found, reloading", "until", id.pair.Leaf.NotAfter)
 	}
@@ -175,15 +185,33 @@ func (f *Files) look() {
 	f.offer(id)
 }
 
-func (f *Files) tellFault(err error) {
-	if text := err.Error(); text != f.faulty {
-		f.faulty = text
-		f.log.Error(err, "changed certificates are not used; the last good ones stay")
+func (f *Files) logFault(err error) {
+	if text := err.Error(); text != f.lastLog {
+		f.lastLog = text
+		f.log.Error(err, "cannot use the changed certificates; the last good ones stay")
 	}
 }
 
-// wayOut is what else one can do.
-const wayOut = "; give files in PEM, or let celvpa make its own certificates by giving none of --tls-cert-file, --tls-private-key and --client-ca-file and having no files at their default places"
+// wayOut ends errors about files.
+const wayOut = "; give PEM files, or let celvpa make its own certificates: give none of --tls-cert-file, --tls-private-key and --client-ca-file, and leave no files at their defaults"
+
+// readSettled reads until two successive readings agree.
+func (f *Files) readSettled() (content, error) {
+	last, err := f.read()
+	for range maxReadings {
+		if err != nil {
+			return content{}, err
+		}
+		before := last
+		if last, err = f.read(); err == nil && last.equal(before) {
+			return last, nil
+		}
+	}
+	return content{}, fmt.Errorf("--tls-cert-file, --tls-private-key and --client-ca-file change with every reading%s", wayOut)
+}
+
+// maxReadings bounds readSettled.
+const maxReadings = 100
 
 func (f *Files) read() (content, error) {
 	var out content
@@ -196,7 +224,7 @@ func (f *Files) read() (content, error) {
 		if one.into == &out.ca && f.options.Unpublished {
 			continue
 		}
-		text, err := os.ReadFile(one.path)
+		text, err := f.options.readFile(one.path)
 		if err != nil {
 			return out, fmt.Errorf("%s: reading the webhook's certificates: %w%s", one.flag, err, wayOut)
 		}
@@ -225,7 +253,7 @@ func (f *Files) identity(c content) (identity, error) {
 	return id, nil
 }
 
-// trusted tells whether API servers that know the CAs will take the certificate for hosts, unless it has expired or is of the future.
+// trusted returns an error if API servers that know the CAs would refuse the certificate for one of the hosts. It ignores the dates.
 func (f *Files) trusted(id identity, hosts ...string) error {
 	if f.options.Unpublished {
 		return nil
@@ -246,7 +274,7 @@ func (f *Files) trusted(id identity, hosts ...string) error {
 	if at.After(leaf.NotAfter) {
 		at = leaf.NotAfter
 	}
-	for _, host := range append([]string{""}, hosts...) { // the empty one is not looked at
+	for _, host := range append([]string{""}, hosts...) { // "" checks the chain only
 		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: between, CurrentTime: at}); err != nil {
 			return fmt.Errorf("--tls-cert-file %s does not fit --client-ca-file %s: %w", f.options.Cert, f.options.CA, err)
 		}

@@ -1,9 +1,10 @@
-package webhook
+package certificates
 
 import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
 )
 
 // clientPair is a CA in PEM and a client certificate of it.
@@ -33,15 +35,20 @@ func TestOnlyClientsOfTheGivenCAsAreServed(t *testing.T) {
 	otherCA, otherPair := clientPair(t)
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	require.NoError(t, os.WriteFile(file, ca, 0o600))
-	config, err := TLSConfig("", "", logr.Discard())
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	serving, err := NewSelfSigned(SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
 	require.NoError(t, err)
-	require.NoError(t, RequireClientCertificates(config, file, logr.Discard()))
-	url, c, stop := listen(t, http.NotFoundHandler(), config)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(serving.Bundle().PEM()))
+	server.EnableHTTP2, server.TLS = true, &tls.Config{NextProtos: []string{"h2"}, GetCertificate: serving.GetCertificate}
+	require.NoError(t, RequireClientCertificates(server.TLS, file, logr.Discard()))
+	server.StartTLS()
+	defer server.Close()
 	get := func(pairs ...tls.Certificate) error {
-		transport := c.Transport.(*http.Transport).Clone()
-		transport.TLSClientConfig.Certificates = pairs
+		transport := server.Client().Transport.(*http.Transport).Clone()
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots, Certificates: pairs}
 		defer transport.CloseIdleConnections()
-		resp, err := (&http.Client{Transport: transport}).Get(url)
+		resp, err := (&http.Client{Transport: transport}).Get(server.URL)
 		if err != nil {
 			return err
 		}
@@ -56,9 +63,8 @@ func TestOnlyClientsOfTheGivenCAsAreServed(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, otherCA, 0o600))
 	require.NoError(t, get(otherPair))
 	require.Error(t, get(pair))
-	require.NoError(t, stop())
 
-	require.ErrorContains(t, RequireClientCertificates(config, filepath.Join(t.TempDir(), "none"), logr.Discard()), "--api-server-client-ca-file: open")
+	require.ErrorContains(t, RequireClientCertificates(&tls.Config{}, filepath.Join(t.TempDir(), "none"), logr.Discard()), "--api-server-client-ca-file: open")
 	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
-	require.ErrorContains(t, RequireClientCertificates(config, file, logr.Discard()), "no certificate in PEM")
+	require.ErrorContains(t, RequireClientCertificates(&tls.Config{}, file, logr.Discard()), "no certificate in PEM")
 }

@@ -1,4 +1,4 @@
-package webhook
+package certificates
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func TestACertificateThatHasExpiredIsLoggedOnce(t *testing.T) {
 	o.Log, o.Reload = log.log(), true
 	f, err := NewFiles(o)
 	require.NoError(t, err, "a file that is renewed late heals by itself")
-	told := log.told()
+	told := log.written()
 	require.Len(t, told, 1)
 	require.Contains(t, told[0], "the serving certificate has expired")
 	require.Contains(t, told[0], s.path("tls.crt"))
@@ -32,18 +32,18 @@ func TestACertificateThatHasExpiredIsLoggedOnce(t *testing.T) {
 	go func() { done <- f.Start(ctx) }()
 	step := func() {
 		require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
-		clk.Step(lookInterval)
+		clk.Step(pollInterval)
 	}
 	step()
 	step()
 	s.issue(t, ca, clk.Now())
 	until := clk.Now().Add(time.Hour)
-	require.Eventually(t, func() bool { step(); return testutil.ToFloat64(certificateExpires) == float64(until.Unix()) }, 5*time.Second, time.Millisecond)
-	require.NotContains(t, strings.Join(log.told(), ""), "expired")
+	require.Eventually(t, func() bool { step(); return testutil.ToFloat64(expires) == float64(until.Unix()) }, 5*time.Second, time.Millisecond)
+	require.NotContains(t, strings.Join(log.written(), ""), "expired")
 	clk.Step(2 * time.Hour)
 	step()
 	step()
 	cancel()
 	require.NoError(t, <-done)
-	require.Equal(t, 1, strings.Count(strings.Join(log.told(), ""), "the serving certificate has expired"))
+	require.Equal(t, 1, strings.Count(strings.Join(log.written(), ""), "the serving certificate has expired"))
 }
