@@ -72,13 +72,3 @@ func TestATextThatRulesWriteStaysAFact(t *testing.T) {
 		require.Contains(t, failures[0], "set now.s: a rule cannot store a text of more than 1024 bytes")
 	})
 }
-
-// TestLargeConstantsAreNotKept: what is folded stays in memory for as long as the rules are in force.
-func TestLargeConstantsAreNotKept(t *testing.T) {
-	small, large := constant(strings.Repeat("x", 100)), constant(strings.Repeat("x", maxFolded/2+1))
-	n, ok := binary(addTexts)([]node{small, small})
-	require.True(t, ok && n.known)
-	n, ok = binary(addTexts)([]node{large, large})
-	require.True(t, ok && !n.known)
-	require.Len(t, n.run.(code[string])(&frame{}), maxFolded+2)
-}

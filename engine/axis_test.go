@@ -90,9 +90,13 @@ spec:
 
 func measuredBook(overlays ...string) (*Rulebook, error) { return bookOf(measured, overlays...) }
 
-func bookOf(rules string, overlays ...string) (*Rulebook, error) {
-	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(rules)}}},
+func libraryOf(rules string, overlays ...string) (*Library, error) {
+	return Loader{}.Load(Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(rules)}}},
 		Layer{FS: fstest.MapFS{"o.yaml": {Data: []byte(strings.Join(overlays, ""))}}})
+}
+
+func bookOf(rules string, overlays ...string) (*Rulebook, error) {
+	lib, err := libraryOf(rules, overlays...)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +130,7 @@ func TestAStageRunsForEachValueOfItsAxis(t *testing.T) {
 	f, trace := adjusted(t, book.Default())
 	require.Equal(t, []int64{40, 600, 50}, amounts(f))
 	require.Equal(t, []string{"price scaled", "weight scaled"}, f.items[0][0].Notes)
-	fields := namesOf(trace.Steps(), func(s Step) string { return s.Path() + " " + s.Item + " " + s.Field + " " + s.To })
+	fields := inWords(trace.Steps(), func(s Step) string { return s.Path() + " " + s.Item + " " + s.Field + " " + s.To })
 	require.Equal(t, []string{"scale/scale/by-factor line-0  ", "scale/scale/by-factor line-1  ", "scale/scale/by-factor line-0 now.weight 600g", "cap/cap/most line-1 now.price 50c"}, fields)
 	interpreted, _ := adjusted(t, book.Default().Interpreted())
 	require.Equal(t, amounts(f), amounts(interpreted))
@@ -182,9 +186,9 @@ func TestAValidationStandsForEachValueOfItsAxis(t *testing.T) {
 	object := map[string]any{"lines": []any{map[string]any{"price": 0, "weight": 1}}, "gifts": []any{map[string]any{"weight": -1}}}
 	got := book.Default().Validate("order.validate", Judged{Object: object}, nil)
 	require.Equal(t, []string{"valid/positive lines[0].line['price'] price is 0", "valid/positive gifts[0].line['weight'] weight is -1"},
-		namesOf(got, func(v Violation) string { return v.Rule + " " + v.Path + " " + v.Message }))
+		inWords(got, func(v Violation) string { return v.Rule + " " + v.Path + " " + v.Message }))
 	infos := book.Default().Validations("order.validate")
-	require.Equal(t, []string{"valid/positive", "valid/positive"}, namesOf(infos, func(i ValidationInfo) string { return i.Rule }))
+	require.Equal(t, []string{"valid/positive", "valid/positive"}, inWords(infos, func(i ValidationInfo) string { return i.Rule }))
 	v := infos[1].Validation
 	require.Equal(t, []string{"'weight' in self", "self['weight'] > 0", "'weight' + ' is ' + string(self['weight'])", "weight must be above 0", ".line['weight']"},
 		[]string{v.When.Value, v.Expression.Value, v.MessageExpression.Value, v.Message.Value, v.FieldPath.Value}, "API servers know no axes")
@@ -198,7 +202,7 @@ func TestAnAxisIsSpeltAsAPIServersTakeIt(t *testing.T) {
 		"self.?most[?measure + 's'].hasValue()": "self.?most[?'weight' + 's'].hasValue()",
 		"measure in self && 'measure' in self":  "'weight' in self && 'measure' in self",
 	} {
-		require.Equal(t, want, spelt(expression, weight))
+		require.Equal(t, want, speltFor(expression, weight))
 	}
 }
 
@@ -245,9 +249,11 @@ func TestASharedParamMovesEveryRuleThatReadsIt(t *testing.T) {
 	require.Equal(t, "ship/some", plan.Decide("order.ship", facts, nil).Rule)
 	require.Equal(t, "default", book.Default().Decide("order.ship", facts, nil).Rule)
 	require.Equal(t, []string{"param most.weight 900 → 10"}, Diff(book.Default(), plan))
-	refs := book.library.Params()
-	require.Equal(t, []string{"most.price", "most.weight", "step", "scale.factor.price", "scale.factor.weight"}, namesOf(refs, func(p ParamRef) string { return p.Key }))
-	require.Equal(t, []string{"cap", "ship"}, namesOf(refs[1].RuleSets, func(s *RuleSet) string { return s.Name.Value }))
+	library, err := libraryOf(measured)
+	require.NoError(t, err)
+	refs := library.Params()
+	require.Equal(t, []string{"most.price", "most.weight", "step", "scale.factor.price", "scale.factor.weight"}, inWords(refs, func(p ParamRef) string { return p.Key }))
+	require.Equal(t, []string{"cap", "ship"}, inWords(refs[1].RuleSets, func(s *RuleSet) string { return s.Name.Value }))
 	require.Equal(t, "Most weight of a line", refs[1].Param.Description)
 }
 
@@ -268,7 +274,7 @@ func TestPlacesOfARuleSetHoldForItsValidations(t *testing.T) {
   - {name: whole, at: "lines[*]", expression: size(self) == 1, message: only a name}
 `, CompileOptions{})
 	got := judge(Judged{Object: map[string]any{"lines": []any{map[string]any{}}, "gifts": []any{map[string]any{}}}})
-	require.Equal(t, []string{"s/named lines[0]", "s/named gifts[0]", "s/whole lines[0]"}, namesOf(got, func(v Violation) string { return v.Rule + " " + v.Path }))
+	require.Equal(t, []string{"s/named lines[0]", "s/named gifts[0]", "s/whole lines[0]"}, inWords(got, func(v Violation) string { return v.Rule + " " + v.Path }))
 
 	for body, want := range map[string]string{
 		"  at: lines[*]\n  stages: [{name: a, rules: [{name: r, note: x}]}]\n":                                                          "s.yaml:7:7: RuleSet s: spec.at belongs to validations",

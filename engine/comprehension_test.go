@@ -90,10 +90,10 @@ func stageWith(t testing.TB, expression string) *setPlan {
 // assembled makes code of the variable v.
 func assembled(set *setPlan, interpret bool, known constants) onFacts {
 	st := set.stages[0]
-	a := set.assembler(st.vars, known, interpret)
+	a := assemblerOf(set, st.vars, known, interpret)
 	out := onFacts{names: a.namespace()}
 	p := st.vars.programs[st.vars.slots["v"].index]
-	_, out.native = newTree(a, p).node(p.ast.Expr())
+	_, out.native = a.closure(p)
 	n := a.expression(p)
 	out.code = boxed(n)
 	switch c := n.run.(type) {
@@ -178,7 +178,7 @@ func holdAgainstCEL(t *testing.T, expressions []string) {
 
 func TestListsThatCodeMadeAreListsToCEL(t *testing.T) {
 	made := newList([]int64{1, 2}).(*listOf[int64])
-	plain := made.boxed()
+	plain := types.NewRefValList(types.DefaultTypeAdapter, []ref.Val{types.Int(1), types.Int(2)})
 	require.Equal(t, types.True, made.Equal(plain))
 	require.Equal(t, types.True, plain.Equal(made))
 	require.Equal(t, types.True, made.Equal(newList([]int64{1, 2})))

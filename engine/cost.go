@@ -176,12 +176,23 @@ func (t *together) set(set *setPlan) {
 	}
 }
 
-// affordableTogether reports a point whose rules take too long, each of which alone does not.
-func (c *compiler) affordableTogether(at *pointPlan) {
-	t := together{items: maxItems}
+// Cost is what the rules at a point may take in one run, for so many items of each scope: steps, and bytes of texts and lists.
+func Cost(p *Plan, point string, items int64) (steps, bytes int64) {
+	t := costOf(p.points[point], items)
+	return t.steps, t.bytes
+}
+
+func costOf(at *pointPlan, items int64) *together {
+	t := &together{items: items}
 	for _, set := range at.sets {
 		t.set(set)
 	}
+	return t
+}
+
+// affordableTogether reports a point whose rules take too long, each of which alone does not.
+func (c *compiler) affordableTogether(at *pointPlan) {
+	t := costOf(at, maxItems)
 	what, most, taken, share := "take %d steps", int64(maxPointSteps), t.steps, t.share.steps
 	if t.steps <= maxPointSteps {
 		what, most, taken, share = "build texts and lists of %d bytes", maxPointBytes, t.bytes, t.share.bytes

@@ -233,9 +233,10 @@ func (g *generator) fill(r *Record) *Record {
 		r.SetString("s", edgeTexts[g.next(len(edgeTexts))])
 	}
 	if some() {
-		list := newList(edgeTexts[:g.next(4)])
+		texts := edgeTexts[:g.next(4)]
+		list := newList(texts)
 		if g.next(2) == 0 {
-			list = list.(*listOf[string]).boxed()
+			list = types.NewStringList(types.DefaultTypeAdapter, texts)
 		}
 		r.put("l", list)
 	}

@@ -186,29 +186,23 @@ func FuzzWhatIsAcceptedStaysWithinItsBounds(f *testing.F) {
 		}
 		for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted(), "specialized": plan.Specialize(Constant{Point: "mixed", Name: "r", Value: usualFacts(0).values[0].ref})} {
 			const items = 2
-			most := together{items: items}
-			for _, set := range p.points["mixed"].sets {
-				most.set(set)
-			}
-			if name == "CEL" && most.steps > 200_000 || most.steps > 20_000_000 {
+			mostSteps, mostBytes := Cost(p, "mixed", items)
+			if name == "CEL" && mostSteps > 200_000 || mostSteps > 20_000_000 {
 				continue // more of the same, and slow
 			}
 			facts := usualFacts(items)
 			before, start := allocated(), time.Now()
-			run := newRun(p.points["mixed"].code, facts, nil)
-			run.runStages(p.points["mixed"].code)
+			steps, built, failed := measuredRun(p, "mixed", facts)
 			bytes, took := allocated()-before, time.Since(start)
-			steps, built, failed := run.steps, run.bytes, run.failed
-			run.free()
 			for _, e := range failed {
 				for _, never := range []error{errTextTooLong, errListTooLarge, errTooManySteps, errTooManyBytes} {
 					require.False(t, errors.Is(e.Err, never), "%s: %v\n%s", name, e, body)
 				}
 			}
-			require.LessOrEqual(t, steps, most.steps, "steps, %s\n%s", name, body)
-			require.LessOrEqual(t, built, most.bytes, "bytes built, %s\n%s", name, body)
-			require.Less(t, bytes, uint64(4*most.bytes+256*most.steps+(32<<20)), "bytes, %s\n%s", name, body)
-			require.Less(t, took, 10*time.Second+time.Duration(most.steps)*time.Microsecond, "time, %s\n%s", name, body)
+			require.LessOrEqual(t, steps, mostSteps, "steps, %s\n%s", name, body)
+			require.LessOrEqual(t, built, mostBytes, "bytes built, %s\n%s", name, body)
+			require.Less(t, bytes, uint64(4*mostBytes+256*mostSteps+(32<<20)), "bytes, %s\n%s", name, body)
+			require.Less(t, took, 10*time.Second+time.Duration(mostSteps)*time.Microsecond, "time, %s\n%s", name, body)
 		}
 	})
 }

@@ -103,9 +103,11 @@ func TestWhatIsKnownOfOptionalsIsFolded(t *testing.T) {
 		"[1, 2][?1].orValue(0)":                                                     nil,
 	} {
 		set := stageWith(t, expression)
-		a := set.assembler(set.stages[0].vars, known, false)
+		vars := set.stages[0].vars
+		a := assemblerOf(set, vars, known, false)
 		a.namespace()
-		require.True(t, a.named[set.stages[0].vars.slots["v"].index].known, expression)
+		n, ok := a.closure(vars.programs[vars.slots["v"].index])
+		require.True(t, ok && n.known, expression)
 	}
 }
 

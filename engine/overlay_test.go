@@ -90,10 +90,14 @@ func overlay(name, spec string) string {
 	return "---\napiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: " + name + "}\nspec:\n" + spec
 }
 
-func rulebook(overlays ...string) (*Rulebook, error) {
-	lib, err := Loader{SelectorKey: "orderSelector"}.Load(
+func shopLibrary(overlays ...string) (*Library, error) {
+	return Loader{SelectorKey: "orderSelector"}.Load(
 		Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(shopRules)}}},
 		Layer{FS: fstest.MapFS{"o.yaml": {Data: []byte(strings.Join(overlays, ""))}}})
+}
+
+func rulebook(overlays ...string) (*Rulebook, error) {
+	lib, err := shopLibrary(overlays...)
 	if err != nil {
 		return nil, err
 	}
@@ -329,17 +333,19 @@ func TestAStageOfWhichNothingIsLeftIsGone(t *testing.T) {
 }
 
 func TestAnOverlayIsNotAppliedToAPipelineItIsNotMeantFor(t *testing.T) {
-	b := mustRulebook(t, overlay("mine", "  pipeline: p@2.0.0\n  change: [{params: {markup.fee: 1}}]\n"))
-	_, err := Compile(b.library, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"mine"}})
+	lib, err := shopLibrary(overlay("mine", "  pipeline: p@2.0.0\n  change: [{params: {markup.fee: 1}}]\n"))
+	require.NoError(t, err)
+	_, err = Compile(lib, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"mine"}})
 	require.EqualError(t, err, "overlay mine is meant for pipeline p@2.0.0, not for p@1.0.0")
-	_, err = Compile(b.library, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"yours"}})
+	_, err = Compile(lib, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"yours"}})
 	require.EqualError(t, err, `no overlay "yours"; loaded: mine`)
 }
 
 // TestParamsGivenForARuleSetThatAnOverlayDisablesAreNoFault: a flag of the process knows nothing of overlays.
 func TestParamsGivenForARuleSetThatAnOverlayDisablesAreNoFault(t *testing.T) {
-	b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: caps}]\n"))
-	_, err := Compile(b.library, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"mine"}, Params: map[string]string{"caps.limit": "7"}})
+	lib, err := shopLibrary(overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: caps}]\n"))
+	require.NoError(t, err)
+	_, err = Compile(lib, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"mine"}, Params: map[string]string{"caps.limit": "7"}})
 	require.NoError(t, err)
 }
 
@@ -372,9 +378,10 @@ func TestObjectsPinAPipeline(t *testing.T) {
 
 func TestAnExpectedDigestHoldsAChangeToWhatItWasWrittenFor(t *testing.T) {
 	b := mustRulebook(t)
-	at, err := b.bases["p@1.0.0"].find("markup/fees/add")
+	resolved := b.Default().resolved
+	at, err := resolved.find("markup/fees/add")
 	require.NoError(t, err)
-	digest := b.bases["p@1.0.0"].digestAt(at)
+	digest := resolved.digestAt(at)
 	disable := func(digest string) string {
 		return overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/add, digest: "+digest+"}]\n")
 	}

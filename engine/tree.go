@@ -92,9 +92,8 @@ func (a *assembler) isSpecial(p *program) bool {
 
 // expression assembles a whole expression, from its program where a part of it has no code.
 func (a *assembler) expression(p *program) node {
-	a.slots = a.slotsOfNamed
 	if !a.interpret {
-		if n, ok := newTree(a, p).node(p.ast.Expr()); ok {
+		if n, ok := a.closure(p); ok {
 			return n
 		}
 	}
@@ -113,6 +112,13 @@ func (a *assembler) expression(p *program) node {
 	return evaluating[ref.Val](p)
 }
 
+// closure assembles a whole expression; ok is false where a part of it has no code.
+func (a *assembler) closure(p *program) (n node, ok bool) {
+	a.slots = a.slotsOfNamed
+	t := &tree{assembler: a, ast: p.ast, reach: math.MaxInt}
+	return t.node(p.ast.Expr())
+}
+
 // tree assembles one expression; ok is false for a construct that has no code.
 type tree struct {
 	*assembler
@@ -120,10 +126,6 @@ type tree struct {
 
 	loops []iteration // the comprehensions that the node at hand stands in, from outside
 	reach int         // the outermost of them on whose variable what was assembled depends; less than 0 = on facts
-}
-
-func newTree(a *assembler, p *program) *tree {
-	return &tree{assembler: a, ast: p.ast, reach: math.MaxInt}
 }
 
 func (t *tree) node(e celast.Expr) (n node, ok bool) {

@@ -18,7 +18,7 @@ func TestOneValidationLooksAtSeveralPlaces(t *testing.T) {
   - {name: named, at: ["lines[*]", "gifts[*]"], enforce: [Admission], expression: has(self.name), message: give it a name, fieldPath: .name}
 `, CompileOptions{})
 	got := judge(Judged{Object: map[string]any{"lines": []any{map[string]any{"name": "a"}}, "gifts": []any{map[string]any{}, map[string]any{}}}})
-	require.Equal(t, []string{"gifts[0].name", "gifts[1].name"}, namesOf(got, func(v Violation) string { return v.Path }))
+	require.Equal(t, []string{"gifts[0].name", "gifts[1].name"}, inWords(got, func(v Violation) string { return v.Path }))
 }
 
 func TestWhatDidNotChangeIsToldAsAWarning(t *testing.T) {
@@ -50,7 +50,7 @@ func TestValidationsReadParamsAndFacts(t *testing.T) {
 	require.Empty(t, judge(Judged{Object: object}), "facts that are not given are empty")
 	got := judge(Judged{Object: object, Facts: validatePoint.NewFacts().
 		Set("others", Records([]*Record{lineSchema.New()})).Set("buyer", customerSchema.New().SetString("tier", "none"))})
-	require.Equal(t, []string{"s/few", "s/known"}, namesOf(got, func(v Violation) string { return v.Rule }))
+	require.Equal(t, []string{"s/few", "s/known"}, inWords(got, func(v Violation) string { return v.Rule }))
 }
 
 // TestRulesOfASchemaAreRunHereToo: an overlay can bring one that is not in the schema of the cluster.
@@ -61,7 +61,7 @@ func TestRulesOfASchemaAreRunHereToo(t *testing.T) {
   - {name: b, enforce: [Admission], expression: "false", message: only here}
 `, CompileOptions{})
 	require.Len(t, judge(Judged{Object: map[string]any{}}), 2)
-	require.Equal(t, []string{"s/a"}, namesOf(judge(Judged{Object: map[string]any{}, Schema: true}), func(v Violation) string { return v.Rule }))
+	require.Equal(t, []string{"s/a"}, inWords(judge(Judged{Object: map[string]any{}, Schema: true}), func(v Violation) string { return v.Rule }))
 }
 
 func TestWhatASchemaCannotDoIsRefused(t *testing.T) {
@@ -107,7 +107,7 @@ func TestASchemaHoldsWhatIsEnforcedForAllObjects(t *testing.T) {
 	require.NoError(t, err)
 	plan, err := book.Everywhere()
 	require.NoError(t, err)
-	require.Equal(t, []string{"s/own", "s/a"}, namesOf(plan.Validations("order.validate"), func(v ValidationInfo) string { return v.Rule }))
+	require.Equal(t, []string{"s/own", "s/a"}, inWords(plan.Validations("order.validate"), func(v ValidationInfo) string { return v.Rule }))
 	found := book.Findings()
 	require.Len(t, found, 1, "what is only tried goes into the schema once it is enforced")
 	require.Contains(t, found[0].Message, "a schema is the same for all objects")

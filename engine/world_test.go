@@ -106,7 +106,18 @@ func (looseObjects) Env(at string, schema bool) (*cel.Env, error) {
 	return cel.NewEnv(options...)
 }
 
-func (looseObjects) Sizes(string, bool) (checker.CostEstimator, error) { return sizes{}, nil }
+func (looseObjects) Sizes(string, bool) (checker.CostEstimator, error) { return smallSizes{}, nil }
+
+// smallSizes says that nothing is large.
+type smallSizes struct{}
+
+func (smallSizes) EstimateSize(checker.AstNode) *checker.SizeEstimate {
+	return &checker.SizeEstimate{Max: maxListSize}
+}
+
+func (smallSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
+}
 
 func (looseObjects) FieldPath(_, below string) (string, error) {
 	path, isChild := strings.CutPrefix(below, ".")
@@ -205,4 +216,13 @@ func price(t testing.TB, r *Record) int64 {
 	n, ok := r.Int("price")
 	require.True(t, ok, "price is unset")
 	return n
+}
+
+// inWords is what a function says of each of a list.
+func inWords[T any](list []T, word func(T) string) []string {
+	out := make([]string, 0, len(list))
+	for _, x := range list {
+		out = append(out, word(x))
+	}
+	return out
 }
