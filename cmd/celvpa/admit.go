@@ -1,30 +1,25 @@
 package main
 
 import (
-	"errors"
+	patch "gomodules.xyz/jsonpatch/v2"
+
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
+	"time"
 
-	"github.com/spf13/cobra"
-
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/faults"
-	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/simulate"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 )
 
-// admitOptions hold the flags of celvpa admit.
-type admitOptions struct {
-	files   []string
-	output  string
-	explain bool
-	rules   policyFlags
-}
-
 // admitCommand gives the pods in manifests their recommendation.
-func admitCommand() *cobra.Command {
-	o := &admitOptions{}
+func admitCommand(compile compileFunc) *cobra.Command {
+	o := &offline{}
 	cmd := &cobra.Command{
 		Use:   "admit -f PATH…",
 		Short: "Tell what new pods in manifests would be given, or why they would be refused",
@@ -53,62 +48,127 @@ rules could not be used. What could be read is answered all the same.`,
   celvpa recommend -f deploy/ --usage usage.csv -o yaml | celvpa admit -f - -f deploy/
   kubectl get vpa,deployment,limitrange -A -o yaml | celvpa admit -f - --explain
   celvpa admit -f deploy/ --rules-dir my-rules --feature-gates PodLevelResources=true`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("files are named with -f: celvpa admit -f %s", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runAdmit(cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.InOrStdin(), o)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAdmit(cmd, o) },
 	}
-	f := cmd.Flags()
-	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
-	f.StringVarP(&o.output, "output", "o", "yaml", "yaml, json or patch")
-	f.BoolVar(&o.explain, "explain", false, "tell for each pod which VerticalPodAutoscaler changes it, or why none does, and which rule changed what")
-	o.rules.add(cmd)
+	o.add(cmd, compile)
+	cmd.Flags().BoolVar(&o.explain, "explain", false, "show for each pod which VerticalPodAutoscaler changes it, or why none does, and which rule changed what")
+	o.printer.add(cmd.Flags(), "yaml", "yaml", "json", "patch", "table", "wide")
 	return cmd
 }
 
-func runAdmit(out, tell io.Writer, stdin io.Reader, o *admitOptions) error {
-	if !slices.Contains([]string{"yaml", "json", "patch"}, o.output) {
-		return fmt.Errorf("--output is %q; use yaml, json or patch", o.output)
-	}
-	if len(o.files) == 0 {
-		return errors.New("no manifests are named: use -f with a file, a folder, or - for standard input")
+func runAdmit(cmd *cobra.Command, o *offline) error {
+	if err := o.check("", nil); err != nil {
+		return err
 	}
 	book, err := o.rules.open()
 	if err != nil {
 		return err
 	}
-	return o.admit(book, out, tell, stdin)
+	cluster, unread := o.load(cmd, book, time.Now())
+	result, unusable := cluster.Admit(o.explain)
+	notes := cluster.Notes()
+	for i := range result.Items {
+		if item := &result.Items[i]; !item.Allowed {
+			notes = append(notes, fmt.Sprintf("pod %s is refused: %s", item.Pod, item.Message))
+		}
+	}
+	tellNotes(cmd, notes)
+	if o.explain {
+		if err := explainAdmissions(cmd.ErrOrStderr(), result); err != nil {
+			return err
+		}
+	}
+	if err := o.print(cmd.OutOrStdout(), result, admitForms(result)); err != nil {
+		return err
+	}
+	return o.end(faults.Join(unread, unusable), len(result.Items) == 0, "there is no pod and no workload in %s: nothing was admitted", result.Refused())
 }
 
-// admit prints what rules make of the pods.
-func (o *admitOptions) admit(book *engine.Rulebook, out, tell io.Writer, stdin io.Reader) error {
-	set, unread := manifests.Read(o.files, stdin)
-	a, unusable := newAdmission(book, set)
-	report := a.report(o.explain)
-	for _, note := range a.notes {
-		fmt.Fprintln(tell, "celvpa:", note)
+// explainAdmissions tells how each pod came to what it has.
+func explainAdmissions(to io.Writer, r *simulate.Admissions) error {
+	out := newPage(to)
+	for i := range r.Items {
+		item := &r.Items[i]
+		out.printf("\n%s: %s\n", item.Subject, item.Why)
+		out.steps("  ", item.Steps)
 	}
-	report.writeRefusals(tell)
-	if err := report.writeExplanations(tell); err != nil {
-		return fmt.Errorf("writing the explanations: %w", err)
+	if len(r.Items) > 0 {
+		out.printf("\n")
 	}
-	write := map[string]func(io.Writer) error{"yaml": report.writeYAML, "json": report.writeJSON, "patch": report.writePatches}[o.output]
-	if err := write(out); err != nil {
-		return fmt.Errorf("writing the pods: %w", err)
+	return cmp.Or(out.err, out.Flush())
+}
+
+func admitForms(r *simulate.Admissions) map[string]func(*page) {
+	return map[string]func(*page){
+		"yaml":  func(p *page) { eachAllowed(p, r, printObject) },
+		"patch": func(p *page) { eachAllowed(p, r, printPatch) },
+		"table": func(p *page) { printAdmissions(p, r, false) },
+		"wide":  func(p *page) { printAdmissions(p, r, true) },
 	}
-	errs := faults.Join(unread, unusable)
-	switch {
-	case errs != nil:
-		return errs
-	case len(report.Items) == 0:
-		return fmt.Errorf("there is no pod and no workload in %s: nothing was admitted", strings.Join(o.files, ", "))
-	case report.refused():
-		return errNo
+}
+
+// printAdmissions prints a row for each pod.
+func printAdmissions(p *page, r *simulate.Admissions, wide bool) {
+	if len(r.Items) == 0 {
+		return
 	}
-	return nil
+	head := []any{"POD", "ALLOWED", "CHANGES", "MESSAGE"}
+	if wide {
+		head = append(head, "WHY")
+	}
+	p.row(head...)
+	for i := range r.Items {
+		item := &r.Items[i]
+		cells := []any{item.Pod, item.Allowed, len(item.Patch), oneLine(cmp.Or(item.Message, strings.Join(item.Warnings, "; "), "-"))}
+		if wide {
+			cells = append(cells, oneLine(item.Why))
+		}
+		p.row(cells...)
+	}
+}
+
+// eachAllowed prints a YAML document for each pod that is allowed.
+func eachAllowed(p *page, r *simulate.Admissions, write func(*page, *simulate.Admission)) {
+	first := true
+	for i := range r.Items {
+		if !r.Items[i].Allowed {
+			continue
+		}
+		if !first {
+			p.printf("---\n")
+		}
+		first = false
+		write(p, &r.Items[i])
+	}
+}
+
+func printObject(p *page, item *simulate.Admission) {
+	text, err := yaml.Marshal(item.Object)
+	p.fail(err)
+	p.printf("%s", text)
+}
+
+// printPatch prints a JSON Patch with a line for each operation, below the name of its pod.
+func printPatch(p *page, item *simulate.Admission) {
+	p.printf("# %s\n", item.Pod)
+	lines := make([]string, len(item.Patch))
+	for i, op := range item.Patch {
+		text, err := operation(op)
+		p.fail(err)
+		lines[i] = string(text)
+	}
+	p.printf("[%s]\n", strings.Join(lines, ",\n "))
+}
+
+// operation is one operation in a line, op first.
+func operation(op patch.Operation) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}{op.Operation, op.Path, op.Value})
+	return bytes.TrimSpace(text.Bytes()), err
 }

@@ -1,39 +1,28 @@
 package main
 
 import (
-	"bytes"
+	jsonpatch "github.com/evanphx/json-patch/v5"
+
 	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/yaml"
-
-	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/engine"
 )
 
-// admittingBook is compiled once for all tests.
-var admittingBook = sync.OnceValues(func() (*engine.Rulebook, error) {
-	return policy.Load(policy.Options{Points: admissionPart.points})
-})
-
 // admittedFrom runs celvpa admit on text, and returns what it answers, what it tells besides, and its end.
-func admittedFrom(t *testing.T, text string) (admitReport, string, error) {
+func admittedFrom(t *testing.T, text string) (simulate.Admissions, string, error) {
 	t.Helper()
-	book, err := admittingBook()
-	require.NoError(t, err)
-	o := &admitOptions{files: []string{"-"}, output: "json", explain: true}
-	var out, tell bytes.Buffer
-	end := o.admit(book, &out, &tell, strings.NewReader(text))
-	var report admitReport
-	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
-	return report, tell.String(), end
+	out, told, end := run(text, "admit", "-f", "-", "-o", "json", "--explain")
+	var report simulate.Admissions
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	return report, told, end
 }
 
 // recommends is a VPA in namespace web with a recommendation for container app.
@@ -109,16 +98,18 @@ func TestAPodIsPatchedAsItWasWritten(t *testing.T) {
 			report, _, err := admittedFrom(t, recommends("Deployment", "shop")+pod)
 			require.NoError(t, err)
 			require.Len(t, report.Items, 1)
-			var written map[string]any
-			require.NoError(t, yaml.Unmarshal([]byte(strings.TrimPrefix(pod, "---\n")), &written))
-			after, err := patched(written, report.Items[0].Patch)
+			written, err := yaml.YAMLToJSON([]byte(strings.TrimPrefix(pod, "---\n")))
 			require.NoError(t, err)
-			want, err := json.Marshal(after)
+			text, err := json.Marshal(report.Items[0].Patch)
+			require.NoError(t, err)
+			patch, err := jsonpatch.DecodePatch(text)
+			require.NoError(t, err)
+			want, err := patch.Apply(written)
 			require.NoError(t, err)
 			got, err := json.Marshal(report.Items[0].Object)
 			require.NoError(t, err)
 			require.JSONEq(t, string(want), string(got))
-			c := after["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+			c := report.Items[0].Object["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
 			require.Equal(t, "a<b", c["image"])
 			resources, err := json.Marshal(c["resources"])
 			require.NoError(t, err)
@@ -158,7 +149,7 @@ func TestTheAdmitCommand(t *testing.T) {
 		"an unreadable VPA":           {args: "-f shop.yaml -f - -o patch", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: patch, fails: "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
 		"an overlay that is no good":  {args: "-f shop.yaml -f - -o patch", stdin: "{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: odd}, spec: {change: [{disable: nothing}]}}", out: patch, fails: "RuleOverlay odd cannot be used"},
 		"no pod":                      {args: "-f -", stdin: vpaOf("Deployment", "shop"), out: "celvpa: Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not among the manifests, and no pod tells that it belongs to it; add its manifest with -f\n", fails: "there is no pod and no workload in -: nothing was admitted"},
-		"an output that there is not": {args: "-f shop.yaml -o table", fails: `--output is "table"; use yaml, json or patch`},
+		"an output that there is not": {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use yaml, json, patch, table or wide`},
 		"no path":                     {fails: "no manifests are named: use -f with a file, a folder, or - for standard input"},
 		"a path without -f":           {args: "shop.yaml", fails: "files are named with -f: celvpa admit -f shop.yaml"},
 		"rules that are not there":    {args: "-f shop.yaml --pipeline nothing", fails: `pipeline "nothing"`},
@@ -236,8 +227,6 @@ func TestManyPodsAreAnsweredSoon(t *testing.T) {
 
 // FuzzAdmit: whatever is written, pods are answered the same every time, or it is told why not.
 func FuzzAdmit(f *testing.F) {
-	book, err := admittingBook()
-	require.NoError(f, err)
 	const odd = "---\n{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: web, labels: {app: shop}, annotations: {'a/b~c': d}, ownerReferences: [{kind: ReplicaSet, name: shop-bcd, controller: true}]}, spec: {resources: {limits: {cpu: 1}}, initContainers: [{restartPolicy: Always}], containers: [{name: app, resources: {requests: {cpu: -1, memory: 1e3}}}, {name: app, resources: {limits: {cpu: 0}}}]}}\n"
 	for _, seed := range []string{
 		"", odd, recommends("Deployment", "shop") + deploymentOf("shop", "app", "side") + odd,
@@ -247,14 +236,9 @@ func FuzzAdmit(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		run := func() (string, string, error) {
-			var out, tell bytes.Buffer
-			o := &admitOptions{files: []string{"-"}, output: "json", explain: true}
-			err := o.admit(book, &out, &tell, strings.NewReader(text))
-			return out.String(), tell.String(), err
-		}
-		out, told, err := run()
-		again, toldAgain, errAgain := run()
+		args := []string{"admit", "-f", "-", "-o", "json", "--explain"}
+		out, told, err := run(text, args...)
+		again, toldAgain, errAgain := run(text, args...)
 		require.Equal(t, out, again)
 		require.Equal(t, told, toldAgain)
 		require.Equal(t, fmt.Sprint(err), fmt.Sprint(errAgain))

@@ -9,17 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/conformance/aeps"
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
 // validated judges one file that holds one VerticalPodAutoscaler.
-func validated(t *testing.T, file string, flags ...string) validateItem {
+func validated(t *testing.T, file string, flags ...string) simulate.Judgement {
 	t.Helper()
 	out, err := celvpa(t, append([]string{"validate", "-f", file, "-o", "json"}, flags...)...)
 	if !errors.Is(err, errNo) {
 		require.NoError(t, err, out)
 	}
-	var report validateReport
+	var report simulate.Validation
 	require.NoError(t, json.Unmarshal([]byte(out), &report), out)
 	require.Len(t, report.Items, 1)
 	require.Equal(t, err == nil, report.Items[0].Allowed)

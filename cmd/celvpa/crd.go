@@ -24,8 +24,8 @@ type crdOptions struct {
 	rules ruleOptions
 }
 
-func crdCommand() *cobra.Command {
-	o := &crdOptions{}
+func crdCommand(compile compileFunc) *cobra.Command {
+	o := &crdOptions{rules: ruleOptions{compile: compile}}
 	cmd := &cobra.Command{
 		Use:   "crd",
 		Short: "Print or write the CustomResourceDefinitions, with the validation rules in them",

@@ -12,7 +12,7 @@ import (
 // TestTheManifestsAreWhatTheCommandWrites: people apply those that are committed.
 func TestTheManifestsAreWhatTheCommandWrites(t *testing.T) {
 	scratch := t.TempDir()
-	cmd := crdCommand()
+	cmd := crdCommand(compileOnce)
 	cmd.SetArgs([]string{"--out", scratch})
 	require.NoError(t, cmd.Execute())
 	const committed = "../../crds/manifests"

@@ -86,7 +86,7 @@ func requirePrints(t *testing.T, command, want string) {
 	var seen, between bytes.Buffer
 	commands := strings.Split(command, " | celvpa ")
 	for i, one := range commands {
-		root := rootCommand()
+		root := rootCommand(compileOnce)
 		root.SetIn(bytes.NewReader(bytes.Clone(between.Bytes())))
 		between.Reset()
 		root.SetOut(&between)

@@ -15,7 +15,7 @@ import (
 )
 
 func TestEveryParameterWithAFlagCanBeSetOnRun(t *testing.T) {
-	run, _, err := rootCommand().Find([]string{"run"})
+	run, _, err := rootCommand(compileOnce).Find([]string{"run"})
 	require.NoError(t, err)
 	library, err := policy.Shipped()
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestFeatureGates(t *testing.T) {
 }
 
 func TestCRDsArePrinted(t *testing.T) {
-	root := rootCommand()
+	root := rootCommand(compileOnce)
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetArgs([]string{"crd"})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/spf13/cobra"
 )
@@ -30,7 +31,7 @@ const profileRate = 512 << 10
 
 func main() {
 	runtime.MemProfileRate = 0 // until somebody wants profiles: what they need takes a megabyte
-	err := rootCommand().ExecuteContext(context.Background())
+	err := rootCommand((*policy.Rules).Compile).ExecuteContext(context.Background())
 	switch {
 	case err == nil:
 	case errors.Is(err, errNo):
@@ -48,7 +49,8 @@ func tellError(out io.Writer, err error) {
 	}
 }
 
-func rootCommand() *cobra.Command {
+// rootCommand is celvpa with all its commands, whose rules compile compiles.
+func rootCommand(compile compileFunc) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "celvpa",
 		Short: "A Vertical Pod Autoscaler whose every decision is a rule in a file",
@@ -62,14 +64,14 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		componentCommand("recommender", "Sample usage and write recommendations", recommenderPart),
 		componentCommand("updater", "Bring running pods to their recommendation", updaterPart),
 		componentCommand("admission-controller", "Give new pods their recommendation and refuse invalid VPAs", admissionPart),
-		crdCommand(),
-		rulesCommand(),
-		testCommand(),
-		validateCommand(),
+		crdCommand(compile),
+		rulesCommand(compile),
+		testCommand(compile),
+		validateCommand(compile),
 		referenceCommand(),
-		recommendCommand(),
-		admitCommand(),
-		planCommand(),
+		recommendCommand(compile),
+		admitCommand(compile),
+		planCommand(compile),
 	)
 	root.SetGlobalNormalizationFunc(normalize)
 	return root

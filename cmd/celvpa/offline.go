@@ -1,178 +1,94 @@
 package main
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"github.com/spf13/cobra"
 
-	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/target"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
-// question is what a command asks the rules about a VPA.
-type question struct {
-	point string // facts.PodAdmit or facts.VPAUpdate
-	bind  func(*vpav1.VerticalPodAutoscaler) *engine.Facts
-	pods  string // which pods it is about, in words
-	verb  string // what a VPA does with its pods, in words
-	// pinned: a VPA whose pipeline cannot be had keeps its pods, and they are left alone; otherwise the default pipeline is used.
-	pinned bool
+// offline is what the commands that work on manifests have in common.
+type offline struct {
+	printer
+	files   []string
+	explain bool
+	now     string
+	rules   policyFlags
 }
 
-// offlineCluster is what manifests tell of a cluster, for commands that ask the rules about pods.
-type offlineCluster struct {
-	notebook
-	asks     question
-	book     *engine.Rulebook
-	owners   map[ownerKey]*manifests.Workload
-	resolver *target.Resolver
-	vpas     map[string][]*judgedVPA        // by namespace
-	ranges   map[string][]corev1.LimitRange // by namespace
-	limits   map[string]*facts.LimitRanges  // the same, as rules see them
-}
-
-// judgedVPA is a VPA with what the rules say of its pods.
-type judgedVPA struct {
-	*vpav1.VerticalPodAutoscaler
-	chosen  engine.Selection
-	verdict engine.Verdict
-	takes   bool // it has pods of its own
-}
-
-func (v *judgedVPA) String() string { return "VerticalPodAutoscaler " + v.key() }
-
-func (v *judgedVPA) key() string { return v.Namespace + "/" + v.Name }
-
-// ownerKey is what owner references and targets tell: the group may be missing there.
-type ownerKey struct{ namespace, kind, name string }
-
-func keyOf(w *manifests.Workload) ownerKey { return ownerKey{w.Namespace, w.Kind, w.Name} }
-
-func targetOf(v *judgedVPA) ownerKey {
-	of := target.Of(v.VerticalPodAutoscaler)
-	return ownerKey{of.Namespace, of.Kind, of.Name}
-}
-
-// newOfflineCluster collects what matters but for pods. templates are the workloads that no other one makes. The error tells what
-// cannot be used; all else is. addOwners must be called before pods are asked about.
-func newOfflineCluster(book *engine.Rulebook, set *manifests.Set, asks question) (c *offlineCluster, templates []manifests.Workload, err error) {
-	c = &offlineCluster{
-		asks: asks, owners: map[ownerKey]*manifests.Workload{}, vpas: map[string][]*judgedVPA{},
-		ranges: map[string][]corev1.LimitRange{}, limits: map[string]*facts.LimitRanges{},
-	}
-	var errs []error
-	must := func(err error) { errs = append(errs, err) }
-	overlays, err := set.RuleOverlays()
-	must(err)
-	must(set.Twice("RuleOverlay"))
-	c.book, err = policy.WithOverlays(book, overlays)
-	must(err)
-	vpas, err := c.readVPAs(set, c.book)
-	must(err)
-	for _, v := range vpas {
-		c.vpas[v.Namespace] = append(c.vpas[v.Namespace], c.judge(v))
-	}
-	must(c.addLimitRanges(set))
-	workloads, err := set.Workloads()
-	must(err)
-	custom, err := c.customTargets(set, vpas)
-	must(err)
-	c.tellTwice(set, append([]string{"LimitRange"}, podKinds...)...)
-	return c, c.addWorkloads(append(workloads, custom...)), faults.Join(errs...)
-}
-
-// judge asks the rules whether a VPA changes pods.
-func (c *offlineCluster) judge(v *vpav1.VerticalPodAutoscaler) *judgedVPA {
-	out := &judgedVPA{VerticalPodAutoscaler: v, chosen: policy.For(c.book, v)}
-	out.verdict = out.chosen.Plan.Decide(c.asks.point, c.asks.bind(v), nil)
-	out.takes = out.verdict.Do == facts.DoApply
-	if r := v.Status.Recommendation; r != nil && r.PodRecommendation != nil && !out.chosen.Plan.Gate("PodLevelResources") {
-		c.note("%s: status.recommendation.podRecommendation: this field is behind a feature gate: start celvpa with --feature-gates=PodLevelResources=true", out)
-	}
-	switch unpinned := out.chosen.Err; {
-	case unpinned != nil && c.asks.pinned:
-		c.note("%s: %v; its %s are left alone", out, unpinned, c.asks.pods)
-		out.takes = true
-		return out
-	case unpinned != nil:
-		c.note("%s: %v; the default pipeline is used", out, unpinned)
-	}
-	if out.verdict.Err != nil {
-		c.note("%s: %v; it changes no %s", out, out.verdict.Err, c.asks.pods)
-	}
-	return out
-}
-
-func (c *offlineCluster) addLimitRanges(set *manifests.Set) error {
-	list, err := set.LimitRanges()
-	for _, one := range list {
-		same := func(other corev1.LimitRange) bool { return other.Name == one.Name && one.Name != "" }
-		if !slices.ContainsFunc(c.ranges[one.Namespace], same) {
-			c.ranges[one.Namespace] = append(c.ranges[one.Namespace], one)
+// add gives a command the flags that all of them have.
+func (o *offline) add(cmd *cobra.Command, compile compileFunc) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("files are named with -f: %s -f %s", cmd.CommandPath(), args[0])
 		}
+		return nil
 	}
-	for namespace, list := range c.ranges {
-		c.limits[namespace] = facts.FoldLimitRanges(list)
-	}
-	return err
+	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
+	o.rules.compile = compile
+	o.rules.add(cmd)
 }
 
-// customTargets are the targets of VPAs that are of no well-known kind.
-func (c *offlineCluster) customTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAutoscaler) ([]manifests.Workload, error) {
-	var out []manifests.Workload
-	var errs []error
-	seen := map[ownerKey]bool{}
-	for _, v := range vpas {
-		of := target.Of(v)
-		key := ownerKey{of.Namespace, of.Kind, of.Name}
-		gv, err := schema.ParseGroupVersion(of.APIVersion)
-		if _, wellKnown := manifests.WellKnown(of.Kind); wellKnown || err != nil || seen[key] {
-			continue // what is wrong with it is told where it is looked up
-		}
-		seen[key] = true
-		w, found, err := set.Custom(schema.GroupKind{Group: gv.Group, Kind: of.Kind}, of.Namespace, of.Name)
-		errs = append(errs, err)
-		if found && err == nil {
-			out = append(out, w)
-		}
+// check refuses flags that cannot work. others are files of the flag named other, which can be standard input, too.
+func (o *offline) check(other string, others []string) error {
+	if err := o.printer.check(); err != nil {
+		return err
 	}
-	return out, faults.Join(errs...)
+	if len(o.files) == 0 {
+		return errors.New("no manifests are named: use -f with a file, a folder, or - for standard input")
+	}
+	if slices.Contains(o.files, manifests.Stdin) && slices.Contains(others, manifests.Stdin) {
+		return fmt.Errorf("-f and %s cannot both be standard input", other)
+	}
+	return nil
 }
 
-// addWorkloads makes workloads known, with what stands between them and their pods. It returns those whose templates become
-// pods: what another one of them owns is made by that.
-func (c *offlineCluster) addWorkloads(workloads []manifests.Workload) (templates []manifests.Workload) {
-	for i := range workloads {
-		w := &workloads[i]
-		if c.owners[keyOf(w)] != nil {
-			continue
-		}
-		c.owners[keyOf(w)] = w
-		if made, makes := w.Makes(); makes {
-			c.owners[keyOf(&made)] = &made
-		}
+// time is that of --now; without it the first of others that is not zero, else the time of day.
+func (o *offline) time(others ...time.Time) (time.Time, error) {
+	if o.now == "" {
+		return cmp.Or(append(others, time.Now().UTC().Truncate(time.Second))...), nil
 	}
-	for i := range workloads {
-		w := &workloads[i]
-		owner := target.ControllerOf(ownersOf(w))
-		if c.owners[keyOf(w)] == w && (owner == nil || c.owners[ownerKey{w.Namespace, owner.Kind, owner.Name}] == nil) {
-			templates = append(templates, *w)
-		}
+	now, err := usagefile.ParseTime(o.now)
+	if err != nil {
+		return now, fmt.Errorf("--now: %w", err)
 	}
-	return templates
+	return now, nil
 }
 
-// ownersOf are the owner references of a workload.
-func ownersOf(w *manifests.Workload) []metav1.OwnerReference {
-	if w.Object == nil {
-		return w.Owners
+// load makes a cluster of the manifests, at a time. The error tells what cannot be used; the cluster has the rest.
+func (o *offline) load(cmd *cobra.Command, book *engine.Rulebook, at time.Time) (*simulate.Cluster, error) {
+	set, unread := manifests.Read(o.files, cmd.InOrStdin())
+	cluster, unusable := simulate.Load(set, book, simulate.At(at))
+	return cluster, faults.Join(unread, unusable)
+}
+
+// tellNotes writes notes to standard error.
+func tellNotes(cmd *cobra.Command, notes []string) {
+	for _, note := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "celvpa:", note)
 	}
-	return w.Object.GetOwnerReferences()
+}
+
+// end is how a command ends that has answered: with what could not be read or used, else because there was nothing to answer
+// about, which nothing tells of the files, else with the answer, which may be no.
+func (o *offline) end(errs error, empty bool, nothing string, no bool) error {
+	switch {
+	case errs != nil:
+		return errs
+	case empty:
+		return fmt.Errorf(nothing, strings.Join(o.files, ", "))
+	case no:
+		return errNo
+	}
+	return nil
 }

@@ -1,33 +1,19 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"slices"
+	"cmp"
+	"math"
+	"strconv"
 	"strings"
-	"time"
 
-	"github.com/spf13/cobra"
-
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/faults"
-	"github.com/celvpa/celvpa/simulate/manifests"
-	"github.com/celvpa/celvpa/simulate/usagefile"
+	"github.com/celvpa/celvpa/simulate"
+	"github.com/spf13/cobra"
 )
 
-// planOptions hold the flags of celvpa plan.
-type planOptions struct {
-	files   []string
-	now     string
-	output  string
-	explain bool
-	rules   policyFlags
-}
-
 // planCommand tells what the updater would do.
-func planCommand() *cobra.Command {
-	o := &planOptions{}
+func planCommand(compile compileFunc) *cobra.Command {
+	o := &offline{}
 	cmd := &cobra.Command{
 		Use:   "plan -f PATH…",
 		Short: "Tell what the updater would do with the running pods in manifests, and why",
@@ -57,44 +43,21 @@ could not be used. What could be read is answered all the same.`,
   celvpa recommend -f deploy/ --usage usage.csv -o yaml | celvpa plan -f - -f pods.yaml -f deploy/
   celvpa plan -f pods.yaml -f deploy/ --now 2026-01-31T12:00:00Z -o json
   celvpa plan -f pods.yaml -f deploy/ --rules-dir my-rules --feature-gates InPlace=true --eviction-tolerance 0.2`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("files are named with -f: celvpa plan -f %s", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runPlan(cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.InOrStdin(), o)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runPlan(cmd, o) },
 	}
+	o.add(cmd, compile)
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
 	f.StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
-	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	f.BoolVar(&o.explain, "explain", false, "show for each pod what would be changed and, step by step, which rule decided what")
-	o.rules.add(cmd)
+	o.printer.add(f, "table", "table", "wide", "json", "yaml")
 	return cmd
 }
 
-// check refuses flags that cannot work, and tells the time of --now.
-func (o *planOptions) check() (now time.Time, err error) {
-	if !slices.Contains([]string{"table", "json"}, o.output) {
-		return now, fmt.Errorf("--output is %q; use table or json", o.output)
+func runPlan(cmd *cobra.Command, o *offline) error {
+	if err := o.check("", nil); err != nil {
+		return err
 	}
-	if len(o.files) == 0 {
-		return now, errors.New("no manifests are named: use -f with a file, a folder, or - for standard input")
-	}
-	if o.now == "" {
-		return time.Now(), nil
-	}
-	if now, err = usagefile.ParseTime(o.now); err != nil {
-		return now, fmt.Errorf("--now: %w", err)
-	}
-	return now, nil
-}
-
-func runPlan(out, tell io.Writer, stdin io.Reader, o *planOptions) error {
-	now, err := o.check()
+	now, err := o.time()
 	if err != nil {
 		return err
 	}
@@ -102,24 +65,76 @@ func runPlan(out, tell io.Writer, stdin io.Reader, o *planOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.plan(book, now, out, tell, stdin)
+	cluster, unread := o.load(cmd, book, now)
+	result, unusable := cluster.Plan(o.explain)
+	tellNotes(cmd, cluster.Notes())
+	if err := o.print(cmd.OutOrStdout(), result, planForms(result, o.explain)); err != nil {
+		return err
+	}
+	nothing := len(result.Items) == 0 && result.VPAs == 0
+	return o.end(faults.Join(unread, unusable), nothing, "there is no pod and no VerticalPodAutoscaler in %s: nothing was planned", false)
 }
 
-// plan prints what rules would do with the pods.
-func (o *planOptions) plan(book *engine.Rulebook, now time.Time, out, tell io.Writer, stdin io.Reader) error {
-	set, unread := manifests.Read(o.files, stdin)
-	u, unusable := newOfflineUpdater(book, set, now)
-	report := u.report(o.explain)
-	for _, note := range u.notes {
-		fmt.Fprintln(tell, "celvpa:", note)
+func planForms(r *simulate.Plan, explain bool) map[string]func(*page) {
+	return map[string]func(*page){
+		"table": func(p *page) { printPlan(p, r, explain, false) },
+		"wide":  func(p *page) { printPlan(p, r, explain, true) },
 	}
-	write := map[string]func(io.Writer) error{"table": report.writeTable, "json": report.writeJSON}[o.output]
-	if err := write(out); err != nil {
-		return fmt.Errorf("writing the plan: %w", err)
+}
+
+func printPlan(p *page, r *simulate.Plan, explain, wide bool) {
+	if len(r.Items) == 0 {
+		return
 	}
-	errs := faults.Join(unread, unusable)
-	if errs == nil && len(report.Items) == 0 && len(u.vpas) == 0 {
-		return fmt.Errorf("there is no pod and no VerticalPodAutoscaler in %s: nothing was planned", strings.Join(o.files, ", "))
+	head := []any{"POD", "VPA", "ACTION", "RULE", "PRIORITY", "REASON"}
+	if wide {
+		head = append(head, "CHANGE")
 	}
-	return errs
+	p.row(head...)
+	for i := range r.Items {
+		item := &r.Items[i]
+		cells := []any{oneLine(item.Pod), oneLine(cmp.Or(item.VPA, "-")), item.Action, oneLine(cmp.Or(item.Rule, "-")), priorityText(item.Priority), oneLine(item.Reason)}
+		if wide {
+			changes := make([]string, len(item.Change))
+			for j, change := range item.Change {
+				changes[j] = change.String()
+			}
+			cells = append(cells, oneLine(cmp.Or(strings.Join(changes, "; "), "-")))
+		}
+		p.row(cells...)
+	}
+	if explain {
+		for i := range r.Items {
+			explainPlanned(p, &r.Items[i])
+		}
+	}
+}
+
+// explainPlanned tells how a pod came to its row.
+func explainPlanned(p *page, item *simulate.PlannedPod) {
+	rule := ""
+	if item.Rule != "" {
+		rule = " (" + oneLine(item.Rule) + ")"
+	}
+	p.printf("\n%s: %s%s: %s\n  %s\n", oneLine(item.Pod), item.Action, rule, oneLine(item.Reason), oneLine(item.Why))
+	for _, change := range item.Change {
+		p.printf("  %s\n", change)
+	}
+	p.steps("  ", item.Steps)
+}
+
+// priorityText is a priority in a column: how far the pod is from its target, whether it needs more of something, and whether it is
+// outside the recommended range.
+func priorityText(p *simulate.Priority) string {
+	if p == nil {
+		return "-"
+	}
+	words := []string{strconv.FormatFloat(math.Round(float64(p.ResourceDiff)*1000)/1000, 'f', -1, 64)}
+	if p.ScaleUp {
+		words = append(words, "up")
+	}
+	if p.OutsideRecommendedRange {
+		words = append(words, "outside")
+	}
+	return strings.Join(words, " ")
 }

@@ -1,59 +1,33 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
-// planningBooks are compiled once for all tests: with all gates off, and on.
-var planningBooks = map[bool]func() (*engine.Rulebook, error){false: planningBook(false), true: planningBook(true)}
-
-func planningBook(on bool) func() (*engine.Rulebook, error) {
-	return sync.OnceValues(func() (*engine.Rulebook, error) {
-		gates, err := parseGates(fmt.Sprintf("AllAlpha=%t", on))
-		if err != nil {
-			return nil, err
-		}
-		return policy.Load(policy.Options{Points: slices.Concat(updaterPart.points, admissionPart.points), Gates: gates})
-	})
-}
-
 // planNow is when the updater looks in tests and examples.
-var planNow = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+const planNow = "2026-01-31T12:00:00Z"
 
 // plannedFrom runs celvpa plan on text, and returns what it answers, what it tells besides, and its end.
-func plannedFrom(t *testing.T, gates bool, text string) (planReport, []string, error) {
+func plannedFrom(t *testing.T, gates bool, text string) (simulate.Plan, []string, error) {
 	t.Helper()
-	book, err := planningBooks[gates]()
-	require.NoError(t, err)
-	o := &planOptions{files: []string{"-"}, output: "json"}
-	var out, tell bytes.Buffer
-	end := o.plan(book, planNow, &out, &tell, strings.NewReader(text))
-	var report planReport
-	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
-	var notes []string
-	for line := range strings.Lines(tell.String()) {
-		notes = append(notes, strings.TrimPrefix(strings.TrimSpace(line), "celvpa: "))
-	}
-	return report, notes, end
+	out, told, end := run(text, "plan", "-f", "-", "-o", "json", "--now", planNow, fmt.Sprintf("--feature-gates=AllAlpha=%t", gates))
+	var report simulate.Plan
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	return report, notesIn(told), end
 }
 
 // rows are the pods of a plan, as "pod vpa action rule".
-func rows(report planReport) (out []string) {
+func rows(report simulate.Plan) (out []string) {
 	for _, i := range report.Items {
 		out = append(out, strings.TrimSpace(strings.Join([]string{strings.TrimPrefix(i.Pod, "web/"), strings.TrimPrefix(i.VPA, "web/"), i.Action, i.Rule}, " ")))
 	}
@@ -103,14 +77,15 @@ func TestEveryPodOfTheExamplesIsExplainedInOneLine(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, string(want), out)
 			for i := range pods {
+				key := pods[i].Namespace + "/" + pods[i].Name
 				found := 0
 				for line := range strings.Lines(out) {
-					if f := strings.Fields(line); f[0] == keyOfPod(&pods[i]) {
+					if f := strings.Fields(line); f[0] == key {
 						found++
 						require.Greater(t, len(f), 6, line)
 					}
 				}
-				require.Equal(t, 1, found, keyOfPod(&pods[i]))
+				require.Equal(t, 1, found, key)
 			}
 		})
 	}

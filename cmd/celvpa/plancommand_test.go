@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,7 +40,7 @@ web/b  web/shop  Wait    update/budget-spent  11 up outside  1 of 2 replicas run
 		"an overlay that is no good":  {args: "-f shop.yaml -f -", stdin: "{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: odd}, spec: {change: [{disable: nothing}]}}", out: table, fails: "RuleOverlay odd cannot be used"},
 		"no running pods":             {args: "-f -", stdin: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), out: "celvpa: VerticalPodAutoscaler web/shop: no pod among the manifests belongs to its target, Deployment web/shop; add running pods with -f, as kubectl get pod -o yaml prints them\n"},
 		"nothing to plan for":         {args: "-f -", stdin: deploymentOf("shop", "app"), fails: "there is no pod and no VerticalPodAutoscaler in -: nothing was planned"},
-		"an output that there is not": {args: "-f shop.yaml -o yaml", fails: `--output is "yaml"; use table or json`},
+		"an output that there is not": {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, json or yaml`},
 		"a time that is none":         {args: "-f shop.yaml --now soon", fails: `--now: time "soon" is no number`},
 		"no path":                     {fails: "no manifests are named: use -f with a file, a folder, or - for standard input"},
 		"a path without -f":           {args: "shop.yaml", fails: "files are named with -f: celvpa plan -f shop.yaml"},
@@ -225,8 +225,6 @@ func TestManyPodsArePlannedForSoon(t *testing.T) {
 
 // FuzzPlan: whatever is written, pods are answered the same every time and in one line each, or it is told why not.
 func FuzzPlan(f *testing.F) {
-	book, err := planningBooks[true]()
-	require.NoError(f, err)
 	for _, seed := range []string{
 		"", shopPlan(), strings.Replace(shopPlan(), "spec: {", "spec: {updatePolicy: {updateMode: InPlace}, ", 1),
 		farOff("Rollout", "shop") + workloadOf("Rollout", "", "shop", "app") + running("a", "shop", "Rollout", "shop", ", annotations: {vpaCpuStartupBoost/app: '{'}", ", resources: {limits: {cpu: -1}}", ", conditions: [{type: PodResizePending, status: 'True', reason: Infeasible}], containerStatuses: [{name: app, lastState: {terminated: {reason: OOMKilled}}}, {name: app, resources: {}}]"),
@@ -235,21 +233,18 @@ func FuzzPlan(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		run := func(output string) (string, string, error) {
-			var out, tell bytes.Buffer
-			o := &planOptions{files: []string{"-"}, output: output, explain: output == "json"}
-			err := o.plan(book, planNow, &out, &tell, strings.NewReader(text))
-			return out.String(), tell.String(), err
+		plan := func(output string) (string, string, error) {
+			return run(text, "plan", "-f", "-", "-o", output, "--now", planNow, "--feature-gates=AllAlpha=true", fmt.Sprintf("--explain=%t", output == "json"))
 		}
-		out, told, err := run("json")
-		again, toldAgain, errAgain := run("json")
+		out, told, err := plan("json")
+		again, toldAgain, errAgain := plan("json")
 		require.Equal(t, out, again)
 		require.Equal(t, told, toldAgain)
 		require.Equal(t, fmt.Sprint(err), fmt.Sprint(errAgain))
 		require.NotContains(t, told, "please report this")
-		var report planReport
+		var report simulate.Plan
 		require.NoError(t, json.Unmarshal([]byte(out), &report))
-		table, _, _ := run("table")
+		table, _, _ := plan("table")
 		if n := len(report.Items); n > 0 {
 			require.Equal(t, n+1, strings.Count(table, "\n"))
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -116,14 +117,10 @@ func (o *policyFlags) open() (*engine.Rulebook, error) {
 	if err := faults.Join(append(errs, o.checks.checkDurations())...); err != nil {
 		return nil, err
 	}
-	for key := range options.Params { // a flag may stand for other rule sets, too, which other components run
-		if !slices.ContainsFunc(o.refs, func(p engine.ParamRef) bool {
-			return p.Key == key && slices.ContainsFunc(o.of.points, p.At)
-		}) {
-			delete(options.Params, key)
-		}
-	}
-	return rules.Compile()
+	maps.DeleteFunc(rules.Options.Params, func(key, _ string) bool { // a flag may stand for other rule sets, too, which other components run
+		return !slices.ContainsFunc(o.refs, func(p engine.ParamRef) bool { return p.Key == key && slices.ContainsFunc(o.of.points, p.At) })
+	})
+	return o.compile(rules)
 }
 
 // whyGated is why a flag cannot act while gates are off; empty where some rule set that it sets something of is not behind one.

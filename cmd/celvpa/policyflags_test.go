@@ -41,7 +41,7 @@ func otherValue(t *testing.T, kind, usual string) string {
 // policyFlagsOf are the flags of policy of an offline command that is given some arguments.
 func policyFlagsOf(t *testing.T, name string, args ...string) *policyFlags {
 	t.Helper()
-	o, cmd := &policyFlags{}, &cobra.Command{Use: name}
+	o, cmd := &policyFlags{ruleOptions: ruleOptions{compile: compileOnce}}, &cobra.Command{Use: name}
 	o.add(cmd)
 	cmd.SetGlobalNormalizationFunc(normalize)
 	require.NoError(t, cmd.ParseFlags(args))
@@ -110,7 +110,7 @@ func TestEveryFlagOfPolicyActsOfflineOrIsRefusedWithTheReason(t *testing.T) {
 // TestOfflineCommandsAreDoneByTheirOptions: each of the four, once, and none has points that no component runs.
 func TestOfflineCommandsAreDoneByTheirOptions(t *testing.T) {
 	for _, c := range offlineCommands {
-		cmd, _, err := rootCommand().Find([]string{c.name})
+		cmd, _, err := rootCommand(compileOnce).Find([]string{c.name})
 		require.NoError(t, err)
 		for _, flag := range []string{"feature-gates", "rules-dir", "pipeline", cpuHalfLife, memoryHalfLife} {
 			require.NotNil(t, cmd.PersistentFlags().Lookup(flag), "celvpa %s --%s", c.name, flag)

@@ -1,33 +1,26 @@
 package main
 
 import (
-	"errors"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	corev1 "k8s.io/api/core/v1"
+
 	"fmt"
-	"io"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/spf13/cobra"
-
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/faults"
-	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/usagefile"
+	"github.com/spf13/cobra"
 )
 
 // recommendOptions hold the flags of celvpa recommend.
 type recommendOptions struct {
-	files   []string
-	usage   []string
-	now     string
-	output  string
-	explain bool
-	rules   policyFlags
+	offline
+	usage []string
 }
 
 // recommendCommand runs the recommender on files.
-func recommendCommand() *cobra.Command {
+func recommendCommand(compile compileFunc) *cobra.Command {
 	o := &recommendOptions{}
 	cmd := &cobra.Command{
 		Use:   "recommend -f PATH… [--usage FILE…]",
@@ -58,78 +51,146 @@ was no VerticalPodAutoscaler, or the rules could not be used. What could be read
   celvpa recommend -f deploy/ --usage usage.csv --explain
   celvpa recommend -f deploy/ --usage usage.csv --rules-dir my-rules --target-cpu-percentile 0.95
   kubectl get vpa,deployment,pod -A -o yaml | celvpa recommend -f - --usage usage.csv --now 2026-01-31T12:00:00Z`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("files are named with -f: celvpa recommend -f %s", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runRecommend(cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.InOrStdin(), o)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
+	o.add(cmd, compile)
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
 	f.StringArrayVar(&o.usage, "usage", nil, "file with usage, or - for standard input; can be repeated")
-	f.StringVar(&o.now, "now", "", "the moment for which is recommended, in RFC 3339 or seconds since 1970; empty = that of the last row of usage, or now without any")
-	f.StringVarP(&o.output, "output", "o", "table", "table, yaml or json")
+	f.StringVar(&o.now, "now", "", "the time to recommend for, in RFC 3339 or seconds since 1970; empty = that of the last row of usage, or now without any")
 	f.BoolVar(&o.explain, "explain", false, "show for each container, step by step, which rule changed what, and why")
-	o.rules.add(cmd)
+	o.printer.add(f, "table", "table", "wide", "json", "yaml")
 	return cmd
 }
 
-// check refuses flags that cannot work, and tells the time of --now, zero without it.
-func (o *recommendOptions) check() (now time.Time, err error) {
-	if !slices.Contains([]string{"table", "yaml", "json"}, o.output) {
-		return now, fmt.Errorf("--output is %q; use table, yaml or json", o.output)
-	}
-	if len(o.files) == 0 {
-		return now, errors.New("no manifests are named: use -f with a file, a folder, or - for standard input")
-	}
-	if slices.Contains(o.files, manifests.Stdin) && slices.Contains(o.usage, usagefile.Stdin) {
-		return now, errors.New("-f and --usage cannot both be standard input")
-	}
-	if o.now != "" {
-		if now, err = usagefile.ParseTime(o.now); err != nil {
-			return now, fmt.Errorf("--now: %w", err)
-		}
-	}
-	return now, nil
-}
-
-func runRecommend(out, tell io.Writer, stdin io.Reader, o *recommendOptions) error {
-	now, err := o.check()
-	if err != nil {
+func (o *recommendOptions) run(cmd *cobra.Command) error {
+	if err := o.check("--usage", o.usage); err != nil {
 		return err
 	}
 	book, err := o.rules.open()
 	if err != nil {
 		return err
 	}
-	return o.recommend(book, now, out, tell, stdin)
+	usage, notes, unread := usagefile.Read(o.usage, cmd.InOrStdin())
+	now, err := o.time(usage.End())
+	if err != nil {
+		return err
+	}
+	cluster, unloaded := o.load(cmd, book, now)
+	result, unusable := cluster.Recommend(usage, o.rules.halfLives, o.explain)
+	tellNotes(cmd, append(notes, cluster.Notes()...))
+	if err := o.print(cmd.OutOrStdout(), result, recommendForms(result)); err != nil {
+		return err
+	}
+	return o.end(faults.Join(unloaded, unread, unusable), len(result.Items) == 0, "there is no VerticalPodAutoscaler in %s: nothing was recommended", result.Lacking())
 }
 
-// recommend prints what rules recommend for a moment, zero for that of the last row.
-func (o *recommendOptions) recommend(book *engine.Rulebook, now time.Time, out, tell io.Writer, stdin io.Reader) error {
-	set, unread := manifests.Read(o.files, stdin)
-	usage, notes, unreadUsage := usagefile.Read(o.usage, stdin)
-	r, unusable := newRecommendation(book, set, usage, o.rules.halfLives, now)
-	report := r.report(o.explain)
-	for _, note := range append(notes, r.notes...) {
-		fmt.Fprintln(tell, "celvpa:", note)
+// podRow stands in the table where a container would.
+const podRow = "(pod)"
+
+func recommendForms(r *simulate.Recommendations) map[string]func(*page) {
+	return map[string]func(*page){
+		"table": func(p *page) { printRecommendations(p, r, false) },
+		"wide":  func(p *page) { printRecommendations(p, r, true) },
 	}
-	write := map[string]func(io.Writer) error{"table": report.writeTable, "yaml": report.writeYAML, "json": report.writeJSON}[o.output]
-	if err := write(out); err != nil {
-		return fmt.Errorf("writing the recommendations: %w", err)
-	}
-	errs := faults.Join(unread, unreadUsage, unusable)
-	switch {
-	case errs != nil:
-		return errs
-	case len(report.Items) == 0:
-		return fmt.Errorf("there is no VerticalPodAutoscaler in %s: nothing was recommended", strings.Join(o.files, ", "))
-	case report.lacking():
-		return errNo
-	}
-	return nil
 }
+
+func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
+	if len(r.Items) == 0 {
+		return
+	}
+	head := []any{"NAMESPACE", "VPA", "CONTAINER", "TARGET-CPU", "TARGET-MEMORY", "LOWER-CPU", "LOWER-MEMORY", "UPPER-CPU", "UPPER-MEMORY", "UNCAPPED-CPU", "UNCAPPED-MEMORY"}
+	if wide {
+		head = append(head, "WORKLOAD", "MODE")
+	}
+	p.row(head...)
+	for i := range r.Items {
+		v := &r.Items[i]
+		row := func(container string, bounds ...corev1.ResourceList) {
+			cells := []any{v.Namespace, v.Name, container}
+			for _, bound := range bounds {
+				cells = append(cells, quantityText(bound, corev1.ResourceCPU), quantityText(bound, corev1.ResourceMemory))
+			}
+			if wide {
+				cells = append(cells, targetText(v), modeText(v))
+			}
+			p.row(cells...)
+		}
+		recommended := v.Status.Recommendation
+		if recommended == nil || (len(recommended.ContainerRecommendations) == 0 && recommended.PodRecommendation == nil) {
+			row("-", nil, nil, nil, nil)
+			continue
+		}
+		for _, c := range recommended.ContainerRecommendations {
+			row(c.ContainerName, c.Target, c.LowerBound, c.UpperBound, c.UncappedTarget)
+		}
+		if pod := recommended.PodRecommendation; pod != nil {
+			row(podRow, pod.Target, pod.LowerBound, pod.UpperBound, pod.UncappedTarget)
+		}
+	}
+	printConditions(p, r)
+	for _, t := range r.Traces {
+		about := "container " + t.Container
+		if t.Container == "" {
+			about = "the pod"
+		}
+		if len(t.Steps) > 0 { // there are none of a pod for which no rule runs
+			p.printf("\n%s, %s\n", t.VPA, about)
+			p.steps("  ", t.Steps)
+		}
+	}
+}
+
+// targetText is the workload of a VPA, e.g. Deployment/shop.
+func targetText(v *vpav1.VerticalPodAutoscaler) string {
+	if ref := v.Spec.TargetRef; ref != nil {
+		return ref.Kind + "/" + ref.Name
+	}
+	return "-"
+}
+
+// modeText is the update mode of a VPA, where it names one.
+func modeText(v *vpav1.VerticalPodAutoscaler) string {
+	if policy := v.Spec.UpdatePolicy; policy != nil && policy.UpdateMode != nil {
+		return string(*policy.UpdateMode)
+	}
+	return "-"
+}
+
+func quantityText(list corev1.ResourceList, name corev1.ResourceName) string {
+	if q, ok := list[name]; ok {
+		return q.String()
+	}
+	return "-"
+}
+
+// printConditions prints the conditions that say more than that all is well. LowConfidence, which all young VPAs have, is one line.
+func printConditions(p *page, r *simulate.Recommendations) {
+	var lines, unsure []string
+	for i := range r.Items {
+		v := &r.Items[i]
+		name := v.Namespace + "/" + v.Name
+		for _, c := range v.Status.Conditions {
+			isTrue := c.Status == corev1.ConditionTrue
+			fine := c.Type == vpav1.RecommendationProvided && isTrue && c.Message == "" ||
+				c.Type == vpav1.RulesApplied && isTrue && !strings.ContainsAny(c.Message, ",;") // overlays are worth a line
+			switch {
+			case c.Type == vpav1.LowConfidence && isTrue:
+				unsure = append(unsure, name)
+			case fine:
+			case c.Message == "":
+				lines = append(lines, fmt.Sprintf("%s: %s=%s", name, c.Type, c.Status))
+			default:
+				lines = append(lines, fmt.Sprintf("%s: %s=%s: %s", name, c.Type, c.Status, c.Message))
+			}
+		}
+	}
+	if len(unsure) > 0 {
+		lines = append(lines, unsureText+simulate.Few(unsure))
+	}
+	if len(lines) > 0 {
+		p.printf("\n%s\n", strings.Join(lines, "\n"))
+	}
+}
+
+// unsureText begins the line of condition LowConfidence.
+const unsureText = "LowConfidence: little usage is known yet, and bounds are wide: "

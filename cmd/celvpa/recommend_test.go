@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,13 +13,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/simulate"
 )
-
-// shippedBook is compiled once for all tests.
-var shippedBook = sync.OnceValues(func() (*engine.Rulebook, error) { return policy.Load(policy.Options{}) })
 
 // vpaOf is a VPA in namespace web whose target is a workload of some kind.
 func vpaOf(kind, name string) string {
@@ -69,21 +64,16 @@ func hour(pod, container string) string {
 // little is known, which all of these examples have in common, is left out: TestLittleUsageIsToldInOneLine is about it.
 func recommended(t *testing.T, manifests, usage string) (rows, rest []string, err error) {
 	t.Helper()
-	book, err := shippedBook()
-	require.NoError(t, err)
 	t.Chdir(t.TempDir())
-	o := &recommendOptions{files: []string{"-"}, output: "table", rules: policyFlags{halfLives: model.DefaultSettings()}}
+	args := []string{"recommend", "-f", "-"}
 	if usage != "" {
 		require.NoError(t, os.WriteFile("usage.csv", []byte(usage), 0o600))
-		o.usage = []string{"usage.csv"}
+		args = append(args, "--usage", "usage.csv")
 	}
-	var out, tell bytes.Buffer
-	err = o.recommend(book, time.Time{}, &out, &tell, strings.NewReader(manifests))
-	for line := range strings.Lines(tell.String()) {
-		rest = append(rest, strings.TrimPrefix(strings.TrimSpace(line), "celvpa: "))
-	}
+	out, told, err := run(manifests, args...)
+	rest = notesIn(told)
 	inTable := true
-	for line := range strings.Lines(out.String()) {
+	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		switch {
 		case len(fields) == 0:
@@ -177,10 +167,12 @@ func TestUsageFindsItsVPA(t *testing.T) {
 
 // TestLittleUsageIsToldInOneLine: of a few VPAs by name, and not once a VPA.
 func TestLittleUsageIsToldInOneLine(t *testing.T) {
-	report := &recommendReport{}
+	report := &simulate.Recommendations{}
 	told := func() string {
 		var out strings.Builder
-		report.writeConditions(&out)
+		p := newPage(&out)
+		printConditions(p, report)
+		require.NoError(t, p.Flush())
 		return out.String()
 	}
 	require.Empty(t, told())
@@ -242,16 +234,13 @@ func TestFilesAreRecommendedWhatAClusterIs(t *testing.T) {
 			want[tt.name+" "+c] = tt.target + ", " + tt.lower + ", " + tt.upper
 		}
 	}
-	book, err := policy.Load(policy.Options{Params: map[string]string{"estimate.minSamples": "0"}})
-	require.NoError(t, err)
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("usage.csv", []byte(usage.String()), 0o600))
-	o := &recommendOptions{files: []string{"-"}, usage: []string{"usage.csv"}, output: "json", rules: policyFlags{halfLives: model.DefaultSettings()}}
-	var out, tell bytes.Buffer
-	require.NoError(t, o.recommend(book, time.Time{}, &out, &tell, strings.NewReader(manifests.String())))
-	require.Empty(t, tell.String())
-	var report recommendReport
-	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
+	out, told, err := run(manifests.String(), "recommend", "-f", "-", "--usage", "usage.csv", "-o", "json", "--recommendation-min-samples=0")
+	require.NoError(t, err)
+	require.Empty(t, told)
+	var report simulate.Recommendations
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	got := map[string]string{}
 	for _, v := range report.Items {
 		for _, c := range v.Status.Recommendation.ContainerRecommendations {
@@ -282,7 +271,7 @@ func TestTheRecommendCommand(t *testing.T) {
 		"a table":                        {args: "-f shop.yaml --usage usage.csv", out: header + row + unsure},
 		"standard input":                 {args: "-f shop.yaml --usage -", stdin: hour("shop-7c5687bd57-659fr", "app"), out: header + row + unsure},
 		"a row that cannot be used":      {args: "-f shop.yaml --usage bad.csv", out: "celvpa: bad.csv:1: time \"soon\" is no number: write it like 2026-01-31T12:00:00Z or as seconds since 1970; this row is left out\n" + header + row + unsure},
-		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than --now\n" + header + "web        shop  app        126m        250Mi          25m        250Mi         181566m    357589164680  126m          250Mi\n" + unsure},
+		"a moment in the past":           {args: "-f shop.yaml --usage usage.csv --now 2026-01-01T00:01:00Z", out: "celvpa: 116 rows of usage left out: later than 2026-01-01T00:01:00Z\n" + header + "web        shop  app        126m        250Mi          25m        250Mi         181566m    357589164680  126m          250Mi\n" + unsure},
 		"usage that falls":               {args: "-f shop.yaml --usage falling.csv", out: header + "web        shop  app        1168m       1238659775     120m       1180340057    29675m     31470355978   1168m         1238659775\n" + unsure},
 		"params and half-lives":          {args: "-f shop.yaml --usage falling.csv --recommendation-margin-fraction 1 --memory-aggregation-interval 1m --memory-histogram-decay-half-life 1m --cpu-histogram-decay-half-life 1m", out: header + "web        shop  app        220m        431571270      209m       411251635     5589m      10964836164   220m          431571270\n" + unsure},
 		"a file that is missing":         {args: "-f shop.yaml --usage usage.csv --usage missing.csv", out: header + row + unsure, fails: "cannot read usage from missing.csv: no such file or directory"},
@@ -292,7 +281,7 @@ func TestTheRecommendCommand(t *testing.T) {
 		"no VPA":                         {args: "-f -", fails: "there is no VerticalPodAutoscaler in -: nothing was recommended"},
 		"a half-life of nothing":         {args: "-f shop.yaml --memory-histogram-decay-half-life 0s", fails: "--memory-histogram-decay-half-life is 0s; it must be greater than 0"},
 		"a time that is none":            {args: "-f shop.yaml --now soon", fails: `--now: time "soon" is no number`},
-		"an output that there is not":    {args: "-f shop.yaml -o text", fails: `--output is "text"; use table, yaml or json`},
+		"an output that there is not":    {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, json or yaml`},
 		"standard input for two things":  {args: "-f - --usage -", fails: "-f and --usage cannot both be standard input"},
 		"no path":                        {fails: "no manifests are named: use -f with a file, a folder, or - for standard input"},
 		"a path without -f":              {args: "shop.yaml", fails: "files are named with -f: celvpa recommend -f shop.yaml"},
@@ -310,33 +299,29 @@ func TestTheRecommendCommand(t *testing.T) {
 // TestTheJSONOfRecommendIsAContract: scripts depend on its names, and on lists that are there when they are empty. YAML is the
 // same.
 func TestTheJSONOfRecommendIsAContract(t *testing.T) {
-	book, err := shippedBook()
-	require.NoError(t, err)
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("usage.csv", []byte(minutes(1, "shop-0", "app", is("0.1"), is("209715200"))), 0o600))
-	o := &recommendOptions{files: []string{"-"}, usage: []string{"usage.csv"}, output: "json", rules: policyFlags{halfLives: model.DefaultSettings()}}
-	run := func() string {
-		var out, tell bytes.Buffer
-		require.NoError(t, o.recommend(book, time.Time{}, &out, &tell, strings.NewReader(vpaOf("StatefulSet", "shop")+workloadOf("StatefulSet", "", "shop", "app"))))
-		return out.String()
+	recommend := func(args ...string) string {
+		out, _, err := run(vpaOf("StatefulSet", "shop")+workloadOf("StatefulSet", "", "shop", "app"), append([]string{"recommend", "-f", "-", "--usage", "usage.csv"}, args...)...)
+		require.NoError(t, err)
+		return out
 	}
-	got := run()
+	got := recommend("-o", "json")
 	require.JSONEq(t, `{"items":[{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"name":"shop","namespace":"web"},
 		"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"StatefulSet","name":"shop"}},
 		"status":{"observedGeneration":0,
 			"conditions":[
 				{"type":"LowConfidence","status":"True","reason":"LittleHistory","message":"little usage is known yet, and bounds are wide, of container app","lastTransitionTime":"2026-01-01T00:00:00Z"},
 				{"type":"RecommendationProvided","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"},
-				{"type":"RulesApplied","status":"True","reason":"default@1.0.0","message":"digest `+book.Default().Digest()+`","lastTransitionTime":"2026-01-01T00:00:00Z"}],
+				{"type":"RulesApplied","status":"True","reason":"default@1.0.0","message":"digest `+bookOf(t, policy.Options{}).Default().Digest()+`","lastTransitionTime":"2026-01-01T00:00:00Z"}],
 			"recommendation":{"containerRecommendations":[{"containerName":"app",
 				"target":{"cpu":"126m","memory":"250Mi"},"uncappedTarget":{"cpu":"126m","memory":"250Mi"},
 				"lowerBound":{"cpu":"25m","memory":"250Mi"},"upperBound":{"cpu":"100G","memory":"97656250000Ki"}}]}}}],
 		"traces":[]}`, got)
-	require.Equal(t, got, run(), "it is the same every time")
+	require.Equal(t, got, recommend("-o", "json"), "it is the same every time")
 
-	o.output, o.explain = "yaml", true
-	var report recommendReport
-	require.NoError(t, yaml.UnmarshalStrict([]byte(run()), &report))
+	var report simulate.Recommendations
+	require.NoError(t, yaml.UnmarshalStrict([]byte(recommend("-o", "yaml", "--explain")), &report))
 	require.Len(t, report.Traces, 1)
 	trace := report.Traces[0]
 	require.Equal(t, []string{"web/shop", "app"}, []string{trace.VPA, trace.Container})
@@ -411,7 +396,7 @@ func TestFeaturesBehindGatesWorkOnFiles(t *testing.T) {
 
 	out, err = celvpa(t, "recommend", "-f", "pod.yaml", "--recommendation-min-samples=0", "--feature-gates=PodLevelResources=true", "--explain", "-o", "json")
 	require.NoError(t, err)
-	var report recommendReport
+	var report simulate.Recommendations
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	require.Equal(t, "15m", report.Items[0].Status.Recommendation.PodRecommendation.Target.Cpu().String())
 	require.Len(t, report.Traces, 3)

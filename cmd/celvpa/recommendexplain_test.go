@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,7 +41,7 @@ func TestExplainTellsHowMemoryIsRemembered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, err := celvpa(t, append([]string{"recommend", "-f", "shop.yaml", "--usage", "usage.csv", "--explain", "-o", "json"}, strings.Fields(tt.flags)...)...)
 			require.NoError(t, err)
-			var report recommendReport
+			var report simulate.Recommendations
 			_, text, found := strings.Cut("\n"+out, "\n{") // after the notes
 			require.True(t, found, out)
 			require.NoError(t, json.Unmarshal([]byte("{"+text), &report))

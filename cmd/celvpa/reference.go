@@ -18,7 +18,7 @@ func referenceCommand() *cobra.Command {
 	cmd := parentCommand(&cobra.Command{Use: "reference", Short: "Print the reference of flags and metrics"})
 	cmd.AddCommand(
 		&cobra.Command{Use: "flags", Short: "The flags of the components, in Markdown", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-			return printFlags(cmd.OutOrStdout())
+			return printFlags(cmd.OutOrStdout(), cmd.Root())
 		}},
 		&cobra.Command{Use: "metrics", Short: "The metrics of the components, in Markdown", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			return printMetrics(cmd.OutOrStdout())
@@ -35,9 +35,8 @@ some VPAs only. "celvpa run" takes those of all three components.
 `
 
 // printFlags lists the flags of each component, those that all have first.
-func printFlags(out io.Writer) error {
+func printFlags(out io.Writer, root *cobra.Command) error {
 	fmt.Fprint(out, flagsHead)
-	root := rootCommand()
 	var components []*cobra.Command
 	for _, name := range []string{"recommender", "updater", "admission-controller"} {
 		c, _, err := root.Find([]string{name})

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,31 +9,6 @@ import (
 
 	"github.com/celvpa/celvpa/rules"
 )
-
-// celvpa runs a command and returns what it prints.
-func celvpa(t *testing.T, args ...string) (string, error) {
-	t.Helper()
-	root := rootCommand()
-	var out bytes.Buffer
-	root.SetOut(&out)
-	root.SetErr(&out)
-	root.SetArgs(args)
-	err := root.Execute()
-	return out.String(), err
-}
-
-// ownRules copies the shipped rules into a folder and changes one of them.
-func ownRules(t *testing.T, file, from, to string) string {
-	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(dir, rules.FS))
-	path := filepath.Join(dir, file)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Contains(t, string(text), from)
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
-	return dir
-}
 
 func TestRulesAreListedAndShown(t *testing.T) {
 	t.Parallel()
@@ -144,13 +117,6 @@ kind: Namespace
 metadata: {name: payments}
 `
 
-func write(t *testing.T, dir, name, text string) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
-}
-
 func TestDiffTellsInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	t.Parallel()
 	dir, vpa := t.TempDir(), write(t, t.TempDir(), "vpa.yaml", goldVPA)
@@ -181,7 +147,7 @@ func TestDiffTellsInWordsWhatAnOverlayWouldChange(t *testing.T) {
 	require.Contains(t, out, "{name: marginFraction, type: double, default: 0.20, min: 0, flag: recommendation-margin-fraction,")
 	require.Contains(t, out, "# from RuleOverlay payments\n")
 
-	_, err = celvpa(t, "rules", "render", "--vpa", write(t, dir, "pod.json", `{"kind":"Pod"}`))
+	_, err = celvpa(t, "rules", "render", "--vpa", write(t, dir, "pod.json", `{"apiVersion":"v1","kind":"Pod"}`))
 	require.ErrorContains(t, err, "has no VerticalPodAutoscaler")
 	_, err = celvpa(t, "rules", "diff", "shipped", filepath.Join(dir, "none"))
 	require.ErrorContains(t, err, "none: no such file or directory; name a folder or file of rules, or write shipped for the rules of the program alone")

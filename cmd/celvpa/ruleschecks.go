@@ -8,6 +8,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/emit"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/spf13/cobra"
 )
 
 const checksHead = `# Checks
@@ -22,6 +23,13 @@ page from the rules; with --rules-dir also those of your own overlays that are e
 | webhook | the webhook only |
 
 `
+
+func checksCommand(o *ruleOptions) *cobra.Command {
+	return &cobra.Command{
+		Use: "checks", Short: "Print what is checked of VerticalPodAutoscalers, and by whom", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return printChecks(cmd.OutOrStdout(), o) },
+	}
+}
 
 // printChecks prints the validations with the fields that they are about and who enforces them.
 func printChecks(out io.Writer, o *ruleOptions) error {

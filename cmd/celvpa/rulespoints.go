@@ -6,6 +6,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/spf13/cobra"
 )
 
 const pointsHead = `# Points
@@ -32,6 +33,13 @@ pod.fit starts from the VPA's status, for target, lower and upper bound. So what
 container.recommend, and what depends on the pod to pod.fit.
 
 `
+
+func pointsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "points", Short: "Print the points at which rule sets plug in, with their facts", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return printPoints(cmd.OutOrStdout()) },
+	}
+}
 
 // printPoints prints the reference of everything rules can name, made from what the program registers.
 func printPoints(out io.Writer) error {

@@ -19,13 +19,13 @@ type testOptions struct {
 	coverage bool
 	explain  bool
 	junit    string
-	output   string
-	rules    ruleOptions
+	printer
+	rules ruleOptions
 }
 
 // testCommand runs test tables on rules.
-func testCommand() *cobra.Command {
-	o := &testOptions{}
+func testCommand(compile compileFunc) *cobra.Command {
+	o := &testOptions{rules: ruleOptions{compile: compile}}
 	cmd := &cobra.Command{
 		Use:   "test [PATH…]",
 		Short: "Run test tables on rules and tell what comes out otherwise",
@@ -45,29 +45,22 @@ rules could not be read or compiled.`,
 	f.StringVar(&o.run, "run", "", "run only rows whose table/row matches this regular expression")
 	f.BoolVar(&o.coverage, "coverage", false, "tell which rules, branches, decisions and validations no row reaches")
 	f.StringVar(&o.junit, "junit", "", "also write the results to this file, as JUnit XML")
-	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	o.add(f, "table", "table", "json", "yaml")
 	f.BoolVar(&o.explain, "explain", false, "show for each row, step by step, which rule changed what, and why")
 	o.rules.add(cmd)
 	return cmd
 }
 
 func runTests(out io.Writer, o *testOptions, paths []string) error {
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("--output is %q; use text or json", o.output)
+	if err := o.check(); err != nil {
+		return err
 	}
 	matches, err := rowMatcher(o.run)
 	if err != nil {
 		return err
 	}
-	options, err := o.rules.options(o.rules.dir)
+	rules, err := o.rules.read(o.rules.dir)
 	if err != nil {
-		return err
-	}
-	rules, err := policy.Open(options)
-	if err != nil {
-		return err
-	}
-	if _, err := rules.Compile(); err != nil {
 		return err
 	}
 	tables, err := testTables(rules.Library, paths)
@@ -91,11 +84,7 @@ func runTests(out io.Writer, o *testOptions, paths []string) error {
 			return err
 		}
 	}
-	write := report.writeText
-	if o.output == "json" {
-		write = report.writeJSON
-	}
-	if err := write(out); err != nil {
+	if err := o.print(out, report, map[string]func(*page){"table": report.print}); err != nil {
 		return err
 	}
 	if !report.fine() {

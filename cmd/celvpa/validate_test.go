@@ -1,30 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/simulate/manifests"
 )
-
-// piped runs a command with something on standard input.
-func piped(t *testing.T, stdin string, args ...string) (string, error) {
-	t.Helper()
-	root := rootCommand()
-	var out bytes.Buffer
-	root.SetIn(strings.NewReader(stdin))
-	root.SetOut(&out)
-	root.SetErr(&out)
-	root.SetArgs(args)
-	err := root.Execute()
-	return out.String(), err
-}
 
 // plain is a valid object.
 const plain = "apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: plain}\nspec: {targetRef: {kind: Deployment, name: plain}}\n"
@@ -76,7 +59,7 @@ default/old-mode: allowed (mistakes.yaml:21)
 		"no path":                              {fails: "no manifests are named: use -f with a file, a folder, or - for standard input"},
 		"a path without -f":                    {args: "shop.yaml", fails: "files are named with -f: celvpa validate -f shop.yaml"},
 		"standard input for two things":        {args: "-f - --old -", fails: "-f and --old cannot both be standard input"},
-		"an output that there is not":          {args: "-f shop.yaml -o yaml", fails: `--output is "yaml"; use text or json`},
+		"an output that there is not":          {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, json or yaml`},
 		"a gate that there is not":             {args: "-f shop.yaml --feature-gates Nothing=true", fails: `there is no gate "Nothing"`},
 		"a pipeline that there is not":         {args: "-f shop.yaml --pipeline nothing", fails: `pipeline "nothing"`},
 		"rules that there are not":             {args: "-f shop.yaml --rules-dir missing", fails: "cannot read missing"},
@@ -87,20 +70,6 @@ default/old-mode: allowed (mistakes.yaml:21)
 			require.Equal(t, tt.out, out)
 			requireEnd(t, err, tt.fails, tt.no)
 		})
-	}
-}
-
-// requireEnd holds the end of a command: that it could not run, for a reason; that its answer is no; or that all is well.
-func requireEnd(t *testing.T, err error, fails string, no bool) {
-	t.Helper()
-	switch {
-	case fails != "":
-		require.ErrorContains(t, err, fails)
-		require.NotErrorIs(t, err, errNo)
-	case no:
-		require.ErrorIs(t, err, errNo)
-	default:
-		require.NoError(t, err)
 	}
 }
 
@@ -147,29 +116,4 @@ func TestRulesOfOnesOwnJudge(t *testing.T) {
 	require.Contains(t, out, "default/plain: allowed")
 	require.Contains(t, out, "default/few: refused")
 	require.Contains(t, out, "(rule vpa-object/min-replicas-positive)")
-}
-
-// TestOtherObjectsOfTheNamespaceStandBeside the one that is judged, those that do not fit their type left out.
-func TestOtherObjectsOfTheNamespaceStandBeside(t *testing.T) {
-	set, err := manifests.Read([]string{"-"}, strings.NewReader(plain+`---
-{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: second}, spec: {targetRef: {kind: Deployment, name: plain}}}
----
-{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: misfit}, spec: {targetRef: []}}
----
-{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: far, namespace: away}, spec: {targetRef: {kind: Deployment, name: plain}}}
----
-{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: plain}, spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: plain}}}
-`))
-	require.NoError(t, err)
-	book, err := policy.Load(policy.Options{})
-	require.NoError(t, err)
-	v, err := newValidation(book, set, &manifests.Set{})
-	require.NoError(t, err)
-	require.Len(t, v.vpas, 4)
-	here := v.besideIn("default")
-	require.Equal(t, []string{"plain", "second"}, []string{here.VPAs[0].Name, here.VPAs[1].Name})
-	require.Len(t, here.VPAs, 2)
-	require.Len(t, here.HPAs, 1)
-	require.Len(t, v.besideIn("away").VPAs, 1)
-	require.Empty(t, v.besideIn("away").HPAs)
 }

@@ -88,7 +88,8 @@ type Rules struct {
 	Library *engine.Library
 
 	registry *engine.Registry
-	options  Options
+	// Options are those that the files were opened with.
+	Options Options
 }
 
 // Open reads the rule files. The error lists every fault with its position.
@@ -116,12 +117,12 @@ func openOver(o Options, layer *engine.Layer) (*Rules, error) {
 	if o.Pipeline == "" {
 		o.Pipeline = rules.DefaultPipeline
 	}
-	return &Rules{Library: library, registry: registry, options: o}, nil
+	return &Rules{Library: library, registry: registry, Options: o}, nil
 }
 
 // Compile compiles every pipeline, alone and with its overlays. The error lists every fault with its position.
 func (r *Rules) Compile() (*engine.Rulebook, error) {
-	o := r.options
+	o := r.Options
 	return engine.NewRulebook(r.Library, r.registry, engine.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params, Points: o.Points})
 }
 

@@ -19,16 +19,16 @@ type TestOptions struct {
 func (r *Rules) Test(tables []*engine.RuleTest, t TestOptions) []engine.RowResult {
 	runner := &engine.TestRunner{Registry: r.registry, Match: t.Match, Coverage: t.Coverage, Plans: func(o engine.CompileOptions) (*engine.Plan, error) {
 		if o.Pipeline == "" {
-			o.Pipeline = r.options.Pipeline
+			o.Pipeline = r.Options.Pipeline
 		}
 		for _, name := range t.Overlays {
 			if r.Library.Fits(name, o.Pipeline) && !slices.Contains(o.Overlays, name) {
 				o.Overlays = append(slices.Clone(o.Overlays), name)
 			}
 		}
-		o.Gates, o.Params = over(r.options.Gates, o.Gates), over(r.options.Params, o.Params)
+		o.Gates, o.Params = over(r.Options.Gates, o.Gates), over(r.Options.Params, o.Params)
 		if len(o.Points) == 0 {
-			o.Points = r.options.Points
+			o.Points = r.Options.Points
 		}
 		return engine.Compile(r.Library, r.registry, o)
 	}}
@@ -45,7 +45,7 @@ func over[V any](under, above map[string]V) map[string]V {
 
 // runs reports whether the rules at a point are compiled. What is no point at all is left to those who say so.
 func (r *Rules) runs(point string) bool {
-	if len(r.options.Points) == 0 || slices.Contains(r.options.Points, point) {
+	if len(r.Options.Points) == 0 || slices.Contains(r.Options.Points, point) {
 		return true
 	}
 	return !slices.ContainsFunc(r.registry.Points(), func(p *engine.Point) bool { return p.Name == point })
@@ -74,7 +74,7 @@ func openTested(o Options, layer *engine.Layer) (*Rules, error) {
 		return nil, err
 	}
 	written := *r
-	written.options.Gates, written.options.Params = nil, nil
+	written.Options.Gates, written.Options.Params = nil, nil
 	if err := engine.Failures(written.Test(tables, TestOptions{})); err != nil {
 		return nil, fmt.Errorf("the test tables among the rules fail:\n%w", err)
 	}

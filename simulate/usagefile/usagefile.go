@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -59,6 +60,20 @@ type Usage struct {
 	Rows   []Row    // by time, then by series; of several of one time and series the largest first
 
 	index map[Series]int32
+}
+
+// End is the time of the last row; zero when there is none.
+func (u *Usage) End() time.Time {
+	if len(u.Rows) == 0 {
+		return time.Time{}
+	}
+	return u.Rows[len(u.Rows)-1].Time()
+}
+
+// Until is the usage without rows later than a time.
+func (u *Usage) Until(end time.Time) *Usage {
+	n := sort.Search(len(u.Rows), func(i int) bool { return u.Rows[i].Time().After(end) })
+	return &Usage{Series: u.Series, Rows: u.Rows[:n], index: u.index}
 }
 
 // Read reads paths: files, and Stdin. notes tell, file by file, which rows cannot be used and why; the error tells which files

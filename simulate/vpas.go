@@ -1,4 +1,4 @@
-package main
+package simulate
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/webhook/vpareview"
@@ -26,10 +25,10 @@ type writtenVPA struct {
 	reviewed vpareview.Answer // by the rules, as a new object
 }
 
-// readVPAs are the VerticalPodAutoscalers that can be used, each once. The error tells of those that cannot be used. Notes tell
-// what has no effect.
-func (n *notebook) readVPAs(set *manifests.Set, book *engine.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
-	documents, err := set.VPAs()
+// VPAs are the VerticalPodAutoscalers that can be used, each once; the error tells why the others cannot. Notes tell which
+// fields have no effect.
+func (c *Cluster) VPAs() ([]*vpav1.VerticalPodAutoscaler, error) {
+	documents, err := c.set.VPAs()
 	objects, broken := policy.VPASchema()
 	errs := []error{err, broken}
 	if broken != nil {
@@ -45,23 +44,23 @@ func (n *notebook) readVPAs(set *manifests.Set, book *engine.Rulebook) ([]*vpav1
 			continue
 		}
 		for _, unknown := range vpav1.Unknown(d.JSON) {
-			n.note("%s: %s: %v; it has no effect", d.Source, d, unknown)
+			c.note("%s: %s: %v; it has no effect", d.Source, d, unknown)
 		}
 		if written[d.Key()] == nil {
 			keys = append(keys, d.Key())
 		}
-		plan := policy.For(book, v).Plan
+		plan := policy.For(c.book, v).Plan
 		one := writtenVPA{VerticalPodAutoscaler: v, from: d.Source, reviewed: vpareview.Review(plan, vpareview.Request{Object: d.JSON, Namespace: d.Namespace})}
 		written[d.Key()] = append(written[d.Key()], one)
 	}
 	var out []*vpav1.VerticalPodAutoscaler
 	for _, key := range keys {
-		v, err := n.merge(written[key])
+		v, err := c.merge(written[key])
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		n.tellGates(v)
+		c.noteGates(v)
 		out = append(out, v.VerticalPodAutoscaler)
 	}
 	return out, faults.Join(errs...)
@@ -85,7 +84,7 @@ func readVPA(d *manifests.Document, objects *schema.Objects) (*vpav1.VerticalPod
 
 // merge makes one of an object that is there several times, as where celvpa recommend -o yaml prints what a folder has, too: that
 // with a recommendation counts, and of several the last. Which of two specs is meant nobody knows.
-func (n *notebook) merge(same []writtenVPA) (writtenVPA, error) {
+func (c *Cluster) merge(same []writtenVPA) (writtenVPA, error) {
 	best := same[0]
 	differs := ""
 	for _, one := range same[1:] {
@@ -102,13 +101,13 @@ func (n *notebook) merge(same []writtenVPA) (writtenVPA, error) {
 			continue
 		}
 		if was != nil && !equality.Semantic.DeepEqual(was, is) {
-			n.note("%s: VerticalPodAutoscaler %s/%s has another recommendation at %s; the last one counts", one.from, one.Namespace, one.Name, best.from)
+			c.note("%s: VerticalPodAutoscaler %s/%s has another recommendation at %s; the last one counts", one.from, one.Namespace, one.Name, best.from)
 		}
 		best = one
 	}
 	for _, one := range same {
 		if !maps.Equal(best.Labels, one.Labels) || !maps.Equal(chosenAnnotations(best), chosenAnnotations(one)) {
-			n.note("%s: VerticalPodAutoscaler %s/%s has other labels or annotations at %s, which count", one.from, one.Namespace, one.Name, best.from)
+			c.note("%s: VerticalPodAutoscaler %s/%s has other labels or annotations at %s, which count", one.from, one.Namespace, one.Name, best.from)
 		}
 	}
 	return best, nil
@@ -155,20 +154,20 @@ func (v writtenVPA) completed() vpav1.VerticalPodAutoscalerSpec {
 // gateRules begins the names of the rules that refuse fields behind gates.
 const gateRules = "vpa-gates/"
 
-// tellGates notes which fields are behind gates that are off, once for each gate.
-func (n *notebook) tellGates(v writtenVPA) {
+// noteGates notes which fields are behind gates that are off, once for each gate.
+func (c *Cluster) noteGates(v writtenVPA) {
 	var rules []string
 	fields, messages := map[string][]string{}, map[string]string{}
-	for _, c := range v.reviewed.Causes {
-		if !strings.HasPrefix(c.Rule, gateRules) {
+	for _, cause := range v.reviewed.Causes {
+		if !strings.HasPrefix(cause.Rule, gateRules) {
 			continue
 		}
-		if fields[c.Rule] == nil {
-			rules = append(rules, c.Rule)
+		if fields[cause.Rule] == nil {
+			rules = append(rules, cause.Rule)
 		}
-		fields[c.Rule], messages[c.Rule] = append(fields[c.Rule], c.Field), c.Message
+		fields[cause.Rule], messages[cause.Rule] = append(fields[cause.Rule], cause.Field), cause.Message
 	}
 	for _, rule := range rules {
-		n.note("%s: VerticalPodAutoscaler %s/%s: %s: %s", v.from, v.Namespace, v.Name, strings.Join(atMost(toldNames, fields[rule]), ", "), messages[rule])
+		c.note("%s: VerticalPodAutoscaler %s/%s: %s: %s", v.from, v.Namespace, v.Name, Few(fields[rule]), messages[rule])
 	}
 }

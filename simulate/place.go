@@ -1,4 +1,4 @@
-package main
+package simulate
 
 import (
 	"cmp"
@@ -64,21 +64,17 @@ func (p *placement) known() []manifests.Workload {
 
 // place finds out which pods there are: those among the manifests, those that only usage tells of, and one for each workload
 // that has none.
-func (r *recommendation) place(set *manifests.Set, vpas []*vpav1.VerticalPodAutoscaler, usage *usagefile.Usage, rows []usagefile.Row) (*placement, error) {
-	workloads, unreadWorkloads := set.Workloads()
-	pods, unreadPods := set.Pods()
-	ranges, unreadRanges := set.LimitRanges()
-	errs := []error{unreadWorkloads, unreadPods, unreadRanges}
-	p := &placement{present: map[model.PodID]bool{}, ranges: map[string][]corev1.LimitRange{}}
-	for _, one := range ranges {
-		p.ranges[one.Namespace] = append(p.ranges[one.Namespace], one)
-	}
+func (r *recommendation) place(vpas []*vpav1.VerticalPodAutoscaler, usage *usagefile.Usage) (*placement, error) {
+	workloads, unreadWorkloads := r.set.Workloads()
+	pods, unreadPods := r.set.Pods()
+	ranges, unreadRanges := r.limitRanges()
+	p := &placement{present: map[model.PodID]bool{}, ranges: ranges}
 	for _, w := range workloads {
 		if p.find(w.GroupKind, w.Namespace, w.Name) == nil {
 			p.workloads = append(p.workloads, &placed{Workload: w})
 		}
 	}
-	errs = append(errs, p.addTargets(set, vpas))
+	unreadTargets := p.addTargets(r.set, vpas)
 	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name is the most telling
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
 	})
@@ -94,15 +90,15 @@ func (r *recommendation) place(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 		p.all = append(p.all, pod)
 		p.takeManifest(pod)
 	}
-	r.tellTwice(set, podKinds...)
-	r.tellContainers(usage, inManifests)
-	left := p.takeUsage(seenPods(usage, rows, inManifests))
-	r.tellPlaces(p, left)
+	r.noteTwice(podKinds...)
+	r.noteContainers(usage, inManifests)
+	left := p.takeUsage(seenPods(usage, inManifests))
+	r.notePlaces(p, left)
 	p.workloads = slices.DeleteFunc(p.workloads, func(w *placed) bool { return w.standIn && !w.any() })
 	for _, w := range p.workloads {
 		p.addPods(w)
 	}
-	return p, faults.Join(errs...)
+	return p, faults.Join(unreadWorkloads, unreadPods, unreadRanges, unreadTargets)
 }
 
 func (w *placed) any() bool { return w.has || len(w.inUsage)+len(w.manifests) > 0 }
@@ -178,9 +174,9 @@ func (p *placement) takeManifest(pod *corev1.Pod) {
 }
 
 // seenPods are the pods that only usage tells of, by namespace and name.
-func seenPods(usage *usagefile.Usage, rows []usagefile.Row, known map[model.PodID]*corev1.Pod) []*seenPod {
+func seenPods(usage *usagefile.Usage, known map[model.PodID]*corev1.Pod) []*seenPod {
 	last := make([]time.Time, len(usage.Series))
-	for _, row := range rows {
+	for _, row := range usage.Rows {
 		last[row.Series] = row.Time()
 	}
 	var out []*seenPod
@@ -266,8 +262,8 @@ func (p *placement) pod(w *placed, id model.PodID, containers []string) *corev1.
 	return pod
 }
 
-// tellContainers notes which containers are in usage that the manifests of their pods do not have.
-func (r *recommendation) tellContainers(usage *usagefile.Usage, pods map[model.PodID]*corev1.Pod) {
+// noteContainers notes which containers are in usage that the manifests of their pods do not have.
+func (r *recommendation) noteContainers(usage *usagefile.Usage, pods map[model.PodID]*corev1.Pod) {
 	for _, of := range usage.Series {
 		if pod := pods[of.Pod]; pod != nil && !hasContainer(&pod.Spec, of.Container) {
 			r.note("pod %s/%s has no container %s in its manifest: its usage is left out", of.Pod.Namespace, of.Pod.Name, of.Container)
@@ -280,8 +276,8 @@ func hasContainer(spec *corev1.PodSpec, name string) bool {
 	return slices.ContainsFunc(spec.Containers, named) || slices.ContainsFunc(spec.InitContainers, named)
 }
 
-// tellPlaces notes what was guessed and what is missing.
-func (r *recommendation) tellPlaces(p *placement, left []*seenPod) {
+// notePlaces notes what was guessed and what is missing.
+func (r *recommendation) notePlaces(p *placement, left []*seenPod) {
 	workloads := slices.SortedFunc(slices.Values(p.workloads), func(a, b *placed) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	})
@@ -306,7 +302,7 @@ func (r *recommendation) tellPlaces(p *placement, left []*seenPod) {
 		names = append(names, pod.id.Namespace+"/"+pod.id.Name)
 	}
 	if len(left) > 0 {
-		r.note("%s of usage left out, of no workload among the manifests: %s", counted(len(left), "pod"), strings.Join(atMost(toldNames, names), ", "))
+		r.note("%s of usage left out, of no workload among the manifests: %s", Counted(len(left), "pod"), Few(names))
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package simulate
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// tellBudgets names the PodDisruptionBudgets that the API server asks before pods are evicted, and which only it can answer for.
+// noteBudgets names the PodDisruptionBudgets that the API server asks before pods are evicted, and which only it can answer for.
 // Pending pods are evicted without them.
-func (u *offlineUpdater) tellBudgets() {
+func (u *updater) noteBudgets() {
 	asked := make([][]string, len(u.budgets))
 	for _, pod := range u.evicted {
 		var of []string
@@ -27,13 +27,13 @@ func (u *offlineUpdater) tellBudgets() {
 	}
 	for i := range u.budgets {
 		if b := &u.budgets[i]; len(asked[i]) > 0 {
-			u.note("PodDisruptionBudget %s/%s is asked by the API server before it evicts %s, and may refuse%s", b.Namespace, b.Name, strings.Join(atMost(toldNames, asked[i]), ", "), allowedNow(b))
+			u.note("PodDisruptionBudget %s/%s is asked by the API server before it evicts %s, and may refuse%s", b.Namespace, b.Name, Few(asked[i]), allowedNow(b))
 		}
 	}
 }
 
 // selects reports whether a budget is about a pod.
-func (u *offlineUpdater) selects(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+func (u *updater) selects(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	if b.Namespace != pod.Namespace {
 		return false
 	}
@@ -51,5 +51,5 @@ func allowedNow(b *policyv1.PodDisruptionBudget) string {
 	if s.ObservedGeneration == 0 && len(s.Conditions) == 0 && s.ExpectedPods == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; it allows %s now", counted(int(s.DisruptionsAllowed), "eviction"))
+	return fmt.Sprintf("; it allows %s now", Counted(int(s.DisruptionsAllowed), "eviction"))
 }

@@ -1,19 +1,15 @@
-package main
+package simulate
 
 import (
-	"encoding/json"
-	"strconv"
+	"slices"
 	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	patch "gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/poddefaults"
-	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -22,23 +18,56 @@ import (
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
 
-// offlineAdmission is the admission controller's view of manifests.
-type offlineAdmission struct {
-	*offlineCluster
+// Admissions are what the admission controller answers about new pods.
+type Admissions struct {
+	Items []Admission `json:"items"`
+}
+
+// Admission is the answer about one pod.
+type Admission struct {
+	Pod      string            `json:"pod"` // namespace/name, or namespace/generateName
+	Allowed  bool              `json:"allowed"`
+	Message  string            `json:"message,omitempty"` // why it is refused
+	Warnings []string          `json:"warnings,omitempty"`
+	Patch    []patch.Operation `json:"patch,omitempty"`  // of the pod as it was written
+	Object   map[string]any    `json:"object,omitempty"` // the pod with it; none for a pod that is refused
+
+	Subject string        `json:"-"` // the pod and whose template it is of, in words
+	Why     string        `json:"-"` // which VPA changes it, or why none does
+	Steps   []engine.Step `json:"-"` // which rule changed what, where that was asked for
+}
+
+// Refused reports whether a pod is refused.
+func (a *Admissions) Refused() bool {
+	return slices.ContainsFunc(a.Items, func(one Admission) bool { return !one.Allowed })
+}
+
+// admission is the admission controller's view of manifests.
+type admission struct {
+	*view
 	pods []manifests.NewPod
 }
 
-// newAdmission collects what matters. The error tells what cannot be used; all else is.
-func newAdmission(book *engine.Rulebook, set *manifests.Set) (*offlineAdmission, error) {
-	cluster, templates, unusable := newOfflineCluster(book, set, question{point: facts.PodAdmit, bind: facts.AdmitFacts, pods: "new pods", verb: "changes"})
-	pods, unread := set.NewPods(templates)
-	a := &offlineAdmission{offlineCluster: cluster, pods: pods}
+// Admit reviews every pod, as if it were created now, and one of each workload's template. explain asks for steps.
+func (c *Cluster) Admit(explain bool) (*Admissions, error) {
+	v, templates, unusable := c.view(question{point: facts.PodAdmit, bind: facts.AdmitFacts, pods: "new pods", verb: "changes"})
+	pods, unread := c.set.NewPods(templates)
+	a := &admission{view: v, pods: pods}
 	a.addOwners(a.plain())
-	return a, faults.Join(unusable, unread)
+	out := &Admissions{Items: []Admission{}}
+	changed := make([]changedBy, len(pods))
+	for i := range pods {
+		changed[i] = a.controlling(pods[i].Pod)
+	}
+	a.noteStale(a.plain(), changed)
+	for i := range pods {
+		out.Items = append(out.Items, a.review(&pods[i], changed[i], explain))
+	}
+	return out, faults.Join(unusable, unread)
 }
 
 // plain are the pods as the cluster knows them.
-func (a *offlineAdmission) plain() []*corev1.Pod {
+func (a *admission) plain() []*corev1.Pod {
 	out := make([]*corev1.Pod, len(a.pods))
 	for i := range a.pods {
 		out[i] = a.pods[i].Pod
@@ -46,26 +75,8 @@ func (a *offlineAdmission) plain() []*corev1.Pod {
 	return out
 }
 
-// report reviews every pod.
-func (a *offlineAdmission) report(explain bool) *admitReport {
-	out := &admitReport{Items: []admitItem{}}
-	changed := make([]changedBy, len(a.pods))
-	for i := range a.pods {
-		changed[i] = a.controlling(a.pods[i].Pod)
-	}
-	a.tellStale(a.plain(), changed)
-	for i := range a.pods {
-		item, told := a.review(&a.pods[i], changed[i], explain)
-		out.Items = append(out.Items, item)
-		if explain {
-			out.explained = append(out.explained, told)
-		}
-	}
-	return out
-}
-
 // review asks the rules about one pod.
-func (a *offlineAdmission) review(p *manifests.NewPod, by changedBy, explain bool) (admitItem, explanation) {
+func (a *admission) review(p *manifests.NewPod, by changedBy, explain bool) Admission {
 	pod := p.Pod.DeepCopy()
 	for _, fault := range manifests.PodFaults(pod) {
 		a.note("%s: API servers refuse %s: %s", p.Source, p, fault)
@@ -89,9 +100,9 @@ func (a *offlineAdmission) review(p *manifests.NewPod, by changedBy, explain boo
 		}
 	}
 	answer := podreview.Review(chosen.Plan, req, trace)
-	item := admitItem{Pod: p.Key(), Allowed: answer.Allowed()}
+	item := Admission{Pod: p.Key(), Allowed: answer.Allowed(), Subject: p.String(), Why: by.why}
 	item.Warnings = a.tried(p, v, req, chosen.Shadows, &answer)
-	a.tell(p, v, &answer)
+	a.noteAnswer(p, v, &answer)
 	if item.Allowed {
 		a.change(p, &item, answer.Patch)
 	} else {
@@ -101,15 +112,14 @@ func (a *offlineAdmission) review(p *manifests.NewPod, by changedBy, explain boo
 		}
 		item.Message = strings.Join(causes, "; ")
 	}
-	told := explanation{pod: p.String(), text: by.why}
 	if trace != nil {
-		told.steps = trace.Steps()
+		item.Steps = trace.Steps()
 	}
-	return item, told
+	return item
 }
 
 // change writes what is changed into the object as it was written.
-func (a *offlineAdmission) change(p *manifests.NewPod, item *admitItem, ops []patch.Operation) {
+func (a *admission) change(p *manifests.NewPod, item *Admission, ops []patch.Operation) {
 	item.Patch = withParents(p.Object, ops)
 	if len(ops) == 0 {
 		item.Object = p.Object
@@ -123,8 +133,8 @@ func (a *offlineAdmission) change(p *manifests.NewPod, item *admitItem, ops []pa
 	item.Object = object
 }
 
-// tell notes what came of a pod beside its patch.
-func (a *offlineAdmission) tell(p *manifests.NewPod, v *judgedVPA, answer *podreview.Answer) {
+// noteAnswer notes what an answer says besides its patch.
+func (a *admission) noteAnswer(p *manifests.NewPod, v *judgedVPA, answer *podreview.Answer) {
 	for _, failed := range answer.Failed {
 		a.note("%s: %v; its values are left as they were", p, failed)
 	}
@@ -145,7 +155,7 @@ func (a *offlineAdmission) tell(p *manifests.NewPod, v *judgedVPA, answer *podre
 
 // tried tells what overlays that are not enforced would change: the differences as notes, and as warnings where their mode asks
 // for them.
-func (a *offlineAdmission) tried(p *manifests.NewPod, v *judgedVPA, req podreview.Request, shadows []engine.Shadow, enforced *podreview.Answer) (warnings []string) {
+func (a *admission) tried(p *manifests.NewPod, v *judgedVPA, req podreview.Request, shadows []engine.Shadow, enforced *podreview.Answer) (warnings []string) {
 	for _, other := range a.vpas[p.Pod.Namespace] {
 		for _, shadow := range other.chosen.Shadows {
 			verdict := shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(other.VerticalPodAutoscaler), nil)
@@ -166,65 +176,4 @@ func (a *offlineAdmission) tried(p *manifests.NewPod, v *judgedVPA, req podrevie
 		warnings = append(warnings, podreview.ShadowWarnings(shadow, differs)...)
 	}
 	return warnings
-}
-
-// withParents adds to a patch what it takes for granted: the webhook sees pods with defaults, and what it writes into may not
-// have been written.
-func withParents(object map[string]any, ops []patch.Operation) (out []patch.Operation) {
-	made := map[string]bool{}
-	for _, op := range ops {
-		for i := 1; i < len(op.Path); i++ {
-			if at := op.Path[:i]; op.Path[i] == '/' && !made[at] && !written(object, at) {
-				out = append(out, podpatch.Add(at, map[string]any{}))
-				made[at] = true
-			}
-		}
-		if empty, ok := op.Value.(map[string]any); ok && len(empty) == 0 && written(object, op.Path) {
-			continue // of what is there nothing is lost, not even what this version does not know
-		}
-		out = append(out, op)
-		made[op.Path] = true
-	}
-	return out
-}
-
-// written reports whether an object has something at a path.
-func written(object any, path string) bool {
-	for _, key := range strings.Split(path, "/")[1:] {
-		switch at := object.(type) {
-		case map[string]any:
-			object = at[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
-		case []any:
-			i, err := strconv.Atoi(key)
-			if err != nil || i < 0 || i >= len(at) {
-				return false
-			}
-			object = at[i]
-		default:
-			return false
-		}
-	}
-	return object != nil
-}
-
-// patched is an object with a patch applied.
-func patched(object map[string]any, ops []patch.Operation) (map[string]any, error) {
-	before, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(ops)
-	if err != nil {
-		return nil, err
-	}
-	decoded, err := jsonpatch.DecodePatch(text)
-	if err != nil {
-		return nil, err
-	}
-	after, err := decoded.Apply(before)
-	if err != nil {
-		return nil, err
-	}
-	var out map[string]any
-	return out, kjson.Unmarshal(after, &out)
 }

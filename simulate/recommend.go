@@ -1,12 +1,14 @@
-package main
+package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,37 +23,53 @@ import (
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
+// Recommendations are what the recommender writes.
+type Recommendations struct {
+	Items  []vpav1.VerticalPodAutoscaler `json:"items"`  // as written, with their status
+	Traces []RecommendationTrace         `json:"traces"` // of all containers, where they were asked for
+}
+
+// RecommendationTrace tells how one recommendation came about.
+type RecommendationTrace struct {
+	VPA       string        `json:"vpa"`       // namespace/name
+	Container string        `json:"container"` // empty = the pod as a whole
+	Steps     []engine.Step `json:"steps"`
+}
+
+// Lacking reports whether a VPA has no recommendation, or one that its rules did not make.
+func (r *Recommendations) Lacking() bool {
+	return slices.ContainsFunc(r.Items, func(v vpav1.VerticalPodAutoscaler) bool {
+		return slices.ContainsFunc(v.Status.Conditions, func(c vpav1.VerticalPodAutoscalerCondition) bool {
+			return (c.Type == vpav1.RecommendationProvided || c.Type == vpav1.RulesApplied) && c.Status != corev1.ConditionTrue
+		})
+	})
+}
+
 // recommendation is a recommender that was fed from files.
 type recommendation struct {
-	notebook
+	*Cluster
 	state *recommender.State
 	now   time.Time
 
 	written map[types.UID]vpav1.VerticalPodAutoscaler // as they are in the manifests, by the UID that they have in state
 }
 
-// newRecommendation feeds a recommender. The error tells what cannot be used; all else is.
-func newRecommendation(book *engine.Rulebook, set *manifests.Set, usage *usagefile.Usage, remember model.Settings, now time.Time) (*recommendation, error) {
-	r := &recommendation{now: now, written: map[types.UID]vpav1.VerticalPodAutoscaler{}}
-	rows := r.upToNow(usage)
-	shadows := &policy.Shadows{Component: "recommender", Recorder: noEvents{}, Clock: fixedClock(r.now), Log: logr.New(&noteSink{to: &r.notebook, info: true})}
-	r.state = recommender.NewState(remember, logr.New(&noteSink{to: &r.notebook}), shadows)
+// Recommend feeds a recommender with usage up to the time of the cluster's clock, and says what it recommends then. explain asks
+// for traces.
+func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, explain bool) (*Recommendations, error) {
+	r := &recommendation{Cluster: c, now: c.clock.Now(), written: map[types.UID]vpav1.VerticalPodAutoscaler{}}
+	until := usage.Until(r.now)
+	if later := len(usage.Rows) - len(until.Rows); later > 0 {
+		c.note("%s of usage left out: later than %s", Counted(later, "row"), r.now.Format(time.RFC3339))
+	}
+	usage = until
+	shadows := &policy.Shadows{Component: "recommender", Recorder: noEvents{}, Clock: c.clock, Log: logr.New(&noteSink{to: c, info: true})}
+	r.state = recommender.NewState(remember, logr.New(&noteSink{to: c}), shadows)
 	r.state.ExplainOOMs()
-
-	var errs []error
-	must := func(err error) { errs = append(errs, err) }
-	overlays, err := set.RuleOverlays()
-	must(err)
-	must(set.Twice("RuleOverlay"))
-	book, err = policy.WithOverlays(book, overlays)
-	must(err)
-	r.state.UseRules(book)
-
-	vpas, err := r.vpas(set, book)
-	must(err)
-	pods, err := r.place(set, vpas, usage, rows)
-	must(err)
-	selectors := &target.Selectors{Resolver: &target.Resolver{Client: manifests.Client(pods.known())}, Clock: fixedClock(r.now)}
+	r.state.UseRules(c.book)
+	vpas, unusable := r.vpas()
+	pods, unread := r.place(vpas, usage)
+	selectors := &target.Selectors{Resolver: &target.Resolver{Client: manifests.Client(pods.known())}, Clock: c.clock}
 	for _, v := range vpas {
 		r.state.SetVPA(v, selectors.For(context.Background(), v))
 	}
@@ -59,38 +77,35 @@ func newRecommendation(book *engine.Rulebook, set *manifests.Set, usage *usagefi
 		r.state.SetPod(pod, false, r.now)
 	}
 	r.state.Govern()
-	r.feed(usage, rows)
-	end := r.now
-	if len(rows) > 0 {
-		end = rows[len(rows)-1].Time()
-	}
-	r.state.Forget(pods.present, end)
-	return r, faults.Join(errs...)
+	r.feed(usage)
+	r.state.Forget(pods.present, cmp.Or(usage.End(), r.now))
+	return r.report(explain), faults.Join(unusable, unread)
 }
 
-// upToNow are the rows that are not later than now, which is that of the last row where it is not given.
-func (r *recommendation) upToNow(usage *usagefile.Usage) []usagefile.Row {
-	rows := usage.Rows
-	if r.now.IsZero() {
-		if r.now = time.Now().UTC().Truncate(time.Second); len(rows) > 0 {
-			r.now = rows[len(rows)-1].Time()
+// report evaluates every VPA.
+func (r *recommendation) report(explain bool) *Recommendations {
+	out := &Recommendations{Items: []vpav1.VerticalPodAutoscaler{}, Traces: []RecommendationTrace{}}
+	for _, w := range r.state.Workloads() {
+		v := r.written[w.VPA.UID]
+		v.Status = *r.state.Status(w, r.now)
+		out.Items = append(out.Items, v)
+		if !explain {
+			continue
 		}
-		return rows
+		for _, one := range r.state.Explain(w) {
+			out.Traces = append(out.Traces, RecommendationTrace{VPA: w.String(), Container: one.Container, Steps: append([]engine.Step{}, one.Steps...)})
+		}
 	}
-	n := sort.Search(len(rows), func(i int) bool { return rows[i].Time().After(r.now) })
-	if later := len(rows) - n; later > 0 {
-		r.note("%s of usage left out: later than --now", counted(later, "row"))
-	}
-	return rows[:n]
+	return out
 }
 
 // vpas are those that can be used, as the recommender tells them apart.
-func (r *recommendation) vpas(set *manifests.Set, book *engine.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
-	written, err := r.readVPAs(set, book)
+func (r *recommendation) vpas() ([]*vpav1.VerticalPodAutoscaler, error) {
+	written, err := r.VPAs()
 	var out []*vpav1.VerticalPodAutoscaler
 	for _, v := range written {
 		fed := v.DeepCopy()
-		fed.UID = types.UID(v.Namespace + "/" + v.Name) // VPAs are told apart by it, and manifests have none, or that of what they were copied from
+		fed.UID = types.UID(v.Namespace + "/" + v.Name) // the recommender keys VPAs by UID; manifests have none, or that of what they were copied from
 		r.written[fed.UID] = *v
 		out = append(out, fed)
 	}
@@ -98,7 +113,7 @@ func (r *recommendation) vpas(set *manifests.Set, book *engine.Rulebook) ([]*vpa
 }
 
 // feed lets the recommender see rows in the order of time.
-func (r *recommendation) feed(usage *usagefile.Usage, rows []usagefile.Row) {
+func (r *recommendation) feed(usage *usagefile.Usage) {
 	var samples []model.Sample
 	refused := map[model.Taken]int{}
 	flush := func() {
@@ -109,7 +124,7 @@ func (r *recommendation) feed(usage *usagefile.Usage, rows []usagefile.Row) {
 		}
 		samples = samples[:0]
 	}
-	for _, row := range rows {
+	for _, row := range usage.Rows {
 		of := usage.Series[row.Series]
 		switch of.Kind {
 		case usagefile.OOM:
@@ -132,19 +147,10 @@ func (r *recommendation) feed(usage *usagefile.Usage, rows []usagefile.Row) {
 		{model.Disabled, "the rules give OOMs no meaning"},
 	} {
 		if n := refused[why.taken]; n > 0 {
-			r.note("%s of usage left out: %s", counted(n, "row"), why.text)
+			r.note("%s of usage left out: %s", Counted(n, "row"), why.text)
 		}
 	}
 }
-
-// fixedClock always shows the same time.
-type fixedClock time.Time
-
-// Now implements clock.PassiveClock.
-func (c fixedClock) Now() time.Time { return time.Time(c) }
-
-// Since implements clock.PassiveClock.
-func (c fixedClock) Since(t time.Time) time.Duration { return time.Time(c).Sub(t) }
 
 // noEvents is where events go that no cluster is there for.
 type noEvents struct{}
@@ -154,7 +160,7 @@ func (noEvents) Eventf(runtime.Object, runtime.Object, string, string, string, s
 
 // noteSink makes notes of what is logged: errors, and other messages where they are wanted.
 type noteSink struct {
-	to    *notebook
+	to    *Cluster
 	info  bool
 	about string // the VPA
 }

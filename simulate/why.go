@@ -1,4 +1,4 @@
-package main
+package simulate
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type changedBy struct {
 }
 
 // controlling finds the VPA that a pod belongs to.
-func (c *offlineCluster) controlling(pod *corev1.Pod) changedBy {
+func (c *view) controlling(pod *corev1.Pod) changedBy {
 	v := c.owner(pod, func(v *judgedVPA) bool { return v.takes })
 	if v == nil {
 		return changedBy{why: "no VerticalPodAutoscaler " + c.asks.verb + " it: " + c.whyNone(pod)}
@@ -40,7 +40,7 @@ func (c *offlineCluster) controlling(pod *corev1.Pod) changedBy {
 }
 
 // owner is the VPA that a pod belongs to, of those that count; nil when it belongs to none.
-func (c *offlineCluster) owner(pod *corev1.Pod, counts func(*judgedVPA) bool) *judgedVPA {
+func (c *view) owner(pod *corev1.Pod, counts func(*judgedVPA) bool) *judgedVPA {
 	var candidates []*vpav1.VerticalPodAutoscaler
 	for _, one := range c.vpas[pod.Namespace] {
 		if counts(one) {
@@ -56,7 +56,7 @@ func (c *offlineCluster) owner(pod *corev1.Pod, counts func(*judgedVPA) bool) *j
 }
 
 // belongs reports whether a VPA is about a pod, whatever the rules say.
-func (c *offlineCluster) belongs(pod *corev1.Pod, v *judgedVPA) bool {
+func (c *view) belongs(pod *corev1.Pod, v *judgedVPA) bool {
 	return c.owner(pod, func(one *judgedVPA) bool { return one == v }) != nil
 }
 
@@ -65,7 +65,7 @@ func sameTarget(a, b *judgedVPA) bool {
 }
 
 // whyNone tells why no VPA changes a pod.
-func (c *offlineCluster) whyNone(pod *corev1.Pod) string {
+func (c *view) whyNone(pod *corev1.Pod) string {
 	owner := target.ControllerOf(pod.OwnerReferences)
 	if owner == nil {
 		return "no controller owns it (metadata.ownerReferences)"
@@ -100,7 +100,7 @@ func (c *offlineCluster) whyNone(pod *corev1.Pod) string {
 }
 
 // whyNot tells why a VPA whose target owns a pod does not change it.
-func (c *offlineCluster) whyNot(pod *corev1.Pod, v *judgedVPA) string {
+func (c *view) whyNot(pod *corev1.Pod, v *judgedVPA) string {
 	switch selector, problem := c.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); {
 	case !v.takes && v.verdict.Reason != "":
 		return fmt.Sprintf("leaves %s alone: %s (rule %s)", c.asks.pods, v.verdict.Reason, v.verdict.Rule)
@@ -114,8 +114,8 @@ func (c *offlineCluster) whyNot(pod *corev1.Pod, v *judgedVPA) string {
 	return "has a target that is not the topmost of its owners"
 }
 
-// tellStale notes containers that are recommended for and that no pod of the VPA has. changed has an item for each pod.
-func (c *offlineCluster) tellStale(pods []*corev1.Pod, changed []changedBy) {
+// noteStale notes containers that are recommended for and that no pod of the VPA has. changed has an item for each pod.
+func (c *view) noteStale(pods []*corev1.Pod, changed []changedBy) {
 	has := map[*judgedVPA]map[string]bool{}
 	for i, pod := range pods {
 		if v := changed[i].vpa; v != nil {

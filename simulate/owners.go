@@ -1,4 +1,4 @@
-package main
+package simulate
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 
 // addOwners finds the Deployments and CronJobs of pods among the manifests whose ReplicaSets and Jobs are not there, and lets
 // targets of VPAs that are missing stand in for themselves where pods tell that there are such.
-func (c *offlineCluster) addOwners(pods []*corev1.Pod) {
+func (c *view) addOwners(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		owner := target.ControllerOf(pod.OwnerReferences)
 		if owner == nil || c.owners[ownerKey{pod.Namespace, owner.Kind, owner.Name}] != nil {
@@ -39,7 +39,7 @@ func (c *offlineCluster) addOwners(pods []*corev1.Pod) {
 }
 
 // madeByKnown finds the workload that would make a missing owner of pods; that with the longest name is the most telling.
-func (c *offlineCluster) madeByKnown(namespace string, owner *metav1.OwnerReference) bool {
+func (c *view) madeByKnown(namespace string, owner *metav1.OwnerReference) bool {
 	var best *manifests.Workload
 	for key, w := range c.owners {
 		if key.namespace != namespace || (best != nil && len(w.Name) <= len(best.Name)) {
@@ -58,7 +58,7 @@ func (c *offlineCluster) madeByKnown(namespace string, owner *metav1.OwnerRefere
 }
 
 // standIn adds the target of a VPA that is, or would make, a missing owner of pods. It selects all pods that it owns.
-func (c *offlineCluster) standIn(namespace string, owner *metav1.OwnerReference) {
+func (c *view) standIn(namespace string, owner *metav1.OwnerReference) {
 	candidates := slices.Clone(c.vpas[namespace])
 	slices.SortStableFunc(candidates, func(x, y *judgedVPA) int {
 		return cmp.Compare(len(target.Of(y.VerticalPodAutoscaler).Name), len(target.Of(x.VerticalPodAutoscaler).Name))
@@ -86,7 +86,7 @@ func (c *offlineCluster) standIn(namespace string, owner *metav1.OwnerReference)
 }
 
 // sortedVPAs are all VPAs by namespace, in the order of the manifests.
-func (c *offlineCluster) sortedVPAs() (out []*judgedVPA) {
+func (c *view) sortedVPAs() (out []*judgedVPA) {
 	for _, list := range c.vpas {
 		out = append(out, list...)
 	}

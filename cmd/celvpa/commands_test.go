@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/rules"
+)
+
+// compiled are rulebooks of the shipped rules, by the options that they were compiled with.
+var compiled sync.Map
+
+// compileOnce compiles as celvpa does, and the shipped rules once for each set of options. Rules of one's own are compiled each
+// time. Commands do not change rulebooks, and concurrent ones share them as components do.
+func compileOnce(r *policy.Rules) (*engine.Rulebook, error) {
+	if r.Options.Path != "" {
+		return r.Compile()
+	}
+	once, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", r.Options), sync.OnceValues(r.Compile))
+	return once.(func() (*engine.Rulebook, error))()
+}
+
+// bookOf are the shipped rules with some options.
+func bookOf(t testing.TB, o policy.Options) *engine.Rulebook {
+	t.Helper()
+	files, err := policy.Open(o)
+	require.NoError(t, err)
+	book, err := compileOnce(files)
+	require.NoError(t, err)
+	return book
+}
+
+// run runs a command and returns what it prints to standard output and to standard error.
+func run(stdin string, args ...string) (out, told string, err error) {
+	var stdout, stderr bytes.Buffer
+	err = runTo(&stdout, &stderr, stdin, args...)
+	return stdout.String(), stderr.String(), err
+}
+
+// celvpa runs a command and returns all that it prints.
+func celvpa(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	return piped(t, "", args...)
+}
+
+// piped is celvpa with something on standard input.
+func piped(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := runTo(&out, &out, stdin, args...)
+	return out.String(), err
+}
+
+func runTo(out, told io.Writer, stdin string, args ...string) error {
+	root := rootCommand(compileOnce)
+	root.SetIn(strings.NewReader(stdin))
+	root.SetOut(out)
+	root.SetErr(told)
+	root.SetArgs(args)
+	return root.Execute()
+}
+
+// notesIn are the lines of standard error, without the name of the program.
+func notesIn(told string) (notes []string) {
+	for line := range strings.Lines(told) {
+		notes = append(notes, strings.TrimPrefix(strings.TrimSpace(line), "celvpa: "))
+	}
+	return notes
+}
+
+// requireEnd holds the end of a command: that it could not run, for a reason; that its answer is no; or that all is well.
+func requireEnd(t *testing.T, err error, fails string, no bool) {
+	t.Helper()
+	switch {
+	case fails != "":
+		require.ErrorContains(t, err, fails)
+		require.False(t, errors.Is(err, errNo))
+	case no:
+		require.ErrorIs(t, err, errNo)
+	default:
+		require.NoError(t, err)
+	}
+}
+
+// ownRules copies the shipped rules into a folder and changes one of them.
+func ownRules(t *testing.T, file, from, to string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, rules.FS))
+	path := filepath.Join(dir, file)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(text), from)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
+	return dir
+}
+
+// write writes a file and returns its path.
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}

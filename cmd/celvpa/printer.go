@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/celvpa/celvpa/engine"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+)
+
+// printer prints a result in the form that --output names.
+type printer struct {
+	form  string
+	forms []string
+}
+
+// add adds the flag. A form that the printer does not know itself, json and yaml, is given to print.
+func (p *printer) add(f *pflag.FlagSet, usual string, forms ...string) {
+	p.forms = forms
+	f.StringVarP(&p.form, "output", "o", usual, p.choices())
+}
+
+func (p *printer) choices() string {
+	last := len(p.forms) - 1
+	return strings.Join(p.forms[:last], ", ") + " or " + p.forms[last]
+}
+
+// check refuses a form that there is not. Tables may be called text.
+func (p *printer) check() error {
+	if p.form == "text" {
+		p.form = "table"
+	}
+	if !slices.Contains(p.forms, p.form) {
+		return fmt.Errorf("--output is %q; use %s", p.form, p.choices())
+	}
+	return nil
+}
+
+// print prints a result as JSON or as YAML of the same shape, or in one of its own forms.
+func (p *printer) print(to io.Writer, result any, own map[string]func(*page)) error {
+	out := newPage(to)
+	switch write := own[p.form]; {
+	case write != nil:
+		write(out)
+		out.end()
+		if out.err != nil {
+			return fmt.Errorf("writing the answer: %w", out.err)
+		}
+	case p.form == "yaml":
+		text, err := yaml.Marshal(result)
+		if err != nil {
+			return fmt.Errorf("writing YAML: %w", err)
+		}
+		out.Write(text)
+	default:
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(result); err != nil {
+			return fmt.Errorf("writing JSON: %w", err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}
+
+// page is where text goes. It remembers its first error, which Flush returns.
+type page struct {
+	*bufio.Writer
+	table *tabwriter.Writer
+	err   error // of what is written, not of writing it
+}
+
+func newPage(to io.Writer) *page {
+	out := bufio.NewWriter(to)
+	return &page{Writer: out, table: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+}
+
+// row adds a row to the table at hand.
+func (p *page) row(cells ...any) {
+	for i, cell := range cells {
+		if i > 0 {
+			fmt.Fprint(p.table, "\t")
+		}
+		fmt.Fprint(p.table, cell)
+	}
+	fmt.Fprintln(p.table)
+}
+
+// end ends a table, so that other text can follow.
+func (p *page) end() { _ = p.table.Flush() }
+
+// printf adds text behind the table at hand.
+func (p *page) printf(format string, args ...any) {
+	p.end()
+	fmt.Fprintf(p, format, args...)
+}
+
+// steps prints a trace.
+func (p *page) steps(indent string, steps []engine.Step) {
+	if len(steps) > 0 {
+		p.end()
+		p.fail(engine.Explain(p, indent, steps))
+	}
+}
+
+// fail keeps an error for print.
+func (p *page) fail(err error) { p.err = cmp.Or(p.err, err) }
+
+// oneLine keeps a text within a cell.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

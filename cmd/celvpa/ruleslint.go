@@ -1,0 +1,121 @@
+package main
+
+import (
+	"io"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/emit"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/spf13/cobra"
+)
+
+// ruleProblems are what celvpa rules lint prints.
+type ruleProblems struct {
+	Problems []ruleProblem `json:"problems"`
+}
+
+type ruleProblem struct {
+	At      string `json:"at"`      // file:line:col
+	Subject string `json:"subject"` // e.g. RuleSet container-caps@1.0.0, rule policy/min-allowed
+	Message string `json:"message"`
+
+	text string
+}
+
+func lintCommand(o *ruleOptions) *cobra.Command {
+	p := &printer{}
+	cmd := &cobra.Command{
+		Use: "lint PATH…", Short: "Compile rule files and report errors and likely mistakes",
+		Long: "Lays each folder over the shipped rules, compiles all pipelines, alone and with each overlay, and runs the test\n" +
+			"tables among the files.\n" +
+			"Exit code 0: nothing found; 1: findings; 2: it could not be read.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, paths []string) error { return lintRules(cmd.OutOrStdout(), p, o, paths) },
+	}
+	p.add(cmd.Flags(), "table", "table", "json", "yaml")
+	return cmd
+}
+
+func lintRules(out io.Writer, p *printer, o *ruleOptions, paths []string) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	found := ruleProblems{Problems: []ruleProblem{}}
+	var errs []error
+	for _, path := range paths {
+		problems, err := o.lint(path)
+		errs = append(errs, err)
+		for _, one := range problems {
+			found.Problems = append(found.Problems, ruleProblem{At: one.Pos.String(), Subject: one.Subject, Message: one.Message, text: one.Error()})
+		}
+	}
+	err := faults.Join(errs...)
+	if err := p.print(out, found, map[string]func(*page){"table": func(p *page) { found.print(p, err == nil) }}); err != nil {
+		return err
+	}
+	if err == nil && len(found.Problems) > 0 {
+		return errNo
+	}
+	return err
+}
+
+func (r *ruleProblems) print(p *page, all bool) {
+	for _, one := range r.Problems {
+		p.printf("%s\n", one.text)
+	}
+	switch {
+	case !all: // how many there are is not known
+	case len(r.Problems) > 0:
+		p.printf("%d found\n", len(r.Problems))
+	default:
+		p.printf("nothing found\n")
+	}
+}
+
+// lint lists what is wrong with a folder of rules, or else with what its test tables show, or else what is most likely a
+// mistake.
+func (o *ruleOptions) lint(path string) ([]*engine.Problem, error) {
+	options, err := o.options(path)
+	if err != nil {
+		return nil, err
+	}
+	book, err := policy.LoadTested(options)
+	if problems := engine.Problems(err); len(problems) > 0 {
+		return problems, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(book.Findings(), refusedSchemas(book)...), nil
+}
+
+// refusedSchemas tells why API servers would refuse the CRDs with the rules of a pipeline.
+func refusedSchemas(book *engine.Rulebook) (out []*engine.Problem) {
+	for _, plan := range book.Plans() {
+		rules := plan.Validations(facts.VPAValidate)
+		places := map[string]engine.Position{}
+		for _, v := range rules {
+			places[v.Rule] = v.Validation.Name.Pos
+		}
+		all, err := emit.CRDs(rules)
+		for _, crd := range all {
+			var refusals []*emit.Refusal
+			if refusals, err = emit.Check(crd); err != nil {
+				break
+			}
+			for _, r := range refusals {
+				at, known := places[r.Rule]
+				if !known {
+					at = plan.Position()
+				}
+				out = append(out, &engine.Problem{Pos: at, Subject: "Pipeline " + plan.Pipeline(), Message: r.Error()})
+			}
+		}
+		if err != nil {
+			out = append(out, &engine.Problem{Pos: plan.Position(), Subject: "Pipeline " + plan.Pipeline(), Message: err.Error()})
+		}
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate"
+	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/spf13/cobra"
+)
+
+func renderCommand(o *ruleOptions) *cobra.Command {
+	var vpaFile string
+	cmd := &cobra.Command{
+		Use: "render", Short: "Print the rules in force as plain YAML, overlays worked in", Args: cobra.NoArgs,
+		Long:    "Without --vpa these are the rules for objects that pin no pipeline and match no overlay.",
+		Example: "  celvpa rules render --rules-dir my-rules --vpa web-vpa.yaml",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			book, err := o.open()
+			if err != nil {
+				return err
+			}
+			if vpaFile == "" {
+				return book.Default().Render(cmd.OutOrStdout())
+			}
+			vpas, err := readVPAs(cmd, vpaFile, book)
+			if err != nil {
+				return err
+			}
+			return renderFor(cmd.OutOrStdout(), book, vpas)
+		},
+	}
+	cmd.Flags().StringVar(&vpaFile, "vpa", "", "file with VerticalPodAutoscalers to print the rules for; - = standard input")
+	return cmd
+}
+
+// renderFor prints each distinct set of rules once, headed by the objects that get it.
+func renderFor(out io.Writer, book *engine.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) error {
+	var plans []*engine.Plan
+	of := map[*engine.Plan][]string{}
+	var errs []error
+	for _, v := range vpas {
+		chosen := policy.For(book, v)
+		if chosen.Err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", objectName(v), chosen.Err))
+			continue
+		}
+		if of[chosen.Plan] == nil {
+			plans = append(plans, chosen.Plan)
+		}
+		of[chosen.Plan] = append(of[chosen.Plan], objectName(v))
+	}
+	for i, plan := range plans {
+		if i > 0 {
+			fmt.Fprintln(out, "---")
+		}
+		fmt.Fprintf(out, "# the rules for %s\n", strings.Join(of[plan], ", "))
+		if err := plan.Render(out); err != nil {
+			return err
+		}
+	}
+	return faults.Join(errs...)
+}
+
+func objectName(v *vpav1.VerticalPodAutoscaler) string {
+	return "VerticalPodAutoscaler " + v.Namespace + "/" + v.Name
+}
+
+// readVPAs reads the VerticalPodAutoscalers of a manifest; other kinds are left out.
+func readVPAs(cmd *cobra.Command, file string, book *engine.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
+	set, unread := manifests.Read([]string{file}, cmd.InOrStdin())
+	cluster, unloaded := simulate.Load(set, book, simulate.At(time.Now()))
+	vpas, unusable := cluster.VPAs()
+	tellNotes(cmd, cluster.Notes())
+	err := faults.Join(unread, unloaded, unusable)
+	if err == nil && len(vpas) == 0 {
+		err = fmt.Errorf("%s has no VerticalPodAutoscaler", file)
+	}
+	return vpas, err
+}

@@ -1,0 +1,73 @@
+package simulate
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/celvpa/celvpa/controllers/podpatch"
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	patch "gomodules.xyz/jsonpatch/v2"
+	"k8s.io/apimachinery/pkg/util/json"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// withParents adds to a patch what it takes for granted: the webhook sees pods with defaults, and what it writes into may not
+// have been written.
+func withParents(object map[string]any, ops []patch.Operation) (out []patch.Operation) {
+	made := map[string]bool{}
+	for _, op := range ops {
+		for i := 1; i < len(op.Path); i++ {
+			if at := op.Path[:i]; op.Path[i] == '/' && !made[at] && !written(object, at) {
+				out = append(out, podpatch.Add(at, map[string]any{}))
+				made[at] = true
+			}
+		}
+		if empty, ok := op.Value.(map[string]any); ok && len(empty) == 0 && written(object, op.Path) {
+			continue // of what is there nothing is lost, not even what this version does not know
+		}
+		out = append(out, op)
+		made[op.Path] = true
+	}
+	return out
+}
+
+// written reports whether an object has something at a path.
+func written(object any, path string) bool {
+	for _, key := range strings.Split(path, "/")[1:] {
+		switch at := object.(type) {
+		case map[string]any:
+			object = at[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(at) {
+				return false
+			}
+			object = at[i]
+		default:
+			return false
+		}
+	}
+	return object != nil
+}
+
+// patched is an object with a patch applied.
+func patched(object map[string]any, ops []patch.Operation) (map[string]any, error) {
+	before, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(ops)
+	if err != nil {
+		return nil, err
+	}
+	decoded, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		return nil, err
+	}
+	after, err := decoded.Apply(before)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	return out, kjson.Unmarshal(after, &out)
+}

@@ -1,0 +1,198 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
+)
+
+// Plan is what the updater would do in one cycle.
+type Plan struct {
+	Items []PlannedPod `json:"items"`
+	VPAs  int          `json:"-"` // how many there are, with pods or without
+}
+
+// PlannedPod is what the updater would do with one pod.
+type PlannedPod struct {
+	Pod      string        `json:"pod"`    // namespace/name
+	VPA      string        `json:"vpa"`    // namespace/name; empty = none
+	Action   string        `json:"action"` // Evict, InPlace, Wait or Skip
+	Rule     string        `json:"rule"`   // set/rule; empty = no rule was asked
+	Reason   string        `json:"reason"`
+	Priority *Priority     `json:"priority,omitempty"` // none for pods that were not compared with a recommendation
+	Change   []Change      `json:"change,omitempty"`   // what the rules want otherwise, whether it is done now or not
+	Steps    []engine.Step `json:"steps,omitempty"`    // where they were asked for
+
+	Why string `json:"-"` // which VPA controls it, or why none does
+}
+
+// Priority is how far a pod is from its recommendation.
+type Priority struct {
+	OutsideRecommendedRange bool   `json:"outsideRecommendedRange"`
+	ScaleUp                 bool   `json:"scaleUp"`
+	ResourceDiff            Number `json:"resourceDiff"`
+}
+
+// Number is null in JSON where rules made it what JSON has no number for.
+type Number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// Change is an amount that a pod would be given.
+type Change struct {
+	Container string `json:"container,omitempty"` // empty = the pod as a whole
+	Field     string `json:"field"`               // e.g. requests.cpu
+	From      string `json:"from,omitempty"`      // empty = it is not set
+	To        string `json:"to"`
+}
+
+// String is the change in words.
+func (c Change) String() string {
+	what := "the pod"
+	if c.Container != "" {
+		what = "container " + c.Container
+	}
+	return fmt.Sprintf("%s: %s %s → %s", what, c.Field, cmp.Or(c.From, "unset"), c.To)
+}
+
+// updater is the updater's view of manifests.
+type updater struct {
+	*view
+	pods    []*corev1.Pod
+	budgets []policyv1.PodDisruptionBudget
+	now     time.Time
+	why     map[*corev1.Pod]string // which VPA controls it, or why none does
+	evicted []*corev1.Pod          // that would be, in order
+
+	unboosted map[target.Key]int // pods whose startup boost would end, by owner
+}
+
+// Plan says what the updater would do with every pod, in the order in which it goes: by VPA, and by priority. Pods that it does
+// not look at come last, of each VPA and of all. explain asks for steps.
+func (c *Cluster) Plan(explain bool) (*Plan, error) {
+	v, _, unusable := c.view(question{point: facts.VPAUpdate, bind: facts.UpdateFacts, pods: "running pods", verb: "controls", pinned: true})
+	u := &updater{view: v, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[target.Key]int{}}
+	pods, unread := c.set.Pods()
+	for i := range pods {
+		u.pods = append(u.pods, &pods[i])
+	}
+	u.pods = firsts(u.pods, func(p **corev1.Pod) string { return keyOfPod(*p) })
+	slices.SortStableFunc(u.pods, func(a, b *corev1.Pod) int { return strings.Compare(keyOfPod(a), keyOfPod(b)) })
+	budgets, unreadBudgets := c.set.PodDisruptionBudgets()
+	c.noteTwice("PodDisruptionBudget")
+	u.budgets = firsts(budgets, func(b *policyv1.PodDisruptionBudget) string { return b.Namespace + "/" + b.Name })
+	slices.SortStableFunc(u.budgets, func(a, b policyv1.PodDisruptionBudget) int { return strings.Compare(a.Name, b.Name) })
+	u.addOwners(u.pods)
+	return &Plan{Items: u.items(explain), VPAs: len(u.vpas)}, faults.Join(unusable, unread, unreadBudgets)
+}
+
+func keyOfPod(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// podsOf are the pods of a VPA.
+type podsOf struct {
+	alive    []*corev1.Pod
+	unlooked []*corev1.Pod
+}
+
+// items plans for every pod.
+func (u *updater) items(explain bool) []PlannedPod {
+	changed := make([]changedBy, len(u.pods))
+	of := map[*judgedVPA]*podsOf{}
+	var alone []PlannedPod
+	for i, pod := range u.pods {
+		changed[i] = u.controlling(pod)
+		u.why[pod] = changed[i].why
+		v := changed[i].vpa
+		if v == nil {
+			v = u.owner(pod, func(*judgedVPA) bool { return true }) // that leaves it alone
+		}
+		unlooked := podupdate.Unlooked(pod)
+		if v == nil {
+			why := changed[i].why
+			alone = append(alone, u.skip(nil, pod, "", cmp.Or(unlooked, strings.ToUpper(why[:1])+why[1:])))
+			continue
+		}
+		if of[v] == nil {
+			of[v] = &podsOf{}
+		}
+		if unlooked == "" {
+			of[v].alive = append(of[v].alive, pod)
+		} else {
+			of[v].unlooked = append(of[v].unlooked, pod)
+		}
+	}
+	u.noteStale(u.pods, changed)
+	vpas := u.sortedVPAs()
+	slices.SortStableFunc(vpas, func(a, b *judgedVPA) int { return strings.Compare(a.key(), b.key()) })
+	out := []PlannedPod{}
+	for _, v := range vpas {
+		u.noteTried(v)
+		if of[v] == nil {
+			u.noteIdle(v, of)
+			continue
+		}
+		out = append(out, u.planVPA(v, of[v].alive, explain)...)
+		for _, pod := range of[v].unlooked {
+			out = append(out, u.skip(v, pod, "", podupdate.Unlooked(pod)))
+		}
+	}
+	u.noteBudgets()
+	return append(out, alone...)
+}
+
+// skip is a pod that is left alone; v is nil for one of no VPA, rule empty where none was asked.
+func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, rule, reason string) PlannedPod {
+	out := PlannedPod{Pod: keyOfPod(pod), Action: facts.DoSkip, Rule: rule, Reason: reason, Why: u.why[pod]}
+	if v != nil {
+		out.VPA = v.key()
+	}
+	return out
+}
+
+// noteIdle notes why a VPA has no pods, unless its target is missing, which another note says.
+func (u *updater) noteIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
+	w := u.owners[targetOf(v)]
+	if w == nil {
+		return
+	}
+	for _, other := range u.vpas[v.Namespace] {
+		if of[other] != nil && sameTarget(other, v) {
+			u.note("%s: the pods of its target, %s, belong to %s, which has the same", v, w, other)
+			return
+		}
+	}
+	u.note("%s: no pod among the manifests belongs to its target, %s; add running pods with -f, as kubectl get pod -o yaml prints them", v, w)
+}
+
+// noteTried notes what overlays that are not enforced would say about whether a VPA changes running pods.
+func (u *updater) noteTried(v *judgedVPA) {
+	if v.chosen.Err != nil {
+		return
+	}
+	for _, shadow := range v.chosen.Shadows {
+		tried := shadow.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.VerticalPodAutoscaler), nil)
+		if differs := policy.VerdictDifference(v.verdict, tried); len(differs) > 0 {
+			u.note("%s: RuleOverlay %s (%s) would change whether running pods are changed: %s", v.key(), shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package simulate
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
+	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/engine"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// assessed is a pod with what the rules are asked about it.
+type assessed struct {
+	*podupdate.Pod
+	request podupdate.Request
+	trace   *engine.Trace
+}
+
+// planVPA plans for the pods of one VPA.
+func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items []PlannedPod) {
+	if v.chosen.Err != nil {
+		for _, pod := range pods {
+			items = append(items, u.skip(v, pod, "", "The rules that the VPA asks for cannot be used: "+v.chosen.Err.Error()))
+		}
+		return items
+	}
+	groups := podupdate.Groups(context.Background(), u.resolver, pods, func(owner target.Key, err error) {
+		u.note("%s: how many pods %s %s/%s should have is not known: %v", v, owner.Kind, owner.Namespace, owner.Name, err)
+	})
+	u.countPods(groups)
+	var left []PlannedPod
+	list := make([]*podupdate.Pod, 0, len(pods))
+	of := map[*podupdate.Pod]assessed{}
+	for _, pod := range pods {
+		if !v.takes && !facts.Boosted(pod) { // a boost ends in every mode
+			left = append(left, u.skip(v, pod, v.verdict.Rule, v.verdict.Reason))
+			continue
+		}
+		a := assessed{request: podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now}}
+		if explain {
+			a.trace = &engine.Trace{}
+			v.chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.VerticalPodAutoscaler), a.trace)
+		}
+		var failed []*engine.RuleError
+		a.Pod, failed = podupdate.Assess(v.chosen.Plan, a.request, a.trace)
+		for _, one := range failed {
+			u.note("pod %s: %v; its values are left as they were", keyOfPod(pod), one)
+		}
+		list, of[a.Pod] = append(list, a.Pod), a
+		if v.takes && len(v.chosen.Shadows) > 0 { // as if each pod were the only one: what is tried disrupts nothing
+			group := *groups[a.Owner]
+			ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.Decide(plan, group, nil) }
+			u.notePodTried(v, a, "it", ask(a.Pod, v.chosen.Plan), ask)
+		}
+	}
+	podupdate.Sort(list)
+	for _, one := range list {
+		items = append(items, u.planPod(v, of[one], groups[one.Owner]))
+	}
+	return append(items, left...)
+}
+
+// countPods lets groups have as many replicas as pods where the manifests do not tell how many they should have.
+func (u *updater) countPods(groups map[target.Key]*facts.Group) {
+	for _, owner := range slices.SortedFunc(maps.Keys(groups), func(a, b target.Key) int { return strings.Compare(a.String(), b.String()) }) {
+		w := u.owners[ownerKey{owner.Namespace, owner.Kind, owner.Name}]
+		if w == nil {
+			continue
+		}
+		if why := w.Uncounted(); why != "" {
+			g := groups[owner]
+			g.Configured = g.Live
+			u.note("%s %s: it is taken to have as many replicas as there are pods of it: %d", w, why, g.Live)
+		}
+	}
+}
+
+// planPod asks the rules what is done with a pod.
+func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) PlannedPod {
+	pod, verdict := a.request.Pod, v.verdict
+	if v.takes {
+		verdict = a.Decide(v.chosen.Plan, *group, a.trace)
+	}
+	acts := verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace
+	if acts && (verdict.Do == facts.DoInPlace || pod.Status.Phase != corev1.PodPending) {
+		group.Disrupted++
+	}
+	if verdict.Do == facts.DoEvict && pod.Status.Phase != corev1.PodPending {
+		u.evicted = append(u.evicted, pod)
+	}
+	if !acts && facts.Boosted(pod) {
+		if unboost := u.unboost(v, a, *group); unboost.Do != facts.DoSkip {
+			verdict = unboost
+		}
+	}
+	if verdict.Err != nil {
+		u.note("pod %s: %v; it is left alone", keyOfPod(pod), verdict.Err)
+	}
+	item := u.skip(v, pod, verdict.Rule, verdict.Reason)
+	item.Action = actionOf(verdict.Do)
+	item.Priority = &Priority{OutsideRecommendedRange: a.Priority.OutsideRecommendedRange, ScaleUp: a.Priority.ScaleUp, ResourceDiff: Number(a.Priority.ResourceDiff)}
+	change := a.Change
+	if verdict.Do == facts.DoInPlaceCPU {
+		change = change.WithoutMemory(pod)
+	}
+	for _, one := range facts.Alterations(pod, change) {
+		item.Change = append(item.Change, Change(one))
+	}
+	if a.trace != nil {
+		item.Steps = a.trace.Steps()
+	}
+	return item
+}
+
+// unboost asks the rules whether the startup boost of a pod ends. That does not wait for the cycles of the updater and has a count
+// of its own: disrupted are pods of the same owner whose resize goes on, or whose boost ended before in this plan.
+func (u *updater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Verdict {
+	group.Disrupted = u.unboosted[a.Owner]
+	for _, other := range u.pods {
+		if owner, _ := target.DirectOwner(other); owner != a.Owner || other == a.request.Pod || other.Status.Phase == corev1.PodPending || podupdate.Unlooked(other) != "" {
+			continue
+		}
+		if status, _, _ := facts.ResizeOf(other); status == facts.ResizeSent || status == facts.ResizeInProgress {
+			group.Disrupted++
+		}
+	}
+	verdict := a.DecideUnboost(v.chosen.Plan, group, a.trace)
+	if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
+		u.unboosted[a.Owner]++
+	}
+	u.notePodTried(v, a, "its startup boost", verdict, func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.DecideUnboost(plan, group, nil) })
+	return verdict
+}
+
+// actionOf is what an outcome means for the pod: to remember something about it changes nothing.
+func actionOf(do string) string {
+	switch do {
+	case facts.DoEvict, facts.DoInPlace, facts.DoWait:
+		return do
+	case facts.DoInPlaceCPU:
+		return facts.DoInPlace
+	case facts.DoRememberInfeasible:
+		return facts.DoWait
+	}
+	return facts.DoSkip
+}
+
+// notePodTried notes what overlays that are not enforced would do with a pod instead.
+func (u *updater) notePodTried(v *judgedVPA, a assessed, about string, enforced engine.Verdict, ask func(*podupdate.Pod, *engine.Plan) engine.Verdict) {
+	for _, shadow := range v.chosen.Shadows {
+		if differs := podupdate.ShadowDifferences(shadow.Plan, a.request, a.Pod, enforced, ask); len(differs) > 0 {
+			u.note("pod %s: RuleOverlay %s (%s) would change what is done with %s: %s", keyOfPod(a.request.Pod), shadow.Overlay, shadow.Mode, about, strings.Join(differs, "; "))
+		}
+	}
+}

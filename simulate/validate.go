@@ -1,0 +1,141 @@
+package simulate
+
+import (
+	"slices"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/crds/schema"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/webhook/vpareview"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as schemas expect
+)
+
+// Validation is what the admission controller and the API server say of VerticalPodAutoscalers.
+type Validation struct {
+	Items []Judgement `json:"items"`
+}
+
+// Judgement is about one VerticalPodAutoscaler.
+type Judgement struct {
+	Object   string            `json:"object"` // namespace/name
+	Source   string            `json:"source"` // file:line
+	Allowed  bool              `json:"allowed"`
+	Causes   []vpareview.Cause `json:"causes"`
+	Warnings []vpareview.Cause `json:"warnings"`
+}
+
+// Refused reports whether an object would be refused.
+func (v *Validation) Refused() bool {
+	return slices.ContainsFunc(v.Items, func(one Judgement) bool { return !one.Allowed })
+}
+
+// Validate judges every VerticalPodAutoscaler: as new, or as an update of the one of the same namespace and name in old.
+func (c *Cluster) Validate(old *manifests.Set) (*Validation, error) {
+	v, err := c.validation(old)
+	out := &Validation{Items: []Judgement{}}
+	for _, d := range v.vpas {
+		answer := v.judge(d)
+		out.Items = append(out.Items, Judgement{
+			Object: d.Key(), Source: d.Source.String(), Allowed: answer.Allowed(),
+			Causes: listed(answer.Causes), Warnings: listed(answer.Warnings),
+		})
+	}
+	return out, err
+}
+
+// listed is never null in JSON.
+func listed(causes []vpareview.Cause) []vpareview.Cause {
+	return append([]vpareview.Cause{}, causes...)
+}
+
+// validation is what objects are judged by.
+type validation struct {
+	book   *engine.Rulebook
+	crd    *engine.Plan // with the rules that are in the CRD
+	schema *schema.Objects
+	vpas   []manifests.Document
+	old    map[string]manifests.Document // by namespace/name
+	beside map[string]*vpareview.Beside  // by namespace
+}
+
+// validation collects what matters. The error tells what cannot be used; all else is.
+func (c *Cluster) validation(old *manifests.Set) (*validation, error) {
+	v := &validation{book: c.book, old: map[string]manifests.Document{}, beside: map[string]*vpareview.Beside{}}
+	errs := []error{old.Twice("VerticalPodAutoscaler")}
+	must := func(err error) { errs = append(errs, err) }
+	var err error
+	v.crd, err = c.installed.Everywhere() // RuleOverlay objects do not change the CRD that is installed
+	must(err)
+	v.schema, err = policy.VPASchema()
+	must(err)
+	v.vpas, err = c.set.VPAs()
+	must(err)
+	for i := range v.vpas {
+		var object map[string]any
+		if err := json.Unmarshal(v.vpas[i].JSON, &object); err != nil || len(v.schema.TooLarge(object, nil)) > 0 {
+			continue // it is refused itself, and reading its quantities may take for ever
+		}
+		if one, err := v.vpas[i].VPA(); err == nil { // else it is refused itself, and has no target
+			b := v.besideIn(one.Namespace)
+			b.VPAs = append(b.VPAs, one)
+		}
+	}
+	hpas, err := c.set.HPAs()
+	must(err)
+	for _, one := range hpas {
+		b := v.besideIn(one.Namespace)
+		b.HPAs = append(b.HPAs, one)
+	}
+	before, err := old.VPAs()
+	must(err)
+	for _, d := range before {
+		v.old[d.Key()] = d
+	}
+	return v, faults.Join(errs...)
+}
+
+func (v *validation) besideIn(namespace string) *vpareview.Beside {
+	if v.beside[namespace] == nil {
+		v.beside[namespace] = &vpareview.Beside{VPAs: []vpav1.VerticalPodAutoscaler{}, HPAs: []autoscalingv2.HorizontalPodAutoscaler{}}
+	}
+	return v.beside[namespace]
+}
+
+// judge answers about one object: what the rules say, and what the schema says beside them.
+func (v *validation) judge(d manifests.Document) vpareview.Answer {
+	object, now := v.decoded(d.JSON)
+	old, before := v.decoded(v.old[d.Key()].JSON)
+	req := vpareview.Request{Object: now, OldObject: before, Namespace: d.Namespace, Beside: *v.besideIn(d.Namespace), CRD: v.crd}
+	meta, annotations := vpareview.Metadata(req.Object), vpareview.Metadata(req.OldObject).Annotations
+	meta.Namespace = d.Namespace
+
+	chosen := policy.For(v.book, &vpav1.VerticalPodAutoscaler{ObjectMeta: meta})
+	answer := vpareview.Review(chosen.Plan, req)
+	var shadows []vpareview.Cause
+	for _, shadow := range chosen.Shadows {
+		shadows = append(shadows, vpareview.ShadowWarnings(shadow, vpareview.Differences(answer, vpareview.Review(shadow.Plan, req)))...)
+	}
+	answer.Causes = append(vpareview.UnknownPin(chosen.Err, meta.Annotations, annotations), answer.Causes...)
+	answer.AddSchema(v.schema.Check(object, old))
+	answer.Warnings = append(answer.Warnings, shadows...)
+	return answer
+}
+
+// decoded is an object as it is written, and as API servers hand it to a webhook: without nulls and unknown fields. One
+// whose metadata they cannot read is handed on as it is; the schema tells.
+func (v *validation) decoded(written []byte) (object map[string]any, handed []byte) {
+	if len(written) == 0 {
+		return nil, nil
+	}
+	_ = json.Unmarshal(written, &object) // it has been read before
+	if now, err := v.schema.Decoded(object); err == nil {
+		if text, err := json.Marshal(now); err == nil {
+			return object, text
+		}
+	}
+	return object, written
+}

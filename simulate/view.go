@@ -1,0 +1,152 @@
+package simulate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate/manifests"
+)
+
+// question is what a command asks the rules about a VPA.
+type question struct {
+	point string // facts.PodAdmit or facts.VPAUpdate
+	bind  func(*vpav1.VerticalPodAutoscaler) *engine.Facts
+	pods  string // which pods it is about, in words
+	verb  string // what a VPA does with its pods, in words
+	// pinned: a VPA whose pipeline cannot be had keeps its pods, and they are left alone; otherwise the default pipeline is used.
+	pinned bool
+}
+
+// view is a cluster with what the rules say of the VPAs in it, for questions about pods.
+type view struct {
+	*Cluster
+	asks     question
+	owners   map[ownerKey]*manifests.Workload
+	resolver *target.Resolver
+	vpas     map[string][]*judgedVPA        // by namespace
+	ranges   map[string][]corev1.LimitRange // by namespace
+	limits   map[string]*facts.LimitRanges  // the same, as rules see them
+}
+
+// judgedVPA is a VPA with what the rules say of its pods.
+type judgedVPA struct {
+	*vpav1.VerticalPodAutoscaler
+	chosen  engine.Selection
+	verdict engine.Verdict
+	takes   bool // it has pods of its own
+}
+
+func (v *judgedVPA) String() string { return "VerticalPodAutoscaler " + v.key() }
+
+func (v *judgedVPA) key() string { return v.Namespace + "/" + v.Name }
+
+// ownerKey is what owner references and targets tell: the group may be missing there.
+type ownerKey struct{ namespace, kind, name string }
+
+func keyOf(w *manifests.Workload) ownerKey { return ownerKey{w.Namespace, w.Kind, w.Name} }
+
+func targetOf(v *judgedVPA) ownerKey {
+	of := target.Of(v.VerticalPodAutoscaler)
+	return ownerKey{of.Namespace, of.Kind, of.Name}
+}
+
+// view collects what matters but for pods. templates are the workloads that no other one makes. The error tells what cannot be
+// used; all else is. addOwners must be called before pods are asked about.
+func (c *Cluster) view(asks question) (v *view, templates []manifests.Workload, err error) {
+	v = &view{Cluster: c, asks: asks, owners: map[ownerKey]*manifests.Workload{}, vpas: map[string][]*judgedVPA{}, limits: map[string]*facts.LimitRanges{}}
+	vpas, unusable := c.VPAs()
+	for _, one := range vpas {
+		v.vpas[one.Namespace] = append(v.vpas[one.Namespace], v.judge(one))
+	}
+	ranges, unreadRanges := c.limitRanges()
+	v.ranges = ranges
+	for namespace, list := range ranges {
+		v.limits[namespace] = facts.FoldLimitRanges(list)
+	}
+	workloads, unread := c.set.Workloads()
+	custom, unreadTargets := c.customTargets(vpas)
+	c.noteTwice(append([]string{"LimitRange"}, podKinds...)...)
+	return v, v.addWorkloads(append(workloads, custom...)), faults.Join(unusable, unreadRanges, unread, unreadTargets)
+}
+
+// judge asks the rules whether a VPA changes pods.
+func (c *view) judge(v *vpav1.VerticalPodAutoscaler) *judgedVPA {
+	out := &judgedVPA{VerticalPodAutoscaler: v, chosen: policy.For(c.book, v)}
+	out.verdict = out.chosen.Plan.Decide(c.asks.point, c.asks.bind(v), nil)
+	out.takes = out.verdict.Do == facts.DoApply
+	if r := v.Status.Recommendation; r != nil && r.PodRecommendation != nil && !out.chosen.Plan.Gate("PodLevelResources") {
+		c.note("%s: status.recommendation.podRecommendation: this field is behind a feature gate: start celvpa with --feature-gates=PodLevelResources=true", out)
+	}
+	switch unpinned := out.chosen.Err; {
+	case unpinned != nil && c.asks.pinned:
+		c.note("%s: %v; its %s are left alone", out, unpinned, c.asks.pods)
+		out.takes = true
+		return out
+	case unpinned != nil:
+		c.note("%s: %v; the default pipeline is used", out, unpinned)
+	}
+	if out.verdict.Err != nil {
+		c.note("%s: %v; it changes no %s", out, out.verdict.Err, c.asks.pods)
+	}
+	return out
+}
+
+// customTargets are the targets of VPAs that are of no well-known kind.
+func (c *Cluster) customTargets(vpas []*vpav1.VerticalPodAutoscaler) ([]manifests.Workload, error) {
+	var out []manifests.Workload
+	var errs []error
+	seen := map[ownerKey]bool{}
+	for _, v := range vpas {
+		of := target.Of(v)
+		key := ownerKey{of.Namespace, of.Kind, of.Name}
+		gv, err := schema.ParseGroupVersion(of.APIVersion)
+		if _, wellKnown := manifests.WellKnown(of.Kind); wellKnown || err != nil || seen[key] {
+			continue // what is wrong with it is told where it is looked up
+		}
+		seen[key] = true
+		w, found, err := c.set.Custom(schema.GroupKind{Group: gv.Group, Kind: of.Kind}, of.Namespace, of.Name)
+		errs = append(errs, err)
+		if found && err == nil {
+			out = append(out, w)
+		}
+	}
+	return out, faults.Join(errs...)
+}
+
+// addWorkloads makes workloads known, with what stands between them and their pods. It returns those whose templates become
+// pods: what another one of them owns is made by that.
+func (c *view) addWorkloads(workloads []manifests.Workload) (templates []manifests.Workload) {
+	for i := range workloads {
+		w := &workloads[i]
+		if c.owners[keyOf(w)] != nil {
+			continue
+		}
+		c.owners[keyOf(w)] = w
+		if made, makes := w.Makes(); makes {
+			c.owners[keyOf(&made)] = &made
+		}
+	}
+	for i := range workloads {
+		w := &workloads[i]
+		owner := target.ControllerOf(ownersOf(w))
+		if c.owners[keyOf(w)] == w && (owner == nil || c.owners[ownerKey{w.Namespace, owner.Kind, owner.Name}] == nil) {
+			templates = append(templates, *w)
+		}
+	}
+	return templates
+}
+
+// ownersOf are the owner references of a workload.
+func ownersOf(w *manifests.Workload) []metav1.OwnerReference {
+	if w.Object == nil {
+		return w.Owners
+	}
+	return w.Object.GetOwnerReferences()
+}
