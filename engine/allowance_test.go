@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,27 +6,30 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/stretchr/testify/require"
 )
 
 // onHugeFacts runs a rule set of the point mixed on facts beyond all estimates, by code and by CEL's evaluator.
-func onHugeFacts(t *testing.T, body string, check func(t *testing.T, now *Record, failures []string)) {
+func onHugeFacts(t *testing.T, body string, check func(t *testing.T, now *lang.Record, failures []string)) {
 	t.Helper()
 	plan, err := compileMixed(body)
 	require.NoError(t, err)
-	for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted()} {
+	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted()} {
 		t.Run(name, func(t *testing.T) {
 			f := usualFacts(1)
-			f.Set("is", newList(slices.Repeat([]int64{1}, 200_000)))
-			f.items[0][0].Set("t", Text(strings.Repeat("t", 40_000)))
+			f.Set("is", lang.NewList(slices.Repeat([]int64{1}, 200_000)))
+			f.ByScope()[0][0].Set("t", lang.Text(strings.Repeat("t", 40_000)))
 			now := outerSchema.New().SetString("s", "before").SetInt("i", 5)
-			f.items[0][0].Set("now", now)
+			f.ByScope()[0][0].Set("now", now)
 			before := allocated()
 			var failures []string
 			for _, e := range p.RunStages("mixed", f, nil) {
 				failures = append(failures, e.Err.Error())
 			}
-			require.Less(t, allocated()-before, uint64(maxRunBytes))
+			require.Less(t, allocated()-before, uint64(closure.MaxRunBytes))
 			check(t, now, failures)
 		})
 	}
@@ -48,7 +51,7 @@ func TestARunIsBoundedWhateverTheFacts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			onHugeFacts(t, tt.body, func(t *testing.T, now *Record, failures []string) {
+			onHugeFacts(t, tt.body, func(t *testing.T, now *lang.Record, failures []string) {
 				require.Len(t, failures, 1)
 				require.Regexp(t, "^"+tt.want+"$", failures[0])
 				require.Equal(t, "before", now.Text("s"))
@@ -66,7 +69,7 @@ func TestATextThatRulesWriteStaysAFact(t *testing.T) {
 	for i := range 30 {
 		fmt.Fprintf(&stages, "  - {name: s%d, each: one, rules: [{name: r, set: {now.s: now.s + now.s}}]}\n", i)
 	}
-	onHugeFacts(t, "\n  stages:\n"+stages.String(), func(t *testing.T, now *Record, failures []string) {
+	onHugeFacts(t, "\n  stages:\n"+stages.String(), func(t *testing.T, now *lang.Record, failures []string) {
 		require.Len(t, now.Text("s"), 6<<7)
 		require.Len(t, failures, 23)
 		require.Contains(t, failures[0], "set now.s: a rule cannot store a text of more than 1024 bytes")

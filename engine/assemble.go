@@ -3,6 +3,11 @@ package engine
 import (
 	"maps"
 
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/google/cel-go/common/types"
 )
 
@@ -10,21 +15,21 @@ import (
 type pointCode struct {
 	stages  []stageCode    // of all sets, in order
 	rows    []decisionCode // of all sets, in order
-	sources []source       // of steps in traces
+	sources []stepSource   // of steps in traces
 }
 
 // source gives steps of one origin, and of one write where they are changes, their number.
-func (c *pointCode) source(o *origin, w *writePlan) int32 {
-	c.sources = append(c.sources, source{o, w})
+func (c *pointCode) source(o *origin, w *WritePlan) int32 {
+	c.sources = append(c.sources, stepSource{o, w})
 	return int32(len(c.sources) - 1)
 }
 
 type stageCode struct {
-	names       *namespace
+	names       *closure.Namespace
 	origin      *origin // of the stage's own condition
 	source      int32
-	scope       int        // index into Point.Scopes, -1 = run once
-	when        code[bool] // nil = always
+	scope       int                // index into Point.Scopes, -1 = run once
+	when        closure.Code[bool] // nil = always
 	rules       []ruleCode
 	skipOnError bool
 
@@ -34,24 +39,24 @@ type stageCode struct {
 type ruleCode struct {
 	origin *origin
 	source int32
-	when   code[bool] // nil = always
+	when   closure.Code[bool] // nil = always
 	writes []writeCode
 }
 
 type writeCode struct {
-	plan   *writePlan
+	plan   *WritePlan
 	source int32
-	value  func(*frame, *cell) // nil = unset
+	value  func(*closure.Frame, *lang.Cell) // nil = unset
 }
 
 type decisionCode struct {
-	names  *namespace
+	names  *closure.Namespace
 	origin *origin
 	source int32
 	path   string
-	plan   *Decision
-	when   code[bool]   // nil = always
-	reason code[string] // nil = the written reason
+	plan   *document.Decision
+	when   closure.Code[bool]   // nil = always
+	reason closure.Code[string] // nil = the written reason
 }
 
 // stageCondition stands for a stage's own condition where a rule is named. No rule may be called so.
@@ -59,38 +64,38 @@ const stageCondition = "when"
 
 // origin says where code comes from, for traces and failures.
 type origin struct {
-	set   *setPlan
+	set   *SetPlan
 	stage string
 	rule  string
-	pos   Position
+	pos   source.Position
 	note  string
 
-	axis    *axisValue // that the stage is compiled for; nil = it has no axis
-	overlay string     // that it comes from; empty = none
-	scope   int        // of the stage, index into Point.Scopes, -1 = none
+	axis    *lang.AxisValue // that the stage is compiled for; nil = it has no axis
+	overlay string          // that it comes from; empty = none
+	scope   int             // of the stage, index into Point.Scopes, -1 = none
 }
 
 // path names the rule as set/stage/rule, or set/rule where there is no stage, and of an axis the value.
 func (o *origin) path() string {
 	if o.stage == "" {
-		return o.set.ruleSet.Name.Value + "/" + o.rule
+		return o.set.RuleSet.Name.Value + "/" + o.rule
 	}
-	return o.set.ruleSet.Name.Value + "/" + o.stage + "/" + o.rule + o.axis.suffix()
+	return o.set.RuleSet.Name.Value + "/" + o.stage + "/" + o.rule + o.axis.Suffix()
 }
 
-// assemble turns what was type-checked into code. With interpret, every expression is left to CEL's evaluator.
-func (at *pointPlan) assemble(interpret bool) {
+// Assemble turns what was type-checked into code. With interpret, every expression is left to CEL's evaluator.
+func (at *PointPlan) Assemble(interpret bool) {
 	at.code = &pointCode{}
-	for _, set := range at.sets {
-		for _, st := range set.stages {
-			a := at.stageAssembler(set, st.vars, interpret)
+	for _, set := range at.Sets {
+		for _, st := range set.Stages {
+			a := at.stageAssembler(set, st.Vars, interpret)
 			if s, ok := a.stage(st); ok {
-				s.kinds = a.kinds(st, at.point)
+				s.kinds = a.kinds(st, at.Point)
 				at.code.stages = append(at.code.stages, s)
 			}
 		}
-		if len(set.decisions) > 0 {
-			a := at.stageAssembler(set, set.variables, interpret)
+		if len(set.Decisions) > 0 {
+			a := at.stageAssembler(set, set.Variables, interpret)
 			at.code.rows = append(at.code.rows, a.decisions()...)
 		}
 	}
@@ -98,8 +103,8 @@ func (at *pointPlan) assemble(interpret bool) {
 
 // stageAssembler turns a stage, or a table of decisions, into code.
 type stageAssembler struct {
-	*assembler
-	set     *setPlan
+	*closure.Assembler
+	set     *SetPlan
 	code    *pointCode      // where it goes
 	general *stageAssembler // for items of every kind; nil = this is it
 	rules   []assembledRule
@@ -110,27 +115,27 @@ type assembledRule struct {
 	ok   bool // it can fire
 }
 
-func (at *pointPlan) stageAssembler(set *setPlan, vars *variables, interpret bool) *stageAssembler {
-	return &stageAssembler{set: set, code: at.code, assembler: set.assembler(vars, at.known, interpret)}
+func (at *PointPlan) stageAssembler(set *SetPlan, vars *closure.Variables, interpret bool) *stageAssembler {
+	return &stageAssembler{set: set, code: at.code, Assembler: set.assembler(vars, at.known, interpret)}
 }
 
 // assembler turns expressions of the set into code.
-func (s *setPlan) assembler(vars *variables, known constants, interpret bool) *assembler {
-	return &assembler{vars: vars, params: s.params, gates: s.gates, overloads: s.types.overloads, known: known, interpret: interpret}
+func (s *SetPlan) assembler(vars *closure.Variables, known closure.Constants, interpret bool) *closure.Assembler {
+	return &closure.Assembler{Vars: vars, Params: s.Params, Gates: s.Gates, Overloads: s.Types.Overloads(), Known: known, Interpret: interpret}
 }
 
 // stage assembles a stage; ok is false when it can do nothing.
-func (a *stageAssembler) stage(st *stagePlan) (out stageCode, ok bool) {
-	out = stageCode{names: a.namespace(), scope: st.scope, skipOnError: st.skipOnError}
-	out.origin = &origin{set: a.set, stage: st.name, axis: st.axis, rule: stageCondition, overlay: st.overlay, scope: st.scope}
+func (a *stageAssembler) stage(st *StagePlan) (out stageCode, ok bool) {
+	out = stageCode{names: a.Namespace(), scope: st.Scope, skipOnError: st.SkipOnError}
+	out.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: stageCondition, overlay: st.Overlay, scope: st.Scope}
 	out.source = a.code.source(out.origin, nil)
-	if out.when, ok = a.condition(st.when); !ok {
+	if out.when, ok = a.condition(st.When); !ok {
 		return out, false
 	}
 	if out.when != nil {
-		out.origin.pos = st.when.pos
+		out.origin.pos = st.When.Pos
 	}
-	for i, r := range st.rules {
+	for i, r := range st.Rules {
 		rule := a.rule(st, i, r)
 		a.rules = append(a.rules, rule)
 		if rule.ok {
@@ -141,23 +146,23 @@ func (a *stageAssembler) stage(st *stagePlan) (out stageCode, ok bool) {
 	return out, out.when != nil || len(out.rules) > 0
 }
 
-func (a *stageAssembler) rule(st *stagePlan, i int, r *rulePlan) (out assembledRule) {
-	special := a.isSpecial(r.when)
-	for _, w := range r.writes {
-		special = special || a.isSpecial(w.value)
+func (a *stageAssembler) rule(st *StagePlan, i int, r *RulePlan) (out assembledRule) {
+	special := a.IsSpecial(r.When)
+	for _, w := range r.Writes {
+		special = special || a.IsSpecial(w.Value)
 	}
 	if a.general != nil && !special {
 		return a.general.rules[i]
 	}
-	if out.code.when, out.ok = a.condition(r.when); !out.ok {
+	if out.code.when, out.ok = a.condition(r.When); !out.ok {
 		return out
 	}
-	out.code.origin = &origin{set: a.set, stage: st.name, axis: st.axis, rule: r.name, pos: r.pos, note: r.note, overlay: r.overlay, scope: st.scope}
+	out.code.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: r.Name, pos: r.Pos, note: r.Note, overlay: r.Overlay, scope: st.Scope}
 	out.code.source = a.code.source(out.code.origin, nil)
-	for i := range r.writes {
-		w := writeCode{plan: &r.writes[i], source: a.code.source(out.code.origin, &r.writes[i])}
-		if p := w.plan.value; p != nil {
-			w.value = storing(a.expression(p), w.plan.typ)
+	for i := range r.Writes {
+		w := writeCode{plan: &r.Writes[i], source: a.code.source(out.code.origin, &r.Writes[i])}
+		if p := w.plan.Value; p != nil {
+			w.value = closure.Storing(a.Expression(p), w.plan.Typ)
 		}
 		out.code.writes = append(out.code.writes, w)
 	}
@@ -165,16 +170,16 @@ func (a *stageAssembler) rule(st *stagePlan, i int, r *rulePlan) (out assembledR
 }
 
 // kinds assembles a stage for each kind of items, nil where it is the same for all.
-func (a *stageAssembler) kinds(st *stagePlan, point *Point) []*stageCode {
-	if st.scope < 0 || !st.reads(point.Scopes[st.scope].Name) || a.interpret {
+func (a *stageAssembler) kinds(st *StagePlan, point *registry.Point) []*stageCode {
+	if st.Scope < 0 || !st.reads(point.Scopes[st.Scope].Name) || a.Interpret {
 		return nil
 	}
-	scope := &point.Scopes[st.scope]
+	scope := &point.Scopes[st.Scope]
 	out := make([]*stageCode, len(scope.Kinds))
 	for i, kind := range scope.Kinds {
-		known := constants{scope.Name: types.String(kind)}
-		maps.Copy(known, a.known)
-		special := &stageAssembler{assembler: a.forKind(scope.Name, known), set: a.set, code: a.code, general: a}
+		known := closure.Constants{scope.Name: types.String(kind)}
+		maps.Copy(known, a.Known)
+		special := &stageAssembler{Assembler: a.ForKind(scope.Name, known), set: a.set, code: a.code, general: a}
 		if s, ok := special.stage(st); ok {
 			out[i] = &s
 		}
@@ -185,18 +190,18 @@ func (a *stageAssembler) kinds(st *stagePlan, point *Point) []*stageCode {
 // decisions assembles a table up to the first row that always holds.
 func (a *stageAssembler) decisions() []decisionCode {
 	var out []decisionCode
-	n := a.namespace()
-	for _, d := range a.set.decisions {
-		when, ok := a.condition(d.when)
+	n := a.Namespace()
+	for _, d := range a.set.Decisions {
+		when, ok := a.condition(d.When)
 		if !ok {
 			continue
 		}
-		row := decisionCode{names: n, plan: d.decision, when: when}
-		row.origin = &origin{set: a.set, rule: d.decision.Name.Value, pos: d.decision.Name.Pos, overlay: d.decision.Overlay, scope: -1}
+		row := decisionCode{names: n, plan: d.Decision, when: when}
+		row.origin = &origin{set: a.set, rule: d.Decision.Name.Value, pos: d.Decision.Name.Pos, overlay: d.Decision.Overlay, scope: -1}
 		row.source = a.code.source(row.origin, nil)
 		row.path = row.origin.path()
-		if d.reason != nil {
-			row.reason, _ = typed[string](a.expression(d.reason))
+		if d.Reason != nil {
+			row.reason, _ = closure.Typed[string](a.Expression(d.Reason))
 		}
 		out = append(out, row)
 		if when == nil {
@@ -207,13 +212,13 @@ func (a *stageAssembler) decisions() []decisionCode {
 }
 
 // condition assembles a when, nil for one that always holds; ok is false when it never does.
-func (a *stageAssembler) condition(p *program) (c code[bool], ok bool) {
+func (a *stageAssembler) condition(p *closure.Program) (c closure.Code[bool], ok bool) {
 	if p == nil {
 		return nil, true
 	}
-	n := a.expression(p)
-	if isKnown(n, true) || isKnown(n, false) {
-		return nil, isKnown(n, true)
+	n := a.Expression(p)
+	if closure.IsKnown(n, true) || closure.IsKnown(n, false) {
+		return nil, closure.IsKnown(n, true)
 	}
-	return typed[bool](n)
+	return closure.Typed[bool](n)
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"io"
@@ -6,6 +6,11 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/stretchr/testify/require"
 )
 
@@ -88,32 +93,34 @@ spec:
     fieldPath: .line[measure]
 `
 
-func measuredBook(overlays ...string) (*Rulebook, error) { return bookOf(measured, overlays...) }
-
-func libraryOf(rules string, overlays ...string) (*Library, error) {
-	return Loader{}.Load(Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(rules)}}},
-		Layer{FS: fstest.MapFS{"o.yaml": {Data: []byte(strings.Join(overlays, ""))}}})
+func measuredBook(overlays ...string) (*compile.Rulebook, error) {
+	return bookOf(measured, overlays...)
 }
 
-func bookOf(rules string, overlays ...string) (*Rulebook, error) {
+func libraryOf(rules string, overlays ...string) (*document.Library, error) {
+	return document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(rules)}}},
+		document.Layer{FS: fstest.MapFS{"o.yaml": {Data: []byte(strings.Join(overlays, ""))}}})
+}
+
+func bookOf(rules string, overlays ...string) (*compile.Rulebook, error) {
 	lib, err := libraryOf(rules, overlays...)
 	if err != nil {
 		return nil, err
 	}
-	return NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p"})
+	return compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p"})
 }
 
 // adjusted runs the rules over two lines, of which one has no weight.
-func adjusted(t *testing.T, plan *Plan) (f *Facts, trace *Trace) {
+func adjusted(t *testing.T, plan *engine.Plan) (f *registry.Facts, trace *engine.Trace) {
 	t.Helper()
-	f, trace = order(40, 70), &Trace{}
+	f, trace = order(40, 70), &engine.Trace{}
 	line(f, 0).SetInt("weight", 200)
 	require.Empty(t, plan.RunStages("order.adjust", f, trace))
 	return f, trace
 }
 
-func amounts(f *Facts) (out []int64) {
-	for i := range f.items[0] {
+func amounts(f *registry.Facts) (out []int64) {
+	for i := range f.ByScope()[0] {
 		for _, field := range []string{"price", "weight"} {
 			if n, ok := line(f, i).Int(field); ok {
 				out = append(out, n)
@@ -129,47 +136,47 @@ func TestAStageRunsForEachValueOfItsAxis(t *testing.T) {
 	require.Empty(t, book.Findings())
 	f, trace := adjusted(t, book.Default())
 	require.Equal(t, []int64{40, 600, 50}, amounts(f))
-	require.Equal(t, []string{"price scaled", "weight scaled"}, f.items[0][0].Notes)
-	fields := inWords(trace.Steps(), func(s Step) string { return s.Path() + " " + s.Item + " " + s.Field + " " + s.To })
+	require.Equal(t, []string{"price scaled", "weight scaled"}, f.ByScope()[0][0].Notes)
+	fields := inWords(trace.Steps(), func(s engine.Step) string { return s.Path() + " " + s.Item + " " + s.Field + " " + s.To })
 	require.Equal(t, []string{"scale/scale/by-factor line-0  ", "scale/scale/by-factor line-1  ", "scale/scale/by-factor line-0 now.weight 600g", "cap/cap/most line-1 now.price 50c"}, fields)
 	interpreted, _ := adjusted(t, book.Default().Interpreted())
 	require.Equal(t, amounts(f), amounts(interpreted))
 }
 
 func TestOneValueMayWriteAnyField(t *testing.T) {
-	plan, err := compileOne("order.adjust", "  stages: [{name: a, each: [line, measure], without: [price], rules: [{name: r, when: measure in now, set: {total.free: 'true'}}]}]\n", CompileOptions{})
+	plan, err := compileOne("order.adjust", "  stages: [{name: a, each: [line, measure], without: [price], rules: [{name: r, when: measure in now, set: {total.free: 'true'}}]}]\n", compile.Options{})
 	require.NoError(t, err)
 	f := order(1)
 	require.Empty(t, plan.RunStages("order.adjust", f, nil))
-	require.False(t, f.values[1].ref.(*Record).Bool("free"))
+	require.False(t, f.Values()[1].Ref.(*lang.Record).Bool("free"))
 	line(f, 0).SetInt("weight", 1)
 	require.Empty(t, plan.RunStages("order.adjust", f, nil))
-	require.True(t, f.values[1].ref.(*Record).Bool("free"))
+	require.True(t, f.Values()[1].Ref.(*lang.Record).Bool("free"))
 }
 
 func TestAStageGoesThroughSeveralScopes(t *testing.T) {
 	r := shop()
-	r.AddPoint(&Point{Name: "parcel", Kind: StagePoint, Scopes: []Scope{
-		{Name: "box", Vars: []Var{{Name: "now", Type: RecordOf(lineSchema), Writable: true}}},
-		{Name: "whole", Vars: []Var{{Name: "now", Type: RecordOf(lineSchema), Writable: true}, {Name: "fee", Type: IntOf("cents")}}}}})
+	r.AddPoint(&registry.Point{Name: "parcel", Kind: registry.StagePoint, Scopes: []registry.Scope{
+		{Name: "box", Vars: []registry.Var{{Name: "now", Type: lang.RecordOf(lineSchema), Writable: true}}},
+		{Name: "whole", Vars: []registry.Var{{Name: "now", Type: lang.RecordOf(lineSchema), Writable: true}, {Name: "fee", Type: lang.IntOf("cents")}}}}})
 	const body = "  stages: [{name: a, each: [box, whole, measure], rules: [{name: twice, when: measure in now, set: {'now[measure]': 'now[measure] * 2'}}]}]\n"
-	plan, err := compileAt(r, "parcel", body, CompileOptions{})
+	plan, err := compileAt(r, "parcel", body, compile.Options{})
 	require.NoError(t, err)
-	f := r.points["parcel"].NewFacts()
+	f := r.PointsByName()["parcel"].NewFacts()
 	box, whole := lineSchema.New().SetInt("price", 1).SetInt("weight", 2), lineSchema.New().SetInt("weight", 3)
 	f.AddItem("box", "b").Set("now", box)
 	f.AddItem("whole", "w").Set("now", whole)
 	require.Empty(t, plan.RunStages("parcel", f, nil))
-	require.Equal(t, []any{int64(2), int64(4), int64(6)}, []any{box.cells[0].val().Value(), box.cells[2].val().Value(), whole.cells[2].val().Value()})
-	_, err = compileAt(r, "parcel", strings.Replace(body, "measure in now", "fee > cents('1c')", 1), CompileOptions{})
+	require.Equal(t, []any{int64(2), int64(4), int64(6)}, []any{box.Cells()[0].Val().Value(), box.Cells()[2].Val().Value(), whole.Cells()[2].Val().Value()})
+	_, err = compileAt(r, "parcel", strings.Replace(body, "measure in now", "fee > cents('1c')", 1), compile.Options{})
 	require.ErrorContains(t, err, "undeclared reference to 'fee'")
 }
 
 func TestAllValuesOfAnAxisCanBeAskedFor(t *testing.T) {
 	book, err := measuredBook()
 	require.NoError(t, err)
-	decide := func(lines ...*Record) string {
-		facts := shipPoint.NewFacts().Set("customer", customerSchema.New()).Set("lines", Records(lines))
+	decide := func(lines ...*lang.Record) string {
+		facts := shipPoint.NewFacts().Set("customer", customerSchema.New()).Set("lines", lang.Records(lines))
 		v := book.Default().Decide("order.ship", facts, nil)
 		require.Equal(t, v, book.Default().Interpreted().Decide("order.ship", facts, nil))
 		return v.Rule
@@ -184,25 +191,25 @@ func TestAValidationStandsForEachValueOfItsAxis(t *testing.T) {
 	book, err := measuredBook()
 	require.NoError(t, err)
 	object := map[string]any{"lines": []any{map[string]any{"price": 0, "weight": 1}}, "gifts": []any{map[string]any{"weight": -1}}}
-	got := book.Default().Validate("order.validate", Judged{Object: object}, nil)
+	got := book.Default().Validate("order.validate", engine.Judged{Object: object}, nil)
 	require.Equal(t, []string{"valid/positive lines[0].line['price'] price is 0", "valid/positive gifts[0].line['weight'] weight is -1"},
-		inWords(got, func(v Violation) string { return v.Rule + " " + v.Path + " " + v.Message }))
+		inWords(got, func(v engine.Violation) string { return v.Rule + " " + v.Path + " " + v.Message }))
 	infos := book.Default().Validations("order.validate")
-	require.Equal(t, []string{"valid/positive", "valid/positive"}, inWords(infos, func(i ValidationInfo) string { return i.Rule }))
+	require.Equal(t, []string{"valid/positive", "valid/positive"}, inWords(infos, func(i engine.ValidationInfo) string { return i.Rule }))
 	v := infos[1].Validation
 	require.Equal(t, []string{"'weight' in self", "self['weight'] > 0", "'weight' + ' is ' + string(self['weight'])", "weight must be above 0", ".line['weight']"},
 		[]string{v.When.Value, v.Expression.Value, v.MessageExpression.Value, v.Message.Value, v.FieldPath.Value}, "API servers know no axes")
 }
 
 func TestAnAxisIsSpeltAsAPIServersTakeIt(t *testing.T) {
-	weight := &axisValue{&Axis{Name: "measure"}, "weight"}
+	weight := &lang.AxisValue{Axis: &lang.Axis{Name: "measure"}, Value: "weight"}
 	for expression, want := range map[string]string{
 		"self.most[measure] > 0":                "self.most['weight'] > 0",
 		"self.?most[?measure].hasValue()":       "self.?most.?weight.hasValue()", // objects have no index
 		"self.?most[?measure + 's'].hasValue()": "self.?most[?'weight' + 's'].hasValue()",
 		"measure in self && 'measure' in self":  "'weight' in self && 'measure' in self",
 	} {
-		require.Equal(t, want, speltFor(expression, weight))
+		require.Equal(t, want, engine.SpeltFor(expression, weight))
 	}
 }
 
@@ -222,12 +229,12 @@ func TestOverlaysAddressAllValuesOrOne(t *testing.T) {
 		t.Run(change, func(t *testing.T) {
 			book, err := measuredBook(overlay("mine", "  change: ["+change+"]\n"))
 			require.NoError(t, err)
-			got := book.For(Subject{})
+			got := book.For(document.Subject{})
 			require.NoError(t, got.Err)
 			f, _ := adjusted(t, got.Plan)
 			require.Equal(t, want, amounts(f))
 			require.NotEqual(t, book.Default().Digest(), got.Plan.Digest())
-			require.NotEmpty(t, Diff(book.Default(), got.Plan))
+			require.NotEmpty(t, engine.Diff(book.Default(), got.Plan))
 
 			var rendered strings.Builder
 			require.NoError(t, got.Plan.Render(&rendered))
@@ -242,18 +249,18 @@ func TestOverlaysAddressAllValuesOrOne(t *testing.T) {
 func TestASharedParamMovesEveryRuleThatReadsIt(t *testing.T) {
 	book, err := measuredBook(overlay("mine", "  change: [{params: {most.weight: 10}}]\n"))
 	require.NoError(t, err)
-	plan := book.For(Subject{}).Plan
+	plan := book.For(document.Subject{}).Plan
 	f, _ := adjusted(t, plan)
 	require.Equal(t, []int64{40, 10, 50}, amounts(f))
-	facts := shipPoint.NewFacts().Set("customer", customerSchema.New()).Set("lines", Records([]*Record{lineSchema.New().SetInt("weight", 11)}))
+	facts := shipPoint.NewFacts().Set("customer", customerSchema.New()).Set("lines", lang.Records([]*lang.Record{lineSchema.New().SetInt("weight", 11)}))
 	require.Equal(t, "ship/some", plan.Decide("order.ship", facts, nil).Rule)
 	require.Equal(t, "default", book.Default().Decide("order.ship", facts, nil).Rule)
-	require.Equal(t, []string{"param most.weight 900 → 10"}, Diff(book.Default(), plan))
+	require.Equal(t, []string{"param most.weight 900 → 10"}, engine.Diff(book.Default(), plan))
 	library, err := libraryOf(measured)
 	require.NoError(t, err)
 	refs := library.Params()
-	require.Equal(t, []string{"most.price", "most.weight", "step", "scale.factor.price", "scale.factor.weight"}, inWords(refs, func(p ParamRef) string { return p.Key }))
-	require.Equal(t, []string{"cap", "ship"}, inWords(refs[1].RuleSets, func(s *RuleSet) string { return s.Name.Value }))
+	require.Equal(t, []string{"most.price", "most.weight", "step", "scale.factor.price", "scale.factor.weight"}, inWords(refs, func(p document.ParamRef) string { return p.Key }))
+	require.Equal(t, []string{"cap", "ship"}, inWords(refs[1].RuleSets, func(s *document.RuleSet) string { return s.Name.Value }))
 	require.Equal(t, "Most weight of a line", refs[1].Param.Description)
 }
 
@@ -272,9 +279,9 @@ func TestPlacesOfARuleSetHoldForItsValidations(t *testing.T) {
   validations:
   - {name: named, expression: has(self.name), message: give it a name}
   - {name: whole, at: "lines[*]", expression: size(self) == 1, message: only a name}
-`, CompileOptions{})
-	got := judge(Judged{Object: map[string]any{"lines": []any{map[string]any{}}, "gifts": []any{map[string]any{}}}})
-	require.Equal(t, []string{"s/named lines[0]", "s/named gifts[0]", "s/whole lines[0]"}, inWords(got, func(v Violation) string { return v.Rule + " " + v.Path }))
+`, compile.Options{})
+	got := judge(engine.Judged{Object: map[string]any{"lines": []any{map[string]any{}}, "gifts": []any{map[string]any{}}}})
+	require.Equal(t, []string{"s/named lines[0]", "s/named gifts[0]", "s/whole lines[0]"}, inWords(got, func(v engine.Violation) string { return v.Rule + " " + v.Path }))
 
 	for body, want := range map[string]string{
 		"  at: lines[*]\n  stages: [{name: a, rules: [{name: r, note: x}]}]\n":                                                          "s.yaml:7:7: RuleSet s: spec.at belongs to validations",
@@ -282,7 +289,7 @@ func TestPlacesOfARuleSetHoldForItsValidations(t *testing.T) {
 		"  validations: [{name: a, at: .name, expression: 'true', message: x}]\n":                                                       `s.yaml:7:31: RuleSet s: at ".name" begins with a dot, and there is no spec.at that it could be below`,
 		"  at: 'lines[*]'\n  validations: [{name: a, at: '.{name,price}', expression: 'true', message: x}]\n":                           `s.yaml:8:31: RuleSet s@1.0.0, validation a: there is no "lines[*].name"`,
 	} {
-		_, err := compileOne("order.validate", body, CompileOptions{})
+		_, err := compileOne("order.validate", body, compile.Options{})
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -301,23 +308,23 @@ func FuzzOverlaysOnAxesNeverPanic(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got := b.For(Subject{})
-		got.Plan.RunStages("order.adjust", order(100), &Trace{})
+		got := b.For(document.Subject{})
+		got.Plan.RunStages("order.adjust", order(100), &engine.Trace{})
 		got.Plan.Validations("order.validate")
-		Diff(b.Default(), got.Plan)
+		engine.Diff(b.Default(), got.Plan)
 		require.NoError(t, got.Plan.Render(io.Discard))
 	})
 }
 
 func TestEachValueOfAnAxisIsToBeReached(t *testing.T) {
-	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(measured)}}})
+	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(measured)}}})
 	require.NoError(t, err)
-	plan, err := Compile(lib, shop(), CompileOptions{Pipeline: "p"})
+	plan, err := compile.Compile(lib, shop(), compile.Options{Pipeline: "p"})
 	require.NoError(t, err)
-	coverage := NewCoverage()
-	coverage.ran(plan, "order.adjust")
+	coverage := engine.NewCoverage()
+	coverage.Ran(plan, "order.adjust")
 	f := order(70)
-	require.Empty(t, plan.RunStages("order.adjust", f, &Trace{Coverage: coverage}))
+	require.Empty(t, plan.RunStages("order.adjust", f, &engine.Trace{Coverage: coverage}))
 	report := coverage.Report()
 	var unreached []string
 	for _, u := range report.Unreached {

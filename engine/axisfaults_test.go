@@ -1,9 +1,10 @@
-package engine
+package engine_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,7 +37,7 @@ func TestFaultsOfAxesAreToldInPlace(t *testing.T) {
 		"a param with an axis and no values":                {"  params: [{name: x, each: measure, type: int}]\n" + stage("line", "rules: [{name: r, note: x}]"), "s.yaml:7:28: RuleSet s: nothing of param x is given for each measure"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := compileOne("order.adjust", tt.body, CompileOptions{})
+			_, err := compileOne("order.adjust", tt.body, compile.Options{})
 			require.ErrorContains(t, err, tt.want)
 		})
 	}

@@ -1,10 +1,14 @@
-package engine
+package engine_test
 
 import (
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,10 +33,10 @@ const pricing = `
 
 // BenchmarkFourItems runs pricing over four lines. Each run starts from the same prices.
 func BenchmarkFourItems(b *testing.B) {
-	plan := mustCompile(b, "order.adjust", pricing, CompileOptions{})
+	plan := mustCompile(b, "order.adjust", pricing, compile.Options{})
 	customer := customerSchema.New().SetString("tier", "gold").SetRecord("discount", lineSchema.New().SetInt("price", 7))
 	prices := [4]int64{100, 990, 5000, 12}
-	run := func(plan *Plan, traced bool) func(*testing.B) {
+	run := func(plan *engine.Plan, traced bool) func(*testing.B) {
 		return func(b *testing.B) {
 			f := order(prices[:]...).Set("customer", customer)
 			b.ReportAllocs()
@@ -40,9 +44,9 @@ func BenchmarkFourItems(b *testing.B) {
 				for i, p := range prices {
 					line(f, i).SetInt("price", p)
 				}
-				var trace *Trace
+				var trace *engine.Trace
 				if traced {
-					trace = &Trace{}
+					trace = &engine.Trace{}
 				}
 				plan.RunStages("order.adjust", f, trace)
 			}
@@ -51,7 +55,7 @@ func BenchmarkFourItems(b *testing.B) {
 	}
 	b.Run("rules", run(plan, false))
 	b.Run("rules-traced", run(plan, true))
-	b.Run("rules-specialized", run(plan.Specialize(Constant{Point: "order.adjust", Name: "customer", Value: customer}), false))
+	b.Run("rules-specialized", run(plan.Specialize(engine.Constant{Point: "order.adjust", Name: "customer", Value: customer}), false))
 	b.Run("rules-by-cel", run(plan.Interpreted(), false))
 	b.Run("plain-go", func(b *testing.B) {
 		b.ReportAllocs()
@@ -73,17 +77,17 @@ func BenchmarkFourItems(b *testing.B) {
 var plain [4]int64
 
 func BenchmarkSpecialize(b *testing.B) {
-	plan := mustCompile(b, "order.adjust", pricing, CompileOptions{})
+	plan := mustCompile(b, "order.adjust", pricing, compile.Options{})
 	customer := customerSchema.New().SetString("tier", "gold")
 	b.ReportAllocs()
 	for b.Loop() {
-		plan.Specialize(Constant{Point: "order.adjust", Name: "customer", Value: customer})
+		plan.Specialize(engine.Constant{Point: "order.adjust", Name: "customer", Value: customer})
 	}
 }
 
 func BenchmarkDecide(b *testing.B) {
 	plan := mustCompile(b, "order.ship", "\n  decisions:\n  - {name: new, when: \"!has(customer.tier)\", do: Hold}\n"+
-		"  - {name: vouchers, when: gates.Vouchers, do: Hold}\n  - {name: gold, when: customer.tier == 'gold', do: Ship}\n", CompileOptions{})
+		"  - {name: vouchers, when: gates.Vouchers, do: Hold}\n  - {name: gold, when: customer.tier == 'gold', do: Ship}\n", compile.Options{})
 	f := shipment("gold")
 	b.ReportAllocs()
 	for b.Loop() {
@@ -98,9 +102,9 @@ func BenchmarkLoadAndCompile(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		lib, err := Loader{}.Load(Layer{FS: files})
+		lib, err := document.Loader{}.Load(document.Layer{FS: files})
 		require.NoError(b, err)
-		_, err = Compile(lib, shop(), CompileOptions{Pipeline: "p"})
+		_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p"})
 		require.NoError(b, err)
 	}
 }
@@ -116,13 +120,13 @@ func BenchmarkOverThree(b *testing.B) {
 		set := stageWith(b, expression)
 		for name, interpret := range map[string]bool{"code": false, "CEL": true} {
 			b.Run(expression+"/"+name, func(b *testing.B) {
-				e, f := assembled(set, interpret, nil), &frame{}
+				e, f := assembled(set, interpret, nil), &closure.Frame{}
 				e.on(f, facts)
 				b.ReportAllocs()
 				for b.Loop() {
 					e.run(f)
 				}
-				require.NoError(b, f.failure())
+				require.NoError(b, f.Failure())
 			})
 		}
 	}
@@ -132,7 +136,7 @@ func BenchmarkOverThree(b *testing.B) {
 func BenchmarkOptional(b *testing.B) {
 	stageWith(b, "0") // declares the point
 	facts := threeRecords()
-	facts.items[0][0].Set("now", outerSchema.New().SetInt("i", 1).SetDouble("d", 0.5)).Set("q", outerSchema.New())
+	facts.ByScope()[0][0].Set("now", outerSchema.New().SetInt("i", 1).SetDouble("d", 0.5)).Set("q", outerSchema.New())
 	for _, pair := range [][2]string{
 		{"has(now.i) ? now.i : 0", "now.?i.orValue(0)"},                           // it is set
 		{"has(q.i) ? q.i : 0", "q.?i.orValue(0)"},                                 // it is not
@@ -145,13 +149,13 @@ func BenchmarkOptional(b *testing.B) {
 	} {
 		for _, expression := range pair {
 			b.Run(expression, func(b *testing.B) {
-				e, f := assembled(stageWith(b, expression), false, nil), &frame{}
+				e, f := assembled(stageWith(b, expression), false, nil), &closure.Frame{}
 				e.on(f, facts)
 				b.ReportAllocs()
 				for b.Loop() {
 					e.run(f)
 				}
-				require.NoError(b, f.failure())
+				require.NoError(b, f.Failure())
 			})
 		}
 	}

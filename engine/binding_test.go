@@ -1,8 +1,9 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 
+	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/stretchr/testify/require"
@@ -17,40 +18,40 @@ type parcel struct {
 	note   *string
 	sealed *bool
 	tags   []string
-	inside []*Record
-	label  *Record
+	inside []*lang.Record
+	label  *lang.Record
 	codes  ref.Val
 }
 
 func TestABindingDeclaresAndBindsEachFieldOnce(t *testing.T) {
 	or := func(p *parcel) bool { return p.weight != nil }
-	schema := Bind("Parcel",
-		IntFrom("price", IntOf("cents"), "what it costs", func(p *parcel) int32 { return p.price }),
-		IntIf("weight", Int, "", func(p *parcel) (int, bool) {
+	schema := lang.Bind("Parcel",
+		lang.IntFrom("price", lang.IntOf("cents"), "what it costs", func(p *parcel) int32 { return p.price }),
+		lang.IntIf("weight", lang.Int, "", func(p *parcel) (int, bool) {
 			if !or(p) {
 				return 0, false
 			}
 			return *p.weight, true
 		}),
-		DoubleFrom("rate", "", func(p *parcel) float64 { return 0.5 }),
-		DoubleIf("discount", "", func(p *parcel) (float64, bool) { return 0.25, p.rate != nil }),
-		TextFrom("tier", "", func(p *parcel) string { return p.tier }),
-		TextIf("note", "", func(p *parcel) (string, bool) { return "fragile", p.note != nil }),
-		BoolFrom("heavy", "", or),
-		BoolIf("sealed", "", func(p *parcel) (bool, bool) { return true, p.sealed != nil }),
-		TextsFrom("tags", "", func(p *parcel) []string { return p.tags }),
-		RecordsFrom("inside", lineSchema, "", func(p *parcel) []*Record { return p.inside }),
-		RecordFrom("label", lineSchema, "", func(p *parcel) *Record { return p.label }),
-		ForRules[*parcel]("free", Bool, "written by rules"),
-		OpaqueFrom("codes", OpaqueOf(vouchersType, "cents"), "", func(p *parcel) ref.Val { return p.codes }))
-	require.Equal(t, Field{Name: "price", Type: IntOf("cents"), Doc: "what it costs"}, schema.Fields()[0])
+		lang.DoubleFrom("rate", "", func(p *parcel) float64 { return 0.5 }),
+		lang.DoubleIf("discount", "", func(p *parcel) (float64, bool) { return 0.25, p.rate != nil }),
+		lang.TextFrom("tier", "", func(p *parcel) string { return p.tier }),
+		lang.TextIf("note", "", func(p *parcel) (string, bool) { return "fragile", p.note != nil }),
+		lang.BoolFrom("heavy", "", or),
+		lang.BoolIf("sealed", "", func(p *parcel) (bool, bool) { return true, p.sealed != nil }),
+		lang.TextsFrom("tags", "", func(p *parcel) []string { return p.tags }),
+		lang.RecordsFrom("inside", lineSchema, "", func(p *parcel) []*lang.Record { return p.inside }),
+		lang.RecordFrom("label", lineSchema, "", func(p *parcel) *lang.Record { return p.label }),
+		lang.ForRules[*parcel]("free", lang.Bool, "written by rules"),
+		lang.OpaqueFrom("codes", lang.OpaqueOf(vouchersType, "cents"), "", func(p *parcel) ref.Val { return p.codes }))
+	require.Equal(t, lang.Field{Name: "price", Type: lang.IntOf("cents"), Doc: "what it costs"}, schema.Fields()[0])
 
 	weight, rate, note, sealed := 7, 0.25, "fragile", true
 	line := lineSchema.New().SetInt("price", 3)
 	full := schema.Of(&parcel{price: -1, weight: &weight, rate: &rate, tier: "gold", note: &note, sealed: &sealed, tags: []string{},
-		inside: []*Record{line}, label: line, codes: vouchers{}})
+		inside: []*lang.Record{line}, label: line, codes: vouchers{}})
 	want := schema.New().SetInt("price", -1).SetInt("weight", 7).SetDouble("rate", 0.5).SetDouble("discount", 0.25).SetString("tier", "gold").SetString("note", "fragile").
-		SetBool("heavy", true).SetBool("sealed", true).SetStrings("tags", []string{}).SetOpaque("inside", Records([]*Record{line})).SetRecord("label", line)
+		SetBool("heavy", true).SetBool("sealed", true).SetStrings("tags", []string{}).SetOpaque("inside", lang.Records([]*lang.Record{line})).SetRecord("label", line)
 	for _, f := range schema.Fields() {
 		if f.Name != "codes" && f.Name != "free" {
 			require.Equal(t, types.True, want.Field(f.Name).Equal(full.Field(f.Name)), f.Name)
@@ -70,6 +71,6 @@ func TestABindingDeclaresAndBindsEachFieldOnce(t *testing.T) {
 
 func TestIntegersAreBoundToIntegers(t *testing.T) {
 	require.PanicsWithValue(t, "engine: field price is bound to an integer, and of type double", func() {
-		IntFrom("price", Double, "", func(p parcel) int32 { return p.price })
+		lang.IntFrom("price", lang.Double, "", func(p parcel) int32 { return p.price })
 	})
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,9 +42,9 @@ func TestYAMLThatBecomesMuchIsRefused(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			began := time.Now()
-			lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"f.yaml": {Data: []byte(text)}}})
+			lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"f.yaml": {Data: []byte(text)}}})
 			if err == nil {
-				_, err = Compile(lib, shop(), CompileOptions{Pipeline: "p"})
+				_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p"})
 			}
 			require.Error(t, err)
 			require.Less(t, time.Since(began), 10*time.Second)
@@ -64,7 +66,7 @@ func deep(levels int) string {
 
 func TestAConditionOfBracketsInBracketsIsRefused(t *testing.T) {
 	began := time.Now()
-	_, err := compileOne("order.ship", "\n  decisions: [{name: d, do: Ship, when: '"+strings.Repeat("(", 50_000)+"true"+strings.Repeat(")", 50_000)+"'}]\n", CompileOptions{})
+	_, err := compileOne("order.ship", "\n  decisions: [{name: d, do: Ship, when: '"+strings.Repeat("(", 50_000)+"true"+strings.Repeat(")", 50_000)+"'}]\n", compile.Options{})
 	require.Error(t, err)
 	require.Less(t, time.Since(began), 10*time.Second)
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/stretchr/testify/require"
 )
 
@@ -58,7 +60,7 @@ func TestChainsThatGrowAreRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			before := allocated()
-			_, err := compileOne("order.adjust", tt.body, CompileOptions{})
+			_, err := compileOne("order.adjust", tt.body, compile.Options{})
 			require.Less(t, allocated()-before, uint64(64<<20), "bytes of the attempt")
 			if tt.want == nil {
 				require.NoError(t, err)
@@ -68,7 +70,7 @@ func TestChainsThatGrowAreRefused(t *testing.T) {
 			for _, want := range tt.want {
 				require.Contains(t, err.Error(), want)
 			}
-			require.NotZero(t, Problems(err)[0].Pos.Line)
+			require.NotZero(t, source.Problems(err)[0].Pos.Line)
 		})
 	}
 }
@@ -89,6 +91,6 @@ func allocated() uint64 {
 }
 
 func TestChainsThroughReasons(t *testing.T) {
-	_, err := compileOne("order.ship", "\n  variables: "+chained("customer.tier", "@ + @", 5)+"\n  decisions: [{name: d, when: v5 != '', reasonExpression: \"v5 + v5 + v5\", do: Ship}]\n", CompileOptions{})
+	_, err := compileOne("order.ship", "\n  variables: "+chained("customer.tier", "@ + @", 5)+"\n  decisions: [{name: d, when: v5 != '', reasonExpression: \"v5 + v5 + v5\", do: Ship}]\n", compile.Options{})
 	require.ErrorContains(t, err, "decision d, reasonExpression: the text may get 98304 bytes long")
 }

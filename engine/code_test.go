@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types"
 	"github.com/stretchr/testify/require"
 )
@@ -61,10 +65,10 @@ func TestExpressionsGiveWhatCELGives(t *testing.T) {
   stages: [{name: st, each: one, rules: [{name: r, when: "` + tt.expression + `", set: {now.d: "7.0"}}]}]
 `)
 			require.NoError(t, err)
-			for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted()} {
-				f := mixedPoint.NewFacts().Set("r", outerSchema.New().SetStrings("l", []string{"a", "b"})).Set("x", Number(1)).Set("y", types.Double(1.5))
+			for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted()} {
+				f := mixedPoint.NewFacts().Set("r", outerSchema.New().SetStrings("l", []string{"a", "b"})).Set("x", lang.Number(1)).Set("y", types.Double(1.5))
 				now := outerSchema.New()
-				f.AddItem("one", "label").Set("t", Text("label")).Set("q", outerSchema.New().SetInt("i", 1)).Set("now", now)
+				f.AddItem("one", "label").Set("t", lang.Text("label")).Set("q", outerSchema.New().SetInt("i", 1)).Set("now", now)
 				failed := p.RunStages("mixed", f, nil)
 				got := fmt.Sprint(now.Double("d") == 7)
 				if len(failed) > 0 {
@@ -87,9 +91,9 @@ func TestCommonConstructsHaveCode(t *testing.T) {
 	} {
 		plan, err := compileMixed("\n  params: [{name: i, type: int, default: \"1\"}, {name: missing, type: int}]\n  stages: [{name: st, each: one, rules: [{name: r, when: \"" + expression + "\", note: n}]}]\n")
 		require.NoError(t, err)
-		set := plan.points["mixed"].sets[0]
-		p := set.stages[0].rules[0].when
-		_, ok := assemblerOf(set, set.stages[0].vars, nil, false).closure(p)
+		set := plan.Parts().Points["mixed"].Sets[0]
+		p := set.Stages[0].Rules[0].When
+		_, ok := engine.AssemblerOf(set, set.Stages[0].Vars, nil, false).Closure(p)
 		require.True(t, ok, expression)
 	}
 }
@@ -97,7 +101,7 @@ func TestCommonConstructsHaveCode(t *testing.T) {
 func TestAFunctionThatPanicsFailsItsRuleOnly(t *testing.T) {
 	r := shop()
 	r.AddPoint(mixedPoint)
-	r.AddFunction("explode", NoUnit, "panics", Func1(func(n int64) int64 { panic("boom") }))
+	r.AddFunction("explode", closure.NoUnit, "panics", closure.Func1(func(n int64) int64 { panic("boom") }))
 	plan, err := compileAt(r, "mixed", `
   stages:
   - name: st
@@ -107,27 +111,27 @@ func TestAFunctionThatPanicsFailsItsRuleOnly(t *testing.T) {
     - {name: first, set: {now.i: v}}
     - {name: second, when: explode(x) > 0 || true, set: {now.d: "2.0"}}
     - {name: third, set: {now.i: "size(r.l.map(e, explode(x)))"}}
-`, CompileOptions{})
+`, compile.Options{})
 	require.NoError(t, err)
 	for range 3 {
-		f := (&generator{data: []byte{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}).facts().Set("x", Number(1))
+		f := (&generator{data: []byte{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}).facts().Set("x", lang.Number(1))
 		failed := plan.RunStages("mixed", f, nil)
 		require.Len(t, failed, 4)
 		require.ErrorContains(t, failed[0], "set now.i: internal error: boom")
-		require.Equal(t, 2.0, f.items[0][0].Record("now").Double("d"))
+		require.Equal(t, 2.0, f.ByScope()[0][0].Record("now").Double("d"))
 	}
 }
 
 func TestARecordThatIsSetIsACopy(t *testing.T) {
 	plan, err := compileMixed("\n  stages: [{name: st, each: one, rules: [{name: copy, set: {now.n: r.n}}, {name: change, set: {now.n.i: '5'}}]}]\n")
 	require.NoError(t, err)
-	for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted(), "folded": plan.Specialize(Constant{Point: "mixed", Name: "r", Value: outerSchema.New()})} {
+	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted(), "folded": plan.Specialize(engine.Constant{Point: "mixed", Name: "r", Value: outerSchema.New()})} {
 		f := mixedPoint.NewFacts().Set("r", outerSchema.New())
 		now := outerSchema.New()
 		f.AddItem("one", "x").Set("now", now)
 		require.Empty(t, p.RunStages("mixed", f, nil), name)
 		require.Equal(t, "[[int 5 unset unset unset unset] unset unset unset unset unset]", show(now), name)
-		require.True(t, innerSchema.empty.Same(innerSchema.New()), "%s: the empty record is shared and must stay empty", name)
+		require.True(t, innerSchema.Empty().Same(innerSchema.New()), "%s: the empty record is shared and must stay empty", name)
 	}
 	inner := innerSchema.New().SetInt("i", 1)
 	f := mixedPoint.NewFacts().Set("r", outerSchema.New().SetRecord("n", inner))
@@ -152,28 +156,28 @@ const folding = `
 `
 
 func TestRulesThatCannotFireAreDropped(t *testing.T) {
-	plan := mustCompile(t, "order.adjust", folding, CompileOptions{})
-	rules := func(p *Plan) []string { return rulesThatCanFire(p, "order.adjust") }
+	plan := mustCompile(t, "order.adjust", folding, compile.Options{})
+	rules := func(p *engine.Plan) []string { return engine.RulesThatCanFire(p, "order.adjust") }
 	require.Equal(t, []string{"gold", "fails"}, rules(plan), "params and gates are always known")
 	require.Equal(t, []string{"s@1.0.0"}, plan.RuleSets("order.adjust"))
 
 	gold := customerSchema.New().SetString("tier", "gold").SetRecord("discount", lineSchema.New().SetInt("price", 5).SetInt("weight", 0))
-	of := func(c *Record) *Plan {
-		return plan.Specialize(Constant{Point: "order.adjust", Name: "customer", Value: c})
+	of := func(c *lang.Record) *engine.Plan {
+		return plan.Specialize(engine.Constant{Point: "order.adjust", Name: "customer", Value: c})
 	}
 	require.Equal(t, []string{"gold"}, rules(of(gold)))
-	require.True(t, firstRuleAlwaysFires(of(gold), "order.adjust"))
+	require.True(t, engine.FirstRuleAlwaysFires(of(gold), "order.adjust"))
 	require.Equal(t, []string{"fails"}, rules(of(customerSchema.New())), "what fails goes on failing")
 	require.Equal(t, plan.Digest(), of(gold).Digest())
 	require.Equal(t, []string{"gold", "fails"}, rules(plan), "the plan itself stays as it is")
 
-	table := mustCompile(t, "order.ship", "\n  decisions: [{name: a, when: gates.Vouchers, do: Ask}, {name: b, when: customer.tier == 'x', do: Ask}, {name: c, when: '!gates.Vouchers', do: Ship}, {name: d, do: Hold}]\n", CompileOptions{})
-	require.Equal(t, 2, rowsThatCanDecide(table, "order.ship"))
+	table := mustCompile(t, "order.ship", "\n  decisions: [{name: a, when: gates.Vouchers, do: Ask}, {name: b, when: customer.tier == 'x', do: Ask}, {name: c, when: '!gates.Vouchers', do: Ship}, {name: d, do: Hold}]\n", compile.Options{})
+	require.Equal(t, 2, engine.RowsThatCanDecide(table, "order.ship"))
 	require.Equal(t, "Ship", table.Decide("order.ship", shipment("gold"), nil).Do)
 }
 
 func TestSpecializedPlansServeManyGoroutines(t *testing.T) {
-	plan := mustCompile(t, "order.adjust", folding, CompileOptions{})
+	plan := mustCompile(t, "order.adjust", folding, compile.Options{})
 	var wg sync.WaitGroup
 	results := make([]int64, 8)
 	for g := range results {
@@ -183,7 +187,7 @@ func TestSpecializedPlansServeManyGoroutines(t *testing.T) {
 			for range 50 {
 				c := customerSchema.New().SetString("tier", "gold").SetRecord("discount", lineSchema.New().SetInt("price", int64(g)).SetInt("weight", 0))
 				f := order(100).Set("customer", c)
-				plan.Specialize(Constant{Point: "order.adjust", Name: "customer", Value: c}).RunStages("order.adjust", f, nil)
+				plan.Specialize(engine.Constant{Point: "order.adjust", Name: "customer", Value: c}).RunStages("order.adjust", f, nil)
 				results[g], _ = line(f, 0).Int("price")
 			}
 		}()
@@ -195,9 +199,11 @@ func TestSpecializedPlansServeManyGoroutines(t *testing.T) {
 }
 
 func TestOnlyWhatRulesCannotWriteIsConstant(t *testing.T) {
-	plan := mustCompile(t, "order.adjust", folding, CompileOptions{})
-	require.Panics(t, func() { plan.Specialize(Constant{Point: "order.adjust", Name: "now", Value: lineSchema.New()}) })
-	require.Panics(t, func() { plan.Specialize(Constant{Point: "order.adjust", Name: "custom", Value: lineSchema.New()}) })
+	plan := mustCompile(t, "order.adjust", folding, compile.Options{})
+	require.Panics(t, func() { plan.Specialize(engine.Constant{Point: "order.adjust", Name: "now", Value: lineSchema.New()}) })
+	require.Panics(t, func() {
+		plan.Specialize(engine.Constant{Point: "order.adjust", Name: "custom", Value: lineSchema.New()})
+	})
 }
 
 func TestFunctionsAreListed(t *testing.T) {
@@ -212,13 +218,13 @@ func TestFunctionsAreListed(t *testing.T) {
 }
 
 func TestTracesOfSeveralRunsJoinUp(t *testing.T) {
-	plan := mustCompile(t, "order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, when: now.price > 1, set: {now.price: now.price - 1}, note: less}]}, {name: b, rules: [{name: n, note: done}]}]\n", CompileOptions{})
-	trace := &Trace{}
+	plan := mustCompile(t, "order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, when: now.price > 1, set: {now.price: now.price - 1}, note: less}]}, {name: b, rules: [{name: n, note: done}]}]\n", compile.Options{})
+	trace := &engine.Trace{}
 	plan.RunStages("order.adjust", order(1, 5), trace)
 	plan.RunStages("order.adjust", order(9), trace)
 	text, err := json.Marshal(trace)
 	require.NoError(t, err)
-	var got struct{ Steps []Step }
+	var got struct{ Steps []engine.Step }
 	require.NoError(t, json.Unmarshal(text, &got))
 	require.Equal(t, trace.Steps(), got.Steps)
 	var told []string
@@ -229,5 +235,5 @@ func TestTracesOfSeveralRunsJoinUp(t *testing.T) {
 	last, ok := trace.Last("line-0", "now.price")
 	require.True(t, ok)
 	require.Equal(t, "8c", last.To)
-	require.Nil(t, (*Trace)(nil).Steps())
+	require.Nil(t, (*engine.Trace)(nil).Steps())
 }

@@ -1,10 +1,14 @@
-package engine
+package engine_test
 
 import (
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/stretchr/testify/require"
 )
 
@@ -73,11 +77,11 @@ func TestFaultsAreReportedAllAtOnceAndInPlace(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := compileOne(tt.point, tt.body, CompileOptions{})
+			_, err := compileOne(tt.point, tt.body, compile.Options{})
 			require.Error(t, err)
-			require.Len(t, Problems(err), len(tt.want), err.Error())
+			require.Len(t, source.Problems(err), len(tt.want), err.Error())
 			for i, want := range tt.want {
-				require.Contains(t, Problems(err)[i].Error(), want)
+				require.Contains(t, source.Problems(err)[i].Error(), want)
 			}
 		})
 	}
@@ -93,7 +97,7 @@ func TestFindingsCompileButAreTold(t *testing.T) {
   - {name: c, when: false, do: Ask}
   - {name: d, do: Hold}
   - {name: e, when: customer.tier == 'tin', do: Ship}
-`, CompileOptions{})
+`, compile.Options{})
 	var got []string
 	for _, f := range plan.Findings() {
 		got = append(got, strings.SplitN(f.Error(), "\n", 2)[0])
@@ -108,13 +112,13 @@ func TestFindingsCompileButAreTold(t *testing.T) {
 }
 
 func TestCostlyAndHugeExpressionsAreRefused(t *testing.T) {
-	_, err := compileOne("order.ship", "\n  decisions: [{name: d, when: \"lines.all(a, lines.all(b, lines.all(c, a.price < b.price + c.price)))\", do: Ship}]\n", CompileOptions{})
+	_, err := compileOne("order.ship", "\n  decisions: [{name: d, when: \"lines.all(a, lines.all(b, lines.all(c, a.price < b.price + c.price)))\", do: Ship}]\n", compile.Options{})
 	require.ErrorContains(t, err, "at most 10000000 are allowed: avoid loops inside loops")
-	_, err = compileOne("order.ship", "\n  decisions: [{name: d, when: \"lines.all(a, lines.exists(b, a.price < b.price))\", do: Ship}]\n", CompileOptions{})
+	_, err = compileOne("order.ship", "\n  decisions: [{name: d, when: \"lines.all(a, lines.exists(b, a.price < b.price))\", do: Ship}]\n", compile.Options{})
 	require.NoError(t, err, "a loop in a loop over a pod's containers is fine")
-	_, err = compileOne("order.ship", "\n  decisions: [{name: d, when: \""+strings.Repeat("true && ", 4000)+"true\", do: Ship}]\n", CompileOptions{})
+	_, err = compileOne("order.ship", "\n  decisions: [{name: d, when: \""+strings.Repeat("true && ", 4000)+"true\", do: Ship}]\n", compile.Options{})
 	require.ErrorContains(t, err, "at most 16384 are read")
-	_, err = compileOne("order.ship", "\n  decisions: [{name: d, when: \""+strings.Repeat("(", 2000)+"true"+strings.Repeat(")", 2000)+"\", do: Ship}]\n", CompileOptions{})
+	_, err = compileOne("order.ship", "\n  decisions: [{name: d, when: \""+strings.Repeat("(", 2000)+"true"+strings.Repeat(")", 2000)+"\", do: Ship}]\n", compile.Options{})
 	require.Error(t, err, "deep nesting")
 }
 
@@ -128,11 +132,11 @@ func TestAmountsOfOneUnitMix(t *testing.T) {
     rules:
     - {name: r, when: now.price > 5 && heavy > now.weight, set: {now.price: "clamp(now.price * 2, params.most, cents('9'))", now.weight: heavy - now.weight}}
     - {name: q, when: ratio * 3 > count, set: {now.weight: "mulDivCeil(now.weight, 11, 10)"}}
-`, CompileOptions{})
+`, compile.Options{})
 }
 
 func TestAnExcerptPointsAtTheFault(t *testing.T) {
-	_, err := compileOne("order.ship", "\n  decisions: [{name: d, when: customer.teir == 'x', do: Ship}]\n", CompileOptions{})
+	_, err := compileOne("order.ship", "\n  decisions: [{name: d, when: customer.teir == 'x', do: Ship}]\n", compile.Options{})
 	require.ErrorContains(t, err, "  |   decisions: [{name: d, when: customer.teir == 'x', do: Ship}]\n  |                                       ^")
 }
 
@@ -164,14 +168,14 @@ func TestStrictDecoding(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Loader{}.Load(Layer{FS: fstest.MapFS{"f.yaml": {Data: []byte(tt.data)}}, Dir: ""})
+			_, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"f.yaml": {Data: []byte(tt.data)}}, Dir: ""})
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
 }
 
 func TestAFileThatIsTooLargeIsRefused(t *testing.T) {
-	_, err := Loader{}.Load(Layer{FS: fstest.MapFS{"f.yaml": {Data: make([]byte, MaxFileSize+1)}}, Dir: "dir"})
+	_, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"f.yaml": {Data: make([]byte, document.MaxFileSize+1)}}, Dir: "dir"})
 	require.ErrorContains(t, err, "dir/f.yaml:1:1: the file has 1048577 bytes; at most 1048576 are read")
 }
 
@@ -182,9 +186,9 @@ func TestPipelinesNameWhatExists(t *testing.T) {
 			"s.yaml": {Data: []byte(set)},
 			"p.yaml": {Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: Pipeline\nmetadata: {name: p}\nspec:\n  version: 1.0.0\n  points:\n" + points)},
 		}
-		lib, err := Loader{}.Load(Layer{FS: files, Dir: ""})
+		lib, err := document.Loader{}.Load(document.Layer{FS: files, Dir: ""})
 		require.NoError(t, err)
-		_, err = Compile(lib, shop(), CompileOptions{Pipeline: ref})
+		_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: ref})
 		return err
 	}
 	const rest = "    order.adjust: []\n    order.validate: []\n"
@@ -212,8 +216,8 @@ func TestParamsAreTypedOverriddenAndPartOfTheDigest(t *testing.T) {
     - {name: most, when: now.price > params.most, set: {now.price: params.most}}
     - {name: least, when: has(params.least) && now.price < params.least, set: {now.price: params.least}}
 `
-	run := func(params map[string]string) (int64, *Plan) {
-		plan := mustCompile(t, "order.adjust", body, CompileOptions{Params: params})
+	run := func(params map[string]string) (int64, *engine.Plan) {
+		plan := mustCompile(t, "order.adjust", body, compile.Options{Params: params})
 		f := order(70)
 		require.Empty(t, plan.RunStages("order.adjust", f, nil))
 		return price(t, line(f, 0)), plan
@@ -230,11 +234,11 @@ func TestParamsAreTypedOverriddenAndPartOfTheDigest(t *testing.T) {
 	got, _ = run(map[string]string{"s.on": "false"})
 	require.EqualValues(t, 70, got)
 
-	_, err := compileOne("order.adjust", body, CompileOptions{Params: map[string]string{"s.fraction": "NaN"}})
+	_, err := compileOne("order.adjust", body, compile.Options{Params: map[string]string{"s.fraction": "NaN"}})
 	require.ErrorContains(t, err, `param fraction, from the value given for it: "NaN" is not a finite number`)
-	_, err = compileOne("order.adjust", body, CompileOptions{Params: map[string]string{"s.mots": "1"}})
+	_, err = compileOne("order.adjust", body, compile.Options{Params: map[string]string{"s.mots": "1"}})
 	require.ErrorContains(t, err, `no parameter "s.mots"`)
-	_, err = compileOne("order.adjust", body, CompileOptions{Gates: map[string]bool{"X": true}})
+	_, err = compileOne("order.adjust", body, compile.Options{Gates: map[string]bool{"X": true}})
 	require.ErrorContains(t, err, `no feature gate "X"; known: Vouchers`)
 }
 
@@ -261,20 +265,20 @@ func FuzzRuleFilesNeverPanic(f *testing.F) {
 	f.Add("order.ship", shipping+"---\n"+tableHead+"  point: order.ship\n  rows: [{name: a, given: {lines: [{}, {weight: 1}]}, expect: {do: Ship, rule: x, reason: null}}, {name: b, given: {lines: {}}, expect: {do: {}}}]\n")
 	f.Fuzz(func(t *testing.T, point, body string) {
 		files := oneRuleSet(shop(), point, body)
-		lib, err := Loader{}.Load(Layer{FS: files})
+		lib, err := document.Loader{}.Load(document.Layer{FS: files})
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			return
 		}
-		coverage := NewCoverage()
+		coverage := engine.NewCoverage()
 		shopRunner(lib, coverage).Run(lib.Tests)
 		coverage.Report()
-		plan, err := Compile(lib, shop(), CompileOptions{Pipeline: "p"})
+		plan, err := compile.Compile(lib, shop(), compile.Options{Pipeline: "p"})
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			return
 		}
-		plan.RunStages("order.adjust", order(1, 2), &Trace{})
-		plan.Decide("order.ship", shipment("gold", 1), &Trace{})
+		plan.RunStages("order.adjust", order(1, 2), &engine.Trace{})
+		plan.Decide("order.ship", shipment("gold", 1), &engine.Trace{})
 	})
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -70,52 +74,52 @@ const listedVariables = `{vo: "now.?i", vn: "r.?n", ve: "rs[?0].?i", vi: "rs.fil
 
 // onFacts is an expression as code, and whether it has code of its own.
 type onFacts struct {
-	names  *namespace
-	code   boxedCode
-	run    func(*frame) // without a box
+	names  *closure.Namespace
+	code   closure.BoxedCode
+	run    func(*closure.Frame) // without a box
 	native bool
 }
 
 // stageWith compiles a stage of the point mixed with an expression as the variable v.
-func stageWith(t testing.TB, expression string) *setPlan {
+func stageWith(t testing.TB, expression string) *engine.SetPlan {
 	t.Helper()
 	plan, err := compileMixed(`
   params: [{name: i, type: int, default: "1"}, {name: missing, type: int}]
   stages: [{name: st, each: one, variables: ` + strings.Replace(listedVariables, "{", `{v: "`+expression+`", `, 1) + `, rules: [{name: r, when: size(vi) + size(vt) + size(vs) > 0 && v == v, note: n}]}]
 `)
 	require.NoError(t, err, expression)
-	return plan.points["mixed"].sets[0]
+	return plan.Parts().Points["mixed"].Sets[0]
 }
 
 // assembled makes code of the variable v.
-func assembled(set *setPlan, interpret bool, known constants) onFacts {
-	st := set.stages[0]
-	a := assemblerOf(set, st.vars, known, interpret)
-	out := onFacts{names: a.namespace()}
-	p := st.vars.programs[st.vars.slots["v"].index]
-	_, out.native = a.closure(p)
-	n := a.expression(p)
-	out.code = boxed(n)
-	switch c := n.run.(type) {
-	case code[int64]:
-		out.run = func(f *frame) { c(f) }
-	case code[float64]:
-		out.run = func(f *frame) { c(f) }
-	case code[bool]:
-		out.run = func(f *frame) { c(f) }
+func assembled(set *engine.SetPlan, interpret bool, known closure.Constants) onFacts {
+	st := set.Stages[0]
+	a := engine.AssemblerOf(set, st.Vars, known, interpret)
+	out := onFacts{names: a.Namespace()}
+	p := st.Vars.Programs[st.Vars.Slots["v"].Index]
+	_, out.native = a.Closure(p)
+	n := a.Expression(p)
+	out.code = closure.Boxed(n)
+	switch c := n.Run.(type) {
+	case closure.Code[int64]:
+		out.run = func(f *closure.Frame) { c(f) }
+	case closure.Code[float64]:
+		out.run = func(f *closure.Frame) { c(f) }
+	case closure.Code[bool]:
+		out.run = func(f *closure.Frame) { c(f) }
 	default:
-		out.run = func(f *frame) { out.code(f) }
+		out.run = func(f *closure.Frame) { out.code(f) }
 	}
 	return out
 }
 
 // on runs the expression on the first item, and shows its value or its failure.
-func (e onFacts) on(f *frame, facts *Facts) string {
-	f.values = facts.values
-	f.begin(e.names)
-	f.enter(facts.items[0][0].record.cells)
+func (e onFacts) on(f *closure.Frame, facts *registry.Facts) string {
+	f.Values = facts.Values()
+	f.Begin(e.names)
+	f.Enter(facts.ByScope()[0][0].Fields().Cells())
 	v := e.code(f)
-	if err := f.failure(); err != nil {
+	if err := f.Failure(); err != nil {
 		return "failure: " + err.Error()
 	}
 	return shownValue(v)
@@ -123,7 +127,7 @@ func (e onFacts) on(f *frame, facts *Facts) string {
 
 func shownValue(v ref.Val) string {
 	switch v := v.(type) {
-	case *Record:
+	case *lang.Record:
 		return show(v)
 	case *types.Optional:
 		if !v.HasValue() {
@@ -158,17 +162,17 @@ func holdAgainstCEL(t *testing.T, expressions []string) {
 			set := stageWith(t, expression)
 			byCEL, code := assembled(set, true, nil), assembled(set, false, nil)
 			require.True(t, code.native, "there is no code")
-			frameOfCEL, frameOfCode := &frame{}, &frame{}
+			frameOfCEL, frameOfCode := &closure.Frame{}, &closure.Frame{}
 			for i, data := range given {
-				facts := func() *Facts { return (&generator{data: data}).facts() }
+				facts := func() *registry.Facts { return (&generator{data: data}).facts() }
 				want := byCEL.on(frameOfCEL, facts())
 				require.Equal(t, want, code.on(frameOfCode, facts()))
 				if i%3 != 0 {
 					continue
 				}
-				known := constants{}
+				known := closure.Constants{}
 				for _, name := range []string{"r", "rs", "is", "ds", "bs"} {
-					known[name] = facts().get(mixedPoint.varIndex[name])
+					known[name] = facts().Value(mixedPoint.VarIndex()[name])
 				}
 				require.Equal(t, want, assembled(set, false, known).on(frameOfCode, facts()), "specialized")
 			}
@@ -177,14 +181,14 @@ func holdAgainstCEL(t *testing.T, expressions []string) {
 }
 
 func TestListsThatCodeMadeAreListsToCEL(t *testing.T) {
-	made := newList([]int64{1, 2}).(*listOf[int64])
+	made := lang.NewList([]int64{1, 2}).(*lang.List[int64])
 	plain := types.NewRefValList(types.DefaultTypeAdapter, []ref.Val{types.Int(1), types.Int(2)})
 	require.Equal(t, types.True, made.Equal(plain))
 	require.Equal(t, types.True, plain.Equal(made))
-	require.Equal(t, types.True, made.Equal(newList([]int64{1, 2})))
-	require.Equal(t, types.False, made.Equal(newList([]int64{2, 1})))
+	require.Equal(t, types.True, made.Equal(lang.NewList([]int64{1, 2})))
+	require.Equal(t, types.False, made.Equal(lang.NewList([]int64{2, 1})))
 	require.Equal(t, types.False, made.Equal(types.Int(1)))
-	require.Equal(t, types.True, newList([]string{"a"}).Equal(types.NewStringList(types.DefaultTypeAdapter, []string{"a"})))
+	require.Equal(t, types.True, lang.NewList([]string{"a"}).Equal(types.NewStringList(types.DefaultTypeAdapter, []string{"a"})))
 	require.Equal(t, types.True, made.Contains(types.Int(2)))
 	require.Equal(t, types.False, made.Contains(types.Int(3)))
 	require.Equal(t, types.True, made.Contains(types.Double(2)), "as CEL has it")
@@ -205,21 +209,21 @@ func TestLoopsThatMakeNoListTakeNoMemory(t *testing.T) {
 	for _, expression := range []string{
 		"rs.exists(c, has(c.n.d))", "rs.all(c, has(c.n.i))", "rs.exists_one(c, c.i == 2)", "r.l.exists(e, e == 'd')", "is.exists(k, k == x)", "x in is", "is[x]",
 	} {
-		e, f := assembled(stageWith(t, expression), false, nil), &frame{}
+		e, f := assembled(stageWith(t, expression), false, nil), &closure.Frame{}
 		e.on(f, facts)
 		require.Zero(t, testing.AllocsPerRun(10, func() { e.run(f) }), expression)
-		require.NoError(t, f.failure(), expression)
+		require.NoError(t, f.Failure(), expression)
 	}
 }
 
 // threeRecords are facts of the point mixed with three of everything in lists.
-func threeRecords() *Facts {
-	facts := mixedPoint.NewFacts().Set("x", Number(1)).Set("r", outerSchema.New().SetStrings("l", []string{"a", "b", "c"})).Set("is", box([]int64{1, 2, 3}))
-	var records []*Record
+func threeRecords() *registry.Facts {
+	facts := mixedPoint.NewFacts().Set("x", lang.Number(1)).Set("r", outerSchema.New().SetStrings("l", []string{"a", "b", "c"})).Set("is", lang.Box([]int64{1, 2, 3}))
+	var records []*lang.Record
 	for i := range int64(3) {
 		records = append(records, outerSchema.New().SetInt("i", i).SetRecord("n", innerSchema.New().SetInt("i", i)))
 	}
-	facts.Set("rs", Records(records))
-	facts.AddItem("one", "first").Set("t", Text("a"))
+	facts.Set("rs", lang.Records(records))
+	facts.AddItem("one", "first").Set("t", lang.Text("a"))
 	return facts
 }

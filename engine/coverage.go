@@ -4,6 +4,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 // outcome is what a rule came to: its condition held or did not, or an object fulfilled or violated it.
@@ -50,9 +54,9 @@ func (t *Trace) cover(at *origin, o outcome) {
 }
 
 // note notes that a stage, rule, decision or validation came to an outcome, for a value of its axis.
-func (c *Coverage) note(set *setPlan, stage, rule string, axis *axisValue, overlay string, o outcome) {
+func (c *Coverage) note(set *SetPlan, stage, rule string, axis *lang.AxisValue, overlay string, o outcome) {
 	if c != nil {
-		c.reached[coverKey{set.ruleSet.ID(), stage, rule, axis.suffix(), overlay, o}] = true
+		c.reached[coverKey{set.RuleSet.ID(), stage, rule, axis.Suffix(), overlay, o}] = true
 	}
 }
 
@@ -62,9 +66,9 @@ type coverRun struct {
 	point string
 }
 
-// ran notes that a plan was run, which puts the rule sets of the point into the report, with what overlays brought to
+// Ran notes that a plan was run, which puts the rule sets of the point into the report, with what overlays brought to
 // them.
-func (c *Coverage) ran(plan *Plan, point string) {
+func (c *Coverage) Ran(plan *Plan, point string) {
 	if run := (coverRun{plan, point}); !slices.Contains(c.ranAt, run) {
 		c.ranAt = append(c.ranAt, run)
 	}
@@ -86,26 +90,26 @@ type SetCoverage struct {
 
 // Unreached is an outcome that nothing reached.
 type Unreached struct {
-	Kind string   `json:"kind"` // rule, branch, decision or validation
-	Path string   `json:"path"` // set/stage/rule, without what there is not
-	What string   `json:"what"` // e.g. "its condition was never false"
-	At   Position `json:"-"`
+	Kind string          `json:"kind"` // rule, branch, decision or validation
+	Path string          `json:"path"` // set/stage/rule, without what there is not
+	What string          `json:"what"` // e.g. "its condition was never false"
+	At   source.Position `json:"-"`
 }
 
 // Report compares what was reached with all that the rule sets at the points that ran can come to, by rule set.
 func (c *Coverage) Report() CoverageReport {
 	reports := map[string]*setReport{}
 	for _, run := range c.ranAt {
-		for _, point := range run.plan.resolved.points {
-			if point.point.Value != run.point {
+		for _, point := range run.plan.parts.Resolved.Points {
+			if point.Point.Value != run.point {
 				continue
 			}
-			for _, placed := range point.sets {
-				id := placed.set.ID()
+			for _, placed := range point.Sets {
+				id := placed.Set.ID()
 				if reports[id] == nil {
 					reports[id] = &setReport{coverage: c, wanted: map[coverKey]bool{}, counts: SetCoverage{RuleSet: id}}
 				}
-				reports[id].walk(placed.set, run.plan.resolved.axes)
+				reports[id].walk(placed.Set, run.plan.parts.Resolved.Axes)
 			}
 		}
 	}
@@ -128,7 +132,7 @@ type setReport struct {
 	value     string // of the axis at hand, as an address ends
 }
 
-func (s *setReport) walk(set *RuleSet, axes map[string]*Axis) {
+func (s *setReport) walk(set *document.RuleSet, axes map[string]*lang.Axis) {
 	for _, st := range set.Stages {
 		stage := st.Name.Value
 		for _, s.value = range suffixes(axes, st.Each, st.Without) {
@@ -166,13 +170,13 @@ func (s *setReport) walk(set *RuleSet, axes map[string]*Axis) {
 
 // suffixes are the ends of addresses of all values of the axis that is named, but for those that are left out; without an axis
 // there is one that is empty.
-func suffixes(axes map[string]*Axis, named, without []Scalar) []string {
+func suffixes(axes map[string]*lang.Axis, named, without []source.Scalar) []string {
 	for _, name := range named {
 		if axis := axes[name.Value]; axis != nil {
 			var out []string
 			for _, value := range axis.Values {
-				if !isLeftOut(without, value) {
-					out = append(out, (&axisValue{axis, value}).suffix())
+				if !lang.IsLeftOut(without, value) {
+					out = append(out, (&lang.AxisValue{Axis: axis, Value: value}).Suffix())
 				}
 			}
 			return out
@@ -181,7 +185,7 @@ func suffixes(axes map[string]*Axis, named, without []Scalar) []string {
 	return []string{""}
 }
 
-func (s *setReport) want(kind, stage, rule, overlay string, o outcome, at Scalar, what string) {
+func (s *setReport) want(kind, stage, rule, overlay string, o outcome, at source.Scalar, what string) {
 	key := coverKey{s.counts.RuleSet, stage, rule, s.value, overlay, o}
 	if s.wanted[key] {
 		return

@@ -4,16 +4,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/resolve"
 )
 
 // Diff tells in words what changes from one plan to another, in the order of points, rule sets and their entries. It is
 // empty when both do the same.
 func Diff(from, to *Plan) []string {
-	d := &differ{from: from.resolved, to: to.resolved, given: to.params}
-	if from.pipeline != to.pipeline {
-		d.say("pipeline %s → %s", from.pipeline, to.pipeline)
+	d := &differ{from: from.parts.Resolved, to: to.parts.Resolved, given: to.parts.Params}
+	if from.parts.Pipeline != to.parts.Pipeline {
+		d.say("pipeline %s → %s", from.parts.Pipeline, to.parts.Pipeline)
 	}
-	d.paramsOf("param ", "", d.from.pipeline.Params, d.to.pipeline.Params)
+	d.paramsOf("param ", "", d.from.Pipeline.Params, d.to.Pipeline.Params)
 	for _, point := range pointNames(d.from, d.to) {
 		d.point(point)
 	}
@@ -21,19 +24,19 @@ func Diff(from, to *Plan) []string {
 }
 
 type differ struct {
-	from, to *resolved
+	from, to *resolve.Resolved
 	given    map[string]string // parameters that the host gives to both
 	out      []string
 }
 
 func (d *differ) say(format string, args ...any) { d.out = append(d.out, fmt.Sprintf(format, args...)) }
 
-func pointNames(plans ...*resolved) []string {
+func pointNames(plans ...*resolve.Resolved) []string {
 	var out []string
 	for _, r := range plans {
-		for _, p := range r.points {
-			if !slices.Contains(out, p.point.Value) {
-				out = append(out, p.point.Value)
+		for _, p := range r.Points {
+			if !slices.Contains(out, p.Point.Value) {
+				out = append(out, p.Point.Value)
 			}
 		}
 	}
@@ -41,8 +44,8 @@ func pointNames(plans ...*resolved) []string {
 }
 
 func (d *differ) point(point string) {
-	before, old := d.from.setsAt(point)
-	after, now := d.to.setsAt(point)
+	before, old := d.from.SetsAt(point)
+	after, now := d.to.SetsAt(point)
 	changed := compareLists(before, after,
 		func(name string) { d.say("%s: rule set %s no longer runs", point, old[name].ID()) },
 		func(name string) { d.say("%s: rule set %s runs%s", point, now[name].ID(), placeIn(after, name)) })
@@ -54,7 +57,7 @@ func (d *differ) point(point string) {
 	}
 }
 
-func (d *differ) set(old, now *RuleSet) {
+func (d *differ) set(old, now *document.RuleSet) {
 	name := now.Name.Value
 	if old.Version.Value != now.Version.Value {
 		d.say("%s: version %s → %s", name, old.Version.Value, now.Version.Value)
@@ -62,7 +65,7 @@ func (d *differ) set(old, now *RuleSet) {
 	d.value(name+": gate", old.Gate.Value, now.Gate.Value)
 	d.params(old, now)
 	d.variables(name, old.Variables, now.Variables)
-	oldEntries, entries := old.entries(), now.entries()
+	oldEntries, entries := old.Entries(), now.Entries()
 	same := compareLists(oldEntries, entries,
 		func(entry string) { d.say("%s/%s is gone", name, entry) },
 		func(entry string) { d.say("%s/%s is new%s", name, entry, placeIn(entries, entry)) })
@@ -87,20 +90,20 @@ func (d *differ) set(old, now *RuleSet) {
 	}
 }
 
-func (d *differ) params(old, now *RuleSet) {
+func (d *differ) params(old, now *document.RuleSet) {
 	d.paramsOf(now.Name.Value+": param ", old.Name.Value+".", old.Params, now.Params)
 }
 
 // paramsOf compares the parameters of a rule set, or of the pipeline where the prefix of their keys is empty.
-func (d *differ) paramsOf(what, prefix string, old, now []Param) {
-	of := func(r *resolved, list []Param) (names []string, values map[string]string) {
+func (d *differ) paramsOf(what, prefix string, old, now []document.Param) {
+	of := func(r *resolve.Resolved, list []document.Param) (names []string, values map[string]string) {
 		values = map[string]string{}
 		for _, p := range list {
 			value := p.Default.Value
 			if v, ok := d.given[prefix+p.Name.Value]; ok {
 				value = v
 			}
-			if v, ok := r.params[prefix+p.Name.Value]; ok {
+			if v, ok := r.Params[prefix+p.Name.Value]; ok {
 				value = v.Value
 			}
 			names = append(names, p.Name.Value)
@@ -117,8 +120,8 @@ func (d *differ) paramsOf(what, prefix string, old, now []Param) {
 	}
 }
 
-func (d *differ) variables(path string, old, now []Variable) {
-	of := func(list []Variable) (names []string, values map[string]string) {
+func (d *differ) variables(path string, old, now []document.Variable) {
+	of := func(list []document.Variable) (names []string, values map[string]string) {
 		values = map[string]string{}
 		for _, v := range list {
 			names = append(names, v.Name.Value)
@@ -135,13 +138,13 @@ func (d *differ) variables(path string, old, now []Variable) {
 	}
 }
 
-func (d *differ) stage(path string, old, now *Stage) {
-	d.value(path+": each", commas(old.Each), commas(now.Each))
-	d.value(path+": without", commas(old.Without), commas(now.Without))
+func (d *differ) stage(path string, old, now *document.Stage) {
+	d.value(path+": each", resolve.Commas(old.Each), resolve.Commas(now.Each))
+	d.value(path+": without", resolve.Commas(old.Without), resolve.Commas(now.Without))
 	d.value(path+": when", old.When.Value, now.When.Value)
 	d.value(path+": onError", old.OnError.Value, now.OnError.Value)
 	d.variables(path, old.Variables, now.Variables)
-	ruleNames := func(s *Stage) (out []string) {
+	ruleNames := func(s *document.Stage) (out []string) {
 		for _, r := range s.Rules {
 			out = append(out, r.Name.Value)
 		}
@@ -159,10 +162,10 @@ func (d *differ) stage(path string, old, now *Stage) {
 	}
 }
 
-func (d *differ) rule(path string, old, now *Rule) {
+func (d *differ) rule(path string, old, now *document.Rule) {
 	d.value(path+": when", old.When.Value, now.When.Value)
-	d.value(path+": without", commas(old.Without), commas(now.Without))
-	of := func(r *Rule) (names []string, values map[string]string) {
+	d.value(path+": without", resolve.Commas(old.Without), resolve.Commas(now.Without))
+	of := func(r *document.Rule) (names []string, values map[string]string) {
 		values = map[string]string{}
 		for _, a := range r.Set {
 			names = append(names, a.Path.Value)
@@ -184,10 +187,10 @@ func (d *differ) rule(path string, old, now *Rule) {
 	d.value(path+": note", old.Note.Value, now.Note.Value)
 }
 
-func (d *differ) validation(path string, old, now *Validation) {
+func (d *differ) validation(path string, old, now *document.Validation) {
 	for _, one := range []struct{ key, from, to string }{
-		{"axes", commas(old.Axes), commas(now.Axes)}, {"without", commas(old.Without), commas(now.Without)},
-		{"at", commas(old.At), commas(now.At)}, {"enforce", commas(old.Enforce), commas(now.Enforce)}, {"when", old.When.Value, now.When.Value},
+		{"axes", resolve.Commas(old.Axes), resolve.Commas(now.Axes)}, {"without", resolve.Commas(old.Without), resolve.Commas(now.Without)},
+		{"at", resolve.Commas(old.At), resolve.Commas(now.At)}, {"enforce", resolve.Commas(old.Enforce), resolve.Commas(now.Enforce)}, {"when", old.When.Value, now.When.Value},
 		{"expression", old.Expression.Value, now.Expression.Value}, {"message", old.Message.Value, now.Message.Value},
 		{"messageExpression", old.MessageExpression.Value, now.MessageExpression.Value}, {"fieldPath", old.FieldPath.Value, now.FieldPath.Value},
 		{"reason", old.Reason.Value, now.Reason.Value}, {"severity", old.Severity.Value, now.Severity.Value},

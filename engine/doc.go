@@ -4,7 +4,7 @@
 // The flow is Loader.Load (layers of files to a Library), NewRulebook (a Library and a Registry of points to all the plans
 // that pipelines and overlays make possible), Rulebook.For (the plan of an object), then Plan.RunStages, Plan.Decide and
 // Plan.Validate, which are pure functions of the facts they are given: no clock, no client and no global state. Rulebooks
-// and plans are safe for concurrent use; Facts are not. A TestRunner runs a Library's test tables through the same
+// and plans are safe for concurrent use; Facts are not. A Runner runs a Library's test tables through the same
 // functions.
 //
 // CEL parses and type-checks expressions. In between, axes are taken out of them: a stage is compiled once for each value

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/stretchr/testify/require"
@@ -14,20 +18,20 @@ import (
 
 // The point of these tests has facts of every type, so that generated expressions reach all code.
 var (
-	innerFields = []Field{
-		{Name: "i", Type: Int}, {Name: "d", Type: Double}, {Name: "b", Type: Bool}, {Name: "s", Type: String}, {Name: "l", Type: ListOf(String)},
+	innerFields = []lang.Field{
+		{Name: "i", Type: lang.Int}, {Name: "d", Type: lang.Double}, {Name: "b", Type: lang.Bool}, {Name: "s", Type: lang.String}, {Name: "l", Type: lang.ListOf(lang.String)},
 	}
-	innerSchema = NewSchema("Inner", innerFields...)
-	outerSchema = NewSchema("Outer", append([]Field{{Name: "n", Type: RecordOf(innerSchema)}}, innerFields...)...)
-	mixedPoint  = &Point{
-		Name: "mixed", Kind: StagePoint,
-		Vars: []Var{
-			{Name: "r", Type: RecordOf(outerSchema)}, {Name: "x", Type: Int}, {Name: "y", Type: Double}, {Name: "gone", Type: Int},
-			{Name: "rs", Type: ListOf(RecordOf(outerSchema))}, {Name: "is", Type: ListOf(Int)}, {Name: "ds", Type: ListOf(Double)}, {Name: "bs", Type: ListOf(Bool)},
+	innerSchema = lang.NewSchema("Inner", innerFields...)
+	outerSchema = lang.NewSchema("Outer", append([]lang.Field{{Name: "n", Type: lang.RecordOf(innerSchema)}}, innerFields...)...)
+	mixedPoint  = &registry.Point{
+		Name: "mixed", Kind: registry.StagePoint,
+		Vars: []registry.Var{
+			{Name: "r", Type: lang.RecordOf(outerSchema)}, {Name: "x", Type: lang.Int}, {Name: "y", Type: lang.Double}, {Name: "gone", Type: lang.Int},
+			{Name: "rs", Type: lang.ListOf(lang.RecordOf(outerSchema))}, {Name: "is", Type: lang.ListOf(lang.Int)}, {Name: "ds", Type: lang.ListOf(lang.Double)}, {Name: "bs", Type: lang.ListOf(lang.Bool)},
 		},
-		Scopes: []Scope{{Name: "one", Kinds: []string{"a", "12"}, Vars: []Var{
-			{Name: "one", Type: String}, {Name: "q", Type: RecordOf(outerSchema)}, {Name: "t", Type: String}, {Name: "now", Type: RecordOf(outerSchema), Writable: true},
-			{Name: "qs", Type: ListOf(RecordOf(outerSchema))},
+		Scopes: []registry.Scope{{Name: "one", Kinds: []string{"a", "12"}, Vars: []registry.Var{
+			{Name: "one", Type: lang.String}, {Name: "q", Type: lang.RecordOf(outerSchema)}, {Name: "t", Type: lang.String}, {Name: "now", Type: lang.RecordOf(outerSchema), Writable: true},
+			{Name: "qs", Type: lang.ListOf(lang.RecordOf(outerSchema))},
 		}}},
 	}
 )
@@ -218,7 +222,7 @@ var (
 	edgeTexts   = []string{"", "a", "12", "b", "1e3", "false", "\xff"}
 )
 
-func (g *generator) fill(r *Record) *Record {
+func (g *generator) fill(r *lang.Record) *lang.Record {
 	some := func() bool { return g.next(4) != 0 }
 	if some() {
 		r.SetInt("i", edgeInts[g.next(len(edgeInts))])
@@ -234,13 +238,13 @@ func (g *generator) fill(r *Record) *Record {
 	}
 	if some() {
 		texts := edgeTexts[:g.next(4)]
-		list := newList(texts)
+		list := lang.NewList(texts)
 		if g.next(2) == 0 {
 			list = types.NewStringList(types.DefaultTypeAdapter, texts)
 		}
-		r.put("l", list)
+		r.Put("l", list)
 	}
-	if r.schema == outerSchema && some() {
+	if r.Schema() == outerSchema && some() {
 		r.SetRecord("n", g.fill(innerSchema.New()))
 	}
 	return r
@@ -248,11 +252,11 @@ func (g *generator) fill(r *Record) *Record {
 
 // several makes up to three records.
 func (g *generator) several() ref.Val {
-	var out []*Record
+	var out []*lang.Record
 	for range g.next(4) {
 		out = append(out, g.fill(outerSchema.New()))
 	}
-	return Records(out)
+	return lang.Records(out)
 }
 
 // pick takes up to three.
@@ -264,14 +268,14 @@ func pick[T any](g *generator, from []T) (out []T) {
 }
 
 // facts makes facts with two items.
-func (g *generator) facts() *Facts {
+func (g *generator) facts() *registry.Facts {
 	f := mixedPoint.NewFacts().Set("r", g.fill(outerSchema.New())).Set("y", types.Double(edgeDoubles[g.next(len(edgeDoubles))]))
 	if g.next(8) != 0 {
-		f.Set("x", Number(edgeInts[g.next(len(edgeInts))]))
+		f.Set("x", lang.Number(edgeInts[g.next(len(edgeInts))]))
 	}
-	f.Set("rs", g.several()).Set("is", newList(pick(g, edgeInts)))
+	f.Set("rs", g.several()).Set("is", lang.NewList(pick(g, edgeInts)))
 	if g.next(2) == 0 {
-		f.Set("is", f.get(5).(*listOf[int64]).boxed())
+		f.Set("is", f.Value(5).(*lang.List[int64]).Boxed())
 	}
 	var doubles, bools []ref.Val
 	for _, d := range pick(g, edgeDoubles) {
@@ -283,19 +287,19 @@ func (g *generator) facts() *Facts {
 		item := f.AddItem("one", label).Set("now", g.fill(outerSchema.New()))
 		item.Set("q", g.fill(outerSchema.New())).Set("qs", g.several())
 		if g.next(8) != 0 {
-			item.Set("t", Text(edgeTexts[g.next(len(edgeTexts))]))
+			item.Set("t", lang.Text(edgeTexts[g.next(len(edgeTexts))]))
 		}
 	}
 	return f
 }
 
-func show(r *Record) string {
+func show(r *lang.Record) string {
 	var out []string
-	for i := range r.cells {
-		switch v := r.get(i).(type) {
+	for i := range r.Cells() {
+		switch v := r.At(i).(type) {
 		case nil:
 			out = append(out, "unset")
-		case *Record:
+		case *lang.Record:
 			out = append(out, show(v))
 		default:
 			out = append(out, fmt.Sprintf("%v %v", v.Type(), v.Value()))
@@ -305,14 +309,14 @@ func show(r *Record) string {
 }
 
 // evaluation is all that a run shows, as text.
-func evaluation(t *testing.T, plan *Plan, f *Facts) string {
+func evaluation(t *testing.T, plan *engine.Plan, f *registry.Facts) string {
 	t.Helper()
 	var out strings.Builder
-	trace := &Trace{}
+	trace := &engine.Trace{}
 	for _, e := range plan.RunStages("mixed", f, trace) {
 		fmt.Fprintf(&out, "%s\n", e)
 	}
-	for _, item := range f.items[0] {
+	for _, item := range f.ByScope()[0] {
 		now := item.Record("now")
 		fmt.Fprintf(&out, "%s %v %s\n", item.Label, item.Notes, show(now))
 	}
@@ -322,12 +326,12 @@ func evaluation(t *testing.T, plan *Plan, f *Facts) string {
 	return out.String()
 }
 
-func compileMixed(body string) (*Plan, error) {
-	return compileAt(func() *Registry {
+func compileMixed(body string) (*engine.Plan, error) {
+	return compileAt(func() *registry.Registry {
 		r := shop()
 		r.AddPoint(mixedPoint)
 		return r
-	}(), "mixed", body, CompileOptions{})
+	}(), "mixed", body, compile.Options{})
 }
 
 // FuzzClosuresEqualCEL holds compiled code, with and without constants folded in, against CEL's own evaluator.
@@ -349,15 +353,15 @@ func FuzzClosuresEqualCEL(f *testing.F) {
 		if err != nil {
 			t.Skip(err) // e.g. a conversion of a literal that cannot be
 		}
-		facts := func() *Facts { return (&generator{data: data}).facts() }
+		facts := func() *registry.Facts { return (&generator{data: data}).facts() }
 		want := evaluation(t, plan.Interpreted(), facts())
 		if got := evaluation(t, plan, facts()); got != want {
 			t.Fatalf("%s\n--- CEL\n%s\n--- code\n%s", body, want, got)
 		}
 		known := facts()
-		constants := []Constant{{Point: "mixed", Name: "r", Value: known.values[0].ref}}
-		if x := known.values[1].val(); x != nil {
-			constants = append(constants, Constant{Point: "mixed", Name: "x", Value: x})
+		constants := []engine.Constant{{Point: "mixed", Name: "r", Value: known.Values()[0].Ref}}
+		if x := known.Values()[1].Val(); x != nil {
+			constants = append(constants, engine.Constant{Point: "mixed", Name: "x", Value: x})
 		}
 		if got := evaluation(t, plan.Specialize(constants...), facts()); got != want {
 			t.Fatalf("%s\n--- CEL\n%s\n--- specialized\n%s", body, want, got)

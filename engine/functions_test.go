@@ -1,30 +1,31 @@
-package engine
+package engine_test
 
 import (
 	"math"
 	"math/big"
 	"testing"
 
+	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/stretchr/testify/require"
 )
 
 func TestIntegerHelpersSaturate(t *testing.T) {
-	require.EqualValues(t, math.MaxInt64, SaturatingAdd(math.MaxInt64, 1))
-	require.EqualValues(t, math.MinInt64, SaturatingAdd(math.MinInt64, -1))
-	v, ok := MulDivFloor(math.MaxInt64, math.MaxInt64, 1)
+	require.EqualValues(t, math.MaxInt64, lang.SaturatingAdd(math.MaxInt64, 1))
+	require.EqualValues(t, math.MinInt64, lang.SaturatingAdd(math.MinInt64, -1))
+	v, ok := lang.MulDivFloor(math.MaxInt64, math.MaxInt64, 1)
 	require.True(t, ok)
 	require.EqualValues(t, math.MaxInt64, v)
-	v, _ = MulDivFloor(math.MinInt64, 1, 1)
+	v, _ = lang.MulDivFloor(math.MinInt64, 1, 1)
 	require.EqualValues(t, math.MinInt64, v)
-	v, _ = MulDivFloor(math.MinInt64, -1, 1)
+	v, _ = lang.MulDivFloor(math.MinInt64, -1, 1)
 	require.EqualValues(t, math.MaxInt64, v)
-	_, ok = MulDivFloor(1, 1, 0)
+	_, ok = lang.MulDivFloor(1, 1, 0)
 	require.False(t, ok)
-	v, _ = CeilTo(math.MaxInt64, 2)
+	v, _ = lang.CeilTo(math.MaxInt64, 2)
 	require.EqualValues(t, math.MaxInt64, v)
-	_, ok = CeilTo(1, 0)
+	_, ok = lang.CeilTo(1, 0)
 	require.False(t, ok)
-	_, ok = FloorTo(1, -1)
+	_, ok = lang.FloorTo(1, -1)
 	require.False(t, ok)
 }
 
@@ -59,23 +60,23 @@ func FuzzIntegerHelpersEqualBigIntegers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c int64) {
 		sum := new(big.Int).Add(big.NewInt(a), big.NewInt(b))
 		if sum.IsInt64() {
-			require.Equal(t, sum.Int64(), SaturatingAdd(a, b))
+			require.Equal(t, sum.Int64(), lang.SaturatingAdd(a, b))
 		} else {
-			require.Contains(t, []int64{math.MaxInt64, math.MinInt64}, SaturatingAdd(a, b))
-			require.Equal(t, sum.Sign() > 0, SaturatingAdd(a, b) > 0)
+			require.Contains(t, []int64{math.MaxInt64, math.MinInt64}, lang.SaturatingAdd(a, b))
+			require.Equal(t, sum.Sign() > 0, lang.SaturatingAdd(a, b) > 0)
 		}
 		if c == 0 {
 			return
 		}
-		floor, ok := MulDivFloor(a, b, c)
+		floor, ok := lang.MulDivFloor(a, b, c)
 		require.True(t, ok)
 		require.Equal(t, exact(a, b, c, false), floor, "floor(%d × %d / %d)", a, b, c)
-		ceil, ok := MulDivCeil(a, b, c)
+		ceil, ok := lang.MulDivCeil(a, b, c)
 		require.True(t, ok)
 		require.Equal(t, exact(a, b, c, true), ceil, "ceil(%d × %d / %d)", a, b, c)
 		if c > 0 {
-			up, _ := CeilTo(a, c)
-			down, _ := FloorTo(a, c)
+			up, _ := lang.CeilTo(a, c)
+			down, _ := lang.FloorTo(a, c)
 			require.GreaterOrEqual(t, up, a)
 			require.LessOrEqual(t, down, a)
 			if up != math.MaxInt64 {

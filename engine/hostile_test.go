@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"errors"
@@ -8,6 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/stretchr/testify/require"
@@ -143,23 +149,23 @@ func (h *hostile) ruleSet() string {
 }
 
 // usualFacts are facts of the sizes that estimates take them to have, with so many items.
-func usualFacts(items int) *Facts {
-	long, name := strings.Repeat("t", maxTextSize), strings.Repeat("n", maxEntrySize)
-	record := func() *Record {
+func usualFacts(items int) *registry.Facts {
+	long, name := strings.Repeat("t", lang.MaxTextSize), strings.Repeat("n", lang.MaxEntrySize)
+	record := func() *lang.Record {
 		r := outerSchema.New().SetInt("i", 7).SetDouble("d", 0.5).SetBool("b", true).SetString("s", long)
-		return r.SetStrings("l", slices.Repeat([]string{name}, maxFieldList))
+		return r.SetStrings("l", slices.Repeat([]string{name}, lang.MaxFieldList))
 	}
 	several := func(count int) ref.Val {
-		var out []*Record
+		var out []*lang.Record
 		for range count {
 			out = append(out, record())
 		}
-		return Records(out)
+		return lang.Records(out)
 	}
-	f := mixedPoint.NewFacts().Set("r", record()).Set("x", Number(1)).Set("y", types.Double(1)).Set("rs", several(maxListSize))
-	f.Set("is", newList(slices.Repeat([]int64{3}, maxListSize)))
+	f := mixedPoint.NewFacts().Set("r", record()).Set("x", lang.Number(1)).Set("y", types.Double(1)).Set("rs", several(lang.MaxListSize))
+	f.Set("is", lang.NewList(slices.Repeat([]int64{3}, lang.MaxListSize)))
 	for i := range items {
-		f.AddItem("one", fmt.Sprint(i)).Set("now", record()).Set("q", record()).Set("t", Text(long)).Set("qs", several(maxListSize))
+		f.AddItem("one", fmt.Sprint(i)).Set("now", record()).Set("q", record()).Set("t", lang.Text(long)).Set("qs", several(lang.MaxListSize))
 	}
 	return f
 }
@@ -181,21 +187,21 @@ func FuzzWhatIsAcceptedStaysWithinItsBounds(f *testing.F) {
 		require.Less(t, allocated()-before, uint64(512<<20), "bytes of compiling\n%s", body)
 		require.Less(t, time.Since(start), time.Minute, "compiling\n%s", body)
 		if err != nil {
-			require.NotEmpty(t, Problems(err))
+			require.NotEmpty(t, source.Problems(err))
 			return
 		}
-		for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted(), "specialized": plan.Specialize(Constant{Point: "mixed", Name: "r", Value: usualFacts(0).values[0].ref})} {
+		for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted(), "specialized": plan.Specialize(engine.Constant{Point: "mixed", Name: "r", Value: usualFacts(0).Values()[0].Ref})} {
 			const items = 2
-			mostSteps, mostBytes := Cost(p, "mixed", items)
+			mostSteps, mostBytes := compile.Cost(p, "mixed", items)
 			if name == "CEL" && mostSteps > 200_000 || mostSteps > 20_000_000 {
 				continue // more of the same, and slow
 			}
 			facts := usualFacts(items)
 			before, start := allocated(), time.Now()
-			steps, built, failed := measuredRun(p, "mixed", facts)
+			steps, built, failed := engine.MeasuredRun(p, "mixed", facts)
 			bytes, took := allocated()-before, time.Since(start)
 			for _, e := range failed {
-				for _, never := range []error{errTextTooLong, errListTooLarge, errTooManySteps, errTooManyBytes} {
+				for _, never := range []error{closure.ErrTextTooLong, closure.ErrListTooLarge, closure.ErrTooManySteps, closure.ErrTooManyBytes} {
 					require.False(t, errors.Is(e.Err, never), "%s: %v\n%s", name, e, body)
 				}
 			}

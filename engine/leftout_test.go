@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"slices"
@@ -6,18 +6,22 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/stretchr/testify/require"
 )
 
 const faultAtShip = "when: size(lines) == 'none', do: Hold"
 
 // partOf is a rulebook of the shop of which only some points are compiled.
-func partOf(t testing.TB, rules string, points ...string) (*Rulebook, error) {
+func partOf(t testing.TB, rules string, points ...string) (*compile.Rulebook, error) {
 	t.Helper()
 	reg := shop()
-	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"rules.yaml": {Data: []byte(rules)}}})
+	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"rules.yaml": {Data: []byte(rules)}}})
 	require.NoError(t, err)
-	return NewRulebook(lib, reg, RulebookOptions{Pipeline: "p@1.0.0", Points: points})
+	return compile.NewRulebook(lib, reg, compile.RulebookOptions{Pipeline: "p@1.0.0", Points: points})
 }
 
 func TestTheDigestDoesNotTellWhatIsCompiled(t *testing.T) {
@@ -30,14 +34,14 @@ func TestTheDigestDoesNotTellWhatIsCompiled(t *testing.T) {
 			require.Equal(t, all.Plans()[i].Digest(), plan.Digest(), "%s of %v", plan.Pipeline(), points)
 			require.Equal(t, all.Plans()[i].RuleSets("order.adjust"), plan.RuleSets("order.adjust"))
 		}
-		for _, plan := range []*Plan{part.Default(), part.Default().Interpreted(), part.Default().Specialize(Constant{Point: "order.adjust", Name: "count", Value: Number(3)})} {
+		for _, plan := range []*engine.Plan{part.Default(), part.Default().Interpreted(), part.Default().Specialize(engine.Constant{Point: "order.adjust", Name: "count", Value: lang.Number(3)})} {
 			require.Equal(t, slices.Contains(points, "order.adjust"), canRun(plan), "%v", points)
 		}
 	}
 }
 
 // canRun reports whether a plan can run order.adjust.
-func canRun(p *Plan) (ok bool) {
+func canRun(p *engine.Plan) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	p.RunStages("order.adjust", order(1), nil)
 	return true
@@ -49,7 +53,7 @@ func TestAPointThatWasLeftOutPanicsRatherThanGoOnWithoutRules(t *testing.T) {
 	told := "engine: point order.ship was left out when pipeline p@1.0.0 was compiled: name it among the points to compile"
 	require.PanicsWithValue(t, told, func() { part.Default().Decide("order.ship", shipPoint.NewFacts(), nil) })
 	told = strings.Replace(told, "order.ship", "order.validate", 1)
-	require.PanicsWithValue(t, told, func() { part.Default().Validate("order.validate", Judged{}, nil) })
+	require.PanicsWithValue(t, told, func() { part.Default().Validate("order.validate", engine.Judged{}, nil) })
 	require.PanicsWithValue(t, told, func() { part.Default().Validations("order.validate") })
 }
 
@@ -89,8 +93,8 @@ func TestOverlaysAreCheckedWhereverTheyChangeSomething(t *testing.T) {
 	require.NoError(t, err)
 	part, err := partOf(t, good, "order.adjust")
 	require.NoError(t, err)
-	require.Equal(t, all.For(Subject{}).Plan.Digest(), part.For(Subject{}).Plan.Digest())
-	require.Empty(t, part.For(Subject{}).Plan.points["order.ship"].sets[0].decisions, "it was only checked")
+	require.Equal(t, all.For(document.Subject{}).Plan.Digest(), part.For(document.Subject{}).Plan.Digest())
+	require.Empty(t, part.For(document.Subject{}).Plan.Parts().Points["order.ship"].Sets[0].Decisions, "it was only checked")
 
 	_, err = partOf(t, changed("size(lines) > 'one'"), "order.adjust")
 	require.ErrorContains(t, err, "RuleSet ship@1.0.0, decision some", "who accepts an overlay answers for all of it")

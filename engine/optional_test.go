@@ -1,8 +1,13 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,10 +47,10 @@ func TestOptionalValuesAreWhatCELGives(t *testing.T) { holdAgainstCEL(t, withOpt
 // TestWhatIsInARecordIsWhatHasTells: there is no other code for it.
 func TestWhatIsInARecordIsWhatHasTells(t *testing.T) {
 	stageWith(t, "0") // declares the point
-	for _, facts := range []*Facts{threeRecords(), (&generator{data: []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}}).facts()} {
-		facts.items[0][0].Set("now", outerSchema.New().SetBool("b", true)).Set("q", outerSchema.New())
+	for _, facts := range []*registry.Facts{threeRecords(), (&generator{data: []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}}).facts()} {
+		facts.ByScope()[0][0].Set("now", outerSchema.New().SetBool("b", true)).Set("q", outerSchema.New())
 		for in, has := range map[string]string{"'i' in r": "has(r.i)", "'b' in now": "has(now.b)", "'n' in now": "has(now.n)", "'i' in now.n": "has(now.n.i)", "rs.map(c, 'i' in c.n)": "rs.map(c, has(c.n.i))"} {
-			f := &frame{}
+			f := &closure.Frame{}
 			require.Equal(t, assembled(stageWith(t, has), false, nil).on(f, facts), assembled(stageWith(t, in), false, nil).on(f, facts), in)
 		}
 	}
@@ -54,8 +59,8 @@ func TestWhatIsInARecordIsWhatHasTells(t *testing.T) {
 // TestWhatOptionalValuesHold says what they are worth where a fact is missing.
 func TestWhatOptionalValuesHold(t *testing.T) {
 	stageWith(t, "0") // declares the point
-	empty := func() *Facts {
-		facts := mixedPoint.NewFacts().Set("r", outerSchema.New()).Set("x", Number(1))
+	empty := func() *registry.Facts {
+		facts := mixedPoint.NewFacts().Set("r", outerSchema.New()).Set("x", lang.Number(1))
 		facts.AddItem("one", "first").Set("now", outerSchema.New().SetRecord("n", innerSchema.New())).Set("q", outerSchema.New().SetInt("i", 4))
 		return facts
 	}
@@ -75,7 +80,7 @@ func TestWhatOptionalValuesHold(t *testing.T) {
 		"r.i":                                "failure: i is not set; guard it with has(), or give a default: .?i.orValue(…)",
 	} {
 		for name, interpret := range map[string]bool{"code": false, "CEL": true} {
-			require.Equal(t, want, assembled(stageWith(t, expression), interpret, nil).on(&frame{}, empty()), "%s, %s", expression, name)
+			require.Equal(t, want, assembled(stageWith(t, expression), interpret, nil).on(&closure.Frame{}, empty()), "%s, %s", expression, name)
 		}
 	}
 }
@@ -83,31 +88,31 @@ func TestWhatOptionalValuesHold(t *testing.T) {
 func TestOptionalValuesTakeNoMemory(t *testing.T) {
 	stageWith(t, "0") // declares the point
 	facts := threeRecords()
-	facts.items[0][0].Set("now", outerSchema.New().SetInt("i", 1)).Set("q", outerSchema.New())
+	facts.ByScope()[0][0].Set("now", outerSchema.New().SetInt("i", 1)).Set("q", outerSchema.New())
 	for _, expression := range []string{
 		"now.?i.orValue(0)", "now.?n.i.orValue(x)", "r.?i.or(q.?i).or(now.?i).orValue(0)", "q.?n.hasValue()", "r.?d.orValue(0.5) > 0.0", "r.?s.orValue(t) == t", "r.?n.orValue(q.n).?i.orValue(3)", "now.?i.value()",
 		"rs.exists(c, c.?i.orValue(5) > 9)", "'i' in now", "params.?i.orValue(3) == x", "vo.orValue(0)", "vn.i.orValue(1)", "vn.d.hasValue()", "size(r.?l.orValue([])) == 3", "now.?b.orValue(true)",
 	} {
-		e, f := assembled(stageWith(t, expression), false, nil), &frame{}
+		e, f := assembled(stageWith(t, expression), false, nil), &closure.Frame{}
 		e.on(f, facts)
 		require.Zero(t, testing.AllocsPerRun(10, func() { e.run(f) }), expression)
-		require.NoError(t, f.failure(), expression)
+		require.NoError(t, f.Failure(), expression)
 	}
 }
 
 func TestWhatIsKnownOfOptionalsIsFolded(t *testing.T) {
-	for expression, known := range map[string]constants{
+	for expression, known := range map[string]closure.Constants{
 		"params.?i.orValue(5) == 1 && !params.?missing.hasValue() && 'i' in params": nil,
 		"r.?i.or(params.?missing).orValue(7)":                                       {"r": outerSchema.New()},
 		"r.?n.i.hasValue()":                                                         {"r": outerSchema.New().SetRecord("n", innerSchema.New().SetInt("i", 1))},
 		"[1, 2][?1].orValue(0)":                                                     nil,
 	} {
 		set := stageWith(t, expression)
-		vars := set.stages[0].vars
-		a := assemblerOf(set, vars, known, false)
-		a.namespace()
-		n, ok := a.closure(vars.programs[vars.slots["v"].index])
-		require.True(t, ok && n.known, expression)
+		vars := set.Stages[0].Vars
+		a := engine.AssemblerOf(set, vars, known, false)
+		a.Namespace()
+		n, ok := a.Closure(vars.Programs[vars.Slots["v"].Index])
+		require.True(t, ok && n.Known, expression)
 	}
 }
 
@@ -141,7 +146,7 @@ func TestOptionalsThatAreRefused(t *testing.T) {
   stages:
   - {name: st, each: line, variables: {limit: "customer.?discount.price"}, rules: [
     {name: r, note: n, when: "`+tt.expression+`"}]}
-`, CompileOptions{})
+`, compile.Options{})
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
@@ -158,7 +163,7 @@ func TestOptionalsKeepUnitsAndFindings(t *testing.T) {
     - {name: a, when: "'least' in params", set: {now.price: "limit.orValue(cents('5')) + limit.orValue(params.least)"}}
     - {name: b, set: {now.price: "now.?before.orValue(7)"}}
     - {name: c, set: {now.price: "now.?before.orValue(0)"}}
-`, CompileOptions{})
+`, compile.Options{})
 	var got []string
 	for _, f := range plan.Findings() {
 		got = append(got, f.Message)
@@ -172,7 +177,7 @@ func TestOptionalsAreAsLargeAsWhatTheyHold(t *testing.T) {
 		"item", "customer.?tier.orValue('')", "customer.?tier.value()", "customer.tags[?0].orValue(item)", "customer.?tier.or(customer.?discount.hasValue() ? customer.?tier : customer[?'tier']).orValue('')",
 		"customer.?tags.orValue([])", "customer.?tags[?0].orValue('')", "string(dyn(customer).tier)", "string(dyn(customer).?tier.value())", "string([dyn(customer)][?0].?tier.value())",
 	} {
-		_, err := compileOne("order.adjust", "\n  stages: [{name: a, each: line, variables: "+chained(first, "@ + @", 30)+", rules: [{name: r, when: v30 == v30, note: x}]}]\n", CompileOptions{})
+		_, err := compileOne("order.adjust", "\n  stages: [{name: a, each: line, variables: "+chained(first, "@ + @", 30)+", rules: [{name: r, when: v30 == v30, note: x}]}]\n", compile.Options{})
 		require.ErrorContains(t, err, " may ", first)
 		require.ErrorContains(t, err, "at most", first)
 	}
@@ -181,7 +186,7 @@ func TestOptionalsAreAsLargeAsWhatTheyHold(t *testing.T) {
 // TestOptionalsOfAnAxis: in a stage of an axis, the field that a record is asked for is the value at hand.
 func TestOptionalsOfAnAxis(t *testing.T) {
 	r := shop()
-	r.AddAxis(Axis{Name: "sum", Plural: "sums", Values: []string{"price", "before"}, Doc: "what a line costs"})
+	r.AddAxis(lang.Axis{Name: "sum", Plural: "sums", Values: []string{"price", "before"}, Doc: "what a line costs"})
 	plan, err := compileAt(r, "order.adjust", `
   params:
   - {name: most.price, type: cents, default: "90"}
@@ -192,9 +197,9 @@ func TestOptionalsOfAnAxis(t *testing.T) {
     rules:
     - {name: fill, when: "!(sum in now)", set: {"now[sum]": "customer.discount[?sum].orValue(cents('7'))"}}
     - {name: cap, when: "sum in params.most", set: {"now[sum]": "min(now[sum], params.most[?sum].value())"}}
-`, CompileOptions{})
+`, compile.Options{})
 	require.NoError(t, err)
-	for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted()} {
+	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted()} {
 		f := order(100).Set("customer", customerSchema.New())
 		require.Empty(t, p.RunStages("order.adjust", f, nil), name)
 		require.Equal(t, "[int 90 int 7 unset]", show(line(f, 0)), name)

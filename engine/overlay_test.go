@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"strings"
@@ -6,6 +6,10 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/stretchr/testify/require"
 )
 
@@ -90,21 +94,21 @@ func overlay(name, spec string) string {
 	return "---\napiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: " + name + "}\nspec:\n" + spec
 }
 
-func shopLibrary(overlays ...string) (*Library, error) {
-	return Loader{SelectorKey: "orderSelector"}.Load(
-		Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(shopRules)}}},
-		Layer{FS: fstest.MapFS{"o.yaml": {Data: []byte(strings.Join(overlays, ""))}}})
+func shopLibrary(overlays ...string) (*document.Library, error) {
+	return document.Loader{SelectorKey: "orderSelector"}.Load(
+		document.Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(shopRules)}}},
+		document.Layer{FS: fstest.MapFS{"o.yaml": {Data: []byte(strings.Join(overlays, ""))}}})
 }
 
-func rulebook(overlays ...string) (*Rulebook, error) {
+func rulebook(overlays ...string) (*compile.Rulebook, error) {
 	lib, err := shopLibrary(overlays...)
 	if err != nil {
 		return nil, err
 	}
-	return NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p@1.0.0"})
+	return compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p@1.0.0"})
 }
 
-func mustRulebook(t testing.TB, overlays ...string) *Rulebook {
+func mustRulebook(t testing.TB, overlays ...string) *compile.Rulebook {
 	t.Helper()
 	b, err := rulebook(overlays...)
 	require.NoError(t, err)
@@ -112,7 +116,7 @@ func mustRulebook(t testing.TB, overlays ...string) *Rulebook {
 }
 
 // charge is what one line of price 100 costs under a plan.
-func charge(t testing.TB, plan *Plan) int64 {
+func charge(t testing.TB, plan *engine.Plan) int64 {
 	t.Helper()
 	f := order(100)
 	require.Empty(t, plan.RunStages("order.adjust", f, nil))
@@ -147,7 +151,7 @@ func TestOverlaysChangeOneThingEach(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: ["+tt.change+"]\n"))
-			got := b.For(Subject{})
+			got := b.For(document.Subject{})
 			require.NoError(t, got.Err)
 			require.Equal(t, []string{"mine"}, got.Plan.Overlays())
 			require.Equal(t, tt.want, charge(t, got.Plan))
@@ -158,9 +162,9 @@ func TestOverlaysChangeOneThingEach(t *testing.T) {
 }
 
 func TestOverlaysChangeDecisionsAndValidations(t *testing.T) {
-	decide := func(changes string) Verdict {
+	decide := func(changes string) engine.Verdict {
 		b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: ["+changes+"]\n"))
-		return b.For(Subject{}).Plan.Decide("order.ship", shipPoint.NewFacts().Set("customer", customerSchema.New()).Set("lines", Records(nil)), nil)
+		return b.For(document.Subject{}).Plan.Decide("order.ship", shipPoint.NewFacts().Set("customer", customerSchema.New()).Set("lines", lang.Records(nil)), nil)
 	}
 	require.Equal(t, "ship/none", decide("{params: {markup.fee: 1}}").Rule)
 	require.Equal(t, "ship/some", decide("{disable: ship/none}").Rule)
@@ -171,7 +175,7 @@ func TestOverlaysChangeDecisionsAndValidations(t *testing.T) {
 
 	validate := func(changes string) (out []string) {
 		b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: ["+changes+"]\n"))
-		for _, v := range b.For(Subject{}).Plan.Validate("order.validate", Judged{Object: map[string]any{}}, nil) {
+		for _, v := range b.For(document.Subject{}).Plan.Validate("order.validate", engine.Judged{Object: map[string]any{}}, nil) {
 			out = append(out, v.Rule)
 		}
 		return out
@@ -191,26 +195,26 @@ func TestChangesOfOneOverlayAreMadeInOrder(t *testing.T) {
   - {after: markup/extra/r, rule: {name: q, set: {now.price: now.price * 3}}}
   - {params: {markup.fee: 0}}
 `))
-	require.Equal(t, int64(315), charge(t, b.For(Subject{}).Plan))
+	require.Equal(t, int64(315), charge(t, b.For(document.Subject{}).Plan))
 }
 
 func TestOverlaysMatchByNamespaceAndLabels(t *testing.T) {
 	tests := []struct {
 		name, match string
-		subject     Subject
+		subject     document.Subject
 		want        bool
 	}{
-		{"a namespace of the list", "{namespaces: [a, b]}", Subject{Namespace: "b"}, true},
-		{"another namespace", "{namespaces: [a, b]}", Subject{Namespace: "c"}, false},
-		{"a label", "{orderSelector: {matchLabels: {tier: gold}}}", Subject{Labels: map[string]string{"tier": "gold"}}, true},
-		{"another value", "{orderSelector: {matchLabels: {tier: gold}}}", Subject{Labels: map[string]string{"tier": "tin"}}, false},
-		{"no such label", "{orderSelector: {matchLabels: {tier: gold}}}", Subject{}, false},
-		{"both must hold", "{namespaces: [a], orderSelector: {matchLabels: {tier: gold}}}", Subject{Namespace: "b", Labels: map[string]string{"tier": "gold"}}, false},
-		{"In", "{orderSelector: {matchExpressions: [{key: tier, operator: In, values: [gold, tin]}]}}", Subject{Labels: map[string]string{"tier": "tin"}}, true},
-		{"NotIn", "{orderSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [tin]}]}}", Subject{Labels: map[string]string{"tier": "tin"}}, false},
-		{"NotIn without the label", "{orderSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [tin]}]}}", Subject{}, true},
-		{"Exists", "{orderSelector: {matchExpressions: [{key: tier, operator: Exists}]}}", Subject{Labels: map[string]string{"tier": ""}}, true},
-		{"DoesNotExist", "{orderSelector: {matchExpressions: [{key: tier, operator: DoesNotExist}]}}", Subject{Labels: map[string]string{"tier": ""}}, false},
+		{"a namespace of the list", "{namespaces: [a, b]}", document.Subject{Namespace: "b"}, true},
+		{"another namespace", "{namespaces: [a, b]}", document.Subject{Namespace: "c"}, false},
+		{"a label", "{orderSelector: {matchLabels: {tier: gold}}}", document.Subject{Labels: map[string]string{"tier": "gold"}}, true},
+		{"another value", "{orderSelector: {matchLabels: {tier: gold}}}", document.Subject{Labels: map[string]string{"tier": "tin"}}, false},
+		{"no such label", "{orderSelector: {matchLabels: {tier: gold}}}", document.Subject{}, false},
+		{"both must hold", "{namespaces: [a], orderSelector: {matchLabels: {tier: gold}}}", document.Subject{Namespace: "b", Labels: map[string]string{"tier": "gold"}}, false},
+		{"In", "{orderSelector: {matchExpressions: [{key: tier, operator: In, values: [gold, tin]}]}}", document.Subject{Labels: map[string]string{"tier": "tin"}}, true},
+		{"NotIn", "{orderSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [tin]}]}}", document.Subject{Labels: map[string]string{"tier": "tin"}}, false},
+		{"NotIn without the label", "{orderSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [tin]}]}}", document.Subject{}, true},
+		{"Exists", "{orderSelector: {matchExpressions: [{key: tier, operator: Exists}]}}", document.Subject{Labels: map[string]string{"tier": ""}}, true},
+		{"DoesNotExist", "{orderSelector: {matchExpressions: [{key: tier, operator: DoesNotExist}]}}", document.Subject{Labels: map[string]string{"tier": ""}}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -225,18 +229,18 @@ func TestAHigherPriorityWinsAndNamesOrderTheRest(t *testing.T) {
 		overlay("zero", "  change: [{params: {markup.fee: 30}}]\n"),
 		overlay("above", "  priority: 1\n  match: {namespaces: [a]}\n  change: [{params: {markup.fee: 40}}]\n"),
 		overlay("below", "  priority: -1\n  change: [{params: {markup.fee: 20}}]\n"))
-	require.Equal(t, int64(130), charge(t, b.For(Subject{Namespace: "b"}).Plan))
-	require.Equal(t, []string{"below", "zero"}, b.For(Subject{Namespace: "b"}).Plan.Overlays())
-	require.Equal(t, int64(140), charge(t, b.For(Subject{Namespace: "a"}).Plan))
-	require.Equal(t, []string{"below", "zero", "above"}, b.For(Subject{Namespace: "a"}).Plan.Overlays())
+	require.Equal(t, int64(130), charge(t, b.For(document.Subject{Namespace: "b"}).Plan))
+	require.Equal(t, []string{"below", "zero"}, b.For(document.Subject{Namespace: "b"}).Plan.Overlays())
+	require.Equal(t, int64(140), charge(t, b.For(document.Subject{Namespace: "a"}).Plan))
+	require.Equal(t, []string{"below", "zero", "above"}, b.For(document.Subject{Namespace: "a"}).Plan.Overlays())
 
 	// Both insert at one place: the later name stands nearer to it, whatever the order of the files.
 	stage := func(name, expression string) string {
 		return overlay(name, "  pipeline: p@1.0.0\n  change: [{after: markup/fees, stage: {name: "+name+", each: line, rules: [{name: r, set: {now.price: "+expression+"}}]}}]\n")
 	}
 	x, y := stage("x", "now.price + 1"), stage("y", "now.price * 2")
-	require.Equal(t, int64(221), charge(t, mustRulebook(t, x, y).For(Subject{}).Plan))
-	require.Equal(t, int64(221), charge(t, mustRulebook(t, y, x).For(Subject{}).Plan))
+	require.Equal(t, int64(221), charge(t, mustRulebook(t, x, y).For(document.Subject{}).Plan))
+	require.Equal(t, int64(221), charge(t, mustRulebook(t, y, x).For(document.Subject{}).Plan))
 }
 
 func TestOverlaysThatAreAtOddsAreRefusedWithBothNames(t *testing.T) {
@@ -310,11 +314,11 @@ func TestWhatManyOverlaysLeaveOfAStageIsDecidedInTheEnd(t *testing.T) {
 		overlay("a-add", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/add}]\n"),
 		overlay("b-many", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/many}]\n"),
 		overlay("c-own", "  pipeline: p@1.0.0\n  change: [{after: markup/fees, rule: {name: own, set: {now.price: now.price + 7}}}]\n"))
-	got := b.For(Subject{})
+	got := b.For(document.Subject{})
 	require.NoError(t, got.Err)
 	require.Equal(t, int64(107), charge(t, got.Plan))
 	b = mustRulebook(t, overlay("a", "  pipeline: p@1.0.0\n  change: [{disable: caps/cap}, {after: caps, stage: {name: own, each: line, rules: [{name: r, set: {now.price: now.price + 1}}]}}]\n"))
-	require.Equal(t, int64(111), charge(t, b.For(Subject{}).Plan), "a set whose only stage is gone takes another")
+	require.Equal(t, int64(111), charge(t, b.For(document.Subject{}).Plan), "a set whose only stage is gone takes another")
 }
 
 func TestTwoVersionsOfARuleSetDoNotRunAtOnePoint(t *testing.T) {
@@ -324,20 +328,20 @@ func TestTwoVersionsOfARuleSetDoNotRunAtOnePoint(t *testing.T) {
 
 func TestAStageOfWhichNothingIsLeftIsGone(t *testing.T) {
 	b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/add}, {disable: markup/fees/many}]\n"))
-	plan := b.For(Subject{}).Plan
-	require.Equal(t, []string{"order.adjust: rule set markup@1.0.0 no longer runs"}, Diff(b.Default(), plan))
+	plan := b.For(document.Subject{}).Plan
+	require.Equal(t, []string{"order.adjust: rule set markup@1.0.0 no longer runs"}, engine.Diff(b.Default(), plan))
 	var text strings.Builder
 	require.NoError(t, plan.Render(&text))
-	_, err := Loader{}.Load(Layer{FS: fstest.MapFS{"all.yaml": {Data: []byte(text.String())}}})
+	_, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"all.yaml": {Data: []byte(text.String())}}})
 	require.NoError(t, err, "what is rendered can be loaded")
 }
 
 func TestAnOverlayIsNotAppliedToAPipelineItIsNotMeantFor(t *testing.T) {
 	lib, err := shopLibrary(overlay("mine", "  pipeline: p@2.0.0\n  change: [{params: {markup.fee: 1}}]\n"))
 	require.NoError(t, err)
-	_, err = Compile(lib, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"mine"}})
+	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Overlays: []string{"mine"}})
 	require.EqualError(t, err, "overlay mine is meant for pipeline p@2.0.0, not for p@1.0.0")
-	_, err = Compile(lib, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"yours"}})
+	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Overlays: []string{"yours"}})
 	require.EqualError(t, err, `no overlay "yours"; loaded: mine`)
 }
 
@@ -345,7 +349,7 @@ func TestAnOverlayIsNotAppliedToAPipelineItIsNotMeantFor(t *testing.T) {
 func TestParamsGivenForARuleSetThatAnOverlayDisablesAreNoFault(t *testing.T) {
 	lib, err := shopLibrary(overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: caps}]\n"))
 	require.NoError(t, err)
-	_, err = Compile(lib, shop(), CompileOptions{Pipeline: "p@1.0.0", Overlays: []string{"mine"}, Params: map[string]string{"caps.limit": "7"}})
+	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Overlays: []string{"mine"}, Params: map[string]string{"caps.limit": "7"}})
 	require.NoError(t, err)
 }
 
@@ -354,34 +358,34 @@ func TestShadowsStandBesideWhatIsEnforced(t *testing.T) {
 		overlay("enforced", "  change: [{params: {markup.fee: 20}}]\n"),
 		overlay("audited", "  pipeline: p@1.0.0\n  mode: Audit\n  match: {namespaces: [a]}\n  change: [{add: double@1.0.0}]\n"),
 		overlay("warned", "  pipeline: p@1.0.0\n  mode: Warn\n  priority: -3\n  match: {namespaces: [a]}\n  change: [{before: markup, ruleSet: double@1.0.0}]\n"))
-	got := b.For(Subject{Namespace: "a"})
+	got := b.For(document.Subject{Namespace: "a"})
 	require.Equal(t, int64(120), charge(t, got.Plan))
 	require.Len(t, got.Shadows, 2)
 	require.Equal(t, []string{"warned", "audited"}, []string{got.Shadows[0].Overlay, got.Shadows[1].Overlay})
-	require.Equal(t, []string{ModeWarn, ModeAudit}, []string{got.Shadows[0].Mode, got.Shadows[1].Mode})
+	require.Equal(t, []string{document.ModeWarn, document.ModeAudit}, []string{got.Shadows[0].Mode, got.Shadows[1].Mode})
 	require.Equal(t, []string{"warned", "enforced"}, got.Shadows[0].Plan.Overlays(), "where it would stand if it were enforced")
 	require.Equal(t, int64(220), charge(t, got.Shadows[0].Plan))
 	require.Equal(t, int64(240), charge(t, got.Shadows[1].Plan))
-	require.Empty(t, b.For(Subject{Namespace: "b"}).Shadows)
+	require.Empty(t, b.For(document.Subject{Namespace: "b"}).Shadows)
 }
 
 func TestObjectsPinAPipeline(t *testing.T) {
 	b := mustRulebook(t, overlay("one", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: 0}}]\n"))
-	require.Equal(t, int64(100), charge(t, b.For(Subject{}).Plan))
-	require.Equal(t, int64(120), charge(t, b.For(Subject{Pipeline: "p@2.0.0"}).Plan), "the overlay is not meant for it")
-	unknown := b.For(Subject{Pipeline: "p@3.0.0"})
+	require.Equal(t, int64(100), charge(t, b.For(document.Subject{}).Plan))
+	require.Equal(t, int64(120), charge(t, b.For(document.Subject{Pipeline: "p@2.0.0"}).Plan), "the overlay is not meant for it")
+	unknown := b.For(document.Subject{Pipeline: "p@3.0.0"})
 	require.EqualError(t, unknown.Err, `pipeline "p@3.0.0" is not loaded; write it as name@version, there is p@1.0.0, p@2.0.0`)
 	require.Same(t, b.Default(), unknown.Plan)
 	require.Equal(t, []string{"p@1.0.0", "p@2.0.0"}, []string{b.Plans()[0].Pipeline(), b.Plans()[1].Pipeline()})
-	require.Same(t, b.For(Subject{}).Plan, b.For(Subject{Namespace: "x"}).Plan, "compiled once")
+	require.Same(t, b.For(document.Subject{}).Plan, b.For(document.Subject{Namespace: "x"}).Plan, "compiled once")
 }
 
 func TestAnExpectedDigestHoldsAChangeToWhatItWasWrittenFor(t *testing.T) {
 	b := mustRulebook(t)
-	resolved := b.Default().resolved
-	at, err := resolved.find("markup/fees/add")
+	resolved := b.Default().Parts().Resolved
+	at, err := resolved.Find("markup/fees/add")
 	require.NoError(t, err)
-	digest := resolved.digestAt(at)
+	digest := resolved.DigestAt(at)
 	disable := func(digest string) string {
 		return overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/add, digest: "+digest+"}]\n")
 	}
@@ -454,23 +458,23 @@ func TestTheSameOverlayTwiceIsRefusedAndALaterLayerReplacesAnEarlierOne(t *testi
 	require.ErrorContains(t, err, "o.yaml:10:18: RuleOverlay mine: defined already at o.yaml:4:18")
 
 	changed := strings.ReplaceAll(shopRules, "default: 10,", "default: 11,")
-	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(shopRules)}}}, Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(changed)}}})
+	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(shopRules)}}}, document.Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(changed)}}})
 	require.NoError(t, err)
-	b, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p@1.0.0"})
+	b, err := compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p@1.0.0"})
 	require.NoError(t, err)
 	require.Equal(t, int64(111), charge(t, b.Default()))
 }
 
 func TestGivenParamsYieldToOverlays(t *testing.T) {
-	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(shopRules + overlay("mine", "  match: {namespaces: [a]}\n  change: [{params: {markup.fee: 3}}]\n"))}}})
+	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(shopRules + overlay("mine", "  match: {namespaces: [a]}\n  change: [{params: {markup.fee: 3}}]\n"))}}})
 	require.NoError(t, err)
-	b, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fee": "7"}})
+	b, err := compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fee": "7"}})
 	require.NoError(t, err)
-	require.Equal(t, int64(107), charge(t, b.For(Subject{}).Plan))
-	require.Equal(t, int64(103), charge(t, b.For(Subject{Namespace: "a"}).Plan))
-	_, err = NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fees": "7"}})
+	require.Equal(t, int64(107), charge(t, b.For(document.Subject{}).Plan))
+	require.Equal(t, int64(103), charge(t, b.For(document.Subject{Namespace: "a"}).Plan))
+	_, err = compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fees": "7"}})
 	require.ErrorContains(t, err, `no parameter "markup.fees" in any pipeline`)
-	_, err = NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p"})
+	_, err = compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p"})
 	require.ErrorContains(t, err, "has several versions; name one of p@1.0.0, p@2.0.0")
 }
 
@@ -487,9 +491,9 @@ func FuzzOverlaysNeverPanic(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, s := range []Subject{{}, {Namespace: "a", Pipeline: "p@2.0.0"}, {Labels: map[string]string{"tier": "gold"}}} {
+		for _, s := range []document.Subject{{}, {Namespace: "a", Pipeline: "p@2.0.0"}, {Labels: map[string]string{"tier": "gold"}}} {
 			got := b.For(s)
-			got.Plan.RunStages("order.adjust", order(100), &Trace{})
+			got.Plan.RunStages("order.adjust", order(100), &engine.Trace{})
 			for _, shadow := range got.Shadows {
 				shadow.Plan.RunStages("order.adjust", order(100), nil)
 			}
@@ -506,7 +510,7 @@ func TestARulebookServesManyGoroutines(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
-			s := Subject{Labels: map[string]string{"tier": "gold"}}
+			s := document.Subject{Labels: map[string]string{"tier": "gold"}}
 			want := int64(120)
 			if i%2 == 0 {
 				s.Namespace, want = "north", 105
@@ -520,7 +524,7 @@ func TestARulebookServesManyGoroutines(t *testing.T) {
 			}
 		})
 		group.Go(func() {
-			o, err := Loader{}.Overlay("more.yaml", []byte(strings.TrimPrefix(overlay("more", "  priority: 2\n  change: [{params: {markup.fee: 50}}]\n"), "---\n")))
+			o, err := document.Loader{}.Overlay("more.yaml", []byte(strings.TrimPrefix(overlay("more", "  priority: 2\n  change: [{params: {markup.fee: 50}}]\n"), "---\n")))
 			if err != nil {
 				t.Error(err)
 				return
@@ -530,7 +534,7 @@ func TestARulebookServesManyGoroutines(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if price := charge(t, next.For(Subject{}).Plan); price != 150 {
+			if price := charge(t, next.For(document.Subject{}).Plan); price != 150 {
 				t.Errorf("with one more overlay it costs %d, want 150", price)
 			}
 		})

@@ -3,47 +3,63 @@ package engine
 import (
 	"sort"
 	"strings"
+
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/internal/resolve"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Plan is a compiled pipeline: immutable, and safe for concurrent use.
-type Plan struct {
-	pipeline string
-	digest   string
-	overlays []string // applied, in order
-	points   map[string]*pointPlan
-	findings []*Problem
-	resolved *resolved
-	params   map[string]string // given by the host
-	gates    map[string]bool
+// Plan is a compiled pipeline: immutable, and safe for concurrent use. Package compile makes plans.
+type Plan struct{ parts Parts }
+
+// Parts are what a plan is made of.
+type Parts struct {
+	Pipeline string   // name@version
+	Digest   string   // see Plan.Digest
+	Overlays []string // applied, in order
+	Points   map[string]*PointPlan
+	Findings []*source.Problem // see Plan.Findings
+	Resolved *resolve.Resolved // the pipeline with its overlays
+	Params   map[string]string // given by the host
+	Gates    map[string]bool
 }
 
+// NewPlan makes a plan of its parts.
+func NewPlan(parts Parts) *Plan { return &Plan{parts: parts} }
+
+// Parts are what the plan is made of. They are for package compile, and must not be changed once anybody runs the plan.
+func (p *Plan) Parts() *Parts { return &p.parts }
+
 // Pipeline is the name@version the plan was compiled from.
-func (p *Plan) Pipeline() string { return p.pipeline }
+func (p *Plan) Pipeline() string { return p.parts.Pipeline }
 
 // Position is where the pipeline is named.
-func (p *Plan) Position() Position { return p.resolved.pipeline.Name.Pos }
+func (p *Plan) Position() source.Position { return p.parts.Resolved.Pipeline.Name.Pos }
 
 // NameAndVersion is the pipeline's name and version.
 func (p *Plan) NameAndVersion() (name, version string) {
-	name, version, _ = strings.Cut(p.pipeline, "@")
+	name, version, _ = strings.Cut(p.parts.Pipeline, "@")
 	return name, version
 }
 
 // Overlays names the overlays that are part of the plan, in the order in which they were applied.
-func (p *Plan) Overlays() []string { return p.overlays }
+func (p *Plan) Overlays() []string { return p.parts.Overlays }
 
 // Gate reports whether a feature gate is on.
-func (p *Plan) Gate(name string) bool { return p.gates[name] }
+func (p *Plan) Gate(name string) bool { return p.parts.Gates[name] }
 
 // Digest identifies the plan's content: its pipeline, rule sets, parameter values and gates. Hex, 12 digits.
-func (p *Plan) Digest() string { return p.digest }
+func (p *Plan) Digest() string { return p.parts.Digest }
 
 // RuleSets lists name@version of the rule sets that run at a point, in order.
 func (p *Plan) RuleSets(point string) []string {
 	var out []string
-	if at := p.points[point]; at != nil {
-		for _, s := range at.sets {
-			out = append(out, s.ruleSet.ID())
+	if at := p.parts.Points[point]; at != nil {
+		for _, s := range at.Sets {
+			out = append(out, s.RuleSet.ID())
 		}
 	}
 	return out
@@ -52,8 +68,8 @@ func (p *Plan) RuleSets(point string) []string {
 // Points lists the points at which at least one rule set runs, sorted.
 func (p *Plan) Points() []string {
 	var out []string
-	for name, at := range p.points {
-		if len(at.sets) > 0 {
+	for name, at := range p.parts.Points {
+		if len(at.Sets) > 0 {
 			out = append(out, name)
 		}
 	}
@@ -61,82 +77,82 @@ func (p *Plan) Points() []string {
 	return out
 }
 
-// pointPlan is what was type-checked for a point, and the code assembled from it.
-type pointPlan struct {
-	point *Point
-	sets  []*setPlan
-	known constants
+// PointPlan is what was type-checked for a point, and the code assembled from it.
+type PointPlan struct {
+	Point *registry.Point
+	Sets  []*SetPlan
+	known closure.Constants
 	code  *pointCode
 
-	leftOut bool // it was not compiled: there is no code, and sets hold parameters only
+	LeftOut bool // it was not compiled: there is no code, and sets hold parameters only
 }
 
 // at is what runs at a point, nil where nothing does. It panics where the point was left out when the plan was compiled:
 // to go on without its rules would be to go on without policy.
-func (p *Plan) at(point string) *pointPlan {
-	at := p.points[point]
-	if at != nil && at.leftOut {
-		panic("engine: point " + point + " was left out when pipeline " + p.pipeline + " was compiled: name it among the points to compile")
+func (p *Plan) at(point string) *PointPlan {
+	at := p.parts.Points[point]
+	if at != nil && at.LeftOut {
+		panic("engine: point " + point + " was left out when pipeline " + p.parts.Pipeline + " was compiled: name it among the points to compile")
 	}
 	return at
 }
 
-// setPlan is one rule set compiled for one point with its parameters bound.
-type setPlan struct {
-	ruleSet     *RuleSet
-	types       *Registry
-	params      *Record
-	gates       *Record
-	stages      []*stagePlan
-	decisions   []*decisionPlan
-	variables   *variables // of decisions
-	validations []*validationPlan
+// SetPlan is one rule set compiled for one point with its parameters bound.
+type SetPlan struct {
+	RuleSet     *document.RuleSet
+	Types       *registry.Registry
+	Params      *lang.Record
+	Gates       *lang.Record
+	Stages      []*StagePlan
+	Decisions   []*DecisionPlan
+	Variables   *closure.Variables // of decisions
+	Validations []*ValidationPlan
 }
 
-type stagePlan struct {
-	name  string
-	axis  *axisValue // that it is compiled for; nil = it has no axis
-	scope int        // index into Point.Scopes, -1 = run once
-	vars  *variables
-	when  *program
-	rules []*rulePlan
+type StagePlan struct {
+	Name  string
+	Axis  *lang.AxisValue // that it is compiled for; nil = it has no axis
+	Scope int             // index into Point.Scopes, -1 = run once
+	Vars  *closure.Variables
+	When  *closure.Program
+	Rules []*RulePlan
 
-	skipOnError bool   // leave the stage when a rule fails
-	overlay     string // that it comes from; empty = none
+	SkipOnError bool   // leave the stage when a rule fails
+	Overlay     string // that it comes from; empty = none
 }
 
-type rulePlan struct {
-	name   string
-	pos    Position
-	when   *program
-	writes []writePlan
-	note   string
+type RulePlan struct {
+	Name   string
+	Pos    source.Position
+	When   *closure.Program
+	Writes []WritePlan
+	Note   string
 
-	overlay string // that it comes from; empty = none
+	Overlay string // that it comes from; empty = none
 }
 
-// writePlan is one `set` (with an expression) or one `unset` (without).
-type writePlan struct {
-	field string // as written, for traces
-	typ   Type
-	slot  slot
-	path  []int // field indexes below the variable
-	value *program
+// WritePlan is one `set` (with an expression) or one `unset` (without).
+type WritePlan struct {
+	Field string // as written, for traces
+	Typ   lang.Type
+	Slot  closure.Slot
+	Path  []int // field indexes below the variable
+	Value *closure.Program
 }
 
-type decisionPlan struct {
-	decision *Decision
-	when     *program // nil = always
-	reason   *program // nil = the written reason
+type DecisionPlan struct {
+	Decision *document.Decision
+	When     *closure.Program // nil = always
+	Reason   *closure.Program // nil = the written reason
 }
 
-type validationPlan struct {
-	validation *Validation
-	axis       *axisValue // that it is compiled for; nil = it has no axis
-	places     []*placedValidation
-	reads      []string // names of variables, in the condition and the expression
-	calls      []string // names of functions, there
+type ValidationPlan struct {
+	Validation *document.Validation
+	Axis       *lang.AxisValue // that it is compiled for; nil = it has no axis
+	Places     []*PlacedValidation
+	Reads      []string // names of variables, in the condition and the expression
+	Calls      []string // names of functions, there
 }
 
 // Findings are things in the rules that compile and are most likely mistakes, ordered by position.
-func (p *Plan) Findings() []*Problem { return p.findings }
+func (p *Plan) Findings() []*source.Problem { return p.parts.Findings }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/source"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -14,18 +16,18 @@ func (p *Plan) Render(w io.Writer) error {
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
 	docs := []*yaml.Node{p.pipelineNode()}
-	seen := map[*RuleSet]bool{}
-	for _, point := range p.resolved.points {
-		for _, placed := range point.sets {
-			if !seen[placed.set] && len(placed.set.entries()) > 0 {
-				docs = append(docs, p.ruleSetNode(placed.set))
+	seen := map[*document.RuleSet]bool{}
+	for _, point := range p.parts.Resolved.Points {
+		for _, placed := range point.Sets {
+			if !seen[placed.Set] && len(placed.Set.Entries()) > 0 {
+				docs = append(docs, p.ruleSetNode(placed.Set))
 			}
-			seen[placed.set] = true
+			seen[placed.Set] = true
 		}
 	}
 	for _, doc := range docs {
 		if err := enc.Encode(doc); err != nil {
-			return fmt.Errorf("rendering %s: %w", p.pipeline, err)
+			return fmt.Errorf("rendering %s: %w", p.parts.Pipeline, err)
 		}
 	}
 	return enc.Close()
@@ -34,23 +36,23 @@ func (p *Plan) Render(w io.Writer) error {
 // Part renders what a path such as set, set/stage or set/stage/rule names, and gives the digest by which overlays refer to
 // it. The path is looked up in the plan, overlays included.
 func (p *Plan) Part(path string) (text, digest string, err error) {
-	at, err := p.resolved.find(path)
+	at, err := p.parts.Resolved.Find(path)
 	if err != nil {
 		return "", "", err
 	}
-	set := p.resolved.points[at.point].sets[at.set].set
+	set := p.parts.Resolved.Points[at.Point].Sets[at.Set].Set
 	var node *yaml.Node
 	switch {
-	case at.entry < 0:
+	case at.Entry < 0:
 		node = p.ruleSetNode(set)
-	case at.rule >= 0:
-		node = ruleNode(&set.Stages[at.entry].Rules[at.rule], "")
+	case at.Rule >= 0:
+		node = ruleNode(&set.Stages[at.Entry].Rules[at.Rule], "")
 	case len(set.Stages) > 0:
-		node = stageNode(&set.Stages[at.entry])
+		node = stageNode(&set.Stages[at.Entry])
 	case len(set.Decisions) > 0:
-		node = decisionNode(&set.Decisions[at.entry])
+		node = decisionNode(&set.Decisions[at.Entry])
 	default:
-		node = validationNode(&set.Validations[at.entry])
+		node = validationNode(&set.Validations[at.Entry])
 	}
 	var b strings.Builder
 	enc := yaml.NewEncoder(&b)
@@ -58,63 +60,63 @@ func (p *Plan) Part(path string) (text, digest string, err error) {
 	if err := enc.Encode(node); err != nil {
 		return "", "", fmt.Errorf("rendering %s: %w", path, err)
 	}
-	return b.String(), p.resolved.digestAt(at), nil
+	return b.String(), p.parts.Resolved.DigestAt(at), nil
 }
 
 func (p *Plan) pipelineNode() *yaml.Node {
-	r := p.resolved
+	r := p.parts.Resolved
 	points := &mapping{}
-	for _, point := range r.points {
+	for _, point := range r.Points {
 		var ids []string
-		for _, placed := range point.sets {
-			if len(placed.set.entries()) > 0 {
-				ids = append(ids, placed.set.ID())
+		for _, placed := range point.Sets {
+			if len(placed.Set.Entries()) > 0 {
+				ids = append(ids, placed.Set.ID())
 			}
 		}
-		points.add(point.point.Value, flow(ids))
+		points.add(point.Point.Value, flow(ids))
 	}
 	spec := &mapping{}
-	spec.text("version", r.pipeline.Version.Value)
-	spec.text("description", r.pipeline.Description)
-	spec.list("params", nodes(r.pipeline.Params, func(x *Param) *yaml.Node { return p.paramNode(x.Name.Value, x) }))
+	spec.text("version", r.Pipeline.Version.Value)
+	spec.text("description", r.Pipeline.Description)
+	spec.list("params", nodes(r.Pipeline.Params, func(x *document.Param) *yaml.Node { return p.paramNode(x.Name.Value, x) }))
 	spec.add("points", points.node())
-	doc := documentNode(KindPipeline, r.pipeline.Name.Value, spec)
-	doc.HeadComment = "digest " + p.digest
-	if len(r.overlays) > 0 {
-		doc.HeadComment += ", with overlays " + overlayNames(r.overlays)
+	doc := documentNode(document.KindPipeline, r.Pipeline.Name.Value, spec)
+	doc.HeadComment = "digest " + p.parts.Digest
+	if len(r.Overlays) > 0 {
+		doc.HeadComment += ", with overlays " + document.OverlayNames(r.Overlays)
 	}
 	return doc
 }
 
-func (p *Plan) ruleSetNode(s *RuleSet) *yaml.Node {
+func (p *Plan) ruleSetNode(s *document.RuleSet) *yaml.Node {
 	spec := &mapping{}
 	spec.text("version", s.Version.Value)
 	spec.text("description", s.Description)
 	spec.text("point", s.Point.Value)
 	spec.text("gate", s.Gate.Value)
-	spec.list("params", nodes(s.Params, func(x *Param) *yaml.Node { return p.paramNode(paramKeyOf(s, x), x) }))
+	spec.list("params", nodes(s.Params, func(x *document.Param) *yaml.Node { return p.paramNode(document.ParamKeyOf(s, x), x) }))
 	spec.variables(s.Variables)
 	spec.list("stages", nodes(s.Stages, stageNode))
 	spec.list("decisions", nodes(s.Decisions, decisionNode))
 	spec.list("validations", nodes(s.Validations, validationNode))
-	doc := documentNode(KindRuleSet, s.Name.Value, spec)
+	doc := documentNode(document.KindRuleSet, s.Name.Value, spec)
 	doc.HeadComment = "from " + s.Name.Pos.String()
-	if s.Gate.Value != "" && !p.gates[s.Gate.Value] {
+	if s.Gate.Value != "" && !p.parts.Gates[s.Gate.Value] {
 		doc.HeadComment += "; its gate is off, it does not run"
 	}
 	return doc
 }
 
 // paramNode shows a parameter with the value that it has in the plan as its default.
-func (p *Plan) paramNode(key string, x *Param) *yaml.Node {
+func (p *Plan) paramNode(key string, x *document.Param) *yaml.Node {
 	value, from := x.Default, ""
-	if text, given := p.params[key]; given {
-		value, from = Scalar{Value: text, Pos: x.Name.Pos}, "default given from outside the rules"
+	if text, given := p.parts.Params[key]; given {
+		value, from = source.Scalar{Value: text, Pos: x.Name.Pos}, "default given from outside the rules"
 		if x.Flag != "" {
 			from = "default given by --" + x.Flag
 		}
 	}
-	if v, overlaid := p.resolved.params[key]; overlaid {
+	if v, overlaid := p.parts.Resolved.Params[key]; overlaid {
 		value, from = v, "default set by an overlay at "+v.Pos.String()
 	}
 	m := &mapping{}
@@ -130,7 +132,7 @@ func (p *Plan) paramNode(key string, x *Param) *yaml.Node {
 	return n
 }
 
-func stageNode(s *Stage) *yaml.Node {
+func stageNode(s *document.Stage) *yaml.Node {
 	m := &mapping{}
 	m.text("name", s.Name.Value)
 	m.some("each", s.Each)
@@ -138,11 +140,11 @@ func stageNode(s *Stage) *yaml.Node {
 	m.text("when", s.When.Value)
 	m.text("onError", s.OnError.Value)
 	m.variables(s.Variables)
-	m.list("rules", nodes(s.Rules, func(r *Rule) *yaml.Node { return ruleNode(r, s.Overlay) }))
+	m.list("rules", nodes(s.Rules, func(r *document.Rule) *yaml.Node { return ruleNode(r, s.Overlay) }))
 	return m.by(s.Overlay)
 }
 
-func ruleNode(r *Rule, stageOverlay string) *yaml.Node {
+func ruleNode(r *document.Rule, stageOverlay string) *yaml.Node {
 	m := &mapping{}
 	m.text("name", r.Name.Value)
 	m.text("when", r.When.Value)
@@ -168,7 +170,7 @@ func ruleNode(r *Rule, stageOverlay string) *yaml.Node {
 	return m.by(r.Overlay)
 }
 
-func decisionNode(d *Decision) *yaml.Node {
+func decisionNode(d *document.Decision) *yaml.Node {
 	m := &mapping{}
 	m.text("name", d.Name.Value)
 	m.text("when", d.When.Value)
@@ -178,7 +180,7 @@ func decisionNode(d *Decision) *yaml.Node {
 	return m.by(d.Overlay)
 }
 
-func validationNode(v *Validation) *yaml.Node {
+func validationNode(v *document.Validation) *yaml.Node {
 	m := &mapping{}
 	m.text("name", v.Name.Value)
 	m.words("axes", v.Axes)
@@ -212,9 +214,9 @@ func (m *mapping) text(key, value string) {
 }
 
 // plain adds a value as its author wrote it, e.g. a number that is not to become a text.
-func (m *mapping) plain(key string, value Scalar) {
+func (m *mapping) plain(key string, value source.Scalar) {
 	if !value.IsZero() {
-		m.add(key, &yaml.Node{Kind: yaml.ScalarNode, Value: value.Value, Style: value.style &^ (yaml.LiteralStyle | yaml.FoldedStyle)})
+		m.add(key, &yaml.Node{Kind: yaml.ScalarNode, Value: value.Value, Style: value.Style() &^ (yaml.LiteralStyle | yaml.FoldedStyle)})
 	}
 }
 
@@ -225,14 +227,14 @@ func (m *mapping) list(key string, items []*yaml.Node) {
 }
 
 // words adds a list on one line; nothing when it is empty.
-func (m *mapping) words(key string, list []Scalar) {
+func (m *mapping) words(key string, list []source.Scalar) {
 	if len(list) > 0 {
-		m.add(key, flow(valuesOf(list)))
+		m.add(key, flow(source.Values(list)))
 	}
 }
 
 // some adds one value, or a list of several.
-func (m *mapping) some(key string, list []Scalar) {
+func (m *mapping) some(key string, list []source.Scalar) {
 	if len(list) == 1 {
 		m.text(key, list[0].Value)
 		return
@@ -240,7 +242,7 @@ func (m *mapping) some(key string, list []Scalar) {
 	m.words(key, list)
 }
 
-func (m *mapping) variables(list []Variable) {
+func (m *mapping) variables(list []document.Variable) {
 	if len(list) == 0 {
 		return
 	}
@@ -263,7 +265,7 @@ func (m *mapping) flow() *yaml.Node {
 func (m *mapping) by(overlay string) *yaml.Node {
 	n := m.node()
 	if overlay != "" {
-		n.HeadComment = "from " + KindOverlay + " " + overlay
+		n.HeadComment = "from " + document.KindOverlay + " " + overlay
 	}
 	return n
 }
@@ -272,7 +274,7 @@ func documentNode(kind, name string, spec *mapping) *yaml.Node {
 	metadata := &mapping{}
 	metadata.text("name", name)
 	m := &mapping{}
-	m.text("apiVersion", APIVersion)
+	m.text("apiVersion", document.APIVersion)
 	m.text("kind", kind)
 	m.add("metadata", metadata.flow())
 	m.add("spec", spec.node())

@@ -3,11 +3,15 @@ package engine
 import (
 	"fmt"
 	"sync"
+
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // RunStages runs every rule set at a stage point over the facts, changing their writable records.
 // Rules that fail leave their fields as they were and are returned; the run always goes on.
-func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError {
+func (p *Plan) RunStages(point string, facts *registry.Facts, trace *Trace) []*RuleError {
 	at := p.at(point)
 	if at == nil {
 		return nil
@@ -21,29 +25,29 @@ func (p *Plan) RunStages(point string, facts *Facts, trace *Trace) []*RuleError 
 
 // run is one run of the rules at a point over facts.
 type run struct {
-	*frame
-	facts  *Facts
-	item   *Item // nil outside scopes
-	index  int32 // of the item
+	*closure.Frame
+	facts  *registry.Facts
+	item   *registry.Item // nil outside scopes
+	index  int32          // of the item
 	trace  *Trace
 	failed []*RuleError
 
-	rightSides []cell // of one set
+	rightSides []lang.Cell // of one set
 }
 
 var runs = sync.Pool{New: func() any { return &run{} }}
 
-func newRun(code *pointCode, facts *Facts, trace *Trace) *run {
-	facts.show()
+func newRun(code *pointCode, facts *registry.Facts, trace *Trace) *run {
+	facts.Show()
 	trace.begin(code, facts)
 	r := runs.Get().(*run)
-	r.frame, r.facts, r.trace = newFrame(facts.values), facts, trace
+	r.Frame, r.facts, r.trace = closure.NewFrame(facts.Values()), facts, trace
 	return r
 }
 
 // free gives back what the run used. After a panic it is left to the garbage collector.
 func (r *run) free() {
-	r.frame.free()
+	r.Frame.Free()
 	clear(r.rightSides)
 	*r = run{rightSides: r.rightSides}
 	runs.Put(r)
@@ -52,21 +56,21 @@ func (r *run) free() {
 func (f *run) runStages(all *pointCode) {
 	for i := range all.stages {
 		st := &all.stages[i]
-		f.begin(st.names)
+		f.Begin(st.names)
 		f.item = nil
 		if st.scope < 0 {
 			st.run(f)
 			continue
 		}
-		for i, item := range f.facts.items[st.scope] {
+		for i, item := range f.facts.ByScope()[st.scope] {
 			code := st
-			if item.kind > 0 && st.kinds != nil {
-				if code = st.kinds[item.kind-1]; code == nil {
+			if item.Kind() > 0 && st.kinds != nil {
+				if code = st.kinds[item.Kind()-1]; code == nil {
 					continue
 				}
 			}
 			f.index, f.item = int32(i), item
-			f.enter(item.record.cells)
+			f.Enter(item.Fields().Cells())
 			code.run(f)
 		}
 	}
@@ -90,9 +94,9 @@ func (st *stageCode) run(f *run) {
 }
 
 // holds evaluates a condition; nil always holds. One that fails does not hold, and is noted.
-func (f *run) holds(when code[bool], at *origin, source int32) bool {
-	holds := when == nil || when(f.frame)
-	if f.err != nil {
+func (f *run) holds(when closure.Code[bool], at *origin, source int32) bool {
+	holds := when == nil || when(f.Frame)
+	if f.Err != nil {
 		f.failRule(at, source, "when")
 		return false
 	}
@@ -112,18 +116,18 @@ func (f *run) cover(at *origin, o outcome) {
 // run evaluates all right sides before it writes, so that one `set` is simultaneous.
 func (r *ruleCode) run(f *run) {
 	if len(r.writes) > len(f.rightSides) {
-		f.rightSides = make([]cell, len(r.writes))
+		f.rightSides = make([]lang.Cell, len(r.writes))
 	}
 	values := f.rightSides[:len(r.writes)]
 	for i := range r.writes {
 		w := &r.writes[i]
 		if w.value == nil {
-			values[i] = cell{}
+			values[i] = lang.Cell{}
 			continue
 		}
-		w.value(f.frame, &values[i])
-		if f.err != nil {
-			f.failRule(r.origin, r.source, "set "+w.plan.field)
+		w.value(f.Frame, &values[i])
+		if f.Err != nil {
+			f.failRule(r.origin, r.source, "set "+w.plan.Field)
 			return
 		}
 	}
@@ -135,7 +139,7 @@ func (r *ruleCode) run(f *run) {
 		if field == nil {
 			continue // of what is to be unset nothing is there
 		}
-		if f.trace != nil && !field.equal(&values[i]) {
+		if f.trace != nil && !field.Equal(&values[i]) {
 			changed = true
 			f.trace.change(w.source, f.index, field, &values[i])
 		}
@@ -148,31 +152,31 @@ func (r *ruleCode) run(f *run) {
 		}
 	}
 	if len(r.writes) > 0 {
-		f.forget() // variables may depend on what the rule wrote
+		f.Forget() // variables may depend on what the rule wrote
 	}
 }
 
 // target finds the field to write; records on the way to a field that is set come into being. It is nil for a field to be unset
 // in a record that is not there.
-func (w *writePlan) target(f *run) *cell {
-	holder := f.values
-	if w.slot.kind == itemSlot {
-		holder = f.locals
+func (w *WritePlan) target(f *run) *lang.Cell {
+	holder := f.Values
+	if w.Slot.Kind == closure.ItemSlot {
+		holder = f.Locals
 	}
-	record := holder[w.slot.index].ref.(*Record)
-	last := len(w.path) - 1
-	for _, i := range w.path[:last] {
-		nested, ok := record.cells[i].ref.(*Record)
-		if !ok && w.value == nil {
+	record := holder[w.Slot.Index].Ref.(*lang.Record)
+	last := len(w.Path) - 1
+	for _, i := range w.Path[:last] {
+		nested, ok := record.Cells()[i].Ref.(*lang.Record)
+		if !ok && w.Value == nil {
 			return nil
 		}
 		if !ok {
-			nested = record.schema.fields[i].Type.schema.New()
-			record.cells[i] = cell{kind: refCell, ref: nested}
+			nested = record.Schema().Fields()[i].Type.Schema().New()
+			record.Cells()[i] = lang.Cell{Kind: lang.RefCell, Ref: nested}
 		}
 		record = nested
 	}
-	return &record.cells[w.path[last]]
+	return &record.Cells()[w.Path[last]]
 }
 
 func (f *run) addNote(text string) {
@@ -185,7 +189,7 @@ func (f *run) addNote(text string) {
 
 // failRule notes that a rule failed while it was doing something, with the failure of the expression just run.
 func (f *run) failRule(at *origin, source int32, doing string) {
-	err := fmt.Errorf("%s: %w", doing, f.failure())
+	err := fmt.Errorf("%s: %w", doing, f.Failure())
 	e := &RuleError{Path: at.path(), At: at.pos, Err: err}
 	if f.item != nil {
 		e.Item = f.item.Label
@@ -206,10 +210,10 @@ type Verdict struct {
 
 // Decide returns the first row whose condition holds. A row that fails ends the search with the point's
 // fail-safe outcome: going on past a guard that could not be read would be a guess.
-func (p *Plan) Decide(point string, facts *Facts, trace *Trace) Verdict {
+func (p *Plan) Decide(point string, facts *registry.Facts, trace *Trace) Verdict {
 	at := p.at(point)
 	if at == nil {
-		return Verdict{Do: facts.point.FailSafe, Rule: "default", Reason: "no rule set plugs in at " + point}
+		return Verdict{Do: facts.Point().FailSafe, Rule: "default", Reason: "no rule set plugs in at " + point}
 	}
 	r := newRun(at.code, facts, trace)
 	verdict := r.decide(at)
@@ -217,23 +221,23 @@ func (p *Plan) Decide(point string, facts *Facts, trace *Trace) Verdict {
 	return verdict
 }
 
-func (f *run) decide(at *pointPlan) Verdict {
+func (f *run) decide(at *PointPlan) Verdict {
 	for i := range at.code.rows {
 		d := &at.code.rows[i]
-		if f.names != d.names {
-			f.begin(d.names)
+		if f.Names != d.names {
+			f.Begin(d.names)
 		}
 		if !f.holds(d.when, d.origin, d.source) {
 			if len(f.failed) == 0 {
 				continue
 			}
 			e := f.failed[0]
-			return Verdict{Do: at.point.FailSafe, Rule: e.Path, Reason: e.Error(), Err: e}
+			return Verdict{Do: at.Point.FailSafe, Rule: e.Path, Reason: e.Error(), Err: e}
 		}
 		f.cover(d.origin, held)
 		v := Verdict{Do: d.plan.Do.Value, Rule: d.path, Reason: d.plan.Reason}
 		if d.reason != nil {
-			if text := d.reason(f.frame); f.failure() == nil {
+			if text := d.reason(f.Frame); f.Failure() == nil {
 				v.Reason = text
 			}
 		}
@@ -245,5 +249,5 @@ func (f *run) decide(at *pointPlan) Verdict {
 		}
 		return v
 	}
-	return Verdict{Do: at.point.FailSafe, Rule: "default", Reason: "no decision matched"}
+	return Verdict{Do: at.Point.FailSafe, Rule: "default", Reason: "no decision matched"}
 }

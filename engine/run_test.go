@@ -1,10 +1,14 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
 	"sync"
 	"testing"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/stretchr/testify/require"
 )
 
@@ -17,7 +21,7 @@ func TestOneSetIsSimultaneousAndRulesAreSequential(t *testing.T) {
     - {name: init, set: {now.before: "7"}}
     - {name: swap, set: {now.price: now.before, now.before: now.price}}
     - {name: after, set: {now.price: now.price + 1}}
-`, CompileOptions{})
+`, compile.Options{})
 	f := order(100)
 	require.Empty(t, plan.RunStages("order.adjust", f, nil))
 	require.EqualValues(t, 8, price(t, line(f, 0)))
@@ -37,17 +41,17 @@ func TestStagesRunForEachItemAndConditionsHold(t *testing.T) {
   - name: sum
     rules:
     - {name: total, set: {total.price: "mulDivFloor(count, 10, 3)", total.free: "true"}}
-`, CompileOptions{})
+`, compile.Options{})
 	f := order(100, 200)
-	trace := &Trace{}
+	trace := &engine.Trace{}
 	require.Empty(t, plan.RunStages("order.adjust", f, trace))
 	require.EqualValues(t, 100, price(t, line(f, 0)))
 	require.EqualValues(t, 75, price(t, line(f, 1)))
-	require.Empty(t, f.items[0][0].Notes)
-	require.Equal(t, []string{"capped"}, f.items[0][1].Notes)
+	require.Empty(t, f.ByScope()[0][0].Notes)
+	require.Equal(t, []string{"capped"}, f.ByScope()[0][1].Notes)
 
 	require.Len(t, trace.Steps(), 3)
-	require.Equal(t, Step{
+	require.Equal(t, engine.Step{
 		RuleSet: "s", Version: "1.0.0", Stage: "cap", Rule: "cap", At: "s.yaml:14:14",
 		Item: "line-1", Field: "now.price", From: "200c", To: "75c", Reason: "capped",
 	}, trace.Steps()[0])
@@ -70,9 +74,9 @@ func TestUnsetFieldsAreSeenByHasAndFailWithoutIt(t *testing.T) {
     - {name: later, set: {now.price: now.price + 1}}
     - {name: drop, unset: [now.price]}
     - {name: dropped, when: "!has(now.price)", set: {now.weight: "9"}}
-`, CompileOptions{})
+`, compile.Options{})
 	f := order(100)
-	trace := &Trace{}
+	trace := &engine.Trace{}
 	failed := plan.RunStages("order.adjust", f, trace)
 	require.Len(t, failed, 1)
 	require.Equal(t, "s/one/unguarded", failed[0].Path)
@@ -104,7 +108,7 @@ func TestAFailingConditionStopsOnlyItsRuleOrStage(t *testing.T) {
     rules:
     - {name: divide, set: {now.price: "mulDivFloor(1, 1, count - count)"}}
     - {name: fine, set: {now.price: now.price + 1}}
-`, CompileOptions{})
+`, compile.Options{})
 	f := order(10)
 	failed := plan.RunStages("order.adjust", f, nil)
 	require.Len(t, failed, 2)
@@ -124,7 +128,7 @@ func TestAStageMayEndAtItsFirstFailure(t *testing.T) {
     - {name: fails, set: {now.price: now.before}}
     - {name: never, set: {now.price: "0"}}
   - {name: two, each: line, rules: [{name: next, set: {now.price: now.price * 2}}]}
-`, CompileOptions{})
+`, compile.Options{})
 	f := order(10)
 	require.Len(t, plan.RunStages("order.adjust", f, nil), 1)
 	require.EqualValues(t, 22, price(t, line(f, 0)))
@@ -135,7 +139,7 @@ func TestAReasonCanBeComputed(t *testing.T) {
   decisions:
   - {name: tier, when: has(customer.tier), do: Ship, reasonExpression: "'the customer is ' + customer.tier"}
   - {name: none, do: Hold, reason: no tier, reasonExpression: "'the customer is ' + customer.tier"}
-`, CompileOptions{})
+`, compile.Options{})
 	require.Equal(t, "the customer is gold", plan.Decide("order.ship", shipment("gold"), nil).Reason)
 	require.Equal(t, "no tier", plan.Decide("order.ship", shipment(""), nil).Reason, "the written reason is told when the expression fails")
 }
@@ -149,7 +153,7 @@ func TestVariablesAreComputedOnceAndAgainAfterAWrite(t *testing.T) {
     rules:
     - {name: a, set: {now.price: double}}
     - {name: b, set: {now.price: double}}
-`, CompileOptions{})
+`, compile.Options{})
 	f := order(5)
 	require.Empty(t, plan.RunStages("order.adjust", f, nil))
 	require.EqualValues(t, 20, price(t, line(f, 0)))
@@ -163,8 +167,8 @@ const shipping = `
   - {name: gold, when: customer.tier == 'gold', do: Ship}
 `
 
-func shipment(tier string, weights ...int64) *Facts {
-	var lines []*Record
+func shipment(tier string, weights ...int64) *registry.Facts {
+	var lines []*lang.Record
 	for _, w := range weights {
 		lines = append(lines, lineSchema.New().SetInt("weight", w))
 	}
@@ -172,21 +176,21 @@ func shipment(tier string, weights ...int64) *Facts {
 	if tier != "" {
 		c.SetString("tier", tier)
 	}
-	return shipPoint.NewFacts().Set("customer", c).Set("lines", Records(lines))
+	return shipPoint.NewFacts().Set("customer", c).Set("lines", lang.Records(lines))
 }
 
 func TestTheFirstDecisionThatHoldsIsTaken(t *testing.T) {
-	plan := mustCompile(t, "order.ship", shipping, CompileOptions{})
-	require.Equal(t, Verdict{Do: "Ask", Rule: "s/too-heavy", Reason: "One line is heavy"}, plan.Decide("order.ship", shipment("gold", 5, 500), nil))
-	require.Equal(t, Verdict{Do: "Ship", Rule: "s/gold", Reason: "gold"}, plan.Decide("order.ship", shipment("gold", 5), nil))
-	require.Equal(t, Verdict{Do: "Hold", Rule: "default", Reason: "no decision matched"}, plan.Decide("order.ship", shipment("tin"), nil))
+	plan := mustCompile(t, "order.ship", shipping, compile.Options{})
+	require.Equal(t, engine.Verdict{Do: "Ask", Rule: "s/too-heavy", Reason: "One line is heavy"}, plan.Decide("order.ship", shipment("gold", 5, 500), nil))
+	require.Equal(t, engine.Verdict{Do: "Ship", Rule: "s/gold", Reason: "gold"}, plan.Decide("order.ship", shipment("gold", 5), nil))
+	require.Equal(t, engine.Verdict{Do: "Hold", Rule: "default", Reason: "no decision matched"}, plan.Decide("order.ship", shipment("tin"), nil))
 	require.Equal(t, "default", plan.Decide("order.ship", shipment("none"), nil).Rule, "the gate is off")
-	on := mustCompile(t, "order.ship", shipping, CompileOptions{Gates: map[string]bool{"Vouchers": true}})
+	on := mustCompile(t, "order.ship", shipping, compile.Options{Gates: map[string]bool{"Vouchers": true}})
 	require.Equal(t, "s/vouchers", on.Decide("order.ship", shipment("none"), nil).Rule)
 }
 
 func TestADecisionThatFailsEndsInTheFailSafe(t *testing.T) {
-	plan := mustCompile(t, "order.ship", shipping, CompileOptions{})
+	plan := mustCompile(t, "order.ship", shipping, compile.Options{})
 	verdict := plan.Decide("order.ship", shipment(""), nil)
 	require.Equal(t, "Hold", verdict.Do)
 	require.Equal(t, "s/gold", verdict.Rule)
@@ -207,18 +211,18 @@ func TestValidationsReportEveryViolationAtItsPath(t *testing.T) {
     reason: FieldValueRequired
   - {name: not-empty, enforce: [Schema, Admission], expression: size(self.lines) > 0, message: an order needs lines, fieldPath: .lines}
   - {name: gate, enforce: [Admission], expression: gates.Vouchers || !has(self.voucher), message: vouchers are off, fieldPath: .voucher, reason: FieldValueForbidden}
-`, CompileOptions{})
+`, compile.Options{})
 	sale := func(price any) any { return map[string]any{"kind": "sale", "price": price} }
-	got := plan.Validate("order.validate", Judged{Object: map[string]any{
+	got := plan.Validate("order.validate", engine.Judged{Object: map[string]any{
 		"lines": []any{sale(1), sale(0), map[string]any{"kind": "gift"}, map[string]any{"kind": "sale"}}, "voucher": "x",
 	}}, nil)
-	require.Equal(t, []Violation{
+	require.Equal(t, []engine.Violation{
 		{Rule: "s/priced", Path: "lines[1].price", Self: "lines[1]", Reason: "FieldValueRequired", Message: "the price is 0"},
 		{Rule: "s/priced", Path: "lines[3].price", Self: "lines[3]", Reason: "FieldValueRequired", Message: "the rule failed: no such key: price", Failed: true},
 		{Rule: "s/gate", Path: "voucher", Reason: "FieldValueForbidden", Message: "vouchers are off"},
 	}, got)
-	got = plan.Validate("order.validate", Judged{Object: map[string]any{"lines": []any{}}}, nil)
-	require.Equal(t, []Violation{{Rule: "s/not-empty", Path: "lines", Reason: "FieldValueInvalid", Message: "an order needs lines"}}, got)
+	got = plan.Validate("order.validate", engine.Judged{Object: map[string]any{"lines": []any{}}}, nil)
+	require.Equal(t, []engine.Violation{{Rule: "s/not-empty", Path: "lines", Reason: "FieldValueInvalid", Message: "an order needs lines"}}, got)
 }
 
 func TestAPlanServesManyGoroutines(t *testing.T) {
@@ -226,7 +230,7 @@ func TestAPlanServesManyGoroutines(t *testing.T) {
   params: [{name: step, type: cents, default: "3"}]
   stages:
   - {name: s, each: line, variables: {next: "add(now.price, params.step)"}, rules: [{name: r, set: {now.price: next}}]}
-`, CompileOptions{})
+`, compile.Options{})
 	var wg sync.WaitGroup
 	results := make([]int64, 8)
 	for g := range results {
@@ -248,13 +252,13 @@ func TestAPlanServesManyGoroutines(t *testing.T) {
 
 func TestVariablesMayBeWrittenInAnyOrderButNotInACircle(t *testing.T) {
 	const body = "\n  stages:\n  - name: a\n    each: line\n    variables: {%s}\n    rules: [{name: r, set: {now.price: c}}]\n"
-	plan := mustCompile(t, "order.adjust", fmt.Sprintf(body, "c: b * 2, b: a + 1, a: now.price"), CompileOptions{})
+	plan := mustCompile(t, "order.adjust", fmt.Sprintf(body, "c: b * 2, b: a + 1, a: now.price"), compile.Options{})
 	f := order(10)
 	require.Empty(t, plan.RunStages("order.adjust", f, nil))
 	require.Equal(t, int64(22), price(t, line(f, 0)))
 
-	_, err := compileOne("order.adjust", fmt.Sprintf(body, "c: b * 2, b: a + 1, a: c"), CompileOptions{})
+	_, err := compileOne("order.adjust", fmt.Sprintf(body, "c: b * 2, b: a + 1, a: c"), compile.Options{})
 	require.ErrorContains(t, err, "s.yaml:11:20: RuleSet s@1.0.0, stage a, variable c: variables read each other in a circle: c → b → a → c")
-	_, err = compileOne("order.adjust", fmt.Sprintf(body, "c: c + 1"), CompileOptions{})
+	_, err = compileOne("order.adjust", fmt.Sprintf(body, "c: c + 1"), compile.Options{})
 	require.ErrorContains(t, err, "in a circle: c → c")
 }

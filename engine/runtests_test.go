@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,13 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/ruletest"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/stretchr/testify/require"
 )
 
@@ -61,25 +68,25 @@ spec:
 const tableHead = "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleTest\nmetadata: {name: t}\nspec:\n"
 
 // runTable runs a table on the shop's rules; line 5 of t.yaml is the first of the body.
-func runTable(t testing.TB, body string, coverage *Coverage) []RowResult {
+func runTable(t testing.TB, body string, coverage *engine.Coverage) []ruletest.RowResult {
 	t.Helper()
-	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"rules.yaml": {Data: []byte(tableRules)}, "t.yaml": {Data: []byte(tableHead + body)}}})
+	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"rules.yaml": {Data: []byte(tableRules)}, "t.yaml": {Data: []byte(tableHead + body)}}})
 	require.NoError(t, err)
 	return shopRunner(lib, coverage).Run(lib.Tests)
 }
 
-func shopRunner(lib *Library, coverage *Coverage) *TestRunner {
+func shopRunner(lib *document.Library, coverage *engine.Coverage) *ruletest.Runner {
 	reg := shop()
-	return &TestRunner{Registry: reg, Coverage: coverage, Plans: func(o CompileOptions) (*Plan, error) {
+	return &ruletest.Runner{Registry: reg, Coverage: coverage, Plans: func(o compile.Options) (*engine.Plan, error) {
 		if o.Pipeline == "" {
 			o.Pipeline = "p"
 		}
-		return Compile(lib, reg, o)
+		return compile.Compile(lib, reg, o)
 	}}
 }
 
 // shown renders results as people would read them.
-func shown(results []RowResult) []string {
+func shown(results []ruletest.RowResult) []string {
 	var out []string
 	for _, r := range results {
 		if r.Passed() {
@@ -137,7 +144,7 @@ func TestRowsOfStagesAreComparedWithWhatComesOut(t *testing.T) {
 		"nothing may fail: errors want none got rule price/cap/when (rules.yaml:12:11) failed for a: when: tier is not set; guard it with has(), or give a default: .?tier.orValue(…)",
 		"nothing failed: errors want price/cap/most got none",
 	}, shown(results))
-	require.Equal(t, Position{File: "t.yaml", Line: 12, Col: 5}, results[0].At)
+	require.Equal(t, source.Position{File: "t.yaml", Line: 12, Col: 5}, results[0].At)
 	require.Equal(t, []string{"price/total/sum"}, results[5].Fired)
 }
 
@@ -273,18 +280,18 @@ func TestTablesAreDecodedStrictly(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := fstest.MapFS{"f.yaml": {Data: []byte(tableHead + tt.body)}}
-			_, err := LoadTests(Layer{FS: files})
+			_, err := document.LoadTests(document.Layer{FS: files})
 			require.ErrorContains(t, err, tt.want)
-			_, err = LoadTests(Layer{Files: []File{{Name: "f.yaml", Data: files["f.yaml"].Data}}})
+			_, err = document.LoadTests(document.Layer{Files: []document.File{{Name: "f.yaml", Data: files["f.yaml"].Data}}})
 			require.ErrorContains(t, err, tt.want, "files that were read already")
 		})
 	}
-	_, err := LoadTests(Layer{Dir: "d", Files: []File{{Name: "none.yaml", Fault: "it is gone"}}})
+	_, err := document.LoadTests(document.Layer{Dir: "d", Files: []document.File{{Name: "none.yaml", Fault: "it is gone"}}})
 	require.ErrorContains(t, err, "d/none.yaml:1:1: it is gone")
 }
 
 func TestCoverageTellsWhatNoRowReached(t *testing.T) {
-	coverage := NewCoverage()
+	coverage := engine.NewCoverage()
 	results := runTable(t, `
   point: order.adjust
   rows: [{name: a, given: {customer: {tier: gold}, count: 1, line: {a: {now: {price: 1}}}}, expect: {total: {price: 10}}}]
@@ -299,7 +306,7 @@ func TestCoverageTellsWhatNoRowReached(t *testing.T) {
 `, coverage)
 	require.Equal(t, []string{"ok a", "ok a", "ok a"}, shown(results))
 	report := coverage.Report()
-	require.Equal(t, []SetCoverage{
+	require.Equal(t, []engine.SetCoverage{
 		{RuleSet: "price@1.0.0", Reached: 5, Total: 8}, {RuleSet: "ship@1.0.0", Reached: 1, Total: 4}, {RuleSet: "valid@1.0.0", Reached: 2, Total: 5},
 	}, report.Sets)
 	var unreached []string
@@ -317,13 +324,13 @@ func TestCoverageTellsWhatNoRowReached(t *testing.T) {
 		"rules.yaml:38:64 branch valid/priced: its condition was never false",
 		"rules.yaml:39:12 validation valid/small: nothing violated it",
 	}, unreached)
-	require.Empty(t, NewCoverage().Report().Sets, "what did not run is not reported")
+	require.Empty(t, engine.NewCoverage().Report().Sets, "what did not run is not reported")
 }
 
 // TestCoverageCountsWhatOverlaysBring: a rule of an overlay is reported like any other, and once. Points at which no row
 // runs are left out.
 func TestCoverageCountsWhatOverlaysBring(t *testing.T) {
-	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{
+	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{
 		"rules.yaml": {Data: []byte(tableRules)},
 		"o.yaml":     {Data: []byte(overlay("more", "  change: [{before: ship/tin, decision: {name: odd, when: customer.tier == 'odd', do: Ask}}]\n"))},
 		"t.yaml": {Data: []byte(tableHead + `
@@ -334,7 +341,7 @@ func TestCoverageCountsWhatOverlaysBring(t *testing.T) {
 `)},
 	}})
 	require.NoError(t, err)
-	coverage := NewCoverage()
+	coverage := engine.NewCoverage()
 	require.Equal(t, []string{"ok a", "ok b"}, shown(shopRunner(lib, coverage).Run(lib.Tests)))
 	var unreached []string
 	for _, u := range coverage.Report().Unreached {
@@ -345,7 +352,7 @@ func TestCoverageCountsWhatOverlaysBring(t *testing.T) {
 }
 
 func TestRowsAreSelectedAndPlansCompiledOncePerCombination(t *testing.T) {
-	lib, err := Loader{}.Load(Layer{FS: fstest.MapFS{"rules.yaml": {Data: []byte(tableRules)}, "t.yaml": {Data: []byte(tableHead + `
+	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"rules.yaml": {Data: []byte(tableRules)}, "t.yaml": {Data: []byte(tableHead + `
   point: order.ship
   given: {lines: []}
   rows:
@@ -356,7 +363,7 @@ func TestRowsAreSelectedAndPlansCompiledOncePerCombination(t *testing.T) {
 	require.NoError(t, err)
 	runner := shopRunner(lib, nil)
 	compiled, plans := 0, runner.Plans
-	runner.Plans = func(o CompileOptions) (*Plan, error) {
+	runner.Plans = func(o compile.Options) (*engine.Plan, error) {
 		compiled++
 		return plans(o)
 	}
@@ -367,12 +374,12 @@ func TestRowsAreSelectedAndPlansCompiledOncePerCombination(t *testing.T) {
 }
 
 func TestAScopesOwnVariableIsTheLabel(t *testing.T) {
-	point := &Point{Name: "box.pack", Kind: StagePoint, Scopes: []Scope{{Name: "box", Vars: []Var{
-		{Name: "box", Type: String}, {Name: "now", Type: RecordOf(lineSchema), Writable: true}}}}}
+	point := &registry.Point{Name: "box.pack", Kind: registry.StagePoint, Scopes: []registry.Scope{{Name: "box", Vars: []registry.Var{
+		{Name: "box", Type: lang.String}, {Name: "now", Type: lang.RecordOf(lineSchema), Writable: true}}}}}
 	reg := shop()
 	reg.AddPoint(point)
 	item := point.NewFacts().AddItem("box", "large")
-	require.Equal(t, Text("large"), item.get(0))
+	require.Equal(t, lang.Text("large"), item.Value(0))
 
 	files := fstest.MapFS{
 		"s.yaml": {Data: []byte(ruleSet("box.pack", "  stages: [{name: a, each: box, when: box == 'large', rules: [{name: r, set: {now.price: '1'}}]}]\n"))},
@@ -381,35 +388,35 @@ func TestAScopesOwnVariableIsTheLabel(t *testing.T) {
 			"  - {name: a, given: {box: {small: {}, large: {}}}, expect: {box: {small: {now: {}}, large: {now: {price: 1}}}}}\n" +
 			"  - {name: b, given: {box: {small: {box: large}}}, expect: {fired: []}}\n")},
 	}
-	lib, err := Loader{}.Load(Layer{FS: files})
+	lib, err := document.Loader{}.Load(document.Layer{FS: files})
 	require.NoError(t, err)
-	plan, err := Compile(lib, reg, CompileOptions{Pipeline: "p"})
+	plan, err := compile.Compile(lib, reg, compile.Options{Pipeline: "p"})
 	require.NoError(t, err)
-	runner := &TestRunner{Registry: reg, Plans: func(CompileOptions) (*Plan, error) { return plan, nil }}
+	runner := &ruletest.Runner{Registry: reg, Plans: func(compile.Options) (*engine.Plan, error) { return plan, nil }}
 	require.Equal(t, []string{"ok a", `t.yaml:8:37: RuleTest t, row "b": scope box has no fact to give called "box"; known: now`}, shown(runner.Run(lib.Tests)))
 }
 
 func TestAPointsNamesLeaveRoomForTables(t *testing.T) {
-	add := func(p *Point) func() { return func() { shop().AddPoint(p) } }
+	add := func(p *registry.Point) func() { return func() { shop().AddPoint(p) } }
 	require.PanicsWithValue(t, "engine: point a: test tables use the name fired for something else",
-		add(&Point{Name: "a", Vars: []Var{{Name: "fired", Type: Int}}}))
+		add(&registry.Point{Name: "a", Vars: []registry.Var{{Name: "fired", Type: lang.Int}}}))
 	require.PanicsWithValue(t, "engine: point a: test tables use the name notes for something else",
-		add(&Point{Name: "a", Scopes: []Scope{{Name: "box", Vars: []Var{{Name: "notes", Type: Int}}}}}))
+		add(&registry.Point{Name: "a", Scopes: []registry.Scope{{Name: "box", Vars: []registry.Var{{Name: "notes", Type: lang.Int}}}}}))
 	require.PanicsWithValue(t, "engine: point a: a scope and a variable are both called box",
-		add(&Point{Name: "a", Vars: []Var{{Name: "box", Type: Int}}, Scopes: []Scope{{Name: "box"}}}))
+		add(&registry.Point{Name: "a", Vars: []registry.Var{{Name: "box", Type: lang.Int}}, Scopes: []registry.Scope{{Name: "box"}}}))
 }
 
 func TestAValidationThatFailsIsNotCoveredByThat(t *testing.T) {
-	coverage := NewCoverage()
+	coverage := engine.NewCoverage()
 	results := runTable(t, `
   point: order.validate
   rows: [{name: a, given: {object: {lines: [{}]}}, expect: {violations: [{message: "the rule failed: no such key: price"}]}}]
 `, coverage)
 	require.Equal(t, []string{"ok a"}, shown(results))
-	require.Contains(t, coverage.Report().Unreached, Unreached{Kind: "validation", Path: "valid/priced", What: "nothing violated it", At: Position{File: "rules.yaml", Line: 38, Col: 12}})
+	require.Contains(t, coverage.Report().Unreached, engine.Unreached{Kind: "validation", Path: "valid/priced", What: "nothing violated it", At: source.Position{File: "rules.yaml", Line: 38, Col: 12}})
 }
 
 func TestTheUnitOfAHostTypeIsThatOfItsFunctions(t *testing.T) {
-	_, err := compileOne("order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.weight: \"voucher(customer.vouchers, 'x')\"}}]}]\n", CompileOptions{})
+	_, err := compileOne("order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.weight: \"voucher(customer.vouchers, 'x')\"}}]}]\n", compile.Options{})
 	require.ErrorContains(t, err, "the expression gives int (cents), the field holds int (grams)")
 }

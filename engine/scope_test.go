@@ -1,25 +1,32 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
 	"testing"
 	"testing/fstest"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/ruletest"
 	"github.com/stretchr/testify/require"
 )
 
 // basketPoint has facts that show what rules write to its lines and to its gift.
-func basketPoint() *Point {
-	return &Point{
-		Name: "basket", Kind: StagePoint,
-		Vars: []Var{{Name: "total", Type: RecordOf(totalSchema), Writable: true}},
-		Scopes: []Scope{
-			{Name: "line", List: "lines", Whole: "ordered", Kinds: []string{"a", "b", "c"}, Doc: "all lines", Vars: []Var{
-				{Name: "line", Type: String},
-				{Name: "index", Type: Int},
-				{Name: "now", Type: RecordOf(lineSchema), Writable: true},
+func basketPoint() *registry.Point {
+	return &registry.Point{
+		Name: "basket", Kind: registry.StagePoint,
+		Vars: []registry.Var{{Name: "total", Type: lang.RecordOf(totalSchema), Writable: true}},
+		Scopes: []registry.Scope{
+			{Name: "line", List: "lines", Whole: "ordered", Kinds: []string{"a", "b", "c"}, Doc: "all lines", Vars: []registry.Var{
+				{Name: "line", Type: lang.String},
+				{Name: "index", Type: lang.Int},
+				{Name: "now", Type: lang.RecordOf(lineSchema), Writable: true},
 			}},
-			{Name: "gift", Whole: "present", Vars: []Var{{Name: "value", Type: RecordOf(lineSchema), Writable: true}}},
+			{Name: "gift", Whole: "present", Vars: []registry.Var{{Name: "value", Type: lang.RecordOf(lineSchema), Writable: true}}},
 		},
 	}
 }
@@ -51,11 +58,11 @@ func TestVariablesThatReadOtherItemsSeeWhatRulesWroteBefore(t *testing.T) {
 	r := shop()
 	point := basketPoint()
 	r.AddPoint(point)
-	plan, err := compileAt(r, "basket", basketStages, CompileOptions{})
+	plan, err := compileAt(r, "basket", basketStages, compile.Options{})
 	require.NoError(t, err)
-	for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted(), "specialized": plan.Specialize()} {
+	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted(), "specialized": plan.Specialize()} {
 		t.Run(name, func(t *testing.T) {
-			facts := func() (*Facts, *Record) {
+			facts := func() (*registry.Facts, *lang.Record) {
 				total := totalSchema.New()
 				f := point.NewFacts().Set("total", total)
 				f.AddItem("line", "a").Set("now", lineSchema.New().SetInt("price", 1))
@@ -92,11 +99,11 @@ func TestTablesSeeAllItemsWithoutBeingGivenThem(t *testing.T) {
 		"  - {name: a place, given: {line: {a: {index: 7}}}, expect: {total: {}}}\n" +
 		"  - {name: two gifts, given: {gift: {x: {}, y: {}}}, expect: {total: {}}}\n" +
 		"  - {name: an outcome, given: {line: {a: {}}}, expect: {present: {}, line: {a: {index: 1}}}}\n")}
-	lib, err := Loader{}.Load(Layer{FS: files})
+	lib, err := document.Loader{}.Load(document.Layer{FS: files})
 	require.NoError(t, err)
-	plan, err := Compile(lib, r, CompileOptions{Pipeline: "p"})
+	plan, err := compile.Compile(lib, r, compile.Options{Pipeline: "p"})
 	require.NoError(t, err)
-	runner := &TestRunner{Registry: r, Plans: func(CompileOptions) (*Plan, error) { return plan, nil }}
+	runner := &ruletest.Runner{Registry: r, Plans: func(compile.Options) (*engine.Plan, error) { return plan, nil }}
 	require.Equal(t, []string{
 		"ok all",
 		"ok no gift",
@@ -122,18 +129,18 @@ func TestFactsTellWhatNobodyBound(t *testing.T) {
 func TestWhatShowsItemsIsNoConstant(t *testing.T) {
 	r := shop()
 	r.AddPoint(basketPoint())
-	plan, err := compileAt(r, "basket", basketStages, CompileOptions{})
+	plan, err := compileAt(r, "basket", basketStages, compile.Options{})
 	require.NoError(t, err)
 	require.PanicsWithValue(t, "engine: rules at point basket may write ordered, it is no constant", func() {
-		plan.Specialize(Constant{Point: "basket", Name: "ordered", Value: lineSchema.New()})
+		plan.Specialize(engine.Constant{Point: "basket", Name: "ordered", Value: lineSchema.New()})
 	})
 }
 
 func TestHostsGiveNothingThatItemsShow(t *testing.T) {
 	point := basketPoint()
 	shop().AddPoint(point)
-	require.PanicsWithValue(t, "engine: point basket has no variable lines to set", func() { point.NewFacts().Set("lines", Records(nil)) })
-	require.PanicsWithValue(t, "engine: scope line has no variable index to set", func() { point.NewFacts().AddItem("line", "a").Set("index", Number(1)) })
+	require.PanicsWithValue(t, "engine: point basket has no variable lines to set", func() { point.NewFacts().Set("lines", lang.Records(nil)) })
+	require.PanicsWithValue(t, "engine: scope line has no variable index to set", func() { point.NewFacts().AddItem("line", "a").Set("index", lang.Number(1)) })
 	require.PanicsWithValue(t, "engine: point basket: scope gift has one item at most", func() {
 		f := point.NewFacts()
 		f.AddItem("gift", "x")
@@ -142,11 +149,11 @@ func TestHostsGiveNothingThatItemsShow(t *testing.T) {
 }
 
 func TestScopesShowItemsWhereTheyCan(t *testing.T) {
-	for want, change := range map[string]func(*Point){
-		"only stages see what scope line holds":                           func(p *Point) { p.Kind = DecisionPoint },
-		"scope line has kinds, so it needs a text line, which holds them": func(p *Point) { p.Scopes[0].Vars = p.Scopes[0].Vars[1:] },
-		"two variables are called total":                                  func(p *Point) { p.Scopes[0].List = "total" },
-		"scope line hides variable index":                                 func(p *Point) { p.Scopes[1].Whole = "index" },
+	for want, change := range map[string]func(*registry.Point){
+		"only stages see what scope line holds":                           func(p *registry.Point) { p.Kind = registry.DecisionPoint },
+		"scope line has kinds, so it needs a text line, which holds them": func(p *registry.Point) { p.Scopes[0].Vars = p.Scopes[0].Vars[1:] },
+		"two variables are called total":                                  func(p *registry.Point) { p.Scopes[0].List = "total" },
+		"scope line hides variable index":                                 func(p *registry.Point) { p.Scopes[1].Whole = "index" },
 	} {
 		p := basketPoint()
 		change(p)
@@ -157,14 +164,14 @@ func TestScopesShowItemsWhereTheyCan(t *testing.T) {
 func TestFunctionsTakeAndGiveListsOfIntegers(t *testing.T) {
 	r := shop()
 	r.AddPoint(mixedPoint)
-	r.AddFunction("twice", SameUnit, "each twice", Func1(func(list []int64) []int64 {
+	r.AddFunction("twice", closure.SameUnit, "each twice", closure.Func1(func(list []int64) []int64 {
 		var out []int64
 		for _, n := range list {
 			out = append(out, 2*n)
 		}
 		return out
 	}))
-	r.AddFunction("upTo", NoUnit, "from 0", Func1(func(n int64) []int64 {
+	r.AddFunction("upTo", closure.NoUnit, "from 0", closure.Func1(func(n int64) []int64 {
 		var out []int64
 		for i := range n {
 			out = append(out, i)
@@ -181,12 +188,12 @@ func TestFunctionsTakeAndGiveListsOfIntegers(t *testing.T) {
 	} {
 		plan, err := compileAt(r, "mixed", `
   stages: [{name: st, each: one, variables: {v: x}, rules: [{name: r, set: {now.i: "`+expression+`"}}, {name: unused, when: v > 9, note: n}]}]
-`, CompileOptions{})
+`, compile.Options{})
 		require.NoError(t, err, expression)
-		for name, p := range map[string]*Plan{"code": plan, "CEL": plan.Interpreted()} {
+		for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted()} {
 			now := outerSchema.New()
-			f := mixedPoint.NewFacts().Set("x", Number(1)).Set("r", outerSchema.New().SetStrings("l", []string{"a", "bc"}))
-			f.AddItem("one", "label").Set("t", Text("label")).Set("q", outerSchema.New()).Set("now", now)
+			f := mixedPoint.NewFacts().Set("x", lang.Number(1)).Set("r", outerSchema.New().SetStrings("l", []string{"a", "bc"}))
+			f.AddItem("one", "label").Set("t", lang.Text("label")).Set("q", outerSchema.New()).Set("now", now)
 			require.Empty(t, p.RunStages("mixed", f, nil), expression)
 			got, _ := now.Int("i")
 			require.Equal(t, want, got, "%s by %s", expression, name)

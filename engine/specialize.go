@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/google/cel-go/common/types/ref"
 )
 
@@ -20,22 +21,22 @@ type Constant struct {
 // there. Values must not change afterwards. It panics on a name the point does not declare, or which rules may write.
 func (p *Plan) Specialize(list ...Constant) *Plan {
 	out := *p
-	out.points = make(map[string]*pointPlan, len(p.points))
-	known := map[string]constants{}
-	for name, at := range p.points {
-		out.points[name] = at
+	out.parts.Points = make(map[string]*PointPlan, len(p.parts.Points))
+	known := map[string]closure.Constants{}
+	for name, at := range p.parts.Points {
+		out.parts.Points[name] = at
 	}
 	for _, c := range list {
-		at := p.points[c.Point]
-		if at == nil || at.leftOut {
+		at := p.parts.Points[c.Point]
+		if at == nil || at.LeftOut {
 			continue
 		}
-		at.point.mustBeConstant(c.Name)
+		at.Point.MustBeConstant(c.Name)
 		if !at.reads(c.Name) {
 			continue
 		}
 		if known[c.Point] == nil {
-			known[c.Point] = constants{}
+			known[c.Point] = closure.Constants{}
 			for name, v := range at.known {
 				known[c.Point][name] = v
 			}
@@ -43,10 +44,10 @@ func (p *Plan) Specialize(list ...Constant) *Plan {
 		known[c.Point][c.Name] = c.Value
 	}
 	for name, values := range known {
-		at := *p.points[name]
+		at := *p.parts.Points[name]
 		at.known = values
-		at.assemble(false)
-		out.points[name] = &at
+		at.Assemble(false)
+		out.parts.Points[name] = &at
 	}
 	return &out
 }
@@ -55,61 +56,61 @@ func (p *Plan) Specialize(list ...Constant) *Plan {
 // tests hold p against.
 func (p *Plan) Interpreted() *Plan {
 	out := *p
-	out.points = make(map[string]*pointPlan, len(p.points))
-	for name, at := range p.points {
-		if at.leftOut {
-			out.points[name] = at
+	out.parts.Points = make(map[string]*PointPlan, len(p.parts.Points))
+	for name, at := range p.parts.Points {
+		if at.LeftOut {
+			out.parts.Points[name] = at
 			continue
 		}
 		interpreted := *at
-		interpreted.assemble(true)
-		out.points[name] = &interpreted
+		interpreted.Assemble(true)
+		out.parts.Points[name] = &interpreted
 	}
 	return &out
 }
 
 // reads reports whether any expression at the point reads a variable.
-func (at *pointPlan) reads(name string) bool {
+func (at *PointPlan) reads(name string) bool {
 	found := false
-	for _, set := range at.sets {
-		set.each(func(p *program) { found = found || slices.Contains(p.reads, name) })
+	for _, set := range at.Sets {
+		set.each(func(p *closure.Program) { found = found || slices.Contains(p.Reads, name) })
 	}
 	return found
 }
 
 // each visits the expressions of stages and decisions.
-func (s *setPlan) each(visit func(*program)) {
-	if s.variables != nil {
-		visitAll(visit, s.variables.programs...)
+func (s *SetPlan) each(visit func(*closure.Program)) {
+	if s.Variables != nil {
+		visitAll(visit, s.Variables.Programs...)
 	}
-	for _, d := range s.decisions {
-		visitAll(visit, d.when, d.reason)
+	for _, d := range s.Decisions {
+		visitAll(visit, d.When, d.Reason)
 	}
-	for _, st := range s.stages {
+	for _, st := range s.Stages {
 		st.each(visit)
 	}
 }
 
-func (st *stagePlan) each(visit func(*program)) {
-	visitAll(visit, st.vars.programs...)
-	visitAll(visit, st.when)
-	for _, r := range st.rules {
-		visitAll(visit, r.when)
-		for _, w := range r.writes {
-			visitAll(visit, w.value)
+func (st *StagePlan) each(visit func(*closure.Program)) {
+	visitAll(visit, st.Vars.Programs...)
+	visitAll(visit, st.When)
+	for _, r := range st.Rules {
+		visitAll(visit, r.When)
+		for _, w := range r.Writes {
+			visitAll(visit, w.Value)
 		}
 	}
 }
 
 // reads reports whether any expression of the stage reads a variable.
-func (st *stagePlan) reads(name string) bool {
+func (st *StagePlan) reads(name string) bool {
 	found := false
-	st.each(func(p *program) { found = found || slices.Contains(p.reads, name) })
+	st.each(func(p *closure.Program) { found = found || slices.Contains(p.Reads, name) })
 	return found
 }
 
 // visitAll visits those of the expressions that are there.
-func visitAll(visit func(*program), list ...*program) {
+func visitAll(visit func(*closure.Program), list ...*closure.Program) {
 	for _, p := range list {
 		if p != nil {
 			visit(p)

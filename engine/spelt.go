@@ -3,24 +3,28 @@ package engine
 import (
 	"slices"
 
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/google/cel-go/cel"
+
 	celast "github.com/google/cel-go/common/ast"
 )
 
 // speltValidation is the validation with the value of its axis in its expressions, too, as whoever knows no axes takes it.
-func speltValidation(v *Validation, value *axisValue) *Validation {
+func speltValidation(v *document.Validation, value *lang.AxisValue) *document.Validation {
 	if value == nil {
 		return v
 	}
 	out := *v
-	for _, e := range []*Scalar{&out.When, &out.Expression, &out.MessageExpression} {
+	for _, e := range []*source.Scalar{&out.When, &out.Expression, &out.MessageExpression} {
 		e.Value = spelt(e.Value, value)
 	}
 	return &out
 }
 
 // spelt writes 'cpu' wherever an expression, which compiled before, names its axis, and .?cpu for [?resource].
-func spelt(expression string, value *axisValue) string {
+func spelt(expression string, value *lang.AxisValue) string {
 	env, err := cel.NewEnv(cel.OptionalTypes())
 	if err != nil || expression == "" {
 		return expression
@@ -31,7 +35,7 @@ func spelt(expression string, value *axisValue) string {
 	}
 	var places []int
 	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
-		if e.Kind() == celast.IdentKind && e.AsIdent() == value.axis.Name {
+		if e.Kind() == celast.IdentKind && e.AsIdent() == value.Axis.Name {
 			if at, found := ast.NativeRep().SourceInfo().GetOffsetRange(e.ID()); found {
 				places = append(places, int(at.Start))
 			}
@@ -40,12 +44,12 @@ func spelt(expression string, value *axisValue) string {
 	slices.Sort(places)
 	runes := []rune(expression)
 	for _, at := range slices.Backward(slices.Compact(places)) {
-		end := at + len(value.axis.Name)
+		end := at + len(value.Axis.Name)
 		if at >= 2 && end < len(runes) && string(runes[at-2:at]) == "[?" && runes[end] == ']' {
-			runes = slices.Replace(runes, at-2, end+1, []rune(".?"+value.value)...) // for objects, too
+			runes = slices.Replace(runes, at-2, end+1, []rune(".?"+value.Value)...) // for objects, too
 			continue
 		}
-		runes = slices.Replace(runes, at, end, []rune("'"+value.value+"'")...)
+		runes = slices.Replace(runes, at, end, []rune("'"+value.Value+"'")...)
 	}
 	return string(runes)
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/google/cel-go/common/types/ref"
 )
 
@@ -45,7 +48,7 @@ type Trace struct {
 
 type tracedRun struct {
 	code  *pointCode
-	facts *Facts
+	facts *registry.Facts
 	first int // of its marks
 }
 
@@ -54,8 +57,8 @@ type mark struct {
 	source   int32 // index into pointCode.sources
 	item     int32 // index into the items of the stage's scope
 	rest     int32 // index into Trace.rest, from 1; 0 = none
-	fromKind cellKind
-	toKind   cellKind
+	fromKind lang.CellKind
+	toKind   lang.CellKind
 	from, to uint64
 }
 
@@ -66,10 +69,10 @@ type rest struct {
 	err      error
 }
 
-// source says where a step comes from.
-type source struct {
+// stepSource says where a step comes from.
+type stepSource struct {
 	*origin
-	write *writePlan // of a change
+	write *WritePlan // of a change
 }
 
 // Steps writes out what fired, in order.
@@ -80,10 +83,10 @@ func (t *Trace) Steps() []Step {
 }
 
 // Runs gives the facts of the runs, in order, by the name of their point.
-func (t *Trace) Runs() iter.Seq2[string, *Facts] {
-	return func(yield func(string, *Facts) bool) {
+func (t *Trace) Runs() iter.Seq2[string, *registry.Facts] {
+	return func(yield func(string, *registry.Facts) bool) {
 		for _, run := range t.runs {
-			if !yield(run.facts.point.Name, run.facts) {
+			if !yield(run.facts.Point().Name, run.facts) {
 				return
 			}
 		}
@@ -99,7 +102,7 @@ func (t *Trace) MarshalJSON() ([]byte, error) {
 func (t *Trace) Last(item, field string) (step Step, ok bool) {
 	t.each(func(i int, run *tracedRun) {
 		from := run.code.sources[t.marks[i].source]
-		if from.write != nil && from.write.field == field && run.label(&t.marks[i]) == item {
+		if from.write != nil && from.write.Field == field && run.label(&t.marks[i]) == item {
 			step, ok = t.step(i, run), true
 		}
 	})
@@ -124,13 +127,13 @@ func (r *tracedRun) label(m *mark) string {
 	if scope < 0 {
 		return ""
 	}
-	return r.facts.items[scope][m.item].Label
+	return r.facts.ByScope()[scope][m.item].Label
 }
 
 func (t *Trace) step(i int, run *tracedRun) Step {
 	m := &t.marks[i]
 	at := run.code.sources[m.source]
-	set := at.set.ruleSet
+	set := at.set.RuleSet
 	s := Step{RuleSet: set.Name.Value, Version: set.Version.Value, Overlay: at.overlay, Stage: at.stage, Rule: at.rule, At: at.pos.String(), Item: run.label(m)}
 	var more rest
 	if m.rest > 0 {
@@ -140,8 +143,8 @@ func (t *Trace) step(i int, run *tracedRun) Step {
 	case more.err != nil:
 		s.Error = more.err.Error()
 	case at.write != nil:
-		from, to := cell{kind: m.fromKind, bits: m.from, ref: more.from}, cell{kind: m.toKind, bits: m.to, ref: more.to}
-		s.Field, s.From, s.To = at.write.field, at.set.types.format(at.write.typ, from.val()), at.set.types.format(at.write.typ, to.val())
+		from, to := lang.Cell{Kind: m.fromKind, Bits: m.from, Ref: more.from}, lang.Cell{Kind: m.toKind, Bits: m.to, Ref: more.to}
+		s.Field, s.From, s.To = at.write.Field, at.set.Types.Format(at.write.Typ, from.Val()), at.set.Types.Format(at.write.Typ, to.Val())
 		s.Reason = at.note
 	case more.verdict.Do != "":
 		s.To, s.Reason = more.verdict.Do, more.verdict.Reason
@@ -152,7 +155,7 @@ func (t *Trace) step(i int, run *tracedRun) Step {
 }
 
 // begin notes that a run follows.
-func (t *Trace) begin(code *pointCode, facts *Facts) {
+func (t *Trace) begin(code *pointCode, facts *registry.Facts) {
 	if t == nil {
 		return
 	}
@@ -162,10 +165,10 @@ func (t *Trace) begin(code *pointCode, facts *Facts) {
 	t.runs = append(t.runs, tracedRun{code: code, facts: facts, first: len(t.marks)})
 }
 
-func (t *Trace) change(source, item int32, from, to *cell) {
-	m := mark{source: source, item: item, fromKind: from.kind, toKind: to.kind, from: from.bits, to: to.bits}
-	if from.kind == refCell || to.kind == refCell {
-		t.rest = append(t.rest, rest{from: from.ref, to: to.ref})
+func (t *Trace) change(source, item int32, from, to *lang.Cell) {
+	m := mark{source: source, item: item, fromKind: from.Kind, toKind: to.Kind, from: from.Bits, to: to.Bits}
+	if from.Kind == lang.RefCell || to.Kind == lang.RefCell {
+		t.rest = append(t.rest, rest{from: from.Ref, to: to.Ref})
 		m.rest = int32(len(t.rest))
 	}
 	t.marks = append(t.marks, m)
@@ -188,7 +191,7 @@ func (t *Trace) failure(source, item int32, err error) {
 // RuleError is a rule that failed at run time. The values it would have set are as before.
 type RuleError struct {
 	Path string // set/stage/rule
-	At   Position
+	At   source.Position
 	Item string
 	Err  error
 }

@@ -1,24 +1,29 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/stretchr/testify/require"
 )
 
-func validateRules(t *testing.T, body string, opts CompileOptions) func(Judged) []Violation {
+func validateRules(t *testing.T, body string, opts compile.Options) func(engine.Judged) []engine.Violation {
 	plan := mustCompile(t, "order.validate", body, opts)
-	return func(j Judged) []Violation { return plan.Validate("order.validate", j, nil) }
+	return func(j engine.Judged) []engine.Violation { return plan.Validate("order.validate", j, nil) }
 }
 
 func TestOneValidationLooksAtSeveralPlaces(t *testing.T) {
 	judge := validateRules(t, `
   validations:
   - {name: named, at: ["lines[*]", "gifts[*]"], enforce: [Admission], expression: has(self.name), message: give it a name, fieldPath: .name}
-`, CompileOptions{})
-	got := judge(Judged{Object: map[string]any{"lines": []any{map[string]any{"name": "a"}}, "gifts": []any{map[string]any{}, map[string]any{}}}})
-	require.Equal(t, []string{"gifts[0].name", "gifts[1].name"}, inWords(got, func(v Violation) string { return v.Path }))
+`, compile.Options{})
+	got := judge(engine.Judged{Object: map[string]any{"lines": []any{map[string]any{"name": "a"}}, "gifts": []any{map[string]any{}, map[string]any{}}}})
+	require.Equal(t, []string{"gifts[0].name", "gifts[1].name"}, inWords(got, func(v engine.Violation) string { return v.Path }))
 }
 
 func TestWhatDidNotChangeIsToldAsAWarning(t *testing.T) {
@@ -26,17 +31,17 @@ func TestWhatDidNotChangeIsToldAsAWarning(t *testing.T) {
   validations:
   - {name: priced, at: "lines[*]", enforce: [Admission], expression: self.price > 0, message: a price}
   - {name: never-cheaper, at: "lines[*]", enforce: [Admission], expression: size(oldObject.lines) > 5, message: a transition}
-`, CompileOptions{})
+`, compile.Options{})
 	broken, other := []any{map[string]any{"price": 0}}, []any{map[string]any{"price": 0}, map[string]any{"price": 1}}
-	warnings := func(got []Violation) (out []bool) {
+	warnings := func(got []engine.Violation) (out []bool) {
 		for _, v := range got {
 			out = append(out, v.Warning)
 		}
 		return out
 	}
-	same := judge(Judged{Object: map[string]any{"lines": broken, "note": "b"}, Old: map[string]any{"lines": broken, "note": "a"}})
+	same := judge(engine.Judged{Object: map[string]any{"lines": broken, "note": "b"}, Old: map[string]any{"lines": broken, "note": "a"}})
 	require.Equal(t, []bool{true, false}, warnings(same), "a rule that reads what was there decides itself what may stay")
-	require.Equal(t, []bool{false, false, false}, warnings(judge(Judged{Object: map[string]any{"lines": other}, Old: map[string]any{"lines": broken}})))
+	require.Equal(t, []bool{false, false, false}, warnings(judge(engine.Judged{Object: map[string]any{"lines": other}, Old: map[string]any{"lines": broken}})))
 }
 
 func TestValidationsReadParamsAndFacts(t *testing.T) {
@@ -45,12 +50,12 @@ func TestValidationsReadParamsAndFacts(t *testing.T) {
   validations:
   - {name: few, enforce: [Admission], expression: size(self.lines) + size(others) <= params.most, message: too much}
   - {name: known, enforce: [Admission], when: has(buyer.tier), expression: "buyer.tier != 'none' && !has(params.never)", message: who is this}
-`, CompileOptions{Params: map[string]string{"s.most": "1"}})
+`, compile.Options{Params: map[string]string{"s.most": "1"}})
 	object := map[string]any{"lines": []any{1}}
-	require.Empty(t, judge(Judged{Object: object}), "facts that are not given are empty")
-	got := judge(Judged{Object: object, Facts: validatePoint.NewFacts().
-		Set("others", Records([]*Record{lineSchema.New()})).Set("buyer", customerSchema.New().SetString("tier", "none"))})
-	require.Equal(t, []string{"s/few", "s/known"}, inWords(got, func(v Violation) string { return v.Rule }))
+	require.Empty(t, judge(engine.Judged{Object: object}), "facts that are not given are empty")
+	got := judge(engine.Judged{Object: object, Facts: validatePoint.NewFacts().
+		Set("others", lang.Records([]*lang.Record{lineSchema.New()})).Set("buyer", customerSchema.New().SetString("tier", "none"))})
+	require.Equal(t, []string{"s/few", "s/known"}, inWords(got, func(v engine.Violation) string { return v.Rule }))
 }
 
 // TestRulesOfASchemaAreRunHereToo: an overlay can bring one that is not in the schema of the cluster.
@@ -59,9 +64,9 @@ func TestRulesOfASchemaAreRunHereToo(t *testing.T) {
   validations:
   - {name: a, enforce: [Schema], expression: "false", message: only there}
   - {name: b, enforce: [Admission], expression: "false", message: only here}
-`, CompileOptions{})
-	require.Len(t, judge(Judged{Object: map[string]any{}}), 2)
-	require.Equal(t, []string{"s/a"}, inWords(judge(Judged{Object: map[string]any{}, Schema: true}), func(v Violation) string { return v.Rule }))
+`, compile.Options{})
+	require.Len(t, judge(engine.Judged{Object: map[string]any{}}), 2)
+	require.Equal(t, []string{"s/a"}, inWords(judge(engine.Judged{Object: map[string]any{}, Schema: true}), func(v engine.Violation) string { return v.Rule }))
 }
 
 func TestWhatASchemaCannotDoIsRefused(t *testing.T) {
@@ -74,7 +79,7 @@ func TestWhatASchemaCannotDoIsRefused(t *testing.T) {
 		"a field of nothing": {`enforce: [Admission], fieldPath: price, expression: "true", message: m`, "expected . but got price"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := compileOne("order.validate", "  validations:\n  - {name: a, "+c.rule+"}\n", CompileOptions{})
+			_, err := compileOne("order.validate", "  validations:\n  - {name: a, "+c.rule+"}\n", compile.Options{})
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -84,7 +89,7 @@ func TestValidationsCanBeListed(t *testing.T) {
 	plan := mustCompile(t, "order.validate", `
   validations:
   - {name: a, at: "lines[*]", enforce: [Admission], when: gates.Vouchers, expression: size(others) > self.price, message: m}
-`, CompileOptions{})
+`, compile.Options{})
 	got := plan.Validations("order.validate")
 	require.Len(t, got, 1)
 	require.Equal(t, "s/a", got[0].Rule)
@@ -101,13 +106,13 @@ func TestASchemaHoldsWhatIsEnforcedForAllObjects(t *testing.T) {
 	}
 	files := oneRuleSet(shop(), "order.validate", "  validations:\n  - {name: own, enforce: [Schema, Admission], expression: \"true\", message: m}\n")
 	files["o.yaml"] = &fstest.MapFile{Data: []byte(overlay("all", validation("a")) + overlay("some", "match: {namespaces: [x]}, "+validation("b")) + overlay("tried", "mode: Audit, "+validation("c")))}
-	lib, err := Loader{}.Load(Layer{FS: files})
+	lib, err := document.Loader{}.Load(document.Layer{FS: files})
 	require.NoError(t, err)
-	book, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p"})
+	book, err := compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p"})
 	require.NoError(t, err)
 	plan, err := book.Everywhere()
 	require.NoError(t, err)
-	require.Equal(t, []string{"s/own", "s/a"}, inWords(plan.Validations("order.validate"), func(v ValidationInfo) string { return v.Rule }))
+	require.Equal(t, []string{"s/own", "s/a"}, inWords(plan.Validations("order.validate"), func(v engine.ValidationInfo) string { return v.Rule }))
 	found := book.Findings()
 	require.Len(t, found, 1, "what is only tried goes into the schema once it is enforced")
 	require.Contains(t, found[0].Message, "a schema is the same for all objects")
@@ -115,12 +120,12 @@ func TestASchemaHoldsWhatIsEnforcedForAllObjects(t *testing.T) {
 }
 
 func TestWhatASchemaKeepsIsAFinding(t *testing.T) {
-	overlay := func(spec string) []*Problem {
+	overlay := func(spec string) []*source.Problem {
 		files := oneRuleSet(shop(), "order.validate", "  validations:\n  - {name: own, enforce: [Schema, Admission], expression: \"true\", message: m}\n  - {name: two, enforce: [Admission], expression: \"true\", message: m}\n")
 		files["o.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {" + spec + "}\n")}
-		lib, err := Loader{}.Load(Layer{FS: files})
+		lib, err := document.Loader{}.Load(document.Layer{FS: files})
 		require.NoError(t, err)
-		book, err := NewRulebook(lib, shop(), RulebookOptions{Pipeline: "p"})
+		book, err := compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p"})
 		require.NoError(t, err)
 		return book.Findings()
 	}

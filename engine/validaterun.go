@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 )
@@ -18,11 +20,11 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 		return nil
 	}
 	var out []Violation
-	run := &validationRun{view: at.point.Objects.Open(judged.Object, judged.Old), facts: judged.Facts.variables(at.point), trace: trace}
-	for _, set := range at.sets {
+	run := &validationRun{view: at.Point.Objects.Open(judged.Object, judged.Old), facts: judged.Facts.Variables(at.Point), trace: trace}
+	for _, set := range at.Sets {
 		run.set = set
-		for _, v := range set.validations {
-			if !judged.Schema || v.validation.EnforcedAt(EnforceSchema) {
+		for _, v := range set.Validations {
+			if !judged.Schema || v.Validation.EnforcedAt(document.EnforceSchema) {
 				out = append(out, run.validate(v)...)
 			}
 		}
@@ -32,33 +34,33 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 
 // validationRun is one object before the validations of a point.
 type validationRun struct {
-	view  ObjectView
+	view  registry.ObjectView
 	facts map[string]any
-	set   *setPlan
+	set   *SetPlan
 	trace *Trace
 }
 
-func (r *validationRun) validate(v *validationPlan) []Violation {
-	rule := r.set.ruleSet.Name.Value + "/" + v.validation.Name.Value
-	reason := v.validation.Reason.Value
+func (r *validationRun) validate(v *ValidationPlan) []Violation {
+	rule := r.set.RuleSet.Name.Value + "/" + v.Validation.Name.Value
+	reason := v.Validation.Reason.Value
 	if reason == "" {
 		reason = "FieldValueInvalid"
 	}
 	var out []Violation
-	for _, place := range v.places {
-		values, err := r.view.Values(place.at)
+	for _, place := range v.Places {
+		values, err := r.view.Values(place.At)
 		if err != nil {
-			out = append(out, Violation{Rule: rule, Path: place.at, Reason: reason, Message: err.Error()})
+			out = append(out, Violation{Rule: rule, Path: place.At, Reason: reason, Message: err.Error()})
 			continue
 		}
 		for _, value := range values {
-			message, came := place.check(&scope{value: value.Vars, run: r}, v.validation.Message.Value)
+			message, came := place.check(&scope{value: value.Vars, run: r}, v.Validation.Message.Value)
 			if r.trace != nil {
-				r.trace.Coverage.note(r.set, "", v.validation.Name.Value, v.axis, v.validation.Overlay, came)
+				r.trace.Coverage.note(r.set, "", v.Validation.Name.Value, v.Axis, v.Validation.Overlay, came)
 			}
 			if came == violated || came == errored {
-				warning := v.validation.Severity.Value == SeverityWarn || (value.Unchanged && !v.transition())
-				out = append(out, Violation{Rule: rule, Path: pathBelow(value.Path, place.fieldPath), Self: value.Path, Reason: reason, Message: message, Warning: warning, Failed: came == errored})
+				warning := v.Validation.Severity.Value == document.SeverityWarn || (value.Unchanged && !v.transition())
+				out = append(out, Violation{Rule: rule, Path: pathBelow(value.Path, place.FieldPath), Self: value.Path, Reason: reason, Message: message, Warning: warning, Failed: came == errored})
 			}
 		}
 	}
@@ -85,9 +87,9 @@ func (s *scope) ResolveName(name string) (any, bool) {
 	}
 	switch name {
 	case "gates":
-		return s.run.set.gates, true
+		return s.run.set.Gates, true
 	case "params":
-		return s.run.set.params, true
+		return s.run.set.Params, true
 	}
 	v, ok := s.run.facts[name]
 	return v, ok
@@ -97,9 +99,9 @@ func (s *scope) ResolveName(name string) (any, bool) {
 func (s *scope) Parent() cel.Activation { return nil }
 
 // check judges a value; the message tells the user what is wrong where the rule is violated.
-func (v *placedValidation) check(vars cel.Activation, otherwise string) (message string, came outcome) {
-	if v.when != nil {
-		applies, _, err := v.when.Eval(vars)
+func (v *PlacedValidation) check(vars cel.Activation, otherwise string) (message string, came outcome) {
+	if v.When != nil {
+		applies, _, err := v.When.Eval(vars)
 		if err != nil {
 			return fmt.Sprintf("the rule's when failed: %v", err), errored
 		}
@@ -107,15 +109,15 @@ func (v *placedValidation) check(vars cel.Activation, otherwise string) (message
 			return "", notHeld
 		}
 	}
-	result, _, err := v.expression.Eval(vars)
+	result, _, err := v.Expression.Eval(vars)
 	if err != nil {
 		return fmt.Sprintf("the rule failed: %v", err), errored
 	}
 	if result == types.True {
 		return "", fulfilled
 	}
-	if v.message != nil {
-		if text, _, err := v.message.Eval(vars); err == nil {
+	if v.Message != nil {
+		if text, _, err := v.Message.Eval(vars); err == nil {
 			if s, isString := text.(types.String); isString && s != "" {
 				return string(s), violated
 			}
@@ -138,34 +140,34 @@ type Violation struct {
 // Judged is what validations look at.
 type Judged struct {
 	Object map[string]any
-	Old    map[string]any // what it replaces; nil = it is new
-	Facts  *Facts         // further facts of the point; nil = none
+	Old    map[string]any  // what it replaces; nil = it is new
+	Facts  *registry.Facts // further facts of the point; nil = none
 	// Schema runs only the validations that are enforced in the schema.
 	Schema bool
 }
 
-// placedValidation is a validation compiled for one of its places.
-type placedValidation struct {
-	at         string
-	fieldPath  string // as errors show it
-	when       cel.Program
-	expression cel.Program
-	message    cel.Program
+// PlacedValidation is a validation compiled for one of its places.
+type PlacedValidation struct {
+	At         string
+	FieldPath  string // as errors show it
+	When       cel.Program
+	Expression cel.Program
+	Message    cel.Program
 }
 
 // transition reports whether a validation compares with what was there before. It is then evaluated for values that did
 // not change, too: it says itself what may stay.
-func (v *validationPlan) transition() bool {
-	return slices.Contains(v.reads, "oldSelf") || slices.Contains(v.reads, "oldObject")
+func (v *ValidationPlan) transition() bool {
+	return slices.Contains(v.Reads, "oldSelf") || slices.Contains(v.Reads, "oldObject")
 }
 
 // ValidationInfo is a validation as a plan runs it, for those who enforce it elsewhere.
 type ValidationInfo struct {
-	Rule        string      // set/validation, as violations name it: the same for all values of an axis
-	Description string      // of the rule set
-	Validation  *Validation // for that value, in CEL that knows no axes
-	Reads       []string    // the variables that its condition and expression read, sorted
-	Calls       []string    // the functions and operators that they call, sorted
+	Rule        string               // set/validation, as violations name it: the same for all values of an axis
+	Description string               // of the rule set
+	Validation  *document.Validation // for that value, in CEL that knows no axes
+	Reads       []string             // the variables that its condition and expression read, sorted
+	Calls       []string             // the functions and operators that they call, sorted
 }
 
 // Validations lists the validations at a point in the order in which they run.
@@ -175,10 +177,10 @@ func (p *Plan) Validations(point string) []ValidationInfo {
 	if at == nil {
 		return nil
 	}
-	for _, set := range at.sets {
-		for _, v := range set.validations {
-			out = append(out, ValidationInfo{Rule: set.ruleSet.Name.Value + "/" + v.validation.Name.Value, Description: set.ruleSet.Description, Validation: speltValidation(v.validation, v.axis),
-				Reads: slices.Sorted(slices.Values(v.reads)), Calls: slices.Sorted(slices.Values(v.calls))})
+	for _, set := range at.Sets {
+		for _, v := range set.Validations {
+			out = append(out, ValidationInfo{Rule: set.RuleSet.Name.Value + "/" + v.Validation.Name.Value, Description: set.RuleSet.Description, Validation: speltValidation(v.Validation, v.Axis),
+				Reads: slices.Sorted(slices.Values(v.Reads)), Calls: slices.Sorted(slices.Values(v.Calls))})
 		}
 	}
 	return out

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,12 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/types/ref"
@@ -16,40 +22,40 @@ import (
 
 // The tests use a world of their own, a shop, which shows that the engine knows nothing of its host.
 var (
-	lineSchema = NewSchema("Line",
-		Field{Name: "price", Type: IntOf("cents")},
-		Field{Name: "before", Type: IntOf("cents")},
-		Field{Name: "weight", Type: IntOf("grams")})
-	customerSchema = NewSchema("Customer",
-		Field{Name: "tier", Type: String},
-		Field{Name: "discount", Type: RecordOf(lineSchema)},
-		Field{Name: "tags", Type: ListOf(String)},
-		Field{Name: "vouchers", Type: OpaqueOf(vouchersType, "cents")})
-	totalSchema = NewSchema("Total",
-		Field{Name: "price", Type: IntOf("cents")},
-		Field{Name: "free", Type: Bool})
+	lineSchema = lang.NewSchema("Line",
+		lang.Field{Name: "price", Type: lang.IntOf("cents")},
+		lang.Field{Name: "before", Type: lang.IntOf("cents")},
+		lang.Field{Name: "weight", Type: lang.IntOf("grams")})
+	customerSchema = lang.NewSchema("Customer",
+		lang.Field{Name: "tier", Type: lang.String},
+		lang.Field{Name: "discount", Type: lang.RecordOf(lineSchema)},
+		lang.Field{Name: "tags", Type: lang.ListOf(lang.String)},
+		lang.Field{Name: "vouchers", Type: lang.OpaqueOf(vouchersType, "cents")})
+	totalSchema = lang.NewSchema("Total",
+		lang.Field{Name: "price", Type: lang.IntOf("cents")},
+		lang.Field{Name: "free", Type: lang.Bool})
 
-	adjustPoint = &Point{
-		Name: "order.adjust", Kind: StagePoint,
-		Vars: []Var{
-			{Name: "customer", Type: RecordOf(customerSchema)},
-			{Name: "total", Type: RecordOf(totalSchema), Writable: true},
-			{Name: "count", Type: Int},
+	adjustPoint = &registry.Point{
+		Name: "order.adjust", Kind: registry.StagePoint,
+		Vars: []registry.Var{
+			{Name: "customer", Type: lang.RecordOf(customerSchema)},
+			{Name: "total", Type: lang.RecordOf(totalSchema), Writable: true},
+			{Name: "count", Type: lang.Int},
 		},
-		Scopes: []Scope{{Name: "line", Vars: []Var{{Name: "item", Type: String}, {Name: "now", Type: RecordOf(lineSchema), Writable: true}}}},
+		Scopes: []registry.Scope{{Name: "line", Vars: []registry.Var{{Name: "item", Type: lang.String}, {Name: "now", Type: lang.RecordOf(lineSchema), Writable: true}}}},
 	}
-	shipPoint = &Point{
-		Name: "order.ship", Kind: DecisionPoint,
-		Vars:     []Var{{Name: "customer", Type: RecordOf(customerSchema)}, {Name: "lines", Type: ListOf(RecordOf(lineSchema))}},
-		Outcomes: []Outcome{{Name: "Ship"}, {Name: "Hold"}, {Name: "Ask"}},
+	shipPoint = &registry.Point{
+		Name: "order.ship", Kind: registry.DecisionPoint,
+		Vars:     []registry.Var{{Name: "customer", Type: lang.RecordOf(customerSchema)}, {Name: "lines", Type: lang.ListOf(lang.RecordOf(lineSchema))}},
+		Outcomes: []registry.Outcome{{Name: "Ship"}, {Name: "Hold"}, {Name: "Ask"}},
 		FailSafe: "Hold",
 	}
-	validatePoint = &Point{Name: "order.validate", Kind: ValidationPoint, Objects: looseObjects{}, Vars: []Var{
-		{Name: "buyer", Type: RecordOf(customerSchema)}, {Name: "others", Type: ListOf(RecordOf(lineSchema))}}}
+	validatePoint = &registry.Point{Name: "order.validate", Kind: registry.ValidationPoint, Objects: looseObjects{}, Vars: []registry.Var{
+		{Name: "buyer", Type: lang.RecordOf(customerSchema)}, {Name: "others", Type: lang.ListOf(lang.RecordOf(lineSchema))}}}
 )
 
-func shop() *Registry {
-	r := NewRegistry()
+func shop() *registry.Registry {
+	r := registry.New()
 	number := func(suffix string) func(string) (int64, error) {
 		return func(s string) (int64, error) {
 			n, err := strconv.ParseInt(strings.TrimSuffix(s, suffix), 10, 64)
@@ -59,10 +65,10 @@ func shop() *Registry {
 			return n, nil
 		}
 	}
-	r.AddUnit(Unit{Name: "cents", Func: "cents", Doc: "cents", Parse: number("c"), Format: func(n int64) string { return fmt.Sprintf("%dc", n) }})
-	r.AddUnit(Unit{Name: "grams", Doc: "grams", Parse: number("g"), Format: func(n int64) string { return fmt.Sprintf("%dg", n) }})
-	r.AddFunction("voucher", FirstUnit, "what a voucher is worth", Func2(func(v vouchers, name string) int64 { return v.worth[name] }))
-	r.AddReader(vouchersType, func(pairs []Pair, unit Unit) (ref.Val, error) {
+	r.AddUnit(lang.Unit{Name: "cents", Func: "cents", Doc: "cents", Parse: number("c"), Format: func(n int64) string { return fmt.Sprintf("%dc", n) }})
+	r.AddUnit(lang.Unit{Name: "grams", Doc: "grams", Parse: number("g"), Format: func(n int64) string { return fmt.Sprintf("%dg", n) }})
+	r.AddFunction("voucher", closure.FirstUnit, "what a voucher is worth", closure.Func2(func(v vouchers, name string) int64 { return v.worth[name] }))
+	r.AddReader(vouchersType, func(pairs []registry.Pair, unit lang.Unit) (ref.Val, error) {
 		out := vouchers{worth: map[string]int64{}}
 		for _, p := range pairs {
 			n, err := unit.Parse(p.Value)
@@ -74,7 +80,7 @@ func shop() *Registry {
 		return out, nil
 	})
 	r.AddGate("Vouchers", "vouchers")
-	r.AddAxis(Axis{Name: "measure", Plural: "measures", Values: []string{"price", "weight"}})
+	r.AddAxis(lang.Axis{Name: "measure", Plural: "measures", Values: []string{"price", "weight"}})
 	r.AddPoint(adjustPoint)
 	r.AddPoint(shipPoint)
 	r.AddPoint(validatePoint)
@@ -112,7 +118,7 @@ func (looseObjects) Sizes(string, bool) (checker.CostEstimator, error) { return 
 type smallSizes struct{}
 
 func (smallSizes) EstimateSize(checker.AstNode) *checker.SizeEstimate {
-	return &checker.SizeEstimate{Max: maxListSize}
+	return &checker.SizeEstimate{Max: lang.MaxListSize}
 }
 
 func (smallSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
@@ -127,22 +133,24 @@ func (looseObjects) FieldPath(_, below string) (string, error) {
 	return path, nil
 }
 
-func (looseObjects) Open(object, old map[string]any) ObjectView { return looseView{object, old} }
+func (looseObjects) Open(object, old map[string]any) registry.ObjectView {
+	return looseView{object, old}
+}
 
 type looseView struct{ object, old map[string]any }
 
-func (v looseView) Values(at string) ([]ObjectValue, error) {
+func (v looseView) Values(at string) ([]registry.ObjectValue, error) {
 	vars := func(self, old any) map[string]any {
 		return map[string]any{"self": self, "oldSelf": old, "oldObject": v.old}
 	}
 	if at == "" {
-		return []ObjectValue{{Vars: vars(v.object, v.old), Unchanged: reflect.DeepEqual(v.object, v.old)}}, nil
+		return []registry.ObjectValue{{Vars: vars(v.object, v.old), Unchanged: reflect.DeepEqual(v.object, v.old)}}, nil
 	}
-	var out []ObjectValue
+	var out []registry.ObjectValue
 	list := strings.TrimSuffix(at, "[*]")
 	lines, _ := v.object[list].([]any)
 	for i, line := range lines {
-		out = append(out, ObjectValue{Path: fmt.Sprintf("%s[%d]", list, i), Vars: vars(line, nil), Unchanged: reflect.DeepEqual(v.object[list], v.old[list])})
+		out = append(out, registry.ObjectValue{Path: fmt.Sprintf("%s[%d]", list, i), Vars: vars(line, nil), Unchanged: reflect.DeepEqual(v.object[list], v.old[list])})
 	}
 	return out, nil
 }
@@ -162,7 +170,7 @@ func ruleSet(point, body string) string {
 }
 
 // oneRuleSet is a rule set with the pipeline that runs it; line 7 of s.yaml is the first of the body.
-func oneRuleSet(r *Registry, point, body string) fstest.MapFS {
+func oneRuleSet(r *registry.Registry, point, body string) fstest.MapFS {
 	pipeline := onePipeline
 	for _, p := range r.Points() {
 		if !strings.Contains(pipeline, p.Name+":") {
@@ -177,41 +185,41 @@ func oneRuleSet(r *Registry, point, body string) fstest.MapFS {
 }
 
 // compileOne compiles one rule set.
-func compileOne(point, body string, opts CompileOptions) (*Plan, error) {
+func compileOne(point, body string, opts compile.Options) (*engine.Plan, error) {
 	return compileAt(shop(), point, body, opts)
 }
 
 // compileAt is compileOne for a registry of its own.
-func compileAt(r *Registry, point, body string, opts CompileOptions) (*Plan, error) {
-	lib, err := Loader{}.Load(Layer{FS: oneRuleSet(r, point, body)})
+func compileAt(r *registry.Registry, point, body string, opts compile.Options) (*engine.Plan, error) {
+	lib, err := document.Loader{}.Load(document.Layer{FS: oneRuleSet(r, point, body)})
 	if err != nil {
 		return nil, err
 	}
 	opts.Pipeline = "p"
-	return Compile(lib, r, opts)
+	return compile.Compile(lib, r, opts)
 }
 
-func mustCompile(t testing.TB, point, body string, opts CompileOptions) *Plan {
+func mustCompile(t testing.TB, point, body string, opts compile.Options) *engine.Plan {
 	t.Helper()
 	plan, err := compileOne(point, body, opts)
 	require.NoError(t, err)
 	return plan
 }
 
-func order(prices ...int64) *Facts {
+func order(prices ...int64) *registry.Facts {
 	f := adjustPoint.NewFacts()
 	f.Set("customer", customerSchema.New().SetString("tier", "gold").SetStrings("tags", []string{"new"}))
-	f.Set("total", totalSchema.New()).Set("count", Number(int64(len(prices))))
+	f.Set("total", totalSchema.New()).Set("count", lang.Number(int64(len(prices))))
 	for i, p := range prices {
-		f.AddItem("line", fmt.Sprintf("line-%d", i)).Set("item", Text(fmt.Sprintf("line-%d", i))).
+		f.AddItem("line", fmt.Sprintf("line-%d", i)).Set("item", lang.Text(fmt.Sprintf("line-%d", i))).
 			Set("now", lineSchema.New().SetInt("price", p))
 	}
 	return f
 }
 
-func line(f *Facts, i int) *Record { return f.items[0][i].Record("now") }
+func line(f *registry.Facts, i int) *lang.Record { return f.ByScope()[0][i].Record("now") }
 
-func price(t testing.TB, r *Record) int64 {
+func price(t testing.TB, r *lang.Record) int64 {
 	t.Helper()
 	n, ok := r.Int("price")
 	require.True(t, ok, "price is unset")

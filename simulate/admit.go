@@ -13,6 +13,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/webhook/podreview"
@@ -155,7 +157,7 @@ func (a *admission) noteAnswer(p *manifests.NewPod, v *judgedVPA, answer *podrev
 
 // tried tells what overlays that are not enforced would change: the differences as notes, and as warnings where their mode asks
 // for them.
-func (a *admission) tried(p *manifests.NewPod, v *judgedVPA, req podreview.Request, shadows []engine.Shadow, enforced *podreview.Answer) (warnings []string) {
+func (a *admission) tried(p *manifests.NewPod, v *judgedVPA, req podreview.Request, shadows []compile.Shadow, enforced *podreview.Answer) (warnings []string) {
 	for _, other := range a.vpas[p.Pod.Namespace] {
 		for _, shadow := range other.chosen.Shadows {
 			verdict := shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(other.VerticalPodAutoscaler), nil)
@@ -170,7 +172,7 @@ func (a *admission) tried(p *manifests.NewPod, v *judgedVPA, req podreview.Reque
 		}
 		answer := podreview.Review(shadow.Plan, req, nil)
 		differs := podreview.Differences(enforced, &answer)
-		if len(differs) > 0 && (v != nil || shadow.Mode == engine.ModeWarn) {
+		if len(differs) > 0 && (v != nil || shadow.Mode == document.ModeWarn) {
 			a.note("%s: RuleOverlay %s (%s) would change it: %s", p, shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
 		}
 		warnings = append(warnings, podreview.ShadowWarnings(shadow, differs)...)

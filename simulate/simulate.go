@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
@@ -23,15 +23,15 @@ import (
 // Cluster is what manifests say of a cluster at one time.
 type Cluster struct {
 	set       *manifests.Set
-	installed *engine.Rulebook // the rules without RuleOverlay objects
-	book      *engine.Rulebook // with them
+	installed *compile.Rulebook // the rules without RuleOverlay objects
+	book      *compile.Rulebook // with them
 	clock     clock.PassiveClock
 	notes     []string
 }
 
 // Load makes a cluster of manifests, with rules that the RuleOverlays among them change. The error tells which of these cannot
 // be used; the cluster is there all the same.
-func Load(set *manifests.Set, rules *engine.Rulebook, at clock.PassiveClock) (*Cluster, error) {
+func Load(set *manifests.Set, rules *compile.Rulebook, at clock.PassiveClock) (*Cluster, error) {
 	overlays, unread := set.RuleOverlays()
 	book, unusable := policy.WithOverlays(rules, overlays)
 	return &Cluster{set: set, installed: rules, book: book, clock: at}, faults.Join(unread, set.Twice("RuleOverlay"), unusable)

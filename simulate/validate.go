@@ -7,6 +7,7 @@ import (
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/webhook/vpareview"
@@ -54,7 +55,7 @@ func listed(causes []vpareview.Cause) []vpareview.Cause {
 
 // validation is what objects are judged by.
 type validation struct {
-	book   *engine.Rulebook
+	book   *compile.Rulebook
 	crd    *engine.Plan // with the rules that are in the CRD
 	schema *schema.Objects
 	vpas   []manifests.Document

@@ -10,14 +10,16 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // question is what a command asks the rules about a VPA.
 type question struct {
 	point string // facts.PodAdmit or facts.VPAUpdate
-	bind  func(*vpav1.VerticalPodAutoscaler) *engine.Facts
+	bind  func(*vpav1.VerticalPodAutoscaler) *registry.Facts
 	pods  string // which pods it is about, in words
 	verb  string // what a VPA does with its pods, in words
 	// pinned: a VPA whose pipeline cannot be had keeps its pods, and they are left alone; otherwise the default pipeline is used.
@@ -38,7 +40,7 @@ type view struct {
 // judgedVPA is a VPA with what the rules say of its pods.
 type judgedVPA struct {
 	*vpav1.VerticalPodAutoscaler
-	chosen  engine.Selection
+	chosen  compile.Selection
 	verdict engine.Verdict
 	takes   bool // it has pods of its own
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/webhook/podreview"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
 // auditPod records what overlays that are not enforced would do with a new pod. The result is for whoever submits it: what those
 // in mode Warn would change.
-func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.VerticalPodAutoscaler, review podreview.Request, shadows []engine.Shadow, enforced *podreview.Answer) (warnings []string) {
+func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.VerticalPodAutoscaler, review podreview.Request, shadows []compile.Shadow, enforced *podreview.Answer) (warnings []string) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {
 		if review.VPA != nil && shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do != facts.DoApply {
@@ -31,7 +32,7 @@ func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.Vert
 }
 
 // auditVPA records what overlays that are not enforced would say about a VPA.
-func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, review vpareview.Request, enforced vpareview.Answer) (warnings []string) {
+func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []compile.Shadow, review vpareview.Request, enforced vpareview.Answer) (warnings []string) {
 	defer policy.UntilPanic(h.Log.WithValues("namespace", v.Namespace, "vpa", v.Name))
 	for _, shadow := range shadows {
 		differs := vpareview.Differences(enforced, vpareview.Review(shadow.Plan, review))
@@ -43,7 +44,7 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 
 // auditAdmission records what overlays that are not enforced would say about whether a VPA changes new pods. mine tells
 // whether the pod at hand is one of its pods; it is asked only where that matters.
-func (h *Handler) auditAdmission(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, enforced engine.Verdict, mine func() bool) {
+func (h *Handler) auditAdmission(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []compile.Shadow, enforced engine.Verdict, mine func() bool) {
 	if len(shadows) == 0 {
 		return
 	}
@@ -57,7 +58,7 @@ func (h *Handler) auditAdmission(req admission.Request, v *vpav1.VerticalPodAuto
 }
 
 // record leaves no trace of a dry run.
-func (h *Handler) record(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadow engine.Shadow, about string, differs []string) {
+func (h *Handler) record(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadow compile.Shadow, about string, differs []string) {
 	if req.DryRun == nil || !*req.DryRun {
 		h.Shadows.Record(v, shadow, about, differs)
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
 
@@ -47,7 +47,7 @@ spec:
 	require.NoError(t, err)
 	recorder := events.NewFakeRecorder(10)
 	return &Handler{
-		Rules: func() *engine.Rulebook { return book }, Log: logr.Discard(),
+		Rules: func() *compile.Rulebook { return book }, Log: logr.Discard(),
 		Shadows: &policy.Shadows{Component: "admission", Recorder: recorder, Clock: clock.RealClock{}, Log: logr.Discard()},
 	}, recorder
 }
@@ -128,7 +128,7 @@ func TestAPanicOfWhatIsOnlyTriedCostsNothingEnforced(t *testing.T) {
 func TestAnOverlayThatAllowsMoreIsTold(t *testing.T) {
 	h, _ := overlaid(t, "Warn")
 	relaxed := writeOverlay(t, "{mode: Warn, change: [{disable: vpa-object/update-mode-known}]}")
-	h.Rules = func() *engine.Rulebook { return relaxed }
+	h.Rules = func() *compile.Rulebook { return relaxed }
 	resp := h.Handle(context.Background(), review("payments", `{"metadata":{"namespace":"payments","name":"web","uid":"7"},"spec":{"updatePolicy":{"updateMode":"X"}}}`, ""))
 	require.False(t, resp.Allowed)
 	require.Len(t, resp.Warnings, 2, "the other is that there is no target")
@@ -136,7 +136,7 @@ func TestAnOverlayThatAllowsMoreIsTold(t *testing.T) {
 }
 
 // writeOverlay loads the shipped rules with one overlay called mine.
-func writeOverlay(t *testing.T, spec string) *engine.Rulebook {
+func writeOverlay(t *testing.T, spec string) *compile.Rulebook {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: mine}, spec: "+spec+"}\n"), 0o600))

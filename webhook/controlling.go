@@ -13,13 +13,13 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // controllingVPA is the VPA that changes a new pod, nil when none does: of those whose target is the pod's topmost controller,
 // whose selector matches it and which pod.admit lets change pods, the first by vpa.order. All that it asks is in
 // memory; target.Patience bounds what it waits for scales that are not.
-func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rules *engine.Rulebook, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
+func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rules *compile.Rulebook, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
 	top, err := h.Resolver.Top(ctx, pod, func(chain []target.Key) bool { return h.anyTarget(ctx, pod.Namespace, chain) })
 	if err != nil || top == nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rul
 }
 
 // admits reports whether the rules let a VPA change new pods, and records what overlays that are not enforced would say.
-func (h *Handler) admits(ctx context.Context, req admission.Request, rules *engine.Rulebook, top *target.Top, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler) bool {
+func (h *Handler) admits(ctx context.Context, req admission.Request, rules *compile.Rulebook, top *target.Top, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler) bool {
 	if fault := v.Unreadable(); fault != "" {
 		h.Log.Info("the VPA is left out, because not all of it can be read", "namespace", v.Namespace, "vpa", v.Name, "reason", fault)
 		return false

@@ -30,7 +30,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/slim"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // cacheOf is a cache as the process has it, indexed, and filled with objects.
@@ -108,7 +108,7 @@ func BenchmarkControllingVPA(b *testing.B) {
 	require.NoError(b, err)
 	reader := cached{from: cacheOf(b, objects...)}
 	h := &Handler{Client: reader, Resolver: &target.Resolver{Client: reader, Scales: target.NewScales(reader, clock.RealClock{}, nil)},
-		Rules: func() *engine.Rulebook { return book }, Log: logr.Discard()}
+		Rules: func() *compile.Rulebook { return book }, Log: logr.Discard()}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{"app": "web-250", "part-of": "shop", "pod-template-hash": "1"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-250-1", UID: "replicaset-web-250", Controller: ptr.To(true)}}}}
 	b.ReportAllocs()

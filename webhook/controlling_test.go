@@ -29,7 +29,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // shop is a Deployment and its ReplicaSet in namespace ns, and one of another name.
@@ -99,7 +99,7 @@ func newScales(t *testing.T) *scales {
 }
 
 // shipped are the rules as they come.
-var shipped = sync.OnceValues(func() (*engine.Rulebook, error) { return policy.Load(policy.Options{}) })
+var shipped = sync.OnceValues(func() (*compile.Rulebook, error) { return policy.Load(policy.Options{}) })
 
 // reviewer is a handler with the shipped rules that knows objects, and its log.
 func reviewer(t *testing.T, objects ...client.Object) (h *Handler, api *scales, log *strings.Builder) {
@@ -110,7 +110,7 @@ func reviewer(t *testing.T, objects ...client.Object) (h *Handler, api *scales, 
 	log = &strings.Builder{}
 	reader := cached{Client: api, from: cacheOf(t, objects...)}
 	return &Handler{Client: reader, Resolver: &target.Resolver{Client: reader, Scales: target.NewScales(reader, api.clock, nil)},
-		Rules: func() *engine.Rulebook { return book }, Log: funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{})}, api, log
+		Rules: func() *compile.Rulebook { return book }, Log: funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{})}, api, log
 }
 
 func (h *Handler) of(t *testing.T, pod *corev1.Pod) string {
@@ -227,7 +227,7 @@ func TestAnAuditedOverlayIsAskedAboutTheVPAsWhosePodItWouldBe(t *testing.T) {
 			at("apps/v1", "Deployment", "other")(v)
 		}))...)
 	recorder := events.NewFakeRecorder(10)
-	h.Rules = func() *engine.Rulebook { return book }
+	h.Rules = func() *compile.Rulebook { return book }
 	h.Shadows = &policy.Shadows{Component: "admission", Recorder: recorder, Clock: testclock.NewFakeClock(time.Now()), Log: h.Log}
 	require.Equal(t, "applied", h.of(t, podOf("web", controlledBy("apps/v1", "ReplicaSet", "web-1"))))
 	require.Len(t, recorder.Events, 2)

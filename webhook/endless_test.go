@@ -15,7 +15,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // TestQuantitiesThatTakeForEverHoldNobodyUp: apimachinery's parser is busy with 1e-999999999 for many minutes, and cannot be
@@ -69,7 +69,7 @@ func TestQuantitiesThatTakeForEverHoldNobodyUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var lines []string
 			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(deployment).Build()
-			h := &Handler{Client: api, Resolver: &target.Resolver{Client: api}, Rules: func() *engine.Rulebook { return book },
+			h := &Handler{Client: api, Resolver: &target.Resolver{Client: api}, Rules: func() *compile.Rulebook { return book },
 				Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
 			request := map[string]any{"uid": "1", "operation": admissionv1.Create, "namespace": "ns", "name": "v", "object": json.RawMessage(tt.object),
 				"requestKind": map[string]string{"kind": "VerticalPodAutoscaler"}, "resource": map[string]string{"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"}}

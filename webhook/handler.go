@@ -10,14 +10,14 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // Handler answers admission reviews for pods and VerticalPodAutoscalers. It implements admission.Handler.
 type Handler struct {
 	Client   client.Client // reads from a cache
 	Resolver *target.Resolver
-	Rules    func() *engine.Rulebook // the rules in force
+	Rules    func() *compile.Rulebook // the rules in force
 	Shadows  *policy.Shadows
 	Log      logr.Logger
 	// HPAs tells that Client knows HorizontalPodAutoscalers.

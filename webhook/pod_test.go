@@ -20,7 +20,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // noRanges cannot list LimitRanges.
@@ -77,7 +77,7 @@ func TestNewPods(t *testing.T) {
 			if tt.api != nil {
 				api = tt.api
 			}
-			h := &Handler{Client: api, Resolver: &target.Resolver{Client: reader}, Rules: func() *engine.Rulebook { return book },
+			h := &Handler{Client: api, Resolver: &target.Resolver{Client: reader}, Rules: func() *compile.Rulebook { return book },
 				Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
 			req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				UID: "1", Operation: admissionv1.Create, Namespace: "ns", Name: "p", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // memo is a log that can be read.
@@ -149,7 +149,7 @@ func TestOfAKeyThatIsThereTwiceTheLastCounts(t *testing.T) {
 func TestObjectsThatMakeNoSenseAreTheHandlersAndDoNotPanic(t *testing.T) {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
-	h := &Handler{Rules: func() *engine.Rulebook { return book }, Log: logr.Discard()}
+	h := &Handler{Rules: func() *compile.Rulebook { return book }, Log: logr.Discard()}
 	s, _ := testServer(t, h.Handle, nil)
 	const (
 		pod = reviewHead + `{"uid":"1","requestKind":{},"resource":{"version":"v1","resource":"pods"},"operation":"CREATE"`

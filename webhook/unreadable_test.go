@@ -20,7 +20,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // webDeployment is the Deployment ns/web, whose pods have the label app=web, and a scheme that knows it and VPAs.
@@ -59,7 +59,7 @@ func TestAVPAThatCannotBeReadChangesNoNewPods(t *testing.T) {
 				},
 			}).Build()
 			var lines []string
-			h := &Handler{Client: api, Resolver: &target.Resolver{Client: api}, Rules: func() *engine.Rulebook { return book },
+			h := &Handler{Client: api, Resolver: &target.Resolver{Client: api}, Rules: func() *compile.Rulebook { return book },
 				Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1})}
 			resp := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				UID: "1", Operation: admissionv1.Create, Namespace: "ns", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},

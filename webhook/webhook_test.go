@@ -19,7 +19,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
@@ -27,7 +27,7 @@ import (
 func TestAVPAIsDefaultedOrRefusedWithItsCauses(t *testing.T) {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
-	h := &Handler{Rules: func() *engine.Rulebook { return book }, Log: logr.Discard()}
+	h := &Handler{Rules: func() *compile.Rulebook { return book }, Log: logr.Discard()}
 	request := func(operation admissionv1.Operation, object, old string) admission.Request {
 		return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			UID: "1", Operation: operation, Namespace: "a", Name: "web",
@@ -85,7 +85,7 @@ spec:
 `), 0o600))
 	book, err := policy.Load(policy.Options{Path: file, Gates: map[string]bool{"CPUStartupBoost": true}})
 	require.NoError(t, err)
-	h := &Handler{Rules: func() *engine.Rulebook { return book }, Log: logr.Discard()}
+	h := &Handler{Rules: func() *compile.Rulebook { return book }, Log: logr.Discard()}
 	for spec, want := range map[string]string{
 		`"targetRef":{"kind":"Deployment","name":"web"}`: `"resourcePolicy":{"containerPolicies":[{"containerName":"*","controlledValues":"RequestsOnly"}]}`,
 		`"targetRef":{"kind":"Deployment","name":"web"},"resourcePolicy":{"containerPolicies":[{"containerName":"a"}]}`: `"resourcePolicy":{"containerPolicies":[

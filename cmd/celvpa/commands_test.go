@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -23,16 +23,16 @@ var compiled sync.Map
 
 // compileOnce compiles as celvpa does, and the shipped rules once for each set of options. Rules of one's own are compiled each
 // time. Commands do not change rulebooks, and concurrent ones share them as components do.
-func compileOnce(r *policy.Rules) (*engine.Rulebook, error) {
+func compileOnce(r *policy.Rules) (*compile.Rulebook, error) {
 	if r.Options.Path != "" {
 		return r.Compile()
 	}
 	once, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", r.Options), sync.OnceValues(r.Compile))
-	return once.(func() (*engine.Rulebook, error))()
+	return once.(func() (*compile.Rulebook, error))()
 }
 
 // bookOf are the shipped rules with some options.
-func bookOf(t testing.TB, o policy.Options) *engine.Rulebook {
+func bookOf(t testing.TB, o policy.Options) *compile.Rulebook {
 	t.Helper()
 	files, err := policy.Open(o)
 	require.NoError(t, err)

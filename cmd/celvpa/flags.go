@@ -15,7 +15,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
@@ -181,7 +181,7 @@ type paramFlags map[string]*paramFlag
 // add makes a flag of each rule parameter that names one, so that flags and rules cannot drift apart. Without points it
 // does so for all of them. A rule set of which there are several versions has one flag. A time that a component has a flag for
 // already, as the interval of the updater, is read from there; a name that something else has is an error.
-func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...string) error {
+func (o paramFlags) add(f *pflag.FlagSet, library *document.Library, points ...string) error {
 	for _, p := range library.Params() {
 		if p.Param.Flag == "" || o[p.Key] != nil || (len(points) > 0 && !slices.ContainsFunc(points, p.At)) {
 			continue
@@ -204,7 +204,7 @@ func (o paramFlags) add(f *pflag.FlagSet, library *engine.Library, points ...str
 }
 
 // readers names the rule sets that read a parameter.
-func readers(p engine.ParamRef) string {
+func readers(p document.ParamRef) string {
 	var names []string
 	for _, set := range p.RuleSets {
 		if !slices.Contains(names, set.Name.Value) {
@@ -218,7 +218,7 @@ func readers(p engine.ParamRef) string {
 }
 
 // sameTime reports whether a flag is for a time, with the default of the parameter.
-func sameTime(f *pflag.Flag, p engine.Param) bool {
+func sameTime(f *pflag.Flag, p document.Param) bool {
 	return f != nil && f.Value.Type() == "duration" && p.Type.Value == "duration" && f.DefValue == p.Default.Value
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
@@ -66,7 +66,7 @@ func (o *offline) time(others ...time.Time) (time.Time, error) {
 }
 
 // load makes a cluster of the manifests, at a time. The error tells what cannot be used; the cluster has the rest.
-func (o *offline) load(cmd *cobra.Command, book *engine.Rulebook, at time.Time) (*simulate.Cluster, error) {
+func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time) (*simulate.Cluster, error) {
 	set, unread := manifests.Read(o.files, cmd.InOrStdin())
 	cluster, unusable := simulate.Load(set, book, simulate.At(at))
 	return cluster, faults.Join(unread, unusable)

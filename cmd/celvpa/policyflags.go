@@ -13,7 +13,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
@@ -62,9 +63,9 @@ type policyFlags struct {
 	halfLives model.Settings
 
 	of     offlineCommand
-	checks options           // of durations
-	pflags *pflag.FlagSet    // of the command
-	refs   []engine.ParamRef // of all parameters with a flag
+	checks options             // of durations
+	pflags *pflag.FlagSet      // of the command
+	refs   []document.ParamRef // of all parameters with a flag
 }
 
 // add gives a command the flags. Its help shows those that act in it.
@@ -83,16 +84,16 @@ func (o *policyFlags) add(cmd *cobra.Command) {
 }
 
 // flagParams are the parameters of the shipped rules that have a flag.
-func flagParams() ([]engine.ParamRef, error) {
+func flagParams() ([]document.ParamRef, error) {
 	library, err := policy.Shipped()
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(library.Params(), func(p engine.ParamRef) bool { return p.Param.Flag == "" }), nil
+	return slices.DeleteFunc(library.Params(), func(p document.ParamRef) bool { return p.Param.Flag == "" }), nil
 }
 
 // open compiles the rules that the flags ask for, once no flag is idle.
-func (o *policyFlags) open() (*engine.Rulebook, error) {
+func (o *policyFlags) open() (*compile.Rulebook, error) {
 	options, err := o.options(o.dir)
 	if err != nil {
 		return nil, err
@@ -118,13 +119,13 @@ func (o *policyFlags) open() (*engine.Rulebook, error) {
 		return nil, err
 	}
 	maps.DeleteFunc(rules.Options.Params, func(key, _ string) bool { // a flag may stand for other rule sets, too, which other components run
-		return !slices.ContainsFunc(o.refs, func(p engine.ParamRef) bool { return p.Key == key && slices.ContainsFunc(o.of.points, p.At) })
+		return !slices.ContainsFunc(o.refs, func(p document.ParamRef) bool { return p.Key == key && slices.ContainsFunc(o.of.points, p.At) })
 	})
 	return o.compile(rules)
 }
 
 // whyGated is why a flag cannot act while gates are off; empty where some rule set that it sets something of is not behind one.
-func (o *policyFlags) whyGated(flag string, library *engine.Library, on map[string]bool) string {
+func (o *policyFlags) whyGated(flag string, library *document.Library, on map[string]bool) string {
 	var sets, gates []string
 	for _, p := range library.Params() {
 		for _, set := range p.RuleSets {
@@ -179,13 +180,13 @@ func (o *policyFlags) whyIdle(flag string) string {
 }
 
 // acts reports whether a flag of policy acts in the command.
-func (c offlineCommand) acts(refs []engine.ParamRef, flag string) bool {
+func (c offlineCommand) acts(refs []document.ParamRef, flag string) bool {
 	return c.does[flag] || c.runs(refs, flag) && c.ignores[flag] == ""
 }
 
 // runs reports whether a flag sets a parameter of rules that the command runs.
-func (c offlineCommand) runs(refs []engine.ParamRef, flag string) bool {
-	return slices.ContainsFunc(refs, func(p engine.ParamRef) bool { return p.Param.Flag == flag && slices.ContainsFunc(c.points, p.At) })
+func (c offlineCommand) runs(refs []document.ParamRef, flag string) bool {
+	return slices.ContainsFunc(refs, func(p document.ParamRef) bool { return p.Param.Flag == flag && slices.ContainsFunc(c.points, p.At) })
 }
 
 // explainUnknown says more of a flag that only components have.

@@ -4,12 +4,12 @@ import (
 	"fmt"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/spf13/cobra"
 )
 
 // compileFunc compiles rules that were read: (*policy.Rules).Compile, or a function that remembers what that returned.
-type compileFunc func(*policy.Rules) (*engine.Rulebook, error)
+type compileFunc func(*policy.Rules) (*compile.Rulebook, error)
 
 // ruleOptions choose the rules that a command looks at.
 type ruleOptions struct {
@@ -46,7 +46,7 @@ func (o *ruleOptions) options(dir string) (policy.Options, error) {
 }
 
 // open reads and compiles the rules of the flags.
-func (o *ruleOptions) open() (*engine.Rulebook, error) {
+func (o *ruleOptions) open() (*compile.Rulebook, error) {
 	files, err := o.read(o.dir)
 	if err != nil {
 		return nil, err
@@ -74,5 +74,5 @@ func (o *ruleOptions) read(dir string) (*ruleFiles, error) {
 // ruleFiles are rules with all plans made from them.
 type ruleFiles struct {
 	*policy.Rules
-	book *engine.Rulebook
+	book *compile.Rulebook
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/emit"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/spf13/cobra"
 )
 
@@ -62,13 +62,13 @@ func printChecks(out io.Writer, o *ruleOptions) error {
 		}
 		by := "policy"
 		switch {
-		case c.Validation.EnforcedAt(engine.EnforceSchema):
+		case c.Validation.EnforcedAt(document.EnforceSchema):
 			by = "API server"
 		case byWebhook[c.Rule]:
 			by = "webhook"
 		}
 		says := c.Validation.Message.Value
-		if c.Validation.Severity.Value == engine.SeverityWarn {
+		if c.Validation.Severity.Value == document.SeverityWarn {
 			says = "warning: " + says
 		}
 		if _, err := fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", c.Validation.Name.Value, checkFields(c.Validation), says, by); err != nil {
@@ -79,7 +79,7 @@ func printChecks(out io.Writer, o *ruleOptions) error {
 }
 
 // checkFields are the fields that a validation is about.
-func checkFields(v *engine.Validation) string {
+func checkFields(v *document.Validation) string {
 	var out []string
 	for _, at := range v.At {
 		out = append(out, "`"+strings.TrimPrefix(at.Value+v.FieldPath.Value, "spec.")+"`")

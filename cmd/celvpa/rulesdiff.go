@@ -9,6 +9,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/spf13/cobra"
 )
@@ -133,7 +135,7 @@ func (d *ruleDiff) print(p *page) {
 }
 
 // books compares all pipelines and overlays.
-func (d *ruleDiff) books(a, b *engine.Rulebook) {
+func (d *ruleDiff) books(a, b *compile.Rulebook) {
 	before, after := plansByID(a), plansByID(b)
 	for _, plan := range a.Plans() {
 		if after[plan.Pipeline()] == nil {
@@ -147,7 +149,7 @@ func (d *ruleDiff) books(a, b *engine.Rulebook) {
 		}
 		d.add("pipeline "+plan.Pipeline()+" is new, against "+a.Default().Pipeline(), engine.Diff(a.Default(), plan))
 	}
-	old := map[string]engine.OverlayEffect{}
+	old := map[string]compile.OverlayEffect{}
 	for _, e := range a.Effects() {
 		old[e.Pipeline+" "+e.Overlay.Name.Value] = e
 	}
@@ -170,7 +172,7 @@ func (d *ruleDiff) books(a, b *engine.Rulebook) {
 	}
 }
 
-func plansByID(b *engine.Rulebook) map[string]*engine.Plan {
+func plansByID(b *compile.Rulebook) map[string]*engine.Plan {
 	out := map[string]*engine.Plan{}
 	for _, p := range b.Plans() {
 		out[p.Pipeline()] = p
@@ -179,7 +181,7 @@ func plansByID(b *engine.Rulebook) map[string]*engine.Plan {
 }
 
 // objects compares what each VPA gets.
-func (d *ruleDiff) objects(a, b *engine.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) error {
+func (d *ruleDiff) objects(a, b *compile.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) error {
 	var errs []error
 	for _, v := range vpas {
 		before, after := policy.For(a, v), policy.For(b, v)
@@ -200,7 +202,7 @@ func (d *ruleDiff) objects(a, b *engine.Rulebook, vpas []*vpav1.VerticalPodAutos
 }
 
 // answers runs tables on both sets of rules, and on the second once more with each of its overlays.
-func (d *ruleDiff) answers(a, b *ruleFiles, tables []*engine.RuleTest) {
+func (d *ruleDiff) answers(a, b *ruleFiles, tables []*document.RuleTest) {
 	after := b.Test(tables, policy.TestOptions{})
 	d.add("answers of the test tables", changedAnswers(a.Test(tables, policy.TestOptions{}), after))
 	for _, o := range b.book.Overlays() {

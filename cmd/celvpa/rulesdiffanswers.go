@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/ruletest"
 )
 
 // changedAnswers names each row that comes out otherwise, with the lines that differ.
-func changedAnswers(before, after []engine.RowResult) []string {
+func changedAnswers(before, after []ruletest.RowResult) []string {
 	var out []string
 	for i, row := range after {
 		was := before[i]

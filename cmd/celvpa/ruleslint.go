@@ -6,8 +6,9 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/emit"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/spf13/cobra"
 )
 
@@ -76,13 +77,13 @@ func (r *ruleProblems) print(p *page, all bool) {
 
 // lint lists what is wrong with a folder of rules, or else with what its test tables show, or else what is most likely a
 // mistake.
-func (o *ruleOptions) lint(path string) ([]*engine.Problem, error) {
+func (o *ruleOptions) lint(path string) ([]*source.Problem, error) {
 	options, err := o.options(path)
 	if err != nil {
 		return nil, err
 	}
 	book, err := policy.LoadTested(options)
-	if problems := engine.Problems(err); len(problems) > 0 {
+	if problems := source.Problems(err); len(problems) > 0 {
 		return problems, nil
 	}
 	if err != nil {
@@ -92,10 +93,10 @@ func (o *ruleOptions) lint(path string) ([]*engine.Problem, error) {
 }
 
 // refusedSchemas tells why API servers would refuse the CRDs with the rules of a pipeline.
-func refusedSchemas(book *engine.Rulebook) (out []*engine.Problem) {
+func refusedSchemas(book *compile.Rulebook) (out []*source.Problem) {
 	for _, plan := range book.Plans() {
 		rules := plan.Validations(facts.VPAValidate)
-		places := map[string]engine.Position{}
+		places := map[string]source.Position{}
 		for _, v := range rules {
 			places[v.Rule] = v.Validation.Name.Pos
 		}
@@ -110,11 +111,11 @@ func refusedSchemas(book *engine.Rulebook) (out []*engine.Problem) {
 				if !known {
 					at = plan.Position()
 				}
-				out = append(out, &engine.Problem{Pos: at, Subject: "Pipeline " + plan.Pipeline(), Message: r.Error()})
+				out = append(out, &source.Problem{Pos: at, Subject: "Pipeline " + plan.Pipeline(), Message: r.Error()})
 			}
 		}
 		if err != nil {
-			out = append(out, &engine.Problem{Pos: plan.Position(), Subject: "Pipeline " + plan.Pipeline(), Message: err.Error()})
+			out = append(out, &source.Problem{Pos: plan.Position(), Subject: "Pipeline " + plan.Pipeline(), Message: err.Error()})
 		}
 	}
 	return out

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/spf13/cobra"
 )
 
@@ -73,7 +73,7 @@ func printPoints(out io.Writer) error {
 	return nil
 }
 
-func bounds(p engine.Param) string {
+func bounds(p document.Param) string {
 	switch {
 	case !p.Min.IsZero() && !p.Max.IsZero():
 		return p.Min.Value + " to " + p.Max.Value

@@ -9,6 +9,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
@@ -41,7 +42,7 @@ func renderCommand(o *ruleOptions) *cobra.Command {
 }
 
 // renderFor prints each distinct set of rules once, headed by the objects that get it.
-func renderFor(out io.Writer, book *engine.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) error {
+func renderFor(out io.Writer, book *compile.Rulebook, vpas []*vpav1.VerticalPodAutoscaler) error {
 	var plans []*engine.Plan
 	of := map[*engine.Plan][]string{}
 	var errs []error
@@ -73,7 +74,7 @@ func objectName(v *vpav1.VerticalPodAutoscaler) string {
 }
 
 // readVPAs reads the VerticalPodAutoscalers of a manifest; other kinds are left out.
-func readVPAs(cmd *cobra.Command, file string, book *engine.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
+func readVPAs(cmd *cobra.Command, file string, book *compile.Rulebook) ([]*vpav1.VerticalPodAutoscaler, error) {
 	set, unread := manifests.Read([]string{file}, cmd.InOrStdin())
 	cluster, unloaded := simulate.Load(set, book, simulate.At(time.Now()))
 	vpas, unusable := cluster.VPAs()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/spf13/cobra"
 )
 
@@ -66,7 +66,7 @@ func showRule(out io.Writer, o *ruleOptions, path string) error {
 }
 
 // findPart looks a path up in the default pipeline, else in the others.
-func findPart(book *engine.Rulebook, path string) (text, digest string, err error) {
+func findPart(book *compile.Rulebook, path string) (text, digest string, err error) {
 	if text, digest, err = book.Default().Part(path); err == nil {
 		return text, digest, nil
 	}

@@ -10,6 +10,7 @@ import (
 	shipped "github.com/celvpa/celvpa/conformance/rules"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
@@ -106,11 +107,11 @@ func rowMatcher(expression string) (func(table, row string) bool, error) {
 }
 
 // testTables loads the tables at the paths, or else the shipped ones with those among the rules laid over them.
-func testTables(library *engine.Library, paths []string) ([]*engine.RuleTest, error) {
+func testTables(library *document.Library, paths []string) ([]*document.RuleTest, error) {
 	if len(paths) > 0 {
 		return tablesAt(paths)
 	}
-	tables, err := engine.LoadTests(engine.Layer{FS: shipped.FS, Dir: shipped.Dir})
+	tables, err := document.LoadTests(document.Layer{FS: shipped.FS, Dir: shipped.Dir})
 	if err != nil {
 		return nil, err
 	}
@@ -129,13 +130,13 @@ func testTables(library *engine.Library, paths []string) ([]*engine.RuleTest, er
 }
 
 // tablesAt reads all paths before it tells what is wrong with any of them.
-func tablesAt(paths []string) ([]*engine.RuleTest, error) {
-	var tables []*engine.RuleTest
+func tablesAt(paths []string) ([]*document.RuleTest, error) {
+	var tables []*document.RuleTest
 	var errs []error
 	for _, path := range paths {
 		found, err := tablesOf(path)
 		if err == nil && len(found) == 0 {
-			err = fmt.Errorf("%s holds no test tables: documents of kind %s in files named *.yaml or *.yml", path, engine.KindRuleTest)
+			err = fmt.Errorf("%s holds no test tables: documents of kind %s in files named *.yaml or *.yml", path, document.KindRuleTest)
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -145,10 +146,10 @@ func tablesAt(paths []string) ([]*engine.RuleTest, error) {
 	return tables, faults.Join(errs...)
 }
 
-func tablesOf(path string) ([]*engine.RuleTest, error) {
+func tablesOf(path string) ([]*document.RuleTest, error) {
 	layer, err := policy.LayerAt(path)
 	if err != nil {
 		return nil, err
 	}
-	return engine.LoadTests(layer)
+	return document.LoadTests(layer)
 }

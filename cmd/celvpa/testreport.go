@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/ruletest"
 	"github.com/celvpa/celvpa/simulate"
 )
 
@@ -27,13 +28,13 @@ type tableReport struct {
 }
 
 type rowReport struct {
-	Row         string              `json:"row"`
-	At          string              `json:"at"` // file:line:col
-	Passed      bool                `json:"passed"`
-	Problems    []string            `json:"problems,omitempty"`
-	Differences []engine.Difference `json:"differences,omitempty"`
-	Fired       []string            `json:"fired"`
-	Steps       []engine.Step       `json:"steps,omitempty"`
+	Row         string                `json:"row"`
+	At          string                `json:"at"` // file:line:col
+	Passed      bool                  `json:"passed"`
+	Problems    []string              `json:"problems,omitempty"`
+	Differences []ruletest.Difference `json:"differences,omitempty"`
+	Fired       []string              `json:"fired"`
+	Steps       []engine.Step         `json:"steps,omitempty"`
 }
 
 type coverageReport struct {
@@ -48,7 +49,7 @@ type unreachedReport struct {
 	At string `json:"at"`
 }
 
-func newTestReport(results []engine.RowResult, explain bool) *testReport {
+func newTestReport(results []ruletest.RowResult, explain bool) *testReport {
 	out := &testReport{explain: explain}
 	var table *tableReport
 	for _, r := range results {

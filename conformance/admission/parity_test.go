@@ -17,6 +17,7 @@ import (
 	"github.com/celvpa/celvpa/crds/emit"
 	"github.com/celvpa/celvpa/crds/schema"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
@@ -47,7 +48,7 @@ func newBoth(t testing.TB) *both {
 		}
 	}
 	for _, v := range rules {
-		out.schema[v.Rule] = v.Validation.EnforcedAt(engine.EnforceSchema)
+		out.schema[v.Rule] = v.Validation.EnforcedAt(document.EnforceSchema)
 	}
 	return out
 }
@@ -139,7 +140,7 @@ func TestRowsOfTables(t *testing.T) {
 		}
 		var want []string
 		for _, v := range row.Violations {
-			if b.schema[v.Rule] && v.Severity != engine.SeverityWarn {
+			if b.schema[v.Rule] && v.Severity != document.SeverityWarn {
 				want = append(want, v.Rule+"@"+v.Field)
 			}
 		}

@@ -58,8 +58,8 @@ func Rows() ([]Row, error) {
 	return out, nil
 }
 
-// document is a RuleTest as far as it matters here.
-type document struct {
+// tableFile is a RuleTest as far as it matters here.
+type tableFile struct {
 	Metadata struct{ Name string }
 	Spec     struct {
 		Point         string
@@ -75,7 +75,7 @@ type document struct {
 }
 
 func rowsOf(data []byte) (out []Row, err error) {
-	var table document
+	var table tableFile
 	if err := yaml.Unmarshal(data, &table); err != nil || table.Spec.Point != facts.VPAValidate {
 		return nil, err
 	}

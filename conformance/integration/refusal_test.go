@@ -24,7 +24,7 @@ import (
 	"github.com/celvpa/celvpa/crds"
 	"github.com/celvpa/celvpa/crds/emit"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // invalidVPAsAreRefusedAsEarlyAsTheyCanBe: by the API server alone where the schema can say it, by the webhook all of
@@ -81,7 +81,7 @@ func newDoor(t *testing.T) *door {
 	require.NoError(t, err)
 	rules := book.Default().Validations(facts.VPAValidate)
 	for _, v := range rules {
-		d.inSchema[v.Rule] = v.Validation.EnforcedAt(engine.EnforceSchema)
+		d.inSchema[v.Rule] = v.Validation.EnforcedAt(document.EnforceSchema)
 	}
 	with, err := emit.CRDs(rules)
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func (d *door) try(t *testing.T, i int) (err error, ok bool) {
 // denials are what a table expects to be refused by rules.
 func denials(row admission.Row, by func(rule string) bool) (out []string) {
 	for _, v := range row.Violations {
-		if v.Severity != engine.SeverityWarn && by(v.Rule) {
+		if v.Severity != document.SeverityWarn && by(v.Rule) {
 			out = append(out, v.Rule+"@"+v.Field)
 		}
 	}
@@ -229,7 +229,7 @@ func (d *door) rowsByWebhook(t *testing.T, here func(admission.Row) bool) {
 		require.Equal(t, want, refusals(err), "%s: %v", row, err)
 		heard := strings.Join(d.warnings(), "\n")
 		for _, v := range row.Violations {
-			if v.Severity == engine.SeverityWarn && !strings.HasPrefix(v.Rule, "vpa-neighbours/") {
+			if v.Severity == document.SeverityWarn && !strings.HasPrefix(v.Rule, "vpa-neighbours/") {
 				require.Contains(t, heard, "(rule "+v.Rule+")", row.String())
 			}
 		}

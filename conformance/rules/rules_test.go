@@ -11,16 +11,18 @@ import (
 	"github.com/celvpa/celvpa/conformance/aeps"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/ruletest"
 )
 
 // TestTheShippedRulesPassTheirTablesWhichReachEveryBranch is the gate for every change of a shipped rule.
 func TestTheShippedRulesPassTheirTablesWhichReachEveryBranch(t *testing.T) {
-	tables, err := engine.LoadTests(engine.Layer{FS: FS, Dir: Dir})
+	tables, err := document.LoadTests(document.Layer{FS: FS, Dir: Dir})
 	require.NoError(t, err)
 	shipped, err := policy.Open(policy.Options{})
 	require.NoError(t, err)
 	coverage := engine.NewCoverage()
-	require.NoError(t, engine.Failures(shipped.Test(tables, policy.TestOptions{Coverage: coverage})))
+	require.NoError(t, ruletest.Failures(shipped.Test(tables, policy.TestOptions{Coverage: coverage})))
 
 	report := coverage.Report()
 	require.Len(t, report.Sets, len(shipped.Library.RuleSets), "every shipped rule set is in the pipeline")
@@ -71,7 +73,7 @@ func TestTheTableOfTheAEPsHoldsTheirManifests(t *testing.T) {
 		var refused string
 		var warned []string
 		for _, v := range row.Expect.Violations {
-			if v.Severity == engine.SeverityWarn {
+			if v.Severity == document.SeverityWarn {
 				warned = append(warned, v.Field)
 			} else {
 				refused = v.Rule

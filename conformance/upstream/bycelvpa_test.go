@@ -21,6 +21,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 const (
@@ -46,9 +48,9 @@ var ruleFlags = sync.OnceValues(func() (map[string][]string, error) {
 })
 
 // storyBooks are the rules of each story's flags.
-var storyBooks = map[string]*engine.Rulebook{}
+var storyBooks = map[string]*compile.Rulebook{}
 
-func bookFor(s story) *engine.Rulebook {
+func bookFor(s story) *compile.Rulebook {
 	flags, err := ruleFlags()
 	if err != nil {
 		panic(err)
@@ -135,7 +137,7 @@ func (c *byCelvpa) govern() {
 	}
 }
 
-func recordOf(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, container string) *engine.Record {
+func recordOf(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, container string) *lang.Record {
 	return facts.Policy(facts.PolicyFor(plan, v.Spec.ResourcePolicy, container))
 }
 

@@ -21,7 +21,7 @@ import (
 	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/limitrange"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/webhook"
 )
 
@@ -75,7 +75,7 @@ func TestHazard5ReviewsWithoutARequestAreAnswered(t *testing.T) {
 		oneVPA{&upstreamv1.VerticalPodAutoscaler{}}, calculators)
 	book, err := shippedRules(gates{})
 	require.NoError(t, err)
-	handler := &webhook.Handler{Rules: func() *engine.Rulebook { return book }, Log: logr.Discard()}
+	handler := &webhook.Handler{Rules: func() *compile.Rulebook { return book }, Log: logr.Discard()}
 	serve := func(h http.Handler) string {
 		server := httptest.NewUnstartedServer(h)
 		server.Config.ErrorLog = log.New(io.Discard, "", 0) // it writes the panic there

@@ -27,7 +27,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
 
@@ -246,10 +246,10 @@ func podByUpstream(c testCase) (out podAnswer, err error) {
 	return out, nil
 }
 
-var podBooks = map[string]*engine.Rulebook{}
+var podBooks = map[string]*compile.Rulebook{}
 
 // podRules are celvpa's rules as they are without any of the user's, compiled once for each choice of flags.
-func podRules(g gates, maxBoost string) (*engine.Rulebook, error) {
+func podRules(g gates, maxBoost string) (*compile.Rulebook, error) {
 	if maxBoost == "" {
 		return shippedRules(g)
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/features"
 
 	"github.com/celvpa/celvpa/controllers/policy"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
@@ -130,11 +130,11 @@ func upstreamNotice(text string) string {
 
 var (
 	booksMutex sync.Mutex
-	books      = map[gates]*engine.Rulebook{}
+	books      = map[gates]*compile.Rulebook{}
 )
 
 // shippedRules are celvpa's rules as they are without any of the user's, compiled once for each choice of gates.
-func shippedRules(g gates) (*engine.Rulebook, error) {
+func shippedRules(g gates) (*compile.Rulebook, error) {
 	booksMutex.Lock()
 	defer booksMutex.Unlock()
 	if book, ok := books[g]; ok {

@@ -14,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -48,10 +49,10 @@ func (f updateFlags) params() map[string]string {
 	return out
 }
 
-var updateBooks = map[string]*engine.Rulebook{}
+var updateBooks = map[string]*compile.Rulebook{}
 
 // updateRules are celvpa's rules, compiled once for each choice of flags, which takes a while.
-func updateRules(g gates, f updateFlags) (*engine.Rulebook, error) {
+func updateRules(g gates, f updateFlags) (*compile.Rulebook, error) {
 	params := f.params()
 	if len(params) == 0 {
 		return shippedRules(g)

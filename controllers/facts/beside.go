@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // ValidateFacts binds what stands beside a VPA for vpa.validate: of the objects of its namespace, those about the same
 // target, by name. The VPA itself may be among them.
-func ValidateFacts(v *vpav1.VerticalPodAutoscaler, vpas []vpav1.VerticalPodAutoscaler, hpas []autoscalingv2.HorizontalPodAutoscaler) *engine.Facts {
-	var others, scalers []*engine.Record
+func ValidateFacts(v *vpav1.VerticalPodAutoscaler, vpas []vpav1.VerticalPodAutoscaler, hpas []autoscalingv2.HorizontalPodAutoscaler) *registry.Facts {
+	var others, scalers []*lang.Record
 	if target := v.Spec.TargetRef; target != nil {
 		for i := range vpas {
 			if o := &vpas[i]; o.Namespace == v.Namespace && o.Name != v.Name && o.Spec.TargetRef != nil && sameTarget(target, o.Spec.TargetRef) {
@@ -32,11 +33,11 @@ func ValidateFacts(v *vpav1.VerticalPodAutoscaler, vpas []vpav1.VerticalPodAutos
 		sortByName(others)
 		sortByName(scalers)
 	}
-	return validatePoint.NewFacts().Set("vpas", engine.Records(others)).Set("hpas", engine.Records(scalers))
+	return validatePoint.NewFacts().Set("vpas", lang.Records(others)).Set("hpas", lang.Records(scalers))
 }
 
-func sortByName(list []*engine.Record) {
-	slices.SortFunc(list, func(a, b *engine.Record) int { return strings.Compare(a.Text("name"), b.Text("name")) })
+func sortByName(list []*lang.Record) {
+	slices.SortFunc(list, func(a, b *lang.Record) int { return strings.Compare(a.Text("name"), b.Text("name")) })
 }
 
 // sameTarget compares group, kind and name. The version does not matter, and neither does the group where it is left out.
@@ -51,17 +52,17 @@ func sameTarget(a, b *autoscaling.CrossVersionObjectReference) bool {
 	return a.Kind == b.Kind && a.Name == b.Name && (a.APIVersion == "" || b.APIVersion == "" || group(a) == group(b))
 }
 
-var besideSchema = engine.Bind("OtherVPA",
-	engine.TextFrom("name", "", func(v *vpav1.VerticalPodAutoscaler) string { return v.Name }),
-	engine.TextIf("updateMode", "as written; unset without updatePolicy", updateMode))
+var besideSchema = lang.Bind("OtherVPA",
+	lang.TextFrom("name", "", func(v *vpav1.VerticalPodAutoscaler) string { return v.Name }),
+	lang.TextIf("updateMode", "as written; unset without updatePolicy", updateMode))
 
-var hpaSchema = engine.Bind("HPA",
-	engine.TextFrom("name", "", func(h *autoscalingv2.HorizontalPodAutoscaler) string { return h.Name }),
+var hpaSchema = lang.Bind("HPA",
+	lang.TextFrom("name", "", func(h *autoscalingv2.HorizontalPodAutoscaler) string { return h.Name }),
 	// Without metrics an API server fills in 80% of CPU.
-	engine.BoolFrom("cpu", "it scales on CPU", func(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	lang.BoolFrom("cpu", "it scales on CPU", func(h *autoscalingv2.HorizontalPodAutoscaler) bool {
 		return scalesOn(h, corev1.ResourceCPU) || len(h.Spec.Metrics) == 0
 	}),
-	engine.BoolFrom("memory", "it scales on memory", func(h *autoscalingv2.HorizontalPodAutoscaler) bool { return scalesOn(h, corev1.ResourceMemory) }))
+	lang.BoolFrom("memory", "it scales on memory", func(h *autoscalingv2.HorizontalPodAutoscaler) bool { return scalesOn(h, corev1.ResourceMemory) }))
 
 func scalesOn(h *autoscalingv2.HorizontalPodAutoscaler, name corev1.ResourceName) bool {
 	return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {

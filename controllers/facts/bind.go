@@ -8,6 +8,8 @@ import (
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // History is how much is known of a container's usage.
@@ -18,20 +20,20 @@ type History struct {
 	Restored      bool          // a checkpoint is part of it
 }
 
-var historySchema = engine.Bind("History",
-	engine.IntFrom("span", engine.IntOf(Duration), "time between the first and the last CPU sample", func(h History) time.Duration { return h.Span }),
-	engine.IntFrom("samples", engine.Int, "CPU samples seen", func(h History) int { return h.Samples }),
-	engine.IntFrom("memorySamples", engine.Int,
+var historySchema = lang.Bind("History",
+	lang.IntFrom("span", lang.IntOf(Duration), "time between the first and the last CPU sample", func(h History) time.Duration { return h.Span }),
+	lang.IntFrom("samples", lang.Int, "CPU samples seen", func(h History) int { return h.Samples }),
+	lang.IntFrom("memorySamples", lang.Int,
 		"memory samples seen, OOMs included; not those of windows whose peak is 0 bytes. A checkpoint does not tell: of memory that it holds, as many as there are CPU samples, and at least 1",
 		func(h History) int { return h.MemorySamples }),
-	engine.BoolFrom("restored", "usage of before the start of the process is part of it, from a checkpoint", func(h History) bool { return h.Restored }))
+	lang.BoolFrom("restored", "usage of before the start of the process is part of it, from a checkpoint", func(h History) bool { return h.Restored }))
 
 // histograms tell what a container used.
 type histograms struct{ cpu, memory Histogram }
 
-var usageSchema = engine.Bind("Usage",
-	engine.OpaqueFrom("cpu", engine.OpaqueOf(histogramType, CPU), "distribution of CPU usage", func(h histograms) ref.Val { return h.cpu }),
-	engine.OpaqueFrom("memory", engine.OpaqueOf(histogramType, Memory), "distribution of memory peaks", func(h histograms) ref.Val { return h.memory }))
+var usageSchema = lang.Bind("Usage",
+	lang.OpaqueFrom("cpu", lang.OpaqueOf(histogramType, CPU), "distribution of CPU usage", func(h histograms) ref.Val { return h.cpu }),
+	lang.OpaqueFrom("memory", lang.OpaqueOf(histogramType, Memory), "distribution of memory peaks", func(h histograms) ref.Val { return h.memory }))
 
 // Estimate holds what container.estimate reads.
 type Estimate struct {
@@ -43,15 +45,15 @@ type Estimate struct {
 
 // Estimated tells how far an estimate can be trusted, once container.estimate ran.
 type Estimated struct {
-	confidence *engine.Record
-	Unknown    *engine.Record // resources of which too little is known: Bool("cpu") and Bool("memory")
+	confidence *lang.Record
+	Unknown    *lang.Record // resources of which too little is known: Bool("cpu") and Bool("memory")
 }
 
 // LowConfidence reports whether too little is known to trust it.
 func (e Estimated) LowConfidence() bool { return e.confidence.Bool("low") }
 
 // Bounds are the four resource records that estimate and recommend fill, in the order of BoundNames.
-type Bounds [4]*engine.Record
+type Bounds [4]*lang.Record
 
 // NewBounds returns bounds with nothing set.
 func NewBounds() Bounds {
@@ -63,19 +65,19 @@ func BoundsOf(c *vpav1.RecommendedContainerResources) Bounds {
 	return Bounds{Resources(c.Target), Resources(c.LowerBound), Resources(c.UpperBound), Resources(c.UncappedTarget)}
 }
 
-func (b Bounds) addTo(f *engine.Facts) {
+func (b Bounds) addTo(f *registry.Facts) {
 	for i, name := range BoundNames {
 		f.AddItem("bound", name).Set("now", b[i])
 	}
 }
 
 // EstimateFacts binds the facts of container.estimate; rules write into bounds, and into what is estimated.
-func EstimateFacts(container string, e Estimate, policy *engine.Record, bounds Bounds) (f *engine.Facts, estimated Estimated) {
+func EstimateFacts(container string, e Estimate, policy *lang.Record, bounds Bounds) (f *registry.Facts, estimated Estimated) {
 	estimated = Estimated{confidence: confidenceSchema.New(), Unknown: unknownSchema.New()}
-	f = containerEstimate.NewFacts().Set("container", engine.Text(container))
+	f = containerEstimate.NewFacts().Set("container", lang.Text(container))
 	f.Set("usage", usageSchema.Of(histograms{e.CPU, e.Memory}))
 	f.Set("history", historySchema.Of(e.History))
-	f.Set("containers", engine.Number(int64(e.Containers)))
+	f.Set("containers", lang.Number(int64(e.Containers)))
 	f.Set("policy", policy).Set("confidence", estimated.confidence).Set("unknown", estimated.Unknown)
 	for i, name := range BoundNames {
 		before := e.Before[i]
@@ -92,8 +94,8 @@ var noResources = resourcesSchema.New()
 
 // RecommendFacts binds the facts of container.recommend; rules write into bounds. integerCPU says that the VPA asks for whole
 // cores of this container; see IntegerCPU.
-func RecommendFacts(container string, policy *engine.Record, integerCPU bool, bounds Bounds) *engine.Facts {
-	f := containerRecommend.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
+func RecommendFacts(container string, policy *lang.Record, integerCPU bool, bounds Bounds) *registry.Facts {
+	f := containerRecommend.NewFacts().Set("container", lang.Text(container)).Set("policy", policy)
 	f.Set("integerCPU", types.Bool(integerCPU))
 	bounds.addTo(f)
 	return f
@@ -106,7 +108,7 @@ func IntegerCPU(v *vpav1.VerticalPodAutoscaler, container string) bool {
 
 // PolicyConstants are the facts that are the same for a container as long as its policy does not change, for the points
 // that the recommender runs.
-func PolicyConstants(policy *engine.Record) []engine.Constant {
+func PolicyConstants(policy *lang.Record) []engine.Constant {
 	return []engine.Constant{
 		{Point: UsageWindow, Name: "policy", Value: policy},
 		{Point: UsageOOM, Name: "policy", Value: policy},
@@ -125,18 +127,18 @@ type Seen struct {
 }
 
 // SelectFacts binds the facts of container.select.
-func SelectFacts(container string, policy *engine.Record, seen Seen) *engine.Facts {
-	f := containerSelect.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
+func SelectFacts(container string, policy *lang.Record, seen Seen) *registry.Facts {
+	f := containerSelect.NewFacts().Set("container", lang.Text(container)).Set("policy", policy)
 	f.Set("history", historySchema.Of(seen.History))
-	return f.Set("present", types.Bool(seen.Present)).Set("pods", engine.Number(int64(seen.Pods))).Set("mixed", types.Bool(seen.Mixed))
+	return f.Set("present", types.Bool(seen.Present)).Set("pods", lang.Number(int64(seen.Pods))).Set("mixed", types.Bool(seen.Mixed))
 }
 
 // UpdateFacts binds the facts of vpa.update.
-func UpdateFacts(v *vpav1.VerticalPodAutoscaler) *engine.Facts {
+func UpdateFacts(v *vpav1.VerticalPodAutoscaler) *registry.Facts {
 	return vpaUpdate.NewFacts().Set("vpa", VPA(v))
 }
 
 // AdmitFacts binds the facts of pod.admit.
-func AdmitFacts(v *vpav1.VerticalPodAutoscaler) *engine.Facts {
+func AdmitFacts(v *vpav1.VerticalPodAutoscaler) *registry.Facts {
 	return podAdmit.NewFacts().Set("vpa", VPA(v))
 }

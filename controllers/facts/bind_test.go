@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // same compares two facts as rules would.
@@ -25,7 +26,7 @@ func pointerTo[T any](v T) *T { return &v }
 
 func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
 	v := &vpav1.VerticalPodAutoscaler{}
-	same(t, vpaSchema.New().SetOpaque("evictionRequirements", engine.Records(nil)).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
+	same(t, vpaSchema.New().SetOpaque("evictionRequirements", lang.Records(nil)).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
 
 	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{
 		UpdateMode:  pointerTo(vpav1.UpdateMode("")),
@@ -36,7 +37,7 @@ func TestAVPAIsBoundAsItIsWritten(t *testing.T) {
 			{Resources: []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU}, ChangeRequirement: vpav1.TargetLowerThanRequests},
 		},
 	}
-	same(t, vpaSchema.New().SetString("updateMode", "").SetInt("minReplicas", 3).SetOpaque("evictionRequirements", engine.Records([]*engine.Record{
+	same(t, vpaSchema.New().SetString("updateMode", "").SetInt("minReplicas", 3).SetOpaque("evictionRequirements", lang.Records([]*lang.Record{
 		requirementSchema.New().SetStrings("resources", []string{"cpu"}).SetString("change", "TargetHigherThanRequests"),
 		requirementSchema.New().SetStrings("resources", []string{"memory", "cpu"}).SetString("change", "TargetLowerThanRequests"),
 	})).SetBool("boosts", false).SetBool("recommended", false), VPA(v))
@@ -91,16 +92,16 @@ func TestReplicasThatAreNotKnownAreUnset(t *testing.T) {
 }
 
 func TestAHistogramIsWrittenAsPercentiles(t *testing.T) {
-	unit := engine.Unit{Name: CPU, Parse: func(s string) (int64, error) {
+	unit := lang.Unit{Name: CPU, Parse: func(s string) (int64, error) {
 		q, err := parse(s)
 		return MilliCPU(q), err
 	}}
-	v, err := readHistogram([]engine.Pair{{Key: "0.9", Value: "2"}, {Key: "0.5", Value: "500m"}, {Key: "0.95", Value: "3"}}, unit)
+	v, err := readHistogram([]registry.Pair{{Key: "0.9", Value: "2"}, {Key: "0.5", Value: "500m"}, {Key: "0.95", Value: "3"}}, unit)
 	require.NoError(t, err)
 	for fraction, want := range map[float64]int64{0: 500, 0.5: 500, 0.51: 2000, 0.9: 2000, 0.94: 3000, 0.95: 3000, 1: 3000} {
 		require.Equal(t, want, v.(Histogram).Percentile(fraction), fraction)
 	}
-	for text, pairs := range map[string][]engine.Pair{
+	for text, pairs := range map[string][]registry.Pair{
 		"a histogram needs at least one percentile":    nil,
 		`"high" is not a fraction between 0 and 1`:     {{Key: "high", Value: "1"}},
 		`"1.1" is not a fraction between 0 and 1`:      {{Key: "1.1", Value: "1"}},

@@ -8,25 +8,25 @@ import (
 
 	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
-var boostSchema = engine.Bind("StartupBoost",
-	engine.RecordFrom("cpu", cpuBoostSchema.Schema, "", func(b *vpav1.StartupBoost) *engine.Record {
+var boostSchema = lang.Bind("StartupBoost",
+	lang.RecordFrom("cpu", cpuBoostSchema.Schema, "", func(b *vpav1.StartupBoost) *lang.Record {
 		if b.CPU == nil {
 			return nil
 		}
 		return cpuBoostSchema.Of(b.CPU)
 	}))
 
-var cpuBoostSchema = engine.Bind("CPUBoost",
-	engine.TextFrom("type", "Factor or Quantity", func(b *vpav1.StartupBoostResource) vpav1.ScaleType { return b.Type }),
-	engine.IntIf("factor", engine.Int, "", func(b *vpav1.StartupBoostResource) (int32, bool) { return given(b.Factor) }),
-	engine.IntIf("quantity", engine.IntOf(CPU), "", func(b *vpav1.StartupBoostResource) (int64, bool) {
+var cpuBoostSchema = lang.Bind("CPUBoost",
+	lang.TextFrom("type", "Factor or Quantity", func(b *vpav1.StartupBoostResource) vpav1.ScaleType { return b.Type }),
+	lang.IntIf("factor", lang.Int, "", func(b *vpav1.StartupBoostResource) (int32, bool) { return given(b.Factor) }),
+	lang.IntIf("quantity", lang.IntOf(CPU), "", func(b *vpav1.StartupBoostResource) (int64, bool) {
 		q, ok := given(b.Quantity)
 		return MilliCPU(q), ok
 	}),
-	engine.IntIf("lasts", engine.IntOf(Duration), "durationSeconds: how long after the pod is ready", func(b *vpav1.StartupBoostResource) (time.Duration, bool) {
+	lang.IntIf("lasts", lang.IntOf(Duration), "durationSeconds: how long after the pod is ready", func(b *vpav1.StartupBoostResource) (time.Duration, bool) {
 		seconds, ok := given(b.DurationSeconds)
 		return time.Duration(seconds) * time.Second, ok
 	}))
@@ -87,22 +87,22 @@ type boosting struct {
 	on   bool
 }
 
-var boostedSchema = engine.Bind("Boosted",
-	engine.ForRules[boosting]("cpu", engine.IntOf(CPU),
+var boostedSchema = lang.Bind("Boosted",
+	lang.ForRules[boosting]("cpu", lang.IntOf(CPU),
 		"CPU while it starts, of a pod that is about to be created; where set, the pod is annotated with what the container had before (vpaCpuStartupBoost)"),
-	engine.BoolIf("on", "the running pod has that annotation; unset where it has not", func(b boosting) (bool, bool) { return true, b.on }),
-	engine.RecordFrom("before", stanzaSchema.Schema, "what the annotation tells; unset where it cannot be read", func(b boosting) *engine.Record {
+	lang.BoolIf("on", "the running pod has that annotation; unset where it has not", func(b boosting) (bool, bool) { return true, b.on }),
+	lang.RecordFrom("before", stanzaSchema.Schema, "what the annotation tells; unset where it cannot be read", func(b boosting) *lang.Record {
 		requests, limits, ok := readBoostNote(b.note)
 		if !ok {
 			return nil
 		}
 		return stanzaSchema.Of(stanza{requests, limits})
 	}),
-	engine.ForRules[boosting]("over", engine.Bool, "it ends now; unset where it does not"),
-	engine.ForRules[boosting]("remaining", engine.IntOf(Duration), "time until it is over, where that is known"))
+	lang.ForRules[boosting]("over", lang.Bool, "it ends now; unset where it does not"),
+	lang.ForRules[boosting]("remaining", lang.IntOf(Duration), "time until it is over, where that is known"))
 
 // boost binds the startup boost of a container. That of a new pod is yet to be made.
-func (b *boundPod) boost(container string) *engine.Record {
+func (b *boundPod) boost(container string) *lang.Record {
 	if b.in.Creating {
 		return boostedSchema.New()
 	}
@@ -114,7 +114,7 @@ func (b *boundPod) boost(container string) *engine.Record {
 }
 
 // boostOf reads what rules made of it.
-func boostOf(r *engine.Record) (b Boost) {
+func boostOf(r *lang.Record) (b Boost) {
 	_, b.Raised = r.Int("cpu")
 	on := r.Bool("on")
 	b.Over = on && r.Bool("over")
@@ -125,8 +125,8 @@ func boostOf(r *engine.Record) (b Boost) {
 	return b
 }
 
-var startSchema = engine.Bind("Start",
-	engine.IntIf("ready", engine.IntOf(Duration), "for how long the pod has been ready; unset while it is not", (*boundPod).readyFor))
+var startSchema = lang.Bind("Start",
+	lang.IntIf("ready", lang.IntOf(Duration), "for how long the pod has been ready; unset while it is not", (*boundPod).readyFor))
 
 // readyFor is for how long a running pod has been ready.
 func (b *boundPod) readyFor() (time.Duration, bool) {

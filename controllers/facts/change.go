@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubectl/pkg/util/qos"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // changed is what a change does to a running pod.
@@ -13,14 +13,14 @@ type changed struct {
 	defaulted                                  string
 }
 
-var changeSchema = engine.Bind("Change",
-	engine.BoolFrom("differs", "a new pod would be given other resources than this one has", func(c changed) bool { return c.differs }),
-	engine.BoolFrom("qosClass", "the pod would be of another QoS class, which no resize can make of it", func(c changed) bool { return c.qosClass }),
-	engine.BoolFrom("restarts", "a resize would restart one of its containers (resizePolicy RestartContainer)", func(c changed) bool { return c.restarts }),
-	engine.BoolFrom("strainsMemory",
+var changeSchema = lang.Bind("Change",
+	lang.BoolFrom("differs", "a new pod would be given other resources than this one has", func(c changed) bool { return c.differs }),
+	lang.BoolFrom("qosClass", "the pod would be of another QoS class, which no resize can make of it", func(c changed) bool { return c.qosClass }),
+	lang.BoolFrom("restarts", "a resize would restart one of its containers (resizePolicy RestartContainer)", func(c changed) bool { return c.restarts }),
+	lang.BoolFrom("strainsMemory",
 		"the node may not be able to do it at once: somewhere more memory would be requested than the pod has, or a memory limit would be lower",
 		func(c changed) bool { return c.strainsMemory }),
-	engine.TextIf("defaulted",
+	lang.TextIf("defaulted",
 		"names of containers to which API servers would give defaults of LimitRanges with a resize, because they ask for less than those have; unset where there are none",
 		func(c changed) (string, bool) { return c.defaulted, c.defaulted != "" }))
 

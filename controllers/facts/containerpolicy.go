@@ -9,6 +9,8 @@ import (
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // ContainerPolicy is the point that says which of a VPA's container policies is a container's; Use, Default and Ignore are what it says.
@@ -19,15 +21,15 @@ const (
 	DoDefault = "Default"
 )
 
-var containerPolicy = &engine.Point{
-	Name: ContainerPolicy, Kind: engine.DecisionPoint,
+var containerPolicy = &registry.Point{
+	Name: ContainerPolicy, Kind: registry.DecisionPoint,
 	Doc: "Which entry of spec.resourcePolicy.containerPolicies is a container's policy; asked of each entry in its order, by all components, " +
 		"and remembered for as long as the rules stay: facts are how the entry names the container, no more.",
-	Vars: []engine.Var{
-		{Name: "named", Type: engine.Bool, Doc: "the entry has the container's name"},
-		{Name: "wildcard", Type: engine.Bool, Doc: "the entry is for containers of all names (*)"},
+	Vars: []registry.Var{
+		{Name: "named", Type: lang.Bool, Doc: "the entry has the container's name"},
+		{Name: "wildcard", Type: lang.Bool, Doc: "the entry is for containers of all names (*)"},
 	},
-	Outcomes: []engine.Outcome{
+	Outcomes: []registry.Outcome{
 		{Name: DoUse, Doc: "it is the container's policy, and no further entry is asked"},
 		{Name: DoDefault, Doc: "it is the container's policy unless a later entry is"},
 		{Name: DoIgnore, Doc: "it is not the container's policy"},

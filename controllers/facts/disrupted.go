@@ -5,6 +5,8 @@ import (
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // The points that the updater asks after a request to the API server, and their outcomes.
@@ -18,20 +20,20 @@ const (
 )
 
 var (
-	refusalSchema = engine.Bind("RefusedRequest",
-		engine.BoolFrom("resize", "it was to resize the pod, not to evict it", func(r RefusedRequest) bool { return r.Resize }),
-		engine.TextFrom("why", "Budget (a PodDisruptionBudget is against an eviction), or as in attempt.refused of pod.update",
+	refusalSchema = lang.Bind("RefusedRequest",
+		lang.BoolFrom("resize", "it was to resize the pod, not to evict it", func(r RefusedRequest) bool { return r.Resize }),
+		lang.TextFrom("why", "Budget (a PodDisruptionBudget is against an eviction), or as in attempt.refused of pod.update",
 			func(r RefusedRequest) Refusal { return r.Why }),
-		engine.TextFrom("message", "what the API server said", func(r RefusedRequest) string { return r.Message }),
-		engine.TextFrom("then", "what pod.update decided after the resize was refused; empty for an eviction",
+		lang.TextFrom("message", "what the API server said", func(r RefusedRequest) string { return r.Message }),
+		lang.TextFrom("then", "what pod.update decided after the resize was refused; empty for an eviction",
 			func(r RefusedRequest) string { return r.Then }))
 
-	podRefused = &engine.Point{
-		Name: PodRefused, Kind: engine.DecisionPoint,
+	podRefused = &registry.Point{
+		Name: PodRefused, Kind: registry.DecisionPoint,
 		Doc: "What is remembered of a resize or an eviction that the API server refused; run by the updater. What becomes of the pod after a refused resize is decided at pod.update, " +
 			"which is asked once more then; where it says InPlace again, the pod waits for the next cycle.",
-		Vars: []engine.Var{{Name: "refusal", Type: engine.RecordOf(refusalSchema.Schema), Doc: "the refused request"}},
-		Outcomes: []engine.Outcome{
+		Vars: []registry.Var{{Name: "refusal", Type: lang.RecordOf(refusalSchema.Schema), Doc: "the refused request"}},
+		Outcomes: []registry.Outcome{
 			{Name: DoRetry, Doc: "nothing: the next cycle begins as if the request had not been sent"},
 			{Name: DoBackOff, Doc: "count it for the pod: group.resizeRefusals or group.refusals at pod.update"},
 			{Name: DoBackOffWorkload, Doc: "count it for all pods of the pod's direct owner"},
@@ -39,16 +41,16 @@ var (
 		FailSafe: DoBackOff,
 	}
 
-	replacementSchema = engine.NewSchema("Replacement",
-		engine.Field{Name: "timeout", Type: engine.IntOf(Duration), Doc: "how long it is waited for"})
+	replacementSchema = lang.NewSchema("Replacement",
+		lang.Field{Name: "timeout", Type: lang.IntOf(Duration), Doc: "how long it is waited for"})
 
-	podEvicted = &engine.Point{
-		Name: PodEvicted, Kind: engine.StagePoint,
+	podEvicted = &registry.Point{
+		Name: PodEvicted, Kind: registry.StagePoint,
 		Doc: "How long the pod is waited for that replaces one which was just evicted; run by the updater. The two are compared at pod.update (group.unchanged).",
-		Vars: []engine.Var{
-			{Name: "vpa", Type: engine.RecordOf(vpaSchema.Schema)},
-			{Name: "group", Type: engine.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"},
-			{Name: "replacement", Type: engine.RecordOf(replacementSchema), Writable: true, Doc: "no replacement is waited for where rules set nothing"},
+		Vars: []registry.Var{
+			{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
+			{Name: "group", Type: lang.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"},
+			{Name: "replacement", Type: lang.RecordOf(replacementSchema), Writable: true, Doc: "no replacement is waited for where rules set nothing"},
 		},
 	}
 )

@@ -15,7 +15,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 var histogramType = cel.OpaqueType("Histogram")
@@ -50,7 +51,7 @@ func (h Histogram) Value() any { return h }
 
 // readHistogram makes a distribution of the percentiles that a test table lists, e.g. {0.5: 500m, 0.9: 900m}. A
 // fraction in between has the amount of the next one listed, a fraction above all of them the amount of the last.
-func readHistogram(pairs []engine.Pair, unit engine.Unit) (ref.Val, error) {
+func readHistogram(pairs []registry.Pair, unit lang.Unit) (ref.Val, error) {
 	type percentile struct {
 		fraction float64
 		amount   int64
@@ -81,29 +82,29 @@ func readHistogram(pairs []engine.Pair, unit engine.Unit) (ref.Val, error) {
 	}}, nil
 }
 
-func addFunctions(r *engine.Registry) {
+func addFunctions(r *registry.Registry) {
 	r.AddReader(histogramType, readHistogram)
-	r.AddFunction("percentile", engine.FirstUnit,
+	r.AddFunction("percentile", registry.FirstUnit,
 		"the amount that a fraction of the samples, 0.0 to 1.0, does not exceed, in milli-cores or bytes",
-		engine.Func2(func(h Histogram, fraction float64) int64 { return h.Percentile(fraction) }))
-	r.AddFunction("scale", engine.FirstUnit,
+		registry.Func2(func(h Histogram, fraction float64) int64 { return h.Percentile(fraction) }))
+	r.AddFunction("scale", registry.FirstUnit,
 		"an amount times a factor, rounded towards zero and held between 0 and 1e14",
-		engine.Func2(func(amount int64, factor float64) int64 { return Amount(float64(amount) * factor) }))
-	r.AddFunction("toHundredths", engine.SameUnit,
+		registry.Func2(func(amount int64, factor float64) int64 { return Amount(float64(amount) * factor) }))
+	r.AddFunction("toHundredths", registry.SameUnit,
 		"an amount to the nearest hundredth of a unit, as printed with two decimals: halves go to the even hundredth, and what is not a whole number then is rounded up",
-		engine.Try2(toHundredths))
-	r.AddFunction("relativeDiff", engine.AgreeingArguments,
+		registry.Try2(toHundredths))
+	r.AddFunction("relativeDiff", registry.AgreeingArguments,
 		"the distance from current to wanted as a fraction of current, which counts as at least 1",
-		engine.Func2(func(current, wanted int64) float64 {
+		registry.Func2(func(current, wanted int64) float64 {
 			base := math.Max(float64(current), 1)
 			return math.Abs(base-float64(wanted)) / base
 		}))
-	r.AddFunction("timeText", engine.NoUnit,
+	r.AddFunction("timeText", registry.NoUnit,
 		"a time as kubectl prints ages, such as 5m or 3h20m, for reasons",
-		engine.Func1(func(nanoseconds int64) string { return duration.HumanDuration(time.Duration(nanoseconds)) }))
-	r.AddFunction("percentText", engine.NoUnit,
+		registry.Func1(func(nanoseconds int64) string { return duration.HumanDuration(time.Duration(nanoseconds)) }))
+	r.AddFunction("percentText", registry.NoUnit,
 		"a fraction in whole percent, such as 15%, for reasons",
-		engine.Func1(func(fraction float64) string { return strconv.FormatFloat(math.Round(fraction*100), 'f', -1, 64) + "%" }))
+		registry.Func1(func(fraction float64) string { return strconv.FormatFloat(math.Round(fraction*100), 'f', -1, 64) + "%" }))
 }
 
 // toHundredths is amount to the nearest hundredth of unit, a half to the even one, as %.2f prints amount/unit; then rounded up
@@ -112,15 +113,15 @@ func toHundredths(amount, unit int64) (int64, error) {
 	if unit <= 0 {
 		return 0, errors.New("the unit must be greater than zero")
 	}
-	whole, _ := engine.FloorTo(amount, unit)
+	whole, _ := lang.FloorTo(amount, unit)
 	rest := amount - whole
-	hundredths, _ := engine.MulDivFloor(rest, 100, unit)
+	hundredths, _ := lang.MulDivFloor(rest, 100, unit)
 	// In halves of a hundredth: an odd number is a half or more.
-	halves, _ := engine.MulDivFloor(rest, 200, unit)
-	up, _ := engine.MulDivCeil(rest, 200, unit)
+	halves, _ := lang.MulDivFloor(rest, 200, unit)
+	up, _ := lang.MulDivCeil(rest, 200, unit)
 	if exact := up == halves; halves%2 != 0 && (!exact || hundredths%2 != 0) {
 		hundredths++
 	}
-	part, _ := engine.MulDivCeil(hundredths, unit, 100)
-	return engine.SaturatingAdd(whole, part), nil
+	part, _ := lang.MulDivCeil(hundredths, unit, 100)
+	return lang.SaturatingAdd(whole, part), nil
 }

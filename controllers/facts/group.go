@@ -3,7 +3,7 @@ package facts
 import (
 	"time"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // Group counts the pods of one direct owner, e.g. a ReplicaSet, and tells what came of evicting some of them.
@@ -20,32 +20,32 @@ type Group struct {
 	UnchangedAge time.Duration // since the last of them was evicted
 }
 
-var groupSchema = engine.Bind("Group",
-	engine.IntIf("configured", engine.Int, "replicas the owner asks for; unset when that is not known or none",
+var groupSchema = lang.Bind("Group",
+	lang.IntIf("configured", lang.Int, "replicas the owner asks for; unset when that is not known or none",
 		func(g *Group) (int, bool) { return g.Configured, g.Configured > 0 }),
-	engine.IntFrom("live", engine.Int, "pods not terminating", func(g *Group) int { return g.Live }),
-	engine.IntFrom("running", engine.Int, "live pods that have started", func(g *Group) int { return g.Running }),
-	engine.IntFrom("ready", engine.Int, "live pods that are ready", func(g *Group) int { return g.Ready }),
-	engine.IntFrom("disrupted", engine.Int, "pods of those running that were evicted or resized in this cycle", func(g *Group) int { return g.Disrupted }),
+	lang.IntFrom("live", lang.Int, "pods not terminating", func(g *Group) int { return g.Live }),
+	lang.IntFrom("running", lang.Int, "live pods that have started", func(g *Group) int { return g.Running }),
+	lang.IntFrom("ready", lang.Int, "live pods that are ready", func(g *Group) int { return g.Ready }),
+	lang.IntFrom("disrupted", lang.Int, "pods of those running that were evicted or resized in this cycle", func(g *Group) int { return g.Disrupted }),
 
-	engine.IntFrom("refusals", engine.Int,
+	lang.IntFrom("refusals", lang.Int,
 		"evictions in a row that the API server refused: of any pod for a PodDisruptionBudget or missing permissions, else of this pod",
 		func(g *Group) int { return g.Evictions.Times }),
-	engine.IntFrom("refusedAge", engine.IntOf(Duration), "since the cycle of the last of them", func(g *Group) time.Duration { return g.Evictions.Age }),
-	engine.TextFrom("refusedFor", "why the last of them was refused: Budget (a PodDisruptionBudget), or as in attempt.refused",
+	lang.IntFrom("refusedAge", lang.IntOf(Duration), "since the cycle of the last of them", func(g *Group) time.Duration { return g.Evictions.Age }),
+	lang.TextFrom("refusedFor", "why the last of them was refused: Budget (a PodDisruptionBudget), or as in attempt.refused",
 		func(g *Group) Refusal { return g.Evictions.Last }),
-	engine.TextFrom("refusedMessage", "what the API server said to it", func(g *Group) string { return g.Evictions.Message }),
+	lang.TextFrom("refusedMessage", "what the API server said to it", func(g *Group) string { return g.Evictions.Message }),
 
-	engine.IntFrom("resizeRefusals", engine.Int,
+	lang.IntFrom("resizeRefusals", lang.Int,
 		"resizes in a row that the API server refused, and that were not followed by an eviction: of any pod for missing permissions, else of this pod",
 		func(g *Group) int { return g.Resizes.Times }),
-	engine.IntFrom("resizeRefusedAge", engine.IntOf(Duration), "since the cycle of the last of them", func(g *Group) time.Duration { return g.Resizes.Age }),
-	engine.TextFrom("resizeRefusedFor", "why the last of them was refused, as in attempt.refused", func(g *Group) Refusal { return g.Resizes.Last }),
-	engine.TextFrom("resizeRefusedMessage", "what the API server said to it", func(g *Group) string { return g.Resizes.Message }),
+	lang.IntFrom("resizeRefusedAge", lang.IntOf(Duration), "since the cycle of the last of them", func(g *Group) time.Duration { return g.Resizes.Age }),
+	lang.TextFrom("resizeRefusedFor", "why the last of them was refused, as in attempt.refused", func(g *Group) Refusal { return g.Resizes.Last }),
+	lang.TextFrom("resizeRefusedMessage", "what the API server said to it", func(g *Group) string { return g.Resizes.Message }),
 
-	engine.IntFrom("unchanged", engine.Int, "pods in a row that were evicted, and whose successors came with the resources that those had had",
+	lang.IntFrom("unchanged", lang.Int, "pods in a row that were evicted, and whose successors came with the resources that those had had",
 		func(g *Group) int { return g.Unchanged }),
-	engine.IntFrom("unchangedAge", engine.IntOf(Duration), "since the last of them was evicted", func(g *Group) time.Duration { return g.UnchangedAge }))
+	lang.IntFrom("unchangedAge", lang.IntOf(Duration), "since the last of them was evicted", func(g *Group) time.Duration { return g.UnchangedAge }))
 
 // Refusals are answers of the API server in a row, with nothing carried out in between. Those to resizes that an eviction followed are
 // not among them.
@@ -73,13 +73,13 @@ type Attempt struct {
 	Infeasible, NowLower bool
 }
 
-var attemptSchema = engine.Bind("Attempt",
-	engine.TextFrom("refused",
+var attemptSchema = lang.Bind("Attempt",
+	lang.TextFrom("refused",
 		"why the API server refused the resize tried a moment ago: NodeCapacity, Quota, NotSupported, Invalid, Conflict, NotAnswered, Gone, NotPermitted or Forbidden; empty = it did not",
 		func(a *Attempt) Refusal { return a.Refused }),
-	engine.TextFrom("message", "what it said", func(a *Attempt) string { return a.Message }),
-	engine.BoolFrom("infeasible", "a resize of this pod was found to be more than its node has (AEP-8818)", func(a *Attempt) bool { return a.Infeasible }),
-	engine.BoolFrom("nowLower", "less CPU or memory would be requested now than that resize did", func(a *Attempt) bool { return a.NowLower }))
+	lang.TextFrom("message", "what it said", func(a *Attempt) string { return a.Message }),
+	lang.BoolFrom("infeasible", "a resize of this pod was found to be more than its node has (AEP-8818)", func(a *Attempt) bool { return a.Infeasible }),
+	lang.BoolFrom("nowLower", "less CPU or memory would be requested now than that resize did", func(a *Attempt) bool { return a.NowLower }))
 
 // Refusal is a kind of answer to a resize or to an eviction.
 type Refusal string

@@ -6,12 +6,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // LimitRanges is what all LimitRanges of a namespace say together. It may be shared and is never changed.
 type LimitRanges struct {
-	record       *engine.Record
+	record       *lang.Record
 	ofContainers []string // names of those of type Container, whatever they are about; sorted
 	// limited and requested are the resources of which containers are given a limit or a request where they have none.
 	limited, requested map[corev1.ResourceName]bool
@@ -53,7 +53,7 @@ func (l *LimitRanges) add(name string, item *corev1.LimitRangeItem) {
 	if item.Max == nil && item.Min == nil && item.Default == nil {
 		return
 	}
-	so, _ := l.record.Field(name).(*engine.Record)
+	so, _ := l.record.Field(name).(*lang.Record)
 	if so == nil {
 		so = limitRangeSchema.New()
 		for _, field := range limitRangeSchema.Fields() {
@@ -62,7 +62,7 @@ func (l *LimitRanges) add(name string, item *corev1.LimitRangeItem) {
 		l.record.SetRecord(name, so)
 	}
 	keep := func(field string, list corev1.ResourceList, better func(a, b int64) bool) {
-		into := so.Field(field).(*engine.Record)
+		into := so.Field(field).(*lang.Record)
 		for _, resource := range ScaledResources {
 			q, ok := list[resource]
 			if !ok {
@@ -112,7 +112,7 @@ func (l *LimitRanges) Defaulted(pod *corev1.Pod, change PodChange) string {
 }
 
 // bind gives the record that rules read; nil says nothing about anything.
-func (l *LimitRanges) bind() *engine.Record {
+func (l *LimitRanges) bind() *lang.Record {
 	if l == nil {
 		return limitRangesSchema.New()
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 func amounts(pairs ...string) corev1.ResourceList {
@@ -25,7 +25,7 @@ func rangeOf(name string, items ...corev1.LimitRangeItem) corev1.LimitRange {
 
 func TestLimitRangesAreFolded(t *testing.T) {
 	const ofContainers, ofPods = corev1.LimitTypeContainer, corev1.LimitTypePod
-	resources := func(cpu, memory int64) *engine.Record {
+	resources := func(cpu, memory int64) *lang.Record {
 		r := resourcesSchema.New()
 		if cpu > 0 {
 			r.SetInt("cpu", cpu)
@@ -35,14 +35,14 @@ func TestLimitRangesAreFolded(t *testing.T) {
 		}
 		return r
 	}
-	says := func(min, max, otherwise *engine.Record) *engine.Record {
+	says := func(min, max, otherwise *lang.Record) *lang.Record {
 		return limitRangeSchema.New().SetRecord("min", min).SetRecord("max", max).SetRecord("default", otherwise)
 	}
 	none := resources(0, 0)
 	for _, tt := range []struct {
 		name  string
 		list  []corev1.LimitRange
-		want  *engine.Record
+		want  *lang.Record
 		names []string
 	}{
 		{name: "none", want: limitRangesSchema.New()},
@@ -99,8 +99,8 @@ func TestInitContainersCountAsAPIServersCountThem(t *testing.T) {
 	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{one(false, "5"), one(true, "1"), one(false, "3"), one(true, "2")}}}
 	got := initRequests(pod)
-	running, _ := got.Field("running").(*engine.Record).Int("cpu")
-	peak, _ := got.Field("peak").(*engine.Record).Int("cpu")
+	running, _ := got.Field("running").(*lang.Record).Int("cpu")
+	peak, _ := got.Field("peak").(*lang.Record).Int("cpu")
 	require.EqualValues(t, 3000, running)
 	require.EqualValues(t, 5000, peak)
 }

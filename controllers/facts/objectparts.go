@@ -12,16 +12,16 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // part is a part of an object as rules see it: typed by the schema of the CRD, so that rules can read and set whatever is in there.
 type part struct {
 	kind   partKind
-	typ    engine.Type
-	schema *engine.Schema // of parts of kind object
-	fields []field        // likewise, by name
-	items  *part          // of parts of kind list
+	typ    lang.Type
+	schema *lang.Schema // of parts of kind object
+	fields []field      // likewise, by name
+	items  *part        // of parts of kind list
 }
 
 type field struct {
@@ -51,7 +51,7 @@ type parts struct {
 // object is the part that holds the fields of a schema.
 func (p *parts) object(name string, s *structural.Structural) *part {
 	out := &part{kind: objectPart}
-	var fields []engine.Field
+	var fields []lang.Field
 	shape := strings.Builder{}
 	for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
 		below, called := s.Properties[key], name+strings.ToUpper(key[:1])+key[1:]
@@ -60,15 +60,15 @@ func (p *parts) object(name string, s *structural.Structural) *part {
 			continue
 		}
 		out.fields = append(out.fields, field{key, one})
-		fields = append(fields, engine.Field{Name: key, Type: one.typ, Doc: strings.Join(strings.Fields(below.Description), " ")})
+		fields = append(fields, lang.Field{Name: key, Type: one.typ, Doc: strings.Join(strings.Fields(below.Description), " ")})
 		fmt.Fprintf(&shape, "%s %d %s;", key, one.kind, one.typ)
 	}
 	if same := p.of[shape.String()]; same != nil {
 		return same
 	}
 	p.of[shape.String()] = out
-	out.schema = engine.NewSchema(name, fields...)
-	out.typ = engine.RecordOf(out.schema)
+	out.schema = lang.NewSchema(name, fields...)
+	out.typ = lang.RecordOf(out.schema)
 	return out
 }
 
@@ -76,29 +76,29 @@ func (p *parts) object(name string, s *structural.Structural) *part {
 func (p *parts) part(name string, s *structural.Structural) *part {
 	switch {
 	case s.XIntOrString:
-		return &part{kind: quantityPart, typ: engine.String}
+		return &part{kind: quantityPart, typ: lang.String}
 	case s.AdditionalProperties != nil:
 		if of := s.AdditionalProperties.Structural; of != nil && of.XIntOrString {
-			return &part{kind: resourcesPart, typ: engine.RecordOf(resourcesSchema.Schema)}
+			return &part{kind: resourcesPart, typ: lang.RecordOf(resourcesSchema.Schema)}
 		}
 		return nil
 	case len(s.Properties) > 0:
 		return p.object(name, s)
 	case s.Items != nil:
 		if items := p.part(name, s.Items); items != nil {
-			return &part{kind: listPart, typ: engine.ListOf(items.typ), items: items}
+			return &part{kind: listPart, typ: lang.ListOf(items.typ), items: items}
 		}
 		return nil
 	}
 	switch s.Type {
 	case "string":
-		return &part{kind: textPart, typ: engine.String}
+		return &part{kind: textPart, typ: lang.String}
 	case "integer":
-		return &part{kind: wholePart, typ: engine.Int}
+		return &part{kind: wholePart, typ: lang.Int}
 	case "number":
-		return &part{kind: numberPart, typ: engine.Double}
+		return &part{kind: numberPart, typ: lang.Double}
 	case "boolean":
-		return &part{kind: truthPart, typ: engine.Bool}
+		return &part{kind: truthPart, typ: lang.Bool}
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (p *part) bind(v any) ref.Val {
 	return nil
 }
 
-func (p *part) record(of map[string]any) *engine.Record {
+func (p *part) record(of map[string]any) *lang.Record {
 	r := p.schema.New()
 	for _, f := range p.fields {
 		if v := f.bind(of[f.name]); v != nil {
@@ -166,7 +166,7 @@ func (p *part) list(of []any) ref.Val {
 // plain is a value that rules gave, as JSON holds it.
 func (p *part) plain(v ref.Val) any {
 	switch v := v.(type) {
-	case *engine.Record:
+	case *lang.Record:
 		out := map[string]any{}
 		for _, f := range v.Schema().Fields() {
 			if of := v.Field(f.Name); of != nil {
@@ -211,14 +211,14 @@ func (p *part) field(name string) *part {
 
 // changes lists what differs in a part between two records; raw is the part as the object has it. What the object has in another type
 // than the schema's stays: the schema refuses it.
-func (p *part) changes(path []string, raw map[string]any, before, after *engine.Record) []Change {
+func (p *part) changes(path []string, raw map[string]any, before, after *lang.Record) []Change {
 	var out []Change
 	for _, f := range after.Schema().Fields() {
 		at := append(slices.Clip(path), f.Name)
 		of := p.field(f.Name)
 		was, is := before.Field(f.Name), after.Field(f.Name)
-		old, wasRecord := was.(*engine.Record)
-		now, isRecord := is.(*engine.Record)
+		old, wasRecord := was.(*lang.Record)
+		now, isRecord := is.(*lang.Record)
 		switch {
 		case wasRecord && isRecord:
 			below, _ := raw[f.Name].(map[string]any)

@@ -7,18 +7,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // boundPod is a pod and its recommendation as rules read them.
 type boundPod struct {
 	in       PodInput
-	vpa      *engine.Record
-	limits   *engine.Record
-	parts    []podPart      // the containers
-	pod      *podPart       // nil without resources at pod level
-	init     *engine.Record // of the pod, where it has resources of its own
-	defaults *engine.Record // requests that API servers fill in
+	vpa      *lang.Record
+	limits   *lang.Record
+	parts    []podPart    // the containers
+	pod      *podPart     // nil without resources at pod level
+	init     *lang.Record // of the pod, where it has resources of its own
+	defaults *lang.Record // requests that API servers fill in
 	level    *vpav1.RecommendedResources
 	// uncounted are the resources that are left alone, because sums of them would not be exact.
 	uncounted []corev1.ResourceName
@@ -28,7 +29,7 @@ type boundPod struct {
 type podPart struct {
 	name             string
 	known            bool
-	policy, original *engine.Record
+	policy, original *lang.Record
 	limits           corev1.ResourceList // as they are written
 	recommendation   *vpav1.RecommendedContainerResources
 }
@@ -62,14 +63,14 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 
 // fitted is one run of a point over a pod: the items are its containers and then, where there is one, the pod as a whole.
 type fitted struct {
-	facts *engine.Facts
-	items []*engine.Item
+	facts *registry.Facts
+	items []*registry.Item
 }
 
 // fit binds one recommendation for pod.fit.
 func (b *boundPod) fit(bound int) *fitted {
 	of := &boundsOfPods[bound]
-	f := &fitted{facts: podFit.NewFacts().Set("bound", engine.Text(of.name)).Set("scaling", scalingsSchema.New())}
+	f := &fitted{facts: podFit.NewFacts().Set("bound", lang.Text(of.name)).Set("scaling", scalingsSchema.New())}
 	for i := range b.parts {
 		part := &b.parts[i]
 		recommended := resourcesSchema.New()
@@ -89,7 +90,7 @@ func (b *boundPod) fit(bound int) *fitted {
 }
 
 // counted binds what is recommended of the resources that are not left alone.
-func (b *boundPod) counted(list corev1.ResourceList) *engine.Record {
+func (b *boundPod) counted(list corev1.ResourceList) *lang.Record {
 	if len(b.uncounted) > 0 {
 		list = maps.Clone(list)
 		for _, name := range b.uncounted {
@@ -114,7 +115,7 @@ func (b *boundPod) resources(target *fitted) *fitted {
 	return b.common(f)
 }
 
-func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, ratio, withheld *engine.Record) {
+func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, ratio, withheld *lang.Record) {
 	item := f.facts.AddItem(scope, part.name).Set("policy", part.policy).Set("original", part.original).
 		Set("recommended", recommended).Set("ratio", ratio).Set("withheld", withheld).
 		Set("requests", resourcesSchema.New()).Set("limits", resourcesSchema.New())

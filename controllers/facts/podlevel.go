@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // PodLevel is what a pod's spec asks for as a whole; nil where it asks for nothing. A stanza that names no resource, as charts render
@@ -39,19 +39,19 @@ func scalable(list corev1.ResourceList) bool {
 
 // defaultRequests are the requests at pod level that API servers fill in: up to Kubernetes 1.36 before they ask webhooks, from 1.37 on
 // afterwards (KEP-2837). init are the pod's initRequests.
-func defaultRequests(pod *corev1.Pod, requests, limits corev1.ResourceList, init *engine.Record) *engine.Record {
+func defaultRequests(pod *corev1.Pod, requests, limits corev1.ResourceList, init *lang.Record) *lang.Record {
 	out := resourcesSchema.New()
 	for _, name := range ScaledResources {
 		limit, limited := limits[name]
 		if _, requested := requests[name]; requested || !limited {
 			continue
 		}
-		running, asked := init.Field("running").(*engine.Record).Int(string(name))
-		peak, once := init.Field("peak").(*engine.Record).Int(string(name))
+		running, asked := init.Field("running").(*lang.Record).Int(string(name))
+		peak, once := init.Field("peak").(*lang.Record).Int(string(name))
 		total := running
 		for i := range pod.Spec.Containers {
 			if q, ok := pod.Spec.Containers[i].Resources.Requests[name]; ok {
-				total, asked = engine.SaturatingAdd(total, AmountOf(name, q)), true
+				total, asked = lang.SaturatingAdd(total, AmountOf(name, q)), true
 			}
 		}
 		if asked || once {
@@ -64,15 +64,15 @@ func defaultRequests(pod *corev1.Pod, requests, limits corev1.ResourceList, init
 }
 
 // initSums are what init containers request.
-type initSums struct{ running, peak *engine.Record }
+type initSums struct{ running, peak *lang.Record }
 
-var initSchema = engine.Bind("InitContainers",
-	engine.RecordFrom("running", resourcesSchema.Schema, "requests of those that go on running (sidecars)", func(s initSums) *engine.Record { return s.running }),
-	engine.RecordFrom("peak", resourcesSchema.Schema, "the most that is requested while they run one after the other", func(s initSums) *engine.Record { return s.peak }))
+var initSchema = lang.Bind("InitContainers",
+	lang.RecordFrom("running", resourcesSchema.Schema, "requests of those that go on running (sidecars)", func(s initSums) *lang.Record { return s.running }),
+	lang.RecordFrom("peak", resourcesSchema.Schema, "the most that is requested while they run one after the other", func(s initSums) *lang.Record { return s.peak }))
 
 // initRequests sums up the init containers of a pod as API servers do where they compare a pod's requests with those of its
 // containers (KEP-2837): those that go on running count beside the containers, the others one after the other.
-func initRequests(pod *corev1.Pod) *engine.Record {
+func initRequests(pod *corev1.Pod) *lang.Record {
 	running, peak := resourcesSchema.New(), resourcesSchema.New()
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
@@ -83,7 +83,7 @@ func initRequests(pod *corev1.Pod) *engine.Record {
 			}
 			field := string(name)
 			before, _ := running.Int(field)
-			now := engine.SaturatingAdd(before, AmountOf(name, q))
+			now := lang.SaturatingAdd(before, AmountOf(name, q))
 			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 				running.SetInt(field, now)
 			}

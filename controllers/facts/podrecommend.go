@@ -2,13 +2,14 @@ package facts
 
 import (
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // PodContainer is a container that is scaled: what container.recommend made of it.
 type PodContainer struct {
 	Name    string
-	Policy  *engine.Record // its effective policy, from Policy
-	Unknown *engine.Record // from EstimateFacts; nil = enough is known
+	Policy  *lang.Record // its effective policy, from Policy
+	Unknown *lang.Record // from EstimateFacts; nil = enough is known
 	Bounds  Bounds
 }
 
@@ -21,7 +22,7 @@ type PodRequests struct{ CPU, Memory bool }
 //
 // The bounds of the pod and those of its containers belong together. So when a rule fails, all of it is given up: pod has
 // nothing set, and the containers keep the bounds they came with. The trace still tells what was tried.
-func RecommendPod(plan *engine.Plan, containers []PodContainer, podPolicy *engine.Record, requests PodRequests, trace *engine.Trace) (pod Bounds, failed []*engine.RuleError) {
+func RecommendPod(plan *engine.Plan, containers []PodContainer, podPolicy *lang.Record, requests PodRequests, trace *engine.Trace) (pod Bounds, failed []*engine.RuleError) {
 	f := podRecommend.NewFacts().
 		Set("podPolicy", podPolicy).
 		Set("podRequests", podRequestsSchema.Of(requests)).

@@ -16,6 +16,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // podPlan is the shipped pipeline with pod-level resources on; compiling it takes a while.
@@ -60,7 +61,7 @@ func podContainer(t *testing.T, name string, p *vpav1.ContainerResourcePolicy, l
 	return facts.PodContainer{Name: name, Policy: facts.Policy(p), Bounds: bounds(t, lists...)}
 }
 
-func podPolicy(t *testing.T, minAllowed, maxAllowed string, controlled ...corev1.ResourceName) *engine.Record {
+func podPolicy(t *testing.T, minAllowed, maxAllowed string, controlled ...corev1.ResourceName) *lang.Record {
 	p := &vpav1.PodPolicies{MinAllowed: list(t, minAllowed), MaxAllowed: list(t, maxAllowed)}
 	if controlled != nil {
 		p.ControlledResources = &controlled
@@ -188,7 +189,7 @@ func TestAnyContainersKeepWhatIsPromised(t *testing.T) {
 		}
 		return random.Int64N(400)
 	}
-	resources := func(share int) *engine.Record {
+	resources := func(share int) *lang.Record {
 		r := facts.NewBounds()[0]
 		for _, name := range []string{"cpu", "memory"} {
 			if random.IntN(100) < share {
@@ -197,7 +198,7 @@ func TestAnyContainersKeepWhatIsPromised(t *testing.T) {
 		}
 		return r
 	}
-	limit := func(p *engine.Record) *engine.Record {
+	limit := func(p *lang.Record) *lang.Record {
 		return p.SetRecord("minAllowed", resources(40)).SetRecord("maxAllowed", resources(40))
 	}
 	for range 500 {
@@ -242,8 +243,8 @@ func copyOf(b facts.Bounds) facts.Bounds {
 }
 
 // bound reads minAllowed or maxAllowed; 0 is none.
-func bound(policy *engine.Record, which, name string) (int64, bool) {
-	r, ok := policy.Field(which).(*engine.Record)
+func bound(policy *lang.Record, which, name string) (int64, bool) {
+	r, ok := policy.Field(which).(*lang.Record)
 	if !ok {
 		return 0, false
 	}
@@ -251,7 +252,7 @@ func bound(policy *engine.Record, which, name string) (int64, bool) {
 	return v, ok && v > 0
 }
 
-func requirePromises(t *testing.T, name string, containers []facts.PodContainer, before []facts.Bounds, podPolicy *engine.Record, pod facts.Bounds, flags bool) {
+func requirePromises(t *testing.T, name string, containers []facts.PodContainer, before []facts.Bounds, podPolicy *lang.Record, pod facts.Bounds, flags bool) {
 	t.Helper()
 	var sum, sumBefore, sumUncapped, atLeast, count int64
 	for i, c := range containers {

@@ -10,6 +10,7 @@ import (
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // PodInput is what ResourcesForPod reads.
@@ -59,7 +60,7 @@ type ResourceChange struct {
 	Known    bool     // there was a recommendation for it
 	Withheld bool     // a part of the recommendation is not applied, because it cannot be right
 	// The recommendation after pod.fit, for comparing a running pod with it. The bounds are nil unless they were asked for.
-	Target, LowerBound, UpperBound *engine.Record
+	Target, LowerBound, UpperBound *lang.Record
 }
 
 // Writes reports whether anything is to be written.

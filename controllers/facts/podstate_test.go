@@ -14,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 func shippedPlan(t *testing.T) *engine.Plan {
@@ -88,7 +89,7 @@ func TestAPodsContainersAreGivenTheirRecommendations(t *testing.T) {
 	require.Equal(t, "cpu=500m memory=1Gi", show(a.Requests))
 	require.Equal(t, "cpu=1", show(a.Limits), "in proportion")
 	require.Equal(t, []string{"cpu capped to maxAllowed", "memory: limit NOT set since originalLimit is nil or 0"}, a.Notes, "of both points")
-	for bound, record := range map[string]*engine.Record{"target": a.Target, "lower": a.LowerBound, "upper": a.UpperBound} {
+	for bound, record := range map[string]*lang.Record{"target": a.Target, "lower": a.LowerBound, "upper": a.UpperBound} {
 		n, _ := record.Int("cpu")
 		require.EqualValues(t, 500, n, "the policy holds the %s too", bound)
 	}

@@ -7,25 +7,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 var (
-	namedRangesSchema = engine.Bind("NamedLimitRanges",
-		engine.TextsFrom("ofContainers", "names of those of type Container, whatever they are about", func(l *LimitRanges) []string {
+	namedRangesSchema = lang.Bind("NamedLimitRanges",
+		lang.TextsFrom("ofContainers", "names of those of type Container, whatever they are about", func(l *LimitRanges) []string {
 			if l == nil || l.ofContainers == nil {
 				return []string{}
 			}
 			return l.ofContainers
 		}))
 
-	validatePod = &engine.Point{
-		Name: PodValidate, Kind: engine.ValidationPoint,
+	validatePod = &registry.Point{
+		Name: PodValidate, Kind: registry.ValidationPoint,
 		Doc: "Whether a new pod may be created; run by the webhook for every pod, also for those of no VPA, after API servers have given it its defaults, and by the updater before it evicts a pod. " +
 			"`self` and `object` are the pod, of which there are metadata.name, .namespace and .labels, spec.resources unless it is empty, and of spec.containers and spec.initContainers name and resources. " +
 			"Pods are refused for what a rule says, never because a rule cannot be evaluated.",
-		Vars: []engine.Var{
-			{Name: "limitRanges", Type: engine.RecordOf(namedRangesSchema.Schema), Doc: "the LimitRanges of the namespace"},
-			{Name: "controlled", Type: engine.Bool, Doc: "a VPA changes the pod"},
+		Vars: []registry.Var{
+			{Name: "limitRanges", Type: lang.RecordOf(namedRangesSchema.Schema), Doc: "the LimitRanges of the namespace"},
+			{Name: "controlled", Type: lang.Bool, Doc: "a VPA changes the pod"},
 		},
 	}
 )

@@ -4,7 +4,8 @@ import (
 	"fmt"
 
 	"github.com/celvpa/celvpa/crds/schema"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // The points at which rule sets plug in.
@@ -57,65 +58,65 @@ var Gates = map[string]string{
 var BoundNames = []string{"target", "lowerBound", "upperBound", "uncappedTarget"}
 
 var (
-	prioritySchema = engine.NewSchema("Priority",
-		engine.Field{Name: "outsideRecommendedRange", Type: engine.Bool, Doc: "a request is below its lower or above its upper bound"},
-		engine.Field{Name: "scaleUp", Type: engine.Bool, Doc: "a target exceeds its request"},
-		engine.Field{Name: "resourceDiff", Type: engine.Double, Doc: "relative difference of the pod's totals, summed over resources"})
+	prioritySchema = lang.NewSchema("Priority",
+		lang.Field{Name: "outsideRecommendedRange", Type: lang.Bool, Doc: "a request is below its lower or above its upper bound"},
+		lang.Field{Name: "scaleUp", Type: lang.Bool, Doc: "a target exceeds its request"},
+		lang.Field{Name: "resourceDiff", Type: lang.Double, Doc: "relative difference of the pod's totals, summed over resources"})
 
-	orderSchema = engine.NewSchema("Order",
-		engine.Field{Name: "first", Type: engine.Int, Doc: "more comes first; unset is 0"},
-		engine.Field{Name: "then", Type: engine.Double, Doc: "among those of the same, more comes first; unset is 0"})
+	orderSchema = lang.NewSchema("Order",
+		lang.Field{Name: "first", Type: lang.Int, Doc: "more comes first; unset is 0"},
+		lang.Field{Name: "then", Type: lang.Double, Doc: "among those of the same, more comes first; unset is 0"})
 )
 
 // The points. They are read-only after start-up.
 var (
-	containerVar = engine.Var{Name: "container", Type: engine.String, Doc: "the container's name"}
+	containerVar = registry.Var{Name: "container", Type: lang.String, Doc: "the container's name"}
 
-	besideVars = []engine.Var{
-		{Name: "hpas", Type: engine.ListOf(engine.RecordOf(hpaSchema.Schema)), Doc: "HorizontalPodAutoscalers of the same target"},
-		{Name: "vpas", Type: engine.ListOf(engine.RecordOf(besideSchema.Schema)), Doc: "other VPAs of the same target"},
+	besideVars = []registry.Var{
+		{Name: "hpas", Type: lang.ListOf(lang.RecordOf(hpaSchema.Schema)), Doc: "HorizontalPodAutoscalers of the same target"},
+		{Name: "vpas", Type: lang.ListOf(lang.RecordOf(besideSchema.Schema)), Doc: "other VPAs of the same target"},
 	}
-	validatePoint = &engine.Point{Name: VPAValidate, Kind: engine.ValidationPoint, Doc: validateDoc(), Vars: besideVars}
-	vpaUpdate     = &engine.Point{
-		Name: VPAUpdate, Kind: engine.DecisionPoint,
+	validatePoint = &registry.Point{Name: VPAValidate, Kind: registry.ValidationPoint, Doc: validateDoc(), Vars: besideVars}
+	vpaUpdate     = &registry.Point{
+		Name: VPAUpdate, Kind: registry.DecisionPoint,
 		Doc:      "Whether a VPA changes running pods at all; run by the updater before vpa.order says which VPA has a pod.",
-		Vars:     []engine.Var{{Name: "vpa", Type: engine.RecordOf(vpaSchema.Schema)}},
-		Outcomes: []engine.Outcome{{Name: DoApply, Doc: "pods may be given to it"}, {Name: DoIgnore, Doc: "its pods are left alone, or to another VPA"}},
+		Vars:     []registry.Var{{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)}},
+		Outcomes: []registry.Outcome{{Name: DoApply, Doc: "pods may be given to it"}, {Name: DoIgnore, Doc: "its pods are left alone, or to another VPA"}},
 		FailSafe: DoIgnore,
 	}
-	podAdmit = &engine.Point{
-		Name: PodAdmit, Kind: engine.DecisionPoint,
+	podAdmit = &registry.Point{
+		Name: PodAdmit, Kind: registry.DecisionPoint,
 		Doc:      "Whether a VPA changes new pods; run by the webhook, and by the updater before it evicts a pod.",
-		Vars:     []engine.Var{{Name: "vpa", Type: engine.RecordOf(vpaSchema.Schema)}},
-		Outcomes: []engine.Outcome{{Name: DoApply, Doc: "set resources"}, {Name: DoIgnore, Doc: "admit the pod as it is"}},
+		Vars:     []registry.Var{{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)}},
+		Outcomes: []registry.Outcome{{Name: DoApply, Doc: "set resources"}, {Name: DoIgnore, Doc: "admit the pod as it is"}},
 		FailSafe: DoIgnore,
 	}
-	podPriority = &engine.Point{
-		Name: PodPriority, Kind: engine.StagePoint,
+	podPriority = &registry.Point{
+		Name: PodPriority, Kind: registry.StagePoint,
 		Doc: "How far a running pod is from its recommendation; run by the updater.",
-		Vars: []engine.Var{
-			{Name: "containers", Type: engine.ListOf(engine.RecordOf(comparedSchema.Schema)), Doc: "all containers of the pod, in their order"},
-			{Name: "podLevel", Type: engine.RecordOf(comparedPodSchema.Schema), Doc: "the pod as a whole; nothing of it is set for pods without resources at pod level"},
-			{Name: "priority", Type: engine.RecordOf(prioritySchema), Writable: true},
-			{Name: "order", Type: engine.RecordOf(orderSchema), Writable: true, Doc: "which of a VPA's pods is updated before which; by name where both are equal"},
+		Vars: []registry.Var{
+			{Name: "containers", Type: lang.ListOf(lang.RecordOf(comparedSchema.Schema)), Doc: "all containers of the pod, in their order"},
+			{Name: "podLevel", Type: lang.RecordOf(comparedPodSchema.Schema), Doc: "the pod as a whole; nothing of it is set for pods without resources at pod level"},
+			{Name: "priority", Type: lang.RecordOf(prioritySchema), Writable: true},
+			{Name: "order", Type: lang.RecordOf(orderSchema), Writable: true, Doc: "which of a VPA's pods is updated before which; by name where both are equal"},
 		},
 	}
-	podUpdate = &engine.Point{
-		Name: PodUpdate, Kind: engine.DecisionPoint,
+	podUpdate = &registry.Point{
+		Name: PodUpdate, Kind: registry.DecisionPoint,
 		Doc: "What to do with a running pod; run by the updater, and again after a refused resize.",
-		Vars: []engine.Var{
-			{Name: "vpa", Type: engine.RecordOf(vpaSchema.Schema)},
-			{Name: "pod", Type: engine.RecordOf(podSchema.Schema)},
-			{Name: "containers", Type: engine.ListOf(engine.RecordOf(comparedSchema.Schema)), Doc: "all containers of the pod, in their order"},
-			{Name: "podLevel", Type: engine.RecordOf(comparedPodSchema.Schema), Doc: "the pod as a whole; nothing of it is set for pods without resources at pod level"},
-			{Name: "priority", Type: engine.RecordOf(prioritySchema)},
-			{Name: "change", Type: engine.RecordOf(changeSchema.Schema), Doc: "what the pod would be given"},
-			{Name: "group", Type: engine.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"},
-			{Name: "resize", Type: engine.RecordOf(resizeSchema.Schema), Doc: "a resize under way"},
-			{Name: "attempt", Type: engine.RecordOf(attemptSchema.Schema), Doc: "resizes that were tried"},
-			{Name: "admission", Type: engine.RecordOf(admissionSchema.Schema), Doc: "the admission controller"},
+		Vars: []registry.Var{
+			{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
+			{Name: "pod", Type: lang.RecordOf(podSchema.Schema)},
+			{Name: "containers", Type: lang.ListOf(lang.RecordOf(comparedSchema.Schema)), Doc: "all containers of the pod, in their order"},
+			{Name: "podLevel", Type: lang.RecordOf(comparedPodSchema.Schema), Doc: "the pod as a whole; nothing of it is set for pods without resources at pod level"},
+			{Name: "priority", Type: lang.RecordOf(prioritySchema)},
+			{Name: "change", Type: lang.RecordOf(changeSchema.Schema), Doc: "what the pod would be given"},
+			{Name: "group", Type: lang.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"},
+			{Name: "resize", Type: lang.RecordOf(resizeSchema.Schema), Doc: "a resize under way"},
+			{Name: "attempt", Type: lang.RecordOf(attemptSchema.Schema), Doc: "resizes that were tried"},
+			{Name: "admission", Type: lang.RecordOf(admissionSchema.Schema), Doc: "the admission controller"},
 		},
-		Outcomes: []engine.Outcome{
+		Outcomes: []registry.Outcome{
 			{Name: DoSkip, Doc: "nothing to do"},
 			{Name: DoWait, Doc: "do nothing now, look again next cycle"},
 			{Name: DoEvict, Doc: "evict the pod"},
@@ -125,17 +126,17 @@ var (
 		},
 		FailSafe: DoSkip,
 	}
-	podUnboost = &engine.Point{
-		Name: PodUnboost, Kind: engine.DecisionPoint,
+	podUnboost = &registry.Point{
+		Name: PodUnboost, Kind: registry.DecisionPoint,
 		Doc: "Whether a running pod is given back the CPU that it had more for its start; run by the updater when such a pod is ready and when a boost is over.",
-		Vars: []engine.Var{
-			{Name: "pod", Type: engine.RecordOf(podSchema.Schema)},
-			{Name: "boost", Type: engine.RecordOf(podBoostSchema.Schema), Doc: "the startup boosts of its containers, as pod.resources told of them"},
-			{Name: "change", Type: engine.RecordOf(changeSchema.Schema), Doc: "what the pod would be given"},
-			{Name: "group", Type: engine.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"},
-			{Name: "resize", Type: engine.RecordOf(resizeSchema.Schema), Doc: "a resize under way"},
+		Vars: []registry.Var{
+			{Name: "pod", Type: lang.RecordOf(podSchema.Schema)},
+			{Name: "boost", Type: lang.RecordOf(podBoostSchema.Schema), Doc: "the startup boosts of its containers, as pod.resources told of them"},
+			{Name: "change", Type: lang.RecordOf(changeSchema.Schema), Doc: "what the pod would be given"},
+			{Name: "group", Type: lang.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"},
+			{Name: "resize", Type: lang.RecordOf(resizeSchema.Schema), Doc: "a resize under way"},
 		},
-		Outcomes: []engine.Outcome{
+		Outcomes: []registry.Outcome{
 			{Name: DoSkip, Doc: "nothing to do"},
 			{Name: DoWait, Doc: "do nothing now, look again"},
 			{Name: DoInPlace, Doc: "resize the running pod, and take off the annotations of the boosts that are over"},
@@ -155,18 +156,18 @@ func VPAValidateFacts() []string {
 }
 
 // NewRegistry returns everything the engine must know. objects types the VPA for vpa.validate, pods the pod for pod.validate.
-func NewRegistry(objects *schema.Objects, pods engine.ObjectTypes) *engine.Registry {
-	r := engine.NewRegistry()
+func NewRegistry(objects *schema.Objects, pods registry.ObjectTypes) *registry.Registry {
+	r := registry.New()
 	addUnits(r)
 	addFunctions(r)
 	addPodFunctions(r)
 	for name, doc := range Gates {
 		r.AddGate(name, doc)
 	}
-	r.AddAxis(engine.Axis{Name: "resource", Plural: "resources", Values: []string{"cpu", "memory"}, Doc: "what containers and pods request and are limited in"})
+	r.AddAxis(lang.Axis{Name: "resource", Plural: "resources", Values: []string{"cpu", "memory"}, Doc: "what containers and pods request and are limited in"})
 	validatePoint.Objects, validatePod.Objects = objects, pods
 	describeDefaults(objects.Root())
-	for _, p := range []*engine.Point{
+	for _, p := range []*registry.Point{
 		validatePoint, vpaDefault, usageWindow, usageOOM, containerPolicy, containerSelect, containerEstimate, containerRecommend, vpaUpdate, vpaOrder, validatePod, podAdmit, podFit, podResources, podPriority, podUpdate, podRefused, podEvicted, podUnboost,
 		podRecommend,
 	} {

@@ -6,40 +6,40 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
-var policySchema = engine.Bind("Policy",
-	engine.TextIf("mode", "Auto or Off", func(p *vpav1.ContainerResourcePolicy) (vpav1.ContainerScalingMode, bool) { return given(p.Mode) }),
-	engine.RecordFrom("minAllowed", resourcesSchema.Schema, "", func(p *vpav1.ContainerResourcePolicy) *engine.Record { return resourcesIf(p.MinAllowed) }),
-	engine.RecordFrom("maxAllowed", resourcesSchema.Schema, "", func(p *vpav1.ContainerResourcePolicy) *engine.Record { return resourcesIf(p.MaxAllowed) }),
-	engine.TextsFrom("controlledResources", "", func(p *vpav1.ContainerResourcePolicy) []string { return resourceNames(p.ControlledResources) }),
-	engine.TextIf("controlledValues", "RequestsAndLimits or RequestsOnly",
+var policySchema = lang.Bind("Policy",
+	lang.TextIf("mode", "Auto or Off", func(p *vpav1.ContainerResourcePolicy) (vpav1.ContainerScalingMode, bool) { return given(p.Mode) }),
+	lang.RecordFrom("minAllowed", resourcesSchema.Schema, "", func(p *vpav1.ContainerResourcePolicy) *lang.Record { return resourcesIf(p.MinAllowed) }),
+	lang.RecordFrom("maxAllowed", resourcesSchema.Schema, "", func(p *vpav1.ContainerResourcePolicy) *lang.Record { return resourcesIf(p.MaxAllowed) }),
+	lang.TextsFrom("controlledResources", "", func(p *vpav1.ContainerResourcePolicy) []string { return resourceNames(p.ControlledResources) }),
+	lang.TextIf("controlledValues", "RequestsAndLimits or RequestsOnly",
 		func(p *vpav1.ContainerResourcePolicy) (vpav1.ContainerControlledValues, bool) {
 			return given(p.ControlledValues)
 		}),
 
-	engine.DoubleIf("oomBumpUpRatio", "as written, also with gate PerVPAConfig off; likewise the three below",
+	lang.DoubleIf("oomBumpUpRatio", "as written, also with gate PerVPAConfig off; likewise the three below",
 		func(p *vpav1.ContainerResourcePolicy) (float64, bool) {
 			ratio, ok := given(p.OOMBumpUpRatio)
 			return float64(ratio.MilliValue()) / 1000, ok
 		}),
-	engine.IntIf("oomMinBumpUp", engine.IntOf(Memory), "bytes", func(p *vpav1.ContainerResourcePolicy) (int64, bool) {
+	lang.IntIf("oomMinBumpUp", lang.IntOf(Memory), "bytes", func(p *vpav1.ContainerResourcePolicy) (int64, bool) {
 		least, ok := given(p.OOMMinBumpUp)
 		return least.MilliValue() / 1000, ok
 	}),
-	engine.IntIf("memoryAggregationInterval", engine.IntOf(Duration), "in either spelling", aggregationInterval),
-	engine.IntIf("memoryAggregationIntervalCount", engine.Int, "",
+	lang.IntIf("memoryAggregationInterval", lang.IntOf(Duration), "in either spelling", aggregationInterval),
+	lang.IntIf("memoryAggregationIntervalCount", lang.Int, "",
 		func(p *vpav1.ContainerResourcePolicy) (int64, bool) { return given(p.MemoryAggregationIntervalCount) }),
-	engine.IntIf("memoryPerCPU", engine.IntOf(Memory), "bytes that go with one core, as written, also with gate MemoryPerCPURatio off",
+	lang.IntIf("memoryPerCPU", lang.IntOf(Memory), "bytes that go with one core, as written, also with gate MemoryPerCPURatio off",
 		func(p *vpav1.ContainerResourcePolicy) (int64, bool) {
 			perCPU, ok := given(p.MemoryPerCPU)
 			return Bytes(perCPU), ok
 		}),
-	engine.RecordFrom("requestToLimitRatio", policyRatiosSchema.Schema,
+	lang.RecordFrom("requestToLimitRatio", policyRatiosSchema.Schema,
 		"how limits are to follow requests, in either spelling, also with gate RequestToLimitRatio off", policyRatios),
-	engine.RecordFrom("startupBoost", boostSchema.Schema, "the container's own, also with gate CPUStartupBoost off",
-		func(p *vpav1.ContainerResourcePolicy) *engine.Record {
+	lang.RecordFrom("startupBoost", boostSchema.Schema, "the container's own, also with gate CPUStartupBoost off",
+		func(p *vpav1.ContainerResourcePolicy) *lang.Record {
 			if p.StartupBoost == nil {
 				return nil
 			}
@@ -47,7 +47,7 @@ var policySchema = engine.Bind("Policy",
 		}))
 
 // Policy binds a container policy; nil binds one with nothing set.
-func Policy(p *vpav1.ContainerResourcePolicy) *engine.Record {
+func Policy(p *vpav1.ContainerResourcePolicy) *lang.Record {
 	if p == nil {
 		return policySchema.New()
 	}
@@ -77,15 +77,15 @@ func resourceNames(list *[]corev1.ResourceName) []string {
 	return out
 }
 
-var podPolicySchema = engine.Bind("PodPolicy",
-	engine.RecordFrom("minAllowed", resourcesSchema.Schema, "", func(p *vpav1.PodPolicies) *engine.Record { return resourcesIf(p.MinAllowed) }),
-	engine.RecordFrom("maxAllowed", resourcesSchema.Schema, "", func(p *vpav1.PodPolicies) *engine.Record { return resourcesIf(p.MaxAllowed) }),
-	engine.TextsFrom("controlledResources", "", func(p *vpav1.PodPolicies) []string { return resourceNames(p.ControlledResources) }),
-	engine.TextIf("controlledValues", "RequestsAndLimits or RequestsOnly",
+var podPolicySchema = lang.Bind("PodPolicy",
+	lang.RecordFrom("minAllowed", resourcesSchema.Schema, "", func(p *vpav1.PodPolicies) *lang.Record { return resourcesIf(p.MinAllowed) }),
+	lang.RecordFrom("maxAllowed", resourcesSchema.Schema, "", func(p *vpav1.PodPolicies) *lang.Record { return resourcesIf(p.MaxAllowed) }),
+	lang.TextsFrom("controlledResources", "", func(p *vpav1.PodPolicies) []string { return resourceNames(p.ControlledResources) }),
+	lang.TextIf("controlledValues", "RequestsAndLimits or RequestsOnly",
 		func(p *vpav1.PodPolicies) (vpav1.ContainerControlledValues, bool) { return given(p.ControlledValues) }))
 
 // PodPolicy binds podPolicies, the bounds of a pod as a whole; nil binds one with nothing set.
-func PodPolicy(p *vpav1.PodResourcePolicy) *engine.Record {
+func PodPolicy(p *vpav1.PodResourcePolicy) *lang.Record {
 	if p == nil || p.PodPolicies == nil {
 		return podPolicySchema.New()
 	}

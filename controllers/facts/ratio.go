@@ -8,28 +8,28 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 var (
-	policyRatiosSchema = engine.Bind("PolicyRatios",
-		engine.RecordFrom("cpu", policyCPURatioSchema.Schema, "", func(r *vpav1.RequestToLimitRatio) *engine.Record { return policyRatio(policyCPURatioSchema, r.CPU) }),
-		engine.RecordFrom("memory", policyMemoryRatioSchema.Schema, "", func(r *vpav1.RequestToLimitRatio) *engine.Record {
+	policyRatiosSchema = lang.Bind("PolicyRatios",
+		lang.RecordFrom("cpu", policyCPURatioSchema.Schema, "", func(r *vpav1.RequestToLimitRatio) *lang.Record { return policyRatio(policyCPURatioSchema, r.CPU) }),
+		lang.RecordFrom("memory", policyMemoryRatioSchema.Schema, "", func(r *vpav1.RequestToLimitRatio) *lang.Record {
 			return policyRatio(policyMemoryRatioSchema, r.Memory)
 		}))
 
 	policyCPURatioSchema    = policyRatioSchema("PolicyCPURatio", CPU, MilliCPU)
 	policyMemoryRatioSchema = policyRatioSchema("PolicyMemoryRatio", Memory, Bytes)
 
-	fractionSchema = engine.Bind("Fraction",
-		engine.IntFrom("limit", engine.Int, "", func(f fraction) int64 { return f.limit }),
-		engine.IntFrom("request", engine.Int, "a factor of 1.2 is a limit of 12 for a request of 10", func(f fraction) int64 { return f.request }))
+	fractionSchema = lang.Bind("Fraction",
+		lang.IntFrom("limit", lang.Int, "", func(f fraction) int64 { return f.limit }),
+		lang.IntFrom("request", lang.Int, "a factor of 1.2 is a limit of 12 for a request of 10", func(f fraction) int64 { return f.request }))
 )
 
-func policyRatioSchema(name, unit string, amount func(resource.Quantity) int64) *engine.Binding[*vpav1.ResourceRatio] {
-	return engine.Bind(name,
-		engine.TextFrom("type", "Factor or Quantity", func(r *vpav1.ResourceRatio) vpav1.ScaleType { return r.Type }),
-		engine.RecordFrom("factor", fractionSchema.Schema, "as it is written, exactly", func(r *vpav1.ResourceRatio) *engine.Record {
+func policyRatioSchema(name, unit string, amount func(resource.Quantity) int64) *lang.Binding[*vpav1.ResourceRatio] {
+	return lang.Bind(name,
+		lang.TextFrom("type", "Factor or Quantity", func(r *vpav1.ResourceRatio) vpav1.ScaleType { return r.Type }),
+		lang.RecordFrom("factor", fractionSchema.Schema, "as it is written, exactly", func(r *vpav1.ResourceRatio) *lang.Record {
 			if r.Factor == nil {
 				return nil
 			}
@@ -39,7 +39,7 @@ func policyRatioSchema(name, unit string, amount func(resource.Quantity) int64) 
 			}
 			return fractionSchema.Of(f)
 		}),
-		engine.IntIf("quantity", engine.IntOf(unit), "", func(r *vpav1.ResourceRatio) (int64, bool) {
+		lang.IntIf("quantity", lang.IntOf(unit), "", func(r *vpav1.ResourceRatio) (int64, bool) {
 			q, ok := given(r.Quantity)
 			return amount(q), ok
 		}))
@@ -47,7 +47,7 @@ func policyRatioSchema(name, unit string, amount func(resource.Quantity) int64) 
 
 // policyRatios binds requestToLimitRatio, in either spelling: objects that were stored before a webhook renamed the field
 // have the AEP's. nil when a policy has none.
-func policyRatios(p *vpav1.ContainerResourcePolicy) *engine.Record {
+func policyRatios(p *vpav1.ContainerResourcePolicy) *lang.Record {
 	ratios := p.RequestToLimitRatio
 	if ratios == nil {
 		ratios = p.RequestToLimitRatioAEP
@@ -58,7 +58,7 @@ func policyRatios(p *vpav1.ContainerResourcePolicy) *engine.Record {
 	return policyRatiosSchema.Of(ratios)
 }
 
-func policyRatio(schema *engine.Binding[*vpav1.ResourceRatio], r *vpav1.ResourceRatio) *engine.Record {
+func policyRatio(schema *lang.Binding[*vpav1.ResourceRatio], r *vpav1.ResourceRatio) *lang.Record {
 	if r == nil {
 		return nil
 	}

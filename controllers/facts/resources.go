@@ -3,24 +3,24 @@ package facts
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
-var resourcesSchema = engine.Bind("Resources",
-	engine.IntIf("cpu", engine.IntOf(CPU), "milli-cores", func(list corev1.ResourceList) (int64, bool) {
+var resourcesSchema = lang.Bind("Resources",
+	lang.IntIf("cpu", lang.IntOf(CPU), "milli-cores", func(list corev1.ResourceList) (int64, bool) {
 		q, ok := list[corev1.ResourceCPU]
 		return MilliCPU(q), ok
 	}),
-	engine.IntIf("memory", engine.IntOf(Memory), "bytes", func(list corev1.ResourceList) (int64, bool) {
+	lang.IntIf("memory", lang.IntOf(Memory), "bytes", func(list corev1.ResourceList) (int64, bool) {
 		q, ok := list[corev1.ResourceMemory]
 		return Bytes(q), ok
 	}))
 
 // Resources binds the CPU and memory of a resource list; others are left out.
-func Resources(list corev1.ResourceList) *engine.Record { return resourcesSchema.Of(list) }
+func Resources(list corev1.ResourceList) *lang.Record { return resourcesSchema.Of(list) }
 
 // resourcesIf is Resources, or nil for a list that is not there at all.
-func resourcesIf(list corev1.ResourceList) *engine.Record {
+func resourcesIf(list corev1.ResourceList) *lang.Record {
 	if list == nil {
 		return nil
 	}
@@ -30,12 +30,12 @@ func resourcesIf(list corev1.ResourceList) *engine.Record {
 // stanza is what a container, or a pod as a whole, asks for or has.
 type stanza struct{ requests, limits corev1.ResourceList }
 
-var stanzaSchema = engine.Bind("ResourceStanza",
-	engine.RecordFrom("requests", resourcesSchema.Schema, "", func(s stanza) *engine.Record { return Resources(s.requests) }),
-	engine.RecordFrom("limits", resourcesSchema.Schema, "", func(s stanza) *engine.Record { return Resources(s.limits) }))
+var stanzaSchema = lang.Bind("ResourceStanza",
+	lang.RecordFrom("requests", resourcesSchema.Schema, "", func(s stanza) *lang.Record { return Resources(s.requests) }),
+	lang.RecordFrom("limits", resourcesSchema.Schema, "", func(s stanza) *lang.Record { return Resources(s.limits) }))
 
 // ResourceList renders a record of resources; nil when both are unset.
-func ResourceList(r *engine.Record) corev1.ResourceList {
+func ResourceList(r *lang.Record) corev1.ResourceList {
 	var list corev1.ResourceList
 	set := func(name corev1.ResourceName, n int64) {
 		if list == nil {

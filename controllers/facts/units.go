@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/celvpa/celvpa/crds/quantity"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // The units of integers in rules.
@@ -49,8 +50,8 @@ func MemoryQuantity(bytes int64) resource.Quantity {
 	return *resource.NewQuantity(bytes, resource.BinarySI)
 }
 
-func addUnits(r *engine.Registry) {
-	r.AddUnit(engine.Unit{
+func addUnits(r *registry.Registry) {
+	r.AddUnit(lang.Unit{
 		Name: CPU, Func: "cpu", Doc: "milli-cores",
 		Parse: func(s string) (int64, error) {
 			q, err := parse(s)
@@ -61,7 +62,7 @@ func addUnits(r *engine.Registry) {
 		},
 		Format: func(n int64) string { q := CPUQuantity(n); return q.String() },
 	})
-	r.AddUnit(engine.Unit{
+	r.AddUnit(lang.Unit{
 		Name: Memory, Func: "mem", Doc: "bytes",
 		Parse: func(s string) (int64, error) {
 			q, err := parse(s)
@@ -72,7 +73,7 @@ func addUnits(r *engine.Registry) {
 		},
 		Format: func(n int64) string { q := MemoryQuantity(n); return q.String() },
 	})
-	r.AddUnit(engine.Unit{
+	r.AddUnit(lang.Unit{
 		Name: Duration, Func: "duration", Doc: "nanoseconds",
 		Parse: func(s string) (int64, error) {
 			d, err := time.ParseDuration(s)

@@ -10,6 +10,7 @@ import (
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // Priority says how far a pod is from its recommendation.
@@ -38,10 +39,10 @@ type PodState struct {
 	Ignored            string // why admission would leave a new pod as it is; empty = it would not
 	Defaulted          string // containers that LimitRanges would give defaults with a resize; empty = none
 
-	compared []*engine.Record
-	podLevel *engine.Record
-	priority *engine.Record
-	change   *engine.Record
+	compared []*lang.Record
+	podLevel *lang.Record
+	priority *lang.Record
+	change   *lang.Record
 	group    Group // as rules see it
 }
 
@@ -50,7 +51,7 @@ func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*en
 	s.compare(plan)
 	s.priority = prioritySchema.New().SetBool("outsideRecommendedRange", false).SetBool("scaleUp", false).SetDouble("resourceDiff", 0)
 	order := orderSchema.New()
-	f := podPriority.NewFacts().Set("containers", engine.Records(s.compared)).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
+	f := podPriority.NewFacts().Set("containers", lang.Records(s.compared)).Set("podLevel", s.podLevel).Set("priority", s.priority).Set("order", order)
 	failed := plan.RunStages(PodPriority, f, trace)
 	first, _ := order.Int("first")
 	return Priority{
@@ -68,38 +69,38 @@ type compared struct {
 	name   string
 	seen   bool
 	policy *vpav1.ContainerResourcePolicy
-	oom    *engine.Record
+	oom    *lang.Record
 }
 
 var (
-	comparedSchema = engine.Bind("ComparedContainer", append([]engine.FieldFrom[compared]{
-		engine.TextFrom("name", "", func(c compared) string { return c.name }),
-		engine.BoolFrom("hasRecommendation", "the VPA has a recommendation for it", func(c compared) bool { return c.of.Known }),
-		engine.BoolFrom("seenByAdmission", "admission saw it, or did not say what it saw (annotation vpaObservedContainers)", func(c compared) bool { return c.seen }),
-		engine.TextIf("mode", "that of its policy: Auto or Off; unset without one", func(c compared) (vpav1.ContainerScalingMode, bool) {
+	comparedSchema = lang.Bind("ComparedContainer", append([]lang.FieldFrom[compared]{
+		lang.TextFrom("name", "", func(c compared) string { return c.name }),
+		lang.BoolFrom("hasRecommendation", "the VPA has a recommendation for it", func(c compared) bool { return c.of.Known }),
+		lang.BoolFrom("seenByAdmission", "admission saw it, or did not say what it saw (annotation vpaObservedContainers)", func(c compared) bool { return c.seen }),
+		lang.TextIf("mode", "that of its policy: Auto or Off; unset without one", func(c compared) (vpav1.ContainerScalingMode, bool) {
 			if c.policy == nil {
 				return "", false
 			}
 			return given(c.policy.Mode)
 		}),
-		engine.RecordFrom("oom", killedSchema.Schema, "how it ended last, where it ran out of memory", func(c compared) *engine.Record { return c.oom }),
+		lang.RecordFrom("oom", killedSchema.Schema, "how it ended last, where it ran out of memory", func(c compared) *lang.Record { return c.oom }),
 	}, comparedFields...)...)
 
-	comparedPodSchema = engine.Bind("ComparedPod", comparedFields...)
+	comparedPodSchema = lang.Bind("ComparedPod", comparedFields...)
 
-	comparedFields = []engine.FieldFrom[compared]{
-		engine.RecordFrom("requests", resourcesSchema.Schema, "what the node granted, else what the spec asks for", func(c compared) *engine.Record { return Resources(c.has) }),
-		engine.RecordFrom("target", resourcesSchema.Schema, "what the pod would be given", func(c compared) *engine.Record { return c.of.Target }),
-		engine.BoolFrom("withheld", "a part of the recommendation is not applied, because it cannot be right (rule set ceilings)", func(c compared) bool { return c.of.Withheld }),
-		engine.RecordFrom("lowerBound", resourcesSchema.Schema, "", func(c compared) *engine.Record { return c.of.LowerBound }),
-		engine.RecordFrom("upperBound", resourcesSchema.Schema, "", func(c compared) *engine.Record { return c.of.UpperBound }),
+	comparedFields = []lang.FieldFrom[compared]{
+		lang.RecordFrom("requests", resourcesSchema.Schema, "what the node granted, else what the spec asks for", func(c compared) *lang.Record { return Resources(c.has) }),
+		lang.RecordFrom("target", resourcesSchema.Schema, "what the pod would be given", func(c compared) *lang.Record { return c.of.Target }),
+		lang.BoolFrom("withheld", "a part of the recommendation is not applied, because it cannot be right (rule set ceilings)", func(c compared) bool { return c.of.Withheld }),
+		lang.RecordFrom("lowerBound", resourcesSchema.Schema, "", func(c compared) *lang.Record { return c.of.LowerBound }),
+		lang.RecordFrom("upperBound", resourcesSchema.Schema, "", func(c compared) *lang.Record { return c.of.UpperBound }),
 	}
 )
 
 // compare binds what the pod has and what it would be given.
 func (s *PodState) compare(plan *engine.Plan) {
 	policies := PolicyRulesOf(plan)
-	s.compared = make([]*engine.Record, 0, len(s.Change.Containers))
+	s.compared = make([]*lang.Record, 0, len(s.Change.Containers))
 	observed := observedContainers(s.Pod)
 	for i := range s.Change.Containers {
 		c := &s.Change.Containers[i]
@@ -124,12 +125,12 @@ type killed struct {
 	now time.Time
 }
 
-var killedSchema = engine.Bind("OutOfMemory",
-	engine.IntFrom("lasted", engine.IntOf(Duration), "from its start to its end", func(k killed) time.Duration { return k.end.FinishedAt.Sub(k.end.StartedAt.Time) }),
-	engine.IntFrom("age", engine.IntOf(Duration), "since its end", func(k killed) time.Duration { return k.now.Sub(k.end.FinishedAt.Time) }))
+var killedSchema = lang.Bind("OutOfMemory",
+	lang.IntFrom("lasted", lang.IntOf(Duration), "from its start to its end", func(k killed) time.Duration { return k.end.FinishedAt.Sub(k.end.StartedAt.Time) }),
+	lang.IntFrom("age", lang.IntOf(Duration), "since its end", func(k killed) time.Duration { return k.now.Sub(k.end.FinishedAt.Time) }))
 
 // outOfMemory binds how a container ended last where it ran out of memory; nil where it did not.
-func (s *PodState) outOfMemory(container string) *engine.Record {
+func (s *PodState) outOfMemory(container string) *lang.Record {
 	for i := range s.Pod.Status.ContainerStatuses {
 		status := &s.Pod.Status.ContainerStatuses[i]
 		if end := status.LastTerminationState.Terminated; status.Name == container && end != nil && end.Reason == reasonOOMKilled {
@@ -149,7 +150,7 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 	f := podUpdate.NewFacts().
 		Set("vpa", VPA(s.VPA)).
 		Set("pod", podSchema.Of(s)).
-		Set("containers", engine.Records(s.compared)).
+		Set("containers", lang.Records(s.compared)).
 		Set("podLevel", s.podLevel).
 		Set("priority", s.priority).
 		Set("change", s.change).
@@ -166,29 +167,29 @@ func (s *PodState) bindChange() {
 	}
 }
 
-var admissionSchema = engine.Bind("Admission",
-	engine.BoolFrom("alive", "the admission controller renews its status lease, or nobody asked", func(s *PodState) bool { return s.NoAdmission == "" }),
-	engine.TextIf("refusal", "why pod.validate would refuse to create the pod anew; unset where it would not", func(s *PodState) (string, bool) { return s.Refusal, s.Refusal != "" }),
-	engine.TextIf("ignored", "why pod.admit would leave a new pod as it is; unset where it would not", func(s *PodState) (string, bool) { return s.Ignored, s.Ignored != "" }))
+var admissionSchema = lang.Bind("Admission",
+	lang.BoolFrom("alive", "the admission controller renews its status lease, or nobody asked", func(s *PodState) bool { return s.NoAdmission == "" }),
+	lang.TextIf("refusal", "why pod.validate would refuse to create the pod anew; unset where it would not", func(s *PodState) (string, bool) { return s.Refusal, s.Refusal != "" }),
+	lang.TextIf("ignored", "why pod.admit would leave a new pod as it is; unset where it would not", func(s *PodState) (string, bool) { return s.Ignored, s.Ignored != "" }))
 
-var podSchema = engine.Bind("Pod",
-	engine.TextFrom("phase", "", func(s *PodState) corev1.PodPhase { return s.Pod.Status.Phase }),
-	engine.IntIf("age", engine.IntOf(Duration), "since status.startTime; unset before the start", func(s *PodState) (time.Duration, bool) {
+var podSchema = lang.Bind("Pod",
+	lang.TextFrom("phase", "", func(s *PodState) corev1.PodPhase { return s.Pod.Status.Phase }),
+	lang.IntIf("age", lang.IntOf(Duration), "since status.startTime; unset before the start", func(s *PodState) (time.Duration, bool) {
 		start := s.Pod.Status.StartTime
 		if start == nil {
 			return 0, false
 		}
 		return s.Now.Sub(start.Time), true
 	}),
-	engine.BoolFrom("ready", "", func(s *PodState) bool { return Ready(s.Pod) }),
-	engine.BoolFrom("boosted", "admission raised CPU of one of its containers for the start, as an annotation tells (vpaCpuStartupBoost)",
+	lang.BoolFrom("ready", "", func(s *PodState) bool { return Ready(s.Pod) }),
+	lang.BoolFrom("boosted", "admission raised CPU of one of its containers for the start, as an annotation tells (vpaCpuStartupBoost)",
 		func(s *PodState) bool { return Boosted(s.Pod) }))
 
-var podBoostSchema = engine.Bind("PodBoost",
-	engine.BoolFrom("over", "that of one of its containers is over", func(c *PodChange) bool {
+var podBoostSchema = lang.Bind("PodBoost",
+	lang.BoolFrom("over", "that of one of its containers is over", func(c *PodChange) bool {
 		return slices.ContainsFunc(c.Containers, func(c ContainerChange) bool { return c.Boost.Over })
 	}),
-	engine.BoolFrom("on", "that of one of its containers goes on", func(c *PodChange) bool {
+	lang.BoolFrom("on", "that of one of its containers goes on", func(c *PodChange) bool {
 		return slices.ContainsFunc(c.Containers, func(c ContainerChange) bool { return c.Boost.On })
 	}))
 

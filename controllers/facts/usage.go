@@ -4,44 +4,46 @@ import (
 	"time"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // oomKill is what is known of a container that ran out of memory, in bytes.
 type oomKill struct{ reported, peak int64 }
 
 var (
-	windowSchema = engine.NewSchema("Window",
-		engine.Field{Name: "interval", Type: engine.IntOf(Duration), Doc: "how long a window lasts"},
-		engine.Field{Name: "count", Type: engine.Int, Doc: "windows after which usage without new samples is forgotten"},
-		engine.Field{Name: "zeroIsPeak", Type: engine.Bool, Doc: "a first sample of 0 bytes counts as the peak of its window, so that no later sample of the window does"},
-		engine.Field{Name: "clockSkew", Type: engine.IntOf(Duration), Doc: "how far ahead of the recommender's clock a sample may be; samples of any resource that are further ahead are refused"})
+	windowSchema = lang.NewSchema("Window",
+		lang.Field{Name: "interval", Type: lang.IntOf(Duration), Doc: "how long a window lasts"},
+		lang.Field{Name: "count", Type: lang.Int, Doc: "windows after which usage without new samples is forgotten"},
+		lang.Field{Name: "zeroIsPeak", Type: lang.Bool, Doc: "a first sample of 0 bytes counts as the peak of its window, so that no later sample of the window does"},
+		lang.Field{Name: "clockSkew", Type: lang.IntOf(Duration), Doc: "how far ahead of the recommender's clock a sample may be; samples of any resource that are further ahead are refused"})
 
-	oomSchema = engine.Bind("OOM",
-		engine.IntFrom("memory", engine.IntOf(Memory), "what was reported: bytes used, or requested; 0 when neither is known", func(k oomKill) int64 { return k.reported }),
-		engine.IntFrom("peak", engine.IntOf(Memory), "the largest sample of the window; 0 without one", func(k oomKill) int64 { return k.peak }))
+	oomSchema = lang.Bind("OOM",
+		lang.IntFrom("memory", lang.IntOf(Memory), "what was reported: bytes used, or requested; 0 when neither is known", func(k oomKill) int64 { return k.reported }),
+		lang.IntFrom("peak", lang.IntOf(Memory), "the largest sample of the window; 0 without one", func(k oomKill) int64 { return k.peak }))
 
-	sampleSchema = engine.NewSchema("MemorySample",
-		engine.Field{Name: "memory", Type: engine.IntOf(Memory), Doc: "bytes; unset = the container's memory is not raised"})
+	sampleSchema = lang.NewSchema("MemorySample",
+		lang.Field{Name: "memory", Type: lang.IntOf(Memory), Doc: "bytes; unset = the container's memory is not raised"})
 )
 
 var (
-	usageWindow = &engine.Point{
-		Name: UsageWindow, Kind: engine.StagePoint,
+	usageWindow = &registry.Point{
+		Name: UsageWindow, Kind: registry.StagePoint,
 		Doc: "Which samples of a container are taken, which of its memory become one peak, and how long its usage is remembered; run by the recommender.",
-		Vars: []engine.Var{
+		Vars: []registry.Var{
 			containerVar,
-			{Name: "policy", Type: engine.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
-			{Name: "window", Type: engine.RecordOf(windowSchema), Writable: true, Doc: "24h, 8, true and 1h where rules set nothing, an interval or count that is not greater than 0, or a clock skew below 0"},
+			{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
+			{Name: "window", Type: lang.RecordOf(windowSchema), Writable: true, Doc: "24h, 8, true and 1h where rules set nothing, an interval or count that is not greater than 0, or a clock skew below 0"},
 		},
 	}
-	usageOOM = &engine.Point{
-		Name: UsageOOM, Kind: engine.StagePoint,
+	usageOOM = &registry.Point{
+		Name: UsageOOM, Kind: registry.StagePoint,
 		Doc: "The memory sample that stands for a container that ran out of memory; run by the recommender.",
-		Vars: []engine.Var{
+		Vars: []registry.Var{
 			containerVar,
-			{Name: "policy", Type: engine.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
-			{Name: "oom", Type: engine.RecordOf(oomSchema.Schema), Doc: "what is known of it"},
-			{Name: "sample", Type: engine.RecordOf(sampleSchema), Writable: true, Doc: "what is remembered"},
+			{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
+			{Name: "oom", Type: lang.RecordOf(oomSchema.Schema), Doc: "what is known of it"},
+			{Name: "sample", Type: lang.RecordOf(sampleSchema), Writable: true, Doc: "what is remembered"},
 		},
 	}
 )
@@ -61,9 +63,9 @@ func DefaultWindow() Window {
 
 // WindowFor runs usage.window for a container with a policy, as Policy binds it. What rules leave unset, or set to nothing
 // or less, is as in DefaultWindow; so is a clock skew below 0. It also returns the rules that failed.
-func WindowFor(plan *engine.Plan, container string, policy *engine.Record, trace *engine.Trace) (Window, []*engine.RuleError) {
+func WindowFor(plan *engine.Plan, container string, policy *lang.Record, trace *engine.Trace) (Window, []*engine.RuleError) {
 	record := windowSchema.New()
-	f := usageWindow.NewFacts().Set("container", engine.Text(container)).Set("policy", policy).Set("window", record)
+	f := usageWindow.NewFacts().Set("container", lang.Text(container)).Set("policy", policy).Set("window", record)
 	failed := plan.RunStages(UsageWindow, f, trace)
 	w := DefaultWindow()
 	if n, ok := record.Int("interval"); ok && n > 0 {
@@ -84,9 +86,9 @@ func WindowFor(plan *engine.Plan, container string, policy *engine.Record, trace
 // OOMSample runs usage.oom for a container that ran out of memory: the sample, in bytes, that stands for it. reported is
 // what the report says, bytes used or requested, 0 when neither is known; peak is the largest sample of the window, 0
 // without one. ok is false when the rules want no sample. It also returns the rules that failed.
-func OOMSample(plan *engine.Plan, container string, policy *engine.Record, reported, peak int64, trace *engine.Trace) (bytes int64, ok bool, failed []*engine.RuleError) {
+func OOMSample(plan *engine.Plan, container string, policy *lang.Record, reported, peak int64, trace *engine.Trace) (bytes int64, ok bool, failed []*engine.RuleError) {
 	sample := sampleSchema.New()
-	f := usageOOM.NewFacts().Set("container", engine.Text(container)).Set("policy", policy)
+	f := usageOOM.NewFacts().Set("container", lang.Text(container)).Set("policy", policy)
 	f.Set("oom", oomSchema.Of(oomKill{reported, peak})).Set("sample", sample)
 	failed = plan.RunStages(UsageOOM, f, trace)
 	bytes, ok = sample.Int("memory")

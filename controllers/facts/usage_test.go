@@ -16,6 +16,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -126,7 +127,7 @@ func TestTheRatioIsHeldExactly(t *testing.T) {
 			heldCPU, heldMemory := hold(ratio, cpu, memory)
 			require.GreaterOrEqual(t, heldCPU, cpu)
 			require.GreaterOrEqual(t, heldMemory, memory)
-			exact, _ := engine.MulDivFloor(heldCPU, ratio, 1000)
+			exact, _ := lang.MulDivFloor(heldCPU, ratio, 1000)
 			if heldCPU < most {
 				require.Equal(t, min(exact, most), heldMemory, "%d milli-cores and %d bytes at %d bytes a core became %d and %d", cpu, memory, ratio, heldCPU, heldMemory)
 			}

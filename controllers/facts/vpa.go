@@ -4,29 +4,29 @@ import (
 	"time"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
-var vpaSchema = engine.Bind("VPA",
-	engine.TextIf("updateMode", "as written; unset without updatePolicy", updateMode),
-	engine.IntIf("minReplicas", engine.Int, "", func(v *vpav1.VerticalPodAutoscaler) (int32, bool) { return given(updatePolicy(v).MinReplicas) }),
-	engine.IntIf("evictAfterOOM", engine.IntOf(Duration), "evictAfterOOMSeconds, also with gate PerVPAConfig off",
+var vpaSchema = lang.Bind("VPA",
+	lang.TextIf("updateMode", "as written; unset without updatePolicy", updateMode),
+	lang.IntIf("minReplicas", lang.Int, "", func(v *vpav1.VerticalPodAutoscaler) (int32, bool) { return given(updatePolicy(v).MinReplicas) }),
+	lang.IntIf("evictAfterOOM", lang.IntOf(Duration), "evictAfterOOMSeconds, also with gate PerVPAConfig off",
 		func(v *vpav1.VerticalPodAutoscaler) (time.Duration, bool) {
 			seconds, ok := given(updatePolicy(v).EvictAfterOOMSeconds)
 			return time.Duration(seconds) * time.Second, ok
 		}),
-	engine.RecordFrom("startupBoost", boostSchema.Schema, "that of the VPA as a whole, also with gate CPUStartupBoost off",
-		func(v *vpav1.VerticalPodAutoscaler) *engine.Record {
+	lang.RecordFrom("startupBoost", boostSchema.Schema, "that of the VPA as a whole, also with gate CPUStartupBoost off",
+		func(v *vpav1.VerticalPodAutoscaler) *lang.Record {
 			if v.Spec.StartupBoost == nil || v.Spec.StartupBoost.CPU == nil {
 				return nil
 			}
 			return boostSchema.Of(v.Spec.StartupBoost)
 		}),
-	engine.BoolFrom("recommended", "its status has a recommendation, be it for no container",
+	lang.BoolFrom("recommended", "its status has a recommendation, be it for no container",
 		func(v *vpav1.VerticalPodAutoscaler) bool { return v.Status.Recommendation != nil }),
-	engine.BoolFrom("boosts", "the VPA or one of its container policies has a startup boost", boosts),
-	engine.RecordsFrom("evictionRequirements", requirementSchema.Schema, "empty when there are none",
-		func(v *vpav1.VerticalPodAutoscaler) (out []*engine.Record) {
+	lang.BoolFrom("boosts", "the VPA or one of its container policies has a startup boost", boosts),
+	lang.RecordsFrom("evictionRequirements", requirementSchema.Schema, "empty when there are none",
+		func(v *vpav1.VerticalPodAutoscaler) (out []*lang.Record) {
 			for _, e := range updatePolicy(v).EvictionRequirements {
 				if e != nil {
 					out = append(out, requirementSchema.Of(e))
@@ -35,13 +35,13 @@ var vpaSchema = engine.Bind("VPA",
 			return out
 		}))
 
-var requirementSchema = engine.Bind("EvictionRequirement",
-	engine.TextsFrom("resources", "any of which is to change so: cpu, memory", func(e *vpav1.EvictionRequirement) []string { return resourceNames(&e.Resources) }),
-	engine.TextFrom("change", "TargetHigherThanRequests or TargetLowerThanRequests",
+var requirementSchema = lang.Bind("EvictionRequirement",
+	lang.TextsFrom("resources", "any of which is to change so: cpu, memory", func(e *vpav1.EvictionRequirement) []string { return resourceNames(&e.Resources) }),
+	lang.TextFrom("change", "TargetHigherThanRequests or TargetLowerThanRequests",
 		func(e *vpav1.EvictionRequirement) vpav1.EvictionChangeRequirement { return e.ChangeRequirement }))
 
 // VPA binds the parts of a VPA that decide when it acts.
-func VPA(v *vpav1.VerticalPodAutoscaler) *engine.Record { return vpaSchema.Of(v) }
+func VPA(v *vpav1.VerticalPodAutoscaler) *lang.Record { return vpaSchema.Of(v) }
 
 var noUpdatePolicy = &vpav1.PodUpdatePolicy{}
 

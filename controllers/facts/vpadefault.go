@@ -9,11 +9,13 @@ import (
 	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // vpaDefault has its facts from describeDefaults.
-var vpaDefault = &engine.Point{
-	Name: VPADefault, Kind: engine.StagePoint,
+var vpaDefault = &registry.Point{
+	Name: VPADefault, Kind: registry.StagePoint,
 	Doc: "What a VerticalPodAutoscaler is given that it does not say itself; run by the webhook on objects that are valid. What rules set and unset is changed in the object. " +
 		"Quantities outside of minAllowed and maxAllowed are text, as written.",
 }
@@ -28,18 +30,18 @@ func describeDefaults(vpa *structural.Structural) {
 	spec := vpa.Properties["spec"]
 	defaultPolicy = made.object("ContainerPolicy", spec.Properties["resourcePolicy"].Properties["containerPolicies"].Items)
 	defaultSpec = made.object("Spec", &spec)
-	vpaDefault.Vars = []engine.Var{{Name: "spec", Type: defaultSpec.typ, Writable: true, Doc: "that of the object; its container policies are a scope"}}
-	vpaDefault.Scopes = []engine.Scope{
+	vpaDefault.Vars = []registry.Var{{Name: "spec", Type: defaultSpec.typ, Writable: true, Doc: "that of the object; its container policies are a scope"}}
+	vpaDefault.Scopes = []registry.Scope{
 		{
 			Name: "containerPolicy", Doc: "each entry of spec.resourcePolicy.containerPolicies, in its order",
-			Vars: []engine.Var{
-				{Name: "container", Type: engine.String, Doc: "its containerName"},
+			Vars: []registry.Var{
+				{Name: "container", Type: lang.String, Doc: "its containerName"},
 				{Name: "policy", Type: defaultPolicy.typ, Writable: true},
 			},
 		},
 		{
 			Name: "wildcardPolicy", Doc: "the entry for container *, in objects that have none: it is added to them when rules set one of its fields",
-			Vars: []engine.Var{{Name: "policy", Type: defaultPolicy.typ, Writable: true}},
+			Vars: []registry.Var{{Name: "policy", Type: defaultPolicy.typ, Writable: true}},
 		},
 	}
 }
@@ -75,7 +77,7 @@ func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]
 		name, _ := policy["containerName"].(string)
 		wildcard = wildcard || name == vpav1.DefaultContainerResourcePolicy
 		one := newBoundPart(defaultPolicy, policy, "spec", "resourcePolicy", "containerPolicies", strconv.Itoa(i))
-		facts.AddItem("containerPolicy", name).Set("container", engine.Text(name)).Set("policy", one.record)
+		facts.AddItem("containerPolicy", name).Set("container", lang.Text(name)).Set("policy", one.record)
 		bound = append(bound, one)
 	}
 	fits := (isPolicy || spec["resourcePolicy"] == nil) && (isList || resourcePolicy["containerPolicies"] == nil)
@@ -98,7 +100,7 @@ type boundPart struct {
 	*part
 	path           []string
 	raw            map[string]any
-	record, before *engine.Record
+	record, before *lang.Record
 	added          bool // the object has no such part
 }
 
@@ -117,7 +119,7 @@ func (b *boundPart) changes() []Change {
 	return []Change{{Path: b.path, Value: b.plain(b.record)}}
 }
 
-func resourcesOf(list map[string]any) *engine.Record {
+func resourcesOf(list map[string]any) *lang.Record {
 	r := resourcesSchema.New()
 	amount := func(name string, of func(resource.Quantity) int64) {
 		text, ok := list[name].(string)

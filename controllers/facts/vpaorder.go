@@ -4,6 +4,8 @@ import (
 	"cmp"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -11,13 +13,13 @@ import (
 // VPAOrder is the point that says which of several VPAs has the pods that all of them select.
 const VPAOrder = "vpa.order"
 
-var vpaOrder = &engine.Point{
-	Name: VPAOrder, Kind: engine.StagePoint,
+var vpaOrder = &registry.Point{
+	Name: VPAOrder, Kind: registry.StagePoint,
 	Doc: "Which of several VPAs that select a pod has it; run by the recommender for every VPA, and by the webhook and the updater where more than one selects a pod.",
-	Vars: []engine.Var{
-		{Name: "vpa", Type: engine.RecordOf(vpaSchema.Schema)},
-		{Name: "created", Type: engine.IntOf(Duration), Doc: "when it was created, as the time since the beginning of 1970"},
-		{Name: "order", Type: engine.RecordOf(orderSchema), Writable: true, Doc: "the VPA with the larger one has the pod; by name where both are equal"},
+	Vars: []registry.Var{
+		{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
+		{Name: "created", Type: lang.IntOf(Duration), Doc: "when it was created, as the time since the beginning of 1970"},
+		{Name: "order", Type: lang.RecordOf(orderSchema), Writable: true, Doc: "the VPA with the larger one has the pod; by name where both are equal"},
 	},
 }
 
@@ -39,7 +41,7 @@ func OrderOf(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler) (Order, []*engin
 		created = v.CreationTimestamp.UnixNano()
 	}
 	order := orderSchema.New()
-	f := vpaOrder.NewFacts().Set("vpa", VPA(v)).Set("created", engine.Number(created)).Set("order", order)
+	f := vpaOrder.NewFacts().Set("vpa", VPA(v)).Set("created", lang.Number(created)).Set("order", order)
 	failed := plan.RunStages(VPAOrder, f, nil)
 	first, _ := order.Int("first")
 	return Order{First: first, Then: order.Double("then")}, failed

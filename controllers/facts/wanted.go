@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // resizing is a resize under way beside the one that would be sent now.
@@ -21,36 +21,36 @@ type wanted struct {
 	differs, raisesMemoryLimit bool
 }
 
-var resizeSchema = engine.Bind("Resize",
-	engine.TextFrom("status", "empty, Sent (the node has not told anything of it yet), InProgress, Deferred, Infeasible, Error or Unknown",
+var resizeSchema = lang.Bind("Resize",
+	lang.TextFrom("status", "empty, Sent (the node has not told anything of it yet), InProgress, Deferred, Infeasible, Error or Unknown",
 		func(r resizing) ResizeStatus { return r.Status }),
-	engine.IntFrom("age", engine.IntOf(Duration), "since the updater first saw this pod being resized, or since its node tells of it, whichever is longer",
+	lang.IntFrom("age", lang.IntOf(Duration), "since the updater first saw this pod being resized, or since its node tells of it, whichever is longer",
 		func(r resizing) time.Duration { return max(r.Age, 0) }),
-	engine.TextFrom("message", "what the node says about it", func(r resizing) string { return r.Message }),
-	engine.RecordFrom("requested", resourcesSchema.Schema, "what the pod as a whole requests by it, as the pod's spec has it; unset without one",
-		func(r resizing) *engine.Record {
+	lang.TextFrom("message", "what the node says about it", func(r resizing) string { return r.Message }),
+	lang.RecordFrom("requested", resourcesSchema.Schema, "what the pod as a whole requests by it, as the pod's spec has it; unset without one",
+		func(r resizing) *lang.Record {
 			if r.now == nil {
 				return nil
 			}
 			return Resources(r.now.requested)
 		}),
-	engine.RecordFrom("wanted", resourcesSchema.Schema, "what it would request by a resize that was sent now; unset without one",
-		func(r resizing) *engine.Record {
+	lang.RecordFrom("wanted", resourcesSchema.Schema, "what it would request by a resize that was sent now; unset without one",
+		func(r resizing) *lang.Record {
 			if r.now == nil {
 				return nil
 			}
 			return Resources(r.now.wanted)
 		}),
-	engine.BoolIf("differs", "a resize that was sent now would ask for other CPU or memory somewhere",
+	lang.BoolIf("differs", "a resize that was sent now would ask for other CPU or memory somewhere",
 		func(r resizing) (bool, bool) { return r.now != nil && r.now.differs, r.now != nil }),
-	engine.BoolIf("raisesMemoryLimit", "it would ask for a higher memory limit somewhere",
+	lang.BoolIf("raisesMemoryLimit", "it would ask for a higher memory limit somewhere",
 		func(r resizing) (bool, bool) { return r.now != nil && r.now.raisesMemoryLimit, r.now != nil }),
-	engine.IntFrom("replaced", engine.Int, "how many resizes the updater has sent over others since the pod was last without one",
+	lang.IntFrom("replaced", lang.Int, "how many resizes the updater has sent over others since the pod was last without one",
 		func(r resizing) int { return r.Replaced }),
-	engine.IntFrom("replacedAge", engine.IntOf(Duration), "since the cycle of the last of them", func(r resizing) time.Duration { return max(r.ReplacedAge, 0) }))
+	lang.IntFrom("replacedAge", lang.IntOf(Duration), "since the cycle of the last of them", func(r resizing) time.Duration { return max(r.ReplacedAge, 0) }))
 
 // resizeNow binds a resize under way.
-func (s *PodState) resizeNow() *engine.Record {
+func (s *PodState) resizeNow() *lang.Record {
 	r := resizing{Resize: &s.Resize}
 	if s.Resize.Status != NoResize {
 		r.now = wantedNow(s.Pod, s.Change)

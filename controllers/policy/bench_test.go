@@ -9,7 +9,7 @@ import (
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // BenchmarkLoad reads, checks and compiles all shipped rules.
@@ -23,7 +23,7 @@ func BenchmarkLoad(b *testing.B) {
 }
 
 // manyOverlays is the shipped rules with an overlay for each of many namespaces.
-func manyOverlays(b *testing.B, count int) *engine.Rulebook {
+func manyOverlays(b *testing.B, count int) *compile.Rulebook {
 	book, err := Load(Options{})
 	require.NoError(b, err)
 	for i := range count {
@@ -33,7 +33,7 @@ func manyOverlays(b *testing.B, count int) *engine.Rulebook {
 	return book
 }
 
-func with(b *testing.B, book *engine.Rulebook, o *rulesv1alpha1.RuleOverlay) *engine.Rulebook {
+func with(b *testing.B, book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay) *compile.Rulebook {
 	overlay, err := parseOverlay(o)
 	require.NoError(b, err)
 	next, err := book.With(overlay)

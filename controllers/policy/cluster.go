@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // ClusterOverlays lists the RuleOverlay objects of the cluster.
@@ -29,7 +30,7 @@ type Acceptance struct {
 
 // accepted is an overlay of the cluster that is in use.
 type accepted struct {
-	overlay    *engine.Overlay
+	overlay    *document.Overlay
 	uid        types.UID
 	generation int64
 }
@@ -37,9 +38,9 @@ type accepted struct {
 // overlaid adds the overlays of the cluster to the rules of the files. What is in use comes first, unchanged before edited,
 // then older objects before younger ones, so that a new overlay cannot push out one that was there. One that does not fit gives way
 // to the version of it that was in use before. An overlay that is at fault costs nobody else anything.
-func (s *Source) overlaid(book *engine.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, map[string]Acceptance, map[string]accepted) {
+func (s *Source) overlaid(book *compile.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*compile.Rulebook, map[string]Acceptance, map[string]accepted) {
 	results, inUse := map[string]Acceptance{}, map[string]accepted{}
-	use := func(next *engine.Rulebook, one accepted) {
+	use := func(next *compile.Rulebook, one accepted) {
 		book = next
 		inUse[one.overlay.Name.Value] = one
 	}
@@ -80,7 +81,7 @@ const maxOverlays = 500
 
 // unchanged is the rulebook in force with those of its overlays that are as they were, which it notes as in use. They need not
 // be compiled again because others came, changed or went.
-func (s *Source) unchanged(objects []rulesv1alpha1.RuleOverlay, inUse map[string]accepted) *engine.Rulebook {
+func (s *Source) unchanged(objects []rulesv1alpha1.RuleOverlay, inUse map[string]accepted) *compile.Rulebook {
 	for i := range objects {
 		o := &objects[i]
 		if before, ok := s.inUse[o.Name]; ok && before.uid == o.UID && before.generation == o.Generation {
@@ -113,7 +114,7 @@ func (s *Source) inOrder(objects []rulesv1alpha1.RuleOverlay) []rulesv1alpha1.Ru
 }
 
 // parseOverlay reads an object with the decoder of rule files. Positions in errors are those of the object as YAML.
-func parseOverlay(o *rulesv1alpha1.RuleOverlay) (*engine.Overlay, error) {
+func parseOverlay(o *rulesv1alpha1.RuleOverlay) (*document.Overlay, error) {
 	if o.Unreadable != "" {
 		return nil, fmt.Errorf("RuleOverlay %s cannot be read: %s", o.Name, o.Unreadable)
 	}
@@ -122,7 +123,7 @@ func parseOverlay(o *rulesv1alpha1.RuleOverlay) (*engine.Overlay, error) {
 		return nil, fmt.Errorf("encoding RuleOverlay %s: %w", o.Name, err)
 	}
 	text, err := yaml.JSONToYAML(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},"spec":%s}`,
-		engine.APIVersion, engine.KindOverlay, o.Name, spec))
+		document.APIVersion, document.KindOverlay, o.Name, spec))
 	if err != nil {
 		return nil, fmt.Errorf("encoding RuleOverlay %s: %w", o.Name, err)
 	}

@@ -21,7 +21,7 @@ import (
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // marginOverlay sets the safety margin for a namespace.
@@ -213,7 +213,7 @@ func TestAnObjectMeansWhatTheSameDocumentInAFileMeans(t *testing.T) {
 	require.NoError(t, err)
 	shipped, err := Load(Options{})
 	require.NoError(t, err)
-	digest := func(overlay *engine.Overlay) string {
+	digest := func(overlay *document.Overlay) string {
 		book, err := shipped.With(overlay)
 		require.NoError(t, err)
 		v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Labels: map[string]string{"tier": "gold", "x": ""}}}

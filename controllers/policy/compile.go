@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // compiling is how a source compiles within limits, and what it knows of what exceeded them.
@@ -19,12 +20,12 @@ type compiling struct {
 	compile compileFunc
 	// exceeded are overlays, by UID. One is not tried again before it changes, or the files do.
 	exceeded   map[types.UID]excess
-	exceededOn *engine.Rulebook // the files with which they did
-	files      *excessive       // nil = the files did not
+	exceededOn *compile.Rulebook // the files with which they did
+	files      *excessive        // nil = the files did not
 }
 
 // compileFunc is compileOverlay, or a test's.
-type compileFunc func(*engine.Rulebook, *rulesv1alpha1.RuleOverlay, func() error) (*engine.Rulebook, *engine.Overlay, error)
+type compileFunc func(*compile.Rulebook, *rulesv1alpha1.RuleOverlay, func() error) (*compile.Rulebook, *document.Overlay, error)
 
 // excess is a generation of an overlay that exceeded its limits.
 type excess struct {
@@ -37,7 +38,7 @@ type excess struct {
 const maxLeftBehind = 4
 
 // overlay is the rulebook of files and overlays with one more of these.
-func (c *compiling) overlay(files, book *engine.Rulebook, o *rulesv1alpha1.RuleOverlay) (*engine.Rulebook, *engine.Overlay, error) {
+func (c *compiling) overlay(files, book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay) (*compile.Rulebook, *document.Overlay, error) {
 	if c.exceededOn != files {
 		maps.DeleteFunc(c.exceeded, func(_ types.UID, e excess) bool { return !e.err.going() })
 		c.exceededOn = files
@@ -59,8 +60,8 @@ func (c *compiling) overlay(files, book *engine.Rulebook, o *rulesv1alpha1.RuleO
 	}
 	delete(c.exceeded, o.UID)
 	type result struct {
-		book    *engine.Rulebook
-		overlay *engine.Overlay
+		book    *compile.Rulebook
+		overlay *document.Overlay
 	}
 	compile := c.compile
 	if compile == nil {
@@ -92,7 +93,7 @@ func (c *compiling) forget(but []rulesv1alpha1.RuleOverlay) {
 	})
 }
 
-func compileOverlay(book *engine.Rulebook, o *rulesv1alpha1.RuleOverlay, stop func() error) (*engine.Rulebook, *engine.Overlay, error) {
+func compileOverlay(book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay, stop func() error) (*compile.Rulebook, *document.Overlay, error) {
 	overlay, err := parseOverlay(o)
 	if err != nil {
 		return nil, nil, err
@@ -102,8 +103,8 @@ func compileOverlay(book *engine.Rulebook, o *rulesv1alpha1.RuleOverlay, stop fu
 }
 
 // back is the rulebook with the version of an overlay that was in use before.
-func (c *compiling) back(book *engine.Rulebook, before accepted) (*engine.Rulebook, error) {
-	ready := make(chan *engine.Rulebook, 1)
+func (c *compiling) back(book *compile.Rulebook, before accepted) (*compile.Rulebook, error) {
+	ready := make(chan *compile.Rulebook, 1)
 	err := cmp.Or(c.limits, overlayLimits).run("compiling RuleOverlay", before.overlay.Name.Value, func(stop func() error) error {
 		next, err := book.WithUntil(before.overlay, stop)
 		ready <- next
@@ -116,11 +117,11 @@ func (c *compiling) back(book *engine.Rulebook, before accepted) (*engine.Rulebo
 }
 
 // load compiles files that were read. While that goes on which was left behind, it is not begun again.
-func (c *compiling) load(o Options, layer *engine.Layer) (*engine.Rulebook, error) {
+func (c *compiling) load(o Options, layer *document.Layer) (*compile.Rulebook, error) {
 	if c.files.going() {
 		return nil, c.files
 	}
-	ready := make(chan *engine.Rulebook, 1)
+	ready := make(chan *compile.Rulebook, 1)
 	err := fileLimits.run("compiling the rules at", cmp.Or(o.Path, "(shipped)"), func(func() error) error {
 		files, err := loadTested(o, layer)
 		ready <- files

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // Whoever may write to a folder of rules must not be able to stop who reads it: what is read is bounded, and nothing is
@@ -27,10 +27,10 @@ const (
 
 // LayerAt reads the rule files of the folder at a path, or the one that is there. Of a ConfigMap that
 // kubelet swaps meanwhile it is one version.
-func LayerAt(path string) (engine.Layer, error) {
+func LayerAt(path string) (document.Layer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return engine.Layer{}, cannotRead(path, err)
+		return document.Layer{}, cannotRead(path, err)
 	}
 	if info.IsDir() {
 		return folderAt(path)
@@ -39,23 +39,23 @@ func LayerAt(path string) (engine.Layer, error) {
 	if dir == "" {
 		dir = "."
 	}
-	if !engine.IsRuleFile(name) {
-		return engine.Layer{Dir: dir}, nil
+	if !document.IsRuleFile(name) {
+		return document.Layer{Dir: dir}, nil
 	}
 	// Who names a file means it, wherever it links to.
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return engine.Layer{}, cannotRead(path, err)
+		return document.Layer{}, cannotRead(path, err)
 	}
 	root, err := os.OpenRoot(filepath.Dir(real))
 	if err != nil {
-		return engine.Layer{}, cannotRead(path, err)
+		return document.Layer{}, cannotRead(path, err)
 	}
 	defer root.Close()
 	r := &reader{root: root, left: maxTotalBytes}
 	file := r.file(filepath.Base(real))
 	file.Name = name
-	return engine.Layer{Dir: dir, Files: []engine.File{file}}, nil
+	return document.Layer{Dir: dir, Files: []document.File{file}}, nil
 }
 
 func cannotRead(path string, err error) error {
@@ -67,10 +67,10 @@ func cannotRead(path string, err error) error {
 }
 
 // folderAt reads a folder. The path is looked up once: a link that is swapped leads to one folder, or to the other.
-func folderAt(path string) (engine.Layer, error) {
+func folderAt(path string) (document.Layer, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
-		return engine.Layer{}, cannotRead(path, err)
+		return document.Layer{}, cannotRead(path, err)
 	}
 	defer root.Close()
 	r := &reader{root: root, left: maxTotalBytes}
@@ -79,10 +79,10 @@ func folderAt(path string) (engine.Layer, error) {
 		r.data = data
 	}
 	if err := r.folder("."); err != nil {
-		return engine.Layer{}, fmt.Errorf("rules at %s: %w", path, err)
+		return document.Layer{}, fmt.Errorf("rules at %s: %w", path, err)
 	}
-	slices.SortFunc(r.files, func(a, b engine.File) int { return cmp.Compare(a.Name, b.Name) })
-	return engine.Layer{Dir: path, Files: r.files}, nil
+	slices.SortFunc(r.files, func(a, b document.File) int { return cmp.Compare(a.Name, b.Name) })
+	return document.Layer{Dir: path, Files: r.files}, nil
 }
 
 // dataLink is in a mounted ConfigMap. Its files are links to ..data/file, and ..data is one to the folder of a version, which
@@ -93,7 +93,7 @@ const dataLink = "..data"
 type reader struct {
 	root    *os.Root
 	data    *os.Root // of the version of a ConfigMap that is read; nil = it is none
-	files   []engine.File
+	files   []document.File
 	entries int   // seen so far
 	left    int64 // bytes that may still be read
 }
@@ -125,11 +125,11 @@ func (r *reader) entry(name string, entry fs.DirEntry) error {
 		return fmt.Errorf("there are more than %d files and folders; name a folder that holds rules and nothing else", maxEntries)
 	}
 	switch {
-	case entry.IsDir() && engine.IsHidden(entry.Name()):
+	case entry.IsDir() && document.IsHidden(entry.Name()):
 		return nil
 	case entry.IsDir():
 		return r.folder(name)
-	case !engine.IsRuleFile(name):
+	case !document.IsRuleFile(name):
 		return nil
 	case len(r.files) == maxFiles:
 		return fmt.Errorf("there are more than %d rule files; put several documents into one file, with --- between them", maxFiles)
@@ -142,8 +142,8 @@ func (r *reader) entry(name string, entry fs.DirEntry) error {
 }
 
 // file reads a file. Links are followed below the root only.
-func (r *reader) file(name string) engine.File {
-	out := engine.File{Name: name}
+func (r *reader) file(name string) document.File {
+	out := document.File{Name: name}
 	data, err := r.read(name)
 	switch {
 	case err == nil:
@@ -189,13 +189,13 @@ func (r *reader) read(name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errNotRegular
 	}
-	data, err := io.ReadAll(io.LimitReader(file, engine.MaxFileSize+1))
+	data, err := io.ReadAll(io.LimitReader(file, document.MaxFileSize+1))
 	r.left -= int64(len(data))
 	return data, err
 }
 
 // fingerprint digests the names and contents of rule files.
-func fingerprint(layer engine.Layer) [sha256.Size]byte {
+func fingerprint(layer document.Layer) [sha256.Size]byte {
 	h := sha256.New()
 	for _, file := range layer.Files {
 		fmt.Fprintf(h, "%q %q %d\n", file.Name, file.Fault, len(file.Data))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // marker is a rule file that says which version it is.
@@ -211,5 +211,5 @@ func TestWhatIsComparedIsWhatIsCompiled(t *testing.T) {
 	again, err := own(dir)
 	require.NoError(t, err)
 	require.NotEqual(t, before, fingerprint(*again))
-	require.NotEqual(t, fingerprint(engine.Layer{Files: []engine.File{{Name: "a", Data: []byte("b")}}}), fingerprint(engine.Layer{Files: []engine.File{{Name: "a", Fault: "b"}}}))
+	require.NotEqual(t, fingerprint(document.Layer{Files: []document.File{{Name: "a", Data: []byte("b")}}}), fingerprint(document.Layer{Files: []document.File{{Name: "a", Fault: "b"}}}))
 }

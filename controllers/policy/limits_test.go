@@ -9,12 +9,13 @@ import (
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	"github.com/celvpa/celvpa/crds/underway"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // greedy compiles as usual, but for overlays called after what they do.
 func greedy(release <-chan struct{}) compileFunc {
-	return func(book *engine.Rulebook, o *rulesv1alpha1.RuleOverlay, stop func() error) (*engine.Rulebook, *engine.Overlay, error) {
+	return func(book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay, stop func() error) (*compile.Rulebook, *document.Overlay, error) {
 		var kept [][]byte
 		switch {
 		case strings.HasPrefix(o.Name, "endless"):

@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 var (
@@ -65,7 +66,7 @@ func Count(failed ...*engine.RuleError) {
 }
 
 // inForce tells metrics which rules a process runs.
-func inForce(book *engine.Rulebook) {
+func inForce(book *compile.Rulebook) {
 	rulesInfo.Reset()
 	for _, plan := range book.Plans() {
 		name, version := plan.NameAndVersion()

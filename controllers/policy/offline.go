@@ -4,13 +4,13 @@ import (
 	"fmt"
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // WithOverlays lays RuleOverlay objects over the rules as a cluster does that sees them for the first time. One that cannot
 // be used is left out; the error names it and says why.
-func WithOverlays(book *engine.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*engine.Rulebook, error) {
+func WithOverlays(book *compile.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*compile.Rulebook, error) {
 	var fresh Source // nothing is in use yet
 	book, results, _ := fresh.overlaid(book, objects)
 	var errs []error

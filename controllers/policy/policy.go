@@ -10,7 +10,9 @@ import (
 	"github.com/celvpa/celvpa/crds"
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -33,7 +35,7 @@ type Options struct {
 // shared by all plans.
 var Registry = sync.OnceValues(newRegistry)
 
-func newRegistry() (*engine.Registry, error) {
+func newRegistry() (*registry.Registry, error) {
 	objects, err := VPASchema()
 	if err != nil {
 		return nil, err
@@ -60,16 +62,16 @@ func newVPASchema() (*schema.Objects, error) {
 const AnnotationPipeline = "rules.celvpa.dev/pipeline"
 
 // loader reads rule files as celvpa writes them.
-var loader = engine.Loader{SelectorKey: "vpaSelector"}
+var loader = document.Loader{SelectorKey: "vpaSelector"}
 
 // shipped is the layer of rule files that are part of the program.
-var shipped = engine.Layer{FS: rules.FS, Dir: rules.Dir}
+var shipped = document.Layer{FS: rules.FS, Dir: rules.Dir}
 
 // Shipped are the rules that are part of the program. They are read once, and shared: nobody may change them.
-var Shipped = sync.OnceValues(func() (*engine.Library, error) { return loader.Load(shipped) })
+var Shipped = sync.OnceValues(func() (*document.Library, error) { return loader.Load(shipped) })
 
 // own reads the rule files of a path; nil for none.
-func own(path string) (*engine.Layer, error) {
+func own(path string) (*document.Layer, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -85,9 +87,9 @@ func own(path string) (*engine.Layer, error) {
 
 // Rules are rule files that were read, with all that is needed to compile them.
 type Rules struct {
-	Library *engine.Library
+	Library *document.Library
 
-	registry *engine.Registry
+	registry *registry.Registry
 	// Options are those that the files were opened with.
 	Options Options
 }
@@ -102,7 +104,7 @@ func Open(o Options) (*Rules, error) {
 }
 
 // openOver lays rule files that were read, nil for none, over the shipped ones.
-func openOver(o Options, layer *engine.Layer) (*Rules, error) {
+func openOver(o Options, layer *document.Layer) (*Rules, error) {
 	library, err := Shipped()
 	if layer != nil {
 		library, err = loader.Load(shipped, *layer)
@@ -121,13 +123,13 @@ func openOver(o Options, layer *engine.Layer) (*Rules, error) {
 }
 
 // Compile compiles every pipeline, alone and with its overlays. The error lists every fault with its position.
-func (r *Rules) Compile() (*engine.Rulebook, error) {
+func (r *Rules) Compile() (*compile.Rulebook, error) {
 	o := r.Options
-	return engine.NewRulebook(r.Library, r.registry, engine.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params, Points: o.Points})
+	return compile.NewRulebook(r.Library, r.registry, compile.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params, Points: o.Points})
 }
 
 // Load reads and compiles the rules.
-func Load(o Options) (*engine.Rulebook, error) {
+func Load(o Options) (*compile.Rulebook, error) {
 	r, err := Open(o)
 	if err != nil {
 		return nil, err
@@ -136,7 +138,7 @@ func Load(o Options) (*engine.Rulebook, error) {
 }
 
 // LoadTested is Load, and refuses rules that fail the test tables among the files.
-func LoadTested(o Options) (*engine.Rulebook, error) {
+func LoadTested(o Options) (*compile.Rulebook, error) {
 	layer, err := own(o.Path)
 	if err != nil {
 		return nil, err
@@ -145,7 +147,7 @@ func LoadTested(o Options) (*engine.Rulebook, error) {
 }
 
 // loadTested is LoadTested of files that were read.
-func loadTested(o Options, layer *engine.Layer) (*engine.Rulebook, error) {
+func loadTested(o Options, layer *document.Layer) (*compile.Rulebook, error) {
 	r, err := openTested(o, layer)
 	if err != nil {
 		return nil, err
@@ -154,6 +156,6 @@ func loadTested(o Options, layer *engine.Layer) (*engine.Rulebook, error) {
 }
 
 // For chooses the plans of a VPA: the pipeline that it pins, with the overlays that match it.
-func For(book *engine.Rulebook, v *vpav1.VerticalPodAutoscaler) engine.Selection {
-	return book.For(engine.Subject{Namespace: v.Namespace, Labels: v.Labels, Pipeline: v.Annotations[AnnotationPipeline]})
+func For(book *compile.Rulebook, v *vpav1.VerticalPodAutoscaler) compile.Selection {
+	return book.For(document.Subject{Namespace: v.Namespace, Labels: v.Labels, Pipeline: v.Annotations[AnnotationPipeline]})
 }

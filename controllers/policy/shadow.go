@@ -16,6 +16,7 @@ import (
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // differences counts what overlays in mode Audit or Warn would have changed. Its labels are bounded by the overlays
@@ -64,7 +65,7 @@ const (
 
 // Record notes what a shadow would change about a VPA, e.g. its recommendation or its new pods. No differences means that
 // it would change nothing.
-func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow engine.Shadow, about string, differs []string) {
+func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow compile.Shadow, about string, differs []string) {
 	if len(differs) == 0 {
 		return
 	}

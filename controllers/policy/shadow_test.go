@@ -13,14 +13,15 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 func TestADifferenceIsCountedEachTimeAndToldWhenItIsNews(t *testing.T) {
 	recorder, clk := events.NewFakeRecorder(10), testclock.NewFakePassiveClock(time.Unix(0, 0))
 	s := &Shadows{Component: "recommender", Recorder: recorder, Clock: clk, Log: logr.Discard()}
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "payments", Name: "web", UID: "1"}}
-	shadow := engine.Shadow{Overlay: "more", Mode: engine.ModeAudit}
+	shadow := compile.Shadow{Overlay: "more", Mode: document.ModeAudit}
 	count := func() float64 { return testutil.ToFloat64(differences.WithLabelValues("more", "Audit", "recommender")) }
 	start := count()
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // Source holds the rules in force. It follows the folder of rule files and the RuleOverlay objects of the cluster, where
@@ -26,10 +26,10 @@ type Source struct {
 	every   time.Duration
 	cluster ClusterOverlays // nil = none
 
-	book     atomic.Pointer[engine.Rulebook]
+	book     atomic.Pointer[compile.Rulebook]
 	accepted atomic.Pointer[map[string]Acceptance]
 
-	files     *engine.Rulebook    // the last good files, without overlays of the cluster
+	files     *compile.Rulebook   // the last good files, without overlays of the cluster
 	inUse     map[string]accepted // overlays of the cluster that are part of book
 	pending   bool                // the last good files are not in force yet
 	broken    bool                // the files are not the last good ones, because those that are there cannot be used
@@ -64,7 +64,7 @@ func (s *Source) Follow(ctx context.Context, now, later ClusterOverlays) error {
 }
 
 // Rules are the rules in force.
-func (s *Source) Rules() *engine.Rulebook { return s.book.Load() }
+func (s *Source) Rules() *compile.Rulebook { return s.book.Load() }
 
 // Accepted tells what became of the RuleOverlay objects of the cluster, by name.
 func (s *Source) Accepted() map[string]Acceptance { return *s.accepted.Load() }
@@ -134,7 +134,7 @@ func (s *Source) reloadFiles() error {
 		content = fingerprint(*layer)
 	}
 	unchanged := err == nil && content == s.content && s.files != nil
-	var files *engine.Rulebook
+	var files *compile.Rulebook
 	if err == nil && !unchanged {
 		files, err = s.compiling.load(s.options, layer)
 	}
@@ -165,7 +165,7 @@ func (s *Source) overlay(objects []rulesv1alpha1.RuleOverlay) {
 	s.swap(book)
 }
 
-func (s *Source) swap(book *engine.Rulebook) {
+func (s *Source) swap(book *compile.Rulebook) {
 	inForce(book)
 	if !s.broken {
 		lastSuccess.Set(float64(s.clock.Now().Unix()))

@@ -15,6 +15,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/celvpa/celvpa/rules"
 )
 
@@ -142,7 +143,7 @@ func TestRulesThatFailTheirOwnTablesAreNotUsed(t *testing.T) {
 	require.Contains(t, (*told)[0], `RuleTest margin, row \"target\": bound.target.now.cpu: want 1150m, got 1250m`)
 	_, err := NewSource(Options{Path: dir}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
 	require.ErrorContains(t, err, table+`:12:5: RuleTest margin, row "target": bound.target.now.memory: want 1234803097, got 1280Mi`)
-	require.Len(t, engine.Problems(err), 2)
+	require.Len(t, source.Problems(err), 2)
 
 	edit(t, table, "1150m, memory: 1234803097", "1250m, memory: 1280Mi")
 	s.Reload(t.Context())

@@ -6,6 +6,10 @@ import (
 	"slices"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/ruletest"
 )
 
 // TestOptions say how tables are run.
@@ -16,8 +20,8 @@ type TestOptions struct {
 }
 
 // Test runs test tables on the rules. The gates and params of a row are laid over those of the options.
-func (r *Rules) Test(tables []*engine.RuleTest, t TestOptions) []engine.RowResult {
-	runner := &engine.TestRunner{Registry: r.registry, Match: t.Match, Coverage: t.Coverage, Plans: func(o engine.CompileOptions) (*engine.Plan, error) {
+func (r *Rules) Test(tables []*document.RuleTest, t TestOptions) []ruletest.RowResult {
+	runner := &ruletest.Runner{Registry: r.registry, Match: t.Match, Coverage: t.Coverage, Plans: func(o compile.Options) (*engine.Plan, error) {
 		if o.Pipeline == "" {
 			o.Pipeline = r.Options.Pipeline
 		}
@@ -30,7 +34,7 @@ func (r *Rules) Test(tables []*engine.RuleTest, t TestOptions) []engine.RowResul
 		if len(o.Points) == 0 {
 			o.Points = r.Options.Points
 		}
-		return engine.Compile(r.Library, r.registry, o)
+		return compile.Compile(r.Library, r.registry, o)
 	}}
 	return runner.Run(tables)
 }
@@ -48,7 +52,7 @@ func (r *Rules) runs(point string) bool {
 	if len(r.Options.Points) == 0 || slices.Contains(r.Options.Points, point) {
 		return true
 	}
-	return !slices.ContainsFunc(r.registry.Points(), func(p *engine.Point) bool { return p.Name == point })
+	return !slices.ContainsFunc(r.registry.Points(), func(p *registry.Point) bool { return p.Name == point })
 }
 
 // openTested reads the rules and runs the test tables among them. A table that fails is an error like one of compilation:
@@ -56,12 +60,12 @@ func (r *Rules) runs(point string) bool {
 //
 // The tables are about the rules as written, so they run without the gates and params of the process: an operator's
 // flag must not make a table fail.
-func openTested(o Options, layer *engine.Layer) (*Rules, error) {
+func openTested(o Options, layer *document.Layer) (*Rules, error) {
 	r, err := openOver(o, layer)
 	if err != nil {
 		return nil, err
 	}
-	var tables []*engine.RuleTest
+	var tables []*document.RuleTest
 	for _, table := range r.Library.Tests {
 		if r.runs(table.Point.Value) {
 			tables = append(tables, table)
@@ -75,7 +79,7 @@ func openTested(o Options, layer *engine.Layer) (*Rules, error) {
 	}
 	written := *r
 	written.Options.Gates, written.Options.Params = nil, nil
-	if err := engine.Failures(written.Test(tables, TestOptions{})); err != nil {
+	if err := ruletest.Failures(written.Test(tables, TestOptions{})); err != nil {
 		return nil, fmt.Errorf("the test tables among the rules fail:\n%w", err)
 	}
 	return r, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // BenchmarkRecommendOneContainer runs one container through container.estimate and container.recommend with a typical
@@ -24,7 +25,7 @@ func BenchmarkRecommendOneContainer(b *testing.B) {
 		MinAllowed:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 		MaxAllowed:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")},
 	}
-	specialized := func(record *engine.Record) *engine.Plan { return plan.Specialize(facts.PolicyConstants(record)...) }
+	specialized := func(record *lang.Record) *engine.Plan { return plan.Specialize(facts.PolicyConstants(record)...) }
 	run := func(b *testing.B, traced, special bool) {
 		record := facts.Policy(policy)
 		plan := plan

@@ -29,7 +29,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // cluster is a recommender over an API that can be made to fail as a real one cannot be made to; what depends on a real one
@@ -78,7 +78,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	c.Recommender = New(Options{
 		Client: c.api, Source: c, Checkpoints: &Checkpoints{Live: c.api, Timeout: time.Minute, Interval: time.Hour},
 		Targets: &target.Selectors{Resolver: &target.Resolver{Client: c.api}, Clock: clock.RealClock{}, Grace: time.Minute},
-		Rules:   func() *engine.Rulebook { return book }, Clock: clock.RealClock{}, Name: DefaultName, Interval: time.Minute, Workers: 2,
+		Rules:   func() *compile.Rulebook { return book }, Clock: clock.RealClock{}, Name: DefaultName, Interval: time.Minute, Workers: 2,
 		Log: funcr.New(func(_, text string) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -440,7 +440,7 @@ func TestNewRulesCountThoughVPAsCannotBeListed(t *testing.T) {
 	c.cycle("a app")
 	more, err := policy.Load(policy.Options{Params: map[string]string{"estimate.minimum.cpu": "5000"}})
 	require.NoError(t, err)
-	c.Rules = func() *engine.Rulebook { return more }
+	c.Rules = func() *compile.Rulebook { return more }
 	c.fault = func(verb string, _ client.Object) error {
 		if strings.Contains(verb, "VerticalPodAutoscalerList") {
 			return errors.New("no")
@@ -454,7 +454,7 @@ func TestNewRulesCountThoughVPAsCannotBeListed(t *testing.T) {
 func TestARuleThatFailsIsToldByItsVPA(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	broken := brokenRules(t)
-	c.Rules = func() *engine.Rulebook { return broken }
+	c.Rules = func() *compile.Rulebook { return broken }
 	for range 3 {
 		c.cycle("a app")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // Explained is the trace of one container's recommendation, or with an empty name that of the pod as a whole.
@@ -230,7 +231,7 @@ func (c *scaled) render() vpav1.RecommendedContainerResources {
 
 // asWritten renders a bound. What is at a minimum or maximum of a policy is written as the policy writes it, as upstream
 // does (UPSTREAM.md §3.2): 1G stays 1G.
-func asWritten(bound *engine.Record, written []corev1.ResourceList) corev1.ResourceList {
+func asWritten(bound *lang.Record, written []corev1.ResourceList) corev1.ResourceList {
 	list := facts.ResourceList(bound)
 	for _, allowed := range written {
 		for name, q := range list {

@@ -13,11 +13,12 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func shippedRules(t testing.TB) *engine.Rulebook {
+func shippedRules(t testing.TB) *compile.Rulebook {
 	t.Helper()
 	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // randomPolicy sets some of the fields of a container policy.
@@ -65,7 +66,7 @@ func TestFoldedPlansRecommendTheSame(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	capped, err := policy.Load(policy.Options{Params: map[string]string{"containerMaxAllowed.cpu": "900m", "containerMaxAllowed.memory": "1Gi"}})
 	require.NoError(t, err)
-	books := []*engine.Rulebook{shippedRules(t), capped}
+	books := []*compile.Rulebook{shippedRules(t), capped}
 	view := watched([]string{"a", "b", "c"}, 300, func(i int) int64 { return int64(i) * 7 }, always(1<<30))
 	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
 	for i := range 200 {
@@ -90,7 +91,7 @@ func TestFoldedPlansAreKeptWhileTheyFit(t *testing.T) {
 	rules, others := shippedRules(t), shippedRules(t)
 	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
 	version := 0
-	get := func(name, cpu string, by *engine.Rulebook) *engine.Plan {
+	get := func(name, cpu string, by *compile.Rulebook) *engine.Plan {
 		v := aVPA()
 		if cpu != "" {
 			v = aVPA(vpav1.ContainerResourcePolicy{ContainerName: "*", MaxAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}})

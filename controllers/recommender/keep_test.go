@@ -10,12 +10,12 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/rules"
 )
 
 // brokenRules are the shipped ones, of which an operator made one fail: it forgets orValue().
-func brokenRules(t *testing.T) *engine.Rulebook {
+func brokenRules(t *testing.T) *compile.Rulebook {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, rules.FS))

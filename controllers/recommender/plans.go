@@ -4,13 +4,14 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // effective is the policy of a container with the plan in which it is a constant: rules for what a policy does not set are
 // gone from it.
 type effective struct {
 	policy *vpav1.ContainerResourcePolicy // nil without one
-	record *engine.Record
+	record *lang.Record
 	of     *engine.Plan
 	plan   *engine.Plan
 }
@@ -47,6 +48,6 @@ func (s *State) effective(w *Workload, container string) *effective {
 	return kept
 }
 
-func fold(of *engine.Plan, p *vpav1.ContainerResourcePolicy, record *engine.Record) *effective {
+func fold(of *engine.Plan, p *vpav1.ContainerResourcePolicy, record *lang.Record) *effective {
 	return &effective{policy: p, record: record, of: of, plan: of.Specialize(facts.PolicyConstants(record)...)}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/usage"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // DefaultName is the recommender that serves VPAs which name none.
@@ -34,7 +34,7 @@ type Options struct {
 	History     History            // where usage from before the start comes from; nil = checkpoints
 	Checkpoints *Checkpoints       // nil = none are written
 	Targets     *target.Selectors
-	Rules       func() *engine.Rulebook // the rules in force, asked once a cycle
+	Rules       func() *compile.Rulebook // the rules in force, asked once a cycle
 	Shadows     *policy.Shadows
 	Clock       clock.WithTicker
 	Log         logr.Logger

@@ -21,6 +21,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // State is all that the recommender knows: the rules, the VPAs, their pods and the usage of these. It has no client and
@@ -30,7 +31,7 @@ type State struct {
 	explains bool            // ExplainOOMs
 	shadows  *policy.Shadows // nil = overlays that are not enforced are not tried
 
-	rules     *engine.Rulebook
+	rules     *compile.Rulebook
 	cluster   *model.Cluster
 	workloads map[model.WorkloadID]*Workload
 	plans     plans
@@ -40,8 +41,8 @@ type State struct {
 // Workload is what is known of one VPA between cycles.
 type Workload struct {
 	VPA    *vpav1.VerticalPodAutoscaler // as it was seen last; read only
-	Chosen engine.Selection             // the rules for it
-	of     *engine.Rulebook             // that they were chosen from
+	Chosen compile.Selection            // the rules for it
+	of     *compile.Rulebook            // that they were chosen from
 	Found  target.Answer                // its pods
 	order  facts.Order                  // its place among VPAs that select the same pods
 
@@ -65,7 +66,7 @@ type amounts struct{ cpu, memory int64 }
 // evaluation is what a status was made of. While it is the same, so is the status.
 type evaluation struct {
 	version string // resourceVersion of the VPA; empty = none was made
-	rules   *engine.Rulebook
+	rules   *compile.Rulebook
 	problem string // with its target
 	unknown bool   // whether it has one
 }
@@ -78,7 +79,7 @@ func NewState(settings model.Settings, log logr.Logger, shadows *policy.Shadows)
 }
 
 // UseRules sets the rules that are in force from now on.
-func (s *State) UseRules(book *engine.Rulebook) {
+func (s *State) UseRules(book *compile.Rulebook) {
 	if s.rules == book {
 		return
 	}
@@ -111,7 +112,7 @@ func (s *State) SetVPA(v *vpav1.VerticalPodAutoscaler, found target.Answer) *Wor
 
 // choose finds the rules for a VPA.
 func (s *State) choose(w *Workload) {
-	w.Chosen, w.of = engine.Selection{}, s.rules
+	w.Chosen, w.of = compile.Selection{}, s.rules
 	s.contained(w, "choosing its rules", func() {
 		w.Chosen = policy.For(s.rules, w.VPA)
 		w.policyRules = facts.PolicyRulesOf(w.Chosen.Plan)

@@ -13,6 +13,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // Update is what the status of a VPA should be.
@@ -174,7 +175,7 @@ func provided(conditions *conditionSet, pods int, any bool, unknown string) {
 }
 
 // rulesMessage tells which rules decided: the digest, the overlays that are part of them and those that are tried.
-func rulesMessage(s engine.Selection) string {
+func rulesMessage(s compile.Selection) string {
 	message := "digest " + s.Plan.Digest()
 	if names := s.Plan.Overlays(); len(names) > 0 {
 		message += ", overlays " + strings.Join(names, ", ")

@@ -12,13 +12,13 @@ import (
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // workload is a VPA with its rules and the pods it controls.
 type workload struct {
 	vpa     *vpav1.VerticalPodAutoscaler
-	rules   engine.Selection
+	rules   compile.Selection
 	pods    []*corev1.Pod
 	counted counted
 

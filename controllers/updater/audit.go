@@ -8,10 +8,11 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // auditUpdate records what overlays that are not enforced would say about whether a VPA changes running pods.
-func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []engine.Shadow, enforced engine.Verdict, log logr.Logger) {
+func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []compile.Shadow, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {
 		tried := shadow.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
@@ -20,7 +21,7 @@ func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []engine.S
 }
 
 // audit records what overlays that are not enforced would do with a pod instead.
-func (u *Updater) audit(c *candidate, shadows []engine.Shadow, enforced engine.Verdict, log logr.Logger) {
+func (u *Updater) audit(c *candidate, shadows []compile.Shadow, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict {
 		p.Resize = c.Resize // of which the request does not know everything

@@ -23,6 +23,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // Boosts ends the startup boosts of pods when they are over (UPSTREAM.md §5.7, Appendix A 3). It does not wait for the cycles of
@@ -34,7 +35,7 @@ type Boosts struct {
 	Client     client.Client   // reads from that cache, of which IndexBoosts knows
 	Actuator   Actuator
 	Resolver   *target.Resolver
-	Rules      func() *engine.Rulebook // the rules in force, asked for each pod
+	Rules      func() *compile.Rulebook // the rules in force, asked for each pod
 	Shadows    *policy.Shadows
 	Namespaces target.Namespaces
 	Workers    int // how many pods are looked at at once, at least 1
@@ -137,7 +138,7 @@ func (b *Boosts) candidates(ctx context.Context, namespace string) ([]*vpav1.Ver
 }
 
 // decide asks the rules about a pod and does what they say.
-func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, chosen engine.Selection, log logr.Logger) again {
+func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, chosen compile.Selection, log logr.Logger) again {
 	limits, err := limitranges.Of(ctx, b.Client, pod.Namespace)
 	if err != nil {
 		log.Error(err, "the startup boost of this pod goes on; trying again")
@@ -329,7 +330,7 @@ func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Durat
 }
 
 // audit records what overlays that are not enforced would do with the boost of a pod instead.
-func (b *Boosts) audit(shadows []engine.Shadow, request podupdate.Request, p *podupdate.Pod, group facts.Group, enforced engine.Verdict, log logr.Logger) {
+func (b *Boosts) audit(shadows []compile.Shadow, request podupdate.Request, p *podupdate.Pod, group facts.Group, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {
 		differs := podupdate.ShadowDifferences(shadow.Plan, request, p, enforced, func(tried *podupdate.Pod, plan *engine.Plan) engine.Verdict {

@@ -36,7 +36,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // boostLab is a Boosts with an API server of its own, which takes resizes and does nothing about them.
@@ -104,7 +104,7 @@ func boostLabWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects
 	require.NoError(t, err)
 	l.Boosts = &Boosts{
 		Cache: informers, Client: store, Actuator: Actuator{Client: store, Recorder: l.events}, Resolver: &target.Resolver{Client: store},
-		Rules:   func() *engine.Rulebook { book, err := boostRules(); require.NoError(t, err); return book },
+		Rules:   func() *compile.Rulebook { book, err := boostRules(); require.NoError(t, err); return book },
 		Shadows: &policy.Shadows{Component: "updater", Recorder: l.events, Clock: l.clock, Log: logr.Discard()},
 		Clock:   l.clock, Log: logr.Discard(), Workers: 1,
 	}
@@ -621,7 +621,7 @@ func TestWhatOverlaysWouldDoWithABoostIsTold(t *testing.T) {
 	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	off, err := policy.Load(policy.Options{Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
 	require.NoError(t, err)
-	chosen := engine.Selection{Plan: boostPlan(t), Shadows: []engine.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}
+	chosen := compile.Selection{Plan: boostPlan(t), Shadows: []compile.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}
 	l.Turn = func(context.Context) error { return context.Canceled }
 	pod := webPod(t, "p", time.Hour)
 	require.Equal(t, again{backOff: true}, l.decide(t.Context(), pod, sixty(t), chosen, l.Log))

@@ -15,10 +15,11 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // boostRules are the shipped rules with startup boosts and pod-level resources on.
-var boostRules = sync.OnceValues(func() (*engine.Rulebook, error) {
+var boostRules = sync.OnceValues(func() (*compile.Rulebook, error) {
 	return policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true, "PodLevelResources": true},
 		Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}})
 })

@@ -16,13 +16,13 @@ import (
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // run is one cycle.
 type run struct {
 	*Updater
-	rules *engine.Rulebook
+	rules *compile.Rulebook
 	// now is when the cycle began. What is done in it is stamped so, and ages are counted up to it: stamped with the moment itself,
 	// what was done a little later in one cycle than it is looked at in another would be short of whole intervals.
 	now         time.Time

@@ -13,7 +13,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // Options configure an Updater; all fields but Admission, Concurrent and Limits are required.
@@ -21,7 +21,7 @@ type Options struct {
 	Client     client.Reader // best a cache
 	Actuator   Actuator
 	Resolver   *target.Resolver
-	Rules      func() *engine.Rulebook // the rules in force, asked once a cycle
+	Rules      func() *compile.Rulebook // the rules in force, asked once a cycle
 	Shadows    *policy.Shadows
 	Clock      clock.WithTicker
 	Log        logr.Logger

@@ -29,7 +29,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 func amounts(cpu, memory string) corev1.ResourceList {
@@ -54,11 +54,11 @@ type world struct {
 }
 
 var (
-	plainBook   = sync.OnceValues(func() (*engine.Rulebook, error) { return policy.Load(policy.Options{}) })
-	inPlaceBook = sync.OnceValues(func() (*engine.Rulebook, error) {
+	plainBook   = sync.OnceValues(func() (*compile.Rulebook, error) { return policy.Load(policy.Options{}) })
+	inPlaceBook = sync.OnceValues(func() (*compile.Rulebook, error) {
 		return policy.Load(policy.Options{Gates: map[string]bool{"InPlace": true}})
 	})
-	podLevelBook = sync.OnceValues(func() (*engine.Rulebook, error) {
+	podLevelBook = sync.OnceValues(func() (*compile.Rulebook, error) {
 		return policy.Load(policy.Options{Gates: map[string]bool{"PodLevelResources": true}})
 	})
 )
@@ -120,7 +120,7 @@ func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
 	rules, err := book()
 	require.NoError(t, err)
 	o := Options{
-		Client: w, Actuator: Actuator{Client: w, Recorder: w}, Resolver: &target.Resolver{Client: w}, Rules: func() *engine.Rulebook { return rules },
+		Client: w, Actuator: Actuator{Client: w, Recorder: w}, Resolver: &target.Resolver{Client: w}, Rules: func() *compile.Rulebook { return rules },
 		Clock: w.clock, Interval: time.Minute, Concurrent: 4,
 		Log: funcr.New(func(_, args string) {
 			w.mu.Lock()
@@ -140,7 +140,7 @@ func withRules(t *testing.T, rules policy.Options) func(*Options) {
 	t.Helper()
 	book, err := policy.Load(rules)
 	require.NoError(t, err)
-	return func(o *Options) { o.Rules = func() *engine.Rulebook { return book } }
+	return func(o *Options) { o.Rules = func() *compile.Rulebook { return book } }
 }
 
 func (w *world) ask(ctx context.Context, what, name string) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/crds/schema"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // Policy is a ValidatingAdmissionPolicy with its binding.
@@ -35,7 +36,7 @@ func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []str
 	deny := newPolicy(DenyPolicy, admissionregistrationv1.Deny, gates)
 	warn := newPolicy(WarnPolicy, admissionregistrationv1.Warn, gates)
 	for _, v := range rules {
-		if v.Validation.EnforcedAt(engine.EnforceSchema) {
+		if v.Validation.EnforcedAt(document.EnforceSchema) {
 			continue
 		}
 		if !known(v, beside) {
@@ -45,7 +46,7 @@ func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []str
 			continue
 		}
 		to := deny
-		if v.Validation.Severity.Value == engine.SeverityWarn {
+		if v.Validation.Severity.Value == document.SeverityWarn {
 			to = warn
 		}
 		for _, place := range v.Validation.Places() {

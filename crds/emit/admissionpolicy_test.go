@@ -16,7 +16,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds"
 	"github.com/celvpa/celvpa/crds/emit"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
@@ -89,7 +89,7 @@ func TestEachRuleHasItsPlace(t *testing.T) {
 		judged[rule] = true
 	}
 	for _, v := range rules {
-		require.Equal(t, !v.Validation.EnforcedAt(engine.EnforceSchema), judged[v.Rule], v.Rule)
+		require.Equal(t, !v.Validation.EnforcedAt(document.EnforceSchema), judged[v.Rule], v.Rule)
 	}
 }
 

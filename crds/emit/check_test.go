@@ -6,12 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 func rule(name, at, expression string) engine.ValidationInfo {
-	scalar := func(s string) engine.Scalar { return engine.Scalar{Value: s} }
-	return engine.ValidationInfo{Rule: "mine/" + name, Validation: &engine.Validation{
-		Name: scalar(name), At: []engine.Scalar{scalar(at)}, Enforce: []engine.Scalar{scalar(engine.EnforceSchema)},
+	scalar := func(s string) source.Scalar { return source.Scalar{Value: s} }
+	return engine.ValidationInfo{Rule: "mine/" + name, Validation: &document.Validation{
+		Name: scalar(name), At: []source.Scalar{scalar(at)}, Enforce: []source.Scalar{scalar(document.EnforceSchema)},
 		Expression: scalar(expression), Message: scalar("no"),
 	}}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/celvpa/celvpa/crds"
 	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // CRDs returns all CustomResourceDefinitions, by name, with those of the rules that are enforced in the schema.
@@ -28,7 +29,7 @@ func CRDs(rules []engine.ValidationInfo) ([]*apiextensionsv1.CustomResourceDefin
 		}
 		schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 		for _, v := range rules {
-			if !v.Validation.EnforcedAt(engine.EnforceSchema) {
+			if !v.Validation.EnforcedAt(document.EnforceSchema) {
 				continue
 			}
 			for _, at := range v.Validation.Places() {
@@ -67,7 +68,7 @@ func schemaRule(v engine.ValidationInfo) apiextensionsv1.ValidationRule {
 }
 
 // condition is a validation's expression where its when holds.
-func condition(v *engine.Validation) string {
+func condition(v *document.Validation) string {
 	if v.When.IsZero() {
 		return v.Expression.Value
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apiserver/pkg/cel/common"
 
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // Open implements engine.ObjectTypes.
-func (o *Objects) Open(object, old map[string]any) engine.ObjectView {
-	v := &view{objects: o, object: object, found: map[string][]engine.ObjectValue{}, whole: common.UnstructuredToVal(object, o.shape), before: types.OptionalNone}
+func (o *Objects) Open(object, old map[string]any) registry.ObjectView {
+	v := &view{objects: o, object: object, found: map[string][]registry.ObjectValue{}, whole: common.UnstructuredToVal(object, o.shape), before: types.OptionalNone}
 	if old != nil {
 		v.old, v.before = old, types.OptionalOf(common.UnstructuredToVal(old, o.shape))
 	}
@@ -24,14 +24,14 @@ type view struct {
 	objects *Objects
 	object  map[string]any
 	old     any // nil = the object is new
-	found   map[string][]engine.ObjectValue
+	found   map[string][]registry.ObjectValue
 
 	whole  ref.Val
 	before *types.Optional // the whole as it was
 }
 
 // Values implements engine.ObjectView.
-func (v *view) Values(at string) ([]engine.ObjectValue, error) {
+func (v *view) Values(at string) ([]registry.ObjectValue, error) {
 	if found, ok := v.found[at]; ok {
 		return found, nil
 	}
@@ -43,9 +43,9 @@ func (v *view) Values(at string) ([]engine.ObjectValue, error) {
 	if v.old != nil {
 		root.same = common.NewCorrelatedObject(v.object, v.old, v.objects.shape)
 	}
-	found := []engine.ObjectValue{}
+	found := []registry.ObjectValue{}
 	for _, n := range walk(path, root) {
-		found = append(found, engine.ObjectValue{Path: n.path, Unchanged: n.unchanged(), Vars: map[string]any{
+		found = append(found, registry.ObjectValue{Path: n.path, Unchanged: n.unchanged(), Vars: map[string]any{
 			"self": common.UnstructuredToVal(n.now, n.shape), "oldSelf": n.before(), "object": v.whole, "oldObject": v.before,
 		}})
 	}

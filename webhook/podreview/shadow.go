@@ -4,7 +4,8 @@ import (
 	"fmt"
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
@@ -21,8 +22,8 @@ func Differences(enforced, tried *Answer) (out []string) {
 
 // ShadowWarnings are differences that an overlay would make, as warnings for whoever submits the pod, where its mode asks for
 // them.
-func ShadowWarnings(shadow engine.Shadow, differences []string) (out []string) {
-	if shadow.Mode != engine.ModeWarn {
+func ShadowWarnings(shadow compile.Shadow, differences []string) (out []string) {
+	if shadow.Mode != document.ModeWarn {
 		return nil
 	}
 	for _, d := range differences {

@@ -7,7 +7,8 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
 )
 
 // Differences tells what other rules, which came to tried, would say differently than those that are enforced.
@@ -45,8 +46,8 @@ func defaultDifferences(enforced, tried []jsonpatch.Operation) (out []Cause) {
 }
 
 // ShadowWarnings are the differences that an overlay makes as warnings, where its mode asks for them.
-func ShadowWarnings(shadow engine.Shadow, differences []Cause) (out []Cause) {
-	if shadow.Mode != engine.ModeWarn {
+func ShadowWarnings(shadow compile.Shadow, differences []Cause) (out []Cause) {
+	if shadow.Mode != document.ModeWarn {
 		return nil
 	}
 	for _, c := range differences {

@@ -1,0 +1,105 @@
+package compile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
+)
+
+// axisNamed looks up the axis that a document names.
+func (c *compiler) axisNamed(name source.Scalar, subject string) *lang.Axis {
+	a := c.reg.Axes()[name.Value]
+	if a == nil {
+		c.ps.At(name, subject, fmt.Sprintf("no axis %q; known: %s", name.Value, strings.Join(slices.Sorted(maps.Keys(c.reg.Axes())), ", ")))
+	}
+	return a
+}
+
+// each looks up what a stage goes through: the items of scopes, one scope after the other, and the values of an axis. A stage
+// without scopes has nil for one.
+func (c *compiler) each(point *registry.Point, list []source.Scalar, subject string) (scopes []*registry.Scope, axis *lang.Axis, ok bool) {
+	for i, name := range list {
+		s, a := point.Scope(name.Value), c.reg.Axes()[name.Value]
+		switch {
+		case slices.ContainsFunc(list[:i], func(other source.Scalar) bool { return other.Value == name.Value }):
+			c.ps.At(name, subject, name.Value+" stands in each twice")
+			return nil, nil, false
+		case s == nil && a == nil:
+			c.ps.At(name, subject, fmt.Sprintf("point %s has no scope %q; known: %s", point.Name, name.Value,
+				strings.Join(append(slices.Sorted(maps.Keys(point.ScopeIndex())), slices.Sorted(maps.Keys(c.reg.Axes()))...), ", ")))
+			return nil, nil, false
+		case a != nil && axis != nil:
+			c.ps.At(name, subject, "each takes one axis at most")
+			return nil, nil, false
+		case s != nil:
+			scopes = append(scopes, s)
+		default:
+			axis = a
+		}
+	}
+	if len(scopes) == 0 {
+		scopes = []*registry.Scope{nil}
+	}
+	return scopes, axis, true
+}
+
+// valuesBut are the values of an axis but for those that are left out; a value that is none is a problem.
+func (c *compiler) valuesBut(axis *lang.Axis, without []source.Scalar, subject string) []*lang.AxisValue {
+	if axis == nil {
+		for _, w := range without {
+			c.ps.At(w, subject, "without belongs to what names an axis")
+		}
+		return []*lang.AxisValue{nil}
+	}
+	for _, w := range without {
+		if !slices.Contains(axis.Values, w.Value) {
+			c.ps.At(w, subject, fmt.Sprintf("%s has no value %q; it has %s", axis.Name, w.Value, strings.Join(axis.Values, ", ")))
+		}
+	}
+	var out []*lang.AxisValue
+	for _, value := range axis.Values {
+		if !lang.IsLeftOut(without, value) {
+			out = append(out, &lang.AxisValue{Axis: axis, Value: value})
+		}
+	}
+	return out
+}
+
+// oneFieldEach reports rules of an axis that write one field for all its values: the last would win.
+func (c *compiler) oneFieldEach(axis *lang.Axis, st *document.Stage, subject string) {
+	if axis == nil {
+		return
+	}
+	for _, r := range st.Rules {
+		left := slices.DeleteFunc(slices.Clone(axis.Values), func(v string) bool { return lang.IsLeftOut(st.Without, v) || lang.IsLeftOut(r.Without, v) })
+		if len(left) < 2 {
+			continue
+		}
+		check := func(path source.Scalar) {
+			if !strings.Contains(path.Value, "["+axis.Name+"]") {
+				c.ps.At(path, subject+", rule "+r.Name.Value, fmt.Sprintf("%s would be written once for each %s, and the last would win; write a field of each, such as %s[%s], "+
+					"or put the rule into a stage without %s", path.Value, axis.Name, parentPath(path.Value), axis.Name, axis.Name))
+			}
+		}
+		for _, a := range r.Set {
+			check(a.Path)
+		}
+		for _, u := range r.Unset {
+			check(u)
+		}
+	}
+}
+
+// parentPath is a path without its last field.
+func parentPath(path string) string {
+	if i := strings.LastIndex(path, "."); i > 0 {
+		return path[:i]
+	}
+	return path
+}

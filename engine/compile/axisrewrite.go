@@ -1,0 +1,170 @@
+package compile
+
+import (
+	"fmt"
+
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/source"
+	"github.com/google/cel-go/cel"
+
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+)
+
+// alongAxes makes plain CEL of what an expression says of axes, before it is type-checked, and so that what is told of it later
+// still has its place: values of the axis at hand become constants, and what is asked of all values is asked of each.
+func (c *compiler) alongAxes(s source.Scalar, ast *cel.Ast, subject string) (ok bool) {
+	if len(c.reg.Axes()) == 0 {
+		return true
+	}
+	before := len(c.ps.List)
+	x := &axisRewriter{c: c, s: s, subject: subject, ast: ast.NativeRep(), make: celast.NewExprFactory()}
+	x.unroll()
+	if c.axis != nil {
+		x.substitute(x.ast.Expr(), c.axis.Axis.Name, c.axis.Value)
+	}
+	return len(c.ps.List) == before
+}
+
+// axisRewriter changes a parsed expression in place.
+type axisRewriter struct {
+	c       *compiler
+	s       source.Scalar
+	subject string
+	ast     *celast.AST
+	make    celast.ExprFactory
+	last    int64 // number of a node, of those added
+}
+
+// problem reports something at a node.
+func (x *axisRewriter) problem(e celast.Expr, message string) {
+	loc := x.ast.SourceInfo().GetStartLocation(e.ID())
+	pos := x.s.At(loc.Line(), loc.Column())
+	x.c.ps.Add(&source.Problem{Pos: pos, Subject: x.subject, Message: message, Excerpt: source.Excerpt(x.s.Lines(), pos)})
+}
+
+// substitute puts a value in the place of a name: r[name] is the field r.value, and the name alone a text.
+func (x *axisRewriter) substitute(root celast.Expr, name, value string) {
+	is := func(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == name }
+	celast.PreOrderVisit(root, celast.NewExprVisitor(func(e celast.Expr) {
+		switch e.Kind() {
+		case celast.IdentKind:
+			if is(e) {
+				e.SetKindCase(x.make.NewLiteral(e.ID(), types.String(value)))
+			}
+		case celast.CallKind:
+			call := e.AsCall()
+			if args := call.Args(); len(args) == 2 && is(args[1]) {
+				switch call.FunctionName() {
+				case operators.Index:
+					e.SetKindCase(x.make.NewSelect(e.ID(), args[0], value))
+				case operators.OptIndex:
+					e.SetKindCase(x.make.NewCall(e.ID(), operators.OptSelect, args[0], x.make.NewLiteral(args[1].ID(), types.String(value))))
+				}
+			}
+		case celast.ComprehensionKind:
+			if loop := e.AsComprehension(); loop.IterVar() == name || loop.IterVar2() == name {
+				x.problem(e, fmt.Sprintf("%s is the name of an axis here; call the variable something else", name))
+			}
+		}
+	}))
+	celast.PostOrderVisit(root, celast.NewExprVisitor(x.choose))
+}
+
+// choose takes the branch of a ternary that is for the value at hand: what the other one gives may be of another unit.
+func (x *axisRewriter) choose(e celast.Expr) {
+	if e.Kind() != celast.CallKind || e.AsCall().FunctionName() != operators.Conditional {
+		return
+	}
+	branches := e.AsCall().Args()
+	if branches[0].Kind() != celast.CallKind || len(branches[0].AsCall().Args()) != 2 {
+		return
+	}
+	compared := branches[0].AsCall()
+	a, isText := closure.LiteralText(compared.Args()[0])
+	b, both := closure.LiteralText(compared.Args()[1])
+	equals := compared.FunctionName() == operators.Equals
+	if !isText || !both || !equals && compared.FunctionName() != operators.NotEquals {
+		return
+	}
+	chosen := branches[2]
+	if (a == b) == equals {
+		chosen = branches[1]
+	}
+	e.SetKindCase(chosen)
+}
+
+// unroll writes resources.exists(r, …) out: one condition for each value. Elsewhere resources is a list of the names.
+func (x *axisRewriter) unroll() {
+	celast.PostOrderVisit(x.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() != celast.ComprehensionKind || e.AsComprehension().IterRange().Kind() != celast.IdentKind {
+			return
+		}
+		loop := e.AsComprehension()
+		axis := x.c.reg.AxisWithPlural(loop.IterRange().AsIdent())
+		if axis == nil {
+			return
+		}
+		var body celast.Expr
+		join := ""
+		switch macro, when, value := closure.WrittenAs(loop); {
+		case macro == closure.ExistsMacro:
+			body, join = when, operators.LogicalOr
+		case macro == closure.AllMacro:
+			body, join = when, operators.LogicalAnd
+		case macro == closure.MapMacro && when == nil:
+			body = value
+		default:
+			x.problem(e, fmt.Sprintf("%s takes exists, all and map with one expression", axis.Plural))
+			return
+		}
+		var each []celast.Expr
+		for _, value := range axis.Values {
+			one := x.copy(body)
+			x.substitute(one, loop.IterVar(), value)
+			each = append(each, one)
+		}
+		if join == "" {
+			e.SetKindCase(x.make.NewList(e.ID(), each, nil))
+			return
+		}
+		all := each[0]
+		for _, one := range each[1:] {
+			all = x.make.NewCall(x.number(e.ID()), join, all, one)
+		}
+		e.SetKindCase(all)
+	}))
+	celast.PreOrderVisit(x.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() != celast.IdentKind {
+			return
+		}
+		if axis := x.c.reg.AxisWithPlural(e.AsIdent()); axis != nil {
+			var values []celast.Expr
+			for _, value := range axis.Values {
+				values = append(values, x.make.NewLiteral(x.number(e.ID()), types.String(value)))
+			}
+			e.SetKindCase(x.make.NewList(e.ID(), values, nil))
+		}
+	}))
+}
+
+// copy gives a copy of a node with numbers of its own, at the same places.
+func (x *axisRewriter) copy(e celast.Expr) celast.Expr {
+	out := x.make.CopyExpr(e)
+	out.RenumberIDs(x.number)
+	return out
+}
+
+// number gives a new number to a node that stands where another one does.
+func (x *axisRewriter) number(like int64) int64 {
+	if x.last == 0 {
+		x.last = celast.MaxID(x.ast)
+	}
+	x.last++
+	info := x.ast.SourceInfo()
+	if at, found := info.GetOffsetRange(like); found {
+		info.SetOffsetRange(x.last, at)
+	}
+	return x.last
+}

@@ -1,0 +1,172 @@
+package compile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
+	"github.com/google/cel-go/cel"
+)
+
+// stages compiles a stage, once for each scope and each value of its axis.
+func (c *compiler) stages(point *registry.Point, st *document.Stage, sc *scopeEnv, subject string) []*engine.StagePlan {
+	subject += ", stage " + st.Name.Value
+	scopes, axis, ok := c.each(point, st.Each, subject)
+	if !ok {
+		return nil
+	}
+	c.oneFieldEach(axis, st, subject)
+	named := c.ordered(st.Variables, sc, subject)
+	var out []*engine.StagePlan
+	first := len(c.ps.List)
+	for _, scope := range scopes {
+		for _, value := range c.valuesBut(axis, st.Without, subject) {
+			before := len(c.ps.List)
+			c.axis = value
+			out = append(out, c.stage(point, st, named, scope, sc, subject))
+			c.ps.DropToldAt(first, before)
+		}
+	}
+	c.axis = nil
+	return out
+}
+
+func (c *compiler) stage(point *registry.Point, st *document.Stage, named []document.Variable, scope *registry.Scope, sc *scopeEnv, subject string) *engine.StagePlan {
+	out := &engine.StagePlan{Name: st.Name.Value, Axis: c.axis, Scope: -1, SkipOnError: st.OnError.Value == document.OnErrorSkipStage, Overlay: st.Overlay}
+	sc = sc.child()
+	if scope != nil {
+		out.Scope = point.ScopeIndex()[scope.Name]
+		var options []cel.EnvOption
+		for i, v := range scope.Vars {
+			sc.declare(&options, v.Name, v.Type, v.Writable, closure.Slot{Kind: closure.ItemSlot, Index: i})
+		}
+		if !c.extend(sc, options, st.Name, subject) {
+			return out
+		}
+	}
+	programs := c.variables(named, sc, subject)
+	out.Vars = &closure.Variables{Slots: sc.slots, Schemas: sc.schemas, Programs: programs}
+	out.When = c.condition(st.When, sc, subject+", when")
+	for i := range st.Rules {
+		r := &st.Rules[i]
+		c.valuesBut(lang.AxisAt(c.axis), r.Without, subject+", rule "+r.Name.Value)
+		if c.axis == nil || !lang.IsLeftOut(r.Without, c.axis.Value) {
+			out.Rules = append(out.Rules, c.rule(r, sc, subject))
+		}
+	}
+	return out
+}
+
+func (c *compiler) rule(r *document.Rule, sc *scopeEnv, subject string) *engine.RulePlan {
+	subject += ", rule " + r.Name.Value
+	out := &engine.RulePlan{Name: r.Name.Value, Pos: r.Name.Pos, Note: c.axis.Text(r.Note.Value), Overlay: r.Overlay}
+	out.When = c.condition(r.When, sc, subject+", when")
+	for _, set := range r.Set {
+		w, ok := c.target(set.Path, sc, subject)
+		if !ok {
+			continue
+		}
+		ast, p := c.expression(set.Expression, sc, subject+", set "+set.Path.Value)
+		if p == nil {
+			continue
+		}
+		if got := ast.OutputType(); !w.Typ.CELType().IsExactType(got) {
+			c.ps.At(set.Expression, subject+", set "+set.Path.Value, fmt.Sprintf("the expression gives %s, the field holds %s", got, w.Typ))
+			continue
+		}
+		if unit := c.unitOf(ast, sc, set.Expression, subject+", set "+set.Path.Value); unit != "" && w.Typ.Unit() != "" && unit != w.Typ.Unit() {
+			c.ps.At(set.Expression, subject+", set "+set.Path.Value, fmt.Sprintf("the expression gives %s, the field holds %s", lang.IntOf(unit), w.Typ))
+		}
+		w.Value = p
+		out.Writes = append(out.Writes, w)
+	}
+	for _, path := range r.Unset {
+		if w, ok := c.target(path, sc, subject); ok {
+			out.Writes = append(out.Writes, w)
+		}
+	}
+	return out
+}
+
+// target resolves the left side of a set: a field of a writable variable.
+func (c *compiler) target(path source.Scalar, sc *scopeEnv, subject string) (engine.WritePlan, bool) {
+	path.Value = c.axis.Path(path.Value)
+	parts := strings.Split(path.Value, ".")
+	w := engine.WritePlan{Field: path.Value, Slot: sc.slots[parts[0]]}
+	if _, rest, found := strings.Cut(path.Value, "["); found {
+		axis, _, _ := strings.Cut(rest, "]")
+		message := fmt.Sprintf("%q: brackets take the name of an axis; known: %s", path.Value, strings.Join(slices.Sorted(maps.Keys(c.reg.Axes())), ", "))
+		if c.reg.Axes()[axis] != nil {
+			message = fmt.Sprintf("%q: the stage does not go through the values of %s; name it in each", path.Value, axis)
+		}
+		c.ps.At(path, subject, message)
+		return w, false
+	}
+	t, known := sc.types[parts[0]]
+	if !known || !sc.writable[parts[0]] || len(parts) < 2 {
+		message := fmt.Sprintf("%q cannot be set here; writable: %s", path.Value, strings.Join(sc.writables(), ", "))
+		if scopes := c.at.ScopesWith(parts[0]); !known && len(scopes) > 0 {
+			message = fmt.Sprintf("%q belongs to the items of %s; give the stage each: %s", path.Value, strings.Join(scopes, ", "), scopes[0])
+		}
+		c.ps.At(path, subject, message)
+		return w, false
+	}
+	for _, name := range parts[1:] {
+		i, ok := 0, false
+		if t.Schema() != nil {
+			i, ok = t.Schema().Index()[name]
+		}
+		if !ok {
+			message := fmt.Sprintf("%q: %s has no field %q", path.Value, t, name)
+			if t.Schema() != nil {
+				message += "; it has " + strings.Join(t.Schema().FieldNames(), ", ")
+			}
+			c.ps.At(path, subject, message)
+			return w, false
+		}
+		t = t.Schema().Fields()[i].Type
+		w.Path = append(w.Path, i)
+	}
+	w.Typ = t
+	return w, true
+}
+
+func (c *compiler) decisions(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, sc *scopeEnv) {
+	subject := "RuleSet " + set.ID()
+	sc = sc.child()
+	programs := c.variables(c.ordered(set.Variables, sc, subject), sc, subject)
+	compiled.Variables = &closure.Variables{Slots: sc.slots, Schemas: sc.schemas, Programs: programs}
+	outcomes := map[string]bool{}
+	var known []string
+	for _, o := range point.Outcomes {
+		outcomes[o.Name] = true
+		known = append(known, o.Name)
+	}
+	for i := range set.Decisions {
+		d := &set.Decisions[i]
+		at := subject + ", decision " + d.Name.Value
+		if !outcomes[d.Do.Value] {
+			from := d.Do
+			if from.IsZero() {
+				from = d.Name
+			}
+			c.ps.At(from, at, fmt.Sprintf("do %q is not an outcome of %s; use %s", d.Do.Value, point.Name, strings.Join(known, ", ")))
+		}
+		row := &engine.DecisionPlan{Decision: d, When: c.condition(d.When, sc, at+", when")}
+		if !d.ReasonExpression.IsZero() {
+			ast, p := c.expression(d.ReasonExpression, sc, at+", reasonExpression")
+			if p != nil && !ast.OutputType().IsExactType(cel.StringType) {
+				c.ps.At(d.ReasonExpression, at, fmt.Sprintf("reasonExpression gives %s, it must give string", ast.OutputType()))
+			}
+			row.Reason = p
+		}
+		compiled.Decisions = append(compiled.Decisions, row)
+	}
+}

@@ -1,0 +1,209 @@
+package compile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/source"
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+)
+
+// sizes tells CEL's own estimate, by which validations are judged, how large facts can get.
+type sizes struct{}
+
+// EstimateSize implements checker.CostEstimator.
+func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
+	if node.Type() != nil && node.Type().TypeName() == "string" {
+		return &checker.SizeEstimate{Max: lang.MaxTextSize}
+	}
+	return &checker.SizeEstimate{Max: lang.MaxListSize}
+}
+
+// EstimateCallCost implements checker.CostEstimator: host functions count as one step.
+func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
+}
+
+// wayOutOfSteps is what to do about an expression that takes too long.
+const wayOutOfSteps = "avoid loops inside loops, filter a list before going through it again, or move a part into a variable"
+
+// tooCostly refuses validations whose worst case could hold up an admission.
+func tooCostly(env *cel.Env, ast *cel.Ast, sizes checker.CostEstimator) error {
+	estimate, err := env.EstimateCost(ast, sizes)
+	if err != nil {
+		return fmt.Errorf("estimating the cost: %w", err)
+	}
+	if estimate.Max > lang.MaxCost {
+		return fmt.Errorf("the expression may take %d steps, at most %d are allowed: %s", estimate.Max, lang.MaxCost, wayOutOfSteps)
+	}
+	return nil
+}
+
+// affordable estimates an expression of a stage or a decision, and reports one whose worst case could hold up a cycle or
+// an admission, or fill the memory; nil then.
+func (c *compiler) affordable(s source.Scalar, ast *cel.Ast, sc *scopeEnv, subject string) *closure.Estimate {
+	e := estimateOf(ast.NativeRep(), sc)
+	out := e.out
+	out.At, out.Subject = s, subject
+	total := out.Total()
+	switch {
+	case e.odd:
+		c.ps.At(s, subject, "the expression has a construct whose cost has no bound; use exists, all, exists_one, filter or map")
+	case e.grown != nil:
+		loc := ast.NativeRep().SourceInfo().GetStartLocation(e.grown.expr.ID())
+		pos := s.At(loc.Line(), loc.Column())
+		c.ps.Add(&source.Problem{Pos: pos, Subject: subject, Message: e.grown.message(), Excerpt: source.Excerpt(s.Lines(), pos)})
+	case total.Steps > lang.MaxCost && out.Own.Steps <= lang.MaxCost:
+		c.ps.At(s, subject, fmt.Sprintf("the expression may take %d steps with the variables that it reads (%s), at most %d are allowed: %s",
+			total.Steps, dearest(out), lang.MaxCost, wayOutOfSteps))
+	case total.Steps > lang.MaxCost:
+		c.ps.At(s, subject, fmt.Sprintf("the expression may take %d steps, at most %d are allowed: %s", total.Steps, lang.MaxCost, wayOutOfSteps))
+	case total.Bytes > lang.MaxBytes:
+		c.ps.At(s, subject, fmt.Sprintf("the expression may build texts and lists of %d bytes, at most %d are allowed: join fewer texts, or filter a list before making another of it",
+			total.Bytes, lang.MaxBytes))
+	default:
+		return out
+	}
+	return nil
+}
+
+// affordableVariables reports variables that fill the memory together, each of which alone does not.
+func (c *compiler) affordableVariables(programs []*closure.Program) {
+	total := int64(0)
+	for _, p := range programs {
+		if total = lang.SaturatingAdd(total, p.Estimate.Own.Bytes); total > lang.MaxKept {
+			c.ps.At(p.Estimate.At, p.Estimate.Subject, fmt.Sprintf("with it the variables may build texts and lists of %d bytes, at most %d are allowed, for they are kept: "+
+				"split the stage, or make lists where they are needed", total, lang.MaxKept))
+			return
+		}
+	}
+}
+
+// message says why a value may get too large.
+func (g *grown) message() string {
+	if g.text {
+		return fmt.Sprintf("the text may get %d bytes long, at most %d are allowed, where a fact counts as %d: join fewer texts", g.extent.Length, lang.MaxText, lang.MaxTextSize)
+	}
+	return fmt.Sprintf("the list may hold %d bytes, with all that is in it, at most %d are allowed, where a list of facts counts as %d entries: "+
+		"join fewer lists, or filter them before", g.extent.Bytes, lang.MaxList, lang.MaxListSize)
+}
+
+// dearest names the variables with the largest share of the steps.
+func dearest(e *closure.Estimate) string {
+	var names []string
+	for _, v := range e.Reads {
+		if v.Own.Steps*10 >= e.Total().Steps {
+			names = append(names, fmt.Sprintf("%s takes %d", v.Name, v.Own.Steps))
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("there are %d", len(e.Reads))
+	}
+	return strings.Join(names, ", ")
+}
+
+// together adds up what runs at a point, and finds the expression with the largest share.
+type together struct {
+	closure.Cost
+	items    int64 // that stages run for
+	times    int64 // how often the stage at hand runs
+	computed map[*closure.Estimate]bool
+	largest  *closure.Estimate
+	share    closure.Cost
+}
+
+// begin starts a stage or table that runs so many times.
+func (t *together) begin(times int64) { t.times, t.computed = times, map[*closure.Estimate]bool{} }
+
+// add adds expressions, and the variables that they read, unless those are computed already.
+func (t *together) add(list ...*closure.Program) {
+	for _, p := range list {
+		if p == nil {
+			continue
+		}
+		share := p.Estimate.Own.Times(t.times)
+		for _, v := range p.Estimate.Reads {
+			if t.computed[v] {
+				continue
+			}
+			t.computed[v] = true
+			if v.Steady {
+				share = share.Plus(v.Own)
+			} else {
+				share = share.Plus(v.Own.Times(t.times))
+			}
+		}
+		t.Cost = t.Plus(share)
+		if t.largest == nil || share.Steps+share.Bytes > t.share.Steps+t.share.Bytes {
+			t.largest, t.share = p.Estimate, share
+		}
+	}
+}
+
+// wrote forgets what is computed anew after a rule wrote.
+func (t *together) wrote() {
+	for v := range t.computed {
+		if !v.Steady {
+			delete(t.computed, v)
+		}
+	}
+}
+
+// set adds the expressions of a rule set.
+func (t *together) set(set *engine.SetPlan) {
+	t.begin(1)
+	for _, d := range set.Decisions {
+		t.add(d.When, d.Reason)
+	}
+	for _, st := range set.Stages {
+		if st.Vars == nil {
+			continue // it has faults
+		}
+		t.begin(1)
+		if st.Scope >= 0 {
+			t.begin(t.items)
+		}
+		t.add(st.When)
+		for _, r := range st.Rules {
+			t.add(r.When)
+			for _, w := range r.Writes {
+				t.add(w.Value)
+			}
+			if len(r.Writes) > 0 {
+				t.wrote()
+			}
+		}
+	}
+}
+
+// Cost is what the rules at a point may take in one run, for so many items of each scope: steps, and bytes of texts and lists.
+func Cost(p *engine.Plan, point string, items int64) (steps, bytes int64) {
+	t := costOf(p.Parts().Points[point], items)
+	return t.Steps, t.Bytes
+}
+
+func costOf(at *engine.PointPlan, items int64) *together {
+	t := &together{items: items}
+	for _, set := range at.Sets {
+		t.set(set)
+	}
+	return t
+}
+
+// affordableTogether reports a point whose rules take too long, each of which alone does not.
+func (c *compiler) affordableTogether(at *engine.PointPlan) {
+	t := costOf(at, lang.MaxItems)
+	what, most, taken, share := "take %d steps", int64(lang.MaxPointSteps), t.Steps, t.share.Steps
+	if t.Steps <= lang.MaxPointSteps {
+		what, most, taken, share = "build texts and lists of %d bytes", lang.MaxPointBytes, t.Bytes, t.share.Bytes
+	}
+	if taken <= most {
+		return
+	}
+	c.ps.At(t.largest.At, t.largest.Subject, fmt.Sprintf("the rules at %s may "+what+" in one run, for up to %d items, at most %d are allowed; this expression has the largest share, %d: %s",
+		at.Point.Name, taken, lang.MaxItems, most, share, wayOutOfSteps))
+}

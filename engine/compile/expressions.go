@@ -1,0 +1,247 @@
+package compile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/source"
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+
+	celast "github.com/google/cel-go/common/ast"
+)
+
+// scopeEnv is the environment of an expression with what the engine knows beyond CEL: units, slots and
+// which variables may be written.
+type scopeEnv struct {
+	env      *cel.Env
+	planner  *cel.Env
+	types    map[string]lang.Type
+	writable map[string]bool
+	slots    map[string]closure.Slot
+	schemas  map[string]*lang.Schema
+
+	params    *lang.Record
+	estimates map[string]*closure.Estimate // of variables
+}
+
+// child copies the scope, so that a stage's names do not leak into the next.
+func (s *scopeEnv) child() *scopeEnv {
+	return &scopeEnv{env: s.env, planner: s.planner, types: maps.Clone(s.types), writable: maps.Clone(s.writable), slots: maps.Clone(s.slots), schemas: s.schemas,
+		params: s.params, estimates: maps.Clone(s.estimates)}
+}
+
+func (s *scopeEnv) declare(options *[]cel.EnvOption, name string, t lang.Type, writable bool, at closure.Slot) {
+	*options = append(*options, cel.Variable(name, t.CELType()))
+	at.Steady = !writable && !at.Live && (at.Kind == closure.FactSlot || at.Kind == closure.ParamSlot || at.Kind == closure.GateSlot)
+	s.types[name], s.writable[name], s.slots[name] = t, writable, at
+}
+
+func (s *scopeEnv) writables() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(s.writable)) {
+		if s.writable[name] {
+			for _, f := range s.types[name].Schema().Fields() {
+				out = append(out, name+"."+f.Name)
+			}
+		}
+	}
+	return out
+}
+
+func (c *compiler) extend(sc *scopeEnv, options []cel.EnvOption, at source.Scalar, subject string) bool {
+	env, err := sc.env.Extend(options...)
+	if err != nil {
+		c.ps.At(at, subject, err.Error())
+		return false
+	}
+	sc.env = env
+	return true
+}
+
+// variables compiles named expressions, of which each stands behind those that it reads: see ordered.
+func (c *compiler) variables(list []document.Variable, sc *scopeEnv, subject string) []*closure.Program {
+	var out []*closure.Program
+	for _, v := range list {
+		at := subject + ", variable " + v.Name.Value
+		if _, taken := sc.types[v.Name.Value]; taken {
+			c.ps.At(v.Name, at, fmt.Sprintf("the name %q is taken by a fact; choose another", v.Name.Value))
+			continue
+		}
+		if c.reg.Axes()[v.Name.Value] != nil || c.reg.AxisWithPlural(v.Name.Value) != nil {
+			c.ps.At(v.Name, at, fmt.Sprintf("the name %q is taken by an axis; choose another", v.Name.Value))
+			continue
+		}
+		ast, p := c.expression(v.Expression, sc, at)
+		if p == nil {
+			continue
+		}
+		var options []cel.EnvOption
+		t := lang.TypeOf(ast.OutputType(), c.unitOf(ast, sc, v.Expression, at))
+		sc.declare(&options, v.Name.Value, t, false, closure.Slot{Kind: closure.VariableSlot, Index: len(out)})
+		p.Estimate.Name, sc.estimates[v.Name.Value] = v.Name.Value, p.Estimate
+		if c.extend(sc, options, v.Name, at) {
+			out = append(out, p)
+		}
+	}
+	c.affordableVariables(out)
+	return out
+}
+
+// ordered sorts variables so that each stands behind those it reads, and reports those that read each other: the order in
+// which they are written does not matter. What does not parse stays where it is and is reported when it is compiled.
+func (c *compiler) ordered(list []document.Variable, sc *scopeEnv, subject string) []document.Variable {
+	byName := map[string]int{}
+	for i, v := range list {
+		byName[v.Name.Value] = i
+	}
+	reads := func(v document.Variable) (out []int) {
+		if len(v.Expression.Value) > lang.MaxExpressionSize {
+			return nil
+		}
+		ast, issues := sc.env.Parse(v.Expression.Value)
+		if issues.Err() != nil {
+			return nil
+		}
+		celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+			if e.Kind() == celast.IdentKind {
+				if i, ok := byName[e.AsIdent()]; ok {
+					out = append(out, i)
+				}
+			}
+		}))
+		return out
+	}
+	const waiting, done = 1, 2
+	state := make([]int, len(list))
+	var out []document.Variable
+	var visit func(i int, path []string)
+	visit = func(i int, path []string) {
+		path = append(path, list[i].Name.Value)
+		switch state[i] {
+		case done:
+			return
+		case waiting:
+			c.ps.At(list[i].Expression, subject+", variable "+list[i].Name.Value, "variables read each other in a circle: "+strings.Join(path, " → "))
+			return
+		}
+		state[i] = waiting
+		for _, j := range reads(list[i]) {
+			visit(j, path)
+		}
+		state[i] = done
+		out = append(out, list[i])
+	}
+	for i := range list {
+		visit(i, nil)
+	}
+	return out
+}
+
+// condition compiles an optional boolean expression; nil means always.
+func (c *compiler) condition(s source.Scalar, sc *scopeEnv, subject string) *closure.Program {
+	if s.IsZero() {
+		return nil
+	}
+	ast, p := c.expression(s, sc, subject)
+	if p == nil {
+		return nil
+	}
+	if !ast.OutputType().IsExactType(cel.BoolType) {
+		c.ps.At(s, subject, fmt.Sprintf("the condition gives %s, it must give bool", ast.OutputType()))
+	}
+	c.unitOf(ast, sc, s, subject)
+	c.constantCondition(s, ast, subject)
+	return p
+}
+
+// expression compiles one expression; a nil program means that problems were recorded.
+func (c *compiler) expression(s source.Scalar, sc *scopeEnv, subject string) (*cel.Ast, *closure.Program) {
+	var cost *closure.Estimate
+	fair := func(ast *cel.Ast) bool {
+		if c.recordFields(s, sc.env, ast, subject) {
+			cost = c.affordable(s, ast, sc, subject)
+		}
+		return cost != nil
+	}
+	ast := c.checked(s, sc.env, sc.types, fair, subject)
+	if ast == nil {
+		return nil, nil
+	}
+	planner := sc.planner // it has the same functions; each environment keeps what it needs for planning
+	plan := sync.OnceValues(func() (cel.Program, error) {
+		return planner.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(closure.MaxIterations))
+	})
+	p := &closure.Program{Plan: plan, Ast: ast.NativeRep(), Pos: s.Pos, Estimate: cost}
+	celast.PreOrderVisit(p.Ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.IdentKind && !slices.Contains(p.Reads, closure.IdentName(e)) {
+			p.Reads = append(p.Reads, closure.IdentName(e))
+		}
+	}))
+	return ast, p
+}
+
+// compileSized compiles an expression over objects of which the host knows how large they get.
+func (c *compiler) compileSized(s source.Scalar, env, planner *cel.Env, known map[string]lang.Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
+	fair := func(ast *cel.Ast) bool {
+		err := tooCostly(env, ast, sizes)
+		if err != nil {
+			c.ps.At(s, subject, err.Error())
+		}
+		return err == nil
+	}
+	ast := c.checked(s, env, known, fair, subject)
+	if ast == nil {
+		return nil, nil
+	}
+	prg, err := planner.Program(ast, options...)
+	if err != nil {
+		c.ps.At(s, subject, err.Error())
+		return nil, nil
+	}
+	return ast, prg
+}
+
+// checked parses and type-checks an expression; nil means that problems were recorded. fair reports whether it may cost what it
+// does, and tells when not.
+func (c *compiler) checked(s source.Scalar, env *cel.Env, known map[string]lang.Type, fair func(*cel.Ast) bool, subject string) *cel.Ast {
+	if strings.TrimSpace(s.Value) == "" {
+		c.ps.At(s, subject, "the expression is empty")
+		return nil
+	}
+	if err := c.stopped(); err != nil {
+		c.ps.At(s, subject, err.Error())
+		return nil
+	}
+	if len(s.Value) > lang.MaxExpressionSize {
+		c.ps.At(s, subject, fmt.Sprintf("the expression has %d bytes; at most %d are read: split it with variables", len(s.Value), lang.MaxExpressionSize))
+		return nil
+	}
+	ast, issues := env.Parse(s.Value)
+	if issues.Err() == nil {
+		if !c.alongAxes(s, ast, subject) {
+			return nil
+		}
+		ast, issues = env.Check(ast)
+	}
+	if issues != nil && issues.Err() != nil {
+		c.expressionFaults(s, known, subject, issues.Errors())
+		return nil
+	}
+	if !c.literals(s, ast, subject) {
+		return nil
+	}
+	if c.used != nil {
+		c.used.visit(ast)
+	}
+	if !fair(ast) {
+		return nil
+	}
+	return ast
+}

@@ -1,0 +1,157 @@
+package compile
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
+
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+)
+
+// expressionFaults reports what CEL finds wrong with an expression, in words that lead on. Of syntax errors only the first
+// is told: the others follow from it. known types the names that the expression may use; nil = not known.
+func (c *compiler) expressionFaults(s source.Scalar, known map[string]lang.Type, subject string, faults []*cel.Error) {
+	for _, e := range faults {
+		message, syntax := strings.CutPrefix(e.Message, "Syntax error: ")
+		if syntax {
+			message = syntaxHint(message)
+		} else {
+			message = c.nameHint(strings.ReplaceAll(message, " (in container '')", ""), s.Value, e.Location, known)
+		}
+		pos := s.At(e.Location.Line(), e.Location.Column())
+		c.ps.Add(&source.Problem{Pos: pos, Subject: subject, Message: message, Excerpt: source.Excerpt(s.Lines(), pos)})
+		if syntax {
+			return
+		}
+	}
+}
+
+// syntaxHint says what the parser's usual complaints mean.
+func syntaxHint(message string) string {
+	switch {
+	case strings.HasPrefix(message, "token recognition error at: '= "):
+		return "syntax error: one = stands alone; compare with =="
+	case strings.HasPrefix(message, "token recognition error at: ''"), strings.HasPrefix(message, "token recognition error at: '\""):
+		return "syntax error: a quote is not closed"
+	case strings.HasPrefix(message, "extraneous input '"):
+		word, _, _ := strings.Cut(strings.TrimPrefix(message, "extraneous input '"), "'")
+		return fmt.Sprintf("syntax error: %q is not expected here; amounts are written as literals such as cpu('250m')", word)
+	}
+	message, _, _ = strings.Cut(message, " expecting {")
+	return "syntax error: " + message
+}
+
+var (
+	undeclared = regexp.MustCompile(`^undeclared reference to '(\w+)'$`)
+	undefined  = regexp.MustCompile(`^undefined field '(\w+)'$`)
+	nameChain  = regexp.MustCompile(`(\w+(?:\.\??\w+)*)\.\??$`)
+)
+
+// absent says of names that people look for why they are not there.
+var absent = map[string]string{
+	"matches": "there are no regular expressions; use startsWith, endsWith or contains",
+	"now":     "rules know no time of day", "timestamp": "rules know no time of day",
+	"params":   "neither the rule set nor the pipeline it runs in declares params; a pipeline of your own declares in spec.params what its rule sets share",
+	"getHours": "rules know no time of day", "getDayOfWeek": "rules know no time of day",
+}
+
+// nameHint lists what could have been meant by a name that is not known.
+func (c *compiler) nameHint(message, expression string, at common.Location, known map[string]lang.Type) string {
+	if message == "invalid argument to has() macro" {
+		return message + "; of a field that an axis names, ask e.g. resource in policy.minAllowed"
+	}
+	if known == nil {
+		if m := undeclared.FindStringSubmatch(message); m != nil && (m[1] == "gates" || m[1] == "params" || m[1] == "object" || m[1] == "oldObject" || slices.ContainsFunc(c.at.Vars, func(v registry.Var) bool { return v.Name == m[1] })) {
+			return message + ": a schema does not know it; enforce the rule at " + document.EnforceAdmission + " only"
+		}
+		return message
+	}
+	if m := undeclared.FindStringSubmatch(message); m != nil {
+		if axis := c.reg.Axes()[m[1]]; axis != nil {
+			return fmt.Sprintf("%s: it is an axis; name it in each, as in each: [%s], or ask %s.exists(%s, …)", message, strings.Join(append(c.at.SomeScope(), axis.Name), ", "), axis.Plural, axis.Name[:1])
+		}
+		if scopes := c.at.ScopesWith(m[1]); len(scopes) > 0 {
+			return message + ": it belongs to the items of " + strings.Join(scopes, ", ") + "; give the stage each: " + scopes[0]
+		}
+		if why := absent[m[1]]; why != "" {
+			return message + ": " + why
+		}
+		return message + "; known here: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	}
+	switch {
+	case strings.HasPrefix(message, "found no matching overload for '_[?_]'"):
+		return message + "; fields of a record are named, as in x.?field"
+	case strings.Contains(message, lang.OptionalTypeName+"("):
+		return message + "; an optional may hold no value: add .orValue(…)"
+	}
+	if undefined.MatchString(message) {
+		if schema := schemaBefore(expression, at, known); schema != nil {
+			return message + "; " + schema.Name() + " has " + strings.Join(schema.FieldNames(), ", ")
+		}
+	}
+	return message
+}
+
+// schemaBefore finds the record whose field is selected at a place, when it is written as a chain of names.
+func schemaBefore(expression string, at common.Location, known map[string]lang.Type) *lang.Schema {
+	lines := strings.Split(expression, "\n")
+	if at.Line() < 1 || at.Line() > len(lines) {
+		return nil
+	}
+	line := []rune(lines[at.Line()-1])
+	m := nameChain.FindStringSubmatch(string(line[:min(at.Column()+1, len(line))]))
+	if m == nil {
+		return nil
+	}
+	names := strings.Split(strings.ReplaceAll(m[1], "?", ""), ".")
+	t := known[names[0]]
+	for _, name := range names[1:] {
+		if t.Schema() == nil {
+			return nil
+		}
+		i, ok := t.Schema().Index()[name]
+		if !ok {
+			return nil
+		}
+		t = t.Schema().Fields()[i].Type
+	}
+	return t.Schema()
+}
+
+// literals reads the amounts that an expression spells out, such as cpu('250m'), and reports those that are none. They
+// would only fail when the rule runs.
+func (c *compiler) literals(s source.Scalar, ast *cel.Ast, subject string) bool {
+	fine := true
+	native := ast.NativeRep()
+	celast.PreOrderVisit(native.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() != celast.CallKind {
+			return
+		}
+		unit, ok := c.unitFunctions[e.AsCall().FunctionName()]
+		args := e.AsCall().Args()
+		if !ok || len(args) != 1 || args[0].Kind() != celast.LiteralKind {
+			return
+		}
+		text, ok := args[0].AsLiteral().(types.String)
+		if !ok {
+			return
+		}
+		if _, err := c.reg.Units()[unit].Parse(string(text)); err != nil {
+			fine = false
+			loc := native.SourceInfo().GetStartLocation(args[0].ID())
+			pos := s.At(loc.Line(), loc.Column())
+			c.ps.Add(&source.Problem{Pos: pos, Subject: subject, Message: err.Error(), Excerpt: source.Excerpt(s.Lines(), pos)})
+		}
+	}))
+	return fine
+}

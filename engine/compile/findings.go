@@ -1,0 +1,113 @@
+package compile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/internal/resolve"
+	"github.com/celvpa/celvpa/engine/source"
+	"github.com/google/cel-go/cel"
+
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+)
+
+// usage notes which variables and params of a rule set its expressions read.
+type usage struct {
+	names map[string]bool // variables, and params as "params.name"
+}
+
+// visit notes what an expression reads.
+func (u *usage) visit(ast *cel.Ast) {
+	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		switch e.Kind() {
+		case celast.IdentKind:
+			u.names[e.AsIdent()] = true
+		case celast.SelectKind, celast.CallKind:
+			if operand, field, ok := closure.SelectedFields(e); ok {
+				u.field(operand, field)
+			}
+			if field, record, ok := closure.FieldInRecord(ast.NativeRep(), e); ok {
+				name, _ := closure.LiteralText(field)
+				u.field(record, name)
+			}
+		}
+	}))
+}
+
+// field notes a param that is read.
+func (u *usage) field(operand celast.Expr, name string) {
+	if operand.Kind() == celast.IdentKind && closure.IdentName(operand) == "params" {
+		u.names["params."+name] = true
+	}
+}
+
+// unused reports variables and params that nothing reads: they suggest a control that is not there.
+func (c *compiler) unused(set *document.RuleSet, used *usage) {
+	subject := "RuleSet " + set.ID()
+	report := func(what string, name source.Scalar, key string) {
+		if !used.names[key] {
+			c.findings.At(name, subject, fmt.Sprintf("%s %s is never read", what, name.Value))
+		}
+	}
+	for _, p := range set.Params {
+		name, _ := document.CutParam(p.Name.Value)
+		report("param", p.Name, "params."+name)
+	}
+	for _, v := range set.Variables {
+		report("variable", v.Name, v.Name.Value)
+	}
+	for _, st := range set.Stages {
+		for _, v := range st.Variables {
+			report("variable", v.Name, v.Name.Value)
+		}
+	}
+}
+
+// unusedShared reports parameters of a pipeline that none of its rule sets reads.
+func (c *compiler) unusedShared(r *resolve.Resolved, findings *source.Collector) {
+	read := map[string]bool{}
+	for _, point := range r.Points {
+		for _, placed := range point.Sets {
+			for name := range placed.Set.ReadsParams() {
+				read[name] = true
+			}
+		}
+	}
+	for _, p := range r.Pipeline.Params {
+		if name, _ := document.CutParam(p.Name.Value); !read[name] {
+			findings.At(p.Name, "Pipeline "+r.Pipeline.ID(), "param "+name+" is never read")
+		}
+	}
+}
+
+// unreachable reports decisions that can never be taken: behind a row that always holds, or with a condition that an
+// earlier row has.
+func (c *compiler) unreachable(set *document.RuleSet) {
+	subject := "RuleSet " + set.ID()
+	seen := map[string]string{}
+	always := ""
+	for _, d := range set.Decisions {
+		condition := strings.Join(strings.Fields(d.When.Value), " ")
+		switch {
+		case always != "":
+			c.findings.At(d.Name, subject, fmt.Sprintf("decision %s is never reached: %s before it always holds", d.Name.Value, always))
+		case seen[condition] != "":
+			c.findings.At(d.Name, subject, fmt.Sprintf("decision %s is never reached: %s before it has the same condition", d.Name.Value, seen[condition]))
+		}
+		if condition == "" || condition == "true" {
+			always = d.Name.Value
+		} else {
+			seen[condition] = d.Name.Value
+		}
+	}
+}
+
+// constantCondition reports conditions that are literally false: their rule can never fire.
+func (c *compiler) constantCondition(s source.Scalar, ast *cel.Ast, subject string) {
+	if e := ast.NativeRep().Expr(); e.Kind() == celast.LiteralKind && e.AsLiteral() == types.False {
+		c.findings.At(s, subject, "the condition is never true; disable or delete what it guards")
+	}
+}

@@ -1,0 +1,72 @@
+package compile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/source"
+	"github.com/google/cel-go/cel"
+
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// CEL asks records so for fields that it learns of while it runs: 'field' in record, and all that stands behind .?
+var (
+	_ traits.Container   = &lang.Record{}
+	_ traits.FieldTester = &lang.Record{}
+	_ traits.Indexer     = &lang.Record{}
+)
+
+// inRecords lets 'field' in record mean has(record.field).
+func inRecords(schemas map[string]*lang.Schema) cel.EnvOption {
+	var overloads []cel.FunctionOpt
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		overloads = append(overloads, cel.Overload(closure.InRecordPrefix+name, []*cel.Type{cel.StringType, schemas[name].CELType()}, cel.BoolType))
+	}
+	return cel.Function(operators.In, overloads...)
+}
+
+// recordFields reports what is looked for in records and is no field of theirs, and has() of optional values: of those, CEL's
+// evaluator gives an optional where one of them is a branch of a ternary.
+func (c *compiler) recordFields(s source.Scalar, env *cel.Env, checked *cel.Ast, subject string) bool {
+	fine := true
+	ast := checked.NativeRep()
+	problem := func(e celast.Expr, message string) {
+		fine = false
+		loc := ast.SourceInfo().GetStartLocation(e.ID())
+		pos := s.At(loc.Line(), loc.Column())
+		c.ps.Add(&source.Problem{Pos: pos, Subject: subject, Message: message, Excerpt: source.Excerpt(s.Lines(), pos)})
+	}
+	celast.PreOrderVisit(ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if field, record, ok := closure.FieldInRecord(ast, e); ok {
+			if message := misnamed(field, ast.GetType(record.ID()).TypeName(), env); message != "" {
+				problem(field, message)
+			}
+		}
+		if e.Kind() == celast.SelectKind && e.AsSelect().IsTestOnly() && lang.IsOptional(ast.GetType(e.AsSelect().Operand().ID())) {
+			problem(e, "has() does not look behind .?; write ….?"+e.AsSelect().FieldName()+".hasValue()")
+		}
+	}))
+	return fine
+}
+
+// misnamed says why a text is no field of a schema; empty when it is one.
+func misnamed(field celast.Expr, schema string, env *cel.Env) string {
+	name, isText := closure.LiteralText(field)
+	_, known := env.CELTypeProvider().FindStructFieldType(schema, name)
+	if isText && known {
+		return ""
+	}
+	names, _ := env.CELTypeProvider().FindStructFieldNames(schema)
+	has := "; it has " + strings.Join(names, ", ")
+	if !isText {
+		return "what is looked for in " + schema + " must be the name of a field, written out" + has
+	}
+	return fmt.Sprintf("%s has no field %q", schema, name) + has
+}

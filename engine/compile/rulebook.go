@@ -1,0 +1,319 @@
+package compile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/resolve"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
+)
+
+// Rulebook holds every plan that a library makes possible: each pipeline, alone and with the overlays that match an
+// object. All that can be checked beforehand is checked when it is made; a combination of overlays is compiled when an
+// object first asks for it. It is safe for concurrent use.
+//
+// A host that runs some of the points may have only these compiled. Of the others, files are read, names are looked up,
+// parameters are bound, and what overlays bring is checked; so digests, conflicts of overlays and their acceptance are
+// the same whatever is compiled. Faults in the expressions of files are found by whoever compiles the point. Running a point
+// that was left out panics, a fault of the program.
+type Rulebook struct {
+	library   *document.Library
+	pipelines []*document.Pipeline // sorted by name and version
+	overlays  []*document.Overlay  // in the order in which they apply
+	standard  *engine.Plan         // the default pipeline without overlays
+	bases     map[string]*resolve.Resolved
+
+	mu       sync.RWMutex
+	compiler *compiler
+	plans    map[string]*engine.Plan // by pipeline and overlay names
+	failed   map[string]error        // combinations that do not compile, so that they are tried once
+}
+
+// RulebookOptions say which pipeline serves objects that pin none, and what is fixed for all plans.
+type RulebookOptions struct {
+	Pipeline string            // name@version, or a name that only one version has
+	Gates    map[string]bool   // gates left out are off
+	Params   map[string]string // overrides defaults of parameters, keyed "ruleset.param"; overlays override it
+	Points   []string          // that are compiled; none = all
+}
+
+// NewRulebook compiles every pipeline of the library, alone and with each overlay that is meant for it, and refuses
+// overlays that are at odds. The error lists every fault with its position.
+func NewRulebook(lib *document.Library, reg *registry.Registry, o RulebookOptions) (*Rulebook, error) {
+	standard, err := lib.Pipeline(o.Pipeline)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCompiler(reg, o.Gates, o.Params, o.Points)
+	if err != nil {
+		return nil, err
+	}
+	b := &Rulebook{library: lib, compiler: c, plans: map[string]*engine.Plan{}, failed: map[string]error{}, bases: map[string]*resolve.Resolved{}}
+	for _, id := range slices.Sorted(maps.Keys(lib.Pipelines)) {
+		pipe := lib.Pipelines[id]
+		b.pipelines = append(b.pipelines, pipe)
+		base := resolve.Resolve(lib, pipe, reg, c.ps)
+		b.bases[id] = base
+		c.noteParams(base)
+		c.noteLeftOut(base)
+		b.plans[planKey(pipe, nil)] = c.plan(base)
+	}
+	if len(c.ps.List) == 0 { // overlays on a broken base only repeat its faults
+		for _, name := range slices.Sorted(maps.Keys(lib.Overlays)) {
+			b.insert(lib.Overlays[name])
+		}
+	}
+	c.ps.Dedupe()
+	if err := c.ps.Err(); err != nil {
+		return nil, err
+	}
+	if err := c.unknownParams("any pipeline"); err != nil {
+		return nil, err
+	}
+	b.standard = b.plans[planKey(standard, nil)]
+	return b, nil
+}
+
+// With is the rulebook with one more overlay. It shares all plans with b, so only the overlay is compiled and held against
+// the others.
+func (b *Rulebook) With(o *document.Overlay) (*Rulebook, error) { return b.WithUntil(o, nil) }
+
+// WithUntil is With, and gives up between two expressions when stop returns an error; nil = never.
+func (b *Rulebook) WithUntil(o *document.Overlay, stop func() error) (*Rulebook, error) {
+	if old := b.library.Overlays[o.Name.Value]; old != nil {
+		return nil, fmt.Errorf("%s is defined already at %s", o.Subject(), old.Name.Pos)
+	}
+	b.mu.RLock()
+	c := *b.compiler
+	c.ps, c.compiled, c.points, c.usedParams = &source.Collector{}, maps.Clone(c.compiled), maps.Clone(c.points), maps.Clone(c.usedParams)
+	c.stop = stop
+	next := &Rulebook{library: b.library.With(o), pipelines: b.pipelines, overlays: b.overlays, standard: b.standard, bases: b.bases,
+		compiler: &c, plans: maps.Clone(b.plans), failed: maps.Clone(b.failed)}
+	b.mu.RUnlock()
+	next.insert(o)
+	if err := c.stopped(); err != nil {
+		return nil, err
+	}
+	c.stop = nil // it is about this overlay; what is compiled later is about others
+	c.ps.Dedupe()
+	if err := c.ps.Err(); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// insert compiles an overlay alone, and holds it against those that are there.
+func (b *Rulebook) insert(o *document.Overlay) {
+	ps := b.compiler.ps
+	meant := false
+	for _, pipe := range b.pipelines {
+		if !o.AppliesTo(pipe) {
+			continue
+		}
+		meant = true
+		base := b.bases[pipe.ID()]
+		before := len(ps.List)
+		alone := base.Clone()
+		alone.Apply(o, b.library, ps)
+		b.compiler.noteParams(alone)
+		if len(ps.List) == before {
+			b.plans[planKey(pipe, []*document.Overlay{o})] = b.compiler.plan(alone)
+		}
+		for _, other := range b.overlays {
+			if other.AppliesTo(pipe) && b.compiler.stopped() == nil {
+				b.checkPair(base, other, o)
+			}
+		}
+	}
+	if !meant {
+		ps.At(o.Pipeline, o.Subject(), fmt.Sprintf("no pipeline %q; loaded: %s", o.Pipeline.Value, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", ")))
+	}
+	b.overlays = document.InsertInOrder(b.overlays, o)
+}
+
+// checkPair reports conflicts, and changes of the overlay that applies later which the earlier one makes impossible.
+func (b *Rulebook) checkPair(base *resolve.Resolved, there, added *document.Overlay) {
+	ps := b.compiler.ps
+	earlier, later := there, added
+	if added.Before(there) {
+		earlier, later = added, there
+	}
+	if !earlier.Match.Overlaps(&later.Match) {
+		return
+	}
+	before := len(ps.List)
+	base.Conflict(there, added, ps)
+	if len(ps.List) > before || (earlier.ModeOf() != document.ModeEnforce && later.ModeOf() != document.ModeEnforce) {
+		return
+	}
+	if !base.Meet(earlier, later) {
+		return
+	}
+	both, silent := base.Clone(), &source.Collector{}
+	both.Apply(earlier, b.library, silent)
+	if len(silent.List) > 0 {
+		return // told already, about that overlay alone
+	}
+	both.Apply(later, b.library, ps)
+	if len(ps.List) > before {
+		return
+	}
+	b.compiler.plan(both)
+	for _, p := range ps.List[before:] {
+		p.Message += fmt.Sprintf(" (with %s and %s together)", earlier.Subject(), later.Subject())
+	}
+}
+
+// Selection is what an object gets.
+type Selection struct {
+	// Plan is the pipeline with the enforced overlays that match. With Err it is the default pipeline without overlays.
+	Plan *engine.Plan
+	// Shadows are the overlays in mode Audit or Warn that match, in the order in which they would apply.
+	Shadows []Shadow
+	// Err says why the object cannot get what it asks for, e.g. a pinned pipeline that is not loaded.
+	Err error
+	// Untried says why overlays that match are not among Shadows.
+	Untried []error
+}
+
+// Shadow is an overlay that is tried beside what is enforced.
+type Shadow struct {
+	Overlay string
+	Mode    string       // ModeAudit or ModeWarn
+	Plan    *engine.Plan // the enforced plan with this overlay
+}
+
+// Default is the plan of objects that pin no pipeline and match no overlay.
+func (b *Rulebook) Default() *engine.Plan { return b.standard }
+
+// Everywhere is the default pipeline with the enforced overlays that are for all objects: what one schema of all objects
+// can hold.
+func (b *Rulebook) Everywhere() (*engine.Plan, error) {
+	pipe := b.library.Pipelines[b.standard.Pipeline()]
+	var all []*document.Overlay
+	for _, o := range b.overlays {
+		if o.AppliesTo(pipe) && o.ModeOf() == document.ModeEnforce && o.Match.Everything() {
+			all = append(all, o)
+		}
+	}
+	return b.plan(pipe, all)
+}
+
+// Plans lists the plans of all pipelines without overlays, by name and version.
+func (b *Rulebook) Plans() []*engine.Plan {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var out []*engine.Plan
+	for _, p := range b.pipelines {
+		out = append(out, b.plans[planKey(p, nil)])
+	}
+	return out
+}
+
+// Overlays lists the overlays in the order in which they apply.
+func (b *Rulebook) Overlays() []*document.Overlay { return b.overlays }
+
+// HasOverlay reports whether an overlay is part of the rulebook.
+func (b *Rulebook) HasOverlay(name string) bool { return b.library.Overlays[name] != nil }
+
+// Has reports whether a pipeline, as name@version, is loaded.
+func (b *Rulebook) Has(pipeline string) bool { return b.library.Pipelines[pipeline] != nil }
+
+// For chooses the plans of an object.
+func (b *Rulebook) For(s document.Subject) Selection {
+	pipe := b.library.Pipelines[b.standard.Pipeline()]
+	if s.Pipeline != "" {
+		if pipe = b.library.Pipelines[s.Pipeline]; pipe == nil {
+			return Selection{Plan: b.standard, Err: fmt.Errorf("pipeline %q is not loaded; write it as name@version, there is %s", s.Pipeline, strings.Join(slices.Sorted(maps.Keys(b.library.Pipelines)), ", "))}
+		}
+	}
+	var enforced, shadows []*document.Overlay
+	for _, o := range b.overlays {
+		switch {
+		case !o.AppliesTo(pipe) || !o.Match.Matches(s):
+		case o.ModeOf() == document.ModeEnforce:
+			enforced = append(enforced, o)
+		default:
+			shadows = append(shadows, o)
+		}
+	}
+	var out Selection
+	if out.Plan, out.Err = b.plan(pipe, enforced); out.Err != nil {
+		out.Plan = b.standard
+		return out
+	}
+	for _, o := range shadows {
+		with := document.InsertInOrder(enforced, o)
+		plan, err := b.plan(pipe, with)
+		if err != nil {
+			out.Untried = append(out.Untried, fmt.Errorf("%s: %w", o.Subject(), err))
+			continue
+		}
+		out.Shadows = append(out.Shadows, Shadow{Overlay: o.Name.Value, Mode: o.ModeOf(), Plan: plan})
+	}
+	return out
+}
+
+// plan compiles a pipeline with overlays, once.
+func (b *Rulebook) plan(pipe *document.Pipeline, overlays []*document.Overlay) (*engine.Plan, error) {
+	key := planKey(pipe, overlays)
+	b.mu.RLock()
+	plan, err := b.plans[key], b.failed[key]
+	b.mu.RUnlock()
+	if plan != nil || err != nil {
+		return plan, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if plan, err := b.plans[key], b.failed[key]; plan != nil || err != nil {
+		return plan, err // another goroutine was faster
+	}
+	b.forgetCombinations()
+	ps := &source.Collector{}
+	r := b.bases[pipe.ID()].Clone()
+	for _, o := range overlays {
+		r.Apply(o, b.library, ps)
+	}
+	b.compiler.ps = ps
+	if len(ps.List) == 0 {
+		plan = b.compiler.plan(r)
+	}
+	if err := ps.Err(); err != nil {
+		b.failed[key] = fmt.Errorf("overlays %s do not fit together on pipeline %s: %w", document.OverlayNames(overlays), pipe.ID(), err)
+		return nil, b.failed[key]
+	}
+	b.plans[key] = plan
+	return plan, nil
+}
+
+// maxCombinations bounds the plans that are kept for combinations of overlays: who labels objects must not fill the memory.
+const maxCombinations = 1000
+
+// forgetCombinations drops what can be compiled again when there is too much of it.
+func (b *Rulebook) forgetCombinations() {
+	if len(b.plans)+len(b.failed) < maxCombinations+len(b.pipelines)*(1+len(b.overlays)) {
+		return
+	}
+	for key, plan := range b.plans {
+		if len(plan.Overlays()) > 1 {
+			delete(b.plans, key)
+		}
+	}
+	clear(b.failed)
+	clear(b.compiler.compiled)
+	clear(b.compiler.points)
+}
+
+func planKey(pipe *document.Pipeline, overlays []*document.Overlay) string {
+	key := pipe.ID()
+	for _, o := range overlays {
+		key += " " + o.Name.Value
+	}
+	return key
+}

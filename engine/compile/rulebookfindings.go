@@ -1,0 +1,116 @@
+package compile
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/source"
+)
+
+// OverlayEffect is what one overlay alone changes in one pipeline.
+type OverlayEffect struct {
+	Overlay  *document.Overlay
+	Pipeline string
+	Changes  []string // in words
+}
+
+// Same reports whether two effects are the same, for the same objects in the same mode.
+func (e OverlayEffect) Same(other OverlayEffect) bool {
+	return slices.Equal(e.Changes, other.Changes) && e.Overlay.ModeOf() == other.Overlay.ModeOf() && e.Overlay.PriorityOf() == other.Overlay.PriorityOf() &&
+		e.Overlay.Match.String() == other.Overlay.Match.String()
+}
+
+// Effects lists what each overlay changes in each pipeline that it is meant for.
+func (b *Rulebook) Effects() []OverlayEffect {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var out []OverlayEffect
+	for _, o := range b.overlays {
+		for _, pipe := range b.pipelines {
+			if !o.AppliesTo(pipe) {
+				continue
+			}
+			base, with := b.plans[planKey(pipe, nil)], b.plans[planKey(pipe, []*document.Overlay{o})]
+			out = append(out, OverlayEffect{Overlay: o, Pipeline: pipe.ID(), Changes: engine.Diff(base, with)})
+		}
+	}
+	return out
+}
+
+// Findings are things that compile and are most likely mistakes, ordered by position: in all pipelines, and in what
+// overlays bring. What only looks like a mistake because an overlay takes its surroundings out is left out. Rule sets that
+// nothing runs are findings too. In points that are not compiled nothing is found.
+func (b *Rulebook) Findings() []*source.Problem {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	all, run := &source.Collector{}, map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(b.plans)) {
+		plan := b.plans[key]
+		for _, p := range plan.Parts().Findings {
+			if len(plan.Overlays()) == 0 || slices.Contains(plan.Overlays(), b.library.OverlayAt(p.Pos)) {
+				all.Add(p)
+			}
+		}
+		for _, point := range plan.Parts().Resolved.Points {
+			for _, placed := range point.Sets {
+				run[placed.Set.ID()] = true
+			}
+		}
+	}
+	for _, id := range b.library.RuleSetIDs() {
+		if set := b.library.RuleSets[id]; !run[id] {
+			all.At(set.Name, "RuleSet "+id, "nothing runs it; name it in a pipeline, or let an overlay add it: {add: "+id+"}")
+		}
+	}
+	for _, o := range b.overlays {
+		for _, c := range o.Changes {
+			if v := c.Validation; v != nil && v.EnforcedAt(document.EnforceSchema) && !o.Match.Everything() {
+				all.At(v.Enforce[0], o.Subject(), "a schema is the same for all objects, so a validation for some of them is no part of it; enforce it at "+document.EnforceAdmission+" only")
+			}
+		}
+	}
+	b.keptBySchemas(all)
+	all.Sort()
+	all.Dedupe()
+	return all.List
+}
+
+// keptBySchemas reports enforced overlays for some objects that take out or change what the schema of all objects holds:
+// whoever enforces the schema goes on as before.
+func (b *Rulebook) keptBySchemas(all *source.Collector) {
+	for _, o := range b.overlays {
+		if o.ModeOf() != document.ModeEnforce || o.Match.Everything() {
+			continue
+		}
+		for _, pipe := range b.pipelines {
+			base, with := b.plans[planKey(pipe, nil)], b.plans[planKey(pipe, []*document.Overlay{o})]
+			if with == nil {
+				continue // it is for another pipeline
+			}
+			now := schemaRules(with)
+			for rule, was := range schemaRules(base) {
+				if now[rule] != was {
+					all.At(o.Name, o.Subject(), rule+" is enforced by the schema, which is the same for all objects: API servers go on refusing what it refuses")
+				}
+			}
+		}
+	}
+}
+
+// schemaRules are the conditions of the validations that are enforced in the schema, by rule.
+func schemaRules(p *engine.Plan) map[string]string {
+	out := map[string]string{}
+	for point, at := range p.Parts().Points {
+		if at.LeftOut {
+			continue
+		}
+		for _, v := range p.Validations(point) {
+			if v.Validation.EnforcedAt(document.EnforceSchema) {
+				out[v.Rule] += v.Validation.When.Value + "\x00" + v.Validation.Expression.Value + "\x00"
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,124 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
+	"github.com/google/cel-go/cel"
+
+	celast "github.com/google/cel-go/common/ast"
+)
+
+func (c *compiler) validations(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, params []setting) {
+	subject := "RuleSet " + set.ID()
+	fields := c.bindParams(set, compiled, params, subject)
+	planners := map[bool]*cel.Env{}
+	for _, along := range c.validationsAlong(set) {
+		v := along.Validation
+		c.axis = along.Axis
+		out := &along
+		for _, at := range v.Places() {
+			from := at
+			if from.IsZero() {
+				from = v.Name
+			}
+			env, err := c.validationEnv(point, set, v, at.Value, compiled, len(fields) > 0)
+			if err != nil {
+				c.ps.At(from, subject+", validation "+v.Name.Value, err.Error())
+				continue
+			}
+			// A program keeps the environment that planned it, and each environment a table of all functions. All environments of
+			// a set have the same functions, so the first one plans for all.
+			planner := planners[v.EnforcedAt(document.EnforceSchema)]
+			if planner == nil {
+				planner, planners[v.EnforcedAt(document.EnforceSchema)] = env, env
+			}
+			if place := c.placed(point, v, at.Value, env, planner, out, subject+", validation "+v.Name.Value); place != nil {
+				out.Places = append(out.Places, place)
+			}
+		}
+		compiled.Validations = append(compiled.Validations, out)
+	}
+	c.axis = nil
+}
+
+// validationEnv is what the expressions of a validation see. Rules of the schema see what an API server knows; the others
+// also see the gates, the params and the facts of the point.
+func (c *compiler) validationEnv(point *registry.Point, set *document.RuleSet, v *document.Validation, at string, compiled *engine.SetPlan, hasParams bool) (*cel.Env, error) {
+	schema := v.EnforcedAt(document.EnforceSchema)
+	env, err := point.Objects.Env(at, schema)
+	if err != nil || schema {
+		return env, err
+	}
+	options := []cel.EnvOption{
+		cel.CustomTypeProvider(&lang.TypeProvider{Provider: env.CELTypeProvider(), Schemas: c.schemasWith(compiled.Params.Schema())}),
+		cel.Variable("gates", c.gateType.CELType()),
+	}
+	if hasParams {
+		options = append(options, cel.Variable("params", compiled.Params.Schema().CELType()))
+	}
+	for _, fact := range point.Vars {
+		options = append(options, cel.Variable(fact.Name, fact.Type.CELType()))
+	}
+	return env.Extend(options...)
+}
+
+// placed compiles a validation for one place; nil when that failed.
+func (c *compiler) placed(point *registry.Point, v *document.Validation, at string, env, planner *cel.Env, plan *engine.ValidationPlan, subject string) *engine.PlacedValidation {
+	out := &engine.PlacedValidation{At: at}
+	sizes, err := point.Objects.Sizes(at, v.EnforcedAt(document.EnforceSchema))
+	if err != nil {
+		c.ps.At(v.Name, subject, err.Error())
+		return nil
+	}
+	read := func(s source.Scalar, want *cel.Type, what string) cel.Program {
+		if s.IsZero() {
+			return nil
+		}
+		ast, prg := c.compileSized(s, env, planner, nil, sizes, subject+", "+what)
+		if prg == nil {
+			return nil
+		}
+		if !ast.OutputType().IsExactType(want) {
+			c.ps.At(s, subject+", "+what, fmt.Sprintf("the expression gives %s, it must give %s", ast.OutputType(), want))
+		}
+		if what != "messageExpression" {
+			noteReads(plan, ast)
+		}
+		return prg
+	}
+	out.When = read(v.When, cel.BoolType, "when")
+	out.Expression = read(v.Expression, cel.BoolType, "expression")
+	out.Message = read(v.MessageExpression, cel.StringType, "messageExpression")
+	if !v.FieldPath.IsZero() {
+		if out.FieldPath, err = point.Objects.FieldPath(at, v.FieldPath.Value); err != nil {
+			c.ps.At(v.FieldPath, subject+", fieldPath", err.Error())
+		}
+	}
+	if out.Expression == nil {
+		return nil
+	}
+	return out
+}
+
+// noteReads notes which variables a validation reads and what it calls.
+func noteReads(v *engine.ValidationPlan, ast *cel.Ast) {
+	note := func(list *[]string, name string) {
+		if !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
+	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		switch e.Kind() {
+		case celast.IdentKind:
+			note(&v.Reads, e.AsIdent())
+		case celast.CallKind:
+			note(&v.Calls, e.AsCall().FunctionName())
+		}
+	}))
+}

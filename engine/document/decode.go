@@ -1,0 +1,231 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/celvpa/celvpa/engine/source"
+	"go.yaml.in/yaml/v3"
+)
+
+// document is one YAML document of a rule file, decoded.
+type document struct {
+	ruleSet  *RuleSet
+	pipeline *Pipeline
+	overlay  *Overlay
+	test     *RuleTest
+}
+
+// Decoder turns YAML nodes into rule types. It is strict: unknown and duplicate keys are problems.
+type Decoder struct {
+	File     string
+	Lines    []string
+	Subject  string
+	Problems *source.Collector
+
+	selectorKey string // how overlays call the labels of the objects they match
+}
+
+// decodeFile decodes every document of a file; faults go to ps, what could be decoded is returned.
+func decodeFile(file string, data []byte, selectorKey string, ps *source.Collector) []document {
+	d := &Decoder{File: file, Problems: ps, selectorKey: selectorKey}
+	if !utf8.Valid(data) {
+		ps.Add(&source.Problem{Pos: source.Position{File: file, Line: 1, Col: 1}, Message: "the file is not valid UTF-8; save it as UTF-8"})
+		return nil
+	}
+	d.Lines = strings.Split(string(data), "\n")
+	var out []document
+	stream := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var root yaml.Node
+		err := stream.Decode(&root)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			pos := yamlErrorPosition(file, err)
+			message := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), fmt.Sprintf("line %d: ", pos.Line))
+			ps.Add(&source.Problem{Pos: pos, Message: "this is no YAML: " + message + "; look for indentation, tabs and quotes here and in the lines around it",
+				Excerpt: source.Excerpt(d.Lines, pos)})
+			return out
+		}
+		if doc, ok := d.document(root.Content[0]); ok {
+			out = append(out, doc)
+		}
+	}
+}
+
+// yamlErrorPosition reads the line out of the YAML library's "line N:" messages.
+func yamlErrorPosition(file string, err error) source.Position {
+	pos := source.Position{File: file, Line: 1, Col: 1}
+	_, rest, ok := strings.Cut(err.Error(), "line ")
+	if !ok {
+		return pos
+	}
+	digits, _, _ := strings.Cut(rest, ":")
+	if n, convErr := strconv.Atoi(digits); convErr == nil {
+		pos.Line = n
+	}
+	return pos
+}
+
+func (d *Decoder) document(n *yaml.Node) (document, bool) {
+	var doc document
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return doc, false // an empty document between separators
+	}
+	d.Subject = ""
+	var kind source.Scalar
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "kind" {
+			kind = d.Scalar(n.Content[i+1])
+		}
+	}
+	var apiVersion, name source.Scalar
+	var spec fields
+	switch kind.Value {
+	case KindRuleSet:
+		doc.ruleSet = &RuleSet{}
+		spec = d.ruleSetFields(doc.ruleSet)
+	case KindPipeline:
+		doc.pipeline = &Pipeline{}
+		spec = d.pipelineFields(doc.pipeline)
+	case KindOverlay:
+		doc.overlay = &Overlay{}
+		spec = d.overlayFields(doc.overlay)
+	case KindRuleTest:
+		doc.test = &RuleTest{}
+		spec = d.ruleTestFields(doc.test)
+	default:
+		d.Problem(n, fmt.Sprintf("kind %q is not known here; use %s, %s, %s or %s", kind.Value, KindRuleSet, KindPipeline, KindOverlay, KindRuleTest))
+		return doc, false
+	}
+	seen := d.object(n, fields{
+		"apiVersion": d.into(&apiVersion),
+		"kind":       d.into(&kind),
+		"metadata":   func(v *yaml.Node) { d.object(v, fields{"name": d.into(&name)}) },
+		"spec":       func(*yaml.Node) {},
+	})
+	d.Subject = strings.TrimSpace(kind.Value + " " + name.Value)
+	if apiVersion.Value != APIVersion {
+		d.Problem(n, fmt.Sprintf("apiVersion is %q; it must be %q", apiVersion.Value, APIVersion))
+	}
+	if name.Value == "" {
+		d.Problem(n, "metadata.name is required")
+	}
+	if specNode := seen["spec"]; specNode != nil {
+		d.object(specNode, spec)
+	} else {
+		d.Problem(n, "spec is required")
+	}
+	switch {
+	case doc.ruleSet != nil:
+		doc.ruleSet.Name = name
+		d.checkRuleSet(n, doc.ruleSet)
+	case doc.pipeline != nil:
+		doc.pipeline.Name = name
+		d.checkVersion(n, doc.pipeline.Version)
+		d.checkNames("param", paramName, names(doc.pipeline.Params, func(p Param) source.Scalar { return p.Name }))
+	case doc.overlay != nil:
+		doc.overlay.Name = name
+		d.checkOverlay(n, doc.overlay)
+	case doc.test != nil:
+		doc.test.Name = name
+		d.checkRuleTest(n, doc.test)
+	}
+	return doc, true
+}
+
+func (d *Decoder) ruleSetFields(s *RuleSet) fields {
+	return fields{
+		"version":     d.into(&s.Version),
+		"description": d.text(&s.Description),
+		"point":       d.into(&s.Point),
+		"gate":        d.into(&s.Gate),
+		"params":      d.params(&s.Params),
+		"at":          func(n *yaml.Node) { d.scalarOrScalars(&s.At)(n); s.At = d.places(s.At) },
+		"variables":   d.variables(&s.Variables),
+		"validations": each(d, &s.Validations, d.validationFields),
+		"stages":      each(d, &s.Stages, d.stageFields),
+		"decisions":   each(d, &s.Decisions, d.decisionFields),
+	}
+}
+
+func (d *Decoder) stageFields(s *Stage, at source.Scalar) fields {
+	s.Name = at
+	return fields{
+		"name":      d.into(&s.Name),
+		"each":      d.scalarOrScalars(&s.Each),
+		"without":   d.Scalars(&s.Without),
+		"when":      d.into(&s.When),
+		"onError":   d.into(&s.OnError),
+		"variables": d.variables(&s.Variables),
+		"rules":     each(d, &s.Rules, d.ruleFields),
+	}
+}
+
+func (d *Decoder) ruleFields(r *Rule, at source.Scalar) fields {
+	r.Name = at
+	return fields{
+		"name":    d.into(&r.Name),
+		"when":    d.into(&r.When),
+		"set":     d.assignments(&r.Set),
+		"unset":   d.scalarOrScalars(&r.Unset),
+		"note":    d.into(&r.Note),
+		"without": d.Scalars(&r.Without),
+	}
+}
+
+func (d *Decoder) decisionFields(x *Decision, at source.Scalar) fields {
+	x.Name = at
+	return fields{
+		"name":   d.into(&x.Name),
+		"when":   d.into(&x.When),
+		"do":     d.into(&x.Do),
+		"reason": d.text(&x.Reason),
+
+		"reasonExpression": d.into(&x.ReasonExpression),
+	}
+}
+
+func (d *Decoder) validationFields(v *Validation, at source.Scalar) fields {
+	v.Name = at
+	return fields{
+		"name":              d.into(&v.Name),
+		"axes":              d.Scalars(&v.Axes),
+		"without":           d.Scalars(&v.Without),
+		"at":                func(n *yaml.Node) { d.scalarOrScalars(&v.At)(n); v.At = d.places(v.At) },
+		"enforce":           d.Scalars(&v.Enforce),
+		"when":              d.into(&v.When),
+		"expression":        d.into(&v.Expression),
+		"message":           d.into(&v.Message),
+		"messageExpression": d.into(&v.MessageExpression),
+		"fieldPath":         d.into(&v.FieldPath),
+		"reason":            d.into(&v.Reason),
+		"severity":          d.into(&v.Severity),
+	}
+}
+
+func (d *Decoder) pipelineFields(p *Pipeline) fields {
+	return fields{
+		"version":     d.into(&p.Version),
+		"description": d.text(&p.Description),
+		"params":      d.params(&p.Params),
+		"points": func(v *yaml.Node) {
+			if v.Kind != yaml.MappingNode {
+				d.Problem(v, "points must map each point to a list of rule sets")
+				return
+			}
+			d.Pairs(v, func(key source.Scalar, value *yaml.Node) {
+				at := PipelinePoint{Point: key}
+				d.Scalars(&at.RuleSets)(value)
+				p.Points = append(p.Points, at)
+			})
+		},
+	}
+}

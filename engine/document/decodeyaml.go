@@ -1,0 +1,151 @@
+package document
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/source"
+	"go.yaml.in/yaml/v3"
+)
+
+// fields maps the keys an object may have to what reads their value.
+type fields map[string]func(*yaml.Node)
+
+// object reads a mapping strictly and returns its value nodes by key.
+func (d *Decoder) object(n *yaml.Node, known fields) map[string]*yaml.Node {
+	seen := map[string]*yaml.Node{}
+	if n.Kind != yaml.MappingNode {
+		d.Problem(n, "expected a mapping with keys "+knownKeys(known))
+		return seen
+	}
+	d.Pairs(n, func(key source.Scalar, value *yaml.Node) {
+		read, ok := known[key.Value]
+		if !ok {
+			d.Problems.At(key, d.Subject, fmt.Sprintf("unknown key %q; known here: %s", key.Value, knownKeys(known)))
+			return
+		}
+		seen[key.Value] = value
+		read(value)
+	})
+	return seen
+}
+
+// Pairs calls f for each key of a mapping and reports keys that stand twice.
+func (d *Decoder) Pairs(n *yaml.Node, f func(source.Scalar, *yaml.Node)) {
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := d.Scalar(n.Content[i])
+		if seen[key.Value] {
+			d.Problems.At(key, d.Subject, fmt.Sprintf("key %q stands twice", key.Value))
+			continue
+		}
+		seen[key.Value] = true
+		f(key, n.Content[i+1])
+	}
+}
+
+// each reads a sequence of objects into a slice. known also gets a scalar without value at the place of the item, so
+// that an item without a name can be found.
+func each[T any](d *Decoder, to *[]T, known func(*T, source.Scalar) fields) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.SequenceNode {
+			d.Problem(n, "expected a list")
+			return
+		}
+		for _, item := range n.Content {
+			var one T
+			d.object(item, known(&one, d.place(item)))
+			*to = append(*to, one)
+		}
+	}
+}
+
+// one reads a single object.
+func one[T any](d *Decoder, to **T, known func(*T, source.Scalar) fields) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		*to = new(T)
+		d.object(n, known(*to, d.place(n)))
+	}
+}
+
+// place is a scalar without value where a node begins.
+func (d *Decoder) place(n *yaml.Node) source.Scalar {
+	return source.NewScalar("", d.position(n), 0, d.Lines)
+}
+
+func (d *Decoder) variables(to *[]Variable) func(*yaml.Node) {
+	return d.orderedMap(func(key, value source.Scalar) { *to = append(*to, Variable{Name: key, Expression: value}) })
+}
+
+func (d *Decoder) assignments(to *[]Assignment) func(*yaml.Node) {
+	return d.orderedMap(func(key, value source.Scalar) { *to = append(*to, Assignment{Path: key, Expression: value}) })
+}
+
+func (d *Decoder) orderedMap(f func(key, value source.Scalar)) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.MappingNode {
+			d.Problem(n, "expected a mapping from name to expression")
+			return
+		}
+		d.Pairs(n, func(key source.Scalar, v *yaml.Node) { f(key, d.Scalar(v)) })
+	}
+}
+
+// scalarOrScalars reads a list, or what stands for a list of one.
+func (d *Decoder) scalarOrScalars(to *[]source.Scalar) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind == yaml.SequenceNode {
+			d.Scalars(to)(n)
+			return
+		}
+		*to = append(*to, d.Scalar(n))
+	}
+}
+
+func (d *Decoder) Scalars(to *[]source.Scalar) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.SequenceNode {
+			d.Problem(n, "expected a list")
+			return
+		}
+		for _, item := range n.Content {
+			*to = append(*to, d.Scalar(item))
+		}
+	}
+}
+
+func (d *Decoder) into(to *source.Scalar) func(*yaml.Node) {
+	return func(n *yaml.Node) { *to = d.Scalar(n) }
+}
+
+func (d *Decoder) text(to *string) func(*yaml.Node) {
+	return func(n *yaml.Node) { *to = strings.TrimSpace(d.Scalar(n).Value) }
+}
+
+func (d *Decoder) Scalar(n *yaml.Node) source.Scalar {
+	if n.Kind != yaml.ScalarNode {
+		d.Problem(n, "expected a single value")
+		return source.Scalar{}
+	}
+	style := n.Style &^ yaml.TaggedStyle
+	return source.NewScalar(n.Value, d.position(n), style, d.Lines)
+}
+
+func (d *Decoder) position(n *yaml.Node) source.Position {
+	return source.Position{File: d.File, Line: n.Line, Col: n.Column}
+}
+
+func (d *Decoder) Problem(n *yaml.Node, message string) {
+	pos := d.position(n)
+	d.Problems.Add(&source.Problem{Pos: pos, Subject: d.Subject, Message: message, Excerpt: source.Excerpt(d.Lines, pos)})
+}
+
+func knownKeys(f fields) string {
+	keys := make([]string, 0, len(f))
+	for k := range f {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return strings.Join(keys, ", ")
+}

@@ -1,0 +1,314 @@
+package document
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/source"
+)
+
+// MaxFileSize is the largest rule file Load accepts, in bytes. Rule files are prose-sized; more is a mistake.
+const MaxFileSize = 1 << 20
+
+// Library holds every rule set, pipeline and overlay of a set of files, the first two by name@version, overlays by name,
+// and the test tables among them.
+type Library struct {
+	RuleSets  map[string]*RuleSet
+	Pipelines map[string]*Pipeline
+	Overlays  map[string]*Overlay
+	Tests     []*RuleTest // by file name, then as written
+}
+
+// Layer is a folder of rule files, or one of them. It reads what is called *.yaml or *.yml, not in hidden folders. Positions show file names below Dir, which is how a user would find
+// them.
+type Layer struct {
+	FS  fs.FS
+	Dir string
+	// Files were read already; FS is not looked at then. Hosts that watch files read them once, so that what they compare is
+	// what is compiled.
+	Files []File
+}
+
+// File is a rule file that was read.
+type File struct {
+	Name string // below the layer's Dir
+	Data []byte
+	// Fault says why the file could not be read; empty = it was.
+	Fault string
+}
+
+// Loader reads rule files.
+type Loader struct {
+	// SelectorKey is what overlays call the labels of the objects they match; empty = selector.
+	SelectorKey string
+}
+
+// Load reads all *.yaml and *.yml files of the layers. What a later layer defines takes the place of what has the same
+// name and version in an earlier one; within a layer nothing may stand twice. Any fault rejects the whole library; the
+// error lists every fault with its position (see Problems).
+func (o Loader) Load(layers ...Layer) (*Library, error) {
+	if o.SelectorKey == "" {
+		o.SelectorKey = "selector"
+	}
+	lib := newLibrary()
+	ps := &source.Collector{}
+	for _, layer := range layers {
+		one := newLibrary()
+		if err := one.read(layer, o.SelectorKey, ps); err != nil {
+			return nil, err
+		}
+		maps.Copy(lib.RuleSets, one.RuleSets)
+		maps.Copy(lib.Pipelines, one.Pipelines)
+		maps.Copy(lib.Overlays, one.Overlays)
+		lib.Tests = append(lib.Tests, one.Tests...)
+	}
+	if len(ps.List) == 0 && len(lib.Pipelines) == 0 {
+		return nil, fmt.Errorf("no %s found among the rule files: add one that names the rule sets of each point", KindPipeline)
+	}
+	if err := ps.Err(); err != nil {
+		return nil, err
+	}
+	return lib, nil
+}
+
+func newLibrary() *Library {
+	return &Library{RuleSets: map[string]*RuleSet{}, Pipelines: map[string]*Pipeline{}, Overlays: map[string]*Overlay{}}
+}
+
+// Overlay reads a single overlay; file is how positions name it.
+func (o Loader) Overlay(file string, data []byte) (*Overlay, error) {
+	if o.SelectorKey == "" {
+		o.SelectorKey = "selector"
+	}
+	ps := &source.Collector{}
+	docs := decodeFile(file, data, o.SelectorKey, ps)
+	if err := ps.Err(); err != nil {
+		return nil, err
+	}
+	if len(docs) != 1 || docs[0].overlay == nil {
+		return nil, fmt.Errorf("%s is not one %s", file, KindOverlay)
+	}
+	return docs[0].overlay, nil
+}
+
+// With is the library with further overlays, which replace those of the same name.
+func (l *Library) With(overlays ...*Overlay) *Library {
+	c := *l
+	c.Overlays = maps.Clone(l.Overlays)
+	for _, o := range overlays {
+		c.Overlays[o.Name.Value] = o
+	}
+	return &c
+}
+
+// IsRuleFile reports whether a file is one by its name.
+func IsRuleFile(name string) bool {
+	ext := path.Ext(name)
+	return ext == ".yaml" || ext == ".yml"
+}
+
+// IsHidden reports whether a folder is left out by its name: a mounted ConfigMap keeps its data twice.
+func IsHidden(folder string) bool { return folder != "." && strings.HasPrefix(folder, ".") }
+
+// read reads the files of the layer, sorted by name.
+func (l Layer) read() ([]File, error) {
+	if l.Files != nil || l.FS == nil {
+		return l.Files, nil
+	}
+	var out []File
+	err := fs.WalkDir(l.FS, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && IsHidden(entry.Name()):
+			return fs.SkipDir
+		case entry.IsDir() || !IsRuleFile(name):
+			return nil
+		}
+		file := File{Name: name}
+		if file.Data, err = fs.ReadFile(l.FS, name); err != nil {
+			file.Fault = err.Error()
+		}
+		out = append(out, file)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading rule files: %w", err)
+	}
+	return out, nil
+}
+
+// read adds the documents of all rule files of a layer.
+func (l *Library) read(layer Layer, selectorKey string, ps *source.Collector) error {
+	files, err := layer.read()
+	for _, file := range files {
+		l.add(file, path.Join(layer.Dir, file.Name), selectorKey, ps)
+	}
+	return err
+}
+
+func (l *Library) add(file File, shown, selectorKey string, ps *source.Collector) {
+	if len(file.Data) > MaxFileSize {
+		file.Fault = fmt.Sprintf("the file has %d bytes; at most %d are read: split it", len(file.Data), MaxFileSize)
+	}
+	if file.Fault != "" {
+		ps.Add(&source.Problem{Pos: source.Position{File: shown, Line: 1, Col: 1}, Message: file.Fault})
+		return
+	}
+	for _, doc := range decodeFile(shown, file.Data, selectorKey, ps) {
+		switch {
+		case doc.ruleSet != nil:
+			if old, twice := l.RuleSets[doc.ruleSet.ID()]; twice {
+				ps.At(doc.ruleSet.Name, "RuleSet "+doc.ruleSet.ID(), fmt.Sprintf("defined already at %s", old.Name.Pos))
+				continue
+			}
+			l.RuleSets[doc.ruleSet.ID()] = doc.ruleSet
+		case doc.pipeline != nil:
+			if old, twice := l.Pipelines[doc.pipeline.ID()]; twice {
+				ps.At(doc.pipeline.Name, "Pipeline "+doc.pipeline.ID(), fmt.Sprintf("defined already at %s", old.Name.Pos))
+				continue
+			}
+			l.Pipelines[doc.pipeline.ID()] = doc.pipeline
+		case doc.overlay != nil:
+			if old, twice := l.Overlays[doc.overlay.Name.Value]; twice {
+				ps.At(doc.overlay.Name, doc.overlay.Subject(), fmt.Sprintf("defined already at %s", old.Name.Pos))
+				continue
+			}
+			l.Overlays[doc.overlay.Name.Value] = doc.overlay
+		case doc.test != nil:
+			l.addTest(doc.test, ps)
+		}
+	}
+}
+
+// Pipeline finds a pipeline by name@version, or by name alone when only one version is loaded.
+func (l *Library) Pipeline(ref string) (*Pipeline, error) {
+	if p, ok := l.Pipelines[ref]; ok {
+		return p, nil
+	}
+	var found []string
+	for id, p := range l.Pipelines {
+		if p.Name.Value == ref {
+			found = append(found, id)
+		}
+	}
+	sort.Strings(found)
+	switch len(found) {
+	case 1:
+		return l.Pipelines[found[0]], nil
+	case 0:
+		return nil, fmt.Errorf("no pipeline %q; loaded: %s", ref, strings.Join(slices.Sorted(maps.Keys(l.Pipelines)), ", "))
+	default:
+		return nil, fmt.Errorf("pipeline %q has several versions; name one of %s", ref, strings.Join(found, ", "))
+	}
+}
+
+// Fits reports whether an overlay is meant for a pipeline, given as name@version or as a name that only one version has.
+func (l *Library) Fits(overlay, pipeline string) bool {
+	o := l.Overlays[overlay]
+	p, err := l.Pipeline(pipeline)
+	return o != nil && err == nil && o.AppliesTo(p)
+}
+
+// OverlaysNamed looks overlays up, in the order in which they apply.
+func (l *Library) OverlaysNamed(list []string) ([]*Overlay, error) {
+	var out []*Overlay
+	for _, name := range list {
+		o := l.Overlays[name]
+		if o == nil {
+			return nil, fmt.Errorf("no overlay %q; loaded: %s", name, strings.Join(slices.Sorted(maps.Keys(l.Overlays)), ", "))
+		}
+		out = InsertInOrder(out, o)
+	}
+	return out, nil
+}
+
+// OverlayAt is the overlay whose document a position lies in, empty when it lies in another one.
+func (l *Library) OverlayAt(p source.Position) string {
+	found, line := "", 0
+	look := func(name source.Scalar, overlay string) {
+		if name.Pos.File == p.File && name.Pos.Line <= p.Line && name.Pos.Line > line {
+			found, line = overlay, name.Pos.Line
+		}
+	}
+	for _, s := range l.RuleSets {
+		look(s.Name, "")
+	}
+	for _, x := range l.Pipelines {
+		look(x.Name, "")
+	}
+	for _, t := range l.Tests {
+		look(t.Name, "")
+	}
+	for _, o := range l.Overlays {
+		look(o.Name, o.Name.Value)
+	}
+	return found
+}
+
+// RuleSetIDs lists name@version of all rule sets, sorted.
+func (l *Library) RuleSetIDs() []string { return slices.Sorted(maps.Keys(l.RuleSets)) }
+
+// Params lists the parameters of all pipelines and rule sets: those that pipelines share among their rule sets first, each once,
+// then by rule set, both as written.
+func (l *Library) Params() []ParamRef {
+	var out []ParamRef
+	for _, id := range slices.Sorted(maps.Keys(l.Pipelines)) {
+		for _, p := range l.Pipelines[id].Params {
+			if slices.ContainsFunc(out, func(r ParamRef) bool { return r.Key == p.Name.Value }) {
+				continue
+			}
+			ref := ParamRef{Key: p.Name.Value, Param: p}
+			for _, set := range l.setsIn(l.Pipelines[id]) {
+				if name, _ := CutParam(p.Name.Value); set.ReadsParams()[name] {
+					ref.RuleSets = append(ref.RuleSets, set)
+				}
+			}
+			out = append(out, ref)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.RuleSets)) {
+		set := l.RuleSets[id]
+		for i, p := range set.Params {
+			out = append(out, ParamRef{Key: ParamKeyOf(set, &set.Params[i]), Param: p, RuleSets: []*RuleSet{set}})
+		}
+	}
+	return out
+}
+
+// setsIn are the rule sets that a pipeline runs, in order.
+func (l *Library) setsIn(pipe *Pipeline) (out []*RuleSet) {
+	for _, point := range pipe.Points {
+		for _, name := range point.RuleSets {
+			if set := l.RuleSets[name.Value]; set != nil {
+				out = append(out, set)
+			}
+		}
+	}
+	return out
+}
+
+// ParamRef is a parameter together with the rule sets that read it.
+type ParamRef struct {
+	Key      string // by which hosts and overlays set it: set.param, or the name alone of one that a pipeline shares
+	Param    Param
+	RuleSets []*RuleSet // in the order in which they run
+}
+
+// At reports whether a rule set that reads the parameter plugs in at a point.
+func (r ParamRef) At(point string) bool {
+	return slices.ContainsFunc(r.RuleSets, func(s *RuleSet) bool { return s.Point.Value == point })
+}
+
+func InsertInOrder(list []*Overlay, o *Overlay) []*Overlay {
+	i := 0
+	for i < len(list) && list[i].Before(o) {
+		i++
+	}
+	return slices.Insert(slices.Clone(list), i, o)
+}

@@ -1,0 +1,173 @@
+package document
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/source"
+	"go.yaml.in/yaml/v3"
+)
+
+// Subject is what overlays are matched against: the object that a plan is wanted for.
+type Subject struct {
+	Namespace string
+	Labels    map[string]string
+	Pipeline  string // name@version that the object pins; empty = the default
+}
+
+// Match says which objects an overlay is for. Nothing given matches everything.
+type Match struct {
+	Namespaces []source.Scalar
+	Selector   []Requirement // all must hold
+}
+
+// Requirement is one condition on a label, with the meaning that it has in a Kubernetes label selector.
+type Requirement struct {
+	Key      source.Scalar
+	Operator source.Scalar // In, NotIn, Exists or DoesNotExist
+	Values   []source.Scalar
+}
+
+// The operators of requirements.
+const (
+	opIn           = "In"
+	opNotIn        = "NotIn"
+	opExists       = "Exists"
+	opDoesNotExist = "DoesNotExist"
+)
+
+// Everything reports whether all objects match.
+func (m *Match) Everything() bool { return len(m.Namespaces) == 0 && len(m.Selector) == 0 }
+
+func (m *Match) Matches(s Subject) bool {
+	if len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace) {
+		return false
+	}
+	for i := range m.Selector {
+		if !m.Selector[i].holds(s.Labels) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Requirement) holds(labels map[string]string) bool {
+	value, has := labels[r.Key.Value]
+	switch r.Operator.Value {
+	case opIn:
+		return has && contains(r.Values, value)
+	case opNotIn:
+		return !has || !contains(r.Values, value)
+	case opExists:
+		return has
+	}
+	return !has
+}
+
+// String tells in words which objects match.
+func (m *Match) String() string {
+	var parts []string
+	if len(m.Namespaces) > 0 {
+		parts = append(parts, "namespaces "+joined(m.Namespaces))
+	}
+	for _, r := range m.Selector {
+		switch r.Operator.Value {
+		case opIn, opNotIn:
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", r.Key.Value, strings.ToLower(r.Operator.Value), joined(r.Values)))
+		case opExists:
+			parts = append(parts, r.Key.Value)
+		default:
+			parts = append(parts, "!"+r.Key.Value)
+		}
+	}
+	if len(parts) == 0 {
+		return "all"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func joined(list []source.Scalar) string {
+	var out []string
+	for _, s := range list {
+		out = append(out, s.Value)
+	}
+	return strings.Join(out, ", ")
+}
+
+// Overlaps reports whether one object may match both. It errs on the side of yes: no is said only where a namespace or
+// a label decides it.
+func (m *Match) Overlaps(other *Match) bool {
+	if len(m.Namespaces) > 0 && len(other.Namespaces) > 0 &&
+		!slices.ContainsFunc(m.Namespaces, func(n source.Scalar) bool { return contains(other.Namespaces, n.Value) }) {
+		return false
+	}
+	for i := range m.Selector {
+		for j := range other.Selector {
+			if a, b := &m.Selector[i], &other.Selector[j]; a.Key.Value == b.Key.Value && (a.excludes(b) || b.excludes(a)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// excludes reports whether no label value fulfils both requirements, which are about the same key.
+func (r *Requirement) excludes(other *Requirement) bool {
+	switch {
+	case r.Operator.Value == opIn && other.Operator.Value == opIn:
+		return !slices.ContainsFunc(r.Values, func(v source.Scalar) bool { return contains(other.Values, v.Value) })
+	case r.Operator.Value == opIn && other.Operator.Value == opNotIn:
+		return !slices.ContainsFunc(r.Values, func(v source.Scalar) bool { return !contains(other.Values, v.Value) })
+	case r.Operator.Value == opIn || r.Operator.Value == opExists:
+		return other.Operator.Value == opDoesNotExist
+	}
+	return false
+}
+
+func contains(list []source.Scalar, value string) bool {
+	return slices.ContainsFunc(list, func(s source.Scalar) bool { return s.Value == value })
+}
+
+// selector reads a label selector in its Kubernetes form; matchLabels become requirements In.
+func (d *Decoder) selector(to *[]Requirement) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		seen := d.object(n, fields{
+			"matchLabels": d.orderedMap(func(key, value source.Scalar) {
+				*to = append(*to, Requirement{Key: key, Operator: source.Scalar{Value: opIn}, Values: []source.Scalar{value}})
+			}),
+			"matchExpressions": func(v *yaml.Node) {
+				var list []Requirement
+				each(d, &list, d.requirementFields)(v)
+				for _, r := range list {
+					d.checkRequirement(r)
+				}
+				*to = append(*to, list...)
+			},
+		})
+		if len(seen) == 0 {
+			d.Problem(n, "the selector is empty; give it matchLabels or matchExpressions, or leave it out to mean every object")
+		}
+	}
+}
+
+func (d *Decoder) requirementFields(r *Requirement, at source.Scalar) fields {
+	r.Key = at
+	return fields{"key": d.into(&r.Key), "operator": d.into(&r.Operator), "values": d.Scalars(&r.Values)}
+}
+
+func (d *Decoder) checkRequirement(r Requirement) {
+	if r.Key.Value == "" {
+		d.Problems.At(r.Key, d.Subject, "a requirement has no key")
+	}
+	d.checkOneOf("operator", r.Operator, opIn, opNotIn, opExists, opDoesNotExist)
+	switch wantsValues := r.Operator.Value == opIn || r.Operator.Value == opNotIn; {
+	case r.Operator.IsZero():
+		d.Problems.At(r.Key, d.Subject, fmt.Sprintf("the requirement on %s has no operator", r.Key.Value))
+	case !slices.Contains([]string{opIn, opNotIn, opExists, opDoesNotExist}, r.Operator.Value): // told already
+	case wantsValues && len(r.Values) == 0:
+		d.Problems.At(r.Operator, d.Subject, fmt.Sprintf("operator %s needs values", r.Operator.Value))
+	case !wantsValues && len(r.Values) > 0:
+		d.Problems.At(r.Operator, d.Subject, fmt.Sprintf("operator %s takes no values", r.Operator.Value))
+	}
+}

@@ -1,0 +1,253 @@
+package document
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/source"
+	"go.yaml.in/yaml/v3"
+)
+
+// Overlay is an operator's change to pipelines, for the objects it matches.
+type Overlay struct {
+	Name        source.Scalar
+	Description string
+	Mode        source.Scalar // Enforce (the default), Warn or Audit
+	Priority    source.Scalar // whole number, 0 when absent; overlays apply in ascending order, and by name where it is equal
+	Pipeline    source.Scalar // name or name@version of the pipelines it changes; empty = all that are loaded
+	Match       Match
+	Changes     []Change
+}
+
+// The modes of overlays.
+const (
+	// ModeEnforce changes what happens.
+	ModeEnforce = "Enforce"
+	// ModeWarn changes nothing; the difference it would make is told to whoever submits an object.
+	ModeWarn = "Warn"
+	// ModeAudit changes nothing; the difference it would make is counted and recorded.
+	ModeAudit = "Audit"
+)
+
+// Change is one step of an overlay. It has one verb: Params, Disable, Replace, Before, After or Add. Replace, Before
+// and After come with one part: RuleSet, Stage, Rule, Decision or Validation.
+//
+// Paths name a rule set, set/stage, set/stage/rule, set/decision or set/validation; the set may carry @version.
+type Change struct {
+	Pos     source.Scalar // where the change begins; it has no value
+	Params  []Assignment  // "set.param", or the param alone where only one set has it
+	Disable source.Scalar
+	Replace source.Scalar
+	Before  source.Scalar
+	After   source.Scalar
+	Add     source.Scalar // name@version of a rule set that runs last at its point
+
+	RuleSet    source.Scalar // name@version
+	Stage      *Stage
+	Rule       *Rule
+	Decision   *Decision
+	Validation *Validation
+
+	// Digest of what Disable, Replace, Before or After names, when the author insists on it: a new version of the base
+	// is refused until somebody has looked.
+	Digest source.Scalar
+}
+
+// ModeOf is the mode, Enforce when none is written.
+func (o *Overlay) ModeOf() string {
+	if o.Mode.Value == "" {
+		return ModeEnforce
+	}
+	return o.Mode.Value
+}
+
+// PriorityOf is the number written, 0 without one; the decoder has checked it.
+func (o *Overlay) PriorityOf() int {
+	n, _ := strconv.Atoi(o.Priority.Value)
+	return n
+}
+
+// Before orders overlays: lower priority first, then by name. What comes later wins.
+func (o *Overlay) Before(other *Overlay) bool {
+	if a, b := o.PriorityOf(), other.PriorityOf(); a != b {
+		return a < b
+	}
+	return o.Name.Value < other.Name.Value
+}
+
+// AppliesTo reports whether the overlay is meant for a pipeline.
+func (o *Overlay) AppliesTo(p *Pipeline) bool {
+	ref := o.Pipeline.Value
+	return ref == "" || ref == p.Name.Value || ref == p.ID()
+}
+
+func (o *Overlay) Subject() string { return KindOverlay + " " + o.Name.Value }
+
+// Verb is the key and the value that say what a change does.
+func (c *Change) Verb() (key string, path source.Scalar) {
+	switch {
+	case !c.Disable.IsZero():
+		return "disable", c.Disable
+	case !c.Replace.IsZero():
+		return "replace", c.Replace
+	case !c.Before.IsZero():
+		return "before", c.Before
+	case !c.After.IsZero():
+		return "after", c.After
+	case !c.Add.IsZero():
+		return "add", c.Add
+	}
+	return "params", c.Pos
+}
+
+// Part is the key of what a change brings along, empty for none.
+func (c *Change) Part() string {
+	switch {
+	case !c.RuleSet.IsZero():
+		return "ruleSet"
+	case c.Stage != nil:
+		return "stage"
+	case c.Rule != nil:
+		return "rule"
+	case c.Decision != nil:
+		return "decision"
+	case c.Validation != nil:
+		return "validation"
+	}
+	return ""
+}
+
+// Name is what the part is called, empty when it takes the name of what it replaces.
+func (c *Change) Name() source.Scalar {
+	switch {
+	case c.Stage != nil:
+		return c.Stage.Name
+	case c.Rule != nil:
+		return c.Rule.Name
+	case c.Decision != nil:
+		return c.Decision.Name
+	case c.Validation != nil:
+		return c.Validation.Name
+	}
+	return c.RuleSet
+}
+
+func (d *Decoder) overlayFields(o *Overlay) fields {
+	return fields{
+		"description": d.text(&o.Description),
+		"mode":        d.into(&o.Mode),
+		"priority":    d.into(&o.Priority),
+		"pipeline":    d.into(&o.Pipeline),
+		"match": func(v *yaml.Node) {
+			seen := d.object(v, fields{"namespaces": d.Scalars(&o.Match.Namespaces), d.selectorKey: d.selector(&o.Match.Selector)})
+			if len(seen) == 0 {
+				d.Problem(v, "match is empty; give it namespaces or "+d.selectorKey+", or leave it out to mean every object")
+			}
+			if n := seen["namespaces"]; n != nil && len(o.Match.Namespaces) == 0 {
+				d.Problem(n, "the list of namespaces is empty; leave it out to mean all of them")
+			}
+			for _, name := range o.Match.Namespaces {
+				if !label.MatchString(name.Value) {
+					d.Problems.At(name, d.Subject, fmt.Sprintf("%q is no name of a namespace; patterns are not supported", name.Value))
+				}
+			}
+		},
+		"change": each(d, &o.Changes, d.changeFields),
+	}
+}
+
+func (d *Decoder) changeFields(c *Change, at source.Scalar) fields {
+	c.Pos = at
+	return fields{
+		"params":     d.assignments(&c.Params),
+		"disable":    d.into(&c.Disable),
+		"replace":    d.into(&c.Replace),
+		"before":     d.into(&c.Before),
+		"after":      d.into(&c.After),
+		"add":        d.into(&c.Add),
+		"digest":     d.into(&c.Digest),
+		"ruleSet":    d.into(&c.RuleSet),
+		"stage":      one(d, &c.Stage, d.stageFields),
+		"rule":       one(d, &c.Rule, d.ruleFields),
+		"decision":   one(d, &c.Decision, d.decisionFields),
+		"validation": one(d, &c.Validation, d.validationFields),
+	}
+}
+
+// checkOverlay finds the faults of an overlay that need no pipeline.
+func (d *Decoder) checkOverlay(n *yaml.Node, o *Overlay) {
+	d.checkOneOf("mode", o.Mode, ModeEnforce, ModeWarn, ModeAudit)
+	if _, err := strconv.Atoi(o.Priority.Value); err != nil && !o.Priority.IsZero() {
+		d.Problems.At(o.Priority, d.Subject, fmt.Sprintf("priority %q is not a whole number", o.Priority.Value))
+	}
+	d.checkNames("overlay", label, []source.Scalar{o.Name})
+	if len(o.Changes) == 0 {
+		d.Problem(n, "spec.change is required: a list of what the overlay does")
+	}
+	for i := range o.Changes {
+		d.checkChange(&o.Changes[i])
+	}
+}
+
+func (d *Decoder) checkChange(c *Change) {
+	verbs := 0
+	for _, given := range []bool{len(c.Params) > 0, !c.Disable.IsZero(), !c.Replace.IsZero(), !c.Before.IsZero(), !c.After.IsZero(), !c.Add.IsZero()} {
+		if given {
+			verbs++
+		}
+	}
+	if verbs != 1 {
+		d.Problems.At(c.Pos, d.Subject, "a change has exactly one of params, disable, replace, before, after and add")
+		return
+	}
+	parts := 0
+	for _, given := range []bool{!c.RuleSet.IsZero(), c.Stage != nil, c.Rule != nil, c.Decision != nil, c.Validation != nil} {
+		if given {
+			parts++
+		}
+	}
+	verb, path := c.Verb()
+	switch verb {
+	case "replace", "before", "after":
+		if parts != 1 {
+			d.Problems.At(path, d.Subject, verb+" comes with exactly one of ruleSet, stage, rule, decision and validation")
+			return
+		}
+	default:
+		if parts != 0 {
+			d.Problems.At(path, d.Subject, verb+" comes without a "+c.Part())
+		}
+	}
+	if !c.Digest.IsZero() && (verb == "params" || verb == "add") {
+		d.Problems.At(c.Digest, d.Subject, "digest belongs to disable, replace, before and after")
+	}
+	d.checkPart(c, verb)
+}
+
+// checkPart checks what a change brings along as the same thing is checked in a rule set. A replacement may leave its
+// name out.
+func (d *Decoder) checkPart(c *Change, verb string) {
+	if c.Part() == "" || !c.RuleSet.IsZero() {
+		return
+	}
+	if name := c.Name(); name.Value != "" || verb != "replace" {
+		d.checkNames(c.Part(), label, []source.Scalar{name})
+	}
+	switch {
+	case c.Stage != nil:
+		d.checkStage(c.Stage)
+	case c.Rule != nil:
+		d.checkRule(c.Rule)
+	case c.Validation != nil:
+		d.checkValidation(*c.Validation)
+	}
+}
+
+func OverlayNames(list []*Overlay) string {
+	var out []string
+	for _, o := range list {
+		out = append(out, o.Name.Value)
+	}
+	return strings.Join(out, ", ")
+}

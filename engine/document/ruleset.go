@@ -1,0 +1,172 @@
+package document
+
+import (
+	"github.com/celvpa/celvpa/engine/source"
+)
+
+// RuleSet is one named, versioned unit of policy. It plugs in at one point and holds exactly one of
+// validations, stages and decisions.
+type RuleSet struct {
+	Name        source.Scalar
+	Version     source.Scalar // semantic version, e.g. 1.0.0
+	Description string
+	Point       source.Scalar
+	Gate        source.Scalar // feature gate that must be on for the set to run; empty = always
+	Params      []Param
+	At          []source.Scalar // where validations look that have no place of their own, or one below it, such as .quantity
+
+	Validations []Validation
+	Stages      []Stage
+	Decisions   []Decision
+	Variables   []Variable // named expressions for decisions
+
+	Reads map[string]bool // names of parameters that expressions mention; nil = not known yet
+	Body  string          // what it holds, in the words of a change's part: stage, decision or validation
+}
+
+// ID is name@version, the form pipelines refer to.
+func (s *RuleSet) ID() string { return s.Name.Value + "@" + s.Version.Value }
+
+// Param is a typed constant of a rule set, or of a pipeline for all its rule sets, that an operator may change without
+// touching an expression. One with a value for each value of an axis is several, called name.cpu and so on; expressions read
+// it as params.name[resource].
+type Param struct {
+	Name        source.Scalar
+	Type        source.Scalar // a type name of the registry: int, double, bool, string or a unit such as cpu
+	Each        source.Scalar // the axis that files name for it; absent for one that has none
+	Default     source.Scalar // absent = the param is unset, and has(params.name) is false
+	Min, Max    source.Scalar // bounds of numbers, both included; absent = none
+	Flag        string        // command-line flag that sets it; empty = none
+	Description string
+}
+
+// Variable is a named expression, computed when first read, and again after a rule has written something.
+type Variable struct {
+	Name       source.Scalar
+	Expression source.Scalar
+}
+
+// Stage is a list of rules run in order, once, or once for each item of a scope. With several scopes it runs for all items of
+// the first one, then for those of the next, and with an axis for all items with the first value, then with the next.
+type Stage struct {
+	Name      source.Scalar
+	Each      []source.Scalar // scopes of the point, or an axis, or both; none = run once
+	Without   []source.Scalar // values of the axis for which the stage does not run
+	When      source.Scalar
+	OnError   source.Scalar // Keep (the default) or SkipStage
+	Variables []Variable
+	Rules     []Rule
+	Overlay   string // name of the overlay it comes from; empty = the rule set's own
+}
+
+// What a stage does when one of its rules fails at run time. Either way the failed rule writes nothing.
+const (
+	// OnErrorKeep goes on with the next rule.
+	OnErrorKeep = "Keep"
+	// OnErrorSkipStage leaves the stage for this item; what earlier rules wrote stays.
+	OnErrorSkipStage = "SkipStage"
+)
+
+// Rule changes facts: all right sides of Set see the values from before the rule.
+type Rule struct {
+	Name  source.Scalar
+	When  source.Scalar
+	Set   []Assignment
+	Unset []source.Scalar
+	Note  source.Scalar // text handed to the host when the rule fired; {resource} in it is the value of that axis
+
+	Without []source.Scalar // values of the stage's axis for which the rule is left out
+
+	Overlay string // name of the overlay it comes from; empty = the rule set's own
+}
+
+// Assignment is one output of a rule: a writable path and the scalar expression for it.
+type Assignment struct {
+	Path       source.Scalar
+	Expression source.Scalar
+}
+
+// Decision is one row of a first-match table. Its name is the reason users see.
+type Decision struct {
+	Name   source.Scalar
+	When   source.Scalar // absent = always
+	Do     source.Scalar // an outcome of the point
+	Reason string        // optional prose beside the name
+
+	ReasonExpression source.Scalar // optional; gives the prose, Reason is told when it fails
+
+	Overlay string // name of the overlay it comes from; empty = the rule set's own
+}
+
+// Validation is a condition an object must fulfil at a path.
+type Validation struct {
+	Name              source.Scalar
+	Axes              []source.Scalar // at most one axis: the validation stands for one of each value
+	Without           []source.Scalar // values of the axis for which it is left out
+	At                []source.Scalar // what self is, one or several of a.b, a.b[*].c, a.{b,c}; empty = the whole object
+	Enforce           []source.Scalar // EnforceAdmission when absent
+	When              source.Scalar   // optional; an expression over self that must hold for the rule to apply
+	Expression        source.Scalar
+	Message           source.Scalar
+	MessageExpression source.Scalar
+	FieldPath         source.Scalar // below At, e.g. .maxAllowed['cpu'], or .maxAllowed[resource] with that axis
+	Reason            source.Scalar // FieldValueInvalid (the default), or another of Reasons
+	Severity          source.Scalar // Deny (the default) or Warn
+
+	Overlay string // name of the overlay it comes from; empty = the rule set's own
+}
+
+// How a violation is treated.
+const (
+	// SeverityDeny refuses the object.
+	SeverityDeny = "Deny"
+	// SeverityWarn accepts it and tells the user.
+	SeverityWarn = "Warn"
+)
+
+// Reasons are the reasons that validations can give. API servers know fewer for the rules of a schema, and call the others
+// FieldValueInvalid.
+var Reasons = []string{"FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate", "FieldValueNotSupported", "FieldValueTooMany"}
+
+// Where a validation is enforced.
+const (
+	// EnforceSchema marks rules that can also be emitted into an object's schema: they read self and oldSelf only.
+	EnforceSchema = "Schema"
+	// EnforceAdmission marks rules evaluated by the host at admission.
+	EnforceAdmission = "Admission"
+)
+
+// Pipeline names which rule sets run at each point, at which versions and in which order.
+type Pipeline struct {
+	Name        source.Scalar
+	Version     source.Scalar
+	Description string
+	Params      []Param // shared by all rule sets that run
+	Points      []PipelinePoint
+}
+
+// ID is name@version.
+func (p *Pipeline) ID() string { return p.Name.Value + "@" + p.Version.Value }
+
+// PipelinePoint is the ordered list of rule sets (name@version) at one point.
+type PipelinePoint struct {
+	Point    source.Scalar
+	RuleSets []source.Scalar
+}
+
+// APIVersion is the group and version that every rule document names in `apiVersion`.
+const APIVersion = "rules.celvpa.dev/v1alpha1"
+
+// KindRuleSet is the kind of one named, versioned unit of policy.
+const KindRuleSet = "RuleSet"
+
+// KindPipeline is the kind of the document that orders rule sets at each point.
+const KindPipeline = "Pipeline"
+
+// KindOverlay is the kind of an operator's change to pipelines.
+const KindOverlay = "RuleOverlay"
+
+const (
+	// KindRuleTest is the kind of the document that holds a test table for rules.
+	KindRuleTest = "RuleTest"
+)

@@ -1,0 +1,331 @@
+package closure
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// Code is an expression as a Go function. T is int64, float64, bool, string, *Record or, for everything else, ref.Val.
+// A failure is noted in the frame, and the value then means nothing.
+type Code[T any] func(*Frame) T
+
+type BoxedCode = Code[ref.Val]
+
+// node is an expression on its way to code. A known node has the same value in every run.
+type node struct {
+	Run   any // code[T]
+	value any // T, when known
+	Known bool
+	place *place // of a fact, unless it is known
+	chain *chain // of && or ||
+
+	choices []choice // of an optional value, unless it is known
+}
+
+func constant[T any](v T) node {
+	return node{Run: Code[T](func(*Frame) T { return v }), value: v, Known: true}
+}
+
+// dynamic is a node whose value is only known in a run.
+func dynamic[T any](c Code[T]) node { return node{Run: c} }
+
+// maxFolded bounds what is computed beforehand and kept for as long as the rules are in force, in bytes.
+const maxFolded = 8 << 10
+
+// fold computes a node whose inputs are all known. An expression that fails stays, to fail in each run, and so does one
+// whose value is large.
+func fold[T any](c Code[T], inputs ...node) node {
+	for _, in := range inputs {
+		if !in.Known {
+			return dynamic(c)
+		}
+	}
+	f := frames.Get().(*Frame)
+	v := c(f)
+	err := f.Failure()
+	f.Steps, f.Bytes = 0, 0
+	clear(f.loops)
+	frames.Put(f)
+	if err != nil || isLarge(v) {
+		return dynamic(c)
+	}
+	return constant(v)
+}
+
+// isLarge reports whether a value is not to be kept.
+func isLarge(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return len(v) > maxFolded
+	case ref.Val:
+		return lang.Weigh(v, maxFolded) > maxFolded
+	}
+	return false
+}
+
+// refold folds a node whose inputs are known to be known.
+func refold(n node) node {
+	switch c := n.Run.(type) {
+	case Code[int64]:
+		return fold(c)
+	case Code[float64]:
+		return fold(c)
+	case Code[bool]:
+		return fold(c)
+	case Code[string]:
+		return fold(c)
+	case Code[*lang.Record]:
+		return fold(c)
+	}
+	return fold(n.Run.(BoxedCode))
+}
+
+// IsKnown reports whether a node has one particular value in every run.
+func IsKnown[T comparable](n node, want T) bool {
+	v, ok := n.value.(T)
+	return n.Known && ok && v == want
+}
+
+// Typed gives a node's code as a T; ok is false when it gives something else. Lists and host types are taken out of ref.Val.
+func Typed[T any](n node) (c Code[T], ok bool) {
+	if c, ok = n.Run.(Code[T]); ok {
+		return c, true
+	}
+	inner, boxed := n.Run.(BoxedCode)
+	if !boxed || !travelsBoxed[T]() {
+		return nil, false
+	}
+	return func(f *Frame) (out T) {
+		v, ok := lang.Unbox[T](inner(f))
+		if !ok {
+			f.fail(errNoOverload)
+		}
+		return v
+	}, true
+}
+
+// Boxed gives the node's code with its value boxed.
+func Boxed(n node) BoxedCode {
+	if n.Known {
+		v := boxAny(n.value)
+		return func(*Frame) ref.Val { return v }
+	}
+	switch c := n.Run.(type) {
+	case Code[int64]:
+		return boxing(c)
+	case Code[float64]:
+		return boxing(c)
+	case Code[bool]:
+		return boxing(c)
+	case Code[string]:
+		return boxing(c)
+	case Code[*lang.Record]:
+		return boxing(c)
+	}
+	return n.Run.(BoxedCode)
+}
+
+func boxAny(v any) ref.Val {
+	switch v := v.(type) {
+	case int64:
+		return lang.Box(v)
+	case float64:
+		return lang.Box(v)
+	case bool:
+		return lang.Box(v)
+	case string:
+		return lang.Box(v)
+	}
+	return v.(ref.Val)
+}
+
+func boxing[T any](c Code[T]) BoxedCode {
+	return func(f *Frame) ref.Val {
+		v := c(f)
+		if f.Err != nil {
+			return nil
+		}
+		return lang.Box(v)
+	}
+}
+
+// Storing gives code that stores the node's value in a cell that holds a type. The cell means nothing after a failure.
+func Storing(n node, t lang.Type) func(*Frame, *lang.Cell) {
+	if c, ok := n.Run.(Code[*lang.Record]); ok {
+		return func(f *Frame, to *lang.Cell) {
+			if r := c(f); r != nil {
+				// A copy: what rules go on to write is no change of where it came from.
+				*to = lang.Cell{Kind: lang.RefCell, Ref: r.Copy()}
+			}
+		}
+	}
+	if v := n.value; n.Known && fits(boxAny(v), t) {
+		v := lang.CellOf(boxAny(v))
+		return func(_ *Frame, to *lang.Cell) { *to = v }
+	}
+	switch c := n.Run.(type) {
+	case Code[int64]:
+		return func(f *Frame, to *lang.Cell) { *to = lang.Cell{Kind: lang.IntCell, Bits: uint64(c(f))} }
+	case Code[float64]:
+		return func(f *Frame, to *lang.Cell) { *to = lang.Cell{Kind: lang.DoubleCell, Bits: math.Float64bits(c(f))} }
+	case Code[bool]:
+		return func(f *Frame, to *lang.Cell) { *to = lang.Cell{Kind: lang.BoolCell, Bits: lang.BitsOf(c(f))} }
+	}
+	c := Boxed(n)
+	return func(f *Frame, to *lang.Cell) {
+		v := c(f)
+		if f.Err == nil && !fits(v, t) {
+			f.fail(errFactTooLarge)
+		}
+		*to = lang.CellOf(v)
+	}
+}
+
+// fits reports whether a value is no larger than fields of a type are taken to be.
+func fits(v ref.Val, t lang.Type) bool {
+	switch v := v.(type) {
+	case types.String:
+		return len(v) <= lang.MaxTextSize
+	case types.Bytes:
+		return len(v) <= lang.MaxTextSize
+	case traits.Lister, traits.Mapper:
+		most := lang.FieldExtent(t.CELType()).Bytes
+		return lang.Weigh(v, most) <= most
+	}
+	return true
+}
+
+// memoized gives code that computes the i-th named expression when it is first read. A failure is remembered too.
+func memoized(i int, steady bool, n node) node {
+	if n.Known {
+		return n
+	}
+	at := recall{i, steady}
+	switch c := n.Run.(type) {
+	case Code[int64]:
+		return dynamic(func(f *Frame) int64 {
+			m, fresh := at.from(f)
+			if fresh {
+				m.bits = uint64(c(f))
+				m.err = f.Err
+			}
+			return int64(m.bits)
+		})
+	case Code[float64]:
+		return dynamic(func(f *Frame) float64 {
+			m, fresh := at.from(f)
+			if fresh {
+				m.bits = math.Float64bits(c(f))
+				m.err = f.Err
+			}
+			return math.Float64frombits(m.bits)
+		})
+	case Code[bool]:
+		return dynamic(func(f *Frame) bool {
+			m, fresh := at.from(f)
+			if fresh {
+				m.bits = lang.BitsOf(c(f))
+				m.err = f.Err
+			}
+			return m.bits != 0
+		})
+	case Code[string]:
+		return dynamic(func(f *Frame) string {
+			m, fresh := at.from(f)
+			if fresh {
+				m.text = c(f)
+				m.err = f.Err
+			}
+			return m.text
+		})
+	case Code[*lang.Record]:
+		return dynamic(func(f *Frame) *lang.Record {
+			m, fresh := at.from(f)
+			if fresh {
+				m.ref = c(f)
+				m.err = f.Err
+			}
+			r, _ := m.ref.(*lang.Record)
+			return r
+		})
+	}
+	c := n.Run.(BoxedCode)
+	out := dynamic(func(f *Frame) ref.Val {
+		m, fresh := at.from(f)
+		if fresh {
+			m.ref = c(f)
+			m.err = f.Err
+		}
+		return m.ref
+	})
+	if n.choices != nil && lasting(n.choices) {
+		out.choices = n.choices
+	}
+	return out
+}
+
+// recall says where a named expression is remembered.
+type recall struct {
+	index  int
+	steady bool
+}
+
+// from gives the memo, and whether it is to be filled. After a failure elsewhere in the expression it stays empty: what
+// would be computed now could not be told from that failure.
+func (r recall) from(f *Frame) (m *memo, fresh bool) {
+	if r.steady {
+		m = &f.steady[r.index]
+	} else {
+		m = &f.memo[r.index]
+	}
+	switch {
+	case f.Err != nil:
+		return m, false
+	case m.done:
+		f.Err = m.err
+		return m, false
+	}
+	m.done = true
+	return m, true
+}
+
+// evaluating gives code that runs CEL's program, for expressions with constructs that have no code.
+func evaluating[T any](p *Program) node {
+	prg, err := p.Plan()
+	if err != nil {
+		return dynamic(func(f *Frame) (out T) {
+			f.fail(err)
+			return out
+		})
+	}
+	return dynamic(func(f *Frame) (out T) {
+		if f.Err != nil {
+			return out
+		}
+		v, err := f.evaluate(prg)
+		if err != nil {
+			f.Err = err
+			return out
+		}
+		out, ok := lang.Unbox[T](v)
+		if !ok {
+			f.Err = fmt.Errorf("the expression gives %s", v.Type().TypeName())
+		}
+		return out
+	})
+}
+
+// What expressions fail with, worded as CEL does.
+var (
+	errNoOverload = errors.New("no such overload")
+	errOverflow   = errors.New("integer overflow")
+	errDivide     = errors.New("division by zero")
+	errModulus    = errors.New("modulus by zero")
+	errNaN        = errors.New("NaN values cannot be ordered")
+)

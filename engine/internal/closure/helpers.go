@@ -1,0 +1,54 @@
+package closure
+
+import (
+	"errors"
+	"math"
+
+	"github.com/celvpa/celvpa/engine/lang"
+)
+
+// Helpers are the functions of every rule environment. Integer helpers saturate at the ends of int64, none wraps.
+func Helpers() []*Function {
+	return []*Function{
+		{Name: "add", Doc: "a + b, held at the ends of the integer range", Units: SameUnit,
+			Overloads: []Overload{Func2(lang.SaturatingAdd)}},
+		{Name: "mulDivFloor", Doc: "a × b ÷ c rounded down; the product may exceed 64 bits; division by zero is an error",
+			Overloads: []Overload{Try3(func(a, b, c int64) (int64, error) { return orError(errDivide)(lang.MulDivFloor(a, b, c)) })}},
+		{Name: "mulDivCeil", Doc: "a × b ÷ c rounded up",
+			Overloads: []Overload{Try3(func(a, b, c int64) (int64, error) { return orError(errDivide)(lang.MulDivCeil(a, b, c)) })}},
+		{Name: "ceilTo", Doc: "the smallest multiple of step that is at least v", Units: SameUnit,
+			Overloads: []Overload{Try2(func(v, step int64) (int64, error) { return orError(errStep)(lang.CeilTo(v, step)) })}},
+		{Name: "floorTo", Doc: "the largest multiple of step that is at most v", Units: SameUnit,
+			Overloads: []Overload{Try2(func(v, step int64) (int64, error) { return orError(errStep)(lang.FloorTo(v, step)) })}},
+		{Name: "min", Doc: "the smaller of two", Units: SameUnit,
+			Overloads: []Overload{Func2(func(a, b int64) int64 { return min(a, b) }), Func2(math.Min)}},
+		{Name: "max", Doc: "the larger of two", Units: SameUnit,
+			Overloads: []Overload{Func2(func(a, b int64) int64 { return max(a, b) }), Func2(math.Max)}},
+		{Name: "clamp", Doc: "v held between low and high; high wins when they cross", Units: SameUnit,
+			Overloads: []Overload{Func3(func(v, low, high int64) int64 { return min(max(v, low), high) })}},
+		{Name: "atMost", Doc: "v, or most where that is less; a most of 0 or less is none", Units: SameUnit,
+			Overloads: []Overload{Func2(lang.AtMost)}},
+		{Name: "sum", Doc: "the sum of a list, held at the ends of the integer range; 0 for an empty list", Units: SameUnit,
+			Overloads: []Overload{Func1(sumList)}},
+		{Name: "pow", Doc: "base to the power of exponent", Overloads: []Overload{Func2(math.Pow)}},
+	}
+}
+
+var errStep = errors.New("the step must be greater than zero")
+
+// orError turns the ok of integer arithmetic into a failure.
+func orError(err error) func(int64, bool) (int64, error) {
+	return func(v int64, ok bool) (int64, error) {
+		if !ok {
+			return 0, err
+		}
+		return v, nil
+	}
+}
+
+func sumList(list []int64) (total int64) {
+	for _, n := range list {
+		total = lang.SaturatingAdd(total, n)
+	}
+	return total
+}

@@ -1,0 +1,260 @@
+package closure
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Function is what rules can call by a name. Functions are pure: the engine may call one earlier than a rule does, and
+// not again when its arguments are always the same.
+type Function struct {
+	Name      string
+	Doc       string
+	Units     UnitRule
+	Overloads []Overload
+}
+
+// Signatures are the ways to call the function, e.g. min(int, int) -> int.
+func (f *Function) Signatures() []string {
+	var out []string
+	for _, o := range f.Overloads {
+		out = append(out, fmt.Sprintf("%s(%s) -> %s", f.Name, o.argNames(", "), o.result))
+	}
+	return out
+}
+
+// Declaration tells CEL's checker of the function, and its evaluator what to call.
+func (f *Function) Declaration() cel.EnvOption {
+	options := []cel.FunctionOpt{cel.FunctionDocs(f.Doc)}
+	for _, o := range f.Overloads {
+		options = append(options, cel.Overload(o.Id(f.Name), o.args, o.result, o.binding))
+	}
+	return cel.Function(f.Name, options...)
+}
+
+// Overload is a function for one combination of argument types. Func1 to Func3 and Try1 to Try3 make one of a Go
+// function, whose arguments and result are int64, float64, bool, string, []int64, or a host type: one that implements
+// ref.Val and whose zero value knows its type. It must not change a list that it was given, nor one that it gave: others
+// hold it too. A panic in it fails the expression, not the program.
+type Overload struct {
+	args    []*cel.Type
+	result  *cel.Type
+	binding cel.OverloadOpt
+	build   builder // nil = CEL evaluates it
+}
+
+func (o Overload) argNames(separator string) string {
+	var names []string
+	for _, t := range o.args {
+		names = append(names, t.String())
+	}
+	return strings.Join(names, separator)
+}
+
+// Id names the overload in checked expressions.
+func (o Overload) Id(function string) string { return function + "_" + o.argNames("_") }
+
+// Func1 is a function of one argument that never fails.
+func Func1[A, R any](f func(A) R) Overload {
+	return Try1(func(a A) (R, error) { return f(a), nil })
+}
+
+// Func2 is a function of two arguments that never fails.
+func Func2[A, B, R any](f func(A, B) R) Overload {
+	return Try2(func(a A, b B) (R, error) { return f(a, b), nil })
+}
+
+// Func3 is a function of three arguments that never fails.
+func Func3[A, B, C, R any](f func(A, B, C) R) Overload {
+	return Try3(func(a A, b B, c C) (R, error) { return f(a, b, c), nil })
+}
+
+// Try1 is a function of one argument that may fail.
+func Try1[A, R any](f func(A) (R, error)) Overload {
+	return Overload{
+		args: []*cel.Type{typeOf[A]()}, result: typeOf[R](),
+		binding: cel.UnaryBinding(func(x ref.Val) ref.Val {
+			a, ok := lang.Unbox[A](x)
+			if !ok {
+				return types.MaybeNoSuchOverloadErr(x)
+			}
+			return result(f(a))
+		}),
+		build: func(args []node) (node, bool) {
+			a, ok := Typed[A](args[0])
+			if !ok {
+				return node{}, false
+			}
+			return returned(func(fr *Frame) (out R) {
+				x := a(fr)
+				if fr.Err != nil {
+					return out
+				}
+				fr.calling = true
+				defer fr.catch()
+				out, err := f(x)
+				fr.calling = false
+				if err != nil {
+					fr.Err = err
+				}
+				return out
+			}, args), true
+		},
+	}
+}
+
+// Try2 is a function of two arguments that may fail.
+func Try2[A, B, R any](f func(A, B) (R, error)) Overload {
+	return Overload{
+		args: []*cel.Type{typeOf[A](), typeOf[B]()}, result: typeOf[R](),
+		binding: cel.BinaryBinding(func(x, y ref.Val) ref.Val {
+			a, okA := lang.Unbox[A](x)
+			b, okB := lang.Unbox[B](y)
+			if !okA || !okB {
+				return types.NoSuchOverloadErr()
+			}
+			return result(f(a, b))
+		}),
+		build: func(args []node) (node, bool) {
+			a, okA := Typed[A](args[0])
+			b, okB := Typed[B](args[1])
+			if !okA || !okB {
+				return node{}, false
+			}
+			return returned(func(fr *Frame) (out R) {
+				x, y := a(fr), b(fr)
+				if fr.Err != nil {
+					return out
+				}
+				fr.calling = true
+				defer fr.catch()
+				out, err := f(x, y)
+				fr.calling = false
+				if err != nil {
+					fr.Err = err
+				}
+				return out
+			}, args), true
+		},
+	}
+}
+
+// Try3 is a function of three arguments that may fail.
+func Try3[A, B, C, R any](f func(A, B, C) (R, error)) Overload {
+	return Overload{
+		args: []*cel.Type{typeOf[A](), typeOf[B](), typeOf[C]()}, result: typeOf[R](),
+		binding: cel.FunctionBinding(func(args ...ref.Val) ref.Val {
+			a, okA := lang.Unbox[A](args[0])
+			b, okB := lang.Unbox[B](args[1])
+			c, okC := lang.Unbox[C](args[2])
+			if !okA || !okB || !okC {
+				return types.NoSuchOverloadErr()
+			}
+			return result(f(a, b, c))
+		}),
+		build: func(args []node) (node, bool) {
+			a, okA := Typed[A](args[0])
+			b, okB := Typed[B](args[1])
+			c, okC := Typed[C](args[2])
+			if !okA || !okB || !okC {
+				return node{}, false
+			}
+			return returned(func(fr *Frame) (out R) {
+				x, y, z := a(fr), b(fr), c(fr)
+				if fr.Err != nil {
+					return out
+				}
+				fr.calling = true
+				defer fr.catch()
+				out, err := f(x, y, z)
+				fr.calling = false
+				if err != nil {
+					fr.Err = err
+				}
+				return out
+			}, args), true
+		},
+	}
+}
+
+// typeOf is the type of a Go value in the language. It panics on a type that has none, a fault of the program.
+func typeOf[T any]() *cel.Type {
+	switch zero := any(*new(T)).(type) {
+	case int64:
+		return cel.IntType
+	case float64:
+		return cel.DoubleType
+	case bool:
+		return cel.BoolType
+	case string:
+		return cel.StringType
+	case []int64:
+		return cel.ListType(cel.IntType)
+	case ref.Val:
+		return zero.Type().(*cel.Type)
+	}
+	panic(fmt.Sprintf("engine: a function cannot take or give a %T", *new(T)))
+}
+
+func result[R any](v R, err error) ref.Val {
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	out := lang.Box(v)
+	if err := bounded(out); err != nil {
+		return types.WrapErr(err)
+	}
+	return out
+}
+
+// returned makes a node of a call; lists and host types travel boxed.
+func returned[R any](c Code[R], args []node) node {
+	switch c := any(c).(type) {
+	case Code[string]:
+		return fold(func(f *Frame) string {
+			text := c(f)
+			if len(text) > lang.MaxText {
+				f.fail(ErrTextTooLong)
+			}
+			return text
+		}, args...)
+	case Code[[]int64]:
+		return fold(func(f *Frame) ref.Val {
+			list := c(f)
+			if f.Err != nil {
+				return nil
+			}
+			return made(f, list)
+		}, args...)
+	}
+	if travelsBoxed[R]() {
+		return fold(boxing(c), args...)
+	}
+	return fold(c, args...)
+}
+
+// travelsBoxed reports whether code has no Go function for values of a type.
+func travelsBoxed[T any]() bool {
+	switch any(*new(T)).(type) {
+	case ref.Val, []int64:
+		return true
+	}
+	return false
+}
+
+// catch turns a panic of a function into a failure. Asking whether there is one costs more than knowing that the call
+// came to its end.
+func (f *Frame) catch() {
+	if !f.calling {
+		return
+	}
+	f.calling = false
+	if p := recover(); p != nil {
+		f.fail(fmt.Errorf("internal error: %v", p))
+	}
+}

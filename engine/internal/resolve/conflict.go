@@ -1,0 +1,153 @@
+package resolve
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/source"
+)
+
+// touch is one thing that an overlay changes or holds on to in a pipeline.
+type touch struct {
+	kind touchKind
+	path string        // set, set/stage, set/stage/rule, …; set.param for parameters
+	at   source.Scalar // where the overlay says so
+}
+
+type touchKind int
+
+const (
+	takes   touchKind = iota // disables or replaces what is at the path
+	brings                   // puts something new at the path
+	anchors                  // needs the path to stay where it is
+	sets                     // sets a parameter
+)
+
+// touches lists what an overlay changes in a pipeline. Paths that lead nowhere are left out; apply reports them.
+func (r *Resolved) touches(o *document.Overlay) []touch {
+	var out []touch
+	for i := range o.Changes {
+		c := &o.Changes[i]
+		verb, path := c.Verb()
+		switch verb {
+		case "params":
+			for _, p := range c.Params {
+				if key, err := r.paramKey(p.Path.Value); err == nil {
+					out = append(out, touch{sets, key, p.Path})
+				}
+			}
+		case "add":
+			out = append(out, touch{brings, setName(c.Add.Value), path})
+		default:
+			at, err := r.Find(path.Value)
+			if err != nil {
+				continue
+			}
+			if verb == "disable" || verb == "replace" {
+				out = append(out, touch{takes, at.path, path})
+				if name := c.Name().Value; verb == "replace" && name != "" {
+					out = append(out, touch{brings, renamed(at.path, name), path})
+				}
+				continue
+			}
+			out = append(out, touch{anchors, at.path, path}, touch{brings, r.broughtPath(at, c), path})
+		}
+	}
+	return out
+}
+
+// broughtPath is the path that an inserted part will have.
+func (r *Resolved) broughtPath(at spot, c *document.Change) string {
+	set := r.Points[at.Point].Sets[at.Set].Set.Name.Value
+	switch {
+	case c.Part() == "ruleSet":
+		return setName(c.RuleSet.Value)
+	case c.Part() == "rule" && at.Entry >= 0:
+		return set + "/" + r.Points[at.Point].Sets[at.Set].Set.Entries()[at.Entry] + "/" + c.Rule.Name.Value
+	}
+	return set + "/" + c.Name().Value
+}
+
+// renamed is the path that a replacement has under its own name.
+func renamed(path, name string) string {
+	if i := strings.LastIndex(path, "/"); i >= 0 {
+		return path[:i+1] + name
+	}
+	return setName(name)
+}
+
+// setName is the name in name@version.
+func setName(ref string) string {
+	name, _, _ := strings.Cut(ref, "@")
+	return name
+}
+
+// Meet reports whether what two overlays change lies in one rule set, so that together they may not fit although each
+// does. Parameters never get into each other's way.
+func (r *Resolved) Meet(a, b *document.Overlay) bool {
+	setOf := func(t touch) string {
+		if t.kind == sets {
+			return setOfParam(t.path)
+		}
+		set, _, _ := strings.Cut(t.path, "/")
+		return set
+	}
+	mine := r.touches(a)
+	for _, theirs := range r.touches(b) {
+		for _, t := range mine {
+			if (t.kind != sets || theirs.kind != sets) && setOf(t) == setOf(theirs) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// clash reports whether two touches cannot both be meant.
+func (t touch) clash(other touch) bool {
+	switch {
+	case t.kind == sets || other.kind == sets:
+		if t.kind == other.kind {
+			return t.path == other.path
+		}
+		// A parameter goes with its rule set.
+		param, whole := t, other
+		if other.kind == sets {
+			param, whole = other, t
+		}
+		return whole.kind == takes && setOfParam(param.path) == whole.path
+	case t.kind == takes && other.kind == takes:
+		return under(t.path, other.path) || under(other.path, t.path)
+	case t.kind == takes:
+		return under(other.path, t.path)
+	case other.kind == takes:
+		return under(t.path, other.path)
+	}
+	return t.kind == brings && other.kind == brings && t.path == other.path
+}
+
+// setOfParam is the rule set that a parameter belongs to. For one that is shared it is a name that no rule set has.
+func setOfParam(path string) string {
+	set, _, _ := strings.Cut(path, ".")
+	return set
+}
+
+// Conflict reports what two overlays of the same priority that may match one object both change. Whose change counts
+// would be an accident of their names.
+func (r *Resolved) Conflict(a, b *document.Overlay, ps *source.Collector) {
+	if a.PriorityOf() != b.PriorityOf() || !a.Match.Overlaps(&b.Match) || (a.ModeOf() != document.ModeEnforce && b.ModeOf() != document.ModeEnforce) {
+		return
+	}
+	others := r.touches(a)
+	for _, mine := range r.touches(b) {
+		for _, theirs := range others {
+			if mine.clash(theirs) {
+				ps.At(mine.at, b.Subject(), fmt.Sprintf("it changes %s, and so does %s %s at %s, for objects that both may match: "+
+					"give them different priorities (the higher one wins), or match different objects",
+					mine.path, document.KindOverlay, a.Name.Value, theirs.at.Pos))
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package resolve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
+	"github.com/celvpa/celvpa/engine/source"
+)
+
+// Resolved is a pipeline with its rule sets looked up and overlays applied. Rule sets are shared with the library until
+// an overlay changes them.
+type Resolved struct {
+	Pipeline *document.Pipeline
+	Points   []ResolvedPoint
+	Params   map[string]source.Scalar // set by overlays, by "set.param"
+	paramsBy map[string]*document.Overlay
+	Overlays []*document.Overlay // applied, in order
+	disabled map[string]string   // path of what an overlay took away, to the overlay's name
+	Axes     map[string]*lang.Axis
+}
+
+type ResolvedPoint struct {
+	Point source.Scalar
+	Sets  []placedSet
+}
+
+// placedSet is a rule set and where it was put into the pipeline.
+type placedSet struct {
+	Set *document.RuleSet
+	At  source.Scalar
+}
+
+// Resolve looks up what a pipeline names. Points that do not exist are left to the compiler.
+func Resolve(lib *document.Library, pipe *document.Pipeline, reg *registry.Registry, ps *source.Collector) *Resolved {
+	r := &Resolved{Pipeline: pipe, Axes: reg.Axes(), Params: map[string]source.Scalar{}, paramsBy: map[string]*document.Overlay{}, disabled: map[string]string{}}
+	for _, at := range pipe.Points {
+		point := ResolvedPoint{Point: at.Point}
+		for _, name := range at.RuleSets {
+			set := lib.RuleSets[name.Value]
+			if set == nil {
+				ps.At(name, "Pipeline "+pipe.ID(), fmt.Sprintf("no rule set %q; write it as name@version, loaded: %s", name.Value, strings.Join(lib.RuleSetIDs(), ", ")))
+				continue
+			}
+			point.Sets = append(point.Sets, placedSet{Set: set, At: name})
+		}
+		r.Points = append(r.Points, point)
+	}
+	return r
+}
+
+// Clone copies what overlays may change in place: the lists of rule sets, not the rule sets.
+func (r *Resolved) Clone() *Resolved {
+	c := &Resolved{Pipeline: r.Pipeline, Axes: r.Axes, Params: maps.Clone(r.Params), paramsBy: maps.Clone(r.paramsBy), Overlays: slices.Clone(r.Overlays), disabled: maps.Clone(r.disabled)}
+	for _, p := range r.Points {
+		c.Points = append(c.Points, ResolvedPoint{Point: p.Point, Sets: slices.Clone(p.Sets)})
+	}
+	return c
+}
+
+// spot is where a path leads: a rule set and, unless it names the whole set, an entry of it.
+type spot struct {
+	Point, Set int
+	Entry      int // index of the stage, decision or validation; -1 = the whole set
+	Rule       int // index of the rule in the stage; -1 = the whole entry
+	path       string
+	value      string // of the axis, where one value alone is meant
+}
+
+// Find looks up a path such as set, set@1.0.0/stage/rule, set/stage/rule[memory]. The error says what is there instead.
+func (r *Resolved) Find(path string) (spot, error) {
+	whole, value := lang.CutValue(path)
+	at, err := r.findWhole(whole)
+	if err != nil || value == "" {
+		return at, err
+	}
+	at.path, at.value = at.path+"["+value+"]", value
+	axis := r.axisAt(at)
+	if axis == nil {
+		return at, fmt.Errorf("%s stands for no axis, so it has no value %q; write %s", whole, value, whole)
+	}
+	if !slices.Contains(axis.Values, value) {
+		return at, fmt.Errorf("%s has no value %q of %s; it has %s", whole, value, axis.Name, strings.Join(axis.Values, ", "))
+	}
+	if left := r.without(at); left != nil && lang.IsLeftOut(*left, value) {
+		return at, r.absent(at.path, fmt.Sprintf("%s is without %s already", whole, value))
+	}
+	return at, nil
+}
+
+// axisAt is the axis of the stage or validation at a place, or of the stage that the rule there stands in; nil without one.
+func (r *Resolved) axisAt(at spot) *lang.Axis {
+	set := r.Points[at.Point].Sets[at.Set].Set
+	var named []source.Scalar
+	switch {
+	case at.Entry < 0:
+	case len(set.Stages) > 0:
+		named = set.Stages[at.Entry].Each
+	case len(set.Validations) > 0:
+		named = set.Validations[at.Entry].Axes
+	}
+	for _, name := range named {
+		if a := r.Axes[name.Value]; a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// without is the list of the values that what is at a place is left out for; nil where nothing can be.
+func (r *Resolved) without(at spot) *[]source.Scalar {
+	set := r.Points[at.Point].Sets[at.Set].Set
+	switch {
+	case at.Entry < 0:
+	case at.Rule >= 0:
+		return &set.Stages[at.Entry].Rules[at.Rule].Without
+	case len(set.Stages) > 0:
+		return &set.Stages[at.Entry].Without
+	case len(set.Validations) > 0:
+		return &set.Validations[at.Entry].Without
+	}
+	return nil
+}
+
+// findWhole is find for a path that means all values of an axis.
+func (r *Resolved) findWhole(path string) (spot, error) {
+	parts := strings.Split(path, "/")
+	at, err := r.findSet(parts[0])
+	if err != nil || len(parts) == 1 {
+		return at, err
+	}
+	set := r.Points[at.Point].Sets[at.Set].Set
+	entries := set.Entries()
+	at.Entry = slices.Index(entries, parts[1])
+	at.path += "/" + parts[1]
+	if at.Entry < 0 {
+		return at, r.absent(at.path, fmt.Sprintf("rule set %s has no %q; it has %s", set.ID(), parts[1], strings.Join(entries, ", ")))
+	}
+	if len(parts) == 2 {
+		return at, nil
+	}
+	if len(parts) > 3 || len(set.Stages) == 0 {
+		return at, fmt.Errorf("%q is too deep: name a rule set, set/stage, set/stage/rule, set/decision or set/validation", path)
+	}
+	var rules []string
+	for _, one := range set.Stages[at.Entry].Rules {
+		rules = append(rules, one.Name.Value)
+	}
+	at.Rule = slices.Index(rules, parts[2])
+	at.path += "/" + parts[2]
+	if at.Rule < 0 {
+		return at, r.absent(at.path, fmt.Sprintf("stage %s/%s has no rule %q; it has %s", set.Name.Value, parts[1], parts[2], strings.Join(rules, ", ")))
+	}
+	return at, nil
+}
+
+func (r *Resolved) findSet(ref string) (spot, error) {
+	name, version, _ := strings.Cut(ref, "@")
+	var known []string
+	for p, point := range r.Points {
+		for s, placed := range point.Sets {
+			if placed.Set.Name.Value == name && (version == "" || placed.Set.Version.Value == version) {
+				return spot{Point: p, Set: s, Entry: -1, Rule: -1, path: name}, nil
+			}
+			known = append(known, placed.Set.ID())
+		}
+	}
+	return spot{path: name}, r.absent(name, fmt.Sprintf("pipeline %s has no rule set %q; it has %s", r.Pipeline.ID(), ref, strings.Join(known, ", ")))
+}
+
+// absent says that a path leads nowhere, and when an overlay is the reason, which.
+func (r *Resolved) absent(path, message string) error {
+	for _, taken := range slices.Sorted(maps.Keys(r.disabled)) {
+		if under(path, taken) {
+			return fmt.Errorf("%q was disabled by %s %s", taken, document.KindOverlay, r.disabled[taken])
+		}
+	}
+	return fmt.Errorf("%s", message)
+}
+
+// Prune takes out stages of which overlays left no rule.
+func (r *Resolved) Prune() {
+	empty := func(s document.Stage) bool { return len(s.Rules) == 0 }
+	for p := range r.Points {
+		for i, placed := range r.Points[p].Sets {
+			if slices.ContainsFunc(placed.Set.Stages, empty) {
+				set := r.edit(spot{Point: p, Set: i})
+				set.Stages = slices.DeleteFunc(set.Stages, empty)
+			}
+		}
+	}
+}
+
+// under reports whether a path is another one or below it.
+func under(path, above string) bool {
+	return path == above || strings.HasPrefix(path, above+"/") || strings.HasPrefix(path, above+"[")
+}
+
+// edit gives a copy of the rule set at a place that may be changed, with its own lists.
+func (r *Resolved) edit(at spot) *document.RuleSet {
+	placed := &r.Points[at.Point].Sets[at.Set]
+	c := *placed.Set
+	c.Stages, c.Decisions, c.Validations = slices.Clone(c.Stages), slices.Clone(c.Decisions), slices.Clone(c.Validations)
+	c.Reads = nil // whoever asked for it changes expressions
+	placed.Set = &c
+	return &c
+}
+
+// DigestAt identifies the content of what a path names. Hex, 12 digits.
+func (r *Resolved) DigestAt(at spot) string {
+	set := r.Points[at.Point].Sets[at.Set].Set
+	h := NewDigest()
+	switch {
+	case at.Entry < 0:
+		h.ruleSet(set)
+	case at.Rule >= 0:
+		h.rule(&set.Stages[at.Entry].Rules[at.Rule])
+	case len(set.Stages) > 0:
+		h.stage(&set.Stages[at.Entry])
+	case len(set.Decisions) > 0:
+		h.decision(&set.Decisions[at.Entry])
+	default:
+		h.validation(&set.Validations[at.Entry])
+	}
+	return h.String()
+}
+
+// SetsAt are the rule sets that do something at a point, by name.
+func (r *Resolved) SetsAt(point string) (names []string, sets map[string]*document.RuleSet) {
+	sets = map[string]*document.RuleSet{}
+	for _, p := range r.Points {
+		if p.Point.Value != point {
+			continue
+		}
+		for _, placed := range p.Sets {
+			if len(placed.Set.Entries()) > 0 {
+				names = append(names, placed.Set.Name.Value)
+				sets[placed.Set.Name.Value] = placed.Set
+			}
+		}
+	}
+	return names, sets
+}

@@ -1,0 +1,122 @@
+package registry
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/lang"
+)
+
+// vocabulary prints what all rules share: units, gates and functions.
+func (d *describer) vocabulary(r *Registry) {
+	d.printf("## Units\n\n| unit | counted in | literal |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(r.units)) {
+		u, literal := r.units[name], ""
+		if u.Func != "" {
+			literal = "`" + u.Func + "('…')`"
+		}
+		d.printf("| `%s` | %s | %s |\n", u.Name, u.Doc, literal)
+	}
+	d.printf("\n## Axes\n\n| axis | values | all of them | |\n|---|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(r.axes)) {
+		a := r.axes[name]
+		d.printf("| `%s` | %s | `%s.exists(x, …)`, `all`, `map` | %s |\n", a.Name, strings.Join(a.Values, ", "), a.Plural, a.Doc)
+	}
+	d.printf("\n## Feature gates\n\nRules read them as `gates.Name`.\n\n| gate | |\n|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(r.gates)) {
+		d.printf("| `%s` | %s |\n", name, r.gates[name])
+	}
+	d.printf("\n## Functions\n\n| function | |\n|---|---|\n")
+	for _, f := range r.Functions() {
+		for i, signature := range f.Signatures() {
+			doc := f.Doc
+			if i > 0 {
+				doc = "the same for other types"
+			}
+			d.printf("| `%s` | %s |\n", signature, doc)
+		}
+	}
+}
+
+type describer struct {
+	w   io.Writer
+	err error
+}
+
+func (d *describer) printf(format string, args ...any) {
+	if d.err == nil {
+		_, d.err = fmt.Fprintf(d.w, format, args...)
+	}
+}
+
+func (d *describer) vars(vars []Var) {
+	for _, v := range vars {
+		if v.scope == nil {
+			d.row(v.Name, v.Type, v.Writable, v.Doc)
+			continue
+		}
+		kind, entry := "list", v.Name+"[]"
+		if v.Type.IsRecord() {
+			kind, entry = "", v.Name
+			if len(v.scope.Kinds) > 0 {
+				entry += "." + v.scope.Kinds[0]
+			}
+		}
+		d.printf("| `%s` | %s | %s; `%s` has what `each: %s` below has, as rules have left it so far |\n", v.Name, kind, v.Doc, entry, v.scope.Name)
+	}
+}
+
+// row prints a fact, and below it the fields of a record.
+func (d *describer) row(name string, t lang.Type, writable bool, doc string) {
+	if t.Schema() == nil {
+		note := doc
+		if writable {
+			note = strings.TrimSpace(note + " (may be set)")
+		}
+		d.printf("| `%s` | %s | %s |\n", name, t, note)
+		return
+	}
+	if !t.IsRecord() { // a list: its entries' fields
+		d.printf("| `%s` | list | %s |\n", name, doc)
+		name += "[]"
+	} else if doc != "" {
+		d.printf("| `%s` | | %s |\n", name, doc)
+	}
+	for _, f := range t.Schema().Fields() {
+		d.row(name+"."+f.Name, f.Type, writable, f.Doc)
+	}
+}
+
+// Describe prints the points of a registry as a reference in Markdown: what each is for, which facts rules see there,
+// and what they may write or decide.
+func (r *Registry) Describe(w io.Writer) error {
+	d := &describer{w: w}
+	for _, p := range r.Points() {
+		d.printf("## %s\n\n%s\n\nTakes %s.\n", p.Name, p.Doc, p.Kind)
+		if len(p.Vars) > 0 {
+			d.printf("\n| fact | type | |\n|---|---|---|\n")
+			d.vars(p.Vars)
+		}
+		for _, s := range p.Scopes {
+			d.printf("\n`each: %s`: %s\n\n| fact | type | |\n|---|---|---|\n", s.Name, s.Doc)
+			d.vars(s.Vars)
+		}
+		if len(p.Outcomes) > 0 {
+			d.printf("\n| do | |\n|---|---|\n")
+			for _, o := range p.Outcomes {
+				d.printf("| `%s` | %s |\n", o.Name, o.Doc)
+			}
+			d.printf("\nWhen no row holds, or one fails: `%s`.\n", p.FailSafe)
+		}
+		if p.Objects != nil {
+			d.printf("\nRules see `self` (what is at `at`) and `oldSelf` (an optional: what was there before; not inside lists). " +
+				"Those that are not enforced in the schema also see `object` and `oldObject` (an optional), `gates`, the params of their rule set, and the facts above.\n")
+		}
+		d.printf("\n")
+	}
+	d.vocabulary(r)
+	return d.err
+}

@@ -1,0 +1,175 @@
+package registry
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Facts are the inputs and outputs of one run at one point. They belong to one goroutine.
+type Facts struct {
+	point  *Point
+	values []lang.Cell
+	items  [][]*Item
+
+	// Notes collects what rules outside any scope noted, in order.
+	Notes []string
+}
+
+// NewFacts returns empty facts for the point.
+func (p *Point) NewFacts() *Facts {
+	return &Facts{point: p, values: make([]lang.Cell, len(p.Vars)), items: make([][]*Item, len(p.Scopes))}
+}
+
+// Set gives a variable of the point its value. It panics on a name the point does not declare, or that shows what a scope holds.
+func (f *Facts) Set(name string, v ref.Val) *Facts {
+	i, ok := f.point.varIndex[name]
+	if !ok || f.point.Vars[i].scope != nil {
+		panic(fmt.Sprintf("engine: point %s has no variable %s to set", f.point.Name, name))
+	}
+	f.values[i] = lang.CellOf(v)
+	return f
+}
+
+// Unset lists the variables that have no value, those of items behind the name of their scope: what a host forgot to bind.
+func (f *Facts) Unset() []string {
+	var out []string
+	for _, v := range f.point.GivenVars() {
+		if f.Value(f.point.varIndex[v.Name]) == nil {
+			out = append(out, v.Name)
+		}
+	}
+	for i := range f.point.Scopes {
+		scope := &f.point.Scopes[i]
+		for _, item := range f.items[i] {
+			for j, v := range scope.Vars {
+				if item.Value(j) == nil {
+					out = append(out, scope.Name+"."+v.Name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Value reads a variable by its index in the point; nil when it is unset.
+func (f *Facts) Value(i int) ref.Val { return f.values[i].Val() }
+
+// AddItem adds an item to a scope; label names it in traces and in rules, see Scope. Items run in the order they were added.
+func (f *Facts) AddItem(scope, label string) *Item {
+	i, ok := f.point.scopeIndex[scope]
+	if !ok {
+		panic(fmt.Sprintf("engine: point %s has no scope %s", f.point.Name, scope))
+	}
+	s := &f.point.Scopes[i]
+	if s.Full(f.items[i]) {
+		panic(fmt.Sprintf("engine: point %s: scope %s has one item at most", f.point.Name, scope))
+	}
+	item := &Item{Label: label, scope: s, kind: 1 + slices.Index(s.Kinds, label)}
+	item.record = s.item.Make()
+	if s.label >= 0 {
+		item.record.Cells()[s.label] = lang.Cell{Kind: lang.RefCell, Ref: types.String(label)}
+	}
+	if s.place >= 0 {
+		item.record.Cells()[s.place] = lang.Cell{Kind: lang.IntCell, Bits: uint64(len(f.items[i]))}
+	}
+	f.items[i] = append(f.items[i], item)
+	return item
+}
+
+// Items are the items of a scope, in the order in which they were added.
+func (f *Facts) Items(scope string) []*Item {
+	i, ok := f.point.scopeIndex[scope]
+	if !ok {
+		panic(fmt.Sprintf("engine: point %s has no scope %s", f.point.Name, scope))
+	}
+	return f.items[i]
+}
+
+// Item is one element of a scope, e.g. one container or one bound.
+type Item struct {
+	Label string
+	// Notes collects what rules noted about this item, in order.
+	Notes []string
+
+	scope  *Scope
+	kind   int         // index into Scope.Kinds from 1; 0 = another
+	record lang.Record // its facts
+}
+
+// Set gives a variable of the scope its value for this item.
+func (it *Item) Set(name string, v ref.Val) *Item {
+	i := it.scope.Index(name)
+	if i < 0 || !it.scope.Given(i) {
+		panic(fmt.Sprintf("engine: scope %s has no variable %s to set", it.scope.Name, name))
+	}
+	it.record.Cells()[i] = lang.CellOf(v)
+	return it
+}
+
+// Record reads a variable of the scope that is a record: the very one that rules write, nil when it is unset. It panics on
+// a name the scope does not declare.
+func (it *Item) Record(name string) *lang.Record {
+	i := it.scope.Index(name)
+	if i < 0 {
+		panic(fmt.Sprintf("engine: scope %s has no variable %s", it.scope.Name, name))
+	}
+	r, _ := it.Value(i).(*lang.Record)
+	return r
+}
+
+// Value reads a variable by its index in the scope; nil when it is unset.
+func (it *Item) Value(i int) ref.Val { return it.record.At(i) }
+
+// Variables are the facts by name. What is not given is empty.
+func (f *Facts) Variables(point *Point) map[string]any {
+	out := map[string]any{}
+	for i, v := range point.Vars {
+		var value any
+		if f != nil {
+			if given := f.Value(i); given != nil {
+				value = given
+			}
+		}
+		_, isList := v.Type.Elem()
+		switch {
+		case value != nil:
+		case isList:
+			value = types.NewRefValList(types.DefaultTypeAdapter, nil)
+		case v.Type.IsRecord():
+			value = v.Type.Schema().Empty()
+		default:
+			continue // reading it fails, and says so
+		}
+		out[v.Name] = value
+	}
+	return out
+}
+
+// Labelled finds an item of a scope by its label, nil when there is none.
+func (f *Facts) Labelled(scope int, label string) *Item {
+	for _, item := range f.items[scope] {
+		if item.Label == label {
+			return item
+		}
+	}
+	return nil
+}
+
+// Point is the point that the facts are for.
+func (f *Facts) Point() *Point { return f.point }
+
+// Values are the variables of the point, in its order.
+func (f *Facts) Values() []lang.Cell { return f.values }
+
+// ByScope are the items of each scope of the point, in its order.
+func (f *Facts) ByScope() [][]*Item { return f.items }
+
+// Fields are the facts of the item.
+func (it *Item) Fields() *lang.Record { return &it.record }
+
+// Kind is the place of the label in Scope.Kinds, from 1; 0 = it is another.
+func (it *Item) Kind() int { return it.kind }

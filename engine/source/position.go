@@ -1,0 +1,161 @@
+package source
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Position is a place in a rule file. Line and Col count from 1; Col counts characters, not bytes.
+type Position struct {
+	File string
+	Line int
+	Col  int
+}
+
+// String renders the position as file:line:col, the form editors and terminals make clickable.
+func (p Position) String() string {
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
+}
+
+// Scalar is a YAML string together with where it stands, so that an error inside it can be shown in place.
+type Scalar struct {
+	Value string
+	Pos   Position
+
+	style yaml.Style
+	lines []string // the whole file, shared by all its scalars
+}
+
+// IsZero reports whether the scalar was absent from its document.
+func (s Scalar) IsZero() bool { return s.Value == "" && s.Pos.Line == 0 }
+
+// Source is the whole file that the scalar stands in.
+func (s Scalar) Source() string { return strings.Join(s.lines, "\n") }
+
+// At maps a place inside the scalar's value (line from 1, column from 0, as CEL reports them) to the file.
+// Quotes, escapes, folding and block indentation are followed by walking value and source side by side.
+func (s Scalar) At(line, col int) Position {
+	if s.Pos.Line == 0 || s.Pos.Line > len(s.lines) {
+		return s.Pos
+	}
+	at := sourceCursor{lines: s.lines, line: s.Pos.Line - 1, col: s.Pos.Col - 1}
+	switch s.style {
+	case yaml.LiteralStyle, yaml.FoldedStyle:
+		at.nextLine()
+	case yaml.DoubleQuotedStyle, yaml.SingleQuotedStyle:
+		at.col++
+	}
+	wantLine, wantCol := 1, 0
+	for _, r := range s.Value {
+		if wantLine == line && wantCol == col {
+			break
+		}
+		at.pass(r)
+		if r == '\n' {
+			wantLine, wantCol = wantLine+1, 0
+		} else {
+			wantCol++
+		}
+	}
+	at.settle()
+	return Position{File: s.Pos.File, Line: at.line + 1, Col: at.col + 1}
+}
+
+// sourceCursor walks a file character by character; line and col count from 0.
+type sourceCursor struct {
+	lines []string
+	line  int
+	col   int
+}
+
+func (c *sourceCursor) nextLine() { c.line, c.col = c.line+1, 0 }
+
+// peek returns the character under the cursor, '\n' at the end of a line.
+func (c *sourceCursor) peek() (rune, bool) {
+	if c.line >= len(c.lines) {
+		return 0, false
+	}
+	runes := []rune(c.lines[c.line])
+	if c.col >= len(runes) {
+		return '\n', true
+	}
+	return runes[c.col], true
+}
+
+func (c *sourceCursor) advance() {
+	if r, ok := c.peek(); ok && r == '\n' {
+		c.nextLine()
+		return
+	}
+	c.col++
+}
+
+// pass moves behind the source that stands for one character of the value.
+func (c *sourceCursor) pass(want rune) {
+	blank := want == ' ' || want == '\n' || want == '\t'
+	for {
+		got, ok := c.peek()
+		if !ok {
+			return
+		}
+		if blank {
+			if got == ' ' || got == '\n' || got == '\t' {
+				c.advance()
+			}
+			return
+		}
+		c.advance()
+		if got == want {
+			return
+		}
+	}
+}
+
+// settle skips indentation and line ends, so that the cursor stands on the next character of text.
+func (c *sourceCursor) settle() {
+	start := *c
+	for {
+		got, ok := c.peek()
+		if !ok {
+			*c = start
+			return
+		}
+		if got != ' ' && got != '\n' && got != '\t' {
+			return
+		}
+		c.advance()
+	}
+}
+
+// Excerpt shows the line of a position with a caret under its column.
+func Excerpt(lines []string, p Position) string {
+	if p.Line < 1 || p.Line > len(lines) {
+		return ""
+	}
+	text := strings.ReplaceAll(lines[p.Line-1], "\t", " ")
+	col := min(max(p.Col, 1), utf8.RuneCountInString(text)+1)
+	return fmt.Sprintf("  | %s\n  | %s^", text, strings.Repeat(" ", col-1))
+}
+
+// Values are the texts of scalars.
+func Values(list []Scalar) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = s.Value
+	}
+	return out
+}
+
+// Lines is the whole file that the scalar stands in. It is shared and must not be changed.
+func (s Scalar) Lines() []string { return s.lines }
+
+// Style is how YAML has the scalar: plain, quoted or as a block.
+func (s Scalar) Style() yaml.Style { return s.style }
+
+// NewScalar is a string that stands at a place in a file of these lines.
+func NewScalar(value string, at Position, style yaml.Style, lines []string) Scalar {
+	return Scalar{Value: value, Pos: at, style: style, lines: lines}
+}

@@ -1,0 +1,118 @@
+package source
+
+import (
+	"errors"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/celvpa/celvpa/engine/faults"
+)
+
+// Problem is one fault found in a rule file: where it stands, what it belongs to, and what is wrong.
+type Problem struct {
+	Pos     Position
+	Subject string // e.g. "RuleSet container-caps, rule caps/max-allowed, set now.cpu"
+	Message string
+	Excerpt string // the offending line with a caret; may be empty
+}
+
+// Error renders file:line:col, the subject, the message and the excerpt.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.Pos.String())
+	b.WriteString(": ")
+	if p.Subject != "" {
+		b.WriteString(p.Subject)
+		b.WriteString(": ")
+	}
+	b.WriteString(p.Message)
+	if p.Excerpt != "" {
+		b.WriteString("\n")
+		b.WriteString(p.Excerpt)
+	}
+	return b.String()
+}
+
+// Collector collects faults, so that a user sees all of them at once.
+type Collector struct {
+	List []*Problem
+}
+
+func (ps *Collector) Add(p *Problem) { ps.List = append(ps.List, p) }
+
+func (ps *Collector) At(s Scalar, subject, message string) {
+	pos := s.Pos
+	ps.Add(&Problem{Pos: pos, Subject: subject, Message: message, Excerpt: Excerpt(s.lines, pos)})
+}
+
+// Err returns nil without problems, otherwise all of them, ordered by position.
+func (ps *Collector) Err() error {
+	ps.Sort()
+	errs := make([]error, len(ps.List))
+	for i, p := range ps.List {
+		errs[i] = p
+	}
+	return faults.Join(errs...)
+}
+
+// Sort orders by file, line and column.
+func (ps *Collector) Sort() {
+	sort.SliceStable(ps.List, func(i, j int) bool {
+		a, b := ps.List[i].Pos, ps.List[j].Pos
+		if a.File != b.File {
+			return a.File < b.File
+		}
+		if a.Line != b.Line {
+			return a.Line < b.Line
+		}
+		return a.Col < b.Col
+	})
+}
+
+// Dedupe drops repetitions, e.g. of a rule set that several pipelines share.
+func (ps *Collector) Dedupe() {
+	seen := map[string]bool{}
+	kept := ps.List[:0]
+	for _, p := range ps.List {
+		if text := p.Error(); !seen[text] {
+			seen[text] = true
+			kept = append(kept, p)
+		}
+	}
+	ps.List = kept
+}
+
+// DropToldAt drops those from an index on that stand where one does between another index and that one: the same stage was
+// compiled before, for another scope or value.
+func (ps *Collector) DropToldAt(first, from int) {
+	told := map[Position]bool{}
+	for _, p := range ps.List[first:from] {
+		told[p.Pos] = true
+	}
+	kept := ps.List[:from]
+	for _, p := range ps.List[from:] {
+		if !told[p.Pos] {
+			kept = append(kept, p)
+		}
+	}
+	ps.List = kept
+}
+
+// Problems lists the single faults inside an error returned by Load or Compile.
+func Problems(err error) []*Problem {
+	var many *multierror.Error
+	if errors.As(err, &many) {
+		var out []*Problem
+		for _, e := range many.Errors {
+			out = append(out, Problems(e)...)
+		}
+		return out
+	}
+	var one *Problem
+	if errors.As(err, &one) {
+		return []*Problem{one}
+	}
+	return nil
+}
