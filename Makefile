@@ -17,6 +17,7 @@ export LAB_DIR := $(abspath $(LAB_DIR))
 endif
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 LAB := go run -C conformance/lab .
+BENCH := bin/bench
 
 # What is measured beside what; a comma would end an argument of $(or …).
 BOTH := upstream,celvpa
@@ -26,7 +27,7 @@ help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 	@echo
 	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  LONG=1 (make test fuzzes)  RULES_DIR=folder'
-	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)'
+	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)  CHECK=1 (make bench-… fails if a target is missed)'
 	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
 
 .PHONY: run
@@ -44,6 +45,7 @@ test-unit: need-go ## Tests that need no cluster
 	@echo "unit tests (-short); conformance/integration is skipped here because it needs a lab: make test-lab runs it"
 	go test -short ./...
 	go test -C conformance/lab ./...
+	go test -C conformance/bench ./...
 	go test -C conformance/upstream ./...
 
 FUZZTIME ?= 30s
@@ -69,23 +71,25 @@ bench: need-go ## Benchmarks, in the form benchstat reads, and at the end the ta
 	@$(MAKE) --no-print-directory bench-updater
 
 .PHONY: bench-admission
-bench-admission: need-go ## Time to create 1000 VerticalPodAutoscalers on a lab, with the webhook and without
-	go run ./conformance/benchadmission
+bench-admission: bench-build ## Creating 1000 VerticalPodAutoscalers on a lab, with the webhook and without (2 minutes)
+	@exec $(BENCH) admission $(if $(CHECK),-check)
 
 .PHONY: bench-recommender
-bench-recommender: need-go ## The recommender beside upstream's on a lab: time, CPU, memory, requests (12 minutes); SCALE=10000 measures celvpa's with live samples
-	@go build -o bin/bench-recommender-run ./conformance/benchrecommender
-	@exec bin/bench-recommender-run $(if $(SCALE),-vpas $(SCALE) -containers 2 -samples) -programs $(or $(PROGRAMS),$(if $(SCALE),celvpa,$(BOTH)))
+bench-recommender: bench-build ## The recommender beside upstream's on a lab: time, CPU, memory, requests (12 minutes); SCALE=10000 measures celvpa's with live samples
+	@exec $(BENCH) recommender $(if $(CHECK),-check) $(if $(SCALE),-trials samples -vpas $(SCALE) -containers 2) -programs $(or $(PROGRAMS),$(if $(SCALE),celvpa,$(BOTH)))
 
 .PHONY: bench-pods
-bench-pods: need-go ## The admission controller beside upstream's on a lab, under load over TLS: pods a second, p99, CPU, memory (5 minutes)
-	@go build -o bin/bench-pods-run ./conformance/benchpods
-	@exec bin/bench-pods-run -programs $(or $(PROGRAMS),$(BOTH))
+bench-pods: bench-build ## The admission controller beside upstream's on a lab, under load over TLS: reviews per second, p99, CPU, memory (5 minutes)
+	@exec $(BENCH) pods $(if $(CHECK),-check) -programs $(or $(PROGRAMS),$(BOTH))
 
 .PHONY: bench-updater
-bench-updater: need-go ## The updater beside upstream's on a lab, 1000 VPAs with 2000 pods out of range: time, CPU, memory (10 minutes)
-	@go build -o bin/bench-updater-run ./conformance/benchupdater
-	@exec bin/bench-updater-run -programs $(or $(PROGRAMS),$(BOTH))
+bench-updater: bench-build ## The updater beside upstream's on a lab, 1000 VPAs with 2000 pods out of range: time, CPU, memory (10 minutes)
+	@exec $(BENCH) updater $(if $(CHECK),-check) -programs $(or $(PROGRAMS),$(BOTH))
+
+# A program of its own instead of `go run`, which would not pass SIGTERM on.
+.PHONY: bench-build
+bench-build: need-go
+	@go build -C conformance/bench -o ../../$(BENCH) .
 
 .PHONY: lint
 lint: need-go ## gofmt, go vet and staticcheck
@@ -96,9 +100,11 @@ lint: need-go ## gofmt, go vet and staticcheck
 	  if [ -n "$$parsed" ]; then echo "1e-999999999 takes apimachinery's parser many minutes: use crds/quantity instead:"; echo "$$parsed"; exit 1; fi
 	go vet ./...
 	go vet -C conformance/lab ./...
+	go vet -C conformance/bench ./...
 	go vet -C conformance/upstream ./...
 	$(STATICCHECK) ./...
 	cd conformance/lab && $(STATICCHECK) ./...
+	cd conformance/bench && $(STATICCHECK) ./...
 	cd conformance/upstream && $(STATICCHECK) ./...
 
 # The tag takes net/trace out of gRPC, and with it the HTML templates that keep the linker from leaving out what nobody calls:

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Measured is a program that runs to be measured: its log goes straight into a file, so that whoever measures has no part in it.
+// Measured is a running program whose log goes straight into a file, so that copying it costs the measuring process nothing.
 type Measured struct {
 	LogFile string
 
@@ -21,8 +21,8 @@ type Measured struct {
 	err    error // once exited is closed
 }
 
-// StartMeasured runs a program with what it says in a file. The environment is added to this process's own. Ctrl-C does not
-// reach it: it must be stopped.
+// StartMeasured runs a program with its output in a file. The environment is added to this process's own. Ctrl-C does not
+// reach the program: stop it with Stop.
 func StartMeasured(logFile string, environment []string, program string, args ...string) (*Measured, error) {
 	if err := os.MkdirAll(filepath.Dir(logFile), 0o755); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func StartMeasured(logFile string, environment []string, program string, args ..
 	return m, nil
 }
 
-// Stop asks the process to end. One that does not listen is killed: how it ends is not measured.
+// Stop asks the process to end, and kills it after 10 seconds: how it ends is not measured.
 func (m *Measured) Stop() {
 	_ = m.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -67,16 +67,22 @@ func (m *Measured) Alive() error {
 	}
 }
 
-// Footprint is what the kernel says of a process.
+// Footprint is the CPU time and the memory of a process, as the kernel counts them.
 type Footprint struct {
-	CPU       float64 // seconds since it began
+	CPU       float64 // seconds since the process started
 	RSS, Peak uint64  // bytes: now, and the highest ever
 	Own       uint64  // bytes of RSS that no file backs: without the program's code
 }
 
-// Footprint reads it.
-func (m *Measured) Footprint() (f Footprint, err error) {
-	proc, err := procfs.NewProc(m.cmd.Process.Pid)
+// Pid is the number of the process.
+func (m *Measured) Pid() int { return m.cmd.Process.Pid }
+
+// Footprint reads that of the process.
+func (m *Measured) Footprint() (Footprint, error) { return FootprintOf(m.Pid()) }
+
+// FootprintOf reads that of a process by its number.
+func FootprintOf(pid int) (f Footprint, err error) {
+	proc, err := procfs.NewProc(pid)
 	if err != nil {
 		return f, fmt.Errorf("reading /proc: %w", err)
 	}

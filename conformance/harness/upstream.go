@@ -13,18 +13,8 @@ import (
 // UpstreamRelease is what conformance/upstream/programs pins.
 const UpstreamRelease = "1.8.1"
 
-// BuildUpstreamRecommender compiles upstream's recommender into bin/, where it stays. Its progress goes to out.
-func BuildUpstreamRecommender(ctx context.Context, out io.Writer) (string, error) {
-	return buildUpstream(ctx, "recommender", out)
-}
-
-// BuildUpstreamUpdater compiles upstream's updater into bin/, where it stays. Its progress goes to out.
-func BuildUpstreamUpdater(ctx context.Context, out io.Writer) (string, error) {
-	return buildUpstream(ctx, "updater", out)
-}
-
-// buildUpstream compiles one of upstream's components by the name of its package.
-func buildUpstream(ctx context.Context, component string, out io.Writer) (string, error) {
+// BuildUpstream compiles a component of upstream, by the name of its package, into bin/, where it stays. Progress goes to out.
+func BuildUpstream(ctx context.Context, component string, out io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err

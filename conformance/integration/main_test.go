@@ -66,7 +66,7 @@ func withLab(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	// Before there is a lab, which would go slow beside it the first time.
-	if upstream, err = harness.BuildUpstreamRecommender(ctx, os.Stdout); err != nil {
+	if upstream, err = harness.BuildUpstream(ctx, "recommender", os.Stdout); err != nil {
 		return 1, err
 	}
 	lab, err := harness.Up(ctx, labName(), os.Stdout)

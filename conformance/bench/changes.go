@@ -22,7 +22,7 @@ type change struct {
 	workload client.ObjectKey
 }
 
-// changes follows what becomes of pods. It does not ask who did it: while it runs, nobody else in the lab evicts or resizes.
+// changes watches pods. It does not ask who changed them: nobody else in the lab evicts or resizes meanwhile.
 type changes struct {
 	inPlace bool
 	mu      sync.Mutex
@@ -30,39 +30,39 @@ type changes struct {
 	list    []change
 }
 
-// follow begins to, and goes on until the context ends.
+// follow watches until the context ends.
 func follow(ctx context.Context, config *rest.Config, inPlace bool) (*changes, error) {
 	c := &changes{inPlace: inPlace, seen: map[types.UID]bool{}}
 	api, err := metadata.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("following the pods: %w", err)
+		return nil, fmt.Errorf("watching pods: %w", err)
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(api, corev1.SchemeGroupVersion.WithResource("pods"), metav1.NamespaceAll, 0, nil, nil).Informer()
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(before, after any) { c.notice(time.Now(), meta(before), meta(after)) },
+		UpdateFunc: func(before, after any) { c.notice(time.Now(), podMeta(before), podMeta(after)) },
 		DeleteFunc: func(last any) {
 			if gone, ok := last.(cache.DeletedFinalStateUnknown); ok {
 				last = gone.Obj
 			}
-			c.notice(time.Now(), meta(last), nil)
+			c.notice(time.Now(), podMeta(last), nil)
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("following the pods: %w", err)
+		return nil, fmt.Errorf("watching pods: %w", err)
 	}
 	go informer.RunWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return nil, fmt.Errorf("following the pods: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("watching pods: %w", context.Cause(ctx))
 	}
 	return c, nil
 }
 
-func meta(o any) *metav1.PartialObjectMetadata {
+func podMeta(o any) *metav1.PartialObjectMetadata {
 	m, _ := o.(*metav1.PartialObjectMetadata)
 	return m
 }
 
-// notice takes down each pod once. An evicted pod terminates, or is gone at once; a resized one has another generation, which only
+// notice counts each pod once. An evicted pod terminates, or is gone at once; a resized one has a new generation, which only
 // a new spec gives it.
 func (c *changes) notice(at time.Time, before, after *metav1.PartialObjectMetadata) {
 	switch {
@@ -82,7 +82,7 @@ func (c *changes) notice(at time.Time, before, after *metav1.PartialObjectMetada
 	c.list = append(c.list, change{at: at, workload: client.ObjectKey{Namespace: before.Namespace, Name: before.Labels["app"]}})
 }
 
-// within are the changes of a cycle that took so long: later ones belong to the next cycle.
+// within are the changes of a cycle of so many seconds: later ones belong to the next cycle.
 func (c *changes) within(seconds float64) (out []change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
