@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/events"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/updater"
@@ -152,13 +153,13 @@ func (i impatient) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // events writes events of a component by a client of their own, so that nothing waits for them, nor they for anything.
-func (p *process) events(component string) (*updater.Events, error) {
+func (p *process) events(component string) (*events.Writer, error) {
 	config := rest.CopyConfig(p.manager.GetConfig())
 	config.QPS, config.Burst = eventQPS, eventBurst
 	sink, err := typedeventsv1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the client of events: %w", err)
 	}
-	recorder := &updater.Events{Client: sink, Scheme: p.manager.GetScheme(), Controller: component, Clock: clock.RealClock{}, Log: ctrl.Log.WithName(component)}
+	recorder := events.New(sink, p.manager.GetScheme(), component, clock.RealClock{}, ctrl.Log.WithName(component))
 	return recorder, p.manager.Add(recorder)
 }

@@ -50,7 +50,6 @@ var (
 
 	decidedPods   = gauge("celvpa_updater_pods", "Pods in the last cycle, by what was decided on them and the rule that did.", "action", "rule")
 	unreachedVPAs = prometheus.NewGauge(prometheus.GaugeOpts{Name: "celvpa_updater_unreached_vpas", Help: "VPAs of which the last cycle left something undone, because its time or a rate limit was over. The next one begins with them."})
-	droppedEvents = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_dropped_events_total", Help: "Events that were not written, because the API server did not take them or too many waited."})
 	panics        = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_panics_total", Help: "VPAs whose pods were left alone because of a panic, which is a fault of celvpa."})
 )
 
@@ -67,7 +66,7 @@ func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 
 func init() {
 	metrics.Registry.MustRegister(latency, controlledPods, evictablePods, vpasEvictable, vpasEvicted, updatablePods, vpasUpdatable, vpasUpdated,
-		evictedPods, failedEvictions, resizedPods, failedResizes, infeasibleSkips, invalidStatus, decidedPods, unreachedVPAs, droppedEvents, panics)
+		evictedPods, failedEvictions, resizedPods, failedResizes, infeasibleSkips, invalidStatus, decidedPods, unreachedVPAs, panics)
 	for _, reason := range []string{statusError, statusInvalid} { // from 0 on, so that the first one is an increase
 		invalidStatus.WithLabelValues(reason)
 	}
