@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -39,7 +40,7 @@ func (u *updaters) title(trial string) string {
 	if inPlace(trial) {
 		verb = "resize"
 	}
-	flags := strings.Join(append([]string{"default flags"}, paceOf(trial)...), " ")
+	flags := cmp.Or(strings.Join(paceOf(trial), " "), "default flags")
 	return fmt.Sprintf("updater/%s, %s: %d VPAs, %d pods out of range, of which a cycle may %s one per VPA", trial, flags, u.vpas, u.pods(), verb)
 }
 
