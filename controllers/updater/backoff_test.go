@@ -150,8 +150,8 @@ func TestRefusalsThatDoNotPassGetABackOff(t *testing.T) {
 				w.clock.Step(time.Minute)
 				w.refusing(ask, nil)
 				require.Equal(t, ask+" web-01", w.cycle()[0], "all is well again")
-				require.NotContains(t, w.backOffs.evictions, refusedTo{pod: "web-01-uid"})
-				require.NotContains(t, w.backOffs.resizes, refusedTo{pod: "web-01-uid"})
+				require.NotContains(t, w.backOffs.evictions.of, refusedTo{pod: "web-01-uid"})
+				require.NotContains(t, w.backOffs.resizes.of, refusedTo{pod: "web-01-uid"})
 			})
 		}
 	}
@@ -189,7 +189,7 @@ func TestARefusedResizeThatAnEvictionFollowsKeepsNothingBack(t *testing.T) {
 	w.workload("web", 4, vpav1.UpdateModeInPlaceOrRecreate)
 	w.refusing("resize", forbidden("static pods cannot be resized", ""))
 	require.Equal(t, []string{"resize web-01", "evict web-01", "resize web-02", "evict web-02"}, w.cycle())
-	require.Empty(t, w.backOffs.resizes)
+	require.Empty(t, w.backOffs.resizes.of)
 }
 
 func TestConflictsAndBusyServersGetNoBackOff(t *testing.T) {

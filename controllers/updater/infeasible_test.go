@@ -58,8 +58,8 @@ func TestInfeasibleAttemptsAreTriedAgainOnlyWhenLessIsWanted(t *testing.T) {
 	w.refusing("resize", nil)
 	w.recommend("infeasible", "600m", "450Mi")
 	require.Len(t, w.cycle(), 1, "one at a time")
-	require.Nil(t, w.infeasible.recall("infeasible-01-uid"), "the resize was taken")
-	require.NotNil(t, w.infeasible.recall("infeasible-02-uid"))
+	require.Nil(t, w.infeasible.tried("infeasible-01-uid"), "the resize was taken")
+	require.NotNil(t, w.infeasible.tried("infeasible-02-uid"))
 	require.Empty(t, w.heard("EvictedByVPA"), "mode InPlace never evicts")
 }
 
@@ -79,7 +79,7 @@ func TestWhatTheKubeletFindsInfeasibleIsRememberedFromTheSpec(t *testing.T) {
 		require.NoError(t, w.WithWatch.Status().Update(t.Context(), &pod))
 	}
 	require.Empty(t, w.cycle())
-	found := w.infeasible.recall("web-01-uid")["app"]
+	found := w.infeasible.tried("web-01-uid")["app"]
 	require.Equal(t, "700m 600Mi", found.Cpu().String()+" "+found.Memory().String())
 	require.Equal(t, []string{"resize web-01"}, w.cycle(), "500m are less than 700m")
 }
@@ -90,7 +90,7 @@ func TestARefusalThatPassesIsNotRemembered(t *testing.T) {
 	for _, err := range []error{errors.New("connection refused"), forbidden("exceeded quota: q, requested: cpu=1", ""), forbidden("no", "")} {
 		w.refusing("resize", err)
 		require.NotEmpty(t, w.cycle())
-		require.Nil(t, w.infeasible.recall("web-01-uid"))
+		require.Nil(t, w.infeasible.tried("web-01-uid"))
 		w.clock.Step(w.Interval)
 	}
 	require.Empty(t, w.heard("EvictedByVPA"))
@@ -106,7 +106,7 @@ func TestStaleEntryCleanup(t *testing.T) {
 	require.NoError(t, w.WithWatch.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-01"}}))
 	w.cycle()
 	require.Len(t, w.infeasible.of, 1)
-	require.NotNil(t, w.infeasible.recall("web-02-uid"))
+	require.NotNil(t, w.infeasible.tried("web-02-uid"))
 }
 
 func TestStaleEntryCleanupOfAllThatIsRemembered(t *testing.T) {
@@ -119,19 +119,19 @@ func TestStaleEntryCleanupOfAllThatIsRemembered(t *testing.T) {
 	w.workload("gone", 4, vpav1.UpdateModeRecreate)
 	w.cycle()
 	require.NotEmpty(t, w.sent.of)
-	require.NotEmpty(t, w.backOffs.evictions)
+	require.NotEmpty(t, w.backOffs.evictions.of)
 	require.NotEmpty(t, w.breaker.of)
 	require.NotEmpty(t, w.breaker.gone)
-	require.NotEmpty(t, w.told.of)
+	require.NotEmpty(t, w.reported.of)
 	require.NoError(t, w.WithWatch.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("ns")))
 	require.NoError(t, w.WithWatch.DeleteAllOf(t.Context(), &vpav1.VerticalPodAutoscaler{}, client.InNamespace("ns")))
 	w.clock.Step(10*time.Minute + 1) // replacements.timeout
 	w.cycle()
 	require.Empty(t, w.sent.of)
-	require.Empty(t, w.backOffs.evictions)
+	require.Empty(t, w.backOffs.evictions.of)
 	require.Empty(t, w.breaker.of)
 	require.Empty(t, w.breaker.gone)
-	require.Empty(t, w.told.of)
+	require.Empty(t, w.reported.of)
 	require.Empty(t, w.tallies)
 }
 
@@ -142,10 +142,10 @@ func TestRecordsCanBeUsedAtATime(t *testing.T) {
 		all.Go(func() {
 			for m := range 200 {
 				uid := types.UID(fmt.Sprint(n, "-", m%7))
-				i.remember(uid, facts.Requests{"app": amounts("1", "1Gi")})
-				i.tell(uid)
-				i.recall(uid)
-				i.keep(map[types.UID]bool{uid: true})
+				i.remember(uid, infeasibleRecord{requests: facts.Requests{"app": amounts("1", "1Gi")}})
+				i.report(uid)
+				i.tried(uid)
+				i.keep(func(one types.UID) bool { return one == uid })
 				i.forget(uid)
 			}
 		})
@@ -175,7 +175,7 @@ func TestWhatWasFoundInfeasibleBeforeAResizeIsNotRememberedAfterIt(t *testing.T)
 		return nil
 	}
 	w.cycle()
-	require.NotNil(t, w.infeasible.recall("web-01-uid"))
+	require.NotNil(t, w.infeasible.tried("web-01-uid"))
 	var vpas vpav1.VerticalPodAutoscalerList
 	var shown corev1.PodList
 	require.NoError(t, w.List(t.Context(), &vpas))
@@ -185,5 +185,5 @@ func TestWhatWasFoundInfeasibleBeforeAResizeIsNotRememberedAfterIt(t *testing.T)
 	r := w.newRun()
 	r.forget(vpas.Items, shown.Items)
 	r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, shown.Items))
-	require.Nil(t, w.infeasible.recall("web-01-uid"), "the cache does not show the resize yet")
+	require.Nil(t, w.infeasible.tried("web-01-uid"), "the cache does not show the resize yet")
 }

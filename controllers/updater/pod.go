@@ -33,11 +33,11 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 		if c.Attempt.Refused != "" {
 			tried = facts.RequestsAfter(pod, c.Change)
 		}
-		r.infeasible.remember(pod.UID, tried)
+		r.infeasible.remember(pod.UID, infeasibleRecord{requests: tried})
 		c.log.Info("the node cannot give the pod what it would need; it is tried again when less is wanted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 	case facts.DoSkipInfeasible:
 		w.counted.skippedAsInfeasible()
-		if r.infeasible.tell(pod.UID) {
+		if r.infeasible.report(pod.UID) {
 			r.Actuator.Recorder.Eventf(pod, w.vpa, corev1.EventTypeNormal, "InPlaceResizeSkipped", "Resize",
 				"%s (%s)", c.verdict.Reason, c.verdict.Rule)
 		}
@@ -70,12 +70,12 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		r.resizes.replaced(pod.UID, r.now)
 		r.unmarked.forget(pod.UID)
 		if !marked {
-			r.unmarked.note(pod.UID, mark{vpa: w.vpa.Name, change: c.Change})
+			r.unmarked.remember(pod.UID, mark{vpa: w.vpa.Name, change: c.Change})
 		}
 		r.infeasible.forget(pod.UID)
-		r.backOffs.resized(c.Owner, pod.UID)
+		r.backOffs.resizes.clear(c.Owner, pod.UID)
 		c.group.Resizes = facts.Refusals{}
-		r.told.over(w.vpa.UID, about)
+		r.reported.over(w.vpa.UID, about)
 		c.log.Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return false
 	}
@@ -95,7 +95,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		}
 	case facts.RefusedConflict:
 	default:
-		if r.told.news(w.vpa.UID, about, withoutPod(c.Attempt.Message, pod)) {
+		if r.reported.news(w.vpa.UID, about, withoutPod(c.Attempt.Message, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "ResizeRefused", "Resize",
 				"Pod %s cannot be resized: %s (%s)", pod.Name, c.Attempt.Message, c.verdict.Rule)
 		}
@@ -120,7 +120,7 @@ func (r *run) countRefusal(w *workload, c *candidate) {
 func (r *run) backOffResizes(w *workload, c *candidate) {
 	refused := facts.RefusedRequest{Resize: true, Why: c.Attempt.Refused, Message: c.Attempt.Message, Then: c.verdict.Do}
 	if to, counts := r.about(w, c, refused); counts {
-		r.backOffs.resizeRefused(to, refused.Why, refused.Message, r.now)
+		r.backOffs.resizes.add(to, refused.Why, refused.Message, r.now)
 		_, c.group.Resizes = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
 	}
 }
@@ -161,14 +161,14 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.disrupted(c)
 		w.tally.evicted++
 		w.counted.evicted()
-		r.backOffs.evicted(c.Owner, pod.UID)
+		r.backOffs.evictions.clear(c.Owner, pod.UID)
 		c.group.Evictions = facts.Refusals{}
 		timeout, failed := facts.ReplacementTimeout(w.rules.Plan, w.vpa, *c.group)
 		policy.Report(c.log, "the replacement of the pod may not be waited for", failed...)
 		r.breaker.evicted(c.Owner, pod, r.now, timeout)
 		r.breaker.leaves(pod.UID, r.Clock.Now())
 		r.infeasible.forget(pod.UID)
-		r.told.over(w.vpa.UID, about)
+		r.reported.over(w.vpa.UID, about)
 		c.log.Info("pod evicted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return
 	case evictionGone:
@@ -181,7 +181,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		return
 	case evictionBudget:
 		r.backOffEvictions(w, c, err)
-		if text := said(err); r.told.news(w.vpa.UID, about, withoutPod(text, pod)) {
+		if text := said(err); r.reported.news(w.vpa.UID, about, withoutPod(text, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 				"Pod %s may not be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
 		}
@@ -190,7 +190,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.breaker.leaves(pod.UID, r.Clock.Now())
 	case evictionFailed:
 		r.backOffEvictions(w, c, err)
-		if text := said(err); r.told.news(w.vpa.UID, about, withoutPod(text, pod)) {
+		if text := said(err); r.reported.news(w.vpa.UID, about, withoutPod(text, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 				"Pod %s cannot be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
 		}
@@ -203,7 +203,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 func (r *run) backOffEvictions(w *workload, c *candidate, err error) {
 	refused := facts.RefusedRequest{Why: evictionRefusalOf(err), Message: said(err)}
 	if to, counts := r.about(w, c, refused); counts {
-		r.backOffs.evictionRefused(to, refused.Why, refused.Message, r.now)
+		r.backOffs.evictions.add(to, refused.Why, refused.Message, r.now)
 		c.group.Evictions, _ = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
 	}
 }

@@ -1,7 +1,6 @@
 package updater
 
 import (
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,56 +9,39 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// resizeClock remembers since when pods are being resized, and which resizes were sent over others. It is keyed by UID, so a new pod
-// of the same name starts afresh (UPSTREAM.md Appendix B 9). It is safe for concurrent use.
+// resizeClock remembers since when pods are being resized, and which resizes replaced others.
 type resizeClock struct {
-	mu sync.Mutex
-	of map[types.UID]underWay
+	memory[types.UID, underWay]
 }
 
-// underWay is what is remembered of a pod that is being resized.
+// underWay is the resize of a pod that goes on.
 type underWay struct {
 	since      time.Time
-	replaced   int // resizes that were sent over others
+	replaced   int // resizes that replaced others
 	replacedAt time.Time
 }
 
-// seen notes a pod's state and returns since when it is being resized, and how often that was replaced; zero when it is not.
-func (c *resizeClock) seen(pod *corev1.Pod, now time.Time) underWay {
+// seen notes a pod's state and returns its resize; zero when there is none.
+func (c *resizeClock) seen(pod *corev1.Pod, now time.Time) (resize underWay) {
 	status, _, _ := facts.ResizeOf(pod)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if status == facts.NoResize {
-		delete(c.of, pod.UID)
-		return underWay{}
-	}
-	if c.of == nil {
-		c.of = map[types.UID]underWay{}
-	}
-	if _, known := c.of[pod.UID]; !known {
-		c.of[pod.UID] = underWay{since: now}
-	}
-	return c.of[pod.UID]
+	c.change(pod.UID, func(one underWay, known bool) (underWay, bool) {
+		if status == facts.NoResize {
+			return underWay{}, false
+		}
+		if !known {
+			one.since = now
+		}
+		resize = one
+		return one, true
+	})
+	return resize
 }
 
-// replaced notes that another resize was sent over one that is under way.
+// replaced notes that another resize replaced one that goes on.
 func (c *resizeClock) replaced(uid types.UID, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if one, known := c.of[uid]; known {
+	c.change(uid, func(one underWay, known bool) (underWay, bool) {
 		one.replaced++
 		one.replacedAt = now
-		c.of[uid] = one
-	}
-}
-
-// keep forgets pods that are gone.
-func (c *resizeClock) keep(live map[types.UID]bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for uid := range c.of {
-		if !live[uid] {
-			delete(c.of, uid)
-		}
-	}
+		return one, known
+	})
 }

@@ -23,6 +23,6 @@ func TestTheResizeClockIsKeyedByUID(t *testing.T) {
 	require.Equal(t, begin.Add(time.Hour), c.seen(pod("new", deferred), begin.Add(time.Hour)).since)
 	require.Zero(t, c.seen(pod("old"), begin.Add(time.Hour)), "the resize is over")
 	require.Equal(t, begin.Add(2*time.Hour), c.seen(pod("old", deferred), begin.Add(2*time.Hour)).since, "another one begins")
-	c.keep(map[types.UID]bool{"new": true})
+	c.keep(func(uid types.UID) bool { return uid == "new" })
 	require.Len(t, c.of, 1)
 }

@@ -80,10 +80,11 @@ func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 		owner, _ := target.DirectOwner(&pods[i])
 		owners[owner] = true
 	}
-	r.resizes.keep(live)
-	r.sent.keep(live)
-	r.unmarked.keep(live)
-	r.infeasible.keep(live)
+	isLive := func(pod types.UID) bool { return live[pod] }
+	r.resizes.keep(isLive)
+	r.sent.keep(isLive)
+	r.unmarked.keep(isLive)
+	r.infeasible.keep(isLive)
 	r.backOffs.keep(owners, live)
 	r.breaker.look(pods, live, r.now)
 
@@ -91,7 +92,7 @@ func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 	for i := range vpas {
 		uids[vpas[i].UID], names[nameOf(&vpas[i])] = true, true
 	}
-	r.told.keep(uids)
+	r.reported.keep(func(vpa types.UID) bool { return uids[vpa] })
 	for name := range r.known {
 		if !names[name] {
 			forgetCounters(name)

@@ -40,14 +40,14 @@ type Updater struct {
 	*cycle.Loop
 	Options
 
-	// What is remembered from cycle to cycle, all of it safe for concurrent use.
+	// Remembered from cycle to cycle; safe for concurrent use.
 	resizes    resizeClock
 	sent       sent
-	unmarked   unmarked
+	unmarked   memory[types.UID, mark] // resized pods whose annotations do not say so yet
 	infeasible infeasible
 	backOffs   backOffs
 	breaker    breaker
-	told       told
+	reported   reported
 	conditions conditions
 
 	// Of the cycle itself, of which there is one at a time.

@@ -82,7 +82,7 @@ func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key
 		c := &candidate{request: of, log: log.WithValues("pod", pod.Name)}
 		resize := r.resizes.seen(pod, of.Now)
 		c.request.ResizeSeen, c.request.Replaced, c.request.ReplacedAt = resize.since, resize.replaced, resize.replacedAt
-		c.request.Pod, c.request.Infeasible = pod, r.infeasible.recall(pod.UID)
+		c.request.Pod, c.request.Infeasible = pod, r.infeasible.tried(pod.UID)
 		var failed []*engine.RuleError
 		c.Pod, failed = podupdate.Assess(w.rules.Plan, c.request, nil)
 		policy.Report(c.log, "its values are left as they were", failed...)
