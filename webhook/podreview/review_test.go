@@ -150,7 +150,7 @@ func TestPodsAreRefusedForWhatARuleSays(t *testing.T) {
 	answer := Review(plan(t, "PodLevelResources"), Request{Pod: pod, Limits: ranges}, nil)
 	require.False(t, answer.Allowed())
 	require.Equal(t, "spec.resources", answer.Causes[0].Field)
-	require.Contains(t, answer.Causes[0].Message, "LimitRange defaults")
+	require.Contains(t, answer.Causes[0].Message, "LimitRange of type Container: defaults")
 	answer = Review(plan(t), Request{Pod: pod, Limits: ranges}, nil)
 	require.True(t, answer.Allowed(), "the gate is off")
 	require.Empty(t, answer.Patch)

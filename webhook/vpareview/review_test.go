@@ -324,7 +324,7 @@ func TestNoRuleRunsOnWhatIsTooLarge(t *testing.T) {
 	before := vpa(t, many(101))
 	same := Review(rules, Request{Object: bytes.Replace(before, []byte(`"name":"web"`), []byte(`"name":"web","labels":{"a":"b"}`), 1), OldObject: before})
 	require.True(t, same.Allowed(), "what was stored before there were bounds stays editable")
-	require.Contains(t, lines(same.Warnings)[0], "two policies are for the same container")
+	require.Contains(t, lines(same.Warnings)[0], "two policies have the same containerName")
 	require.False(t, Review(rules, Request{Object: vpa(t, many(102)), OldObject: before}).Allowed())
 }
 
