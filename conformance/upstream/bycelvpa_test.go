@@ -3,13 +3,9 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 	upstreamapi "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
@@ -281,90 +277,3 @@ func (c *byCelvpa) restart(from map[checkpointID][]byte) {
 		c.govern()
 	})
 }
-
-// byState is celvpa's whole state, which decides what a status says. From outside, it cannot be told of pods that are gone,
-// nor asked for more than the recommendation.
-type byState struct {
-	begin   time.Time
-	state   *recommender.State
-	objects map[string]*vpav1.VerticalPodAutoscaler
-	version int
-}
-
-func newByState(s story, begin time.Time) *byState {
-	b := &byState{begin: begin, state: recommender.NewState(settingsOf(s), logr.Discard(), nil), objects: map[string]*vpav1.VerticalPodAutoscaler{}}
-	b.state.UseRules(bookFor(s))
-	return b
-}
-
-func (b *byState) next() string {
-	b.version++
-	return strconv.Itoa(b.version)
-}
-
-func (b *byState) setVPA(h happens) {
-	v := converted[vpav1.VerticalPodAutoscaler](h.upstreamVPA(b.begin))
-	v.ResourceVersion = b.next()
-	selector, err := labels.Parse(h.Selector)
-	if err != nil {
-		panic(err)
-	}
-	name := v.Namespace + "/" + v.Name
-	if old := b.objects[name]; old != nil {
-		v.Status = old.Status
-	}
-	b.objects[name] = v
-	b.state.SetVPA(v, target.Answer{Selector: selector})
-}
-
-func (b *byState) dropVPA(namespace, name string) {
-	delete(b.objects, namespace+"/"+name)
-	keep := map[model.WorkloadID]bool{}
-	for name := range b.objects {
-		namespace, name, _ := strings.Cut(name, "/")
-		keep[model.WorkloadID{Namespace: namespace, Name: name}] = true
-	}
-	b.state.KeepVPAs(keep)
-}
-
-func (b *byState) setPod(h happens) {
-	pod := &corev1.Pod{}
-	pod.Namespace, pod.Name, pod.Labels, pod.ResourceVersion, pod.Status.Phase = h.namespace(), h.Name, h.Labels, b.next(), h.phase()
-	for _, name := range h.Containers {
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
-	}
-	for _, name := range h.Init {
-		pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name})
-	}
-	b.state.SetPod(pod, false, time.Now())
-}
-
-func (b *byState) add(h happens) bool {
-	b.state.Govern()
-	if h.Do == doOOM {
-		taken, _ := b.state.AddOOM(oomOf(h, b.begin), time.Now())
-		return taken == model.Accepted
-	}
-	s := sampleOf(h, b.begin)
-	return b.state.Add([]model.Sample{s}, time.Now())[s.Resource][model.Accepted] == 1
-}
-
-func (b *byState) look() map[string]*known {
-	out := map[string]*known{}
-	for _, w := range b.state.Workloads() {
-		v := w.VPA
-		if u := b.state.Update(w, time.Now()); u != nil {
-			v = v.DeepCopy()
-			v.Status, v.ResourceVersion = *u.Status, b.next()
-			b.objects[w.String()] = v
-			b.state.SetVPA(v, w.Found)
-		}
-		out[w.String()] = &known{Recommended: recommendedOf(v.Status.Recommendation.ContainerRecommendations)}
-	}
-	return out
-}
-
-func (*byState) dropPod(string, string)               {}
-func (*byState) collect()                             {}
-func (*byState) checkpoints() map[checkpointID][]byte { return nil }
-func (*byState) restart(map[checkpointID][]byte)      {}

@@ -1,0 +1,239 @@
+package upstream
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
+	upstreamapi "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
+)
+
+func (r *podResult) hasDefaultCPU() bool {
+	for i := range r.In.LimitRanges {
+		for _, item := range r.In.LimitRanges[i].Spec.Limits {
+			if q, ok := item.Default[corev1.ResourceCPU]; ok && item.Type == corev1.LimitTypeContainer && !q.IsZero() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isBare(r corev1.ResourceRequirements) bool { return len(r.Requests) == 0 && len(r.Limits) == 0 }
+
+// isOff reports whether a policy says that a container is left alone.
+func (r *podResult) isOff(container string) bool {
+	p := upstreamapi.GetContainerResourcePolicy(container, r.VPA.Spec.ResourcePolicy)
+	return p != nil && p.Mode != nil && *p.Mode == upstreamv1.ContainerScalingModeOff
+}
+
+// controls reports whether a policy lets a resource of a container be changed.
+func (r *podResult) controls(container string, name corev1.ResourceName) bool {
+	p := upstreamapi.GetContainerResourcePolicy(container, r.VPA.Spec.ResourcePolicy)
+	return p == nil || p.ControlledResources == nil || slices.Contains(*p.ControlledResources, name)
+}
+
+// dropUncontrolled takes CPU or memory out of the recommendation for a container, in place, where they are not controlled. It reports
+// whether there was any.
+func (r *podResult) dropUncontrolled(recommendation map[string]any) bool {
+	changed := false
+	container, _ := get(recommendation, "containerName").(string)
+	for _, field := range []string{"target", "lowerBound", "upperBound"} {
+		amounts, _ := recommendation[field].(map[string]any)
+		for name := range amounts {
+			if one := corev1.ResourceName(name); slices.Contains(bounded, one) && !r.controls(container, one) {
+				delete(amounts, name)
+				changed = true
+			}
+		}
+	}
+	return changed
+}
+
+// inserts reports whether upstream, and it alone, writes a resource that is not recommended for a container.
+func (r *podResult) inserts(index int, name corev1.ResourceName) bool {
+	c := &r.In.Pod.Spec.Containers[index]
+	target := c.Resources.Requests
+	if known := recommendedFor(r.VPA, c.Name); known != nil {
+		target = known.Target
+	}
+	if _, ok := target[name]; ok && r.controls(c.Name, name) {
+		return false
+	}
+	if name == corev1.ResourceCPU && r.boost(c.Name) != nil {
+		return true // what it inserts is what is boosted
+	}
+	before, theirs, ours := c.Resources, r.Upstream.Pod.Spec.Containers[index].Resources, r.Celvpa.Pod.Spec.Containers[index].Resources
+	return !slices.Contains(differing(before.Requests, ours.Requests), name) && slices.Contains(r.Upstream.updates()[index], string(name)+" request") &&
+		(slices.Contains(differing(before.Requests, theirs.Requests), name) || !slices.Contains(r.Celvpa.updates()[index], string(name)+" request"))
+}
+
+// countsWhatItLeaves reports whether a resource is not recommended, or not controlled, for some container that is given the other one,
+// so that celvpa lets what the container has of it count.
+func (r *podResult) countsWhatItLeaves(name corev1.ResourceName) bool {
+	return slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
+		target := c.Resources.Requests
+		if known := recommendedFor(r.VPA, c.Name); known != nil {
+			target = known.Target
+		}
+		_, given := target[name]
+		_, requested := c.Resources.Requests[name]
+		_, limited := c.Resources.Limits[name]
+		return !(given && r.controls(c.Name, name)) && len(target) > 0 && (requested || limited)
+	})
+}
+
+// limit is that of a container before any change.
+func (r *podResult) limit(index int) corev1.ResourceList {
+	if index < 0 {
+		return nil
+	}
+	return r.In.Pod.Spec.Containers[index].Resources.Limits
+}
+
+// refused reports whether API servers refuse what upstream makes of a container's resource.
+func (r *podResult) refused(index int, name corev1.ResourceName) bool {
+	if index < 0 || name == "" {
+		return false
+	}
+	after := r.Upstream.Pod.Spec.Containers[index].Resources
+	request, limit := after.Requests[name], after.Limits[name]
+	return tooMuch(after, name) || request.Sign() < 0 || limit.Sign() < 0
+}
+
+// amounts are all that a case holds of a resource, and what upstream makes of it.
+func (r *podResult) amounts(name corev1.ResourceName) []resource.Quantity {
+	var out []resource.Quantity
+	add := func(lists ...corev1.ResourceList) {
+		for _, list := range lists {
+			if q, ok := list[name]; ok {
+				out = append(out, q)
+			}
+		}
+	}
+	for _, pod := range []*corev1.Pod{r.In.Pod, r.Upstream.Pod} {
+		for i := range pod.Spec.Containers {
+			add(pod.Spec.Containers[i].Resources.Requests, pod.Spec.Containers[i].Resources.Limits)
+		}
+	}
+	if own := r.In.Pod.Spec.Resources; own != nil { // whose sums count
+		add(own.Requests, own.Limits)
+		for i := range r.In.Pod.Spec.InitContainers {
+			add(r.In.Pod.Spec.InitContainers[i].Resources.Requests, r.In.Pod.Spec.InitContainers[i].Resources.Limits)
+		}
+	}
+	for i := range r.In.LimitRanges {
+		for _, item := range r.In.LimitRanges[i].Spec.Limits {
+			add(item.Min, item.Max, item.Default)
+		}
+	}
+	if p := r.VPA.Spec.ResourcePolicy; p != nil {
+		for i := range p.ContainerPolicies {
+			add(p.ContainerPolicies[i].MinAllowed, p.ContainerPolicies[i].MaxAllowed)
+		}
+	}
+	if rec := r.VPA.Status.Recommendation; rec != nil {
+		for i := range rec.ContainerRecommendations {
+			add(rec.ContainerRecommendations[i].Target)
+		}
+	}
+	return out
+}
+
+// concerns reports whether something holds for the resource that a container differs in. Why a limit is not set is only told where
+// the other one is.
+func (r *podResult) concerns(d podDiscrepancy, holds func(corev1.ResourceName) bool) bool {
+	if d.Index < 0 {
+		return false
+	}
+	return d.Resource != "" && holds(d.Resource) || isNoLimit(d) && slices.ContainsFunc(bounded, holds)
+}
+
+func isNoLimit(d podDiscrepancy) bool {
+	return d.Kind == podUpdates && strings.Contains(d.Item, ": limit NOT set since ")
+}
+
+// isUneven reports whether an amount is no whole number of milli-cores or bytes.
+func isUneven(name corev1.ResourceName, q resource.Quantity) bool {
+	if name == corev1.ResourceCPU {
+		return !q.RoundUp(resource.Milli)
+	}
+	return !q.RoundUp(0)
+}
+
+// boost is what a container is boosted by; nil = nothing.
+func (r *podResult) boost(container string) *upstreamv1.StartupBoost {
+	if !r.Gates.CPUStartupBoost || r.isOff(container) {
+		return nil
+	}
+	if p := upstreamapi.GetContainerResourcePolicy(container, r.VPA.Spec.ResourcePolicy); p != nil && p.StartupBoost != nil {
+		return p.StartupBoost
+	}
+	return r.VPA.Spec.StartupBoost
+}
+
+// boostOf is the boost of the container that a discrepancy is about.
+func (r *podResult) boostOf(d podDiscrepancy) *upstreamv1.StartupBoost {
+	if d.Index < 0 {
+		return nil
+	}
+	return r.boost(r.In.Pod.Spec.Containers[d.Index].Name)
+}
+
+// beyond reports whether an amount ends at 64 bits.
+func beyond(name corev1.ResourceName, q resource.Quantity) bool {
+	most := resource.NewQuantity(math.MaxInt64, resource.DecimalSI)
+	if name == corev1.ResourceCPU {
+		most = resource.NewMilliQuantity(math.MaxInt64, resource.DecimalSI)
+	}
+	return q.Cmp(*most) >= 0
+}
+
+// refusedWhole is refused for the pod as a whole.
+func (r *podResult) refusedWhole(name corev1.ResourceName) bool {
+	whole := *r.In.Pod.Spec.Resources
+	if most, ok := mostRequested(whole, name); ok {
+		if sum := requestedTogether(r.Upstream.Pod, name); sum.Cmp(most) > 0 {
+			return true
+		}
+	}
+	most, ok := whole.Limits[name]
+	return ok && slices.ContainsFunc(r.Upstream.Pod.Spec.Containers, func(c corev1.Container) bool {
+		limit, has := c.Resources.Limits[name]
+		return has && limit.Cmp(most) > 0
+	})
+}
+
+// refusedBefore is refusedWhole for the CPU of what upstream makes of the pod but for boosts, which may end lower.
+func (r *podResult) refusedBefore() bool {
+	c := testCase{Object: map[string]any{"pod": r.In.Pod, "vpa": r.In.VPA, "limitRanges": r.In.LimitRanges}}
+	without, err := podByUpstream(c)
+	if err != nil || without.Panicked != "" {
+		return false
+	}
+	other := *r
+	other.Upstream = without
+	return other.refusedWhole(corev1.ResourceCPU)
+}
+
+// itemsOf are the items of one type in LimitRanges of a case.
+func itemsOf(list []any, kind string) []map[string]any {
+	var out []map[string]any
+	for _, one := range list {
+		items, _ := get(one, "spec.limits").([]any)
+		for _, item := range items {
+			if m, ok := item.(map[string]any); ok && m["type"] == kind {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}
+
+// aboveCeiling reports whether no node has so much, by the ceilings that are usual.
+func aboveCeiling(name corev1.ResourceName, q resource.Quantity) bool {
+	return q.Cmp(map[corev1.ResourceName]resource.Quantity{corev1.ResourceCPU: resource.MustParse("10k"), corev1.ResourceMemory: resource.MustParse("64Ti")}[name]) > 0
+}

@@ -1,0 +1,151 @@
+package upstream
+
+import (
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/admission-controller/resource/pod/recommendation"
+	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/annotations"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/limitrange"
+	upstreamapi "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
+)
+
+func (r *updateResult) mode() upstreamv1.UpdateMode { return upstreamapi.GetUpdateMode(r.VPA) }
+
+func (r *updateResult) resizes() bool {
+	return r.mode() == upstreamv1.UpdateModeInPlaceOrRecreate || r.mode() == upstreamv1.UpdateModeInPlace
+}
+
+// leaveOut has upstream not look at some pods.
+func (w *ways) leaveOut(in *updateInput, which func(*corev1.Pod) bool) bool {
+	some := false
+	for _, pod := range in.Pods {
+		if which(pod) {
+			w.leave[pod.Name], some = true, true
+		}
+	}
+	return some
+}
+
+// eachRecommendation hands out the recommendations for containers, to be changed or taken away; it reports whether one was.
+func (in *updateInput) eachRecommendation(keep func(name string, recommendation map[string]any) bool) (dropped bool) {
+	var v map[string]any
+	if json.Unmarshal(in.VPA, &v) != nil {
+		return false
+	}
+	list, _ := get(v, "status.recommendation.containerRecommendations").([]any)
+	if len(list) == 0 {
+		return false
+	}
+	kept := slices.DeleteFunc(slices.Clone(list), func(one any) bool {
+		recommendation, _ := one.(map[string]any)
+		name, _ := recommendation["containerName"].(string)
+		return !keep(name, recommendation)
+	})
+	put(v, placeOf("status.recommendation.containerRecommendations"), kept)
+	in.VPA = mustJSON(v)
+	return len(kept) < len(list)
+}
+
+// isStrange reports whether nothing is recommended for any container that admission saw in a pod.
+func (r *updateResult) isStrange(pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return recommendedFor(r.VPA, c.Name) != nil && !(&podResult{VPA: r.VPA}).isOff(c.Name) && isObserved(pod, c.Name)
+	})
+}
+
+// isObserved reports whether admission saw a container in a pod, as far as the annotation can be read.
+func isObserved(pod *corev1.Pod, container string) bool {
+	text, ok := pod.Annotations[annotations.VpaObservedContainersLabel]
+	names, err := annotations.ParseVpaObservedContainersValue(text)
+	return !ok || err != nil || slices.Contains(names, container)
+}
+
+// wantsLess reports whether a pod would request less of something than was tried, after an update by upstream's reckoning.
+func (r *updateResult) wantsLess(pod *corev1.Pod, tried map[string]corev1.ResourceList) bool {
+	after := r.given(pod)
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		requests := merged(c.Resources.Requests, nil)
+		if !(&podResult{VPA: r.VPA}).isOff(c.Name) {
+			requests = merged(requests, after[i].Requests)
+		}
+		for _, name := range bounded {
+			now, ok := requests[name]
+			before, known := tried[c.Name][name]
+			if ok && known && now.Cmp(before) < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// given are what a new pod, by upstream's reckoning, would be given, by container.
+func (r *updateResult) given(pod *corev1.Pod) []upstreamapi.ContainerResources {
+	limits := limitrange.NewNoopLimitsCalculator()
+	all, _, err := recommendation.NewProvider(limits, upstreamapi.NewCappingRecommendationProcessor(limits)).GetContainersResourcesForPod(pod, r.VPA)
+	if err != nil {
+		return make([]upstreamapi.ContainerResources, len(pod.Spec.Containers))
+	}
+	return all
+}
+
+// wanted are the resources of containers that a new pod, by upstream's reckoning, would be given in other amounts.
+func (r *updateResult) wanted(pod *corev1.Pod) map[string][]corev1.ResourceName {
+	out := map[string][]corev1.ResourceName{}
+	for i, wanted := range r.given(pod) {
+		c := &pod.Spec.Containers[i]
+		if (&podResult{VPA: r.VPA}).isOff(c.Name) {
+			continue
+		}
+		now := grantedTo(pod, c)
+		for _, lists := range [][2]corev1.ResourceList{{now.Requests, wanted.Requests}, {now.Limits, wanted.Limits}} {
+			for name, q := range lists[1] {
+				if before, ok := lists[0][name]; (!ok || before.Cmp(q) != 0) && slices.Contains(bounded, name) {
+					out[c.Name] = append(out[c.Name], name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// grantedTo is what a container has: what its node granted, or what it asks for.
+func grantedTo(pod *corev1.Pod, c *corev1.Container) corev1.ResourceRequirements {
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == c.Name && s.Resources != nil {
+			return *s.Resources
+		}
+	}
+	return c.Resources
+}
+
+func isOfResize(c corev1.PodCondition) bool {
+	return c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress
+}
+
+// isResizing reports whether a condition says that a pod is being resized.
+func isResizing(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return isOfResize(c) && c.Status == corev1.ConditionTrue })
+}
+
+// isUnanswered reports whether a pod asks for other amounts of CPU or memory than those that its node granted.
+func isUnanswered(pod *corev1.Pod) bool {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		granted := grantedTo(pod, c)
+		for _, lists := range [][2]corev1.ResourceList{{c.Resources.Requests, granted.Requests}, {c.Resources.Limits, granted.Limits}} {
+			for _, name := range bounded {
+				asked, isAsked := lists[0][name]
+				has, isGranted := lists[1][name]
+				if isAsked && isGranted && asked.Cmp(has) != 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,192 @@
+package updater
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/compile"
+)
+
+// boostLab is a Boosts with an API server of its own, which takes resizes and does nothing about them.
+type boostLab struct {
+	*Boosts
+	t      *testing.T
+	clock  *testclock.FakeClock
+	events *events.FakeRecorder
+	pods   *controllertest.FakeInformer
+	vpas   *controllertest.FakeInformer
+
+	mu      sync.Mutex
+	resized []string               // what was sent
+	marked  []string               // what was done to annotations
+	onSent  func(pod string) error // before it is taken
+}
+
+// newBoostLab has ReplicaSet web of some replicas and objects.
+func newBoostLab(t *testing.T, replicas int32, objects ...client.Object) *boostLab {
+	t.Helper()
+	return boostLabWith(t, interceptor.Funcs{}, replicas, objects...)
+}
+
+func boostLabWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects ...client.Object) *boostLab {
+	t.Helper()
+	l := &boostLab{t: t, clock: testclock.NewFakeClock(boostNow), events: events.NewFakeRecorder(100)}
+	hooks.SubResourcePatch = func(_ context.Context, _ client.Client, sub string, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+		require.Equal(t, "resize", sub)
+		if l.onSent != nil {
+			if err := l.onSent(o.GetName()); err != nil {
+				return err
+			}
+		}
+		body, err := patch.Data(o)
+		require.NoError(t, err)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.resized = append(l.resized, o.GetName()+" "+requestsIn(t, body))
+		return nil
+	}
+	hooks.Patch = func(_ context.Context, _ client.WithWatch, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
+		body, err := patch.Data(o)
+		require.NoError(t, err)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, one := range rawOperations(t, body) {
+			var op struct{ Op, Path string }
+			require.NoError(t, json.Unmarshal(one, &op))
+			l.marked = append(l.marked, op.Op+" "+strings.TrimPrefix(op.Path, "/metadata/annotations/"))
+		}
+		return nil
+	}
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, vpav1.AddToScheme(scheme))
+	web := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"},
+		Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(web).WithObjects(objects...).WithInterceptorFuncs(hooks).
+		WithIndex(&corev1.Pod{}, podOwnerIndex, ownersOf).WithIndex(&corev1.Pod{}, podBoostedIndex, boosted).Build()
+	informers := &informertest.FakeInformers{Scheme: scheme}
+	var err error
+	l.pods, err = informers.FakeInformerFor(t.Context(), &corev1.Pod{})
+	require.NoError(t, err)
+	l.vpas, err = informers.FakeInformerFor(t.Context(), &vpav1.VerticalPodAutoscaler{})
+	require.NoError(t, err)
+	l.Boosts = &Boosts{
+		Cache: informers, Client: store, Actuator: Actuator{Client: store, Recorder: l.events}, Resolver: &target.Resolver{Client: store},
+		Rules:   func() *compile.Rulebook { book, err := boostRules(); require.NoError(t, err); return book },
+		Shadows: &policy.Shadows{Component: "updater", Recorder: l.events, Clock: l.clock, Log: logr.Discard()},
+		Clock:   l.clock, Log: logr.Discard(), Workers: 1,
+	}
+	return l
+}
+
+// requestsIn is what a patch says of requests, as "container cpu/memory".
+func requestsIn(t *testing.T, body []byte) string {
+	t.Helper()
+	var ops []struct{ Path, Value string }
+	for _, one := range rawOperations(t, body) {
+		var op struct{ Path, Value string }
+		if json.Unmarshal(one, &op) == nil && strings.Contains(op.Path, "/requests/") {
+			ops = append(ops, op)
+		}
+	}
+	var out []string
+	for _, op := range ops {
+		parts := strings.Split(op.Path, "/") // spec, containers, 0, resources, requests, cpu
+		out = append(out, parts[3]+"."+parts[6]+"="+op.Value)
+	}
+	return strings.Join(out, " ")
+}
+
+// rawOperations are those of a patch after the one that names the pod by its UID.
+func rawOperations(t *testing.T, body []byte) (out []json.RawMessage) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(body, &out))
+	require.Contains(t, string(out[0]), `{"op":"test","path":"/metadata/uid"`)
+	return out[1:]
+}
+
+func (l *boostLab) sentSoFar() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.resized...)
+}
+
+func keyOf(name string) client.ObjectKey { return client.ObjectKey{Namespace: "ns", Name: name} }
+
+// webPod is a pod of ReplicaSet web that has been ready for some time, and whose CPU was raised from 100m to 300m.
+func webPod(t *testing.T, name string, ready time.Duration, change ...func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	pod := boostPod(t, ready, boostedOne, map[string]string{"a": beforeOne})
+	pod.Name, pod.UID, pod.Labels = name, types.UID(name), map[string]string{"app": "web"}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: ptr.To(true)}}
+	for _, f := range change {
+		f(pod)
+	}
+	return pod
+}
+
+// webVPA is a VPA of ReplicaSet web; more is put into its spec.
+func webVPA(t *testing.T, more string) *vpav1.VerticalPodAutoscaler {
+	t.Helper()
+	v := boostVPA(t, `{"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web"}`+more+`},`+target150+`}`)
+	v.Generation = 1
+	return v
+}
+
+func sixty(t *testing.T) *vpav1.VerticalPodAutoscaler { return webVPA(t, ","+boost60) }
+
+func deferred(pod *corev1.Pod) {
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred})
+}
+
+func inProgress(pod *corev1.Pod) {
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
+}
+
+// work runs it until the test ends.
+func (l *boostLab) work() {
+	l.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- l.Start(ctx) }()
+	l.t.Cleanup(func() {
+		cancel()
+		require.NoError(l.t, <-done)
+	})
+	// The queue has two tickers of its own, of which one may not be there yet.
+	l.eventually("the round", func() bool { return l.clock.Waiters() >= 2 })
+}
+
+func (l *boostLab) eventually(what string, is func() bool) {
+	l.t.Helper()
+	require.Eventually(l.t, is, 10*time.Second, time.Millisecond, what)
+}
+
+func (l *boostLab) eventuallySent(n int, why string) {
+	l.t.Helper()
+	l.eventually(why, func() bool { return len(l.sentSoFar()) == n })
+}
