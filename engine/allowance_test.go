@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
-	"github.com/stretchr/testify/require"
 )
 
 // onHugeFacts runs a rule set of the point mixed on facts beyond all estimates, by code and by CEL's evaluator.

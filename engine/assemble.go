@@ -3,12 +3,13 @@ package engine
 import (
 	"maps"
 
+	"github.com/google/cel-go/common/types"
+
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/google/cel-go/common/types"
 )
 
 // pointCode is what runs at a point: its rules with everything folded that is known beforehand.

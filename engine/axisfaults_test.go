@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 func TestFaultsOfAxesAreToldInPlace(t *testing.T) {

@@ -5,11 +5,12 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/closure"
-	"github.com/stretchr/testify/require"
 )
 
 // pricing is a typical rule set: a scope, variables, conditions on what is set, arithmetic and caps.

@@ -3,10 +3,12 @@ package engine_test
 import (
 	"testing"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // parcel is a Go value of the shop.
@@ -73,4 +75,9 @@ func TestIntegersAreBoundToIntegers(t *testing.T) {
 	require.PanicsWithValue(t, "engine: field price is bound to an integer, and of type double", func() {
 		lang.IntFrom("price", lang.Double, "", func(p parcel) int32 { return p.price })
 	})
+}
+
+func TestTheUnitOfAHostTypeIsThatOfItsFunctions(t *testing.T) {
+	_, err := compileOne("order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.weight: \"voucher(customer.vouchers, 'x')\"}}]}]\n", compile.Options{})
+	require.ErrorContains(t, err, "the expression gives int (cents), the field holds int (grams)")
 }

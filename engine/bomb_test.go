@@ -8,9 +8,10 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
-	"github.com/stretchr/testify/require"
 )
 
 // laughs is a YAML text in which each alias stands for ten of the one before: a billion in all.

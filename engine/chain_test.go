@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/stretchr/testify/require"
 )
 
 // chained is variables of which each is made of the one before it, in which @ stands for that one.

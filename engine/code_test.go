@@ -7,12 +7,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/cel-go/common/types"
+	"github.com/stretchr/testify/require"
+
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
-	"github.com/google/cel-go/common/types"
-	"github.com/stretchr/testify/require"
 )
 
 // TestExpressionsGiveWhatCELGives holds what FuzzClosuresEqualCEL finds by chance, and what it found.

@@ -5,11 +5,12 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/stretchr/testify/require"
 )
 
 // TestFaultsAreReportedAllAtOnceAndInPlace: line 7 of s.yaml is the first line of the body.

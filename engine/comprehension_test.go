@@ -7,14 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/celvpa/celvpa/engine"
-	"github.com/celvpa/celvpa/engine/internal/closure"
-	"github.com/celvpa/celvpa/engine/lang"
-	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // overLists are expressions that must have code, which is held against CEL's evaluator.

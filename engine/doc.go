@@ -1,17 +1,21 @@
-// Package engine is a generic policy engine: it loads rule sets, pipelines and overlays written in YAML and CEL,
-// type-checks and compiles them into immutable Plans, and runs those over facts.
+// Package engine runs policy that is declared in files. It knows nothing of pods, autoscaling or the
+// Kubernetes API: a host describes its world in a registry.
 //
-// The flow is Loader.Load (layers of files to a Library), NewRulebook (a Library and a Registry of points to all the plans
-// that pipelines and overlays make possible), Rulebook.For (the plan of an object), then Plan.RunStages, Plan.Decide and
-// Plan.Validate, which are pure functions of the facts they are given: no clock, no client and no global state. Rulebooks
-// and plans are safe for concurrent use; Facts are not. A Runner runs a Library's test tables through the same
-// functions.
+// The way of a rule file leads through the packages below, each of which imports only those before it:
 //
-// CEL parses and type-checks expressions. In between, axes are taken out of them: a stage is compiled once for each value
-// (axis.go, axisrewrite.go). Expressions then become trees of Go closures over unboxed values (code.go), with what is known
-// beforehand folded in; Plan.Specialize folds more. Expressions with constructs that have no code of their own, such as
-// maps, are evaluated by CEL. Either way they give the same: Plan.Interpreted is the reference.
+//	faults            several errors reported as one
+//	source            positions in files, and problems there
+//	lang              types and values of the rule language
+//	internal/closure  expressions as Go closures
+//	registry          what a host declares: units, functions, points, facts
+//	document          rule sets, pipelines, overlays and test tables as written
+//	internal/resolve  overlays laid over a pipeline
+//	engine            plans, and what they do: run stages, decide, validate, trace
+//	compile           from documents to plans; the rulebook of all plans
+//	ruletest          test tables
 //
-// What may not live here: anything about pods, containers, autoscaling or the Kubernetes API. A host
-// describes its world through a Registry: units, types, functions, and the points at which rules plug in.
+// A host fills a registry.Registry, loads a document.Library, makes a compile.Rulebook of both, asks it
+// for the plan of an object, binds facts, and calls Plan.RunStages, Plan.Decide or Plan.Validate. These
+// are pure functions of the facts: no clock, no client, no global state. Rulebooks and plans are safe
+// for concurrent use; facts belong to one goroutine.
 package engine

@@ -5,8 +5,9 @@ import (
 	"math/big"
 	"testing"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 func TestIntegerHelpersSaturate(t *testing.T) {

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/lang"
-	"github.com/stretchr/testify/require"
 )
 
 const faultAtShip = "when: size(lines) == 'none', do: Hold"

@@ -3,12 +3,13 @@ package engine_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
-	"github.com/stretchr/testify/require"
 )
 
 // withOptionals are expressions over optional values, and over fields that are looked for in records, which must have code.

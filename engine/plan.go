@@ -109,6 +109,7 @@ type SetPlan struct {
 	Validations []*ValidationPlan
 }
 
+// StagePlan is a stage compiled for one scope and one value of its axis.
 type StagePlan struct {
 	Name  string
 	Axis  *lang.AxisValue // that it is compiled for; nil = it has no axis
@@ -121,6 +122,7 @@ type StagePlan struct {
 	Overlay     string // that it comes from; empty = none
 }
 
+// RulePlan is a rule of a stage.
 type RulePlan struct {
 	Name   string
 	Pos    source.Position
@@ -140,12 +142,14 @@ type WritePlan struct {
 	Value *closure.Program
 }
 
+// DecisionPlan is one row of a table of decisions.
 type DecisionPlan struct {
 	Decision *document.Decision
 	When     *closure.Program // nil = always
 	Reason   *closure.Program // nil = the written reason
 }
 
+// ValidationPlan is a validation compiled for each of its places and one value of its axis.
 type ValidationPlan struct {
 	Validation *document.Validation
 	Axis       *lang.AxisValue // that it is compiled for; nil = it has no axis

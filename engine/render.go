@@ -5,9 +5,10 @@ import (
 	"io"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/source"
-	"go.yaml.in/yaml/v3"
 )
 
 // Render writes the rules of a plan as the YAML that would give the same plan without overlays: the pipeline, then each

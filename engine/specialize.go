@@ -3,8 +3,9 @@ package engine
 import (
 	"slices"
 
-	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/internal/closure"
 )
 
 // Constant is a fact that a host knows before it runs a point, e.g. an object's own settings for as long as the object

@@ -3,12 +3,12 @@ package engine
 import (
 	"slices"
 
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/google/cel-go/cel"
-
-	celast "github.com/google/cel-go/common/ast"
 )
 
 // speltValidation is the validation with the value of its axis in its expressions, too, as whoever knows no axes takes it.

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/google/cel-go/common/types/ref"
+
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/google/cel-go/common/types/ref"
 )
 
 // Step is one thing a rule did: a change of a field, a note, a decision, or a failure.

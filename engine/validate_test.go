@@ -4,12 +4,13 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/stretchr/testify/require"
 )
 
 func validateRules(t *testing.T, body string, opts compile.Options) func(engine.Judged) []engine.Violation {

@@ -3,13 +3,13 @@ package compile
 import (
 	"fmt"
 
-	"github.com/celvpa/celvpa/engine/internal/closure"
-	"github.com/celvpa/celvpa/engine/source"
 	"github.com/google/cel-go/cel"
-
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 // alongAxes makes plain CEL of what an expression says of axes, before it is type-checked, and so that what is told of it later

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/checker"
 )
 
 // sizes tells CEL's own estimate, by which validations are judged, how large facts can get.

@@ -4,13 +4,14 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/celvpa/celvpa/engine/internal/closure"
-	"github.com/celvpa/celvpa/engine/lang"
-	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/env"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // ProfileVersion names the environment that stages and decisions compile in. It is frozen: a function that

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	celast "github.com/google/cel-go/common/ast"
+
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/checker"
-
-	celast "github.com/google/cel-go/common/ast"
 )
 
 // scopeEnv is the environment of an expression with what the engine knows beyond CEL: units, slots and

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common"
-
-	celast "github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/types"
 )
 
 // expressionFaults reports what CEL finds wrong with an expression, in words that lead on. Of syntax errors only the first

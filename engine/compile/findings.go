@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/internal/resolve"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/google/cel-go/cel"
-
-	celast "github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/types"
 )
 
 // usage notes which variables and params of a rule set its expressions read.

@@ -3,14 +3,14 @@ package compile
 import (
 	"fmt"
 
-	"github.com/celvpa/celvpa/engine/internal/closure"
-	"github.com/celvpa/celvpa/engine/lang"
-	"github.com/celvpa/celvpa/engine/source"
 	"github.com/google/cel-go/cel"
-
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 // operatorUnits are the rules of the operators of the language.

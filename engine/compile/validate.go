@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/google/cel-go/cel"
-
-	celast "github.com/google/cel-go/common/ast"
 )
 
 func (c *compiler) validations(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, params []setting) {

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/celvpa/celvpa/engine/source"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 // document is one YAML document of a rule file, decoded.

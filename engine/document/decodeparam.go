@@ -5,9 +5,10 @@ import (
 	"regexp"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/source"
-	"go.yaml.in/yaml/v3"
 )
 
 // paramName is what parameters are called: name, or name.value for that of one value of an axis.

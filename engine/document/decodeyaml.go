@@ -5,8 +5,9 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/celvpa/celvpa/engine/source"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 // fields maps the keys an object may have to what reads their value.
@@ -103,6 +104,7 @@ func (d *Decoder) scalarOrScalars(to *[]source.Scalar) func(*yaml.Node) {
 	}
 }
 
+// Scalars reads a list of scalars.
 func (d *Decoder) Scalars(to *[]source.Scalar) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.SequenceNode {
@@ -123,6 +125,7 @@ func (d *Decoder) text(to *string) func(*yaml.Node) {
 	return func(n *yaml.Node) { *to = strings.TrimSpace(d.Scalar(n).Value) }
 }
 
+// Scalar reads a string, number or boolean as it is written; anything else is a problem.
 func (d *Decoder) Scalar(n *yaml.Node) source.Scalar {
 	if n.Kind != yaml.ScalarNode {
 		d.Problem(n, "expected a single value")
@@ -136,6 +139,7 @@ func (d *Decoder) position(n *yaml.Node) source.Position {
 	return source.Position{File: d.File, Line: n.Line, Col: n.Column}
 }
 
+// Problem reports what is wrong at a node.
 func (d *Decoder) Problem(n *yaml.Node, message string) {
 	pos := d.position(n)
 	d.Problems.Add(&source.Problem{Pos: pos, Subject: d.Subject, Message: message, Excerpt: source.Excerpt(d.Lines, pos)})

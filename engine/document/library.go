@@ -305,6 +305,7 @@ func (r ParamRef) At(point string) bool {
 	return slices.ContainsFunc(r.RuleSets, func(s *RuleSet) bool { return s.Point.Value == point })
 }
 
+// InsertInOrder adds an overlay to a list that is in the order in which overlays apply. The list itself stays as it is.
 func InsertInOrder(list []*Overlay, o *Overlay) []*Overlay {
 	i := 0
 	for i < len(list) && list[i].Before(o) {

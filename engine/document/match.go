@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celvpa/celvpa/engine/source"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 // Subject is what overlays are matched against: the object that a plan is wanted for.
@@ -40,6 +41,7 @@ const (
 // Everything reports whether all objects match.
 func (m *Match) Everything() bool { return len(m.Namespaces) == 0 && len(m.Selector) == 0 }
 
+// Matches reports whether the overlay is meant for an object.
 func (m *Match) Matches(s Subject) bool {
 	if len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace) {
 		return false

@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/celvpa/celvpa/engine/source"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 // Overlay is an operator's change to pipelines, for the objects it matches.
@@ -82,6 +83,7 @@ func (o *Overlay) AppliesTo(p *Pipeline) bool {
 	return ref == "" || ref == p.Name.Value || ref == p.ID()
 }
 
+// Subject names the overlay in problems.
 func (o *Overlay) Subject() string { return KindOverlay + " " + o.Name.Value }
 
 // Verb is the key and the value that say what a change does.
@@ -244,6 +246,7 @@ func (d *Decoder) checkPart(c *Change, verb string) {
 	}
 }
 
+// OverlayNames lists the names of overlays.
 func OverlayNames(list []*Overlay) string {
 	var out []string
 	for _, o := range list {

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/celvpa/celvpa/engine/source"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 // RuleTest is a table of rows for the rules at one point: facts that go in, and what must come out.

@@ -14,6 +14,7 @@ type Cell struct {
 	Ref  ref.Val // of everything else
 }
 
+// CellKind says how a cell holds its value.
 type CellKind uint8
 
 // The kinds of cells. The zero cell is unset.
@@ -69,6 +70,7 @@ func (c *Cell) Equal(o *Cell) bool {
 	return c.Bits == o.Bits
 }
 
+// BitsOf is how a cell holds a boolean.
 func BitsOf(b bool) uint64 {
 	if b {
 		return 1

@@ -40,10 +40,13 @@ type Extent struct {
 	Key    *Extent // of a map
 }
 
+// ScalarExtent is the size of a number or a boolean.
 var ScalarExtent = &Extent{Length: 1, Bytes: ValueBytes}
 
+// TextExtent is the size of a text of so many bytes.
 func TextExtent(length int64) *Extent { return &Extent{Length: length, Bytes: ValueBytes + length} }
 
+// ListExtent is the size of a list of so many elements.
 func ListExtent(length int64, elem *Extent) *Extent {
 	return &Extent{Length: length, Bytes: SaturatingTimes(length, elem.Bytes, ListBytes), Elem: elem}
 }

@@ -1,3 +1,8 @@
+// Package lang has the types and values of the rule language: integers with units, records with
+// fields that may be unset, lists, and axes. It also has the exact arithmetic that rules calculate
+// with, and the limits that bound what an expression may take.
+//
+// Values are kept unboxed in cells, so that running rules allocates nothing for numbers.
 package lang
 
 import (

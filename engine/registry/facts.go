@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // Facts are the inputs and outputs of one run at one point. They belong to one goroutine.

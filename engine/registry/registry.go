@@ -1,13 +1,17 @@
+// Package registry is how a host describes its world to the engine: units, functions, feature
+// gates, axes, and the points at which rules plug in, with the facts that rules see and may write
+// there. Facts are the values of one run.
 package registry
 
 import (
 	"maps"
 	"slices"
 
-	"github.com/celvpa/celvpa/engine/internal/closure"
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // PointKind says which body a rule set at a point must have.

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/cel"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // What test tables expect of a run beside its facts. So no fact may be called like one of them.

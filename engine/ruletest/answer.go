@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/cel-go/common/types/ref"
+
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
-	"github.com/google/cel-go/common/types/ref"
 )
 
 // answer tells all that came out of a row, a line each.

@@ -1,3 +1,5 @@
+// Package source says where something stands in a rule file, and reports what is wrong there with
+// its position, its subject and the line with a caret.
 package source
 
 import (

@@ -40,8 +40,10 @@ type Collector struct {
 	List []*Problem
 }
 
+// Add adds a fault.
 func (ps *Collector) Add(p *Problem) { ps.List = append(ps.List, p) }
 
+// At adds a fault of what stands at a scalar.
 func (ps *Collector) At(s Scalar, subject, message string) {
 	pos := s.Pos
 	ps.Add(&Problem{Pos: pos, Subject: subject, Message: message, Excerpt: Excerpt(s.lines, pos)})

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // The static estimates of cost.go take facts to be of usual sizes. What a run may take is bounded all the same, whatever
@@ -24,6 +25,7 @@ const (
 	MaxIterations = lang.MaxCost / 3
 )
 
+// What expressions that would take too much fail with.
 var (
 	ErrListTooLarge = fmt.Errorf("the list would have more than %d bytes", lang.MaxList)
 	ErrTextTooLong  = fmt.Errorf("the text would have more than %d bytes", lang.MaxText)

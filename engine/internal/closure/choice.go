@@ -4,10 +4,11 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // choice is one source of an optional value, of which one is set: a place that may hold nothing, a value that is known, or

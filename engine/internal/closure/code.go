@@ -1,3 +1,8 @@
+// Package closure turns type-checked CEL expressions into trees of Go closures over unboxed values,
+// with what is known beforehand folded in. An expression with a construct that has no closure, such
+// as a map, is evaluated by CEL; either way gives the same value or failure.
+//
+// Closures run on a Frame, which bounds the steps and the memory of a run whatever the facts are.
 package closure
 
 import (
@@ -5,16 +10,18 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // Code is an expression as a Go function. T is int64, float64, bool, string, *Record or, for everything else, ref.Val.
 // A failure is noted in the frame, and the value then means nothing.
 type Code[T any] func(*Frame) T
 
+// BoxedCode is code whose values are boxed: lists and host types.
 type BoxedCode = Code[ref.Val]
 
 // node is an expression on its way to code. A known node has the same value in every run.

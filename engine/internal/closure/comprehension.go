@@ -17,6 +17,7 @@ type iteration struct {
 // macro is what a comprehension was written as, of which CEL's parser makes loops.
 type macro int
 
+// The macros that have code, and all others.
 const (
 	OtherMacro macro = iota
 	ExistsMacro

@@ -3,13 +3,14 @@ package closure
 import (
 	"slices"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // Addition declares +, which CEL has without bounds: texts and lists that are put together over and over fill the memory.

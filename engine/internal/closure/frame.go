@@ -3,10 +3,11 @@ package closure
 import (
 	"sync"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // Frame is what code runs on: the values of facts, and what was computed on the way.

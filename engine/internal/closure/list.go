@@ -3,9 +3,10 @@ package closure
 import (
 	"fmt"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // made makes a list that an expression built; nil after a failure.

@@ -1,8 +1,9 @@
 package closure
 
 import (
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // conditional evaluates only the branch that is taken.

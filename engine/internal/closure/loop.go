@@ -1,8 +1,9 @@
 package closure
 
 import (
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // loop goes through a list, with its variable in a slot of the frame.

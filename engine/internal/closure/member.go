@@ -1,10 +1,10 @@
 package closure
 
 import (
-	"github.com/celvpa/celvpa/engine/lang"
-
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // member finds the place of a field of the record that an expression gives, or that its optional value holds: one that

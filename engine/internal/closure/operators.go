@@ -7,11 +7,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // builder makes the code of a call from that of its arguments; ok is false for types it has none for.

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // Function is what rules can call by a name. Functions are pure: the engine may call one earlier than a rule does, and
@@ -258,3 +259,18 @@ func (f *Frame) catch() {
 		f.fail(fmt.Errorf("internal error: %v", p))
 	}
 }
+
+// UnitRule says which unit a function's result has, given the units of its arguments.
+type UnitRule int
+
+// The unit rules. NoUnit is what a function has that declares none.
+const (
+	// NoUnit: the result is a plain number.
+	NoUnit UnitRule = iota
+	// SameUnit: the arguments must agree, and the result has their unit.
+	SameUnit
+	// AgreeingArguments: the arguments must agree, and the result is a plain number.
+	AgreeingArguments
+	// FirstUnit: the result has the unit of the first argument, the others are plain.
+	FirstUnit
+)

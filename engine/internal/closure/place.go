@@ -4,9 +4,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // place says where a fact lies: in a slot of the frame, or in a field of the record that an expression gives, and from

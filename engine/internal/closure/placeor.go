@@ -3,9 +3,10 @@ package closure
 import (
 	"math"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // intOr gives code that reads the place, and does something else while it is unset.

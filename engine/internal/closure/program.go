@@ -1,11 +1,11 @@
 package closure
 
 import (
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/google/cel-go/cel"
-
-	celast "github.com/google/cel-go/common/ast"
 )
 
 // Program is one type-checked expression and where it stands. Code is assembled from the tree; what has no code of its own is
@@ -27,8 +27,10 @@ type Slot struct {
 	Steady bool // no rule changes it, and it is the same for every item
 }
 
+// slotKind says what a slot is in.
 type slotKind int
 
+// The kinds of slots.
 const (
 	FactSlot slotKind = iota
 	ItemSlot
@@ -70,14 +72,17 @@ type Cost struct {
 	Bytes int64 // of texts and lists that are built
 }
 
+// Plus adds up, held at the ends of int64.
 func (c Cost) Plus(o Cost) Cost {
 	return Cost{lang.SaturatingAdd(c.Steps, o.Steps), lang.SaturatingAdd(c.Bytes, o.Bytes)}
 }
 
+// Times is the cost of doing it n times.
 func (c Cost) Times(n int64) Cost {
 	return Cost{lang.SaturatingTimes(n, c.Steps, 0), lang.SaturatingTimes(n, c.Bytes, 0)}
 }
 
+// Or is the cost of either.
 func (c Cost) Or(o Cost) Cost { return Cost{max(c.Steps, o.Steps), max(c.Bytes, o.Bytes)} }
 
 // Going is the cost of going through so much of a value.

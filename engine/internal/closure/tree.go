@@ -4,13 +4,12 @@ import (
 	"math"
 	"strings"
 
-	"github.com/celvpa/celvpa/engine/lang"
-
 	celast "github.com/google/cel-go/common/ast"
-
 	celoverloads "github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // Constants are facts that are the same in every run, by the name rules read them by.

@@ -14,6 +14,7 @@ import (
 // Digest collects the meaning of rules: expressions, conditions and names, not prose and not where they stand.
 type Digest struct{ h hash.Hash }
 
+// NewDigest starts an empty digest.
 func NewDigest() Digest { return Digest{sha256.New()} }
 
 // String is the digest so far. Hex, 12 digits.

@@ -1,3 +1,6 @@
+// Package resolve lays overlays over a pipeline: it finds what a change addresses, applies it,
+// notes which overlay brought what, and reports changes that do not fit or that contradict each
+// other.
 package resolve
 
 import (
@@ -24,6 +27,7 @@ type Resolved struct {
 	Axes     map[string]*lang.Axis
 }
 
+// ResolvedPoint is a point with the rule sets that run there, in order.
 type ResolvedPoint struct {
 	Point source.Scalar
 	Sets  []placedSet

@@ -6,6 +6,7 @@ import (
 	celast "github.com/google/cel-go/common/ast"
 )
 
+// InRecordPrefix begins the identifiers of the overloads of 'field' in record.
 const InRecordPrefix = "in_record/"
 
 func isInRecord(overload string) bool { return strings.HasPrefix(overload, InRecordPrefix) }

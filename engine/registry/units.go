@@ -5,10 +5,11 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // ParseScalar reads a YAML scalar or a flag's text as a value of a type.

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/celvpa/celvpa/engine/internal/closure"
-	"github.com/celvpa/celvpa/engine/lang"
-	"github.com/celvpa/celvpa/engine/source"
 	"github.com/google/cel-go/cel"
-
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/source"
 )
 
 // CEL asks records so for fields that it learns of while it runs: 'field' in record, and all that stands behind .?

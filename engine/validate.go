@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/celvpa/celvpa/engine/document"
-	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // Validate runs every validation at a point, those of the schema too, which may not be in every schema, and returns all violations, in rule order.

@@ -1,3 +1,10 @@
+// Package compile type-checks rule sets against a registry, and makes engine.Plans of pipelines
+// with their overlays. It checks units, takes axes out of expressions, bounds what rules may take
+// at worst, and finds what is most likely a mistake. Each problem has its position, and all of them
+// are reported at once.
+//
+// A Rulebook holds every plan that a library makes possible, and picks the one that is in force for
+// an object.
 package compile
 
 import (
@@ -6,13 +13,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/resolve"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
-	"github.com/google/cel-go/cel"
 )
 
 // Options select a pipeline and fix what is constant for its plan.

@@ -1,3 +1,5 @@
+// Package ruletest runs test tables through the same plans as a host does, and tells for each row
+// what differs from what it expects.
 package ruletest
 
 import (
