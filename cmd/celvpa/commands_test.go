@@ -21,24 +21,27 @@ import (
 // compiled are rulebooks of the shipped rules, by the options that they were compiled with.
 var compiled sync.Map
 
+// shippedSets are the compiled rule sets of the shipped rules, most of which options leave as they are.
+var shippedSets compile.Cache
+
 // compileOnce compiles as celvpa does, and the shipped rules once for each set of options. Rules of one's own are compiled each
 // time. Commands do not change rulebooks, and concurrent ones share them as components do.
 func compileOnce(r *policy.Rules) (*compile.Rulebook, error) {
 	if r.Options.Path != "" {
 		return r.Compile()
 	}
+	r.Options.Cache = &shippedSets
 	once, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", r.Options), sync.OnceValues(r.Compile))
 	return once.(func() (*compile.Rulebook, error))()
 }
 
-// bookOf are the shipped rules with some options.
-func bookOf(t testing.TB, o policy.Options) *compile.Rulebook {
-	t.Helper()
+// load is policy.Load for the shipped rules, once for each set of options.
+func load(o policy.Options) (*compile.Rulebook, error) {
 	files, err := policy.Open(o)
-	require.NoError(t, err)
-	book, err := compileOnce(files)
-	require.NoError(t, err)
-	return book
+	if err != nil {
+		return nil, err
+	}
+	return compileOnce(files)
 }
 
 // run runs a command and returns what it prints to standard output and to standard error.

@@ -42,9 +42,9 @@ func TestOnlyGivenFlagsOverrideParameters(t *testing.T) {
 	got, err := o.policyOptions()
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"update.minReplicas": "3"}, got.Params)
-	book, err := policy.Load(got)
+	book, err := load(got)
 	require.NoError(t, err)
-	shipped, err := policy.Load(policy.Options{})
+	shipped, err := load(policy.Options{})
 	require.NoError(t, err)
 	require.NotEqual(t, shipped.Default().Digest(), book.Default().Digest())
 }
@@ -67,7 +67,7 @@ func TestAParameterMayBeATimeThatAComponentHasAFlagFor(t *testing.T) {
 		got, err = o.policyOptions()
 		require.NoError(t, err)
 		require.Len(t, got.Params, 1, name)
-		_, err = policy.Load(got)
+		_, err = load(got)
 		require.NoError(t, err, name)
 		if name == "with the updater" {
 			require.Equal(t, 90*time.Second, o.updater.interval)
@@ -155,7 +155,7 @@ func TestFlagsOfUpstreamAreReadAsUpstreamReadsThem(t *testing.T) {
 		require.NoError(t, flags.Parse(args))
 		got, err := o.policyOptions()
 		require.NoError(t, err)
-		_, err = policy.Load(got)
+		_, err = load(got)
 		require.NoError(t, err, args)
 		return got.Params
 	}

@@ -15,7 +15,7 @@ func TestEveryPointIsCompiledByAComponent(t *testing.T) {
 	var run []string
 	for _, p := range []part{recommenderPart, updaterPart, admissionPart} {
 		require.NotEmpty(t, p.points, "none would mean all")
-		_, err := policy.Load(policy.Options{Points: p.points})
+		_, err := load(policy.Options{Points: p.points})
 		require.NoError(t, err)
 		run = append(run, p.points...)
 	}

@@ -66,7 +66,7 @@ func TestEveryFlagOfPolicyActsOfflineOrIsRefusedWithTheReason(t *testing.T) {
 	for _, gates := range []string{"", strings.Join(every, ",")} {
 		parsed, err := parseGates(gates)
 		require.NoError(t, err)
-		book, err := policy.Load(policy.Options{Gates: parsed})
+		book, err := load(policy.Options{Gates: parsed})
 		require.NoError(t, err)
 		usual[gates] = book.Default().Digest()
 	}

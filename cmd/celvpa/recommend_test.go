@@ -306,6 +306,8 @@ func TestTheJSONOfRecommendIsAContract(t *testing.T) {
 		require.NoError(t, err)
 		return out
 	}
+	book, err := load(policy.Options{})
+	require.NoError(t, err)
 	got := recommend("-o", "json")
 	require.JSONEq(t, `{"items":[{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"name":"shop","namespace":"web"},
 		"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"StatefulSet","name":"shop"}},
@@ -313,7 +315,7 @@ func TestTheJSONOfRecommendIsAContract(t *testing.T) {
 			"conditions":[
 				{"type":"LowConfidence","status":"True","reason":"LittleHistory","message":"little usage is known yet, and bounds are wide, of container app","lastTransitionTime":"2026-01-01T00:00:00Z"},
 				{"type":"RecommendationProvided","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"},
-				{"type":"RulesApplied","status":"True","reason":"default@1.0.0","message":"digest `+bookOf(t, policy.Options{}).Default().Digest()+`","lastTransitionTime":"2026-01-01T00:00:00Z"}],
+				{"type":"RulesApplied","status":"True","reason":"default@1.0.0","message":"digest `+book.Default().Digest()+`","lastTransitionTime":"2026-01-01T00:00:00Z"}],
 			"recommendation":{"containerRecommendations":[{"containerName":"app",
 				"target":{"cpu":"126m","memory":"250Mi"},"uncappedTarget":{"cpu":"126m","memory":"250Mi"},
 				"lowerBound":{"cpu":"25m","memory":"250Mi"},"upperBound":{"cpu":"100G","memory":"97656250000Ki"}}]}}}],

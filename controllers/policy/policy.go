@@ -29,6 +29,8 @@ type Options struct {
 	// Points are those that a process runs; none = all. Of the others nothing is compiled that files say, and no test
 	// table is run: whoever runs them does that, and `celvpa rules lint` and `celvpa test` do it for all.
 	Points []string
+	// Cache keeps compiled rule sets; nil = none. It is for who compiles the same rules many times.
+	Cache *compile.Cache
 }
 
 // Registry is what the engine knows about vertical pod autoscaling. It is made once: the points that it describes are
@@ -125,7 +127,7 @@ func openOver(o Options, layer *document.Layer) (*Rules, error) {
 // Compile compiles every pipeline, alone and with its overlays. The error lists every fault with its position.
 func (r *Rules) Compile() (*compile.Rulebook, error) {
 	o := r.Options
-	return compile.NewRulebook(r.Library, r.registry, compile.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params, Points: o.Points})
+	return compile.NewRulebook(r.Library, r.registry, compile.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params, Points: o.Points, Cache: o.Cache})
 }
 
 // Load reads and compiles the rules.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,7 @@ type TestOptions struct {
 
 // Test runs test tables on the rules. The gates and params of a row are laid over those of the options.
 func (r *Rules) Test(tables []*document.RuleTest, t TestOptions) []ruletest.RowResult {
+	cache := cmp.Or(r.Options.Cache, &compile.Cache{}) // rows differ in few gates and parameters
 	runner := &ruletest.Runner{Registry: r.registry, Match: t.Match, Coverage: t.Coverage, Plans: func(o compile.Options) (*engine.Plan, error) {
 		if o.Pipeline == "" {
 			o.Pipeline = r.Options.Pipeline
@@ -34,6 +36,7 @@ func (r *Rules) Test(tables []*document.RuleTest, t TestOptions) []ruletest.RowR
 		if len(o.Points) == 0 {
 			o.Points = r.Options.Points
 		}
+		o.Cache = cache
 		return compile.Compile(r.Library, r.registry, o)
 	}}
 	return runner.Run(tables)

@@ -35,6 +35,8 @@ type Options struct {
 	Params map[string]string
 	// Points names the points that are compiled; none = all. See Rulebook for what becomes of the others.
 	Points []string
+	// Cache keeps compiled rule sets; nil = none.
+	Cache *Cache
 }
 
 // Compile type-checks one pipeline, with the overlays that are named, and everything it names. The error lists every fault with its
@@ -48,6 +50,7 @@ func Compile(lib *document.Library, reg *registry.Registry, opts Options) (*engi
 	if err != nil {
 		return nil, err
 	}
+	c.cache = opts.Cache
 	r := resolve.Resolve(lib, pipe, reg, c.ps)
 	c.noteLeftOut(r)
 	overlays, err := lib.OverlaysNamed(opts.Overlays)
@@ -84,6 +87,7 @@ type compiler struct {
 	ps         *source.Collector
 	usedParams map[string]bool
 	compiled   map[setKey]*setResult
+	cache      *Cache                       // of several compilations; nil = none
 	points     map[string]*engine.PointPlan // by name and the rule sets that run there
 	only       []string                     // points that are compiled; none = all
 	leftOut    map[*document.RuleSet]bool   // rule sets that pipelines name at other points

@@ -41,6 +41,7 @@ type RulebookOptions struct {
 	Gates    map[string]bool   // gates left out are off
 	Params   map[string]string // overrides defaults of parameters, keyed "ruleset.param"; overlays override it
 	Points   []string          // that are compiled; none = all
+	Cache    *Cache            // of compiled rule sets; nil = none
 }
 
 // NewRulebook compiles every pipeline of the library, alone and with each overlay that is meant for it, and refuses
@@ -54,6 +55,7 @@ func NewRulebook(lib *document.Library, reg *registry.Registry, o RulebookOption
 	if err != nil {
 		return nil, err
 	}
+	c.cache = o.Cache
 	b := &Rulebook{library: lib, compiler: c, plans: map[string]*engine.Plan{}, failed: map[string]error{}, bases: map[string]*resolve.Resolved{}}
 	for _, id := range slices.Sorted(maps.Keys(lib.Pipelines)) {
 		pipe := lib.Pipelines[id]

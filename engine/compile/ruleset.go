@@ -16,10 +16,13 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// setKey identifies a compiled rule set: the same one with other parameters is another.
+// setKey identifies a compiled rule set: the same one with other gates or parameters is another.
 type setKey struct {
-	set    *document.RuleSet
-	params string // those that overlays set
+	set     *document.RuleSet
+	gates   string
+	params  string // those that overlays, options or the pipeline set
+	leftOut bool   // only its parameters are there
+	checked bool   // it was type-checked only
 }
 
 // setResult is a compiled rule set; plan is nil when its gate is off.
@@ -31,13 +34,18 @@ type setResult struct {
 
 // cached compiles a rule set unless that was done already with the same parameters.
 func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params []setting) *setResult {
-	key := setKey{set: set}
+	key := setKey{set: set, gates: fmt.Sprint(c.gateValues), leftOut: c.leftOut[set], checked: !c.compiles(point.Name)}
 	for _, p := range params {
-		if p.shared || p.overlaid {
-			key.params += fmt.Sprintf("%s=%q %q ", p.param.Name.Value, p.from.Value, p.param.Type.Value)
+		if given, overridden := c.params[p.key]; overridden || p.shared || p.overlaid {
+			key.params += fmt.Sprintf("%s=%q %q %q ", p.param.Name.Value, p.from.Value, given, p.param.Type.Value)
 		}
 	}
 	result := c.compiled[key]
+	if result == nil {
+		if result = c.cache.get(key); result != nil {
+			c.compiled[key] = result
+		}
+	}
 	if result == nil {
 		c.findings = &source.Collector{}
 		result = &setResult{}
@@ -46,6 +54,7 @@ func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params [
 		result.findings = c.findings.List
 		if len(c.ps.List) == before { // what is broken is told each time
 			c.compiled[key] = result
+			c.cache.put(key, result)
 		}
 	}
 	return result
