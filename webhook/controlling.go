@@ -46,7 +46,7 @@ func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rul
 // admits reports whether the rules let a VPA change new pods, and records what overlays that are not enforced would say.
 func (h *Handler) admits(ctx context.Context, req admission.Request, rules *compile.Rulebook, top *target.Top, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler) bool {
 	if fault := v.Unreadable(); fault != "" {
-		h.Log.Info("the VPA is left out, because not all of it can be read", "namespace", v.Namespace, "vpa", v.Name, "reason", fault)
+		h.Log.Info("VPA skipped: it cannot be decoded completely", "namespace", v.Namespace, "vpa", v.Name, "reason", fault)
 		return false
 	}
 	chosen := policy.For(rules, v)

@@ -149,7 +149,7 @@ func TestWhichVPAChangesANewPod(t *testing.T) {
 		{name: "the first by name of those of one age", vpas: []client.Object{sized("c", 1, nil), sized("a", 1, nil), sized("b", 1, nil)}, want: "a"},
 		{name: "one that is Off makes room for another", vpas: []client.Object{sized("off", 9, inMode(vpav1.UpdateModeOff)), sized("initial", 1, inMode(vpav1.UpdateModeInitial))}, want: "initial"},
 		{name: "one that is Off changes nothing", vpas: []client.Object{sized("off", 9, inMode(vpav1.UpdateModeOff))}},
-		{name: "one that cannot be read makes room for another", want: "good", log: `"the VPA is left out, because not all of it can be read" "namespace"="ns" "vpa"="bad"`,
+		{name: "one that cannot be read makes room for another", want: "good", log: `"VPA skipped: it cannot be decoded completely" "namespace"="ns" "vpa"="bad"`,
 			vpas: []client.Object{sized("bad", 9, func(v *vpav1.VerticalPodAutoscaler) { v.SpecUnreadable = "it is odd" }), sized("good", 1, nil)}},
 		{name: "one of another namespace is not asked", vpas: []client.Object{sized("v", 1, func(v *vpav1.VerticalPodAutoscaler) { v.Namespace = "elsewhere" })}},
 		{name: "one of another Deployment is not", vpas: []client.Object{sized("v", 1, at("apps/v1", "Deployment", "other"))}},

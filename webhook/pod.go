@@ -88,7 +88,7 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *s
 func tell(about *subject, answer *podreview.Answer, v *vpav1.VerticalPodAutoscaler) {
 	if len(answer.Failed) > 0 || len(answer.Unjudged) > 0 || len(answer.Missing) > 0 {
 		log := about.logger()
-		policy.Report(log, "its values are left as they were", answer.Failed...)
+		policy.Report(log, "values unchanged", answer.Failed...)
 		for _, c := range answer.Unjudged {
 			log.Error(fmt.Errorf("%s", c), "the pod could not be judged by a rule; it is not refused for that")
 		}

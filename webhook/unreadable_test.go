@@ -70,7 +70,7 @@ func TestAVPAThatCannotBeReadChangesNoNewPods(t *testing.T) {
 			require.Equal(t, tt.patched, len(resp.Patches) > 0)
 			require.Len(t, lines, 1)
 			if !tt.patched {
-				require.Contains(t, lines[0], "the VPA is left out, because not all of it can be read")
+				require.Contains(t, lines[0], "VPA skipped: it cannot be decoded completely")
 				require.Contains(t, lines[0], `maxAllowed.cpu cannot be read: it is \"1e1.5\"`)
 			}
 		})

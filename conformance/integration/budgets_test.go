@@ -152,7 +152,7 @@ func podsThatComeBackUnchanged(t *testing.T) {
 	eventually(t, 40*time.Second, "the condition", func(context.Context) (bool, error) { return told() != nil, nil })
 	require.Equal(t, corev1.ConditionTrue, told().Status)
 	require.Equal(t, "update/successors-unchanged", told().Reason)
-	require.Contains(t, told().Message, "pods of Deployment web come back from evictions with the resources that they had")
+	require.Contains(t, told().Message, "replacement pods of Deployment web keep the resources of the evicted ones")
 	requireEvent(t, ns, "UpdatesHaveNoEffect", "update/successors-unchanged")
 	sent := u.requests.of("eviction", "web")
 	u.cycles(2)

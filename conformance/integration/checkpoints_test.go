@@ -61,8 +61,8 @@ func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 	r.becomes(t, fmt.Sprintf(loaded, "loaded"), 4)
 	r.becomes(t, fmt.Sprintf(loaded, "unreadable"), 4)
 	r.becomes(t, fmt.Sprintf(loaded, "unused"), 1)
-	require.True(t, r.says("a checkpoint cannot be used", `status.version is "v9"`))
-	require.True(t, r.says("a checkpoint cannot be used", `status.memoryHistogram.bucketWeights has a bucket "999"`))
+	require.True(t, r.says("checkpoint unusable", `status.version is "v9"`))
+	require.True(t, r.says("checkpoint unusable", `status.memoryHistogram.bucketWeights has a bucket "999"`))
 	milli, bytes := asHistory(t, known)
 	for _, name := range []string{"still", "doomed"} {
 		target := targets(t, ns, name, 1)["app"]

@@ -66,9 +66,9 @@ func withoutItsPrometheusItStartsAllTheSame(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
 		require.Equal(t, http.StatusOK, answer.StatusCode)
-		return r.says("usage from before the start is not known", "Prometheus cannot be reached"), nil
+		return r.says("history incomplete", "Prometheus is unreachable"), nil
 	})
-	require.True(t, r.says("Prometheus does not answer yet", "connection refused"))
+	require.True(t, r.says("Prometheus is not ready", "connection refused"))
 	nothingKnown(t, ns, "web", "app")
 }
 
@@ -93,5 +93,5 @@ func externalMetricsAreRecommendedFrom(t *testing.T) {
 		target := targets(t, ns, "web", 1)["app"]
 		return milliOf(target) == want && bytesOf(target) == targetFor(1<<30), nil
 	})
-	require.True(t, r.says("usage is not known, or not all of it", "1 of 2 queries of external metric container_memory failed; the first was for pod "+ns+"/web-1"))
+	require.True(t, r.says("usage incomplete", "1 of 2 queries of external metric container_memory failed; the first was for pod "+ns+"/web-1"))
 }

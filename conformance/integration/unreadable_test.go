@@ -74,10 +74,10 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 		func(line harness.LogLine) {
 			mu.Lock()
 			defer mu.Unlock()
-			if line.Text("msg") == "a stored object cannot be read in whole; it is left alone until it is mended, and all others are served" {
+			if line.Text("msg") == "stored object cannot be decoded completely; skipped until fixed" {
 				unread[line.Text("name")] = line.Text("reason")
 			}
-			if line.Text("msg") == "the VPA is left out, because not all of it can be read" {
+			if line.Text("msg") == "VPA skipped: it cannot be decoded completely" {
 				leftOut[line.Text("vpa")] = line.Text("reason")
 			}
 		})

@@ -61,7 +61,7 @@ func upstreamsPermissionsAreEnough(t *testing.T) {
 	requireEvent(t, ns, "EvictedPod", "update/evict")
 	requireEvent(t, forgotten, "UpdatesHaveNoEffect", "update/successors-unchanged")
 	eventually(t, 10*time.Second, "what would be told by the condition", func(context.Context) (bool, error) {
-		return v.says("cannot be written, and an event has to do: allow this process to patch verticalpodautoscalers/status"), nil
+		return v.says("no permission to write condition UpdatesHaveNoEffect; grant patch on verticalpodautoscalers/status"), nil
 	})
 	v.cycles(1)
 	u.forbiddenOnly(`ruleoverlays`, `verticalpodautoscalers/status`) // celvpa's own

@@ -84,8 +84,10 @@ func (s *story) heard(line harness.LogLine) {
 		if line.Text("msg") == "pod evicted" {
 			say("eviction        pod %s was evicted, rule %s", line.Text("pod"), line.Text("rule"))
 		}
-	case "the resize was refused", "the eviction was refused; trying again next cycle":
+	case "resize refused or unanswered":
 		say("refused         pod %s: %s", line.Text("pod"), line.Text("error"))
+	case "eviction refused; retrying in a later cycle":
+		say("refused         pod %s: %s", line.Text("pod"), line.Text("answer"))
 	}
 }
 

@@ -38,7 +38,7 @@ const (
 )
 
 var dropped = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_dropped_events_total",
-	Help: "Events that were not written, because the API server did not take them or too many waited."})
+	Help: "Events dropped because the API server refused them or the queue was full."})
 
 func init() { metrics.Registry.MustRegister(dropped) }
 

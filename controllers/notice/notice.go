@@ -37,7 +37,7 @@ func (n *Board) Tell(log logr.Logger, what string, err error, consequence string
 	case err != nil && !(told && SameButNumbers(before, text)):
 		log.Error(err, consequence)
 	case err == nil && told:
-		log.Info("works again", "what", what)
+		log.Info("recovered", "doing", what)
 	}
 }
 

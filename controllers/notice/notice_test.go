@@ -28,7 +28,7 @@ func TestWhatGoesWrongIsToldOnceAndWhenItIsOver(t *testing.T) {
 		{"ns/a status", "dial tcp 10.0.0.1:4712: refused", ""},
 		{"ns/b status", "dial tcp 10.0.0.1:4712: refused", "4712"},
 		{"ns/a status", "forbidden", "forbidden"},
-		{"ns/a status", "", `"works again" "what"="ns/a status"`},
+		{"ns/a status", "", `"recovered" "doing"="ns/a status"`},
 		{"ns/a status", "", ""},
 		{"ns/a status", "forbidden", "forbidden"},
 	} {

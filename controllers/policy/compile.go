@@ -54,9 +54,9 @@ func (c *compiling) overlay(files, book *compile.Rulebook, o *rulesv1alpha1.Rule
 	case again && was.generation == o.Generation:
 		return nil, nil, was.err
 	case again && was.err.going():
-		return nil, nil, fmt.Errorf("generation %d of it is still being compiled, and does not end: restart celvpa once it is mended", was.generation)
+		return nil, nil, fmt.Errorf("generation %d is still compiling and does not end: restart celvpa once it is fixed", was.generation)
 	case going >= maxLeftBehind:
-		return nil, nil, fmt.Errorf("%d RuleOverlays are still being compiled, and do not end: restart celvpa once they are mended", going)
+		return nil, nil, fmt.Errorf("%d RuleOverlays are still compiling and do not end: restart celvpa once they are fixed", going)
 	}
 	delete(c.exceeded, o.UID)
 	type result struct {

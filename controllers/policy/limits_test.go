@@ -80,11 +80,11 @@ func TestAnOverlayThatExceedsItsLimitsIsRefusedByItself(t *testing.T) {
 		}
 	}
 	within(t, time.Second, func() { s.Reload(t.Context()) })
-	require.ErrorContains(t, s.Accepted()["endless"].Err, "generation 1 of it is still being compiled", "one at a time")
+	require.ErrorContains(t, s.Accepted()["endless"].Err, "generation 1 is still compiling", "one at a time")
 	add("endless2", "endless3", "endless4", "endless5")
 	within(t, 30*time.Second, func() { s.Reload(t.Context()) })
 	require.Len(t, ours(), maxLeftBehind)
-	require.ErrorContains(t, s.Accepted()["endless5"].Err, "4 RuleOverlays are still being compiled")
+	require.ErrorContains(t, s.Accepted()["endless5"].Err, "4 RuleOverlays are still compiling")
 	require.Equal(t, []string{"b"}, overlaysFor(s, "b"), "what was in use stays")
 	require.Equal(t, []string{"c"}, overlaysFor(s, "c"))
 

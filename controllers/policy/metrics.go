@@ -22,24 +22,24 @@ var (
 
 	overlayAccepted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "celvpa_rule_overlay_accepted",
-		Help: "1 for each RuleOverlay object that is in use as it is written, 0 for those that are not.",
+		Help: "1 for each RuleOverlay whose current generation is in force, 0 for the others.",
 	}, []string{"overlay"})
 
 	reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_rules_reload_total",
-		Help: "Times that changed rules were loaded, by result: success, or error and the last good ones stayed.",
+		Help: "Reloads of changed rules, by result. After an error the last good rules stay in force.",
 	}, []string{"result"})
 
 	lastSuccess = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "celvpa_rules_last_success_timestamp_seconds",
-		Help: "When rules were last loaded with nothing wrong in the files.",
+		Help: "Time of the last reload without an error in the files.",
 	})
 )
 
 // ruleErrors counts rules that failed at run time. Its label is bounded by the rules that are loaded.
 var ruleErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "celvpa_rule_errors_total",
-	Help: "Rules that failed when they ran, by rule set, stage and rule. What they would have set stays as it was.",
+	Help: "Rules that failed at run time, by rule set, stage and rule. The values that they set stay unchanged.",
 }, []string{"rule"})
 
 func init() {
@@ -51,7 +51,7 @@ func Report(log logr.Logger, consequence string, failed ...*engine.RuleError) {
 	Count(failed...)
 	for _, e := range failed {
 		if e != nil {
-			log.Error(e, "a rule failed; "+consequence)
+			log.Error(e, "rule failed", "consequence", consequence)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 func Precedence(book *compile.Rulebook, log logr.Logger) func(a, b *vpav1.VerticalPodAutoscaler) int {
 	order := func(v *vpav1.VerticalPodAutoscaler) facts.Order {
 		out, failed := facts.OrderOf(For(book, v).Plan, v)
-		Report(log.WithValues("namespace", v.Namespace, "vpa", v.Name), "its place among VPAs that select the same pods is as without the rule", failed...)
+		Report(log.WithValues("namespace", v.Namespace, "vpa", v.Name), "order among VPAs that select the same pods unchanged", failed...)
 		return out
 	}
 	return func(a, b *vpav1.VerticalPodAutoscaler) int {

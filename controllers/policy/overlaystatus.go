@@ -52,7 +52,7 @@ func (w *OverlayStatus) Start(ctx context.Context) error {
 func (w *OverlayStatus) WriteOnce(ctx context.Context) {
 	var list rulesv1alpha1.RuleOverlayList
 	if err := w.Client.List(ctx, &list); err != nil {
-		w.Log.Error(err, "cannot list RuleOverlays to write their status")
+		w.Log.Error(err, "cannot list RuleOverlays; their status is not written")
 		return
 	}
 	fates := w.Source.Accepted()

@@ -23,7 +23,7 @@ import (
 // that are loaded.
 var differences = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "celvpa_rule_overlay_differences_total",
-	Help: "Times that an overlay in mode Audit or Warn would have changed the outcome, by component.",
+	Help: "Evaluations in which an overlay in mode Audit or Warn would have changed the outcome, by component.",
 }, []string{"overlay", "mode", "component"})
 
 // Shadows records what overlays in mode Audit or Warn would change: each time in a counter, and as a sample in an event on
@@ -75,7 +75,7 @@ func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow compile.Shadow, 
 		return
 	}
 	note := fmt.Sprintf("RuleOverlay %s (%s) would change %s: %s", shadow.Overlay, shadow.Mode, about, text)
-	s.Log.Info(note, "namespace", v.Namespace, "vpa", v.Name)
+	s.Log.Info("overlay would change the outcome", "detail", note, "namespace", v.Namespace, "vpa", v.Name)
 	if len(note) > maxEventNote {
 		note = strings.ToValidUTF8(note[:maxEventNote-len(" …")], "") + " …"
 	}
@@ -93,7 +93,7 @@ func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow compile.Shadow, 
 // UntilPanic keeps a panic of what is only tried away from what is enforced. Defer it.
 func UntilPanic(log logr.Logger) {
 	if p := recover(); p != nil {
-		log.Error(fmt.Errorf("panic: %v", p), "what overlays would change is not known; please report this", "stack", string(debug.Stack()))
+		log.Error(fmt.Errorf("panic: %v", p), "panic while evaluating an audited overlay; please report this", "stack", string(debug.Stack()))
 	}
 }
 

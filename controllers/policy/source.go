@@ -156,7 +156,7 @@ func (s *Source) overlay(objects []rulesv1alpha1.RuleOverlay) {
 		if r := results[name]; r.Err != nil {
 			overlayAccepted.WithLabelValues(name).Set(0)
 			if was := before[name]; was.Err == nil || was.Generation != r.Generation || was.Err.Error() != r.Err.Error() {
-				s.log.Error(r.Err, "a RuleOverlay cannot be used", "overlay", name, "generation", r.Generation, "generationInUse", r.InUse)
+				s.log.Error(r.Err, "RuleOverlay rejected", "overlay", name, "generation", r.Generation, "generationInUse", r.InUse)
 			}
 		}
 	}

@@ -142,7 +142,7 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 	close(work)
 	done.Wait()
 	if left > 0 {
-		r.Log.Info("checkpoints are left for the next cycle: --checkpoints-timeout, --kube-api-qps or the API server allow no more in this one", "written", written, "left", left)
+		r.Log.Info("checkpoints postponed to the next cycle by --checkpoints-timeout, --kube-api-qps or the API server", "written", written, "left", left)
 	}
 }
 
@@ -162,7 +162,7 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 		writesTotal.WithLabelValues("checkpoint", "error").Inc()
 	}
 	c.w.writtenAt = now
-	r.notices.Tell(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "cannot write the checkpoint; it is tried again in each cycle")
+	r.notices.Tell(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "cannot write the checkpoint; retrying in each cycle")
 	return false
 }
 
@@ -188,7 +188,7 @@ func (r *Recommender) writeCheckpoint(ctx context.Context, c checkpointWrite) er
 		err = r.Checkpoints.Live.Create(ctx, object)
 	case err != nil && ctx.Err() == nil && !outOfTime(err):
 		if other := r.ownerOf(ctx, object); other != "" {
-			return fmt.Errorf("checkpoint %s/%s is that of %s: rename one of the two VPAs or containers, or this history is lost with the process", object.Namespace, object.Name, other)
+			return fmt.Errorf("checkpoint %s/%s is that of %s: rename one of the two VPAs or containers; otherwise this history is lost on restart", object.Namespace, object.Name, other)
 		}
 	}
 	if err != nil {
@@ -241,8 +241,8 @@ func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model
 			w.knows(container)
 		}
 	})
-	r.notices.Tell(r.Log, "collecting checkpoints", errors.Join(err, failed), "cannot delete all checkpoints that nobody needs; it is tried again later")
+	r.notices.Tell(r.Log, "collecting checkpoints", errors.Join(err, failed), "cannot delete all unused checkpoints; retrying later")
 	if deleted > 0 {
-		r.Log.Info("checkpoints that nobody needs are deleted", "deleted", deleted)
+		r.Log.Info("unused checkpoints deleted", "deleted", deleted)
 	}
 }

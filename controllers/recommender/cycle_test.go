@@ -54,7 +54,7 @@ func TestAWriteThatFailsIsToldOnceAndTriedAgain(t *testing.T) {
 	c.cycle()
 	require.NotNil(t, c.vpa("a").Status.Recommendation)
 	require.Equal(t, map[string]int{"a-app": 4}, c.checkpoints())
-	require.Equal(t, 2, c.count("works again"))
+	require.Equal(t, 2, c.count("recovered"))
 	require.Equal(t, 2, c.count("recommendation changed"), "CPU and memory")
 }
 
@@ -81,7 +81,7 @@ func TestWhatThereIsNoTimeForComesFirstInTheNextCycle(t *testing.T) {
 		seen[name] = true
 	}
 	require.Greater(t, cycles, 1)
-	require.Positive(t, c.count("statuses are left for the next cycle"))
+	require.Positive(t, c.count("statuses postponed to the next cycle"))
 	require.NotContains(t, c.checkpoints(), "gone-app")
 }
 
@@ -140,7 +140,7 @@ func TestCheckpointsOfOthersAreNoHindrance(t *testing.T) {
 	c := newCluster(t, append(append(workload("a", "app"), workload("b", "app")...), append(workload("c", "app"),
 		checkpointOf("a", "app", 7), broken, newer, checkpointOf("nobody", "app", 7))...)...)
 	c.cycle("a app", "b app")
-	require.Equal(t, 2, c.count("a checkpoint cannot be used"))
+	require.Equal(t, 2, c.count("checkpoint unusable"))
 	require.Equal(t, 1, c.count(`"loaded"=1 "unused"=1 "unreadable"=2`))
 	require.Equal(t, map[string]int{"a-app": 8, "b-app": 1, "c-app": 7, "nobody-app": 7}, c.checkpoints(), "what cannot be read is replaced when there is something else")
 }
@@ -203,11 +203,11 @@ func TestUsageThatFailsIsToldOnceAndTheCycleGoesOn(t *testing.T) {
 		c.fails = fmt.Errorf("read tcp 10.0.0.1:%d: reset", port)
 		c.cycle()
 	}
-	require.Equal(t, 1, c.count("usage is not known"))
+	require.Equal(t, 1, c.count("usage incomplete"))
 	require.NotEmpty(t, c.statuses)
 	c.fails = nil
 	c.cycle("a app")
-	require.Equal(t, 1, c.count("works again"))
+	require.Equal(t, 1, c.count("recovered"))
 	require.Equal(t, map[string]int{"a-app": 1}, c.checkpoints())
 }
 
@@ -238,7 +238,7 @@ func TestNothingIsToldOfACycleThatIsEnded(t *testing.T) {
 	c.fails = errors.New("context canceled")
 	c.RunOnce(ctx)
 	require.Zero(t, c.count("canceled"))
-	require.Zero(t, c.count("left for the next cycle"))
+	require.Zero(t, c.count("postponed to the next cycle"))
 	require.Empty(t, c.statuses)
 }
 
@@ -278,7 +278,7 @@ func TestARuleThatFailsIsToldByItsVPA(t *testing.T) {
 	for range 3 {
 		c.cycle("a app")
 	}
-	require.Equal(t, 1, c.count("a rule failed"))
+	require.Equal(t, 1, c.count("rule failed"))
 	i := indexOf(c.vpa("a"), vpav1.RulesApplied)
 	condition := c.vpa("a").Status.Conditions[i]
 	require.Equal(t, []string{"False", "RulesFailed"}, []string{string(condition.Status), condition.Reason})

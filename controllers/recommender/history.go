@@ -30,7 +30,7 @@ func (r *Recommender) loadHistory(ctx context.Context) bool {
 			return false
 		}
 		if err != nil {
-			r.Log.Error(err, "usage from before the start is not known, or not all of it; going on without")
+			r.Log.Error(err, "history incomplete; continuing with what was loaded")
 		}
 		r.addHistory(pods, now)
 		r.Log.Info("history loaded", "pods", len(pods))
@@ -40,7 +40,7 @@ func (r *Recommender) loadHistory(ctx context.Context) bool {
 		return true
 	}
 	counts, err := r.loadCheckpoints(ctx)
-	r.notices.Tell(r.Log, "reading checkpoints", err, "cannot read the checkpoints; nothing is recommended or written until they are read: what is in the cluster stays as it is")
+	r.notices.Tell(r.Log, "reading checkpoints", err, "cannot read checkpoints; recommendations and checkpoints in the cluster stay unchanged until it succeeds")
 	if err != nil {
 		return false
 	}
@@ -87,7 +87,7 @@ func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, e
 		if err != nil {
 			counts.unreadable++
 			checkpointsTotal.WithLabelValues("unreadable").Inc()
-			r.Log.Error(err, "a checkpoint cannot be used; the history of this container begins anew, and the checkpoint is replaced when there is any",
+			r.Log.Error(err, "checkpoint unusable; the history of this container starts anew and replaces it",
 				"namespace", object.GetNamespace(), "checkpoint", object.GetName())
 			return
 		}
@@ -97,7 +97,7 @@ func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, e
 		checkpointsTotal.WithLabelValues("loaded").Inc()
 	})
 	if apierrors.IsForbidden(err) {
-		err = fmt.Errorf("%w: allow this process to list, create, patch and delete verticalpodautoscalercheckpoints.autoscaling.k8s.io, or give --storage=prometheus", err)
+		err = fmt.Errorf("%w: allow this process to list, create, patch and delete verticalpodautoscalercheckpoints.autoscaling.k8s.io, or use --storage=prometheus", err)
 	}
 	return counts, err
 }

@@ -17,7 +17,7 @@ var (
 
 	aggregatesCount = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "vpa_recommender_aggregate_container_states_count",
-		Help: "Containers with distinct names and pod labels whose usage is remembered.",
+		Help: "Containers with distinct names and pod labels whose usage history is kept.",
 	})
 
 	recommendationLatency = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -33,17 +33,17 @@ var (
 
 	samplesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_recommender_samples_total",
-		Help: "Samples of usage, by resource and by what became of them.",
+		Help: "Usage samples, by resource and result.",
 	}, []string{"resource", "outcome"})
 
 	oomsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_recommender_oom_samples_total",
-		Help: "Containers that ran out of memory, by what became of the report.",
+		Help: "Reports of containers that ran out of memory, by result.",
 	}, []string{"outcome"})
 
 	writesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_recommender_writes_total",
-		Help: "Writes to the API, by object (status or checkpoint) and result: success, error, or postponed to the next cycle for want of time.",
+		Help: "API writes, by object (status or checkpoint) and result: success, error, or postponed to the next cycle.",
 	}, []string{"object", "result"})
 
 	checkpointsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -53,12 +53,12 @@ var (
 
 	resourcesRead = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vpa_resources_get_resources_count",
-		Help: "Containers whose resources were read, by where they stood: in the status of the pod, or in its spec.",
+		Help: "Containers whose resources were read, by source: pod status or spec.",
 	}, []string{"source"})
 
 	panics = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "celvpa_recommender_panics_total",
-		Help: "VPAs whose evaluation panicked, which is a fault of celvpa. They are left as they were.",
+		Help: "VPAs whose evaluation panicked, a bug in celvpa. Their status stays unchanged.",
 	})
 )
 

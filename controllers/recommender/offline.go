@@ -62,7 +62,7 @@ func (s *State) Status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 func (s *State) Explain(w *Workload) (out []Explanation) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.log(w).Error(fmt.Errorf("panic: %v", p), "the recommendation cannot be explained; please report this", "stack", string(debug.Stack()))
+			s.log(w).Error(fmt.Errorf("panic: %v", p), "panic while explaining a recommendation; please report this", "stack", string(debug.Stack()))
 			out = nil
 		}
 	}()

@@ -30,7 +30,7 @@ var (
 
 	withoutRecommendation = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "vpa", Subsystem: "quality", Name: "usage_sample_missing_recommendation_count",
-		Help: "Samples of containers that should have a recommendation and had none.",
+		Help: "Samples of containers that should have a recommendation and have none.",
 	}, []string{"update_mode", "resource", "is_oom"})
 )
 

@@ -130,7 +130,7 @@ func (r *Recommender) begin(ctx context.Context) {
 func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 	var list vpav1.VerticalPodAutoscalerList
 	err := r.Client.List(ctx, &list)
-	r.notices.Tell(r.Log, "listing VerticalPodAutoscalers", err, "cannot list VerticalPodAutoscalers; going on with those of the last cycle")
+	r.notices.Tell(r.Log, "listing VerticalPodAutoscalers", err, "cannot list VerticalPodAutoscalers; using those of the last cycle")
 	if err != nil {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (r *Recommender) mine(v *vpav1.VerticalPodAutoscaler) bool {
 func (r *Recommender) loadPods(ctx context.Context) map[model.PodID]bool {
 	var list corev1.PodList
 	err := r.Client.List(ctx, &list)
-	r.notices.Tell(r.Log, "listing pods", err, "cannot list pods; going on with those of the last cycle")
+	r.notices.Tell(r.Log, "listing pods", err, "cannot list pods; using those of the last cycle")
 	if err != nil {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	r.notices.Tell(r.Log, "reading usage", err, "usage is not known, or not all of it")
+	r.notices.Tell(r.Log, "reading usage", err, "usage incomplete")
 	r.sampled = r.sampled || err == nil || len(samples) > 0
 	now := r.Clock.Now()
 	r.tellRefused(r.Add(samples, now))
@@ -201,7 +201,7 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 		for _, o := range r.OOMs() {
 			taken, sample := r.AddOOM(o, now)
 			oomsTotal.WithLabelValues(taken.String()).Inc()
-			r.Log.V(2).Info("a container ran out of memory", "namespace", o.Pod.Namespace, "pod", o.Pod.Name, "container", o.Container,
+			r.Log.V(2).Info("container ran out of memory", "namespace", o.Pod.Namespace, "pod", o.Pod.Name, "container", o.Container,
 				"reportedBytes", o.Memory, "countsAsBytes", sample, "at", o.At, "outcome", taken.String())
 		}
 	}
@@ -216,7 +216,7 @@ func (r *Recommender) tellRefused(taken [2][]int) {
 		}
 		for _, bad := range []model.Taken{model.Negative, model.Future} {
 			if counts[bad] > 0 && (r.refused[resource] == nil || r.refused[resource][bad] == 0) {
-				r.Log.Info("the source of usage gives samples that cannot be used; the metric celvpa_recommender_samples_total goes on counting",
+				r.Log.Info("metrics source returned unusable samples; see metric celvpa_recommender_samples_total",
 					"resource", model.Resource(resource).String(), "what", bad.String(), "samples", counts[bad])
 			}
 		}

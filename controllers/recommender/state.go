@@ -85,7 +85,7 @@ func (s *State) UseRules(book *compile.Rulebook) {
 	}
 	s.rules, s.plans = book, plans{}
 	window, failed := facts.WindowFor(book.Default(), "", facts.Policy(nil), nil)
-	policy.Report(s.logger, "memory is remembered as by default where no VPA says otherwise", failed...)
+	policy.Report(s.logger, "default memory aggregation used where no VPA sets it", failed...)
 	s.cluster.SetWindow(window)
 	for _, w := range s.workloads {
 		s.choose(w)
@@ -118,7 +118,7 @@ func (s *State) choose(w *Workload) {
 		w.policyRules = facts.PolicyRulesOf(w.Chosen.Plan)
 		var failed []*engine.RuleError
 		w.order, failed = facts.OrderOf(w.Chosen.Plan, w.VPA)
-		s.failed(w, "order", "its place among VPAs that select the same pods is as without the rule", failed)
+		s.failed(w, "order", "order among VPAs that select the same pods unchanged", failed)
 	})
 }
 
@@ -129,7 +129,7 @@ func (s *State) contained(w *Workload, doing string, f func()) {
 			panics.Inc()
 			w.panicked = fmt.Sprintf("%s failed: %v", doing, p)
 			s.notices.Tell(s.log(w).WithValues("stack", string(debug.Stack())), w.String()+" panic", errors.New(w.panicked),
-				"a fault of celvpa; this VPA is left as it is; please report this")
+				"panic; this VPA keeps its recommendation; please report this")
 		}
 	}()
 	f()
@@ -142,7 +142,7 @@ func (s *State) failed(w *Workload, at, consequence string, failed []*engine.Rul
 	for _, e := range failed {
 		errs = append(errs, e)
 	}
-	s.notices.Tell(s.log(w), w.String()+" "+at, errors.Join(errs...), "a rule failed; "+consequence)
+	s.notices.Tell(s.log(w).WithValues("consequence", consequence), w.String()+" "+at, errors.Join(errs...), "rule failed")
 }
 
 // selector finds the pods of the VPA; nil when it is not known.
@@ -267,13 +267,13 @@ func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample in
 					trace := s.traceOOM()
 					bytes, ok, failed = facts.OOMSample(e.plan, o.Container, e.record, reported, peak, trace)
 					w.explainOOM(o, trace)
-					s.failed(w, "OOM of "+o.Container, "the OOM may not be remembered", failed)
+					s.failed(w, "OOM of "+o.Container, "OOM may not be recorded", failed)
 				})
 				return bytes, ok
 			}
 		}
 		bytes, ok, failed := facts.OOMSample(s.rules.Default(), o.Container, facts.Policy(nil), reported, peak, nil)
-		policy.Report(s.logger, "the OOM may not be remembered", failed...)
+		policy.Report(s.logger, "OOM may not be recorded", failed...)
 		return bytes, ok
 	})
 	return taken, sample

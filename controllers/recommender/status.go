@@ -70,7 +70,7 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 	conditions := conditionSet{list: status.Conditions, now: metav1.NewTime(now)}
 	defer func() { status.Conditions = conditions.sorted() }()
 
-	s.notices.Tell(s.log(w), w.String()+" rules", w.Chosen.Err, "the recommendation is left as it is")
+	s.notices.Tell(s.log(w), w.String()+" rules", w.Chosen.Err, "recommendation unchanged")
 	if w.Chosen.Err != nil { // what was recommended by rules that are gone stays as it is
 		conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "RulesNotFound", w.Chosen.Err.Error()+"; the recommendation is left as it is")
 		return status
@@ -92,7 +92,7 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 		view = w.model.View(s.cluster.Settings())
 	}
 	result := s.recommend(w, view, false)
-	s.failed(w, "recommendation", "its values are left as they were", result.Failed)
+	s.failed(w, "recommendation", "values unchanged", result.Failed)
 	s.audit(w, view, result)
 	recommendation := result.keep(status.Recommendation)
 	status.Recommendation = recommendation

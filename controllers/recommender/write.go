@@ -84,7 +84,7 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 		}
 	}
 	if left > 0 {
-		r.Log.Info("statuses are left for the next cycle: the API server, or --kube-api-qps, allows no more in this one", "written", written, "left", left)
+		r.Log.Info("statuses postponed to the next cycle by --kube-api-qps or the API server", "written", written, "left", left)
 	}
 }
 
@@ -129,7 +129,7 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 		writesTotal.WithLabelValues("status", "error").Inc()
 		err = fmt.Errorf("writing the status: %w", err)
 	}
-	r.notices.Tell(r.log(w), w.String()+" writing the status", err, "cannot write the status; it is tried again in each cycle")
+	r.notices.Tell(r.log(w), w.String()+" writing the status", err, "cannot write the status; retrying in each cycle")
 	return false
 }
 

@@ -45,7 +45,7 @@ func (r *Renewer) Start(ctx context.Context) error {
 		err := r.renew(attempt)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			r.Log.Error(err, "cannot renew the status lease; the updater stops when this goes on")
+			r.Log.Error(err, "cannot renew the status lease; the updater pauses evictions if this continues")
 		}
 		select {
 		case <-ctx.Done():

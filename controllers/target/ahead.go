@@ -54,7 +54,7 @@ func (a *Ahead) Ready() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.first == nil || len(a.first) > 0 && !a.late {
-		return errors.New("the targets of VerticalPodAutoscalers are still being looked up")
+		return errors.New("waiting for the first lookup of all targets")
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (a *Ahead) add(queue workqueue.TypedInterface[client.ObjectKey], object any
 func (a *Ahead) round(ctx context.Context, queue workqueue.TypedInterface[client.ObjectKey]) {
 	var list vpav1.VerticalPodAutoscalerList
 	if err := a.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		a.Log.Error(err, "the targets of VerticalPodAutoscalers are not looked up before their pods come; trying again in a minute")
+		a.Log.Error(err, "cannot look up targets in advance; retrying in 1 minute")
 	}
 	a.mu.Lock()
 	if a.first == nil {
@@ -148,19 +148,19 @@ func (a *Ahead) round(ctx context.Context, queue workqueue.TypedInterface[client
 func (a *Ahead) look(ctx context.Context, key client.ObjectKey) {
 	defer func() {
 		if p := recover(); p != nil {
-			a.Log.Error(fmt.Errorf("panic: %v", p), "the target of a VerticalPodAutoscaler is not looked up before its pods come; please report this",
+			a.Log.Error(fmt.Errorf("panic: %v", p), "panic while looking up a target in advance; please report this",
 				"namespace", key.Namespace, "vpa", key.Name, "stack", string(debug.Stack()))
 		}
 	}()
 	var v vpav1.VerticalPodAutoscaler
 	if err := a.Client.Get(ctx, key, &v); err != nil {
 		if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-			a.Log.Error(err, "the target of a VerticalPodAutoscaler is not looked up before its pods come; trying again in a minute", "namespace", key.Namespace, "vpa", key.Name)
+			a.Log.Error(err, "cannot look up a target in advance; retrying in 1 minute", "namespace", key.Namespace, "vpa", key.Name)
 		}
 		return
 	}
 	if _, why := a.Resolver.Selector(ctx, &v); why != nil {
-		a.Log.V(4).Info("the target of a VerticalPodAutoscaler cannot be used", "namespace", key.Namespace, "vpa", key.Name, "reason", why.Message)
+		a.Log.V(4).Info("target unusable", "namespace", key.Namespace, "vpa", key.Name, "reason", why.Message)
 	}
 }
 

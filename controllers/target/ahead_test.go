@@ -76,7 +76,7 @@ func TestNoPodHasToWaitForWhatVPAsAreAbout(t *testing.T) {
 	plain, owned := vpaFor("plain", "web", 0), vpaFor("owned", "api", 0)
 	l := lookAhead(t, always("app=web"), interceptor.Funcs{}, vpaOfThing("t"), plain, owned,
 		deployment("web"), deployment("api", controlledBy("example.com/v1", "Other", "app")))
-	require.EqualError(t, l.Ready(), "the targets of VerticalPodAutoscalers are still being looked up")
+	require.EqualError(t, l.Ready(), "waiting for the first lookup of all targets")
 	l.start()
 	l.eventually("to be ready", func() bool { return l.Ready() == nil })
 	require.Equal(t, []string{"v1 app", "v1 t"}, l.asked(), "well-known kinds are in the cache")

@@ -22,16 +22,16 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Actuator changes pods in the cluster, and tells so in events of the pod and its VPA (UPSTREAM.md §5.4). It is safe for
+// Actuator changes pods in the cluster, and writes events about it for the pod and its VPA (UPSTREAM.md §5.4). It is safe for
 // concurrent use.
 type Actuator struct {
-	// Client writes. What it writes shares one limit, --kube-api-qps, which nothing else counts against.
+	// Client sends writes only, which share one limit, --kube-api-qps.
 	Client   client.Client
 	Recorder events.EventRecorder
 }
 
-// Evict asks the API server to evict a pod; a disruption budget may refuse. It means the very pod that was decided on: another one
-// that has its name by now, as those of StatefulSets, is left alone.
+// Evict asks the API server to evict a pod; a disruption budget may refuse. The UID is a precondition: a new pod of the same name,
+// as in a StatefulSet, is not evicted.
 func (a Actuator) Evict(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, verdict engine.Verdict) error {
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -47,10 +47,10 @@ func (a Actuator) Evict(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 	return nil
 }
 
-// Resize sends the wanted resources, of the pod as a whole and of its containers at once, through the pod's resize subresource,
-// and then lets the pod's annotations tell of it: API servers take no annotations with a resize. Where there is nothing to resize it
-// only takes off the annotations of startup boosts that are over. An error means that the pod is as it was. That a pod was resized and
-// could not be marked is told in an event, but is none: Mark may be tried again.
+// Resize sends the wanted resources of the pod and of all its containers through the resize subresource, and then updates the
+// pod's annotations, which API servers do not accept with a resize. Where there is nothing to resize, it only removes the
+// annotations of startup boosts that are over. An error means that the pod is unchanged. A resized pod whose annotations could not
+// be updated is reported in an event and by marked = false: Mark may be retried.
 func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, change facts.PodChange, verdict engine.Verdict) (marked bool, err error) {
 	resources := podpatch.Resources(pod, change)
 	if len(resources) == 0 {
@@ -76,13 +76,13 @@ func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.Vertical
 	return true, nil
 }
 
-// Mark lets the annotations of a pod tell of a resize that was taken.
+// Mark updates the annotations of a pod after a resize.
 func (a Actuator) Mark(ctx context.Context, pod *corev1.Pod, vpa string, change facts.PodChange) error {
 	return a.patch(ctx, pod, podpatch.Resized(pod, vpa, change), "")
 }
 
 func (a Actuator) patch(ctx context.Context, pod *corev1.Pod, ops []jsonpatch.Operation, subresource string) error {
-	// Another pod that has the name by now may have other containers at these places.
+	// A new pod of the same name may have other containers at these indexes.
 	meant := jsonpatch.NewOperation("test", "/metadata/uid", pod.UID)
 	body, err := json.Marshal(append([]jsonpatch.Operation{meant}, ops...))
 	if err != nil {
@@ -95,7 +95,7 @@ func (a Actuator) patch(ctx context.Context, pod *corev1.Pod, ops []jsonpatch.Op
 	return a.Client.SubResource(subresource).Patch(ctx, named(pod), patch)
 }
 
-// named is a pod of which only the name is known: requests need no more of it, and write what comes back into it.
+// named is a pod with a name only: requests need no more, and decode the response into it.
 func named(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }

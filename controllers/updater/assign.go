@@ -22,14 +22,14 @@ type workload struct {
 	pods    []*corev1.Pod
 	counted counted
 
-	begun bool // a worker has taken it up; of the one who hands out work
-	// The rest is of the worker.
-	late  bool // something had to wait for a limit that lets nothing pass any more in this cycle
-	sent  bool // something was let pass before
+	started bool // a worker has taken it; set by the dispatcher
+	// Set by the worker:
+	late  bool // an exhausted rate limit postponed something to the next cycle
+	sent  bool // a request was sent
 	tally tally
 }
 
-// assign gives each pod to its controlling VPA, and leaves out VPAs that change no running pods.
+// assign gives each pod to its controlling VPA, and skips VPAs that do not change running pods.
 func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) []*workload {
 	byNamespace := map[string][]*vpav1.VerticalPodAutoscaler{}
 	byVPA := map[types.UID]*workload{}
@@ -40,17 +40,17 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 		}
 		log := r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
 		if fault := v.Unreadable(); fault != "" {
-			log.Info("the VPA is left out, because not all of it can be read", "reason", fault)
+			log.Info("VPA skipped: it cannot be decoded completely", "reason", fault)
 			continue
 		}
 		chosen := policy.For(r.rules, v)
 		if chosen.Err != nil {
-			log.V(4).Info("the pods of the VPA are left alone", "reason", chosen.Err.Error()) // its condition says so
-			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)                    // nor may another VPA take them
+			log.V(4).Info("pods of this VPA skipped", "reason", chosen.Err.Error()) // its condition says so
+			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)          // its pods are not given to another VPA
 			continue
 		}
 		verdict := chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
-		policy.Report(log, "the pods of the VPA are left alone", verdict.Err)
+		policy.Report(log, "pods of this VPA skipped", verdict.Err)
 		r.auditUpdate(v, chosen.Shadows, verdict, log)
 		if verdict.Do == facts.DoApply {
 			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)
@@ -71,11 +71,11 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 	return out
 }
 
-// assigners are how many pods are assigned at a time: mostly from memory, but a custom owner that is new is looked up.
+// assigners is how many pods are assigned in parallel: mostly from memory, but the scale of a new custom owner is read.
 const assigners = 4
 
-// assignShare is the part of the interval after which no custom owner is waited for any more: of an API server that does not answer
-// only its own pods shall suffer.
+// assignShare is the part of the interval that may be spent on reading custom owners: where an API server does not answer, only
+// the pods of its owners are skipped.
 const assignShare = 0.25
 
 // controlling finds the VPA of each pod; empty = none.
@@ -99,10 +99,10 @@ func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates map
 
 func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates []*vpav1.VerticalPodAutoscaler) types.UID {
 	log := r.Log.WithValues("namespace", pod.Namespace, "pod", pod.Name)
-	defer r.contain(log, "the pod is left alone")
+	defer r.contain(log, "pod skipped")
 	v, err := r.Resolver.ControllingVPA(ctx, pod, candidates, policy.Precedence(r.rules, r.Log))
 	if err != nil {
-		log.V(4).Info("the pod is left alone", "reason", err.Error())
+		log.V(4).Info("pod skipped", "reason", err.Error())
 	}
 	if err != nil || v == nil {
 		return ""
@@ -112,5 +112,5 @@ func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates []
 
 func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
 
-// alive: scheduled, not finished and not terminating.
+// alive reports whether a pod is scheduled, not finished and not terminating.
 func alive(pod *corev1.Pod) bool { return podupdate.Unlooked(pod) == "" }

@@ -11,7 +11,7 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// auditUpdate records what overlays that are not enforced would say about whether a VPA changes running pods.
+// auditUpdate records whether audited overlays would decide differently that a VPA changes running pods.
 func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []compile.Shadow, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {
@@ -20,11 +20,11 @@ func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []compile.
 	}
 }
 
-// audit records what overlays that are not enforced would do with a pod instead.
+// audit records what audited overlays would do with a pod instead.
 func (u *Updater) audit(c *candidate, shadows []compile.Shadow, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict {
-		p.Resize = c.Resize // of which the request does not know everything
+		p.Resize = c.Resize // the request does not know of resizes just sent
 		return p.Decide(plan, *c.group, nil)
 	}
 	for _, shadow := range shadows {

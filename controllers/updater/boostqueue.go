@@ -18,12 +18,12 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// How soon a pod is looked at again (UPSTREAM.md Appendix A 3).
+// When a pod is processed again (UPSTREAM.md Appendix A 3).
 const (
 	boostBackOff    = 100 * time.Millisecond
 	boostBackOffMax = 1000 * time.Second
-	boostFew        = 5                // times for a pod without a VPA
-	boostRound      = 10 * time.Minute // between two looks at all boosted pods, whatever happened
+	boostFew        = 5                // tries for a pod without a VPA
+	boostRound      = 10 * time.Minute // between two rounds over all boosted pods
 )
 
 const (
@@ -33,10 +33,10 @@ const (
 	podBoostedIndex = "celvpa.boosted"
 )
 
-// podOwnerKey leaves the group out, of which owner references tell the version, too.
+// podOwnerKey leaves out the API group, because owner references hold it with a version.
 func podOwnerKey(k target.Key) string { return k.Kind + "/" + k.Name }
 
-// IndexBoosts makes a cache find the pods that Boosts looks for. It is called before the cache starts.
+// IndexBoosts adds the indexes of a cache that Boosts uses. Call it before the cache starts.
 func IndexBoosts(ctx context.Context, cache client.FieldIndexer) error {
 	err := cache.IndexField(ctx, &corev1.Pod{}, podOwnerIndex, ownersOf)
 	if err != nil {
@@ -112,7 +112,7 @@ func (b *Boosts) Start(ctx context.Context) error {
 	}
 }
 
-// next looks at the pod that is next in the queue, for which it waits. It returns false when there will be none.
+// next waits for the next pod of the queue and processes it. It returns false when the queue has shut down.
 func (b *Boosts) next(ctx context.Context, queue boostQueue) bool {
 	key, ended := queue.Get()
 	if ended {
@@ -126,7 +126,7 @@ func (b *Boosts) next(ctx context.Context, queue boostQueue) bool {
 	case again.after > 0:
 		queue.Forget(key)
 		queue.AddAfter(key, again.after)
-	case again.backOff && !(again.aFew && queue.NumRequeues(key) >= boostFew):
+	case again.backOff && !(again.limited && queue.NumRequeues(key) >= boostFew):
 		queue.AddRateLimited(key)
 	default:
 		queue.Forget(key)
@@ -134,7 +134,7 @@ func (b *Boosts) next(ctx context.Context, queue boostQueue) bool {
 	return true
 }
 
-// podEvents queues pods to which something happens.
+// podEvents queues pods that are added or changed.
 func (b *Boosts) podEvents(queue boostQueue) toolscache.ResourceEventHandler {
 	add := func(o any) {
 		if pod, ok := o.(*corev1.Pod); ok && b.concerns(pod) {
@@ -144,13 +144,13 @@ func (b *Boosts) podEvents(queue boostQueue) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, now any) { add(now) }}
 }
 
-// concerns reports whether a pod may have a boost that is over: it is ready.
+// concerns reports whether a pod may have a boost that is over: it is boosted and ready.
 func (b *Boosts) concerns(pod *corev1.Pod) bool {
 	return alive(pod) && b.Namespaces.Serve(pod.Namespace) && facts.Boosted(pod) && podutils.IsPodReady(pod)
 }
 
-// vpaEvents queues the pods of a namespace in which there is another VPA, or another choice of rules or boosts. The VPAs that there
-// are at the start tell nothing new: all pods are queued then.
+// vpaEvents queues the boosted pods of a namespace when a VPA in it is added, or changes its spec or its choice of rules. It
+// ignores the VPAs at the start, when all pods are queued anyway.
 func (b *Boosts) vpaEvents(ctx context.Context, queue boostQueue) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(o any, atStart bool) {
@@ -168,12 +168,12 @@ func (b *Boosts) vpaEvents(ctx context.Context, queue boostQueue) toolscache.Res
 	}
 }
 
-// all queues all boosted pods, or those of a namespace. What cannot be listed is left to the next round.
+// all queues all boosted pods, or those of a namespace. If they cannot be listed, the next round retries.
 func (b *Boosts) all(ctx context.Context, queue boostQueue, where ...client.ListOption) {
 	var list corev1.PodList
 	where = append(where, client.MatchingFields{podBoostedIndex: "true"}, client.UnsafeDisableDeepCopy)
 	if err := b.Client.List(ctx, &list, where...); err != nil {
-		b.Log.Error(err, "pods cannot be listed; their startup boosts are looked at again in ten minutes")
+		b.Log.Error(err, "cannot list pods; retrying startup boosts in 10 minutes")
 		return
 	}
 	for i := range list.Items {

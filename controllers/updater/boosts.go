@@ -26,22 +26,22 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Boosts ends the startup boosts of pods when they are over (UPSTREAM.md §5.7, Appendix A 3). It does not wait for the cycles of
-// an Updater, nor for the admission controller: pods are looked at when something happens to them, when a boost is about to
-// end, and from time to time. All fields but Namespaces, Turn and Beside are required. It implements the manager's Runnable, and is not
-// to be started at all with gate CPUStartupBoost off.
+// Boosts ends the startup boosts of pods (UPSTREAM.md §5.7, Appendix A 3). It is independent of the Updater's cycles and of the
+// admission controller: a work queue holds pods that changed, pods whose boost is about to end, and every 10 minutes all boosted
+// pods. All fields but Namespaces, Turn and Beside are required. It implements the manager's Runnable; do not start it with gate
+// CPUStartupBoost off.
 type Boosts struct {
-	Cache      cache.Informers // tells of pods and VPAs
-	Client     client.Client   // reads from that cache, of which IndexBoosts knows
+	Cache      cache.Informers // of pods and VPAs
+	Client     client.Client   // reads from that cache, which IndexBoosts has indexed
 	Actuator   Actuator
 	Resolver   *target.Resolver
-	Rules      func() *compile.Rulebook // the rules in force, asked for each pod
+	Rules      func() *compile.Rulebook // the rules in force, read for each pod
 	Shadows    *policy.Shadows
 	Namespaces target.Namespaces
-	Workers    int // how many pods are looked at at once, at least 1
-	// Turn waits until one more resize is allowed; nil allows all at once.
+	Workers    int // pods that are processed in parallel, at least 1
+	// Turn waits for the rate limit of resizes; nil = unlimited.
 	Turn func(context.Context) error
-	// Beside reports whether somebody else is changing a pod, which then counts as disrupted; nil knows of nobody.
+	// Beside reports whether another actor, such as the Updater, is changing a pod, which then counts as disrupted; nil = none.
 	Beside func(*corev1.Pod) bool
 
 	Clock clock.WithTicker
@@ -51,36 +51,36 @@ type Boosts struct {
 	sent map[client.ObjectKey]sentResize
 }
 
-// sentResize is a resize that the cache may not know of yet.
+// sentResize is a resize that the cache may not show yet.
 type sentResize struct {
 	uid   types.UID
-	notes []string  // names of the annotations that were to be taken off
-	at    time.Time // zero while it waits for its turn
+	notes []string  // names of the annotations to remove
+	at    time.Time // zero while it waits for the rate limit
 }
 
 const (
-	// boostSettles is how long the cache has to learn of a resize, and after which a pod is looked at once more.
+	// boostSettles is how long the cache may take to show a resize; then the pod is processed again.
 	boostSettles = time.Minute
-	// boostSlack goes on top of what is left of a boost, so that it is over when its pod is looked at.
+	// boostSlack is added to the rest of a boost, so that it is over when its pod is processed.
 	boostSlack = 100 * time.Millisecond
 )
 
 // NeedLeaderElection keeps a second replica idle.
 func (b *Boosts) NeedLeaderElection() bool { return true }
 
-// again says when a pod is looked at once more, unless something happens to it before; the zero value is never.
+// again is when a pod is processed again, unless it changes before; the zero value is never.
 type again struct {
-	after   time.Duration // that much later; 0 where that is not known
-	backOff bool          // ever later
-	aFew    bool          // and not for ever
+	after   time.Duration // 0 = unknown
+	backOff bool          // with exponential back-off
+	limited bool          // a few times only
 }
 
-// look gives a pod back what it had more for its start, if the rules say so. A panic stays with this pod.
+// look ends the startup boost of a pod if the rules say so. A panic affects this pod only.
 func (b *Boosts) look(ctx context.Context, key client.ObjectKey) (next again) {
 	log := b.Log.WithValues("namespace", key.Namespace, "pod", key.Name)
 	defer func() {
 		if p := recover(); p != nil {
-			log.Error(fmt.Errorf("panic: %v", p), "the startup boost of this pod goes on; please report this", "stack", string(debug.Stack()))
+			log.Error(fmt.Errorf("panic: %v", p), "panic; please report this", "consequence", "startup boost continues", "stack", string(debug.Stack()))
 			next = again{backOff: true}
 		}
 	}()
@@ -90,7 +90,7 @@ func (b *Boosts) look(ctx context.Context, key client.ObjectKey) (next again) {
 			b.settled(key)
 			return again{}
 		}
-		log.Error(err, "the startup boost of this pod goes on; trying again")
+		log.Error(err, "startup boost continues; retrying")
 		return again{backOff: true}
 	}
 	if b.unseen(&pod) {
@@ -101,28 +101,28 @@ func (b *Boosts) look(ctx context.Context, key client.ObjectKey) (next again) {
 	}
 	candidates, err := b.candidates(ctx, pod.Namespace)
 	if err != nil {
-		log.Error(err, "the startup boost of this pod goes on; trying again")
+		log.Error(err, "startup boost continues; retrying")
 		return again{backOff: true}
 	}
 	v, err := b.Resolver.ControllingVPA(ctx, &pod, candidates, policy.Precedence(b.Rules(), log))
 	if err != nil {
-		log.V(4).Info("the startup boost of this pod goes on; trying again", "reason", err.Error())
+		log.V(4).Info("startup boost continues; retrying", "reason", err.Error())
 		return again{backOff: true}
 	}
 	if v == nil {
-		log.V(4).Info("the startup boost of this pod goes on: it has no VPA")
-		return again{backOff: true, aFew: true}
+		log.V(4).Info("startup boost continues: no VPA controls the pod")
+		return again{backOff: true, limited: true}
 	}
 	log = log.WithValues("vpa", v.Name)
 	chosen := policy.For(b.Rules(), v)
 	if chosen.Err != nil {
-		log.V(4).Info("the startup boost of this pod goes on", "reason", chosen.Err.Error()) // the VPA's condition says so
+		log.V(4).Info("startup boost continues", "reason", chosen.Err.Error()) // the VPA's condition says so
 		return again{}
 	}
 	return b.decide(ctx, &pod, v, chosen, log)
 }
 
-// candidates are the VPAs of a namespace that can be read, be their update mode what it may.
+// candidates are the readable VPAs of a namespace, whatever their update mode.
 func (b *Boosts) candidates(ctx context.Context, namespace string) ([]*vpav1.VerticalPodAutoscaler, error) {
 	var list vpav1.VerticalPodAutoscalerList
 	if err := b.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -137,23 +137,23 @@ func (b *Boosts) candidates(ctx context.Context, namespace string) ([]*vpav1.Ver
 	return out, nil
 }
 
-// decide asks the rules about a pod and does what they say.
+// decide asks the rules about a pod and carries the verdict out.
 func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, chosen compile.Selection, log logr.Logger) again {
 	limits, err := limitranges.Of(ctx, b.Client, pod.Namespace)
 	if err != nil {
-		log.Error(err, "the startup boost of this pod goes on; trying again")
+		log.Error(err, "startup boost continues; retrying")
 		return again{backOff: true}
 	}
 	beside, err := b.withOwnerOf(ctx, pod)
 	if err != nil {
-		log.Error(err, "the startup boost of this pod goes on; trying again")
+		log.Error(err, "startup boost continues; retrying")
 		return again{backOff: true}
 	}
 	request := podupdate.Request{Pod: pod, VPA: v, Limits: limits, Now: b.Clock.Now()}
 	p, failed := podupdate.Assess(chosen.Plan, request, nil)
-	policy.Report(log, "its values are left as they were", failed...)
+	policy.Report(log, "values unchanged", failed...)
 	groups := podupdate.Groups(ctx, b.Resolver, beside, func(owner target.Key, err error) {
-		log.V(4).Info("the replicas of a group are not known", "owner", owner.String(), "error", err.Error())
+		log.V(4).Info("replica count of the owner unknown", "owner", owner.String(), "error", err.Error())
 	})
 	var group facts.Group
 	if g := groups[p.Owner]; g != nil {
@@ -161,8 +161,8 @@ func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 	}
 	verdict := b.reserve(chosen.Plan, p, &group, beside)
 	b.audit(chosen.Shadows, request, p, group, verdict, log)
-	policy.Report(log, "its startup boost goes on", verdict.Err)
-	log.V(5).Info("decided about the startup boost", "do", verdict.Do, "rule", verdict.Rule, "reason", verdict.Reason)
+	policy.Report(log, "startup boost continues", verdict.Err)
+	log.V(5).Info("startup boost decided", "do", verdict.Do, "rule", verdict.Rule, "reason", verdict.Reason)
 	over, remaining := false, time.Duration(0)
 	for i := range p.Change.Containers {
 		boost := &p.Change.Containers[i].Boost
@@ -186,7 +186,7 @@ func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 	return again{}
 }
 
-// withOwnerOf lists the pods that count for the budget of a pod: those of its direct owner.
+// withOwnerOf lists the pods of the direct owner of a pod, which share its disruption budget.
 func (b *Boosts) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev1.Pod, error) {
 	owner, owned := target.DirectOwner(pod)
 	if !owned {
@@ -200,7 +200,7 @@ func (b *Boosts) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev1.Po
 	var out []*corev1.Pod
 	for i := range list.Items {
 		if other := &list.Items[i]; alive(other) {
-			if direct, ok := target.DirectOwner(other); ok && direct == owner { // the index knows no API groups
+			if direct, ok := target.DirectOwner(other); ok && direct == owner { // the index ignores API groups
 				out = append(out, other)
 			}
 		}
@@ -208,9 +208,9 @@ func (b *Boosts) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev1.Po
 	return out, nil
 }
 
-// reserve asks the rules about a pod. Where they want it to be resized its place in the budget is taken, so that no other worker
-// takes it, too. Disrupted are those pods beside it whose resize goes on; one that waits on its node disrupts nothing, and may
-// wait for the very CPU that others are to give back.
+// reserve asks the rules about a pod. If they resize it, its place in the budget is taken, so that no other worker takes it.
+// Disrupted are the pods of the group whose resize is in progress. A deferred resize disrupts nothing; it may be waiting for the
+// very CPU that other boosts will return.
 func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group, beside []*corev1.Pod) engine.Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -239,7 +239,7 @@ func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group
 	return verdict
 }
 
-// isSent reports whether a pod was sent a resize of which the cache does not know, or not all: the annotations come after it. The
+// isSent reports whether a pod was sent a resize that the cache does not show completely: the annotations follow the resize. The
 // caller holds mu.
 func (b *Boosts) isSent(pod *corev1.Pod) bool {
 	sent, ok := b.sent[client.ObjectKeyFromObject(pod)]
@@ -247,14 +247,14 @@ func (b *Boosts) isSent(pod *corev1.Pod) bool {
 		slices.ContainsFunc(sent.notes, func(name string) bool { _, there := pod.Annotations[name]; return there })
 }
 
-// Ending reports whether a boost of a pod is being ended, which the cache does not show yet.
+// Ending reports whether a boost of a pod is ending and the cache does not show it yet.
 func (b *Boosts) Ending(pod *corev1.Pod) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.isSent(pod)
 }
 
-// unseen is isSent, and forgets a resize that the cache knows of.
+// unseen is isSent, and forgets a resize that the cache shows.
 func (b *Boosts) unseen(pod *corev1.Pod) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -265,14 +265,14 @@ func (b *Boosts) unseen(pod *corev1.Pod) bool {
 	return false
 }
 
-// settled forgets what was sent to a pod.
+// settled forgets the resize of a pod.
 func (b *Boosts) settled(key client.ObjectKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.sent, key)
 }
 
-// settles begins to wait for the cache.
+// settles starts to wait for the cache.
 func (b *Boosts) settles(key client.ObjectKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -281,7 +281,7 @@ func (b *Boosts) settles(key client.ObjectKey) {
 	b.sent[key] = sent
 }
 
-// end resizes a pod when it is its turn. Boosts of other containers may go on.
+// end resizes a pod when the rate limit permits. Boosts of other containers may continue.
 func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Duration, verdict engine.Verdict, c counted, log logr.Logger) (next again) {
 	pod := p.PodState.Pod
 	key := client.ObjectKeyFromObject(pod)
@@ -294,13 +294,13 @@ func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Durat
 	if b.Turn != nil {
 		if err := b.Turn(ctx); err != nil {
 			if ctx.Err() == nil {
-				log.Error(err, "the startup boost of this pod goes on; trying again")
+				log.Error(err, "startup boost continues; retrying")
 			}
 			return again{backOff: true}
 		}
-		var now corev1.Pod // that may have taken a while
+		var now corev1.Pod // the wait may have been long
 		if err := b.Client.Get(ctx, key, &now); err != nil || now.UID != pod.UID {
-			return again{backOff: true, aFew: true}
+			return again{backOff: true, limited: true}
 		}
 	}
 	if _, err := b.Actuator.Resize(ctx, pod, p.VPA, p.Change, verdict); err != nil {
@@ -308,28 +308,28 @@ func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Durat
 		case ctx.Err() != nil:
 			return again{}
 		case apierrors.IsNotFound(err):
-			return again{backOff: true, aFew: true} // it is gone, and the cache will know; else the cluster cannot resize
+			return again{backOff: true, limited: true} // the pod is gone, or the cluster has no resize subresource
 		}
 		c.resizeFailed(reasonUnboost)
-		if !unsent(err) && !declined(err) { // it may have been carried out: the cache will show
+		if !unsent(err) && !declined(err) { // it may have succeeded: the cache will show it
 			sent = true
 			b.settles(key)
 		}
-		log.Error(err, "the startup boost could not be ended; trying again", "rule", verdict.Rule)
+		log.Error(err, "cannot end the startup boost; retrying", "rule", verdict.Rule)
 		return again{backOff: true}
 	}
 	sent = true
 	b.settles(key)
 	c.resized()
 	log.Info("startup boost ended", "rule", verdict.Rule, "reason", verdict.Reason)
-	after := boostSettles // its annotation may still be there
+	after := boostSettles // its annotation may still have to be removed
 	if remaining > 0 {
 		after = min(after, remaining+boostSlack)
 	}
 	return again{after: after}
 }
 
-// audit records what overlays that are not enforced would do with the boost of a pod instead.
+// audit records what audited overlays would do with the boost of a pod instead.
 func (b *Boosts) audit(shadows []compile.Shadow, request podupdate.Request, p *podupdate.Pod, group facts.Group, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {

@@ -124,7 +124,7 @@ func TestABoostThatCannotBeEndedIsTriedAgain(t *testing.T) {
 		failed     float64
 	}{
 		"refused":          {sent: forbidden("exceeded quota: q", ""), want: again{backOff: true}, failed: 1},
-		"gone":             {sent: gone, want: again{backOff: true, aFew: true}},
+		"gone":             {sent: gone, want: again{backOff: true, limited: true}},
 		"not its turn yet": {turn: context.Canceled, want: again{backOff: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestTheBoostOfASuccessorIsNotEnded(t *testing.T) {
 		require.NoError(t, l.Client.Delete(ctx, webPod(t, "p", 0)))
 		return l.Client.Create(ctx, webPod(t, "p", 0, func(p *corev1.Pod) { p.UID = "another" }))
 	}
-	require.Equal(t, again{backOff: true, aFew: true}, l.look(t.Context(), keyOf("p")))
+	require.Equal(t, again{backOff: true, limited: true}, l.look(t.Context(), keyOf("p")))
 	require.Empty(t, l.resized)
 	l.Turn = nil
 	require.Equal(t, again{after: 60*time.Second + boostSlack}, l.look(t.Context(), keyOf("p")))

@@ -15,40 +15,40 @@ import (
 )
 
 const (
-	// absentTime is how long a workload without pods is remembered.
+	// absentTime is how long the state of a workload without pods is kept.
 	absentTime = time.Hour
-	// maxAwaited bounds of how many evicted pods of a workload the successors are waited for. The others tell no more.
+	// maxAwaited bounds the evictions per workload that wait for a replacement pod. More would not tell more.
 	maxAwaited = 64
 )
 
-// breaker remembers what came of evictions: a pod whose successor comes with the resources that it had was evicted in vain, and
-// the next one would be, too. Workloads are known by the direct owner of their pods. How many such evictions are too many is a
-// matter of the rules. The zero value is ready for use, and it is safe for concurrent use.
+// breaker counts evictions without effect: those whose replacement pod kept the old resources, as the next one's would. It knows
+// workloads by the direct owner of their pods. The rules say how many such evictions pause a workload. The zero value is ready
+// for use, and it is safe for concurrent use.
 type breaker struct {
 	mu   sync.Mutex
 	of   map[target.Key]*outcomes
-	seen map[types.UID]bool      // the pods there were at the start of the cycle
-	gone map[types.UID]time.Time // pods that were evicted, or perhaps were, and when; for as long as a cache shows them
+	seen map[types.UID]bool      // all pods at the start of the cycle
+	gone map[types.UID]time.Time // pods that were evicted or may have been, and when; until the cache has caught up
 }
 
-// outcomes are what came of the evictions of one workload.
+// outcomes are those of the evictions of one workload.
 type outcomes struct {
-	awaited   []evictedPod                           // whose successors have not come, the oldest first
-	had       map[string]corev1.ResourceRequirements // what the last pod had that was evicted in vain
-	unchanged int                                    // successors in a row that came unchanged
-	last      time.Time                              // when the last pod that has such a successor was evicted
-	present   time.Time                              // when it had pods last
-	rule      string                                 // that keeps it from being evicted for this reason; empty = none does
+	awaited   []evictedPod                           // without a replacement so far, the oldest first
+	had       map[string]corev1.ResourceRequirements // resources of the last pod evicted without effect
+	unchanged int                                    // consecutive evictions whose replacement kept its old resources
+	last      time.Time                              // time of the last of them
+	present   time.Time                              // last time the workload had pods
+	rule      string                                 // that pauses its evictions for this reason; empty = none
 }
 
 type evictedPod struct {
 	had   map[string]corev1.ResourceRequirements
 	at    time.Time
-	until time.Time // a pod that comes later is no successor
+	until time.Time // a pod created later is no replacement
 }
 
-// leaves notes that a pod was evicted, or that nobody said whether it was: until a cache shows what became of it, or should have, it
-// counts as gone.
+// leaves records that a pod was evicted, or that the eviction was not answered. It counts as gone until the cache shows the
+// outcome or cacheTime has passed.
 func (b *breaker) leaves(uid types.UID, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +58,7 @@ func (b *breaker) leaves(uid types.UID, now time.Time) {
 	b.gone[uid] = now
 }
 
-// evicted notes that a pod was evicted, and that a successor is due within a time.
+// evicted records an eviction, and that a replacement pod is due within a time.
 func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time, timeout time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,7 +76,7 @@ func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time, time
 	}
 }
 
-// isGone reports whether a pod was evicted, or may have been. A cache may not know that yet.
+// isGone reports whether a pod was evicted, or may have been, whatever the cache shows.
 func (b *breaker) isGone(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,8 +84,8 @@ func (b *breaker) isGone(uid types.UID) bool {
 	return gone
 }
 
-// look compares pods that have come since the last cycle with those that they come after: each with one, in the order in which
-// both were. It takes no notice of clocks, which need not agree. live are the UIDs of all pods there are.
+// look matches pods that are new since the last cycle with the evicted pods that they replace, one to one and both in order. It
+// ignores creation times otherwise, because clocks differ. live are the UIDs of all pods.
 func (b *breaker) look(pods []corev1.Pod, live map[types.UID]bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,10 +124,10 @@ func (b *breaker) look(pods []corev1.Pod, live map[types.UID]bool, now time.Time
 	}
 }
 
-// succeeded compares a pod with the one that has waited longest for a successor.
+// succeeded compares a new pod with the eviction that has waited longest for a replacement.
 func (o *outcomes) succeeded(pod *corev1.Pod) {
-	if len(o.awaited) == 0 { // the workload was scaled up, or somebody else deleted a pod
-		if o.had != nil && !sameResources(o.had, resourcesAsked(pod)) { // what was in the way is mended
+	if len(o.awaited) == 0 { // the workload was scaled up, or a pod was deleted by others
+		if o.had != nil && !sameResources(o.had, resourcesAsked(pod)) { // the obstacle is gone
 			o.reset()
 		}
 		return
@@ -142,10 +142,10 @@ func (o *outcomes) succeeded(pod *corev1.Pod) {
 	o.last, o.had = first.at, first.had
 }
 
-// reset begins anew.
+// reset starts the count again.
 func (o *outcomes) reset() { o.unchanged, o.last, o.rule, o.had = 0, time.Time{}, "", nil }
 
-// tell completes what is known of a group.
+// tell adds the count to the facts of a group.
 func (b *breaker) tell(owner target.Key, g *facts.Group, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +154,7 @@ func (b *breaker) tell(owner target.Key, g *facts.Group, now time.Time) {
 	}
 }
 
-// hold notes the rule that leaves a workload alone for this reason; empty = none does any more.
+// hold records the rule that pauses evictions of a workload for this reason; empty = none.
 func (b *breaker) hold(owner target.Key, rule string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,7 +163,7 @@ func (b *breaker) hold(owner target.Key, rule string) {
 	}
 }
 
-// held is the rule that leaves a workload alone for this reason; empty = none.
+// held is the rule that pauses evictions of a workload for this reason; empty = none.
 func (b *breaker) held(owner target.Key) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,7 +173,8 @@ func (b *breaker) held(owner target.Key) string {
 	return ""
 }
 
-// resourcesNow are what a pod runs with: what its node granted, else what it asks for. Those of the pod as a whole have no name.
+// resourcesNow are those a pod runs with, by container: allocated by the node, else from the spec. Pod-level resources have the
+// empty name.
 func resourcesNow(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	out := resourcesAsked(pod)
 	for i := range pod.Spec.Containers {
@@ -186,7 +187,7 @@ func resourcesNow(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	return out
 }
 
-// resourcesAsked are what a pod asks for.
+// resourcesAsked are those of the spec of a pod, by container.
 func resourcesAsked(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	out := make(map[string]corev1.ResourceRequirements, len(pod.Spec.Containers)+1)
 	for i := range pod.Spec.Containers {
@@ -198,7 +199,7 @@ func resourcesAsked(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	return out
 }
 
-// sameResources compares CPU and memory of what was there before with what is there after. What else is there after does not count.
+// sameResources compares CPU and memory of all containers that were there before.
 func sameResources(before, after map[string]corev1.ResourceRequirements) bool {
 	for name, had := range before {
 		has, ok := after[name]

@@ -55,7 +55,7 @@ func TestPodsThatComeBackUnchangedAreLeftAlone(t *testing.T) {
 	one := w.condition("vain")
 	require.Equal(t, corev1.ConditionTrue, one.Status)
 	require.Equal(t, "update/successors-unchanged", one.Reason)
-	require.Contains(t, one.Message, "pods of Deployment vain come back from evictions with the resources that they had")
+	require.Contains(t, one.Message, "replacement pods of Deployment vain keep the resources of the evicted ones")
 	require.Empty(t, w.replaced("vain", nil))
 	require.Len(t, w.heard("UpdatesHaveNoEffect"), 1)
 	require.Nil(t, w.condition("other"))
@@ -103,7 +103,7 @@ func TestAConditionThatMayNotBeWrittenIsToldOnce(t *testing.T) {
 		w.replaced("vain", nil)
 	}
 	require.Equal(t, 1, tried)
-	require.Equal(t, 1, strings.Count(strings.Join(w.logs, "\n"), "an event has to do"))
+	require.Equal(t, 1, strings.Count(strings.Join(w.logs, "\n"), "no permission to write condition"))
 	require.Len(t, w.heard("UpdatesHaveNoEffect"), 1)
 }
 

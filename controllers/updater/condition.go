@@ -19,17 +19,17 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// UpdatesHaveNoEffect is the condition of a VPA whose pods come back from evictions with the resources that they had, so that none
-// is evicted for now. Its reason is the rule. It is there only while it is True, and only the updater writes it.
+// UpdatesHaveNoEffect is the condition of a VPA whose evictions are paused because replacement pods kept the old resources. Its
+// reason is the rule. It exists only while it is True, and only the updater writes it.
 const UpdatesHaveNoEffect vpav1.VerticalPodAutoscalerConditionType = "UpdatesHaveNoEffect"
 
-// forbiddenTime is how long no condition is written after the permission was missing. Upstream's manifests do not give it.
+// forbiddenTime is the pause after a condition could not be written for want of permission. Upstream's manifests do not grant it.
 const forbiddenTime = time.Hour
 
-// conditions remember whether conditions may be written. The zero value is ready for use, and it is safe for concurrent use.
+// conditions records whether conditions may be written. The zero value is ready for use, and it is safe for concurrent use.
 type conditions struct {
 	mu        sync.Mutex
-	forbidden time.Time // when they were last; zero = never
+	forbidden time.Time // last refusal; zero = never
 }
 
 func (c *conditions) allowed(now time.Time) bool {
@@ -44,8 +44,8 @@ func (c *conditions) forbid(now time.Time) {
 	c.forbidden = now
 }
 
-// tellNoEffect tells that a rule leaves the pods of a VPA alone because evictions have no effect; empty = no rule does.
-func (r *run) tellNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, rule string, log logr.Logger) {
+// reportNoEffect reports the rule that pauses evictions for a VPA because they have no effect; empty = none does.
+func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, rule string, log logr.Logger) {
 	const about = "evictions without effect"
 	if rule == "" {
 		r.reported.over(v.UID, about)
@@ -55,20 +55,20 @@ func (r *run) tellNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, 
 	condition := &vpav1.VerticalPodAutoscalerCondition{Type: UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: noEffect(v)}
 	if r.reported.news(v.UID, about, rule) {
 		r.Actuator.Recorder.Eventf(v, nil, corev1.EventTypeWarning, string(UpdatesHaveNoEffect), "Evict", "%s (%s)", condition.Message, rule)
-		log.Info(condition.Message, "rule", rule)
+		log.Info("evictions have no effect; pausing them", "detail", condition.Message, "rule", rule)
 	}
 	r.writeCondition(ctx, v, condition, log)
 }
 
-// noEffect tells users what is wrong, and the way out.
+// noEffect is the message for users: what is wrong, and what to check.
 func noEffect(v *vpav1.VerticalPodAutoscaler) string {
 	of := target.Of(v)
-	return fmt.Sprintf("pods of %s %s come back from evictions with the resources that they had, so none is evicted for now: "+
-		"see whether the webhook of the admission controller is asked for pods of namespace %s, and whether another webhook or controller sets their resources",
+	return fmt.Sprintf("replacement pods of %s %s keep the resources of the evicted ones, so evictions are paused: "+
+		"check that the API server calls the admission webhook for pods of namespace %s, and whether another webhook or controller sets their resources",
 		of.Kind, of.Name, v.Namespace)
 }
 
-// clearConditions takes the condition off VPAs that change no running pods any more.
+// clearConditions removes the condition from VPAs that no longer change running pods.
 func (r *run) clearConditions(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, work []*workload) {
 	working := make(map[types.UID]bool, len(work))
 	for _, w := range work {
@@ -81,8 +81,8 @@ func (r *run) clearConditions(ctx context.Context, vpas []vpav1.VerticalPodAutos
 	}
 }
 
-// writeCondition makes a VPA have the condition, or not have it when it is nil. The recommender writes the status, too, so nothing
-// else in it is touched and what was read must be what is there; else it is read once more.
+// writeCondition sets the condition, or removes it when it is nil. The recommender writes the status, too, so the patch touches
+// nothing else and tests the resource version; after a conflict the VPA is read once more.
 func (r *run) writeCondition(ctx context.Context, v *vpav1.VerticalPodAutoscaler, want *vpav1.VerticalPodAutoscalerCondition, log logr.Logger) {
 	for range 2 {
 		list, changes := withCondition(v.Status.Conditions, want)
@@ -102,22 +102,22 @@ func (r *run) writeCondition(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 			return
 		case apierrors.IsForbidden(err):
 			r.conditions.forbid(r.now)
-			log.Info("condition "+string(UpdatesHaveNoEffect)+" cannot be written, and an event has to do: allow this process to patch verticalpodautoscalers/status", "error", err.Error())
+			log.Info("no permission to write condition UpdatesHaveNoEffect; grant patch on verticalpodautoscalers/status", "error", err.Error())
 			return
-		case !apierrors.IsConflict(err) && !apierrors.IsInvalid(err): // of a test that fails API servers say 422
-			log.Error(err, "cannot write condition "+string(UpdatesHaveNoEffect)+"; trying again next cycle")
+		case !apierrors.IsConflict(err) && !apierrors.IsInvalid(err): // a failed test of a JSON Patch is a 422
+			log.Error(err, "cannot write condition UpdatesHaveNoEffect; retrying in the next cycle")
 			return
 		}
 		fresh := &vpav1.VerticalPodAutoscaler{}
 		if err := r.Actuator.Client.Get(ctx, client.ObjectKeyFromObject(v), fresh); err != nil || fresh.UID != v.UID {
-			return // the next cycle knows more
+			return // the next cycle retries
 		}
 		v = fresh
 	}
 }
 
-// withCondition are conditions with one that replaces that of its type, or without it when it is nil; changes tells whether they
-// differ from what is there. The time of the transition stays while the status does.
+// withCondition adds or replaces the condition, or removes it when it is nil, and reports whether the list changed. The transition
+// time changes with the status only.
 func withCondition(list []vpav1.VerticalPodAutoscalerCondition, want *vpav1.VerticalPodAutoscalerCondition) (with []vpav1.VerticalPodAutoscalerCondition, changes bool) {
 	at := slices.IndexFunc(list, func(c vpav1.VerticalPodAutoscalerCondition) bool { return c.Type == UpdatesHaveNoEffect })
 	with = slices.Clone(list)

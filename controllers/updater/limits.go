@@ -6,11 +6,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits are how fast pods are evicted and resized: two token buckets that know nothing of each other (UPSTREAM.md §5.5). The
+// Limits are the rates of evictions and resizes: two independent token buckets (UPSTREAM.md §5.5). The
 // zero value sets no limit. It is safe for concurrent use.
 type Limits struct {
 	Evictions *rate.Limiter // nil = unlimited
-	Resizes   *rate.Limiter // nil = unlimited; those that end startup boosts are among them
+	Resizes   *rate.Limiter // nil = unlimited; shared with the ends of startup boosts
 }
 
 // NewLimits allows so many evictions a second, and as many resizes, after a burst of each. A rate of 0 or less sets no limit;
@@ -22,8 +22,7 @@ func NewLimits(perSecond float64, burst int) Limits {
 	return Limits{Evictions: rate.NewLimiter(rate.Limit(perSecond), burst), Resizes: rate.NewLimiter(rate.Limit(perSecond), burst)}
 }
 
-// wait waits until a limiter lets the next one pass. It returns an error, at once, where that would be after the end of the
-// context.
+// wait waits for a limiter. It returns an error at once if the wait would exceed the deadline of the context.
 func wait(ctx context.Context, l *rate.Limiter) error {
 	if l == nil {
 		return ctx.Err()

@@ -12,7 +12,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// The labels of what is counted of VPAs.
+// Labels of metrics about VPAs.
 const (
 	labelSize      = "vpa_size_log2"
 	labelMode      = "update_mode"
@@ -20,7 +20,7 @@ const (
 	labelNamespace = "vpa_namespace"
 )
 
-// Why evictions and resizes fail.
+// Reasons of failed evictions and resizes.
 const (
 	reasonEviction      = "EvictionError"
 	reasonEvictionLimit = "EvictionRateLimiterWaitFailed"
@@ -30,27 +30,27 @@ const (
 	reasonUnboost       = "UnboostError"
 )
 
-// Metric names and labels are upstream's (UPSTREAM.md §6, Appendix A 4), those that begin with celvpa our own.
+// Names and labels are upstream's (UPSTREAM.md §6, Appendix A 4); names that begin with celvpa are our own.
 var (
 	latency = cycle.NewLatency("vpa_updater")
 
-	controlledPods  = gauge("vpa_updater_controlled_pods_total", "Pods of VPAs, in the last cycle.", labelSize, labelMode)
-	evictablePods   = gauge("vpa_updater_evictable_pods_total", "Pods that the rules would have evicted at the beginning of the last cycle, of VPAs that only evict.", labelSize, labelMode)
-	vpasEvictable   = gauge("vpa_updater_vpas_with_evictable_pods_total", "VPAs that have such pods.", labelSize, labelMode)
-	vpasEvicted     = gauge("vpa_updater_vpas_with_evicted_pods_total", "VPAs of which a pod was evicted in the last cycle.", labelSize, labelMode)
-	updatablePods   = gauge("vpa_updater_in_place_updatable_pods_total", "Pods that the rules would have resized, or evicted instead, at the beginning of the last cycle, of VPAs that resize.", labelSize)
-	vpasUpdatable   = gauge("vpa_updater_vpas_with_in_place_updatable_pods_total", "VPAs that have such pods.", labelSize)
-	vpasUpdated     = gauge("vpa_updater_vpas_with_in_place_updated_pods_total", "VPAs of which a pod was resized in the last cycle.", labelSize)
+	controlledPods  = gauge("vpa_updater_controlled_pods_total", "Pods controlled by VPAs in the last cycle.", labelSize, labelMode)
+	evictablePods   = gauge("vpa_updater_evictable_pods_total", "Pods to evict at the start of the last cycle, of VPAs that only evict.", labelSize, labelMode)
+	vpasEvictable   = gauge("vpa_updater_vpas_with_evictable_pods_total", "VPAs with pods to evict at the start of the last cycle.", labelSize, labelMode)
+	vpasEvicted     = gauge("vpa_updater_vpas_with_evicted_pods_total", "VPAs with a pod evicted in the last cycle.", labelSize, labelMode)
+	updatablePods   = gauge("vpa_updater_in_place_updatable_pods_total", "Pods to resize, or evict instead, at the start of the last cycle, of VPAs that resize.", labelSize)
+	vpasUpdatable   = gauge("vpa_updater_vpas_with_in_place_updatable_pods_total", "VPAs with pods to resize or evict at the start of the last cycle.", labelSize)
+	vpasUpdated     = gauge("vpa_updater_vpas_with_in_place_updated_pods_total", "VPAs with a pod resized in the last cycle.", labelSize)
 	evictedPods     = counter("vpa_updater_evicted_pods_total", "Pods evicted.", labelSize, labelMode, labelName, labelNamespace)
-	failedEvictions = counter("vpa_updater_failed_eviction_attempts_total", "Evictions that were not carried out, by reason.", labelSize, labelMode, labelName, labelNamespace, "reason")
-	resizedPods     = counter("vpa_updater_in_place_updated_pods_total", "Pods resized in place, also where a startup boost ended.", labelSize, labelName, labelNamespace)
-	failedResizes   = counter("vpa_updater_failed_in_place_update_attempts_total", "Resizes that were not carried out, by reason.", labelSize, labelName, labelNamespace, "reason")
-	infeasibleSkips = counter("vpa_updater_in_place_infeasible_skip_pods_total", "Pods left alone because their node cannot give what they would be given.", labelSize, labelName, labelNamespace)
-	invalidStatus   = counter("vpa_updater_admission_controller_status_invalid_total", "Cycles in which the admission controller was taken for dead, by reason: its lease could not be read (error) or was not renewed (invalid).", "reason")
+	failedEvictions = counter("vpa_updater_failed_eviction_attempts_total", "Failed evictions, by reason.", labelSize, labelMode, labelName, labelNamespace, "reason")
+	resizedPods     = counter("vpa_updater_in_place_updated_pods_total", "Pods resized in place, ends of startup boosts included.", labelSize, labelName, labelNamespace)
+	failedResizes   = counter("vpa_updater_failed_in_place_update_attempts_total", "Failed resizes, by reason.", labelSize, labelName, labelNamespace, "reason")
+	infeasibleSkips = counter("vpa_updater_in_place_infeasible_skip_pods_total", "Pods skipped because the resize is infeasible on their node.", labelSize, labelName, labelNamespace)
+	invalidStatus   = counter("vpa_updater_admission_controller_status_invalid_total", "Cycles with evictions paused, by reason: the status lease of the admission controller could not be read (error) or has expired (invalid).", "reason")
 
-	decidedPods   = gauge("celvpa_updater_pods", "Pods in the last cycle, by what was decided on them and the rule that did.", "action", "rule")
-	unreachedVPAs = prometheus.NewGauge(prometheus.GaugeOpts{Name: "celvpa_updater_unreached_vpas", Help: "VPAs of which the last cycle left something undone, because its time or a rate limit was over. The next one begins with them."})
-	panics        = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_panics_total", Help: "VPAs whose pods were left alone because of a panic, which is a fault of celvpa."})
+	decidedPods   = gauge("celvpa_updater_pods", "Pods in the last cycle, by decision and the rule that made it.", "action", "rule")
+	unreachedVPAs = prometheus.NewGauge(prometheus.GaugeOpts{Name: "celvpa_updater_unreached_vpas", Help: "VPAs that the last cycle did not finish because of its deadline or a rate limit. The next cycle starts with them."})
+	panics        = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_panics_total", Help: "VPAs whose pods were skipped because of a panic, a bug in celvpa."})
 )
 
 // ofVPAs are the counters that have a series for each VPA.
@@ -67,18 +67,18 @@ func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 func init() {
 	metrics.Registry.MustRegister(latency, controlledPods, evictablePods, vpasEvictable, vpasEvicted, updatablePods, vpasUpdatable, vpasUpdated,
 		evictedPods, failedEvictions, resizedPods, failedResizes, infeasibleSkips, invalidStatus, decidedPods, unreachedVPAs, panics)
-	for _, reason := range []string{statusError, statusInvalid} { // from 0 on, so that the first one is an increase
+	for _, reason := range []string{statusError, statusInvalid} { // start at 0, so that the first one is an increase
 		invalidStatus.WithLabelValues(reason)
 	}
 }
 
-// Why the admission controller is taken for dead.
+// Reasons of paused evictions.
 const (
 	statusError   = "error"
 	statusInvalid = "invalid"
 )
 
-// counted is a VPA as counters know it.
+// counted is the labels of a VPA in counters.
 type counted struct{ size, mode, name, namespace string }
 
 // maxSize is the last of upstream's sizes.
@@ -101,7 +101,7 @@ func modeOf(v *vpav1.VerticalPodAutoscaler) string {
 	return string(vpav1.UpdateModeRecreate)
 }
 
-// begin makes the counters of a VPA begin at 0.
+// begin makes the counters of a VPA start at 0.
 func (c counted) begin() { evictedPods.WithLabelValues(c.size, c.mode, c.name, c.namespace) }
 
 func (c counted) evicted() { evictedPods.WithLabelValues(c.size, c.mode, c.name, c.namespace).Inc() }

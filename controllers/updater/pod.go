@@ -10,8 +10,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 )
 
-// updatePod does what was decided on a pod. The rules are asked anew where the group has changed since, and once more after a
-// refused resize.
+// updatePod carries out the decision on a pod. It asks the rules again if the group has changed since, and after a refused resize.
 func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 	if *c.group != c.asked {
 		r.decide(w, c)
@@ -20,7 +19,7 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 		r.decide(w, c)
 		r.countRefusal(w, c)
 		r.backOffResizes(w, c)
-		if c.verdict.Do == facts.DoInPlace { // rules that insist would have it sent again and again
+		if c.verdict.Do == facts.DoInPlace { // whatever the rules say, one try per cycle
 			c.verdict.Do = facts.DoWait
 		}
 	}
@@ -34,7 +33,7 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 			tried = facts.RequestsAfter(pod, c.Change)
 		}
 		r.infeasible.remember(pod.UID, infeasibleRecord{requests: tried})
-		c.log.Info("the node cannot give the pod what it would need; it is tried again when less is wanted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
+		c.log.Info("resize infeasible on this node; retrying once less is recommended", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 	case facts.DoSkipInfeasible:
 		w.counted.skippedAsInfeasible()
 		if r.infeasible.report(pod.UID) {
@@ -45,7 +44,7 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 	w.tally.decide(c.verdict)
 }
 
-// resize tries to resize a pod, and reports whether the API server did not carry it out: then the attempt tells why.
+// resize tries to resize a pod. If the API server refuses or does not answer, it returns true and c.Attempt holds the reason.
 func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bool) {
 	if r.resizesOver.Load() {
 		w.late = true
@@ -55,7 +54,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		r.resizesOver.Store(true)
 		w.late = true
 		w.counted.resizeFailed(reasonResizeLimit)
-		c.log.Info("this resize and those after it wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
+		c.log.Info("resize rate limit reached; remaining resizes wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
 		return false
 	}
 	pod := c.request.Pod
@@ -82,15 +81,15 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	c.Attempt.Refused, c.Attempt.Message = refusalOf(err), said(err)
 	switch c.Attempt.Refused {
 	case facts.RefusedGone:
-		r.disrupted(c) // the cache does not know yet, and has it running
-		c.log.V(2).Info("the pod is gone", "rule", c.verdict.Rule)
+		r.disrupted(c) // the cache still shows it running
+		c.log.V(2).Info("pod gone", "rule", c.verdict.Rule)
 		return true
 	case facts.RefusedNotAnswered:
 		switch {
 		case unsent(err):
 			w.late = true
 		case !declined(err):
-			c.group.Disrupted++ // it may have been carried out
+			c.group.Disrupted++ // it may have succeeded
 			r.sent.note(pod, r.Clock.Now())
 		}
 	case facts.RefusedConflict:
@@ -100,11 +99,11 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 				"Pod %s cannot be resized: %s (%s)", pod.Name, c.Attempt.Message, c.verdict.Rule)
 		}
 	}
-	c.log.Info("the resize was not carried out", "rule", c.verdict.Rule, "answer", c.Attempt.Refused, "error", err.Error())
+	c.log.Info("resize refused or unanswered", "rule", c.verdict.Rule, "answer", c.Attempt.Refused, "error", err.Error())
 	return true
 }
 
-// countRefusal counts a resize that was refused, after the rules were asked what to do now.
+// countRefusal counts a refused resize by what the rules then decided.
 func (r *run) countRefusal(w *workload, c *candidate) {
 	switch {
 	case c.Attempt.Refused == facts.RefusedGone:
@@ -115,8 +114,8 @@ func (r *run) countRefusal(w *workload, c *candidate) {
 	}
 }
 
-// backOffResizes notes a refused resize where rules say so: to ask the same in every cycle would only keep the API server and its
-// webhooks busy.
+// backOffResizes records a refused resize if the rules say so: repeating it in every cycle would only load the API server and its
+// webhooks.
 func (r *run) backOffResizes(w *workload, c *candidate) {
 	refused := facts.RefusedRequest{Resize: true, Why: c.Attempt.Refused, Message: c.Attempt.Message, Then: c.verdict.Do}
 	if to, counts := r.about(w, c, refused); counts {
@@ -125,10 +124,10 @@ func (r *run) backOffResizes(w *workload, c *candidate) {
 	}
 }
 
-// about asks the rules whether a refusal is counted, and for which pods.
+// about asks the rules whether a refusal counts, and for which pods.
 func (r *run) about(w *workload, c *candidate, refused facts.RefusedRequest) (to refusedTo, counts bool) {
 	verdict := facts.DecideRefused(w.rules.Plan, refused)
-	policy.Report(c.log, "the refusal is counted for this pod", verdict.Err)
+	policy.Report(c.log, "refusal not counted", verdict.Err)
 	switch verdict.Do {
 	case facts.DoBackOff:
 		return refusedTo{pod: c.request.Pod.UID}, true
@@ -148,7 +147,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.evictionsOver.Store(true)
 		w.late = true
 		w.counted.evictionFailed(reasonEvictionLimit)
-		c.log.Info("this eviction and those after it wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
+		c.log.Info("eviction rate limit reached; remaining evictions wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
 		return
 	}
 	pod := c.request.Pod
@@ -164,7 +163,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.backOffs.evictions.clear(c.Owner, pod.UID)
 		c.group.Evictions = facts.Refusals{}
 		timeout, failed := facts.ReplacementTimeout(w.rules.Plan, w.vpa, *c.group)
-		policy.Report(c.log, "the replacement of the pod may not be waited for", failed...)
+		policy.Report(c.log, "replacement pod may not be tracked", failed...)
 		r.breaker.evicted(c.Owner, pod, r.now, timeout)
 		r.breaker.leaves(pod.UID, r.Clock.Now())
 		r.infeasible.forget(pod.UID)
@@ -172,12 +171,12 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		c.log.Info("pod evicted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return
 	case evictionGone:
-		r.disrupted(c) // the cache does not know yet, and has it running
-		c.log.V(2).Info("the pod is gone", "rule", c.verdict.Rule)
+		r.disrupted(c) // the cache still shows it running
+		c.log.V(2).Info("pod gone", "rule", c.verdict.Rule)
 		return
 	case evictionUnsent:
 		w.late = true
-		c.log.V(2).Info("the eviction waits for the next cycle", "rule", c.verdict.Rule, "reason", err.Error())
+		c.log.V(2).Info("eviction waits for the next cycle", "rule", c.verdict.Rule, "reason", err.Error())
 		return
 	case evictionBudget:
 		r.backOffEvictions(w, c, err)
@@ -186,7 +185,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 				"Pod %s may not be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
 		}
 	case evictionUnsure:
-		r.disrupted(c) // it may have been carried out
+		r.disrupted(c) // it may have succeeded
 		r.breaker.leaves(pod.UID, r.Clock.Now())
 	case evictionFailed:
 		r.backOffEvictions(w, c, err)
@@ -196,10 +195,10 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		}
 	}
 	w.counted.evictionFailed(reasonEviction)
-	c.log.Info("the pod was not evicted; trying again in another cycle", "rule", c.verdict.Rule, "answer", said(err))
+	c.log.Info("eviction refused; retrying in a later cycle", "rule", c.verdict.Rule, "answer", said(err))
 }
 
-// backOffEvictions notes a refused eviction where rules say so.
+// backOffEvictions records a refused eviction if the rules say so.
 func (r *run) backOffEvictions(w *workload, c *candidate, err error) {
 	refused := facts.RefusedRequest{Why: evictionRefusalOf(err), Message: said(err)}
 	if to, counts := r.about(w, c, refused); counts {
@@ -208,12 +207,12 @@ func (r *run) backOffEvictions(w *workload, c *candidate, err error) {
 	}
 }
 
-// disrupted notes that a pod of a group is away. One that has not started was not there before, either.
+// disrupted counts a pod of a group as unavailable. A pending pod was unavailable before.
 func (r *run) disrupted(c *candidate) {
 	if c.request.Pod.Status.Phase != corev1.PodPending {
 		c.group.Disrupted++
 	}
 }
 
-// withoutPod is what an API server says of a pod, as it would say it of another one of the same workload.
+// withoutPod removes the name of a pod from a message, so that messages about pods of one workload are equal.
 func withoutPod(text string, pod *corev1.Pod) string { return strings.ReplaceAll(text, pod.Name, "") }

@@ -14,7 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// What API servers say, where neither code nor reason tells answers apart (Kubernetes 1.33 to 1.37).
+// Messages of API servers, where neither code nor reason distinguishes answers (Kubernetes 1.33 to 1.37).
 var (
 	ofQuota      = []string{"exceeded quota:", "failed quota:", "insufficient quota to consume", "status unknown for quota:"}
 	ofLimitRange = regexp.MustCompile(`(minimum|maximum) \S+ usage per (Container|Pod) is |max limit to request ratio per (Container|Pod) is `)
@@ -24,10 +24,10 @@ var (
 		"feature gate is disabled",
 	}
 	ofPermission = []string{"cannot patch resource", "cannot create resource"} // to resize, to evict
-	// Of a JSON Patch that does not fit the pod, as one that means another pod of the name. API servers keep to themselves why.
+	// A JSON Patch that does not fit the pod, such as one for an earlier pod of the name. API servers do not say why.
 	ofPatch  = "the server rejected our request due to an error in our request"
 	ofPolicy = []string{"ValidatingAdmissionPolicy", "admission webhook"}
-	// An API server that has just started and does not know all nodes, LimitRanges or quotas.
+	// An API server that has just started and has not cached all nodes, LimitRanges or quotas.
 	ofHaste = []string{"not yet ready to handle request", "failed to get node", "error enforcing limit ranges"}
 )
 
@@ -37,10 +37,10 @@ const (
 	causePlatform     metav1.CauseType = "UnsupportedPlatform" // its operating system cannot resize
 )
 
-// refusalOf tells what an error of a resize means. The error must not be nil.
+// refusalOf classifies the error of a resize. The error must not be nil.
 func refusalOf(err error) facts.Refusal {
 	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) { // nobody answered, time was up, or the client's own limit was in the way
+	if !errors.As(err, &answer) { // no answer, a deadline, or the client's own rate limit
 		return facts.RefusedNotAnswered
 	}
 	status := answer.Status()
@@ -76,7 +76,7 @@ func refusalOf(err error) facts.Refusal {
 	return facts.RefusedForbidden
 }
 
-// evictionRefusalOf tells why an eviction was refused. The error must not be nil.
+// evictionRefusalOf classifies the error of an eviction. The error must not be nil.
 func evictionRefusalOf(err error) facts.Refusal {
 	if answerOf(err) == evictionBudget {
 		return facts.RefusedBudget
@@ -84,19 +84,19 @@ func evictionRefusalOf(err error) facts.Refusal {
 	return refusalOf(err)
 }
 
-// evictionAnswer is what became of an eviction.
+// evictionAnswer is the outcome of an eviction.
 type evictionAnswer int
 
 const (
 	evicted        evictionAnswer = iota
-	evictionGone                  // there is no such pod any more
-	evictionBudget                // a PodDisruptionBudget is against it
-	evictionUnsent                // the client's own limit would have made it wait until after the end of the cycle
-	evictionUnsure                // nobody answered: it may have been carried out
+	evictionGone                  // the pod no longer exists
+	evictionBudget                // a PodDisruptionBudget refused it
+	evictionUnsent                // the client's own rate limit would have delayed it beyond the cycle
+	evictionUnsure                // no answer: it may have succeeded
 	evictionFailed                // the API server refused for another reason
 )
 
-// answerOf tells what became of an eviction that ended with an error, or with none.
+// answerOf is the outcome of an eviction by its error, or nil.
 func answerOf(err error) evictionAnswer {
 	var answer apierrors.APIStatus
 	switch {
@@ -104,7 +104,7 @@ func answerOf(err error) evictionAnswer {
 		return evicted
 	case unsent(err):
 		return evictionUnsent
-	case utilnet.IsConnectionRefused(err): // nobody was there to hear it
+	case utilnet.IsConnectionRefused(err): // it did not reach the API server
 		return evictionFailed
 	case !errors.As(err, &answer):
 		return evictionUnsure
@@ -115,7 +115,7 @@ func answerOf(err error) evictionAnswer {
 		code == http.StatusTooManyRequests && strings.Contains(status.Message, "disruption budget"):
 		return evictionBudget
 	case code == http.StatusNotFound && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), code == http.StatusGone,
-		code == http.StatusConflict && strings.Contains(status.Message, "UID"): // another pod has the name now
+		code == http.StatusConflict && strings.Contains(status.Message, "UID"): // a new pod has the name
 		return evictionGone
 	case code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
 		return evictionUnsure
@@ -123,21 +123,20 @@ func answerOf(err error) evictionAnswer {
 	return evictionFailed
 }
 
-// unsent reports whether a request was never sent, because the client's own limit would have made it wait for too long.
+// unsent reports whether a request was never sent because the client's own rate limit would have delayed it too long.
 func unsent(err error) bool { return strings.Contains(err.Error(), "client rate limiter Wait") }
 
-// declined reports whether a request was certainly not carried out, be it only for now: the API server said so itself, or there was
-// none.
+// declined reports whether a request certainly had no effect: the API server refused it, or was not reached.
 func declined(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
-		return utilnet.IsConnectionRefused(err) // nobody was there to hear it
+		return utilnet.IsConnectionRefused(err) // it did not reach the API server
 	}
 	code := answer.Status().Code
 	return code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
-// said is what the API server answered, with the causes, which name budgets.
+// said is the message of the API server, with the causes, which name budgets.
 func said(err error) string {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {

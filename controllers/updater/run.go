@@ -23,17 +23,16 @@ import (
 type run struct {
 	*Updater
 	rules *compile.Rulebook
-	// now is when the cycle began. What is done in it is stamped so, and ages are counted up to it: stamped with the moment itself,
-	// what was done a little later in one cycle than it is looked at in another would be short of whole intervals.
+	// now is the start of the cycle. All actions are stamped with it and all ages are measured to it: with the actual time, an
+	// action late in one cycle would be a little less than whole intervals old in the next ones.
 	now         time.Time
-	noAdmission string // why the admission controller is taken for dead; empty = it is alive
+	noAdmission string // why evictions are paused; empty = the admission controller is alive
 
-	// A limit lets nothing pass any more in this cycle.
+	// A rate limit is exhausted for the rest of this cycle.
 	evictionsOver, resizesOver atomic.Bool
 }
 
-// RunOnce looks at every pod of every VPA once. It ends by itself after one interval: what it had no time for comes first in the
-// next cycle.
+// RunOnce processes every pod of every VPA once. Its deadline is one interval; the next cycle starts with the VPAs that are left.
 func (u *Updater) RunOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, u.Interval)
 	defer cancel()
@@ -55,24 +54,24 @@ func (u *Updater) RunOnce(ctx context.Context) {
 	latency.Time("AdmissionInit", func() { r.askAdmission(ctx) })
 	r.markAgain(ctx, pods.Items)
 	latency.Time("EvictPods", func() { r.updateAll(ctx, work) })
-	u.tallies.tell(work)
+	u.tallies.publish(work)
 }
 
-// newRun begins a cycle.
+// newRun starts a cycle.
 func (u *Updater) newRun() *run { return &run{Updater: u, rules: u.Rules(), now: u.Clock.Now()} }
 
-// list reads objects of one kind, and reports whether it could.
+// list reads objects of one kind, and reports whether that succeeded.
 func (r *run) list(ctx context.Context, step string, list client.ObjectList, what string) (ok bool) {
 	latency.Time(step, func() {
 		err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy)
 		if ok = err == nil; !ok {
-			r.Log.Error(err, "cannot list "+what+"; this cycle does nothing")
+			r.Log.Error(err, "cannot list objects; skipping this cycle", "kind", what)
 		}
 	})
 	return ok
 }
 
-// forget drops what is remembered of pods, owners and VPAs that are gone, and looks what came of evictions.
+// forget drops the state of pods, owners and VPAs that are gone, and matches replacement pods with evictions.
 func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 	live, owners := make(map[types.UID]bool, len(pods)), map[target.Key]bool{}
 	for i := range pods {
@@ -105,7 +104,7 @@ func nameOf(v *vpav1.VerticalPodAutoscaler) types.NamespacedName {
 	return types.NamespacedName{Namespace: v.Namespace, Name: v.Name}
 }
 
-// askAdmission finds out whether new pods would get their resources.
+// askAdmission finds out whether new pods would get their recommended resources.
 func (r *run) askAdmission(ctx context.Context) {
 	if r.Admission == nil {
 		return
@@ -120,10 +119,10 @@ func (r *run) askAdmission(ctx context.Context) {
 		reason = statusInvalid
 	}
 	invalidStatus.WithLabelValues(reason).Inc()
-	r.Log.Info("the admission controller is taken for dead: until it renews its status lease no pod is evicted; see --admission-controller-status-lease-name and -namespace, or stop asking with --use-admission-controller-status=false", "reason", err.Error())
+	r.Log.Info("admission controller status lease expired; evictions paused until it is renewed (see --admission-controller-status-lease-name and -namespace; --use-admission-controller-status=false turns the check off)", "reason", err.Error())
 }
 
-// updateAll works on several VPAs at a time, beginning with the one whose turn it is, until all are done or the time is over.
+// updateAll processes VPAs in parallel, starting with the one at r.turn, until all are done or the deadline passes.
 func (r *run) updateAll(ctx context.Context, work []*workload) {
 	order := inTurn(work, r.turn)
 	next := make(chan *workload)
@@ -141,18 +140,18 @@ func (r *run) updateAll(ctx context.Context, work []*workload) {
 		}
 		select {
 		case next <- w:
-			w.begun = true
+			w.started = true
 		case <-ctx.Done():
 		}
 	}
 	close(next)
 	workers.Wait()
-	// Those that were begun and not finished had their share of the time, and those that a limit stopped had theirs of it: were they
-	// first again, they might take all of it.
+	// The next cycle starts with a VPA that got nothing in this one. One that was interrupted, or that used up a rate limit, has had
+	// its share; first again, it might take all of the next cycle, too.
 	r.turn = types.NamespacedName{}
 	waiting, without := 0, false
 	for _, w := range order {
-		if w.begun && !w.late {
+		if w.started && !w.late {
 			continue
 		}
 		if waiting == 0 || !without && !w.sent {
@@ -162,11 +161,11 @@ func (r *run) updateAll(ctx context.Context, work []*workload) {
 		waiting++
 	}
 	if waiting > 0 {
-		r.Log.Info("the cycle ran out of time, or out of what the rate limits allow; the next one begins where it stopped", "VPAs", waiting, "next", r.turn.String())
+		r.Log.Info("cycle interrupted by its deadline or a rate limit; the next cycle resumes here", "VPAs", waiting, "next", r.turn.String())
 	}
 }
 
-// inTurn are workloads in the order of namespace and name, beginning with the first one that is not before turn.
+// inTurn sorts workloads by namespace and name, and rotates them so that the first one at or after turn comes first.
 func inTurn(work []*workload, turn types.NamespacedName) []*workload {
 	at := func(w *workload) types.NamespacedName { return nameOf(w.vpa) }
 	compare := func(a, b types.NamespacedName) int {

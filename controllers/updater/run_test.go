@@ -94,7 +94,7 @@ func TestTheNextCycleBeginsWhereTimeWasUp(t *testing.T) {
 		}
 	}
 	require.Equal(t, names, reached, "each once, in turn")
-	require.Contains(t, strings.Join(w.logs, "\n"), "the next one begins where it stopped")
+	require.Contains(t, strings.Join(w.logs, "\n"), "the next cycle resumes here")
 }
 
 // What hangs must not take the time of others in every cycle.

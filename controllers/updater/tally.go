@@ -9,21 +9,21 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// tally is what a cycle did with the pods of one VPA. Only the one who works on the VPA changes it.
+// tally counts what a cycle did with the pods of one VPA. Only the worker of the VPA changes it.
 type tally struct {
-	candidates int // pods that the rules would have evicted or resized before anything was done
+	candidates int // pods to evict or resize at the start of the cycle
 	evicted    int
 	resized    int
-	decided    []decided // few: pods of a VPA are much alike
+	decided    []decided // few entries: pods of a VPA are alike
 }
 
-// decided is what was done with pods, by which rule, and how many they are.
+// decided counts pods by action and rule.
 type decided struct {
 	action, rule string
 	pods         int
 }
 
-// decide notes the last word about a pod.
+// decide counts the final decision on a pod.
 func (t *tally) decide(verdict engine.Verdict) {
 	for i := range t.decided {
 		if d := &t.decided[i]; d.action == verdict.Do && d.rule == verdict.Rule {
@@ -34,24 +34,24 @@ func (t *tally) decide(verdict engine.Verdict) {
 	t.decided = append(t.decided, decided{action: verdict.Do, rule: verdict.Rule, pods: 1})
 }
 
-// candidate notes what would be done with a pod before anything was done with others.
+// candidate counts the first decision on a pod, before others changed the budget.
 func (t *tally) candidate(verdict engine.Verdict) {
 	if verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace {
 		t.candidates++
 	}
 }
 
-// resizes reports whether a VPA resizes pods, as far as metrics are concerned.
+// resizes reports whether metrics count a VPA as one that resizes pods.
 func resizes(v *vpav1.VerticalPodAutoscaler) bool {
 	mode := vpav1.UpdateMode(modeOf(v))
 	return mode == vpav1.UpdateModeInPlace || mode == vpav1.UpdateModeInPlaceOrRecreate
 }
 
-// tallies are those of the cycles before, by VPA: of VPAs that a cycle did not reach metrics tell what was found last.
+// tallies are the last ones by VPA: metrics keep showing them for VPAs that a cycle did not reach.
 type tallies map[types.UID]tally
 
-// tell sets the gauges after a cycle.
-func (t *tallies) tell(work []*workload) {
+// publish sets the gauges after a cycle.
+func (t *tallies) publish(work []*workload) {
 	now := make(tallies, len(work))
 	for _, g := range []*prometheus.GaugeVec{controlledPods, evictablePods, vpasEvictable, vpasEvicted, updatablePods, vpasUpdatable, vpasUpdated, decidedPods} {
 		g.Reset()
@@ -59,10 +59,10 @@ func (t *tallies) tell(work []*workload) {
 	unreached := 0
 	for _, w := range work {
 		found := w.tally
-		if !w.begun || w.late {
+		if !w.started || w.late {
 			unreached++
 		}
-		if !w.begun {
+		if !w.started {
 			found = (*t)[w.vpa.UID]
 			found.evicted, found.resized = 0, 0
 		}

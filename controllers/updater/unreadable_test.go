@@ -38,7 +38,7 @@ func TestAVPAThatCannotBeReadUpdatesNoPods(t *testing.T) {
 	}}}
 	require.Empty(t, u.assign(t.Context(), []vpav1.VerticalPodAutoscaler{vpa("broken", "Recreate", `"two"`)}, []corev1.Pod{pod}))
 	require.Len(t, lines, 1)
-	require.Contains(t, lines[0], "the VPA is left out, because not all of it can be read")
+	require.Contains(t, lines[0], "VPA skipped: it cannot be decoded completely")
 	require.Contains(t, lines[0], "spec.updatePolicy.minReplicas cannot be read")
 	work := u.assign(t.Context(), []vpav1.VerticalPodAutoscaler{vpa("broken", "Recreate", `"two"`), vpa("whole", "Recreate", "2")}, []corev1.Pod{pod})
 	require.Len(t, work, 1)

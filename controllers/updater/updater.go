@@ -16,26 +16,26 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Options configure an Updater; all fields but Admission, Concurrent and Limits are required.
+// Options configure an Updater; all fields but Admission, Beside, Concurrent and Limits are required.
 type Options struct {
-	Client     client.Reader // best a cache
+	Client     client.Reader // a cache
 	Actuator   Actuator
 	Resolver   *target.Resolver
-	Rules      func() *compile.Rulebook // the rules in force, asked once a cycle
+	Rules      func() *compile.Rulebook // the rules in force, read once a cycle
 	Shadows    *policy.Shadows
 	Clock      clock.WithTicker
 	Log        logr.Logger
-	Interval   time.Duration // from cycle to cycle, and the longest that one lasts
+	Interval   time.Duration // between the starts of two cycles, and the deadline of each
 	Namespaces target.Namespaces
-	Concurrent int // VPAs that are worked on at a time; 0 = one. The pods of a VPA come one after the other
+	Concurrent int // VPAs that are processed in parallel; 0 = one. The pods of a VPA are processed in sequence
 	Limits     Limits
-	// Admission reports why the admission controller is taken for dead; nil does not ask.
+	// Admission returns an error when the status lease of the admission controller has expired; nil skips the check.
 	Admission func(context.Context) error
-	// Beside reports whether somebody else is changing a pod, which then counts as disrupted; nil knows of nobody.
+	// Beside reports whether another actor, such as Boosts, is changing a pod, which then counts as disrupted; nil = none.
 	Beside func(*corev1.Pod) bool
 }
 
-// Updater runs cycles over all pods of all VPAs while it leads.
+// Updater runs cycles over all pods of all VPAs while its replica leads.
 type Updater struct {
 	*cycle.Loop
 	Options
@@ -50,13 +50,13 @@ type Updater struct {
 	reported   reported
 	conditions conditions
 
-	// Of the cycle itself, of which there is one at a time.
-	turn    types.NamespacedName // the VPA that the next cycle begins with
+	// State of the cycle; cycles do not overlap.
+	turn    types.NamespacedName // the VPA that the next cycle starts with
 	known   map[types.NamespacedName]bool
 	tallies tallies
 }
 
-// Busy reports whether a pod was evicted or resized a moment ago, which the cache does not show yet.
+// Busy reports whether a pod was evicted or resized and the cache does not show it yet.
 func (u *Updater) Busy(pod *corev1.Pod) bool {
 	return u.breaker.isGone(pod.UID) || u.sent.unseen(pod, u.Clock.Now())
 }

@@ -29,24 +29,24 @@ type candidate struct {
 	asked   facts.Group // the group as the verdict saw it
 }
 
-// countShare is the part of the interval after which the replicas of a custom owner are not waited for any more.
+// countShare is the part of the interval that may be spent on reading the replica counts of custom owners.
 const countShare = 0.1
 
-// updateVPA decides on the pods of one VPA and does what was decided, one pod after the other in the order of the rules, because
-// each changes what the budget of its group allows. A panic stays with this VPA.
+// updateVPA decides on the pods of one VPA and carries the decisions out, one pod after the other in the order of the rules,
+// because each changes the disruption budget of its group. A panic affects this VPA only.
 func (r *run) updateVPA(ctx context.Context, w *workload) {
 	v := w.vpa
 	log := r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
-	defer r.contain(log, "the pods of this VPA are left alone")
+	defer r.contain(log, "pods of this VPA skipped")
 	limits, err := limitranges.Of(ctx, r.Client, v.Namespace)
 	if err != nil {
-		log.Error(err, "the pods of this VPA are left alone; trying again next cycle")
+		log.Error(err, "pods of this VPA skipped; retrying in the next cycle")
 		return
 	}
 	counting, cancel := context.WithTimeout(ctx, part(r.Interval, countShare))
 	defer cancel()
 	groups := podupdate.Groups(counting, r.Resolver, w.pods, func(owner target.Key, err error) {
-		log.V(4).Info("the replicas of a group are not known", "owner", owner.String(), "error", err.Error())
+		log.V(4).Info("replica count of the owner unknown", "owner", owner.String(), "error", err.Error())
 	})
 	for _, pod := range w.pods {
 		if owner, _ := target.DirectOwner(pod); r.sent.unseen(pod, r.now) || r.Beside != nil && r.Beside(pod) {
@@ -64,18 +64,18 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 		}
 		r.updatePod(ctx, w, c)
 	}
-	r.tellHeld(ctx, w, groups, list, log)
+	r.reportHeld(ctx, w, groups, list, log)
 }
 
-// contain keeps a panic to what it is about. Defer it.
+// contain recovers from a panic, logs and counts it. Defer it.
 func (u *Updater) contain(log logr.Logger, consequence string) {
 	if p := recover(); p != nil {
 		panics.Inc()
-		log.Error(fmt.Errorf("panic: %v", p), consequence+"; please report this", "stack", string(debug.Stack()))
+		log.Error(fmt.Errorf("panic: %v", p), "panic; please report this", "consequence", consequence, "stack", string(debug.Stack()))
 	}
 }
 
-// decideAll decides on all pods of a VPA as if each were the only one, and puts them into order. of has what they have in common.
+// decideAll decides on each pod of a VPA as if it were the only one, and sorts the pods. of holds what they have in common.
 func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key]*facts.Group, log logr.Logger) []*candidate {
 	list, byPod := make([]*podupdate.Pod, 0, len(w.pods)), make(map[*podupdate.Pod]*candidate, len(w.pods))
 	for _, pod := range w.pods {
@@ -85,10 +85,10 @@ func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key
 		c.request.Pod, c.request.Infeasible = pod, r.infeasible.tried(pod.UID)
 		var failed []*engine.RuleError
 		c.Pod, failed = podupdate.Assess(w.rules.Plan, c.request, nil)
-		policy.Report(c.log, "its values are left as they were", failed...)
+		policy.Report(c.log, "values unchanged", failed...)
 		c.group = groups[c.Owner]
 		c.Evictions, c.Resizes = r.backOffs.of(refusedTo{pod: pod.UID}, r.now)
-		if r.sent.unseen(pod, of.Now) { // what the cache shows is from before it
+		if r.sent.unseen(pod, of.Now) { // the cached pod is from before the resize
 			c.Resize = facts.Resize{Status: facts.ResizeSent}
 		}
 		r.decide(w, c)
@@ -104,18 +104,18 @@ func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key
 	return sorted
 }
 
-// decide asks the rules.
+// decide asks the rules about a pod.
 func (r *run) decide(w *workload, c *candidate) {
 	c.asked = *c.group
 	c.verdict = c.Decide(w.rules.Plan, c.asked, nil)
-	policy.Report(c.log, "the pod is left alone", c.verdict.Err)
+	policy.Report(c.log, "pod skipped", c.verdict.Err)
 	c.log.V(5).Info("decided", "do", c.verdict.Do, "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 }
 
-// tellHeld finds out of which groups no pod is evicted because their successors come back unchanged, and tells so in an event and
-// in a condition of the VPA, and when it is over.
-func (r *run) tellHeld(ctx context.Context, w *workload, groups map[target.Key]*facts.Group, list []*candidate, log logr.Logger) {
-	wanted := map[target.Key]bool{} // groups with pods for which something is left to be done
+// reportHeld finds the groups whose evictions are paused because replacement pods kept their old resources, and reports them in
+// an event and in a condition of the VPA until the pause is over.
+func (r *run) reportHeld(ctx context.Context, w *workload, groups map[target.Key]*facts.Group, list []*candidate, log logr.Logger) {
+	wanted := map[target.Key]bool{} // groups with pods that still need an update
 	for _, c := range list {
 		if c.group.Unchanged == 0 {
 			continue
@@ -137,5 +137,5 @@ func (r *run) tellHeld(ctx context.Context, w *workload, groups map[target.Key]*
 			rule = held
 		}
 	}
-	r.tellNoEffect(ctx, w.vpa, rule, log)
+	r.reportNoEffect(ctx, w.vpa, rule, log)
 }

@@ -15,7 +15,7 @@ import (
 
 var unreadableObjects = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "celvpa_unreadable_objects",
-	Help: "Stored objects of which not all can be read, by kind. They are left alone, and all others are served; the log names them.",
+	Help: "Stored objects that cannot be decoded completely, by kind. They are skipped; the log names them.",
 }, []string{"kind"})
 
 func init() { metrics.Registry.MustRegister(unreadableObjects) }
@@ -75,13 +75,13 @@ func (u *Unreadable) note(key client.ObjectKey, reason string) {
 	log := u.Log.WithValues("kind", u.Kind, "namespace", key.Namespace, "name", key.Name)
 	if reason == "" {
 		delete(u.reasons, key)
-		log.Info("the object can be read again, or is gone")
+		log.Info("object readable again, or gone")
 	} else {
 		if u.reasons == nil {
 			u.reasons = map[client.ObjectKey]string{}
 		}
 		u.reasons[key] = reason
-		log.Error(nil, "a stored object cannot be read in whole; it is left alone until it is mended, and all others are served", "reason", reason)
+		log.Error(nil, "stored object cannot be decoded completely; skipped until fixed", "reason", reason)
 	}
 	unreadableObjects.WithLabelValues(u.Kind).Set(float64(len(u.reasons)))
 }

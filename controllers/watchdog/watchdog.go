@@ -98,12 +98,12 @@ func (r *Reporter) report(reported map[underway.Work]bool) map[underway.Work]boo
 	for _, w := range underway.Overdue(now, 0) {
 		overdue[w] = true
 		if !reported[w] {
-			r.Log.Error(fault(w, now), "work is overdue; this process is not ready until it ends", "doing", w.Doing, "object", w.About)
+			r.Log.Error(fault(w, now), "work overdue; this process is not ready until it ends", "doing", w.Doing, "object", w.About)
 		}
 	}
 	for w := range reported {
 		if !overdue[w] {
-			r.Log.Info("overdue work has ended", "doing", w.Doing, "object", w.About, "seconds", int(now.Sub(w.Since).Seconds()))
+			r.Log.Info("overdue work ended", "doing", w.Doing, "object", w.About, "seconds", int(now.Sub(w.Since).Seconds()))
 		}
 	}
 	return overdue

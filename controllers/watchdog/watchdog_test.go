@@ -38,7 +38,7 @@ func TestWorkThatDoesNotEndIsToldAndNamed(t *testing.T) {
 	require.ErrorContains(t, Ready(), "compiling RuleOverlay odd has not ended")
 	reported = r.report(reported)
 	require.Len(t, lines, 3)
-	require.Contains(t, lines[2], "overdue work has ended")
+	require.Contains(t, lines[2], "overdue work ended")
 	compiled()
 	quick()
 	require.NoError(t, Ready())

@@ -22,12 +22,12 @@ import (
 var (
 	requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vpa_recommender_prometheus_client_api_requests_count",
-		Help: "Answers of Prometheus to questions for history, by status code and method.",
+		Help: "Responses of Prometheus to history queries, by status code and method.",
 	}, []string{"code", "method"})
 
 	requestSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "vpa_recommender_prometheus_client_api_requests_duration_seconds",
-		Help: "How long Prometheus took to answer questions for history, by status code and method.",
+		Help: "Duration of history queries to Prometheus, by status code and method.",
 		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 2, 5, 10, 20, 30, 60, 120,
 			300},
 	}, []string{"code", "method"})

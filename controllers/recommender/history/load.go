@@ -269,12 +269,12 @@ func (l *load) ask(ctx context.Context, query func(context.Context) (prommodel.V
 			return nil, fmt.Errorf("reading history was stopped: %w", ctx.Err())
 		case !mayPass(err) || l.patience.Steps <= 0:
 			if l.gone = unreachable(err); l.gone {
-				err = fmt.Errorf("%w; Prometheus cannot be reached, so nothing more is asked", err)
+				err = fmt.Errorf("%w; Prometheus is unreachable, so the remaining queries are skipped", err)
 			}
 			return nil, err
 		}
 		delay := l.patience.Step()
-		l.log.Info("Prometheus does not answer yet; its history is asked for again", "in", delay.String(), "error", shorten(err.Error()))
+		l.log.Info("Prometheus is not ready; retrying history", "in", delay.String(), "error", shorten(err.Error()))
 		select {
 		case <-ctx.Done():
 			l.gone = true

@@ -14,17 +14,17 @@ const (
 var (
 	ooms = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_recommender_ooms_total",
-		Help: "Containers that ran out of memory, by whether the status of their pod told it or the event of its eviction.",
+		Help: "Containers that ran out of memory, by source: pod status or eviction event.",
 	}, []string{"source"})
 
 	dropped = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "celvpa_recommender_ooms_dropped_total",
-		Help: "Containers that ran out of memory and were forgotten because too many did between two cycles.",
+		Help: "Out-of-memory reports dropped because too many came between two cycles.",
 	})
 
 	faultyEvictions = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "celvpa_recommender_faulty_eviction_events_total",
-		Help: "Events about evictions that are ignored, wholly or in part, because they could not be read.",
+		Help: "Eviction events ignored, completely or in part, because they could not be read.",
 	})
 )
 

@@ -174,7 +174,7 @@ func (o *Observer) Drain() []model.OOM {
 			"a shorter --recommender-interval loses fewer", "forgotten", lost, "kept", len(out))
 	}
 	if faults > 0 {
-		o.log.Error(fault, "events about evictions could not be read; only the first one is named", "events", faults)
+		o.log.Error(fault, "cannot read events about evictions; the error is the first one's", "events", faults)
 	}
 	slices.SortStableFunc(out, func(a, b model.OOM) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Container, b.Container))

@@ -24,12 +24,12 @@ var (
 	// responses has upstream's name and labels (UPSTREAM.md §6).
 	responses = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vpa_recommender_metric_server_responses",
-		Help: "Answers of metrics sources, by whether they failed.",
+		Help: "Responses of metrics sources, by whether they failed.",
 	}, []string{"is_error", "client_name"})
 
 	skipped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_recommender_usage_skipped_total",
-		Help: "Pods or values in the answers of metrics sources that gave no sample, by reason.",
+		Help: "Pods or values in responses of metrics sources that gave no sample, by reason.",
 	}, []string{"client_name", "reason"})
 )
 
