@@ -75,7 +75,7 @@ func holder(n node, empty *lang.Record) (at *place, ok bool) {
 	if ok && len(list) == 1 && list[0].place != nil {
 		return list[0].place, true
 	}
-	return &place{base: firstOf(list, func(*Frame) *lang.Record { return empty }, (*place).recordOr)}, ok
+	return &place{base: firstOf(list, func(*Frame) *lang.Record { return empty }, asRecord)}, ok
 }
 
 // optional gives the optional value; nil after a failure.
@@ -179,27 +179,27 @@ func valueOr(of, otherwise node) (n node, ok bool) {
 	}
 	switch d := otherwise.Run.(type) {
 	case Code[int64]:
-		return dynamic(firstOf(list, d, (*place).intOr)), true
+		return dynamic(firstOf(list, d, asInt)), true
 	case Code[float64]:
-		return dynamic(firstOf(list, d, (*place).doubleOr)), true
+		return dynamic(firstOf(list, d, asDouble)), true
 	case Code[bool]:
-		return dynamic(firstOf(list, d, (*place).boolOr)), true
+		return dynamic(firstOf(list, d, asBool)), true
 	case Code[string]:
-		return dynamic(firstOf(list, d, (*place).textOr)), true
+		return dynamic(firstOf(list, d, asText)), true
 	case Code[*lang.Record]:
-		return dynamic(firstOf(list, d, (*place).recordOr)), true
+		return dynamic(firstOf(list, d, asRecord)), true
 	case BoxedCode:
-		return dynamic(firstOf(list, d, (*place).otherOr)), true
+		return dynamic(firstOf(list, d, asOther)), true
 	}
 	return node{}, false
 }
 
-// firstOf gives code for the first choice that has a value, with code that reads a place or does something else.
-func firstOf[T any](list []choice, otherwise Code[T], read func(*place, Code[T]) Code[T]) Code[T] {
+// firstOf gives code for the first choice that has a value, and otherwise for something else.
+func firstOf[T any](list []choice, otherwise Code[T], as func(*lang.Cell) (T, bool)) Code[T] {
 	for _, c := range slices.Backward(list) {
 		switch {
 		case c.place != nil:
-			otherwise = read(c.place, otherwise)
+			otherwise = readingOr(c.place, as, otherwise)
 		case c.known != nil:
 			v, ok := lang.Unbox[T](c.known)
 			otherwise = func(f *Frame) T {

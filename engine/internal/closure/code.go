@@ -216,65 +216,33 @@ func memoized(i int, steady bool, n node) node {
 	at := recall{i, steady}
 	switch c := n.Run.(type) {
 	case Code[int64]:
-		return dynamic(func(f *Frame) int64 {
-			m, fresh := at.from(f)
-			if fresh {
-				m.bits = uint64(c(f))
-				m.err = f.Err
-			}
-			return int64(m.bits)
-		})
+		return remembering(at, c, func(m *memo) int64 { return int64(m.bits) }, func(m *memo, v int64) { m.bits = uint64(v) })
 	case Code[float64]:
-		return dynamic(func(f *Frame) float64 {
-			m, fresh := at.from(f)
-			if fresh {
-				m.bits = math.Float64bits(c(f))
-				m.err = f.Err
-			}
-			return math.Float64frombits(m.bits)
-		})
+		return remembering(at, c, func(m *memo) float64 { return math.Float64frombits(m.bits) }, func(m *memo, v float64) { m.bits = math.Float64bits(v) })
 	case Code[bool]:
-		return dynamic(func(f *Frame) bool {
-			m, fresh := at.from(f)
-			if fresh {
-				m.bits = lang.BitsOf(c(f))
-				m.err = f.Err
-			}
-			return m.bits != 0
-		})
+		return remembering(at, c, func(m *memo) bool { return m.bits != 0 }, func(m *memo, v bool) { m.bits = lang.BitsOf(v) })
 	case Code[string]:
-		return dynamic(func(f *Frame) string {
-			m, fresh := at.from(f)
-			if fresh {
-				m.text = c(f)
-				m.err = f.Err
-			}
-			return m.text
-		})
+		return remembering(at, c, func(m *memo) string { return m.text }, func(m *memo, v string) { m.text = v })
 	case Code[*lang.Record]:
-		return dynamic(func(f *Frame) *lang.Record {
-			m, fresh := at.from(f)
-			if fresh {
-				m.ref = c(f)
-				m.err = f.Err
-			}
-			r, _ := m.ref.(*lang.Record)
-			return r
-		})
+		return remembering(at, c, func(m *memo) *lang.Record { r, _ := m.ref.(*lang.Record); return r }, func(m *memo, v *lang.Record) { m.ref = v })
 	}
-	c := n.Run.(BoxedCode)
-	out := dynamic(func(f *Frame) ref.Val {
-		m, fresh := at.from(f)
-		if fresh {
-			m.ref = c(f)
-			m.err = f.Err
-		}
-		return m.ref
-	})
+	out := remembering(at, n.Run.(BoxedCode), func(m *memo) ref.Val { return m.ref }, func(m *memo, v ref.Val) { m.ref = v })
 	if n.choices != nil && lasting(n.choices) {
 		out.choices = n.choices
 	}
 	return out
+}
+
+// remembering gives code that keeps its value in a memo of the frame.
+func remembering[T any](at recall, c Code[T], load func(*memo) T, keep func(*memo, T)) node {
+	return dynamic(func(f *Frame) T {
+		m, fresh := at.from(f)
+		if fresh {
+			keep(m, c(f))
+			m.err = f.Err
+		}
+		return load(m)
+	})
 }
 
 // recall says where a named expression is remembered.

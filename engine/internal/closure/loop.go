@@ -96,7 +96,7 @@ func (l *loop) variable(name string) node {
 	case intElements:
 		return dynamic(func(f *Frame) int64 { return int64(f.loops[slot].Bits) })
 	case doubleElements:
-		return dynamic((&place{home: ofLoops, slot: slot, unset: missing(name)}).double)
+		return dynamic(reading(&place{home: ofLoops, slot: slot, unset: missing(name)}, asDouble))
 	case boolElements:
 		return dynamic(func(f *Frame) bool { return f.loops[slot].Bits != 0 })
 	case textElements:

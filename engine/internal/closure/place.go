@@ -102,135 +102,74 @@ func (p *place) bad(f *Frame, c *lang.Cell) {
 
 // has gives code that tells whether the place is set.
 func (p *place) has() Code[bool] {
-	if slot, field, ok := p.direct(ofItem); ok {
-		return func(f *Frame) bool {
-			if r, ok := f.Locals[slot].Ref.(*lang.Record); ok {
-				return r.Cells()[field].Kind != lang.UnsetCell
-			}
-			return p.find(f) != nil
-		}
-	}
-	if slot, field, ok := p.direct(ofLoops); ok {
-		return func(f *Frame) bool {
-			if r, ok := f.loops[slot].Ref.(*lang.Record); ok {
-				return r.Cells()[field].Kind != lang.UnsetCell
-			}
-			return p.find(f) != nil
-		}
-	}
 	return func(f *Frame) bool {
 		c := p.find(f)
 		return c != nil && c.Kind != lang.UnsetCell
 	}
 }
 
-// direct reports whether the place is one of the commonest of all, a field of a record in a slot of that home.
-func (p *place) direct(in home) (slot, field int, ok bool) {
-	if p.base != nil || p.home != in || len(p.path) != 1 {
-		return 0, 0, false
-	}
-	return p.slot, p.path[0].index, true
-}
-
-func (p *place) int() Code[int64] {
-	if slot, field, ok := p.direct(ofItem); ok {
-		return func(f *Frame) int64 {
-			if r, ok := f.Locals[slot].Ref.(*lang.Record); ok {
-				if c := &r.Cells()[field]; c.Kind == lang.IntCell {
-					return int64(c.Bits)
-				}
-			}
-			return p.anyInt(f)
-		}
-	}
-	if slot, field, ok := p.direct(ofLoops); ok {
-		return func(f *Frame) int64 {
-			if r, ok := f.loops[slot].Ref.(*lang.Record); ok {
-				if c := &r.Cells()[field]; c.Kind == lang.IntCell {
-					return int64(c.Bits)
-				}
-			}
-			return p.anyInt(f)
-		}
-	}
-	return p.anyInt
-}
-
-func (p *place) anyInt(f *Frame) int64 {
-	c := p.find(f)
-	if c == nil || c.Kind != lang.IntCell {
-		p.bad(f, c)
-		return 0
-	}
-	return int64(c.Bits)
-}
-
-func (p *place) double(f *Frame) float64 {
-	c := p.find(f)
-	if c == nil || c.Kind != lang.DoubleCell {
-		p.bad(f, c)
-		return 0
-	}
-	return math.Float64frombits(c.Bits)
-}
-
-func (p *place) bool(f *Frame) bool {
-	c := p.find(f)
-	if c == nil || c.Kind != lang.BoolCell {
-		p.bad(f, c)
-		return false
-	}
-	return c.Bits != 0
-}
-
-func (p *place) text(f *Frame) string {
-	c := p.find(f)
-	if c != nil {
-		if s, ok := c.Ref.(types.String); ok {
-			return string(s)
-		}
-	}
-	p.bad(f, c)
-	return ""
-}
-
 // is gives code that compares a text with a known one.
 func (p *place) is(text string, want bool) Code[bool] {
-	if p.home == ofItem && len(p.path) == 0 {
-		slot := p.slot
-		return func(f *Frame) bool {
-			if s, ok := f.Locals[slot].Ref.(types.String); ok {
-				return (string(s) == text) == want
+	read := reading(p, asText)
+	return func(f *Frame) bool { return (read(f) == text) == want }
+}
+
+// reading gives code that reads a place as a T.
+func reading[T any](p *place, as func(*lang.Cell) (T, bool)) Code[T] {
+	return func(f *Frame) (out T) {
+		c := p.find(f)
+		if c != nil {
+			if v, ok := as(c); ok {
+				return v
 			}
-			p.text(f)
-			return false
 		}
+		p.bad(f, c)
+		return out
 	}
-	return func(f *Frame) bool { return (p.text(f) == text) == want }
+}
+
+// readingOr gives code that reads a place as a T, and does something else while it is unset.
+func readingOr[T any](p *place, as func(*lang.Cell) (T, bool), otherwise Code[T]) Code[T] {
+	return func(f *Frame) (out T) {
+		c := p.find(f)
+		if c == nil {
+			return out
+		}
+		if v, ok := as(c); ok {
+			return v
+		}
+		if c.Kind == lang.UnsetCell {
+			return otherwise(f)
+		}
+		p.bad(f, c)
+		return out
+	}
 }
 
 // record gives code that reads the place as a record, which is empty while it is unset, unless it is a whole fact.
 func (p *place) record(empty *lang.Record) Code[*lang.Record] {
-	return func(f *Frame) *lang.Record {
-		c := p.find(f)
-		if c != nil {
-			if r, ok := c.Ref.(*lang.Record); ok {
-				return r
-			}
-			if c.Kind == lang.UnsetCell && len(p.path) > 0 {
-				return empty
-			}
-		}
-		p.bad(f, c)
-		return nil
+	if len(p.path) == 0 {
+		return reading(p, asRecord)
 	}
+	return readingOr(p, asRecord, func(*Frame) *lang.Record { return empty })
 }
 
-func (p *place) other(f *Frame) ref.Val {
-	c := p.find(f)
-	if c == nil || c.Kind != lang.RefCell {
-		p.bad(f, c)
-		return nil
-	}
-	return c.Ref
+func asInt(c *lang.Cell) (int64, bool) { return int64(c.Bits), c.Kind == lang.IntCell }
+
+func asDouble(c *lang.Cell) (float64, bool) {
+	return math.Float64frombits(c.Bits), c.Kind == lang.DoubleCell
 }
+
+func asBool(c *lang.Cell) (bool, bool) { return c.Bits != 0, c.Kind == lang.BoolCell }
+
+func asText(c *lang.Cell) (string, bool) {
+	s, ok := c.Ref.(types.String)
+	return string(s), ok
+}
+
+func asRecord(c *lang.Cell) (*lang.Record, bool) {
+	r, ok := c.Ref.(*lang.Record)
+	return r, ok
+}
+
+func asOther(c *lang.Cell) (ref.Val, bool) { return c.Ref, c.Kind == lang.RefCell }

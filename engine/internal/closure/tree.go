@@ -228,17 +228,17 @@ func (t *tree) read(e celast.Expr, at *place) node {
 	n := node{place: at}
 	switch typ := t.ast.GetType(e.ID()); {
 	case typ.IsExactType(types.IntType):
-		n.Run = at.int()
+		n.Run = reading(at, asInt)
 	case typ.IsExactType(types.DoubleType):
-		n.Run = Code[float64](at.double)
+		n.Run = reading(at, asDouble)
 	case typ.IsExactType(types.BoolType):
-		n.Run = Code[bool](at.bool)
+		n.Run = reading(at, asBool)
 	case typ.IsExactType(types.StringType):
-		n.Run = Code[string](at.text)
+		n.Run = reading(at, asText)
 	case t.Vars.Schemas[typ.TypeName()] != nil:
 		n.Run = at.record(t.Vars.Schemas[typ.TypeName()].Empty())
 	default:
-		n.Run = BoxedCode(at.other)
+		n.Run = reading(at, asOther)
 	}
 	return n
 }
