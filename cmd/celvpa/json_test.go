@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/simulate"
+)
+
+// TestTheShapeOfJSONIsDocumented: docs/json.md names every field of every result, and no other.
+func TestTheShapeOfJSONIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/json.md")
+	require.NoError(t, err)
+	documented := map[string][]string{}
+	for _, section := range strings.Split(string(text), "\n## celvpa ")[1:] {
+		command, rows, _ := strings.Cut(section, "\n")
+		for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(rows, -1) {
+			documented[command] = append(documented[command], m[1])
+		}
+	}
+	printed := map[string][]string{}
+	for command, result := range map[string]any{
+		"recommend": simulate.Recommendations{}, "admit": simulate.Admissions{}, "plan": simulate.Plan{}, "validate": simulate.Validation{},
+		"test": testReport{}, "rules list": ruleList{}, "rules diff": ruleDiff{}, "rules lint": ruleProblems{},
+	} {
+		printed[command] = fieldsIn(reflect.TypeOf(result), "")
+	}
+	require.Equal(t, printed, documented)
+}
+
+// fieldsIn are the fields of a result, with those of what it holds but steps and objects of Kubernetes.
+func fieldsIn(of reflect.Type, at string) []string {
+	switch {
+	case of.Kind() == reflect.Pointer:
+		return fieldsIn(of.Elem(), at)
+	case of.Kind() == reflect.Slice:
+		return fieldsIn(of.Elem(), at+"[]")
+	case of.Kind() != reflect.Struct || !strings.HasPrefix(of.PkgPath(), "github.com/celvpa/celvpa/") && of.PkgPath() != "main" ||
+		slices.Contains([]string{"Step", "VerticalPodAutoscaler"}, of.Name()):
+		return []string{strings.TrimPrefix(at, ".")}
+	}
+	var out []string
+	for i := range of.NumField() {
+		f := of.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			out = append(out, fieldsIn(f.Type, at)...)
+		case name != "" && name != "-":
+			out = append(out, fieldsIn(f.Type, at+"."+name)...)
+		}
+	}
+	return out
+}
+
+// TestRulesArePrintedAsJSON, and the answer is the one of the text.
+func TestRulesArePrintedAsJSON(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, dir, "overlay.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {description: More room., mode: Audit, change: [{params: {estimate.marginFraction: 0.2}}]}\n")
+	out, err := celvpa(t, "rules", "list", "--rules-dir", dir, "-o", "json")
+	require.NoError(t, err)
+	require.Contains(t, out, `"overlays": [
+    {
+      "name": "o",
+      "mode": "Audit",
+      "priority": 0,
+      "match": "all",
+      "at": "`+file+`:3:18",
+      "description": "More room."
+    }
+  ],`)
+	require.Contains(t, out, `"point": "container.estimate",
+      "ruleSet": "estimate@1.0.0",`)
+	out, err = celvpa(t, "rules", "diff", "shipped", dir, "-o", "json")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"changes":[{"about":"pipeline default@1.0.0","lines":[]},
+		{"about":"overlay o (Audit, for all) on default@1.0.0 is new","lines":["estimate: param marginFraction 0.15 → 0.2"]}]}`, out)
+	out, err = celvpa(t, "rules", "lint", dir, "-o", "json")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"problems":[]}`, out)
+	out, err = celvpa(t, "rules", "lint", write(t, dir, "broken.yaml", "kind: RuleSet\n"), "-o", "yaml")
+	require.ErrorIs(t, err, errNo)
+	require.Regexp(t, `^problems:\n- at: \S+broken\.yaml:1:1\n  message: apiVersion is ""; it must be .*\n  subject: RuleSet\n- at: `, out)
+}
