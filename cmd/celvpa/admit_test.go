@@ -25,17 +25,6 @@ func admittedFrom(t *testing.T, text string) (simulate.Admissions, string, error
 	return report, told, end
 }
 
-// recommends is a VPA in namespace web with a recommendation for container app.
-func recommends(kind, name string) string {
-	return strings.Replace(vpaOf(kind, name), "}}}\n", "}}, status: {recommendation: {containerRecommendations: [{containerName: app, target: {cpu: 500m, memory: 1Gi}}]}}}\n", 1)
-}
-
-// ownedPod is a pod in namespace web with container app.
-func ownedPod(name, label, ownerKind, owner string) string {
-	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: web, labels: {app: %s}, ownerReferences: [{apiVersion: apps/v1, kind: %s, name: %s, controller: true}]}, spec: {containers: [{name: app}]}}\n",
-		name, label, ownerKind, owner)
-}
-
 // TestWhichVPAChangesAPod, and why none does: as in a cluster, and where owners are missing by their names. Pods are told as
 // name and why.
 func TestWhichVPAChangesAPod(t *testing.T) {

@@ -34,31 +34,6 @@ func rows(report simulate.Plan) (out []string) {
 	return out
 }
 
-// running is a pod in namespace web with container app, which requests 100m and 128Mi, on a node. more is put into its metadata, its spec
-// and its status, in this order.
-func running(name, label, ownerKind, owner string, more ...string) string {
-	more = append(more, "", "", "")
-	return fmt.Sprintf(`---
-{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: web, labels: {app: %s}, ownerReferences: [{apiVersion: apps/v1, kind: %s, name: %s, controller: true}]%s},
- spec: {nodeName: node, containers: [{name: app, resources: {requests: {cpu: 100m, memory: 128Mi}}}]%s}, status: {phase: Running, startTime: '2026-01-31T11:00:00Z'%s}}
-`, name, label, ownerKind, owner, more[0], more[1], more[2])
-}
-
-// sized is a workload in namespace web that asks for so many pods.
-func sized(kind, owner, name string, replicas int) string {
-	return strings.Replace(workloadOf(kind, owner, name, "app"), "spec: {selector", fmt.Sprintf("spec: {replicas: %d, selector", replicas), 1)
-}
-
-// farOff is recommends with a lower bound, which is far above what running pods have.
-func farOff(kind, name string) string {
-	return strings.Replace(recommends(kind, name), "target: {", "lowerBound: {cpu: 200m, memory: 256Mi}, target: {", 1)
-}
-
-// inMode is farOff in an update mode.
-func inMode(mode, kind, name string) string {
-	return strings.Replace(farOff(kind, name), "spec: {", "spec: {updatePolicy: {updateMode: '"+mode+"'}, ", 1)
-}
-
 const ofShop = ", ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: shop, controller: true}]"
 
 // TestEveryPodOfTheExamplesIsExplainedInOneLine: what the table says is compared with care, in testdata/plan, with the gates off and on.
