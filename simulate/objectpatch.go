@@ -8,7 +8,6 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	patch "gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/json"
-	kjson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // withParents adds to a patch what it takes for granted: the webhook sees pods with defaults, and what it writes into may not
@@ -69,5 +68,5 @@ func patched(object map[string]any, ops []patch.Operation) (map[string]any, erro
 		return nil, err
 	}
 	var out map[string]any
-	return out, kjson.Unmarshal(after, &out)
+	return out, json.Unmarshal(after, &out)
 }

@@ -2,7 +2,6 @@ package manifests
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -17,11 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// errOffline is the answer to all that needs a cluster.
-var errOffline = errors.New("there is no cluster: only manifests are read")
-
-// Client lets code that works in a cluster look workloads up: it answers Get for those with an Object, and for the others that
-// of the subresource scale, in any version. Whatever else it is asked for is an error.
+// Client lets target.Resolver look workloads up: it answers Get for those with an Object, and for the others that of the
+// subresource scale, in any version. It has nothing else of a client.
 func Client(workloads []Workload) client.Client {
 	c := &inMemory{workloads: map[lookup]*Workload{}}
 	for i := range workloads {
@@ -39,8 +35,9 @@ type lookup struct {
 	key  client.ObjectKey
 }
 
-// inMemory implements client.Client.
+// inMemory implements as much of client.Client as target.Resolver calls.
 type inMemory struct {
+	client.Client
 	workloads map[lookup]*Workload
 }
 
@@ -70,6 +67,7 @@ func (c *inMemory) SubResource(name string) client.SubResourceClient {
 }
 
 type subResource struct {
+	client.SubResourceClient
 	name string
 	of   *inMemory
 }
@@ -78,7 +76,7 @@ type subResource struct {
 func (s subResource) Get(_ context.Context, object, into client.Object, _ ...client.SubResourceGetOption) error {
 	answer, ok := into.(*unstructured.Unstructured)
 	if s.name != "scale" || !ok {
-		return errOffline
+		return fmt.Errorf("reading subresource %s of %s: manifests have scales only", s.name, client.ObjectKeyFromObject(object))
 	}
 	gvk := object.GetObjectKind().GroupVersionKind()
 	w := s.of.workloads[lookup{gvk.GroupKind(), client.ObjectKeyFromObject(object)}]
@@ -105,47 +103,3 @@ func (*inMemory) RESTMapper() meta.RESTMapper { return meta.NewDefaultRESTMapper
 
 // Scheme knows the kinds of Kubernetes.
 func (*inMemory) Scheme() *runtime.Scheme { return scheme.Scheme }
-
-// GroupVersionKindFor answers for the kinds of Kubernetes.
-func (c *inMemory) GroupVersionKindFor(object runtime.Object) (schema.GroupVersionKind, error) {
-	return apiutil.GVKForObject(object, c.Scheme())
-}
-
-// The rest of client.Client needs a cluster.
-
-func (*inMemory) IsObjectNamespaced(runtime.Object) (bool, error) { return false, errOffline }
-func (*inMemory) List(context.Context, client.ObjectList, ...client.ListOption) error {
-	return errOffline
-}
-func (*inMemory) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-	return errOffline
-}
-func (*inMemory) Create(context.Context, client.Object, ...client.CreateOption) error {
-	return errOffline
-}
-func (*inMemory) Delete(context.Context, client.Object, ...client.DeleteOption) error {
-	return errOffline
-}
-func (*inMemory) Update(context.Context, client.Object, ...client.UpdateOption) error {
-	return errOffline
-}
-func (*inMemory) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
-	return errOffline
-}
-func (*inMemory) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
-	return errOffline
-}
-func (c *inMemory) Status() client.SubResourceWriter { return subResource{name: "status", of: c} }
-
-func (subResource) Create(context.Context, client.Object, client.Object, ...client.SubResourceCreateOption) error {
-	return errOffline
-}
-func (subResource) Update(context.Context, client.Object, ...client.SubResourceUpdateOption) error {
-	return errOffline
-}
-func (subResource) Patch(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
-	return errOffline
-}
-func (subResource) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
-	return errOffline
-}

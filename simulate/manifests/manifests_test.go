@@ -175,9 +175,6 @@ func TestTypedObjects(t *testing.T) {
 	require.Equal(t, "web", hpas[1].Spec.ScaleTargetRef.Name)
 	require.Equal(t, int32(60), *hpas[1].Spec.Metrics[0].Resource.Target.AverageUtilization)
 	require.Equal(t, int32(80), *hpas[2].Spec.Metrics[0].Resource.Target.AverageUtilization)
-	namespaces, err := set.Namespaces()
-	require.NoError(t, err)
-	require.Equal(t, "b", namespaces[0].Labels["a"])
 
 	vpas, err := set.VPAs()
 	require.EqualError(t, err, "standard input:12: VerticalPodAutoscaler default/old has apiVersion autoscaling.k8s.io/v1beta2; write autoscaling.k8s.io/v1")

@@ -143,16 +143,6 @@ func fromV1(old *autoscalingv1.HorizontalPodAutoscaler) autoscalingv2.Horizontal
 	}
 }
 
-// Namespaces are the Namespace objects.
-func (s *Set) Namespaces() ([]corev1.Namespace, error) {
-	documents, err := s.Of(namespaceKind, "v1")
-	out, errs := decodeAll(documents, func(d *Document) (out corev1.Namespace, err error) {
-		err = d.decode(&out)
-		return out, err
-	})
-	return out, faults.Join(err, errs)
-}
-
 // PodDisruptionBudgets are the PodDisruptionBudget objects.
 func (s *Set) PodDisruptionBudgets() ([]policyv1.PodDisruptionBudget, error) {
 	documents, err := s.Of(pdbKind, "v1")
