@@ -7,6 +7,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 
+	"github.com/google/cel-go/common/types/ref"
+
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/registry"
 )
@@ -102,7 +104,7 @@ func (s *scope) Parent() cel.Activation { return nil }
 // check judges a value; the message tells the user what is wrong where the rule is violated.
 func (v *PlacedValidation) check(vars cel.Activation, otherwise string) (message string, came outcome) {
 	if v.When != nil {
-		applies, _, err := v.When.Eval(vars)
+		applies, err := v.When(vars)
 		if err != nil {
 			return fmt.Sprintf("the rule's when failed: %v", err), errored
 		}
@@ -110,7 +112,7 @@ func (v *PlacedValidation) check(vars cel.Activation, otherwise string) (message
 			return "", notHeld
 		}
 	}
-	result, _, err := v.Expression.Eval(vars)
+	result, err := v.Expression(vars)
 	if err != nil {
 		return fmt.Sprintf("the rule failed: %v", err), errored
 	}
@@ -118,7 +120,7 @@ func (v *PlacedValidation) check(vars cel.Activation, otherwise string) (message
 		return "", fulfilled
 	}
 	if v.Message != nil {
-		if text, _, err := v.Message.Eval(vars); err == nil {
+		if text, err := v.Message(vars); err == nil {
 			if s, isString := text.(types.String); isString && s != "" {
 				return string(s), violated
 			}
@@ -151,10 +153,14 @@ type Judged struct {
 type PlacedValidation struct {
 	At         string
 	FieldPath  string // as errors show it
-	When       cel.Program
-	Expression cel.Program
-	Message    cel.Program
+	When       ValidationCode
+	Expression ValidationCode
+	Message    ValidationCode
 }
+
+// ValidationCode runs an expression of a validation; nil for none. Its program is planned when it first runs: with its table of all
+// functions it takes 50 KB, and a process that reviews pods hardly ever runs most validations.
+type ValidationCode func(cel.Activation) (ref.Val, error)
 
 // transition reports whether a validation compares with what was there before. It is then evaluated for values that did
 // not change, too: it says itself what may stay.

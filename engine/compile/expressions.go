@@ -11,6 +11,9 @@ import (
 	"github.com/google/cel-go/checker"
 	celast "github.com/google/cel-go/common/ast"
 
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
@@ -187,8 +190,9 @@ func (c *compiler) expression(s source.Scalar, sc *scopeEnv, subject string) (*c
 	return ast, p
 }
 
-// compileSized compiles an expression over objects of which the host knows how large they get.
-func (c *compiler) compileSized(s source.Scalar, env, planner *cel.Env, known map[string]lang.Type, sizes checker.CostEstimator, subject string, options ...cel.ProgramOption) (*cel.Ast, cel.Program) {
+// compileSized compiles an expression over objects of which the host knows how large they get. It plans the program to report
+// faults, and drops it.
+func (c *compiler) compileSized(s source.Scalar, env, planner *cel.Env, known map[string]lang.Type, sizes checker.CostEstimator, subject string) (*cel.Ast, engine.ValidationCode) {
 	fair := func(ast *cel.Ast) bool {
 		err := tooCostly(env, ast, sizes)
 		if err != nil {
@@ -200,12 +204,19 @@ func (c *compiler) compileSized(s source.Scalar, env, planner *cel.Env, known ma
 	if ast == nil {
 		return nil, nil
 	}
-	prg, err := planner.Program(ast, options...)
-	if err != nil {
+	if _, err := planner.Program(ast); err != nil {
 		c.ps.At(s, subject, err.Error())
 		return nil, nil
 	}
-	return ast, prg
+	plan := sync.OnceValues(func() (cel.Program, error) { return planner.Program(ast) })
+	return ast, func(vars cel.Activation) (ref.Val, error) {
+		prg, err := plan()
+		if err != nil {
+			return nil, err
+		}
+		v, _, err := prg.Eval(vars)
+		return v, err
+	}
 }
 
 // checked parses and type-checks an expression; nil means that problems were recorded. fair reports whether it may cost what it

@@ -76,7 +76,7 @@ func (c *compiler) placed(point *registry.Point, v *document.Validation, at stri
 		c.ps.At(v.Name, subject, err.Error())
 		return nil
 	}
-	read := func(s source.Scalar, want *cel.Type, what string) cel.Program {
+	read := func(s source.Scalar, want *cel.Type, what string) engine.ValidationCode {
 		if s.IsZero() {
 			return nil
 		}
