@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +18,8 @@ import (
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
 
-// pod answers for a new pod. Whatever goes wrong, it is admitted as it came and the reason is logged: it is refused only for what
-// a rule says.
+// pod answers the review of a new pod. Only a rule refuses a pod: after any other failure it is admitted unchanged, and the log
+// says why.
 func (h *Handler) pod(ctx context.Context, req admission.Request, about *subject) admission.Response {
 	answer, warnings, err := h.reviewPod(ctx, req, about)
 	if err != nil {
@@ -36,13 +35,13 @@ func (h *Handler) pod(ctx context.Context, req admission.Request, about *subject
 	return admission.Patched("", answer.Patch...).WithWarnings(warnings...)
 }
 
-// reviewPod finds out what concerns the pod and asks the rules; besides it returns what to tell who submits it.
+// reviewPod looks up what concerns the pod and asks the rules. The warnings are for the user who submits it.
 func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *subject) (answer podreview.Answer, warnings []string, err error) {
 	if req.Operation != admissionv1.Create || req.SubResource != "" {
 		return answer, nil, nil
 	}
 	if v := req.Kind.Version; v != "" && v != "v1" {
-		return answer, nil, fmt.Errorf("pods of version %s are not known", v)
+		return answer, nil, fmt.Errorf("pods of version %s are not supported", v)
 	}
 	pod, err := decodePod(req.Object.Raw)
 	if err != nil {
@@ -62,35 +61,35 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *s
 	}
 	v, err := h.controllingVPA(ctx, req, rules, pod)
 	if err != nil {
-		about.logger().Error(err, "it is not known whether a VPA controls the pod; it is admitted unchanged")
+		about.logger().Error(err, "cannot determine whether a VPA controls the pod; it is admitted unchanged")
 		v = nil
 	}
 	chooses := v
-	if chooses == nil { // rules for the namespace apply all the same
+	if chooses == nil { // rules for the namespace still apply
 		chooses = &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}}
 	} else {
 		about.add("vpa", v.Name)
 	}
 	chosen := policy.For(rules, chooses)
 	if chosen.Err != nil {
-		about.logger().Error(chosen.Err, "the recommendation is applied by the default pipeline")
+		about.logger().Error(chosen.Err, "the default pipeline applies the recommendation")
 	}
 	review := podreview.Request{Pod: pod, VPA: v, Limits: limits}
 	answer = podreview.Review(chosen.Plan, review, nil)
-	tell(about, &answer, v)
+	logAnswer(about, &answer, v)
 	if len(chosen.Shadows) > 0 {
 		warnings = h.auditPod(req, about.logger(), chooses, review, chosen.Shadows, &answer)
 	}
 	return answer, warnings, nil
 }
 
-// tell logs what came of a pod.
-func tell(about *subject, answer *podreview.Answer, v *vpav1.VerticalPodAutoscaler) {
+// logAnswer logs what the rules decided for a pod.
+func logAnswer(about *subject, answer *podreview.Answer, v *vpav1.VerticalPodAutoscaler) {
 	if len(answer.Failed) > 0 || len(answer.Unjudged) > 0 || len(answer.Missing) > 0 {
 		log := about.logger()
 		policy.Report(log, "values unchanged", answer.Failed...)
 		for _, c := range answer.Unjudged {
-			log.Error(fmt.Errorf("%s", c), "the pod could not be judged by a rule; it is not refused for that")
+			log.Error(fmt.Errorf("%s", c), "a rule could not judge the pod, and does not refuse it")
 		}
 		for _, m := range answer.Missing { // in the words of AEP-7571
 			if m.Container == "" {
@@ -107,7 +106,7 @@ func tell(about *subject, answer *podreview.Answer, v *vpav1.VerticalPodAutoscal
 	}
 }
 
-// updates is the text of the annotation that a patch writes; empty when it writes none.
+// updates returns the value of the vpaUpdates annotation in a patch; empty without one.
 func updates(answer *podreview.Answer) string {
 	for i := range answer.Patch {
 		if answer.Patch[i].Path == updatesPath {
@@ -120,7 +119,7 @@ func updates(answer *podreview.Answer) string {
 
 var updatesPath = podpatch.Annotate(podpatch.AnnotationUpdates, "").Path
 
-// slimPod is what is read of a pod: the rest, which is most of it, is not worth the time.
+// slimPod has the fields of a pod that rules and patches read. Most of a pod is not decoded.
 type slimPod struct {
 	Metadata struct {
 		Name            string                  `json:"name"`
@@ -145,10 +144,7 @@ type slimContainer struct {
 
 func decodePod(data []byte) (*corev1.Pod, error) {
 	var read slimPod
-	if err := quantity.CheckJSON(data, &read); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(data, &read, lenient); err != nil {
+	if err := quantity.Decode(data, &read); err != nil {
 		return nil, err
 	}
 	m := &read.Metadata

@@ -5,18 +5,19 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/celvpa/celvpa/crds/quantity"
 )
 
-// reviewType is the only form of reviews that is asked for and answered.
+// reviewType is the only version of reviews that the registration asks for.
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
-// incoming is what is read of an AdmissionReview. Who asks, and with what options, decides nothing here.
+// incoming has the fields of an AdmissionReview that are read. userInfo and options are not: no rule depends on them.
 type incoming struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -38,15 +39,11 @@ type incomingRequest struct {
 	DryRun      *bool                        `json:"dryRun"`
 }
 
-// lenient reads JSON as API servers do: of a key that stands twice the last one counts, and texts may hold bytes that are no
-// UTF-8. encoding/json/v2 refuses both unless it is asked not to.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-
 // decode reads an AdmissionReview of admission.k8s.io/v1. The objects in it are copied as text, so the body may be reused.
-// UserInfo and Options are left out. Even with an error, the result has the UID if it was read before the fault.
+// Even with an error, the result has the UID if it stands before the fault.
 func decode(body []byte) (admission.Request, error) {
 	var in incoming
-	err := json.Unmarshal(body, &in, lenient)
+	err := json.Unmarshal(body, &in, quantity.Lenient)
 	out, fault := in.request()
 	if err != nil {
 		return out, fmt.Errorf("the request is no AdmissionReview: %w", err)
@@ -54,7 +51,7 @@ func decode(body []byte) (admission.Request, error) {
 	return out, fault
 }
 
-// request is what was read, and an error what keeps it from making sense.
+// request converts what was read. The error says what is missing or of the wrong version.
 func (in *incoming) request() (admission.Request, error) {
 	r := in.Request
 	if r == nil {

@@ -213,3 +213,25 @@ func FuzzCheckJSON(f *testing.F) {
 		}
 	})
 }
+
+func TestDecodeChecksQuantitiesBeforeTheyAreParsed(t *testing.T) {
+	type container struct{ Requests map[string]resource.Quantity }
+	var ok struct{ Containers []container }
+	require.NoError(t, Decode([]byte(`{"Containers":[{"Requests":{"cpu":"500m","memory":2,"gpu":null," ":" 1Gi "}}],"uid":"9e12345678901234"}`), &ok))
+	require.Equal(t, "500m", ptrTo(ok.Containers[0].Requests["cpu"]).String())
+	require.Equal(t, "1Gi", ptrTo(ok.Containers[0].Requests[" "]).String())
+	for text, want := range map[string]string{
+		`"1e-999999999"`:      `Containers[1].Requests.cpu is "1e-999999999": an exponent has at most three digits`,
+		`1e-999999999`:        `Containers[1].Requests.cpu is "1e-999999999": an exponent has at most three digits`,
+		`"1\u0065-999999999"`: `Containers[1].Requests.cpu is "1e-999999999": an exponent has at most three digits`,
+		`"1.5.2"`:             `Containers[1].Requests.cpu is "1.5.2": it is not a quantity`,
+		`{}`:                  `Containers[1].Requests.cpu is "{}": it is not a quantity`,
+	} {
+		var into struct{ Containers []container }
+		err := Decode([]byte(`{"Containers":[{},{"Requests":{"cpu":`+text+`}}]}`), &into)
+		require.ErrorContains(t, err, want)
+		require.ErrorAs(t, err, new(*Fault))
+	}
+}
+
+func ptrTo(q resource.Quantity) *resource.Quantity { return &q }
