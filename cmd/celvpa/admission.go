@@ -105,7 +105,7 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 // memory is --max-review-memory in bytes.
 func (w webhookOptions) memory() (int64, error) {
 	amount, err := quantity.Parse(w.reviewMemory)
-	if err != nil || amount.Value() < webhook.LeastReviewMemory {
+	if err != nil || amount.Value() < webhook.MinReviewMemory {
 		return 0, fmt.Errorf("--max-review-memory is %q; give at least 32Mi, such as 64Mi", w.reviewMemory)
 	}
 	return amount.Value(), nil

@@ -29,7 +29,6 @@ type part struct {
 	lease   string // default of --leader-elect-resource-name; empty for a part that every replica runs
 	points  []string
 
-	reviews       bool            // it answers admission reviews
 	gcPercent     int             // see saveMemory; 0 = the usual
 	tellsOverlays bool            // it writes the status of RuleOverlays
 	reads         []client.Object // what it reads of all namespaces, besides VPAs and the controllers of pods
@@ -53,7 +52,7 @@ var (
 	}
 	admissionPart = part{
 		address: ":8944",
-		points:  []string{facts.VPAValidate, facts.VPADefault, facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}, reads: []client.Object{&corev1.LimitRange{}}, reviews: true,
+		points:  []string{facts.VPAValidate, facts.VPADefault, facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}, reads: []client.Object{&corev1.LimitRange{}},
 		flags: func(o *options, c *cobra.Command) { o.addAdmission(c.Flags()) },
 		join:  joinAdmission,
 	}
@@ -97,7 +96,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if len(parts) == 1 {
 		percent = cmp.Or(parts[0].gcPercent, gcPercent)
 	}
-	thrift := saveMemory(percent, slices.ContainsFunc(parts, func(p part) bool { return p.reviews }))
+	thrift := saveMemory(percent)
 	if o.profiling {
 		runtime.MemProfileRate = profileRate
 	}

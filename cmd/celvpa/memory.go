@@ -17,16 +17,11 @@ const gcPercent = 50
 // updaterPercent holds for the updater alone: most of its heap is what it knows of the cluster, and it works for seconds in a minute.
 const updaterPercent = 20
 
-// busyPercent holds for a process that answers reviews, while there are many: collecting garbage was a quarter of what an answer
-// cost, and what is live is small then.
-const busyPercent = 300
-
 // What afterWork goes by. Bytes.
 const (
 	lookInterval = 5 * time.Second
 	stillQuiet   = 4 << 20  // more than that in one interval is work
 	worthwhile   = 16 << 20 // less than that since the last time is not worth a collection
-	many         = 64 << 20 // more than that in one interval are many reviews
 )
 
 // afterWork gives memory back to the system when work is done: a component works for a second in a minute, and would hold
@@ -35,25 +30,20 @@ type afterWork struct {
 	clock     clock.WithTicker
 	allocated func() uint64 // bytes since the process began
 	release   func()
-	setGC     func(percent int) // nil = it stays as it is, however much work there is
 
 	last, released uint64 // what was allocated at the last look, and when memory was given back last
 }
 
 // saveMemory makes the process thrifty. Users who say with $GOGC or $GOMEMLIMIT how memory is to be managed get Go's own
-// way: the result is nil then. percent is how far the heap may grow; with reviews, more while there are many of them.
-func saveMemory(percent int, reviews bool) *afterWork {
+// way: the result is nil then. percent is how far the heap may grow.
+func saveMemory(percent int) *afterWork {
 	for _, own := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(own) != "" {
 			return nil
 		}
 	}
 	debug.SetGCPercent(percent)
-	a := &afterWork{clock: clock.RealClock{}, allocated: allocated, release: debug.FreeOSMemory}
-	if reviews {
-		a.setGC = func(percent int) { debug.SetGCPercent(percent) }
-	}
-	return a
+	return &afterWork{clock: clock.RealClock{}, allocated: allocated, release: debug.FreeOSMemory}
 }
 
 // NeedLeaderElection lets every replica do it.
@@ -75,13 +65,6 @@ func (a *afterWork) Start(ctx context.Context) error {
 
 func (a *afterWork) look() {
 	now := a.allocated()
-	if a.setGC != nil {
-		if now-a.last > many {
-			a.setGC(busyPercent)
-		} else {
-			a.setGC(gcPercent)
-		}
-	}
 	if now-a.last < stillQuiet && now-a.released >= worthwhile {
 		a.release()
 		a.released = now

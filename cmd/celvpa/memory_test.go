@@ -42,24 +42,10 @@ func TestUsersManageMemoryTheirOwnWay(t *testing.T) {
 	for _, own := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Run(own, func(t *testing.T) {
 			t.Setenv(own, "80")
-			require.Nil(t, saveMemory(gcPercent, false))
+			require.Nil(t, saveMemory(gcPercent))
 			require.Equal(t, 100, debug.SetGCPercent(100))
 		})
 	}
-	require.NotNil(t, saveMemory(gcPercent, false))
+	require.NotNil(t, saveMemory(gcPercent))
 	require.Equal(t, gcPercent, debug.SetGCPercent(100))
-}
-
-func TestGarbageIsCollectedLessOftenWhileThereAreManyReviews(t *testing.T) {
-	const mib = 1 << 20
-	var now uint64
-	var percent []int
-	a := &afterWork{allocated: func() uint64 { return now }, release: func() {}, setGC: func(p int) { percent = append(percent, p) }}
-	for _, now = range []uint64{10 * mib, 200 * mib, 400 * mib, 410 * mib} {
-		a.look()
-	}
-	require.Equal(t, []int{gcPercent, busyPercent, busyPercent, gcPercent}, percent)
-	require.NotNil(t, saveMemory(gcPercent, true).setGC)
-	require.Nil(t, saveMemory(gcPercent, false).setGC)
-	debug.SetGCPercent(100)
 }
