@@ -13,13 +13,13 @@ import (
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// auditPod records what overlays that are not enforced would do with a new pod. The result is for whoever submits it: what those
-// in mode Warn would change.
+// auditPod records what overlays that are not enforced would do with a new pod. It returns what those in mode Warn would change,
+// as warnings for the user who submits the pod.
 func (h *Handler) auditPod(req admission.Request, log logr.Logger, v *vpav1.VerticalPodAutoscaler, review podreview.Request, shadows []compile.Shadow, enforced *podreview.Answer) (warnings []string) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {
 		if review.VPA != nil && shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), nil).Do != facts.DoApply {
-			continue // told by auditAdmission
+			continue // auditAdmission records that
 		}
 		tried := podreview.Review(shadow.Plan, review, nil)
 		differs := podreview.Differences(enforced, &tried)
@@ -42,8 +42,8 @@ func (h *Handler) auditVPA(req admission.Request, v *vpav1.VerticalPodAutoscaler
 	return warnings
 }
 
-// auditAdmission records what overlays that are not enforced would say about whether a VPA changes new pods. mine tells
-// whether the pod at hand is one of its pods; it is asked only where that matters.
+// auditAdmission records where overlays that are not enforced would decide otherwise whether a VPA changes new pods. mine reports
+// whether the pod under review is one of the VPA's; it is called only where that matters.
 func (h *Handler) auditAdmission(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadows []compile.Shadow, enforced engine.Verdict, mine func() bool) {
 	if len(shadows) == 0 {
 		return
@@ -57,7 +57,7 @@ func (h *Handler) auditAdmission(req admission.Request, v *vpav1.VerticalPodAuto
 	}
 }
 
-// record leaves no trace of a dry run.
+// record ignores dry runs.
 func (h *Handler) record(req admission.Request, v *vpav1.VerticalPodAutoscaler, shadow compile.Shadow, about string, differs []string) {
 	if req.DryRun == nil || !*req.DryRun {
 		h.Shadows.Record(v, shadow, about, differs)

@@ -15,17 +15,17 @@ import (
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// targetIndex finds objects by what they scale: looking through all of a namespace would take longer than the review.
+// targetIndex finds objects by what they scale. Listing a whole namespace would take longer than the rest of the review.
 const targetIndex = "celvpa.target"
 
-// customTargets finds the VerticalPodAutoscalers whose targets are of custom kinds. No key of a target is like it.
+// customTargets finds the VerticalPodAutoscalers whose targets are of custom kinds. It collides with no key of a target.
 const customTargets = "custom"
 
-// targetKey leaves the group out, which may be missing where it is written.
+// targetKey has no group, because users may leave it out.
 func targetKey(kind, name string) string { return kind + "/" + name }
 
-// IndexTargets makes a cache find which VerticalPodAutoscalers may be a pod's, and what one is reviewed beside; hpas tells that it
-// knows HorizontalPodAutoscalers. It is called before the cache starts.
+// IndexTargets indexes VerticalPodAutoscalers, and with hpas HorizontalPodAutoscalers, by their target. Call it before the cache
+// starts.
 func IndexTargets(ctx context.Context, cache client.FieldIndexer, hpas bool) error {
 	err := cache.IndexField(ctx, &vpav1.VerticalPodAutoscaler{}, targetIndex, func(o client.Object) []string {
 		v := o.(*vpav1.VerticalPodAutoscaler)
@@ -55,12 +55,12 @@ func IndexTargets(ctx context.Context, cache client.FieldIndexer, hpas bool) err
 	return nil
 }
 
-// withTarget lists by the index. What is listed is only read, so it need not be copied out of the cache.
+// withTarget lists by the index. Callers only read the result, so it is not copied out of the cache.
 func withTarget(namespace, key string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy, client.MatchingFields{targetIndex: key}}
 }
 
-// beside lists what has the same target as a VPA. Without it the VPA is judged all the same: it is only for warnings.
+// beside lists what else scales the target of a VPA. It only feeds warnings, so a failure does not stop the review.
 func (h *Handler) beside(ctx context.Context, namespace string, object []byte, log logr.Logger) (out vpareview.Beside) {
 	var about struct {
 		Spec struct {
@@ -73,12 +73,12 @@ func (h *Handler) beside(ctx context.Context, namespace string, object []byte, l
 	options := withTarget(namespace, targetKey(about.Spec.TargetRef.Kind, about.Spec.TargetRef.Name))
 	var vpas vpav1.VerticalPodAutoscalerList
 	if err := h.Client.List(ctx, &vpas, options...); err != nil {
-		log.Error(err, "other VerticalPodAutoscalers of the same target are not warned about")
+		log.Error(err, "cannot warn about other VerticalPodAutoscalers of the same target")
 	}
 	var hpas autoscalingv2.HorizontalPodAutoscalerList
 	if h.HPAs {
 		if err := h.Client.List(ctx, &hpas, options...); err != nil {
-			log.Error(err, "HorizontalPodAutoscalers of the same target are not warned about")
+			log.Error(err, "cannot warn about HorizontalPodAutoscalers of the same target")
 		}
 	}
 	return vpareview.Beside{VPAs: vpas.Items, HPAs: hpas.Items}

@@ -16,9 +16,9 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// controllingVPA is the VPA that changes a new pod, nil when none does: of those whose target is the pod's topmost controller,
-// whose selector matches it and which pod.admit lets change pods, the first by vpa.order. All that it asks is in
-// memory; target.Patience bounds what it waits for scales that are not.
+// controllingVPA returns the VPA that changes a new pod, or nil. Candidates target the pod's topmost controller, select the pod, and
+// may change pods by the rules of pod.admit; the first by vpa.order wins. It reads from caches; target.Patience bounds the wait
+// for a scale that is not cached.
 func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rules *compile.Rulebook, pod *corev1.Pod) (*vpav1.VerticalPodAutoscaler, error) {
 	top, err := h.Resolver.Top(ctx, pod, func(chain []target.Key) bool { return h.anyTarget(ctx, pod.Namespace, chain) })
 	if err != nil || top == nil {
@@ -43,7 +43,7 @@ func (h *Handler) controllingVPA(ctx context.Context, req admission.Request, rul
 	return best, nil
 }
 
-// admits reports whether the rules let a VPA change new pods, and records what overlays that are not enforced would say.
+// admits reports whether the rules let a VPA change new pods, and records what overlays that are not enforced would decide.
 func (h *Handler) admits(ctx context.Context, req admission.Request, rules *compile.Rulebook, top *target.Top, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler) bool {
 	if fault := v.Unreadable(); fault != "" {
 		h.Log.Info("VPA skipped: it cannot be decoded completely", "namespace", v.Namespace, "vpa", v.Name, "reason", fault)
@@ -61,17 +61,17 @@ func (h *Handler) admits(ctx context.Context, req admission.Request, rules *comp
 	return verdict.Do == facts.DoApply
 }
 
-// selects reports whether a pod of a controller is one of a VPA's. When that is not known it is not, and it is told why.
+// selects reports whether a VPA selects a pod of its target. When it cannot tell, it logs why and reports false.
 func (h *Handler) selects(ctx context.Context, top *target.Top, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod) bool {
 	mine, why := top.Selects(ctx, v, pod)
 	if why != nil {
-		h.Log.Info("the VPA is left out, because its pods are not known", "namespace", v.Namespace, "vpa", v.Name, "pod", pod.Name, "reason", why.Message)
+		h.Log.Info("the VPA is left out, because its selector cannot be determined", "namespace", v.Namespace, "vpa", v.Name, "pod", pod.Name, "reason", why.Message)
 	}
 	return mine
 }
 
-// anyTarget reports whether VPAs of a namespace may be about a pod with a chain of owners: one has one of them as its target, or
-// has a target of a custom kind, which might own the last of them. When it cannot be known, they may.
+// anyTarget reports whether a VPA of the namespace may control a pod with this chain of owners: one targets an owner, or targets
+// a custom kind, which might own the last of them. When the VPAs cannot be listed, it reports true.
 func (h *Handler) anyTarget(ctx context.Context, namespace string, chain []target.Key) bool {
 	some := func(key string) bool {
 		var list vpav1.VerticalPodAutoscalerList

@@ -167,11 +167,11 @@ func TestWhichVPAChangesANewPod(t *testing.T) {
 		{name: "one of a custom kind whose selector does not match", vpas: []client.Object{sized("v", 1, at("example.com/v1", "Thing", "t"))}, owners: thing("t"), app: "u", reads: 1},
 		{name: "owners of custom kinds are not looked up where no VPA can be meant", vpas: []client.Object{sized("v", 1, nil)}, owners: thing("t")},
 		{name: "they are where one might own them", vpas: []client.Object{sized("v", 1, at("example.com/v1", "Thing", "u"))}, owners: thing("t"), reads: 1},
-		{name: "an owner that cannot be scaled is told", vpas: []client.Object{sized("v", 1, at("example.com/v1", "Thing", "none"))}, owners: thing("none"), reads: 1,
+		{name: "an owner without a scale is logged", vpas: []client.Object{sized("v", 1, at("example.com/v1", "Thing", "none"))}, owners: thing("none"), reads: 1,
 			want: "finding the topmost controller of pod ns/p: Thing ns/none does not exist or cannot be scaled"},
-		{name: "an owner that cannot be read is told", vpas: []client.Object{sized("v", 1, at("example.com/v1", "Thing", "broken"))}, owners: thing("broken"), reads: 1,
+		{name: "an owner that cannot be read is logged", vpas: []client.Object{sized("v", 1, at("example.com/v1", "Thing", "broken"))}, owners: thing("broken"), reads: 1,
 			want: "finding the topmost controller of pod ns/p: reading the scale of example.com/v1.Thing/broken in namespace ns: Internal error occurred: conversion failed"},
-		{name: "a VPA whose target cannot be read makes room for another", owners: thing("t"), app: "t", want: "good", reads: 1, log: `"the VPA is left out, because its pods are not known" "namespace"="ns" "vpa"="bad"`,
+		{name: "a VPA whose target cannot be read makes room for another", owners: thing("t"), app: "t", want: "good", reads: 1, log: `"the VPA is left out, because its selector cannot be determined" "namespace"="ns" "vpa"="bad"`,
 			vpas: []client.Object{sized("bad", 9, at("exa/mple/v1", "Thing", "t")), sized("good", 1, at("example.com/v1", "Thing", "t"))}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,14 +17,14 @@ import (
 type Handler struct {
 	Client   client.Client // reads from a cache
 	Resolver *target.Resolver
-	Rules    func() *compile.Rulebook // the rules in force
+	Rules    func() *compile.Rulebook // returns the rules in force
 	Shadows  *policy.Shadows
 	Log      logr.Logger
-	// HPAs tells that Client knows HorizontalPodAutoscalers.
+	// HPAs reports whether Client can list HorizontalPodAutoscalers.
 	HPAs bool
 }
 
-// Handle answers a review. Panics are the Server's.
+// Handle answers a review. The Server recovers its panics.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	about := &subject{log: h.Log, values: append(make([]any, 0, 12), "uid", req.UID, "namespace", req.Namespace, "name", req.Name)}
 	switch {
@@ -36,13 +36,13 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return admission.Allowed("")
 }
 
-// subject is what lines of the log say a review is about. Most reviews have one line or none: a logger is only made for those that
-// have more to say.
+// subject collects the key/value pairs that identify a review in the log. Most reviews log nothing, so the logger is made on
+// demand.
 type subject struct {
 	log    logr.Logger
-	values []any // names and values in turns
+	values []any // alternating keys and values
 }
 
-func (s *subject) add(name string, value any) { s.values = append(s.values, name, value) }
+func (s *subject) add(key string, value any) { s.values = append(s.values, key, value) }
 
 func (s *subject) logger() logr.Logger { return s.log.WithValues(s.values...) }

@@ -14,16 +14,16 @@ import (
 var (
 	podsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vpa_admission_controller_admission_pods_total",
-		Help: "Pods reviewed, by whether they were changed.",
+		Help: "Reviewed pods, by whether they were changed.",
 	}, []string{"applied"})
 	admissionLatency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "vpa_admission_controller_admission_latency_seconds",
-		Help:    "Time spent on a review, by what became of it and by what was reviewed.",
+		Help:    "Duration of a review, by outcome and by the kind of object.",
 		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 2, 5, 10, 20, 30, 60, 120, 300},
 	}, []string{"status", "resource"})
 	executionLatency = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "vpa_admission_controller_execution_latency_seconds",
-		Help:    "Time spent in the steps of a review.",
+		Help:    "Duration of each step of a review.",
 		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 150, 240, 300},
 	}, []string{"step"})
 )
@@ -32,19 +32,19 @@ var (
 var (
 	vpasTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_admission_vpas_total",
-		Help: "VerticalPodAutoscalers reviewed, by whether they were allowed.",
+		Help: "Reviewed VerticalPodAutoscalers, by whether they were allowed.",
 	}, []string{"allowed"})
 	refusalsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_admission_refusals_total",
-		Help: "Causes for which VerticalPodAutoscalers or pods were refused, by rule.",
+		Help: "Causes of refused VerticalPodAutoscalers and pods, by rule.",
 	}, []string{"rule"})
 	shedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "celvpa_admission_shed_total",
-		Help: "Reviews answered without the rules, by reason: overload (too many at once), memory (--max-review-memory was taken), deadline (it took too long), malformed (it could not be read), or panic, which is a fault of celvpa. All are allowed and changed in nothing, but for requests that were too large or found no memory before they were read, which are left to the failurePolicy.",
+		Help: "Reviews answered without asking the rules, by reason: overload (too many at once), memory (--max-review-memory was used up), deadline (the review took too long), malformed (the request could not be parsed) or panic (a bug in celvpa). The object is admitted unchanged; a request that was too large or found no memory gets an HTTP error instead, so the failurePolicy decides.",
 	}, []string{"reason"})
 	inFlight = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "celvpa_admission_in_flight",
-		Help: "Reviews that run now.",
+		Help: "Reviews in progress.",
 	})
 )
 
@@ -71,7 +71,7 @@ const (
 	resourceVPA
 )
 
-// step is one of a review, looked up once: reviews are many.
+// step times one step of a review. Its observer is looked up once, because reviews are many.
 type step struct{ prometheus.Observer }
 
 var (
@@ -81,13 +81,13 @@ var (
 	stepWrite = step{executionLatency.WithLabelValues("write_response")}
 	stepTotal = step{executionLatency.WithLabelValues("total")}
 
-	// latencies are by status and resource.
+	// latencies are indexed by status and resource.
 	latencies [3][3]prometheus.Observer
 
 	podApplied, podSkipped = podsTotal.WithLabelValues("true"), podsTotal.WithLabelValues("false")
 )
 
-// since observes the step that began at a time, and is when the next one begins.
+// since records the duration of the step and returns the time at which the next one begins.
 func (s step) since(begin time.Time) time.Time {
 	now := time.Now()
 	s.Observe(now.Sub(begin).Seconds())
@@ -101,18 +101,18 @@ func init() {
 		}
 	}
 	for _, reason := range []string{shedOverload, shedMemory, shedDeadline, shedMalformed, shedPanic} {
-		shedTotal.WithLabelValues(reason) // so that there is a zero to compare with
+		shedTotal.WithLabelValues(reason) // a rate needs a zero to start from
 	}
 	metrics.Registry.MustRegister(podsTotal, admissionLatency, executionLatency, vpasTotal, refusalsTotal, shedTotal, inFlight)
 }
 
-// outcome is the answer to a review and what it counts as.
+// outcome is the answer to a review, and the status that metrics count it under.
 type outcome struct {
 	resp   admission.Response
 	status int
 }
 
-// observe counts an answer. A pod counts as changed when the answer says so, however far the handler came.
+// observe counts an answer. A pod counts as changed when the answer has a patch.
 func (o outcome) observe(req admission.Request, readable bool, took time.Duration) {
 	resource := resourceUnknown
 	switch {

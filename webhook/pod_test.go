@@ -60,7 +60,7 @@ func TestNewPods(t *testing.T) {
 		{name: "of nobody", pod: `{"metadata":{"name":"p"},` + plain + `}`},
 		{name: "already created", pod: `{"metadata":{"name":"p",` + owned + `},` + plain + `}`, change: func(r *admission.Request) { r.Operation = admissionv1.Update }},
 		{name: "of a version to come", pod: `{"metadata":{"name":"p",` + owned + `},` + plain + `}`, change: func(r *admission.Request) { r.Kind.Version = "v2" },
-			lines: []string{`"the pod is admitted unchanged" "error"="pods of version v2 are not known"`}},
+			lines: []string{`"the pod is admitted unchanged" "error"="pods of version v2 are not supported"`}},
 		{name: "that cannot be read", pod: `{"metadata":{"name":"p",` + owned + `},"spec":{"containers":[{"resources":{"requests":{"cpu":"1.5.2"}}}]}}`,
 			lines: []string{`"the pod is admitted unchanged" "error"="reading the pod: `}},
 		{name: "while LimitRanges cannot be listed", pod: `{"metadata":{"name":"p",` + owned + `},` + plain + `}`, api: noRanges{reader},

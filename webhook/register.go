@@ -26,13 +26,13 @@ import (
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
-// The names of the registration are upstream's, so that one replaces the other (UPSTREAM.md §4.8).
+// The names are upstream's, so that each registration replaces the other (UPSTREAM.md §4.8).
 const (
 	ConfigName  = "vpa-webhook-config"
 	WebhookName = "vpa.k8s.io"
 )
 
-// Registration says how API servers reach the webhook. Set URL or Service.
+// Registration says how API servers reach the webhook. Set either URL or the service.
 type Registration struct {
 	URL              string
 	ServiceNamespace string
@@ -43,39 +43,39 @@ type Registration struct {
 	Namespaces       target.Namespaces
 }
 
-// Registrar keeps the MutatingWebhookConfiguration in place while the server runs, with the CAs by which API servers trust it.
-// Replicas share it: each sees to its own CAs.
+// Registrar keeps the MutatingWebhookConfiguration in place while the server runs, with the CAs by which API servers trust it. All
+// replicas share the configuration; each maintains its own CAs in it.
 type Registrar struct {
 	Client       client.Client // not cached
 	Registration Registration
 	Certificates certificates.Source
 	Clock        clock.Clock
 	Log          logr.Logger
-	// Started reports nil once the server answers; nothing is registered before.
+	// Started returns nil once the server answers; nothing is registered before.
 	Started func() error
 
-	since atomic.Pointer[time.Time] // when it was registered first
-	told  string                    // what was said of the webhooks of others
+	since  atomic.Pointer[time.Time] // when it was first registered
+	logged string                    // the webhooks of others that were logged last
 }
 
-// NeedLeaderElection lets every replica register.
+// NeedLeaderElection is false: every replica registers.
 func (r *Registrar) NeedLeaderElection() bool { return false }
 
-// Registered reports an error until the webhook is registered and API servers have had a moment to see it.
+// Registered returns an error until the webhook is registered and API servers have had time to see it.
 func (r *Registrar) Registered() error {
 	since := r.since.Load()
 	if since == nil {
 		return errors.New("the webhook is not registered yet")
 	}
 	if r.Clock.Since(*since) < noticed {
-		return errors.New("the webhook was registered only now")
+		return errors.New("the webhook was registered less than a second ago")
 	}
 	return nil
 }
 
-// Start registers as soon as the server answers, and looks again every minute, and at once when the certificates need other
-// CAs: a registration that was deleted or changed comes back. Failures are tried again, less and less often, until the
-// context ends. Then it takes the CAs out that nobody else needs, and leaves the registration otherwise as it is.
+// Start registers as soon as the server answers, checks again every minute, so that a deleted or changed registration comes back,
+// and writes at once when the CAs change. It retries failures with backoff until the context ends. Then it removes the CAs that
+// no other process needs, and leaves the registration otherwise as it is.
 func (r *Registrar) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return r.Started() == nil, nil
@@ -101,25 +101,25 @@ func (r *Registrar) Start(ctx context.Context) error {
 	if r.since.Load() != nil {
 		r.leave(context.WithoutCancel(ctx))
 	}
-	return nil // stopped
+	return nil
 }
 
 const (
 	firstRetry    = 500 * time.Millisecond
 	checkInterval = time.Minute
-	// noticed is the time in which API servers see a change of the registration.
+	// noticed is how long API servers take to see a changed registration.
 	noticed = time.Second
-	// conflicts is how often another writer may come first before it counts as a failure.
+	// conflicts is how often a write is retried after another replica's.
 	conflicts = 10
-	// leaveTimeout is how long the last writing may take. A process that is asked to stop is not given much longer.
+	// leaveTimeout bounds the last write. A process that is asked to stop does not get much longer.
 	leaveTimeout = 5 * time.Second
 )
 
-// register makes the registration what it should be.
+// register creates or corrects the registration.
 func (r *Registrar) register(ctx context.Context) error {
 	bundle := r.Certificates.Bundle()
 	var result string
-	if err := unlessOvertaken(func() (err error) { result, err = r.write(ctx, bundle); return err }); err != nil {
+	if err := retryConflict(func() (err error) { result, err = r.write(ctx, bundle); return err }); err != nil {
 		return err
 	}
 	now := r.Clock.Now()
@@ -131,8 +131,8 @@ func (r *Registrar) register(ctx context.Context) error {
 	return nil
 }
 
-// unlessOvertaken does something again when another replica was quicker.
-func unlessOvertaken(do func() error) error {
+// retryConflict retries when another replica wrote first.
+func retryConflict(do func() error) error {
 	err := do()
 	for range conflicts {
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -152,7 +152,7 @@ func (r *Registrar) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	err := unlessOvertaken(func() error {
+	err := retryConflict(func() error {
 		config := &admissionregistrationv1.MutatingWebhookConfiguration{}
 		if err := r.Client.Get(ctx, client.ObjectKey{Name: ConfigName}, config); err != nil {
 			return client.IgnoreNotFound(err)
@@ -170,12 +170,12 @@ func (r *Registrar) leave(ctx context.Context) {
 		return r.Client.Patch(ctx, config, ownEntry(before))
 	})
 	if err != nil {
-		r.Log.Error(err, "the CA of this process stays in the registration until it expires", "config", ConfigName)
+		r.Log.Error(err, "cannot remove this process's CA from the registration; it stays until it expires", "config", ConfigName)
 	}
 }
 
-// write changes the one webhook that has our name, whoever wrote it before, and leaves those of others alone. It uses the verbs that
-// upstream's role grants: get, create, patch. It tells what it did; nothing where all is well.
+// write replaces the webhook of our name, whoever wrote it, and keeps those of others. It needs only the verbs that upstream's role
+// grants: get, create and patch. The result is "created", "updated" or, if nothing changed, empty.
 func (r *Registrar) write(ctx context.Context, bundle certificates.Bundle) (result string, err error) {
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigName}}
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(config), config)
@@ -183,7 +183,7 @@ func (r *Registrar) write(ctx context.Context, bundle certificates.Bundle) (resu
 		return "", fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", ConfigName, err)
 	}
 	before, missing := config.DeepCopy(), err != nil
-	r.tellOthers(before.Webhooks)
+	r.logOthers(before.Webhooks)
 	if config.Labels == nil {
 		config.Labels = map[string]string{}
 	}
@@ -200,41 +200,41 @@ func (r *Registrar) write(ctx context.Context, bundle certificates.Bundle) (resu
 	case equality.Semantic.DeepEqual(before.Webhooks, config.Webhooks) && maps.Equal(before.Labels, config.Labels):
 		return "", nil
 	default:
-		// Of two replicas that add their CAs at the same time, the second reads what the first wrote.
+		// The optimistic lock keeps two replicas from overwriting each other's CAs.
 		result, err = "updated", r.Client.Patch(ctx, config, ownEntry(before))
 	}
 	if err != nil {
 		return "", fmt.Errorf("writing MutatingWebhookConfiguration %s: %w", ConfigName, err)
 	}
 	if was, is := targetOf(replaced), targetOf(config.Webhooks[at].ClientConfig); was != "" && was != is {
-		r.Log.Info("the webhook was registered for another server, which API servers no longer call", "config", ConfigName, "webhook", WebhookName, "was", shorten(was), "is", is)
+		r.Log.Info("replaced the registration of another server, which API servers no longer call", "config", ConfigName, "webhook", WebhookName, "was", shorten(was), "is", is)
 	}
 	return result, nil
 }
 
-// ownEntry changes webhooks by name, so that what others wrote is not written again.
+// ownEntry patches webhooks by name, so that the webhooks of others are not written.
 func ownEntry(before client.Object) client.Patch {
 	return client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
 }
 
-// tellOthers says once which webhooks are not ours. Upstream deletes them with the registration.
-func (r *Registrar) tellOthers(webhooks []admissionregistrationv1.MutatingWebhook) {
+// logOthers logs once which webhooks are not ours. Upstream deletes them with the registration.
+func (r *Registrar) logOthers(webhooks []admissionregistrationv1.MutatingWebhook) {
 	var names []string
 	for _, w := range webhooks {
 		if w.Name != WebhookName {
 			names = append(names, w.Name)
 		}
 	}
-	told := shorten(strings.Join(names, ", "))
-	if told != "" && told != r.told {
-		r.Log.Info("the registration also has webhooks of others, which stay as they are", "config", ConfigName, "webhooks", told)
+	others := shorten(strings.Join(names, ", "))
+	if others != "" && others != r.logged {
+		r.Log.Info("the registration has webhooks of others, which stay as they are", "config", ConfigName, "webhooks", others)
 	}
-	r.told = told
+	r.logged = others
 }
 
 func (r Registration) target() string { return targetOf(r.clientConfig(nil)) }
 
-// targetOf says whom API servers call; nothing where nobody is given.
+// targetOf names the server that API servers call; empty without one.
 func targetOf(c admissionregistrationv1.WebhookClientConfig) string {
 	switch {
 	case c.URL != nil:
@@ -245,13 +245,13 @@ func targetOf(c admissionregistrationv1.WebhookClientConfig) string {
 	return ""
 }
 
-// clientConfig is how API servers reach the webhook.
+// clientConfig says how API servers reach the webhook.
 func (r Registration) clientConfig(caBundle []byte) admissionregistrationv1.WebhookClientConfig {
 	c := admissionregistrationv1.WebhookClientConfig{CABundle: caBundle}
 	if r.URL != "" {
 		c.URL = &r.URL
 	} else {
-		// The port is the default, which API servers fill in: without it, it would look as if somebody had changed it.
+		// API servers fill in the default port. Without it, the stored object would look changed.
 		c.Service = &admissionregistrationv1.ServiceReference{Namespace: r.ServiceNamespace, Name: r.ServiceName, Port: ptr.To[int32](443)}
 	}
 	return c
@@ -286,7 +286,7 @@ func (r Registration) webhook(caBundle []byte) admissionregistrationv1.MutatingW
 	}
 }
 
-// namespaceSelector matches the namespaces that are served (UPSTREAM.md Appendix B 17).
+// namespaceSelector selects the served namespaces (UPSTREAM.md Appendix B 17).
 func (r Registration) namespaceSelector() *metav1.LabelSelector {
 	const name = "kubernetes.io/metadata.name"
 	selector := &metav1.LabelSelector{}

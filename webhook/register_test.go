@@ -53,7 +53,7 @@ func TestTheRegistrationIsTriedUntilItSucceedsAndPutBackWhenItIsGone(t *testing.
 		step()
 	}
 	require.Eventually(t, func() bool { return r.since.Load() != nil }, 5*time.Second, time.Millisecond)
-	require.ErrorContains(t, r.Registered(), "only now", "API servers have not seen it yet")
+	require.ErrorContains(t, r.Registered(), "less than a second ago", "API servers have not seen it yet")
 	clk.Step(noticed)
 	require.NoError(t, r.Registered())
 	read := func() *admissionregistrationv1.MutatingWebhookConfiguration {

@@ -29,20 +29,20 @@ func TestTheRegistrationLeavesWebhooksOfOthersAlone(t *testing.T) {
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{CABundle: []byte("theirs"),
 				Service: &admissionregistrationv1.ServiceReference{Namespace: "kube-system", Name: service, Path: ptr.To("/" + name)}}}
 	}
-	const replaced, kept = "registered for another server", "webhooks of others"
+	const replaced, kept = "replaced the registration of another server", "the registration has webhooks of others"
 	for _, c := range []struct {
-		name  string
-		there []admissionregistrationv1.MutatingWebhook
-		want  []string          // the names, in order
-		told  map[string]string // what the log says once, and of whom
+		name   string
+		there  []admissionregistrationv1.MutatingWebhook
+		want   []string          // the names, in order
+		logged map[string]string // message to value, each logged once
 	}{
 		{name: "upstream's", there: []admissionregistrationv1.MutatingWebhook{entry(WebhookName, "vpa-webhook")},
-			want: []string{WebhookName}, told: map[string]string{replaced: "service kube-system/vpa-webhook"}},
+			want: []string{WebhookName}, logged: map[string]string{replaced: "service kube-system/vpa-webhook"}},
 		{name: "somebody's", there: []admissionregistrationv1.MutatingWebhook{entry("a.example.com", "a"), entry("z.example.com", "z")},
-			want: []string{"a.example.com", "z.example.com", WebhookName}, told: map[string]string{kept: "a.example.com, z.example.com"}},
+			want: []string{"a.example.com", "z.example.com", WebhookName}, logged: map[string]string{kept: "a.example.com, z.example.com"}},
 		{name: "both", there: []admissionregistrationv1.MutatingWebhook{entry("a.example.com", "a"), entry(WebhookName, "vpa-webhook"), entry("z.example.com", "z")},
-			want: []string{"a.example.com", WebhookName, "z.example.com"},
-			told: map[string]string{replaced: "service kube-system/vpa-webhook", kept: "a.example.com, z.example.com"}},
+			want:   []string{"a.example.com", WebhookName, "z.example.com"},
+			logged: map[string]string{replaced: "service kube-system/vpa-webhook", kept: "a.example.com, z.example.com"}},
 		{name: "empty", want: []string{WebhookName}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,18 +77,18 @@ func TestTheRegistrationLeavesWebhooksOfOthersAlone(t *testing.T) {
 			require.NoError(t, r.register(t.Context()))
 			look()
 			for _, text := range []string{replaced, kept} {
-				var told []string
+				var found []string
 				for _, line := range lines {
 					if strings.Contains(line, text) {
-						told = append(told, line)
+						found = append(found, line)
 					}
 				}
-				if c.told[text] == "" {
-					require.Empty(t, told)
+				if c.logged[text] == "" {
+					require.Empty(t, found)
 					continue
 				}
-				require.Len(t, told, 1, "it is told once")
-				require.Contains(t, told[0], `"`+c.told[text]+`"`)
+				require.Len(t, found, 1, "it is logged once")
+				require.Contains(t, found[0], `"`+c.logged[text]+`"`)
 			}
 			r.leave(t.Context())
 			look()

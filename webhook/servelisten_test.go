@@ -163,16 +163,16 @@ func TestTLSFlagsSayWhatIsSpoken(t *testing.T) {
 		min              uint16
 		suites           []uint16
 		http2            bool
-		told             int
+		logged           int
 	}{
 		"nothing":                      {min: tls.VersionTLS12, http2: true},
 		"1.2":                          {version: "tls1_2", min: tls.VersionTLS12, http2: true},
 		"1.3":                          {version: "tls1_3", min: tls.VersionTLS13, http2: true},
 		"commas":                       {ciphers: gcm + "," + cbc, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, http2: true},
 		"colons and blanks":            {ciphers: " " + cbc + " : " + gcm, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, http2: true},
-		"an unknown one":               {ciphers: "ROT13," + gcm, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, http2: true, told: 1},
-		"an insecure one":              {ciphers: "TLS_RSA_WITH_RC4_128_SHA", min: tls.VersionTLS12, http2: true, told: 1},
-		"none that HTTP/2 could use":   {ciphers: cbc, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, told: 1},
+		"an unknown one":               {ciphers: "ROT13," + gcm, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, http2: true, logged: 1},
+		"an insecure one":              {ciphers: "TLS_RSA_WITH_RC4_128_SHA", min: tls.VersionTLS12, http2: true, logged: 1},
+		"none that HTTP/2 could use":   {ciphers: cbc, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, logged: 1},
 		"TLS 1.3 does not mind either": {version: "tls1_3", ciphers: cbc, min: tls.VersionTLS13, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, http2: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestTLSFlagsSayWhatIsSpoken(t *testing.T) {
 			require.Equal(t, tt.min, config.MinVersion)
 			require.Equal(t, tt.suites, config.CipherSuites)
 			require.Equal(t, tt.http2, config.NextProtos[0] == "h2")
-			require.Len(t, log.told(), tt.told)
+			require.Len(t, log.written(), tt.logged)
 		})
 	}
 	_, err := TLSConfig("tls1_1", "", logr.Discard())

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// longestValue is how many bytes of a value the log shows. Clients choose names, headers and the text of errors.
-	longestValue = 200
-	// stackKey names the one value that is shown whole: no client writes it.
+	// maxValue bounds a value in the log, in bytes. Clients choose names, headers and parts of error messages.
+	maxValue = 200
+	// stackKey is the key of the one value that is logged in full, because no client controls it.
 	stackKey = "stack"
 )
 
-// shed counts a review that the handler had no part in. The log shows one line of each text every so often, with the number of
-// those suppressed.
+// shed counts a review that was answered without the handler. It logs each message at most once per interval, with the number of
+// messages suppressed since.
 func (s *Server) shed(reason, text string, values ...any) {
 	shedTotal.WithLabelValues(reason).Inc()
-	if suppressed, tell := s.seldom.tell(text); tell {
+	if suppressed, ok := s.limited.allow(text); ok {
 		s.log.Error(nil, text, append(values, "suppressed", suppressed)...)
 	}
 }
 
-// seldom lets a line of the log through every so often, so that what goes wrong a thousand times a second does not fill a disk.
-type seldom struct {
+// limited limits how often each message is logged, so that a failure that recurs a thousand times a second does not fill a disk.
+type limited struct {
 	clock clock.PassiveClock
 	every time.Duration
 
@@ -41,15 +41,15 @@ type line struct {
 	suppressed int
 }
 
-// tell reports whether it is time to show a line again, and how often it was suppressed since it was shown.
-func (s *seldom) tell(what string) (suppressed int, tell bool) {
+// allow reports whether a message may be logged now, and how often it was suppressed since the last time.
+func (s *limited) allow(text string) (suppressed int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	if s.lines == nil {
 		s.lines = map[string]*line{}
 	}
-	l := s.lines[what]
+	l := s.lines[text]
 	if l != nil && now.Before(l.shown.Add(s.every)) {
 		l.suppressed++
 		return 0, false
@@ -57,18 +57,18 @@ func (s *seldom) tell(what string) (suppressed int, tell bool) {
 	if l != nil {
 		suppressed = l.suppressed
 	}
-	s.lines[what] = &line{shown: now}
+	s.lines[text] = &line{shown: now}
 	return suppressed, true
 }
 
-// ShortValues is a logger that cuts the texts among its values to 200 bytes: clients choose many of them.
+// ShortValues returns a logger that truncates values to 200 bytes, because clients choose many of them.
 func ShortValues(log logr.Logger) logr.Logger {
 	sink := log.GetSink()
 	if sink == nil {
 		return log
 	}
 	if deep, ok := sink.(logr.CallDepthLogSink); ok {
-		sink = deep.WithCallDepth(1) // shortSink is a caller more
+		sink = deep.WithCallDepth(1) // for shortSink's own frame
 	}
 	return log.WithSink(shortSink{sink})
 }
@@ -83,7 +83,7 @@ func (s shortSink) Info(level int, text string, values ...any) {
 // Error implements logr.LogSink.
 func (s shortSink) Error(err error, text string, values ...any) {
 	if err != nil {
-		if all := err.Error(); len(all) > longestValue {
+		if all := err.Error(); len(all) > maxValue {
 			err = fmt.Errorf("%s", shorten(all))
 		}
 	}
@@ -100,7 +100,7 @@ func (s shortSink) WithName(name string) logr.LogSink {
 	return shortSink{s.LogSink.WithName(name)}
 }
 
-// shortValues is a list of keys and values in turns in which no value is a long text.
+// shortValues truncates the values of alternating keys and values.
 func shortValues(values []any) []any {
 	out := values
 	for i := 1; i < len(values); i += 2 {
@@ -137,18 +137,18 @@ func shortValue(value any) (short any, cut bool) {
 			text = fmt.Sprint(value)
 		}
 	}
-	if len(text) <= longestValue {
+	if len(text) <= maxValue {
 		return value, false
 	}
 	return shorten(text), true
 }
 
-// shorten cuts a text to longestValue bytes and says how long it was.
+// shorten truncates a text to maxValue bytes and says how long it was.
 func shorten(text string) string {
-	if len(text) <= longestValue {
+	if len(text) <= maxValue {
 		return text
 	}
-	end := longestValue
+	end := maxValue
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}

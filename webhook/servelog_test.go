@@ -17,18 +17,18 @@ import (
 
 func TestALineIsShownSeldomWithTheNumberOfThoseSuppressed(t *testing.T) {
 	clk := testclock.NewFakePassiveClock(time.Now())
-	s := &seldom{clock: clk, every: 10 * time.Second}
-	_, tell := s.tell("a")
-	require.True(t, tell)
+	s := &limited{clock: clk, every: 10 * time.Second}
+	_, ok := s.allow("a")
+	require.True(t, ok)
 	for range 5 {
-		_, tell = s.tell("a")
-		require.False(t, tell)
+		_, ok = s.allow("a")
+		require.False(t, ok)
 	}
-	_, tell = s.tell("b")
-	require.True(t, tell, "another line")
+	_, ok = s.allow("b")
+	require.True(t, ok, "another line")
 	clk.SetTime(clk.Now().Add(10 * time.Second))
-	suppressed, tell := s.tell("a")
-	require.True(t, tell)
+	suppressed, ok := s.allow("a")
+	require.True(t, ok)
 	require.Equal(t, 5, suppressed)
 }
 
@@ -40,14 +40,14 @@ func TestTextsOfClientsAreCutInTheLog(t *testing.T) {
 	log.Info("a line", "uid", types.UID(long), "names", []string{"a", long}, "short", "kept", "n", 7, "error", errors.New(long))
 	log.Error(errors.New(long), "a line")
 	log.Info("a line", stackKey, strings.Repeat("s", 1000))
-	told := m.told()
-	require.Len(t, told, 3)
-	for _, line := range told[:2] {
+	lines := m.written()
+	require.Len(t, lines, 3)
+	for _, line := range lines[:2] {
 		require.Less(t, len(line), 2000)
 		require.Contains(t, line, strings.Repeat("é", 100)+"… (200000 bytes)")
 	}
-	require.Contains(t, told[0], `"short"="kept" "n"=7`)
-	require.Contains(t, told[2], strings.Repeat("s", 1000), "a stack is whole")
+	require.Contains(t, lines[0], `"short"="kept" "n"=7`)
+	require.Contains(t, lines[2], strings.Repeat("s", 1000), "a stack is whole")
 }
 
 // TestAFloodOfMalformedReviewsIsOneLine, which tells how many were suppressed once it is shown again.
@@ -63,12 +63,12 @@ func TestAFloodOfMalformedReviewsIsOneLine(t *testing.T) {
 	for range 20 {
 		send()
 	}
-	told := log.told()
-	require.Len(t, told, 1)
-	require.Less(t, len(told[0]), 1000)
+	lines := log.written()
+	require.Len(t, lines, 1)
+	require.Less(t, len(lines[0]), 1000)
 	clk.SetTime(clk.Now().Add(10 * time.Second))
 	send()
-	told = log.told()
-	require.Len(t, told, 1)
-	require.Contains(t, told[0], `"suppressed"=19`)
+	lines = log.written()
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], `"suppressed"=19`)
 }

@@ -9,35 +9,34 @@ import (
 )
 
 const (
-	// DefaultReviewMemory is how much memory the reviews in flight may take together, in bytes: some 300 usual ones at a time.
+	// DefaultReviewMemory bounds the memory of all reviews in flight, in bytes. It suffices for some 300 typical reviews.
 	DefaultReviewMemory = 64 << 20
-	// LeastReviewMemory leaves room for a review of maxBody bytes.
-	LeastReviewMemory = 32 << 20
-	// smallReview is how many bytes a review may take and still count as small.
+	// MinReviewMemory leaves room for a review of maxBody bytes.
+	MinReviewMemory = 32 << 20
+	// smallReview is the part of each review, in bytes, that comes from the budget for small reviews.
 	smallReview = 1 << 20
 
-	// bodyWeight is how many bytes of memory a byte of a request's buffer stands for: the buffer, the smaller one that it
-	// replaces as it grows, and the copy of the objects in it.
+	// bodyWeight is the memory for each byte of a request's buffer: the buffer, the smaller one that it replaces as it grows,
+	// and the copy of the objects in it.
 	bodyWeight = 3
-	// valueWeight is how many bytes of memory a JSON value may become. The largest thing that two bytes, {}, can ask for is a
-	// container of a pod.
+	// valueWeight is the memory that a decoded JSON value may take, in bytes. The most for two bytes of JSON, {}, is a container.
 	valueWeight = 1 << 10
 )
 
 var (
-	// errNoMemory says that other reviews hold the memory that this one needs.
+	// errNoMemory means that other reviews hold the memory that this one needs.
 	errNoMemory = errors.New("the reviews in flight take all of --max-review-memory")
-	// errTooLarge says that a review could not be read even if it were alone.
+	// errTooLarge means that a review does not fit the budget even alone.
 	errTooLarge = errors.New("request payload too large")
 )
 
-// reviewMemory is the budget from which memory is reserved before it is used, so that no number of requests, and nothing that
-// their headers claim, makes the process grow without bound. Half of it is for the first smallReview bytes of each review: reviews
-// of usual pods find room however many large ones wait.
+// reviewMemory is a budget: each review reserves memory before using it, so that neither many requests nor false Content-Lengths
+// make the process grow without bound. Half of it is reserved for the first smallReview bytes of each review, so typical pods
+// find room beside any number of large requests.
 type reviewMemory struct {
 	half         int64
 	small, large *semaphore.Weighted
-	wait         time.Duration // how long a reservation waits for others to be released
+	wait         time.Duration // for other reviews to release memory
 }
 
 func newReviewMemory(total int64) *reviewMemory {
@@ -45,7 +44,7 @@ func newReviewMemory(total int64) *reviewMemory {
 	return &reviewMemory{half: half, small: semaphore.NewWeighted(half), large: semaphore.NewWeighted(half), wait: queueWait}
 }
 
-// reservation is what one review holds of the budget. It is not for concurrent use.
+// reservation is one review's share of the budget. It is not safe for concurrent use.
 type reservation struct {
 	of           *reviewMemory
 	small, large int64
@@ -53,7 +52,7 @@ type reservation struct {
 
 func (m *reviewMemory) reserve() *reservation { return &reservation{of: m} }
 
-// add reserves more bytes. It waits for a moment; the error is errNoMemory then, or errTooLarge if waiting could not help.
+// add reserves more bytes. It waits briefly for other reviews. The error is errNoMemory, or errTooLarge if waiting cannot help.
 func (r *reservation) add(ctx context.Context, bytes int64) error {
 	from, held := r.of.small, &r.small
 	if r.small+r.large+bytes > smallReview {
@@ -73,14 +72,14 @@ func (r *reservation) add(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// release gives everything back. Calling it again does nothing.
+// release returns everything to the budget. Calling it again does nothing.
 func (r *reservation) release() {
 	r.of.small.Release(r.small)
 	r.of.large.Release(r.large)
 	r.small, r.large = 0, 0
 }
 
-// decodedSize is how many bytes of memory a JSON text may take once it is decoded, at most. The text need not be valid.
+// decodedSize is an upper bound of the memory that a JSON text takes once decoded, in bytes. The text need not be valid.
 func decodedSize(text []byte) int64 {
 	values := int64(1)
 	for i := 0; i < len(text); i++ {

@@ -95,9 +95,9 @@ func TestReviewsBeyondTheMemoryAreShed(t *testing.T) {
 	w = serve(s, strings.NewReader(podReview), -1)
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.EqualValues(t, 2, shedBy(shedMemory)-before)
-	told := strings.Join(log.told(), "\n")
-	require.Contains(t, told, "--max-review-memory")
-	require.Contains(t, told, `"uid"="u1"`)
+	lines := strings.Join(log.written(), "\n")
+	require.Contains(t, lines, "--max-review-memory")
+	require.Contains(t, lines, `"uid"="u1"`)
 	taken.release()
 	close(release)
 	<-done
@@ -135,7 +135,7 @@ func TestSmallTextsThatBecomeMuchAreNotDecoded(t *testing.T) {
 			require.JSONEq(t, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u1","allowed":true}}`, w.Body.String())
 		})
 	}
-	require.Contains(t, strings.Join(log.told(), ""), "more values than --max-review-memory leaves room for")
+	require.Contains(t, strings.Join(log.written(), ""), "more values than fit into --max-review-memory")
 }
 
 // TestTheSizeOfWhatIsDecodedIsNotUnderestimated: what decoding allocates stays within the estimate, whatever the object is made of.

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,62 +18,61 @@ import (
 )
 
 const (
-	// maxBody is the largest review that is read (UPSTREAM.md §4.1).
+	// maxBody bounds a request, in bytes (UPSTREAM.md §4.1).
 	maxBody = 5 << 20
-	// firstRead is how many bytes of a request are made room for before any of it has arrived.
+	// firstRead is the buffer for a request of which nothing has arrived, in bytes.
 	firstRead = 8 << 10
-	// readWait is how long a request may take to arrive. API servers send theirs at once.
+	// readWait bounds the arrival of a request. API servers send theirs at once.
 	readWait = 5 * time.Second
-	// queueWait is how long a review waits for its turn. The turn of a pod comes in milliseconds, or not soon.
+	// queueWait is how long a review waits for a slot. Slots free up within milliseconds, or not soon.
 	queueWait = 100 * time.Millisecond
 )
 
-// Server answers the AdmissionReviews of API servers over HTTP, whatever the path. Whatever goes wrong it answers in time, and
-// nobody is kept from anything by it: a review that cannot be read, takes too long or makes the handler panic is allowed
-// without a patch, counted and logged (UPSTREAM.md §4.1, Appendix B 5). What is invalid is refused by the handler only.
+// Server answers AdmissionReviews over HTTP, at any path. It always answers in time, and its own failures block nobody: when a
+// request cannot be parsed, takes too long or makes the handler panic, it allows the object without a patch, counts that and
+// logs it (UPSTREAM.md §4.1, Appendix B 5). Only the handler refuses.
 type Server struct {
 	handler  admission.Handler
 	timeout  time.Duration
-	turns    chan struct{}
+	slots    chan struct{} // of reviews that run
 	queueFor time.Duration
 	memory   *reviewMemory
 	log      logr.Logger
-	seldom   *seldom
+	limited  *limited
 }
 
-// ServerOptions are what a Server needs.
+// ServerOptions configure a Server.
 type ServerOptions struct {
 	// Handler answers one review. It may be called from many goroutines, is called once per review, and may panic. Its answer
 	// carries the patch in Patches.
 	Handler admission.Handler
-	// Timeout is how long API servers wait; one that says in its request that it waits shorter is believed. It must be greater
-	// than 0. The handler's context ends a margin before that, and the answer does not wait for a handler that goes on.
+	// Timeout is how long API servers wait, greater than 0; a request may ask for less. The handler's context ends a margin
+	// earlier, and the answer does not wait for a handler that goes on.
 	Timeout time.Duration
-	// Concurrent is how many reviews run at once, at most; 0 = 100 for each CPU. A review that does not get its turn in
-	// 100ms is allowed without a patch.
+	// Concurrent bounds the reviews that run at once; 0 = 100 for each CPU. A review that finds no slot within 100ms is allowed
+	// without a patch.
 	Concurrent int
-	// Memory is how many bytes the reviews in flight may take together; 0 = DefaultReviewMemory. A review that finds it taken for
-	// 100ms is allowed without a patch, or, before its UID is known, answered with 503, for which the API server has its
-	// failurePolicy.
+	// Memory bounds the memory of all reviews in flight, in bytes; 0 = DefaultReviewMemory. A review that finds none within 100ms
+	// is allowed without a patch or, before its UID is known, answered with 503, so that the failurePolicy decides.
 	Memory int64
-	Clock  clock.PassiveClock // of the log only
+	Clock  clock.PassiveClock // for the log only
 	Log    logr.Logger
 }
 
-// NewServer prepares a server.
+// NewServer returns a server that is ready to serve.
 func NewServer(o ServerOptions) *Server {
 	if o.Concurrent <= 0 {
 		o.Concurrent = 100 * runtime.GOMAXPROCS(0)
 	}
-	return &Server{handler: o.Handler, timeout: o.Timeout, turns: make(chan struct{}, o.Concurrent), queueFor: queueWait,
-		memory: newReviewMemory(cmp.Or(o.Memory, DefaultReviewMemory)), log: o.Log, seldom: &seldom{clock: o.Clock, every: 10 * time.Second}}
+	return &Server{handler: o.Handler, timeout: o.Timeout, slots: make(chan struct{}, o.Concurrent), queueFor: queueWait,
+		memory: newReviewMemory(cmp.Or(o.Memory, DefaultReviewMemory)), log: o.Log, limited: &limited{clock: o.Clock, every: 10 * time.Second}}
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := time.Now()
 	if got := r.Header.Get("Content-Type"); got != "application/json" {
-		s.shed(shedMalformed, "the request is left without an answer", "reason", fmt.Sprintf("its Content-Type is %q, not application/json", got))
+		s.shed(shedMalformed, "the request is not answered", "reason", fmt.Sprintf("its Content-Type is %q, not application/json", got))
 		return
 	}
 	deadline := begin.Add(s.limit(r))
@@ -96,7 +94,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errNoMemory):
 		s.shed(shedMemory, "the object is admitted unchanged; run more replicas, or raise --max-review-memory", about(review, "reason", err.Error())...)
 	case errors.Is(err, errTooLarge):
-		s.shed(shedMalformed, "the object is admitted unchanged", about(review, "reason", "it has more values than --max-review-memory leaves room for")...)
+		s.shed(shedMalformed, "the object is admitted unchanged", about(review, "reason", "it has more values than fit into --max-review-memory")...)
 	case err != nil:
 		s.shed(shedMalformed, "the object is admitted unchanged", "uid", review.UID, "reason", err.Error())
 	}
@@ -105,21 +103,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answered := outcome{resp: admission.Allowed(""), status: statusError}
 	if readable {
 		answered = s.review(review, deadline, memory)
-		memory = s.memory.reserve() // a handler that is late goes on with what it has
+		memory = s.memory.reserve() // a late handler keeps its reservation
 	}
 	built := stepAdmit.since(admitted)
 	body, err = encode(review.UID, &answered.resp)
 	if err != nil {
 		s.log.Error(err, "the object is admitted unchanged", "uid", review.UID)
 		answered = outcome{resp: admission.Allowed(""), status: statusError}
-		body, _ = encode(review.UID, &answered.resp) // which has nothing that could fail
+		body, _ = encode(review.UID, &answered.resp) // cannot fail
 	}
 	writing := stepBuild.since(built)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	if _, err := w.Write(body); err != nil {
-		if suppressed, tell := s.seldom.tell("unsent"); tell {
-			s.log.Info("an answer could not be sent", "uid", review.UID, "reason", err.Error(), "suppressed", suppressed)
+		if suppressed, ok := s.limited.allow("unsent"); ok {
+			s.log.Info("cannot send the answer", "uid", review.UID, "reason", err.Error(), "suppressed", suppressed)
 		}
 	}
 	stepWrite.since(writing)
@@ -127,29 +125,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answered.observe(review, readable, time.Since(begin))
 }
 
-// limit is how long there is for a request: what the API server says that it waits, or what it was registered with, less
-// what the way back takes.
+// limit is the time for a request: how long the API server waits, by the request or by the registration, less a margin for the way
+// back.
 func (s *Server) limit(r *http.Request) time.Duration {
 	limit := s.timeout
-	text, alone := strings.CutPrefix(r.URL.RawQuery, "timeout=") // as API servers ask
-	if !alone || strings.ContainsAny(text, "&;%+") {
-		text = r.URL.Query().Get("timeout")
-	}
-	if text != "" {
-		if told, err := time.ParseDuration(text); err == nil && told > 0 {
-			limit = min(limit, told)
-		}
+	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
+		limit = min(limit, asked)
 	}
 	return limit - min(limit/5, time.Second)
 }
 
-// read reads the body of a request into a buffer that grows with what arrives, and reserves the memory for it. The error is
-// errTooLarge, errNoMemory, or what kept it from arriving.
+// read reads the body of a request into a buffer that grows as bytes arrive, and reserves memory for the buffer. The error is
+// errTooLarge, errNoMemory, or the reason why the body did not arrive.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, memory *reservation) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, errTooLarge
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readWait)) // without one, that of the connection holds
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readWait)) // else the connection's applies
 	var body []byte
 	for {
 		if len(body) == cap(body) {
@@ -172,7 +164,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, memory *reservatio
 	}
 }
 
-// refuse answers a request that was not read, so that there is no UID to answer to. The API server does as failurePolicy says.
+// refuse answers a request whose UID is unknown because it was not read. The API server applies its failurePolicy.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
 	if errors.Is(err, errTooLarge) {
 		s.shed(shedMalformed, "the request is refused", "reason", fmt.Sprintf("it has more than %d bytes", maxBody))
@@ -183,27 +175,26 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), http.StatusServiceUnavailable)
 }
 
-// about is what the log says of a review, before more.
+// about returns the key/value pairs that identify a review in the log, followed by more.
 func about(review admission.Request, more ...any) []any {
 	return append([]any{"uid", review.UID, "resource", review.Resource.Resource, "namespace", review.Namespace, "name", review.Name}, more...)
 }
 
-// review has a review answered by the handler, for as long as there is time, and releases its memory when the handler is done.
+// review calls the handler and waits for its answer until the deadline. It releases the memory once the handler returns.
 func (s *Server) review(req admission.Request, deadline time.Time, memory *reservation) outcome {
-	// Not the request's own context: that one ends when this process is asked to stop, and what was begun is brought to its end.
+	// The request's own context ends when this process is asked to stop; reviews in flight must not.
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	if !s.turn(ctx) {
+	if !s.acquire(ctx) {
 		memory.release()
-		s.shed(shedOverload, "the object is admitted unchanged, because too many reviews run at once; run more replicas, or raise --max-concurrent-reviews",
-			about(req, "running", len(s.turns))...)
+		s.shed(shedOverload, "too many reviews at once, so the object is admitted unchanged; run more replicas, or raise --max-concurrent-reviews",
+			about(req, "running", len(s.slots))...)
 		return outcome{resp: admission.Allowed(""), status: statusSkipped}
 	}
 	done := make(chan outcome, 1)
 	go func() {
 		inFlight.Inc()
-		defer func() { memory.release(); <-s.turns; inFlight.Dec() }() // also of a handler that came too late
-		makeRoom(len(s.turns))
+		defer func() { memory.release(); <-s.slots; inFlight.Dec() }() // also after a late handler
 		done <- s.call(ctx, req)
 	}()
 	select {
@@ -216,33 +207,21 @@ func (s *Server) review(req admission.Request, deadline time.Time, memory *reser
 		return answered
 	default:
 	}
-	s.shed(shedDeadline, "the object is admitted unchanged, because its review takes too long", about(req)...)
+	s.shed(shedDeadline, "the review timed out, so the object is admitted unchanged", about(req)...)
 	return outcome{resp: admission.Allowed(""), status: statusSkipped}
 }
 
-// makeRoom has the stack of a new goroutine grow while there is next to nothing on it. A review needs more than a goroutine begins
-// with, and would else have what is on it moved several times.
-//
-//go:noinline
-func makeRoom(any int) byte {
-	var room [reviewStack]byte
-	return room[any%reviewStack]
-}
-
-// reviewStack is what a review needs of it, in bytes: measured, and rather too little, as it would only grow later.
-const reviewStack = 12 << 10
-
-// turn waits until one review more may run, for a moment. Whoever has a turn gives it back.
-func (s *Server) turn(ctx context.Context) bool {
+// acquire waits up to queueFor for a slot, which the caller releases.
+func (s *Server) acquire(ctx context.Context) bool {
 	select {
-	case s.turns <- struct{}{}:
+	case s.slots <- struct{}{}:
 		return true
 	default:
 	}
 	wait := time.NewTimer(s.queueFor)
 	defer wait.Stop()
 	select {
-	case s.turns <- struct{}{}:
+	case s.slots <- struct{}{}:
 		return true
 	case <-wait.C:
 	case <-ctx.Done():
@@ -250,7 +229,7 @@ func (s *Server) turn(ctx context.Context) bool {
 	return false
 }
 
-// call is the one place where panics end.
+// call calls the handler and recovers its panics.
 func (s *Server) call(ctx context.Context, req admission.Request) (answered outcome) {
 	defer func() {
 		if p := recover(); p != nil {

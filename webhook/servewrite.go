@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// encode writes the AdmissionReview that answers the request with a UID. It has a status only where that says something.
+// encode writes the AdmissionReview that answers the request with a UID. Only a refusal or a message gets a status.
 func encode(uid types.UID, resp *admission.Response) ([]byte, error) {
 	answer := &admissionv1.AdmissionResponse{UID: uid, Allowed: resp.Allowed, Warnings: resp.Warnings, AuditAnnotations: resp.AuditAnnotations}
 	if resp.Result != nil && (!resp.Allowed || resp.Result.Message != "") {

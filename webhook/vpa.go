@@ -18,7 +18,7 @@ import (
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// vpa answers whether a VerticalPodAutoscaler is valid, and gives it its defaults.
+// vpa answers the review of a VerticalPodAutoscaler: it refuses an invalid one and sets defaults in a valid one.
 func (h *Handler) vpa(ctx context.Context, req admission.Request, log logr.Logger) admission.Response {
 	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
 		return admission.Allowed("")
@@ -32,7 +32,7 @@ func (h *Handler) vpa(ctx context.Context, req admission.Request, log logr.Logge
 	review := vpareview.Request{Object: object, OldObject: old, Namespace: req.Namespace, Beside: h.beside(ctx, req.Namespace, object, log)}
 	chosen := policy.For(h.Rules(), v)
 	answer := vpareview.Review(chosen.Plan, review)
-	policy.Report(log, "the object gets no default from it", answer.Failed...)
+	policy.Report(log, "the rule sets no default", answer.Failed...)
 	warnings := append(texts(answer.Warnings), h.auditVPA(req, v, chosen.Shadows, review, answer)...)
 	answer.Causes = append(vpareview.UnknownPin(chosen.Err, meta.Annotations, before.Annotations), answer.Causes...)
 	if !answer.Allowed() {
@@ -46,8 +46,8 @@ func (h *Handler) vpa(ctx context.Context, req admission.Request, log logr.Logge
 	return admission.Patched("", answer.Patch...).WithWarnings(warnings...)
 }
 
-// withoutStatus is an object without its status: API servers drop what a create or an update says of it, but only after they
-// asked, so whatever stands there is nobody's to judge. What is no object is left as it is.
+// withoutStatus removes the status from an object: API servers ignore it in a create or an update, but only after the webhooks. It
+// returns anything but a JSON object unchanged.
 func withoutStatus(object []byte) []byte {
 	var parts map[string]json.RawMessage
 	if json.Unmarshal(object, &parts) != nil || parts["status"] == nil {
@@ -61,26 +61,27 @@ func withoutStatus(object []byte) []byte {
 	return small
 }
 
-// texts are causes in a line each.
+// texts returns one line for each cause, and a last line for those beyond maxCauses.
 func texts(causes []vpareview.Cause) []string {
 	var out []string
-	for _, c := range causes[:min(len(causes), maxTold)] {
+	for _, c := range causes[:min(len(causes), maxCauses)] {
 		out = append(out, c.String())
 	}
-	if more := len(causes) - maxTold; more > 0 {
+	if more := len(causes) - maxCauses; more > 0 {
 		out = append(out, fmt.Sprintf("and %d more", more))
 	}
 	return out
 }
 
-// maxTold is how many causes or warnings are told of one object: nobody reads more, and an answer has to have some size.
-const maxTold = 100
+// maxCauses bounds the causes and warnings in an answer.
+const maxCauses = 100
 
-// denied is a standard Invalid status with one cause a violation. The kind is named with its group, as API servers do.
+// denied answers with a standard Invalid status, with one cause for each violation. As in messages of API servers, the kind has its
+// group.
 func denied(req admission.Request, kind schema.GroupKind, causes []vpareview.Cause) admission.Response {
-	var told []metav1.StatusCause
-	for _, c := range causes[:min(len(causes), maxTold)] {
-		told = append(told, metav1.StatusCause{Type: c.Reason, Field: c.Field, Message: fmt.Sprintf("%s (rule %s)", c.Message, c.Rule)})
+	var listed []metav1.StatusCause
+	for _, c := range causes[:min(len(causes), maxCauses)] {
+		listed = append(listed, metav1.StatusCause{Type: c.Reason, Field: c.Field, Message: fmt.Sprintf("%s (rule %s)", c.Message, c.Rule)})
 	}
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
 		Allowed: false,
@@ -89,7 +90,7 @@ func denied(req admission.Request, kind schema.GroupKind, causes []vpareview.Cau
 			Code:    http.StatusUnprocessableEntity,
 			Reason:  metav1.StatusReasonInvalid,
 			Message: fmt.Sprintf("%s %q is invalid: %s", kind.String(), req.Name, strings.Join(texts(causes), "; ")),
-			Details: &metav1.StatusDetails{Group: kind.Group, Kind: kind.Kind, Name: req.Name, Causes: told},
+			Details: &metav1.StatusDetails{Group: kind.Group, Kind: kind.Kind, Name: req.Name, Causes: listed},
 		},
 	}}
 }

@@ -109,7 +109,7 @@ func TestOwnCertificatesRotateUnderLoad(t *testing.T) {
 	load.more(t, 50)
 	require.NoError(t, load.end(), "every creation succeeds")
 	require.Equal(t, load.created.Load(), load.patched.Load(), "and is patched")
-	require.GreaterOrEqual(t, log.count("certificates of the new CA are shown now"), 2)
+	require.GreaterOrEqual(t, log.count("serving certificates of the new CA"), 2)
 	t.Logf("%d pods created and patched over %d CAs and %d certificates", load.created.Load(), len(cas), len(leaves))
 
 	// In the meantime, what makes no sense is answered too.

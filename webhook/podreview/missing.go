@@ -7,14 +7,14 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// Missing is something that is requested and that the status of a VPA has no target for (AEP-7571, patch generation).
+// Missing is a request for which the VPA has no target (AEP-7571, patch generation).
 type Missing struct {
 	Container string // empty = the pod as a whole
 	Resource  corev1.ResourceName
 }
 
-// missing lists what a pod with resources at pod level requests without a target for it: of the pod as a whole, for which a limit
-// stands as well, as API servers fill the request in, then of its containers.
+// missing lists the requests without a target of a pod with pod-level resources: those of the pod, where a limit counts as a request
+// because API servers fill the request in, then those of its containers.
 func missing(pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler) []Missing {
 	targets := map[string]corev1.ResourceList{}
 	if r := v.Status.Recommendation; r != nil {

@@ -1,5 +1,5 @@
-// Package podreview answers what becomes of a new pod. It is a pure function of a plan and of what the pod is reviewed with: the
-// webhook and the offline commands share it.
+// Package podreview decides about a new pod: whether it is refused, and how it is patched. It is a pure function of a plan and of
+// the objects around the pod, which the webhook and the offline commands share.
 package podreview
 
 import (
@@ -14,28 +14,28 @@ import (
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// Request is one pod about to be created. It is only read.
+// Request is a pod that is about to be created. Review does not change it.
 type Request struct {
 	Pod    *corev1.Pod
-	VPA    *vpav1.VerticalPodAutoscaler // that changes it; nil = none
-	Limits *facts.LimitRanges           // of its namespace; nil = there are none
+	VPA    *vpav1.VerticalPodAutoscaler // that controls the pod; nil = none
+	Limits *facts.LimitRanges           // of the namespace; nil = none
 }
 
-// Answer is what becomes of it.
+// Answer is the decision about a pod.
 type Answer struct {
 	Causes  []vpareview.Cause     // why the pod is refused; none = it is allowed
-	Patch   []jsonpatch.Operation // for a pod that is allowed; none = it stays as it is
+	Patch   []jsonpatch.Operation // of an allowed pod; none = it stays as it is
 	Change  facts.PodChange       // what the patch writes
-	Missing []Missing             // what is requested and has no recommendation, where a pod has resources at pod level (AEP-7571)
+	Missing []Missing             // requests without a recommendation, of a pod with pod-level resources (AEP-7571)
 
-	Unjudged []vpareview.Cause   // rules of pod.validate that could not judge the pod, which is not refused for that
-	Failed   []*engine.RuleError // other rules that could not run: what they were about is left as it was
+	Unjudged []vpareview.Cause   // rules of pod.validate that failed, which refuses no pod
+	Failed   []*engine.RuleError // other rules that failed; the values they set stay as they were
 }
 
 // Allowed reports whether the pod is accepted.
 func (a *Answer) Allowed() bool { return len(a.Causes) == 0 }
 
-// Review judges a pod by a plan, and changes it. The trace, nil as a rule, collects how its resources came about.
+// Review validates a pod by a plan, and computes its patch. The trace, usually nil, records how the resources came about.
 func Review(plan *engine.Plan, req Request, trace *engine.Trace) Answer {
 	var out Answer
 	review := facts.ReviewPod(plan, facts.PodInput{Pod: req.Pod, VPA: req.VPA, Limits: req.Limits, Creating: true}, trace)

@@ -9,7 +9,7 @@ import (
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// Differences tells what other rules, which came to tried, would do with a pod.
+// Differences lists what other rules, whose answer is tried, would do differently with a pod.
 func Differences(enforced, tried *Answer) (out []string) {
 	for _, c := range vpareview.Differences(vpareview.Answer{Causes: enforced.Causes}, vpareview.Answer{Causes: tried.Causes}) {
 		out = append(out, c.String())
@@ -20,8 +20,7 @@ func Differences(enforced, tried *Answer) (out []string) {
 	return out
 }
 
-// ShadowWarnings are differences that an overlay would make, as warnings for whoever submits the pod, where its mode asks for
-// them.
+// ShadowWarnings words the differences of an overlay in mode Warn as warnings for the user who submits the pod; none in other modes.
 func ShadowWarnings(shadow compile.Shadow, differences []string) (out []string) {
 	if shadow.Mode != document.ModeWarn {
 		return nil

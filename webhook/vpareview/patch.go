@@ -10,7 +10,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// patch makes operations of changes. It brings the object up to date on the way, so that a parent is added once.
+// patch converts changes to operations. It applies them to the object as well, so that a missing parent is added once.
 func patch(object map[string]any, changes []facts.Change) []jsonpatch.Operation {
 	var out []jsonpatch.Operation
 	for _, c := range changes {
@@ -21,10 +21,10 @@ func patch(object map[string]any, changes []facts.Change) []jsonpatch.Operation 
 	return out
 }
 
-// operation reports false where there is nothing that a field could be put into: the schema refuses what is there.
+// operation reports false where the parent cannot hold the field. The schema refuses such an object.
 func operation(object map[string]any, c facts.Change) (jsonpatch.Operation, bool) {
 	var at any = object
-	var holder map[string]any // of the list that at is
+	var holder map[string]any // of the list at
 	for i, key := range c.Path {
 		last := i == len(c.Path)-1
 		if list, isList := at.([]any); isList && key == facts.NewEntry {
@@ -52,8 +52,8 @@ func operation(object map[string]any, c facts.Change) (jsonpatch.Operation, bool
 			}
 			return jsonpatch.NewOperation("add", pointer(c.Path), c.Value), true
 		case parent[key] == nil:
-			// What is missing on the way is added with the value in it. The operation has its own copy: later changes go on
-			// into the object.
+			// Add the missing parents with the value in them. The operation gets its own copy, because later changes modify the
+			// object.
 			parent[key] = nested(c.Path[i+1:], runtime.DeepCopyJSONValue(c.Value))
 			return jsonpatch.NewOperation("add", pointer(c.Path[:i+1]), nested(c.Path[i+1:], c.Value)), true
 		}
@@ -73,7 +73,7 @@ func nested(path []string, value any) any {
 	return value
 }
 
-// pointer is a path as RFC 6901 writes it.
+// pointer writes a path as a JSON pointer (RFC 6901).
 func pointer(path []string) string {
 	var b strings.Builder
 	for _, key := range path {

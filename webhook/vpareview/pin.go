@@ -6,12 +6,12 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 )
 
-// PinRule stands for the rule by which a VPA cannot pin rules that are not loaded. No rule file can hold it: it is about which
-// files there are.
+// PinRule names the check that a VPA only pins a loaded pipeline. It is no rule in a file, because it depends on which files there
+// are.
 const PinRule = "pipeline"
 
-// UnknownPin refuses a VPA that asks for rules which are not loaded; err is what policy.For says about it. One that asked for
-// them before stays editable.
+// UnknownPin refuses a VPA that pins a pipeline which is not loaded, where err is the error of policy.For. A VPA that had the same
+// pin before stays editable.
 func UnknownPin(err error, annotations, before map[string]string) []Cause {
 	if err == nil || annotations[policy.AnnotationPipeline] == before[policy.AnnotationPipeline] {
 		return nil

@@ -1,5 +1,5 @@
-// Package vpareview judges VerticalPodAutoscalers: which are valid, what to warn about and which defaults they get. The
-// webhook and `celvpa validate` give the same answers because both ask here. It is a pure function of its input.
+// Package vpareview decides about a VerticalPodAutoscaler: whether it is valid, what to warn about and which defaults it gets. It is
+// a pure function, so the webhook and `celvpa validate` give the same answers.
 package vpareview
 
 import (
@@ -21,16 +21,14 @@ import (
 // Request is one object to be judged.
 type Request struct {
 	Object    []byte // JSON
-	OldObject []byte // JSON of what it replaces; nil when it is new
-	Namespace string // where it goes when it does not say so itself
+	OldObject []byte // JSON of the object it replaces; nil when it is new
+	Namespace string // for an object that does not name one
 	Beside    Beside
-	// CRD is the plan whose rules of the schema an API server enforces, for those who judge in place of one; nil = it is
-	// left to the API server.
+	// CRD is the plan whose schema rules are checked in place of an API server; nil = the API server checks them.
 	CRD *engine.Plan
 }
 
-// Beside are other objects of the same namespace that matter for a VPA: those about the same target are picked out of
-// them. The VPA itself may be among them.
+// Beside lists objects of the same namespace that may have the same target as the VPA. The VPA itself may be among them.
 type Beside struct {
 	VPAs []vpav1.VerticalPodAutoscaler
 	HPAs []autoscalingv2.HorizontalPodAutoscaler
@@ -43,12 +41,12 @@ type Cause struct {
 	Reason  metav1.CauseType `json:"reason"` // FieldValueInvalid and its siblings
 	Message string           `json:"message"`
 
-	Failed bool `json:"-"` // the object could not be judged
+	Failed bool `json:"-"` // the rule failed
 
-	self string // what the rule looked at, where that is more than the field
+	self string // path of the value that the rule checks, where that is more than the field
 }
 
-// String is the cause in one line.
+// String returns the cause in one line.
 func (c Cause) String() string {
 	text := fmt.Sprintf("%s (rule %s)", c.Message, c.Rule)
 	if c.Field != "" {
@@ -57,12 +55,12 @@ func (c Cause) String() string {
 	return text
 }
 
-// Answer is what became of a request.
+// Answer is the decision about an object.
 type Answer struct {
 	Causes   []Cause // why the object is refused; none = it is allowed
 	Warnings []Cause
-	Patch    []jsonpatch.Operation // the defaults of an object that is allowed
-	Failed   []*engine.RuleError   // rules of vpa.default that could not run; the object is as without them
+	Patch    []jsonpatch.Operation // defaults, of an allowed object
+	Failed   []*engine.RuleError   // rules of vpa.default that failed, and set nothing
 }
 
 // Allowed reports whether the object is accepted.
@@ -83,7 +81,7 @@ func Review(plan *engine.Plan, req Request) Answer {
 	if causes := tooLarge(object, old); len(causes) > 0 {
 		return Answer{Causes: causes}
 	}
-	// The controllers have to be able to read it. That they could not does not keep the rules from saying what else is wrong.
+	// An object that the controllers cannot decode is refused, but the rules still list what else is wrong with it.
 	out := Answer{}
 	v, unfit := vpav1.Decode(req.Object)
 	if unfit != nil {
@@ -98,7 +96,7 @@ func Review(plan *engine.Plan, req Request) Answer {
 		judged.Schema = true
 		out.add(req.CRD.Validate(facts.VPAValidate, judged, nil))
 	}
-	// What is refused is told with all that the API server would refuse it for afterwards.
+	// A refusal also lists what the API server would refuse afterwards.
 	if unfit != nil || !out.Allowed() || slices.ContainsFunc(out.Warnings, failed) {
 		faults := schemaFaults(object, old)
 		out.AddSchema(faults)
@@ -112,7 +110,7 @@ func Review(plan *engine.Plan, req Request) Answer {
 	return out
 }
 
-// add takes what rules say, and what was said before not once more. A refusal says more than a warning.
+// add collects violations, each rule and field once. A refusal replaces a warning.
 func (a *Answer) add(violations []engine.Violation) {
 	type about struct{ rule, field string }
 	refused, warned := map[about]bool{}, map[about]bool{}
@@ -134,12 +132,12 @@ func (a *Answer) add(violations []engine.Violation) {
 	}
 }
 
-// setDefaults patches an object that is allowed. Defaults that would make it invalid are a mistake of who wrote them, not of
-// who submits the object: it is left as it is, and the mistake is told.
+// setDefaults patches an allowed object. Defaults that would make it invalid are a mistake in the rules, not in the object: it stays
+// unchanged, with a warning.
 func (a *Answer) setDefaults(plan *engine.Plan, judged engine.Judged, written []byte) {
 	changes, failed := facts.Defaults(plan, judged.Object, nil)
 	a.Failed = failed
-	operations := patch(judged.Object, changes) // changes the object, too
+	operations := patch(judged.Object, changes) // changes the object as well
 	if len(operations) == 0 {
 		return
 	}
@@ -162,7 +160,7 @@ func (a *Answer) leaveOutDefaults(field, message, rule string) {
 		Message: fmt.Sprintf("the defaults are left out, because with them the object would not be valid: %s: %s (rule %s)", field, message, rule)})
 }
 
-// newFault is something that the schema finds wrong with an object and not with what was written; nil = there is nothing.
+// newFault returns a schema fault of an object that the written object does not have; nil = none.
 func newFault(object map[string]any, written []byte) *schema.Fault {
 	faults := schemaFaults(object, nil)
 	if len(faults) == 0 {
@@ -181,7 +179,7 @@ func newFault(object map[string]any, written []byte) *schema.Fault {
 	return nil
 }
 
-// Metadata reads the metadata of an object. What cannot be read chooses nothing; the schema says what is wrong with it.
+// Metadata reads the metadata of an object. It is empty if it cannot be decoded; the schema says why.
 func Metadata(object []byte) metav1.ObjectMeta {
 	var out metav1.PartialObjectMetadata
 	if len(object) == 0 || json.Unmarshal(object, &out) != nil {

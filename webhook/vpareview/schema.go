@@ -10,12 +10,12 @@ import (
 	"github.com/celvpa/celvpa/crds/schema"
 )
 
-// SchemaRule stands for the schema of the CRD where a cause names a rule.
+// SchemaRule is the rule of causes that come from the CRD's schema.
 const SchemaRule = "schema"
 
-// AddSchema adds what the schema finds, but for fields about which a rule speaks: rules are written for people. Over an
-// object that does not fit the schema rules may fail; the schema says why, so what they say goes. A warning stays where the
-// schema is silent: it says nothing of what was there before.
+// AddSchema adds the faults that the schema finds, except for fields that a rule already refuses, with a better message. Rules may
+// fail on an object that does not fit the schema; their failures are dropped where the schema explains them. A warning stays
+// where the schema finds nothing, since it does not compare with the old object.
 func (a *Answer) AddSchema(faults []schema.Fault) {
 	var causes []Cause
 	var parts []string
@@ -41,7 +41,7 @@ func (a *Answer) AddSchema(faults []schema.Fault) {
 	a.Causes = append(causes, a.Causes...)
 }
 
-// partOf is the part of the object that a field lies in, as far as rules look at once: an entry of a list, or a field of spec.
+// partOf is the part of the object that contains a field and that rules check as a whole: a list entry, or a field of spec.
 func partOf(path string) string { return inPart.FindString(path) }
 
 // inPart matches a path up to its last index, or up to the field of spec.

@@ -11,9 +11,9 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 )
 
-// Differences tells what other rules, which came to tried, would say differently than those that are enforced.
+// Differences lists what other rules, whose answer is tried, would decide differently than the enforced ones.
 func Differences(enforced, tried Answer) (out []Cause) {
-	told := func(verb string, these, others []Cause) {
+	list := func(verb string, these, others []Cause) {
 		for _, c := range these {
 			if !slices.Contains(others, c) {
 				c.Message = fmt.Sprintf("would %s: %s", verb, c.Message)
@@ -21,31 +21,31 @@ func Differences(enforced, tried Answer) (out []Cause) {
 			}
 		}
 	}
-	told("refuse this", tried.Causes, enforced.Causes)
-	told("warn", tried.Warnings, enforced.Warnings)
-	told("not refuse this", enforced.Causes, tried.Causes)
-	told("not warn", enforced.Warnings, tried.Warnings)
+	list("refuse this", tried.Causes, enforced.Causes)
+	list("warn", tried.Warnings, enforced.Warnings)
+	list("not refuse this", enforced.Causes, tried.Causes)
+	list("not warn", enforced.Warnings, tried.Warnings)
 	if enforced.Allowed() && tried.Allowed() {
 		out = append(out, defaultDifferences(enforced.Patch, tried.Patch)...)
 	}
 	return out
 }
 
-// defaultDifferences tells which defaults differ.
+// defaultDifferences lists the defaults that differ.
 func defaultDifferences(enforced, tried []jsonpatch.Operation) (out []Cause) {
-	told := func(verb string, these, others []jsonpatch.Operation) {
+	list := func(verb string, these, others []jsonpatch.Operation) {
 		for _, op := range these {
 			if !slices.ContainsFunc(others, func(o jsonpatch.Operation) bool { return o.Json() == op.Json() }) {
 				out = append(out, Cause{Rule: facts.VPADefault, Message: "would " + verb + " " + op.Json()})
 			}
 		}
 	}
-	told("change the object by", tried, enforced)
-	told("not change the object by", enforced, tried)
+	list("change the object by", tried, enforced)
+	list("not change the object by", enforced, tried)
 	return out
 }
 
-// ShadowWarnings are the differences that an overlay makes as warnings, where its mode asks for them.
+// ShadowWarnings words the differences of an overlay in mode Warn as warnings; none in other modes.
 func ShadowWarnings(shadow compile.Shadow, differences []Cause) (out []Cause) {
 	if shadow.Mode != document.ModeWarn {
 		return nil
