@@ -1,5 +1,5 @@
-// Package cycle is what the recommender and the updater have in common: a loop that runs at an interval while its
-// replica leads, says when it is stuck, and times its steps.
+// Package cycle is the loop of the recommender and of the updater: it runs a cycle at an interval while its replica leads,
+// reports when it is stuck, and times the steps.
 package cycle
 
 import (
@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// stuckAfter is how many intervals may pass without a finished cycle (UPSTREAM.md §2.1, §5.1).
+// stuckAfter is the number of intervals without a finished cycle after which a loop is unhealthy (UPSTREAM.md §2.1, §5.1).
 const stuckAfter = 5
 
 // Loop runs a function at every interval. It implements the manager's Runnable.
@@ -48,8 +48,7 @@ func (l *Loop) Start(ctx context.Context) error {
 	}
 }
 
-// Healthy reports an error when no cycle has finished for five intervals. Before the start, and so without the lead,
-// all is well.
+// Healthy returns an error when no cycle has finished for five intervals. Before the start, and so without the lead, it is nil.
 func (l *Loop) Healthy() error {
 	last := l.lastActivity.Load()
 	if last == 0 {
@@ -61,7 +60,7 @@ func (l *Loop) Healthy() error {
 	return nil
 }
 
-// Progress tells of a cycle that has not finished but goes on: the intervals begin to count anew.
+// Progress reports that a long cycle is not stuck: the count of intervals starts again.
 func (l *Loop) Progress() { l.lastActivity.Store(l.clock.Now().UnixNano()) }
 
 // Latency times the steps of a cycle.

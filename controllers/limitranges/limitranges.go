@@ -1,4 +1,4 @@
-// Package limitranges reads what the LimitRanges of a namespace say together.
+// Package limitranges merges the LimitRanges of a namespace.
 package limitranges
 
 import (

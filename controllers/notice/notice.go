@@ -1,4 +1,4 @@
-// Package notice keeps what goes wrong again and again from being told again and again.
+// Package notice logs a recurring failure once: when it starts, when it changes, and when it is over.
 package notice
 
 import (
@@ -8,15 +8,14 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Board tells of what goes wrong once, not in every cycle, and when it is over. Its zero value is ready for use, and it is
-// safe for concurrent use.
+// Board remembers the failures that were logged. Its zero value is ready for use, and it is safe for concurrent use.
 type Board struct {
 	mu   sync.Mutex
 	last map[string]string
 }
 
-// Tell logs an error that is another than the last time, and that there is none any more. what names what is done, and the
-// object where there are several.
+// Tell logs an error that differs from the last one, and that a failure is over. what names the activity, and the object where
+// there are several.
 func (n *Board) Tell(log logr.Logger, what string, err error, consequence string) {
 	text := ""
 	if err != nil {
@@ -41,7 +40,7 @@ func (n *Board) Tell(log logr.Logger, what string, err error, consequence string
 	}
 }
 
-// Forget drops what was told of an object that is gone: all that begins with prefix.
+// Forget drops the failures of an object that is gone: all that begin with a prefix.
 func (n *Board) Forget(prefix string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,7 +51,7 @@ func (n *Board) Forget(prefix string) {
 	}
 }
 
-// SameButNumbers compares messages: the same failure comes with another port or time at each attempt.
+// SameButNumbers compares messages without their digits: one failure has another port or time at each attempt.
 func SameButNumbers(a, b string) bool {
 	drop := func(r rune) rune {
 		if r >= '0' && r <= '9' {

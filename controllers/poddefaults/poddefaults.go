@@ -1,5 +1,5 @@
 // Package poddefaults fills in the resources of pods and LimitRanges as API servers of Kubernetes 1.37 do, for commands that
-// have manifests and no cluster. Whether it does, a test on the lab tells.
+// have manifests and no cluster. A test on the lab compares the two.
 package poddefaults
 
 import (

@@ -1,4 +1,4 @@
-// Package podpatch writes what the rules want for a pod as JSON Patch operations, in upstream's form and order
+// Package podpatch turns the resources that the rules want for a pod into JSON Patch operations, in upstream's form and order
 // (UPSTREAM.md §4.3, §4.4) but sorted where upstream's order is random.
 package podpatch
 

@@ -1,3 +1,3 @@
-// Package podupdate is what the updater and `celvpa plan` share: what the rules want for a running pod, how far it is from that,
-// which pods come first, and what is to be done. It reads no clock and talks to no API server.
+// Package podupdate assesses running pods for the updater and `celvpa plan`: the resources that the rules want for a pod, how far it
+// is from them, its priority, and what to do with it. It reads no clock and calls no API server.
 package podupdate

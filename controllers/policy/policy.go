@@ -1,5 +1,5 @@
-// Package policy loads the rules and keeps the compiled plan that every component runs. It joins the engine, the
-// facts, the shipped rules and the CRD; nothing is decided here.
+// Package policy loads rules from the program, folders and RuleOverlay objects, and keeps the compiled plans that all components
+// run. It connects the engine, the facts and the shipped rules, and makes no decision itself.
 package policy
 
 import (

@@ -9,7 +9,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// audit records what overlays that are not enforced would recommend otherwise.
+// audit records what audited overlays would recommend instead.
 func (s *State) audit(w *Workload, view model.View, enforced Result) {
 	if s.shadows == nil {
 		return

@@ -20,22 +20,22 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// Checkpoints says how history is kept in the cluster (UPSTREAM.md §2.17).
+// Checkpoints configures how history is kept in the cluster (UPSTREAM.md §2.17).
 type Checkpoints struct {
-	Live     client.Client // reads and writes the API itself, without a cache
+	Live     client.Client // not cached
 	Timeout  time.Duration // of the writes of one cycle
-	Interval time.Duration // between collections of those that nobody needs
+	Interval time.Duration // between deletions of unused ones
 
 	lastCollected time.Time
 }
 
-// stored is what is known of the checkpoint of a container.
+// stored describes the last checkpoint of a container.
 type stored struct {
-	revision uint64    // of the history that was written
-	until    time.Time // when a window that was not over then is; zero = none
+	revision uint64    // of the history in it
+	until    time.Time // end of the memory window that was open; zero = none
 }
 
-// knows notes that the checkpoint of a container needs no writing before there is more to write.
+// knows records that the checkpoint of a container is up to date.
 func (w *Workload) knows(container string) {
 	if w.stored == nil {
 		w.stored = map[string]*stored{}
@@ -43,18 +43,18 @@ func (w *Workload) knows(container string) {
 	w.stored[container] = &stored{revision: w.model.Revision(container)}
 }
 
-// outdated reports whether the checkpoint of a container does not hold what is known.
+// outdated reports whether the checkpoint of a container lacks history.
 func (w *Workload) outdated(container string, now time.Time) bool {
 	revision := w.model.Revision(container)
 	was := w.stored[container]
 	if was == nil {
-		return revision > 0 // without samples there is nothing to keep
+		return revision > 0 // without samples there is nothing to write
 	}
 	return was.revision != revision || (!was.until.IsZero() && !now.Before(was.until))
 }
 
-// gone reports whether a container was removed from the workload: no pod has it any more while there are pods. Where pods
-// need not be alike it is not gone before its usage is forgotten.
+// gone reports whether a container was removed from the workload: there are pods, and none has it. Where pods may differ, its usage
+// must have expired, too.
 func (w *Workload) gone(container string) bool {
 	known, present := w.model.Has(container)
 	return !present && w.model.Pods() > 0 && (!known || target.PodsAlike(w.VPA))
@@ -88,7 +88,7 @@ type checkpointWrite struct {
 	stored    stored
 }
 
-// writeCheckpoints writes the history that changed since it was written last, of the VPAs that waited longest first.
+// writeCheckpoints writes the history that changed since the last write, of the VPAs that waited longest first.
 func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 	now := r.Clock.Now()
 	all := r.Workloads()
@@ -146,7 +146,7 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 	}
 }
 
-// noteCheckpoint notes what became of a write, and reports whether there was no time for it.
+// noteCheckpoint records the outcome of a write, and reports whether it ran out of time.
 func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now time.Time, err error) (late bool) {
 	switch {
 	case err == nil:
@@ -166,8 +166,8 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 	return false
 }
 
-// writeCheckpoint replaces the status of a checkpoint, or creates it. The names of VPAs and containers may make one name,
-// as a-b with c and a with b-c do: the checkpoint is that of whoever had it first.
+// writeCheckpoint replaces the status of a checkpoint, or creates it. Names of VPAs and containers may collide, as a-b with c and a
+// with b-c do: the first one keeps the checkpoint.
 func (r *Recommender) writeCheckpoint(ctx context.Context, c checkpointWrite) error {
 	object := &vpav1.VerticalPodAutoscalerCheckpoint{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.w.VPA.Namespace, Name: c.w.VPA.Name + "-" + c.container},
@@ -218,7 +218,7 @@ func subjectOf(checkpoint *unstructured.Unstructured) (vpa, container string) {
 	return vpa, container
 }
 
-// collectCheckpoints deletes those whose VPA is gone, and those of containers that were removed from the workload of a VPA.
+// collectCheckpoints deletes checkpoints of VPAs that are gone and of containers that were removed from the workload.
 func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model.WorkloadID]bool) {
 	deleted := 0
 	var failed error
@@ -237,7 +237,7 @@ func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model
 			return
 		}
 		deleted++
-		if w != nil { // it comes back with its container
+		if w != nil { // so that it is written again if the container returns
 			w.knows(container)
 		}
 	})

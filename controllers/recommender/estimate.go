@@ -20,25 +20,25 @@ type Explained struct {
 	Trace     *engine.Trace
 }
 
-// Result is what the rules make of a workload's usage.
+// Result is the recommendation of the rules for a workload.
 type Result struct {
 	Recommendations []vpav1.RecommendedContainerResources // sorted by container name
-	Pod             *vpav1.RecommendedResources           // of the pod as a whole; nil when its containers have all requests
-	LowConfidence   []string                              // containers with a recommendation of which too little is known, sorted
-	Unknown         []Unknown                             // what is not recommended because nothing is known of it
-	Explained       []Explained                           // one a recommendation, that of the pod last, when asked for
-	Failed          []*engine.RuleError                   // rules that failed; what they would have set is as before
-	Undecided       []string                              // containers of which the rules could not say whether they are scaled
-	PodUndecided    bool                                  // the rules could not say what the pod as a whole should have
+	Pod             *vpav1.RecommendedResources           // at pod level; nil without pod-level requests
+	LowConfidence   []string                              // containers with a recommendation from little usage, sorted
+	Unknown         []Unknown                             // missing for want of usage
+	Explained       []Explained                           // one per recommendation, that of the pod last, if requested
+	Failed          []*engine.RuleError                   // rules that failed; the values that they set stay unchanged
+	Undecided       []string                              // containers whose selection failed
+	PodUndecided    bool                                  // the recommendation at pod level failed
 }
 
-// Unknown is what is not recommended for a container because too little is known of what it uses.
+// Unknown is a missing recommendation for a container whose usage is not known well enough.
 type Unknown struct {
 	Container   string
 	CPU, Memory bool
 }
 
-// Recommend lets the rules turn what is known of a VPA's containers into recommendations. It is a pure function.
+// Recommend lets the rules turn the usage of a VPA's containers into recommendations. It is a pure function.
 func Recommend(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.View, explain bool) Result {
 	policies := facts.PolicyRulesOf(plan)
 	return recommend(v, view, explain, plan, func(container string) *effective {
@@ -87,8 +87,8 @@ func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of
 	return out
 }
 
-// add takes in what the rules made of a container. One of which nothing is known has no place in a recommendation: to other
-// components it would be one that they know what to do with.
+// add adds the recommendation for a container. A container without usage is left out, because other components would apply an
+// empty recommendation.
 func (r *Result) add(c *scaled) {
 	target, unknown := c.bounds[0], c.unknown()
 	if unknown != (Unknown{Container: c.usage.Container}) {
@@ -103,7 +103,7 @@ func (r *Result) add(c *scaled) {
 	r.Recommendations = append(r.Recommendations, c.render())
 }
 
-// unknown is what is not recommended because too little is known of it.
+// unknown lists the recommendations that lack usage.
 func (c *scaled) unknown() Unknown {
 	lacks := func(resource string) bool {
 		_, recommended := c.bounds[0].Int(resource)
@@ -112,7 +112,7 @@ func (c *scaled) unknown() Unknown {
 	return Unknown{Container: c.usage.Container, CPU: lacks("cpu"), Memory: lacks("memory")}
 }
 
-// seen is what container.select is told of a container.
+// seen is the facts of a container for container.select.
 func seen(v *vpav1.VerticalPodAutoscaler, view model.View, usage model.Usage) facts.Seen {
 	return facts.Seen{
 		History: historyOf(usage), Present: usage.Present, Pods: view.Pods, Mixed: !target.PodsAlike(v),
@@ -121,7 +121,7 @@ func seen(v *vpav1.VerticalPodAutoscaler, view model.View, usage model.Usage) fa
 
 // pod recommends for the pod as a whole, whose bounds may change those of its containers (AEP-7571).
 func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.View, all []scaled, explain bool) {
-	if len(r.Undecided) > 0 { // the sum would be that of some containers only
+	if len(r.Undecided) > 0 { // the sum would lack containers
 		r.PodUndecided = true
 		return
 	}
@@ -162,7 +162,7 @@ func (c *scaled) run(v *vpav1.VerticalPodAutoscaler, containers int) []*engine.R
 	return append(failed, c.plan.RunStages(facts.ContainerRecommend, recommend, c.trace)...)
 }
 
-// keep is the recommendation, with what was recommended before where the rules could not decide.
+// keep completes the recommendation with the previous one where the rules failed.
 func (r Result) keep(before *vpav1.RecommendedPodResources) *vpav1.RecommendedPodResources {
 	out := &vpav1.RecommendedPodResources{ContainerRecommendations: r.Recommendations, PodRecommendation: r.Pod}
 	if before == nil {
@@ -198,7 +198,7 @@ func historyOf(u model.Usage) facts.History {
 	return facts.History{Span: u.LastSample.Sub(u.FirstSample), Samples: u.Samples, MemorySamples: u.MemorySamples, Restored: u.Restored}
 }
 
-// recommendedFor is what the status of a VPA says of a container; nil when it says nothing.
+// recommendedFor is the recommendation for a container in the status of a VPA; nil without one.
 func recommendedFor(v *vpav1.VerticalPodAutoscaler, container string) *vpav1.RecommendedContainerResources {
 	if v.Status.Recommendation == nil {
 		return nil

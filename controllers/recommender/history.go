@@ -17,11 +17,11 @@ import (
 
 // History supplies usage from before the start, once.
 type History interface {
-	// Load gives what there is, and an error for what could not be had.
+	// Load returns what it could read, and an error about the rest.
 	Load(ctx context.Context, now time.Time) ([]history.Pod, error)
 }
 
-// loadHistory takes in usage from before the start; false when it has to be tried again.
+// loadHistory loads usage from before the start; false = retry.
 func (r *Recommender) loadHistory(ctx context.Context) bool {
 	if r.History != nil {
 		now := r.Clock.Now()
@@ -48,7 +48,7 @@ func (r *Recommender) loadHistory(ctx context.Context) bool {
 	return true
 }
 
-// addHistory takes in the samples of pods, most of which are gone.
+// addHistory adds the samples of pods, most of which are gone.
 func (s *State) addHistory(pods []history.Pod, now time.Time) {
 	for _, p := range pods {
 		spec := model.PodSpec{Labels: p.Labels}
@@ -69,8 +69,7 @@ func (s *State) addHistory(pods []history.Pod, now time.Time) {
 
 type loadCounts struct{ loaded, unused, unreadable int }
 
-// loadCheckpoints restores the history of the VPAs that are served. They are read page by page, and each on its own: one that
-// cannot be read is told and left alone.
+// loadCheckpoints restores the history of the VPAs served, page by page. An unreadable checkpoint is logged and skipped.
 func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, err error) {
 	err = r.Checkpoints.each(ctx, r.Namespaces.Only, func(object *unstructured.Unstructured) {
 		c, err := decodeCheckpoint(object)

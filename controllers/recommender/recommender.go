@@ -30,11 +30,11 @@ const garbageInterval = time.Hour
 type Options struct {
 	Client      client.Client // reads from a cache, writes to the API
 	Source      usage.Source
-	OOMs        func() []model.OOM // those told of since it was last asked, or since the start; nil = none are known of
-	History     History            // where usage from before the start comes from; nil = checkpoints
+	OOMs        func() []model.OOM // those reported since the last call, or since the start; nil = none
+	History     History            // source of usage from before the start; nil = checkpoints
 	Checkpoints *Checkpoints       // nil = none are written
 	Targets     *target.Selectors
-	Rules       func() *compile.Rulebook // the rules in force, asked once a cycle
+	Rules       func() *compile.Rulebook // the rules in force, read once a cycle
 	Shadows     *policy.Shadows
 	Clock       clock.WithTicker
 	Log         logr.Logger
@@ -43,22 +43,22 @@ type Options struct {
 	Workers     int // writes to the API at a time, at least 1
 	Namespaces  target.Namespaces
 	Settings    model.Settings
-	MemorySaver bool // remember no pods that belong to no VPA
+	MemorySaver bool // keep no usage of pods without a VPA
 }
 
-// Recommender runs cycles of sampling and recommending while it leads.
+// Recommender runs cycles of sampling and recommending while its replica leads.
 type Recommender struct {
 	*cycle.Loop
 	*State
 	Options
 	loaded      bool        // usage from before the start is loaded
-	sampled     bool        // the source of usage has answered
-	loading     atomic.Bool // usage from before the start is being loaded
+	sampled     bool        // the source of usage has answered once
+	loading     atomic.Bool // usage from before the start is loading
 	lastGarbage time.Time
 	refused     [2][]int // samples that were not accepted in the last cycle, by resource and outcome
 }
 
-// New returns a recommender that knows nothing yet.
+// New returns a recommender without history.
 func New(o Options) *Recommender {
 	r := &Recommender{Options: o, State: NewState(o.Settings, o.Log, o.Shadows)}
 	r.Loop = cycle.New("recommender", o.Interval, o.Clock, func(ctx context.Context) {
@@ -67,8 +67,8 @@ func New(o Options) *Recommender {
 	return r
 }
 
-// Healthy reports an error when no cycle has finished for five intervals. Those that load usage from before the start take as
-// long as it takes, as upstream has it (UPSTREAM.md §2.1): a process that is killed for it only begins again.
+// Healthy returns an error when no cycle has finished for five intervals. Loading usage from before the start may take longer, as in
+// upstream (UPSTREAM.md §2.1): a process that is killed for it would only start over.
 func (r *Recommender) Healthy() error {
 	if r.loading.Load() {
 		return nil
@@ -76,7 +76,7 @@ func (r *Recommender) Healthy() error {
 	return r.Loop.Healthy()
 }
 
-// RunOnce is one cycle (UPSTREAM.md §2.1). What fails is logged; nothing stops the rest of the cycle.
+// RunOnce is one cycle (UPSTREAM.md §2.1). A step that fails is logged and does not stop the others.
 func (r *Recommender) RunOnce(ctx context.Context) {
 	begin := r.Clock.Now()
 	r.UseRules(r.Rules())
@@ -91,7 +91,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 		r.Govern()
 	})
 	latency.Time("LoadMetrics", func() { r.loadSamples(ctx) })
-	if ctx.Err() != nil { // what could not be read since is not missing
+	if ctx.Err() != nil { // canceled reads are no failures
 		return
 	}
 	latency.Time("DeleteRemovedPods", func() {
@@ -99,7 +99,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 			r.cluster.KeepPods(seen)
 		}
 	})
-	if !r.loaded { // a recommendation without the history that there is would take back a better one
+	if !r.loaded { // without history, a worse recommendation would replace a better one
 		return
 	}
 	latency.Time("UpdateVPAs", func() { r.updateVPAs(ctx, begin) })
@@ -117,7 +117,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	r.Log.V(2).Info("cycle done", "vpas", len(r.workloads), "pods", len(seen), "seconds", r.Clock.Since(begin).Round(time.Millisecond).Seconds())
 }
 
-// begin takes in usage from before the start.
+// begin loads usage from before the start.
 func (r *Recommender) begin(ctx context.Context) {
 	r.loading.Store(true)
 	r.loaded = r.loadHistory(ctx)
@@ -125,8 +125,8 @@ func (r *Recommender) begin(ctx context.Context) {
 	r.loading.Store(false)
 }
 
-// loadVPAs takes in the VPAs that ask for this recommender. It returns all that there are in the namespaces that are
-// served, nil when they cannot be listed.
+// loadVPAs updates the VPAs that ask for this recommender. It returns all VPAs of the namespaces served, nil when they cannot be
+// listed.
 func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 	var list vpav1.VerticalPodAutoscalerList
 	err := r.Client.List(ctx, &list)
@@ -166,7 +166,7 @@ func (r *Recommender) mine(v *vpav1.VerticalPodAutoscaler) bool {
 	return false
 }
 
-// loadPods takes in all pods that have started; nil means that the list could not be had.
+// loadPods updates the pods that have started; it returns nil when they cannot be listed.
 func (r *Recommender) loadPods(ctx context.Context) map[model.PodID]bool {
 	var list corev1.PodList
 	err := r.Client.List(ctx, &list)
@@ -187,7 +187,7 @@ func (r *Recommender) loadPods(ctx context.Context) map[model.PodID]bool {
 	return seen
 }
 
-// loadSamples takes in what the source of usage knows, and the OOMs since the last cycle.
+// loadSamples adds the samples of the source of usage, and the OOMs since the last cycle.
 func (r *Recommender) loadSamples(ctx context.Context) {
 	samples, err := r.Source.Samples(ctx)
 	if ctx.Err() != nil {
@@ -197,7 +197,7 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 	r.sampled = r.sampled || err == nil || len(samples) > 0
 	now := r.Clock.Now()
 	r.tellRefused(r.Add(samples, now))
-	if r.OOMs != nil && r.loaded { // before that it is not known which were counted
+	if r.OOMs != nil && r.loaded { // history says which OOMs were counted
 		for _, o := range r.OOMs() {
 			taken, sample := r.AddOOM(o, now)
 			oomsTotal.WithLabelValues(taken.String()).Inc()
@@ -208,7 +208,7 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 	aggregatesCount.Set(float64(r.cluster.Aggregates()))
 }
 
-// tellRefused counts what became of samples, and tells once when the source begins to give what cannot be used.
+// tellRefused counts samples by outcome, and logs once when the source starts to return unusable ones.
 func (r *Recommender) tellRefused(taken [2][]int) {
 	for resource, counts := range taken {
 		for outcome, n := range counts {

@@ -24,12 +24,11 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// State is all that the recommender knows: the rules, the VPAs, their pods and the usage of these. It has no client and
-// no clock, and belongs to one goroutine.
+// State is the recommender's memory: rules, VPAs, pods and usage. It has no client and no clock, and belongs to one goroutine.
 type State struct {
 	logger   logr.Logger
 	explains bool            // ExplainOOMs
-	shadows  *policy.Shadows // nil = overlays that are not enforced are not tried
+	shadows  *policy.Shadows // nil = audited overlays are not evaluated
 
 	rules     *compile.Rulebook
 	cluster   *model.Cluster
@@ -38,11 +37,11 @@ type State struct {
 	notices   notice.Board
 }
 
-// Workload is what is known of one VPA between cycles.
+// Workload is the state of one VPA between cycles.
 type Workload struct {
-	VPA    *vpav1.VerticalPodAutoscaler // as it was seen last; read only
+	VPA    *vpav1.VerticalPodAutoscaler // as last read; read only
 	Chosen compile.Selection            // the rules for it
-	of     *compile.Rulebook            // that they were chosen from
+	of     *compile.Rulebook            // from which they were chosen
 	Found  target.Answer                // its pods
 	order  facts.Order                  // its place among VPAs that select the same pods
 
@@ -52,12 +51,12 @@ type Workload struct {
 	uncapped    map[string]amounts // the last uncapped target, by container
 	done        evaluation
 	stored      map[string]*stored       // checkpoints, by container
-	ooms        map[string][]engine.Step // how the last OOMs came to count, by container, where the state is to explain them
-	judged      map[string]time.Time     // until when OOMs were counted by the process that wrote the checkpoint, by container
+	ooms        map[string][]engine.Step // traces of the last OOMs, by container, with ExplainOOMs
+	judged      map[string]time.Time     // time up to which the checkpoint includes OOMs, by container
 
-	panicked  string    // what was done when it did, since it was seen last; empty = it did not
-	waiting   time.Time // since when its status could not be written; zero = it could
-	writtenAt time.Time // when a checkpoint of it was last written, or tried to be
+	panicked  string    // what panicked since the VPA was last read; empty = nothing
+	waiting   time.Time // since when its status could not be written; zero = it is written
+	writtenAt time.Time // last attempt to write a checkpoint of it
 }
 
 // amounts are of one container; 0 = none.
@@ -71,14 +70,14 @@ type evaluation struct {
 	unknown bool   // whether it has one
 }
 
-// NewState returns a state that knows nothing. Without shadows, overlays that are not enforced are not tried.
+// NewState returns an empty state. Without shadows, audited overlays are not evaluated.
 func NewState(settings model.Settings, log logr.Logger, shadows *policy.Shadows) *State {
 	s := &State{logger: log, shadows: shadows, cluster: model.NewCluster(settings), workloads: map[model.WorkloadID]*Workload{}}
 	s.cluster.Observe = s.observeQuality
 	return s
 }
 
-// UseRules sets the rules that are in force from now on.
+// UseRules sets the rules in force.
 func (s *State) UseRules(book *compile.Rulebook) {
 	if s.rules == book {
 		return
@@ -122,7 +121,7 @@ func (s *State) choose(w *Workload) {
 	})
 }
 
-// contained keeps a panic with the VPA that it is about, which tells it in its status.
+// contained recovers from a panic about a VPA, which reports it in its status.
 func (s *State) contained(w *Workload, doing string, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -135,7 +134,7 @@ func (s *State) contained(w *Workload, doing string, f func()) {
 	f()
 }
 
-// failed counts rules that failed for a VPA, and tells of them once.
+// failed counts rules that failed for a VPA, and logs them once.
 func (s *State) failed(w *Workload, at, consequence string, failed []*engine.RuleError) {
 	policy.Count(failed...)
 	var errs []error
@@ -179,7 +178,7 @@ func (s *State) Workloads() []*Workload {
 	return out
 }
 
-// SetPod adds or updates a pod that has started. onlySelected leaves out those that belong to no VPA and never did.
+// SetPod adds or updates a pod that has started. onlySelected skips pods that never had a VPA.
 func (s *State) SetPod(pod *corev1.Pod, onlySelected bool, now time.Time) {
 	id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
 	known, same := s.cluster.HasPod(id, pod.ResourceVersion)
@@ -212,7 +211,7 @@ func containerNames(list []corev1.Container) []string {
 	return out
 }
 
-// Govern lets the policies of VPAs say how the samples to come are remembered (AEP-8026).
+// Govern applies the memory aggregation of VPA policies to future samples (AEP-8026).
 func (s *State) Govern() {
 	for _, w := range s.workloads {
 		if w.Chosen.Plan == nil {
@@ -232,7 +231,7 @@ func (s *State) Govern() {
 	}
 }
 
-// Add records samples and counts what became of them, by model.Taken.
+// Add records samples and counts them by outcome, a model.Taken.
 func (s *State) Add(samples []model.Sample, now time.Time) (taken [2][]int) {
 	for i := range taken {
 		taken[i] = make([]int, len(model.Outcomes))

@@ -20,13 +20,13 @@ import (
 type Update struct {
 	Workload *Workload
 	Status   *vpav1.VerticalPodAutoscalerStatus
-	// Urgent: more than bounds change, which drift with every sample.
+	// Urgent: more than the bounds change, which drift with every sample.
 	Urgent  bool
 	written bool
 }
 
-// Update evaluates a VPA; nil when its status is as it should be. A panic stays with this VPA and is told in its
-// condition RulesApplied.
+// Update evaluates a VPA; nil when its status is up to date. A panic affects this VPA only, and its condition RulesApplied reports
+// it.
 func (s *State) Update(w *Workload, now time.Time) *Update {
 	of := evaluation{version: w.VPA.ResourceVersion, rules: s.rules, unknown: w.Found.Unknown}
 	if w.Found.Problem != nil {
@@ -41,7 +41,7 @@ func (s *State) Update(w *Workload, now time.Time) *Update {
 		w.done, w.waiting = of, time.Time{}
 		return nil
 	}
-	w.done = evaluation{} // what is read back is looked at again
+	w.done = evaluation{} // the VPA is evaluated again once the write shows
 	return &Update{Workload: w, Status: status, Urgent: urgent(&w.VPA.Status, status)}
 }
 
@@ -71,7 +71,7 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 	defer func() { status.Conditions = conditions.sorted() }()
 
 	s.notices.Tell(s.log(w), w.String()+" rules", w.Chosen.Err, "recommendation unchanged")
-	if w.Chosen.Err != nil { // what was recommended by rules that are gone stays as it is
+	if w.Chosen.Err != nil { // the recommendation of rules that are gone stays
 		conditions.set(vpav1.RulesApplied, corev1.ConditionFalse, "RulesNotFound", w.Chosen.Err.Error()+"; the recommendation is left as it is")
 		return status
 	}
@@ -82,7 +82,7 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 	if problem := w.Found.Problem; problem != nil {
 		conditions.set(vpav1.ConfigUnsupported, corev1.ConditionTrue, "", problem.Message)
 		if w.Found.Unknown && hasRecommendation(status.Recommendation) {
-			return status // what was recommended stays until the answer is known (UPSTREAM.md Appendix B 10)
+			return status // the recommendation stays until the target is known (UPSTREAM.md Appendix B 10)
 		}
 	} else {
 		conditions.remove(vpav1.ConfigUnsupported)
@@ -121,11 +121,11 @@ func failedMessage(failed []*engine.RuleError) string {
 	return "rules failed, and what they would have set is as before: " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// usageUnknown is the reason of condition RecommendationProvided where something is not recommended for want of usage.
+// usageUnknown is the reason of condition RecommendationProvided when usage is missing for part of the recommendation.
 const usageUnknown = "UsageUnknown"
 
-// unknownMessage tells of which containers nothing is recommended, or not all, because too little of what they use is known;
-// empty when there are none. The usage of those that ended is so old that it was forgotten.
+// unknownMessage names the containers that lack a recommendation, or part of it, because too little usage is known; empty without
+// any. Usage of containers that ended long ago has been dropped.
 func unknownMessage(unknown []Unknown, ended []string) string {
 	of := map[string][]string{}
 	for _, u := range unknown {
@@ -151,8 +151,8 @@ func unknownMessage(unknown []Unknown, ended []string) string {
 	return strings.Join(out, "; ")
 }
 
-// provided says whether there is a recommendation, and why there is none, or not for everything (UPSTREAM.md §2.6). Upstream
-// has no reason but that there are no pods.
+// provided sets condition RecommendationProvided, with the reason why a recommendation or part of it is missing (UPSTREAM.md §2.6).
+// Upstream knows one reason only: no pods.
 func provided(conditions *conditionSet, pods int, any bool, unknown string) {
 	status, reason, message := corev1.ConditionFalse, "", unknown
 	if any {
@@ -174,7 +174,7 @@ func provided(conditions *conditionSet, pods int, any bool, unknown string) {
 	conditions.set(vpav1.RecommendationProvided, status, reason, message)
 }
 
-// rulesMessage tells which rules decided: the digest, the overlays that are part of them and those that are tried.
+// rulesMessage names the rules that decided: the digest, the enforced overlays and the audited ones.
 func rulesMessage(s compile.Selection) string {
 	message := "digest " + s.Plan.Digest()
 	if names := s.Plan.Overlays(); len(names) > 0 {
@@ -202,7 +202,7 @@ func hasRecommendation(r *vpav1.RecommendedPodResources) bool {
 	return r != nil && len(r.ContainerRecommendations) > 0
 }
 
-// urgent reports whether a status differs in more than the bounds and what is observed of every generation.
+// urgent reports whether a status differs in more than the bounds and the observed generation.
 func urgent(before, after *vpav1.VerticalPodAutoscalerStatus) bool {
 	return !equality.Semantic.DeepEqual(before.Conditions, after.Conditions) ||
 		!equality.Semantic.DeepEqual(targets(before.Recommendation), targets(after.Recommendation))

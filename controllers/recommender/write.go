@@ -16,17 +16,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The writes of a cycle end in time for the next one. What is left goes first then.
+// The writes of a cycle end before the next cycle, which starts with those that are left.
 const (
-	statusShare     = 0.5  // of the interval after which no status is written any more
-	checkpointShare = 0.75 // of the interval after which no checkpoint is
-	leastShare      = 0.25 // of the interval that each of them has, however late the cycle is
+	statusShare     = 0.5  // of the interval for statuses
+	checkpointShare = 0.75 // of the interval for statuses and checkpoints
+	leastShare      = 0.25 // of the interval that each of them gets, however late the cycle is
 	leastTime       = time.Second
 
-	patience = 3 // intervals after which what waits is as urgent as anything
+	patience = 3 // intervals after which a waiting status is urgent
 )
 
-// until is when the writes of one kind end, given the beginning of the cycle.
+// until is the deadline for writes of one kind in a cycle.
 func (r *Recommender) until(begin time.Time, share float64) time.Time {
 	end, least := begin.Add(part(r.Interval, share)), r.Clock.Now().Add(max(part(r.Interval, leastShare), leastTime))
 	if end.Before(least) {
@@ -37,7 +37,7 @@ func (r *Recommender) until(begin time.Time, share float64) time.Time {
 
 func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
 
-// writeStatuses writes what changed: what matters first, then what waited longest.
+// writeStatuses writes the statuses that changed: urgent ones first, then those that waited longest.
 func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, until time.Time) {
 	long := r.Clock.Now().Add(-patience * r.Interval)
 	for _, u := range updates {
@@ -56,7 +56,7 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 	defer cancel()
 	work := make(chan *Update)
 	var done sync.WaitGroup
-	var over atomic.Bool // for one write there is no time any more, so there is none for others
+	var over atomic.Bool // one write ran out of time, and so would the others
 	for range r.Workers {
 		done.Go(func() {
 			for u := range work {
@@ -88,7 +88,7 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 	}
 }
 
-// waitingSince is when an update was first to be written; of new ones it is the end of time.
+// waitingSince is when an update was first due; the end of time for new ones.
 func waitingSince(u *Update) time.Time {
 	if u.Workload.waiting.IsZero() {
 		return time.Unix(1<<40, 0)
@@ -105,7 +105,7 @@ func (r *Recommender) postpone(updates []*Update) {
 	}
 }
 
-// writeStatus writes a status, and reports whether there was no time for it.
+// writeStatus writes a status, and reports whether it ran out of time.
 func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 	w := u.Workload
 	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": u.Status}})
@@ -120,7 +120,7 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 		if !hasRecommendation(w.VPA.Status.Recommendation) && hasRecommendation(u.Status.Recommendation) {
 			recommendationLatency.Observe(r.Clock.Since(w.VPA.CreationTimestamp.Time).Seconds())
 		}
-	case apierrors.IsNotFound(err): // deleted since it was listed
+	case apierrors.IsNotFound(err): // deleted meanwhile
 		err = nil
 	case ctx.Err() != nil || outOfTime(err):
 		r.postpone([]*Update{u})
@@ -133,7 +133,7 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 	return false
 }
 
-// outOfTime reports whether a request was not made because the client's own limit would have made it wait too long.
+// outOfTime reports whether a request missed its deadline, be it in the client's own rate limit.
 func outOfTime(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "client rate limiter Wait")
 }

@@ -1,5 +1,5 @@
-// Package slim cuts objects down to what celvpa reads before they are kept in memory. A field that somebody begins to read has
-// to be added here. What was cut down is never written back: changes are sent as patches of single fields.
+// Package slim drops the fields that celvpa does not read before objects go into a cache. Code that reads another field must add
+// it here. A slim object is never written back: changes are patches of single fields.
 package slim
 
 import (

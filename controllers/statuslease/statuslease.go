@@ -1,5 +1,6 @@
-// Package statuslease tells the updater whether the admission controller is alive, through a Lease that one renews and
-// the other reads (UPSTREAM.md §4.10). Evicting pods while nobody would give the new ones their resources helps no one.
+// Package statuslease tells the updater whether the admission controller is alive, through a Lease that the one renews and the
+// other reads (UPSTREAM.md §4.10). Without admission controller, replacement pods would keep their old resources, so the updater
+// pauses evictions.
 package statuslease
 
 import (
@@ -20,13 +21,13 @@ import (
 
 // Renewer renews the lease while the admission controller serves. Every replica does.
 type Renewer struct {
-	Client   client.Client // not cached: leases of the whole cluster are none of ours
+	Client   client.Client // not cached, so that it does not watch all leases of the cluster
 	Key      client.ObjectKey
 	Holder   string
 	Interval time.Duration
 	Clock    clock.WithTicker
 	Log      logr.Logger
-	// Serving reports nil once pods would be given their resources; the lease is not touched before.
+	// Serving returns nil once new pods get their recommended resources; the lease is not renewed before.
 	Serving func() error
 }
 
@@ -69,7 +70,7 @@ func (r *Renewer) renew(ctx context.Context) error {
 		err = r.Client.Update(ctx, &lease)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return nil // another replica was quicker
+		return nil // another replica created it
 	}
 	if err != nil {
 		return fmt.Errorf("renewing lease %s: %w", r.Key, err)
@@ -85,7 +86,7 @@ type Checker struct {
 	Clock   clock.PassiveClock
 }
 
-// Alive reports nil when the lease was made or renewed within the timeout, otherwise what is wrong.
+// Alive returns nil when the lease was created or renewed within the timeout, otherwise what is wrong.
 func (c *Checker) Alive(ctx context.Context) error {
 	var lease coordinationv1.Lease
 	if err := c.Client.Get(ctx, c.Key, &lease); err != nil {
@@ -101,8 +102,8 @@ func (c *Checker) Alive(ctx context.Context) error {
 	return nil
 }
 
-// abandoned is an error about a lease that could be read.
+// abandoned is the error of an expired lease.
 type abandoned struct{ error }
 
-// IsAbandoned reports whether Alive found a lease that nobody renews, and not that it could not be read.
+// IsAbandoned reports whether Alive found an expired lease, as opposed to one that it could not read.
 func IsAbandoned(err error) bool { return errors.As(err, new(abandoned)) }

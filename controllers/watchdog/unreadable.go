@@ -20,7 +20,7 @@ var unreadableObjects = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(unreadableObjects) }
 
-// Unreadable follows the objects of a kind in a cache, counts those of which not all can be read, and logs each.
+// Unreadable watches the objects of a kind in a cache, counts those that cannot be decoded completely, and logs each.
 type Unreadable struct {
 	Kind   string
 	Reason func(client.Object) string // empty = it can be read
@@ -30,7 +30,7 @@ type Unreadable struct {
 	reasons map[client.ObjectKey]string
 }
 
-// Follow begins to follow the objects of a cache.
+// Follow starts to watch the objects of a cache.
 func (u *Unreadable) Follow(ctx context.Context, objects cache.Cache, kind client.Object) error {
 	unreadableObjects.WithLabelValues(u.Kind).Set(0)
 	informer, err := objects.GetInformer(ctx, kind, cache.BlockUntilSynced(false))

@@ -1,5 +1,5 @@
-// Package watchdog tells operators which object holds a process up: work that does not end (crds/underway), and stored objects
-// that cannot be read.
+// Package watchdog tells operators which object blocks a process: work that does not end (crds/underway), and stored objects that
+// cannot be decoded.
 package watchdog
 
 import (
@@ -45,10 +45,10 @@ func Ready() error {
 	return nil
 }
 
-// restartAfter is how long work is under way without which the process gets no further, before it counts as dead.
+// restartAfter is how long work that blocks the process may take before the process counts as dead.
 const restartAfter = 10 * time.Minute
 
-// Healthy is an error while work does not end for long without which the process gets no further.
+// Healthy is an error while work that blocks the process has been going on for too long.
 func Healthy() error { return healthyAt(time.Now()) }
 
 func healthyAt(now time.Time) error {
@@ -64,7 +64,7 @@ func fault(w underway.Work, now time.Time) error {
 	return fmt.Errorf("%s has not ended for %s: change or delete that object, and restart this process if it goes on", w, now.Sub(w.Since).Round(time.Second))
 }
 
-// Reporter logs work that is overdue, once, and that it ended at last.
+// Reporter logs overdue work once, and its end.
 type Reporter struct {
 	Clock clock.WithTicker
 	Log   logr.Logger

@@ -1,4 +1,3 @@
-// Package history reads the usage of past days from Prometheus, so that recommendations need not begin with nothing
-// (--storage=prometheus; UPSTREAM.md §2.18). It asks three things once: how much CPU and how much memory containers
-// used, and which labels their pods had. Whatever fails loses only itself: the rest is still history.
+// Package history reads the usage of past days from Prometheus once, at the start (--storage=prometheus; UPSTREAM.md §2.18): the
+// CPU and the memory of containers, and the labels of their pods. A query or a series that fails does not affect the others.
 package history

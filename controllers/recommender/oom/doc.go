@@ -1,4 +1,3 @@
-// Package oom notices containers that ran out of memory: those that were killed, as the statuses of pods tell, and those
-// whose pod was evicted by its kubelet, as events tell (UPSTREAM.md §2.10). It says what happened; what it means for a
-// recommendation is up to the rules.
+// Package oom detects containers that ran out of memory: killed ones from the statuses of pods, and those whose pod was evicted by
+// its kubelet from events (UPSTREAM.md §2.10). The rules decide what follows for the recommendation.
 package oom

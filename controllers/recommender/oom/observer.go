@@ -24,14 +24,14 @@ const (
 	maxRemember = 10000 // events
 )
 
-// Observer collects, between cycles, the containers that ran out of memory. It keeps at most 5000: of more it forgets those
-// that came first, counts them and says so. Upstream holds up its view of the cluster instead.
+// Observer collects the containers that ran out of memory between two cycles. It keeps at most 5000 and drops the oldest, which it
+// counts and logs. Upstream blocks its watch instead.
 //
-// It watches from the start of the process on, also while another replica leads. A process that starts sees the events of the last
-// hour again, and what the statuses of pods still tell of kills. So some of what it collects was counted before, by itself
-// or by another process: that is for the recommender to find out, from its checkpoints.
+// It watches from the start of the process, also without the lead. A new process sees the events of the last hour and the kills in
+// pod statuses again, so some of them were counted before, by itself or by another process: the recommender finds out from its
+// checkpoints.
 //
-// It handles what informers tell of pods and events, and may be used by many goroutines at once.
+// It handles pods and events of informers, and is safe for concurrent use.
 type Observer struct {
 	log    logr.Logger
 	served func(namespace string) bool
@@ -46,12 +46,12 @@ type Observer struct {
 
 var _ toolscache.ResourceEventHandler = (*Observer)(nil)
 
-// NewObserver returns an Observer that has seen nothing. Served says which namespaces it looks at; nil stands for all.
+// NewObserver returns an empty Observer. Served selects namespaces; nil = all.
 func NewObserver(log logr.Logger, served func(namespace string) bool) *Observer {
 	return &Observer{log: log, served: served, seen: lru.New(maxRemember)}
 }
 
-// Events is how a cache should hold events for an Observer: those about evictions only, and of them only what it reads.
+// Events configures a cache of events for an Observer: only those about evictions, and of them only the fields that it reads.
 func Events() cache.ByObject {
 	return cache.ByObject{Field: fields.OneTermEqualSelector("reason", evicted), Transform: slim}
 }
@@ -79,9 +79,8 @@ func slim(o any) (any, error) {
 	return kept, nil
 }
 
-// Register makes the Observer see the pods of a cache and, with evictions, its events, which should be cached as Events
-// says. Of a cache that was not started it waits for nothing, and misses nothing either. Leave evictions out where events may not be
-// listed and watched: the cache would wait for them for ever.
+// Register subscribes the Observer to the pods of a cache and, with evictions, to its events, which Events should configure. A cache
+// may be started later. Without permission to list and watch events, leave evictions out: the cache would never sync.
 func (o *Observer) Register(ctx context.Context, from cache.Cache, evictions bool) error {
 	kinds := []client.Object{&corev1.Pod{}}
 	if evictions {
@@ -99,7 +98,7 @@ func (o *Observer) Register(ctx context.Context, from cache.Cache, evictions boo
 	return nil
 }
 
-// OnAdd takes events about evictions, and pods that nobody saw before: a container may have been killed since.
+// OnAdd handles events about evictions, and new pods: a container may already have been killed.
 func (o *Observer) OnAdd(obj any, _ bool) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		if found := FromFirst(pod); len(found) > 0 && o.serves(pod.Namespace) {
@@ -134,7 +133,7 @@ func (o *Observer) OnAdd(obj any, _ bool) {
 	o.add(fromEviction, found)
 }
 
-// OnUpdate takes changes of pods.
+// OnUpdate handles changes of pods.
 func (o *Observer) OnUpdate(oldObj, newObj any) {
 	before, _ := oldObj.(*corev1.Pod)
 	now, _ := newObj.(*corev1.Pod)
@@ -147,7 +146,7 @@ func (o *Observer) OnUpdate(oldObj, newObj any) {
 	o.add(fromPod, found)
 }
 
-// OnDelete does nothing: a kill that nobody saw before its pod went is not told of, as upstream.
+// OnDelete does nothing: a kill that was not seen before its pod was deleted is lost, as in upstream.
 func (o *Observer) OnDelete(any) {}
 
 func (o *Observer) serves(namespace string) bool { return o.served == nil || o.served(namespace) }
@@ -162,8 +161,8 @@ func (o *Observer) add(source string, found []model.OOM) {
 	}
 }
 
-// Drain hands over what was collected since it was last called, ordered by time, namespace, pod and container. It logs once
-// what was lost or could not be read in between.
+// Drain returns the OOMs since the last call, ordered by time, namespace, pod and container. It logs what was dropped or unreadable
+// meanwhile.
 func (o *Observer) Drain() []model.OOM {
 	o.mu.Lock()
 	out, lost, faults, fault := o.waiting, o.lost, o.faults, o.fault

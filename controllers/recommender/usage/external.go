@@ -24,10 +24,10 @@ import (
 const (
 	atOnce     = 10               // queries
 	queryLimit = 10 * time.Second // for one of them
-	roundLimit = time.Minute      // for all of a round
+	roundLimit = time.Minute      // for a round
 )
 
-// Workload is a set of pods whose usage is of interest.
+// Workload is a set of pods to query.
 type Workload struct {
 	Namespace string
 	Selector  labels.Selector // of the pods; it is part of each query
@@ -38,13 +38,12 @@ type Workload struct {
 // of the workload and pod=<name>. It belongs to one goroutine.
 //
 // Differences from upstream:
-//   - a query that fails loses its own answer only, not the whole round;
+//   - a failed query affects its own answer only, not the whole round;
 //   - a pod of several workloads is asked for once, with the selector of the first;
 //   - each value keeps its own time;
-//   - a value that is missing is no sample. Upstream takes it for 0, and a container whose first memory sample is 0 has no
-//     peak for a day. Only where no CPU metric is configured does every memory sample come with a CPU sample of 0, as
-//     upstream: how sure one is of a recommendation, and whether history is kept, goes by CPU samples (UPSTREAM.md §2.13,
-//     §2.19).
+//   - a missing value is no sample. Upstream counts it as 0, and a container whose first memory sample is 0 has no
+//     peak for a day. Only without a CPU metric does every memory sample come with a CPU sample of 0, as in upstream: the
+//     confidence of a recommendation and the lifetime of history depend on CPU samples (UPSTREAM.md §2.13, §2.19).
 type External struct {
 	Client         external_metrics.NamespacedMetricsGetter
 	CPUMetric      string // --external-metrics-cpu-metric, in cores; empty = not asked for
@@ -53,13 +52,13 @@ type External struct {
 	Workloads      func() []Workload
 
 	limit time.Duration // for a round; 0 = roundLimit
-	begin int           // where a round begins, so that those the last one had no time for come first
+	begin int           // where a round starts: with the pods that the last one did not reach
 }
 
 // NewExternalClient makes the client for External. It shares the limits on requests per second of the configuration.
 func NewExternalClient(config *rest.Config) (external_metrics.ExternalMetricsClient, error) {
 	plain := rest.CopyConfig(config)
-	plain.ContentType, plain.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // adapters need not know more
+	plain.ContentType, plain.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // adapters need not support protobuf
 	plain.Timeout = queryLimit                                                                     // the client takes no context
 	client, err := external_metrics.NewForConfig(plain)
 	if err != nil {
@@ -80,8 +79,8 @@ type query struct {
 	err    error
 }
 
-// Samples implements Source: ordered by pod, container, resource and time. A round takes at most a minute; the next one
-// begins with the pods that were not asked for.
+// Samples implements Source: ordered by pod, container, resource and time. A round takes at most a minute; the next one starts
+// with the pods that are left.
 func (e *External) Samples(ctx context.Context) ([]model.Sample, error) {
 	queries, faults := e.queries()
 	if len(queries) > 0 {
@@ -116,7 +115,7 @@ func (e *External) Samples(ctx context.Context) ([]model.Sample, error) {
 	return out, errors.Join(faults...)
 }
 
-// queries lists what is to be asked, in the order of the workloads and their pods.
+// queries lists the queries of a round, in the order of the workloads and their pods.
 func (e *External) queries() ([]query, []error) {
 	var out []query
 	var unasked []error
@@ -152,7 +151,7 @@ func ofPod(selector labels.Selector, name string) (labels.Selector, error) {
 		return nil, errors.New("its workload has no pod selector")
 	}
 	if _, selectable := selector.Requirements(); !selectable {
-		return nil, errors.New("the pod selector of its workload selects nothing") // to add to it would ask for everything
+		return nil, errors.New("the pod selector of its workload selects nothing") // narrowing it would match everything
 	}
 	is, err := labels.NewRequirement("pod", selection.Equals, []string{name})
 	if err != nil {

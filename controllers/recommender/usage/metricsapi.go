@@ -18,8 +18,8 @@ import (
 // metricsAPILimit is how long metrics-server may take to list all pods.
 const metricsAPILimit = 30 * time.Second
 
-// MetricsAPI reads metrics.k8s.io, which metrics-server serves (UPSTREAM.md §2.8). It asks once for everything: the API
-// knows no pages.
+// MetricsAPI reads metrics.k8s.io, which metrics-server serves (UPSTREAM.md §2.8). It lists everything at once: the API has no
+// paging.
 type MetricsAPI struct {
 	Client    metricsclient.PodMetricsesGetter
 	Namespace string // empty = all
@@ -38,8 +38,8 @@ func NewMetricsAPI(config *rest.Config, namespace string) (*MetricsAPI, error) {
 	return &MetricsAPI{Client: client, Namespace: namespace}, nil
 }
 
-// Samples implements Source. A resource that the API leaves out is no sample; to upstream it is one of 0. Pods without a time
-// or without containers give none and are counted.
+// Samples implements Source. A resource that is missing is no sample; in upstream it is one of 0. Pods without a time or without
+// containers give none and are counted.
 func (m *MetricsAPI) Samples(ctx context.Context) ([]model.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsAPILimit)
 	defer cancel()

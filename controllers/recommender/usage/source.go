@@ -11,13 +11,12 @@ import (
 
 // Source supplies samples of usage.
 type Source interface {
-	// Samples returns what is known now: CPU in milli-cores, memory in bytes, held at the ends of int64, with negative
-	// amounts as they came. Samples that were returned before are recognised by their time. With an error there may still
-	// be samples, which are good.
+	// Samples returns the current samples: CPU in milli-cores, memory in bytes, saturated at the limits of int64, negative
+	// amounts unchanged. The time of a sample identifies repeated ones. Samples returned with an error are good.
 	Samples(ctx context.Context) ([]model.Sample, error)
 }
 
-// explain turns the answer of an aggregated API into a sentence with the way out.
+// explain adds the way out to the error of an aggregated API.
 func explain(err error, group, resource, provider string) error {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
