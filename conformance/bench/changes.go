@@ -22,7 +22,8 @@ type change struct {
 	workload client.ObjectKey
 }
 
-// changes watches pods. It does not ask who changed them: nobody else in the lab evicts or resizes meanwhile.
+// changes watches pods. It does not ask who changed them: nobody else in the lab evicts or resizes
+// meanwhile.
 type changes struct {
 	inPlace bool
 	mu      sync.Mutex
@@ -62,8 +63,8 @@ func podMeta(o any) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// notice counts each pod once. An evicted pod terminates, or is gone at once; a resized one has a new generation, which only
-// a new spec gives it.
+// notice counts each pod once. An evicted pod terminates, or is gone at once; a resized one has a
+// new generation, which only a new spec gives it.
 func (c *changes) notice(at time.Time, before, after *metav1.PartialObjectMetadata) {
 	switch {
 	case before == nil:

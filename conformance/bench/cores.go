@@ -13,8 +13,8 @@ type cores struct {
 	server, clients string   // for people
 }
 
-// divideCores gives the first core to servers, and the others to this process. Without taskset, or where the kernel does not
-// permit it, both are only limited to as many.
+// divideCores gives the first core to servers, and the others to this process. Without taskset, or
+// where the kernel does not permit it, both are only limited to as many.
 func divideCores() cores {
 	others := max(runtime.NumCPU()-1, 1)
 	runtime.GOMAXPROCS(others)

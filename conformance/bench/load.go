@@ -12,11 +12,13 @@ import (
 	"time"
 )
 
-// connections are those of HTTP/2 over which reviews are spread: API servers, too, open another one where one is busy.
+// connections are those of HTTP/2 over which reviews are spread: API servers, too, open another one
+// where one is busy.
 const connections = 2
 
-// clients are HTTP clients that keep their connections: over HTTP/1.1 each review in flight has its own, as with webhooks
-// that have a Service; over HTTP/2 they share connections, as with webhooks that have a URL.
+// clients are HTTP clients that keep their connections: over HTTP/1.1 each review in flight has its
+// own, as with webhooks that have a Service; over HTTP/2 they share connections, as with webhooks
+// that have a URL.
 func clients(trial string, parallel int, config *tls.Config) (out []*http.Client) {
 	var protocols http.Protocols
 	n := 1
@@ -56,7 +58,8 @@ func ask(ctx context.Context, client *http.Client, address string, r *review, in
 	return nil
 }
 
-// load keeps so many reviews in flight until to, and returns how long those took that ended after from.
+// load keeps so many reviews in flight until to, and returns how long those took that ended after
+// from.
 func load(ctx context.Context, parallel int, from, to time.Time, next func(worker, n int, into *bytes.Buffer) error) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

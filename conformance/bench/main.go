@@ -1,8 +1,9 @@
-// Command bench measures celvpa beside upstream's components on a lab of its own. `bench NAME` starts each program in
-// turn under the same load, prints the medians of all rounds side by side, and judges them by targets.yaml.
+// Command bench measures celvpa beside upstream's components on a lab of its own. `bench NAME`
+// starts each program in turn under the same load, prints the medians of all rounds side by side,
+// and judges them by targets.yaml.
 //
-// A benchmark (recommender.go, updater.go, pods.go, admission.go) fills the lab and measures one program in one trial;
-// run.go does the rest in the same way for all of them.
+// A benchmark (recommender.go, updater.go, pods.go, admission.go) fills the lab and measures one
+// program in one trial; run.go does the rest in the same way for all of them.
 package main
 
 import (

@@ -48,8 +48,8 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	return body, err
 }
 
-// steps reads a histogram of the steps of a cycle, with a step "total" for the whole: the number of cycles that ended, and
-// the seconds that each step took in all of them.
+// steps reads a histogram of the steps of a cycle, with a step "total" for the whole: the number of
+// cycles that ended, and the seconds that each step took in all of them.
 func (m metrics) steps(name string) (cycles float64, sums map[string]float64) {
 	sums = map[string]float64{}
 	for _, one := range m[name].GetMetric() {
@@ -71,7 +71,8 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// requests counts what an API server was asked for, and the seconds that its answers to writes took.
+// requests counts what an API server was asked for, and the seconds that its answers to writes
+// took.
 type requests struct{ writes, reads, writeSeconds float64 }
 
 func (r requests) since(before requests) requests {
@@ -81,7 +82,8 @@ func (r requests) since(before requests) requests {
 // asked is what a request to an API server is about.
 type asked struct{ group, name, subresource string }
 
-// requests counts those since the API server started, by everybody, that are about resources that count.
+// requests counts those since the API server started, by everybody, that are about resources that
+// count.
 func (l *lab) requests(ctx context.Context, counts func(asked) bool) (r requests, err error) {
 	all, err := scrape(ctx, l.api, l.Config.Host)
 	if err != nil {

@@ -132,7 +132,8 @@ func podValues(took []time.Duration, server, clients samples) []value {
 	)
 }
 
-// askAll asks everything once, as soon as the process answers and knows the VPA of each pod. All programs must answer alike.
+// askAll asks everything once, as soon as the process answers and knows the VPA of each pod. All
+// programs must answer alike.
 func (p *pods) askAll(ctx context.Context, one *process, address string) error {
 	client := clients(overHTTP1, 1, p.trusted)[0]
 	defer client.CloseIdleConnections()
@@ -170,7 +171,8 @@ func (p *pods) askAll(ctx context.Context, one *process, address string) error {
 	return nil
 }
 
-// patched is the pod of a review with the patch of an answer, which must be that of a webhook that knows its VPA.
+// patched is the pod of a review with the patch of an answer, which must be that of a webhook that
+// knows its VPA.
 func (r *review) patched(body []byte) (*corev1.Pod, error) {
 	var got admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &got); err != nil {
@@ -209,7 +211,8 @@ func limitRange(namespace string) *corev1.LimitRange {
 	}
 }
 
-// recommendedVPA has a recommendation that no other has: most fit, some are below or above what policies and LimitRanges allow.
+// recommendedVPA has a recommendation that no other has: most fit, some are below or above what
+// policies and LimitRanges allow.
 func recommendedVPA(i int) *vpav1.VerticalPodAutoscaler {
 	one := func(container string, cpu, memory int64) vpav1.RecommendedContainerResources {
 		of := func(part int64) corev1.ResourceList {

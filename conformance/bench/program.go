@@ -31,7 +31,8 @@ type program struct {
 	args []string
 }
 
-// build compiles a component of each named program into bin/. Upstream's stays there for the next time.
+// build compiles a component of each named program into bin/. Upstream's stays there for the next
+// time.
 func build(ctx context.Context, names []string, component string) (out []program, err error) {
 	for _, name := range names {
 		p := program{name: name}
@@ -61,8 +62,8 @@ type process struct {
 	profile bool
 }
 
-// start runs a program with default flags but for those given and where it finds the API server and serves metrics.
-// The command before, if any, starts it.
+// start runs a program with default flags but for those given and where it finds the API server and
+// serves metrics. The command before, if any, starts it.
 func (l *lab) start(p program, name string, before, flags []string) (*process, error) {
 	address, err := harness.FreeAddress()
 	if err != nil {
@@ -79,7 +80,8 @@ func (l *lab) start(p program, name string, before, flags []string) (*process, e
 	return &process{Measured: one, program: p, started: time.Now(), address: address, folder: l.folder, profile: l.profile}, nil
 }
 
-// poll reads the metrics of a process every second until done. A process has a minute to start serving them.
+// poll reads the metrics of a process every second until done. A process has a minute to start
+// serving them.
 func (p *process) poll(ctx context.Context, done func(metrics) (bool, error)) error {
 	return wait.PollUntilContextCancel(ctx, time.Second, false, func(ctx context.Context) (bool, error) {
 		if err := p.Alive(); err != nil {

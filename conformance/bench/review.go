@@ -119,8 +119,8 @@ func applyPatch(pod, patch []byte) (*corev1.Pod, error) {
 	return &out, nil
 }
 
-// alike tells whether two programs gave a pod the same resources and annotations. The order in annotations is not compared:
-// upstream's is random.
+// alike tells whether two programs gave a pod the same resources and annotations. The order in
+// annotations is not compared: upstream's is random.
 func alike(a, b *corev1.Pod) (err error) {
 	for c := range a.Spec.Containers {
 		if x, y := a.Spec.Containers[c].Resources, b.Spec.Containers[c].Resources; !equality.Semantic.DeepEqual(x, y) {
@@ -133,7 +133,8 @@ func alike(a, b *corev1.Pod) (err error) {
 	return err
 }
 
-// notes are what annotations say, in small sorted parts. The first chunk of an annotation begins with a sentence.
+// notes are what annotations say, in small sorted parts. The first chunk of an annotation begins
+// with a sentence.
 func notes(annotations map[string]string) (out []string) {
 	for key, text := range annotations {
 		for chunk := range strings.SplitSeq(text, "; ") {

@@ -29,7 +29,8 @@ type benchmark struct {
 type measurer interface {
 	// title describes a trial.
 	title(trial string) string
-	// measure runs a program once. All values of a trial have the same names, but for steps that only one program has.
+	// measure runs a program once. All values of a trial have the same names, but for steps that
+	// only one program has.
 	measure(ctx context.Context, p program, trial string) ([]value, error)
 }
 

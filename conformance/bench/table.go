@@ -49,7 +49,8 @@ type row struct {
 	target, verdict string
 }
 
-// newTable takes the medians of the values of all rounds of each program. Rows are in the order in which they were measured.
+// newTable takes the medians of the values of all rounds of each program. Rows are in the order in
+// which they were measured.
 func newTable(title string, programs []program, rounds [][][]value) *table {
 	t := &table{title: title, programs: programs}
 	for i := range programs {

@@ -13,7 +13,8 @@ import (
 //go:embed targets.yaml
 var targetsFile []byte
 
-// bound is what a metric of celvpa's must be. Amounts are in seconds, bytes, or things; 1536Mi may be written.
+// bound is what a metric of celvpa's must be. Amounts are in seconds, bytes, or things; 1536Mi may
+// be written.
 type bound struct {
 	Min *resource.Quantity `json:"min,omitempty"`
 	Max *resource.Quantity `json:"max,omitempty"`
@@ -47,7 +48,8 @@ const (
 	missed = "MISSED"
 )
 
-// judge writes target and verdict into the rows. A target of a metric that was not measured is an error.
+// judge writes target and verdict into the rows. A target of a metric that was not measured is an
+// error.
 func (t *table) judge(targets []target) error {
 	for _, want := range targets {
 		r := t.row(want.Metric)
@@ -88,7 +90,8 @@ func (t *table) unknown(metric string) error {
 	return fmt.Errorf("no metric %q; known: %s", metric, strings.Join(known, "; "))
 }
 
-// check tells whether an amount keeps the bound. It is not judged without the amounts that the bound needs.
+// check tells whether an amount keeps the bound. It is not judged without the amounts that the
+// bound needs.
 func (b bound) check(r *row, own, other float64) (text string, kept, judged bool) {
 	type side struct {
 		text string

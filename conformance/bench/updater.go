@@ -25,7 +25,8 @@ var updaterBenchmark = benchmark{
 
 type updaters struct{ *lab }
 
-// The trials differ in whether pods are resized, and in how fast the updater may ask the API server.
+// The trials differ in whether pods are resized, and in how fast the updater may ask the API
+// server.
 func inPlace(trial string) bool { return strings.HasPrefix(trial, "resize") }
 
 func paceOf(trial string) []string {
@@ -44,7 +45,8 @@ func (u *updaters) title(trial string) string {
 	return fmt.Sprintf("updater/%s, %s: %d VPAs, %d pods out of range, of which a cycle may %s one per VPA", trial, flags, u.vpas, u.pods(), verb)
 }
 
-// firstChange is the longest wait for an updater to change its first pod: the first cycle starts after a minute.
+// firstChange is the longest wait for an updater to change its first pod: the first cycle starts
+// after a minute.
 const firstChange = 4 * time.Minute
 
 // measure runs an updater until the end of its first cycle that changes pods.
@@ -102,8 +104,8 @@ func (u *updaters) measure(ctx context.Context, p program, trial string) ([]valu
 	return append(out, asked...), one.saveHeap(ctx)
 }
 
-// watchDelay is how late the watch may deliver the changes of a cycle of so many seconds: an API server at its limit is slow.
-// After a cycle that took its whole minute the next one has begun.
+// watchDelay is how late the watch may deliver the changes of a cycle of so many seconds: an API
+// server at its limit is slow. After a cycle that took its whole minute the next one has begun.
 func watchDelay(cycle float64) time.Duration {
 	if cycle > 55 {
 		return 0
@@ -111,7 +113,8 @@ func watchDelay(cycle float64) time.Duration {
 	return 3 * time.Second
 }
 
-// updaterValues are of the cycle that has just ended, and in which one change for each VPA was permitted.
+// updaterValues are of the cycle that has just ended, and in which one change for each VPA was
+// permitted.
 func updaterValues(list []change, steps map[string]float64, seen samples, permitted int) []value {
 	first, last := list[0].at, list[len(list)-1].at
 	most, of := 0, map[client.ObjectKey]int{}
@@ -190,7 +193,8 @@ func outOfRange(i int, inPlace bool) *vpav1.VerticalPodAutoscaler {
 		ContainerName: containerName(0), LowerBound: lowerBound, Target: target, UncappedTarget: target, UpperBound: amounts("100m", "128Mi")})
 }
 
-// replaceResized deletes the pods that a trial has resized, and waits until all pods have the resources of their template.
+// replaceResized deletes the pods that a trial has resized, and waits until all pods have the
+// resources of their template.
 func (u *updaters) replaceResized(ctx context.Context) error {
 	var list corev1.PodList
 	if err := u.List(ctx, &list); err != nil {

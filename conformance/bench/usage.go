@@ -23,8 +23,8 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// usageAPI serves metrics.k8s.io in place of metrics-server, which cannot scrape that many simulated pods in time.
-// Its samples are of the moment in which it is asked.
+// usageAPI serves metrics.k8s.io in place of metrics-server, which cannot scrape that many
+// simulated pods in time. Its samples are of the moment in which it is asked.
 type usageAPI struct {
 	samples    atomic.Bool // otherwise it knows no pod
 	containers int

@@ -85,8 +85,9 @@ func (l *lab) populate(ctx context.Context) error {
 	return l.waitForPods(ctx)
 }
 
-// waitForPods waits until all pods exist, and then up to two minutes for Deployments to count them as ready: from then on
-// the lab is idle. Nothing measured depends on the status of the last of very many.
+// waitForPods waits until all pods exist, and then up to two minutes for Deployments to count them
+// as ready: from then on the lab is idle. Nothing measured depends on the status of the last of
+// very many.
 func (l *lab) waitForPods(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 5*time.Second, true, func(ctx context.Context) (bool, error) {
 		n, err := l.countPods(ctx)
@@ -184,7 +185,8 @@ func recommended(v *vpav1.VerticalPodAutoscaler, containers ...vpav1.Recommended
 	return v
 }
 
-// renewVPAs replaces all VPAs and checkpoints by new VPAs, so that programs start from the same state.
+// renewVPAs replaces all VPAs and checkpoints by new VPAs, so that programs start from the same
+// state.
 func (l *lab) renewVPAs(ctx context.Context, one func(i int) *vpav1.VerticalPodAutoscaler) error {
 	progress("creating %d VerticalPodAutoscalers", l.vpas)
 	for _, namespace := range l.namespaces() {

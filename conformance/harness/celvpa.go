@@ -55,8 +55,8 @@ func Build(ctx context.Context) (string, error) {
 	return program, nil
 }
 
-// LocalWebhookArgs are the flags of a celvpa on ports that are free now, whose webhook API servers reach by a host. On
-// loopback it listens there only.
+// LocalWebhookArgs are the flags of a celvpa on ports that are free now, whose webhook API servers
+// reach by a host. On loopback it listens there only.
 func LocalWebhookArgs(host string) (args []string, address string, err error) {
 	ports, err := freePorts(2)
 	if err != nil {

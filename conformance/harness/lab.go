@@ -26,7 +26,8 @@ type Lab struct {
 	program string
 }
 
-// Up starts the named lab, or finds it running. Its progress goes to out. Flags are those of `lab up`, e.g. -nodes=5.
+// Up starts the named lab, or finds it running. Its progress goes to out. Flags are those of `lab
+// up`, e.g. -nodes=5.
 func Up(ctx context.Context, name string, out io.Writer, flags ...string) (*Lab, error) {
 	root, err := Root()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Measured is a running program whose log goes straight into a file, so that copying it costs the measuring process nothing.
+// Measured is a running program whose log goes straight into a file, so that copying it costs the
+// measuring process nothing.
 type Measured struct {
 	LogFile string
 
@@ -21,8 +22,8 @@ type Measured struct {
 	err    error // once exited is closed
 }
 
-// StartMeasured runs a program with its output in a file. The environment is added to this process's own. Ctrl-C does not
-// reach the program: stop it with Stop.
+// StartMeasured runs a program with its output in a file. The environment is added to this
+// process's own. Ctrl-C does not reach the program: stop it with Stop.
 func StartMeasured(logFile string, environment []string, program string, args ...string) (*Measured, error) {
 	if err := os.MkdirAll(filepath.Dir(logFile), 0o755); err != nil {
 		return nil, err

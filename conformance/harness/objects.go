@@ -64,8 +64,8 @@ func ConnectWith(kubeconfig string, change func(*rest.Config)) (*Cluster, error)
 	return &Cluster{Client: c, Config: config}, nil
 }
 
-// InstallCRDs applies the shipped CRDs and waits until the API server serves them. Those that exist stay as they are
-// with onlyMissing: they may be somebody else's.
+// InstallCRDs applies the shipped CRDs and waits until the API server serves them. Those that exist
+// stay as they are with onlyMissing: they may be somebody else's.
 func (c *Cluster) InstallCRDs(ctx context.Context, onlyMissing bool) error {
 	rules, err := policy.Load(policy.Options{})
 	if err != nil {
@@ -164,8 +164,8 @@ func Decode(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Clean deletes the objects, then a namespace with all that is in it, and waits until it is gone. What does not exist
-// is fine.
+// Clean deletes the objects, then a namespace with all that is in it, and waits until it is gone.
+// What does not exist is fine.
 func (c *Cluster) Clean(ctx context.Context, namespace string, objects ...client.Object) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	for _, o := range append(objects, ns) {

@@ -1,5 +1,5 @@
-// Package cycle is the loop of the recommender and of the updater: it runs a cycle at an interval while its replica leads,
-// reports when it is stuck, and times the steps.
+// Package cycle is the loop of the recommender and of the updater: it runs a cycle at an interval
+// while its replica leads, reports when it is stuck, and times the steps.
 package cycle
 
 import (
@@ -12,7 +12,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// stuckAfter is the number of intervals without a finished cycle after which a loop is unhealthy (UPSTREAM.md §2.1, §5.1).
+// stuckAfter is the number of intervals without a finished cycle after which a loop is unhealthy
+// (UPSTREAM.md §2.1, §5.1).
 const stuckAfter = 5
 
 // Loop runs a function at every interval. It implements the manager's Runnable.
@@ -32,7 +33,8 @@ func New(name string, interval time.Duration, clk clock.WithTicker, run func(con
 // NeedLeaderElection keeps a second replica idle.
 func (l *Loop) NeedLeaderElection() bool { return true }
 
-// Start runs a cycle at every interval until the context ends. The first one runs after one interval.
+// Start runs a cycle at every interval until the context ends. The first one runs after one
+// interval.
 func (l *Loop) Start(ctx context.Context) error {
 	ticker := l.clock.NewTicker(l.interval)
 	defer ticker.Stop()
@@ -48,7 +50,8 @@ func (l *Loop) Start(ctx context.Context) error {
 	}
 }
 
-// Healthy returns an error when no cycle has finished for five intervals. Before the start, and so without the lead, it is nil.
+// Healthy returns an error when no cycle has finished for five intervals. Before the start, and so
+// without the lead, it is nil.
 func (l *Loop) Healthy() error {
 	last := l.lastActivity.Load()
 	if last == 0 {
@@ -68,7 +71,8 @@ type Latency struct {
 	*prometheus.HistogramVec
 }
 
-// NewLatency is the histogram <component>_execution_latency_seconds with upstream's label and buckets (UPSTREAM.md §6).
+// NewLatency is the histogram <component>_execution_latency_seconds with upstream's label and
+// buckets (UPSTREAM.md §6).
 func NewLatency(component string) Latency {
 	return Latency{prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    component + "_execution_latency_seconds",

@@ -1,4 +1,5 @@
-// Package events writes Kubernetes events beside the work that they report: nothing waits for an event.
+// Package events writes Kubernetes events beside the work that they report: nothing waits for an
+// event.
 package events
 
 import (
@@ -42,9 +43,10 @@ var dropped = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater
 
 func init() { metrics.Registry.MustRegister(dropped) }
 
-// Writer queues events and writes them with few goroutines. An eviction makes two events, so a large cluster makes thousands
-// within seconds; client-go's recorder would start a goroutine for each, and merge those of one object that differ in their
-// note only. It implements client-go's EventRecorder and the manager's Runnable.
+// Writer queues events and writes them with few goroutines. An eviction makes two events, so a
+// large cluster makes thousands within seconds; client-go's recorder would start a goroutine for
+// each, and merge those of one object that differ in their note only. It implements client-go's
+// EventRecorder and the manager's Runnable.
 type Writer struct {
 	client     typedeventsv1.EventsV1Interface
 	scheme     *runtime.Scheme
@@ -59,8 +61,8 @@ type Writer struct {
 	last    int64 // nanoseconds, in the name of the newest event
 }
 
-// New returns a writer of the events of a component that users see, e.g. vpa-updater. Give it a client of its own, so that
-// neither events wait for other requests nor those for events.
+// New returns a writer of the events of a component that users see, e.g. vpa-updater. Give it a
+// client of its own, so that neither events wait for other requests nor those for events.
 func New(client typedeventsv1.EventsV1Interface, scheme *runtime.Scheme, controller string, clk clock.WithTicker, log logr.Logger) *Writer {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[*eventsv1.Event](firstRetry, maxRetry)
 	return &Writer{
@@ -125,11 +127,12 @@ func clip(note string) string {
 	return strings.ToValidUTF8(note[:maxNote-len(" …")], "") + " …"
 }
 
-// NeedLeaderElection is false: events are written until the process ends, also those of the end of the lead.
+// NeedLeaderElection is false: events are written until the process ends, also those of the end of
+// the lead.
 func (w *Writer) NeedLeaderElection() bool { return false }
 
-// Start writes events until the context ends, and then up to five seconds more those in the queue. Events between two tries
-// are dropped then.
+// Start writes events until the context ends, and then up to five seconds more those in the queue.
+// Events between two tries are dropped then.
 func (w *Writer) Start(ctx context.Context) error {
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

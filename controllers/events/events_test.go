@@ -187,7 +187,8 @@ func TestEventsOfOneTenantDoNotCrowdOutOthers(t *testing.T) {
 	require.Equal(t, map[string]int{"loud": maxNamespace, "quiet": 1}, written)
 }
 
-// A namespace that takes no events, as with a webhook that does not answer, blocks no writer between two tries.
+// A namespace that takes no events, as with a webhook that does not answer, blocks no writer
+// between two tries.
 func TestNamespaceThatTakesNoEventsDelaysNoOthers(t *testing.T) {
 	written := make(chan string, 10)
 	w, _ := sink(func(event *eventsv1.Event) error {

@@ -11,7 +11,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// Of folds the LimitRanges of one namespace; nil when it has none. The reader is best a cache: it is asked for every pod.
+// Of folds the LimitRanges of one namespace; nil when it has none. The reader is best a cache: it
+// is asked for every pod.
 func Of(ctx context.Context, reader client.Reader, namespace string) (*facts.LimitRanges, error) {
 	var list corev1.LimitRangeList
 	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -1,4 +1,5 @@
-// Package notice logs a recurring failure once: when it starts, when it changes, and when it is over.
+// Package notice logs a recurring failure once: when it starts, when it changes, and when it is
+// over.
 package notice
 
 import (
@@ -8,14 +9,15 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Board remembers the failures that were logged. Its zero value is ready for use, and it is safe for concurrent use.
+// Board remembers the failures that were logged. Its zero value is ready for use, and it is safe
+// for concurrent use.
 type Board struct {
 	mu   sync.Mutex
 	last map[string]string
 }
 
-// Tell logs an error that differs from the last one, and that a failure is over. what names the activity, and the object where
-// there are several.
+// Tell logs an error that differs from the last one, and that a failure is over. what names the
+// activity, and the object where there are several.
 func (n *Board) Tell(log logr.Logger, what string, err error, consequence string) {
 	text := ""
 	if err != nil {
@@ -51,7 +53,8 @@ func (n *Board) Forget(prefix string) {
 	}
 }
 
-// SameButNumbers compares messages without their digits: one failure has another port or time at each attempt.
+// SameButNumbers compares messages without their digits: one failure has another port or time at
+// each attempt.
 func SameButNumbers(a, b string) bool {
 	drop := func(r rune) rune {
 		if r >= '0' && r <= '9' {

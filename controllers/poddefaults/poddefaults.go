@@ -1,5 +1,5 @@
-// Package poddefaults fills in the resources of pods and LimitRanges as API servers of Kubernetes 1.37 do, for commands that
-// have manifests and no cluster. A test on the lab compares the two.
+// Package poddefaults fills in the resources of pods and LimitRanges as API servers of Kubernetes
+// 1.37 do, for commands that have manifests and no cluster. A test on the lab compares the two.
 package poddefaults
 
 import (
@@ -11,15 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Create does to a new pod all that an API server does before it stores it, but for webhooks. The LimitRanges are those of its
-// namespace, as LimitRange leaves them.
+// Create does to a new pod all that an API server does before it stores it, except webhooks. The
+// LimitRanges are those of its namespace, completed by LimitRange.
 func Create(pod *corev1.Pod, ranges []corev1.LimitRange) {
 	BeforeWebhooks(pod, ranges)
 	podLevel(&pod.Spec)
 }
 
-// Running shows a running pod as an API server does. LimitRanges may be younger than the pod, and do not count. A pod that an
-// API server has stored has its pod-level resources in full; one that was written by hand is completed.
+// Running completes a running pod as an API server does, except from LimitRanges, which may be
+// younger than the pod. A pod from an API server has complete pod-level resources; one written by
+// hand is completed.
 func Running(pod *corev1.Pod) {
 	BeforeWebhooks(pod, nil)
 	if stored := pod.UID != "" || pod.ResourceVersion != ""; !stored {
@@ -27,11 +28,12 @@ func Running(pod *corev1.Pod) {
 	}
 }
 
-// BeforeWebhooks does what an API server does to a new pod before it asks webhooks: amounts are rounded up to thousandths,
-// what has a limit and no request requests its limit, and the LimitRanges of the namespace give containers and init
-// containers what they lack, in the order of their names. In a cluster that order is left to chance.
+// BeforeWebhooks does what an API server does to a new pod before it asks webhooks: amounts are
+// rounded up to thousandths, what has a limit and no request requests its limit, and the
+// LimitRanges of the namespace give containers and init containers what they lack, in the order of
+// their names. In a cluster that order is left to chance.
 //
-// Resources of the pod as a whole are left as they are: API servers fill them in after the webhooks, from 1.37 on.
+// Pod-level resources stay unchanged: API servers complete them after the webhooks, from 1.37 on.
 func BeforeWebhooks(pod *corev1.Pod, ranges []corev1.LimitRange) {
 	sorted := slices.Clone(ranges)
 	slices.SortStableFunc(sorted, func(a, b corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
@@ -51,7 +53,8 @@ func BeforeWebhooks(pod *corev1.Pod, ranges []corev1.LimitRange) {
 	}
 }
 
-// ofContainers are the defaults that a LimitRange has for containers. Of several items the last one counts.
+// ofContainers are the defaults that a LimitRange has for containers. Of several items the last one
+// counts.
 func ofContainers(r *corev1.LimitRange) (requests, limits corev1.ResourceList) {
 	requests, limits = corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range r.Spec.Limits {
@@ -63,8 +66,8 @@ func ofContainers(r *corev1.LimitRange) (requests, limits corev1.ResourceList) {
 	return requests, limits
 }
 
-// LimitRange fills in what API servers do when a LimitRange is stored: containers get the maximum as their limit, and that
-// limit, else the minimum, as their request.
+// LimitRange adds the defaults that API servers add to a stored LimitRange: containers get the
+// maximum as their limit, and that limit, else the minimum, as their request.
 func LimitRange(r *corev1.LimitRange) {
 	for i := range r.Spec.Limits {
 		item := &r.Spec.Limits[i]

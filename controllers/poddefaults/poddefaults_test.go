@@ -24,7 +24,8 @@ func requireResources(t *testing.T, want string, got any) {
 	require.JSONEq(t, want, string(text))
 }
 
-// TestPodsHaveTheDefaultsThatAnAPIServerGivesThem before it asks webhooks. Whether it does, the tests on the lab tell.
+// TestPodsHaveTheDefaultsThatAnAPIServerGivesThem before it asks webhooks. Whether it does, the
+// tests on the lab tell.
 func TestPodsHaveTheDefaultsThatAnAPIServerGivesThem(t *testing.T) {
 	const cpuAndMemory = `{type: Container, default: {cpu: 500m, memory: 1Gi}, defaultRequest: {cpu: 100m}}`
 	for name, tt := range map[string]struct {
@@ -115,7 +116,8 @@ func TestPodsAreCompletedAtPodLevel(t *testing.T) {
 	}
 }
 
-// TestAPodThatAnAPIServerHasStoredIsLeftAsItIs at pod level: a resize may have given its containers limits since.
+// TestAPodThatAnAPIServerHasStoredIsLeftAsItIs at pod level: a resize may have given its containers
+// limits since.
 func TestAPodThatAnAPIServerHasStoredIsLeftAsItIs(t *testing.T) {
 	const spec = "spec: {resources: {requests: {cpu: 1}}, containers: [{name: a, resources: {limits: {cpu: 100m}}}]}"
 	for metadata, want := range map[string]string{

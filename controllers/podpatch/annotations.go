@@ -10,9 +10,10 @@ import (
 
 const annotationsPath = "/metadata/annotations/"
 
-// fitting is a list of operations without the annotations for which a pod has no room: API servers refuse pods whose annotations
-// take more than 256 KiB together, keys included, and with them the whole patch. What a left-out annotation said before goes, as it is no
-// longer true. Left are the keys of those left out.
+// fitting drops the annotations for which a pod has no room: API servers refuse pods whose
+// annotations exceed 256 KiB in all, keys included, and with them the whole patch. The old value of
+// a dropped annotation is removed, because it is no longer true. left are the keys of those
+// dropped.
 func fitting(pod *corev1.Pod, ops []jsonpatch.Operation) (out []jsonpatch.Operation, left []string) {
 	room := validation.TotalAnnotationSizeLimitB
 	for key, value := range pod.Annotations {

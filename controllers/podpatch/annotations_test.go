@@ -16,7 +16,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// TestNoPatchMakesAnnotationsTooLarge: API servers refused pods whose own annotations came near 256 KiB because of ours.
+// TestNoPatchMakesAnnotationsTooLarge: API servers refused pods whose own annotations came near 256
+// KiB because of ours.
 func TestNoPatchMakesAnnotationsTooLarge(t *testing.T) {
 	const limit = validation.TotalAnnotationSizeLimitB
 	change := facts.PodChange{Containers: []facts.ContainerChange{{Name: "app", ResourceChange: facts.ResourceChange{

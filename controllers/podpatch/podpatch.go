@@ -1,5 +1,5 @@
-// Package podpatch turns the resources that the rules want for a pod into JSON Patch operations, in upstream's form and order
-// (UPSTREAM.md §4.3, §4.4) but sorted where upstream's order is random.
+// Package podpatch turns the resources that the rules want for a pod into JSON Patch operations, in
+// upstream's form and order (UPSTREAM.md §4.3, §4.4) but sorted where upstream's order is random.
 package podpatch
 
 import (
@@ -19,7 +19,7 @@ const (
 	AnnotationInPlaceUpdated = "vpaInPlaceUpdated"
 )
 
-// Resources are the operations that write requests and limits; what has nothing to be written has none.
+// Resources are the operations that write requests and limits; empty without changes.
 func Resources(pod *corev1.Pod, change facts.PodChange) []jsonpatch.Operation {
 	ops := podLevel(nil, pod, change.Pod)
 	for i := range change.Containers {
@@ -28,7 +28,7 @@ func Resources(pod *corev1.Pod, change facts.PodChange) []jsonpatch.Operation {
 	return ops
 }
 
-// podLevel writes the resources of a pod as a whole, which it has already.
+// podLevel writes the pod-level resources of a pod that has them.
 func podLevel(ops []jsonpatch.Operation, pod *corev1.Pod, c *facts.ResourceChange) []jsonpatch.Operation {
 	if c == nil || !c.Writes() {
 		return ops
@@ -67,12 +67,13 @@ func list(ops []jsonpatch.Operation, at string, missing bool, values corev1.Reso
 	return ops
 }
 
-// Admission are all operations for a new pod, in upstream's order: an annotation map if the pod has none, the resources, each
-// container's after the note of what it had before its CPU was boosted, what was set and why, and which containers the pod had
-// when it was seen. Annotations for which the pod has no room are left out; a pod without room for what its containers had before
-// a boost stays as it is, as the boost could not be ended.
+// Admission are all operations for a new pod, in upstream's order: an annotation map if the pod has
+// none; the resources of each container, after the annotation of its resources before a startup
+// boost; what was set and why; and the containers that were seen. Annotations for which the pod has
+// no room are left out; without room for those of a boost the pod stays unchanged, because the
+// boost could not be ended.
 func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatch.Operation {
-	ops := make([]jsonpatch.Operation, 0, 8+8*len(change.Containers)) // room for all that there can be
+	ops := make([]jsonpatch.Operation, 0, 8+8*len(change.Containers)) // capacity for all operations
 	if pod.Annotations == nil {
 		ops = append(ops, Add("/metadata/annotations", map[string]any{}))
 	}
@@ -98,9 +99,9 @@ func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpa
 	return ops
 }
 
-// Resized are the operations on the metadata of a pod that was resized, after which it tells what is true now: what was set and why
-// (AEP-7571), that it was done in place, and nothing of startup boosts that are over. Which containers admission saw is as true as it
-// was.
+// Resized are the operations on the metadata of a resized pod: what was set and why (AEP-7571),
+// that it was resized in place, and the removal of startup boosts that are over. The annotation of
+// the containers that admission saw stays.
 func Resized(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
 	if pod.Annotations == nil {
@@ -121,8 +122,8 @@ func Resized(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatc
 	return ops
 }
 
-// Updates is the text of the vpaUpdates annotation; empty when nothing is written (UPSTREAM.md §4.4), nor withheld. What is about the pod as
-// a whole stands first.
+// Updates is the text of the vpaUpdates annotation, pod-level resources first; empty when nothing
+// is written (UPSTREAM.md §4.4), nor withheld.
 func Updates(vpaName string, change facts.PodChange) string {
 	var out strings.Builder
 	out.Grow(128 + 96*len(change.Containers))

@@ -26,8 +26,8 @@ func amounts(cpu, memory string) corev1.ResourceList {
 	return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
 }
 
-// world are VPAs with two pods each, of two containers, all outside of their recommendation. Every other namespace has a
-// LimitRange of containers.
+// world are VPAs with two pods each, of two containers, all outside of their recommendation. Every
+// other namespace has a LimitRange of containers.
 func world(pods int) (vpas []*vpav1.VerticalPodAutoscaler, of [][]*corev1.Pod, limits *facts.LimitRanges) {
 	begin := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	container := func(name string) corev1.Container {
@@ -59,9 +59,10 @@ func world(pods int) (vpas []*vpav1.VerticalPodAutoscaler, of [][]*corev1.Pod, l
 	return vpas, of, limits
 }
 
-// BenchmarkDecide10000Pods decides on as many running pods as large clusters have: what they should have, how far they are from
-// it, in which order, and what is to be done. VPAs are worked on at a time, as the updater does. On a machine that does other things
-// besides, what counts is the time of CPUs.
+// BenchmarkDecide10000Pods decides on as many running pods as large clusters have: what they should
+// have, how far they are from it, in which order, and what is to be done. VPAs are worked on at a
+// time, as the updater does. On a machine that does other things besides, what counts is the time
+// of CPUs.
 func BenchmarkDecide10000Pods(b *testing.B) {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(b, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 )
 
-// Groups counts the pods of a VPA by their direct owners (UPSTREAM.md §5.4). A group of which it is not known how many pods it
-// should have has Configured 0, and tell is called with the reason.
+// Groups counts the pods of a VPA by their direct owners (UPSTREAM.md §5.4). A group whose desired
+// replicas are unknown has Configured 0, and tell is called with the reason.
 func Groups(ctx context.Context, resolver *target.Resolver, pods []*corev1.Pod, tell func(owner target.Key, err error)) map[target.Key]*facts.Group {
 	groups := map[target.Key]*facts.Group{}
 	for _, pod := range pods {

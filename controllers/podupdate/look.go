@@ -2,7 +2,7 @@ package podupdate
 
 import corev1 "k8s.io/api/core/v1"
 
-// Unlooked is why the updater does not look at a pod, in words; empty = it does: a pod that is scheduled, not finished and not
+// Unlooked is why the updater ignores a pod; empty for one that is scheduled, not finished and not
 // terminating (UPSTREAM.md §5.1).
 func Unlooked(pod *corev1.Pod) string {
 	switch {

@@ -14,20 +14,21 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Request is a running pod and what is known beside it.
+// Request is a running pod and its circumstances.
 type Request struct {
 	Pod    *corev1.Pod
 	VPA    *vpav1.VerticalPodAutoscaler
-	Limits *facts.LimitRanges // of the pod's namespace; nil = there are none
+	Limits *facts.LimitRanges // of the pod's namespace; nil = none
 	Now    time.Time
-	// ResizeSeen is when the pod was first seen being resized; zero where it is seen now.
+	// ResizeSeen is when the current resize of the pod was first seen; zero = now.
 	ResizeSeen time.Time
-	// Replaced is how many resizes were sent over others since the pod was last without one, and ReplacedAt when the last was.
+	// Replaced counts the resizes that replaced others since the pod was last without one, and
+	// ReplacedAt is the last time.
 	Replaced   int
 	ReplacedAt time.Time
-	// Infeasible is what a resize asked for that was found to be more than the node has; nil = there was none (AEP-8818).
+	// Infeasible is what an infeasible resize asked for; nil = there was none (AEP-8818).
 	Infeasible facts.Requests
-	// NoAdmission is why the admission controller is taken for dead; empty = it is alive.
+	// NoAdmission is why evictions are paused; empty = the admission controller is alive.
 	NoAdmission string
 }
 
@@ -38,7 +39,8 @@ type Pod struct {
 	Owner    target.Key // its direct owner; with a namespace only where it has none
 }
 
-// Assess asks the rules of a plan what a pod should have, and how far it is from that. It also returns the rules that failed.
+// Assess asks the rules of a plan which resources a pod should have, and how far it is from them.
+// It also returns rules that failed.
 func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.RuleError) {
 	review := facts.ReviewPod(plan, facts.PodInput{Pod: r.Pod, VPA: r.VPA, Limits: r.Limits, Bounds: true, Now: r.Now}, trace)
 	change, failed := review.Change, review.Failed
@@ -56,7 +58,7 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 	return p, append(failed, more...)
 }
 
-// ignored is why admission would leave new pods of a VPA as they are; empty = it would not.
+// ignored is why admission does not change new pods of a VPA; empty = it does.
 func ignored(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, trace *engine.Trace) string {
 	verdict := plan.Decide(facts.PodAdmit, facts.AdmitFacts(v), trace)
 	if verdict.Do == facts.DoApply {
@@ -65,7 +67,7 @@ func ignored(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, trace *engine.Tr
 	return strings.TrimPrefix(verdict.Reason+" ("+verdict.Rule+")", " ")
 }
 
-// resizeAt is how far a resize is, and for how long it has been under way.
+// resizeAt is the status of a resize, and its age.
 func resizeAt(r Request) facts.Resize {
 	status, since, message := facts.ResizeOf(r.Pod)
 	if status == facts.NoResize {
@@ -84,12 +86,13 @@ func resizeAt(r Request) facts.Resize {
 	return out
 }
 
-// Sort puts pods into the order in which they are updated: that of the rules, and by name where those leave it open.
+// Sort puts pods into the order in which they are updated: that of the rules, and by name where
+// those leave it open.
 func Sort(pods []*Pod) {
 	slices.SortStableFunc(pods, func(a, b *Pod) int {
 		return cmp.Or(
 			cmp.Compare(b.Priority.First, a.Priority.First),
-			cmp.Compare(b.Priority.Then, a.Priority.Then), // what is no number comes last
+			cmp.Compare(b.Priority.Then, a.Priority.Then), // NaN comes last
 			strings.Compare(a.Pod.Name, b.Pod.Name))
 	})
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// ShadowDifferences tells in words what a plan that is not enforced would do otherwise with a pod that was assessed by the one
-// that is: what it decides, when the pod's turn is, and what the pod would be given. ask is the question to which enforced is the
-// answer. It is nil where nothing would differ.
+// ShadowDifferences describes what an audited plan would do differently with a pod that the
+// enforced plan has assessed: the decision, the order, and the resources. ask is the question that
+// enforced answers. It is nil without differences.
 func ShadowDifferences(shadow *engine.Plan, r Request, assessed *Pod, enforced engine.Verdict, ask func(*Pod, *engine.Plan) engine.Verdict) []string {
 	tried, _ := Assess(shadow, r, nil)
 	verdict := ask(tried, shadow)

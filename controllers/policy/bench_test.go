@@ -50,7 +50,8 @@ func BenchmarkAddAnOverlay(b *testing.B) {
 	}
 }
 
-// BenchmarkFor chooses the plan of a VPA: without overlays, and with a hundred of which one matches.
+// BenchmarkFor chooses the plan of a VPA: without overlays, and with a hundred of which one
+// matches.
 func BenchmarkFor(b *testing.B) {
 	for _, count := range []int{0, 100} {
 		b.Run(fmt.Sprintf("overlays=%d", count), func(b *testing.B) {

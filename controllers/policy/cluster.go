@@ -20,24 +20,25 @@ import (
 // ClusterOverlays lists the RuleOverlay objects of the cluster.
 type ClusterOverlays func(context.Context) ([]rulesv1alpha1.RuleOverlay, error)
 
-// Acceptance is what became of one RuleOverlay object.
+// Acceptance tells whether a RuleOverlay object is in force.
 type Acceptance struct {
 	UID        types.UID
 	Generation int64
-	Err        error // why this generation is not in use; nil = it is
-	InUse      int64 // the generation that is in use instead; 0 = none
+	Err        error // why this generation is not in force; nil = it is
+	InUse      int64 // the generation that is in force instead; 0 = none
 }
 
-// accepted is an overlay of the cluster that is in use.
+// accepted is an overlay of the cluster that is in force.
 type accepted struct {
 	overlay    *document.Overlay
 	uid        types.UID
 	generation int64
 }
 
-// overlaid adds the overlays of the cluster to the rules of the files. What is in use comes first, unchanged before edited,
-// then older objects before younger ones, so that a new overlay cannot push out one that was there. One that does not fit gives way
-// to the version of it that was in use before. An overlay that is at fault costs nobody else anything.
+// overlaid adds the overlays of the cluster to the rules of the files: overlays in force first,
+// unchanged before edited ones, then older objects before younger ones, so that a new overlay
+// cannot displace one in force. An overlay that conflicts keeps the version that was in force. A
+// faulty overlay does not affect the others.
 func (s *Source) overlaid(book *compile.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*compile.Rulebook, map[string]Acceptance, map[string]accepted) {
 	results, inUse := map[string]Acceptance{}, map[string]accepted{}
 	use := func(next *compile.Rulebook, one accepted) {
@@ -76,11 +77,12 @@ func (s *Source) overlaid(book *compile.Rulebook, objects []rulesv1alpha1.RuleOv
 	return book, results, inUse
 }
 
-// maxOverlays bounds the overlays of a cluster that are in use. Each takes some 300 kB, and each is compiled when files change.
+// maxOverlays bounds the overlays in force. Each takes about 300 kB, and each is compiled again
+// when files change.
 const maxOverlays = 500
 
-// unchanged is the rulebook in force with those of its overlays that are as they were, which it notes as in use. They need not
-// be compiled again because others came, changed or went.
+// unchanged is the rulebook in force with only the overlays that did not change, which it records
+// as in force. They need no new compilation when others are added, changed or deleted.
 func (s *Source) unchanged(objects []rulesv1alpha1.RuleOverlay, inUse map[string]accepted) *compile.Rulebook {
 	for i := range objects {
 		o := &objects[i]
@@ -94,7 +96,7 @@ func (s *Source) unchanged(objects []rulesv1alpha1.RuleOverlay, inUse map[string
 	})
 }
 
-// inOrder sorts objects by who comes first.
+// inOrder sorts objects by precedence.
 func (s *Source) inOrder(objects []rulesv1alpha1.RuleOverlay) []rulesv1alpha1.RuleOverlay {
 	class := func(o *rulesv1alpha1.RuleOverlay) int {
 		before, ok := s.inUse[o.Name]
@@ -113,7 +115,8 @@ func (s *Source) inOrder(objects []rulesv1alpha1.RuleOverlay) []rulesv1alpha1.Ru
 	return out
 }
 
-// parseOverlay reads an object with the decoder of rule files. Positions in errors are those of the object as YAML.
+// parseOverlay reads an object with the decoder of rule files. Positions in errors are those of the
+// object as YAML.
 func parseOverlay(o *rulesv1alpha1.RuleOverlay) (*document.Overlay, error) {
 	if o.Unreadable != "" {
 		return nil, fmt.Errorf("RuleOverlay %s cannot be read: %s", o.Name, o.Unreadable)
@@ -130,7 +133,7 @@ func parseOverlay(o *rulesv1alpha1.RuleOverlay) (*document.Overlay, error) {
 	return loader.Overlay("RuleOverlay/"+o.Name, text)
 }
 
-// overlaysFingerprint changes when an overlay is added, changed or gone.
+// overlaysFingerprint changes when an overlay is added, changed or deleted.
 func overlaysFingerprint(objects []rulesv1alpha1.RuleOverlay) [sha256.Size]byte {
 	h := sha256.New()
 	sorted := slices.SortedFunc(slices.Values(objects), func(a, b rulesv1alpha1.RuleOverlay) int { return strings.Compare(a.Name, b.Name) })

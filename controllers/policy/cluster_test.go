@@ -97,7 +97,8 @@ func TestAnOverlayAtFaultCostsNobodyElseAnything(t *testing.T) {
 	require.Equal(t, "in use", s.Accepted()["other"].condition(time.Unix(7, 0)).Message)
 }
 
-// TestANewOverlayDoesNotPushOutOneThatIsInUse whatever they are called, and it may come when the other one is gone.
+// TestANewOverlayDoesNotPushOutOneThatIsInUse whatever they are called, and it may come when the
+// other one is gone.
 func TestANewOverlayDoesNotPushOutOneThatIsInUse(t *testing.T) {
 	s, objects, _ := clusterSource(t)
 	there, added := marginOverlay("payments", 1, "0.3", "a"), marginOverlay("aaa-new", 1, "0.4", "a")

@@ -14,14 +14,14 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 )
 
-// compiling is how a source compiles within limits, and what it knows of what exceeded them.
+// compiling compiles within limits, and remembers what exceeded them.
 type compiling struct {
 	limits  limits // of one overlay; zero = overlayLimits
 	compile compileFunc
-	// exceeded are overlays, by UID. One is not tried again before it changes, or the files do.
+	// exceeded are overlays, by UID. One is tried again when it or the files change.
 	exceeded   map[types.UID]excess
-	exceededOn *compile.Rulebook // the files with which they did
-	files      *excessive        // nil = the files did not
+	exceededOn *compile.Rulebook // the files at that time
+	files      *excessive        // of the files; nil = they did not exceed them
 }
 
 // compileFunc is compileOverlay, or a test's.
@@ -33,8 +33,8 @@ type excess struct {
 	err        *excessive
 }
 
-// maxLeftBehind is how many compilations may go on that were told to stop: who edits overlays again and again must not fill the
-// process with them.
+// maxLeftBehind bounds compilations that did not stop when canceled: repeated edits of overlays
+// must not fill the process with them.
 const maxLeftBehind = 4
 
 // overlay is the rulebook of files and overlays with one more of these.
@@ -86,7 +86,7 @@ func (c *compiling) overlay(files, book *compile.Rulebook, o *rulesv1alpha1.Rule
 	return out.book, out.overlay, nil
 }
 
-// forget drops what is known of overlays that are gone, unless it still goes on.
+// forget drops the state of overlays that are gone, unless they are still compiling.
 func (c *compiling) forget(but []rulesv1alpha1.RuleOverlay) {
 	maps.DeleteFunc(c.exceeded, func(uid types.UID, e excess) bool {
 		return !e.err.going() && !slices.ContainsFunc(but, func(o rulesv1alpha1.RuleOverlay) bool { return o.UID == uid })
@@ -102,7 +102,7 @@ func compileOverlay(book *compile.Rulebook, o *rulesv1alpha1.RuleOverlay, stop f
 	return next, overlay, err
 }
 
-// back is the rulebook with the version of an overlay that was in use before.
+// back is the rulebook with the previous version of an overlay.
 func (c *compiling) back(book *compile.Rulebook, before accepted) (*compile.Rulebook, error) {
 	ready := make(chan *compile.Rulebook, 1)
 	err := cmp.Or(c.limits, overlayLimits).run("compiling RuleOverlay", before.overlay.Name.Value, func(stop func() error) error {
@@ -116,7 +116,8 @@ func (c *compiling) back(book *compile.Rulebook, before accepted) (*compile.Rule
 	return <-ready, nil
 }
 
-// load compiles files that were read. While that goes on which was left behind, it is not begun again.
+// load compiles files that were read. It does not start while an abandoned compilation of files is
+// running.
 func (c *compiling) load(o Options, layer *document.Layer) (*compile.Rulebook, error) {
 	if c.files.going() {
 		return nil, c.files

@@ -17,16 +17,16 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 )
 
-// Whoever may write to a folder of rules must not be able to stop who reads it: what is read is bounded, and nothing is
-// opened but regular files inside the folder.
+// Write access to a folder of rules must not be enough to block its readers: reads are bounded, and
+// only regular files inside the folder are opened.
 const (
 	maxFiles      = 1000     // rule files of a folder
-	maxEntries    = 20_000   // files and folders that are looked at
+	maxEntries    = 20_000   // files and folders
 	maxTotalBytes = 32 << 20 // of all rule files of a folder
 )
 
-// LayerAt reads the rule files of the folder at a path, or the one that is there. Of a ConfigMap that
-// kubelet swaps meanwhile it is one version.
+// LayerAt reads the rule files of the folder at a path, or a single file. If kubelet swaps a
+// ConfigMap meanwhile, all files are of one version.
 func LayerAt(path string) (document.Layer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -42,7 +42,7 @@ func LayerAt(path string) (document.Layer, error) {
 	if !document.IsRuleFile(name) {
 		return document.Layer{Dir: dir}, nil
 	}
-	// Who names a file means it, wherever it links to.
+	// A file that is named may be a link to anywhere.
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return document.Layer{}, cannotRead(path, err)
@@ -66,7 +66,8 @@ func cannotRead(path string, err error) error {
 	return fmt.Errorf("cannot read %s: %w", path, err)
 }
 
-// folderAt reads a folder. The path is looked up once: a link that is swapped leads to one folder, or to the other.
+// folderAt reads a folder. The path is resolved once, so that a swapped link leads to either
+// folder, but not to both.
 func folderAt(path string) (document.Layer, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -85,17 +86,17 @@ func folderAt(path string) (document.Layer, error) {
 	return document.Layer{Dir: path, Files: r.files}, nil
 }
 
-// dataLink is in a mounted ConfigMap. Its files are links to ..data/file, and ..data is one to the folder of a version, which
-// kubelet swaps.
+// dataLink is in a mounted ConfigMap. Its files are links to ..data/file, and ..data is one to the
+// folder of a version, which kubelet swaps.
 const dataLink = "..data"
 
 // reader reads the rule files of a folder.
 type reader struct {
 	root    *os.Root
-	data    *os.Root // of the version of a ConfigMap that is read; nil = it is none
+	data    *os.Root // the version of a ConfigMap; nil = not a ConfigMap
 	files   []document.File
 	entries int   // seen so far
-	left    int64 // bytes that may still be read
+	left    int64 // bytes left to read
 }
 
 func (r *reader) folder(name string) error {
@@ -171,14 +172,14 @@ func (r *reader) read(name string) ([]byte, error) {
 			}
 		}
 	}
-	info, err := root.Stat(name) // opening a device may do something already
+	info, err := root.Stat(name) // opening a device may have effects
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errNotRegular
 	}
-	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that took its place must not block
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place must not block
 	if err != nil {
 		return nil, err
 	}

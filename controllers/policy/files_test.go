@@ -27,7 +27,8 @@ func write(t *testing.T, path string, data []byte) string {
 	return path
 }
 
-// TestOnlyRegularFilesOfTheFolderAreRead: none of these may block, fill the memory, or show what lies elsewhere.
+// TestOnlyRegularFilesOfTheFolderAreRead: none of these may block, fill the memory, or show what
+// lies elsewhere.
 func TestOnlyRegularFilesOfTheFolderAreRead(t *testing.T) {
 	elsewhere := write(t, filepath.Join(t.TempDir(), "secret.yaml"), []byte("token: abc\n"))
 	tests := []struct {
@@ -127,7 +128,8 @@ func TestAFileThatIsNamedMayBeALink(t *testing.T) {
 	require.ErrorContains(t, err, link+":1:1: this is no regular file")
 }
 
-// mounted writes a version of a folder as kubelet mounts ConfigMaps, with many files that all say the version.
+// mounted writes a version of a folder as kubelet mounts ConfigMaps, with many files that all say
+// the version.
 func mounted(t *testing.T, dir, name, version string) {
 	t.Helper()
 	for i := range 40 {
@@ -147,7 +149,8 @@ func swap(t *testing.T, dir, name string) {
 	require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 }
 
-// TestAFolderThatIsSwappedWhileReadIsOneVersion swaps a mounted ConfigMap and the folder itself over and over.
+// TestAFolderThatIsSwappedWhileReadIsOneVersion swaps a mounted ConfigMap and the folder itself
+// over and over.
 func TestAFolderThatIsSwappedWhileReadIsOneVersion(t *testing.T) {
 	mount, links := t.TempDir(), t.TempDir()
 	mounted(t, mount, "one", "1.0.0")
@@ -195,8 +198,8 @@ func TestAFolderThatIsSwappedWhileReadIsOneVersion(t *testing.T) {
 	}
 }
 
-// TestWhatIsComparedIsWhatIsCompiled: a file that changes between two looks at it must not be taken for the one that was
-// compiled.
+// TestWhatIsComparedIsWhatIsCompiled: a file that changes between two looks at it must not be taken
+// for the one that was compiled.
 func TestWhatIsComparedIsWhatIsCompiled(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "own.yaml"), marker("1.0.0"))

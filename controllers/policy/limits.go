@@ -10,33 +10,35 @@ import (
 	"github.com/celvpa/celvpa/crds/underway"
 )
 
-// limits bound what compiling rules may take. Rules that exceed them are refused, and what was in force stays.
+// limits bound the time and memory of compiling rules. Rules that exceed them are refused, and
+// those in force stay.
 type limits struct {
 	time  time.Duration
-	bytes uint64 // by which the heap may grow meanwhile
+	bytes uint64 // of heap growth
 }
 
 var (
-	// overlayLimits are for one overlay. It takes milliseconds, and hundreds of them beside many others.
+	// overlayLimits are for one overlay, which takes milliseconds, and hundreds of them beside many
+	// others.
 	overlayLimits = limits{time: 10 * time.Second, bytes: 256 << 20}
 	// fileLimits are for all files, and the test tables among them.
 	fileLimits = limits{time: 2 * time.Minute, bytes: 1 << 30}
 )
 
 const (
-	// grace is how long work that is told to stop may take to do so before it is left behind.
+	// grace is how long canceled work may take to stop before it is abandoned.
 	grace = time.Second
-	// lookInterval is how often the heap is looked at.
+	// lookInterval is the interval between heap measurements.
 	lookInterval = 20 * time.Millisecond
 )
 
 // excessive is the error of work that exceeded its limits.
 type excessive struct {
 	error
-	running <-chan struct{} // closed when the work ends, which was told to stop and did not; nil = it has ended
+	running <-chan struct{} // closed when abandoned work ends; nil = the work has ended
 }
 
-// going reports whether the work still goes on.
+// going reports whether the work is still running.
 func (e *excessive) going() bool {
 	if e == nil || e.running == nil {
 		return false
@@ -49,9 +51,10 @@ func (e *excessive) going() bool {
 	}
 }
 
-// run does work in a goroutine of its own, within limits. Work asks stop now and then, and ends when that returns an error. What
-// does not is left behind, as nothing can end it from outside; the process is not ready before it ends. The error is an
-// *excessive when the limits were exceeded.
+// run does work in a goroutine of its own, within limits. Work calls stop from time to time and
+// ends when that returns an error. Work that does not end is abandoned, because nothing can end it
+// from outside, and the process is not ready until it does. The error is an *excessive when the
+// limits were exceeded.
 func (l limits) run(doing, about string, work func(stop func() error) error) error {
 	var why atomic.Pointer[error]
 	stop := func() error {
@@ -96,7 +99,7 @@ func (l limits) run(doing, about string, work func(stop func() error) error) err
 	}
 }
 
-// heap is how many bytes objects take, including those that nobody needs any more.
+// heap is the bytes of all objects, garbage included.
 func heap() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)

@@ -13,8 +13,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// TestThousandsOfOverlays: as many as are allowed take less than 256 MiB, the others are refused and said so, and what comes or
-// goes later does not compile them all again.
+// TestThousandsOfOverlays: as many as are allowed take less than 256 MiB, the others are refused
+// and said so, and what comes or goes later does not compile them all again.
 func TestThousandsOfOverlays(t *testing.T) {
 	s, objects, _ := clusterSource(t)
 	const count = 2000

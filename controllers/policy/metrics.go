@@ -36,7 +36,8 @@ var (
 	})
 )
 
-// ruleErrors counts rules that failed at run time. Its label is bounded by the rules that are loaded.
+// ruleErrors counts rules that failed at run time. Its label is bounded by the rules that are
+// loaded.
 var ruleErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "celvpa_rule_errors_total",
 	Help: "Rules that failed at run time, by rule set, stage and rule. The values that they set stay unchanged.",
@@ -46,7 +47,8 @@ func init() {
 	metrics.Registry.MustRegister(rulesInfo, overlaysInfo, overlayAccepted, reloads, lastSuccess, ruleErrors, differences)
 }
 
-// Report logs and counts rules that failed at run time; consequence says what that means for the object at hand.
+// Report logs and counts rules that failed at run time; consequence is what that means for the
+// object at hand.
 func Report(log logr.Logger, consequence string, failed ...*engine.RuleError) {
 	Count(failed...)
 	for _, e := range failed {
@@ -56,7 +58,7 @@ func Report(log logr.Logger, consequence string, failed ...*engine.RuleError) {
 	}
 }
 
-// Count counts rules that failed at run time, for those who log them in their own way.
+// Count counts rules that failed at run time, for callers that log them themselves.
 func Count(failed ...*engine.RuleError) {
 	for _, e := range failed {
 		if e != nil {
@@ -65,7 +67,7 @@ func Count(failed ...*engine.RuleError) {
 	}
 }
 
-// inForce tells metrics which rules a process runs.
+// inForce updates the metrics about the rules in force.
 func inForce(book *compile.Rulebook) {
 	rulesInfo.Reset()
 	for _, plan := range book.Plans() {

@@ -8,10 +8,10 @@ import (
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
-// WithOverlays lays RuleOverlay objects over the rules as a cluster does that sees them for the first time. One that cannot
-// be used is left out; the error names it and says why.
+// WithOverlays applies RuleOverlay objects to the rules as a component does at its start. An
+// invalid one is left out, and the error names it and its fault.
 func WithOverlays(book *compile.Rulebook, objects []rulesv1alpha1.RuleOverlay) (*compile.Rulebook, error) {
-	var fresh Source // nothing is in use yet
+	var fresh Source // nothing is in force yet
 	book, results, _ := fresh.overlaid(book, objects)
 	var errs []error
 	for _, o := range objects {

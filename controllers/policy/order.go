@@ -11,7 +11,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Precedence compares two VPAs of a namespace that select the same pod, by the rules of each at vpa.order: negative where a has it.
+// Precedence compares two VPAs of a namespace that select the same pod, by the rules of each at
+// vpa.order: negative where a has it.
 func Precedence(book *compile.Rulebook, log logr.Logger) func(a, b *vpav1.VerticalPodAutoscaler) int {
 	order := func(v *vpav1.VerticalPodAutoscaler) facts.Order {
 		out, failed := facts.OrderOf(For(book, v).Plan, v)

@@ -16,7 +16,7 @@ import (
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 )
 
-// OverlayStatus tells on each RuleOverlay object whether it is in use. Of several processes only the leader runs it.
+// OverlayStatus writes the condition Accepted of RuleOverlay objects. Only the leader runs it.
 type OverlayStatus struct {
 	Client client.Client // reads from a cache, writes to the API
 	Source *Source
@@ -48,7 +48,7 @@ func (w *OverlayStatus) Start(ctx context.Context) error {
 	}
 }
 
-// WriteOnce writes the status of overlays whose fate is known and not written yet.
+// WriteOnce writes the status of the overlays that are decided and whose status is outdated.
 func (w *OverlayStatus) WriteOnce(ctx context.Context) {
 	var list rulesv1alpha1.RuleOverlayList
 	if err := w.Client.List(ctx, &list); err != nil {
@@ -59,7 +59,7 @@ func (w *OverlayStatus) WriteOnce(ctx context.Context) {
 	for i := range list.Items {
 		o := &list.Items[i]
 		fate, known := fates[o.Name]
-		if !known || fate.UID != o.UID || fate.Generation != o.Generation { // not looked at yet
+		if !known || fate.UID != o.UID || fate.Generation != o.Generation { // not decided yet
 			continue
 		}
 		before := o.DeepCopy()

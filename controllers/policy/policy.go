@@ -1,5 +1,6 @@
-// Package policy loads rules from the program, folders and RuleOverlay objects, and keeps the compiled plans that all components
-// run. It connects the engine, the facts and the shipped rules, and makes no decision itself.
+// Package policy loads rules from the program, folders and RuleOverlay objects, and keeps the
+// compiled plans that all components run. It connects the engine, the facts and the shipped rules,
+// and makes no decision itself.
 package policy
 
 import (
@@ -16,9 +17,10 @@ import (
 	"github.com/celvpa/celvpa/rules"
 )
 
-// Options say where the rules come from and what is fixed for them.
+// Options are the sources of the rules and their settings.
 type Options struct {
-	// Path is a folder of rule files, or one of them, to be laid over the shipped ones; empty = none.
+	// Path is a folder of rule files, or one of them, to be laid over the shipped ones; empty =
+	// none.
 	Path string
 	// Pipeline is name or name@version; empty = rules.DefaultPipeline.
 	Pipeline string
@@ -26,15 +28,17 @@ type Options struct {
 	Gates map[string]bool
 	// Params overrides rule parameters, keyed "ruleset.param".
 	Params map[string]string
-	// Points are those that a process runs; none = all. Of the others nothing is compiled that files say, and no test
-	// table is run: whoever runs them does that, and `celvpa rules lint` and `celvpa test` do it for all.
+	// Points are those that a process runs; none = all. Files are neither compiled nor tested for
+	// other points: the processes that run these do so, and `celvpa rules lint` and `celvpa test`
+	// do it for all.
 	Points []string
-	// Cache keeps compiled rule sets; nil = none. It is for who compiles the same rules many times.
+	// Cache keeps compiled rule sets, for callers that compile the same rules many times; nil =
+	// none.
 	Cache *compile.Cache
 }
 
-// Registry is what the engine knows about vertical pod autoscaling. It is made once: the points that it describes are
-// shared by all plans.
+// Registry is what the engine knows about vertical pod autoscaling. It is made once: the points
+// that it describes are shared by all plans.
 var Registry = sync.OnceValues(newRegistry)
 
 func newRegistry() (*registry.Registry, error) {
@@ -69,7 +73,8 @@ var loader = document.Loader{SelectorKey: "vpaSelector"}
 // shipped is the layer of rule files that are part of the program.
 var shipped = document.Layer{FS: rules.FS, Dir: rules.Dir}
 
-// Shipped are the rules that are part of the program. They are read once, and shared: nobody may change them.
+// Shipped are the rules that are part of the program. They are read once, and shared: nobody may
+// change them.
 var Shipped = sync.OnceValues(func() (*document.Library, error) { return loader.Load(shipped) })
 
 // own reads the rule files of a path; nil for none.
@@ -81,7 +86,7 @@ func own(path string) (*document.Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(layer.Files) == 0 { // a mistyped path must not pass for no rules of one's own
+	if len(layer.Files) == 0 { // a mistyped path must not mean no rules
 		return nil, fmt.Errorf("%s holds no rule files: they are called *.yaml or *.yml", path)
 	}
 	return &layer, nil
@@ -124,7 +129,8 @@ func openOver(o Options, layer *document.Layer) (*Rules, error) {
 	return &Rules{Library: library, registry: registry, Options: o}, nil
 }
 
-// Compile compiles every pipeline, alone and with its overlays. The error lists every fault with its position.
+// Compile compiles every pipeline, alone and with its overlays. The error lists every fault with
+// its position.
 func (r *Rules) Compile() (*compile.Rulebook, error) {
 	o := r.Options
 	return compile.NewRulebook(r.Library, r.registry, compile.RulebookOptions{Pipeline: o.Pipeline, Gates: o.Gates, Params: o.Params, Points: o.Points, Cache: o.Cache})

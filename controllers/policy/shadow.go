@@ -19,15 +19,16 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// differences counts what overlays in mode Audit or Warn would have changed. Its labels are bounded by the overlays
-// that are loaded.
+// differences counts what overlays in mode Audit or Warn would have changed. Its labels are bounded
+// by the overlays that are loaded.
 var differences = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "celvpa_rule_overlay_differences_total",
 	Help: "Evaluations in which an overlay in mode Audit or Warn would have changed the outcome, by component.",
 }, []string{"overlay", "mode", "component"})
 
-// Shadows records what overlays in mode Audit or Warn would change: each time in a counter, and as a sample in an event on
-// the VPA and in the log: when it differs from what was told last, and that is an hour ago. It is safe for concurrent use.
+// Shadows records what overlays in mode Audit or Warn would change: every time in a counter, and as
+// a sample in the log and in an event of the VPA, once per hour and only if it differs from the
+// last one. It is safe for concurrent use.
 type Shadows struct {
 	Component string // recommender, updater or admission
 	Recorder  events.EventRecorder
@@ -38,23 +39,23 @@ type Shadows struct {
 	told map[shadowKey]toldShadow
 }
 
-// toldShadow is the difference told last, and when.
+// toldShadow is the last reported difference, and when.
 type toldShadow struct {
 	text string
 	at   time.Time
 }
 
-// toldInterval is how long one difference is told before the next: usage changes all the time, and numbers with it.
+// toldInterval is the minimum between two reports: usage changes all the time, and numbers with it.
 const toldInterval = time.Hour
 
-// shadowKey is one kind of outcome that would differ, e.g. what a VPA's running pods get.
+// shadowKey is one kind of outcome that would differ, such as the running pods of a VPA.
 type shadowKey struct {
 	vpa     types.UID
 	overlay string
 	about   string
 }
 
-// maxTold bounds what is remembered. When it is full all is forgotten, and what is still true is told once more.
+// maxTold bounds the memory. When it is full it is cleared, and all differences are reported again.
 const maxTold = 100_000
 
 // The longest note and action that the events API takes, in bytes.
@@ -63,8 +64,8 @@ const (
 	maxEventAction = 128
 )
 
-// Record notes what a shadow would change about a VPA, e.g. its recommendation or its new pods. No differences means that
-// it would change nothing.
+// Record notes what a shadow would change about a VPA, e.g. its recommendation or its new pods. No
+// differences means that it would change nothing.
 func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow compile.Shadow, about string, differs []string) {
 	if len(differs) == 0 {
 		return
@@ -79,7 +80,7 @@ func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow compile.Shadow, 
 	if len(note) > maxEventNote {
 		note = strings.ToValidUTF8(note[:maxEventNote-len(" …")], "") + " …"
 	}
-	if v.UID == "" { // not stored yet: there is nothing that an event could be about
+	if v.UID == "" { // not stored: there is no object for an event
 		return
 	}
 	// Events with one reason and action are one series, which shows its first note only.
@@ -90,14 +91,15 @@ func (s *Shadows) Record(v *vpav1.VerticalPodAutoscaler, shadow compile.Shadow, 
 	s.Recorder.Eventf(v, nil, corev1.EventTypeNormal, "RuleOverlayAudit", action, "%s", note)
 }
 
-// UntilPanic keeps a panic of what is only tried away from what is enforced. Defer it.
+// UntilPanic recovers from a panic of an audited overlay, so that it does not affect enforced
+// rules. Defer it.
 func UntilPanic(log logr.Logger) {
 	if p := recover(); p != nil {
 		log.Error(fmt.Errorf("panic: %v", p), "panic while evaluating an audited overlay; please report this", "stack", string(debug.Stack()))
 	}
 }
 
-// VerdictDifference tells in words where a verdict differs from the enforced one; nil when it does not.
+// VerdictDifference describes where a verdict differs from the enforced one; nil = nowhere.
 func VerdictDifference(enforced, tried engine.Verdict) []string {
 	if enforced.Do == tried.Do {
 		return nil
@@ -105,7 +107,7 @@ func VerdictDifference(enforced, tried engine.Verdict) []string {
 	return []string{fmt.Sprintf("%s (%s) → %s (%s)", enforced.Do, enforced.Rule, tried.Do, tried.Rule)}
 }
 
-// news reports whether a difference is to be told, and if so remembers that it was.
+// news reports whether to report a difference, and remembers it if so.
 func (s *Shadows) news(key shadowKey, text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

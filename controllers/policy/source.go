@@ -16,9 +16,10 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Source holds the rules in force. It follows the folder of rule files and the RuleOverlay objects of the cluster, where
-// there are such. Changed files are used when they compile and pass the test tables among them; until then, and for good
-// when they do not, the last good ones stay. Overlays of the cluster are followed all the while.
+// Source holds the rules in force. It watches the folder of rule files and the RuleOverlay objects
+// of the cluster, if any. Changed files take effect when they compile and pass the test tables
+// among them; otherwise the last good ones stay in force. Overlays of the cluster take effect
+// independently.
 type Source struct {
 	options Options
 	log     logr.Logger
@@ -30,17 +31,17 @@ type Source struct {
 	accepted atomic.Pointer[map[string]Acceptance]
 
 	files     *compile.Rulebook   // the last good files, without overlays of the cluster
-	inUse     map[string]accepted // overlays of the cluster that are part of book
+	inUse     map[string]accepted // overlays of the cluster in book
 	pending   bool                // the last good files are not in force yet
-	broken    bool                // the files are not the last good ones, because those that are there cannot be used
-	content   [sha256.Size]byte   // of the last good files; recorded after success only, so failures are tried again
+	broken    bool                // the current files are faulty
+	content   [sha256.Size]byte   // of the last good files; recorded after success only, so that failures are retried
 	overlays  [sha256.Size]byte   // of the objects behind book
 	compiling compiling
-	lastTold  map[string]string // by what failed, the last error logged, so that a lasting one is told once
+	lastTold  map[string]string // by what failed, the last error logged, so that a lasting one is logged once
 }
 
-// NewSource loads the rules. It fails when they do not compile, or not pass the test tables that stand among them: a
-// process must not start without policy.
+// NewSource loads the rules. It fails when they do not compile or fail the test tables among them:
+// a process must not start without policy.
 func NewSource(o Options, every time.Duration, clk clock.WithTicker, log logr.Logger) (*Source, error) {
 	s := &Source{options: o, every: every, clock: clk, log: log, lastTold: map[string]string{}, overlays: overlaysFingerprint(nil)}
 	s.accepted.Store(&map[string]Acceptance{})
@@ -51,8 +52,8 @@ func NewSource(o Options, every time.Duration, clk clock.WithTicker, log logr.Lo
 	return s, nil
 }
 
-// Follow adds the RuleOverlay objects of the cluster, now and from now on. now lists them once, before anything runs;
-// later lists them from then on. An overlay that does not fit is left out and reported; see Accepted.
+// Follow adds the RuleOverlay objects of the cluster. now lists them once, before anything runs;
+// later lists them from then on. An invalid overlay is left out and reported; see Accepted.
 func (s *Source) Follow(ctx context.Context, now, later ClusterOverlays) error {
 	s.cluster = later
 	objects, err := now(ctx)
@@ -66,13 +67,13 @@ func (s *Source) Follow(ctx context.Context, now, later ClusterOverlays) error {
 // Rules are the rules in force.
 func (s *Source) Rules() *compile.Rulebook { return s.book.Load() }
 
-// Accepted tells what became of the RuleOverlay objects of the cluster, by name.
+// Accepted tells which RuleOverlay objects of the cluster are in force, by name.
 func (s *Source) Accepted() map[string]Acceptance { return *s.accepted.Load() }
 
-// NeedLeaderElection lets every replica follow the rules.
+// NeedLeaderElection is false: every replica needs the rules.
 func (s *Source) NeedLeaderElection() bool { return false }
 
-// Start follows the folder and the cluster until the context ends.
+// Start watches the folder and the cluster until the context ends.
 func (s *Source) Start(ctx context.Context) error {
 	if s.options.Path == "" && s.cluster == nil {
 		<-ctx.Done()
@@ -90,7 +91,7 @@ func (s *Source) Start(ctx context.Context) error {
 	}
 }
 
-// Reload uses what changed since the rules in force were made, and tries again what failed.
+// Reload applies changes of files and overlays, and retries what failed.
 func (s *Source) Reload(ctx context.Context) {
 	err := s.reloadFiles()
 	s.tell("files", err, "the changed rules cannot be used; the last good ones stay in force")
@@ -112,7 +113,7 @@ func (s *Source) Reload(ctx context.Context) {
 	s.log.Info("rules reloaded", "pipeline", now.Pipeline(), "digest", now.Digest(), "before", before.Digest(), "overlays", len(s.Rules().Overlays()))
 }
 
-// tell counts a failure, and logs it when it is not what was told last.
+// tell counts a failure, and logs it if it differs from the last one.
 func (s *Source) tell(what string, err error, consequence string) {
 	if err == nil {
 		delete(s.lastTold, what)
@@ -126,7 +127,8 @@ func (s *Source) tell(what string, err error, consequence string) {
 	}
 }
 
-// reloadFiles compiles the files if they changed. They are read once: what is compared is what is compiled.
+// reloadFiles compiles the files if they changed. They are read once: what is compared is what is
+// compiled.
 func (s *Source) reloadFiles() error {
 	layer, err := own(s.options.Path)
 	var content [sha256.Size]byte
@@ -149,7 +151,7 @@ func (s *Source) reloadFiles() error {
 // overlay puts the overlays of the cluster over the files and swaps the rules.
 func (s *Source) overlay(objects []rulesv1alpha1.RuleOverlay) {
 	book, results, inUse := s.overlaid(s.files, objects)
-	before := s.Accepted() // what was told of one is not told again because another changed
+	before := s.Accepted() // an unchanged fault is not logged again
 	overlayAccepted.Reset()
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		overlayAccepted.WithLabelValues(name).Set(1)

@@ -13,14 +13,15 @@ import (
 	"github.com/celvpa/celvpa/engine/ruletest"
 )
 
-// TestOptions say how tables are run.
+// TestOptions select and configure test tables.
 type TestOptions struct {
 	Match    func(table, row string) bool // selects rows; nil = all
-	Coverage *engine.Coverage             // collects what the rows reach; nil = nothing
+	Coverage *engine.Coverage             // of the rows; nil = not collected
 	Overlays []string                     // applied, beside those that a table names, to rows on pipelines that they are meant for
 }
 
-// Test runs test tables on the rules. The gates and params of a row are laid over those of the options.
+// Test runs test tables on the rules. The gates and params of a row are laid over those of the
+// options.
 func (r *Rules) Test(tables []*document.RuleTest, t TestOptions) []ruletest.RowResult {
 	cache := cmp.Or(r.Options.Cache, &compile.Cache{}) // rows differ in few gates and parameters
 	runner := &ruletest.Runner{Registry: r.registry, Match: t.Match, Coverage: t.Coverage, Plans: func(o compile.Options) (*engine.Plan, error) {
@@ -50,7 +51,7 @@ func over[V any](under, above map[string]V) map[string]V {
 	return out
 }
 
-// runs reports whether the rules at a point are compiled. What is no point at all is left to those who say so.
+// runs reports whether the rules at a point are compiled. Unknown points are reported elsewhere.
 func (r *Rules) runs(point string) bool {
 	if len(r.Options.Points) == 0 || slices.Contains(r.Options.Points, point) {
 		return true
@@ -58,11 +59,11 @@ func (r *Rules) runs(point string) bool {
 	return !slices.ContainsFunc(r.registry.Points(), func(p *registry.Point) bool { return p.Name == point })
 }
 
-// openTested reads the rules and runs the test tables among them. A table that fails is an error like one of compilation:
-// it names the table, the row and what came out.
+// openTested reads the rules and runs the test tables among them. A table that fails is an error
+// like one of compilation: it names the table, the row and the outcome.
 //
-// The tables are about the rules as written, so they run without the gates and params of the process: an operator's
-// flag must not make a table fail.
+// The tables are about the rules as written, so they run without the gates and params of the
+// process: an operator's flag must not make a table fail.
 func openTested(o Options, layer *document.Layer) (*Rules, error) {
 	r, err := openOver(o, layer)
 	if err != nil {

@@ -21,7 +21,8 @@ func (s *State) audit(w *Workload, view model.View, enforced Result) {
 	}
 }
 
-// differs lists the targets and bounds in which two recommendations differ, both sorted by container.
+// differs lists the targets and bounds in which two recommendations differ, both sorted by
+// container.
 func differs(enforced, tried []vpav1.RecommendedContainerResources) []string {
 	byName := map[string]vpav1.RecommendedContainerResources{}
 	for _, c := range tried {
@@ -52,7 +53,8 @@ func differs(enforced, tried []vpav1.RecommendedContainerResources) []string {
 	return out
 }
 
-// podDiffers lists the bounds in which two recommendations for a pod as a whole differ, either of which may be nil.
+// podDiffers lists the bounds in which two recommendations for a pod as a whole differ, either of
+// which may be nil.
 func podDiffers(enforced, tried *vpav1.RecommendedResources) []string {
 	from, to := &vpav1.RecommendedResources{}, &vpav1.RecommendedResources{}
 	if enforced != nil {

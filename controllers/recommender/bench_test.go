@@ -14,8 +14,9 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// BenchmarkRecommendOneContainer runs one container through container.estimate and container.recommend with a typical
-// policy: as rules, with a trace, with the policy folded in, and as the same arithmetic in plain Go.
+// BenchmarkRecommendOneContainer runs one container through container.estimate and
+// container.recommend with a typical policy: as rules, with a trace, with the policy folded in, and
+// as the same arithmetic in plain Go.
 func BenchmarkRecommendOneContainer(b *testing.B) {
 	plan := shippedPlan(b)
 	view := watched([]string{"a"}, 1440, func(i int) int64 { return int64(i) }, always(1<<30))

@@ -53,8 +53,8 @@ func (w *Workload) outdated(container string, now time.Time) bool {
 	return was.revision != revision || (!was.until.IsZero() && !now.Before(was.until))
 }
 
-// gone reports whether a container was removed from the workload: there are pods, and none has it. Where pods may differ, its usage
-// must have expired, too.
+// gone reports whether a container was removed from the workload: there are pods, and none has it.
+// Where pods may differ, its usage must have expired, too.
 func (w *Workload) gone(container string) bool {
 	known, present := w.model.Has(container)
 	return !present && w.model.Pods() > 0 && (!known || target.PodsAlike(w.VPA))
@@ -88,7 +88,8 @@ type checkpointWrite struct {
 	stored    stored
 }
 
-// writeCheckpoints writes the history that changed since the last write, of the VPAs that waited longest first.
+// writeCheckpoints writes the history that changed since the last write, of the VPAs that waited
+// longest first.
 func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 	now := r.Clock.Now()
 	all := r.Workloads()
@@ -166,8 +167,8 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 	return false
 }
 
-// writeCheckpoint replaces the status of a checkpoint, or creates it. Names of VPAs and containers may collide, as a-b with c and a
-// with b-c do: the first one keeps the checkpoint.
+// writeCheckpoint replaces the status of a checkpoint, or creates it. Names of VPAs and containers
+// may collide, as a-b with c and a with b-c do: the first one keeps the checkpoint.
 func (r *Recommender) writeCheckpoint(ctx context.Context, c checkpointWrite) error {
 	object := &vpav1.VerticalPodAutoscalerCheckpoint{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.w.VPA.Namespace, Name: c.w.VPA.Name + "-" + c.container},
@@ -197,7 +198,8 @@ func (r *Recommender) writeCheckpoint(ctx context.Context, c checkpointWrite) er
 	return nil
 }
 
-// ownerOf is whose history a checkpoint holds when it is not that of the VPA and container in object; else empty.
+// ownerOf is whose history a checkpoint holds when it is not that of the VPA and container in
+// object; else empty.
 func (r *Recommender) ownerOf(ctx context.Context, object *vpav1.VerticalPodAutoscalerCheckpoint) string {
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpoint"))
@@ -218,7 +220,8 @@ func subjectOf(checkpoint *unstructured.Unstructured) (vpa, container string) {
 	return vpa, container
 }
 
-// collectCheckpoints deletes checkpoints of VPAs that are gone and of containers that were removed from the workload.
+// collectCheckpoints deletes checkpoints of VPAs that are gone and of containers that were removed
+// from the workload.
 func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model.WorkloadID]bool) {
 	deleted := 0
 	var failed error

@@ -27,8 +27,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// cluster is a recommender over an API that can be made to fail as a real one cannot be made to; what depends on a real one
-// is tried in conformance/integration.
+// cluster is a recommender over an API that can be made to fail as a real one cannot be made to;
+// what depends on a real one is tried in conformance/integration.
 type cluster struct {
 	*Recommender
 	t     *testing.T

@@ -10,8 +10,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// conditionSet changes conditions the way upstream does (UPSTREAM.md §2.6): the transition time moves with the
-// status only, and foreign conditions stay.
+// conditionSet changes conditions the way upstream does (UPSTREAM.md §2.6): the transition time
+// moves with the status only, and foreign conditions stay.
 type conditionSet struct {
 	list []vpav1.VerticalPodAutoscalerCondition
 	now  metav1.Time

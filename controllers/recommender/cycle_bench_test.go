@@ -99,7 +99,8 @@ func (c *crowd) update() (changed int) {
 	return changed
 }
 
-// BenchmarkCycle is a cycle of the recommender without what it reads from and writes to the cluster.
+// BenchmarkCycle is a cycle of the recommender without what it reads from and writes to the
+// cluster.
 func BenchmarkCycle(b *testing.B) {
 	for _, vpas := range []int{1000, 10000} {
 		for _, sampled := range []bool{false, true} {

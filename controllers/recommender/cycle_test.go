@@ -58,8 +58,9 @@ func TestAWriteThatFailsIsToldOnceAndTriedAgain(t *testing.T) {
 	require.Equal(t, 2, c.count("recommendation changed"), "CPU and memory")
 }
 
-// TestWhatThereIsNoTimeForComesFirstInTheNextCycle: with writes that take so long that each cycle has time for a part only,
-// all are made in the end, and checkpoints that nobody needs are deleted all the same.
+// TestWhatThereIsNoTimeForComesFirstInTheNextCycle: with writes that take so long that each cycle
+// has time for a part only, all are made in the end, and checkpoints that nobody needs are deleted
+// all the same.
 func TestWhatThereIsNoTimeForComesFirstInTheNextCycle(t *testing.T) {
 	var objects []client.Object
 	var used []string
@@ -96,7 +97,8 @@ func TestWhatWaitsLongIsUrgent(t *testing.T) {
 	require.Same(t, quiet, updates[0])
 }
 
-// TestTwoHistoriesOfOneNameAreKeptApart: VPA a-b with container c and VPA a with container b-c make one name.
+// TestTwoHistoriesOfOneNameAreKeptApart: VPA a-b with container c and VPA a with container b-c make
+// one name.
 func TestTwoHistoriesOfOneNameAreKeptApart(t *testing.T) {
 	c := newCluster(t, append(workload("a-b", "c"), workload("a", "b-c")...)...)
 	c.cycle("a-b c")
@@ -211,7 +213,8 @@ func TestUsageThatFailsIsToldOnceAndTheCycleGoesOn(t *testing.T) {
 	require.Equal(t, map[string]int{"a-app": 1}, c.checkpoints())
 }
 
-// TestARecommendationOutlivesAStartWithoutUsage: memory of the last day may be in no checkpoint, and would seem to be none.
+// TestARecommendationOutlivesAStartWithoutUsage: memory of the last day may be in no checkpoint,
+// and would seem to be none.
 func TestARecommendationOutlivesAStartWithoutUsage(t *testing.T) {
 	c := newCluster(t, append(workload("old", "app"), workload("new", "app")...)...)
 	v := c.vpa("old")
@@ -254,7 +257,8 @@ func TestAVPADeletedMidCycleIsNoError(t *testing.T) {
 	require.Zero(t, c.count("writing the status"))
 }
 
-// TestNewRulesCountThoughVPAsCannotBeListed: what is evaluated by new rules must have been chosen from them.
+// TestNewRulesCountThoughVPAsCannotBeListed: what is evaluated by new rules must have been chosen
+// from them.
 func TestNewRulesCountThoughVPAsCannotBeListed(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	c.cycle("a app")

@@ -14,7 +14,8 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Explained is the trace of one container's recommendation, or with an empty name that of the pod as a whole.
+// Explained is the trace of one container's recommendation, or with an empty name that of the pod
+// as a whole.
 type Explained struct {
 	Container string
 	Trace     *engine.Trace
@@ -38,7 +39,8 @@ type Unknown struct {
 	CPU, Memory bool
 }
 
-// Recommend lets the rules turn the usage of a VPA's containers into recommendations. It is a pure function.
+// Recommend lets the rules turn the usage of a VPA's containers into recommendations. It is a pure
+// function.
 func Recommend(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.View, explain bool) Result {
 	policies := facts.PolicyRulesOf(plan)
 	return recommend(v, view, explain, plan, func(container string) *effective {
@@ -87,8 +89,8 @@ func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of
 	return out
 }
 
-// add adds the recommendation for a container. A container without usage is left out, because other components would apply an
-// empty recommendation.
+// add adds the recommendation for a container. A container without usage is left out, because other
+// components would apply an empty recommendation.
 func (r *Result) add(c *scaled) {
 	target, unknown := c.bounds[0], c.unknown()
 	if unknown != (Unknown{Container: c.usage.Container}) {
@@ -119,7 +121,8 @@ func seen(v *vpav1.VerticalPodAutoscaler, view model.View, usage model.Usage) fa
 	}
 }
 
-// pod recommends for the pod as a whole, whose bounds may change those of its containers (AEP-7571).
+// pod recommends for the pod as a whole, whose bounds may change those of its containers
+// (AEP-7571).
 func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view model.View, all []scaled, explain bool) {
 	if len(r.Undecided) > 0 { // the sum would lack containers
 		r.PodUndecided = true
@@ -229,8 +232,8 @@ func (c *scaled) render() vpav1.RecommendedContainerResources {
 	}
 }
 
-// asWritten renders a bound. What is at a minimum or maximum of a policy is written as the policy writes it, as upstream
-// does (UPSTREAM.md §3.2): 1G stays 1G.
+// asWritten renders a bound. What is at a minimum or maximum of a policy is written as the policy
+// writes it, as upstream does (UPSTREAM.md §3.2): 1G stays 1G.
 func asWritten(bound *lang.Record, written []corev1.ResourceList) corev1.ResourceList {
 	list := facts.ResourceList(bound)
 	for _, allowed := range written {

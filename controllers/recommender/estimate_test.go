@@ -59,8 +59,8 @@ func aVPA(policies ...vpav1.ContainerResourcePolicy) *vpav1.VerticalPodAutoscale
 
 func always(n int64) func(int) int64 { return func(int) int64 { return n } }
 
-// TestRecommendationsMatchUpstreamToTheDigit holds the golden vectors of UPSTREAM.md §2.13, with upstream's answer to what
-// was never sampled.
+// TestRecommendationsMatchUpstreamToTheDigit holds the golden vectors of UPSTREAM.md §2.13, with
+// upstream's answer to what was never sampled.
 func TestRecommendationsMatchUpstreamToTheDigit(t *testing.T) {
 	const mi = 1 << 20
 

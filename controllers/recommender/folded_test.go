@@ -60,8 +60,8 @@ func randomVPA(r *rand.Rand) *vpav1.VerticalPodAutoscaler {
 	return v
 }
 
-// TestFoldedPlansRecommendTheSame: with a policy folded in, without, and as CEL evaluates the rules; for VPAs whose
-// policies change from one cycle to the next, and rules that are reloaded.
+// TestFoldedPlansRecommendTheSame: with a policy folded in, without, and as CEL evaluates the
+// rules; for VPAs whose policies change from one cycle to the next, and rules that are reloaded.
 func TestFoldedPlansRecommendTheSame(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	capped, err := policy.Load(policy.Options{Params: map[string]string{"containerMaxAllowed.cpu": "900m", "containerMaxAllowed.memory": "1Gi"}})

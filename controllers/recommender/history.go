@@ -69,7 +69,8 @@ func (s *State) addHistory(pods []history.Pod, now time.Time) {
 
 type loadCounts struct{ loaded, unused, unreadable int }
 
-// loadCheckpoints restores the history of the VPAs served, page by page. An unreadable checkpoint is logged and skipped.
+// loadCheckpoints restores the history of the VPAs served, page by page. An unreadable checkpoint
+// is logged and skipped.
 func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, err error) {
 	err = r.Checkpoints.each(ctx, r.Namespaces.Only, func(object *unstructured.Unstructured) {
 		c, err := decodeCheckpoint(object)

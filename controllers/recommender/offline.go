@@ -11,23 +11,23 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// What follows is for those who drive a State without a cluster.
+// The methods in this file are for callers that drive a State without a cluster.
 
-// Explanation is how the recommendation for one container came about.
+// Explanation is the trace of the recommendation for one container.
 type Explanation struct {
 	Container string // empty = the pod as a whole
-	// From whether it is scaled at all, over how its memory is remembered and what its last OOMs counted as, to the last change of a
-	// bound, in order.
+	// In order: whether it is scaled at all, its memory aggregation, its last OOMs, and the changes
+	// of its bounds.
 	Steps []engine.Step
 }
 
-// maxExplained is how many steps about OOMs of a container are kept: those of the last ones.
+// maxExplained is how many steps about the last OOMs of a container are kept.
 const maxExplained = 10
 
-// ExplainOOMs lets Explain tell from now on what OOMs came to count as.
+// ExplainOOMs makes Explain include OOMs from now on.
 func (s *State) ExplainOOMs() { s.explains = true }
 
-// traceOOM is for an OOM that is to be explained; nil where none is.
+// traceOOM is the trace of an OOM; nil unless ExplainOOMs was called.
 func (s *State) traceOOM() *engine.Trace {
 	if !s.explains {
 		return nil
@@ -51,14 +51,14 @@ func (w *Workload) explainOOM(o model.OOM, trace *engine.Trace) {
 	w.ooms[o.Container] = steps[max(0, len(steps)-maxExplained):]
 }
 
-// Status is what the status of a VPA should be at a time, whether it changed or not. A panic stays with this VPA and is told
-// in its condition RulesApplied.
+// Status is the status that a VPA should have at a time, whether it changed or not. A panic affects
+// this VPA only, and its condition RulesApplied reports it.
 func (s *State) Status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerStatus {
 	return s.evaluate(w, now)
 }
 
-// Explain tells how the recommendation of a VPA comes about, container by container in the order of their names, those that
-// are not scaled included. It is empty where nothing is known of the VPA's pods.
+// Explain traces the recommendation of a VPA, container by container in the order of their names,
+// those that are not scaled included. It is empty without usage of the VPA's pods.
 func (s *State) Explain(w *Workload) (out []Explanation) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -88,8 +88,8 @@ func (s *State) Explain(w *Workload) (out []Explanation) {
 	return out
 }
 
-// Forget lets go of the pods that keep does not hold, and of usage that ended so long before now that a recommender at work
-// would have dropped it (UPSTREAM.md §2.19).
+// Forget drops the pods that are not in keep, and the usage that a running recommender would have
+// dropped by now (UPSTREAM.md §2.19).
 func (s *State) Forget(keep map[model.PodID]bool, now time.Time) {
 	s.cluster.KeepPods(keep)
 	s.cluster.CollectGarbage(now)

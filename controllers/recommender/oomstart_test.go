@@ -76,7 +76,8 @@ func TestOOMsOfBeforeTheFirstCycleCountOnce(t *testing.T) {
 	}
 }
 
-// TestOOMsAreNotJudgedBeforeCheckpointsAreKnown: those of before the start wait until it is known what was counted.
+// TestOOMsAreNotJudgedBeforeCheckpointsAreKnown: those of before the start wait until it is known
+// what was counted.
 func TestOOMsAreNotJudgedBeforeCheckpointsAreKnown(t *testing.T) {
 	c := newCluster(t, append(workload("a", "app"), writtenAgo(time.Minute))...)
 	c.killed(true, 2*time.Hour, 10*time.Second)

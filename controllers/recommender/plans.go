@@ -7,8 +7,8 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// effective is the policy of a container with the plan in which it is a constant: rules for what a policy does not set are
-// gone from it.
+// effective is the policy of a container, and the plan in which it is a constant: rules about
+// fields that the policy does not set are folded away.
 type effective struct {
 	policy *vpav1.ContainerResourcePolicy // nil without one
 	record *lang.Record
@@ -16,10 +16,11 @@ type effective struct {
 	plan   *engine.Plan
 }
 
-// plans are those for containers without a policy, by the plan they were made of. All VPAs share them.
+// plans are those for containers without a policy, by the plan they were made of. All VPAs share
+// them.
 type plans map[*engine.Plan]*effective
 
-// effective is the policy of a container of a VPA, kept while the policy and the rules are what they were.
+// effective is the policy of a container of a VPA, cached until the policy or the rules change.
 func (s *State) effective(w *Workload, container string) *effective {
 	of := w.Chosen.Plan
 	p := w.policyRules.For(w.VPA.Spec.ResourcePolicy, container)

@@ -13,7 +13,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// Metrics of how well recommendations fit usage, with upstream's names, labels and buckets (UPSTREAM.md §6).
+// Metrics of how well recommendations fit usage, with upstream's names, labels and buckets
+// (UPSTREAM.md §6).
 var (
 	relativeBuckets = []float64{-1, -.75, -.5, -.25, -.1, -.05, -.025, -.01, -.005, -.0025, -.001, 0, .001, .0025, .005, .01, .025, .05, .1, .25, .5, .75, 1, 2.5, 5, 10, 25, 50, 100}
 	cpuBuckets      = prometheus.ExponentialBuckets(0.01, 2, 17)
@@ -83,8 +84,8 @@ func (s *State) observeQuality(of *model.Workload, sample model.Sample, oom bool
 	}
 }
 
-// recommendedBefore are the uncapped targets in the status of a VPA that is seen for the first time; nil when there is no
-// recommendation (UPSTREAM.md §2.16).
+// recommendedBefore are the uncapped targets in the status of a VPA that is seen for the first
+// time; nil when there is no recommendation (UPSTREAM.md §2.16).
 func recommendedBefore(v *vpav1.VerticalPodAutoscaler) map[string]amounts {
 	if !isTrue(v, vpav1.RecommendationProvided) || v.Status.Recommendation == nil {
 		return nil
@@ -100,7 +101,7 @@ func uncapped(list []vpav1.RecommendedContainerResources) map[string]amounts {
 	return out
 }
 
-// remember keeps the uncapped targets to hold samples against, and observes how they changed.
+// remember keeps the uncapped targets to compare samples with, and observes how they changed.
 func (s *State) remember(w *Workload, result Result, pods int) {
 	before := w.uncapped
 	w.uncapped = uncapped(result.Recommendations)
@@ -137,7 +138,7 @@ func sizeLog2(pods int) int {
 	return min(int(math.Log2(float64(pods))), 20)
 }
 
-// modeOf is the update mode as it is written; empty when it is not.
+// modeOf is the update mode as written; empty if unset.
 func modeOf(v *vpav1.VerticalPodAutoscaler) string {
 	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil {
 		return string(*p.UpdateMode)

@@ -67,8 +67,9 @@ func New(o Options) *Recommender {
 	return r
 }
 
-// Healthy returns an error when no cycle has finished for five intervals. Loading usage from before the start may take longer, as in
-// upstream (UPSTREAM.md §2.1): a process that is killed for it would only start over.
+// Healthy returns an error when no cycle has finished for five intervals. Loading usage from before
+// the start may take longer, as in upstream (UPSTREAM.md §2.1): a process that is killed for it
+// would only start over.
 func (r *Recommender) Healthy() error {
 	if r.loading.Load() {
 		return nil
@@ -76,7 +77,8 @@ func (r *Recommender) Healthy() error {
 	return r.Loop.Healthy()
 }
 
-// RunOnce is one cycle (UPSTREAM.md §2.1). A step that fails is logged and does not stop the others.
+// RunOnce is one cycle (UPSTREAM.md §2.1). A step that fails is logged and does not stop the
+// others.
 func (r *Recommender) RunOnce(ctx context.Context) {
 	begin := r.Clock.Now()
 	r.UseRules(r.Rules())
@@ -125,8 +127,8 @@ func (r *Recommender) begin(ctx context.Context) {
 	r.loading.Store(false)
 }
 
-// loadVPAs updates the VPAs that ask for this recommender. It returns all VPAs of the namespaces served, nil when they cannot be
-// listed.
+// loadVPAs updates the VPAs that ask for this recommender. It returns all VPAs of the namespaces
+// served, nil when they cannot be listed.
 func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 	var list vpav1.VerticalPodAutoscalerList
 	err := r.Client.List(ctx, &list)
@@ -208,7 +210,8 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 	aggregatesCount.Set(float64(r.cluster.Aggregates()))
 }
 
-// tellRefused counts samples by outcome, and logs once when the source starts to return unusable ones.
+// tellRefused counts samples by outcome, and logs once when the source starts to return unusable
+// ones.
 func (r *Recommender) tellRefused(taken [2][]int) {
 	for resource, counts := range taken {
 		for outcome, n := range counts {
@@ -232,7 +235,8 @@ func (r *Recommender) updateVPAs(ctx context.Context, begin time.Time) {
 	all := r.Workloads()
 	now := r.Clock.Now()
 	for _, w := range all {
-		// Memory of the last day may be in no checkpoint: without a first look at what is used it would seem to be none.
+		// Memory of the last day may be in no checkpoint: without a first look at what is used it
+		// would seem to be none.
 		if !r.sampled && hasRecommendation(w.VPA.Status.Recommendation) {
 			continue
 		}

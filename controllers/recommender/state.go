@@ -24,7 +24,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// State is the recommender's memory: rules, VPAs, pods and usage. It has no client and no clock, and belongs to one goroutine.
+// State is the recommender's memory: rules, VPAs, pods and usage. It has no client and no clock,
+// and belongs to one goroutine.
 type State struct {
 	logger   logr.Logger
 	explains bool            // ExplainOOMs
@@ -242,8 +243,9 @@ func (s *State) Add(samples []model.Sample, now time.Time) (taken [2][]int) {
 	return taken
 }
 
-// AddOOM records that a container ran out of memory, by the rules of the VPA whose policies count for it, unless it was counted
-// before. It also returns the sample, in bytes, that stands for it; 0 when there is none.
+// AddOOM records that a container ran out of memory, by the rules of the VPA whose policies count
+// for it, unless it was counted before. It also returns the sample, in bytes, that stands for it; 0
+// when there is none.
 func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample int64) {
 	again := false
 	defer func() {
@@ -278,13 +280,14 @@ func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample in
 	return taken, sample
 }
 
-// recount is how long before a checkpoint was written OOMs are counted again that are told of: as the peak of a memory window that is
-// not over is in no checkpoint, what was counted of the last hour nearly always has to be counted anew, once. It is also how long
-// the events of evictions are there.
+// recount is how long before a checkpoint was written OOMs are counted again that are told of: as
+// the peak of a memory window that is not over is in no checkpoint, what was counted of the last
+// hour nearly always has to be counted anew, once. It is also how long the events of evictions are
+// there.
 const recount = time.Hour
 
-// counted notes that the checkpoint of a container was written at a time, with all that was known then but for memory windows that
-// were not over.
+// counted notes that the checkpoint of a container was written at a time, with all that was known
+// then but for memory windows that were not over.
 func (w *Workload) counted(container string, at time.Time) {
 	if at.IsZero() {
 		return

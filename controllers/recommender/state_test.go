@@ -201,7 +201,8 @@ func TestHazard14ContainersThatWereRemovedAreLeftOut(t *testing.T) {
 
 func perVPA() policy.Options { return policy.Options{Gates: map[string]bool{"PerVPAConfig": true}} }
 
-// TestPerVPAParametersOfOOMs: AEP-8026; each overrides a flag, and without it the flag counts again at once.
+// TestPerVPAParametersOfOOMs: AEP-8026; each overrides a flag, and without it the flag counts again
+// at once.
 func TestPerVPAParametersOfOOMs(t *testing.T) {
 	// used is what a window with an OOM of 1000Mi comes to.
 	used := func(o policy.Options, p *vpav1.ContainerResourcePolicy) (model.Taken, int64) {
@@ -241,7 +242,8 @@ func TestPerVPAParametersOfOOMs(t *testing.T) {
 	}
 }
 
-// TestPerVPAParametersOfWindows: AEP-8026; upstream never goes back to the default (UPSTREAM.md §2.20).
+// TestPerVPAParametersOfWindows: AEP-8026; upstream never goes back to the default (UPSTREAM.md
+// §2.20).
 func TestPerVPAParametersOfWindows(t *testing.T) {
 	w := newWorld(t, perVPA())
 	w.see()

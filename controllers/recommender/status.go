@@ -25,8 +25,8 @@ type Update struct {
 	written bool
 }
 
-// Update evaluates a VPA; nil when its status is up to date. A panic affects this VPA only, and its condition RulesApplied reports
-// it.
+// Update evaluates a VPA; nil when its status is up to date. A panic affects this VPA only, and its
+// condition RulesApplied reports it.
 func (s *State) Update(w *Workload, now time.Time) *Update {
 	of := evaluation{version: w.VPA.ResourceVersion, rules: s.rules, unknown: w.Found.Unknown}
 	if w.Found.Problem != nil {
@@ -121,11 +121,12 @@ func failedMessage(failed []*engine.RuleError) string {
 	return "rules failed, and what they would have set is as before: " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// usageUnknown is the reason of condition RecommendationProvided when usage is missing for part of the recommendation.
+// usageUnknown is the reason of condition RecommendationProvided when usage is missing for part of
+// the recommendation.
 const usageUnknown = "UsageUnknown"
 
-// unknownMessage names the containers that lack a recommendation, or part of it, because too little usage is known; empty without
-// any. Usage of containers that ended long ago has been dropped.
+// unknownMessage names the containers that lack a recommendation, or part of it, because too little
+// usage is known; empty without any. Usage of containers that ended long ago has been dropped.
 func unknownMessage(unknown []Unknown, ended []string) string {
 	of := map[string][]string{}
 	for _, u := range unknown {
@@ -151,8 +152,8 @@ func unknownMessage(unknown []Unknown, ended []string) string {
 	return strings.Join(out, "; ")
 }
 
-// provided sets condition RecommendationProvided, with the reason why a recommendation or part of it is missing (UPSTREAM.md §2.6).
-// Upstream knows one reason only: no pods.
+// provided sets condition RecommendationProvided, with the reason why a recommendation or part of
+// it is missing (UPSTREAM.md §2.6). Upstream knows one reason only: no pods.
 func provided(conditions *conditionSet, pods int, any bool, unknown string) {
 	status, reason, message := corev1.ConditionFalse, "", unknown
 	if any {
@@ -174,7 +175,8 @@ func provided(conditions *conditionSet, pods int, any bool, unknown string) {
 	conditions.set(vpav1.RecommendationProvided, status, reason, message)
 }
 
-// rulesMessage names the rules that decided: the digest, the enforced overlays and the audited ones.
+// rulesMessage names the rules that decided: the digest, the enforced overlays and the audited
+// ones.
 func rulesMessage(s compile.Selection) string {
 	message := "digest " + s.Plan.Digest()
 	if names := s.Plan.Overlays(); len(names) > 0 {

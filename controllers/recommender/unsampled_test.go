@@ -115,7 +115,8 @@ func TestHazard11AnOperatorMayAskForMoreSamplesOrNone(t *testing.T) {
 	require.Equal(t, []string{"True", "", ""}, w.provided())
 }
 
-// TestHazard11ARestartTakesNothingBack: the memory of a window that is not over is in no checkpoint.
+// TestHazard11ARestartTakesNothingBack: the memory of a window that is not over is in no
+// checkpoint.
 func TestHazard11ARestartTakesNothingBack(t *testing.T) {
 	recommended := &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "a",
 		Target: amountsOf("25m", "700Mi"), LowerBound: amountsOf("25m", "600Mi"), UpperBound: amountsOf("25m", "800Mi"), UncappedTarget: amountsOf("25m", "700Mi")}}}

@@ -37,7 +37,8 @@ func (r *Recommender) until(begin time.Time, share float64) time.Time {
 
 func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
 
-// writeStatuses writes the statuses that changed: urgent ones first, then those that waited longest.
+// writeStatuses writes the statuses that changed: urgent ones first, then those that waited
+// longest.
 func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, until time.Time) {
 	long := r.Clock.Now().Add(-patience * r.Interval)
 	for _, u := range updates {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// annotationPrefix begins the names of all annotations by which VPA components talk about pods (UPSTREAM.md §1.6).
+// annotationPrefix is that of all VPA annotations on pods (UPSTREAM.md §1.6).
 const annotationPrefix = "vpa"
 
 // annotationUpdates is the longest of them and for humans only.
@@ -17,10 +17,10 @@ const annotationUpdates = "vpaUpdates"
 //   - of all containers, in their order, name, resources, resize and restart policies; the resources of the pod; its node and
 //     restart policy;
 //   - phase, reason, start, quality of service, resources and the conditions about readiness and resizes;
-//   - of the status of all containers what they run with, and how they came to their end.
+//   - of the status of all containers their resources and how they terminated.
 //
-// Anything else is returned as it is, such as the DeletedFinalStateUnknown of an informer. It implements client-go's
-// TransformFunc.
+// Anything else is returned as it is, such as the DeletedFinalStateUnknown of an informer. It
+// implements client-go's TransformFunc.
 func Pod(object any) (any, error) {
 	p, ok := object.(*corev1.Pod)
 	if !ok {
@@ -43,7 +43,8 @@ func Pod(object any) (any, error) {
 	return out, nil
 }
 
-// annotations keeps those of VPA. A pod that has any keeps a map: a patch that adds one replaces all there are.
+// annotations keeps those of VPA. A pod with any annotations keeps a map: a patch that adds the map
+// would replace them.
 func annotations(all map[string]string) map[string]string {
 	if all == nil {
 		return nil
@@ -115,8 +116,8 @@ func state(s corev1.ContainerState) corev1.ContainerState {
 	return out
 }
 
-// shared is what a pod runs with, in the memory of what it asks for wherever both are the same, as they mostly are: the lists
-// of resources take more of it than all else.
+// shared is the resources in the status, sharing the memory of those in the spec where both are
+// equal, as they usually are: resource lists take more memory than all else.
 func shared(actual, asked *corev1.ResourceRequirements) *corev1.ResourceRequirements {
 	if actual == nil || asked == nil {
 		return actual

@@ -1,5 +1,6 @@
-// Package slim drops the fields that celvpa does not read before objects go into a cache. Code that reads another field must add
-// it here. A slim object is never written back: changes are patches of single fields.
+// Package slim drops the fields that celvpa does not read before objects go into a cache. Code that
+// reads another field must add it here. A slim object is never written back: changes are patches of
+// single fields.
 package slim
 
 import (
@@ -21,8 +22,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// ByObject is how a cache keeps pods, VerticalPodAutoscalers and the well-known controllers: cut down, and handed out as they
-// are in the cache, without a copy. Whoever gets one must not change it.
+// ByObject configures a cache of pods, VerticalPodAutoscalers and the well-known controllers: slim,
+// and returned without a copy, so callers must not change them.
 func ByObject() map[client.Object]cache.ByObject {
 	kept := func(transform toolscache.TransformFunc) cache.ByObject {
 		return cache.ByObject{Transform: watched(transform), UnsafeDisableDeepCopy: ptr.To(true)}
@@ -40,10 +41,10 @@ func ByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// transformLimit is far more than cutting down any object takes.
+// transformLimit is far more than any transformation takes.
 const transformLimit = 20 * time.Second
 
-// watched lets it be known when an object is not done with.
+// watched reports transformations that do not end.
 func watched(transform toolscache.TransformFunc) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		defer underway.Begin("keeping", transformLimit, true, func() string {
@@ -60,8 +61,8 @@ func watched(transform toolscache.TransformFunc) toolscache.TransformFunc {
 // annotationLastApplied is kubectl's copy of the whole object.
 const annotationLastApplied = corev1.LastAppliedConfigAnnotation
 
-// VPA leaves away what tools note about a VerticalPodAutoscaler. Anything else is returned as it is, such as the
-// DeletedFinalStateUnknown of an informer. It implements client-go's TransformFunc.
+// VPA leaves away what tools note about a VerticalPodAutoscaler. Anything else is returned as it
+// is, such as the DeletedFinalStateUnknown of an informer. It implements client-go's TransformFunc.
 func VPA(object any) (any, error) {
 	if v, ok := object.(*vpav1.VerticalPodAutoscaler); ok {
 		v.ManagedFields = nil
@@ -70,9 +71,9 @@ func VPA(object any) (any, error) {
 	return object, nil
 }
 
-// Controller keeps the identity of a well-known controller, its owners, its selector and what says how many pods it wants; of a
-// CronJob the labels of its pods. Anything else is returned as it is, such as the DeletedFinalStateUnknown of an informer. It
-// implements client-go's TransformFunc.
+// Controller keeps the identity of a well-known controller, its owners, its selector and what says
+// how many pods it wants; of a CronJob the labels of its pods. Anything else is returned as it is,
+// such as the DeletedFinalStateUnknown of an informer. It implements client-go's TransformFunc.
 func Controller(object any) (any, error) {
 	switch o := object.(type) {
 	case *appsv1.Deployment:

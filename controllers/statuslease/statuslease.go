@@ -1,6 +1,6 @@
-// Package statuslease tells the updater whether the admission controller is alive, through a Lease that the one renews and the
-// other reads (UPSTREAM.md §4.10). Without admission controller, replacement pods would keep their old resources, so the updater
-// pauses evictions.
+// Package statuslease tells the updater whether the admission controller is alive, through a Lease
+// that the one renews and the other reads (UPSTREAM.md §4.10). Without admission controller,
+// replacement pods would keep their old resources, so the updater pauses evictions.
 package statuslease
 
 import (
@@ -27,7 +27,8 @@ type Renewer struct {
 	Interval time.Duration
 	Clock    clock.WithTicker
 	Log      logr.Logger
-	// Serving returns nil once new pods get their recommended resources; the lease is not renewed before.
+	// Serving returns nil once new pods get their recommended resources; the lease is not renewed
+	// before.
 	Serving func() error
 }
 
@@ -86,7 +87,8 @@ type Checker struct {
 	Clock   clock.PassiveClock
 }
 
-// Alive returns nil when the lease was created or renewed within the timeout, otherwise what is wrong.
+// Alive returns nil when the lease was created or renewed within the timeout, otherwise what is
+// wrong.
 func (c *Checker) Alive(ctx context.Context) error {
 	var lease coordinationv1.Lease
 	if err := c.Client.Get(ctx, c.Key, &lease); err != nil {
@@ -105,5 +107,6 @@ func (c *Checker) Alive(ctx context.Context) error {
 // abandoned is the error of an expired lease.
 type abandoned struct{ error }
 
-// IsAbandoned reports whether Alive found an expired lease, as opposed to one that it could not read.
+// IsAbandoned reports whether Alive found an expired lease, as opposed to one that it could not
+// read.
 func IsAbandoned(err error) bool { return errors.As(err, new(abandoned)) }

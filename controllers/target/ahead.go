@@ -20,36 +20,38 @@ import (
 )
 
 const (
-	// aheadInterval is between two rounds, in which the targets of all VPAs are looked up: well-known ones may have got owners of
-	// custom kinds, and what nobody looks up for scaleForget is forgotten.
+	// aheadInterval is the time between two rounds over the targets of all VPAs: well-known ones
+	// may have got owners of custom kinds, and scales without a look-up expire after scaleForget.
 	aheadInterval = time.Minute
-	// aheadWorkers is how many look-ups go on at once, so that one API that does not answer does not keep the others waiting.
+	// aheadWorkers is the number of parallel look-ups, so that one API that hangs does not delay
+	// the others.
 	aheadWorkers = 4
-	// aheadFirst is how long the first round keeps a process from being ready.
+	// aheadFirst is how long the first round may delay readiness.
 	aheadFirst = 15 * time.Second
 )
 
-// Ahead looks up the targets of VPAs before pods of theirs come: as soon as there is a VPA, when it gets another target, and from
-// time to time. Then Resolver.Top finds the scales of custom targets, and of custom owners above well-known ones, in memory.
-// All fields are required but Namespaces. It implements the manager's Runnable.
+// Ahead looks up the targets of VPAs before their pods are reviewed: when a VPA is created, when
+// its target changes, and periodically. Resolver.Top then finds the scales of custom targets, and
+// of custom owners above well-known ones, in memory. All fields are required but Namespaces. It
+// implements the manager's Runnable.
 type Ahead struct {
-	Cache      cache.Informers // tells of VPAs
-	Client     client.Reader   // reads VPAs, best from that cache
+	Cache      cache.Informers // of VPAs
+	Client     client.Reader   // reads VPAs from that cache
 	Resolver   *Resolver
-	Namespaces Namespaces // that are served
+	Namespaces Namespaces // served
 	Clock      clock.WithTicker
 	Log        logr.Logger
 
 	mu    sync.Mutex
-	first map[client.ObjectKey]bool // what is left of the first round; nil before it
-	late  bool                      // it has taken its time
+	first map[client.ObjectKey]bool // left of the first round; nil before it
+	late  bool                      // the first round exceeded aheadFirst
 }
 
 // NeedLeaderElection is false: every replica reviews pods.
 func (a *Ahead) NeedLeaderElection() bool { return false }
 
-// Ready is an error until all targets that there were at the start have been looked up, or have failed to be, or some time has
-// passed: an API that does not answer keeps nobody from starting.
+// Ready is an error until all targets at the start have been looked up, successfully or not, or
+// aheadFirst has passed: an API that hangs must not prevent a start.
 func (a *Ahead) Ready() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,7 +125,7 @@ func (a *Ahead) add(queue workqueue.TypedInterface[client.ObjectKey], object any
 	}
 }
 
-// round has all looked up. What cannot be listed is left to the next round.
+// round queues all VPAs. If they cannot be listed, the next round retries.
 func (a *Ahead) round(ctx context.Context, queue workqueue.TypedInterface[client.ObjectKey]) {
 	var list vpav1.VerticalPodAutoscalerList
 	if err := a.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -144,7 +146,7 @@ func (a *Ahead) round(ctx context.Context, queue workqueue.TypedInterface[client
 	}
 }
 
-// look looks up the target of a VPA and what is above it. A failure is remembered by Scales, which tries again.
+// look looks up the target of a VPA and its owners. Scales remembers failures and retries.
 func (a *Ahead) look(ctx context.Context, key client.ObjectKey) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -164,7 +166,7 @@ func (a *Ahead) look(ctx context.Context, key client.ObjectKey) {
 	}
 }
 
-// looked notes that a VPA has had its turn.
+// looked records that a VPA was processed.
 func (a *Ahead) looked(key client.ObjectKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

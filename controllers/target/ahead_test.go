@@ -85,7 +85,8 @@ func TestNoPodHasToWaitForWhatVPAsAreAbout(t *testing.T) {
 	require.Len(t, l.asked(), 2)
 }
 
-// That an owner above a target cannot be scaled is known of the very object, so no pod has to ask again.
+// That an owner above a target cannot be scaled is known of the very object, so no pod has to ask
+// again.
 func TestOwnersAboveTargetsAreLookedUpAheadForGood(t *testing.T) {
 	app := controlledBy("example.com/v1", "Other", "app")
 	app.UID = "7"

@@ -10,24 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Of an object without a selector is asked anew so long after the answer, for who is in haste; each time twice as long, up to
-// missingFresh. A controller mostly gets its selector in the moment in which its first pods are made.
+// An object without a selector is read again after this time in hasty look-ups; doubled each time,
+// up to missingFresh. A controller usually sets the selector when it creates its first pods.
 const bareFresh = time.Second
 
 const (
-	// lateFor is how long an owner of a well-known kind is waited for that an owner reference names and the cache does not have. The
-	// cache hears of a new ReplicaSet at about the same time as the controller that makes its pods.
+	// lateFor is how long a look-up waits for a well-known owner that an owner reference names and
+	// the cache lacks. The cache receives a new ReplicaSet at about the same time as the controller
+	// that creates its pods.
 	lateFor = 250 * time.Millisecond
-	lateTry = 10 * time.Millisecond // between two looks into the cache
-	// lateForget is how long it is remembered that one did not come, and maxLate how many of them are.
+	lateTry = 10 * time.Millisecond // between two reads of the cache
+	// lateForget is how long a missing owner is remembered, and maxLate how many are.
 	lateForget = 10 * time.Minute
 	maxLate    = 10_000
 )
 
-// errNotYet is why there is no answer when there was no time to wait for one.
+// errNotYet is the error of a look-up that ran out of time.
 var errNotYet = errors.New("the API server has not answered yet; its answer will be remembered")
 
-// recall answers from memory only; known is false when the memory does not have it.
+// recall answers from memory only; known is false when there is no answer in memory.
 func (s *Scales) recall(k Key, q question) (c controller, found, known bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,8 +43,8 @@ func (s *Scales) recall(k Key, q question) (c controller, found, known bool, err
 	return e.controller, e.found, true, e.err
 }
 
-// counts reports whether an answer is good enough for who is in haste. What has ended counts on for a time: the background has
-// tried to renew it, and nobody knows better.
+// counts reports whether an answer is good enough for a hasty look-up. An expired answer counts for
+// some time: the background has tried to renew it, and there is no better one.
 func (e *scaleEntry) counts(q question, now time.Time) bool {
 	if e.answered.IsZero() || now.Sub(e.until) > scaleForget {
 		return false
@@ -51,14 +52,15 @@ func (e *scaleEntry) counts(q question, now time.Time) bool {
 	if e.found && q.as == asTarget && e.controller.selector == nil {
 		return now.Sub(e.answered) < min(max(e.answered.Sub(e.bare), bareFresh), missingFresh)
 	}
-	// That there is none was perhaps so before the object was made to which an owner reference now points; and what there is may
-	// be another one of the same name. Once asked for this object, it is remembered.
+	// An answer may be older than the object to which an owner reference points now, or about an
+	// earlier object of the name. An answer about this object is remembered.
 	return q.uid == "" || q.uid == e.asked || e.found && (e.controller.uid == "" || e.controller.uid == q.uid)
 }
 
-// soon asks the API server for what recall does not have, and waits until the end at most. The attempt goes on in the background.
-// For one object nobody waits longer than Patience since it began. A failure is remembered and nobody waits for it again
-// before its retry; an answer from before, even about another object of the name, counts for more than a failure.
+// soon asks the API server for what recall lacks, and waits until the deadline at most; the attempt
+// continues in the background. For one object no look-up waits longer than Patience after the start
+// of the attempt. After a failure look-ups do not wait until the retry; an earlier answer, even
+// about another object of the name, takes precedence over a failure.
 func (s *Scales) soon(ctx context.Context, k Key, q question, end time.Time) (controller, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +68,7 @@ func (s *Scales) soon(ctx context.Context, k Key, q question, end time.Time) (co
 	for {
 		now := s.clock.Now()
 		e := s.entry(k, q.as, now)
-		if e.counts(q, now) || e.attempt > before { // or it is as good as one of our own would be
+		if e.counts(q, now) || e.attempt > before { // or as good as an answer of our own attempt
 			return e.controller, e.found, e.err
 		}
 		failed := s.held(k, e, now)
@@ -86,7 +88,8 @@ func (s *Scales) soon(ctx context.Context, k Key, q question, end time.Time) (co
 	}
 }
 
-// await waits for the end of the attempt under way; an error means that there was none in time. s.mu is held, but not while waiting.
+// await waits for the end of the current attempt; an error means a timeout. s.mu is held, but not
+// while waiting.
 func (s *Scales) await(ctx context.Context, k Key, e *scaleEntry, most time.Duration) error {
 	busy, kind := e.busy, k.groupKind()
 	most = min(most, Patience-s.clock.Since(e.since))
@@ -112,8 +115,8 @@ func (s *Scales) await(ctx context.Context, k Key, e *scaleEntry, most time.Dura
 	return fmt.Errorf("waiting for the scale of %s in namespace %s: %w", k, k.Namespace, err)
 }
 
-// awaitKnown looks for an object, named by its UID, until it is found, the end has come or lateFor has passed since it was first
-// missed. An object that never comes is waited for once.
+// awaitKnown looks for an object, by its UID, until it is found, the deadline passes or lateFor has
+// passed since it was first missed. Only one look-up waits for an object that never appears.
 func (s *Scales) awaitKnown(ctx context.Context, uid types.UID, end time.Time, look func() (found bool, err error)) error {
 	last := s.missed(uid).Add(lateFor)
 	if end.Before(last) {
@@ -134,7 +137,7 @@ func (s *Scales) awaitKnown(ctx context.Context, uid types.UID, end time.Time, l
 	return nil
 }
 
-// missed is when an object was first missed, now included.
+// missed is when an object was first missed, which may be now.
 func (s *Scales) missed(uid types.UID) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +146,7 @@ func (s *Scales) missed(uid types.UID) time.Time {
 		return first
 	}
 	if len(s.late) >= maxLate {
-		clear(s.late) // some are waited for once more
+		clear(s.late) // look-ups wait for some once more
 	}
 	s.late[uid] = now
 	return now

@@ -19,7 +19,8 @@ func review(name string, uid types.UID) *metav1.OwnerReference {
 	return &of
 }
 
-// answerOf is what the review of a pod comes to: whether a VPA of the owner has it, or why that is not known.
+// answerOf is what the review of a pod comes to: whether a VPA of the owner has it, or why that is
+// not known.
 func (a *scaleAPI) answerOf(ctx context.Context, of *metav1.OwnerReference) string {
 	r := &Resolver{Client: a.Client, Scales: a.scales}
 	pod := podOf(*of)
@@ -74,8 +75,9 @@ func TestTheFirstPodOfACustomOwnerHasItsVPA(t *testing.T) {
 	require.Equal(t, 1, api.reads())
 }
 
-// TestAnAPIServerThatDoesNotAnswerHoldsNoPodUp: one pod waits for a moment, then others do not, neither of that owner nor of
-// others of its kind. In tests time stands still unless somebody moves it, so whoever waits does so for ever.
+// TestAnAPIServerThatDoesNotAnswerHoldsNoPodUp: one pod waits for a moment, then others do not,
+// neither of that owner nor of others of its kind. In tests time stands still unless somebody moves
+// it, so whoever waits does so for ever.
 func TestAnAPIServerThatDoesNotAnswerHoldsNoPodUp(t *testing.T) {
 	api, entered, release := hanging("app=web")
 	first, second := api.begin(t.Context(), review("t", "1")), api.begin(t.Context(), review("t", "1"))
@@ -163,7 +165,8 @@ func TestAFailureIsRememberedForTheNextPods(t *testing.T) {
 	}
 }
 
-// What is known counts on while nobody can be asked; somebody else has asked in vain, so that no pod has to.
+// What is known counts on while nobody can be asked; somebody else has asked in vain, so that no
+// pod has to.
 func TestAnAnswerOutlivesItsAPIServer(t *testing.T) {
 	api := newScaleAPI(always("app=web"), "v1")
 	require.Equal(t, "mine", api.answerOf(t.Context(), review("t", "1")))

@@ -17,7 +17,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// wellKnown are the controllers whose pods are found without a scale subresource; by kind alone, as upstream does.
+// wellKnown are the controllers whose pods are found without a scale subresource; by kind only, as
+// in upstream.
 var wellKnown = map[string]func() client.Object{
 	"Deployment":            func() client.Object { return &appsv1.Deployment{} },
 	"DaemonSet":             func() client.Object { return &appsv1.DaemonSet{} },
@@ -28,7 +29,8 @@ var wellKnown = map[string]func() client.Object{
 	"CronJob":               func() client.Object { return &batchv1.CronJob{} },
 }
 
-// builtIn tells the well-known kinds from others of their name, which no cache will ever have.
+// builtIn distinguishes the well-known kinds from custom kinds of the same name, which no cache
+// holds.
 func (k Key) builtIn() bool {
 	switch k.groupKind().Group {
 	case corev1.GroupName, appsv1.GroupName, batchv1.GroupName:
@@ -37,8 +39,9 @@ func (k Key) builtIn() bool {
 	return false
 }
 
-// PodsAlike reports whether all pods of a VPA's target come from one template, as those of the well-known kinds do. Pods of
-// a custom kind may differ in their containers. It is true without a target.
+// PodsAlike reports whether all pods of a VPA's target come from one template, as those of the
+// well-known kinds do. Pods of a custom kind may differ in their containers. It is true without a
+// target.
 func PodsAlike(v *vpav1.VerticalPodAutoscaler) bool {
 	if v.Spec.TargetRef == nil {
 		return true
@@ -47,7 +50,7 @@ func PodsAlike(v *vpav1.VerticalPodAutoscaler) bool {
 	return known
 }
 
-// WatchedKinds lists one object of each kind that a cache should hold before look-ups begin.
+// WatchedKinds lists one object of each kind that a cache must hold before look-ups start.
 func WatchedKinds() []client.Object {
 	var out []client.Object
 	for _, kind := range []string{"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"} {
@@ -71,20 +74,20 @@ func (k Key) String() string {
 
 // Resolver looks controllers up. It is safe for concurrent use.
 type Resolver struct {
-	Client client.Client // reads the well-known kinds, best from a cache
-	// Scales remembers the scales of custom kinds. One is shared by all parts of a process. Without it scales are read at every
-	// look-up.
+	Client client.Client // reads the well-known kinds from a cache
+	// Scales caches the scales of custom kinds; all parts of a process share one. Without it every
+	// look-up reads them.
 	Scales *Scales
 }
 
-// controller is what the resolver needs of any controller object.
+// controller is what the resolver needs of a controller object.
 type controller struct {
 	owners []metav1.OwnerReference
 	uid    types.UID     // empty when it is not known
-	object client.Object // of a well-known kind; it is only read. nil for a scale, of which the rest is known
+	object client.Object // of a well-known kind, read-only; nil for a scale, whose other fields are set
 
 	selector labels.Selector // nil when it has none
-	replicas *int32          // what the controller asks for; nil when that is no number of its own, as for a Job
+	replicas *int32          // desired replicas; nil for kinds without them, such as a Job
 }
 
 // node owns pods that no controller made. It is never scalable.
@@ -102,7 +105,7 @@ func (r *Resolver) readKnown(ctx context.Context, k Key, object client.Object) (
 	return controller{owners: object.GetOwnerReferences(), uid: object.GetUID(), object: object}, true, nil
 }
 
-// complete fills in the selector and the replicas, which are not needed of those in between.
+// complete fills in the selector and the replicas, which owners between pod and target do not need.
 func (c *controller) complete() (err error) {
 	switch o := c.object.(type) {
 	case nil:
@@ -124,8 +127,8 @@ func (c *controller) complete() (err error) {
 	return nil
 }
 
-// selects reports whether a controller's selector matches a pod's labels. Plain labels, as most selectors are, are compared as
-// they are: to make a selector of them takes longer than all else of a look-up.
+// selects reports whether a controller's selector matches a pod's labels. matchLabels are compared
+// directly: building a selector would take longer than the rest of a look-up.
 func (c *controller) selects(pod map[string]string) (bool, error) {
 	if s := selectorOf(c.object); s != nil && len(s.MatchExpressions) == 0 {
 		for name, value := range s.MatchLabels {
@@ -164,8 +167,8 @@ func selectorOf(object client.Object) *metav1.LabelSelector {
 	return nil
 }
 
-// asSelector is LabelSelectorAsSelector, without checking once more the labels that the API server has checked: that takes
-// longer than all else of a look-up.
+// asSelector is LabelSelectorAsSelector without validating again what the API server has validated:
+// that would take longer than the rest of a look-up.
 func asSelector(s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil || len(s.MatchExpressions) > 0 {
 		return metav1.LabelSelectorAsSelector(s)

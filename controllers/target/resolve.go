@@ -26,10 +26,11 @@ func Of(v *vpav1.VerticalPodAutoscaler) Key {
 	return Key{Namespace: v.Namespace, APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}
 }
 
-// Unsupported is why a target cannot be used, in the words of condition ConfigUnsupported (UPSTREAM.md §2.6).
+// Unsupported is why a target cannot be used, in the words of condition ConfigUnsupported
+// (UPSTREAM.md §2.6).
 type Unsupported struct {
 	Message string
-	// Transient: the answer could not be had; it may be fine in a moment (UPSTREAM.md Appendix B 10).
+	// Transient: there was no answer, and a retry may succeed (UPSTREAM.md Appendix B 10).
 	Transient bool
 }
 
@@ -44,13 +45,14 @@ func unknown(format string, args ...any) *Unsupported {
 	return &Unsupported{Message: fmt.Sprintf(format, args...), Transient: true}
 }
 
-// Selector finds the pods of a VPA's target; otherwise it says why there are none: the target does not exist, cannot be
-// read, or is not the topmost controller.
+// Selector finds the pods of a VPA's target; otherwise it says why there are none: the target does
+// not exist, cannot be read, or is not the topmost controller.
 func (r *Resolver) Selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (labels.Selector, *Unsupported) {
 	return (&search{Resolver: r}).selector(ctx, v, "")
 }
 
-// selector is Selector in the way of a search. uid is that of the target where an owner reference told it, else empty.
+// selector is Selector in the way of a search. uid is that of the target where an owner reference
+// told it, else empty.
 func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, uid types.UID) (labels.Selector, *Unsupported) {
 	if v.Spec.TargetRef == nil {
 		return nil, unsupported("Cannot read targetRef. Reason: targetRef not defined. If this is a v1beta1 object, switch to v1")
@@ -79,8 +81,8 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 	return c.selector, nil
 }
 
-// Replicas is how many pods the direct owner of a group asks for. An owner without such a number, as a Job, gives live,
-// the number of its live pods (UPSTREAM.md §5.4).
+// Replicas is how many pods the direct owner of a group asks for. An owner without such a number,
+// as a Job, gives live, the number of its live pods (UPSTREAM.md §5.4).
 func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
 	c, found, err := (&search{Resolver: r}).get(ctx, k, question{as: asCount})
 	if err == nil && found {
@@ -98,8 +100,8 @@ func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
 	return int(*c.replicas), nil
 }
 
-// ControllerOf is the owner that controls an object, nil when none does. API servers let no object have two; in what was not
-// checked yet the last one counts, as upstream has it (UPSTREAM.md §4.2).
+// ControllerOf is the owner that controls an object, nil without one. API servers permit one only;
+// before their validation the last one counts, as in upstream (UPSTREAM.md §4.2).
 func ControllerOf(owners []metav1.OwnerReference) *metav1.OwnerReference {
 	for i := len(owners) - 1; i >= 0; i-- {
 		if owners[i].Controller != nil && *owners[i].Controller {
@@ -109,7 +111,8 @@ func ControllerOf(owners []metav1.OwnerReference) *metav1.OwnerReference {
 	return nil
 }
 
-// DirectOwner is the controller that owns a pod, e.g. a ReplicaSet; ok is false for a pod without one.
+// DirectOwner is the controller that owns a pod, e.g. a ReplicaSet; ok is false for a pod without
+// one.
 func DirectOwner(pod *corev1.Pod) (k Key, ok bool) {
 	owner := ControllerOf(pod.OwnerReferences)
 	if owner == nil {
@@ -118,8 +121,9 @@ func DirectOwner(pod *corev1.Pod) (k Key, ok bool) {
 	return Key{Namespace: pod.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}, true
 }
 
-// ControllingVPA is the VPA that a pod belongs to, nil when there is none. Among several that match, the
-// one that compares as less has it (policy.Precedence). It waits for API servers; whoever reviews pods asks Top.
+// ControllingVPA is the VPA that controls a pod, nil without one. Among several that match, the one
+// that compares as less does (policy.Precedence). It waits for API servers; reviews of pods use
+// Top.
 func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidates []*vpav1.VerticalPodAutoscaler, compare func(a, b *vpav1.VerticalPodAutoscaler) int) (*vpav1.VerticalPodAutoscaler, error) {
 	top, err := (&search{Resolver: r}).top(ctx, pod)
 	if err != nil || top == nil {
@@ -134,7 +138,7 @@ func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidat
 	return best, nil
 }
 
-// Namespaces says which namespaces a component serves.
+// Namespaces are those that a component serves.
 type Namespaces struct {
 	Only    string   // empty = all
 	Ignored []string // never served

@@ -100,7 +100,8 @@ func TestAPodBelongsToTheOldestVPAOfItsTopmostController(t *testing.T) {
 	require.Empty(t, get(old), "the selector must match")
 }
 
-// UPSTREAM.md Appendix B 4: an owner reference without controller must not be followed, nor crash anything.
+// UPSTREAM.md Appendix B 4: an owner reference without controller must not be followed, nor crash
+// anything.
 func TestPodsWithoutAController(t *testing.T) {
 	r := resolver(nil)
 	for _, pod := range []*corev1.Pod{podOf(), podOf(owner("apps/v1", "ReplicaSet", "web-1", nil)), podOf(owner("v1", "Node", "n", ptr.To(true)))} {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// lasting is a failure that stays until somebody changes an object: to ask again does not help.
+// lasting is a failure that stays until an object changes: a retry does not help.
 type lasting struct{ error }
 
 // Unwrap returns the cause.
@@ -26,9 +26,9 @@ func isLasting(err error) bool {
 	return errors.As(err, &l)
 }
 
-// readScale reads a custom controller through its scale subresource: in the version that the key names, else in another one
-// that the API server has of its group and kind (UPSTREAM.md §2.4). It is not found when no version has it. An error means
-// that nobody knows.
+// readScale reads a custom controller through its scale subresource: in the version of the key,
+// else in another version of its group and kind that is served (UPSTREAM.md §2.4). It is not found
+// when no version has it. After an error the answer is unknown.
 func readScale(ctx context.Context, api client.Client, k Key) (controller, bool, error) {
 	gv, err := schema.ParseGroupVersion(k.APIVersion)
 	if err != nil {

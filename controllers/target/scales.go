@@ -22,32 +22,34 @@ const (
 	scaleFresh   = 10 * time.Minute // at least; at most twice as long
 	scaleForget  = time.Hour        // after the last look-up
 	scaleRefresh = 7 * time.Second  // between two rounds in the background
-	// scaleAhead is how long before its end an answer is asked for anew, so that no look-up has to wait: two rounds and a bit.
+	// scaleAhead is how long before its expiry an answer is renewed, so that no look-up has to
+	// wait: two rounds and a bit.
 	scaleAhead = 15 * time.Second
-	// missingFresh holds for targets of VPAs that do not exist or have no selector: both often are so for a moment only, after
-	// the VPA and its target were created together.
+	// missingFresh is for targets that do not exist or have no selector, which is often temporary,
+	// after a VPA and its target were created together.
 	missingFresh = time.Minute
-	// countFresh is how old the number of replicas may be.
+	// countFresh is the maximum age of a number of replicas.
 	countFresh = 30 * time.Second
-	// One read takes no longer than scaleTimeout; what failed is tried again after scaleRetry, doubled each time up to the maximum.
+	// A read takes at most scaleTimeout; a failed one is retried after scaleRetry, doubled each
+	// time up to the maximum.
 	scaleTimeout  = 10 * time.Second
 	scaleRetry    = 10 * time.Second
 	scaleRetryMax = 2 * time.Minute
 )
 
-// purpose is what a controller is looked up for.
+// purpose is the reason of a look-up.
 type purpose uint8
 
 const (
 	asOwner  purpose = iota // one in a chain of owners
 	asTarget                // the target of a VPA
-	asCount                 // the number of its replicas, of which evictions depend
+	asCount                 // the number of its replicas, on which evictions depend
 )
 
-// Scales remembers what API servers answer about scales of custom kinds, that there is none included, and asks anew in the
-// background. Failures are kept for a moment only; of a kind whose API does not answer at all, one object is asked for.
-// Whoever cannot wait gets what is in memory, see Resolver.Top. It is safe for concurrent use and implements the manager's
-// Runnable.
+// Scales caches the scales of custom kinds, missing ones included, and renews them in the
+// background. Failures expire soon; of a kind whose API does not answer at all, only one object is
+// requested at a time. Whoever cannot wait gets what is in memory, see Resolver.Top. It is safe for
+// concurrent use and implements the manager's Runnable.
 type Scales struct {
 	client client.Client
 	clock  clock.WithTicker
@@ -56,26 +58,26 @@ type Scales struct {
 	mu      sync.Mutex
 	entries map[Key]*scaleEntry
 	outages map[schema.GroupKind]*failure
-	// slow are the kinds for one of whose objects somebody has waited in vain. The attempt still goes on, and for other objects
-	// of the kind who is in haste does not wait either.
+	// slow are the kinds with a look-up that has timed out while its attempt goes on. Hasty
+	// look-ups of other objects of the kind do not wait either.
 	slow map[schema.GroupKind]bool
 	late map[types.UID]time.Time // see awaitKnown
 
-	attempts uint64 // that were begun
+	attempts uint64 // started
 }
 
-// scaleEntry is the last answer about one scale and, when the last attempt to get one failed, the failure.
+// scaleEntry is the last answer about one scale and, if the last attempt failed, the failure.
 type scaleEntry struct {
 	scaleAnswer
-	answered, until time.Time // when the answer came, and how long it counts; zero without one
-	bare            time.Time // since when there is one without a selector; zero when that is not so
-	attempt         uint64    // the number of the attempt that brought it
-	asked           types.UID // of the object that it was asked about, where an owner reference told it
+	answered, until time.Time // time of the answer, and its expiry; zero without one
+	bare            time.Time // since when the answer has no selector; zero = it has one
+	attempt         uint64    // number of the attempt that returned it
+	asked           types.UID // of the requested object, if an owner reference named it
 	failure         failure
 	read            time.Time // the last look-up
-	target          bool      // it was looked up as one
+	target          bool      // looked up as a target
 
-	// Of the attempt under way; busy is closed at its end, and nil without one.
+	// Of the current attempt; busy is closed at its end, and nil without one.
 	busy   chan struct{}
 	since  time.Time
 	number uint64
@@ -88,7 +90,7 @@ type scaleAnswer struct {
 	err        error // a lasting one
 }
 
-// missing tells that no VPA can have it as its target.
+// missing reports that it can be no target of a VPA.
 func (a scaleAnswer) missing() bool { return !a.found || a.controller.selector == nil }
 
 // failure is one in a row of failed attempts.
@@ -103,8 +105,8 @@ func (f *failure) add(err error, now time.Time) {
 	f.err, f.retry = err, now.Add(min(scaleRetry<<min(f.times-1, 10), scaleRetryMax))
 }
 
-// NewScales returns an empty memory. jitter gives numbers of at least 0 and below 1, by which the life of answers is
-// stretched so that they do not all end at once; nil means random ones.
+// NewScales returns an empty cache. jitter returns numbers in [0, 1) that stretch the lifetime of
+// answers, so that they do not all expire at once; nil = random ones.
 func NewScales(api client.Client, clk clock.WithTicker, jitter func() float64) *Scales {
 	if jitter == nil {
 		jitter = rand.Float64
@@ -116,7 +118,7 @@ func NewScales(api client.Client, clk clock.WithTicker, jitter func() float64) *
 // NeedLeaderElection is false: every replica looks targets up.
 func (s *Scales) NeedLeaderElection() bool { return false }
 
-// Start asks anew in the background until the context ends.
+// Start renews answers in the background until the context ends.
 func (s *Scales) Start(ctx context.Context) error {
 	ticker := s.clock.NewTicker(scaleRefresh)
 	defer ticker.Stop()
@@ -130,7 +132,7 @@ func (s *Scales) Start(ctx context.Context) error {
 	}
 }
 
-// get answers from memory, or waits for the API server.
+// get answers from the cache, or waits for the API server.
 func (s *Scales) get(ctx context.Context, k Key, q question) (controller, bool, error) {
 	s.mu.Lock()
 	now := s.clock.Now()
@@ -162,7 +164,7 @@ func (s *Scales) get(ctx context.Context, k Key, q question) (controller, bool, 
 	return e.controller, e.found, e.err
 }
 
-// entry is the one of a key, made where there is none, of a look-up now. s.mu is held.
+// entry finds or adds the entry of a key for a look-up. s.mu is held.
 func (s *Scales) entry(k Key, as purpose, now time.Time) *scaleEntry {
 	e := s.entries[k]
 	if e == nil {
@@ -179,14 +181,14 @@ func (s *Scales) entry(k Key, as purpose, now time.Time) *scaleEntry {
 	return e
 }
 
-// begin notes that an attempt begins, about the object with a UID. The caller has it made, by ask. s.mu is held, and none is
-// under way.
+// begin records the start of an attempt about the object with a UID, which the caller makes with
+// ask. s.mu is held, and there is no current attempt.
 func (s *Scales) begin(e *scaleEntry, uid types.UID) {
 	s.attempts++
 	e.busy, e.since, e.number, e.asking = make(chan struct{}), s.clock.Now(), s.attempts, uid
 }
 
-// held is the failure for which an object is not asked for now; nil when it may be. s.mu is held.
+// held is the failure whose retry is not due yet; nil = ask now. s.mu is held.
 func (s *Scales) held(k Key, e *scaleEntry, now time.Time) error {
 	if e.failure.err != nil && now.Before(e.failure.retry) {
 		return e.failure.err
@@ -197,7 +199,7 @@ func (s *Scales) held(k Key, e *scaleEntry, now time.Time) error {
 	return nil
 }
 
-// ask asks the API server and ends the attempt that the caller has noted in e.
+// ask asks the API server and ends the attempt that begin recorded in e.
 func (s *Scales) ask(k Key, e *scaleEntry) {
 	var answer scaleAnswer
 	var failed error
@@ -211,7 +213,7 @@ func (s *Scales) ask(k Key, e *scaleEntry) {
 		close(e.busy)
 		e.busy = nil
 	}()
-	// Others wait for the answer, too: that the first one gives up must not be theirs.
+	// Others wait for the answer, too: canceling the first look-up must not cancel theirs.
 	ctx, cancel := context.WithTimeout(context.Background(), scaleTimeout)
 	defer cancel()
 	answer.controller, answer.found, failed = readScale(ctx, s.client, k)
@@ -220,7 +222,7 @@ func (s *Scales) ask(k Key, e *scaleEntry) {
 	}
 }
 
-// store remembers how an attempt ended. s.mu is held.
+// store records the outcome of an attempt. s.mu is held.
 func (s *Scales) store(k Key, e *scaleEntry, answer scaleAnswer, failed error) {
 	now := s.clock.Now()
 	kind := k.groupKind()
@@ -250,7 +252,7 @@ func (s *Scales) store(k Key, e *scaleEntry, answer scaleAnswer, failed error) {
 	}
 }
 
-// silent reports whether a failure says something about the API of a kind as a whole, and not about one object.
+// silent reports whether a failure concerns the API of a kind as a whole, as opposed to one object.
 func silent(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnknown, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout,
@@ -260,7 +262,7 @@ func silent(err error) bool {
 	return false
 }
 
-// cause is an error without what was being done.
+// cause is an error without its context.
 func cause(err error) error {
 	if wrapped, ok := err.(interface{ Unwrap() error }); ok && wrapped.Unwrap() != nil {
 		return wrapped.Unwrap()
@@ -268,7 +270,8 @@ func cause(err error) error {
 	return err
 }
 
-// refresh forgets what nobody looks up any more and asks anew, one by one, for what is about to end or has failed.
+// refresh drops entries without look-ups, and renews one by one those that expire soon or have
+// failed.
 func (s *Scales) refresh(ctx context.Context) {
 	for _, k := range s.due() {
 		if ctx.Err() != nil {
@@ -305,7 +308,7 @@ func (s *Scales) due() []Key {
 			due = append(due, k)
 		}
 	}
-	slices.SortFunc(due, func(a, b Key) int { // what ends first is asked for first
+	slices.SortFunc(due, func(a, b Key) int { // the first to expire comes first
 		return cmp.Or(s.entries[a].until.Compare(s.entries[b].until), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return due

@@ -14,43 +14,44 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// Selectors finds the pods of VPAs and goes on with what it found before while the answer cannot be had, so that a short
-// failure wipes no recommendation (UPSTREAM.md Appendix B 10). The first three fields are required. It is safe for
-// concurrent use.
+// Selectors finds the pods of VPAs, and keeps the last answer while there is no new one, so that a
+// short failure does not delete recommendations (UPSTREAM.md Appendix B 10). The first three fields
+// are required. It is safe for concurrent use.
 type Selectors struct {
 	Resolver *Resolver
 	Clock    clock.PassiveClock
-	Grace    time.Duration // for how long after the last good answer it is used; 0 = not at all
+	Grace    time.Duration // how long the last good answer is used; 0 = not at all
 
 	mu   sync.Mutex
 	last map[types.UID]*lastSelector
 }
 
-// Answer says which pods a VPA is about.
+// Answer is the pods that a VPA selects.
 type Answer struct {
-	// Selector is never nil; it matches nothing when there is a Problem that no earlier answer bridges.
+	// Selector is never nil; it matches nothing when there is a Problem and no earlier answer.
 	Selector labels.Selector
-	// Problem is why the target cannot be used, or cannot be read now; nil when all is well. Its message stays the same while
-	// the reason does.
+	// Problem is why the target cannot be used or read; nil = it can. Its message stays the same
+	// while the reason does.
 	Problem *Unsupported
-	// StaleSince is when Selector was found, if that is not now; else zero.
+	// StaleSince is when an outdated Selector was found; zero = it is current.
 	StaleSince time.Time
-	// Unknown: there was no good answer yet, and Grace has not passed since it was first asked for: it is too early to say
-	// that there are no pods.
+	// Unknown: there was no good answer yet, and Grace has not passed since the first look-up: it
+	// is too early to say that there are no pods.
 	Unknown bool
 }
 
-// lastSelector is what is known of one VPA.
+// lastSelector is the state of one VPA.
 type lastSelector struct {
 	key      Key
 	selector labels.Selector // nil when there was no good answer, or it is too old
-	at       time.Time       // of the good answer; without one of the first question
+	at       time.Time       // of the good answer, else of the first look-up
 	problem  *Unsupported    // the last transient one as it is told; nil since a good answer
 	reason   string          // its reason as it came
 }
 
-// For answers for one VPA. A transient failure leaves the selector as it was until Grace has passed since it was found, for
-// the same VPA with the same target. That the target does not exist, or cannot be one, ends that at once.
+// For returns the answer for a VPA. During a transient failure the selector stays until Grace has
+// passed since it was found, for the same VPA with the same target. A target that does not exist,
+// or cannot be one, ends that at once.
 func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Answer {
 	selector, problem := s.Resolver.Selector(ctx, v)
 	s.mu.Lock()
@@ -66,7 +67,7 @@ func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Ans
 	last := s.last[v.UID]
 	if last == nil || last.key != key {
 		fresh := &lastSelector{key: key}
-		if last == nil { // what was recommended for another target is not to stay
+		if last == nil { // the recommendation for another target must not stay
 			fresh.at = now
 		}
 		last = fresh
@@ -93,7 +94,7 @@ func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Ans
 	return Answer{Selector: last.selector, Problem: last.problem, StaleSince: last.at}
 }
 
-// Keep forgets the VPAs whose UID is not to be kept.
+// Keep drops the VPAs whose UID is not live.
 func (s *Selectors) Keep(keep func(types.UID) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,8 +29,8 @@ type step struct {
 	unknown bool
 }
 
-// TestHazard10ASelectorIsBridgedWhileItsTargetCannotBeRead: UPSTREAM.md Appendix B 10; a failure of a moment must not end
-// what is recommended.
+// TestHazard10ASelectorIsBridgedWhileItsTargetCannotBeRead: UPSTREAM.md Appendix B 10; a failure of
+// a moment must not end what is recommended.
 func TestHazard10ASelectorIsBridgedWhileItsTargetCannotBeRead(t *testing.T) {
 	const (
 		reading = "Cannot read targetRef. Reason: reading the scale of example.com/v1.Thing/t in namespace ns: "

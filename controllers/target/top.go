@@ -14,29 +14,30 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// Patience is how long the review of a pod waits, in all, for scales that are not in memory. Mostly an API server answers in a
-// few milliseconds, and then the first pod of an owner gets its resources as the next ones do. One that does not answer holds
-// up a pod no longer than this, which is far below the time that a webhook is given, and the next pods not at all: see Scales.
+// Patience is how long the review of a pod waits for scales that are not in memory. Usually an API
+// server answers within a few milliseconds, and the first pod of an owner gets its resources as the
+// next ones do. One that does not answer delays a pod no longer than this, which is far below the
+// timeout of a webhook, and the next pods not at all: see Scales.
 const Patience = time.Second
 
-// search is one walk along owner references. The zero value but for the Resolver waits for API servers.
+// search is one walk along owner references. With the Resolver only, it waits for API servers.
 type search struct {
 	*Resolver
-	hasty bool                   // only what is in memory, or comes there before the end
-	end   time.Time              // of all waiting; of a hasty search
+	hasty bool                   // use answers that are in memory, or arrive before end
+	end   time.Time              // deadline of a hasty search
 	asks  func(chain []Key) bool // see Top; nil = always
 	chain []Key                  // the owners so far; of a hasty search
 }
 
-// question is what a controller is looked up for.
+// question is a look-up of a controller.
 type question struct {
 	as purpose
-	// uid is that of an owner reference: the object it names existed when that was written. What is known from before is asked
-	// for anew. Empty = any object of the name.
+	// uid is that of an owner reference: the object existed when the reference was written, so that
+	// older answers do not count. Empty = any object of the name.
 	uid types.UID
 }
 
-// errNobodys ends a search of which nothing depends.
+// errNobodys ends a search whose result does not matter.
 var errNobodys = errors.New("no VerticalPodAutoscaler can be meant")
 
 // Top is the topmost well-known or scalable controller of a pod.
@@ -47,13 +48,14 @@ type Top struct {
 	controller controller
 }
 
-// Top finds the topmost controller of a new pod; nil when it has none that a VPA could have as its target: no owner controls it,
-// or a Node does (UPSTREAM.md §4.2). It answers from memory and waits no longer than Patience for what is not there; what is
-// not known by then is an error, and may be known for the next pod.
+// Top finds the topmost controller of a new pod; nil when it has none that a VPA could have as its
+// target: no owner controls it, or a Node does (UPSTREAM.md §4.2). It answers from memory and waits
+// at most Patience for what is missing; then it returns an error, and the next pod may find the
+// answer.
 //
-// asks is asked before a custom owner is looked up that is not in memory. chain are the owners from the pod upwards, that one
-// last. When it says false, the answer is that there is none: many pods have owners of their own, such as those of workflows,
-// and no VPA is about them. nil = always true.
+// asks is called before the look-up of a custom owner that is not in memory. chain are the owners
+// from the pod upwards, that one last. If it returns false, there is no top: many pods have owners,
+// such as workflows, that no VPA targets. nil = always true.
 func (r *Resolver) Top(ctx context.Context, pod *corev1.Pod, asks func(chain []Key) bool) (*Top, error) {
 	s := &search{Resolver: r, hasty: true, asks: asks}
 	if r.Scales != nil {
@@ -66,14 +68,15 @@ func (r *Resolver) Top(ctx context.Context, pod *corev1.Pod, asks func(chain []K
 	return top, err
 }
 
-// Selects reports whether a VPA has this controller as its target, by kind and name, and whether the target's selector matches
-// a pod of it. The apiVersion is not compared (UPSTREAM.md §4.2). When the selector is not known it says why.
+// Selects reports whether a VPA has this controller as its target, by kind and name, and whether
+// the target's selector matches a pod of it. The apiVersion is not compared (UPSTREAM.md §4.2).
+// When the selector is not known it says why.
 func (t *Top) Selects(ctx context.Context, v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod) (bool, *Unsupported) {
 	of := Of(v)
 	if v.Spec.TargetRef == nil || of.Namespace != t.Namespace || of.Kind != t.Kind || of.Name != t.Name || pod.Namespace != t.Namespace {
 		return false, nil
 	}
-	if t.controller.object != nil { // of a well-known kind: there is but one of the name, and the walk has come to it
+	if t.controller.object != nil { // of a well-known kind: the walk has found the only one of the name
 		selects, err := t.controller.selects(pod.Labels)
 		if err != nil {
 			return false, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err)}
@@ -81,7 +84,7 @@ func (t *Top) Selects(ctx context.Context, v *vpav1.VerticalPodAutoscaler, pod *
 		return selects, nil
 	}
 	var uid types.UID
-	if of.groupKind() == t.groupKind() { // then it is the object that the owner reference named, perhaps in another version
+	if of.groupKind() == t.groupKind() { // the object of the owner reference, perhaps in another version
 		uid = t.controller.uid
 	}
 	selector, why := t.search.selector(ctx, v, uid)
@@ -109,7 +112,8 @@ func (s *search) top(ctx context.Context, pod *corev1.Pod) (*Top, error) {
 	return top, nil
 }
 
-// above walks owner references upwards from a controller that has been read, to the highest one that is well known or scalable.
+// above walks owner references upwards from a controller that has been read, to the highest one
+// that is well known or scalable.
 func (s *search) above(ctx context.Context, top Key, c controller) (Key, controller, error) {
 	start := top
 	for range maxOwners {
@@ -120,7 +124,7 @@ func (s *search) above(ctx context.Context, top Key, c controller) (Key, control
 		at := Key{Namespace: top.Namespace, APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name}
 		above, found, err := s.get(ctx, at, question{as: asOwner, uid: owner.UID})
 		if err != nil {
-			return Key{}, controller{}, err // whether the parent counts is not known, and guessing would hide the pod from its VPA
+			return Key{}, controller{}, err // unknown whether the parent counts; a guess could hide the pod from its VPA
 		}
 		if !found {
 			return top, c, nil
@@ -130,7 +134,8 @@ func (s *search) above(ctx context.Context, top Key, c controller) (Key, control
 	return Key{}, controller{}, fmt.Errorf("the owners of %s go round in circles", start)
 }
 
-// get reads a controller; found is false when it does not exist or is neither well known nor scalable.
+// get reads a controller; found is false when it does not exist or is neither well known nor
+// scalable.
 func (s *search) get(ctx context.Context, k Key, q question) (c controller, found bool, err error) {
 	if s.hasty && q.as == asOwner {
 		s.chain = append(s.chain, k)
@@ -149,7 +154,7 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 	if k.Kind == node {
 		return controller{}, false, nil
 	}
-	defer func() { c.uid = cmp.Or(c.uid, q.uid) }() // not every scale tells its object's
+	defer func() { c.uid = cmp.Or(c.uid, q.uid) }() // not every scale has that of its object
 	switch {
 	case !s.hasty && s.Scales != nil:
 		return s.Scales.get(ctx, k, q)

@@ -22,16 +22,16 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Actuator changes pods in the cluster, and writes events about it for the pod and its VPA (UPSTREAM.md §5.4). It is safe for
-// concurrent use.
+// Actuator changes pods in the cluster, and writes events about it for the pod and its VPA
+// (UPSTREAM.md §5.4). It is safe for concurrent use.
 type Actuator struct {
 	// Client sends writes only, which share one limit, --kube-api-qps.
 	Client   client.Client
 	Recorder events.EventRecorder
 }
 
-// Evict asks the API server to evict a pod; a disruption budget may refuse. The UID is a precondition: a new pod of the same name,
-// as in a StatefulSet, is not evicted.
+// Evict asks the API server to evict a pod; a disruption budget may refuse. The UID is a
+// precondition: a new pod of the same name, as in a StatefulSet, is not evicted.
 func (a Actuator) Evict(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, verdict engine.Verdict) error {
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -47,10 +47,11 @@ func (a Actuator) Evict(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 	return nil
 }
 
-// Resize sends the wanted resources of the pod and of all its containers through the resize subresource, and then updates the
-// pod's annotations, which API servers do not accept with a resize. Where there is nothing to resize, it only removes the
-// annotations of startup boosts that are over. An error means that the pod is unchanged. A resized pod whose annotations could not
-// be updated is reported in an event and by marked = false: Mark may be retried.
+// Resize sends the wanted resources of the pod and of all its containers through the resize
+// subresource, and then updates the pod's annotations, which API servers do not accept with a
+// resize. Where there is nothing to resize, it only removes the annotations of startup boosts that
+// are over. An error means that the pod is unchanged. A resized pod whose annotations could not be
+// updated is reported in an event and by marked = false: Mark may be retried.
 func (a Actuator) Resize(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, change facts.PodChange, verdict engine.Verdict) (marked bool, err error) {
 	resources := podpatch.Resources(pod, change)
 	if len(resources) == 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// auditUpdate records whether audited overlays would decide differently that a VPA changes running pods.
+// auditUpdate records whether audited overlays would decide differently that a VPA changes running
+// pods.
 func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []compile.Shadow, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {

@@ -9,8 +9,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 )
 
-// backOffs remember the evictions and resizes that the API server refused. The rules say which refusals count, and how long they
-// keep pods from being tried again.
+// backOffs remember the evictions and resizes that the API server refused. The rules say which
+// refusals count, and how long they keep pods from being tried again.
 type backOffs struct {
 	evictions, resizes refusals
 }

@@ -55,8 +55,9 @@ func TestABudgetThatRefusesIsLeftInPeaceForAWhile(t *testing.T) {
 	require.Len(t, w.heard("EvictionRefused"), 2, "it was over")
 }
 
-// Regression: a refusal was stamped a little later in its cycle than it was looked at in the others, so that after a minute its age was a
-// few milliseconds short of the back-off, which lasted a cycle longer: one minute became two cycles, two became three.
+// Regression: a refusal was stamped a little later in its cycle than it was looked at in the
+// others, so that after a minute its age was a few milliseconds short of the back-off, which lasted
+// a cycle longer: one minute became two cycles, two became three.
 func TestABackOffEndsWithTheIntervalThatItLasts(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("kept", 4, vpav1.UpdateModeRecreate)
@@ -114,8 +115,9 @@ func TestOtherTimesEndWithTheirIntervalsToo(t *testing.T) {
 	}
 }
 
-// Quotas, webhooks, policies and missing permissions do not pass by themselves: they are asked later and later. Permissions are missing
-// for all pods of an owner; the others may be against one pod, which must not keep the rest from their turn.
+// Quotas, webhooks, policies and missing permissions do not pass by themselves: they are asked
+// later and later. Permissions are missing for all pods of an owner; the others may be against one
+// pod, which must not keep the rest from their turn.
 func TestRefusalsThatDoNotPassGetABackOff(t *testing.T) {
 	for err, all := range map[error]bool{
 		forbidden("exceeded quota: q, requested: cpu=1", ""):                                                  false,
@@ -183,7 +185,8 @@ spec:
 	require.Empty(t, w.cycle())
 }
 
-// A refused resize that is followed by an eviction came to something: the pods after it have their turn as ever.
+// A refused resize that is followed by an eviction came to something: the pods after it have their
+// turn as ever.
 func TestARefusedResizeThatAnEvictionFollowsKeepsNothingBack(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 4, vpav1.UpdateModeInPlaceOrRecreate)
@@ -203,8 +206,8 @@ func TestConflictsAndBusyServersGetNoBackOff(t *testing.T) {
 	}
 }
 
-// Nobody answered: it may have been carried out, and the cache may show that much later than the next cycle. Until it does, or should
-// have, the pod is left alone and has its place in the budget.
+// Nobody answered: it may have been carried out, and the cache may show that much later than the
+// next cycle. Until it does, or should have, the pod is left alone and has its place in the budget.
 func TestACallThatNobodyAnsweredIsRememberedUntilTheCacheShowsWhatCameOfIt(t *testing.T) {
 	for mode, ask := range map[vpav1.UpdateMode]string{vpav1.UpdateModeRecreate: "evict", vpav1.UpdateModeInPlaceOrRecreate: "resize"} {
 		t.Run(string(mode), func(t *testing.T) {

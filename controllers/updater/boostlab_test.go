@@ -31,7 +31,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// boostLab is a Boosts with an API server of its own, which takes resizes and does nothing about them.
+// boostLab is a Boosts with an API server of its own, which takes resizes and does nothing about
+// them.
 type boostLab struct {
 	*Boosts
 	t      *testing.T
@@ -137,7 +138,8 @@ func (l *boostLab) sentSoFar() []string {
 
 func keyOf(name string) client.ObjectKey { return client.ObjectKey{Namespace: "ns", Name: name} }
 
-// webPod is a pod of ReplicaSet web that has been ready for some time, and whose CPU was raised from 100m to 300m.
+// webPod is a pod of ReplicaSet web that has been ready for some time, and whose CPU was raised
+// from 100m to 300m.
 func webPod(t *testing.T, name string, ready time.Duration, change ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := boostPod(t, ready, boostedOne, map[string]string{"a": beforeOne})

@@ -112,7 +112,8 @@ func (b *Boosts) Start(ctx context.Context) error {
 	}
 }
 
-// next waits for the next pod of the queue and processes it. It returns false when the queue has shut down.
+// next waits for the next pod of the queue and processes it. It returns false when the queue has
+// shut down.
 func (b *Boosts) next(ctx context.Context, queue boostQueue) bool {
 	key, ended := queue.Get()
 	if ended {
@@ -149,8 +150,8 @@ func (b *Boosts) concerns(pod *corev1.Pod) bool {
 	return alive(pod) && b.Namespaces.Serve(pod.Namespace) && facts.Boosted(pod) && podutils.IsPodReady(pod)
 }
 
-// vpaEvents queues the boosted pods of a namespace when a VPA in it is added, or changes its spec or its choice of rules. It
-// ignores the VPAs at the start, when all pods are queued anyway.
+// vpaEvents queues the boosted pods of a namespace when a VPA in it is added, or changes its spec
+// or its choice of rules. It ignores the VPAs at the start, when all pods are queued anyway.
 func (b *Boosts) vpaEvents(ctx context.Context, queue boostQueue) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(o any, atStart bool) {
@@ -168,7 +169,8 @@ func (b *Boosts) vpaEvents(ctx context.Context, queue boostQueue) toolscache.Res
 	}
 }
 
-// all queues all boosted pods, or those of a namespace. If they cannot be listed, the next round retries.
+// all queues all boosted pods, or those of a namespace. If they cannot be listed, the next round
+// retries.
 func (b *Boosts) all(ctx context.Context, queue boostQueue, where ...client.ListOption) {
 	var list corev1.PodList
 	where = append(where, client.MatchingFields{podBoostedIndex: "true"}, client.UnsafeDisableDeepCopy)

@@ -26,9 +26,10 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Boosts ends the startup boosts of pods (UPSTREAM.md §5.7, Appendix A 3). It is independent of the Updater's cycles and of the
-// admission controller: a work queue holds pods that changed, pods whose boost is about to end, and every 10 minutes all boosted
-// pods. All fields but Namespaces, Turn and Beside are required. It implements the manager's Runnable; do not start it with gate
+// Boosts ends the startup boosts of pods (UPSTREAM.md §5.7, Appendix A 3). It is independent of the
+// Updater's cycles and of the admission controller: a work queue holds pods that changed, pods
+// whose boost is about to end, and every 10 minutes all boosted pods. All fields but Namespaces,
+// Turn and Beside are required. It implements the manager's Runnable; do not start it with gate
 // CPUStartupBoost off.
 type Boosts struct {
 	Cache      cache.Informers // of pods and VPAs
@@ -41,7 +42,8 @@ type Boosts struct {
 	Workers    int // pods that are processed in parallel, at least 1
 	// Turn waits for the rate limit of resizes; nil = unlimited.
 	Turn func(context.Context) error
-	// Beside reports whether another actor, such as the Updater, is changing a pod, which then counts as disrupted; nil = none.
+	// Beside reports whether another actor, such as the Updater, is changing a pod, which then
+	// counts as disrupted; nil = none.
 	Beside func(*corev1.Pod) bool
 
 	Clock clock.WithTicker
@@ -59,7 +61,8 @@ type sentResize struct {
 }
 
 const (
-	// boostSettles is how long the cache may take to show a resize; then the pod is processed again.
+	// boostSettles is how long the cache may take to show a resize; then the pod is processed
+	// again.
 	boostSettles = time.Minute
 	// boostSlack is added to the rest of a boost, so that it is over when its pod is processed.
 	boostSlack = 100 * time.Millisecond
@@ -208,9 +211,10 @@ func (b *Boosts) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev1.Po
 	return out, nil
 }
 
-// reserve asks the rules about a pod. If they resize it, its place in the budget is taken, so that no other worker takes it.
-// Disrupted are the pods of the group whose resize is in progress. A deferred resize disrupts nothing; it may be waiting for the
-// very CPU that other boosts will return.
+// reserve asks the rules about a pod. If they resize it, its place in the budget is taken, so that
+// no other worker takes it. Disrupted are the pods of the group whose resize is in progress. A
+// deferred resize disrupts nothing; it may be waiting for the very CPU that other boosts will
+// return.
 func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group, beside []*corev1.Pod) engine.Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -239,8 +243,8 @@ func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group
 	return verdict
 }
 
-// isSent reports whether a pod was sent a resize that the cache does not show completely: the annotations follow the resize. The
-// caller holds mu.
+// isSent reports whether a pod was sent a resize that the cache does not show completely: the
+// annotations follow the resize. The caller holds mu.
 func (b *Boosts) isSent(pod *corev1.Pod) bool {
 	sent, ok := b.sent[client.ObjectKeyFromObject(pod)]
 	return ok && sent.uid == pod.UID && (sent.at.IsZero() || b.Clock.Since(sent.at) < boostSettles) &&

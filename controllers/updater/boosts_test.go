@@ -35,7 +35,8 @@ func TestABoostThatIsOverIsEnded(t *testing.T) {
 	require.InDelta(t, before+1, ended(), 0)
 }
 
-// Nobody answered: the resize may have been carried out, so its place in the budget is taken until the cache shows that, or should have.
+// Nobody answered: the resize may have been carried out, so its place in the budget is taken until
+// the cache shows that, or should have.
 func TestTheEndOfABoostThatNobodyAnsweredIsWaitedFor(t *testing.T) {
 	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	l.onSent = func(string) error { return context.DeadlineExceeded }
@@ -62,8 +63,8 @@ func TestTheBoostsOfOnePodEndOneByOne(t *testing.T) {
 	require.Equal(t, []string{"add vpaUpdates", "add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
 }
 
-// Regression: with more memory than its node had, or a memory limit below what it used, all of the resize that was to end a boost was
-// never carried out, and the pod kept its CPU for ever.
+// Regression: with more memory than its node had, or a memory limit below what it used, all of the
+// resize that was to end a boost was never carried out, and the pod kept its CPU for ever.
 func TestABoostEndsAlsoWhereMemoryCannotBeResized(t *testing.T) {
 	has := func(memory string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
@@ -185,7 +186,8 @@ func TestAPodIsNotResizedAgainBeforeTheCacheKnows(t *testing.T) {
 	require.Len(t, l.resized, 2)
 }
 
-// While a pod waits for its turn, another one of its name may have come, whose boost has just begun.
+// While a pod waits for its turn, another one of its name may have come, whose boost has just
+// begun.
 func TestTheBoostOfASuccessorIsNotEnded(t *testing.T) {
 	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	l.Turn = func(ctx context.Context) error {

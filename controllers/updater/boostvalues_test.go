@@ -229,7 +229,8 @@ func TestABoostGoesOnUntilThePodIsReady(t *testing.T) {
 	}
 }
 
-// fits reports whether the containers of a pod with resources of its own fit in it after a change, as API servers demand.
+// fits reports whether the containers of a pod with resources of its own fit in it after a change,
+// as API servers demand.
 func fits(pod *corev1.Pod, change facts.PodChange) bool {
 	after := facts.RequestsAfter(pod, change)
 	for _, name := range facts.ScaledResources {

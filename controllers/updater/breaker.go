@@ -17,13 +17,15 @@ import (
 const (
 	// absentTime is how long the state of a workload without pods is kept.
 	absentTime = time.Hour
-	// maxAwaited bounds the evictions per workload that wait for a replacement pod. More would not tell more.
+	// maxAwaited bounds the evictions per workload that wait for a replacement pod. More would not
+	// tell more.
 	maxAwaited = 64
 )
 
-// breaker counts evictions without effect: those whose replacement pod kept the old resources, as the next one's would. It knows
-// workloads by the direct owner of their pods. The rules say how many such evictions pause a workload. The zero value is ready
-// for use, and it is safe for concurrent use.
+// breaker counts evictions without effect: those whose replacement pod kept the old resources, as
+// the next one's would. It knows workloads by the direct owner of their pods. The rules say how
+// many such evictions pause a workload. The zero value is ready for use, and it is safe for
+// concurrent use.
 type breaker struct {
 	mu   sync.Mutex
 	of   map[target.Key]*outcomes
@@ -47,8 +49,8 @@ type evictedPod struct {
 	until time.Time // a pod created later is no replacement
 }
 
-// leaves records that a pod was evicted, or that the eviction was not answered. It counts as gone until the cache shows the
-// outcome or cacheTime has passed.
+// leaves records that a pod was evicted, or that the eviction was not answered. It counts as gone
+// until the cache shows the outcome or cacheTime has passed.
 func (b *breaker) leaves(uid types.UID, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,8 +86,9 @@ func (b *breaker) isGone(uid types.UID) bool {
 	return gone
 }
 
-// look matches pods that are new since the last cycle with the evicted pods that they replace, one to one and both in order. It
-// ignores creation times otherwise, because clocks differ. live are the UIDs of all pods.
+// look matches pods that are new since the last cycle with the evicted pods that they replace, one
+// to one and both in order. It ignores creation times otherwise, because clocks differ. live are
+// the UIDs of all pods.
 func (b *breaker) look(pods []corev1.Pod, live map[types.UID]bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,8 +176,8 @@ func (b *breaker) held(owner target.Key) string {
 	return ""
 }
 
-// resourcesNow are those a pod runs with, by container: allocated by the node, else from the spec. Pod-level resources have the
-// empty name.
+// resourcesNow are those a pod runs with, by container: allocated by the node, else from the spec.
+// Pod-level resources have the empty name.
 func resourcesNow(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	out := resourcesAsked(pod)
 	for i := range pod.Spec.Containers {

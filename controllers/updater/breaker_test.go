@@ -215,7 +215,8 @@ func TestRulesSayHowLongAReplacementIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A resize that a node could not carry out is in the spec already, so a successor with that spec is one that has come to something.
+// A resize that a node could not carry out is in the spec already, so a successor with that spec is
+// one that has come to something.
 func TestAnEvictedPodHadWhatItsNodeGranted(t *testing.T) {
 	p := &corev1.Pod{Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: amounts("2", "2Gi")}}},

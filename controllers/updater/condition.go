@@ -19,14 +19,17 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// UpdatesHaveNoEffect is the condition of a VPA whose evictions are paused because replacement pods kept the old resources. Its
-// reason is the rule. It exists only while it is True, and only the updater writes it.
+// UpdatesHaveNoEffect is the condition of a VPA whose evictions are paused because replacement pods
+// kept the old resources. Its reason is the rule. It exists only while it is True, and only the
+// updater writes it.
 const UpdatesHaveNoEffect vpav1.VerticalPodAutoscalerConditionType = "UpdatesHaveNoEffect"
 
-// forbiddenTime is the pause after a condition could not be written for want of permission. Upstream's manifests do not grant it.
+// forbiddenTime is the pause after a condition could not be written for want of permission.
+// Upstream's manifests do not grant it.
 const forbiddenTime = time.Hour
 
-// conditions records whether conditions may be written. The zero value is ready for use, and it is safe for concurrent use.
+// conditions records whether conditions may be written. The zero value is ready for use, and it is
+// safe for concurrent use.
 type conditions struct {
 	mu        sync.Mutex
 	forbidden time.Time // last refusal; zero = never
@@ -44,7 +47,8 @@ func (c *conditions) forbid(now time.Time) {
 	c.forbidden = now
 }
 
-// reportNoEffect reports the rule that pauses evictions for a VPA because they have no effect; empty = none does.
+// reportNoEffect reports the rule that pauses evictions for a VPA because they have no effect;
+// empty = none does.
 func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, rule string, log logr.Logger) {
 	const about = "evictions without effect"
 	if rule == "" {
@@ -81,8 +85,9 @@ func (r *run) clearConditions(ctx context.Context, vpas []vpav1.VerticalPodAutos
 	}
 }
 
-// writeCondition sets the condition, or removes it when it is nil. The recommender writes the status, too, so the patch touches
-// nothing else and tests the resource version; after a conflict the VPA is read once more.
+// writeCondition sets the condition, or removes it when it is nil. The recommender writes the
+// status, too, so the patch touches nothing else and tests the resource version; after a conflict
+// the VPA is read once more.
 func (r *run) writeCondition(ctx context.Context, v *vpav1.VerticalPodAutoscaler, want *vpav1.VerticalPodAutoscalerCondition, log logr.Logger) {
 	for range 2 {
 		list, changes := withCondition(v.Status.Conditions, want)
@@ -116,8 +121,8 @@ func (r *run) writeCondition(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 	}
 }
 
-// withCondition adds or replaces the condition, or removes it when it is nil, and reports whether the list changed. The transition
-// time changes with the status only.
+// withCondition adds or replaces the condition, or removes it when it is nil, and reports whether
+// the list changed. The transition time changes with the status only.
 func withCondition(list []vpav1.VerticalPodAutoscalerCondition, want *vpav1.VerticalPodAutoscalerCondition) (with []vpav1.VerticalPodAutoscalerCondition, changes bool) {
 	at := slices.IndexFunc(list, func(c vpav1.VerticalPodAutoscalerCondition) bool { return c.Type == UpdatesHaveNoEffect })
 	with = slices.Clone(list)

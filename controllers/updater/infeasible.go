@@ -6,8 +6,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// infeasible remembers what resizes asked for that was more than the node has, so that they are not tried again and again
-// (AEP-8818). After a restart each is tried once more.
+// infeasible remembers what resizes asked for that was more than the node has, so that they are not
+// tried again and again (AEP-8818). After a restart each is tried once more.
 type infeasible struct {
 	memory[types.UID, infeasibleRecord]
 }

@@ -30,8 +30,9 @@ func (w *world) recommend(name, cpu, memory string) {
 
 var beyondNode = forbidden("node didn't have enough allocatable resources", causeNodeCapacity)
 
-// AEP-8818, test plan: "Infeasible Patch Rejection with NodeCapacity Cause", "No Retry for Unchanged Recommendation", "Retry After
-// Recommendation Change" and "Successful Update Clears Stored Attempt".
+// AEP-8818, test plan: "Infeasible Patch Rejection with NodeCapacity Cause", "No Retry for
+// Unchanged Recommendation", "Retry After Recommendation Change" and "Successful Update Clears
+// Stored Attempt".
 func TestInfeasibleAttemptsAreTriedAgainOnlyWhenLessIsWanted(t *testing.T) {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("infeasible", 2, vpav1.UpdateModeInPlace)
@@ -63,7 +64,8 @@ func TestInfeasibleAttemptsAreTriedAgainOnlyWhenLessIsWanted(t *testing.T) {
 	require.Empty(t, w.heard("EvictedByVPA"), "mode InPlace never evicts")
 }
 
-// AEP-8818, test plan: "Infeasible Status Storage (pre-1.36)": what the pod's spec asks for is remembered.
+// AEP-8818, test plan: "Infeasible Status Storage (pre-1.36)": what the pod's spec asks for is
+// remembered.
 func TestWhatTheKubeletFindsInfeasibleIsRememberedFromTheSpec(t *testing.T) {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("web", 2, vpav1.UpdateModeInPlace)
@@ -154,8 +156,9 @@ func TestRecordsCanBeUsedAtATime(t *testing.T) {
 	require.Empty(t, i.of)
 }
 
-// Regression: with a cache that lagged behind, the old verdict of the kubelet was taken for one about the new resize; what the old
-// one had asked for was remembered in its place, and what the node had found infeasible next was sent once more.
+// Regression: with a cache that lagged behind, the old verdict of the kubelet was taken for one
+// about the new resize; what the old one had asked for was remembered in its place, and what the
+// node had found infeasible next was sent once more.
 func TestWhatWasFoundInfeasibleBeforeAResizeIsNotRememberedAfterIt(t *testing.T) {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("web", 2, vpav1.UpdateModeInPlace)

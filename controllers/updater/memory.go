@@ -2,8 +2,9 @@ package updater
 
 import "sync"
 
-// memory is what is remembered from cycle to cycle, mostly of pods by their UID: a new pod of the same name starts afresh
-// (UPSTREAM.md Appendix B 9). It is lost with the process. The zero value is ready for use, and it is safe for concurrent use.
+// memory is what is remembered from cycle to cycle, mostly of pods by their UID: a new pod of the
+// same name starts afresh (UPSTREAM.md Appendix B 9). It is lost with the process. The zero value
+// is ready for use, and it is safe for concurrent use.
 type memory[K comparable, V any] struct {
 	mu sync.Mutex
 	of map[K]V
@@ -22,7 +23,8 @@ func (m *memory[K, V]) remember(key K, v V) {
 	m.change(key, func(V, bool) (V, bool) { return v, true })
 }
 
-// change replaces what is remembered by what a function makes of it, or forgets it where the function does not keep it.
+// change replaces what is remembered by what a function makes of it, or forgets it where the
+// function does not keep it.
 func (m *memory[K, V]) change(key K, f func(v V, known bool) (_ V, keep bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -30,7 +30,8 @@ const (
 	reasonUnboost       = "UnboostError"
 )
 
-// Names and labels are upstream's (UPSTREAM.md §6, Appendix A 4); names that begin with celvpa are our own.
+// Names and labels are upstream's (UPSTREAM.md §6, Appendix A 4); names that begin with celvpa are
+// our own.
 var (
 	latency = cycle.NewLatency("vpa_updater")
 

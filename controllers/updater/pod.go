@@ -10,7 +10,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 )
 
-// updatePod carries out the decision on a pod. It asks the rules again if the group has changed since, and after a refused resize.
+// updatePod carries out the decision on a pod. It asks the rules again if the group has changed
+// since, and after a refused resize.
 func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 	if *c.group != c.asked {
 		r.decide(w, c)
@@ -44,7 +45,8 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 	w.tally.decide(c.verdict)
 }
 
-// resize tries to resize a pod. If the API server refuses or does not answer, it returns true and c.Attempt holds the reason.
+// resize tries to resize a pod. If the API server refuses or does not answer, it returns true and
+// c.Attempt holds the reason.
 func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bool) {
 	if r.resizesOver.Load() {
 		w.late = true
@@ -114,8 +116,8 @@ func (r *run) countRefusal(w *workload, c *candidate) {
 	}
 }
 
-// backOffResizes records a refused resize if the rules say so: repeating it in every cycle would only load the API server and its
-// webhooks.
+// backOffResizes records a refused resize if the rules say so: repeating it in every cycle would
+// only load the API server and its webhooks.
 func (r *run) backOffResizes(w *workload, c *candidate) {
 	refused := facts.RefusedRequest{Resize: true, Why: c.Attempt.Refused, Message: c.Attempt.Message, Then: c.verdict.Do}
 	if to, counts := r.about(w, c, refused); counts {
@@ -214,5 +216,6 @@ func (r *run) disrupted(c *candidate) {
 	}
 }
 
-// withoutPod removes the name of a pod from a message, so that messages about pods of one workload are equal.
+// withoutPod removes the name of a pod from a message, so that messages about pods of one workload
+// are equal.
 func withoutPod(text string, pod *corev1.Pod) string { return strings.ReplaceAll(text, pod.Name, "") }

@@ -14,7 +14,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// Messages of API servers, where neither code nor reason distinguishes answers (Kubernetes 1.33 to 1.37).
+// Messages of API servers, where neither code nor reason distinguishes answers (Kubernetes 1.33 to
+// 1.37).
 var (
 	ofQuota      = []string{"exceeded quota:", "failed quota:", "insufficient quota to consume", "status unknown for quota:"}
 	ofLimitRange = regexp.MustCompile(`(minimum|maximum) \S+ usage per (Container|Pod) is |max limit to request ratio per (Container|Pod) is `)
@@ -24,7 +25,8 @@ var (
 		"feature gate is disabled",
 	}
 	ofPermission = []string{"cannot patch resource", "cannot create resource"} // to resize, to evict
-	// A JSON Patch that does not fit the pod, such as one for an earlier pod of the name. API servers do not say why.
+	// A JSON Patch that does not fit the pod, such as one for an earlier pod of the name. API
+	// servers do not say why.
 	ofPatch  = "the server rejected our request due to an error in our request"
 	ofPolicy = []string{"ValidatingAdmissionPolicy", "admission webhook"}
 	// An API server that has just started and has not cached all nodes, LimitRanges or quotas.
@@ -123,10 +125,12 @@ func answerOf(err error) evictionAnswer {
 	return evictionFailed
 }
 
-// unsent reports whether a request was never sent because the client's own rate limit would have delayed it too long.
+// unsent reports whether a request was never sent because the client's own rate limit would have
+// delayed it too long.
 func unsent(err error) bool { return strings.Contains(err.Error(), "client rate limiter Wait") }
 
-// declined reports whether a request certainly had no effect: the API server refused it, or was not reached.
+// declined reports whether a request certainly had no effect: the API server refused it, or was not
+// reached.
 func declined(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {

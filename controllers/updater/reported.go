@@ -6,16 +6,18 @@ import (
 	"github.com/celvpa/celvpa/controllers/notice"
 )
 
-// reported remembers the faults of each VPA that had an event, so that each has one until it changes or ends, not one in every
-// cycle. Faults are texts by what they are about.
+// reported remembers the faults of each VPA that had an event, so that each has one until it
+// changes or ends, not one in every cycle. Faults are texts by what they are about.
 type reported struct {
 	memory[types.UID, map[string]string]
 }
 
-// maxMatters are remembered of a VPA: owners come and go, as the Jobs of a CronJob do. With more, all are reported again.
+// maxMatters are remembered of a VPA: owners come and go, as the Jobs of a CronJob do. With more,
+// all are reported again.
 const maxMatters = 64
 
-// news reports whether a fault differs, but for numbers in it, from the last one about the same, and remembers it.
+// news reports whether a fault differs, but for numbers in it, from the last one about the same,
+// and remembers it.
 func (r *reported) news(vpa types.UID, about, fault string) (news bool) {
 	r.change(vpa, func(faults map[string]string, _ bool) (map[string]string, bool) {
 		last, before := faults[about]

@@ -112,7 +112,8 @@ func TestAnAnnotationThatMayNotBeWrittenIsNotTriedForEver(t *testing.T) {
 	}
 }
 
-// TestAResizeMakesOldAnnotationsTrue: what admission wrote when the pod was created does not hold afterwards.
+// TestAResizeMakesOldAnnotationsTrue: what admission wrote when the pod was created does not hold
+// afterwards.
 func TestAResizeMakesOldAnnotationsTrue(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 0, vpav1.UpdateModeInPlaceOrRecreate)
@@ -135,8 +136,9 @@ func TestAResizeMakesOldAnnotationsTrue(t *testing.T) {
 	}, pod.Annotations)
 }
 
-// Regression: an API server that does not know the node of a pod says no to its resize, which was counted as one that may have been
-// carried out. The pod is first in every cycle, so the others of its group never had their turn.
+// Regression: an API server that does not know the node of a pod says no to its resize, which was
+// counted as one that may have been carried out. The pod is first in every cycle, so the others of
+// its group never had their turn.
 func TestARefusalThatPassesTakesNoPlaceInTheBudget(t *testing.T) {
 	for _, err := range []error{forbidden(`failed to get node "n": node "n" not found`, ""), apierrors.NewTooManyRequests("later", 1)} {
 		w := newWorld(t, nil)

@@ -23,8 +23,9 @@ import (
 type run struct {
 	*Updater
 	rules *compile.Rulebook
-	// now is the start of the cycle. All actions are stamped with it and all ages are measured to it: with the actual time, an
-	// action late in one cycle would be a little less than whole intervals old in the next ones.
+	// now is the start of the cycle. All actions are stamped with it and all ages are measured to
+	// it: with the actual time, an action late in one cycle would be a little less than whole
+	// intervals old in the next ones.
 	now         time.Time
 	noAdmission string // why evictions are paused; empty = the admission controller is alive
 
@@ -32,7 +33,8 @@ type run struct {
 	evictionsOver, resizesOver atomic.Bool
 }
 
-// RunOnce processes every pod of every VPA once. Its deadline is one interval; the next cycle starts with the VPAs that are left.
+// RunOnce processes every pod of every VPA once. Its deadline is one interval; the next cycle
+// starts with the VPAs that are left.
 func (u *Updater) RunOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, u.Interval)
 	defer cancel()
@@ -71,7 +73,8 @@ func (r *run) list(ctx context.Context, step string, list client.ObjectList, wha
 	return ok
 }
 
-// forget drops the state of pods, owners and VPAs that are gone, and matches replacement pods with evictions.
+// forget drops the state of pods, owners and VPAs that are gone, and matches replacement pods with
+// evictions.
 func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 	live, owners := make(map[types.UID]bool, len(pods)), map[target.Key]bool{}
 	for i := range pods {
@@ -122,7 +125,8 @@ func (r *run) askAdmission(ctx context.Context) {
 	r.Log.Info("admission controller status lease expired; evictions paused until it is renewed (see --admission-controller-status-lease-name and -namespace; --use-admission-controller-status=false turns the check off)", "reason", err.Error())
 }
 
-// updateAll processes VPAs in parallel, starting with the one at r.turn, until all are done or the deadline passes.
+// updateAll processes VPAs in parallel, starting with the one at r.turn, until all are done or the
+// deadline passes.
 func (r *run) updateAll(ctx context.Context, work []*workload) {
 	order := inTurn(work, r.turn)
 	next := make(chan *workload)
@@ -146,8 +150,9 @@ func (r *run) updateAll(ctx context.Context, work []*workload) {
 	}
 	close(next)
 	workers.Wait()
-	// The next cycle starts with a VPA that got nothing in this one. One that was interrupted, or that used up a rate limit, has had
-	// its share; first again, it might take all of the next cycle, too.
+	// The next cycle starts with a VPA that got nothing in this one. One that was interrupted, or
+	// that used up a rate limit, has had its share; first again, it might take all of the next
+	// cycle, too.
 	r.turn = types.NamespacedName{}
 	waiting, without := 0, false
 	for _, w := range order {
@@ -165,7 +170,8 @@ func (r *run) updateAll(ctx context.Context, work []*workload) {
 	}
 }
 
-// inTurn sorts workloads by namespace and name, and rotates them so that the first one at or after turn comes first.
+// inTurn sorts workloads by namespace and name, and rotates them so that the first one at or after
+// turn comes first.
 func inTurn(work []*workload, turn types.NamespacedName) []*workload {
 	at := func(w *workload) types.NamespacedName { return nameOf(w.vpa) }
 	compare := func(a, b types.NamespacedName) int {

@@ -32,8 +32,8 @@ func TestACycleEvictsWithinTheBudgetOfEachGroup(t *testing.T) {
 	require.Contains(t, w.heard("EvictedPod")[0], "(update/evict)")
 }
 
-// A cache may show a pod for a while after it was evicted or resized. Neither may then be done again, nor cost the group more
-// pods than its budget.
+// A cache may show a pod for a while after it was evicted or resized. Neither may then be done
+// again, nor cost the group more pods than its budget.
 func TestWhatTheCacheDoesNotShowYetIsNotDoneAgain(t *testing.T) {
 	for mode, ask := range map[vpav1.UpdateMode]string{vpav1.UpdateModeRecreate: "evict", vpav1.UpdateModeInPlaceOrRecreate: "resize"} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -135,7 +135,8 @@ func TestRateLimitsEndTheCycleForWhatWaits(t *testing.T) {
 	require.Equal(t, 0.0, failed("slow3"))
 }
 
-// Regression: the VPA at which a limit ended was first in every cycle, and one with much to do took all of it.
+// Regression: the VPA at which a limit ended was first in every cycle, and one with much to do took
+// all of it.
 func TestAVPAThatHadItsShareOfALimitIsNotFirstAgain(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 3), 1 })
 	w.workload("a", 9, vpav1.UpdateModeRecreate)
@@ -229,8 +230,8 @@ func TestWhatIsInMemoryIsKnownAlsoWhenTimeIsUp(t *testing.T) {
 	require.Len(t, work[0].pods, 2)
 }
 
-// A PodDisruptionBudget of one tenant that lets nothing go keeps no other tenant waiting, however many workloads it is about and
-// whatever the rate limit: each has its turn.
+// A PodDisruptionBudget of one tenant that lets nothing go keeps no other tenant waiting, however
+// many workloads it is about and whatever the rate limit: each has its turn.
 func TestABudgetOfOneTenantHoldsNoOthersUp(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 3), 1 })
 	for i := range 6 {
@@ -254,7 +255,8 @@ func TestABudgetOfOneTenantHoldsNoOthersUp(t *testing.T) {
 	require.Equal(t, []string{"evict z-other-13"}, w.done)
 }
 
-// Times from the future neither end waiting early nor make it last for ever: what is counted from is when this process saw it.
+// Times from the future neither end waiting early nor make it last for ever: what is counted from
+// is when this process saw it.
 func TestTimesFromTheFutureHoldNothingUpForEver(t *testing.T) {
 	w := newWorld(t, nil)
 	ahead := metav1.NewTime(w.clock.Now().Add(365 * 24 * time.Hour))

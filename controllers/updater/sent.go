@@ -10,8 +10,9 @@ import (
 // cacheTime is the longest that a cache may take to show what was done to a pod.
 const cacheTime = time.Minute
 
-// sent remembers the resizes that a cache does not show yet, those without an answer included, which may have been carried
-// out. With a short interval or a slow API server, the next cycle would send them once more and spend the group's budget twice.
+// sent remembers the resizes that a cache does not show yet, those without an answer included,
+// which may have been carried out. With a short interval or a slow API server, the next cycle would
+// send them once more and spend the group's budget twice.
 type sent struct {
 	memory[types.UID, resizeTaken]
 }

@@ -15,8 +15,9 @@ type mark struct {
 	change facts.PodChange
 }
 
-// markAgain retries the annotations of resized pods that failed in earlier cycles, which otherwise would describe the old resources
-// for ever. Without permission there is no retry: an event has reported it.
+// markAgain retries the annotations of resized pods that failed in earlier cycles, which otherwise
+// would describe the old resources for ever. Without permission there is no retry: an event has
+// reported it.
 func (r *run) markAgain(ctx context.Context, pods []corev1.Pod) {
 	for i := range pods {
 		pod := &pods[i]

@@ -16,7 +16,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Options configure an Updater; all fields but Admission, Beside, Concurrent and Limits are required.
+// Options configure an Updater; all fields but Admission, Beside, Concurrent and Limits are
+// required.
 type Options struct {
 	Client     client.Reader // a cache
 	Actuator   Actuator
@@ -29,9 +30,11 @@ type Options struct {
 	Namespaces target.Namespaces
 	Concurrent int // VPAs that are processed in parallel; 0 = one. The pods of a VPA are processed in sequence
 	Limits     Limits
-	// Admission returns an error when the status lease of the admission controller has expired; nil skips the check.
+	// Admission returns an error when the status lease of the admission controller has expired; nil
+	// skips the check.
 	Admission func(context.Context) error
-	// Beside reports whether another actor, such as Boosts, is changing a pod, which then counts as disrupted; nil = none.
+	// Beside reports whether another actor, such as Boosts, is changing a pod, which then counts as
+	// disrupted; nil = none.
 	Beside func(*corev1.Pod) bool
 }
 

@@ -29,11 +29,13 @@ type candidate struct {
 	asked   facts.Group // the group as the verdict saw it
 }
 
-// countShare is the part of the interval that may be spent on reading the replica counts of custom owners.
+// countShare is the part of the interval that may be spent on reading the replica counts of custom
+// owners.
 const countShare = 0.1
 
-// updateVPA decides on the pods of one VPA and carries the decisions out, one pod after the other in the order of the rules,
-// because each changes the disruption budget of its group. A panic affects this VPA only.
+// updateVPA decides on the pods of one VPA and carries the decisions out, one pod after the other
+// in the order of the rules, because each changes the disruption budget of its group. A panic
+// affects this VPA only.
 func (r *run) updateVPA(ctx context.Context, w *workload) {
 	v := w.vpa
 	log := r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
@@ -75,7 +77,8 @@ func (u *Updater) contain(log logr.Logger, consequence string) {
 	}
 }
 
-// decideAll decides on each pod of a VPA as if it were the only one, and sorts the pods. of holds what they have in common.
+// decideAll decides on each pod of a VPA as if it were the only one, and sorts the pods. of holds
+// what they have in common.
 func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key]*facts.Group, log logr.Logger) []*candidate {
 	list, byPod := make([]*podupdate.Pod, 0, len(w.pods)), make(map[*podupdate.Pod]*candidate, len(w.pods))
 	for _, pod := range w.pods {
@@ -112,8 +115,8 @@ func (r *run) decide(w *workload, c *candidate) {
 	c.log.V(5).Info("decided", "do", c.verdict.Do, "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 }
 
-// reportHeld finds the groups whose evictions are paused because replacement pods kept their old resources, and reports them in
-// an event and in a condition of the VPA until the pause is over.
+// reportHeld finds the groups whose evictions are paused because replacement pods kept their old
+// resources, and reports them in an event and in a condition of the VPA until the pause is over.
 func (r *run) reportHeld(ctx context.Context, w *workload, groups map[target.Key]*facts.Group, list []*candidate, log logr.Logger) {
 	wanted := map[target.Key]bool{} // groups with pods that still need an update
 	for _, c := range list {

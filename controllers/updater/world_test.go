@@ -36,7 +36,8 @@ func amounts(cpu, memory string) corev1.ResourceList {
 	return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
 }
 
-// world is a cluster in memory in which pods are evicted and resized as one asks for, unless refuse says otherwise.
+// world is a cluster in memory in which pods are evicted and resized as one asks for, unless refuse
+// says otherwise.
 type world struct {
 	client.WithWatch
 	t     *testing.T
@@ -49,7 +50,8 @@ type world struct {
 	events []string // "REASON of OBJECT: note"
 	logs   []string
 	made   int
-	// refuse answers what is asked for, before anything is done; nil = do it. ask is "evict", "resize", "annotate" or "status".
+	// refuse answers what is asked for, before anything is done; nil = do it. ask is "evict",
+	// "resize", "annotate" or "status".
 	refuse func(ask, name string) error
 }
 
@@ -186,7 +188,8 @@ func (w *world) heard(reason string) (notes []string) {
 	return notes
 }
 
-// workload adds a Deployment with a ReplicaSet, its pods, and a VPA that wants 500m and 512Mi for them. They have 100m and 128Mi.
+// workload adds a Deployment with a ReplicaSet, its pods, and a VPA that wants 500m and 512Mi for
+// them. They have 100m and 128Mi.
 func (w *world) workload(name string, replicas int, mode vpav1.UpdateMode) {
 	w.t.Helper()
 	labels := map[string]string{"app": name}

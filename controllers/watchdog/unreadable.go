@@ -20,7 +20,8 @@ var unreadableObjects = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 func init() { metrics.Registry.MustRegister(unreadableObjects) }
 
-// Unreadable watches the objects of a kind in a cache, counts those that cannot be decoded completely, and logs each.
+// Unreadable watches the objects of a kind in a cache, counts those that cannot be decoded
+// completely, and logs each.
 type Unreadable struct {
 	Kind   string
 	Reason func(client.Object) string // empty = it can be read

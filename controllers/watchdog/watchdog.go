@@ -1,5 +1,5 @@
-// Package watchdog tells operators which object blocks a process: work that does not end (crds/underway), and stored objects that
-// cannot be decoded.
+// Package watchdog tells operators which object blocks a process: work that does not end
+// (crds/underway), and stored objects that cannot be decoded.
 package watchdog
 
 import (

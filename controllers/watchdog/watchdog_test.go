@@ -17,7 +17,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// A stalled informer looked like an idle one: /readyz said OK while no VPA of the cluster was followed.
+// A stalled informer looked like an idle one: /readyz said OK while no VPA of the cluster was
+// followed.
 func TestWorkThatDoesNotEndIsToldAndNamed(t *testing.T) {
 	var lines []string
 	r := &Reporter{Clock: clock.RealClock{}, Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// BenchmarkLoad reads 8 days at one hour of 1,000 pods with one container each, from a server that writes answers as
-// Prometheus does. It reports what a sample costs as long as the pods are held.
+// BenchmarkLoad reads 8 days at one hour of 1,000 pods with one container each, from a server that
+// writes answers as Prometheus does. It reports what a sample costs as long as the pods are held.
 func BenchmarkLoad(b *testing.B) {
 	const pods = 1000
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -68,7 +68,8 @@ func (c *Config) client() (promapi.API, error) {
 // credentials are a token, or a user and password, or nothing.
 type credentials struct{ token, username, password string }
 
-// credentials reads the token file and the environment. A token goes before a user, a flag before the environment.
+// credentials reads the token file and the environment. A token goes before a user, a flag before
+// the environment.
 func (c *Config) credentials() (credentials, error) {
 	token := c.BearerToken
 	from := "--prometheus-bearer-token"
@@ -104,7 +105,8 @@ func (c *Config) credentials() (credentials, error) {
 	return credentials{}, nil // a password in the environment alone may be meant for another program
 }
 
-// signed adds credentials to requests for one host. A redirect to another one does not carry them along.
+// signed adds credentials to requests for one host. A redirect to another one does not carry them
+// along.
 type signed struct {
 	credentials
 	scheme, host string

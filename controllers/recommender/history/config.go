@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// maxPoints bounds how many samples of one container may be asked for; eight days at one second are 691,201.
+// maxPoints bounds how many samples of one container may be asked for; eight days at one second are
+// 691,201.
 const maxPoints = 1_000_000
 
-// Config says where Prometheus is and how it calls things. Names and defaults of the flags are upstream's
-// (UPSTREAM.md §2.18, §8). Durations have Prometheus syntax: 8d, 2w, 1h30m.
+// Config says where Prometheus is and how it calls things. Names and defaults of the flags are
+// upstream's (UPSTREAM.md §2.18, §8). Durations have Prometheus syntax: 8d, 2w, 1h30m.
 type Config struct {
 	Address  string // --prometheus-address: an http or https URL; user and password in it are sent
 	Insecure bool   // --prometheus-insecure: any certificate will do
@@ -37,8 +38,8 @@ type Config struct {
 	ContainerPodLabel       string // --container-pod-name-label, of both metrics
 	ContainerNameLabel      string // --container-name-label, of both metrics
 
-	// Credentials: a token goes before a user. A user or password that no flag gives comes from the environment,
-	// PROMETHEUS_USERNAME and PROMETHEUS_PASSWORD.
+	// Credentials: a token goes before a user. A user or password that no flag gives comes from the
+	// environment, PROMETHEUS_USERNAME and PROMETHEUS_PASSWORD.
 	Username        string // --username
 	Password        string // --password
 	BearerToken     string // --prometheus-bearer-token
@@ -75,7 +76,8 @@ func AddFlags(f *pflag.FlagSet, c *Config) {
 	f.StringVar(&c.BearerTokenFile, "prometheus-bearer-token-file", "", "file with the bearer token for Prometheus; it goes before --prometheus-bearer-token")
 }
 
-// Validate checks what needs neither files nor the network. Each fault names its flag; there may be several.
+// Validate checks what needs neither files nor the network. Each fault names its flag; there may be
+// several.
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

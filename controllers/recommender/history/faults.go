@@ -14,8 +14,8 @@ import (
 // maxExample is how many bytes of a series, an answer or a warning are quoted.
 const maxExample = 300
 
-// faults collects what went wrong. Faults of one kind are counted and the first is quoted, so that the text stays short
-// whatever Prometheus holds.
+// faults collects what went wrong. Faults of one kind are counted and the first is quoted, so that
+// the text stays short whatever Prometheus holds.
 type faults struct {
 	order []string
 	kinds map[string]*fault
@@ -88,14 +88,15 @@ func (f *fault) Error() string {
 // Unwrap is the error that made the first of these faults, if one did.
 func (f *fault) Unwrap() error { return f.cause }
 
-// reason is the type of a failed query, empty when no Prometheus answered, and what there is to say about it. The body
-// of answers that are not of the API, such as a proxy's, is quoted.
+// reason is the type of a failed query, empty when no Prometheus answered, and what there is to say
+// about it. The body of answers that are not of the API, such as a proxy's, is quoted.
 func reason(err error) (promapi.ErrorType, string) {
 	var answer *promapi.Error
 	if !errors.As(err, &answer) {
 		return "", err.Error()
 	}
-	// The client reads bodies of the API only with status 400 and 422, but a time-out comes with 503.
+	// The client reads bodies of the API only with status 400 and 422, but a time-out comes with
+	// 503.
 	var body struct {
 		Type  promapi.ErrorType `json:"errorType"`
 		Error string            `json:"error"`

@@ -20,7 +20,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
-// patience is how long one load waits in all for a Prometheus that does not answer yet: 1, 2, 4, 8 and 16 seconds.
+// patience is how long one load waits in all for a Prometheus that does not answer yet: 1, 2, 4, 8
+// and 16 seconds.
 var patience = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 5}
 
 // Source reads history from one Prometheus.
@@ -31,7 +32,8 @@ type Source struct {
 	log    logr.Logger
 }
 
-// New checks the configuration and reads the token file; it does not speak to Prometheus. Errors name the flag.
+// New checks the configuration and reads the token file; it does not speak to Prometheus. Errors
+// name the flag.
 func New(c Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -43,13 +45,15 @@ func New(c Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 	return &Source{config: c, api: client, clock: clk, log: log}, nil
 }
 
-// Load returns the pods that used anything in the time up to now, sorted by namespace and name. It returns what it
-// could get together with an error that tells, in a few lines, what it could not: queries that failed, series without
-// a label, samples that are no amounts. The error is nil only when all went well. Load blocks: for the duration of its
-// queries, and for half a minute in all while Prometheus does not answer; it ends early when ctx does.
+// Load returns the pods that used anything in the time up to now, sorted by namespace and name. It
+// returns what it could get together with an error that tells, in a few lines, what it could not:
+// queries that failed, series without a label, samples that are no amounts. The error is nil only
+// when all went well. Load blocks: for the duration of its queries, and for half a minute in all
+// while Prometheus does not answer; it ends early when ctx does.
 //
-// A day or so is asked for at a time, because an answer is text that is held as a whole. 8 days of hourly CPU and memory
-// of 10,000 containers are 75 MB in the end and less than 200 MB on the way; in one piece they would be 480 MB.
+// A day or so is asked for at a time, because an answer is text that is held as a whole. 8 days of
+// hourly CPU and memory of 10,000 containers are 75 MB in the end and less than 200 MB on the way;
+// in one piece they would be 480 MB.
 func (s *Source) Load(ctx context.Context, now time.Time) ([]Pod, error) {
 	l := &load{Source: s, usage: usage{}, patience: patience}
 	now = now.Truncate(time.Millisecond) // finer times do not survive the way to Prometheus
@@ -111,8 +115,8 @@ func (l *load) metric(ctx context.Context, r model.Resource, name, query string,
 	}
 }
 
-// spans divides the time up to now into ranges of about a day that share no sample. Prometheus allows 11,000 samples of
-// a series in one answer.
+// spans divides the time up to now into ranges of about a day that share no sample. Prometheus
+// allows 11,000 samples of a series in one answer.
 func spans(now time.Time, length, step time.Duration) []promapi.Range {
 	last := int64(length / step) // the last sample, counted from 0
 	size := min(max(int64(24*time.Hour/step), 24), 10_000)
@@ -168,8 +172,8 @@ func (l *load) need(of string, metric prommodel.Metric, labels ...string) ([]str
 	return values, true
 }
 
-// labels loads the labels of the pods that have samples. Unlike upstream, it also reads an instant vector, which its
-// default query returns (UPSTREAM.md §2.18, hazard 24).
+// labels loads the labels of the pods that have samples. Unlike upstream, it also reads an instant
+// vector, which its default query returns (UPSTREAM.md §2.18, hazard 24).
 func (l *load) labels(ctx context.Context, now time.Time) {
 	if l.gone || len(l.usage) == 0 {
 		return
@@ -208,8 +212,8 @@ func (l *load) labels(ctx context.Context, now time.Time) {
 	}
 }
 
-// podLabels takes the labels of one series, if it is the pod's newest. Of several that end together the first in the
-// order of their text counts, so that two loads agree.
+// podLabels takes the labels of one series, if it is the pod's newest. Of several that end together
+// the first in the order of their text counts, so that two loads agree.
 func (l *load) podLabels(metric prommodel.Metric, end int64) {
 	values, ok := l.need(l.config.PodLabelsQuery, metric, l.config.PodNamespaceLabel, l.config.PodNameLabel)
 	if !ok {
@@ -251,8 +255,9 @@ func kindOf(value prommodel.Value) string {
 	return "a " + value.Type().String()
 }
 
-// ask runs one query within its time-out. One that finds no Prometheus, or one that is not ready, is asked again as
-// long as the patience of this load lasts; after that nothing more is asked of a Prometheus that cannot be reached.
+// ask runs one query within its time-out. One that finds no Prometheus, or one that is not ready,
+// is asked again as long as the patience of this load lasts; after that nothing more is asked of a
+// Prometheus that cannot be reached.
 func (l *load) ask(ctx context.Context, query func(context.Context) (prommodel.Value, promapi.Warnings, error), of string) (prommodel.Value, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Duration(l.config.QueryTimeout))

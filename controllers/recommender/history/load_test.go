@@ -17,7 +17,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
-// What a real Prometheus can be made to say is tested against one, in conformance/integration. Here is the rest.
+// What a real Prometheus can be made to say is tested against one, in conformance/integration. Here
+// is the rest.
 
 func TestWhatIsNoAmountLosesOnlyItself(t *testing.T) {
 	server := serve(t, answers{

@@ -26,7 +26,8 @@ func (h *hasty) After(d time.Duration) <-chan time.Time {
 	return time.After(0)
 }
 
-// answers say what the server returns to each query: the part before the first "{" is what the query begins with.
+// answers say what the server returns to each query: the part before the first "{" is what the
+// query begins with.
 type answers map[string]string
 
 const (
@@ -54,7 +55,8 @@ func series(namespace, pod, container string, minutesAndValues ...any) string {
 	return fmt.Sprintf(`{"metric":{"namespace":%q,"pod_name":%q,"name":%q},"values":[%s]}`, namespace, pod, container, strings.Join(values, ","))
 }
 
-// serve is a Prometheus that gives prepared answers; status codes other than 200 stand before the answer, as in "503 …".
+// serve is a Prometheus that gives prepared answers; status codes other than 200 stand before the
+// answer, as in "503 …".
 func serve(t *testing.T, a answers) *httptest.Server {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for begin, answer := range a {

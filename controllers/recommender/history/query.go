@@ -15,8 +15,8 @@ func (c *Config) cpuQuery() string {
 // memoryQuery asks for bytes.
 func (c *Config) memoryQuery() string { return c.selector(c.MemoryMetric) }
 
-// selector picks the series of containers: of the job if there is one, with a pod, without the sandbox and the sums
-// over a pod, which have no container name (UPSTREAM.md §2.18).
+// selector picks the series of containers: of the job if there is one, with a pod, without the
+// sandbox and the sums over a pod, which have no container name (UPSTREAM.md §2.18).
 func (c *Config) selector(metric string) string {
 	var terms []string
 	if !prommodel.LegacyValidation.IsValidMetricName(metric) {

@@ -13,15 +13,15 @@ import (
 // Pod is what Prometheus remembers of a pod, which may be gone.
 type Pod struct {
 	ID model.PodID
-	// Labels are those of the newest series that carries them; nil when none is known. Prometheus keeps no label
-	// without a value.
+	// Labels are those of the newest series that carries them; nil when none is known. Prometheus
+	// keeps no label without a value.
 	Labels map[string]string
 
 	containers []container // by name
 }
 
-// container is the usage of one container, by model.Resource. It stays in the pieces in which it came: growing one
-// slice over many answers would take up to twice the memory.
+// container is the usage of one container, by model.Resource. It stays in the pieces in which it
+// came: growing one slice over many answers would take up to twice the memory.
 type container struct {
 	name  string
 	usage [2][][]point
@@ -33,9 +33,9 @@ type point struct {
 	amount int64 // milli-cores or bytes
 }
 
-// Samples returns the pod's usage by time; of the same time by container, CPU before memory, and the larger amount
-// first where two series tell of one container. Times are UTC. The slice is made at each call: those of all pods
-// together take five times the memory of the pods.
+// Samples returns the pod's usage by time; of the same time by container, CPU before memory, and
+// the larger amount first where two series tell of one container. Times are UTC. The slice is made
+// at each call: those of all pods together take five times the memory of the pods.
 func (p *Pod) Samples() []model.Sample {
 	var out []model.Sample
 	for _, c := range p.containers {

@@ -9,7 +9,7 @@ import (
 // cpuSampleWeight is the weight of every CPU sample (UPSTREAM.md §2.9).
 const cpuSampleWeight = 0.1
 
-// Settings fix how usage is remembered. The zero value is not usable; see DefaultSettings.
+// Settings configure how usage is kept. The zero value is not usable; see DefaultSettings.
 type Settings struct {
 	CPUHalfLife    time.Duration
 	MemoryHalfLife time.Duration
@@ -20,7 +20,8 @@ func DefaultSettings() Settings {
 	return Settings{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour}
 }
 
-// Aggregate is the usage of all containers of one name in pods with the same labels, or of several such.
+// Aggregate is the usage of all containers of one name in pods with the same labels, or of several
+// such.
 type Aggregate struct {
 	CPU         *Histogram // cores
 	Memory      *Histogram // bytes
@@ -28,12 +29,12 @@ type Aggregate struct {
 	LastSample  time.Time  // of CPU
 	Samples     int        // of CPU
 
-	// MemorySamples counts those of memory that say something: OOMs do, 0 bytes do not. A checkpoint does not tell; its memory
-	// stands for as many samples as there are of CPU, and at least one.
+	// MemorySamples counts memory samples above 0 bytes, OOMs included. A checkpoint does not hold
+	// the number; its memory counts as many samples as its CPU, and at least one.
 	MemorySamples int
 
-	// Window is in force for the samples to come. Whoever knows the policies of VPAs may change it, and note in WindowFrom
-	// what it was taken from.
+	// Window applies to future samples. Code that knows the policies of VPAs may change it, and
+	// record its source in WindowFrom.
 	Window     facts.Window
 	WindowFrom any
 
@@ -55,7 +56,7 @@ func (a *Aggregate) addCPU(milli int64, at time.Time) {
 	a.Samples++
 }
 
-// merge adds the history of another aggregate, which is left as it is.
+// merge adds the history of another aggregate, which stays unchanged.
 func (a *Aggregate) merge(other *Aggregate) {
 	a.CPU.Merge(other.CPU)
 	a.Memory.Merge(other.Memory)
@@ -72,7 +73,8 @@ func (a *Aggregate) merge(other *Aggregate) {
 // known reports whether the aggregate holds any usage.
 func (a *Aggregate) known() bool { return a.Samples > 0 || a.MemorySamples > 0 }
 
-// expired reports whether the last CPU sample, or without one the beginning, is as long ago as all windows together.
+// expired reports whether the last CPU sample, or without one the start, is older than all windows
+// together.
 func (a *Aggregate) expired(now time.Time) bool {
 	since := a.LastSample
 	if a.Samples == 0 {

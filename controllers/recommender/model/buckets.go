@@ -31,8 +31,8 @@ func newBuckets(maxValue, first, ratio float64) *buckets {
 
 func (b *buckets) log(x float64) float64 { return math.Log(x) / math.Log(b.ratio) }
 
-// find is the bucket of a value. Near bucket edges it may disagree with start by one: upstream's expression is
-// kept as it is, so that checkpoints agree.
+// find is the bucket of a value. Near bucket edges it may differ from start by one: it is
+// upstream's expression, so that checkpoints agree.
 func (b *buckets) find(value float64) int {
 	if value < b.first {
 		return 0

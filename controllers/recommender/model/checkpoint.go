@@ -11,16 +11,17 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// CheckpointVersion is the only version of checkpoints that is read and written (UPSTREAM.md §2.17).
+// CheckpointVersion is the only version of checkpoints that is read and written (UPSTREAM.md
+// §2.17).
 const CheckpointVersion = "v3"
 
 const (
 	// maxCheckpointWeight is what the heaviest bucket of a checkpoint weighs.
 	maxCheckpointWeight = 10000
-	// maxTotalWeight is more than any history can weigh: 2^100 for a sample at the end of all half-lives, times the
-	// samples of a thousand years.
+	// maxTotalWeight is more than any history can weigh: 2^100 for a sample at the end of all
+	// half-lives, times the samples of a thousand years.
 	maxTotalWeight = 1e42
-	// maxCPUAhead is how far in the future the last sample of a checkpoint may be: its clock and ours may be off.
+	// maxCPUAhead is how far in the future the last sample of a checkpoint may be: clocks differ.
 	maxCPUAhead = 24 * time.Hour
 	// maxMemoryAhead is how far the end of a memory window may be: more than any lasts.
 	maxMemoryAhead = 10 * 366 * 24 * time.Hour
@@ -41,8 +42,8 @@ func (a *Aggregate) checkpoint(now time.Time) vpav1.VerticalPodAutoscalerCheckpo
 	}
 }
 
-// restore reads an aggregate back. What a checkpoint cannot hold unless something broke it is an error that names the
-// field.
+// restore reads an aggregate back. A value that no valid checkpoint holds is an error that names
+// the field.
 func restore(s Settings, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now time.Time) (*Aggregate, error) {
 	if from.Version != CheckpointVersion {
 		return nil, fmt.Errorf("status.version is %q; this celvpa reads %q", from.Version, CheckpointVersion)
@@ -94,7 +95,8 @@ func (h *Histogram) checkpoint() vpav1.HistogramCheckpoint {
 	return out
 }
 
-// restore fills an empty histogram. Its reference may be no later than latest: samples from before it would weigh nothing.
+// restore fills an empty histogram. Its reference may be no later than latest: samples from before
+// it would weigh nothing.
 func (h *Histogram) restore(from *vpav1.HistogramCheckpoint, latest time.Time) error {
 	if !(from.TotalWeight >= 0 && from.TotalWeight <= maxTotalWeight) {
 		return fmt.Errorf("totalWeight is %v", from.TotalWeight)
@@ -123,7 +125,7 @@ func (h *Histogram) restore(from *vpav1.HistogramCheckpoint, latest time.Time) e
 		h.weights[n] = float64(w) * ratio
 	}
 	h.total = from.TotalWeight
-	// Rounding on the way may have left less than nothing in the outermost buckets.
+	// Rounding may have left negative weights in the outermost buckets.
 	h.trim()
 	return nil
 }

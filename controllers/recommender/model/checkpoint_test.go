@@ -82,7 +82,8 @@ func TestHistoryComesBackFromACheckpoint(t *testing.T) {
 	require.Equal(t, stored.MemoryHistogram.BucketWeights, once.MemoryHistogram.BucketWeights)
 }
 
-// TestIssue7726ARestoredHistogramIsNotEmpty: rounding may leave less than nothing in the first bucket (UPSTREAM.md §2.17).
+// TestIssue7726ARestoredHistogramIsNotEmpty: rounding may leave less than nothing in the first
+// bucket (UPSTREAM.md §2.17).
 func TestIssue7726ARestoredHistogramIsNotEmpty(t *testing.T) {
 	h := NewCPUHistogram(24 * time.Hour)
 	require.NoError(t, h.restore(&vpav1.HistogramCheckpoint{BucketWeights: map[string]uint32{"0": 1, "9": 10000}, TotalWeight: 0.9}, day))
@@ -144,7 +145,8 @@ func TestBrokenCheckpointsAreRefused(t *testing.T) {
 	}
 }
 
-// What a checkpoint may say, and makes no sense, costs that container its history at most: what comes after it counts.
+// What a checkpoint may say, and makes no sense, costs that container its history at most: what
+// comes after it counts.
 func TestAbsurdCheckpointsDoNotSpoilWhatComesAfterThem(t *testing.T) {
 	old, ahead := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), day.Add(100*365*24*time.Hour)
 	buckets := map[string]uint32{"0": math.MaxUint32, "9": math.MaxUint32, "100": 1}

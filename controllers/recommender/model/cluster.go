@@ -9,7 +9,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// Cluster is the recommender's memory of all workloads, their pods and their usage. It belongs to one goroutine.
+// Cluster holds all workloads, their pods and their usage. It belongs to one goroutine.
 type Cluster struct {
 	settings   Settings
 	window     facts.Window // of pods that belong to no workload
@@ -17,17 +17,17 @@ type Cluster struct {
 	workloads  map[WorkloadID]*Workload
 	namespaces map[string]*namespace
 
-	// Observe, when set, is told of each sample that is accepted, with the workload whose policies count for the container.
-	// made is true for a sample that stands for an OOM.
+	// Observe, if set, is called for each accepted sample, with the workload whose policies govern
+	// the container. made is true for a sample that stands for an OOM.
 	Observe func(w *Workload, s Sample, made bool)
 }
 
-// NewCluster returns an empty memory.
+// NewCluster returns an empty cluster.
 func NewCluster(s Settings) *Cluster {
 	return &Cluster{settings: s, window: facts.DefaultWindow(), pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, namespaces: map[string]*namespace{}}
 }
 
-// SetWindow sets the window of what no workload governs: a VPA may come for it later.
+// SetWindow sets the window of containers without a workload: a VPA may be added later.
 func (c *Cluster) SetWindow(w facts.Window) {
 	if c.window == w {
 		return
@@ -56,10 +56,10 @@ func (c *Cluster) namespace(name string) *namespace {
 	return n
 }
 
-// SetWorkload adds or updates a workload: the pods that selector matches, nil for none that are known. Among workloads that
-// select the same pods the first by order governs. What was restored from checkpoints is forgotten when the target or its selector
-// becomes another, not while the selector is not known, nor when the workload was deleted and made again meanwhile
-// (UPSTREAM.md §2.5, Appendix B 10).
+// SetWorkload adds or updates a workload: the pods that selector matches, nil = unknown. Among
+// workloads that select the same pods the first by order governs. Restored history is dropped when
+// the target or its selector changes, but not while the selector is unknown, nor when the workload
+// was deleted and created again meanwhile (UPSTREAM.md §2.5, Appendix B 10).
 func (c *Cluster) SetWorkload(id WorkloadID, order facts.Order, target string, selector labels.Selector) *Workload {
 	w := c.workloads[id]
 	if w == nil {
@@ -67,7 +67,7 @@ func (c *Cluster) SetWorkload(id WorkloadID, order facts.Order, target string, s
 		c.workloads[id] = w
 	}
 	if w.order != order {
-		c.forget(w) // it has another place among those that select the same pods
+		c.forget(w) // its order among those that select the same pods has changed
 		w.order = order
 	}
 	if w.target != target {
@@ -100,7 +100,7 @@ func (c *Cluster) forget(w *Workload) {
 	}
 }
 
-// KeepWorkloads forgets the workloads that keep does not hold.
+// KeepWorkloads drops the workloads that are not in keep.
 func (c *Cluster) KeepWorkloads(keep map[WorkloadID]bool) {
 	for id, w := range c.workloads {
 		if !keep[id] {
@@ -110,7 +110,7 @@ func (c *Cluster) KeepWorkloads(keep map[WorkloadID]bool) {
 	}
 }
 
-// Workload finds a workload, nil when it is not known.
+// Workload finds a workload, nil = unknown.
 func (c *Cluster) Workload(id WorkloadID) *Workload { return c.workloads[id] }
 
 // Selected reports whether a workload selects pods of these labels.
@@ -157,7 +157,7 @@ func (c *Cluster) SetPod(id PodID, spec PodSpec, now time.Time) {
 	}
 }
 
-// KeepPods forgets the pods that keep does not hold; their usage stays in the aggregates.
+// KeepPods drops the pods that are not in keep; their usage stays in the aggregates.
 func (c *Cluster) KeepPods(keep map[PodID]bool) {
 	for id, p := range c.pods {
 		if keep[id] {
@@ -189,9 +189,9 @@ func (c *Cluster) AddSample(s Sample, now time.Time) Taken {
 	return taken
 }
 
-// AddOOM records that a container ran out of memory, as the memory sample that bump makes of it: from what was reported and
-// the largest sample of the window (0 = none), given the workload whose policies count, which is nil where there is none.
-// bump says false when an OOM has no meaning.
+// AddOOM records that a container ran out of memory, as a memory sample that bump computes from the
+// reported memory and the largest sample of the window (0 = none), given the workload whose
+// policies govern, nil without one. bump returns false for an OOM without effect.
 func (c *Cluster) AddOOM(o OOM, now time.Time, bump func(w *Workload, reported, peak int64) (bytes int64, ok bool)) Taken {
 	p, one, taken := c.find(o.Pod, o.Container, o.At, now)
 	if one == nil {
@@ -209,7 +209,7 @@ func (c *Cluster) AddOOM(o OOM, now time.Time, bump func(w *Workload, reported, 
 	return taken
 }
 
-// find finds the container that a sample is of; without one it says why.
+// find finds the container of a sample, or the reason why there is none.
 func (c *Cluster) find(id PodID, name string, at, now time.Time) (*pod, *container, Taken) {
 	p := c.pods[id]
 	if p == nil {
@@ -226,7 +226,7 @@ func (c *Cluster) find(id PodID, name string, at, now time.Time) (*pod, *contain
 	case at.After(now.Add(c.windowOf(one).ClockSkew)):
 		return nil, nil, Future
 	}
-	if one.aggregate == nil { // it expired; what comes now is a new beginning
+	if one.aggregate == nil { // it expired; this sample starts a new one
 		c.connect(p, one, now)
 	}
 	return p, one, Accepted
@@ -243,7 +243,7 @@ func (c *Cluster) windowOf(one *container) facts.Window {
 	return c.window
 }
 
-// took notes what became of a sample.
+// took records the outcome of a sample.
 func (c *Cluster) took(p *pod, s Sample, taken Taken, changed, made bool) {
 	if taken != Accepted {
 		return

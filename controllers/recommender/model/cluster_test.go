@@ -210,7 +210,8 @@ func TestChangesAreNoticed(t *testing.T) {
 	step("no pods are known", false, func() { c.SetWorkload(w.ID, since(day), "Deployment/x", nil) })
 }
 
-// TestManyWorkloadsOverManyGroups: each workload selects all groups. This took minutes when each link was sorted anew.
+// TestManyWorkloadsOverManyGroups: each workload selects all groups. This took minutes when each
+// link was sorted anew.
 func TestManyWorkloadsOverManyGroups(t *testing.T) {
 	const n = 1500
 	c := NewCluster(DefaultSettings())
@@ -225,7 +226,8 @@ func TestManyWorkloadsOverManyGroups(t *testing.T) {
 	require.Less(t, time.Since(begin), time.Minute)
 }
 
-// TestWorkloadsAreFoundByTheLabelThatTellsThemApart: VPAs are known before pods, and most have a label in common.
+// TestWorkloadsAreFoundByTheLabelThatTellsThemApart: VPAs are known before pods, and most have a
+// label in common.
 func TestWorkloadsAreFoundByTheLabelThatTellsThemApart(t *testing.T) {
 	c := NewCluster(DefaultSettings())
 	for i := range 100 {

@@ -14,7 +14,7 @@ func length(w facts.Window) time.Duration {
 	return time.Duration(w.Count) * w.Interval
 }
 
-// container is what is known of one container of one pod between samples.
+// container is the state of one container of one pod between samples.
 type container struct {
 	name             string
 	aggregate        *Aggregate // nil after it expired, until the next sample
@@ -22,7 +22,7 @@ type container struct {
 	lastCPUSample    time.Time
 	lastMemorySample time.Time
 	memoryPeak       int64 // of the current window, measured
-	oomPeak          int64 // of the current window, made up for an OOM
+	oomPeak          int64 // of the current window, of an OOM
 	windowEnd        time.Time
 }
 
@@ -42,8 +42,8 @@ func (c *container) addCPU(milli int64, at time.Time) Taken {
 	return Accepted
 }
 
-// addMemory keeps the peak of the current window in the histogram, stamped with the window's end (UPSTREAM.md §2.9).
-// changed tells whether the histogram did.
+// addMemory keeps the peak of the current window in the histogram, stamped with the window's end
+// (UPSTREAM.md §2.9). changed reports whether the histogram did.
 func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken, changed bool) {
 	switch {
 	case bytes < 0:
@@ -52,7 +52,7 @@ func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken,
 		return Old, false
 	}
 	changed = c.addPeak(bytes, at, oom)
-	if c.peak() > 0 { // below a peak of nothing, which hides it, a sample says nothing
+	if c.peak() > 0 { // a sample below the peak has no effect
 		c.aggregate.MemorySamples++
 	}
 	return Accepted, changed

@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// maxDeparted is how many sets of labels that no pod has any more keep usage of their own, of those that the same workloads
-// select. Whoever changes labels or containers of a pod all the time, or runs a Job a minute, would else fill the memory.
+// maxDeparted bounds the sets of labels without pods that keep usage of their own, per set of
+// workloads that select them. Otherwise labels or containers that change all the time, or a Job
+// every minute, would fill the memory.
 const maxDeparted = 100
 
-// bound keeps to maxDeparted. What workloads know stays the same: the usage of the oldest goes to another group that the same
-// workloads select. Without any workload it is forgotten.
+// bound enforces maxDeparted. Workloads lose no usage: that of the oldest group moves to another
+// group that the same workloads select. Without any workload it is dropped.
 func (n *namespace) bound() {
 	departed := map[string][]*group{}
 	for _, g := range n.groups {
@@ -59,8 +60,8 @@ func (g *group) lastSample() (last time.Time) {
 	return last
 }
 
-// absorb adds the usage of another group, which is left as it is. Containers of more names than there are groups are forgotten:
-// names may change all the time, too.
+// absorb adds the usage of another group, which stays unchanged. Containers beyond as many names as
+// there may be groups are dropped: names may change all the time, too.
 func (g *group) absorb(other *group) {
 	for _, name := range slices.Sorted(maps.Keys(other.aggregates)) {
 		from := other.aggregates[name]

@@ -26,7 +26,8 @@ func churn(c *Cluster, app string, minutes int) (now time.Time) {
 	return now
 }
 
-// A tenant whose pods change their labels all the time takes no memory for each change, and loses nothing that was learnt.
+// A tenant whose pods change their labels all the time takes no memory for each change, and loses
+// nothing that was learnt.
 func TestLabelsThatChangeAllTheTimeTakeNoMemoryForEver(t *testing.T) {
 	const minutes = 5 * 24 * 60
 	heap := func() uint64 {

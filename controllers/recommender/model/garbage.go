@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Aggregates counts the containers with distinct names and pod labels whose usage is remembered.
+// Aggregates counts the containers with distinct names and pod labels whose usage is kept.
 func (c *Cluster) Aggregates() int {
 	count := 0
 	for _, n := range c.namespaces {
@@ -16,8 +16,8 @@ func (c *Cluster) Aggregates() int {
 	return count
 }
 
-// CollectGarbage drops aggregates without samples that no pod feeds, and those whose last sample is older than all windows
-// together (UPSTREAM.md §2.19). Restored history ends in the same way.
+// CollectGarbage drops aggregates without samples that no pod feeds, and those whose last sample is
+// older than all windows together (UPSTREAM.md §2.19). Restored history ends in the same way.
 func (c *Cluster) CollectGarbage(now time.Time) {
 	for name, n := range c.namespaces {
 		for _, g := range n.groups {
@@ -46,8 +46,8 @@ func (c *Cluster) CollectGarbage(now time.Time) {
 	}
 }
 
-// collect drops the aggregates of a group that have ended. A container of a live pod gets another with its next sample: with
-// upstream's answer to what has no samples, one without would be recommended the minimum.
+// collect drops the expired aggregates of a group. A container of a live pod gets a new one with
+// its next sample: an empty one would be recommended the minimum, as upstream does without samples.
 func (c *Cluster) collect(g *group, now time.Time) {
 	dropped := map[string]bool{}
 	for name, a := range g.aggregates {
@@ -69,7 +69,8 @@ func (c *Cluster) collect(g *group, now time.Time) {
 	}
 }
 
-// feeds reports whether samples of a container may still come, or its pods still count for a workload.
+// feeds reports whether samples of a container may still come, or its pods still count for a
+// workload.
 func (g *group) feeds(container string) bool {
 	return slices.ContainsFunc(g.pods, func(p *pod) bool {
 		return (p.active || len(g.workloads) > 0) && p.container(container) != nil

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// group is all pods of a namespace with the same labels: their containers of one name share an aggregate
-// (UPSTREAM.md §2.11). It outlives its pods as long as it has aggregates.
+// group is all pods of a namespace with the same labels: their containers of one name share an
+// aggregate (UPSTREAM.md §2.11). It outlives its pods as long as it has aggregates.
 type group struct {
 	key        string
 	labels     labels.Set
@@ -21,7 +21,8 @@ type group struct {
 	podCPU, podMemory int // pods with pod-level requests
 }
 
-// namespace finds groups and workloads by labels, so that neither has to be held against all of the other.
+// namespace indexes groups and workloads by labels, so that neither is matched with all of the
+// other.
 type namespace struct {
 	groups  map[string]*group            // by key
 	labeled map[label]map[*group]bool    // groups by each of their labels
@@ -75,7 +76,8 @@ func (n *namespace) group(set labels.Set, key string) *group {
 	return g
 }
 
-// eachSelecting calls f with the workloads that select pods of these labels, in no order, until f says no.
+// eachSelecting calls f with the workloads that select pods of these labels, in no order, until f
+// says no.
 func (n *namespace) eachSelecting(set labels.Set, f func(*Workload) bool) {
 	for k, v := range set {
 		for w := range n.asking[label{k, v}] {
@@ -98,14 +100,14 @@ func link(g *group, w *Workload) {
 	w.enter(g)
 }
 
-// enter takes a group in, in its place.
+// enter inserts a group in order.
 func (w *Workload) enter(g *group) {
 	i, _ := slices.BinarySearchFunc(w.groups, g.key, func(g *group, key string) int { return strings.Compare(g.key, key) })
 	w.groups = slices.Insert(w.groups, i, g)
 	w.regrouped(g)
 }
 
-// regrouped notes that a group is no longer, or newly, part of a workload.
+// regrouped records that a group was added to or removed from a workload.
 func (w *Workload) regrouped(g *group) {
 	w.changed = true
 	for name, a := range g.aggregates {
@@ -165,7 +167,8 @@ func (n *namespace) leave(w *Workload) {
 	}
 }
 
-// mostTelling is the label that the selector demands and that the fewest groups have and the fewest workloads are found by.
+// mostTelling is the label that the selector demands and that the fewest groups have and the fewest
+// workloads are found by.
 func (n *namespace) mostTelling(s labels.Selector) (best label, one bool) {
 	requirements, selectable := s.Requirements()
 	if !selectable {
@@ -193,14 +196,14 @@ func demanded(requirements labels.Requirements) []label {
 	return out
 }
 
-// touch notes a change to what is known of a container.
+// touch records a change of the usage of a container.
 func (g *group) touch(container string) {
 	for _, w := range g.workloads {
 		w.touch(container)
 	}
 }
 
-// changed notes that the pods of the group are others.
+// changed records a change of the pods of the group.
 func (g *group) changed() {
 	for _, w := range g.workloads {
 		w.changed = true

@@ -8,8 +8,8 @@ import (
 // maxExponent bounds how far weights may grow before the reference time moves: 2^100.
 const maxExponent = 100
 
-// Histogram is a distribution in which a sample loses half its weight every half-life. Instead of shrinking old
-// weights it grows new ones, relative to a reference time (UPSTREAM.md §2.12).
+// Histogram is a distribution in which a sample loses half its weight every half-life. Instead of
+// shrinking old weights it grows new ones, relative to a reference time (UPSTREAM.md §2.12).
 type Histogram struct {
 	buckets   *buckets
 	halfLife  time.Duration
@@ -79,7 +79,7 @@ func (h *Histogram) trim() {
 	}
 }
 
-// Merge adds another histogram of the same scheme and half-life; the other one is left as it is.
+// Merge adds another histogram of the same scheme and half-life, which stays unchanged.
 func (h *Histogram) Merge(other *Histogram) {
 	factor := 1.0
 	if h.reference.Before(other.reference) {
@@ -120,7 +120,8 @@ func (h *Histogram) clone() *Histogram {
 // IsEmpty reports whether no sample has any weight left.
 func (h *Histogram) IsEmpty() bool { return h.weights == nil || h.weights[h.minBucket] < epsilon }
 
-// Percentile is the upper edge of the bucket in which the fraction (0 to 1) of all weight is reached; 0 when empty.
+// Percentile is the upper edge of the bucket in which the fraction (0 to 1) of all weight is
+// reached; 0 when empty.
 func (h *Histogram) Percentile(fraction float64) float64 {
 	if h.IsEmpty() {
 		return 0
@@ -148,8 +149,8 @@ func (h *Histogram) decay(at time.Time) float64 {
 	return math.Exp2(float64(at.Sub(h.reference)) / float64(h.halfLife))
 }
 
-// factorTo is what weights must be multiplied with to be relative to another reference time: a power of two, so that
-// nothing is lost by rounding.
+// factorTo is what weights must be multiplied with to be relative to another reference time: a
+// power of two, so that nothing is lost by rounding.
 func (h *Histogram) factorTo(reference time.Time) float64 {
 	exponent := math.Floor(float64(h.reference.Sub(reference))/float64(h.halfLife) + 0.5)
 	return math.Ldexp(1, int(exponent))

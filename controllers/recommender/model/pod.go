@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// PodSpec is what the model needs to know of a pod.
+// PodSpec is what the model needs of a pod.
 type PodSpec struct {
 	Labels         map[string]string
 	Containers     []string
 	InitContainers []string
 	Active         bool   // neither succeeded nor failed
-	Version        string // as long as it is the same, so is everything else; empty = unknown
+	Version        string // changes with everything else; empty = unknown
 	// The pod has requests of its own, beside those of its containers (AEP-7571).
 	CPURequest, MemoryRequest bool
 }
@@ -35,7 +35,8 @@ func (p *pod) container(name string) *container {
 	return nil
 }
 
-// with are containers of these names, with what is known of those that the pod had before, and which of them are new.
+// with returns the containers of these names, with their state if the pod had them before, and
+// which of them are new.
 func (p *pod) with(names []string) (all, fresh []*container) {
 	all = make([]*container, 0, len(names))
 	for _, name := range names {
@@ -64,7 +65,7 @@ func (c *Cluster) connect(p *pod, one *container, now time.Time) {
 	one.aggregate = a
 }
 
-// join makes the pod one of a group.
+// join adds the pod to a group.
 func (p *pod) join(g *group) {
 	p.group = g
 	g.pods = append(g.pods, p)
@@ -72,7 +73,7 @@ func (p *pod) join(g *group) {
 	g.changed()
 }
 
-// leave takes the pod from its group.
+// leave removes the pod from its group.
 func (p *pod) leave() {
 	g := p.group
 	i := slices.Index(g.pods, p)
@@ -83,7 +84,7 @@ func (p *pod) leave() {
 	g.changed()
 }
 
-// count adds a pod to what the group counts, or takes it off.
+// count adds a pod to the counts of its group, or subtracts it.
 func (g *group) count(p *pod, by int) {
 	for _, one := range p.containers {
 		if g.running[one.name] += by; g.running[one.name] == 0 {

@@ -11,7 +11,7 @@ type PodID struct {
 // Resource is what a sample is about.
 type Resource uint8
 
-// The resources of which usage is remembered.
+// The resources whose usage is kept.
 const (
 	CPU    Resource = iota // milli-cores
 	Memory                 // bytes
@@ -40,25 +40,25 @@ type OOM struct {
 	Container string
 	Memory    int64 // bytes used or requested; 0 when not known
 	At        time.Time
-	Late      bool // nobody saw it happen: it was told when its pod was seen for the first time, and may be long ago
+	Late      bool // found when its pod was first seen, so it may be long ago
 }
 
-// Taken says what became of a sample.
+// Taken is the outcome of a sample.
 type Taken uint8
 
-// What can become of a sample.
+// The outcomes of samples.
 const (
 	Accepted Taken = iota
-	Unknown        // of a pod or container that is not known
-	Init           // of an init container: their usage is not remembered (UPSTREAM.md §2.7)
-	Negative       // less than nothing was used
-	Old            // there are newer ones, or for CPU one of the same time
+	Unknown        // of an unknown pod or container
+	Init           // of an init container: their usage is not kept (UPSTREAM.md §2.7)
+	Negative       // a negative amount
+	Old            // not newer than the last one; for memory, older
 	Future         // from a clock that is far ahead
-	Disabled       // an OOM that the rules give no meaning to
+	Disabled       // an OOM that the rules ignore
 )
 
-// Outcomes lists what can become of a sample, as metrics call it, by Taken.
+// Outcomes are the names of outcomes in metrics, by Taken.
 var Outcomes = []string{"accepted", "unknown_container", "init_container", "negative", "old", "future", "disabled"}
 
-// String is the outcome as metrics call it.
+// String is the name of the outcome in metrics.
 func (t Taken) String() string { return Outcomes[t] }

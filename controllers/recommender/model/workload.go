@@ -19,42 +19,42 @@ type WorkloadID struct {
 	Name      string
 }
 
-// Workload is what a VerticalPodAutoscaler is about: the usage of the pods that its target selects. A pod may belong to
-// several.
+// Workload is the usage of the pods that the target of a VerticalPodAutoscaler selects. A pod may
+// belong to several.
 type Workload struct {
 	ID WorkloadID
 
 	order    facts.Order
 	target   string          // of the VPA; history of another target does not count
 	selector labels.Selector // nil = no pods
-	chosen   *string         // the last selector there was, as text; that of all pods is empty
+	chosen   *string         // the last known selector, as text; empty = all pods
 	groups   []*group        // by key
 	restored map[string]*Aggregate
 
 	changed   bool
-	revisions map[string]uint64 // by container, of what a checkpoint holds
-	revision  uint64            // the last of them; none comes twice
+	revisions map[string]uint64 // of the history in checkpoints, by container
+	revision  uint64            // the last of them; unique
 }
 
-// Usage is what is known of the containers of one name of a workload.
+// Usage is that of the containers of one name of a workload.
 type Usage struct {
 	Container  string
-	*Aggregate      // to be read only
+	*Aggregate      // read-only
 	Present    bool // some pod of the workload has such a container
 	Restored   bool // some of it was restored from a checkpoint
 }
 
-// View is what is known of a workload.
+// View is the usage of a workload.
 type View struct {
 	Containers []Usage // by name
 	Pods       int     // all that match, in any phase but Pending
 	// Some pod has a pod-level request (AEP-7571).
 	PodCPU, PodMemory bool
-	// Ended names the containers of pods whose usage is so old that it was forgotten, and that were not sampled since.
+	// Ended names the containers of pods whose usage has expired and that have no sample since.
 	Ended []string
 }
 
-// TakeChanged reports whether the workload's view may be another than when this was last asked.
+// TakeChanged reports whether the workload's view may have changed since the last call.
 func (w *Workload) TakeChanged() bool {
 	changed := w.changed
 	w.changed = false
@@ -82,14 +82,15 @@ func (w *Workload) PodNames() []string {
 	return out
 }
 
-// Selector finds the workload's pods; nil when there are none to be found.
+// Selector finds the workload's pods; nil = unknown.
 func (w *Workload) Selector() labels.Selector { return w.selector }
 
-// Revision changes with what the checkpoint of a container would hold; it is 0 when nothing was learnt since that was read.
+// Revision changes with the content of a container's checkpoint; it is 0 when nothing was added
+// since it was read.
 func (w *Workload) Revision(container string) uint64 { return w.revisions[container] }
 
-// Governs calls f with each aggregate of which this is the first workload, and so the one whose policies count, and with
-// what was restored for it.
+// Governs calls f with each aggregate that this workload governs because it is the first by order,
+// and with what was restored for it.
 func (w *Workload) Governs(f func(container string, a *Aggregate)) {
 	for _, g := range w.groups {
 		if g.workloads[0] == w {
@@ -103,7 +104,7 @@ func (w *Workload) Governs(f func(container string, a *Aggregate)) {
 	}
 }
 
-// View merges what is known of the workload's containers.
+// View merges the usage of the workload's containers.
 func (w *Workload) View(s Settings) View {
 	var out View
 	parts := map[string][]*Aggregate{}
@@ -128,7 +129,7 @@ func (w *Workload) View(s Settings) View {
 	return out
 }
 
-// ended names the containers of pods that nothing is remembered of, sorted.
+// ended names the containers of pods without usage, sorted.
 func (w *Workload) ended(remembered map[string][]*Aggregate) []string {
 	var out []string
 	for _, g := range w.groups {
@@ -142,7 +143,8 @@ func (w *Workload) ended(remembered map[string][]*Aggregate) []string {
 	return out
 }
 
-// Has reports whether anything is known of a container of this name, and whether a pod of the workload has one.
+// Has reports whether there is usage of a container of this name, and whether a pod of the workload
+// has one.
 func (w *Workload) Has(container string) (known, present bool) {
 	for _, g := range w.groups {
 		_, has := g.aggregates[container]
@@ -164,8 +166,9 @@ func merged(s Settings, parts []*Aggregate) *Aggregate {
 	return out
 }
 
-// Checkpoint is the history of a workload's container as it is stored. The peaks of windows that are not over are left
-// out, or they would count twice after a restart; it is to be written again after until, when one of them is.
+// Checkpoint is the history of a workload's container as it is stored. It leaves out the peaks of
+// open windows, which would count twice after a restart; write it again after until, when one of
+// them closes.
 func (w *Workload) Checkpoint(s Settings, container string, now time.Time) (out vpav1.VerticalPodAutoscalerCheckpointStatus, until time.Time, ok bool) {
 	var parts []*Aggregate
 	for _, g := range w.groups {
@@ -196,7 +199,7 @@ func (w *Workload) Checkpoint(s Settings, container string, now time.Time) (out 
 	return all.checkpoint(now), until, true
 }
 
-// Restore adds the history of a container from a checkpoint, in the place of what was restored before.
+// Restore adds the history of a container from a checkpoint, and replaces what was restored before.
 func (w *Workload) Restore(s Settings, container string, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now time.Time) error {
 	a, err := restore(s, from, now)
 	if err != nil {
@@ -210,7 +213,7 @@ func (w *Workload) Restore(s Settings, container string, from *vpav1.VerticalPod
 	return nil
 }
 
-// Containers lists the names of all containers of which anything is known.
+// Containers lists the names of all containers with usage.
 func (w *Workload) Containers() []string {
 	names := map[string]bool{}
 	for _, g := range w.groups {
@@ -224,7 +227,7 @@ func (w *Workload) Containers() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// touch notes a change to what is known of a container.
+// touch records a change of the usage of a container.
 func (w *Workload) touch(container string) {
 	w.changed = true
 	if w.revisions == nil {
@@ -234,7 +237,8 @@ func (w *Workload) touch(container string) {
 	w.revisions[container] = w.revision
 }
 
-// inOrder orders workloads of a namespace as the rules say, then by name: the first governs what they share.
+// inOrder orders workloads of a namespace as the rules say, then by name: the first governs what
+// they share.
 func inOrder(a, b *Workload) int {
 	return cmp.Or(a.order.Compare(b.order), strings.Compare(a.ID.Name, b.ID.Name))
 }

@@ -12,29 +12,30 @@ import (
 	"github.com/celvpa/celvpa/crds/quantity"
 )
 
-// evicted is the reason of events with which kubelets say that they evicted a pod to get a resource back.
+// evicted is the reason of kubelet events about pods evicted to reclaim a resource.
 const evicted = "Evicted"
 
-// The annotations of such events are comma lists, one entry for each container that used more than it requests
-// (UPSTREAM.md §1.6). Kubelets name the starved resource once for all of them.
+// The annotations of such events are comma lists, one entry for each container that used more than
+// it requests (UPSTREAM.md §1.6). Kubelets name the starved resource once for all of them.
 const (
 	containersAnnotation = "offending_containers"
 	usageAnnotation      = "offending_containers_usage"
 	starvedAnnotation    = "starved_resource"
 )
 
-// Whoever may write events can write anything into them. No pod has so many containers.
+// Events are untrusted input. No pod has that many containers.
 const (
 	maxEntries = 1000
 	maxShown   = 40 // bytes of a text, in errors
 )
 
-// FromEviction tells which containers used up the memory for which their pod was evicted (UPSTREAM.md §2.10). Memory is
-// what they used, in bytes, at least 0; the time is the event's creation. Events about anything else, evictions for another
-// resource, and those without the annotations tell of none.
+// FromEviction returns the containers that used up the memory for which their pod was evicted
+// (UPSTREAM.md §2.10). Memory is what they used, in bytes, at least 0; the time is the event's
+// creation. Other events, evictions for other resources, and events without the annotations give
+// none.
 //
-// An event whose parts do not fit together is ignored with an error. Entries whose usage does not parse are left out; then
-// there is an error besides the other entries. Errors name the event and the field, and have one line.
+// An inconsistent event is ignored with an error. Entries whose usage does not parse are left out,
+// with an error besides the other entries. Errors name the event and the field, and have one line.
 func FromEviction(event *corev1.Event) ([]model.OOM, error) {
 	if event == nil || event.Reason != evicted || event.InvolvedObject.Kind != "Pod" {
 		return nil, nil
@@ -48,7 +49,7 @@ func FromEviction(event *corev1.Event) ([]model.OOM, error) {
 	names, usages, starving := event.Annotations[containersAnnotation], event.Annotations[usageAnnotation], event.Annotations[starvedAnnotation]
 	switch {
 	case len(missing) == len(all), names == "" && usages == "" && len(missing) == 0:
-		return nil, nil // nobody is said to have used too much
+		return nil, nil // no container is named
 	case len(missing) > 0:
 		return nil, ignored(field(missing[0]), "missing, while other annotations of an eviction are there")
 	}
@@ -117,7 +118,7 @@ func bytes(list corev1.ResourceList) int64 {
 	return facts.Bytes(list[corev1.ResourceMemory])
 }
 
-// short is a text as far as it is worth repeating.
+// short shortens a text for an error.
 func short(s string) string {
 	if len(s) > maxShown {
 		return strings.ToValidUTF8(s[:maxShown], "") + "…"

@@ -24,12 +24,12 @@ const (
 	maxRemember = 10000 // events
 )
 
-// Observer collects the containers that ran out of memory between two cycles. It keeps at most 5000 and drops the oldest, which it
-// counts and logs. Upstream blocks its watch instead.
+// Observer collects the containers that ran out of memory between two cycles. It keeps at most 5000
+// and drops the oldest, which it counts and logs. Upstream blocks its watch instead.
 //
-// It watches from the start of the process, also without the lead. A new process sees the events of the last hour and the kills in
-// pod statuses again, so some of them were counted before, by itself or by another process: the recommender finds out from its
-// checkpoints.
+// It watches from the start of the process, also without the lead. A new process sees the events of
+// the last hour and the kills in pod statuses again, so some of them were counted before, by itself
+// or by another process: the recommender finds out from its checkpoints.
 //
 // It handles pods and events of informers, and is safe for concurrent use.
 type Observer struct {
@@ -51,7 +51,8 @@ func NewObserver(log logr.Logger, served func(namespace string) bool) *Observer 
 	return &Observer{log: log, served: served, seen: lru.New(maxRemember)}
 }
 
-// Events configures a cache of events for an Observer: only those about evictions, and of them only the fields that it reads.
+// Events configures a cache of events for an Observer: only those about evictions, and of them only
+// the fields that it reads.
 func Events() cache.ByObject {
 	return cache.ByObject{Field: fields.OneTermEqualSelector("reason", evicted), Transform: slim}
 }
@@ -79,8 +80,9 @@ func slim(o any) (any, error) {
 	return kept, nil
 }
 
-// Register subscribes the Observer to the pods of a cache and, with evictions, to its events, which Events should configure. A cache
-// may be started later. Without permission to list and watch events, leave evictions out: the cache would never sync.
+// Register subscribes the Observer to the pods of a cache and, with evictions, to its events, which
+// Events should configure. A cache may be started later. Without permission to list and watch
+// events, leave evictions out: the cache would never sync.
 func (o *Observer) Register(ctx context.Context, from cache.Cache, evictions bool) error {
 	kinds := []client.Object{&corev1.Pod{}}
 	if evictions {
@@ -146,7 +148,8 @@ func (o *Observer) OnUpdate(oldObj, newObj any) {
 	o.add(fromPod, found)
 }
 
-// OnDelete does nothing: a kill that was not seen before its pod was deleted is lost, as in upstream.
+// OnDelete does nothing: a kill that was not seen before its pod was deleted is lost, as in
+// upstream.
 func (o *Observer) OnDelete(any) {}
 
 func (o *Observer) serves(namespace string) bool { return o.served == nil || o.served(namespace) }
@@ -161,8 +164,8 @@ func (o *Observer) add(source string, found []model.OOM) {
 	}
 }
 
-// Drain returns the OOMs since the last call, ordered by time, namespace, pod and container. It logs what was dropped or unreadable
-// meanwhile.
+// Drain returns the OOMs since the last call, ordered by time, namespace, pod and container. It
+// logs what was dropped or unreadable meanwhile.
 func (o *Observer) Drain() []model.OOM {
 	o.mu.Lock()
 	out, lost, faults, fault := o.waiting, o.lost, o.faults, o.fault

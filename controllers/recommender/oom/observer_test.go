@@ -56,7 +56,8 @@ func TestWhatWasSeenIsDrainedOnceAndInOrder(t *testing.T) {
 	require.Equal(t, evictions+2, testutil.ToFloat64(ooms.WithLabelValues(fromEviction)))
 }
 
-// TestKillsOfBeforeAPodWasSeenAreTold: of a process that starts, and of pods whose first minute nobody saw.
+// TestKillsOfBeforeAPodWasSeenAreTold: of a process that starts, and of pods whose first minute
+// nobody saw.
 func TestKillsOfBeforeAPodWasSeenAreTold(t *testing.T) {
 	o := NewObserver(logr.Discard(), func(namespace string) bool { return namespace != "hidden" })
 	_, killed := killedAt("shop", "web-1", 3)

@@ -9,13 +9,15 @@ import (
 // killed is the reason that kubelets give for a container that was killed for its memory.
 const killed = "OOMKilled"
 
-// FromPod tells which containers of a pod were killed for their memory between two states of it (UPSTREAM.md §2.10):
+// FromPod returns the containers of a pod that were killed for their memory between two states of
+// it (UPSTREAM.md §2.10):
 //   - those that are terminated now and were not before, or have been restarted since: memory is what the new pod requests;
 //   - those that ran before, run now, and were restarted in between: memory is what the old pod requests.
 //
-// A container that waits between a kill and its restart is so told of once. Memory is the request, as the node applies it
-// where the status says so, in bytes; 0 without one. Init containers, containers that only one of the states knows, and
-// kills without a time, which belong to no window, are left out. Either pod may be nil or lack any part of its status.
+// So a container that waits between a kill and its restart is returned once. Memory is the request,
+// in bytes, as the node applies it if the status says so; 0 without one. Init containers,
+// containers that only one of the states has, and kills without a time, which belong to no window,
+// are left out. Either pod may be nil or lack any part of its status.
 func FromPod(old, new *corev1.Pod) []model.OOM {
 	if old == nil || new == nil {
 		return nil
@@ -25,7 +27,7 @@ func FromPod(old, new *corev1.Pod) []model.OOM {
 		now := &new.Status.ContainerStatuses[i]
 		last := now.LastTerminationState.Terminated
 		if !forMemory(now.State.Terminated) && !forMemory(last) {
-			continue // nearly always
+			continue // the usual case
 		}
 		before := statusOf(old, now.Name)
 		if before == nil {
@@ -53,9 +55,10 @@ func FromPod(old, new *corev1.Pod) []model.OOM {
 	return out
 }
 
-// FromFirst tells which containers of a pod that was not seen before have been killed for their memory: those that are terminated
-// now, and those whose last state was. They are late: whoever takes them in has to see that none counts twice. Memory is what
-// the pod requests now. What FromPod leaves out is left out.
+// FromFirst returns the containers of a new pod that have been killed for their memory: those that
+// are terminated now, and those whose last state was. They are late, so the caller must make sure
+// that none counts twice. Memory is what the pod requests now. It leaves out what FromPod leaves
+// out.
 func FromFirst(pod *corev1.Pod) []model.OOM {
 	if pod == nil {
 		return nil
@@ -89,7 +92,8 @@ func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 	return nil
 }
 
-// requested is the memory a container requests, in bytes. What the node says is in force counts, even if it is nothing.
+// requested is the memory that a container requests, in bytes; as reported by the node, if it is,
+// even if that is none.
 func requested(pod *corev1.Pod, container string) int64 {
 	if s := statusOf(pod, container); s != nil && s.Resources != nil {
 		return bytes(s.Resources.Requests)

@@ -34,8 +34,8 @@ type Workload struct {
 	Pods      []string        // names of the pods that match
 }
 
-// External reads external.metrics.k8s.io (UPSTREAM.md §2.8): for each pod one query for each metric, whose selector is that
-// of the workload and pod=<name>. It belongs to one goroutine.
+// External reads external.metrics.k8s.io (UPSTREAM.md §2.8): for each pod one query for each
+// metric, whose selector is that of the workload and pod=<name>. It belongs to one goroutine.
 //
 // Differences from upstream:
 //   - a failed query affects its own answer only, not the whole round;
@@ -55,7 +55,8 @@ type External struct {
 	begin int           // where a round starts: with the pods that the last one did not reach
 }
 
-// NewExternalClient makes the client for External. It shares the limits on requests per second of the configuration.
+// NewExternalClient makes the client for External. It shares the limits on requests per second of
+// the configuration.
 func NewExternalClient(config *rest.Config) (external_metrics.ExternalMetricsClient, error) {
 	plain := rest.CopyConfig(config)
 	plain.ContentType, plain.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // adapters need not support protobuf
@@ -79,8 +80,8 @@ type query struct {
 	err    error
 }
 
-// Samples implements Source: ordered by pod, container, resource and time. A round takes at most a minute; the next one starts
-// with the pods that are left.
+// Samples implements Source: ordered by pod, container, resource and time. A round takes at most a
+// minute; the next one starts with the pods that are left.
 func (e *External) Samples(ctx context.Context) ([]model.Sample, error) {
 	queries, faults := e.queries()
 	if len(queries) > 0 {

@@ -199,7 +199,8 @@ func TestAnotherLabelMayNameTheContainer(t *testing.T) {
 	require.Equal(t, []model.Sample{sample("web-1", "app", model.CPU, 1000, noon)}, got)
 }
 
-// TestASlowAdapterIsAskedInTurns: ten at once take a second each, so that a round of ten seconds asks for a hundred.
+// TestASlowAdapterIsAskedInTurns: ten at once take a second each, so that a round of ten seconds
+// asks for a hundred.
 func TestASlowAdapterIsAskedInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most int

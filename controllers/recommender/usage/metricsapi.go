@@ -18,15 +18,15 @@ import (
 // metricsAPILimit is how long metrics-server may take to list all pods.
 const metricsAPILimit = 30 * time.Second
 
-// MetricsAPI reads metrics.k8s.io, which metrics-server serves (UPSTREAM.md §2.8). It lists everything at once: the API has no
-// paging.
+// MetricsAPI reads metrics.k8s.io, which metrics-server serves (UPSTREAM.md §2.8). It lists
+// everything at once: the API has no paging.
 type MetricsAPI struct {
 	Client    metricsclient.PodMetricsesGetter
 	Namespace string // empty = all
 }
 
-// NewMetricsAPI reads the pods of a namespace, or of all if it is empty, as protobuf where that is served: it takes a
-// fraction of the time and memory of JSON.
+// NewMetricsAPI reads the pods of a namespace, or of all if it is empty, as protobuf where that is
+// served: it takes a fraction of the time and memory of JSON.
 func NewMetricsAPI(config *rest.Config, namespace string) (*MetricsAPI, error) {
 	compact := rest.CopyConfig(config)
 	compact.ContentType = runtime.ContentTypeProtobuf
@@ -38,8 +38,8 @@ func NewMetricsAPI(config *rest.Config, namespace string) (*MetricsAPI, error) {
 	return &MetricsAPI{Client: client, Namespace: namespace}, nil
 }
 
-// Samples implements Source. A resource that is missing is no sample; in upstream it is one of 0. Pods without a time or without
-// containers give none and are counted.
+// Samples implements Source. A resource that is missing is no sample; in upstream it is one of 0.
+// Pods without a time or without containers give none and are counted.
 func (m *MetricsAPI) Samples(ctx context.Context) ([]model.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsAPILimit)
 	defer cancel()

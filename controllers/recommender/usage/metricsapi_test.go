@@ -35,7 +35,8 @@ func encode(t testing.TB, mediaType string, o runtime.Object) []byte {
 	return data
 }
 
-// metricsServer serves a list as protobuf to those who ask for it, else as JSON, and notes what was asked for.
+// metricsServer serves a list as protobuf to those who ask for it, else as JSON, and notes what was
+// asked for.
 func metricsServer(t testing.TB, list *v1beta1.PodMetricsList, mediaTypes ...string) (*rest.Config, *[]string) {
 	t.Helper()
 	bodies := map[string][]byte{}
@@ -77,7 +78,8 @@ func podMetrics(name string, at time.Time, usage ...corev1.ResourceList) v1beta1
 	return p
 }
 
-// TestTheUsageOfEachContainerGivesSamplesOfWhatIsTold: what is not told is no usage of 0 (UPSTREAM.md Appendix B 11).
+// TestTheUsageOfEachContainerGivesSamplesOfWhatIsTold: what is not told is no usage of 0
+// (UPSTREAM.md Appendix B 11).
 func TestTheUsageOfEachContainerGivesSamplesOfWhatIsTold(t *testing.T) {
 	list := &v1beta1.PodMetricsList{Items: []v1beta1.PodMetrics{
 		podMetrics("web-1", noon, amounts("250m", "1Gi"), amounts("123456789n", "5")),

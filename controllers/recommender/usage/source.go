@@ -11,8 +11,9 @@ import (
 
 // Source supplies samples of usage.
 type Source interface {
-	// Samples returns the current samples: CPU in milli-cores, memory in bytes, saturated at the limits of int64, negative
-	// amounts unchanged. The time of a sample identifies repeated ones. Samples returned with an error are good.
+	// Samples returns the current samples: CPU in milli-cores, memory in bytes, saturated at the
+	// limits of int64, negative amounts unchanged. The time of a sample identifies repeated ones.
+	// Samples returned with an error are good.
 	Samples(ctx context.Context) ([]model.Sample, error)
 }
 
