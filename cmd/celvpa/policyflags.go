@@ -52,8 +52,8 @@ const (
 // addHalfLives adds the flags that say for how long the recommender remembers usage.
 func (o *options) addHalfLives(f *pflag.FlagSet, s *model.Settings) {
 	usual := model.DefaultSettings()
-	o.positive(f, &s.CPUHalfLife, cpuHalfLife, usual.CPUHalfLife, "time in which a CPU sample loses half its weight")
-	o.positive(f, &s.MemoryHalfLife, memoryHalfLife, usual.MemoryHalfLife, "time in which a memory peak loses half its weight")
+	o.positive(f, &s.CPUHalfLife, cpuHalfLife, usual.CPUHalfLife, "time after which a CPU sample has lost half its weight")
+	o.positive(f, &s.MemoryHalfLife, memoryHalfLife, usual.MemoryHalfLife, "time after which a memory peak has lost half its weight")
 }
 
 // policyFlags are the flags of policy of an offline command: which rules there are, the feature gates, and all that components

@@ -54,19 +54,19 @@ type recommenderOptions struct {
 
 func (o *options) addRecommender(f *pflag.FlagSet) {
 	r := &o.recommender
-	f.StringVar(&r.name, "recommender-name", recommender.DefaultName, "serve the VPAs that name this recommender; default also serves those that name none")
+	f.StringVar(&r.name, "recommender-name", recommender.DefaultName, "serve VPAs that name this recommender; default also serves VPAs that name none")
 	o.positive(f, &r.interval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
 	o.addHalfLives(f, &r.remembers)
-	f.DurationVar(&r.grace, "target-grace-period", 30*time.Minute, "how long the pods found last are used while a VPA's target cannot be read (celvpa's own)")
-	f.StringVar(&r.storage, "storage", "", "where usage from before the start comes from: checkpoint, which empty stands for, or prometheus")
-	o.positive(f, &r.checkpointTimeout, "checkpoints-timeout", time.Minute, "how long checkpoints are written in one cycle at most")
-	o.positive(f, &r.checkpointInterval, "checkpoints-gc-interval", 10*time.Minute, "how often checkpoints that nobody needs are deleted")
-	f.IntVar(&r.minCheckpoints, "min-checkpoints", ignoredMinCheckpoints, "ignored; it is there for upstream's manifests")
-	f.IntVar(&r.workers, "update-worker-count", 10, "writes to the API server at a time")
+	f.DurationVar(&r.grace, "target-grace-period", 30*time.Minute, "how long to use the last known pods while a VPA's target cannot be read (celvpa's own)")
+	f.StringVar(&r.storage, "storage", "", "source of history at start-up: checkpoint or prometheus; empty = checkpoint")
+	o.positive(f, &r.checkpointTimeout, "checkpoints-timeout", time.Minute, "maximum time for writing checkpoints in one cycle")
+	o.positive(f, &r.checkpointInterval, "checkpoints-gc-interval", 10*time.Minute, "how often unneeded checkpoints are deleted")
+	f.IntVar(&r.minCheckpoints, "min-checkpoints", ignoredMinCheckpoints, "ignored; accepted for upstream's manifests")
+	f.IntVar(&r.workers, "update-worker-count", 10, "concurrent writes to the API server")
 	f.BoolVar(&r.memorySaver, "memory-saver", false, "remember only pods that a VPA selects")
 	f.BoolVar(&r.external, "use-external-metrics", false, "read usage from external.metrics.k8s.io instead of metrics.k8s.io")
-	f.StringVar(&r.externalCPUMetric, "external-metrics-cpu-metric", "", "external metric of the CPU cores a container uses; empty = none")
-	f.StringVar(&r.externalMemoryMetric, "external-metrics-memory-metric", "", "external metric of the bytes a container uses; empty = none")
+	f.StringVar(&r.externalCPUMetric, "external-metrics-cpu-metric", "", "external metric with the CPU cores that a container uses; empty = none")
+	f.StringVar(&r.externalMemoryMetric, "external-metrics-memory-metric", "", "external metric with the bytes that a container uses; empty = none")
 	history.AddFlags(f, &r.prometheus)
 }
 

@@ -29,9 +29,9 @@ func referenceCommand() *cobra.Command {
 
 const flagsHead = `# Flags of the components
 
-"celvpa reference flags" prints this page. Names and defaults are upstream's where upstream has the flag, so manifests stay
-as they are; an underscore may stand for a dash. Flags that set a parameter of a rule set name it: overlays can set it for
-some VPAs only. "celvpa run" takes those of all three components.
+All flags of the components. "celvpa reference flags" prints this page. Flags that upstream has keep its names and defaults, so
+manifests stay as they are; an underscore may replace a dash. A flag that sets a param names its rule set; overlays can set the
+param for some VPAs only. "celvpa run" takes the flags of all three components.
 `
 
 // printFlags lists the flags of each component, those that all have first.
@@ -79,9 +79,9 @@ func cellText(text string) string {
 
 const metricsHead = `# Metrics
 
-"celvpa reference metrics" prints this page: what each component serves at /metrics on --address, beside the metrics of the Go
-runtime, the process and its clients. Those that begin with vpa_ have upstream's names and labels; those that begin with
-celvpa_ are our own. Every one is listed; a component serves those that it has something to say about.
+All metrics that the components serve at /metrics on --address, in addition to those of the Go runtime, the process and its
+clients. "celvpa reference metrics" prints this page. Metrics that begin with vpa_ have upstream's names and labels; those that
+begin with celvpa_ are celvpa's own. A component serves only those that apply to it.
 
 | metric | labels | |
 |---|---|---|

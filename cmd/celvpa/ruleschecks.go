@@ -13,13 +13,13 @@ import (
 
 const checksHead = `# Checks
 
-What is checked of a VerticalPodAutoscaler's spec, by rule set, in the order in which it is told. "celvpa rules checks" prints this
-page from the rules; with --rules-dir also those of your own overlays that are enforced for all objects. [validation.md](validation.md) explains.
+All checks of a VerticalPodAutoscaler's spec, by rule set, in the order in which they are reported. "celvpa rules checks" prints
+this page; with --rules-dir it adds your own overlays that are enforced for all objects. See also [validation.md](validation.md).
 
 | enforced by | |
 |---|---|
-| API server | the rule is in the CRD: the API server refuses the object even while no webhook runs. The webhook says the same |
-| policy | the webhook; the API server too where the ValidatingAdmissionPolicy of "celvpa crd --vap" is installed |
+| API server | the rule is in the CRD: the API server refuses the object even without a webhook. The webhook says the same |
+| policy | the webhook; also the API server if the ValidatingAdmissionPolicy of "celvpa crd --vap" is installed |
 | webhook | the webhook only |
 
 `

@@ -11,26 +11,27 @@ import (
 
 const pointsHead = `# Points
 
-Where rule sets plug in, which facts rules see there, and what they may set or decide. "celvpa rules points" prints this
-page, "celvpa rules list" which rule sets run where.
+The points at which rule sets plug in: which facts rules see there, and what they may set or decide. "celvpa rules points"
+prints this page, and "celvpa rules list" which rule sets run where.
 
-A fact that is missing reads as an error, which leaves the value as it was: guard it with has(), or give a
-default, as in .?cpu.orValue(…). Of records, any field may be missing; of other facts, those of which the text says so.
+Reading a missing fact is an error, and the value stays as it was: guard it with has(), or give a default, as in
+.?cpu.orValue(…). Any field of a record may be missing; another fact only if its description says so.
 
-## In which order
+## Order
 
-Every component asks container.policy which policy of a VPA is a container's.
+Every component asks container.policy which policy of a VPA applies to a container.
 
-    recommender   usage.window → usage, of which usage.oom makes samples where memory ran out
+    recommender   usage.window → samples; usage.oom → a sample after an OOM kill
                   container.select → container.estimate → container.recommend → pod.recommend → the VPA's status
-                  vpa.order → which VPA's policies count for usage that several share
-    webhook       vpa.validate, when a VPA is written
+                  vpa.order → whose policies apply to usage that several VPAs share
+    webhook       vpa.validate → vpa.default, when a VPA is written
                   pod.admit, vpa.order → pod.validate → pod.fit → pod.resources → the new pod
     updater       vpa.update, vpa.order → pod.validate → pod.fit → pod.resources → pod.admit → pod.priority → pod.update → a resize, an eviction, or nothing
-                  → pod.refused where the API server refused it, pod.evicted where a pod was evicted
+                  → pod.refused if the API server refuses, pod.evicted after an eviction
+                  pod.unboost → the end of a startup boost
 
-pod.fit starts from the VPA's status, for target, lower and upper bound. So what is to show in the status belongs to
-container.recommend, and what depends on the pod to pod.fit.
+pod.fit starts from the VPA's status, for target, lower and upper bound. A change that should show in the status belongs to
+container.recommend; a change that depends on the pod belongs to pod.fit.
 
 `
 
@@ -55,8 +56,8 @@ func printPoints(out io.Writer) error {
 	if err := registry.Describe(out); err != nil {
 		return err
 	}
-	fmt.Fprint(out, "\n## Params\n\nAn overlay sets them as `{params: {name: value}}`, and those with a flag are set by it. Those without the name of a rule set are "+
-		"declared by the pipeline, and all rule sets that are listed read the one value.\n\n"+
+	fmt.Fprint(out, "\n## Params\n\nOverlays set params as `{params: {name: value}}`, and flags set those that have one. A param without the name of a rule set is "+
+		"declared by the pipeline and shared by the rule sets that are listed.\n\n"+
 		"| param | type | default | bounds | flag | read by | |\n|---|---|---|---|---|---|---|\n")
 	for _, p := range library.Params() {
 		value, flag := p.Param.Default.Value, ""

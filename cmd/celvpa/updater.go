@@ -45,15 +45,15 @@ type admissionStatusOptions struct {
 func (o *options) addUpdater(f *pflag.FlagSet) {
 	u := &o.updater
 	o.positive(f, &u.interval, "updater-interval", time.Minute, "how often running pods are compared with their recommendation")
-	f.IntVar(&u.concurrent, "concurrent-updates", 50, "VPAs whose pods are evicted and resized at a time (celvpa's own)")
-	f.Float64Var(&u.rate, "eviction-rate-limit", -1, "evictions a second, and as many resizes; 0 or less = unlimited")
-	f.IntVar(&u.burst, "eviction-rate-burst", 1, "evictions at once, and as many resizes, with --eviction-rate-limit")
-	f.IntVar(&u.boostSyncs, "concurrent-cpu-startup-boost-syncs", 1, "pods whose startup boost is ended at a time, with gate CPUStartupBoost")
+	f.IntVar(&u.concurrent, "concurrent-updates", 50, "VPAs whose pods are evicted and resized concurrently (celvpa's own)")
+	f.Float64Var(&u.rate, "eviction-rate-limit", -1, "evictions a second, and resizes a second; 0 or less = unlimited")
+	f.IntVar(&u.burst, "eviction-rate-burst", 1, "burst of evictions, and of resizes, with --eviction-rate-limit")
+	f.IntVar(&u.boostSyncs, "concurrent-cpu-startup-boost-syncs", 1, "concurrent ends of startup boosts, with gate CPUStartupBoost")
 	a := &u.admissionStatus
-	f.BoolVar(&a.use, "use-admission-controller-status", true, "evict no pods while the admission controller does not renew its status lease")
-	f.StringVar(&a.leaseName, "admission-controller-status-lease-name", "vpa-admission-controller", "name of the status lease to read")
+	f.BoolVar(&a.use, "use-admission-controller-status", true, "pause evictions while the admission controller's status lease is expired")
+	f.StringVar(&a.leaseName, "admission-controller-status-lease-name", "vpa-admission-controller", "name of the status lease to check")
 	f.StringVar(&a.leaseNamespace, "admission-controller-status-lease-namespace", "", "its namespace; empty = $NAMESPACE or kube-system")
-	o.positive(f, &a.leaseTimeout, "admission-controller-status-lease-timeout", time.Minute, "age from which the status lease counts as abandoned")
+	o.positive(f, &a.leaseTimeout, "admission-controller-status-lease-timeout", time.Minute, "age at which the status lease is expired")
 }
 
 // check refuses what cannot work.

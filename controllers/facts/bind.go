@@ -24,9 +24,9 @@ var historySchema = lang.Bind("History",
 	lang.IntFrom("span", lang.IntOf(Duration), "time between the first and the last CPU sample", func(h History) time.Duration { return h.Span }),
 	lang.IntFrom("samples", lang.Int, "CPU samples seen", func(h History) int { return h.Samples }),
 	lang.IntFrom("memorySamples", lang.Int,
-		"memory samples seen, OOMs included; not those of windows whose peak is 0 bytes. A checkpoint does not tell: of memory that it holds, as many as there are CPU samples, and at least 1",
+		"memory samples seen, including OOMs, without windows whose peak is 0 bytes. A checkpoint does not have the number: if it holds memory, it is that of CPU samples, and at least 1",
 		func(h History) int { return h.MemorySamples }),
-	lang.BoolFrom("restored", "usage of before the start of the process is part of it, from a checkpoint", func(h History) bool { return h.Restored }))
+	lang.BoolFrom("restored", "part of it comes from a checkpoint", func(h History) bool { return h.Restored }))
 
 // histograms tell what a container used.
 type histograms struct{ cpu, memory Histogram }

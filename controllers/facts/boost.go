@@ -26,7 +26,7 @@ var cpuBoostSchema = lang.Bind("CPUBoost",
 		q, ok := given(b.Quantity)
 		return MilliCPU(q), ok
 	}),
-	lang.IntIf("lasts", lang.IntOf(Duration), "durationSeconds: how long after the pod is ready", func(b *vpav1.StartupBoostResource) (time.Duration, bool) {
+	lang.IntIf("lasts", lang.IntOf(Duration), "durationSeconds: how long after the pod becomes ready", func(b *vpav1.StartupBoostResource) (time.Duration, bool) {
 		seconds, ok := given(b.DurationSeconds)
 		return time.Duration(seconds) * time.Second, ok
 	}))
@@ -89,17 +89,17 @@ type boosting struct {
 
 var boostedSchema = lang.Bind("Boosted",
 	lang.ForRules[boosting]("cpu", lang.IntOf(CPU),
-		"CPU while it starts, of a pod that is about to be created; where set, the pod is annotated with what the container had before (vpaCpuStartupBoost)"),
-	lang.BoolIf("on", "the running pod has that annotation; unset where it has not", func(b boosting) (bool, bool) { return true, b.on }),
-	lang.RecordFrom("before", stanzaSchema.Schema, "what the annotation tells; unset where it cannot be read", func(b boosting) *lang.Record {
+		"CPU while the new pod starts; if set, annotation vpaCpuStartupBoost keeps what the container had before"),
+	lang.BoolIf("on", "the running pod has that annotation; unset if not", func(b boosting) (bool, bool) { return true, b.on }),
+	lang.RecordFrom("before", stanzaSchema.Schema, "what the annotation says; unset if it cannot be read", func(b boosting) *lang.Record {
 		requests, limits, ok := readBoostNote(b.note)
 		if !ok {
 			return nil
 		}
 		return stanzaSchema.Of(stanza{requests, limits})
 	}),
-	lang.ForRules[boosting]("over", lang.Bool, "it ends now; unset where it does not"),
-	lang.ForRules[boosting]("remaining", lang.IntOf(Duration), "time until it is over, where that is known"))
+	lang.ForRules[boosting]("over", lang.Bool, "it ends now; unset if not"),
+	lang.ForRules[boosting]("remaining", lang.IntOf(Duration), "time until it is over, if known"))
 
 // boost binds the startup boost of a container. That of a new pod is yet to be made.
 func (b *boundPod) boost(container string) *lang.Record {

@@ -14,14 +14,14 @@ type changed struct {
 }
 
 var changeSchema = lang.Bind("Change",
-	lang.BoolFrom("differs", "a new pod would be given other resources than this one has", func(c changed) bool { return c.differs }),
-	lang.BoolFrom("qosClass", "the pod would be of another QoS class, which no resize can make of it", func(c changed) bool { return c.qosClass }),
+	lang.BoolFrom("differs", "a new pod would get other resources than this one has", func(c changed) bool { return c.differs }),
+	lang.BoolFrom("qosClass", "the QoS class of the pod would change, which a resize cannot do", func(c changed) bool { return c.qosClass }),
 	lang.BoolFrom("restarts", "a resize would restart one of its containers (resizePolicy RestartContainer)", func(c changed) bool { return c.restarts }),
 	lang.BoolFrom("strainsMemory",
-		"the node may not be able to do it at once: somewhere more memory would be requested than the pod has, or a memory limit would be lower",
+		"memory may delay it on the node: a memory request would rise, or a memory limit would drop",
 		func(c changed) bool { return c.strainsMemory }),
 	lang.TextIf("defaulted",
-		"names of containers to which API servers would give defaults of LimitRanges with a resize, because they ask for less than those have; unset where there are none",
+		"containers that would get defaults of LimitRanges with a resize, because they lack the values; unset if there are none",
 		func(c changed) (string, bool) { return c.defaulted, c.defaulted != "" }))
 
 // changeOf looks at what a change does to a running pod.

@@ -10,11 +10,11 @@ import (
 // The records of the points at which the recommender looks at one container.
 var (
 	confidenceSchema = lang.NewSchema("Confidence",
-		lang.Field{Name: "low", Type: lang.Bool, Doc: "too little is known of the container, which condition LowConfidence of the VPA tells; unset is false"})
+		lang.Field{Name: "low", Type: lang.Bool, Doc: "the container's history is short; condition LowConfidence of the VPA reports it; unset is false"})
 
 	unknownSchema = lang.NewSchema("Unknown",
-		lang.Field{Name: "cpu", Type: lang.Bool, Doc: "too little is known of the CPU that the container uses to recommend any; unset = enough is known"},
-		lang.Field{Name: "memory", Type: lang.Bool, Doc: "too little is known of the memory that the container uses to recommend any; unset = enough is known"})
+		lang.Field{Name: "cpu", Type: lang.Bool, Doc: "there are too few CPU samples for a recommendation; unset = there are enough"},
+		lang.Field{Name: "memory", Type: lang.Bool, Doc: "there are too few memory samples for a recommendation; unset = there are enough"})
 )
 
 var (
@@ -27,9 +27,9 @@ var (
 			{Name: "history", Type: lang.RecordOf(historySchema.Schema)},
 			{Name: "present", Type: lang.Bool, Doc: "a pod of the workload has this container now"},
 			{Name: "pods", Type: lang.Int, Doc: "pods of the workload"},
-			{Name: "mixed", Type: lang.Bool, Doc: "pods of the workload need not have the same containers, as the heads and workers of a custom kind: one that no pod has now may come back"},
+			{Name: "mixed", Type: lang.Bool, Doc: "pods of the workload may have different containers, as the heads and workers of a custom kind do: a container that no pod has now may come back"},
 		},
-		Outcomes: []registry.Outcome{{Name: DoScale, Doc: "estimate and recommend"}, {Name: DoIgnore, Doc: "leave the container out"}},
+		Outcomes: []registry.Outcome{{Name: DoScale, Doc: "estimate and recommend"}, {Name: DoIgnore, Doc: "skip the container"}},
 		FailSafe: DoIgnore,
 	}
 	boundScope = registry.Scope{
@@ -41,7 +41,7 @@ var (
 	}
 	estimateScope = registry.Scope{
 		Name: "bound", Kinds: BoundNames, Doc: boundScope.Doc,
-		Vars: append(slices.Clone(boundScope.Vars), registry.Var{Name: "before", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "what the status of the VPA says of it; nothing set where it says nothing"}),
+		Vars: append(slices.Clone(boundScope.Vars), registry.Var{Name: "before", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "its value in the status of the VPA; unset if there is none"}),
 	}
 	containerEstimate = &registry.Point{
 		Name: ContainerEstimate, Kind: registry.StagePoint,
@@ -52,8 +52,8 @@ var (
 			{Name: "history", Type: lang.RecordOf(historySchema.Schema)},
 			{Name: "containers", Type: lang.Int, Doc: "containers of the workload that are scaled"},
 			{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
-			{Name: "confidence", Type: lang.RecordOf(confidenceSchema), Writable: true, Doc: "how much the estimate can be trusted"},
-			{Name: "unknown", Type: lang.RecordOf(unknownSchema), Writable: true, Doc: "what cannot be estimated yet, which condition RecommendationProvided of the VPA tells where nothing is recommended for it"},
+			{Name: "confidence", Type: lang.RecordOf(confidenceSchema), Writable: true, Doc: "how reliable the estimate is"},
+			{Name: "unknown", Type: lang.RecordOf(unknownSchema), Writable: true, Doc: "what cannot be estimated yet; condition RecommendationProvided of the VPA reports it if it has no recommendation"},
 		},
 		Scopes: []registry.Scope{estimateScope},
 	}

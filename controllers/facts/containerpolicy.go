@@ -23,11 +23,11 @@ const (
 
 var containerPolicy = &registry.Point{
 	Name: ContainerPolicy, Kind: registry.DecisionPoint,
-	Doc: "Which entry of spec.resourcePolicy.containerPolicies is a container's policy; asked of each entry in its order, by all components, " +
+	Doc: "Which entry of spec.resourcePolicy.containerPolicies is a container's policy; run by all components for each entry in order, " +
 		"and remembered for as long as the rules stay: facts are how the entry names the container, no more.",
 	Vars: []registry.Var{
 		{Name: "named", Type: lang.Bool, Doc: "the entry has the container's name"},
-		{Name: "wildcard", Type: lang.Bool, Doc: "the entry is for containers of all names (*)"},
+		{Name: "wildcard", Type: lang.Bool, Doc: "the entry is the wildcard (*)"},
 	},
 	Outcomes: []registry.Outcome{
 		{Name: DoUse, Doc: "it is the container's policy, and no further entry is asked"},

@@ -21,8 +21,8 @@ const (
 
 var (
 	refusalSchema = lang.Bind("RefusedRequest",
-		lang.BoolFrom("resize", "it was to resize the pod, not to evict it", func(r RefusedRequest) bool { return r.Resize }),
-		lang.TextFrom("why", "Budget (a PodDisruptionBudget is against an eviction), or as in attempt.refused of pod.update",
+		lang.BoolFrom("resize", "it was a resize, not an eviction", func(r RefusedRequest) bool { return r.Resize }),
+		lang.TextFrom("why", "Budget (a PodDisruptionBudget refused an eviction), or as attempt.refused at pod.update",
 			func(r RefusedRequest) Refusal { return r.Why }),
 		lang.TextFrom("message", "what the API server said", func(r RefusedRequest) string { return r.Message }),
 		lang.TextFrom("then", "what pod.update decided after the resize was refused; empty for an eviction",
@@ -30,27 +30,27 @@ var (
 
 	podRefused = &registry.Point{
 		Name: PodRefused, Kind: registry.DecisionPoint,
-		Doc: "What is remembered of a resize or an eviction that the API server refused; run by the updater. What becomes of the pod after a refused resize is decided at pod.update, " +
+		Doc: "Whether to back off after the API server refused a resize or an eviction; run by the updater. What happens to the pod after a refused resize is decided at pod.update, " +
 			"which is asked once more then; where it says InPlace again, the pod waits for the next cycle.",
 		Vars: []registry.Var{{Name: "refusal", Type: lang.RecordOf(refusalSchema.Schema), Doc: "the refused request"}},
 		Outcomes: []registry.Outcome{
-			{Name: DoRetry, Doc: "nothing: the next cycle begins as if the request had not been sent"},
-			{Name: DoBackOff, Doc: "count it for the pod: group.resizeRefusals or group.refusals at pod.update"},
-			{Name: DoBackOffWorkload, Doc: "count it for all pods of the pod's direct owner"},
+			{Name: DoRetry, Doc: "do not back off: try again in the next cycle"},
+			{Name: DoBackOff, Doc: "start a back-off for the pod: group.resizeRefusals or group.refusals at pod.update"},
+			{Name: DoBackOffWorkload, Doc: "start a back-off for all pods of the pod's direct owner"},
 		},
 		FailSafe: DoBackOff,
 	}
 
 	replacementSchema = lang.NewSchema("Replacement",
-		lang.Field{Name: "timeout", Type: lang.IntOf(Duration), Doc: "how long it is waited for"})
+		lang.Field{Name: "timeout", Type: lang.IntOf(Duration), Doc: "how long to wait for it"})
 
 	podEvicted = &registry.Point{
 		Name: PodEvicted, Kind: registry.StagePoint,
-		Doc: "How long the pod is waited for that replaces one which was just evicted; run by the updater. The two are compared at pod.update (group.unchanged).",
+		Doc: "How long to wait for the replacement pod after an eviction; run by the updater. pod.update compares the two (group.unchanged).",
 		Vars: []registry.Var{
 			{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
 			{Name: "group", Type: lang.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"},
-			{Name: "replacement", Type: lang.RecordOf(replacementSchema), Writable: true, Doc: "no replacement is waited for where rules set nothing"},
+			{Name: "replacement", Type: lang.RecordOf(replacementSchema), Writable: true, Doc: "unset = do not wait for a replacement pod"},
 		},
 	}
 )

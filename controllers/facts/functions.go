@@ -85,25 +85,25 @@ func readHistogram(pairs []registry.Pair, unit lang.Unit) (ref.Val, error) {
 func addFunctions(r *registry.Registry) {
 	r.AddReader(histogramType, readHistogram)
 	r.AddFunction("percentile", registry.FirstUnit,
-		"the amount that a fraction of the samples, 0.0 to 1.0, does not exceed, in milli-cores or bytes",
+		"the amount, in milli-cores or bytes, that the given fraction of samples (0.0 to 1.0) does not exceed",
 		registry.Func2(func(h Histogram, fraction float64) int64 { return h.Percentile(fraction) }))
 	r.AddFunction("scale", registry.FirstUnit,
 		"an amount times a factor, rounded towards zero and held between 0 and 1e14",
 		registry.Func2(func(amount int64, factor float64) int64 { return Amount(float64(amount) * factor) }))
 	r.AddFunction("toHundredths", registry.SameUnit,
-		"an amount to the nearest hundredth of a unit, as printed with two decimals: halves go to the even hundredth, and what is not a whole number then is rounded up",
+		"an amount rounded to hundredths of a unit: halves go to the even hundredth, and fractions are then rounded up",
 		registry.Try2(toHundredths))
 	r.AddFunction("relativeDiff", registry.AgreeingArguments,
-		"the distance from current to wanted as a fraction of current, which counts as at least 1",
+		"the difference of current and wanted as a fraction of current, which counts as at least 1",
 		registry.Func2(func(current, wanted int64) float64 {
 			base := math.Max(float64(current), 1)
 			return math.Abs(base-float64(wanted)) / base
 		}))
 	r.AddFunction("timeText", registry.NoUnit,
-		"a time as kubectl prints ages, such as 5m or 3h20m, for reasons",
+		"a duration as kubectl prints ages, such as 5m or 3h20m, for use in reasons",
 		registry.Func1(func(nanoseconds int64) string { return duration.HumanDuration(time.Duration(nanoseconds)) }))
 	r.AddFunction("percentText", registry.NoUnit,
-		"a fraction in whole percent, such as 15%, for reasons",
+		"a fraction as whole percent, such as 15%, for use in reasons",
 		registry.Func1(func(fraction float64) string { return strconv.FormatFloat(math.Round(fraction*100), 'f', -1, 64) + "%" }))
 }
 

@@ -12,40 +12,40 @@ type Group struct {
 	Live       int // pods not terminating
 	Running    int // live pods that have started
 	Ready      int // live pods that are ready
-	Disrupted  int // pods of those running that were evicted or resized in this cycle
+	Disrupted  int // running pods that were evicted or resized in this cycle
 
 	Evictions, Resizes Refusals // of any of its pods, for a reason that holds for all of them
 
-	Unchanged    int           // pods in a row that were evicted, and whose successors came with the resources that those had had
-	UnchangedAge time.Duration // since the last of them was evicted
+	Unchanged    int           // consecutive evictions whose replacement kept its old resources
+	UnchangedAge time.Duration // since the last of these evictions
 }
 
 var groupSchema = lang.Bind("Group",
-	lang.IntIf("configured", lang.Int, "replicas the owner asks for; unset when that is not known or none",
+	lang.IntIf("configured", lang.Int, "replicas the owner asks for; unset if unknown or none",
 		func(g *Group) (int, bool) { return g.Configured, g.Configured > 0 }),
 	lang.IntFrom("live", lang.Int, "pods not terminating", func(g *Group) int { return g.Live }),
 	lang.IntFrom("running", lang.Int, "live pods that have started", func(g *Group) int { return g.Running }),
 	lang.IntFrom("ready", lang.Int, "live pods that are ready", func(g *Group) int { return g.Ready }),
-	lang.IntFrom("disrupted", lang.Int, "pods of those running that were evicted or resized in this cycle", func(g *Group) int { return g.Disrupted }),
+	lang.IntFrom("disrupted", lang.Int, "running pods that were evicted or resized in this cycle", func(g *Group) int { return g.Disrupted }),
 
 	lang.IntFrom("refusals", lang.Int,
-		"evictions in a row that the API server refused: of any pod for a PodDisruptionBudget or missing permissions, else of this pod",
+		"consecutive refusals of evictions: of any pod for a PodDisruptionBudget or missing permissions, else of this pod",
 		func(g *Group) int { return g.Evictions.Times }),
-	lang.IntFrom("refusedAge", lang.IntOf(Duration), "since the cycle of the last of them", func(g *Group) time.Duration { return g.Evictions.Age }),
-	lang.TextFrom("refusedFor", "why the last of them was refused: Budget (a PodDisruptionBudget), or as in attempt.refused",
+	lang.IntFrom("refusedAge", lang.IntOf(Duration), "since the cycle of the last one", func(g *Group) time.Duration { return g.Evictions.Age }),
+	lang.TextFrom("refusedFor", "why the last one was refused: Budget (a PodDisruptionBudget), or as in attempt.refused",
 		func(g *Group) Refusal { return g.Evictions.Last }),
-	lang.TextFrom("refusedMessage", "what the API server said to it", func(g *Group) string { return g.Evictions.Message }),
+	lang.TextFrom("refusedMessage", "what the API server said", func(g *Group) string { return g.Evictions.Message }),
 
 	lang.IntFrom("resizeRefusals", lang.Int,
-		"resizes in a row that the API server refused, and that were not followed by an eviction: of any pod for missing permissions, else of this pod",
+		"consecutive refusals of resizes that no eviction followed: of any pod for missing permissions, else of this pod",
 		func(g *Group) int { return g.Resizes.Times }),
-	lang.IntFrom("resizeRefusedAge", lang.IntOf(Duration), "since the cycle of the last of them", func(g *Group) time.Duration { return g.Resizes.Age }),
-	lang.TextFrom("resizeRefusedFor", "why the last of them was refused, as in attempt.refused", func(g *Group) Refusal { return g.Resizes.Last }),
-	lang.TextFrom("resizeRefusedMessage", "what the API server said to it", func(g *Group) string { return g.Resizes.Message }),
+	lang.IntFrom("resizeRefusedAge", lang.IntOf(Duration), "since the cycle of the last one", func(g *Group) time.Duration { return g.Resizes.Age }),
+	lang.TextFrom("resizeRefusedFor", "why the last one was refused, as in attempt.refused", func(g *Group) Refusal { return g.Resizes.Last }),
+	lang.TextFrom("resizeRefusedMessage", "what the API server said", func(g *Group) string { return g.Resizes.Message }),
 
-	lang.IntFrom("unchanged", lang.Int, "pods in a row that were evicted, and whose successors came with the resources that those had had",
+	lang.IntFrom("unchanged", lang.Int, "consecutive evictions whose replacement kept its old resources",
 		func(g *Group) int { return g.Unchanged }),
-	lang.IntFrom("unchangedAge", lang.IntOf(Duration), "since the last of them was evicted", func(g *Group) time.Duration { return g.UnchangedAge }))
+	lang.IntFrom("unchangedAge", lang.IntOf(Duration), "since the last of these evictions", func(g *Group) time.Duration { return g.UnchangedAge }))
 
 // Refusals are answers of the API server in a row, with nothing carried out in between. Those to resizes that an eviction followed are
 // not among them.
@@ -75,11 +75,11 @@ type Attempt struct {
 
 var attemptSchema = lang.Bind("Attempt",
 	lang.TextFrom("refused",
-		"why the API server refused the resize tried a moment ago: NodeCapacity, Quota, NotSupported, Invalid, Conflict, NotAnswered, Gone, NotPermitted or Forbidden; empty = it did not",
+		"why the API server just refused the resize: NodeCapacity, Quota, NotSupported, Invalid, Conflict, NotAnswered, Gone, NotPermitted or Forbidden; empty = it did not",
 		func(a *Attempt) Refusal { return a.Refused }),
 	lang.TextFrom("message", "what it said", func(a *Attempt) string { return a.Message }),
-	lang.BoolFrom("infeasible", "a resize of this pod was found to be more than its node has (AEP-8818)", func(a *Attempt) bool { return a.Infeasible }),
-	lang.BoolFrom("nowLower", "less CPU or memory would be requested now than that resize did", func(a *Attempt) bool { return a.NowLower }))
+	lang.BoolFrom("infeasible", "a resize of this pod was infeasible on its node (AEP-8818)", func(a *Attempt) bool { return a.Infeasible }),
+	lang.BoolFrom("nowLower", "less CPU or memory would be requested now than by that resize", func(a *Attempt) bool { return a.NowLower }))
 
 // Refusal is a kind of answer to a resize or to an eviction.
 type Refusal string

@@ -12,7 +12,7 @@ import (
 // LimitRanges is what all LimitRanges of a namespace say together. It may be shared and is never changed.
 type LimitRanges struct {
 	record       *lang.Record
-	ofContainers []string // names of those of type Container, whatever they are about; sorted
+	ofContainers []string // names of those of type Container; sorted
 	// limited and requested are the resources of which containers are given a limit or a request where they have none.
 	limited, requested map[corev1.ResourceName]bool
 }

@@ -10,7 +10,7 @@ import (
 // The records of pod.fit and pod.resources.
 var (
 	ratioSchema = lang.NewSchema("Ratio",
-		lang.Field{Name: "limit", Type: lang.Int, Doc: "what limit goes with that request"},
+		lang.Field{Name: "limit", Type: lang.Int, Doc: "the limit that goes with that request"},
 		lang.Field{Name: "request", Type: lang.Int, Doc: "new limit = new request × limit ÷ request + extra, rounded down"},
 		lang.Field{Name: "extra", Type: lang.Int, Doc: "milli-cores or bytes"})
 
@@ -23,8 +23,8 @@ var (
 		lang.Field{Name: "memory", Type: lang.Bool, Doc: "unset where it is not"})
 
 	scalingSchema = lang.NewSchema("Scaling",
-		lang.Field{Name: "from", Type: lang.Int, Doc: "what all containers come to together"},
-		lang.Field{Name: "to", Type: lang.Int, Doc: "what they are to come to: each is multiplied by to ÷ from"},
+		lang.Field{Name: "from", Type: lang.Int, Doc: "the total of all containers"},
+		lang.Field{Name: "to", Type: lang.Int, Doc: "the total that they should have: each is multiplied by to ÷ from"},
 		lang.Field{Name: "roundUp", Type: lang.Bool, Doc: "round each up, else down"})
 
 	scalingsSchema = lang.NewSchema("Scalings",
@@ -45,13 +45,13 @@ var (
 var (
 	podFacts = []registry.Var{
 		{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
-		{Name: "limitRange", Type: lang.RecordOf(limitRangesSchema), Doc: "what the LimitRanges of the namespace say together: of minimums the highest, of maximums the lowest"},
+		{Name: "limitRange", Type: lang.RecordOf(limitRangesSchema), Doc: "the LimitRanges of the namespace combined: the highest minimum and the lowest maximum"},
 	}
 	originalVar = registry.Var{Name: "original", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "what the pod has now"}
-	ratioVar    = registry.Var{Name: "ratio", Type: lang.RecordOf(ratiosSchema), Writable: true, Doc: "how its limits follow its requests, which rules of pod.fit choose; unset = there is no limit to set"}
-	withheldVar = registry.Var{Name: "withheld", Type: lang.RecordOf(withheldSchema), Writable: true, Doc: "which part of the recommendation is not applied because it cannot be right; the updater sees it at pod.update"}
-	requestsVar = registry.Var{Name: "requests", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what will be requested; unset = untouched"}
-	limitsVar   = registry.Var{Name: "limits", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what will be the limit; unset = untouched"}
+	ratioVar    = registry.Var{Name: "ratio", Type: lang.RecordOf(ratiosSchema), Writable: true, Doc: "how its limits follow its requests, chosen by rules at pod.fit; unset = no limit to set"}
+	withheldVar = registry.Var{Name: "withheld", Type: lang.RecordOf(withheldSchema), Writable: true, Doc: "which part of the recommendation is above a ceiling and not applied; the updater sees it at pod.update"}
+	requestsVar = registry.Var{Name: "requests", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "the request to write; unset = unchanged"}
+	limitsVar   = registry.Var{Name: "limits", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "the limit to write; unset = unchanged"}
 
 	containerScope = registry.Scope{
 		Name: "container", List: "containers", Doc: "each container of the pod, in its order",
@@ -63,16 +63,16 @@ var (
 			originalVar,
 			{Name: "recommended", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,
-			{Name: "share", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what its request is to become, for rules that must see all containers first"},
+			{Name: "share", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "its new request, for rules that must see all containers first"},
 			{Name: "boost", Type: lang.RecordOf(boostedSchema.Schema), Writable: true, Doc: "its startup boost"},
 		},
 	}
 	podScope = registry.Scope{
-		Name: "podLevel", Whole: "pod", Doc: "the pod as a whole, where it has resources at pod level (spec.resources); otherwise nothing",
+		Name: "podLevel", Whole: "pod", Doc: "the pod as a whole, if it has resources at pod level (spec.resources)",
 		Vars: []registry.Var{
 			{Name: "policy", Type: lang.RecordOf(podPolicySchema.Schema), Doc: "podPolicies of the VPA"},
 			{Name: "init", Type: lang.RecordOf(initSchema.Schema), Doc: "its init containers"},
-			{Name: "defaultRequests", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "what API servers fill in for requests that the pod does not have although it has the limit: what its containers request together, else the limit"},
+			{Name: "defaultRequests", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "the requests that API servers fill in for a pod with only a limit: the sum over its containers, else the limit"},
 			originalVar,
 			{Name: "recommended", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,
@@ -95,7 +95,7 @@ var podFit = &registry.Point{
 		"What is requested is decided afterwards, at pod.resources.",
 	Vars: append([]registry.Var{
 		{Name: "bound", Type: lang.String, Doc: "which recommendation it is: target, lowerBound or upperBound"},
-		{Name: "scaling", Type: lang.RecordOf(scalingsSchema), Writable: true, Doc: "what all containers are scaled by, for rules that must see all of them first"},
+		{Name: "scaling", Type: lang.RecordOf(scalingsSchema), Writable: true, Doc: "the factor for all containers, for rules that must see all of them first"},
 	}, podFacts...),
 	Scopes: []registry.Scope{containerScope, podScope},
 }

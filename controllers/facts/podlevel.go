@@ -67,8 +67,8 @@ func defaultRequests(pod *corev1.Pod, requests, limits corev1.ResourceList, init
 type initSums struct{ running, peak *lang.Record }
 
 var initSchema = lang.Bind("InitContainers",
-	lang.RecordFrom("running", resourcesSchema.Schema, "requests of those that go on running (sidecars)", func(s initSums) *lang.Record { return s.running }),
-	lang.RecordFrom("peak", resourcesSchema.Schema, "the most that is requested while they run one after the other", func(s initSums) *lang.Record { return s.peak }))
+	lang.RecordFrom("running", resourcesSchema.Schema, "requests of those that keep running (sidecars)", func(s initSums) *lang.Record { return s.running }),
+	lang.RecordFrom("peak", resourcesSchema.Schema, "the highest request while they run one after the other", func(s initSums) *lang.Record { return s.peak }))
 
 // initRequests sums up the init containers of a pod as API servers do where they compare a pod's requests with those of its
 // containers (KEP-2837): those that go on running count beside the containers, the others one after the other.

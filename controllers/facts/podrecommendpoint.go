@@ -24,7 +24,7 @@ var podRecommend = &registry.Point{
 	Vars: []registry.Var{
 		{Name: "podPolicy", Type: lang.RecordOf(podPolicySchema.Schema), Doc: "podPolicies of the VPA"},
 		{Name: "podRequests", Type: lang.RecordOf(podRequestsSchema.Schema)},
-		{Name: "podAllowed", Type: lang.RecordOf(allowedSchema), Writable: true, Doc: "the bounds that apply to the pod, which rules choose; unset = none"},
+		{Name: "podAllowed", Type: lang.RecordOf(allowedSchema), Writable: true, Doc: "the bounds that apply to the pod, chosen by rules; unset = none"},
 	},
 	Scopes: []registry.Scope{
 		{
@@ -40,9 +40,9 @@ var podRecommend = &registry.Point{
 				{Name: "container", Type: lang.String, Doc: "its name"},
 				{Name: "index", Type: lang.Int, Doc: "its place in containers, from 0"},
 				{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "its effective policy"},
-				{Name: "unknown", Type: lang.RecordOf(unknownSchema), Doc: "what container.estimate knows too little of"},
-				{Name: "allowed", Type: lang.RecordOf(allowedSchema), Writable: true, Doc: "the bounds that apply to it, which rules choose; unset = none"},
-				{Name: "share", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what its target is to become; unset = it stays"},
+				{Name: "unknown", Type: lang.RecordOf(unknownSchema), Doc: "what container.estimate has too few samples of"},
+				{Name: "allowed", Type: lang.RecordOf(allowedSchema), Writable: true, Doc: "the bounds that apply to it, chosen by rules; unset = none"},
+				{Name: "share", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "its new target; unset = it stays"},
 				{Name: "target", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true},
 				{Name: "lowerBound", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true},
 				{Name: "upperBound", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true},

@@ -13,7 +13,7 @@ import (
 
 var (
 	namedRangesSchema = lang.Bind("NamedLimitRanges",
-		lang.TextsFrom("ofContainers", "names of those of type Container, whatever they are about", func(l *LimitRanges) []string {
+		lang.TextsFrom("ofContainers", "names of those of type Container", func(l *LimitRanges) []string {
 			if l == nil || l.ofContainers == nil {
 				return []string{}
 			}
@@ -22,7 +22,7 @@ var (
 
 	validatePod = &registry.Point{
 		Name: PodValidate, Kind: registry.ValidationPoint,
-		Doc: "Whether a new pod may be created; run by the webhook for every pod, also for those of no VPA, after API servers have given it its defaults, and by the updater before it evicts a pod. " +
+		Doc: "Whether a new pod may be created; run by the webhook for every pod, even without a VPA, after API servers have set defaults, and by the updater before it evicts a pod. " +
 			"`self` and `object` are the pod, of which there are metadata.name, .namespace and .labels, spec.resources unless it is empty, and of spec.containers and spec.initContainers name and resources. " +
 			"Pods are refused for what a rule says, never because a rule cannot be evaluated.",
 		Vars: []registry.Var{

@@ -65,7 +65,7 @@ var (
 
 	orderSchema = lang.NewSchema("Order",
 		lang.Field{Name: "first", Type: lang.Int, Doc: "more comes first; unset is 0"},
-		lang.Field{Name: "then", Type: lang.Double, Doc: "among those of the same, more comes first; unset is 0"})
+		lang.Field{Name: "then", Type: lang.Double, Doc: "among equals, more comes first; unset is 0"})
 )
 
 // The points. They are read-only after start-up.
@@ -81,7 +81,7 @@ var (
 		Name: VPAUpdate, Kind: registry.DecisionPoint,
 		Doc:      "Whether a VPA changes running pods at all; run by the updater before vpa.order says which VPA has a pod.",
 		Vars:     []registry.Var{{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)}},
-		Outcomes: []registry.Outcome{{Name: DoApply, Doc: "pods may be given to it"}, {Name: DoIgnore, Doc: "its pods are left alone, or to another VPA"}},
+		Outcomes: []registry.Outcome{{Name: DoApply, Doc: "it may control pods"}, {Name: DoIgnore, Doc: "its pods are left alone, or another VPA controls them"}},
 		FailSafe: DoIgnore,
 	}
 	podAdmit = &registry.Point{
@@ -96,9 +96,9 @@ var (
 		Doc: "How far a running pod is from its recommendation; run by the updater.",
 		Vars: []registry.Var{
 			{Name: "containers", Type: lang.ListOf(lang.RecordOf(comparedSchema.Schema)), Doc: "all containers of the pod, in their order"},
-			{Name: "podLevel", Type: lang.RecordOf(comparedPodSchema.Schema), Doc: "the pod as a whole; nothing of it is set for pods without resources at pod level"},
+			{Name: "podLevel", Type: lang.RecordOf(comparedPodSchema.Schema), Doc: "the pod as a whole; unset for pods without resources at pod level"},
 			{Name: "priority", Type: lang.RecordOf(prioritySchema), Writable: true},
-			{Name: "order", Type: lang.RecordOf(orderSchema), Writable: true, Doc: "which of a VPA's pods is updated before which; by name where both are equal"},
+			{Name: "order", Type: lang.RecordOf(orderSchema), Writable: true, Doc: "the order in which a VPA's pods are updated; by name if both are equal"},
 		},
 	}
 	podUpdate = &registry.Point{
@@ -108,12 +108,12 @@ var (
 			{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
 			{Name: "pod", Type: lang.RecordOf(podSchema.Schema)},
 			{Name: "containers", Type: lang.ListOf(lang.RecordOf(comparedSchema.Schema)), Doc: "all containers of the pod, in their order"},
-			{Name: "podLevel", Type: lang.RecordOf(comparedPodSchema.Schema), Doc: "the pod as a whole; nothing of it is set for pods without resources at pod level"},
+			{Name: "podLevel", Type: lang.RecordOf(comparedPodSchema.Schema), Doc: "the pod as a whole; unset for pods without resources at pod level"},
 			{Name: "priority", Type: lang.RecordOf(prioritySchema)},
 			{Name: "change", Type: lang.RecordOf(changeSchema.Schema), Doc: "what the pod would be given"},
 			{Name: "group", Type: lang.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"},
 			{Name: "resize", Type: lang.RecordOf(resizeSchema.Schema), Doc: "a resize under way"},
-			{Name: "attempt", Type: lang.RecordOf(attemptSchema.Schema), Doc: "resizes that were tried"},
+			{Name: "attempt", Type: lang.RecordOf(attemptSchema.Schema), Doc: "past resize attempts"},
 			{Name: "admission", Type: lang.RecordOf(admissionSchema.Schema), Doc: "the admission controller"},
 		},
 		Outcomes: []registry.Outcome{
@@ -121,17 +121,17 @@ var (
 			{Name: DoWait, Doc: "do nothing now, look again next cycle"},
 			{Name: DoEvict, Doc: "evict the pod"},
 			{Name: DoInPlace, Doc: "resize the running pod"},
-			{Name: DoRememberInfeasible, Doc: "do nothing, and remember that the node cannot give what the resize asked for: attempt.infeasible from now on"},
-			{Name: DoSkipInfeasible, Doc: "nothing to do, because the node cannot give what a resize would ask for; counted, and told by an event of the pod"},
+			{Name: DoRememberInfeasible, Doc: "do nothing, and remember that the resize is infeasible on the node: sets attempt.infeasible"},
+			{Name: DoSkipInfeasible, Doc: "do nothing, because the resize would be infeasible on the node; counted, and reported in an event of the pod"},
 		},
 		FailSafe: DoSkip,
 	}
 	podUnboost = &registry.Point{
 		Name: PodUnboost, Kind: registry.DecisionPoint,
-		Doc: "Whether a running pod is given back the CPU that it had more for its start; run by the updater when such a pod is ready and when a boost is over.",
+		Doc: "Whether to end the startup boost of a running pod; run by the updater when such a pod is ready and when a boost is over.",
 		Vars: []registry.Var{
 			{Name: "pod", Type: lang.RecordOf(podSchema.Schema)},
-			{Name: "boost", Type: lang.RecordOf(podBoostSchema.Schema), Doc: "the startup boosts of its containers, as pod.resources told of them"},
+			{Name: "boost", Type: lang.RecordOf(podBoostSchema.Schema), Doc: "the startup boosts of its containers, as pod.resources decided"},
 			{Name: "change", Type: lang.RecordOf(changeSchema.Schema), Doc: "what the pod would be given"},
 			{Name: "group", Type: lang.RecordOf(groupSchema.Schema), Doc: "the pods of the same direct owner"},
 			{Name: "resize", Type: lang.RecordOf(resizeSchema.Schema), Doc: "a resize under way"},
@@ -139,8 +139,8 @@ var (
 		Outcomes: []registry.Outcome{
 			{Name: DoSkip, Doc: "nothing to do"},
 			{Name: DoWait, Doc: "do nothing now, look again"},
-			{Name: DoInPlace, Doc: "resize the running pod, and take off the annotations of the boosts that are over"},
-			{Name: DoInPlaceCPU, Doc: "the same, but memory stays what the pod has"},
+			{Name: DoInPlace, Doc: "resize the running pod, and remove the annotations of boosts that are over"},
+			{Name: DoInPlaceCPU, Doc: "the same, but memory stays as it is"},
 		},
 		FailSafe: DoSkip,
 	}
@@ -164,7 +164,7 @@ func NewRegistry(objects *schema.Objects, pods registry.ObjectTypes) *registry.R
 	for name, doc := range Gates {
 		r.AddGate(name, doc)
 	}
-	r.AddAxis(lang.Axis{Name: "resource", Plural: "resources", Values: []string{"cpu", "memory"}, Doc: "what containers and pods request and are limited in"})
+	r.AddAxis(lang.Axis{Name: "resource", Plural: "resources", Values: []string{"cpu", "memory"}, Doc: "the resources of containers and pods"})
 	validatePoint.Objects, validatePod.Objects = objects, pods
 	describeDefaults(objects.Root())
 	for _, p := range []*registry.Point{

@@ -19,7 +19,7 @@ var policySchema = lang.Bind("Policy",
 			return given(p.ControlledValues)
 		}),
 
-	lang.DoubleIf("oomBumpUpRatio", "as written, also with gate PerVPAConfig off; likewise the three below",
+	lang.DoubleIf("oomBumpUpRatio", "as written, even with gate PerVPAConfig off; so are the three below",
 		func(p *vpav1.ContainerResourcePolicy) (float64, bool) {
 			ratio, ok := given(p.OOMBumpUpRatio)
 			return float64(ratio.MilliValue()) / 1000, ok
@@ -31,14 +31,14 @@ var policySchema = lang.Bind("Policy",
 	lang.IntIf("memoryAggregationInterval", lang.IntOf(Duration), "in either spelling", aggregationInterval),
 	lang.IntIf("memoryAggregationIntervalCount", lang.Int, "",
 		func(p *vpav1.ContainerResourcePolicy) (int64, bool) { return given(p.MemoryAggregationIntervalCount) }),
-	lang.IntIf("memoryPerCPU", lang.IntOf(Memory), "bytes that go with one core, as written, also with gate MemoryPerCPURatio off",
+	lang.IntIf("memoryPerCPU", lang.IntOf(Memory), "bytes per core, as written, even with gate MemoryPerCPURatio off",
 		func(p *vpav1.ContainerResourcePolicy) (int64, bool) {
 			perCPU, ok := given(p.MemoryPerCPU)
 			return Bytes(perCPU), ok
 		}),
 	lang.RecordFrom("requestToLimitRatio", policyRatiosSchema.Schema,
-		"how limits are to follow requests, in either spelling, also with gate RequestToLimitRatio off", policyRatios),
-	lang.RecordFrom("startupBoost", boostSchema.Schema, "the container's own, also with gate CPUStartupBoost off",
+		"how limits follow requests, in either spelling, even with gate RequestToLimitRatio off", policyRatios),
+	lang.RecordFrom("startupBoost", boostSchema.Schema, "the container's own, even with gate CPUStartupBoost off",
 		func(p *vpav1.ContainerResourcePolicy) *lang.Record {
 			if p.StartupBoost == nil {
 				return nil

@@ -29,7 +29,7 @@ var (
 func policyRatioSchema(name, unit string, amount func(resource.Quantity) int64) *lang.Binding[*vpav1.ResourceRatio] {
 	return lang.Bind(name,
 		lang.TextFrom("type", "Factor or Quantity", func(r *vpav1.ResourceRatio) vpav1.ScaleType { return r.Type }),
-		lang.RecordFrom("factor", fractionSchema.Schema, "as it is written, exactly", func(r *vpav1.ResourceRatio) *lang.Record {
+		lang.RecordFrom("factor", fractionSchema.Schema, "exactly as written", func(r *vpav1.ResourceRatio) *lang.Record {
 			if r.Factor == nil {
 				return nil
 			}

@@ -76,7 +76,7 @@ var (
 	comparedSchema = lang.Bind("ComparedContainer", append([]lang.FieldFrom[compared]{
 		lang.TextFrom("name", "", func(c compared) string { return c.name }),
 		lang.BoolFrom("hasRecommendation", "the VPA has a recommendation for it", func(c compared) bool { return c.of.Known }),
-		lang.BoolFrom("seenByAdmission", "admission saw it, or did not say what it saw (annotation vpaObservedContainers)", func(c compared) bool { return c.seen }),
+		lang.BoolFrom("seenByAdmission", "admission saw it (annotation vpaObservedContainers), or the annotation is missing", func(c compared) bool { return c.seen }),
 		lang.TextIf("mode", "that of its policy: Auto or Off; unset without one", func(c compared) (vpav1.ContainerScalingMode, bool) {
 			if c.policy == nil {
 				return "", false
@@ -91,7 +91,7 @@ var (
 	comparedFields = []lang.FieldFrom[compared]{
 		lang.RecordFrom("requests", resourcesSchema.Schema, "what the node granted, else what the spec asks for", func(c compared) *lang.Record { return Resources(c.has) }),
 		lang.RecordFrom("target", resourcesSchema.Schema, "what the pod would be given", func(c compared) *lang.Record { return c.of.Target }),
-		lang.BoolFrom("withheld", "a part of the recommendation is not applied, because it cannot be right (rule set ceilings)", func(c compared) bool { return c.of.Withheld }),
+		lang.BoolFrom("withheld", "part of the recommendation is above a ceiling and not applied (rule set ceilings)", func(c compared) bool { return c.of.Withheld }),
 		lang.RecordFrom("lowerBound", resourcesSchema.Schema, "", func(c compared) *lang.Record { return c.of.LowerBound }),
 		lang.RecordFrom("upperBound", resourcesSchema.Schema, "", func(c compared) *lang.Record { return c.of.UpperBound }),
 	}
@@ -168,13 +168,13 @@ func (s *PodState) bindChange() {
 }
 
 var admissionSchema = lang.Bind("Admission",
-	lang.BoolFrom("alive", "the admission controller renews its status lease, or nobody asked", func(s *PodState) bool { return s.NoAdmission == "" }),
-	lang.TextIf("refusal", "why pod.validate would refuse to create the pod anew; unset where it would not", func(s *PodState) (string, bool) { return s.Refusal, s.Refusal != "" }),
-	lang.TextIf("ignored", "why pod.admit would leave a new pod as it is; unset where it would not", func(s *PodState) (string, bool) { return s.Ignored, s.Ignored != "" }))
+	lang.BoolFrom("alive", "the admission controller renews its status lease, or the lease is not checked", func(s *PodState) bool { return s.NoAdmission == "" }),
+	lang.TextIf("refusal", "why pod.validate would refuse the replacement pod; unset if it would not", func(s *PodState) (string, bool) { return s.Refusal, s.Refusal != "" }),
+	lang.TextIf("ignored", "why pod.admit would not change the replacement pod; unset if it would", func(s *PodState) (string, bool) { return s.Ignored, s.Ignored != "" }))
 
 var podSchema = lang.Bind("Pod",
 	lang.TextFrom("phase", "", func(s *PodState) corev1.PodPhase { return s.Pod.Status.Phase }),
-	lang.IntIf("age", lang.IntOf(Duration), "since status.startTime; unset before the start", func(s *PodState) (time.Duration, bool) {
+	lang.IntIf("age", lang.IntOf(Duration), "since status.startTime; unset before that", func(s *PodState) (time.Duration, bool) {
 		start := s.Pod.Status.StartTime
 		if start == nil {
 			return 0, false
@@ -182,14 +182,14 @@ var podSchema = lang.Bind("Pod",
 		return s.Now.Sub(start.Time), true
 	}),
 	lang.BoolFrom("ready", "", func(s *PodState) bool { return Ready(s.Pod) }),
-	lang.BoolFrom("boosted", "admission raised CPU of one of its containers for the start, as an annotation tells (vpaCpuStartupBoost)",
+	lang.BoolFrom("boosted", "one of its containers has a startup boost (annotation vpaCpuStartupBoost)",
 		func(s *PodState) bool { return Boosted(s.Pod) }))
 
 var podBoostSchema = lang.Bind("PodBoost",
-	lang.BoolFrom("over", "that of one of its containers is over", func(c *PodChange) bool {
+	lang.BoolFrom("over", "the boost of one of its containers is over", func(c *PodChange) bool {
 		return slices.ContainsFunc(c.Containers, func(c ContainerChange) bool { return c.Boost.Over })
 	}),
-	lang.BoolFrom("on", "that of one of its containers goes on", func(c *PodChange) bool {
+	lang.BoolFrom("on", "the boost of one of its containers continues", func(c *PodChange) bool {
 		return slices.ContainsFunc(c.Containers, func(c ContainerChange) bool { return c.Boost.On })
 	}))
 

@@ -15,11 +15,11 @@ var (
 	windowSchema = lang.NewSchema("Window",
 		lang.Field{Name: "interval", Type: lang.IntOf(Duration), Doc: "how long a window lasts"},
 		lang.Field{Name: "count", Type: lang.Int, Doc: "windows after which usage without new samples is forgotten"},
-		lang.Field{Name: "zeroIsPeak", Type: lang.Bool, Doc: "a first sample of 0 bytes counts as the peak of its window, so that no later sample of the window does"},
-		lang.Field{Name: "clockSkew", Type: lang.IntOf(Duration), Doc: "how far ahead of the recommender's clock a sample may be; samples of any resource that are further ahead are refused"})
+		lang.Field{Name: "zeroIsPeak", Type: lang.Bool, Doc: "a first sample of 0 bytes counts as the peak of its window, which discards the window's later samples"},
+		lang.Field{Name: "clockSkew", Type: lang.IntOf(Duration), Doc: "how far ahead of the recommender's clock a sample may be; later samples of any resource are rejected"})
 
 	oomSchema = lang.Bind("OOM",
-		lang.IntFrom("memory", lang.IntOf(Memory), "what was reported: bytes used, or requested; 0 when neither is known", func(k oomKill) int64 { return k.reported }),
+		lang.IntFrom("memory", lang.IntOf(Memory), "the reported bytes used, or requested; 0 if neither is known", func(k oomKill) int64 { return k.reported }),
 		lang.IntFrom("peak", lang.IntOf(Memory), "the largest sample of the window; 0 without one", func(k oomKill) int64 { return k.peak }))
 
 	sampleSchema = lang.NewSchema("MemorySample",
@@ -29,16 +29,16 @@ var (
 var (
 	usageWindow = &registry.Point{
 		Name: UsageWindow, Kind: registry.StagePoint,
-		Doc: "Which samples of a container are taken, which of its memory become one peak, and how long its usage is remembered; run by the recommender.",
+		Doc: "Which samples of a container are accepted, how long a memory window is, and how long usage is remembered; run by the recommender.",
 		Vars: []registry.Var{
 			containerVar,
 			{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
-			{Name: "window", Type: lang.RecordOf(windowSchema), Writable: true, Doc: "24h, 8, true and 1h where rules set nothing, an interval or count that is not greater than 0, or a clock skew below 0"},
+			{Name: "window", Type: lang.RecordOf(windowSchema), Writable: true, Doc: "24h, 8, true and 1h if rules set nothing, or an interval or count of 0 or less, or a negative clock skew"},
 		},
 	}
 	usageOOM = &registry.Point{
 		Name: UsageOOM, Kind: registry.StagePoint,
-		Doc: "The memory sample that stands for a container that ran out of memory; run by the recommender.",
+		Doc: "The memory sample to record after an OOM kill; run by the recommender.",
 		Vars: []registry.Var{
 			containerVar,
 			{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},

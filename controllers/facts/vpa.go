@@ -10,19 +10,19 @@ import (
 var vpaSchema = lang.Bind("VPA",
 	lang.TextIf("updateMode", "as written; unset without updatePolicy", updateMode),
 	lang.IntIf("minReplicas", lang.Int, "", func(v *vpav1.VerticalPodAutoscaler) (int32, bool) { return given(updatePolicy(v).MinReplicas) }),
-	lang.IntIf("evictAfterOOM", lang.IntOf(Duration), "evictAfterOOMSeconds, also with gate PerVPAConfig off",
+	lang.IntIf("evictAfterOOM", lang.IntOf(Duration), "evictAfterOOMSeconds, even with gate PerVPAConfig off",
 		func(v *vpav1.VerticalPodAutoscaler) (time.Duration, bool) {
 			seconds, ok := given(updatePolicy(v).EvictAfterOOMSeconds)
 			return time.Duration(seconds) * time.Second, ok
 		}),
-	lang.RecordFrom("startupBoost", boostSchema.Schema, "that of the VPA as a whole, also with gate CPUStartupBoost off",
+	lang.RecordFrom("startupBoost", boostSchema.Schema, "of the VPA as a whole, even with gate CPUStartupBoost off",
 		func(v *vpav1.VerticalPodAutoscaler) *lang.Record {
 			if v.Spec.StartupBoost == nil || v.Spec.StartupBoost.CPU == nil {
 				return nil
 			}
 			return boostSchema.Of(v.Spec.StartupBoost)
 		}),
-	lang.BoolFrom("recommended", "its status has a recommendation, be it for no container",
+	lang.BoolFrom("recommended", "its status has a recommendation, even if for no container",
 		func(v *vpav1.VerticalPodAutoscaler) bool { return v.Status.Recommendation != nil }),
 	lang.BoolFrom("boosts", "the VPA or one of its container policies has a startup boost", boosts),
 	lang.RecordsFrom("evictionRequirements", requirementSchema.Schema, "empty when there are none",
@@ -36,7 +36,7 @@ var vpaSchema = lang.Bind("VPA",
 		}))
 
 var requirementSchema = lang.Bind("EvictionRequirement",
-	lang.TextsFrom("resources", "any of which is to change so: cpu, memory", func(e *vpav1.EvictionRequirement) []string { return resourceNames(&e.Resources) }),
+	lang.TextsFrom("resources", "cpu, memory or both; one of them must change in this direction", func(e *vpav1.EvictionRequirement) []string { return resourceNames(&e.Resources) }),
 	lang.TextFrom("change", "TargetHigherThanRequests or TargetLowerThanRequests",
 		func(e *vpav1.EvictionRequirement) vpav1.EvictionChangeRequirement { return e.ChangeRequirement }))
 

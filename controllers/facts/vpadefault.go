@@ -16,7 +16,7 @@ import (
 // vpaDefault has its facts from describeDefaults.
 var vpaDefault = &registry.Point{
 	Name: VPADefault, Kind: registry.StagePoint,
-	Doc: "What a VerticalPodAutoscaler is given that it does not say itself; run by the webhook on objects that are valid. What rules set and unset is changed in the object. " +
+	Doc: "Default values for a VerticalPodAutoscaler; run by the webhook on valid objects. What rules set and unset is changed in the object. " +
 		"Quantities outside of minAllowed and maxAllowed are text, as written.",
 }
 
@@ -30,7 +30,7 @@ func describeDefaults(vpa *structural.Structural) {
 	spec := vpa.Properties["spec"]
 	defaultPolicy = made.object("ContainerPolicy", spec.Properties["resourcePolicy"].Properties["containerPolicies"].Items)
 	defaultSpec = made.object("Spec", &spec)
-	vpaDefault.Vars = []registry.Var{{Name: "spec", Type: defaultSpec.typ, Writable: true, Doc: "that of the object; its container policies are a scope"}}
+	vpaDefault.Vars = []registry.Var{{Name: "spec", Type: defaultSpec.typ, Writable: true, Doc: "the spec of the object; its container policies are a scope"}}
 	vpaDefault.Scopes = []registry.Scope{
 		{
 			Name: "containerPolicy", Doc: "each entry of spec.resourcePolicy.containerPolicies, in its order",
@@ -40,7 +40,7 @@ func describeDefaults(vpa *structural.Structural) {
 			},
 		},
 		{
-			Name: "wildcardPolicy", Doc: "the entry for container *, in objects that have none: it is added to them when rules set one of its fields",
+			Name: "wildcardPolicy", Doc: "the entry for container * in objects without one; it is added once rules set one of its fields",
 			Vars: []registry.Var{{Name: "policy", Type: defaultPolicy.typ, Writable: true}},
 		},
 	}

@@ -15,11 +15,11 @@ const VPAOrder = "vpa.order"
 
 var vpaOrder = &registry.Point{
 	Name: VPAOrder, Kind: registry.StagePoint,
-	Doc: "Which of several VPAs that select a pod has it; run by the recommender for every VPA, and by the webhook and the updater where more than one selects a pod.",
+	Doc: "Which VPA has a pod that several select; run by the recommender for every VPA, and by the webhook and the updater if more than one selects a pod.",
 	Vars: []registry.Var{
 		{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},
-		{Name: "created", Type: lang.IntOf(Duration), Doc: "when it was created, as the time since the beginning of 1970"},
-		{Name: "order", Type: lang.RecordOf(orderSchema), Writable: true, Doc: "the VPA with the larger one has the pod; by name where both are equal"},
+		{Name: "created", Type: lang.IntOf(Duration), Doc: "when it was created, as the time since 1970"},
+		{Name: "order", Type: lang.RecordOf(orderSchema), Writable: true, Doc: "the VPA with the larger value has the pod; by name if both are equal"},
 	},
 }
 

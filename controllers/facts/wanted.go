@@ -22,32 +22,32 @@ type wanted struct {
 }
 
 var resizeSchema = lang.Bind("Resize",
-	lang.TextFrom("status", "empty, Sent (the node has not told anything of it yet), InProgress, Deferred, Infeasible, Error or Unknown",
+	lang.TextFrom("status", "empty, Sent (the node has not reported it yet), InProgress, Deferred, Infeasible, Error or Unknown",
 		func(r resizing) ResizeStatus { return r.Status }),
-	lang.IntFrom("age", lang.IntOf(Duration), "since the updater first saw this pod being resized, or since its node tells of it, whichever is longer",
+	lang.IntFrom("age", lang.IntOf(Duration), "since the updater first saw the resize, or since the node reported it, whichever is longer",
 		func(r resizing) time.Duration { return max(r.Age, 0) }),
 	lang.TextFrom("message", "what the node says about it", func(r resizing) string { return r.Message }),
-	lang.RecordFrom("requested", resourcesSchema.Schema, "what the pod as a whole requests by it, as the pod's spec has it; unset without one",
+	lang.RecordFrom("requested", resourcesSchema.Schema, "what the pod as a whole requests with it, from the pod's spec; unset without one",
 		func(r resizing) *lang.Record {
 			if r.now == nil {
 				return nil
 			}
 			return Resources(r.now.requested)
 		}),
-	lang.RecordFrom("wanted", resourcesSchema.Schema, "what it would request by a resize that was sent now; unset without one",
+	lang.RecordFrom("wanted", resourcesSchema.Schema, "what it would request with a resize sent now; unset without one",
 		func(r resizing) *lang.Record {
 			if r.now == nil {
 				return nil
 			}
 			return Resources(r.now.wanted)
 		}),
-	lang.BoolIf("differs", "a resize that was sent now would ask for other CPU or memory somewhere",
+	lang.BoolIf("differs", "a resize sent now would ask for different CPU or memory",
 		func(r resizing) (bool, bool) { return r.now != nil && r.now.differs, r.now != nil }),
-	lang.BoolIf("raisesMemoryLimit", "it would ask for a higher memory limit somewhere",
+	lang.BoolIf("raisesMemoryLimit", "such a resize would raise a memory limit",
 		func(r resizing) (bool, bool) { return r.now != nil && r.now.raisesMemoryLimit, r.now != nil }),
-	lang.IntFrom("replaced", lang.Int, "how many resizes the updater has sent over others since the pod was last without one",
+	lang.IntFrom("replaced", lang.Int, "how many resizes replaced another since the pod last had none under way",
 		func(r resizing) int { return r.Replaced }),
-	lang.IntFrom("replacedAge", lang.IntOf(Duration), "since the cycle of the last of them", func(r resizing) time.Duration { return max(r.ReplacedAge, 0) }))
+	lang.IntFrom("replacedAge", lang.IntOf(Duration), "since the cycle of the last one", func(r resizing) time.Duration { return max(r.ReplacedAge, 0) }))
 
 // resizeNow binds a resize under way.
 func (s *PodState) resizeNow() *lang.Record {

@@ -16,7 +16,7 @@ import (
 )
 
 var overdueSeconds = prometheus.NewDesc("celvpa_overdue_work_seconds",
-	"How long work has been under way that should take no time, such as decoding an object or compiling rules, by what is done and the object. There is a series only while it does not end; /readyz fails meanwhile.",
+	"Duration of work that should be instant but is not, such as decoding an object or compiling rules, by work and object. The series exists only while the work hangs; /readyz fails meanwhile.",
 	[]string{"doing", "object"}, nil)
 
 type collector struct{}

@@ -10,7 +10,7 @@ import (
 // Helpers are the functions of every rule environment. Integer helpers saturate at the ends of int64, none wraps.
 func Helpers() []*Function {
 	return []*Function{
-		{Name: "add", Doc: "a + b, held at the ends of the integer range", Units: SameUnit,
+		{Name: "add", Doc: "a + b, saturating", Units: SameUnit,
 			Overloads: []Overload{Func2(lang.SaturatingAdd)}},
 		{Name: "mulDivFloor", Doc: "a × b ÷ c rounded down; the product may exceed 64 bits; division by zero is an error",
 			Overloads: []Overload{Try3(func(a, b, c int64) (int64, error) { return orError(errDivide)(lang.MulDivFloor(a, b, c)) })}},
@@ -24,11 +24,11 @@ func Helpers() []*Function {
 			Overloads: []Overload{Func2(func(a, b int64) int64 { return min(a, b) }), Func2(math.Min)}},
 		{Name: "max", Doc: "the larger of two", Units: SameUnit,
 			Overloads: []Overload{Func2(func(a, b int64) int64 { return max(a, b) }), Func2(math.Max)}},
-		{Name: "clamp", Doc: "v held between low and high; high wins when they cross", Units: SameUnit,
+		{Name: "clamp", Doc: "v, at least low and at most high; high wins if they cross", Units: SameUnit,
 			Overloads: []Overload{Func3(func(v, low, high int64) int64 { return min(max(v, low), high) })}},
-		{Name: "atMost", Doc: "v, or most where that is less; a most of 0 or less is none", Units: SameUnit,
+		{Name: "atMost", Doc: "the smaller of v and most; a most of 0 or less is no bound", Units: SameUnit,
 			Overloads: []Overload{Func2(lang.AtMost)}},
-		{Name: "sum", Doc: "the sum of a list, held at the ends of the integer range; 0 for an empty list", Units: SameUnit,
+		{Name: "sum", Doc: "the sum of a list, saturating; 0 for an empty list", Units: SameUnit,
 			Overloads: []Overload{Func1(sumList)}},
 		{Name: "pow", Doc: "base to the power of exponent", Overloads: []Overload{Func2(math.Pow)}},
 	}
