@@ -171,8 +171,13 @@ func (*noteSink) Init(logr.RuntimeInfo) {}
 // Enabled implements logr.LogSink.
 func (s *noteSink) Enabled(level int) bool { return s.info && level == 0 }
 
-// Info implements logr.LogSink.
+// Info implements logr.LogSink. Where a line of the log has a detail, it says more than the message.
 func (s *noteSink) Info(_ int, message string, pairs ...any) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i] == "detail" {
+			message = fmt.Sprint(pairs[i+1])
+		}
+	}
 	s.to.note("%s%s", s.with(pairs).about, message)
 }
 
