@@ -182,14 +182,14 @@ func holdAgainstCEL(t *testing.T, expressions []string) {
 }
 
 func TestListsThatCodeMadeAreListsToCEL(t *testing.T) {
-	made := lang.NewList([]int64{1, 2}).(*lang.List[int64])
+	made := lang.ListFrom([]int64{1, 2})
 	plain := types.NewRefValList(types.DefaultTypeAdapter, []ref.Val{types.Int(1), types.Int(2)})
 	require.Equal(t, types.True, made.Equal(plain))
 	require.Equal(t, types.True, plain.Equal(made))
-	require.Equal(t, types.True, made.Equal(lang.NewList([]int64{1, 2})))
-	require.Equal(t, types.False, made.Equal(lang.NewList([]int64{2, 1})))
+	require.Equal(t, types.True, made.Equal(lang.ListFrom([]int64{1, 2})))
+	require.Equal(t, types.False, made.Equal(lang.ListFrom([]int64{2, 1})))
 	require.Equal(t, types.False, made.Equal(types.Int(1)))
-	require.Equal(t, types.True, lang.NewList([]string{"a"}).Equal(types.NewStringList(types.DefaultTypeAdapter, []string{"a"})))
+	require.Equal(t, types.True, lang.ListFrom([]string{"a"}).Equal(types.NewStringList(types.DefaultTypeAdapter, []string{"a"})))
 	require.Equal(t, types.True, made.Contains(types.Int(2)))
 	require.Equal(t, types.False, made.Contains(types.Int(3)))
 	require.Equal(t, types.True, made.Contains(types.Double(2)), "as CEL has it")
@@ -197,7 +197,7 @@ func TestListsThatCodeMadeAreListsToCEL(t *testing.T) {
 	require.Equal(t, types.Int(2), made.Get(types.Int(1)))
 	require.Equal(t, plain.Get(types.Int(2)), made.Get(types.Int(2)), "an error")
 	require.Equal(t, types.ListType, made.ConvertToType(types.TypeType))
-	require.Equal(t, ref.Val(made), made.ConvertToType(types.ListType))
+	require.Equal(t, types.True, made.Equal(made.ConvertToType(types.ListType)))
 	native, err := made.ConvertToNative(reflect.TypeFor[[]int64]())
 	require.NoError(t, err)
 	require.Equal(t, []int64{1, 2}, native)

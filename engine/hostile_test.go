@@ -164,7 +164,7 @@ func usualFacts(items int) *registry.Facts {
 		return lang.Records(out)
 	}
 	f := mixedPoint.NewFacts().Set("r", record()).Set("x", lang.Number(1)).Set("y", types.Double(1)).Set("rs", several(lang.MaxListSize))
-	f.Set("is", lang.NewList(slices.Repeat([]int64{3}, lang.MaxListSize)))
+	f.Set("is", lang.ListFrom(slices.Repeat([]int64{3}, lang.MaxListSize)))
 	for i := range items {
 		f.AddItem("one", fmt.Sprint(i)).Set("now", record()).Set("q", record()).Set("t", lang.Text(long)).Set("qs", several(lang.MaxListSize))
 	}

@@ -29,7 +29,7 @@ func (g *generator) fill(r *lang.Record) *lang.Record {
 	}
 	if some() {
 		texts := edgeTexts[:g.next(4)]
-		list := lang.NewList(texts)
+		var list ref.Val = lang.ListFrom(texts)
 		if g.next(2) == 0 {
 			list = types.NewStringList(types.DefaultTypeAdapter, texts)
 		}
@@ -64,9 +64,9 @@ func (g *generator) facts() *registry.Facts {
 	if g.next(8) != 0 {
 		f.Set("x", lang.Number(edgeInts[g.next(len(edgeInts))]))
 	}
-	f.Set("rs", g.several()).Set("is", lang.NewList(pick(g, edgeInts)))
+	f.Set("rs", g.several()).Set("is", lang.ListFrom(pick(g, edgeInts)))
 	if g.next(2) == 0 {
-		f.Set("is", f.Value(5).(*lang.List[int64]).Boxed())
+		f.Set("is", types.NewRefValList(types.DefaultTypeAdapter, f.Value(5).(*lang.List).Values))
 	}
 	var doubles, bools []ref.Val
 	for _, d := range pick(g, edgeDoubles) {

@@ -115,7 +115,7 @@ func TextIf[T any, S ~string](name, doc string, get func(T) (S, bool)) FieldFrom
 func TextsFrom[T any](name, doc string, get func(T) []string) FieldFrom[T] {
 	return FieldFrom[T]{Field{name, ListOf(String), doc}, func(v T, c *Cell) {
 		if list := get(v); list != nil {
-			*c = Cell{Kind: RefCell, Ref: types.NewStringList(types.DefaultTypeAdapter, list)}
+			*c = Cell{Kind: RefCell, Ref: ListFrom(list)}
 		}
 	}}
 }

@@ -90,7 +90,7 @@ func Box[T any](v T) ref.Val {
 	case string:
 		return types.String(v)
 	case []int64:
-		return NewList(v)
+		return ListFrom(v)
 	case ref.Val:
 		return v
 	}
@@ -113,7 +113,7 @@ func Unbox[T any](v ref.Val) (out T, ok bool) {
 		s, is := v.(types.String)
 		*p, ok = string(s), is
 	case *[]int64:
-		*p, ok = Integers(v)
+		*p, ok = integers(v)
 	default:
 		out, ok = v.(T)
 	}

@@ -136,15 +136,7 @@ func Weigh(v ref.Val, limit int64) int64 {
 		return ValueBytes
 	case *Record:
 		return recordBytes
-	case *List[int64]:
-		return ListBytes + ValueBytes*int64(len(v.Values))
-	case *List[string]:
-		total := int64(ListBytes)
-		for _, s := range v.Values {
-			total += ValueBytes + int64(len(s))
-		}
-		return total
-	case *List[ref.Val]:
+	case *List:
 		return v.Weight
 	case traits.Mapper:
 		total := int64(ListBytes)

@@ -63,7 +63,7 @@ func (r *Record) SetString(field, v string) *Record { return r.Put(field, types.
 
 // SetStrings sets a list of texts; see SetInt.
 func (r *Record) SetStrings(field string, v []string) *Record {
-	return r.Put(field, types.NewStringList(types.DefaultTypeAdapter, v))
+	return r.Put(field, ListFrom(v))
 }
 
 // SetRecord sets a nested record; see SetInt.

@@ -57,11 +57,11 @@ func (f *Frame) build(bytes int) bool {
 // compared counts the steps of comparing two values; false when there are too many.
 func (f *Frame) compared(a, b ref.Val) bool {
 	a, b = unwrapped(a), unwrapped(b)
-	list, ok := a.(*lang.List[ref.Val])
+	list, ok := a.(*lang.List)
 	if !ok {
 		return true
 	}
-	other, ok := b.(*lang.List[ref.Val])
+	other, ok := b.(*lang.List)
 	if !ok {
 		return true
 	}

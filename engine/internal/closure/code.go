@@ -7,7 +7,6 @@ package closure
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/google/cel-go/common/types"
@@ -271,29 +270,23 @@ func (r recall) from(f *Frame) (m *memo, fresh bool) {
 }
 
 // evaluating gives code that runs CEL's program, for expressions with constructs that have no code.
-func evaluating[T any](p *Program) node {
+func evaluating(p *Program) BoxedCode {
 	prg, err := p.Plan()
-	if err != nil {
-		return dynamic(func(f *Frame) (out T) {
+	return func(f *Frame) ref.Val {
+		switch {
+		case f.Err != nil:
+			return nil
+		case err != nil:
 			f.fail(err)
-			return out
-		})
-	}
-	return dynamic(func(f *Frame) (out T) {
-		if f.Err != nil {
-			return out
+			return nil
 		}
 		v, err := f.evaluate(prg)
 		if err != nil {
-			f.Err = err
-			return out
+			f.fail(err)
+			return nil
 		}
-		out, ok := lang.Unbox[T](v)
-		if !ok {
-			f.Err = fmt.Errorf("the expression gives %s", v.Type().TypeName())
-		}
-		return out
-	})
+		return v
+	}
 }
 
 // What expressions fail with, worded as CEL does.

@@ -94,13 +94,13 @@ func (t *tree) comprehension(e celast.Expr) (n node, ok bool) {
 func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.Expr) (out node, ok bool) {
 	over, ok := t.node(c.IterRange())
 	list, isList := over.Run.(BoxedCode)
-	kind := t.kindIn(t.ast.GetType(c.IterRange().ID()))
-	if !ok || !isList || kind == noElements {
+	element := t.elementForm(t.ast.GetType(c.IterRange().ID()))
+	if !ok || !isList || element == noForm {
 		return node{}, false
 	}
-	l := &loop{list: list, kind: kind, slot: t.slots, weight: parts(when) + parts(value)}
+	l := &loop{list: list, slot: t.slots, weight: parts(when) + parts(value)}
 	t.slots++
-	t.loops = append(t.loops, iteration{c.IterVar(), l.variable(c.IterVar())})
+	t.loops = append(t.loops, iteration{c.IterVar(), element.read(&place{home: ofLoops, slot: l.slot, unset: missing(c.IterVar())})})
 	defer func() { t.loops = t.loops[:len(t.loops)-1] }()
 
 	var holds Code[bool]
@@ -119,14 +119,10 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 		return dynamic(l.filtered(holds)), true
 	}
 	n, ok := t.node(value)
-	if !ok {
+	if !ok || t.formOf(t.ast.GetType(value.ID())) == noForm {
 		return node{}, false
 	}
-	m, ok := making(t.kindOf(t.ast.GetType(value.ID())), n)
-	if !ok {
-		return node{}, false
-	}
-	return dynamic(m.mapped(l, holds)), true
+	return dynamic(l.mapped(Boxed(n), holds)), true
 }
 
 // parts counts the nodes of an expression that are evaluated once; nil has one. Loops count what they go through.

@@ -96,27 +96,13 @@ func addLists(args []node) (node, bool) {
 
 // joinedLists puts one list behind another.
 func joinedLists(a, b ref.Val) (ref.Val, error) {
-	if ints, ok := a.(*lang.List[int64]); ok {
-		if more, ok := b.(*lang.List[int64]); ok {
-			return within(lang.NewList(slices.Concat(ints.Values, more.Values)))
-		}
-	}
-	if list, ok := a.(*lang.List[string]); ok {
-		if more, ok := b.(*lang.List[string]); ok {
-			return within(lang.NewList(slices.Concat(list.Values, more.Values)))
-		}
-	}
 	x, okX := lang.Values(a)
 	y, okY := lang.Values(b)
 	if !okX || !okY {
 		return nil, errNoOverload
 	}
-	return within(lang.NewList(slices.Concat(x, y)))
-}
-
-// within refuses a list that is too large.
-func within(list ref.Val) (ref.Val, error) {
-	if lang.Weigh(list, lang.MaxList) > lang.MaxList {
+	list := lang.NewList(slices.Concat(x, y))
+	if list.Weight > lang.MaxList {
 		return nil, ErrListTooLarge
 	}
 	return list, nil

@@ -13,11 +13,11 @@ import (
 // Frame is what code runs on: the values of facts, and what was computed on the way.
 type Frame struct {
 	Names  *Namespace
-	Values []lang.Cell    // of facts
-	Locals []lang.Cell    // of the item at hand
-	memo   []memo         // of named expressions that depend on the item, or on what rules write
-	steady []memo         // of the others
-	loops  []loopVariable // of comprehensions that are under way
+	Values []lang.Cell // of facts
+	Locals []lang.Cell // of the item at hand
+	memo   []memo      // of named expressions that depend on the item, or on what rules write
+	steady []memo      // of the others
+	loops  []lang.Cell // of comprehensions that are under way
 
 	// err is the first failure of the expression at hand. Code goes on after a failure and gives any value;
 	// what has an effect, or may forgive a failure, looks here first.
@@ -95,9 +95,9 @@ func forgotten(list []memo, count int) []memo {
 }
 
 // loop gives the variable of a comprehension. It moves when one of a comprehension inside is first asked for.
-func (f *Frame) loop(slot int) *loopVariable {
+func (f *Frame) loop(slot int) *lang.Cell {
 	if slot >= len(f.loops) {
-		f.loops = append(f.loops, make([]loopVariable, slot+8-len(f.loops))...)
+		f.loops = append(f.loops, make([]lang.Cell, slot+8-len(f.loops))...)
 	}
 	return &f.loops[slot]
 }

@@ -10,154 +10,52 @@ import (
 )
 
 // made makes a list that an expression built; nil after a failure.
-func made[E any](f *Frame, values []E) ref.Val {
+func made(f *Frame, values []ref.Val) ref.Val {
 	if !f.build(lang.ListBytes + lang.ValueBytes*len(values)) {
 		return nil
 	}
 	list := lang.NewList(values)
-	if lang.Weigh(list, lang.MaxList) > lang.MaxList {
+	if list.Weight > lang.MaxList {
 		f.fail(ErrListTooLarge)
 		return nil
 	}
 	return list
 }
 
-// kindOf is the kind of elements of a type.
-func (a *Assembler) kindOf(t *types.Type) elementKind {
-	switch {
-	case t == nil:
-		return noElements
-	case t.IsExactType(types.IntType):
-		return intElements
-	case t.IsExactType(types.DoubleType):
-		return doubleElements
-	case t.IsExactType(types.BoolType):
-		return boolElements
-	case t.IsExactType(types.StringType):
-		return textElements
-	case a.Vars.Schemas[t.TypeName()] != nil:
-		return recordElements
-	case t.Kind() == types.ListKind, t.Kind() == types.OpaqueKind:
-		return boxedElements
+// literal is code for a list that is spelt out.
+func literal(nodes []node) BoxedCode {
+	entries := make([]BoxedCode, len(nodes))
+	for i, n := range nodes {
+		entries[i] = Boxed(n)
 	}
-	return noElements
-}
-
-// kindIn is the kind of the elements of a list type.
-func (a *Assembler) kindIn(t *types.Type) elementKind {
-	if t == nil || t.Kind() != types.ListKind || len(t.Parameters()) != 1 {
-		return noElements
-	}
-	return a.kindOf(t.Parameters()[0])
-}
-
-// elements are a list taken apart: integers and texts without boxes, everything else with them.
-type elements struct {
-	ints   []int64
-	texts  []string
-	values []ref.Val
-}
-
-// list boxes the list as a whole; nil after a failure.
-func (e *elements) list(f *Frame, kind elementKind) ref.Val {
-	switch kind {
-	case intElements:
-		return made(f, e.ints)
-	case textElements:
-		return made(f, e.texts)
-	}
-	return made(f, e.values)
-}
-
-// appended appends to a list that will have no more than room elements.
-func appended[T any](list []T, v T, room int) []T {
-	if list == nil {
-		list = make([]T, 0, room)
-	}
-	return append(list, v)
-}
-
-// maker makes lists of what expressions give.
-type maker interface {
-	// literal is a list that is spelt out.
-	literal() BoxedCode
-	// mapped is a list of what the first expression gives for the elements of another for which a condition holds; nil =
-	// always.
-	mapped(l *loop, when Code[bool]) BoxedCode
-}
-
-type makerOf[E any] []Code[E]
-
-// making gives a maker for elements of a kind; ok is false where it cannot be.
-func making(kind elementKind, nodes ...node) (m maker, ok bool) {
-	switch kind {
-	case noElements:
-		return nil, false
-	case intElements:
-		return makingOf(Typed[int64], nodes)
-	case textElements:
-		return makingOf(Typed[string], nodes)
-	}
-	return makingOf(func(n node) (BoxedCode, bool) { return Boxed(n), true }, nodes)
-}
-
-func makingOf[E any](as func(node) (Code[E], bool), nodes []node) (m makerOf[E], ok bool) {
-	for _, n := range nodes {
-		c, ok := as(n)
-		if !ok {
-			return nil, false
-		}
-		m = append(m, c)
-	}
-	return m, true
-}
-
-func (m makerOf[E]) literal() BoxedCode {
 	return func(f *Frame) ref.Val {
-		if f.Err != nil {
-			return nil
-		}
-		out := make([]E, len(m))
-		for i, value := range m {
-			if out[i] = value(f); f.Err != nil {
+		out := make([]ref.Val, len(entries))
+		for i, entry := range entries {
+			if f.Err != nil {
 				return nil
 			}
+			out[i] = entry(f)
+		}
+		if f.Err != nil {
+			return nil
 		}
 		return made(f, out)
 	}
 }
 
 // indexed is code for the element of a list at a place.
-func indexed(args []node, kind elementKind) (n node, ok bool) {
+func indexed(args []node, as form) (n node, ok bool) {
 	list, okList := args[0].Run.(BoxedCode)
 	index, okIndex := Typed[int64](args[1])
-	if !okList || !okIndex {
+	if !okList || !okIndex || as == noForm {
 		return node{}, false
 	}
-	switch kind {
-	case intElements:
-		return fold(at(list, index, lang.Integers), args...), true
-	case textElements:
-		return fold(at(list, index, lang.Texts), args...), true
-	case doubleElements:
-		return fold(unboxing[float64](at(list, index, lang.Values)), args...), true
-	case boolElements:
-		return fold(unboxing[bool](at(list, index, lang.Values)), args...), true
-	case recordElements:
-		return fold(unboxing[*lang.Record](at(list, index, lang.Values)), args...), true
-	case boxedElements:
-		return fold(at(list, index, lang.Values), args...), true
-	}
-	return node{}, false
-}
-
-func at[T any](list BoxedCode, index Code[int64], open func(ref.Val) ([]T, bool)) Code[T] {
-	return func(f *Frame) (out T) {
+	element := as.unbox(func(f *Frame) ref.Val {
 		v, i := list(f), index(f)
 		if f.Err != nil {
-			return out
+			return nil
 		}
-		all, ok := open(v)
+		all, ok := lang.Values(v)
 		switch {
 		case !ok:
 			f.fail(errNoOverload)
@@ -166,8 +64,97 @@ func at[T any](list BoxedCode, index Code[int64], open func(ref.Val) ([]T, bool)
 		default:
 			return all[i]
 		}
-		return out
+		return nil
+	})
+	if args[0].Known && args[1].Known {
+		return refold(element), true
 	}
+	return element, true
+}
+
+// outOfBounds is the failure of reading an element that a list does not have.
+type outOfBounds int64
+
+// Error says it as CEL does.
+func (i outOfBounds) Error() string { return fmt.Sprintf("index out of bounds: %d", int64(i)) }
+
+// form says of which Go type the code for values of a type is.
+type form uint8
+
+const (
+	noForm form = iota // there is no code for them
+	intForm
+	doubleForm
+	boolForm
+	textForm
+	recordForm
+	boxedForm // ref.Val: lists and host types
+)
+
+// formOf is the form of a type.
+func (a *Assembler) formOf(t *types.Type) form {
+	switch {
+	case t == nil:
+		return noForm
+	case t.IsExactType(types.IntType):
+		return intForm
+	case t.IsExactType(types.DoubleType):
+		return doubleForm
+	case t.IsExactType(types.BoolType):
+		return boolForm
+	case t.IsExactType(types.StringType):
+		return textForm
+	case a.Vars.Schemas[t.TypeName()] != nil:
+		return recordForm
+	case t.Kind() == types.ListKind, t.Kind() == types.OpaqueKind:
+		return boxedForm
+	}
+	return noForm
+}
+
+// elementForm is the form of the elements of a list type.
+func (a *Assembler) elementForm(t *types.Type) form {
+	if t == nil || t.Kind() != types.ListKind || len(t.Parameters()) != 1 {
+		return noForm
+	}
+	return a.formOf(t.Parameters()[0])
+}
+
+// read is a node that reads a place.
+func (as form) read(at *place) node {
+	n := node{place: at}
+	switch as {
+	case intForm:
+		n.Run = reading(at, asInt)
+	case doubleForm:
+		n.Run = reading(at, asDouble)
+	case boolForm:
+		n.Run = reading(at, asBool)
+	case textForm:
+		n.Run = reading(at, asText)
+	case recordForm:
+		n.Run = reading(at, asRecord)
+	default:
+		n.Run = reading(at, asOther)
+	}
+	return n
+}
+
+// unbox is a node that takes what code gives out of its box.
+func (as form) unbox(c BoxedCode) node {
+	switch as {
+	case intForm:
+		return dynamic(unboxing[int64](c))
+	case doubleForm:
+		return dynamic(unboxing[float64](c))
+	case boolForm:
+		return dynamic(unboxing[bool](c))
+	case textForm:
+		return dynamic(unboxing[string](c))
+	case recordForm:
+		return dynamic(unboxing[*lang.Record](c))
+	}
+	return dynamic(c)
 }
 
 func unboxing[T any](c BoxedCode) Code[T] {
@@ -183,22 +170,3 @@ func unboxing[T any](c BoxedCode) Code[T] {
 		return out
 	}
 }
-
-// outOfBounds is the failure of reading an element that a list does not have.
-type outOfBounds int64
-
-// Error says it as CEL does.
-func (i outOfBounds) Error() string { return fmt.Sprintf("index out of bounds: %d", int64(i)) }
-
-// elementKind says how the elements of a list lie in a frame.
-type elementKind uint8
-
-const (
-	noElements elementKind = iota // they have no code
-	intElements
-	doubleElements
-	boolElements
-	textElements
-	recordElements
-	boxedElements
-)

@@ -63,40 +63,17 @@ func (t *tree) unwrapped(e celast.Expr, nodes []node, args []celast.Expr) (n nod
 		return node{}, false
 	}
 	if len(nodes) > 1 {
-		if t.kindOf(result) == noElements || !t.ast.GetType(args[1].ID()).IsExactType(result) {
+		if t.formOf(result) == noForm || !t.ast.GetType(args[1].ID()).IsExactType(result) {
 			return node{}, false
 		}
 		return valueOr(nodes[0], nodes[1])
 	}
-	otherwise, ok := failing(t.kindOf(result), errNoValue)
-	if !ok {
+	as := t.formOf(result)
+	if as == noForm {
 		return node{}, false
 	}
-	return valueOr(nodes[0], otherwise)
-}
-
-// failing is a node that fails where a value of a kind is wanted.
-func failing(kind elementKind, err error) (n node, ok bool) {
-	switch kind {
-	case intElements:
-		return failsWith[int64](err), true
-	case doubleElements:
-		return failsWith[float64](err), true
-	case boolElements:
-		return failsWith[bool](err), true
-	case textElements:
-		return failsWith[string](err), true
-	case recordElements:
-		return failsWith[*lang.Record](err), true
-	case boxedElements:
-		return failsWith[ref.Val](err), true
-	}
-	return node{}, false
-}
-
-func failsWith[T any](err error) node {
-	return dynamic(func(f *Frame) (out T) {
-		f.fail(err)
-		return out
-	})
+	return valueOr(nodes[0], as.unbox(func(f *Frame) ref.Val {
+		f.fail(errNoValue)
+		return nil
+	}))
 }

@@ -258,40 +258,41 @@ func inList(args []node) (node, bool) {
 	}
 	switch c := args[0].Run.(type) {
 	case Code[string]:
-		return fold(among(c, list, func(v ref.Val) ([]string, bool) {
-			if l, ok := v.(*lang.List[string]); ok {
-				return l.Values, true
-			}
-			all, ok := v.Value().([]string)
-			return all, ok
-		}), args...), true
+		return fold(among(c, list), args...), true
 	case Code[int64]:
-		return fold(among(c, list, func(v ref.Val) ([]int64, bool) {
-			if l, ok := v.(*lang.List[int64]); ok {
-				return l.Values, true
-			}
-			return nil, false
-		}), args...), true
+		return fold(among(c, list), args...), true
 	}
-	return fold(among(Boxed(args[0]), list, func(ref.Val) ([]ref.Val, bool) { return nil, false }), args...), true
-}
-
-// among looks for a value in a list that open takes apart where that is for free; other lists look for themselves.
-func among[T comparable](value Code[T], list BoxedCode, open func(ref.Val) ([]T, bool)) Code[bool] {
-	return func(f *Frame) bool {
+	value := Boxed(args[0])
+	return fold(func(f *Frame) bool {
 		x, v := value(f), list(f)
 		if f.Err != nil {
 			return false
-		}
-		if all, ok := open(v); ok {
-			return f.spend(len(all)) && slices.Contains(all, x)
 		}
 		l, ok := v.(traits.Container)
 		if !ok {
 			f.fail(errNoOverload)
 			return false
 		}
-		return l.Contains(lang.Box(x)) == types.True
+		return l.Contains(x) == types.True
+	}, args...), true
+}
+
+// among looks for a value in a list of its type.
+func among[T comparable](value Code[T], list BoxedCode) Code[bool] {
+	return func(f *Frame) bool {
+		x, v := value(f), list(f)
+		if f.Err != nil {
+			return false
+		}
+		all, ok := lang.Values(v)
+		if !ok {
+			f.fail(errNoOverload)
+			return false
+		}
+		return f.spend(len(all)) && slices.ContainsFunc(all, func(e ref.Val) bool {
+			y, same := lang.Unbox[T](e)
+			return same && x == y
+		})
 	}
 }
 

@@ -230,7 +230,7 @@ func returned[R any](c Code[R], args []node) node {
 			if f.Err != nil {
 				return nil
 			}
-			return made(f, list)
+			return made(f, lang.ListFrom(list).Values)
 		}, args...)
 	}
 	if travelsBoxed[R]() {

@@ -62,7 +62,7 @@ func (p *place) find(f *Frame) *lang.Cell {
 	case p.home == ofFacts:
 		c = &f.Values[p.slot]
 	default:
-		c = &f.loops[p.slot].Cell
+		c = &f.loops[p.slot]
 	}
 	for i := range path {
 		r, ok := c.Ref.(*lang.Record)

@@ -99,19 +99,7 @@ func (a *Assembler) Expression(p *Program) node {
 			return n
 		}
 	}
-	switch t := p.Ast.GetType(p.Ast.Expr().ID()); {
-	case t.IsExactType(types.IntType):
-		return evaluating[int64](p)
-	case t.IsExactType(types.DoubleType):
-		return evaluating[float64](p)
-	case t.IsExactType(types.BoolType):
-		return evaluating[bool](p)
-	case t.IsExactType(types.StringType):
-		return evaluating[string](p)
-	case a.Vars.Schemas[t.TypeName()] != nil:
-		return evaluating[*lang.Record](p)
-	}
-	return evaluating[ref.Val](p)
+	return a.formOf(p.Ast.GetType(p.Ast.Expr().ID())).unbox(evaluating(p))
 }
 
 // Closure assembles a whole expression; ok is false where a part of it has no code.
@@ -225,22 +213,12 @@ func (t *tree) field(e celast.Expr) (n node, ok bool) {
 
 // read gives code that reads a place as what the checker says it holds.
 func (t *tree) read(e celast.Expr, at *place) node {
-	n := node{place: at}
-	switch typ := t.ast.GetType(e.ID()); {
-	case typ.IsExactType(types.IntType):
-		n.Run = reading(at, asInt)
-	case typ.IsExactType(types.DoubleType):
-		n.Run = reading(at, asDouble)
-	case typ.IsExactType(types.BoolType):
-		n.Run = reading(at, asBool)
-	case typ.IsExactType(types.StringType):
-		n.Run = reading(at, asText)
-	case t.Vars.Schemas[typ.TypeName()] != nil:
-		n.Run = at.record(t.Vars.Schemas[typ.TypeName()].Empty())
-	default:
-		n.Run = reading(at, asOther)
+	typ := t.ast.GetType(e.ID())
+	as := t.formOf(typ)
+	if as == recordForm {
+		return node{place: at, Run: at.record(t.Vars.Schemas[typ.TypeName()].Empty())}
 	}
-	return n
+	return as.read(at)
 }
 
 // list takes lists of one type, and those of several where all in them is known.
@@ -261,15 +239,10 @@ func (t *tree) list(e celast.Expr) (n node, ok bool) {
 			values = append(values, boxAny(n.value))
 		}
 	}
-	kind := t.kindIn(t.ast.GetType(e.ID()))
-	if kind == noElements {
+	if t.elementForm(t.ast.GetType(e.ID())) == noForm {
 		return constant(types.DefaultTypeAdapter.NativeToValue(values)), allKnown
 	}
-	m, ok := making(kind, nodes...)
-	if !ok {
-		return node{}, false
-	}
-	return fold(m.literal(), nodes...), true
+	return fold(literal(nodes), nodes...), true
 }
 
 func (t *tree) call(e celast.Expr) (n node, ok bool) {
@@ -296,7 +269,7 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 	}
 	switch overloads[0] {
 	case celoverloads.IndexList:
-		return indexed(nodes, t.kindOf(t.ast.GetType(e.ID())))
+		return indexed(nodes, t.formOf(t.ast.GetType(e.ID())))
 	case OptionalValue, OptionalOrValue:
 		return t.unwrapped(e, nodes, args)
 	}
