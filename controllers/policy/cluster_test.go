@@ -71,7 +71,7 @@ func TestOverlaysOfTheClusterAreFollowed(t *testing.T) {
 	require.Empty(t, overlaysFor(s, "payments"))
 }
 
-func TestAnOverlayAtFaultCostsNobodyElseAnything(t *testing.T) {
+func TestFaultyOverlayAffectsNoOther(t *testing.T) {
 	s, objects, _ := clusterSource(t)
 	broken := marginOverlay("broken", 1, `"much"`, "a")
 	*objects = []rulesv1alpha1.RuleOverlay{marginOverlay("first", 1, "0.3", "a"), broken, marginOverlay("rival", 1, "0.4", "a"), marginOverlay("other", 1, "0.5", "b")}
@@ -97,9 +97,9 @@ func TestAnOverlayAtFaultCostsNobodyElseAnything(t *testing.T) {
 	require.Equal(t, "in use", s.Accepted()["other"].condition(time.Unix(7, 0)).Message)
 }
 
-// TestANewOverlayDoesNotPushOutOneThatIsInUse whatever they are called, and it may come when the
+// TestNewOverlayDoesNotDisplaceOneInForce whatever they are called, and it may come when the
 // other one is gone.
-func TestANewOverlayDoesNotPushOutOneThatIsInUse(t *testing.T) {
+func TestNewOverlayDoesNotDisplaceOneInForce(t *testing.T) {
 	s, objects, _ := clusterSource(t)
 	there, added := marginOverlay("payments", 1, "0.3", "a"), marginOverlay("aaa-new", 1, "0.4", "a")
 	*objects = []rulesv1alpha1.RuleOverlay{there}

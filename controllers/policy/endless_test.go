@@ -33,7 +33,7 @@ func within(t *testing.T, limit time.Duration, work func()) {
 
 // One overlay with such a quantity kept all rules from being reloaded, and a restarted process from
 // listening.
-func TestQuantitiesInRulesThatTakeForEverAreRefused(t *testing.T) {
+func TestQuantitiesWithHugeExponentsInRulesAreRefused(t *testing.T) {
 	raw := func(text string) map[string]apiextensionsv1.JSON {
 		return map[string]apiextensionsv1.JSON{"now.memory": {Raw: []byte(text)}}
 	}

@@ -198,9 +198,9 @@ func TestAFolderThatIsSwappedWhileReadIsOneVersion(t *testing.T) {
 	}
 }
 
-// TestWhatIsComparedIsWhatIsCompiled: a file that changes between two looks at it must not be taken
+// TestFingerprintIsOfTheCompiledFiles: a file that changes between two looks at it must not be taken
 // for the one that was compiled.
-func TestWhatIsComparedIsWhatIsCompiled(t *testing.T) {
+func TestFingerprintIsOfTheCompiledFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "own.yaml"), marker("1.0.0"))
 	layer, err := own(dir)

@@ -35,7 +35,7 @@ func greedy(release <-chan struct{}) compileFunc {
 	}
 }
 
-func TestAnOverlayThatExceedsItsLimitsIsRefusedByItself(t *testing.T) {
+func TestOverlayThatExceedsItsLimitsIsRefusedAlone(t *testing.T) {
 	release := make(chan struct{})
 	s, objects, _ := clusterSource(t)
 	s.compiling.limits, s.compiling.compile = limits{time: time.Second, bytes: 64 << 20}, greedy(release)

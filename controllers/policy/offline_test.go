@@ -10,7 +10,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-func TestOverlaysAreLaidOverRulesAndOnesAtFaultAreNamed(t *testing.T) {
+func TestOverlaysApplyAndFaultyOnesAreNamed(t *testing.T) {
 	book, err := Load(Options{})
 	require.NoError(t, err)
 	next, err := WithOverlays(book, []rulesv1alpha1.RuleOverlay{

@@ -13,7 +13,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-func TestRulesSayWhichOfTwoVPAsHasAPod(t *testing.T) {
+func TestRulesDecideWhichOfTwoVPAsControlsAPod(t *testing.T) {
 	vpa := func(name string, created time.Time, labels map[string]string) *vpav1.VerticalPodAutoscaler {
 		return &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, CreationTimestamp: metav1.NewTime(created), Labels: labels}}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 )
 
-func TestADifferenceIsCountedEachTimeAndToldWhenItIsNews(t *testing.T) {
+func TestDifferenceIsCountedEachTimeAndReportedWhenNew(t *testing.T) {
 	recorder, clk := events.NewFakeRecorder(10), testclock.NewFakePassiveClock(time.Unix(0, 0))
 	s := &Shadows{Component: "recommender", Recorder: recorder, Clock: clk, Log: logr.Discard()}
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "payments", Name: "web", UID: "1"}}

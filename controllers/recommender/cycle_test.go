@@ -36,7 +36,7 @@ func TestOnlyWhatChangedIsWritten(t *testing.T) {
 	require.Equal(t, map[string]int{"a-app": 1}, c.checkpoints())
 }
 
-func TestAWriteThatFailsIsToldOnceAndTriedAgain(t *testing.T) {
+func TestFailedWriteIsLoggedOnceAndRetried(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	c.fault = func(verb string, _ client.Object) error {
 		if verb == "status" || verb == "create" {
@@ -58,10 +58,10 @@ func TestAWriteThatFailsIsToldOnceAndTriedAgain(t *testing.T) {
 	require.Equal(t, 2, c.count("recommendation changed"), "CPU and memory")
 }
 
-// TestWhatThereIsNoTimeForComesFirstInTheNextCycle: with writes that take so long that each cycle
+// TestPostponedWritesComeFirstInTheNextCycle: with writes that take so long that each cycle
 // has time for a part only, all are made in the end, and checkpoints that nobody needs are deleted
 // all the same.
-func TestWhatThereIsNoTimeForComesFirstInTheNextCycle(t *testing.T) {
+func TestPostponedWritesComeFirstInTheNextCycle(t *testing.T) {
 	var objects []client.Object
 	var used []string
 	for i := range 30 {
@@ -86,7 +86,7 @@ func TestWhatThereIsNoTimeForComesFirstInTheNextCycle(t *testing.T) {
 	require.NotContains(t, c.checkpoints(), "gone-app")
 }
 
-func TestWhatWaitsLongIsUrgent(t *testing.T) {
+func TestLongWaitingWritesAreUrgent(t *testing.T) {
 	c := newCluster(t)
 	quiet := &Update{Workload: &Workload{VPA: aVPA(), waiting: time.Now().Add(-time.Hour)}, Status: &vpav1.VerticalPodAutoscalerStatus{}}
 	updates := []*Update{quiet}
@@ -109,7 +109,7 @@ func TestTwoHistoriesOfOneNameAreKeptApart(t *testing.T) {
 	require.Equal(t, 1, c.count(`is that of VPA \"a-b\", container \"c\": rename one of the two`))
 }
 
-func TestNothingIsRecommendedBeforeHistoryIsKnown(t *testing.T) {
+func TestNothingIsRecommendedBeforeHistoryIsLoaded(t *testing.T) {
 	for name, fault := range map[string]error{
 		"unreachable": errors.New("dial tcp 10.0.0.1:443: refused"),
 		"not allowed": apierrors.NewForbidden(schema.GroupResource{Resource: "verticalpodautoscalercheckpoints"}, "", nil),
@@ -135,7 +135,7 @@ func TestNothingIsRecommendedBeforeHistoryIsKnown(t *testing.T) {
 	}
 }
 
-func TestCheckpointsOfOthersAreNoHindrance(t *testing.T) {
+func TestUnusableCheckpointsAreSkipped(t *testing.T) {
 	broken, newer := checkpointOf("b", "app", 7), checkpointOf("c", "app", 7)
 	broken.Status.CPUHistogram.BucketWeights = map[string]uint32{"999": 1}
 	newer.Status.Version = "v9"
@@ -169,7 +169,7 @@ func TestCheckpointsGoWithTheirContainer(t *testing.T) {
 	require.Equal(t, map[string]int{"a-app": 1}, c.checkpoints(), "scaled to zero")
 }
 
-func TestAVPAThatIsReplacedKeepsItsHistory(t *testing.T) {
+func TestReplacedVPAKeepsItsHistory(t *testing.T) {
 	c := newCluster(t, append(workload("a", "app"), checkpointOf("a", "app", 1000))...)
 	c.cycle("a app")
 	old := c.vpa("a")
@@ -188,7 +188,7 @@ func (h *onceHistory) Load(context.Context, time.Time) ([]history.Pod, error) {
 	return nil, errors.New("half of it is missing")
 }
 
-func TestHistoryIsTakenInOnce(t *testing.T) {
+func TestHistoryIsLoadedOnce(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	h := &onceHistory{}
 	c.History, c.Checkpoints = h, nil
@@ -199,7 +199,7 @@ func TestHistoryIsTakenInOnce(t *testing.T) {
 	require.NotEmpty(t, c.statuses)
 }
 
-func TestUsageThatFailsIsToldOnceAndTheCycleGoesOn(t *testing.T) {
+func TestFailingUsageIsLoggedOnceAndTheCycleContinues(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	for _, port := range []int{1111, 2222, 3333} {
 		c.fails = fmt.Errorf("read tcp 10.0.0.1:%d: reset", port)
@@ -213,9 +213,9 @@ func TestUsageThatFailsIsToldOnceAndTheCycleGoesOn(t *testing.T) {
 	require.Equal(t, map[string]int{"a-app": 1}, c.checkpoints())
 }
 
-// TestARecommendationOutlivesAStartWithoutUsage: memory of the last day may be in no checkpoint,
+// TestRecommendationSurvivesAStartWithoutUsage: memory of the last day may be in no checkpoint,
 // and would seem to be none.
-func TestARecommendationOutlivesAStartWithoutUsage(t *testing.T) {
+func TestRecommendationSurvivesAStartWithoutUsage(t *testing.T) {
 	c := newCluster(t, append(workload("old", "app"), workload("new", "app")...)...)
 	v := c.vpa("old")
 	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: amountsOf("1", "1Gi")}}}
@@ -229,7 +229,7 @@ func TestARecommendationOutlivesAStartWithoutUsage(t *testing.T) {
 	require.Equal(t, []string{"new", "old"}, c.statuses)
 }
 
-func TestNothingIsToldOfACycleThatIsEnded(t *testing.T) {
+func TestCanceledCycleLogsNoFailures(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	ctx, cancel := context.WithCancel(t.Context())
 	c.fault = func(verb string, _ client.Object) error {
@@ -257,9 +257,9 @@ func TestAVPADeletedMidCycleIsNoError(t *testing.T) {
 	require.Zero(t, c.count("writing the status"))
 }
 
-// TestNewRulesCountThoughVPAsCannotBeListed: what is evaluated by new rules must have been chosen
+// TestNewRulesApplyWhileVPAsCannotBeListed: what is evaluated by new rules must have been chosen
 // from them.
-func TestNewRulesCountThoughVPAsCannotBeListed(t *testing.T) {
+func TestNewRulesApplyWhileVPAsCannotBeListed(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	c.cycle("a app")
 	more, err := policy.Load(policy.Options{Params: map[string]string{"estimate.minimum.cpu": "5000"}})
@@ -275,7 +275,7 @@ func TestNewRulesCountThoughVPAsCannotBeListed(t *testing.T) {
 	require.Equal(t, "5", c.vpa("a").Status.Recommendation.ContainerRecommendations[0].Target.Cpu().String())
 }
 
-func TestARuleThatFailsIsToldByItsVPA(t *testing.T) {
+func TestFailedRuleIsReportedByItsVPA(t *testing.T) {
 	c := newCluster(t, workload("a", "app")...)
 	broken := brokenRules(t)
 	c.Rules = func() *compile.Rulebook { return broken }

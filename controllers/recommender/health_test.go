@@ -21,10 +21,10 @@ func (l loading) Load(context.Context, time.Time) ([]history.Pod, error) {
 	return nil, nil
 }
 
-// TestALongHistoryIsNotAStuckCycle: 8 days of a large cluster, or a Prometheus that is not there
+// TestLoadingALongHistoryIsHealthy: 8 days of a large cluster, or a Prometheus that is not there
 // yet, take more than the five intervals after which a process is taken for stuck. A liveness probe
 // ended it then, again and again.
-func TestALongHistoryIsNotAStuckCycle(t *testing.T) {
+func TestLoadingALongHistoryIsHealthy(t *testing.T) {
 	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	var during error
 	var r *Recommender

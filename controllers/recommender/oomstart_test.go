@@ -45,7 +45,7 @@ func (c *cluster) memoryTarget() int64 {
 // bumped is what 2Gi times 1.2 come to, used what the 1Gi of cycle do.
 const bumped, used = 2_975_900_105, 1_238_659_775
 
-func TestOOMsOfBeforeTheFirstCycleCountOnce(t *testing.T) {
+func TestOOMsBeforeTheFirstCycleCountOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		checkpoint time.Duration // written so long ago; 0 = there is none
 		late       bool          // the pod was seen after it

@@ -30,8 +30,8 @@ func (w *world) wholePod(name string, requests corev1.ResourceList, containers .
 	w.idle(model.PodID{Namespace: "ns", Name: name}, containers...)
 }
 
-// TestPodsWithRequestsOfTheirOwnAreRecommendedForAsAWhole: AEP-7571.
-func TestPodsWithRequestsOfTheirOwnAreRecommendedForAsAWhole(t *testing.T) {
+// TestPodsWithPodLevelRequestsGetAPodLevelRecommendation: AEP-7571.
+func TestPodsWithPodLevelRequestsGetAPodLevelRecommendation(t *testing.T) {
 	podLevel := policy.Options{Gates: map[string]bool{"PodLevelResources": true}}
 	memory := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 	bounded := func(least, most corev1.ResourceList) func(*vpav1.VerticalPodAutoscaler) {

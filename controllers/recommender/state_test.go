@@ -268,7 +268,7 @@ func TestPerVPAParametersOfWindows(t *testing.T) {
 	require.Equal(t, facts.DefaultWindow(), window(), "at once")
 }
 
-func TestAPanicStaysWithItsVPAAndIsTold(t *testing.T) {
+func TestPanicAffectsItsVPAOnlyAndIsReported(t *testing.T) {
 	w := newWorld(t, policy.Options{})
 	w.idlePod("p", "a")
 	require.True(t, w.cycle())
@@ -296,7 +296,7 @@ func TestAnUnreadableSpecLeavesTheRecommendation(t *testing.T) {
 	require.Contains(t, w.condition(vpav1.ConfigUnsupported).Message, "spec.resourcePolicy cannot be read; the recommendation is left as it is")
 }
 
-func TestWhatIsAtABoundIsWrittenAsThePolicyWritesIt(t *testing.T) {
+func TestBoundsAreWrittenAsThePolicyWritesThem(t *testing.T) {
 	w := newWorld(t, policy.Options{})
 	w.idlePod("p", "a")
 	w.edit(func(v *vpav1.VerticalPodAutoscaler) {
@@ -315,7 +315,7 @@ func TestWhatIsAtABoundIsWrittenAsThePolicyWritesIt(t *testing.T) {
 	require.Equal(t, []string{"25m", "250Mi"}, []string{c.UncappedTarget.Cpu().String(), c.UncappedTarget.Memory().String()})
 }
 
-func TestMemorySaverForgetsPodsOfNobody(t *testing.T) {
+func TestMemorySaverDropsPodsWithoutAVPA(t *testing.T) {
 	w := newWorld(t, policy.Options{})
 	w.see()
 	pod := func(name, app string) {

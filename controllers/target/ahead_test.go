@@ -71,8 +71,8 @@ func (l *lookahead) asked() []string {
 	return out
 }
 
-// TestNoPodHasToWaitForWhatVPAsAreAbout: when pods come, all is in memory.
-func TestNoPodHasToWaitForWhatVPAsAreAbout(t *testing.T) {
+// TestTargetsAreInMemoryBeforePodsAreReviewed: when pods come, all is in memory.
+func TestTargetsAreInMemoryBeforePodsAreReviewed(t *testing.T) {
 	plain, owned := vpaFor("plain", "web", 0), vpaFor("owned", "api", 0)
 	l := lookAhead(t, always("app=web"), interceptor.Funcs{}, vpaOfThing("t"), plain, owned,
 		deployment("web"), deployment("api", controlledBy("example.com/v1", "Other", "app")))
@@ -87,7 +87,7 @@ func TestNoPodHasToWaitForWhatVPAsAreAbout(t *testing.T) {
 
 // That an owner above a target cannot be scaled is known of the very object, so no pod has to ask
 // again.
-func TestOwnersAboveTargetsAreLookedUpAheadForGood(t *testing.T) {
+func TestOwnersAboveTargetsStayInMemory(t *testing.T) {
 	app := controlledBy("example.com/v1", "Other", "app")
 	app.UID = "7"
 	l := lookAhead(t, always(errGone), interceptor.Funcs{}, vpaFor("v", "api", 0), deployment("api", app))
@@ -100,7 +100,7 @@ func TestOwnersAboveTargetsAreLookedUpAheadForGood(t *testing.T) {
 	require.Equal(t, reads, l.api.reads())
 }
 
-func TestVPAsThatComeAndChangeAreLookedUpAtOnce(t *testing.T) {
+func TestNewAndChangedVPAsAreLookedUpAtOnce(t *testing.T) {
 	l := lookAhead(t, always("app=web"), interceptor.Funcs{})
 	l.Namespaces.Ignored = []string{"ignored"}
 	l.start()
@@ -139,7 +139,7 @@ func TestVPAsThatComeAndChangeAreLookedUpAtOnce(t *testing.T) {
 }
 
 // A target may get an owner of a custom kind at any time.
-func TestTheTargetsOfAllVPAsAreLookedUpFromTimeToTime(t *testing.T) {
+func TestTargetsOfAllVPAsAreLookedUpPeriodically(t *testing.T) {
 	d := deployment("web")
 	l := lookAhead(t, always(errGone), interceptor.Funcs{}, vpaFor("v", "web", 0), d)
 	l.start()
@@ -151,8 +151,8 @@ func TestTheTargetsOfAllVPAsAreLookedUpFromTimeToTime(t *testing.T) {
 	l.eventually("the new owner", func() bool { return slices.Equal(l.asked(), []string{"v1 t"}) })
 }
 
-// TestAnAPIServerThatDoesNotAnswerDoesNotKeepItFromBeingReady, nor others from being looked up.
-func TestAnAPIServerThatDoesNotAnswerDoesNotKeepItFromBeingReady(t *testing.T) {
+// TestHangingAPIServerDoesNotPreventReadiness, nor others from being looked up.
+func TestHangingAPIServerDoesNotPreventReadiness(t *testing.T) {
 	leave := make(chan struct{})
 	other := vpaOfThing("o")
 	other.Name, other.Spec.TargetRef.Kind = "other", "Other"
@@ -170,7 +170,7 @@ func TestAnAPIServerThatDoesNotAnswerDoesNotKeepItFromBeingReady(t *testing.T) {
 	l.eventually("to be ready", func() bool { return l.Ready() == nil })
 }
 
-func TestAFaultOfOneVPAIsItsOwn(t *testing.T) {
+func TestFaultAffectsItsVPAOnly(t *testing.T) {
 	l := lookAhead(t, always("app=web"), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if k.Name == "faulty" {

@@ -75,10 +75,10 @@ func TestTheFirstPodOfACustomOwnerHasItsVPA(t *testing.T) {
 	require.Equal(t, 1, api.reads())
 }
 
-// TestAnAPIServerThatDoesNotAnswerHoldsNoPodUp: one pod waits for a moment, then others do not,
+// TestHangingAPIServerDelaysNoPodBeyondPatience: one pod waits for a moment, then others do not,
 // neither of that owner nor of others of its kind. In tests time stands still unless somebody moves
 // it, so whoever waits does so for ever.
-func TestAnAPIServerThatDoesNotAnswerHoldsNoPodUp(t *testing.T) {
+func TestHangingAPIServerDelaysNoPodBeyondPatience(t *testing.T) {
 	api, entered, release := hanging("app=web")
 	first, second := api.begin(t.Context(), review("t", "1")), api.begin(t.Context(), review("t", "1"))
 	<-entered
@@ -105,7 +105,7 @@ func TestAnAPIServerThatDoesNotAnswerHoldsNoPodUp(t *testing.T) {
 }
 
 // A pod that comes while another one waits does not begin to count anew.
-func TestWhoComesLaterWaitsForWhatIsLeft(t *testing.T) {
+func TestLaterReviewsWaitForTheRestOfPatience(t *testing.T) {
 	api, entered, release := hanging("app=web")
 	defer release()
 	first := api.begin(t.Context(), review("t", "1"))
@@ -120,7 +120,7 @@ func TestWhoComesLaterWaitsForWhatIsLeft(t *testing.T) {
 }
 
 // All the scales of one review are waited for no longer than one would be.
-func TestAReviewWaitsNoLongerForSeveralScales(t *testing.T) {
+func TestPatienceCoversAllScalesOfAReview(t *testing.T) {
 	entered, leave := make(chan string, 10), map[string]chan struct{}{"v1 t": make(chan struct{}), "v1 above": make(chan struct{})}
 	api := newScaleAPI(func(asked string) any {
 		entered <- asked
@@ -139,7 +139,7 @@ func TestAReviewWaitsNoLongerForSeveralScales(t *testing.T) {
 	close(leave["v1 above"])
 }
 
-func TestWhoIsNoLongerWaitedForDoesNotWait(t *testing.T) {
+func TestCanceledReviewDoesNotWait(t *testing.T) {
 	api, entered, release := hanging("app=web")
 	defer release()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -256,7 +256,7 @@ func TestTwoOwnersOfOneNameDoNotAskInTurns(t *testing.T) {
 }
 
 // A controller gets its selector at about the time when its first pods are made.
-func TestATargetWithoutASelectorIsAskedForLessAndLess(t *testing.T) {
+func TestTargetWithoutASelectorIsReadWithBackOff(t *testing.T) {
 	api := newScaleAPI(always(""), "v1")
 	const bare = "Cannot read targetRef. Reason: resource ns/t has an empty selector for scale sub-resource"
 	require.Equal(t, bare, api.answerOf(t.Context(), review("t", "1")))
@@ -274,7 +274,7 @@ func TestATargetWithoutASelectorIsAskedForLessAndLess(t *testing.T) {
 	require.Equal(t, "mine", api.answerOf(t.Context(), review("t", "1")))
 }
 
-func TestWhoWasWaitedForInVainIsForgotten(t *testing.T) {
+func TestMissedOwnersExpire(t *testing.T) {
 	api := newScaleAPI(nil, "v1")
 	start := api.clock.Now()
 	require.Equal(t, start, api.scales.missed("1"))

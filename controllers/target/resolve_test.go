@@ -80,7 +80,7 @@ func byRules(t *testing.T) func(a, b *vpav1.VerticalPodAutoscaler) int {
 	return policy.Precedence(book, logr.Discard())
 }
 
-func TestAPodBelongsToTheOldestVPAOfItsTopmostController(t *testing.T) {
+func TestOldestVPAOfTheTopmostControllerControlsAPod(t *testing.T) {
 	r := resolver(nil, deployment("web"), deployment("other"), replicaSet("web-1", "web"))
 	pod := podOf(owner("v1", "Something", "ignored", nil), owner("apps/v1", "ReplicaSet", "web-1", ptr.To(true)))
 	old, young, twin := vpaFor("old", "web", 2*time.Hour), vpaFor("young", "web", time.Hour), vpaFor("a-twin", "web", 2*time.Hour)

@@ -103,7 +103,7 @@ func (a *scaleAPI) look(t *testing.T, k Key, as purpose) string {
 
 func always(x any) func(string) any { return func(string) any { return x } }
 
-func TestAScaleIsReadOnceAndAnewBeforeItEnds(t *testing.T) {
+func TestScaleIsReadOnceAndRenewedBeforeItExpires(t *testing.T) {
 	api := newScaleAPI(always("app=a"), "v1")
 	for range 3 {
 		require.Equal(t, "app=a", api.look(t, thing("t"), asTarget))
@@ -125,7 +125,7 @@ func TestAScaleIsReadOnceAndAnewBeforeItEnds(t *testing.T) {
 	require.Equal(t, 3, api.reads(), "without the background it is as it was before: a look-up asks")
 }
 
-func TestWhatNobodyLooksUpIsForgotten(t *testing.T) {
+func TestUnusedScalesExpire(t *testing.T) {
 	api := newScaleAPI(always("app=a"), "v1")
 	api.look(t, thing("t"), asOwner)
 	api.clock.Step(scaleForget)
@@ -137,7 +137,7 @@ func TestWhatNobodyLooksUpIsForgotten(t *testing.T) {
 	require.Equal(t, 2, api.reads())
 }
 
-func TestThatThereIsNoneIsRememberedToo(t *testing.T) {
+func TestMissingScalesAreCached(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer any
@@ -172,7 +172,7 @@ func TestThatThereIsNoneIsRememberedToo(t *testing.T) {
 	})
 }
 
-func TestFailuresAreRetriedMoreAndMoreSlowly(t *testing.T) {
+func TestFailuresAreRetriedWithBackOff(t *testing.T) {
 	api := newScaleAPI(always(errBroken), "v1")
 	const want = "reading the scale of example.com/v1.Thing/t in namespace ns: Internal error occurred: conversion failed"
 	require.Equal(t, want, api.look(t, thing("t"), asTarget))
@@ -199,7 +199,7 @@ func TestFailuresAreRetriedMoreAndMoreSlowly(t *testing.T) {
 	require.Equal(t, want, api.look(t, thing("t"), asTarget), "and no longer")
 }
 
-func TestAnAPIThatDoesNotAnswerIsAskedForOneObjectOnly(t *testing.T) {
+func TestHangingAPIIsAskedForOneObjectOnly(t *testing.T) {
 	api := newScaleAPI(always(errSilent), "v1")
 	require.ErrorContains(t, lookError(t, api, thing("a")), "Thing/a in namespace ns: connection refused")
 	require.Equal(t, 1, api.reads())
@@ -219,7 +219,7 @@ func TestAnAPIThatDoesNotAnswerIsAskedForOneObjectOnly(t *testing.T) {
 	require.Equal(t, "app=a", api.look(t, thing("a"), asOwner))
 }
 
-func TestAFailureOfOneObjectIsItsOwn(t *testing.T) {
+func TestFailureAffectsItsObjectOnly(t *testing.T) {
 	api := newScaleAPI(func(asked string) any {
 		if asked == "v1 a" {
 			return errBroken
@@ -303,7 +303,7 @@ func TestANodeIsNotAskedForItsScale(t *testing.T) {
 	require.Zero(t, api.reads())
 }
 
-func TestManyWhoLookAtOnceShareOneRead(t *testing.T) {
+func TestConcurrentLookUpsShareOneRead(t *testing.T) {
 	entered, leave := make(chan struct{}, 100), make(chan struct{})
 	api := newScaleAPI(func(string) any {
 		entered <- struct{}{}

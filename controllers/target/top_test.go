@@ -164,7 +164,7 @@ func TestACustomTargetIsReadAsTheVPANamesIt(t *testing.T) {
 }
 
 // Pods of workflows and the like have owners of their own, which no VPA is about.
-func TestACustomOwnerThatNoVPAIsAboutIsNotLookedUp(t *testing.T) {
+func TestCustomOwnerWithoutAVPAIsNotLookedUp(t *testing.T) {
 	api := newScaleAPI(always(errGone), "v1")
 	r := &Resolver{Client: api.Client, Scales: api.scales}
 	var asked []string
@@ -195,7 +195,7 @@ func TestACustomOwnerThatNoVPAIsAboutIsNotLookedUp(t *testing.T) {
 }
 
 // The cache hears of a new ReplicaSet at about the same time as the controller that makes its pods.
-func TestAnOwnerThatTheCacheDoesNotHaveYetIsWaitedFor(t *testing.T) {
+func TestOwnerMissingFromTheCacheIsWaitedFor(t *testing.T) {
 	api := newScaleAPI(nil, "v1")
 	r := resolver(nil, deployment("web"))
 	r.Scales = api.scales

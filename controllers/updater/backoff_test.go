@@ -20,7 +20,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-func TestABudgetThatRefusesIsLeftInPeaceForAWhile(t *testing.T) {
+func TestRefusedEvictionBacksOff(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("kept", 4, vpav1.UpdateModeRecreate)
 	w.workload("free", 2, vpav1.UpdateModeRecreate)
@@ -58,7 +58,7 @@ func TestABudgetThatRefusesIsLeftInPeaceForAWhile(t *testing.T) {
 // Regression: a refusal was stamped a little later in its cycle than it was looked at in the
 // others, so that after a minute its age was a few milliseconds short of the back-off, which lasted
 // a cycle longer: one minute became two cycles, two became three.
-func TestABackOffEndsWithTheIntervalThatItLasts(t *testing.T) {
+func TestBackOffEndsOnTheCycleOfItsInterval(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("kept", 4, vpav1.UpdateModeRecreate)
 	w.refuse = func(ask, _ string) error {
@@ -80,7 +80,7 @@ func TestABackOffEndsWithTheIntervalThatItLasts(t *testing.T) {
 }
 
 // The same for pods that come back unchanged, and for resizes that do not end.
-func TestOtherTimesEndWithTheirIntervalsToo(t *testing.T) {
+func TestOtherTimeoutsEndOnTheCycleOfTheirInterval(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("vain", 4, vpav1.UpdateModeRecreate)
 	w.refuse = func(ask, _ string) error {
@@ -118,7 +118,7 @@ func TestOtherTimesEndWithTheirIntervalsToo(t *testing.T) {
 // Quotas, webhooks, policies and missing permissions do not pass by themselves: they are asked
 // later and later. Permissions are missing for all pods of an owner; the others may be against one
 // pod, which must not keep the rest from their turn.
-func TestRefusalsThatDoNotPassGetABackOff(t *testing.T) {
+func TestPersistentRefusalsBackOff(t *testing.T) {
 	for err, all := range map[error]bool{
 		forbidden("exceeded quota: q, requested: cpu=1", ""):                                                  false,
 		forbidden(`admission webhook "w" denied the request: no`, ""):                                         false,
@@ -159,7 +159,7 @@ func TestRefusalsThatDoNotPassGetABackOff(t *testing.T) {
 	}
 }
 
-func TestRulesSayWhichRefusalsAreCountedAndForWhom(t *testing.T) {
+func TestRulesDecideWhichRefusalsBackOffAndForWhichPods(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.yaml"), []byte(`apiVersion: rules.celvpa.dev/v1alpha1
 kind: RuleOverlay
@@ -187,7 +187,7 @@ spec:
 
 // A refused resize that is followed by an eviction came to something: the pods after it have their
 // turn as ever.
-func TestARefusedResizeThatAnEvictionFollowsKeepsNothingBack(t *testing.T) {
+func TestRefusedResizeFollowedByAnEvictionDoesNotBackOff(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 4, vpav1.UpdateModeInPlaceOrRecreate)
 	w.refusing("resize", forbidden("static pods cannot be resized", ""))
@@ -195,7 +195,7 @@ func TestARefusedResizeThatAnEvictionFollowsKeepsNothingBack(t *testing.T) {
 	require.Empty(t, w.backOffs.resizes.of)
 }
 
-func TestConflictsAndBusyServersGetNoBackOff(t *testing.T) {
+func TestConflictsAndBusyServersDoNotBackOff(t *testing.T) {
 	for _, err := range []error{apierrors.NewConflict(corev1.Resource("pods"), "web", errors.New("changed")), apierrors.NewTooManyRequests("later", 1)} {
 		w := newWorld(t, nil)
 		w.workload("flat", 4, vpav1.UpdateModeRecreate)
@@ -208,7 +208,7 @@ func TestConflictsAndBusyServersGetNoBackOff(t *testing.T) {
 
 // Nobody answered: it may have been carried out, and the cache may show that much later than the
 // next cycle. Until it does, or should have, the pod is left alone and has its place in the budget.
-func TestACallThatNobodyAnsweredIsRememberedUntilTheCacheShowsWhatCameOfIt(t *testing.T) {
+func TestUnansweredCallCountsUntilTheCacheShowsItsOutcome(t *testing.T) {
 	for mode, ask := range map[vpav1.UpdateMode]string{vpav1.UpdateModeRecreate: "evict", vpav1.UpdateModeInPlaceOrRecreate: "resize"} {
 		t.Run(string(mode), func(t *testing.T) {
 			w := newWorld(t, nil)

@@ -21,7 +21,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-func TestWhenAPodWithAStartupBoostIsLookedAtAgain(t *testing.T) {
+func TestBoostedPodsAreRequeued(t *testing.T) {
 	pinned := sixty(t)
 	pinned.Annotations = map[string]string{policy.AnnotationPipeline: "nobody-knows@1.0.0"}
 	unreadable := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -109,7 +109,7 @@ func TestWhenAPodWithAStartupBoostIsLookedAtAgain(t *testing.T) {
 }
 
 // What fails because the process ends is no fault of anybody.
-func TestTheEndOfTheProcessFailsNoBoost(t *testing.T) {
+func TestShutdownIsNoFailureToEndABoost(t *testing.T) {
 	v := sixty(t)
 	v.Name = "stopped"
 	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
@@ -120,7 +120,7 @@ func TestTheEndOfTheProcessFailsNoBoost(t *testing.T) {
 }
 
 // Without a VPA a pod is looked at once and five times again, ever later; then no more.
-func TestAPodWithoutAVPAIsDropped(t *testing.T) {
+func TestPodWithoutAVPAIsRetriedAFewTimes(t *testing.T) {
 	l := newBoostLab(t, 1, webPod(t, "p", time.Hour))
 	queue := l.queue()
 	defer queue.ShutDown()
@@ -140,7 +140,7 @@ func TestAPodWithoutAVPAIsDropped(t *testing.T) {
 	require.Len(t, l.resized, 1)
 }
 
-func TestPodsAreLookedAtWhenSomethingHappens(t *testing.T) {
+func TestChangesOfPodsAndVPAsQueueBoostedPods(t *testing.T) {
 	v := sixty(t)
 	p := webPod(t, "p", 20*time.Second)
 	for name, happens := range map[string]func(l *boostLab){
@@ -184,7 +184,7 @@ func TestPodsAreLookedAtWhenSomethingHappens(t *testing.T) {
 }
 
 // What VPAs and pods tell all the time is no reason to look at anything.
-func TestNothingIsQueuedForWhatDoesNotMatter(t *testing.T) {
+func TestIrrelevantChangesQueueNothing(t *testing.T) {
 	v := sixty(t)
 	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
 	queue := l.queue()
@@ -211,7 +211,7 @@ func TestNothingIsQueuedForWhatDoesNotMatter(t *testing.T) {
 }
 
 // What cannot be listed is left to the next round.
-func TestARoundThatCannotListChangesNothing(t *testing.T) {
+func TestRoundThatCannotListChangesNothing(t *testing.T) {
 	hooks := interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return io.ErrUnexpectedEOF
 	}}

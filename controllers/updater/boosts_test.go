@@ -19,7 +19,7 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-func TestABoostThatIsOverIsEnded(t *testing.T) {
+func TestExpiredBoostIsEnded(t *testing.T) {
 	v := sixty(t)
 	v.Name = "ended"
 	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
@@ -37,7 +37,7 @@ func TestABoostThatIsOverIsEnded(t *testing.T) {
 
 // Nobody answered: the resize may have been carried out, so its place in the budget is taken until
 // the cache shows that, or should have.
-func TestTheEndOfABoostThatNobodyAnsweredIsWaitedFor(t *testing.T) {
+func TestUnansweredEndOfABoostIsNotSentTwice(t *testing.T) {
 	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	l.onSent = func(string) error { return context.DeadlineExceeded }
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
@@ -51,7 +51,7 @@ func TestTheEndOfABoostThatNobodyAnsweredIsWaitedFor(t *testing.T) {
 }
 
 // A pod whose containers are boosted for different times is resized as each of them is over.
-func TestTheBoostsOfOnePodEndOneByOne(t *testing.T) {
+func TestBoostsOfOnePodEndOneByOne(t *testing.T) {
 	pod := webPod(t, "p", 30*time.Second)
 	pod.Spec.Containers = append(pod.Spec.Containers, *pod.Spec.Containers[0].DeepCopy())
 	pod.Spec.Containers[1].Name = "b"
@@ -65,7 +65,7 @@ func TestTheBoostsOfOnePodEndOneByOne(t *testing.T) {
 
 // Regression: with more memory than its node had, or a memory limit below what it used, all of the
 // resize that was to end a boost was never carried out, and the pod kept its CPU for ever.
-func TestABoostEndsAlsoWhereMemoryCannotBeResized(t *testing.T) {
+func TestBoostEndsWhereMemoryCannotBeResized(t *testing.T) {
 	has := func(memory string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
 			c := &pod.Spec.Containers[0]
@@ -108,7 +108,7 @@ func TestABoostEndsAlsoWhereMemoryCannotBeResized(t *testing.T) {
 }
 
 // Nobody knows what to give back, and nothing is recommended. The pod is as others from now on.
-func TestABoostOfWhichTheNoteCannotBeReadEndsWithoutAResize(t *testing.T) {
+func TestBoostWithAnUnreadableAnnotationEndsWithoutAResize(t *testing.T) {
 	v := sixty(t)
 	v.Status.Recommendation = nil
 	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour, func(p *corev1.Pod) { p.Annotations[facts.AnnotationStartupBoost+"a"] = "{" }))
@@ -117,7 +117,7 @@ func TestABoostOfWhichTheNoteCannotBeReadEndsWithoutAResize(t *testing.T) {
 	require.Contains(t, l.marked, "remove vpaCpuStartupBoost~1a")
 }
 
-func TestABoostThatCannotBeEndedIsTriedAgain(t *testing.T) {
+func TestEndOfABoostIsRetried(t *testing.T) {
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p")
 	for name, tt := range map[string]struct {
 		turn, sent error
@@ -149,7 +149,7 @@ func TestABoostThatCannotBeEndedIsTriedAgain(t *testing.T) {
 }
 
 // While a resize is on its way, the pod beside it must not take its place in the budget.
-func TestWorkersDoNotOverdrawTheBudget(t *testing.T) {
+func TestParallelWorkersStayWithinTheBudget(t *testing.T) {
 	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	var beside again
 	l.onSent = func(pod string) error {
@@ -171,7 +171,7 @@ func TestWorkersDoNotOverdrawTheBudget(t *testing.T) {
 }
 
 // A cache that lags behind would have the same resize sent twice.
-func TestAPodIsNotResizedAgainBeforeTheCacheKnows(t *testing.T) {
+func TestPodIsNotResizedAgainBeforeTheCacheShowsIt(t *testing.T) {
 	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
@@ -188,7 +188,7 @@ func TestAPodIsNotResizedAgainBeforeTheCacheKnows(t *testing.T) {
 
 // While a pod waits for its turn, another one of its name may have come, whose boost has just
 // begun.
-func TestTheBoostOfASuccessorIsNotEnded(t *testing.T) {
+func TestBoostOfAReplacementPodIsNotEnded(t *testing.T) {
 	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	l.Turn = func(ctx context.Context) error {
 		require.NoError(t, l.Client.Delete(ctx, webPod(t, "p", 0)))
@@ -201,7 +201,7 @@ func TestTheBoostOfASuccessorIsNotEnded(t *testing.T) {
 }
 
 // However long a pod waits for its turn, its place in the budget is its own.
-func TestAPodKeepsItsPlaceWhileItWaitsForItsTurn(t *testing.T) {
+func TestPodKeepsItsPlaceInTheBudgetWhileRateLimited(t *testing.T) {
 	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	var beside again
 	l.Turn = func(ctx context.Context) error {
@@ -215,7 +215,7 @@ func TestAPodKeepsItsPlaceWhileItWaitsForItsTurn(t *testing.T) {
 }
 
 // The updater's cycle may have evicted or resized a pod beside it a moment ago.
-func TestBoostsEndWithinTheBudgetThatTheCycleLeaves(t *testing.T) {
+func TestBoostsEndWithinTheBudgetLeftByTheCycle(t *testing.T) {
 	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	busy := true
 	l.Beside = func(pod *corev1.Pod) bool { return busy && pod.Name == "q" }
@@ -231,14 +231,14 @@ func TestBoostsEndWithinTheBudgetThatTheCycleLeaves(t *testing.T) {
 }
 
 // A panic about one pod must not end the worker.
-func TestAPanicStaysWithItsPod(t *testing.T) {
+func TestPanicAffectsItsPodOnly(t *testing.T) {
 	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	l.Turn = func(context.Context) error { panic("oh") }
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
 }
 
 // Overlays that are not enforced are tried on boosts, too.
-func TestWhatOverlaysWouldDoWithABoostIsTold(t *testing.T) {
+func TestAuditedOverlaysReportTheirEffectOnBoosts(t *testing.T) {
 	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	off, err := policy.Load(policy.Options{Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
 	require.NoError(t, err)

@@ -84,7 +84,7 @@ const (
 	twoTargets = `"status":{"recommendation":{"containerRecommendations":[{"containerName":"a","target":{"cpu":"150m","memory":"128Mi"}},{"containerName":"b","target":{"cpu":"70m","memory":"64Mi"}}]}}`
 )
 
-func TestWhatAPodGetsWhenItsStartupBoostIsOver(t *testing.T) {
+func TestResourcesAfterAStartupBoost(t *testing.T) {
 	type change struct {
 		boost  facts.Boost
 		writes string
@@ -214,7 +214,7 @@ func TestWhatAPodGetsWhenItsStartupBoostIsOver(t *testing.T) {
 }
 
 // That a pod is not ready, or that nobody asks, ends no boost and tells nothing of when it ends.
-func TestABoostGoesOnUntilThePodIsReady(t *testing.T) {
+func TestBoostLastsUntilThePodIsReady(t *testing.T) {
 	v := boostVPA(t, `{"spec":{`+boost60+`},`+target150+`}`)
 	unready := boostPod(t, time.Hour, boostedOne, map[string]string{"a": beforeOne})
 	unready.Status.Conditions[0].Status = corev1.ConditionFalse
@@ -245,7 +245,7 @@ func fits(pod *corev1.Pod, change facts.PodChange) bool {
 	return true
 }
 
-func TestContainersKeepWithinThePodWhileABoostGoesOnInIt(t *testing.T) {
+func TestContainersStayWithinThePodDuringABoost(t *testing.T) {
 	pod := boostPod(t, time.Minute,
 		`{"resources":{"requests":{"cpu":"600m","memory":"300Mi"}},"containers":[{"name":"a","resources":{"requests":{"cpu":"300m","memory":"150Mi"}}},{"name":"b","resources":{"requests":{"cpu":"300m","memory":"150Mi"}}}]}`,
 		map[string]string{"a": beforeOne, "b": beforeOne})

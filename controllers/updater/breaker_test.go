@@ -44,7 +44,7 @@ func (w *world) replaced(workload string, change func(*corev1.Pod)) []string {
 	return asked
 }
 
-func TestPodsThatComeBackUnchangedAreLeftAlone(t *testing.T) {
+func TestEvictionsWithoutEffectArePaused(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("vain", 4, vpav1.UpdateModeRecreate)
 	w.workload("other", 2, vpav1.UpdateModeOff)
@@ -72,7 +72,7 @@ func TestPodsThatComeBackUnchangedAreLeftAlone(t *testing.T) {
 	require.Nil(t, w.condition("vain"))
 }
 
-func TestAConditionOfAVPAThatUpdatesNothingAnyMoreGoes(t *testing.T) {
+func TestConditionIsRemovedFromVPAsThatNoLongerUpdatePods(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("vain", 4, vpav1.UpdateModeRecreate)
 	for range 3 {
@@ -88,7 +88,7 @@ func TestAConditionOfAVPAThatUpdatesNothingAnyMoreGoes(t *testing.T) {
 	require.Nil(t, w.condition("vain"))
 }
 
-func TestAConditionThatMayNotBeWrittenIsToldOnce(t *testing.T) {
+func TestForbiddenConditionIsReportedOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("vain", 4, vpav1.UpdateModeRecreate)
 	tried := 0
@@ -108,7 +108,7 @@ func TestAConditionThatMayNotBeWrittenIsToldOnce(t *testing.T) {
 }
 
 // The recommender writes the status between the updater's reading and writing.
-func TestAConditionIsWrittenOnWhatIsThereNow(t *testing.T) {
+func TestConditionIsWrittenOnTheCurrentStatus(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("vain", 4, vpav1.UpdateModeRecreate)
 	between := 0
@@ -132,7 +132,7 @@ func TestAConditionIsWrittenOnWhatIsThereNow(t *testing.T) {
 	require.Len(t, v.Status.Conditions, 2, "the recommender's is there still")
 }
 
-func TestSuccessorsAreMatchedOneToOne(t *testing.T) {
+func TestReplacementsAreMatchedOneToOne(t *testing.T) {
 	owner := target.Key{Namespace: "ns", APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-rs"}
 	begin := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	pod := func(name, cpu string) corev1.Pod {
@@ -196,7 +196,7 @@ func TestSuccessorsAreMatchedOneToOne(t *testing.T) {
 	require.Empty(t, b.of)
 }
 
-func TestRulesSayHowLongAReplacementIsWaitedFor(t *testing.T) {
+func TestRulesSetTheReplacementTimeout(t *testing.T) {
 	w := newWorld(t, withRules(t, policy.Options{Params: map[string]string{"replacements.timeout": "1h"}}))
 	w.workload("vain", 4, vpav1.UpdateModeRecreate)
 	for range 2 {
@@ -217,7 +217,7 @@ func TestRulesSayHowLongAReplacementIsWaitedFor(t *testing.T) {
 
 // A resize that a node could not carry out is in the spec already, so a successor with that spec is
 // one that has come to something.
-func TestAnEvictedPodHadWhatItsNodeGranted(t *testing.T) {
+func TestEvictedPodHadTheResourcesItsNodeAllocated(t *testing.T) {
 	p := &corev1.Pod{Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: amounts("2", "2Gi")}}},
 		Resources:  &corev1.ResourceRequirements{Requests: amounts("2", "2Gi")}}}

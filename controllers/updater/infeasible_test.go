@@ -33,7 +33,7 @@ var beyondNode = forbidden("node didn't have enough allocatable resources", caus
 // AEP-8818, test plan: "Infeasible Patch Rejection with NodeCapacity Cause", "No Retry for
 // Unchanged Recommendation", "Retry After Recommendation Change" and "Successful Update Clears
 // Stored Attempt".
-func TestInfeasibleAttemptsAreTriedAgainOnlyWhenLessIsWanted(t *testing.T) {
+func TestInfeasibleResizesAreRetriedOnlyForLess(t *testing.T) {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("infeasible", 2, vpav1.UpdateModeInPlace)
 	failed := func(reason string) float64 {
@@ -66,7 +66,7 @@ func TestInfeasibleAttemptsAreTriedAgainOnlyWhenLessIsWanted(t *testing.T) {
 
 // AEP-8818, test plan: "Infeasible Status Storage (pre-1.36)": what the pod's spec asks for is
 // remembered.
-func TestWhatTheKubeletFindsInfeasibleIsRememberedFromTheSpec(t *testing.T) {
+func TestInfeasibleResizeOfTheKubeletIsTakenFromTheSpec(t *testing.T) {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("web", 2, vpav1.UpdateModeInPlace)
 	var pod corev1.Pod
@@ -86,7 +86,7 @@ func TestWhatTheKubeletFindsInfeasibleIsRememberedFromTheSpec(t *testing.T) {
 	require.Equal(t, []string{"resize web-01"}, w.cycle(), "500m are less than 700m")
 }
 
-func TestARefusalThatPassesIsNotRemembered(t *testing.T) {
+func TestTransientRefusalIsNotRememberedAsInfeasible(t *testing.T) {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("web", 2, vpav1.UpdateModeInPlace)
 	for _, err := range []error{errors.New("connection refused"), forbidden("exceeded quota: q, requested: cpu=1", ""), forbidden("no", "")} {
@@ -111,7 +111,7 @@ func TestStaleEntryCleanup(t *testing.T) {
 	require.NotNil(t, w.infeasible.tried("web-02-uid"))
 }
 
-func TestStaleEntryCleanupOfAllThatIsRemembered(t *testing.T) {
+func TestStaleEntryCleanupOfAllMemories(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 4, vpav1.UpdateModeRecreate)
 	w.workload("tall", 4, vpav1.UpdateModeInPlaceOrRecreate)
@@ -137,7 +137,7 @@ func TestStaleEntryCleanupOfAllThatIsRemembered(t *testing.T) {
 	require.Empty(t, w.tallies)
 }
 
-func TestRecordsCanBeUsedAtATime(t *testing.T) {
+func TestRecordsAreSafeForConcurrentUse(t *testing.T) {
 	var i infeasible
 	var all sync.WaitGroup
 	for n := range 8 {
@@ -159,7 +159,7 @@ func TestRecordsCanBeUsedAtATime(t *testing.T) {
 // Regression: with a cache that lagged behind, the old verdict of the kubelet was taken for one
 // about the new resize; what the old one had asked for was remembered in its place, and what the
 // node had found infeasible next was sent once more.
-func TestWhatWasFoundInfeasibleBeforeAResizeIsNotRememberedAfterIt(t *testing.T) {
+func TestInfeasibleVerdictFromBeforeAResizeDoesNotCountAfterIt(t *testing.T) {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("web", 2, vpav1.UpdateModeInPlace)
 	var pod corev1.Pod

@@ -16,7 +16,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-func TestGaugesTellOfTheLastCycle(t *testing.T) {
+func TestGaugesAreOfTheLastCycle(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("flat", 5, vpav1.UpdateModeRecreate)
 	w.workload("tall", 2, vpav1.UpdateModeInPlaceOrRecreate)
@@ -48,7 +48,7 @@ func TestGaugesTellOfTheLastCycle(t *testing.T) {
 	require.Equal(t, 2.0, testutil.ToFloat64(unreachedVPAs))
 }
 
-func TestCountersBeginAtZeroAndGoWithTheirVPA(t *testing.T) {
+func TestCountersStartAtZeroAndEndWithTheirVPA(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("counted", 1, vpav1.UpdateModeRecreate)
 	series := func() (n int) {

@@ -64,9 +64,9 @@ func TestPodsThatAdmissionWouldRefuseAreNotEvicted(t *testing.T) {
 	}
 }
 
-// TestAResizeOfAPodThatSharesItsResourcesGivesContainersNoLimit: neither the default of a
+// TestResizeOfAPodWithPodLevelResourcesAddsNoContainerLimits: neither the default of a
 // LimitRange for containers nor its maximum is about them (AEP-7571).
-func TestAResizeOfAPodThatSharesItsResourcesGivesContainersNoLimit(t *testing.T) {
+func TestResizeOfAPodWithPodLevelResourcesAddsNoContainerLimits(t *testing.T) {
 	w := podLevelWorld(t, vpav1.UpdateModeInPlaceOrRecreate, &corev1.ResourceRequirements{Requests: amounts("1", "1Gi"), Limits: amounts("2", "2Gi")}, amounts("200m", "256Mi"), "PodLevelResources")
 	require.Equal(t, []string{"resize web-01"}, w.cycle())
 	var pods corev1.PodList

@@ -26,7 +26,7 @@ func answer(code int32, reason metav1.StatusReason, message string, causes ...me
 }
 
 // The texts are those of Kubernetes 1.37.
-func TestRefusedResizesAreToldApart(t *testing.T) {
+func TestRefusedResizesAreClassified(t *testing.T) {
 	pods := corev1.Resource("pods")
 	for _, tt := range []struct {
 		name string
@@ -67,7 +67,7 @@ func TestRefusedResizesAreToldApart(t *testing.T) {
 	}
 }
 
-func TestAnswersToEvictionsAreToldApart(t *testing.T) {
+func TestAnswersToEvictionsAreClassified(t *testing.T) {
 	pods := corev1.Resource("pods")
 	for _, tt := range []struct {
 		name string

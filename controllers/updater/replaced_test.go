@@ -109,7 +109,7 @@ func TestAMemoryLimitBelowUsageIsReplacedByAHigherOne(t *testing.T) {
 
 // What is asked for is in the pod's spec, what the node says of it in its status: nothing of it is
 // lost with the process.
-func TestAnUpdaterThatWasRestartedKnowsWhatWasAskedFor(t *testing.T) {
+func TestRestartedUpdaterKnowsPendingResizes(t *testing.T) {
 	w := wedged(t)
 	w.Updater = New(w.Options)
 	require.Empty(t, w.asks(5), "the same is wanted")
@@ -120,7 +120,7 @@ func TestAnUpdaterThatWasRestartedKnowsWhatWasAskedFor(t *testing.T) {
 
 // A recommendation that has risen back to what the pod runs with takes the resize back: else the
 // kubelet would carry it out as soon as the container uses less for a moment.
-func TestAResizeThatNobodyWantsAnyMoreIsTakenBack(t *testing.T) {
+func TestObsoleteResizeIsReverted(t *testing.T) {
 	w := wedged(t)
 	w.recommend("web", "100m", "256Mi")
 	bounds(w, "web", amounts("50m", "200Mi"), amounts("200m", "1Gi"))

@@ -51,7 +51,7 @@ func TestARefusedResizeIsFollowedByAnEviction(t *testing.T) {
 	require.Contains(t, w.heard("EvictedByVPA")[0], "(update/resize-refused)")
 }
 
-func TestPassingRefusalsAreWaitedFor(t *testing.T) {
+func TestTransientRefusalsAreWaitedOut(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 3, vpav1.UpdateModeInPlaceOrRecreate)
 	for _, err := range []error{forbidden("exceeded quota: q, requested: cpu=1", ""), errors.New("connection refused"), context.DeadlineExceeded} {
@@ -66,7 +66,7 @@ func TestPassingRefusalsAreWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAPodThatCouldNotBeMarkedWasResized(t *testing.T) {
+func TestPodWithoutAnnotationsStillCountsAsResized(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("unmarked", 2, vpav1.UpdateModeInPlaceOrRecreate)
 	w.refusing("annotate", errors.New("no"))
@@ -89,8 +89,8 @@ func TestAPodThatCouldNotBeMarkedWasResized(t *testing.T) {
 	require.Len(t, w.heard("AnnotationFailed"), 1)
 }
 
-// TestAnAnnotationThatMayNotBeWrittenIsNotTriedForEver, nor one of a pod that is gone.
-func TestAnAnnotationThatMayNotBeWrittenIsNotTriedForEver(t *testing.T) {
+// TestForbiddenAnnotationIsNotRetried, nor one of a pod that is gone.
+func TestForbiddenAnnotationIsNotRetried(t *testing.T) {
 	for name, after := range map[string]error{"forbidden": forbidden(`cannot patch resource "pods"`, ""), "gone": apierrors.NewNotFound(corev1.Resource("pods"), "web-01")} {
 		w := newWorld(t, nil)
 		w.workload("web", 2, vpav1.UpdateModeInPlaceOrRecreate)
@@ -112,9 +112,9 @@ func TestAnAnnotationThatMayNotBeWrittenIsNotTriedForEver(t *testing.T) {
 	}
 }
 
-// TestAResizeMakesOldAnnotationsTrue: what admission wrote when the pod was created does not hold
+// TestResizeUpdatesOldAnnotations: what admission wrote when the pod was created does not hold
 // afterwards.
-func TestAResizeMakesOldAnnotationsTrue(t *testing.T) {
+func TestResizeUpdatesOldAnnotations(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 0, vpav1.UpdateModeInPlaceOrRecreate)
 	for range 2 {
@@ -139,7 +139,7 @@ func TestAResizeMakesOldAnnotationsTrue(t *testing.T) {
 // Regression: an API server that does not know the node of a pod says no to its resize, which was
 // counted as one that may have been carried out. The pod is first in every cycle, so the others of
 // its group never had their turn.
-func TestARefusalThatPassesTakesNoPlaceInTheBudget(t *testing.T) {
+func TestTransientRefusalDoesNotUseTheBudget(t *testing.T) {
 	for _, err := range []error{forbidden(`failed to get node "n": node "n" not found`, ""), apierrors.NewTooManyRequests("later", 1)} {
 		w := newWorld(t, nil)
 		w.workload("web", 3, vpav1.UpdateModeInPlaceOrRecreate)

@@ -34,7 +34,7 @@ func TestACycleEvictsWithinTheBudgetOfEachGroup(t *testing.T) {
 
 // A cache may show a pod for a while after it was evicted or resized. Neither may then be done
 // again, nor cost the group more pods than its budget.
-func TestWhatTheCacheDoesNotShowYetIsNotDoneAgain(t *testing.T) {
+func TestActionsThatTheCacheDoesNotShowAreNotRepeated(t *testing.T) {
 	for mode, ask := range map[vpav1.UpdateMode]string{vpav1.UpdateModeRecreate: "evict", vpav1.UpdateModeInPlaceOrRecreate: "resize"} {
 		t.Run(string(mode), func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -60,7 +60,7 @@ func TestWhatTheCacheDoesNotShowYetIsNotDoneAgain(t *testing.T) {
 	}
 }
 
-func TestTheCycleKeepsToTheBudgetThatBoostsLeave(t *testing.T) {
+func TestCycleStaysWithinTheBudgetLeftByBoosts(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Beside = func(pod *corev1.Pod) bool { return pod.Name == "web-04" } })
 	w.workload("web", 4, vpav1.UpdateModeRecreate)
 	var pods corev1.PodList
@@ -70,7 +70,7 @@ func TestTheCycleKeepsToTheBudgetThatBoostsLeave(t *testing.T) {
 	require.False(t, w.Busy(&pods.Items[1]))
 }
 
-func TestTheNextCycleBeginsWhereTimeWasUp(t *testing.T) {
+func TestNextCycleResumesAtTheDeadline(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Concurrent = 1 })
 	var names []string
 	for i := range 9 {
@@ -98,7 +98,7 @@ func TestTheNextCycleBeginsWhereTimeWasUp(t *testing.T) {
 }
 
 // What hangs must not take the time of others in every cycle.
-func TestAVPAThatWasBegunAndNotFinishedIsNotFirstAgain(t *testing.T) {
+func TestInterruptedVPAIsNotFirstInTheNextCycle(t *testing.T) {
 	work := []*workload{}
 	for _, name := range []string{"a", "b", "c"} {
 		work = append(work, &workload{vpa: &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}})
@@ -117,7 +117,7 @@ func TestAVPAThatWasBegunAndNotFinishedIsNotFirstAgain(t *testing.T) {
 	require.Empty(t, inTurn(nil, at("d")))
 }
 
-func TestRateLimitsEndTheCycleForWhatWaits(t *testing.T) {
+func TestExhaustedRateLimitEndsTheCycleForItsKind(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 2), 1 })
 	for i := range 5 {
 		w.workload(fmt.Sprintf("slow%d", i), 2, vpav1.UpdateModeRecreate)
@@ -137,7 +137,7 @@ func TestRateLimitsEndTheCycleForWhatWaits(t *testing.T) {
 
 // Regression: the VPA at which a limit ended was first in every cycle, and one with much to do took
 // all of it.
-func TestAVPAThatHadItsShareOfALimitIsNotFirstAgain(t *testing.T) {
+func TestVPAThatUsedTheRateLimitIsNotFirstInTheNextCycle(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 3), 1 })
 	w.workload("a", 9, vpav1.UpdateModeRecreate)
 	w.workload("b", 2, vpav1.UpdateModeRecreate)
@@ -147,7 +147,7 @@ func TestAVPAThatHadItsShareOfALimitIsNotFirstAgain(t *testing.T) {
 	require.Equal(t, []string{"evict b-10", "evict b-11", "evict a-01"}, w.cycle())
 }
 
-func TestNoLimitIsOne(t *testing.T) {
+func TestZeroLimitIsUnlimited(t *testing.T) {
 	require.NoError(t, wait(t.Context(), NewLimits(-1, 1).Evictions))
 	require.NoError(t, wait(t.Context(), NewLimits(0, 0).Resizes))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -155,7 +155,7 @@ func TestNoLimitIsOne(t *testing.T) {
 	require.Error(t, wait(ctx, nil))
 }
 
-func TestAPanicStaysWithItsVPA(t *testing.T) {
+func TestPanicAffectsItsVPAOnly(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("bad", 2, vpav1.UpdateModeRecreate)
 	w.workload("good", 2, vpav1.UpdateModeRecreate)
@@ -172,7 +172,7 @@ func TestAPanicStaysWithItsVPA(t *testing.T) {
 	require.Contains(t, strings.Join(w.logs, "\n"), "please report this")
 }
 
-func TestFaultyPodsAreLeftAlone(t *testing.T) {
+func TestFaultyPodsAreSkipped(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 2, vpav1.UpdateModeRecreate)
 	w.pod("web", func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil })
@@ -213,7 +213,7 @@ func TestAnEvictionWithoutAnswerCountsAsOne(t *testing.T) {
 }
 
 // An API server that does not answer for one custom kind must not keep others from being looked at.
-func TestWhatIsInMemoryIsKnownAlsoWhenTimeIsUp(t *testing.T) {
+func TestCachedAnswersCountAfterTheDeadline(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 2, vpav1.UpdateModeRecreate)
 	w.pod("web", func(p *corev1.Pod) {
@@ -232,7 +232,7 @@ func TestWhatIsInMemoryIsKnownAlsoWhenTimeIsUp(t *testing.T) {
 
 // A PodDisruptionBudget of one tenant that lets nothing go keeps no other tenant waiting, however
 // many workloads it is about and whatever the rate limit: each has its turn.
-func TestABudgetOfOneTenantHoldsNoOthersUp(t *testing.T) {
+func TestRefusedBudgetDelaysNoOtherTenant(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 3), 1 })
 	for i := range 6 {
 		w.workload(fmt.Sprintf("a-guarded%d", i), 2, vpav1.UpdateModeRecreate)
@@ -257,7 +257,7 @@ func TestABudgetOfOneTenantHoldsNoOthersUp(t *testing.T) {
 
 // Times from the future neither end waiting early nor make it last for ever: what is counted from
 // is when this process saw it.
-func TestTimesFromTheFutureHoldNothingUpForEver(t *testing.T) {
+func TestTimesInTheFutureDoNotBlockForever(t *testing.T) {
 	w := newWorld(t, nil)
 	ahead := metav1.NewTime(w.clock.Now().Add(365 * 24 * time.Hour))
 	w.workload("web", 3, vpav1.UpdateModeInPlaceOrRecreate)

@@ -18,7 +18,7 @@ import (
 )
 
 // A VPA of which half can be read might allow what the other half forbids.
-func TestAVPAThatCannotBeReadUpdatesNoPods(t *testing.T) {
+func TestUnreadableVPAUpdatesNoPods(t *testing.T) {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"},
