@@ -27,7 +27,7 @@ func (u *updater) noteBudgets() {
 	}
 	for i := range u.budgets {
 		if b := &u.budgets[i]; len(asked[i]) > 0 {
-			u.note("PodDisruptionBudget %s/%s is asked by the API server before it evicts %s, and may refuse%s", b.Namespace, b.Name, Few(asked[i]), allowedNow(b))
+			u.note("PodDisruptionBudget %s/%s applies to the eviction of %s: the API server may refuse it%s", b.Namespace, b.Name, Few(asked[i]), allowedNow(b))
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// withParents adds to a patch what it takes for granted: the webhook sees pods with defaults, and what it writes into may not
-// have been written.
+// withParents adds the parents that a patch needs: the webhook sees pods with defaults, and the manifest may lack a mapping that
+// it writes into.
 func withParents(object map[string]any, ops []patch.Operation) (out []patch.Operation) {
 	made := map[string]bool{}
 	for _, op := range ops {

@@ -14,7 +14,7 @@ import (
 )
 
 // addOwners finds the Deployments and CronJobs of pods among the manifests whose ReplicaSets and Jobs are not there, and lets
-// targets of VPAs that are missing stand in for themselves where pods tell that there are such.
+// stand-ins take the place of missing targets of VPAs that own pods.
 func (c *view) addOwners(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		owner := target.ControllerOf(pod.OwnerReferences)
@@ -28,7 +28,7 @@ func (c *view) addOwners(pods []*corev1.Pod) {
 	for _, v := range c.sortedVPAs() {
 		of := target.Of(v.VerticalPodAutoscaler)
 		if of.Kind != "" && of.Name != "" && c.owners[ownerKey{of.Namespace, of.Kind, of.Name}] == nil {
-			c.note("%s %s/%s, the target of %s, is not among the manifests, and no pod tells that it belongs to it; add its manifest with -f", of.Kind, of.Namespace, of.Name, v)
+			c.note("%s %s/%s, the target of %s, is not in the manifests, and no pod belongs to it; add its manifest with -f", of.Kind, of.Namespace, of.Name, v)
 		}
 	}
 	known := make([]manifests.Workload, 0, len(c.owners))
@@ -78,9 +78,9 @@ func (c *view) standIn(namespace string, owner *metav1.OwnerReference) {
 		what := "pods that it owns"
 		if makes {
 			c.owners[keyOf(&made)] = &made
-			what = fmt.Sprintf("pods of a %s whose name is like those that it would give", made.Kind)
+			what = fmt.Sprintf("pods of a %s whose name it would generate", made.Kind)
 		}
-		c.note("%s, the target of %s, is not among the manifests; %s are taken for its own", &w, v, what)
+		c.note("%s, the target of %s, is not in the manifests; %s are counted as its own", &w, v, what)
 		return
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
-// standInLabel is what pods have whose workload is not among the manifests.
+// standInLabel is what pods have whose workload is not in the manifests.
 const standInLabel = "celvpa.dev/pod-of"
 
 // goneAfter is how long other pods of a workload are seen in usage after the last row of one that is gone.
@@ -38,8 +38,8 @@ type placement struct {
 // placed is a workload with its pods.
 type placed struct {
 	manifests.Workload
-	standIn   bool          // it is not among the manifests
-	inUsage   []*seenPod    // pods that only usage tells of
+	standIn   bool          // it is not in the manifests
+	inUsage   []*seenPod    // pods that only the usage names
 	manifests []*corev1.Pod // of a stand-in: pods among the manifests
 	has       bool          // some pod among the manifests is its own
 	loosely   bool          // inUsage are those whose names begin with its own
@@ -62,8 +62,7 @@ func (p *placement) known() []manifests.Workload {
 	return out
 }
 
-// place finds out which pods there are: those among the manifests, those that only usage tells of, and one for each workload
-// that has none.
+// place collects the pods: those in the manifests, those that only the usage names, and one for each workload that has none.
 func (r *recommendation) place(vpas []*vpav1.VerticalPodAutoscaler, usage *usagefile.Usage) (*placement, error) {
 	workloads, unreadWorkloads := r.set.Workloads()
 	pods, unreadPods := r.set.Pods()
@@ -173,7 +172,7 @@ func (p *placement) takeManifest(pod *corev1.Pod) {
 	}
 }
 
-// seenPods are the pods that only usage tells of, by namespace and name.
+// seenPods are the pods that only the usage names, by namespace and name.
 func seenPods(usage *usagefile.Usage, known map[model.PodID]*corev1.Pod) []*seenPod {
 	last := make([]time.Time, len(usage.Series))
 	for _, row := range usage.Rows {
@@ -282,19 +281,19 @@ func (r *recommendation) notePlaces(p *placement, left []*seenPod) {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	})
 	for _, w := range workloads {
-		n, like := len(w.inUsage)+len(w.manifests), "are like those that it would give"
+		n, like := len(w.inUsage)+len(w.manifests), "it would generate"
 		if w.loosely {
 			like = "begin with " + w.Name
 		}
-		taken := fmt.Sprintf("pods whose names %s are taken for its own: %d", like, n)
+		taken := fmt.Sprintf("pods whose names %s are counted as its own: %d", like, n)
 		switch {
 		case w.standIn && n > 0:
-			r.note("%s, the target of VerticalPodAutoscaler %s, is not among the manifests; %s", &w.Workload, strings.Join(w.asked, ", "), taken)
+			r.note("%s, the target of VerticalPodAutoscaler %s, is not in the manifests; %s", &w.Workload, strings.Join(w.asked, ", "), taken)
 		case w.standIn:
-			r.note("%s, the target of VerticalPodAutoscaler %s, is not among the manifests, and no pod has a name that begins like it; add its manifest with -f%s",
+			r.note("%s, the target of VerticalPodAutoscaler %s, is not in the manifests, and no pod has a name that begins with its name; add its manifest with -f%s",
 				&w.Workload, strings.Join(w.asked, ", "), elsewhere(p, w, left))
 		case w.loosely:
-			r.note("%s: no pod has a name that it would give; %s", &w.Workload, taken)
+			r.note("%s: no pod has a name that it would generate; %s", &w.Workload, taken)
 		}
 	}
 	var names []string
@@ -302,11 +301,11 @@ func (r *recommendation) notePlaces(p *placement, left []*seenPod) {
 		names = append(names, pod.id.Namespace+"/"+pod.id.Name)
 	}
 	if len(left) > 0 {
-		r.note("%s of usage left out, of no workload among the manifests: %s", Counted(len(left), "pod"), Few(names))
+		r.note("%s of usage left out, of no workload in the manifests: %s", Counted(len(left), "pod"), Few(names))
 	}
 }
 
-// elsewhere tells of what a user may have meant: the same in another namespace.
+// elsewhere suggests what the user may have meant: the same name in another namespace.
 func elsewhere(p *placement, w *placed, left []*seenPod) string {
 	for _, other := range p.workloads {
 		if !other.standIn && other.Name == w.Name && other.GroupKind == w.GroupKind {

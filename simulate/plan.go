@@ -87,8 +87,8 @@ type updater struct {
 	unboosted map[target.Key]int // pods whose startup boost would end, by owner
 }
 
-// Plan says what the updater would do with every pod, in the order in which it goes: by VPA, and by priority. Pods that it does
-// not look at come last, of each VPA and of all. explain asks for steps.
+// Plan says what the updater would do with every pod, in the updater's order: by VPA, then by priority. Pods that it does
+// not consider come last. explain asks for steps.
 func (c *Cluster) Plan(explain bool) (*Plan, error) {
 	v, _, unusable := c.view(question{point: facts.VPAUpdate, bind: facts.UpdateFacts, pods: "running pods", verb: "controls", pinned: true})
 	u := &updater{view: v, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[target.Key]int{}}
@@ -181,7 +181,7 @@ func (u *updater) noteIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
 			return
 		}
 	}
-	u.note("%s: no pod among the manifests belongs to its target, %s; add running pods with -f, as kubectl get pod -o yaml prints them", v, w)
+	u.note("%s: no pod in the manifests belongs to its target, %s; add running pods with -f, as kubectl get pod -o yaml prints them", v, w)
 }
 
 // noteTried notes what overlays that are not enforced would say about whether a VPA changes running pods.

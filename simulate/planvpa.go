@@ -29,7 +29,7 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 		return items
 	}
 	groups := podupdate.Groups(context.Background(), u.resolver, pods, func(owner target.Key, err error) {
-		u.note("%s: how many pods %s %s/%s should have is not known: %v", v, owner.Kind, owner.Namespace, owner.Name, err)
+		u.note("%s: how many pods %s %s/%s should have is unknown: %v", v, owner.Kind, owner.Namespace, owner.Name, err)
 	})
 	u.countPods(groups)
 	var left []PlannedPod
@@ -64,7 +64,7 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 	return append(items, left...)
 }
 
-// countPods lets groups have as many replicas as pods where the manifests do not tell how many they should have.
+// countPods sets the replicas of groups to their number of pods where the manifests do not give a number.
 func (u *updater) countPods(groups map[target.Key]*facts.Group) {
 	for _, owner := range slices.SortedFunc(maps.Keys(groups), func(a, b target.Key) int { return strings.Compare(a.String(), b.String()) }) {
 		w := u.owners[ownerKey{owner.Namespace, owner.Kind, owner.Name}]
@@ -74,7 +74,7 @@ func (u *updater) countPods(groups map[target.Key]*facts.Group) {
 		if why := w.Uncounted(); why != "" {
 			g := groups[owner]
 			g.Configured = g.Live
-			u.note("%s %s: it is taken to have as many replicas as there are pods of it: %d", w, why, g.Live)
+			u.note("%s %s: the number of its pods counts as its replicas: %d", w, why, g.Live)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) PlannedP
 }
 
 // unboost asks the rules whether the startup boost of a pod ends. That does not wait for the cycles of the updater and has a count
-// of its own: disrupted are pods of the same owner whose resize goes on, or whose boost ended before in this plan.
+// of its own: disrupted are pods of the same owner whose resize is in progress, or whose boost ended earlier in this plan.
 func (u *updater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Verdict {
 	group.Disrupted = u.unboosted[a.Owner]
 	for _, other := range u.pods {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -29,7 +30,7 @@ type Recommendations struct {
 	Traces []RecommendationTrace         `json:"traces"` // of all containers, where they were asked for
 }
 
-// RecommendationTrace tells how one recommendation came about.
+// RecommendationTrace is how rules arrived at one recommendation.
 type RecommendationTrace struct {
 	VPA       string        `json:"vpa"`       // namespace/name
 	Container string        `json:"container"` // empty = the pod as a whole
@@ -63,8 +64,9 @@ func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, exp
 		c.note("%s of usage left out: later than %s", Counted(later, "row"), r.now.Format(time.RFC3339))
 	}
 	usage = until
-	shadows := &policy.Shadows{Component: "recommender", Recorder: noEvents{}, Clock: c.clock, Log: logr.New(&noteSink{to: c, info: true})}
-	r.state = recommender.NewState(remember, logr.New(&noteSink{to: c}), shadows)
+	log := logr.New(&noteSink{to: c})
+	shadows := &policy.Shadows{Component: "recommender", Recorder: noteEvents{to: c}, Clock: c.clock, Log: log}
+	r.state = recommender.NewState(remember, log, shadows)
 	r.state.ExplainOOMs()
 	r.state.UseRules(c.book)
 	vpas, unusable := r.vpas()
@@ -99,7 +101,7 @@ func (r *recommendation) report(explain bool) *Recommendations {
 	return out
 }
 
-// vpas are those that can be used, as the recommender tells them apart.
+// vpas are those that can be used, with the UIDs by which the recommender keys them.
 func (r *recommendation) vpas() ([]*vpav1.VerticalPodAutoscaler, error) {
 	written, err := r.VPAs()
 	var out []*vpav1.VerticalPodAutoscaler
@@ -143,8 +145,8 @@ func (r *recommendation) feed(usage *usagefile.Usage) {
 		text  string
 	}{
 		{model.Init, "the usage of init containers does not count"},
-		{model.Old, "of the time of another row of the same container, or of an OOM long before its last one"},
-		{model.Disabled, "the rules give OOMs no meaning"},
+		{model.Old, "another row of the same container has the same time, or an OOM is much older than the last one"},
+		{model.Disabled, "the rules ignore OOMs"},
 	} {
 		if n := refused[why.taken]; n > 0 {
 			r.note("%s of usage left out: %s", Counted(n, "row"), why.text)
@@ -152,16 +154,19 @@ func (r *recommendation) feed(usage *usagefile.Usage) {
 	}
 }
 
-// noEvents is where events go that no cluster is there for.
-type noEvents struct{}
+// noteEvents makes notes of events about VPAs.
+type noteEvents struct{ to *Cluster }
 
 // Eventf implements events.EventRecorder.
-func (noEvents) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+func (e noteEvents) Eventf(about, _ runtime.Object, _, _, _, text string, args ...any) {
+	if v, ok := about.(metav1.Object); ok {
+		e.to.note("%s/%s: %s", v.GetNamespace(), v.GetName(), fmt.Sprintf(text, args...))
+	}
+}
 
-// noteSink makes notes of what is logged: errors, and other messages where they are wanted.
+// noteSink makes notes of errors that are logged.
 type noteSink struct {
 	to    *Cluster
-	info  bool
 	about string // the VPA
 }
 
@@ -169,17 +174,10 @@ type noteSink struct {
 func (*noteSink) Init(logr.RuntimeInfo) {}
 
 // Enabled implements logr.LogSink.
-func (s *noteSink) Enabled(level int) bool { return s.info && level == 0 }
+func (*noteSink) Enabled(int) bool { return false }
 
-// Info implements logr.LogSink. Where a line of the log has a detail, it says more than the message.
-func (s *noteSink) Info(_ int, message string, pairs ...any) {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i] == "detail" {
-			message = fmt.Sprint(pairs[i+1])
-		}
-	}
-	s.to.note("%s%s", s.with(pairs).about, message)
-}
+// Info implements logr.LogSink.
+func (*noteSink) Info(int, string, ...any) {}
 
 // Error implements logr.LogSink.
 func (s *noteSink) Error(err error, message string, pairs ...any) {

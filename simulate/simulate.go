@@ -3,8 +3,8 @@
 // controller and the API server would do, with the code that they run in a cluster.
 //
 // Load takes the manifests, package manifests reads them, package usagefile reads what containers used. Results are plain
-// structs: their JSON is what `celvpa … -o json` prints, and scripts depend on its names. An error tells what could not be
-// read or used; the result has the rest all the same. No flags and no output here: that is cmd/celvpa.
+// structs: their JSON is what `celvpa … -o json` prints, and scripts depend on its names. An error says what could not be
+// read or used; the result has the rest. No flags and no output here: that is cmd/celvpa.
 package simulate
 
 import (
@@ -29,15 +29,15 @@ type Cluster struct {
 	notes     []string
 }
 
-// Load makes a cluster of manifests, with rules that the RuleOverlays among them change. The error tells which of these cannot
-// be used; the cluster is there all the same.
+// Load makes a cluster of manifests, with rules that the RuleOverlays among them change. The error says which of these cannot
+// be used; the cluster does without them.
 func Load(set *manifests.Set, rules *compile.Rulebook, at clock.PassiveClock) (*Cluster, error) {
 	overlays, unread := set.RuleOverlays()
 	book, unusable := policy.WithOverlays(rules, overlays)
 	return &Cluster{set: set, installed: rules, book: book, clock: at}, faults.Join(unread, set.Twice("RuleOverlay"), unusable)
 }
 
-// Notes tell what a user should know besides the results so far, in order: what was guessed, left out or has no effect.
+// Notes are remarks on the results so far, in order: what was guessed or left out, and what has no effect.
 func (c *Cluster) Notes() []string { return c.notes }
 
 // At is a clock that stands.

@@ -63,7 +63,7 @@ type validation struct {
 	beside map[string]*vpareview.Beside  // by namespace
 }
 
-// validation collects what matters. The error tells what cannot be used; all else is.
+// validation reads what objects are judged by. The error says what cannot be used.
 func (c *Cluster) validation(old *manifests.Set) (*validation, error) {
 	v := &validation{book: c.book, old: map[string]manifests.Document{}, beside: map[string]*vpareview.Beside{}}
 	errs := []error{old.Twice("VerticalPodAutoscaler")}
@@ -127,7 +127,7 @@ func (v *validation) judge(d manifests.Document) vpareview.Answer {
 }
 
 // decoded is an object as it is written, and as API servers hand it to a webhook: without nulls and unknown fields. One
-// whose metadata they cannot read is handed on as it is; the schema tells.
+// whose metadata they cannot read is passed on as written; the schema refuses it.
 func (v *validation) decoded(written []byte) (object map[string]any, handed []byte) {
 	if len(written) == 0 {
 		return nil, nil

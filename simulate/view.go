@@ -49,7 +49,7 @@ func (v *judgedVPA) String() string { return "VerticalPodAutoscaler " + v.key() 
 
 func (v *judgedVPA) key() string { return v.Namespace + "/" + v.Name }
 
-// ownerKey is what owner references and targets tell: the group may be missing there.
+// ownerKey identifies an owner by what owner references and targets always have; they may lack the group.
 type ownerKey struct{ namespace, kind, name string }
 
 func keyOf(w *manifests.Workload) ownerKey { return ownerKey{w.Namespace, w.Kind, w.Name} }
@@ -59,8 +59,8 @@ func targetOf(v *judgedVPA) ownerKey {
 	return ownerKey{of.Namespace, of.Kind, of.Name}
 }
 
-// view collects what matters but for pods. templates are the workloads that no other one makes. The error tells what cannot be
-// used; all else is. addOwners must be called before pods are asked about.
+// view reads all objects but pods. templates are the workloads that no other workload makes. The error says what cannot be used.
+// addOwners must be called before questions about pods.
 func (c *Cluster) view(asks question) (v *view, templates []manifests.Workload, err error) {
 	v = &view{Cluster: c, asks: asks, owners: map[ownerKey]*manifests.Workload{}, vpas: map[string][]*judgedVPA{}, limits: map[string]*facts.LimitRanges{}}
 	vpas, unusable := c.VPAs()

@@ -25,8 +25,8 @@ type writtenVPA struct {
 	reviewed vpareview.Answer // by the rules, as a new object
 }
 
-// VPAs are the VerticalPodAutoscalers that can be used, each once; the error tells why the others cannot. Notes tell which
-// fields have no effect.
+// VPAs are the VerticalPodAutoscalers that can be used, each once; the error says why others cannot. Notes name
+// fields that have no effect.
 func (c *Cluster) VPAs() ([]*vpav1.VerticalPodAutoscaler, error) {
 	documents, err := c.set.VPAs()
 	objects, broken := policy.VPASchema()
@@ -66,7 +66,7 @@ func (c *Cluster) VPAs() ([]*vpav1.VerticalPodAutoscaler, error) {
 	return out, faults.Join(errs...)
 }
 
-// readVPA refuses what is larger than any real object, whose quantities may take for ever.
+// readVPA refuses objects larger than any real one: parsing their quantities may not end.
 func readVPA(d *manifests.Document, objects *schema.Objects) (*vpav1.VerticalPodAutoscaler, error) {
 	var object map[string]any
 	if err := json.Unmarshal(d.JSON, &object); err == nil {
@@ -83,7 +83,7 @@ func readVPA(d *manifests.Document, objects *schema.Objects) (*vpav1.VerticalPod
 }
 
 // merge makes one of an object that is there several times, as where celvpa recommend -o yaml prints what a folder has, too: that
-// with a recommendation counts, and of several the last. Which of two specs is meant nobody knows.
+// with a recommendation counts, and of several the last. Two different specs are an error.
 func (c *Cluster) merge(same []writtenVPA) (writtenVPA, error) {
 	best := same[0]
 	differs := ""

@@ -64,7 +64,7 @@ func sameTarget(a, b *judgedVPA) bool {
 	return targetOf(a) == targetOf(b) // the group may be missing
 }
 
-// whyNone tells why no VPA changes a pod.
+// whyNone is why no VPA changes a pod, in words.
 func (c *view) whyNone(pod *corev1.Pod) string {
 	owner := target.ControllerOf(pod.OwnerReferences)
 	if owner == nil {
@@ -79,7 +79,7 @@ func (c *view) whyNone(pod *corev1.Pod) string {
 		key := ownerKey{pod.Namespace, owner.Kind, owner.Name}
 		w := c.owners[key]
 		if w == nil && top == "" {
-			return fmt.Sprintf("%s %s/%s, which owns it, is not among the manifests", owner.Kind, pod.Namespace, owner.Name)
+			return fmt.Sprintf("%s %s/%s, which owns it, is not in the manifests", owner.Kind, pod.Namespace, owner.Name)
 		}
 		if w == nil || chain[key] {
 			break
@@ -99,7 +99,7 @@ func (c *view) whyNone(pod *corev1.Pod) string {
 	return strings.Join(reasons, "; ")
 }
 
-// whyNot tells why a VPA whose target owns a pod does not change it.
+// whyNot is why a VPA whose target owns a pod does not change it, in words.
 func (c *view) whyNot(pod *corev1.Pod, v *judgedVPA) string {
 	switch selector, problem := c.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); {
 	case !v.takes && v.verdict.Reason != "":

@@ -111,16 +111,16 @@ func (w webhookOptions) memory() (int64, error) {
 	return amount.Value(), nil
 }
 
-// certificates come from files where flags tell of them or where they are at their default places, and are made otherwise.
+// certificates come from files if flags name them or they are in their default places; otherwise celvpa makes its own.
 func (w webhookOptions) certificates(host string, log logr.Logger) (certificates.Source, error) {
 	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
 	if w.filesGiven() || exists(w.cert) && exists(w.key) {
-		log.Info("the webhook's certificates are those of files", "certificate", w.cert, "key", w.key, "ca", w.caFile, "reload", w.reload)
+		log.Info("serving certificates from files", "certificate", w.cert, "key", w.key, "ca", w.caFile, "reload", w.reload)
 		return certificates.NewFiles(certificates.FileOptions{CA: w.caFile, Cert: w.cert, Key: w.key, Reload: w.reload, Unpublished: !w.register,
 			Hosts: []string{host}, Clock: clock.RealClock{}, Log: log})
 	}
 	if !w.register {
-		log.Info("nobody can know the CA of the webhook, which celvpa makes for itself: with --register-webhook=false give --tls-cert-file and --tls-private-key")
+		log.Info("no API server can trust the webhook: celvpa made a CA that it does not register; with --register-webhook=false set --tls-cert-file and --tls-private-key")
 	}
 	name, err := os.Hostname()
 	if err != nil {
@@ -136,7 +136,7 @@ func (w webhookOptions) certificates(host string, log logr.Logger) (certificates
 	return certs, nil
 }
 
-// renewLease tells the updater that this process serves.
+// renewLease renews the status lease, by which the updater knows that this process serves.
 func (w webhookOptions) renewLease(p *process, live client.Client, serving func() error) error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -182,7 +182,7 @@ func (w webhookOptions) registration(namespaces target.Namespaces) (r webhook.Re
 			port, flag = strconv.Itoa(w.port), "--port"
 		}
 		host = strings.Trim(strings.TrimPrefix(w.address, "https://"), "[]")
-		// API servers take https://host/:8000 for a path of host, and find nobody there, pod after pod.
+		// API servers would read https://host/:8000 as a path, and fail for every pod.
 		if net.ParseIP(host) == nil && len(labelsyntax.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(host, ".")))) > 0 {
 			return r, "", fmt.Errorf("--webhook-address is %q; give a host name or an IP address, and the port by --webhook-port", w.address)
 		}

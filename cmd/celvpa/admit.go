@@ -22,28 +22,27 @@ func admitCommand(compile compileFunc) *cobra.Command {
 	o := &offline{}
 	cmd := &cobra.Command{
 		Use:   "admit -f PATH…",
-		Short: "Tell what new pods in manifests would be given, or why they would be refused",
-		Long: `Does what the admission controller does with new pods in a cluster, by the same rules and the same code, for every pod in
-manifests, and for one pod of each workload. It needs no cluster.
+		Short: "Show how the admission controller would change new pods, or why it would refuse them",
+		Long: `Runs the admission controller on manifests: the same rules and the same code as in a cluster, for every pod and for one new
+pod of each workload. It needs no cluster.
 
-PATH is a file, a folder with *.yaml, *.yml and *.json files at any depth, or - for standard input. Objects without a
-namespace are in namespace default. VerticalPodAutoscalers have their recommendation in status.recommendation, as in a
-cluster and as celvpa recommend -o yaml prints it. LimitRanges bound it and give containers defaults, and RuleOverlays change
-the rules, as they do in a cluster.
+PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
+a namespace are in namespace default. VerticalPodAutoscalers carry their recommendation in status.recommendation, as in a
+cluster and as celvpa recommend -o yaml prints it. LimitRanges bound it and set defaults. RuleOverlays apply as in a cluster.
 
-A pod belongs to a VerticalPodAutoscaler through the controller that owns it: a pod among the manifests needs
-metadata.ownerReferences, or it is left alone, as in a cluster. A ReplicaSet or Job that is not among the manifests belongs to the
-Deployment or CronJob that would give it such a name.
+A pod belongs to a VerticalPodAutoscaler through the controller that owns it. A pod without metadata.ownerReferences is left
+alone, as in a cluster. A ReplicaSet or Job that is missing from the manifests belongs to the Deployment or CronJob that would
+generate its name.
 
-Of several objects with one name the first counts. A VerticalPodAutoscaler may be there twice if both have the same spec, and
-the one with a recommendation counts, so that -f - with recommendations can stand beside the folder that they were made for.
+Of several objects with one name the first counts. A VerticalPodAutoscaler may appear twice with the same spec; the one with
+a recommendation counts, so that -f - with recommendations can stand beside the folder that they were made for.
 
-What is printed is the pods as they were written, with what the admission controller writes: -o yaml as manifests one after
-the other, -o patch as a JSON Patch for each, -o json with both and with the reason of a refusal. --explain tells on standard
-error which VerticalPodAutoscaler changes each pod, or why none does, and which rule changed what.
+The output is the pods as they were written, with the admission controller's changes: -o yaml prints manifests, -o patch a
+JSON Patch for each pod, -o json both with the reason of each refusal, -o table a summary. --explain shows on standard error
+which VerticalPodAutoscaler changes each pod, or why none does, and which rule changed what.
 
-Exit code 0: all pods would be accepted; 1: one would be refused; 2: something could not be read, there was no pod, or the
-rules could not be used. What could be read is answered all the same.`,
+Exit code 0: all pods would be accepted; 1: one would be refused; 2: an input could not be read, there was no pod, or the
+rules could not be used. Readable input is answered even then.`,
 		Example: `  celvpa admit -f deploy/ -f recommendations.yaml
   celvpa recommend -f deploy/ --usage usage.csv -o yaml | celvpa admit -f - -f deploy/
   kubectl get vpa,deployment,limitrange -A -o yaml | celvpa admit -f - --explain
@@ -72,7 +71,7 @@ func runAdmit(cmd *cobra.Command, o *offline) error {
 			notes = append(notes, fmt.Sprintf("pod %s is refused: %s", item.Pod, item.Message))
 		}
 	}
-	tellNotes(cmd, notes)
+	printNotes(cmd, notes)
 	if o.explain {
 		if err := explainAdmissions(cmd.ErrOrStderr(), result); err != nil {
 			return err
@@ -84,7 +83,7 @@ func runAdmit(cmd *cobra.Command, o *offline) error {
 	return o.end(faults.Join(unread, unusable), len(result.Items) == 0, "there is no pod and no workload in %s: nothing was admitted", result.Refused())
 }
 
-// explainAdmissions tells how each pod came to what it has.
+// explainAdmissions prints which VPA and which rules changed each pod.
 func explainAdmissions(to io.Writer, r *simulate.Admissions) error {
 	out := newPage(to)
 	for i := range r.Items {

@@ -161,7 +161,7 @@ type paramFlag struct {
 // String implements pflag.Value.
 func (p *paramFlag) String() string { return p.value }
 
-// Set implements pflag.Value; whether the text is a value of the parameter is told when the rules are compiled.
+// Set implements pflag.Value; the text is checked when the rules are compiled.
 func (p *paramFlag) Set(text string) error {
 	p.value = text
 	return nil

@@ -74,7 +74,7 @@ func (s lineSink) WithCallDepth(depth int) logr.LogSink {
 // escaped is a text that klog writes as JSON.
 type escaped string
 
-// stackKey names the one value of several lines: nobody but celvpa writes it.
+// stackKey names the one value that keeps its lines: only celvpa writes it.
 const stackKey = "stack"
 
 // lines is a list of keys and values in turns in which texts with line breaks are to be escaped.

@@ -23,27 +23,27 @@ const (
 	exitCannotRun = 2
 )
 
-// errNo is returned by commands that ran and whose answer is no; what is wrong they have told already.
+// errNo is returned by commands that ran and whose answer is no. They have printed why.
 var errNo = errors.New("the answer is no")
 
-// profileRate is Go's: one allocation for so many bytes is told of in profiles.
+// profileRate is Go's default: profiles sample one allocation in so many bytes.
 const profileRate = 512 << 10
 
 func main() {
-	runtime.MemProfileRate = 0 // until somebody wants profiles: what they need takes a megabyte
+	runtime.MemProfileRate = 0 // unless --profiling is set: sampling takes a megabyte
 	err := rootCommand((*policy.Rules).Compile).ExecuteContext(context.Background())
 	switch {
 	case err == nil:
 	case errors.Is(err, errNo):
 		os.Exit(exitNo)
 	default:
-		tellError(os.Stderr, err)
+		printErrors(os.Stderr, err)
 		os.Exit(exitCannotRun)
 	}
 }
 
-// tellError prints each of several errors as one.
-func tellError(out io.Writer, err error) {
+// printErrors prints a line for each of several errors.
+func printErrors(out io.Writer, err error) {
 	for _, one := range faults.List(err) {
 		fmt.Fprintln(out, "celvpa:", one)
 	}

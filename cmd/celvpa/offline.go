@@ -65,22 +65,22 @@ func (o *offline) time(others ...time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// load makes a cluster of the manifests, at a time. The error tells what cannot be used; the cluster has the rest.
+// load makes a cluster of the manifests at a time. The error says what cannot be used; the cluster has the rest.
 func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time) (*simulate.Cluster, error) {
 	set, unread := manifests.Read(o.files, cmd.InOrStdin())
 	cluster, unusable := simulate.Load(set, book, simulate.At(at))
 	return cluster, faults.Join(unread, unusable)
 }
 
-// tellNotes writes notes to standard error.
-func tellNotes(cmd *cobra.Command, notes []string) {
+// printNotes prints notes to standard error.
+func printNotes(cmd *cobra.Command, notes []string) {
 	for _, note := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "celvpa:", note)
 	}
 }
 
-// end is how a command ends that has answered: with what could not be read or used, else because there was nothing to answer
-// about, which nothing tells of the files, else with the answer, which may be no.
+// end is the error of a command that has printed its answer: what could not be read or used; else that the input was empty,
+// as the format nothing says of the files; else errNo for an answer that is no.
 func (o *offline) end(errs error, empty bool, nothing string, no bool) error {
 	switch {
 	case errs != nil:

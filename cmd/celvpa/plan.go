@@ -11,33 +11,33 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// planCommand tells what the updater would do.
+// planCommand shows what the updater would do.
 func planCommand(compile compileFunc) *cobra.Command {
 	o := &offline{}
 	cmd := &cobra.Command{
 		Use:   "plan -f PATH…",
-		Short: "Tell what the updater would do with the running pods in manifests, and why",
-		Long: `Does what the updater does in a cluster in one cycle, by the same rules and the same code, for every pod in manifests, and
-tells in a line for each what would come of it and why. It needs no cluster and changes nothing.
+		Short: "Show what the updater would do with the running pods in manifests, and why",
+		Long: `Runs one cycle of the updater on manifests: the same rules and the same code as in a cluster. A line for each pod says what
+the updater would do and why. It needs no cluster and changes nothing.
 
-PATH is a file, a folder with *.yaml, *.yml and *.json files at any depth, or - for standard input. Objects without a
-namespace are in namespace default. Pods are running pods, with their node and status, as kubectl get pod -o yaml prints them;
-none are made of templates. VerticalPodAutoscalers have their recommendation in status.recommendation, as in a cluster and as
-celvpa recommend -o yaml prints it, and may stand beside the folder that it was made for. LimitRanges bound it, and
-RuleOverlays change the rules, as they do in a cluster.
+PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
+a namespace are in namespace default. Pods are running pods with node and status, as kubectl get pod -o yaml prints them; none
+are made from templates. VerticalPodAutoscalers carry their recommendation in status.recommendation, as in a cluster and as
+celvpa recommend -o yaml prints it, and may stand beside the folder that it was made for. LimitRanges bound the
+recommendation. RuleOverlays apply as in a cluster.
 
-A pod belongs to a VerticalPodAutoscaler through the controller that owns it. How many pods a workload should have is asked of
-their direct owner, e.g. the ReplicaSet. Of an owner that is not among the manifests it is the number of the pods that are; a
-note says so.
+A pod belongs to a VerticalPodAutoscaler through the controller that owns it. The pod's direct owner, e.g. its ReplicaSet,
+says how many pods there should be. If the owner is missing from the manifests, the number of its pods counts, and a note
+says so.
 
---now is the time at which the updater looks, on which the age of pods, of resizes and of OOMs depends.
+--now sets the time of the cycle, from which the ages of pods, resizes and OOMs are measured.
 
-Actions are Evict, InPlace (a resize of the running pod), Wait (nothing now, but later) and Skip (nothing to do). The API
-server may still refuse an eviction or a resize: a note names the PodDisruptionBudgets that it asks. --explain shows below each
-pod what would be changed, and which rule decided what.
+The actions are Evict, InPlace (resize the running pod), Wait (nothing now, but later) and Skip (nothing to do). The API
+server may still refuse an eviction or a resize: a note names the PodDisruptionBudgets that apply. --explain shows below the
+table what would change in each pod, and which rule decided what.
 
-Exit code 0: there is a plan, whatever it says; 2: something could not be read, there was nothing to plan for, or the rules
-could not be used. What could be read is answered all the same.`,
+Exit code 0: there is a plan, whatever it says; 2: an input could not be read, there was nothing to plan for, or the rules
+could not be used. Readable input is answered even then.`,
 		Example: `  kubectl get vpa,pod,deployment,replicaset,statefulset,daemonset,job,limitrange,pdb -A -o yaml | celvpa plan -f -
   celvpa plan -f pods.yaml -f deploy/ --explain
   celvpa recommend -f deploy/ --usage usage.csv -o yaml | celvpa plan -f - -f pods.yaml -f deploy/
@@ -67,7 +67,7 @@ func runPlan(cmd *cobra.Command, o *offline) error {
 	}
 	cluster, unread := o.load(cmd, book, now)
 	result, unusable := cluster.Plan(o.explain)
-	tellNotes(cmd, cluster.Notes())
+	printNotes(cmd, cluster.Notes())
 	if err := o.print(cmd.OutOrStdout(), result, planForms(result, o.explain)); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func printPlan(p *page, r *simulate.Plan, explain, wide bool) {
 	}
 }
 
-// explainPlanned tells how a pod came to its row.
+// explainPlanned prints how the updater came to the row of a pod.
 func explainPlanned(p *page, item *simulate.PlannedPod) {
 	rule := ""
 	if item.Rule != "" {

@@ -34,14 +34,14 @@ web/b  web/shop  Wait    update/budget-spent  11 up outside  1 of 2 replicas run
 		"a flag of the updater":       {args: "-f shop.yaml --eviction-tolerance 1", out: both},
 		"nothing is out of range":     {args: "-f shop.yaml --min-replicas 3", out: strings.NewReplacer("Evict   update/evict         ", "Skip    update/too-few-replicas  ", "Wait    update/budget-spent  ", "Skip    update/too-few-replicas  ", "Its requests are outside the recommended range", "The workload has 2 live pods, fewer than minReplicas (3)", "1 of 2 replicas run undisturbed, and the eviction tolerance is 1", "The workload has 2 live pods, fewer than minReplicas (3)").Replace(table)},
 		"a file that is missing":      {args: "-f missing.yaml -f shop.yaml", out: table, fails: "cannot read missing.yaml: no such file or directory"},
-		"a pod that cannot be read":   {args: "-f - -f shop.yaml", stdin: strings.Replace(running("odd", "shop", "StatefulSet", "shop"), "100m", "1 core", 1), out: table, fails: `Pod web/odd cannot be read: spec.containers[0].resources.requests.cpu is "1 core", which is no quantity`},
+		"a pod that cannot be read":   {args: "-f - -f shop.yaml", stdin: strings.Replace(running("odd", "shop", "StatefulSet", "shop"), "100m", "1 core", 1), out: table, fails: `Pod web/odd cannot be read: spec.containers[0].resources.requests.cpu is "1 core", which is not a quantity`},
 		"an unreadable VPA":           {args: "-f shop.yaml -f -", stdin: strings.Replace(vpaOf("Deployment", "odd"), "spec: {", "spec: {updatePolicy: [], ", 1), out: table, fails: "VerticalPodAutoscaler web/odd cannot be used: spec.updatePolicy cannot be read: it is []"},
 		"a budget of another time":    {args: "-f shop.yaml -f -", stdin: "{apiVersion: policy/v1beta1, kind: PodDisruptionBudget, metadata: {name: odd}}", out: table, fails: "PodDisruptionBudget default/odd has apiVersion policy/v1beta1; write policy/v1"},
 		"an overlay that is no good":  {args: "-f shop.yaml -f -", stdin: "{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: odd}, spec: {change: [{disable: nothing}]}}", out: table, fails: "RuleOverlay odd cannot be used"},
-		"no running pods":             {args: "-f -", stdin: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), out: "celvpa: VerticalPodAutoscaler web/shop: no pod among the manifests belongs to its target, Deployment web/shop; add running pods with -f, as kubectl get pod -o yaml prints them\n"},
+		"no running pods":             {args: "-f -", stdin: vpaOf("Deployment", "shop") + deploymentOf("shop", "app"), out: "celvpa: VerticalPodAutoscaler web/shop: no pod in the manifests belongs to its target, Deployment web/shop; add running pods with -f, as kubectl get pod -o yaml prints them\n"},
 		"nothing to plan for":         {args: "-f -", stdin: deploymentOf("shop", "app"), fails: "there is no pod and no VerticalPodAutoscaler in -: nothing was planned"},
 		"an output that there is not": {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, json or yaml`},
-		"a time that is none":         {args: "-f shop.yaml --now soon", fails: `--now: time "soon" is no number`},
+		"a time that is none":         {args: "-f shop.yaml --now soon", fails: `--now: time "soon" is not a number`},
 		"no path":                     {fails: "no manifests are named: use -f with a file, a folder, or - for standard input"},
 		"a path without -f":           {args: "shop.yaml", fails: "files are named with -f: celvpa plan -f shop.yaml"},
 		"rules that are not there":    {args: "-f shop.yaml --pipeline nothing", fails: `pipeline "nothing"`},
@@ -71,7 +71,7 @@ func TestTheJSONOfPlanIsAContract(t *testing.T) {
 	require.JSONEq(t, `{"items":[
 		{"pod":"web/a","vpa":"web/shop","action":"Evict","rule":"update/evict","reason":"Its requests are outside the recommended range","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
 		{"pod":"web/b","vpa":"web/shop","action":"Wait","rule":"update/budget-spent","reason":"1 of 2 replicas run undisturbed, and the eviction tolerance is 1","priority":{"outsideRecommendedRange":true,"scaleUp":true,"resourceDiff":11},`+change+`},
-		{"pod":"web/c","vpa":"","action":"Skip","rule":"","reason":"No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not among the manifests"}]}`, string(got))
+		{"pod":"web/c","vpa":"","action":"Skip","rule":"","reason":"No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not in the manifests"}]}`, string(got))
 
 	report, _, err = plannedFrom(t, false, "")
 	require.ErrorContains(t, err, "nothing was planned")
@@ -111,7 +111,7 @@ func TestExplainTellsWhatIsWantedAndWhy(t *testing.T) {
   container app: requests.memory 128Mi → 1Gi
   ITEM  FIELD +FROM +TO +RULE +AT +WHY
 (?s:.*)  - +do +- +Evict +update/evict +rules/update.yaml:[0-9:]+ +Its requests are outside the recommended range$`, parts[0])
-	require.Equal(t, "web/c: Skip: No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not among the manifests\n  no VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not among the manifests\n", parts[2])
+	require.Equal(t, "web/c: Skip: No VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not in the manifests\n  no VerticalPodAutoscaler controls it: StatefulSet web/other, which owns it, is not in the manifests\n", parts[2])
 }
 
 // TestBudgetsThatTheAPIServerAsksAreTold, of pods that would be evicted and have started.
@@ -124,17 +124,17 @@ func TestBudgetsThatTheAPIServerAsksAreTold(t *testing.T) {
 		text  string
 		notes []string
 	}{
-		"one that selects the pod":          {shopPlan() + pdb("b", selects, ""), []string{"PodDisruptionBudget web/b is asked by the API server before it evicts web/a, and may refuse"}},
-		"one that allows nothing":           {shopPlan() + pdb("b", selects, "expectedPods: 2"), []string{"PodDisruptionBudget web/b is asked by the API server before it evicts web/a, and may refuse; it allows 0 evictions now"}},
-		"one that selects all":              {shopPlan() + pdb("b", "selector: {}", "expectedPods: 2, disruptionsAllowed: 1"), []string{"PodDisruptionBudget web/b is asked by the API server before it evicts web/a, and may refuse; it allows 1 eviction now"}},
+		"one that selects the pod":          {shopPlan() + pdb("b", selects, ""), []string{"PodDisruptionBudget web/b applies to the eviction of web/a: the API server may refuse it"}},
+		"one that allows nothing":           {shopPlan() + pdb("b", selects, "expectedPods: 2"), []string{"PodDisruptionBudget web/b applies to the eviction of web/a: the API server may refuse it; it allows 0 evictions now"}},
+		"one that selects all":              {shopPlan() + pdb("b", "selector: {}", "expectedPods: 2, disruptionsAllowed: 1"), []string{"PodDisruptionBudget web/b applies to the eviction of web/a: the API server may refuse it; it allows 1 eviction now"}},
 		"one that selects nothing":          {shopPlan() + pdb("b", "", ""), nil},
 		"one of another namespace":          {shopPlan() + strings.Replace(pdb("b", selects, ""), "web", "other", 1), nil},
 		"one of other pods":                 {shopPlan() + pdb("b", "selector: {matchLabels: {app: other}}", ""), nil},
 		"one that cannot be read":           {shopPlan() + pdb("b", "selector: {matchExpressions: [{key: app, operator: Like}]}", ""), []string{`PodDisruptionBudget web/b is left out: spec.selector: "Like" is not a valid label selector operator`}},
-		"two":                               {shopPlan() + pdb("c", selects, "") + pdb("b", selects, ""), []string{"pod web/a: API servers evict no pod that several PodDisruptionBudgets select: b, c", "PodDisruptionBudget web/b is asked by the API server before it evicts web/a, and may refuse", "PodDisruptionBudget web/c is asked by the API server before it evicts web/a, and may refuse"}},
+		"two":                               {shopPlan() + pdb("c", selects, "") + pdb("b", selects, ""), []string{"pod web/a: API servers evict no pod that several PodDisruptionBudgets select: b, c", "PodDisruptionBudget web/b applies to the eviction of web/a: the API server may refuse it", "PodDisruptionBudget web/c applies to the eviction of web/a: the API server may refuse it"}},
 		"pods are resized":                  {strings.Replace(shopPlan(), "spec: {", "spec: {updatePolicy: {updateMode: InPlaceOrRecreate}, ", 1) + pdb("b", selects, ""), nil},
 		"the pods have not started":         {strings.ReplaceAll(shopPlan(), "Running", "Pending") + pdb("b", selects, ""), nil},
-		"one that is there twice, at first": {shopPlan() + pdb("b", selects, "") + pdb("b", selects, "expectedPods: 2"), []string{"standard input:14: PodDisruptionBudget web/b is there already, at standard input:12; keep one of them; the first counts", "PodDisruptionBudget web/b is asked by the API server before it evicts web/a, and may refuse"}},
+		"one that is there twice, at first": {shopPlan() + pdb("b", selects, "") + pdb("b", selects, "expectedPods: 2"), []string{"standard input:14: PodDisruptionBudget web/b is already defined at standard input:12; keep one of them; the first counts", "PodDisruptionBudget web/b applies to the eviction of web/a: the API server may refuse it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, notes, err := plannedFrom(t, false, tt.text)

@@ -72,7 +72,7 @@ type policyFlags struct {
 func (o *policyFlags) add(cmd *cobra.Command) {
 	o.of = offlineCommands[slices.IndexFunc(offlineCommands, func(c offlineCommand) bool { return c.name == cmd.Name() })]
 	o.ruleOptions.add(cmd)
-	// Of VerticalPodAutoscalers, all commands tell what gates ignore, and what defaults make of them.
+	// All commands note the fields that gates turn off, and apply defaults.
 	o.points = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.of.points, []string{facts.VPAValidate, facts.VPADefault}))))
 	o.pflags = cmd.PersistentFlags()
 	o.checks.addHalfLives(o.pflags, &o.halfLives)

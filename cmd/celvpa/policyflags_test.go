@@ -149,7 +149,7 @@ func TestFlagsThatCannotActAreRefusedInOneGo(t *testing.T) {
 			require.EqualError(t, err, strings.Join(want, "\n"))
 			require.Empty(t, out)
 			var told bytes.Buffer
-			tellError(&told, err)
+			printErrors(&told, err)
 			require.Equal(t, "celvpa: "+strings.Join(want, "\ncelvpa: ")+"\n", told.String())
 		})
 	}
@@ -159,7 +159,7 @@ func TestFlagsThatCannotActAreRefusedInOneGo(t *testing.T) {
 func TestErrorsAreToldOneByOne(t *testing.T) {
 	var told bytes.Buffer
 	a, b := errors.New("a"), errors.New("b")
-	tellError(&told, faults.Join(a, faults.Join(b, fmt.Errorf("c: %w", faults.Join(a, b)))))
+	printErrors(&told, faults.Join(a, faults.Join(b, fmt.Errorf("c: %w", faults.Join(a, b)))))
 	require.Equal(t, "celvpa: a\ncelvpa: b\ncelvpa: c: a\nb\n", told.String())
 }
 

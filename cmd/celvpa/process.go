@@ -130,7 +130,7 @@ func restConfig(o *options) (*rest.Config, error) {
 	return config, nil
 }
 
-// preflight finds out in seconds what would otherwise end in endless retries.
+// preflight fails within seconds where clients would retry endlessly.
 func preflight(ctx context.Context, config *rest.Config) error {
 	short := rest.CopyConfig(config)
 	short.Timeout = 10 * time.Second
@@ -183,8 +183,8 @@ func (p *process) followOverlays(ctx context.Context, source *policy.Source, log
 	return true, source.Follow(ctx, list(p.manager.GetAPIReader()), list(p.manager.GetClient()))
 }
 
-// watched starts to watch a kind of objects that is good to have. It says so where the cluster does not know the kind, or does
-// not let this process read it.
+// watched watches a kind that celvpa can do without. It logs that the cluster does not have the kind, or does not let this
+// process read it.
 func (p *process) watched(ctx context.Context, list client.ObjectList, object client.Object, log logr.Logger, unknown, forbidden string) (bool, error) {
 	err := p.manager.GetAPIReader().List(ctx, list, client.Limit(1), client.InNamespace(p.namespace))
 	switch {
@@ -230,15 +230,15 @@ func (p *process) webhookServer(host string, port int, config *tls.Config, handl
 	return server, p.manager.Add(server)
 }
 
-// tellUnsynced is how long caches may take to fill before it is told which do not.
-const tellUnsynced = 30 * time.Second
+// unsyncedAfter is how long caches may take to sync before those that have not are logged.
+const unsyncedAfter = 30 * time.Second
 
 // start runs until the context ends, then stops everything in order. While the caches are not filled there is nothing to stop
 // in order, and the manager would wait for them.
 func (p *process) start(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- p.manager.Start(ctx) }()
-	wait := time.NewTicker(tellUnsynced)
+	wait := time.NewTicker(unsyncedAfter)
 	defer wait.Stop()
 	for {
 		select {
@@ -256,13 +256,13 @@ func (p *process) start(ctx context.Context) error {
 			if p.synced.Load() {
 				wait.Stop()
 			} else if kinds := p.unsynced(ctx); len(kinds) > 0 {
-				ctrl.Log.Error(nil, "nothing is done before all objects are known: allow this process to list and watch them, or see why the API server does not answer", "notKnown", kinds)
+				ctrl.Log.Error(nil, "waiting for caches to sync: allow this process to list and watch these kinds, or find out why the API server does not answer", "unsynced", kinds)
 			}
 		}
 	}
 }
 
-// unsynced lists the kinds of objects of which the cache is not filled.
+// unsynced lists the kinds whose cache has not synced.
 func (p *process) unsynced(ctx context.Context) []string {
 	var out []string
 	for _, kind := range p.kinds {
@@ -295,7 +295,7 @@ func (p *process) handlers(profiling bool) map[string]http.Handler {
 	}
 	p.ready = append(p.ready, func() error {
 		if !p.synced.Load() {
-			return errors.New("the caches are not filled yet")
+			return errors.New("caches have not synced yet")
 		}
 		return nil
 	})
@@ -310,7 +310,7 @@ func (p *process) handlers(profiling bool) map[string]http.Handler {
 	return out
 }
 
-// afterSync notes that the caches are filled: the manager starts it only then.
+// afterSync records that caches have synced: the manager starts it only then.
 type afterSync struct{ p *process }
 
 func (a afterSync) NeedLeaderElection() bool { return false }

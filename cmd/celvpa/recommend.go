@@ -24,28 +24,28 @@ func recommendCommand(compile compileFunc) *cobra.Command {
 	o := &recommendOptions{}
 	cmd := &cobra.Command{
 		Use:   "recommend -f PATH… [--usage FILE…]",
-		Short: "Tell what would be recommended for the VerticalPodAutoscalers in manifests, given usage from files",
-		Long: `Does what the recommender does in a cluster, by the same rules and the same code, for every VerticalPodAutoscaler in
+		Short: "Show what the recommender would recommend for manifests, given usage from files",
+		Long: `Runs the recommender on files: the same rules and the same code as in a cluster, for every VerticalPodAutoscaler in the
 manifests. It needs no cluster.
 
-PATH is a file, a folder with *.yaml, *.yml and *.json files at any depth, or - for standard input. The workloads and pods
-among the manifests say which usage belongs to which VerticalPodAutoscaler, and RuleOverlays change the rules, as they do in
-a cluster. Objects without a namespace are in namespace default.
+PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. The workloads
+and pods in the manifests decide which usage belongs to which VerticalPodAutoscaler. RuleOverlays apply as in a cluster.
+Objects without a namespace are in namespace default.
 
-FILE is CSV with the columns timestamp,namespace,pod,container,resource,value, or the answer of Prometheus to a range query
-as JSON, either of them plain or compressed with gzip, or - for standard input. Times are RFC 3339 or seconds since 1970. The
-resource is cpu in cores, memory in bytes, or oom: a container ran out of memory while it used so many bytes. Of Prometheus,
-series need the labels namespace, pod and container; label resource, else the name of the metric, says what they are about,
-and container_cpu_usage_seconds_total is turned into rates. Rows that cannot be used are told and left out.
+FILE is CSV with the columns timestamp,namespace,pod,container,resource,value, or Prometheus's JSON answer to a range query;
+either may be compressed with gzip. - is standard input. Times are RFC 3339 or Unix seconds. resource is cpu in cores, memory
+in bytes, or oom: the container was OOM-killed while it used that many bytes. Prometheus series need the labels namespace,
+pod and container. Their label resource, or else the metric's name, says what they measure;
+container_cpu_usage_seconds_total is converted to rates. A note names each row that cannot be used.
 
-Pods that only the usage knows belong to the workload that would give them such a name, and have its labels and containers.
-A workload to which no name fits takes the pods whose names begin with its own, and so does the target of a
-VerticalPodAutoscaler that is not among the manifests. A workload without any pod counts as one that used nothing.
+A pod that only the usage names belongs to the workload that would generate that name, with its labels and containers. If no
+workload would, a workload without pods takes the pods whose names begin with its own name, and so does a target that is
+missing from the manifests. A workload without any pod counts as one with no usage.
 
---now is the moment for which is recommended, by default that of the last row: later rows are left out.
+--now sets the time of the recommendation; the default is the time of the last row. Later rows are left out.
 
-Exit code 0: all have a recommendation; 1: one has none, or its rules cannot be applied; 2: something could not be read, there
-was no VerticalPodAutoscaler, or the rules could not be used. What could be read counts all the same.`,
+Exit code 0: every VerticalPodAutoscaler has a recommendation; 1: one has none, or its rules cannot be applied; 2: an input
+could not be read, there was no VerticalPodAutoscaler, or the rules could not be used. Readable input is answered even then.`,
 		Example: `  celvpa recommend -f vpa.yaml --usage usage.csv
   celvpa recommend -f deploy/ --usage cpu.json.gz --usage memory.json.gz -o yaml
   celvpa recommend -f deploy/ --usage usage.csv --explain
@@ -77,7 +77,7 @@ func (o *recommendOptions) run(cmd *cobra.Command) error {
 	}
 	cluster, unloaded := o.load(cmd, book, now)
 	result, unusable := cluster.Recommend(usage, o.rules.halfLives, o.explain)
-	tellNotes(cmd, append(notes, cluster.Notes()...))
+	printNotes(cmd, append(notes, cluster.Notes()...))
 	if err := o.print(cmd.OutOrStdout(), result, recommendForms(result)); err != nil {
 		return err
 	}

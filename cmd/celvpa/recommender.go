@@ -70,7 +70,7 @@ func (o *options) addRecommender(f *pflag.FlagSet) {
 	history.AddFlags(f, &r.prometheus)
 }
 
-// check refuses what cannot work, and tells of what is ignored.
+// check refuses what cannot work, and logs what is ignored.
 func (r *recommenderOptions) check(log logr.Logger) error {
 	switch r.storage {
 	case "", checkpointStorage, prometheusStorage:
@@ -100,8 +100,8 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 	}
 	namespaces := o.namespaces()
 	ooms := oom.NewObserver(log, namespaces.Serve)
-	evictions, err := p.watched(ctx, &corev1.EventList{}, &corev1.Event{}, log, "the cluster has no events: evictions are not noticed",
-		"evictions for want of memory are not noticed: allow this process to list and watch events")
+	evictions, err := p.watched(ctx, &corev1.EventList{}, &corev1.Event{}, log, "the cluster has no events: evictions under memory pressure go unnoticed",
+		"evictions under memory pressure go unnoticed: allow this process to list and watch events")
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func diffCommand(o *ruleOptions) *cobra.Command {
 	return cmd
 }
 
-// diff compares two sets of rules. The error tells what could not be compared; nothing is where that is all.
+// diff compares two sets of rules. The error says what could not be compared; the result is nil if that is everything.
 func (d *diffOptions) diff(cmd *cobra.Command, o *ruleOptions, nameA, nameB string) (*ruleDiff, error) {
 	a, err := o.openNamed(nameA)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/celvpa/celvpa/engine/ruletest"
 )
 
-// changedAnswers names each row that comes out otherwise, with the lines that differ.
+// changedAnswers names each row whose answer differs, with the lines that differ.
 func changedAnswers(before, after []ruletest.RowResult) []string {
 	var out []string
 	for i, row := range after {

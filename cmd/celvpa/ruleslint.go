@@ -92,7 +92,7 @@ func (o *ruleOptions) lint(path string) ([]*source.Problem, error) {
 	return append(book.Findings(), refusedSchemas(book)...), nil
 }
 
-// refusedSchemas tells why API servers would refuse the CRDs with the rules of a pipeline.
+// refusedSchemas lists why API servers would refuse the CRDs with the rules of a pipeline.
 func refusedSchemas(book *compile.Rulebook) (out []*source.Problem) {
 	for _, plan := range book.Plans() {
 		rules := plan.Validations(facts.VPAValidate)

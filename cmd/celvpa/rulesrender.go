@@ -78,7 +78,7 @@ func readVPAs(cmd *cobra.Command, file string, book *compile.Rulebook) ([]*vpav1
 	set, unread := manifests.Read([]string{file}, cmd.InOrStdin())
 	cluster, unloaded := simulate.Load(set, book, simulate.At(time.Now()))
 	vpas, unusable := cluster.VPAs()
-	tellNotes(cmd, cluster.Notes())
+	printNotes(cmd, cluster.Notes())
 	err := faults.Join(unread, unloaded, unusable)
 	if err == nil && len(vpas) == 0 {
 		err = fmt.Errorf("%s has no VerticalPodAutoscaler", file)

@@ -29,22 +29,22 @@ func testCommand(compile compileFunc) *cobra.Command {
 	o := &testOptions{rules: ruleOptions{compile: compile}}
 	cmd := &cobra.Command{
 		Use:   "test [PATH…]",
-		Short: "Run test tables on rules and tell what comes out otherwise",
-		Long: `Runs test tables, documents of kind RuleTest, on the shipped rules or on those of --rules-dir. PATH is a file or a
-folder with tables; without one, the tables that ship with celvpa run, and those among the files of --rules-dir, which
-take the place of shipped ones of the same name.
+		Short: "Run test tables on rules and show what differs",
+		Long: `Runs test tables, documents of kind RuleTest, on the shipped rules or on those of --rules-dir. PATH is a file or a folder
+with tables. Without one, the tables that ship with celvpa run, and those among the files of --rules-dir, which replace
+shipped tables of the same name.
 
-Exit code 0: every row passed; 1: a row failed, or with --coverage something is reached by no row; 2: the tables or the
+Exit code 0: every row passed; 1: a row failed, or with --coverage an outcome is reached by no row; 2: the tables or the
 rules could not be read or compiled.`,
 		Example: `  celvpa test                                       the shipped tables on the shipped rules
-  celvpa test --rules-dir my-rules --coverage       and what of my rules no row reaches
+  celvpa test --rules-dir my-rules --coverage       and which of my rules no row reaches
   celvpa test my-tables --run 'container-caps/.*minimum'
   celvpa test --junit report.xml`,
 		RunE: func(cmd *cobra.Command, paths []string) error { return runTests(cmd.OutOrStdout(), o, paths) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.run, "run", "", "run only rows whose table/row matches this regular expression")
-	f.BoolVar(&o.coverage, "coverage", false, "tell which rules, branches, decisions and validations no row reaches")
+	f.BoolVar(&o.coverage, "coverage", false, "show which rules, branches, decisions and validations no row reaches")
 	f.StringVar(&o.junit, "junit", "", "also write the results to this file, as JUnit XML")
 	o.add(f, "table", "table", "json", "yaml")
 	f.BoolVar(&o.explain, "explain", false, "show for each row, step by step, which rule changed what, and why")
@@ -129,7 +129,7 @@ func testTables(library *document.Library, paths []string) ([]*document.RuleTest
 	return tables, nil
 }
 
-// tablesAt reads all paths before it tells what is wrong with any of them.
+// tablesAt reads all paths and reports what is wrong with any of them.
 func tablesAt(paths []string) ([]*document.RuleTest, error) {
 	var tables []*document.RuleTest
 	var errs []error

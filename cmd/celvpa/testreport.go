@@ -9,7 +9,7 @@ import (
 	"github.com/celvpa/celvpa/simulate"
 )
 
-// testReport is what celvpa test tells, in the shape of its JSON output.
+// testReport is what celvpa test prints.
 type testReport struct {
 	Tables   []*tableReport  `json:"tables"`
 	Rows     int             `json:"rows"`

@@ -20,22 +20,22 @@ func validateCommand(compile compileFunc) *cobra.Command {
 	o := &validateOptions{}
 	cmd := &cobra.Command{
 		Use:   "validate -f PATH…",
-		Short: "Tell which VerticalPodAutoscalers in manifests would be refused, and why",
-		Long: `Judges every VerticalPodAutoscaler in manifests as the admission controller would, by the rules, and as the API server
-would, by the schema of the CRD. It needs no cluster.
+		Short: "Show which VerticalPodAutoscalers in manifests would be refused, and why",
+		Long: `Judges every VerticalPodAutoscaler in manifests as the admission controller would, by the rules, and as the API server would,
+by the schema of the CRD. It needs no cluster.
 
-PATH is a file, a folder with *.yaml, *.yml and *.json files at any depth, or - for standard input. Objects without a
-namespace are in namespace default. The other objects among the manifests count too: RuleOverlays change the rules, as they
-do in a cluster, and VerticalPodAutoscalers and HorizontalPodAutoscalers about the same target are told.
+PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
+a namespace are in namespace default. RuleOverlays apply as in a cluster, and warnings name VerticalPodAutoscalers and
+HorizontalPodAutoscalers with the same target.
 
-With --old the objects there are what is in the cluster: a VerticalPodAutoscaler of the same namespace and name is judged as
-an update of it, which may keep what was accepted before.
+--old names the objects that the cluster has now: a VerticalPodAutoscaler with the same namespace and name is judged as an
+update, which may keep what was accepted before.
 
-What the schema says has rule "schema". Fields that the schema does not know are refused, as kubectl refuses them: an API
-server would drop them without a word. The same object may be there several times, for several clusters.
+Findings of the schema have rule "schema". Fields that the schema does not know are refused, as kubectl refuses them: an API
+server would drop them silently. The same object may appear several times, for several clusters.
 
 Exit code 0: all would be accepted; 1: one would be refused; 2: a document could not be read, there was no
-VerticalPodAutoscaler, or the rules could not be used. What could be read is judged all the same.`,
+VerticalPodAutoscaler, or the rules could not be used. Readable input is judged even then.`,
 		Example: `  celvpa validate -f vpa.yaml
   celvpa validate -f deploy/ -f overlays/ -o json
   celvpa validate -f vpa.yaml --feature-gates InPlace=true
@@ -61,7 +61,7 @@ func (o *validateOptions) run(cmd *cobra.Command) error {
 	old, oldUnread := manifests.Read(o.old, cmd.InOrStdin())
 	result, unusable := cluster.Validate(old)
 	text := map[string]func(*page){"table": func(p *page) { printJudgements(p, result) }}
-	tellNotes(cmd, cluster.Notes())
+	printNotes(cmd, cluster.Notes())
 	if err := o.print(cmd.OutOrStdout(), result, text); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestAVPAThatIsThereTwiceIsOne(t *testing.T) {
 		"another mode than that which is by default": {text: known + spec(plain, "updatePolicy: {updateMode: Initial}"), fails: "different specs at standard input:2 and standard input:4"},
 		"two of three differ":                        {text: known + bounded(plain, "1") + plain + bounded(plain, "2"), fails: "different specs at standard input:2 and standard input:4 and standard input:8;"},
 		"one that cannot be read":                    {text: known + strings.Replace(plain, "spec: {", "spec: {updatePolicy: [], ", 1), cpu: "500m", fails: "standard input:4: VerticalPodAutoscaler web/shop cannot be used: spec.updatePolicy cannot be read"},
-		"namesakes in two namespaces":                {text: known + strings.Replace(bounded(plain, "1"), "namespace: web", "namespace: away", 1), cpu: "500m", note: "Deployment away/shop, the target of VerticalPodAutoscaler away/shop, is not among the manifests, and no pod tells that it belongs to it; add its manifest with -f"},
+		"namesakes in two namespaces":                {text: known + strings.Replace(bounded(plain, "1"), "namespace: web", "namespace: away", 1), cpu: "500m", note: "Deployment away/shop, the target of VerticalPodAutoscaler away/shop, is not in the manifests, and no pod belongs to it; add its manifest with -f"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, told, err := admittedFrom(t, tt.text+deploymentOf("shop", "app"))

@@ -1,5 +1,5 @@
 // Package manifests reads the ordinary manifests that offline commands work on: files, folders and standard input with
-// documents in YAML or JSON, as kubectl takes them. What cannot be read costs nothing else: the rest is still there.
+// documents in YAML or JSON, as kubectl takes them. What cannot be read is reported, and the rest is returned.
 package manifests
 
 import (
@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// DefaultNamespace is where an object goes that does not say so itself.
+// DefaultNamespace is the namespace of objects that name none.
 const DefaultNamespace = "default"
 
 // Stdin is the path that stands for standard input.
@@ -69,14 +69,14 @@ type Set struct {
 	Documents []Document
 }
 
-// identity is what an API server tells objects apart by.
+// identity is what API servers identify objects by.
 type identity struct {
 	kind            schema.GroupKind
 	namespace, name string
 }
 
 // Read reads paths in order: files, folders with all *.yaml, *.yml and *.json below, and Stdin. The set has all that could be
-// read; the error tells what could not, with its place, and is nil when that is nothing.
+// read; the error names what could not, with its place.
 func Read(paths []string, stdin io.Reader) (*Set, error) {
 	set := &Set{}
 	var errs []error
@@ -120,8 +120,8 @@ func (s *Set) parse(file string, text []byte) (errs []error) {
 	return errs
 }
 
-// Twice tells which objects of a kind, or of any without one, are there more than once. Whether that is a mistake depends on
-// what they are for: a tree of manifests may hold the same object for several clusters.
+// Twice is an error for each object of a kind, or of any kind for "", that is defined again. Callers decide whether that is a
+// mistake: a tree of manifests may hold the same object for several clusters.
 func (s *Set) Twice(kind string) error {
 	var errs []error
 	at := map[identity]Place{}
@@ -132,7 +132,7 @@ func (s *Set) Twice(kind string) error {
 		}
 		id := identity{kind: d.groupKind(), namespace: d.Namespace, name: d.Name}
 		if there, twice := at[id]; twice {
-			errs = append(errs, fmt.Errorf("%s: %s is there already, at %s; keep one of them", d.Source, d.String(), there))
+			errs = append(errs, fmt.Errorf("%s: %s is already defined at %s; keep one of them", d.Source, d.String(), there))
 			continue
 		}
 		at[id] = d.Source

@@ -62,19 +62,19 @@ func TestDocumentsAreFoundWithTheirPlace(t *testing.T) {
 func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 	const first, last = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n", "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: z}\n"
 	for name, tt := range map[string]struct{ text, want string }{
-		"no YAML":               {text: "a: b\nc: [\n", want: "standard input:8: this is no YAML: did not find expected node content"},
-		"more than one root":    {text: "{a: b}\n{c: d}", want: "standard input:6: this is no YAML: did not find expected <document start>"},
-		"a tab":                 {text: "kind:\n\t- a", want: "standard input:6: this is no YAML: found character that cannot start any token"},
-		"a key twice":           {text: "apiVersion: v1\nkind: Pod\nmetadata:\n  name: b\n  name: c", want: `standard input:9:3: key "name" is there already, on line 8; keep one of them`},
-		"a key of JSON twice":   {text: "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\n\"kind\":\"Job\"}", want: `standard input:6:1: key "kind" is there already, on line 5; keep one of them`},
-		"a list at the root":    {text: "- a", want: "standard input:5: this is no object: a manifest is a mapping with apiVersion and kind"},
-		"a word at the root":    {text: "# x\nhello", want: "standard input:6: this is no object"},
-		"no kind":               {text: "apiVersion: v1\nmetadata: {name: b}", want: "standard input:5: this is no manifest: it needs apiVersion and kind"},
-		"no apiVersion":         {text: "kind: Pod\nmetadata: {name: b}", want: "standard input:5: this is no manifest: it needs apiVersion and kind"},
-		"a name that is a list": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: []}", want: "standard input:5: this object cannot be told from others: "},
+		"no YAML":               {text: "a: b\nc: [\n", want: "standard input:8: not valid YAML: did not find expected node content"},
+		"more than one root":    {text: "{a: b}\n{c: d}", want: "standard input:6: not valid YAML: did not find expected <document start>"},
+		"a tab":                 {text: "kind:\n\t- a", want: "standard input:6: not valid YAML: found character that cannot start any token"},
+		"a key twice":           {text: "apiVersion: v1\nkind: Pod\nmetadata:\n  name: b\n  name: c", want: `standard input:9:3: key "name" is already set on line 8; keep one of them`},
+		"a key of JSON twice":   {text: "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\n\"kind\":\"Job\"}", want: `standard input:6:1: key "kind" is already set on line 5; keep one of them`},
+		"a list at the root":    {text: "- a", want: "standard input:5: not an object: a manifest is a mapping with apiVersion and kind"},
+		"a word at the root":    {text: "# x\nhello", want: "standard input:6: not an object"},
+		"no kind":               {text: "apiVersion: v1\nmetadata: {name: b}", want: "standard input:5: not a manifest: it needs apiVersion and kind"},
+		"no apiVersion":         {text: "kind: Pod\nmetadata: {name: b}", want: "standard input:5: not a manifest: it needs apiVersion and kind"},
+		"a name that is a list": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: []}", want: "standard input:5: cannot read apiVersion, kind and metadata: "},
 		"a name without quotes": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: off}", want: "of type string; put quotes around it: YAML takes words such as n, no and off for true or false"},
 		"JSON that breaks off":  {text: "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"z\"}}\n{\"a\":", want: "standard input:5: what follows cannot be read as JSON: unexpected EOF"},
-		"a bad item of a list":  {text: "apiVersion: v1\nkind: List\nitems:\n- 7\n- {apiVersion: v1, kind: Pod, metadata: {name: z}}", want: "standard input:8: this object cannot be told from others: "},
+		"a bad item of a list":  {text: "apiVersion: v1\nkind: List\nitems:\n- 7\n- {apiVersion: v1, kind: Pod, metadata: {name: z}}", want: "standard input:8: cannot read apiVersion, kind and metadata: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			end := last
@@ -98,7 +98,7 @@ func TestObjectsThatAreThereTwiceAreTold(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, set.Documents, 3)
 	for _, kind := range []string{"", "Pod"} {
-		require.EqualError(t, set.Twice(kind), "standard input:5: Pod default/a is there already, at standard input:1; keep one of them")
+		require.EqualError(t, set.Twice(kind), "standard input:5: Pod default/a is already defined at standard input:1; keep one of them")
 	}
 	require.NoError(t, set.Twice("Node"))
 }

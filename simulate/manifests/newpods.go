@@ -38,7 +38,7 @@ func (p *NewPod) String() string {
 }
 
 // NewPods are the pods, as if they were created now, and one of the template of each workload. They are sorted by namespace,
-// name and kind of workload. Of objects with one name the first counts. What cannot be read costs nothing else.
+// name and kind of workload. Of objects with one name the first counts. What cannot be read is reported, and the rest is returned.
 func (s *Set) NewPods(workloads []Workload) ([]NewPod, error) {
 	documents, err := s.Of(podKind, "v1")
 	errs := []error{err}
@@ -161,7 +161,7 @@ func apiVersionOf(kind schema.GroupKind) string {
 	return kind.WithVersion("v1").GroupVersion().String()
 }
 
-// unnamed ends the name of what is not among the manifests, and is part of no name.
+// unnamed ends the name of what is not in the manifests, and is part of no name.
 const unnamed = "-%"
 
 var (

@@ -104,9 +104,9 @@ func TestAmountsThatAreNoneAreNamed(t *testing.T) {
 		return "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {" + spec + "}}"
 	}
 	for name, tt := range map[string]struct{ text, want string }{
-		"of a container":  {pod("containers: [{name: a}, {name: b, resources: {limits: {memory: 1 Gi}}}]"), `standard input:1: Pod default/p cannot be read: spec.containers[1].resources.limits.memory is "1 Gi", which is no quantity: write it like 500m, 2 or 1Gi`},
-		"of the pod":      {pod("resources: {requests: {cpu: lots}}, containers: [{name: a}]"), `spec.resources.requests.cpu is "lots", which is no quantity`},
-		"yes":             {pod("containers: [{name: a, resources: {requests: {cpu: true}}}]"), `spec.containers[0].resources.requests.cpu is true, which is no quantity`},
+		"of a container":  {pod("containers: [{name: a}, {name: b, resources: {limits: {memory: 1 Gi}}}]"), `standard input:1: Pod default/p cannot be read: spec.containers[1].resources.limits.memory is "1 Gi", which is not a quantity: write it like 500m, 2 or 1Gi`},
+		"of the pod":      {pod("resources: {requests: {cpu: lots}}, containers: [{name: a}]"), `spec.resources.requests.cpu is "lots", which is not a quantity`},
+		"yes":             {pod("containers: [{name: a, resources: {requests: {cpu: true}}}]"), `spec.containers[0].resources.requests.cpu is true, which is not a quantity`},
 		"another mistake": {pod("containers: {name: a}"), `cannot unmarshal object into Go struct field PodSpec.spec.containers`},
 		"without end":     {pod("containers: [{name: a, resources: {requests: {cpu: '1e999999999'}}}]"), `spec.containers[0].resources.requests.cpu is "1e999999999": an exponent has at most three digits`},
 	} {
@@ -121,7 +121,7 @@ func TestAmountsThatAreNoneAreNamed(t *testing.T) {
 	set, err := read("{apiVersion: v1, kind: LimitRange, metadata: {name: r}, spec: {limits: [{type: Container, max: {cpu: 1 core}}]}}")
 	require.NoError(t, err)
 	_, err = set.LimitRanges()
-	require.ErrorContains(t, err, `LimitRange default/r cannot be read: spec.limits[0].max.cpu is "1 core", which is no quantity`)
+	require.ErrorContains(t, err, `LimitRange default/r cannot be read: spec.limits[0].max.cpu is "1 core", which is not a quantity`)
 }
 
 // TestWhatAPIServersRefuseIsTold whatever a webhook does.
@@ -148,6 +148,6 @@ func TestWhatAPIServersRefuseIsTold(t *testing.T) {
 // TestAListWithoutKindIsAList: celvpa recommend prints one.
 func TestAListWithoutKindIsAList(t *testing.T) {
 	set, err := read("items:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- {metadata: {name: b}}\ntraces: []\n")
-	require.ErrorContains(t, err, "standard input:3: this is no manifest: it needs apiVersion and kind")
+	require.ErrorContains(t, err, "standard input:3: not a manifest: it needs apiVersion and kind")
 	require.Equal(t, []string{"2 v1 Pod default/a"}, listed(set))
 }

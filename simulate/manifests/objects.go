@@ -50,7 +50,7 @@ func (s *Set) Of(kind schema.GroupKind, versions ...string) ([]Document, error) 
 	return out, faults.Join(errs...)
 }
 
-// unquoted adds the way out to what the decoder says of a text that YAML takes for something else.
+// unquoted adds a hint to the decoder's error about text that YAML reads as another type.
 func unquoted(err error) error {
 	for _, taken := range []string{"bool", "number"} {
 		if text := err.Error(); strings.Contains(text, "cannot unmarshal "+taken+" into") && strings.HasSuffix(text, "of type string") {
@@ -72,7 +72,7 @@ func (d *Document) decode(into any) error {
 	return fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
 }
 
-// decodeAll reads documents with a function and goes on after a failure.
+// decodeAll reads documents with a function and continues after a failure.
 func decodeAll[T any](documents []Document, read func(*Document) (T, error)) ([]T, error) {
 	var out []T
 	var errs []error
@@ -154,8 +154,8 @@ func (s *Set) PodDisruptionBudgets() ([]policyv1.PodDisruptionBudget, error) {
 	return out, faults.Join(err, errs)
 }
 
-// RuleOverlays are the RuleOverlay objects. Unlike others they are refused when they have fields that nobody knows: an
-// overlay that does less than it says must not be taken for one that works.
+// RuleOverlays are the RuleOverlay objects. Unlike other objects they are refused for unknown fields: an overlay that
+// silently does less than it says is worse than none.
 func (s *Set) RuleOverlays() ([]rulesv1alpha1.RuleOverlay, error) {
 	documents, err := s.Of(ruleOverlayKind, rulesv1alpha1.GroupVersion.Version)
 	out, errs := decodeAll(documents, func(d *Document) (out rulesv1alpha1.RuleOverlay, err error) {

@@ -115,7 +115,7 @@ func (c chunk) ofYAML(file string) ([]Document, []error) {
 		return nil, nil
 	}
 	if node.Kind != yamlv3.MappingNode {
-		return nil, []error{fmt.Errorf("%s: this is no object: a manifest is a mapping with apiVersion and kind", at)}
+		return nil, []error{fmt.Errorf("%s: not an object: a manifest is a mapping with apiVersion and kind", at)}
 	}
 	if twice := repeatedKeys(file, c.before, node); len(twice) > 0 {
 		return nil, twice
@@ -138,7 +138,7 @@ func (c chunk) placed(file string, err error) error {
 			at.Line++ // the library counts these from 0
 		}
 	}
-	return fmt.Errorf("%s: this is no YAML: %s", at, message)
+	return fmt.Errorf("%s: not valid YAML: %s", at, message)
 }
 
 // leading counts the lines before the text starts.
@@ -153,7 +153,7 @@ func repeatedKeys(file string, before int, node *yamlv3.Node) (out []error) {
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := node.Content[i]
 			if line, twice := first[key.Value]; twice && key.Kind == yamlv3.ScalarNode {
-				out = append(out, fmt.Errorf("%s:%d: key %q is there already, on line %d; keep one of them",
+				out = append(out, fmt.Errorf("%s:%d: key %q is already set on line %d; keep one of them",
 					Place{File: file, Line: before + key.Line}, key.Column, key.Value, before+line))
 				continue
 			}
@@ -176,7 +176,7 @@ type object struct {
 	kind       string
 }
 
-// objects tells what an object is, or takes a list apart.
+// objects identifies an object, or splits a list into its items.
 func objects(o object) ([]Document, []error) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`
@@ -189,7 +189,7 @@ func objects(o object) ([]Document, []error) {
 		Items []stdjson.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(o.json, &head); err != nil {
-		return nil, []error{fmt.Errorf("%s: this object cannot be told from others: %w", o.at, unquoted(err))}
+		return nil, []error{fmt.Errorf("%s: cannot read apiVersion, kind and metadata: %w", o.at, unquoted(err))}
 	}
 	d := Document{
 		Source: o.at, JSON: o.json, APIVersion: head.APIVersion, Kind: head.Kind, Name: head.Metadata.Name, Namespace: head.Metadata.Namespace,
@@ -201,7 +201,7 @@ func objects(o object) ([]Document, []error) {
 		return o.items(d, head.Items)
 	}
 	if d.APIVersion == "" || d.Kind == "" {
-		return nil, []error{fmt.Errorf("%s: this is no manifest: it needs apiVersion and kind", o.at)}
+		return nil, []error{fmt.Errorf("%s: not a manifest: it needs apiVersion and kind", o.at)}
 	}
 	if strings.HasSuffix(d.Kind, "List") && head.Items != nil {
 		return o.items(d, head.Items)

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodFaults tells for what an API server would refuse the resources of a new pod, whatever webhooks do: with the field and the
-// way out. It knows amounts only; there is much else.
+// PodFaults lists why an API server would refuse the resources of a new pod whatever webhooks do, with the field and the way
+// out. It checks amounts only.
 func PodFaults(pod *corev1.Pod) (out []string) {
 	if len(pod.Spec.Containers) == 0 {
 		out = append(out, "spec.containers is empty: a pod needs a container")

@@ -22,8 +22,8 @@ var amounts = map[string]bool{
 	"default": true, "defaultRequest": true, "min": true, "max": true, "maxLimitRequestRatio": true, // of LimitRanges
 }
 
-// unreadableQuantity names the first amount of an object that is no quantity: the type tells only that there is one. It is nil
-// when something else is wrong.
+// unreadableQuantity names the first amount of an object that is not a quantity, which the
+// decoder's error does not. It is nil when something else is wrong.
 func unreadableQuantity(text []byte) error {
 	var object any
 	if err := json.Unmarshal(text, &object); err != nil {
@@ -51,11 +51,11 @@ func amountsRead(path string, value any, amount bool) error {
 		}
 	case string:
 		if _, err := quantity.Parse(v); amount && err != nil {
-			return fmt.Errorf("%s is %q, which is no quantity: write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
+			return fmt.Errorf("%s is %q, which is not a quantity: write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
 		}
 	case bool:
 		if amount {
-			return fmt.Errorf("%s is %t, which is no quantity: write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
+			return fmt.Errorf("%s is %t, which is not a quantity: write it like 500m, 2 or 1Gi", strings.TrimPrefix(path, "."), v)
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func TestHowManyPodsAWorkloadShouldHave(t *testing.T) {
 	}
 	standIn, err := StandIn(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "web", "shop", nil)
 	require.NoError(t, err)
-	require.Equal(t, "is not among the manifests", standIn.Uncounted())
+	require.Equal(t, "is not in the manifests", standIn.Uncounted())
 }
 
 func TestPodDisruptionBudgetsAreRead(t *testing.T) {

@@ -21,7 +21,7 @@ func WellKnown(kind string) (schema.GroupKind, bool) {
 	return schema.GroupKind{}, false
 }
 
-// StandIn is a workload that is not among the manifests, with pods of these labels.
+// StandIn is a workload that is not in the manifests, with pods of these labels.
 func StandIn(kind schema.GroupKind, namespace, name string, set map[string]string) (Workload, error) {
 	w := Workload{GroupKind: kind, Namespace: namespace, Name: name}
 	for _, known := range workloadKinds {

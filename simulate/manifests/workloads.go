@@ -47,16 +47,16 @@ type Workload struct {
 	Replicas *int32                  // of a kind without Object; nil = not known
 	Template corev1.PodTemplateSpec  // of its pods; empty where it is not known
 
-	written *Document // nil = it is not among the manifests
+	written *Document // nil = it is not in the manifests
 }
 
 // String names the workload, e.g. Deployment web/shop.
 func (w *Workload) String() string { return fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name) }
 
-// Uncounted is why it cannot be told from the manifests how many pods the workload should have; empty where it can.
+// Uncounted is why the manifests do not say how many pods the workload should have; empty where they do.
 func (w *Workload) Uncounted() string {
 	if w.written == nil {
-		return "is not among the manifests"
+		return "is not in the manifests"
 	}
 	switch o := w.Object.(type) {
 	case nil:

@@ -16,13 +16,13 @@ const (
 	nano  = 9
 )
 
-// most is the largest amount that is taken for usage, in milli-cores or bytes (UPSTREAM.md §2.9).
+// most is the largest amount that counts as usage, in milli-cores or bytes (UPSTREAM.md §2.9).
 const most = 100_000_000_000_000
 
 var (
-	errNotNumber = errors.New("is no number")
+	errNotNumber = errors.New("is not a number")
 	errNegative  = errors.New("is less than 0")
-	errHuge      = errors.New("is more than can be")
+	errHuge      = errors.New("is too large")
 )
 
 // decimal reads a number such as 12, 0.25, .5 or 1.5e-05, times 10 to the power of scale. Decimals beyond that are cut off.

@@ -33,7 +33,8 @@ type stream struct {
 // point is a time and a value as they are written, so that nothing is rounded.
 type point struct{ at, value string }
 
-// UnmarshalJSON reads [time,"value"]. What is none of that is no time, so that it is told where values are.
+// UnmarshalJSON reads [time,"value"]. Anything else becomes a time that cannot be read, so that the error
+// has a place.
 func (p *point) UnmarshalJSON(text []byte) error {
 	p.at = string(text)
 	inner := bytes.TrimSpace(text)
@@ -56,11 +57,11 @@ func (f *file) prometheus(in *bufio.Reader) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("it is no answer of Prometheus to a range query: %w", err)
+			return fmt.Errorf("not a Prometheus answer to a range query: %w", err)
 		case a.Status != "success":
-			return fmt.Errorf("it is an answer of Prometheus with status %q: %s", a.Status, a.Error)
+			return fmt.Errorf("a Prometheus answer with status %q: %s", a.Status, a.Error)
 		case a.Data.ResultType != "matrix":
-			return fmt.Errorf("it is an answer of Prometheus with a %s, not a matrix: ask /api/v1/query_range", a.Data.ResultType)
+			return fmt.Errorf("a Prometheus answer with a %s, not a matrix: ask /api/v1/query_range", a.Data.ResultType)
 		}
 		for _, s := range a.Data.Result {
 			f.stream(s)
@@ -68,7 +69,7 @@ func (f *file) prometheus(in *bufio.Reader) error {
 	}
 }
 
-// pause is what cAdvisor calls the container that holds a pod's network.
+// pause is cAdvisor's name for the container that holds a pod's network.
 const pause = "POD"
 
 // stream adds a series. Those of pods as a whole and of their networks are left out: cAdvisor has them among the containers.
@@ -105,8 +106,8 @@ func (f *file) stream(s stream) {
 	}
 }
 
-// measured tells what a series is about: its label resource says so, else the name of its metric. A metric of CPU whose name
-// ends with _seconds_total counts, others tell cores.
+// measured is what a series measures, by its label resource or else by its metric's name. A CPU metric whose name ends with
+// _seconds_total is a counter; others are in cores.
 func measured(metric map[string]string) (kind Kind, counter bool, err error) {
 	name := metric["__name__"]
 	if resource, labeled := metric["resource"]; labeled {
@@ -127,7 +128,7 @@ func measured(metric map[string]string) (kind Kind, counter bool, err error) {
 }
 
 // counter adds what was used between neighbours of a series of CPU seconds, in milli-cores, at the end of the time between.
-// After a reset the counter has begun from 0.
+// After a reset the counter restarts at 0.
 func (f *file) counter(of Series, s stream) {
 	var last, lastAt int64
 	known := false
@@ -154,14 +155,14 @@ func (f *file) counter(of Series, s stream) {
 			if rate, ok := perThousand(used, at-lastAt); ok {
 				f.add(of, at, rate)
 			} else {
-				f.skip(label(s.Metric)+" at "+p.at, fmt.Errorf("value %q is more than can be used since the one before", p.value))
+				f.skip(label(s.Metric)+" at "+p.at, fmt.Errorf("value %q exceeds what can be used since the one before", p.value))
 			}
 		}
 		last, lastAt, known = n, at, true
 	}
 }
 
-// perThousand is 1000·a/b, cut off; ok is false when that is more than can be. b is greater than 0.
+// perThousand is 1000·a/b, cut off; ok is false when that is too large. b is greater than 0.
 func perThousand(a, b int64) (_ int64, ok bool) {
 	high, low := bits.Mul64(uint64(a), 1000)
 	if high >= uint64(b) {

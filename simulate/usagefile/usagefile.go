@@ -1,5 +1,5 @@
 // Package usagefile reads what containers used from files: CSV, or the answers of Prometheus to range queries, plain or
-// compressed with gzip. What cannot be read costs nothing else: the rest is still there.
+// compressed with gzip. What cannot be read is reported, and the rest is returned.
 package usagefile
 
 import (
@@ -76,8 +76,8 @@ func (u *Usage) Until(end time.Time) *Usage {
 	return &Usage{Series: u.Series, Rows: u.Rows[:n], index: u.index}
 }
 
-// Read reads paths: files, and Stdin. notes tell, file by file, which rows cannot be used and why; the error tells which files
-// cannot be read, in whole or from some place on, and is nil when there are none. The usage has all that could be read.
+// Read reads paths: files, and Stdin. notes name, file by file, rows that cannot be used and why; the error names files
+// that cannot be read to their end. The usage has all that could be read.
 func Read(paths []string, stdin io.Reader) (u *Usage, notes []string, err error) {
 	u = &Usage{index: map[Series]int32{}}
 	var errs []error
@@ -185,8 +185,8 @@ func (u *Usage) sort() {
 	})
 }
 
-// toldOfFile is how many rows that cannot be used are told of each file.
-const toldOfFile = 10
+// maxSkipped is how many unusable rows are named for each file.
+const maxSkipped = 10
 
 // skipped are rows of a file that cannot be used.
 type skipped struct {
@@ -197,7 +197,7 @@ type skipped struct {
 // skip notes a row that cannot be used, or many.
 func (f *file) skip(where string, reason error) {
 	f.count++
-	if len(f.told) < toldOfFile {
+	if len(f.told) < maxSkipped {
 		f.told = append(f.told, fmt.Sprintf("%s:%s: %v; this row is left out", f.name, where, reason))
 	}
 }

@@ -59,18 +59,18 @@ func TestRowsOfCSVAreRead(t *testing.T) {
 func TestRowsThatCannotBeUsedCostNothingElse(t *testing.T) {
 	for row, want := range map[string]string{
 		"5,ns,p,a,cpu":               `it has 5 columns and not 6: timestamp,namespace,pod,container,resource,value`,
-		"soon,ns,p,a,cpu,1":          `time "soon" is no number: write it like 2026-01-31T12:00:00Z or as seconds since 1970`,
+		"soon,ns,p,a,cpu,1":          `time "soon" is not a number: write it like 2026-01-31T12:00:00Z or as seconds since 1970`,
 		"5,ns,p,a,disk,1":            `resource "disk" is not known; it is cpu, memory or oom`,
 		"5,ns,,a,cpu,1":              `it names no pod, or no container`,
 		"5,ns,p,,cpu,1":              `it names no pod, or no container`,
-		"5,ns,p,a,cpu,NaN":           `value "NaN" is no number; it is in cores, such as 0.25`,
+		"5,ns,p,a,cpu,NaN":           `value "NaN" is not a number; it is in cores, such as 0.25`,
 		"5,ns,p,a,memory,-1":         `value "-1" is less than 0; it is in bytes, such as 1073741824`,
-		"5,ns,p,a,memory,200Mi":      `value "200Mi" is no number; it is in bytes, such as 1073741824`,
-		"5,ns,p,a,cpu,100000000001":  `value "100000000001" is more than can be; it is in cores, such as 0.25`,
-		"5,ns,p,a,memory,1e15":       `value "1e15" is more than can be; it is in bytes, such as 1073741824`,
+		"5,ns,p,a,memory,200Mi":      `value "200Mi" is not a number; it is in bytes, such as 1073741824`,
+		"5,ns,p,a,cpu,100000000001":  `value "100000000001" is too large; it is in cores, such as 0.25`,
+		"5,ns,p,a,memory,1e15":       `value "1e15" is too large; it is in bytes, such as 1073741824`,
 		`5,"ns,p,a,cpu,1`:            `its quotes do not match`,
 		"1376314846000,ns,p,a,cpu,1": `time "1376314846000" is after 2262: write seconds since 1970, not thousandths`,
-		"5,ns,p,a,cpu,\x00\xff":      `value "\x00\xff" is no number; it is in cores, such as 0.25`,
+		"5,ns,p,a,cpu,\x00\xff":      `value "\x00\xff" is not a number; it is in cores, such as 0.25`,
 	} {
 		u, notes, err := read("1,ns,p,a,cpu,1\n" + row + "\n9,ns,p,a,cpu,1\n")
 		require.NoError(t, err)
@@ -82,8 +82,8 @@ func TestRowsThatCannotBeUsedCostNothingElse(t *testing.T) {
 func TestManyRowsThatCannotBeUsedAreSummedUp(t *testing.T) {
 	_, notes, err := read("1,ns,p,a,cpu,1\n" + strings.Repeat("5,ns,p,a,cpu,NaN\n", 25))
 	require.NoError(t, err)
-	require.Len(t, notes, toldOfFile+1)
-	require.Equal(t, "standard input: 15 more rows are left out", notes[toldOfFile])
+	require.Len(t, notes, maxSkipped+1)
+	require.Equal(t, "standard input: 15 more rows are left out", notes[maxSkipped])
 	_, _, err = read(strings.Repeat("5,ns,p,a,cpu,NaN\n", 2))
 	require.EqualError(t, err, "usage from standard input: none of its rows can be used")
 }
@@ -112,12 +112,12 @@ func TestAnswersOfPrometheusAreRead(t *testing.T) {
 			notes: []string{`standard input:container_cpu_usage_seconds_total{namespace="ns", pod="p", container="a"} at 10: its time is not after the one before; this row is left out`}},
 		"a counter that leaps": {text: prometheus(`{"metric":{"__name__":"container_cpu_usage_seconds_total",` + pod + `},"values":[[10,"0"],[10.000000001,"9000000000"],[20.000000001,"9000000001"]]}`),
 			want:  []string{"20 ns/p a cpu 100"},
-			notes: []string{`standard input:container_cpu_usage_seconds_total{namespace="ns", pod="p", container="a"} at 10.000000001: value "9000000000" is more than can be used since the one before; this row is left out`}},
+			notes: []string{`standard input:container_cpu_usage_seconds_total{namespace="ns", pod="p", container="a"} at 10.000000001: value "9000000000" exceeds what can be used since the one before; this row is left out`}},
 		"no number": {text: prometheus(`{"metric":{"resource":"cpu",` + pod + `},"values":[[5,"NaN"],[6,"1"]]}`), want: []string{"6 ns/p a cpu 1000"},
-			notes: []string{`standard input:{namespace="ns", pod="p", container="a"} at 5: value "NaN" is no number; it is in cores, such as 0.25; this row is left out`}},
+			notes: []string{`standard input:{namespace="ns", pod="p", container="a"} at 5: value "NaN" is not a number; it is in cores, such as 0.25; this row is left out`}},
 		"a value that is a number": {text: prometheus(`{"metric":{"resource":"cpu",` + pod + `},"values":[ [ 5 , 0.1 ] ]}`), want: []string{"5 ns/p a cpu 100"}},
 		"no pair": {text: prometheus(`{"metric":{"resource":"cpu",` + pod + `},"values":[7,[6,"1"]]}`), want: []string{"6 ns/p a cpu 1000"},
-			notes: []string{`standard input:{namespace="ns", pod="p", container="a"} at 7: value "" is no number; it is in cores, such as 0.25; this row is left out`}},
+			notes: []string{`standard input:{namespace="ns", pod="p", container="a"} at 7: value "" is not a number; it is in cores, such as 0.25; this row is left out`}},
 		"cgroups of pods and networks": {text: prometheus(`{"metric":{"resource":"cpu","namespace":"ns","pod":"p","container":""},"values":[[5,"1"]]}`, `{"metric":{"resource":"cpu","namespace":"ns","pod":"p","container":"POD"},"values":[[5,"1"]]}`)},
 		"no label": {text: prometheus(`{"metric":{"resource":"cpu","namespace":"ns","container":"a"},"values":[[5,"1"],[6,"1"]]}`, `{"metric":{"resource":"oom",`+pod+`},"values":[[5,"1"]]}`),
 			want:  []string{"5 ns/p a oom 1"},
@@ -141,9 +141,9 @@ func TestFilesThatCannotBeReadAreTold(t *testing.T) {
 	for text, want := range map[string]string{
 		"time,pod\n5,p\n1,ns,p,a,cpu,1":                                   "", // rows without a header
 		"timestamp,pod,value\n5,p,1\n":                                    "its first line names no column namespace, container, resource; the columns are timestamp,namespace,pod,container,resource,value",
-		`{"status":"error","errorType":"bad_data","error":"parse error"}`: `answer of Prometheus with status "error": parse error`,
-		`{"status":"success","data":{"resultType":"vector","result":[]}}`: "answer of Prometheus with a vector, not a matrix: ask /api/v1/query_range",
-		`{"status":`:       "it is no answer of Prometheus to a range query: unexpected EOF",
+		`{"status":"error","errorType":"bad_data","error":"parse error"}`: `a Prometheus answer with status "error": parse error`,
+		`{"status":"success","data":{"resultType":"vector","result":[]}}`: "a Prometheus answer with a vector, not a matrix: ask /api/v1/query_range",
+		`{"status":`:       "not a Prometheus answer to a range query: unexpected EOF",
 		"\x1f\x8bnonsense": "cannot read usage from standard input: gzip: invalid header",
 	} {
 		_, _, err := read(text)
@@ -194,6 +194,6 @@ func FuzzRead(f *testing.F) {
 			require.LessOrEqual(t, row.Amount, int64(most))
 			require.NotEmpty(t, u.Series[row.Series].Pod.Name)
 		}
-		require.LessOrEqual(t, len(notes), toldOfFile+1)
+		require.LessOrEqual(t, len(notes), maxSkipped+1)
 	})
 }
