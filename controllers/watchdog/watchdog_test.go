@@ -78,5 +78,5 @@ func TestObjectsThatCannotBeReadAreCountedAndNamed(t *testing.T) {
 	require.EqualValues(t, 1, count())
 	u.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "shop/b", Obj: vpa("b", "")})
 	require.Zero(t, count())
-	require.Equal(t, 2, strings.Count(strings.Join(lines, "\n"), "can be read again, or is gone"))
+	require.Equal(t, 2, strings.Count(strings.Join(lines, "\n"), "object readable again, or gone"))
 }
