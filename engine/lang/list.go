@@ -1,6 +1,8 @@
 package lang
 
 import (
+	"reflect"
+
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -8,14 +10,15 @@ import (
 
 // List is a list that knows its size, so that nobody has to go through it to bound what is done with it. It never changes.
 type List struct {
-	traits.Lister
 	Values []ref.Val
 	Weight int64 // see Weigh; not exact beyond MaxList
 }
 
+var _ traits.Lister = &List{}
+
 // NewList makes a list of values, which must not be changed any more.
 func NewList(values []ref.Val) *List {
-	out := &List{Lister: types.NewRefValList(types.DefaultTypeAdapter, values), Values: values, Weight: ListBytes}
+	out := &List{Values: values, Weight: ListBytes}
 	for _, v := range values {
 		if out.Weight > MaxList {
 			break
@@ -24,6 +27,39 @@ func NewList(values []ref.Val) *List {
 	}
 	return out
 }
+
+// cel is the list as CEL has it, which takes more memory and is seldom asked for.
+func (l *List) cel() traits.Lister { return types.NewRefValList(types.DefaultTypeAdapter, l.Values) }
+
+// Add implements traits.Adder.
+func (l *List) Add(other ref.Val) ref.Val { return l.cel().Add(other) }
+
+// Contains implements traits.Container.
+func (l *List) Contains(v ref.Val) ref.Val { return l.cel().Contains(v) }
+
+// ConvertToNative implements ref.Val.
+func (l *List) ConvertToNative(t reflect.Type) (any, error) { return l.cel().ConvertToNative(t) }
+
+// ConvertToType implements ref.Val.
+func (l *List) ConvertToType(t ref.Type) ref.Val { return l.cel().ConvertToType(t) }
+
+// Equal implements ref.Val.
+func (l *List) Equal(other ref.Val) ref.Val { return l.cel().Equal(other) }
+
+// Get implements traits.Indexer.
+func (l *List) Get(index ref.Val) ref.Val { return l.cel().Get(index) }
+
+// Iterator implements traits.Iterable.
+func (l *List) Iterator() traits.Iterator { return l.cel().Iterator() }
+
+// Size implements traits.Sizer.
+func (l *List) Size() ref.Val { return types.Int(len(l.Values)) }
+
+// Type implements ref.Val.
+func (l *List) Type() ref.Type { return types.ListType }
+
+// Value implements ref.Val.
+func (l *List) Value() any { return l.Values }
 
 // ListFrom makes a list of Go values: int64, float64, bool or string.
 func ListFrom[T any](list []T) *List {
