@@ -19,7 +19,7 @@ import (
 func renderCommand(o *ruleOptions) *cobra.Command {
 	var vpaFile string
 	cmd := &cobra.Command{
-		Use: "render", Short: "Print the rules in force as plain YAML, overlays worked in", Args: cobra.NoArgs,
+		Use: "render", Short: "Print the rules in force as plain YAML, with overlays applied", Args: cobra.NoArgs,
 		Long:    "Without --vpa these are the rules for objects that pin no pipeline and match no overlay.",
 		Example: "  celvpa rules render --rules-dir my-rules --vpa web-vpa.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -108,7 +108,7 @@ type PodUpdatePolicy struct {
 	// EvictionRequirements must all hold for a pod to be changed.
 	// +optional
 	EvictionRequirements []*EvictionRequirement `json:"evictionRequirements,omitempty"`
-	// EvictAfterOOMSeconds: a container that runs out of memory within so many seconds of its start makes its
+	// EvictAfterOOMSeconds: a container that runs out of memory within this many seconds of its start makes its
 	// pod eligible for an update at once; at least 1 (AEP-8026, gate PerVPAConfig).
 	// +optional
 	EvictAfterOOMSeconds *int32 `json:"evictAfterOOMSeconds,omitempty"`
@@ -184,10 +184,10 @@ type ContainerResourcePolicy struct {
 	// Mode is Auto (the default) or Off.
 	// +optional
 	Mode *ContainerScalingMode `json:"mode,omitempty"`
-	// MinAllowed is the least that is recommended; 0 means no bound.
+	// MinAllowed is the minimum recommendation; 0 means no bound.
 	// +optional
 	MinAllowed corev1.ResourceList `json:"minAllowed,omitempty"`
-	// MaxAllowed is the most that is recommended; 0 means no bound. It wins over minAllowed.
+	// MaxAllowed is the maximum recommendation; 0 means no bound. It wins over minAllowed.
 	// +optional
 	MaxAllowed corev1.ResourceList `json:"maxAllowed,omitempty"`
 	// ControlledResources are cpu, memory or both (the default); an empty list controls nothing.
@@ -196,13 +196,13 @@ type ContainerResourcePolicy struct {
 	// ControlledValues is RequestsAndLimits (the default) or RequestsOnly.
 	// +optional
 	ControlledValues *ContainerControlledValues `json:"controlledValues,omitempty"`
-	// OOMBumpUpRatio multiplies the memory a container used when it ran out; at least 1 (AEP-8026).
+	// OOMBumpUpRatio multiplies a container's memory after an OOM kill; at least 1 (AEP-8026).
 	// +optional
 	OOMBumpUpRatio *resource.Quantity `json:"oomBumpUpRatio,omitempty"`
-	// OOMMinBumpUp is the least memory, in bytes, added after a container ran out; at least 0 (AEP-8026).
+	// OOMMinBumpUp is the minimum memory, in bytes, added after an OOM kill; at least 0 (AEP-8026).
 	// +optional
 	OOMMinBumpUp *resource.Quantity `json:"oomMinBumpUp,omitempty"`
-	// MemoryAggregationIntervalSeconds is how long a window lasts of which the memory peak counts; at least 1 (AEP-8026).
+	// MemoryAggregationIntervalSeconds is the length of a window, which contributes its memory peak; at least 1 (AEP-8026).
 	// +optional
 	MemoryAggregationIntervalSeconds *int32 `json:"memoryAggregationIntervalSeconds,omitempty"`
 	// MemoryAggregationInterval is the same as a duration such as 12h, the spelling of AEP-8026.
@@ -233,10 +233,10 @@ type PodPolicies struct {
 	// ControlledValues is RequestsAndLimits (the default) or RequestsOnly.
 	// +optional
 	ControlledValues *ContainerControlledValues `json:"controlledValues,omitempty"`
-	// MinAllowed is the least that is recommended for the pod.
+	// MinAllowed is the minimum recommendation for the pod.
 	// +optional
 	MinAllowed corev1.ResourceList `json:"minAllowed,omitempty"`
-	// MaxAllowed is the most that is recommended for the pod.
+	// MaxAllowed is the maximum recommendation for the pod.
 	// +optional
 	MaxAllowed corev1.ResourceList `json:"maxAllowed,omitempty"`
 }

@@ -62,7 +62,7 @@ func (c *compiler) declaredOnce(r *resolve.Resolved) {
 			return
 		}
 		if other, twice := flags[p.Flag]; twice && other.at != p.Name.Pos {
-			c.ps.At(p.Name, subject, fmt.Sprintf("param %s has the flag --%s, and so has one of %s at %s; what several rule sets read is declared once, in params of the pipeline",
+			c.ps.At(p.Name, subject, fmt.Sprintf("param %s has the flag --%s, and so has one of %s at %s; declare a param that several rule sets read once, in the pipeline",
 				p.Name.Value, p.Flag, other.where, other.at))
 		}
 		flags[p.Flag] = declared{p.Name.Pos, subject}
