@@ -113,8 +113,10 @@ func Open(o Options) (*Rules, error) {
 // openOver lays rule files that were read, nil for none, over the shipped ones.
 func openOver(o Options, layer *document.Layer) (*Rules, error) {
 	library, err := Shipped()
-	if layer != nil {
-		library, err = loader.Load(shipped, *layer)
+	if err == nil && layer != nil {
+		over := loader
+		over.Base = library
+		library, err = over.Load(*layer)
 	}
 	if err != nil {
 		return nil, err

@@ -46,6 +46,8 @@ type File struct {
 type Loader struct {
 	// SelectorKey is what overlays call the labels of the objects they match; empty = selector.
 	SelectorKey string
+	// Base was read already, and is what layers are laid over; nil = nothing. Its rule sets are shared with what is loaded.
+	Base *Library
 }
 
 // Load reads all *.yaml and *.yml files of the layers. What a later layer defines takes the place of what has the same
@@ -56,6 +58,10 @@ func (o Loader) Load(layers ...Layer) (*Library, error) {
 		o.SelectorKey = "selector"
 	}
 	lib := newLibrary()
+	if o.Base != nil {
+		lib = o.Base.With()
+		lib.RuleSets, lib.Pipelines, lib.Tests = maps.Clone(lib.RuleSets), maps.Clone(lib.Pipelines), slices.Clone(lib.Tests)
+	}
 	ps := &source.Collector{}
 	for _, layer := range layers {
 		one := newLibrary()
