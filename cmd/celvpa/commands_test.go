@@ -24,13 +24,14 @@ var compiled sync.Map
 // shippedSets are the compiled rule sets of the shipped rules, most of which options leave as they are.
 var shippedSets compile.Cache
 
-// compileOnce compiles as celvpa does, and the shipped rules once for each set of options. Rules of one's own are compiled each
-// time. Commands do not change rulebooks, and concurrent ones share them as components do.
+// compileOnce compiles as celvpa does, and the shipped rules once for each set of options. Of a folder laid over them, rule sets
+// that it does not replace are not compiled again. Commands do not change rulebooks, and concurrent ones share them as
+// components do.
 func compileOnce(r *policy.Rules) (*compile.Rulebook, error) {
+	r.Options.Cache = &shippedSets
 	if r.Options.Path != "" {
 		return r.Compile()
 	}
-	r.Options.Cache = &shippedSets
 	once, _ := compiled.LoadOrStore(fmt.Sprintf("%+v", r.Options), sync.OnceValues(r.Compile))
 	return once.(func() (*compile.Rulebook, error))()
 }

@@ -13,22 +13,6 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// sizes tells CEL's own estimate, by which validations are judged, how large facts can get.
-type sizes struct{}
-
-// EstimateSize implements checker.CostEstimator.
-func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
-	if node.Type() != nil && node.Type().TypeName() == "string" {
-		return &checker.SizeEstimate{Max: lang.MaxTextSize}
-	}
-	return &checker.SizeEstimate{Max: lang.MaxListSize}
-}
-
-// EstimateCallCost implements checker.CostEstimator: host functions count as one step.
-func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
-	return nil
-}
-
 // wayOutOfSteps is what to do about an expression that takes too long.
 const wayOutOfSteps = "avoid loops inside loops, filter a list before going through it again, or move a part into a variable"
 

@@ -19,7 +19,7 @@ import (
 // setKey identifies a compiled rule set: the same one with other gates or parameters is another.
 type setKey struct {
 	set     *document.RuleSet
-	gates   string
+	gates   string // those that it depends on
 	params  string // those that overlays, options or the pipeline set
 	leftOut bool   // only its parameters are there
 	checked bool   // it was type-checked only
@@ -34,7 +34,7 @@ type setResult struct {
 
 // cached compiles a rule set unless that was done already with the same parameters.
 func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params []setting) *setResult {
-	key := setKey{set: set, gates: fmt.Sprint(c.gateValues), leftOut: c.leftOut[set], checked: !c.compiles(point.Name)}
+	key := setKey{set: set, gates: c.gatesOf(set), leftOut: c.leftOut[set], checked: !c.compiles(point.Name)}
 	for _, p := range params {
 		if given, overridden := c.params[p.key]; overridden || p.shared || p.overlaid {
 			key.params += fmt.Sprintf("%s=%q %q %q ", p.param.Name.Value, p.from.Value, given, p.param.Type.Value)
@@ -58,6 +58,17 @@ func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params [
 		}
 	}
 	return result
+}
+
+// gatesOf are the values of the gates on which a rule set depends.
+func (c *compiler) gatesOf(set *document.RuleSet) string {
+	var out strings.Builder
+	for _, gate := range slices.Sorted(maps.Keys(c.gateValues)) {
+		if gate == set.Gate.Value || set.Mentions(gate) {
+			fmt.Fprintf(&out, "%s=%t ", gate, c.gateValues[gate])
+		}
+	}
+	return out.String()
 }
 
 // set compiles a rule set; the plan is nil when its gate is off. A gated-off set is still type-checked. Of a point that is

@@ -8,6 +8,7 @@ package document
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/celvpa/celvpa/engine/source"
 )
@@ -191,6 +192,12 @@ func (s *RuleSet) ReadsParams() map[string]bool {
 		}
 	})
 	return out
+}
+
+// Mentions reports whether a text stands in an expression of the rule set.
+func (s *RuleSet) Mentions(text string) (found bool) {
+	s.eachExpression(func(e source.Scalar) { found = found || strings.Contains(e.Value, text) })
+	return found
 }
 
 // eachExpression visits what is CEL in a rule set.

@@ -6,7 +6,7 @@ import "github.com/celvpa/celvpa/engine/internal/closure"
 // again when its arguments are always the same.
 type Function = closure.Function
 
-// Overload is a function for one combination of argument types. Func1 to Func3 and Try1 to Try3 make one of a Go function,
+// Overload is a function for one combination of argument types. Func1, Func2 and Try1 to Try3 make one of a Go function,
 // whose arguments and result are int64, float64, bool, string, []int64, or a host type: one that implements ref.Val and whose
 // zero value knows its type. It must not change a list that it was given, nor one that it gave: others hold it too. A panic
 // in it fails the expression, not the program.
@@ -32,9 +32,6 @@ func Func1[A, R any](f func(A) R) Overload { return closure.Func1(f) }
 
 // Func2 is a function of two arguments that never fails.
 func Func2[A, B, R any](f func(A, B) R) Overload { return closure.Func2(f) }
-
-// Func3 is a function of three arguments that never fails.
-func Func3[A, B, C, R any](f func(A, B, C) R) Overload { return closure.Func3(f) }
 
 // Try1 is a function of one argument that may fail.
 func Try1[A, R any](f func(A) (R, error)) Overload { return closure.Try1(f) }

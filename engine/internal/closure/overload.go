@@ -91,19 +91,9 @@ func Try1[A, R any](f func(A) (R, error)) Overload {
 			if !ok {
 				return node{}, false
 			}
-			return returned(func(fr *Frame) (out R) {
+			return returned(func(fr *Frame) R {
 				x := a(fr)
-				if fr.Err != nil {
-					return out
-				}
-				fr.calling = true
-				defer fr.catch()
-				out, err := f(x)
-				fr.calling = false
-				if err != nil {
-					fr.Err = err
-				}
-				return out
+				return calling(fr, func() (R, error) { return f(x) })
 			}, args), true
 		},
 	}
@@ -127,19 +117,9 @@ func Try2[A, B, R any](f func(A, B) (R, error)) Overload {
 			if !okA || !okB {
 				return node{}, false
 			}
-			return returned(func(fr *Frame) (out R) {
+			return returned(func(fr *Frame) R {
 				x, y := a(fr), b(fr)
-				if fr.Err != nil {
-					return out
-				}
-				fr.calling = true
-				defer fr.catch()
-				out, err := f(x, y)
-				fr.calling = false
-				if err != nil {
-					fr.Err = err
-				}
-				return out
+				return calling(fr, func() (R, error) { return f(x, y) })
 			}, args), true
 		},
 	}
@@ -165,19 +145,9 @@ func Try3[A, B, C, R any](f func(A, B, C) (R, error)) Overload {
 			if !okA || !okB || !okC {
 				return node{}, false
 			}
-			return returned(func(fr *Frame) (out R) {
+			return returned(func(fr *Frame) R {
 				x, y, z := a(fr), b(fr), c(fr)
-				if fr.Err != nil {
-					return out
-				}
-				fr.calling = true
-				defer fr.catch()
-				out, err := f(x, y, z)
-				fr.calling = false
-				if err != nil {
-					fr.Err = err
-				}
-				return out
+				return calling(fr, func() (R, error) { return f(x, y, z) })
 			}, args), true
 		},
 	}
@@ -246,6 +216,21 @@ func travelsBoxed[T any]() bool {
 		return true
 	}
 	return false
+}
+
+// calling runs a function of the host unless its arguments failed. A failure or a panic in it fails the expression.
+func calling[R any](f *Frame, call func() (R, error)) (out R) {
+	if f.Err != nil {
+		return out
+	}
+	f.calling = true
+	defer f.catch()
+	out, err := call()
+	f.calling = false
+	if err != nil {
+		f.Err = err
+	}
+	return out
 }
 
 // catch turns a panic of a function into a failure. Asking whether there is one costs more than knowing that the call
