@@ -2,16 +2,15 @@ package facts
 
 import corev1 "k8s.io/api/core/v1"
 
-// Alteration is an amount that a change writes, and that the pod does not have.
+// Alteration is one changed amount of a pod.
 type Alteration struct {
 	Container string // empty = the pod as a whole
 	Field     string // requests.cpu, requests.memory, limits.cpu or limits.memory
-	From      string // as a quantity; empty = it is not set
+	From      string // as a quantity; empty = unset
 	To        string // as a quantity
 }
 
-// Alterations are what a change does to a running pod: to its containers in their order, then to the pod as a whole; each by
-// resource.
+// Alterations lists what a change does to a running pod: containers in order, then the pod level.
 func Alterations(pod *corev1.Pod, change PodChange) (out []Alteration) {
 	add := func(container, kind string, now, written corev1.ResourceList) {
 		for _, name := range ScaledResources {

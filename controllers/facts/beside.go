@@ -14,8 +14,8 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// ValidateFacts binds what stands beside a VPA for vpa.validate: of the objects of its namespace, those about the same
-// target, by name. The VPA itself may be among them.
+// ValidateFacts binds the VPAs and HPAs with v's target, by name, for vpa.validate; v may be among
+// them.
 func ValidateFacts(v *vpav1.VerticalPodAutoscaler, vpas []vpav1.VerticalPodAutoscaler, hpas []autoscalingv2.HorizontalPodAutoscaler) *registry.Facts {
 	var others, scalers []*lang.Record
 	if target := v.Spec.TargetRef; target != nil {
@@ -40,7 +40,7 @@ func sortByName(list []*lang.Record) {
 	slices.SortFunc(list, func(a, b *lang.Record) int { return strings.Compare(a.Text("name"), b.Text("name")) })
 }
 
-// sameTarget compares group, kind and name. The version does not matter, and neither does the group where it is left out.
+// sameTarget ignores the version, and the group where either side omits it.
 func sameTarget(a, b *autoscaling.CrossVersionObjectReference) bool {
 	group := func(r *autoscaling.CrossVersionObjectReference) string {
 		gv, err := schema.ParseGroupVersion(r.APIVersion)
@@ -58,7 +58,7 @@ var besideSchema = lang.Bind("OtherVPA",
 
 var hpaSchema = lang.Bind("HPA",
 	lang.TextFrom("name", "", func(h *autoscalingv2.HorizontalPodAutoscaler) string { return h.Name }),
-	// Without metrics an API server fills in 80% of CPU.
+	// The API server defaults missing metrics to 80% CPU.
 	lang.BoolFrom("cpu", "it scales on CPU", func(h *autoscalingv2.HorizontalPodAutoscaler) bool {
 		return scalesOn(h, corev1.ResourceCPU) || len(h.Spec.Metrics) == 0
 	}),

@@ -12,12 +12,12 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// History is how much is known of a container's usage.
+// History describes how much usage data a container has.
 type History struct {
 	Span          time.Duration // between the first and the last CPU sample
-	Samples       int           // CPU samples
-	MemorySamples int           // memory samples
-	Restored      bool          // a checkpoint is part of it
+	Samples       int           // of CPU
+	MemorySamples int
+	Restored      bool // includes a checkpoint
 }
 
 var historySchema = lang.Bind("History",
@@ -28,7 +28,6 @@ var historySchema = lang.Bind("History",
 		func(h History) int { return h.MemorySamples }),
 	lang.BoolFrom("restored", "part of it comes from a checkpoint", func(h History) bool { return h.Restored }))
 
-// histograms tell what a container used.
 type histograms struct{ cpu, memory Histogram }
 
 var usageSchema = lang.Bind("Usage",
@@ -40,19 +39,19 @@ type Estimate struct {
 	CPU, Memory Histogram
 	History     History
 	Containers  int    // scaled containers of the workload
-	Before      Bounds // what the status of the VPA says; the zero value says nothing
+	Before      Bounds // from the VPA's status; zero value = none
 }
 
-// Estimated tells how far an estimate can be trusted, once container.estimate ran.
+// Estimated reports the confidence of an estimate after container.estimate ran.
 type Estimated struct {
 	confidence *lang.Record
-	Unknown    *lang.Record // resources of which too little is known: Bool("cpu") and Bool("memory")
+	Unknown    *lang.Record // resources with too little data: Bool("cpu") and Bool("memory")
 }
 
-// LowConfidence reports whether too little is known to trust it.
+// LowConfidence reports whether rules consider the estimate unreliable.
 func (e Estimated) LowConfidence() bool { return e.confidence.Bool("low") }
 
-// Bounds are the four resource records that estimate and recommend fill, in the order of BoundNames.
+// Bounds are the resource records written by estimate and recommend, in the order of BoundNames.
 type Bounds [4]*lang.Record
 
 // NewBounds returns bounds with nothing set.
@@ -60,7 +59,7 @@ func NewBounds() Bounds {
 	return Bounds{resourcesSchema.New(), resourcesSchema.New(), resourcesSchema.New(), resourcesSchema.New()}
 }
 
-// BoundsOf binds a recommendation as it stands in a status.
+// BoundsOf binds a recommendation from a VPA's status.
 func BoundsOf(c *vpav1.RecommendedContainerResources) Bounds {
 	return Bounds{Resources(c.Target), Resources(c.LowerBound), Resources(c.UpperBound), Resources(c.UncappedTarget)}
 }
@@ -71,7 +70,7 @@ func (b Bounds) addTo(f *registry.Facts) {
 	}
 }
 
-// EstimateFacts binds the facts of container.estimate; rules write into bounds, and into what is estimated.
+// EstimateFacts binds the facts of container.estimate; rules write to bounds and to estimated.
 func EstimateFacts(container string, e Estimate, policy *lang.Record, bounds Bounds) (f *registry.Facts, estimated Estimated) {
 	estimated = Estimated{confidence: confidenceSchema.New(), Unknown: unknownSchema.New()}
 	f = containerEstimate.NewFacts().Set("container", lang.Text(container))
@@ -89,11 +88,10 @@ func EstimateFacts(container string, e Estimate, policy *lang.Record, bounds Bou
 	return f, estimated
 }
 
-// noResources is read only.
+// noResources is shared; never write to it.
 var noResources = resourcesSchema.New()
 
-// RecommendFacts binds the facts of container.recommend; rules write into bounds. integerCPU says that the VPA asks for whole
-// cores of this container; see IntegerCPU.
+// RecommendFacts binds the facts of container.recommend; rules write to bounds.
 func RecommendFacts(container string, policy *lang.Record, integerCPU bool, bounds Bounds) *registry.Facts {
 	f := containerRecommend.NewFacts().Set("container", lang.Text(container)).Set("policy", policy)
 	f.Set("integerCPU", types.Bool(integerCPU))
@@ -101,13 +99,12 @@ func RecommendFacts(container string, policy *lang.Record, integerCPU bool, boun
 	return f
 }
 
-// IntegerCPU reports whether a VPA asks for whole cores of a container, by annotation (UPSTREAM.md §1.6, §2.15).
+// IntegerCPU reports whether the VPA's annotation asks for whole cores (UPSTREAM.md §2.15).
 func IntegerCPU(v *vpav1.VerticalPodAutoscaler, container string) bool {
 	return v.Annotations["vpa-post-processor.kubernetes.io/"+container+"_integerCPU"] == "true"
 }
 
-// PolicyConstants are the facts that are the same for a container as long as its policy does not change, for the points
-// that the recommender runs.
+// PolicyConstants returns the facts that depend only on a container's policy.
 func PolicyConstants(policy *lang.Record) []engine.Constant {
 	return []engine.Constant{
 		{Point: UsageWindow, Name: "policy", Value: policy},
@@ -118,12 +115,12 @@ func PolicyConstants(policy *lang.Record) []engine.Constant {
 	}
 }
 
-// Seen is what is known of a container before it is decided whether it is scaled.
+// Seen describes a container before rules decide whether to scale it.
 type Seen struct {
 	History History
-	Present bool // a pod of the workload has this container now
+	Present bool // some pod of the workload has this container now
 	Pods    int  // pods of the workload
-	Mixed   bool // pods of the workload need not have the same containers
+	Mixed   bool // pods of the workload may have different containers
 }
 
 // SelectFacts binds the facts of container.select.

@@ -16,7 +16,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// same compares two facts as rules would.
+// same compares two facts with CEL equality.
 func same(t *testing.T, want, got ref.Val) {
 	t.Helper()
 	require.Equal(t, types.True, want.Equal(got))
@@ -68,7 +68,7 @@ func TestTheParametersOfAPolicyAreBoundAsTheyAreWritten(t *testing.T) {
 			OOMBumpUpRatio: quantity("1.5"), OOMMinBumpUp: quantity("100Mi"), MemoryPerCPU: quantity("4Gi"),
 			MemoryAggregationInterval: &metav1.Duration{Duration: 12 * time.Hour}, MemoryAggregationIntervalCount: &count,
 		}))
-	// Thousandths of quantities: a ratio rounds up, of bytes the whole ones count (UPSTREAM.md §2.20).
+	// Quantities in thousandths: a ratio rounds up, bytes are truncated (UPSTREAM.md §2.20).
 	same(t, policySchema.New().SetDouble("oomBumpUpRatio", 1.235).SetInt("oomMinBumpUp", 1).SetInt("memoryAggregationInterval", int64(90*time.Second)),
 		Policy(&vpav1.ContainerResourcePolicy{
 			OOMBumpUpRatio: quantity("1.2345"), OOMMinBumpUp: quantity("1999m"),

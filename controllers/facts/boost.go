@@ -31,7 +31,7 @@ var cpuBoostSchema = lang.Bind("CPUBoost",
 		return time.Duration(seconds) * time.Second, ok
 	}))
 
-// BeforeBoost writes what a container asks for of CPU and memory, the value of AnnotationStartupBoost (UPSTREAM.md §1.6).
+// BeforeBoost encodes a container's CPU and memory for AnnotationStartupBoost (UPSTREAM.md §1.6).
 func BeforeBoost(c *corev1.Container) string {
 	text := func(list corev1.ResourceList) map[string]string {
 		out := map[string]string{}
@@ -42,7 +42,7 @@ func BeforeBoost(c *corev1.Container) string {
 		}
 		return out
 	}
-	data, _ := json.Marshal(boostNote{text(c.Resources.Requests), text(c.Resources.Limits)}) // maps of text can always be written
+	data, _ := json.Marshal(boostNote{text(c.Resources.Requests), text(c.Resources.Limits)}) // a struct of string maps always marshals
 	return string(data)
 }
 
@@ -51,8 +51,8 @@ type boostNote struct {
 	Limits   map[string]string `json:"limits"`
 }
 
-// readBoostNote is the inverse of BeforeBoost. One of which anything cannot be read is not read at all: what is missing in it was
-// missing in the container.
+// readBoostNote is the inverse of BeforeBoost. It rejects partly readable notes: a missing entry
+// means the container had none.
 func readBoostNote(text string) (requests, limits corev1.ResourceList, ok bool) {
 	var note boostNote
 	if json.Unmarshal([]byte(text), &note) != nil || note.Requests == nil || note.Limits == nil {
@@ -81,9 +81,9 @@ func readBoostNote(text string) (requests, limits corev1.ResourceList, ok bool) 
 	return requests, limits, ok
 }
 
-// boosting is the startup boost of a container as its pod tells of it.
+// boosting is a container's startup boost, read from its pod.
 type boosting struct {
-	note string // of the annotation
+	note string // annotation value
 	on   bool
 }
 
@@ -101,7 +101,7 @@ var boostedSchema = lang.Bind("Boosted",
 	lang.ForRules[boosting]("over", lang.Bool, "it ends now; unset if not"),
 	lang.ForRules[boosting]("remaining", lang.IntOf(Duration), "time until it is over, if known"))
 
-// boost binds the startup boost of a container. That of a new pod is yet to be made.
+// boost binds a container's startup boost. A new pod has none yet.
 func (b *boundPod) boost(container string) *lang.Record {
 	if b.in.Creating {
 		return boostedSchema.New()
@@ -113,7 +113,6 @@ func (b *boundPod) boost(container string) *lang.Record {
 	return boostedSchema.Of(boosting{note, on})
 }
 
-// boostOf reads what rules made of it.
 func boostOf(r *lang.Record) (b Boost) {
 	_, b.Raised = r.Int("cpu")
 	on := r.Bool("on")
@@ -128,7 +127,6 @@ func boostOf(r *lang.Record) (b Boost) {
 var startSchema = lang.Bind("Start",
 	lang.IntIf("ready", lang.IntOf(Duration), "for how long the pod has been ready; unset while it is not", (*boundPod).readyFor))
 
-// readyFor is for how long a running pod has been ready.
 func (b *boundPod) readyFor() (time.Duration, bool) {
 	if b.in.Creating || b.in.Now.IsZero() {
 		return 0, false

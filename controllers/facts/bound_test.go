@@ -12,7 +12,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// TestEveryFactOfAPointIsBound: one that a point declares and nobody binds would be unset for all rules.
+// A declared fact that nobody binds is unset for all rules.
 func TestEveryFactOfAPointIsBound(t *testing.T) {
 	plan, trace := shippedPlan(t), &engine.Trace{}
 	none, v := facts.Policy(nil), vpa("InPlaceOrRecreate", recommendation(t, "a", "cpu=1", "cpu=1", "cpu=1"))
@@ -37,7 +37,7 @@ func TestEveryFactOfAPointIsBound(t *testing.T) {
 	state.DecideUnboost(plan, facts.Group{}, trace)
 
 	seen := map[string]bool{
-		// These are not traced, and bind what they have in one place.
+		// These points have no trace and bind all facts in one place.
 		facts.VPAValidate: true, facts.PodValidate: true, facts.PodRefused: true, facts.PodEvicted: true,
 		facts.ContainerPolicy: true, facts.VPAOrder: true,
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// changed is what a change does to a running pod.
 type changed struct {
 	differs, qosClass, restarts, strainsMemory bool
 	defaulted                                  string
@@ -24,7 +23,6 @@ var changeSchema = lang.Bind("Change",
 		"containers that would get defaults of LimitRanges with a resize, because they lack the values; unset if there are none",
 		func(c changed) (string, bool) { return c.defaulted, c.defaulted != "" }))
 
-// changeOf looks at what a change does to a running pod.
 func changeOf(pod *corev1.Pod, change PodChange, defaulted string) changed {
 	out := changed{defaulted: defaulted}
 	for i := range change.Containers {
@@ -48,14 +46,15 @@ func changeOf(pod *corev1.Pod, change PodChange, defaulted string) changed {
 	return out
 }
 
-// strainsMemory reports whether more memory would be requested than there is, or a memory limit would be lower.
+// strainsMemory reports whether the memory request would rise or the memory limit would drop.
 func strainsMemory(requests, limits corev1.ResourceList, c *ResourceChange) bool {
 	request, limit := c.Requests[corev1.ResourceMemory], c.Limits[corev1.ResourceMemory]
 	had, limited := limits[corev1.ResourceMemory]
 	return request.Cmp(requests[corev1.ResourceMemory]) > 0 || !limit.IsZero() && (!limited || limit.Cmp(had) < 0)
 }
 
-// WithoutMemory is the change as far as it is about CPU. Memory stays what the pod has, also where a resize under way asks for other.
+// WithoutMemory drops memory from the change. The pod keeps its current memory, even if a pending
+// resize asks for other values.
 func (c PodChange) WithoutMemory(pod *corev1.Pod) PodChange {
 	out := c
 	out.Containers = make([]ContainerChange, len(c.Containers))
@@ -73,7 +72,7 @@ func (c PodChange) WithoutMemory(pod *corev1.Pod) PodChange {
 	return out
 }
 
-// keepMemory has nothing written about memory but what there is, where something else is asked for.
+// keepMemory writes the current memory where the spec asks for something else.
 func (c *ResourceChange) keepMemory(asked *corev1.ResourceRequirements, requests, limits corev1.ResourceList) {
 	keep := func(written, asked, has corev1.ResourceList) corev1.ResourceList {
 		out := merged(written, nil)
@@ -87,7 +86,7 @@ func (c *ResourceChange) keepMemory(asked *corev1.ResourceRequirements, requests
 	c.Requests, c.Limits = keep(c.Requests, asked.Requests, requests), keep(c.Limits, asked.Limits, limits)
 }
 
-// alters reports whether something is written that is not there already.
+// alters reports whether the write changes any value.
 func alters(now, written corev1.ResourceList) bool {
 	for name := range written {
 		if altersOne(now, written, name) {
@@ -106,12 +105,12 @@ func altersOne(now, written corev1.ResourceList, name corev1.ResourceName) bool 
 	return !had || before.Cmp(q) != 0
 }
 
-// changesQOS reports whether the pod would be of another QoS class, which API servers refuse (KEP-1287).
+// changesQOS reports whether the pod's QoS class would change, which API servers refuse (KEP-1287).
 func changesQOS(pod *corev1.Pod, change PodChange) bool {
 	return qos.ComputePodQOS(podAfter(pod, change)) != qos.GetPodQOS(pod)
 }
 
-// podAfter is what a pod asks for after a change, and nothing else of it.
+// podAfter has only the pod's resources after the change.
 func podAfter(pod *corev1.Pod, change PodChange) *corev1.Pod {
 	after := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: pod.Spec.InitContainers, Overhead: pod.Spec.Overhead, Containers: make([]corev1.Container, len(pod.Spec.Containers))}}
 	for i := range pod.Spec.Containers {
@@ -131,7 +130,6 @@ func podAfter(pod *corev1.Pod, change PodChange) *corev1.Pod {
 	return after
 }
 
-// with are resources after a change.
 func with(now *corev1.ResourceRequirements, c *ResourceChange) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: merged(now.Requests, c.Requests), Limits: merged(now.Limits, c.Limits)}
 }
@@ -147,14 +145,13 @@ func merged(now, written corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// Requests are what a pod requests: by container, and under the empty name as a whole. AEP-8818 remembers those that were found
-// to be infeasible.
+// Requests are a pod's requests by container; the empty name is the pod level (AEP-8818).
 type Requests map[string]corev1.ResourceList
 
-// SpecRequests are what a pod's spec asks for.
+// SpecRequests returns the requests in a pod's spec.
 func SpecRequests(pod *corev1.Pod) Requests { return RequestsAfter(pod, PodChange{}) }
 
-// RequestsAfter are what a pod's spec asks for after a change.
+// RequestsAfter returns the requests of a pod's spec after a change.
 func RequestsAfter(pod *corev1.Pod, change PodChange) Requests {
 	out := Requests{}
 	for i := range pod.Spec.Containers {
@@ -174,7 +171,7 @@ func RequestsAfter(pod *corev1.Pod, change PodChange) Requests {
 	return out
 }
 
-// LowerThan reports whether less CPU or memory is requested somewhere than in other.
+// LowerThan reports whether any CPU or memory request is below other's.
 func (r Requests) LowerThan(other Requests) bool {
 	for name, list := range r {
 		for _, resource := range ScaledResources {

@@ -7,7 +7,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// The records of the points at which the recommender looks at one container.
+// Records of the recommender's points for one container.
 var (
 	confidenceSchema = lang.NewSchema("Confidence",
 		lang.Field{Name: "low", Type: lang.Bool, Doc: "the container's history is short; condition LowConfidence of the VPA reports it; unset is false"})

@@ -13,7 +13,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// ContainerPolicy is the point that says which of a VPA's container policies is a container's; Use, Default and Ignore are what it says.
+// ContainerPolicy is the point that selects a container's policy; the others are its outcomes.
 const (
 	ContainerPolicy = "container.policy"
 
@@ -37,13 +37,13 @@ var containerPolicy = &registry.Point{
 	FailSafe: DoIgnore,
 }
 
-// PolicyRules are what the rules say of entries that name a container, of those for all, and of others.
+// PolicyRules are the outcomes for entries naming the container, the wildcard, and other entries.
 type PolicyRules struct{ named, wildcard, other string }
 
-// policyRulesOf remembers them by plan, for as long as the plan is in use.
+// policyRulesOf caches them per plan.
 var policyRulesOf sync.Map // weak.Pointer[engine.Plan] → PolicyRules
 
-// PolicyRulesOf asks the rules at container.policy, once for a plan.
+// PolicyRulesOf runs container.policy, once per plan.
 func PolicyRulesOf(plan *engine.Plan) PolicyRules {
 	key := weak.Make(plan)
 	if known, ok := policyRulesOf.Load(key); ok {
@@ -60,7 +60,7 @@ func PolicyRulesOf(plan *engine.Plan) PolicyRules {
 	return out
 }
 
-// PolicyFor is PolicyRules.For by the rules of a plan.
+// PolicyFor is PolicyRules.For with the rules of a plan.
 func PolicyFor(plan *engine.Plan, policy *vpav1.PodResourcePolicy, container string) *vpav1.ContainerResourcePolicy {
 	if policy == nil || len(policy.ContainerPolicies) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func PolicyFor(plan *engine.Plan, policy *vpav1.PodResourcePolicy, container str
 	return PolicyRulesOf(plan).For(policy, container)
 }
 
-// For is the policy of a container; nil when there is none. Policies are never merged (UPSTREAM.md §1.2).
+// For returns a container's policy, or nil. Policies are never merged (UPSTREAM.md §1.2).
 func (r PolicyRules) For(policy *vpav1.PodResourcePolicy, container string) (out *vpav1.ContainerResourcePolicy) {
 	if policy == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Differences tells in words where the CPU and memory of two lists differ, e.g. "cpu 250m → 300m".
+// Differences describes where the CPU and memory of two lists differ, e.g. "cpu 250m → 300m".
 func Differences(from, to corev1.ResourceList) []string {
 	var out []string
 	for _, name := range ScaledResources {
@@ -24,8 +24,8 @@ func Differences(from, to corev1.ResourceList) []string {
 	return out
 }
 
-// ChangeDifferences tells in words where two answers of ResourcesForPod for the same pod differ. The empty one stands for a
-// pod that is left alone.
+// ChangeDifferences describes how two changes of the same pod differ; an empty change writes
+// nothing.
 func ChangeDifferences(from, to PodChange) []string {
 	pod := func(c PodChange) ResourceChange {
 		if c.Pod == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// The points that the updater asks after a request to the API server, and their outcomes.
+// Points that the updater runs after an API request, and their outcomes.
 const (
 	PodRefused = "pod.refused"
 	PodEvicted = "pod.evicted"
@@ -68,8 +68,7 @@ func DecideRefused(plan *engine.Plan, r RefusedRequest) engine.Verdict {
 	return plan.Decide(PodRefused, podRefused.NewFacts().Set("refusal", refusalSchema.Of(r)), nil)
 }
 
-// ReplacementTimeout runs pod.evicted: how long the replacement of an evicted pod is waited for, 0 = not at all. It also returns the
-// rules that failed.
+// ReplacementTimeout runs pod.evicted: how long to wait for an evicted pod's replacement, 0 = not.
 func ReplacementTimeout(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, group Group) (time.Duration, []*engine.RuleError) {
 	replacement := replacementSchema.New()
 	f := podEvicted.NewFacts().Set("vpa", VPA(v)).Set("group", groupSchema.Of(&group)).Set("replacement", replacement)

@@ -1,6 +1,6 @@
-// Package facts tells the policy engine about vertical pod autoscaling: units, feature gates, functions, and the
-// points at which rule sets plug in, with the facts each point supplies. The recommender, the updater and the
-// webhook bind Kubernetes objects to those facts here, so that all three run the same policy on the same terms.
+// Package facts defines what policy rules know about vertical pod autoscaling: units, feature
+// gates, functions, and points with their facts. The recommender, the updater and the webhook bind
+// Kubernetes objects here, so all three run the same policy on the same facts.
 //
 // No policy may live here: a fact says what is, never what to do about it.
 package facts

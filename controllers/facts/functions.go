@@ -21,9 +21,9 @@ import (
 
 var histogramType = cel.OpaqueType("Histogram")
 
-// Histogram hands a usage distribution to rules, which read it with percentile(usage.cpu, 0.9).
+// Histogram exposes a usage distribution to rules, which read it with percentile(usage.cpu, 0.9).
 type Histogram struct {
-	// Percentile returns the amount (milli-cores or bytes) that a fraction of the samples, 0 to 1, does not exceed.
+	// Percentile returns the milli-cores or bytes that a fraction (0 to 1) of samples stays within.
 	Percentile func(fraction float64) int64
 }
 
@@ -40,7 +40,7 @@ func (h Histogram) ConvertToType(t ref.Type) ref.Val {
 	return types.NewErr("a histogram cannot be converted to %s", t.TypeName())
 }
 
-// Equal implements ref.Val; histograms are never equal, rules have no use for the question.
+// Equal implements ref.Val; histograms are never equal.
 func (h Histogram) Equal(ref.Val) ref.Val { return types.False }
 
 // Type implements ref.Val.
@@ -49,8 +49,8 @@ func (h Histogram) Type() ref.Type { return histogramType }
 // Value implements ref.Val.
 func (h Histogram) Value() any { return h }
 
-// readHistogram makes a distribution of the percentiles that a test table lists, e.g. {0.5: 500m, 0.9: 900m}. A
-// fraction in between has the amount of the next one listed, a fraction above all of them the amount of the last.
+// readHistogram reads percentiles from a test table, e.g. {0.5: 500m, 0.9: 900m}. A fraction in
+// between takes the next listed amount; a fraction above all takes the last.
 func readHistogram(pairs []registry.Pair, unit lang.Unit) (ref.Val, error) {
 	type percentile struct {
 		fraction float64
@@ -107,8 +107,8 @@ func addFunctions(r *registry.Registry) {
 		registry.Func1(func(fraction float64) string { return strconv.FormatFloat(math.Round(fraction*100), 'f', -1, 64) + "%" }))
 }
 
-// toHundredths is amount to the nearest hundredth of unit, a half to the even one, as %.2f prints amount/unit; then rounded up
-// to an integer, as a Quantity with that text is (UPSTREAM.md §2.14).
+// toHundredths rounds amount/unit to hundredths, half to even like %.2f, then up to an integer,
+// like a Quantity parsed from that text (UPSTREAM.md §2.14).
 func toHundredths(amount, unit int64) (int64, error) {
 	if unit <= 0 {
 		return 0, errors.New("the unit must be greater than zero")

@@ -6,15 +6,15 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Group counts the pods of one direct owner, e.g. a ReplicaSet, and tells what came of evicting some of them.
+// Group counts the pods of one direct owner, e.g. a ReplicaSet, and what their evictions led to.
 type Group struct {
-	Configured int // replicas the owner asks for; 0 = not known
-	Live       int // pods not terminating
+	Configured int // replicas the owner asks for; 0 = unknown
+	Live       int // pods that are not terminating
 	Running    int // live pods that have started
 	Ready      int // live pods that are ready
-	Disrupted  int // running pods that were evicted or resized in this cycle
+	Disrupted  int // running pods evicted or resized in this cycle
 
-	Evictions, Resizes Refusals // of any of its pods, for a reason that holds for all of them
+	Evictions, Resizes Refusals // refused for reasons that apply to all of its pods
 
 	Unchanged    int           // consecutive evictions whose replacement kept its old resources
 	UnchangedAge time.Duration // since the last of these evictions
@@ -47,16 +47,15 @@ var groupSchema = lang.Bind("Group",
 		func(g *Group) int { return g.Unchanged }),
 	lang.IntFrom("unchangedAge", lang.IntOf(Duration), "since the last of these evictions", func(g *Group) time.Duration { return g.UnchangedAge }))
 
-// Refusals are answers of the API server in a row, with nothing carried out in between. Those to resizes that an eviction followed are
-// not among them.
+// Refusals are consecutive API server refusals, with no success in between. Refused resizes that
+// led to an eviction do not count.
 type Refusals struct {
 	Times   int
-	Age     time.Duration // since the last of them
+	Age     time.Duration // since the last one
 	Last    Refusal
-	Message string // what the API server said the last time
+	Message string // last API server message
 }
 
-// or returns others where there are none.
 func (r Refusals) or(others Refusals) Refusals {
 	if r.Times == 0 {
 		return others
@@ -64,12 +63,13 @@ func (r Refusals) or(others Refusals) Refusals {
 	return r
 }
 
-// Attempt is a resize that was tried.
+// Attempt is the result of earlier resize attempts.
 type Attempt struct {
-	// Refused is why the API server refused the resize tried a moment ago; empty = none was tried, or it was accepted.
+	// Refused is why the API server refused the latest resize; empty = accepted, or none was sent.
 	Refused Refusal
-	Message string // what the API server said
-	// Infeasible: one tried before was found to be more than the node has (AEP-8818), and NowLower that less is wanted now.
+	Message string // from the API server
+	// Infeasible: the node could not fit an earlier resize (AEP-8818). NowLower: now less is
+	// wanted.
 	Infeasible, NowLower bool
 }
 
@@ -81,19 +81,18 @@ var attemptSchema = lang.Bind("Attempt",
 	lang.BoolFrom("infeasible", "a resize of this pod was infeasible on its node (AEP-8818)", func(a *Attempt) bool { return a.Infeasible }),
 	lang.BoolFrom("nowLower", "less CPU or memory would be requested now than by that resize", func(a *Attempt) bool { return a.NowLower }))
 
-// Refusal is a kind of answer to a resize or to an eviction.
+// Refusal is the reason a resize or an eviction was refused.
 type Refusal string
 
-// The kinds of answers.
 const (
 	RefusedNodeCapacity Refusal = "NodeCapacity" // more than the node has (Kubernetes 1.36 and newer)
-	RefusedBudget       Refusal = "Budget"       // a PodDisruptionBudget is against an eviction
-	RefusedQuota        Refusal = "Quota"        // more than a ResourceQuota or a LimitRange of the namespace allows
-	RefusedNotSupported Refusal = "NotSupported" // the node, or the API server, cannot resize such pods
-	RefusedInvalid      Refusal = "Invalid"      // the pod may not be changed so
-	RefusedConflict     Refusal = "Conflict"     // the pod was changed meanwhile
-	RefusedNotAnswered  Refusal = "NotAnswered"  // the API server did not answer in time, or is too busy
-	RefusedGone         Refusal = "Gone"         // there is no such pod any more
-	RefusedNotPermitted Refusal = "NotPermitted" // this process may not resize pods
-	RefusedForbidden    Refusal = "Forbidden"    // an admission policy is against it, or something else is
+	RefusedBudget       Refusal = "Budget"       // a PodDisruptionBudget blocks the eviction
+	RefusedQuota        Refusal = "Quota"        // exceeds a ResourceQuota or a LimitRange of the namespace
+	RefusedNotSupported Refusal = "NotSupported" // the node or the API server cannot resize such pods
+	RefusedInvalid      Refusal = "Invalid"      // the pod does not allow this change
+	RefusedConflict     Refusal = "Conflict"     // the pod changed meanwhile
+	RefusedNotAnswered  Refusal = "NotAnswered"  // timeout, or the API server is overloaded
+	RefusedGone         Refusal = "Gone"         // the pod no longer exists
+	RefusedNotPermitted Refusal = "NotPermitted" // this process lacks permission to resize pods
+	RefusedForbidden    Refusal = "Forbidden"    // an admission policy blocks it, or another reason
 )

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestHundredthsAreThoseThatArePrinted holds the integers against upstream's way: print two decimals, and read the text as a
-// quantity (UPSTREAM.md §2.14).
+// Upstream prints two decimals and parses the text as a quantity (UPSTREAM.md §2.14).
 func TestHundredthsAreThoseThatArePrinted(t *testing.T) {
 	units := []struct {
 		suffix string
@@ -30,7 +29,7 @@ func TestHundredthsAreThoseThatArePrinted(t *testing.T) {
 			amount := u.size + random.Int64N(min(maxAmount, 2000*u.size)-u.size)
 			check(amount, u.suffix, u.size)
 		}
-		for n := range int64(64) { // eighths hold exact halves of hundredths
+		for n := range int64(64) { // eighths include exact halves of hundredths
 			for _, near := range []int64{-1, 0, 1} {
 				check(u.size+n*u.size/8+near, u.suffix, u.size)
 			}

@@ -9,16 +9,17 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// LimitRanges is what all LimitRanges of a namespace say together. It may be shared and is never changed.
+// LimitRanges folds all LimitRanges of a namespace. It is shared and immutable.
 type LimitRanges struct {
 	record       *lang.Record
-	ofContainers []string // names of those of type Container; sorted
-	// limited and requested are the resources of which containers are given a limit or a request where they have none.
+	ofContainers []string // LimitRanges of type Container; sorted
+	// limited and requested are the resources that have a default limit or request.
 	limited, requested map[corev1.ResourceName]bool
 }
 
-// FoldLimitRanges folds the LimitRanges of one namespace (UPSTREAM.md §3.4): the highest minimum, the lowest maximum, and
-// the default of the last by name that has limits of the type. Other resources than CPU and memory do not count.
+// FoldLimitRanges folds the LimitRanges of one namespace (UPSTREAM.md §3.4): the highest minimum,
+// the lowest maximum, and the default of the last by name that has limits of the type. Only CPU and
+// memory count.
 func FoldLimitRanges(list []corev1.LimitRange) *LimitRanges {
 	sorted := make([]*corev1.LimitRange, len(list))
 	for i := range list {
@@ -81,8 +82,8 @@ func (l *LimitRanges) add(name string, item *corev1.LimitRangeItem) {
 	}
 }
 
-// Defaulted names, separated by commas, the containers to which API servers would give defaults once a running pod is resized:
-// their plugin LimitRanger does with resizes what it does with new pods. Empty = none.
+// Defaulted names, separated by commas, the containers that a resize would give defaults: the
+// LimitRanger plugin treats a resize like a new pod. Empty = none.
 func (l *LimitRanges) Defaulted(pod *corev1.Pod, change PodChange) string {
 	if l == nil || len(l.limited)+len(l.requested) == 0 {
 		return ""
@@ -111,7 +112,7 @@ func (l *LimitRanges) Defaulted(pod *corev1.Pod, change PodChange) string {
 	return strings.Join(names, ", ")
 }
 
-// bind gives the record that rules read; nil says nothing about anything.
+// bind returns the record for rules; a nil receiver sets nothing.
 func (l *LimitRanges) bind() *lang.Record {
 	if l == nil {
 		return limitRangesSchema.New()

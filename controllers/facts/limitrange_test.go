@@ -86,8 +86,8 @@ func TestLimitRangesAreFolded(t *testing.T) {
 	same(t, limitRangesSchema.New(), (*LimitRanges)(nil).bind())
 }
 
-// TestInitContainersCountAsAPIServersCountThem (KEP-2837): sidecars beside the containers, the others one after the other with
-// the sidecars that were started before.
+// KEP-2837: sidecars run beside the containers; other init containers run one by one beside the
+// sidecars started before them.
 func TestInitContainersCountAsAPIServersCountThem(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	one := func(sidecar bool, cpu string) corev1.Container {
@@ -121,7 +121,7 @@ func TestAPodHasResourcesAtPodLevelWhereCPUOrMemoryAreThere(t *testing.T) {
 	require.Equal(t, "2", requests.Cpu().String(), "what the node granted")
 }
 
-// TestRequestsAreDefaultedAsAPIServersDo where a pod has a limit and no request.
+// Applies where a pod has a limit and no request.
 func TestRequestsAreDefaultedAsAPIServersDo(t *testing.T) {
 	container := func(pairs ...string) corev1.Container {
 		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: amounts(pairs...)}}
@@ -145,7 +145,7 @@ func TestRequestsAreDefaultedAsAPIServersDo(t *testing.T) {
 	}
 }
 
-// TestFractionsAreNoReasonToRefuseAPod: API servers take 1500m of memory, and no whole number of bytes is that.
+// API servers accept 1500m of memory, which is not a whole number of bytes.
 func TestFractionsAreNoReasonToRefuseAPod(t *testing.T) {
 	held := ResourceChange{Requests: amounts("cpu", "1", "memory", "2")}
 	held.keepFractions(amounts("cpu", "2", "memory", "1500m"))

@@ -15,13 +15,13 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// part is a part of an object as rules see it: typed by the schema of the CRD, so that rules can read and set whatever is in there.
+// part is a part of an object, typed by the CRD's schema so that rules can read and set all of it.
 type part struct {
 	kind   partKind
 	typ    lang.Type
-	schema *lang.Schema // of parts of kind object
-	fields []field      // likewise, by name
-	items  *part        // of parts of kind list
+	schema *lang.Schema // for kind object
+	fields []field      // for kind object, by name
+	items  *part        // for kind list
 }
 
 type field struct {
@@ -42,13 +42,12 @@ const (
 	listPart
 )
 
-// parts makes parts of a schema. Those of the same fields share a type, so that rules can set one to another.
+// parts builds parts. Those with the same fields share a type, so rules can assign one to another.
 type parts struct {
 	of      map[string]*part // by their fields
-	without string           // the name of a part that is left out
+	without string           // name of a part to omit
 }
 
-// object is the part that holds the fields of a schema.
 func (p *parts) object(name string, s *structural.Structural) *part {
 	out := &part{kind: objectPart}
 	var fields []lang.Field
@@ -72,7 +71,7 @@ func (p *parts) object(name string, s *structural.Structural) *part {
 	return out
 }
 
-// part is nil for what rules cannot see.
+// part returns nil for what rules cannot see.
 func (p *parts) part(name string, s *structural.Structural) *part {
 	switch {
 	case s.XIntOrString:
@@ -103,7 +102,7 @@ func (p *parts) part(name string, s *structural.Structural) *part {
 	return nil
 }
 
-// bind is a value, as JSON holds it, for rules; nil where it does not have the type that the schema gives it.
+// bind converts a JSON value for rules; nil if it does not match the schema's type.
 func (p *part) bind(v any) ref.Val {
 	switch v := v.(type) {
 	case string:
@@ -152,7 +151,7 @@ func (p *part) record(of map[string]any) *lang.Record {
 	return r
 }
 
-// list leaves out entries that do not have their type.
+// list drops entries of the wrong type.
 func (p *part) list(of []any) ref.Val {
 	vals := []ref.Val{}
 	for _, one := range of {
@@ -163,7 +162,7 @@ func (p *part) list(of []any) ref.Val {
 	return types.NewRefValList(types.DefaultTypeAdapter, vals)
 }
 
-// plain is a value that rules gave, as JSON holds it.
+// plain converts a value from rules to JSON.
 func (p *part) plain(v ref.Val) any {
 	switch v := v.(type) {
 	case *lang.Record:
@@ -194,10 +193,8 @@ func (p *part) plain(v ref.Val) any {
 	return v.Value()
 }
 
-// The parts of resources.
 var cpuPart, memoryPart = &part{kind: quantityPart}, &part{kind: quantityPart}
 
-// field is the part of a field that the schema has.
 func (p *part) field(name string) *part {
 	if p.kind == resourcesPart {
 		if name == "cpu" {
@@ -209,8 +206,8 @@ func (p *part) field(name string) *part {
 	return p.fields[i].part
 }
 
-// changes lists what differs in a part between two records; raw is the part as the object has it. What the object has in another type
-// than the schema's stays: the schema refuses it.
+// changes lists the differences between two records; raw is the object's own part. Values of the
+// wrong type stay: the schema refuses them.
 func (p *part) changes(path []string, raw map[string]any, before, after *lang.Record) []Change {
 	var out []Change
 	for _, f := range after.Schema().Fields() {

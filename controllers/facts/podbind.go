@@ -11,26 +11,26 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// boundPod is a pod and its recommendation as rules read them.
+// boundPod is a pod and its recommendation, bound for rules.
 type boundPod struct {
 	in       PodInput
 	vpa      *lang.Record
 	limits   *lang.Record
 	parts    []podPart    // the containers
-	pod      *podPart     // nil without resources at pod level
-	init     *lang.Record // of the pod, where it has resources of its own
-	defaults *lang.Record // requests that API servers fill in
+	pod      *podPart     // nil without pod-level resources
+	init     *lang.Record // for pods with pod-level resources
+	defaults *lang.Record // filled in by API servers
 	level    *vpav1.RecommendedResources
-	// uncounted are the resources that are left alone, because sums of them would not be exact.
+	// uncounted resources are left alone, because their sums would not be exact.
 	uncounted []corev1.ResourceName
 }
 
-// podPart is a container, or the pod as a whole.
+// podPart is a container or the pod level.
 type podPart struct {
 	name             string
 	known            bool
 	policy, original *lang.Record
-	limits           corev1.ResourceList // as they are written
+	limits           corev1.ResourceList // as written in the spec
 	recommendation   *vpav1.RecommendedContainerResources
 }
 
@@ -61,13 +61,12 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 	return b
 }
 
-// fitted is one run of a point over a pod: the items are its containers and then, where there is one, the pod as a whole.
+// fitted is one run of a point over a pod: items are its containers, then the pod level if any.
 type fitted struct {
 	facts *registry.Facts
 	items []*registry.Item
 }
 
-// fit binds one recommendation for pod.fit.
 func (b *boundPod) fit(bound int) *fitted {
 	of := &boundsOfPods[bound]
 	f := &fitted{facts: podFit.NewFacts().Set("bound", lang.Text(of.name)).Set("scaling", scalingsSchema.New())}
@@ -89,7 +88,7 @@ func (b *boundPod) fit(bound int) *fitted {
 	return b.common(f)
 }
 
-// counted binds what is recommended of the resources that are not left alone.
+// counted omits uncounted resources.
 func (b *boundPod) counted(list corev1.ResourceList) *lang.Record {
 	if len(b.uncounted) > 0 {
 		list = maps.Clone(list)
@@ -100,7 +99,7 @@ func (b *boundPod) counted(list corev1.ResourceList) *lang.Record {
 	return Resources(list)
 }
 
-// resources binds what pod.fit made of the target for pod.resources.
+// resources binds the fitted target for pod.resources.
 func (b *boundPod) resources(target *fitted) *fitted {
 	f := &fitted{facts: podResources.NewFacts().Set("creating", types.Bool(b.in.Creating)).Set("start", startSchema.Of(b))}
 	for i := range b.parts {

@@ -7,7 +7,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// The records of pod.fit and pod.resources.
+// Records of pod.fit and pod.resources.
 var (
 	ratioSchema = lang.NewSchema("Ratio",
 		lang.Field{Name: "limit", Type: lang.Int, Doc: "the limit that goes with that request"},
@@ -41,7 +41,7 @@ var (
 		lang.Field{Name: "pod", Type: lang.RecordOf(limitRangeSchema), Doc: "for the pod as a whole; unset when there are none of that type"})
 )
 
-// What both points know of a pod.
+// Pod facts of both points.
 var (
 	podFacts = []registry.Var{
 		{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)},

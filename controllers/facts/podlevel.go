@@ -8,8 +8,8 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// PodLevel is what a pod's spec asks for as a whole; nil where it asks for nothing. A stanza that names no resource, as charts render
-// it, is none for API servers, nor is it here.
+// PodLevel returns the pod-level resources of a spec, or nil. Like API servers, it treats a stanza
+// that names no resource as absent; charts render such stanzas.
 func PodLevel(pod *corev1.Pod) *corev1.ResourceRequirements {
 	if r := pod.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
 		return r
@@ -17,8 +17,8 @@ func PodLevel(pod *corev1.Pod) *corev1.ResourceRequirements {
 	return nil
 }
 
-// podResourcesOf are the requests and limits of a pod as a whole: what its status reports, else what its spec asks for. ok is
-// false for pods that have neither CPU nor memory at pod level.
+// podResourcesOf returns pod-level requests and limits from the status, else from the spec. ok is
+// false without CPU and memory at pod level.
 func podResourcesOf(pod *corev1.Pod) (requests, limits corev1.ResourceList, ok bool) {
 	asked := PodLevel(pod)
 	if asked == nil || !scalable(asked.Requests) && !scalable(asked.Limits) {
@@ -37,8 +37,8 @@ func scalable(list corev1.ResourceList) bool {
 	})
 }
 
-// defaultRequests are the requests at pod level that API servers fill in: up to Kubernetes 1.36 before they ask webhooks, from 1.37 on
-// afterwards (KEP-2837). init are the pod's initRequests.
+// defaultRequests returns the pod-level requests that API servers fill in: before webhooks up to
+// Kubernetes 1.36, after them from 1.37 (KEP-2837). init are the pod's initRequests.
 func defaultRequests(pod *corev1.Pod, requests, limits corev1.ResourceList, init *lang.Record) *lang.Record {
 	out := resourcesSchema.New()
 	for _, name := range ScaledResources {
@@ -63,15 +63,15 @@ func defaultRequests(pod *corev1.Pod, requests, limits corev1.ResourceList, init
 	return out
 }
 
-// initSums are what init containers request.
+// initSums are the requests of init containers.
 type initSums struct{ running, peak *lang.Record }
 
 var initSchema = lang.Bind("InitContainers",
 	lang.RecordFrom("running", resourcesSchema.Schema, "requests of those that keep running (sidecars)", func(s initSums) *lang.Record { return s.running }),
 	lang.RecordFrom("peak", resourcesSchema.Schema, "the highest request while they run one after the other", func(s initSums) *lang.Record { return s.peak }))
 
-// initRequests sums up the init containers of a pod as API servers do where they compare a pod's requests with those of its
-// containers (KEP-2837): those that go on running count beside the containers, the others one after the other.
+// initRequests sums init containers the way API servers compare a pod's requests with its
+// containers' (KEP-2837): sidecars add to the containers, the others run one by one.
 func initRequests(pod *corev1.Pod) *lang.Record {
 	running, peak := resourcesSchema.New(), resourcesSchema.New()
 	for i := range pod.Spec.InitContainers {
@@ -79,7 +79,7 @@ func initRequests(pod *corev1.Pod) *lang.Record {
 		for _, name := range ScaledResources {
 			q, ok := c.Resources.Requests[name]
 			if !ok {
-				continue // what runs beside it was counted before
+				continue // sidecars before it are already counted
 			}
 			field := string(name)
 			before, _ := running.Int(field)
@@ -94,8 +94,8 @@ func initRequests(pod *corev1.Pod) *lang.Record {
 	return initSchema.Of(initSums{running, peak})
 }
 
-// uncounted are the resources which a pod has at pod level, and of which some amount is no whole number of
-// milli-cores or bytes, or too large a one. API servers compare exact sums, so such a pod could only be made invalid.
+// uncounted lists pod-level resources where some amount is too large or not a whole number of
+// milli-cores or bytes. API servers compare exact sums, so writing them could make the pod invalid.
 func uncounted(pod *corev1.Pod, requests, limits corev1.ResourceList) (out []corev1.ResourceName) {
 	for _, name := range ScaledResources {
 		if _, asked := requests[name]; !asked {

@@ -9,7 +9,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// TestAnEmptyStanzaIsNone: charts render one where nothing is asked for at pod level, and API servers take it for none.
+// Charts render an empty stanza; API servers treat it as absent.
 func TestAnEmptyStanzaIsNone(t *testing.T) {
 	none := corev1.ResourceList{}
 	for name, tt := range map[string]struct {
@@ -28,7 +28,7 @@ func TestAnEmptyStanzaIsNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{
 				Spec: corev1.PodSpec{Resources: tt.stanza, Containers: []corev1.Container{{Name: "app"}}},
-				// Nodes tell of resources at pod level only where there are any; one that did otherwise would change nothing.
+				// Nodes report pod-level resources only where the spec has some; ignore any others.
 				Status: corev1.PodStatus{Resources: &corev1.ResourceRequirements{Requests: amounts("cpu", "2")}},
 			}
 			_, judged := podObject(pod)["spec"].(map[string]any)["resources"]

@@ -5,23 +5,20 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// PodContainer is a container that is scaled: what container.recommend made of it.
+// PodContainer is a scaled container with the result of container.recommend.
 type PodContainer struct {
 	Name    string
 	Policy  *lang.Record // its effective policy, from Policy
-	Unknown *lang.Record // from EstimateFacts; nil = enough is known
+	Unknown *lang.Record // from EstimateFacts; nil = all known
 	Bounds  Bounds
 }
 
-// PodRequests says which requests at least one pod of a workload has at pod level.
+// PodRequests says which pod-level requests at least one pod of a workload has.
 type PodRequests struct{ CPU, Memory bool }
 
-// RecommendPod runs pod.recommend: what is recommended for a pod as a whole, given what is recommended for its
-// containers, of which those with mode Off are not among them. It changes the bounds of containers where the pod's leave
-// them other room. With the gate PodLevelResources off, pod has nothing set and no container changes.
-//
-// The bounds of the pod and those of its containers belong together. So when a rule fails, all of it is given up: pod has
-// nothing set, and the containers keep the bounds they came with. The trace still tells what was tried.
+// RecommendPod runs pod.recommend: the recommendation for the pod as a whole, given those of its
+// containers without mode Off. It adjusts the containers to fit the pod's bounds. Both belong together:
+// if a rule fails, pod is empty and the containers keep their bounds.
 func RecommendPod(plan *engine.Plan, containers []PodContainer, podPolicy *lang.Record, requests PodRequests, trace *engine.Trace) (pod Bounds, failed []*engine.RuleError) {
 	f := podRecommend.NewFacts().
 		Set("podPolicy", podPolicy).
@@ -50,7 +47,6 @@ func RecommendPod(plan *engine.Plan, containers []PodContainer, podPolicy *lang.
 	return pod, nil
 }
 
-// copied are bounds of their own with the same in them.
 func (b Bounds) copied() Bounds {
 	for i, r := range b {
 		b[i] = r.Copy()
@@ -58,7 +54,7 @@ func (b Bounds) copied() Bounds {
 	return b
 }
 
-// take gives the records of b what others hold, for all who have a hold of them.
+// take copies o into b's records, which others share.
 func (b Bounds) take(o Bounds) {
 	for i, r := range o {
 		*b[i] = *r

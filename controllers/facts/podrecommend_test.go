@@ -19,7 +19,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// podPlan is the shipped pipeline with pod-level resources on; compiling it takes a while.
+// podPlan is the shipped pipeline with pod-level resources on, compiled once.
 func podPlan(t testing.TB) *engine.Plan {
 	t.Helper()
 	plan, err := podPlanOnce()
@@ -29,7 +29,6 @@ func podPlan(t testing.TB) *engine.Plan {
 
 var podPlanOnce = sync.OnceValues(func() (*engine.Plan, error) { return podPlanWith(nil) })
 
-// podPlanWith is podPlan with parameters as their flags set them.
 func podPlanWith(params map[string]string) (*engine.Plan, error) {
 	book, err := policy.Load(policy.Options{Gates: map[string]bool{"PodLevelResources": true}, Params: params})
 	if err != nil {
@@ -40,7 +39,7 @@ func podPlanWith(params map[string]string) (*engine.Plan, error) {
 
 var bothRequests = facts.PodRequests{CPU: true, Memory: true}
 
-// bounds are the same for target, lower and upper bound unless they are given, in the order of facts.BoundNames.
+// bounds reads lists in the order of facts.BoundNames; missing ones repeat the first.
 func bounds(t *testing.T, lists ...string) facts.Bounds {
 	out := facts.NewBounds()
 	for i := range out {
@@ -69,7 +68,7 @@ func podPolicy(t *testing.T, minAllowed, maxAllowed string, controlled ...corev1
 	return facts.PodPolicy(&vpav1.PodResourcePolicy{PodPolicies: p})
 }
 
-// theAEPsContainers are those of the example of a status.
+// theAEPsContainers are from the AEP's status example.
 func theAEPsContainers(t *testing.T) []facts.PodContainer {
 	return []facts.PodContainer{
 		podContainer(t, "main", nil, "cpu=30m memory=100Mi", "cpu=20m memory=80Mi", "cpu=50m memory=120Mi", "cpu=50m memory=120Mi"),
@@ -87,7 +86,7 @@ func TestAPodIsRecommendedWhatItsContainersAreTogether(t *testing.T) {
 
 func TestTheBoundsOfAPodChangeItsContainersInPlace(t *testing.T) {
 	containers := theAEPsContainers(t)
-	target := containers[0].Bounds[0] // who holds the record sees it change
+	target := containers[0].Bounds[0] // whoever holds the record sees the change
 	trace := &engine.Trace{}
 	pod, failed := facts.RecommendPod(podPlan(t), containers, podPolicy(t, "cpu=100m", "memory=50Mi"), bothRequests, trace)
 	require.Empty(t, failed)
@@ -147,8 +146,7 @@ func TestNothingIsRecommendedForAPodWithoutNeed(t *testing.T) {
 	require.Equal(t, showBounds(facts.NewBounds()), showBounds(pod), "no containers")
 }
 
-// TestWhenARuleFailsNothingIsHalfScaled: an overlay brings a rule that fails for the second container after the first was
-// scaled.
+// An overlay's rule fails for the second container after the first was scaled.
 func TestWhenARuleFailsNothingIsHalfScaled(t *testing.T) {
 	overlay := `
 apiVersion: rules.celvpa.dev/v1alpha1
@@ -176,13 +174,13 @@ spec:
 	}
 }
 
-// TestAnyContainersKeepWhatIsPromised tries random containers, policies and flags.
+// TestAnyContainersKeepWhatIsPromised runs random containers, policies and flags.
 func TestAnyContainersKeepWhatIsPromised(t *testing.T) {
 	flagged, err := podPlanWith(map[string]string{"podMaxAllowed.cpu": "300m", "podMaxAllowed.memory": "500", "containerMaxAllowed.cpu": "100m", "containerMaxAllowed.memory": "200"})
 	require.NoError(t, err)
 	plans := []*engine.Plan{podPlan(t), flagged}
 	random := rand.New(rand.NewPCG(7, 1))
-	// amount gives small numbers, so that bounds meet, and now and then what a young VPA has for an upper bound.
+	// Small numbers make bounds meet; sometimes return the huge upper bound of a young VPA.
 	amount := func() int64 {
 		if random.IntN(20) == 0 {
 			return 1e14
@@ -242,7 +240,7 @@ func copyOf(b facts.Bounds) facts.Bounds {
 	return b
 }
 
-// bound reads minAllowed or maxAllowed; 0 is none.
+// 0 = none
 func bound(policy *lang.Record, which, name string) (int64, bool) {
 	r, ok := policy.Field(which).(*lang.Record)
 	if !ok {
@@ -315,7 +313,7 @@ func requirePromises(t *testing.T, name string, containers []facts.PodContainer,
 	require.Equal(t, sumUncapped, uncapped)
 }
 
-// BenchmarkRecommendPod runs pod.recommend for three containers: without bounds, and lowered to a maximum.
+// BenchmarkRecommendPod runs three containers, without bounds and lowered to a maximum.
 func BenchmarkRecommendPod(b *testing.B) {
 	plan := podPlan(b)
 	for name, policy := range map[string]*vpav1.PodResourcePolicy{

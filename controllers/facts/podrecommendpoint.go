@@ -5,7 +5,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// The records of pod.recommend.
+// Records of pod.recommend.
 var (
 	podRequestsSchema = lang.Bind("PodRequests",
 		lang.BoolFrom("cpu", "a pod of the workload requests CPU for the pod as a whole", func(r PodRequests) bool { return r.CPU }),

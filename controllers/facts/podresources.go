@@ -17,21 +17,21 @@ import (
 type PodInput struct {
 	Pod    *corev1.Pod
 	VPA    *vpav1.VerticalPodAutoscaler
-	Limits *LimitRanges // of the pod's namespace; nil = there are none
-	// Creating: the pod is about to be created; false for one that runs.
+	Limits *LimitRanges // of the pod's namespace; nil = none
+	// Creating is false for a running pod.
 	Creating bool
-	// Bounds: the lower and the upper bound are wanted too.
+	// Bounds requests the lower and upper bounds too.
 	Bounds bool
-	// Now is the time, for a pod that runs; zero where nobody asks for the end of startup boosts.
+	// Now is the time for a running pod; zero = ignore startup boosts.
 	Now time.Time
 }
 
 // PodChange is what the rules want for a pod.
 type PodChange struct {
 	Containers []ContainerChange // one for each container of the pod, in their order
-	// Pod is about the pod as a whole; nil for pods without resources at pod level.
+	// Pod is nil for pods without pod-level resources.
 	Pod *ResourceChange
-	// ReportMissing: admission tells what of a pod with resources at pod level is requested without a recommendation.
+	// ReportMissing: admission reports pod-level requests that have no recommendation.
 	ReportMissing bool
 }
 
@@ -43,30 +43,30 @@ type ContainerChange struct {
 	Boost Boost
 }
 
-// Boost is what the rules say of the startup boost of a container.
+// Boost is a container's startup boost as decided by rules.
 type Boost struct {
-	Raised bool // its CPU is raised while it starts, of a pod that is about to be created
-	On     bool // the running pod has one that goes on
-	Over   bool // the running pod has one that ends now
-	// Remaining is the time until it is over; 0 where that is not known.
+	Raised bool // new pod: raise CPU while it starts
+	On     bool // running pod: the boost continues
+	Over   bool // running pod: the boost ends now
+	// Remaining is the time until the boost ends; 0 = unknown.
 	Remaining time.Duration
 }
 
-// ResourceChange is what the rules want for a container, or for a pod as a whole.
+// ResourceChange is what the rules want for a container or for the pod level.
 type ResourceChange struct {
-	Requests corev1.ResourceList // to be written; absent resources stay as they are
+	Requests corev1.ResourceList // to write; absent resources stay as they are
 	Limits   corev1.ResourceList
-	Notes    []string // phrases for the vpaUpdates annotation
-	Known    bool     // there was a recommendation for it
-	Withheld bool     // a part of the recommendation is not applied, because it cannot be right
-	// The recommendation after pod.fit, for comparing a running pod with it. The bounds are nil unless they were asked for.
+	Notes    []string // for the vpaUpdates annotation
+	Known    bool     // has a recommendation
+	Withheld bool     // part of the recommendation is invalid and not applied
+	// Recommendation after pod.fit, to compare a running pod with. Bounds are nil unless requested.
 	Target, LowerBound, UpperBound *lang.Record
 }
 
-// Writes reports whether anything is to be written.
+// Writes reports whether the change writes anything.
 func (c *ResourceChange) Writes() bool { return len(c.Requests) > 0 || len(c.Limits) > 0 }
 
-// boundsOfPods are the recommendations that pod.fit fits, in the order in which it runs for them.
+// boundsOfPods are the recommendations to fit, in run order.
 var boundsOfPods = []struct {
 	name      string
 	container func(*vpav1.RecommendedContainerResources) corev1.ResourceList
@@ -77,8 +77,8 @@ var boundsOfPods = []struct {
 	{"upperBound", func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.UpperBound }, func(r *vpav1.RecommendedResources) corev1.ResourceList { return r.UpperBound }},
 }
 
-// ResourcesForPod runs pod.fit and pod.resources for a pod: what admission would set, and what a resize sends.
-// It is a pure function of its arguments. Recommendations for containers the pod does not have are ignored.
+// ResourcesForPod runs pod.fit and pod.resources: what admission would set, and what a resize
+// sends. It is pure. Recommendations for containers that the pod lacks are ignored.
 func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodChange, []*engine.RuleError) {
 	b := bindPod(PolicyRulesOf(plan), in)
 	var failed []*engine.RuleError
@@ -114,7 +114,6 @@ func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 	return out, failed
 }
 
-// take reads what became of one part of a pod.
 func (c *ResourceChange) take(part *podPart, i int, target, final, lower, upper *fitted) {
 	c.Known = part.known
 	c.Target = target.items[i].Record("recommended")
@@ -129,8 +128,8 @@ func (c *ResourceChange) take(part *podPart, i int, target, final, lower, upper 
 	c.Notes = append(append(c.Notes, target.items[i].Notes...), item.Notes...)
 }
 
-// keepFractions writes a request that was held to the container's own limit as that limit: there are limits such as 1500m of
-// memory, which the next whole byte would exceed.
+// keepFractions copies the container's own limit to a request capped at it: the next whole byte
+// would exceed a limit such as 1500m of memory.
 func (c *ResourceChange) keepFractions(limits corev1.ResourceList) {
 	for name, request := range c.Requests {
 		limit, ok := limits[name]
@@ -140,7 +139,7 @@ func (c *ResourceChange) keepFractions(limits corev1.ResourceList) {
 	}
 }
 
-// leave writes nothing about resources.
+// leave drops resources from the change.
 func (c *ResourceChange) leave(resources []corev1.ResourceName) {
 	for _, name := range resources {
 		delete(c.Requests, name)
@@ -148,11 +147,10 @@ func (c *ResourceChange) leave(resources []corev1.ResourceName) {
 	}
 }
 
-// ScaledResources are those of which VPAs know, in the order in which they are told.
+// ScaledResources are the resources that VPAs scale, in report order.
 var ScaledResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// CurrentResources are a container's requests and limits: what its status reports, else what its spec asks for
-// (UPSTREAM.md §3.3).
+// CurrentResources prefers a container's status to its spec (UPSTREAM.md §3.3).
 func CurrentResources(pod *corev1.Pod, container int) (requests, limits corev1.ResourceList) {
 	c := &pod.Spec.Containers[container]
 	for i := range pod.Status.ContainerStatuses {
@@ -163,8 +161,8 @@ func CurrentResources(pod *corev1.Pod, container int) (requests, limits corev1.R
 	return c.Resources.Requests, c.Resources.Limits
 }
 
-// asAsked is what a node granted, with CPU as it was asked for where nodes cannot tell less: a request of 1m is told as 2m, and would
-// be off a recommendation of 1m for ever.
+// asAsked returns the granted resources, with the requested CPU if it is below the node's minimum:
+// a kubelet reports 1m as 2m, which would never match a recommendation of 1m.
 func asAsked(asked, granted corev1.ResourceList, least int64) corev1.ResourceList {
 	a, wanted := asked[corev1.ResourceCPU]
 	g, told := granted[corev1.ResourceCPU]
@@ -176,7 +174,7 @@ func asAsked(asked, granted corev1.ResourceList, least int64) corev1.ResourceLis
 	return out
 }
 
-// AmountOf is a quantity in the unit of rules: CPU in milli-cores, memory in bytes.
+// AmountOf returns a quantity in rule units: CPU in milli-cores, memory in bytes.
 func AmountOf(name corev1.ResourceName, q resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
 		return MilliCPU(q)

@@ -6,16 +6,15 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// PodReview is what admission makes of a pod.
+// PodReview is the outcome of admission for a pod.
 type PodReview struct {
-	Violations []engine.Violation // of pod.validate; those that could not be judged refuse nothing
-	Change     PodChange          // what it is given; of a new pod only where it is not refused, and a VPA changes it
+	Violations []engine.Violation // from pod.validate; validations that fail to evaluate refuse nothing
+	Change     PodChange          // empty if refused or if no VPA changes the pod
 	Failed     []*engine.RuleError
 }
 
-// ReviewPod asks all that admission asks about a pod once it is known which VPA, if any, changes it. It is the one place for that:
-// the webhook asks it of new pods, and the updater of running ones, so that no pod is evicted which would not come back. Without a
-// VPA nothing is changed.
+// ReviewPod runs every admission rule for a pod: for new pods in the webhook, and in the updater so
+// that no pod is evicted whose replacement would be refused. Without a VPA it changes nothing.
 func ReviewPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (out PodReview) {
 	out.Violations = ValidatePod(plan, in.Pod, in.Limits, in.VPA != nil)
 	if in.VPA == nil || in.Creating && out.Refused() {
@@ -25,10 +24,10 @@ func ReviewPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (out PodRevi
 	return out
 }
 
-// Refused reports whether the pod may not be created.
+// Refused reports whether the pod must not be created.
 func (r *PodReview) Refused() bool { return r.Refusal() != "" }
 
-// Refusal is why the pod may not be created, in words; empty = it may.
+// Refusal returns why the pod must not be created; empty = allowed.
 func (r *PodReview) Refusal() string {
 	var why []string
 	for _, v := range r.Violations {

@@ -8,7 +8,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// addPodFunctions declares how a total is divided among containers. Which bounds apply is for rules to say.
+// addPodFunctions declares how to divide a total among containers. Rules choose the bounds.
 func addPodFunctions(r *registry.Registry) {
 	const proportion = "total shared out in proportion to amounts, a list of as many; "
 	r.AddFunction("raiseFloor", registry.SameUnit,
@@ -31,8 +31,7 @@ func addPodFunctions(r *registry.Registry) {
 
 var errShares = errors.New("amounts and their bounds are lists of different lengths")
 
-// raise shares a total out in proportion to amounts that are together less. Those that reach most are held there, and
-// the others share the rest, until none exceeds its most.
+// raise scales amounts up to a total in proportion, each to its most; the others share the rest.
 func raise(total int64, amounts, most []int64, up bool) ([]int64, error) {
 	if len(amounts) != len(most) {
 		return nil, errShares
@@ -44,7 +43,7 @@ func raise(total int64, amounts, most []int64, up bool) ([]int64, error) {
 	return share(total, amounts, held, 1, up), nil
 }
 
-// lower is raise for amounts that are together more than the total; least holds them up.
+// lower is raise in the other direction, with least as the floor.
 func lower(total int64, amounts, least []int64) ([]int64, error) {
 	if len(amounts) != len(least) {
 		return nil, errShares
@@ -56,13 +55,13 @@ func lower(total int64, amounts, least []int64) ([]int64, error) {
 	return share(total, amounts, held, -1, false), nil
 }
 
-// share divides a total among amounts so that each gets amount × ratio with one ratio for all, except those that this
-// would carry beyond what they are held at: above for a direction of 1, below for -1. Holding one moves the ratio of the
-// others on in that direction, so one that is held stays so, and after at most as many rounds as there are amounts none
-// has to be. Numbers are exact, whatever their size; amounts below 0 count as 0.
+// share scales all amounts by one ratio, except those it would carry beyond held: above for
+// direction 1, below for -1. Holding one pushes the ratio of the others further that way, so held
+// amounts stay held and it ends after at most len(amounts) rounds. Numbers are exact; amounts below
+// 0 count as 0.
 func share(total int64, amounts, held []int64, direction int, up bool) []int64 {
 	out := make([]int64, len(amounts))
-	free := make([]bool, len(amounts)) // to share what the others leave
+	free := make([]bool, len(amounts)) // not held
 	rest, base := big.NewInt(total), new(big.Int)
 	for i, a := range amounts {
 		out[i] = max(a, 0)
@@ -94,7 +93,7 @@ func share(total int64, amounts, held []int64, direction int, up bool) []int64 {
 
 func product(a int64, b *big.Int) *big.Int { return new(big.Int).Mul(big.NewInt(a), b) }
 
-// quotient rounds a ÷ b, neither of which is negative.
+// quotient is a ÷ b for non-negative numbers.
 func quotient(a, b *big.Int, up bool) int64 {
 	q, remainder := new(big.Int).QuoRem(a, b, new(big.Int))
 	if up && remainder.Sign() > 0 {

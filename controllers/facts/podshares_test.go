@@ -63,14 +63,14 @@ func floor(total int64, amounts, most []int64) ([]int64, error) {
 	return raise(total, amounts, most, false)
 }
 
-// FuzzShares holds shares against what they promise, and against the plain formula where nothing bounds them.
+// FuzzShares checks the invariants, and the plain formula where no bound applies.
 func FuzzShares(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed, uint8(seed%9))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, count uint8) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		// Small numbers meet their bounds and tie; large ones overflow.
+		// Small numbers hit their bounds and tie; large ones overflow.
 		size := []int64{10, 1000, 1e14, math.MaxInt64 - 1}[seed%4]
 		draw := func(n int) []int64 {
 			out := make([]int64, n)
@@ -152,7 +152,7 @@ func anyFree(list []int64, is func(int) bool) bool {
 	return false
 }
 
-// requireFormula holds shares that nothing bounds against amount × total ÷ sum.
+// requireFormula checks unbounded shares against amount × total ÷ sum.
 func requireFormula(t *testing.T, total int64, sum *big.Int, amounts, got []int64, up, changed bool) {
 	t.Helper()
 	for i, a := range amounts {
@@ -164,7 +164,7 @@ func requireFormula(t *testing.T, total int64, sum *big.Int, amounts, got []int6
 	}
 }
 
-// requireMonotone: of two that have the same bounds, the one with more is not given less.
+// requireMonotone: with equal bounds, a larger amount never gets less.
 func requireMonotone(t *testing.T, amounts, bounds, got []int64) {
 	t.Helper()
 	for i := range amounts {

@@ -71,10 +71,10 @@ func TestAPodsContainersAreGivenTheirRecommendations(t *testing.T) {
 		container(t, "b", "cpu=1", ""),
 		container(t, "c", "cpu=1", "cpu=2"),
 	}}}
-	// The node granted c other resources than its spec asks for: those count.
+	// What the node granted c wins over its spec.
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Resources: &corev1.ResourceRequirements{Requests: list(t, "cpu=2"), Limits: list(t, "cpu=8")}}}
 	v := vpa("Recreate",
-		recommendation(t, "gone", "cpu=7", "", ""), // the pod has no such container
+		recommendation(t, "gone", "cpu=7", "", ""), // not in the pod
 		recommendation(t, "c", "cpu=3", "cpu=1", "cpu=9"),
 		recommendation(t, "a", "cpu=800m memory=1Gi", "cpu=600m", "cpu=900m"))
 	v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "a", MaxAllowed: list(t, "cpu=500m")}}}
@@ -106,8 +106,7 @@ func TestAPodsContainersAreGivenTheirRecommendations(t *testing.T) {
 	require.False(t, got.Containers[0].Known, "no recommendation yet")
 }
 
-// TestWhatTheUpdaterSeesReachesTheRules varies one thing at a time that the binding of pod.priority and pod.update
-// reads. The rules themselves have their tables in conformance/rules.
+// It varies one fact at a time; conformance/rules tests the rules themselves.
 func TestWhatTheUpdaterSeesReachesTheRules(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	plan := shippedPlan(t)

@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// ValidatePod judges a new pod. controlled tells that a VPA changes it.
+// ValidatePod runs pod.validate for a new pod. controlled: a VPA changes it.
 func ValidatePod(plan *engine.Plan, pod *corev1.Pod, limits *LimitRanges, controlled bool) []engine.Violation {
 	if len(plan.RuleSets(PodValidate)) == 0 {
 		return nil
@@ -42,7 +42,7 @@ func ValidatePod(plan *engine.Plan, pod *corev1.Pod, limits *LimitRanges, contro
 	return plan.Validate(PodValidate, engine.Judged{Object: podObject(pod), Facts: f}, nil)
 }
 
-// podObject is what the schema of pods for validations describes.
+// podObject has what the schema of pods for validations describes.
 func podObject(pod *corev1.Pod) map[string]any {
 	spec := map[string]any{"containers": containerObjects(pod.Spec.Containers)}
 	if len(pod.Spec.InitContainers) > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// The points at which rule sets plug in.
+// Points at which rule sets plug in.
 const (
 	VPAValidate        = "vpa.validate"
 	VPADefault         = "vpa.default"
@@ -28,7 +28,7 @@ const (
 	PodUnboost         = "pod.unboost"
 )
 
-// The outcomes of decision points.
+// Outcomes of decision points.
 const (
 	DoScale   = "Scale"
 	DoIgnore  = "Ignore"
@@ -155,7 +155,7 @@ func VPAValidateFacts() []string {
 	return out
 }
 
-// NewRegistry returns everything the engine must know. objects types the VPA for vpa.validate, pods the pod for pod.validate.
+// NewRegistry returns all the engine must know; objects and pods type what validations read.
 func NewRegistry(objects *schema.Objects, pods registry.ObjectTypes) *registry.Registry {
 	r := registry.New()
 	addUnits(r)

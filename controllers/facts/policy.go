@@ -43,7 +43,7 @@ var policySchema = lang.Bind("Policy",
 			if p.StartupBoost == nil {
 				return nil
 			}
-			return boostSchema.Of(p.StartupBoost) // an empty one is one, too: it takes the place of the VPA's
+			return boostSchema.Of(p.StartupBoost) // an empty one still replaces the VPA's
 		}))
 
 // Policy binds a container policy; nil binds one with nothing set.
@@ -54,8 +54,7 @@ func Policy(p *vpav1.ContainerResourcePolicy) *lang.Record {
 	return policySchema.Of(p)
 }
 
-// aggregationInterval reads either spelling. Validation sees to it that two say the same; of an object that it did not see,
-// upstream's counts.
+// aggregationInterval reads either spelling; validation requires that they agree.
 func aggregationInterval(p *vpav1.ContainerResourcePolicy) (d time.Duration, ok bool) {
 	switch {
 	case p.MemoryAggregationIntervalSeconds != nil:
@@ -84,7 +83,7 @@ var podPolicySchema = lang.Bind("PodPolicy",
 	lang.TextIf("controlledValues", "RequestsAndLimits or RequestsOnly",
 		func(p *vpav1.PodPolicies) (vpav1.ContainerControlledValues, bool) { return given(p.ControlledValues) }))
 
-// PodPolicy binds podPolicies, the bounds of a pod as a whole; nil binds one with nothing set.
+// PodPolicy binds podPolicies; nil binds one with nothing set.
 func PodPolicy(p *vpav1.PodResourcePolicy) *lang.Record {
 	if p == nil || p.PodPolicies == nil {
 		return podPolicySchema.New()

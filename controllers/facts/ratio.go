@@ -45,8 +45,7 @@ func policyRatioSchema(name, unit string, amount func(resource.Quantity) int64) 
 		}))
 }
 
-// policyRatios binds requestToLimitRatio, in either spelling: objects that were stored before a webhook renamed the field
-// have the AEP's. nil when a policy has none.
+// policyRatios also reads the AEP's spelling: stored objects may predate the webhook's renaming.
 func policyRatios(p *vpav1.ContainerResourcePolicy) *lang.Record {
 	ratios := p.RequestToLimitRatio
 	if ratios == nil {
@@ -68,13 +67,12 @@ func policyRatio(schema *lang.Binding[*vpav1.ResourceRatio], r *vpav1.ResourceRa
 // fraction is a factor as limit ÷ request: 1.2 is 12 ÷ 10.
 type fraction struct{ limit, request int64 }
 
-// fractionDigits are what 63 bits hold of a decimal number; digits beyond them are cut off.
+// fractionDigits is what 63 bits hold of a decimal; further digits are truncated.
 const fractionDigits = 18
 
-// fractionOf reads a JSON number. It is exact up to 18 digits in all, and held at the ends of int64.
-// ok is false for what is no number, and for numbers below 0.
+// fractionOf reads a JSON number ≥ 0, exact to 18 digits and clamped to int64.
 func fractionOf(number string) (f fraction, ok bool) {
-	// A number such as 1e1000000000 is refused before anybody writes it out.
+	// Refuse numbers such as 1e1000000000 before expanding them.
 	if i := strings.IndexAny(number, "eE"); i >= 0 && len(strings.TrimLeft(number[i+1:], "+-0")) > 3 {
 		if strings.HasPrefix(number[i+1:], "-") {
 			return fraction{0, 1}, true

@@ -57,7 +57,7 @@ func FuzzFraction(f *testing.F) {
 	})
 }
 
-// TestEitherSpellingOfTheRatioIsRead because an object that was stored before a webhook renamed the field has the AEP's.
+// Objects stored before the webhook renamed the field have the AEP's spelling.
 func TestEitherSpellingOfTheRatioIsRead(t *testing.T) {
 	factor, quantity := vpav1.Decimal("1.2"), resource.MustParse("200Mi")
 	asked := &vpav1.RequestToLimitRatio{
@@ -73,7 +73,7 @@ func TestEitherSpellingOfTheRatioIsRead(t *testing.T) {
 	same(t, policyRatiosSchema.New(), Policy(&vpav1.ContainerResourcePolicy{RequestToLimitRatio: other, RequestToLimitRatioAEP: asked}).Field("requestToLimitRatio"))
 }
 
-// TestAnEmptyStartupBoostIsNoBoost but takes the place of the VPA's (UPSTREAM.md Appendix B 3).
+// It still replaces the VPA's boost (UPSTREAM.md Appendix B 3).
 func TestAnEmptyStartupBoostIsNoBoost(t *testing.T) {
 	for _, boost := range []*vpav1.StartupBoost{nil, {}} {
 		require.Nil(t, VPA(&vpav1.VerticalPodAutoscaler{Spec: vpav1.VerticalPodAutoscalerSpec{StartupBoost: boost}}).Field("startupBoost"))

@@ -6,23 +6,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Resize is what is known of a resize under way.
+// Resize is the state of a pending resize.
 type Resize struct {
 	Status  ResizeStatus
-	Age     time.Duration // since it was first seen, or since the node told of it, whichever is longer
-	Message string        // what the node says about it
+	Age     time.Duration // since first seen or first reported by the node, whichever is longer
+	Message string        // from the node
 
-	Replaced    int           // how many resizes were sent over others since the pod was last without one
-	ReplacedAge time.Duration // since the last of them
+	Replaced    int           // resizes that replaced others since the pod last had none pending
+	ReplacedAge time.Duration // since the last replacement
 }
 
-// ResizeStatus is how far a resize is (KEP-1287, UPSTREAM.md §5.6).
+// ResizeStatus is the progress of a resize (KEP-1287, UPSTREAM.md §5.6).
 type ResizeStatus string
 
-// The states of a resize.
 const (
 	NoResize         ResizeStatus = ""
-	ResizeSent       ResizeStatus = "Sent" // the pod asks for other resources than the node granted, of which the node has not told anything yet
+	ResizeSent       ResizeStatus = "Sent" // spec differs from what the node granted; no report from the node yet
 	ResizeInProgress ResizeStatus = "InProgress"
 	ResizeDeferred   ResizeStatus = "Deferred"
 	ResizeInfeasible ResizeStatus = "Infeasible"
@@ -30,8 +29,8 @@ const (
 	ResizeUnknown    ResizeStatus = "Unknown"
 )
 
-// ResizeOf reads how far a pod's resize is, what the node says about it, and since when; zero where it does not. A pending resize says
-// more than one in progress. What the node said of resources that the pod does not ask for any more does not count.
+// ResizeOf returns a resize's status, start and node message; zero where unknown. A pending resize
+// wins over one in progress. Reports about resources that the spec no longer asks for do not count.
 func ResizeOf(pod *corev1.Pod) (status ResizeStatus, since time.Time, message string) {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
@@ -65,7 +64,7 @@ func ResizeOf(pod *corev1.Pod) (status ResizeStatus, since time.Time, message st
 	return status, since, message
 }
 
-// awaited reports whether a pod asks for other CPU or memory than its node granted. Nodes that cannot resize grant nothing.
+// awaited compares the spec with what the node granted. Nodes that cannot resize grant nothing.
 func awaited(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {
 		s := &pod.Status.ContainerStatuses[i]
@@ -82,13 +81,13 @@ func awaited(pod *corev1.Pod) bool {
 	return whole != nil && pod.Status.Resources != nil && differ(whole, pod.Status.Resources)
 }
 
-// The least CPU that nodes can tell: less is granted as so much (KEP-1287).
+// The least CPU that nodes report: smaller values are rounded up to it (KEP-1287).
 const (
 	leastCPURequest = 2  // milli-cores
 	leastCPULimit   = 10 // milli-cores
 )
 
-// differ compares what is asked for with what is granted. Of what is granted only that counts which is told.
+// differ ignores resources that the node does not report.
 func differ(asked, granted *corev1.ResourceRequirements) bool {
 	return listsDiffer(asked.Requests, granted.Requests, leastCPURequest) || listsDiffer(asked.Limits, granted.Limits, leastCPULimit)
 }

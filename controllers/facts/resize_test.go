@@ -41,7 +41,7 @@ func TestResizeStatusOfAPod(t *testing.T) {
 	}
 }
 
-// Between a resize that the API server took and the first word of the node, nothing may be sent over it (AEP-8818).
+// Until the node reports on an accepted resize, no other may be sent (AEP-8818).
 func TestAResizeThatTheNodeHasNotSeenIsUnderWay(t *testing.T) {
 	tests := []struct {
 		name                 string
@@ -87,7 +87,7 @@ func TestAResizeThatTheNodeHasNotSeenIsUnderWay(t *testing.T) {
 	require.Equal(t, facts.ResizeSent, got, "of the pod as a whole")
 }
 
-// Kubelets tell a request of 1m as 2m: such a pod has what it asks for.
+// Kubelets report a request of 1m as 2m: such a pod has what it asks for.
 func TestTheLeastThatNodesTellIsWhatWasAskedFor(t *testing.T) {
 	for _, tt := range []struct{ asked, limit, granted, limited, requests, limits string }{
 		{asked: "cpu=1m memory=1Mi", granted: "cpu=2m memory=2Mi", requests: "cpu=1m memory=2Mi"},

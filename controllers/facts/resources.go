@@ -16,10 +16,10 @@ var resourcesSchema = lang.Bind("Resources",
 		return Bytes(q), ok
 	}))
 
-// Resources binds the CPU and memory of a resource list; others are left out.
+// Resources binds the CPU and memory of a resource list.
 func Resources(list corev1.ResourceList) *lang.Record { return resourcesSchema.Of(list) }
 
-// resourcesIf is Resources, or nil for a list that is not there at all.
+// resourcesIf is Resources, but nil for a nil list.
 func resourcesIf(list corev1.ResourceList) *lang.Record {
 	if list == nil {
 		return nil
@@ -27,7 +27,7 @@ func resourcesIf(list corev1.ResourceList) *lang.Record {
 	return Resources(list)
 }
 
-// stanza is what a container, or a pod as a whole, asks for or has.
+// stanza holds the resources of a container or of the pod level.
 type stanza struct{ requests, limits corev1.ResourceList }
 
 var stanzaSchema = lang.Bind("ResourceStanza",
@@ -52,7 +52,7 @@ func ResourceList(r *lang.Record) corev1.ResourceList {
 	return list
 }
 
-// given is what a pointer points to; ok is false for nil.
+// given dereferences p; ok is false for nil.
 func given[T any](p *T) (v T, ok bool) {
 	if p == nil {
 		return v, false

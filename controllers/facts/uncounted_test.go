@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestWhatCannotBeAddedUpIsLeftAlone: fractions of a byte, and more than rules can tell, where a pod has such a resource of its own.
+// Fractions of a byte, and amounts beyond what rules can represent, in pod-level resources.
 func TestWhatCannotBeAddedUpIsLeftAlone(t *testing.T) {
 	whole := amounts("cpu", "1", "memory", "1Gi")
 	for name, tt := range map[string]struct {

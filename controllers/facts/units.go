@@ -13,21 +13,20 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// The units of integers in rules.
+// Units of integers in rules.
 const (
 	CPU      = "cpu"      // milli-cores
 	Memory   = "memory"   // bytes
 	Duration = "duration" // nanoseconds
 )
 
-// MilliCPU is a CPU quantity in milli-cores, rounded up and held at the ends of int64.
+// MilliCPU converts a CPU quantity to milli-cores, rounded up and clamped to int64.
 func MilliCPU(q resource.Quantity) int64 { return held(q, resource.Milli) }
 
-// Bytes is a memory quantity in bytes, rounded up and held at the ends of int64.
+// Bytes converts a memory quantity to bytes, rounded up and clamped to int64.
 func Bytes(q resource.Quantity) int64 { return held(q, 0) }
 
-// held is a quantity in units of a power of ten. A Quantity's own Value and MilliValue give 0 or anything else for what
-// does not fit; here all from 9e18 units on is the end of int64.
+// held clamps to int64 from 9e18 units up; Quantity's Value and MilliValue overflow.
 func held(q resource.Quantity, scale resource.Scale) int64 {
 	switch units := q.AsApproximateFloat64() / math.Pow10(int(scale)); {
 	case q.Sign() == 0:
@@ -100,7 +99,7 @@ func parse(s string) (resource.Quantity, error) {
 // maxAmount is the largest resource amount of the model, in milli-cores or bytes (UPSTREAM.md §2.9).
 const maxAmount = 1e14
 
-// Amount truncates a computed amount to an integer held between 0 and 1e14; NaN is 0 (UPSTREAM.md §2.13).
+// Amount truncates to an integer between 0 and 1e14; NaN is 0 (UPSTREAM.md §2.13).
 func Amount(v float64) int64 {
 	switch {
 	case math.IsNaN(v) || v <= 0:

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestAmountsAreHeldAtTheEndsOfInt64: what is too large was 0 or negative.
+// Amounts that are too large were 0 or negative.
 func TestAmountsAreHeldAtTheEndsOfInt64(t *testing.T) {
 	for text, want := range map[string]struct{ milli, bytes int64 }{
 		"0":                        {0, 0},

@@ -13,13 +13,13 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Priority says how far a pod is from its recommendation.
+// Priority is how far a pod is from its recommendation.
 type Priority struct {
 	OutsideRecommendedRange bool
 	ScaleUp                 bool
 	ResourceDiff            float64
 
-	// Pods with a greater First are updated first, among those the ones with a greater Then.
+	// Pods with a greater First are updated first; Then breaks ties.
 	First int64
 	Then  float64
 }
@@ -32,18 +32,18 @@ type PodState struct {
 	Now     time.Time
 	Resize  Resize
 	Attempt Attempt
-	// Evictions and Resizes are those of this pod that were refused, for a reason that may hold for it alone.
+	// Refused evictions and resizes of this pod, for reasons that may apply to it alone.
 	Evictions, Resizes Refusals
-	NoAdmission        string // why the admission controller is taken for dead; empty = it is alive
-	Refusal            string // why admission would refuse to create the pod anew; empty = it would not
-	Ignored            string // why admission would leave a new pod as it is; empty = it would not
-	Defaulted          string // containers that LimitRanges would give defaults with a resize; empty = none
+	NoAdmission        string // why admission counts as down; empty = up
+	Refusal            string // why admission would refuse a replacement; empty = it would not
+	Ignored            string // why admission would not change a new pod; empty = it would
+	Defaulted          string // containers that a resize would give LimitRange defaults; empty = none
 
 	compared []*lang.Record
 	podLevel *lang.Record
 	priority *lang.Record
 	change   *lang.Record
-	group    Group // as rules see it
+	group    Group // as bound for rules
 }
 
 // Rank runs pod.priority.
@@ -62,7 +62,7 @@ func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*en
 	}, failed
 }
 
-// compared is a container, or the pod as a whole, beside its recommendation.
+// compared is a container or the pod level beside its recommendation.
 type compared struct {
 	of     *ResourceChange
 	has    corev1.ResourceList // requests
@@ -97,7 +97,7 @@ var (
 	}
 )
 
-// compare binds what the pod has and what it would be given.
+// compare binds current and recommended resources.
 func (s *PodState) compare(plan *engine.Plan) {
 	policies := PolicyRulesOf(plan)
 	s.compared = make([]*lang.Record, 0, len(s.Change.Containers))
@@ -119,7 +119,7 @@ func (s *PodState) compare(plan *engine.Plan) {
 	}
 }
 
-// killed is the end of a container that ran out of memory.
+// killed is a container's OOM kill.
 type killed struct {
 	end *corev1.ContainerStateTerminated
 	now time.Time
@@ -129,7 +129,7 @@ var killedSchema = lang.Bind("OutOfMemory",
 	lang.IntFrom("lasted", lang.IntOf(Duration), "from its start to its end", func(k killed) time.Duration { return k.end.FinishedAt.Sub(k.end.StartedAt.Time) }),
 	lang.IntFrom("age", lang.IntOf(Duration), "since its end", func(k killed) time.Duration { return k.now.Sub(k.end.FinishedAt.Time) }))
 
-// outOfMemory binds how a container ended last where it ran out of memory; nil where it did not.
+// outOfMemory binds a container's last OOM kill; nil without one.
 func (s *PodState) outOfMemory(container string) *lang.Record {
 	for i := range s.Pod.Status.ContainerStatuses {
 		status := &s.Pod.Status.ContainerStatuses[i]
@@ -142,7 +142,7 @@ func (s *PodState) outOfMemory(container string) *lang.Record {
 
 const reasonOOMKilled = "OOMKilled"
 
-// Decide runs pod.update. Rank must have run before.
+// Decide runs pod.update. Call Rank first.
 func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
 	s.group = group
 	s.group.Evictions, s.group.Resizes = group.Evictions.or(s.Evictions), group.Resizes.or(s.Resizes)
@@ -193,7 +193,7 @@ var podBoostSchema = lang.Bind("PodBoost",
 		return slices.ContainsFunc(c.Containers, func(c ContainerChange) bool { return c.Boost.On })
 	}))
 
-// DecideUnboost runs pod.unboost: whether the pod is given back the CPU that it had more for its start.
+// DecideUnboost runs pod.unboost: whether to end the pod's startup boost.
 func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
 	s.bindChange()
 	s.group = group
@@ -206,18 +206,17 @@ func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.T
 	return plan.Decide(PodUnboost, f, trace)
 }
 
-// Ready reports whether a pod is ready.
+// Ready reports the pod's Ready condition.
 func Ready(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// AnnotationStartupBoost goes before the name of a container and tells what it had before its CPU was boosted
-// (UPSTREAM.md §1.6).
+// AnnotationStartupBoost + container name records the resources before a boost (UPSTREAM.md §1.6).
 const AnnotationStartupBoost = "vpaCpuStartupBoost/"
 
-// Boosted reports whether a pod has such an annotation for one of its containers.
+// Boosted reports whether any container has such an annotation.
 func Boosted(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Containers {
 		if _, on := pod.Annotations[AnnotationStartupBoost+pod.Spec.Containers[i].Name]; on {
@@ -227,18 +226,17 @@ func Boosted(pod *corev1.Pod) bool {
 	return false
 }
 
-// AnnotationObservedContainers lists the containers that a pod had when admission saw it, separated by a comma and a
-// blank (UPSTREAM.md §1.6).
+// AnnotationObservedContainers lists the containers that admission saw (UPSTREAM.md §1.6).
 const AnnotationObservedContainers = "vpaObservedContainers"
 
-// observedContainers reads that annotation; nil when it is missing or not a list of container names (UPSTREAM.md §5.2).
+// observedContainers returns nil if the annotation is missing or malformed (UPSTREAM.md §5.2).
 func observedContainers(pod *corev1.Pod) []string {
 	text, ok := pod.Annotations[AnnotationObservedContainers]
 	if !ok {
 		return nil
 	}
 	if text == "" {
-		return []string{} // there were none
+		return []string{} // not nil: the list is valid and empty
 	}
 	names := strings.Split(text, ", ")
 	for _, name := range names {

@@ -8,7 +8,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// oomKill is what is known of a container that ran out of memory, in bytes.
+// oomKill is an OOM kill, in bytes.
 type oomKill struct{ reported, peak int64 }
 
 var (
@@ -48,21 +48,21 @@ var (
 	}
 )
 
-// Window says which samples of a container are taken, which of its memory become one peak, and how long its usage is remembered.
+// Window controls which samples count, and for how long.
 type Window struct {
-	Interval   time.Duration // of which the largest sample counts; greater than 0
-	Count      int64         // windows after which usage without new samples is forgotten; at least 1
-	ZeroIsPeak bool          // a first sample of 0 bytes counts as the peak of its window, so that no later sample of it does
-	ClockSkew  time.Duration // how far ahead samples may be, of any resource; at least 0
+	Interval   time.Duration // its largest memory sample counts; greater than 0
+	Count      int64         // intervals after which usage without new samples is forgotten; at least 1
+	ZeroIsPeak bool          // a first sample of 0 bytes is the peak of its window; later ones are ignored
+	ClockSkew  time.Duration // how far in the future samples may be, for any resource; at least 0
 }
 
-// DefaultWindow is upstream's: eight windows of 24 hours (UPSTREAM.md §2.9, §8). Upstream takes samples of any time.
+// DefaultWindow is upstream's (UPSTREAM.md §2.9, §8), except that upstream ignores clock skew.
 func DefaultWindow() Window {
 	return Window{Interval: 24 * time.Hour, Count: 8, ZeroIsPeak: true, ClockSkew: time.Hour}
 }
 
-// WindowFor runs usage.window for a container with a policy, as Policy binds it. What rules leave unset, or set to nothing
-// or less, is as in DefaultWindow; so is a clock skew below 0. It also returns the rules that failed.
+// WindowFor runs usage.window for a container and its bound policy. Values that are unset or out of
+// range come from DefaultWindow. It also returns the rules that failed.
 func WindowFor(plan *engine.Plan, container string, policy *lang.Record, trace *engine.Trace) (Window, []*engine.RuleError) {
 	record := windowSchema.New()
 	f := usageWindow.NewFacts().Set("container", lang.Text(container)).Set("policy", policy).Set("window", record)
@@ -83,9 +83,9 @@ func WindowFor(plan *engine.Plan, container string, policy *lang.Record, trace *
 	return w, failed
 }
 
-// OOMSample runs usage.oom for a container that ran out of memory: the sample, in bytes, that stands for it. reported is
-// what the report says, bytes used or requested, 0 when neither is known; peak is the largest sample of the window, 0
-// without one. ok is false when the rules want no sample. It also returns the rules that failed.
+// OOMSample runs usage.oom and returns the sample, in bytes, for an OOM kill. reported is the usage
+// or request in the report, 0 = unknown; peak is the window's largest sample, 0 = none. ok is false
+// if the rules want no sample. It also returns the rules that failed.
 func OOMSample(plan *engine.Plan, container string, policy *lang.Record, reported, peak int64, trace *engine.Trace) (bytes int64, ok bool, failed []*engine.RuleError) {
 	sample := sampleSchema.New()
 	f := usageOOM.NewFacts().Set("container", lang.Text(container)).Set("policy", policy)

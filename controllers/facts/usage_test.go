@@ -20,7 +20,6 @@ import (
 	"github.com/celvpa/celvpa/rules"
 )
 
-// planWith is the shipped plan under options.
 func planWith(t *testing.T, o policy.Options) *engine.Plan {
 	t.Helper()
 	book, err := policy.Load(o)
@@ -28,7 +27,7 @@ func planWith(t *testing.T, o policy.Options) *engine.Plan {
 	return book.Default()
 }
 
-// ownPlan is the shipped plan with one text in one file of rules replaced.
+// ownPlan is the shipped plan with one text of a rule file replaced.
 func ownPlan(t *testing.T, file, from, to string) *engine.Plan {
 	t.Helper()
 	dir := t.TempDir()
@@ -99,8 +98,8 @@ func TestAnOOMBecomesASample(t *testing.T) {
 	require.Len(t, failed, 1)
 }
 
-// TestTheRatioIsHeldExactly: whatever goes in, memory is cpu × memoryPerCPU to the byte as long as neither is at the most there
-// is, nothing is lowered, and what comes out stays when it goes in again (AEP-8459).
+// Memory is exactly cpu × memoryPerCPU below the maximum, nothing drops, the result is stable
+// (AEP-8459).
 func TestTheRatioIsHeldExactly(t *testing.T) {
 	const most = int64(1e14)
 	random := rand.New(rand.NewPCG(8459, 0))

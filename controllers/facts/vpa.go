@@ -40,12 +40,12 @@ var requirementSchema = lang.Bind("EvictionRequirement",
 	lang.TextFrom("change", "TargetHigherThanRequests or TargetLowerThanRequests",
 		func(e *vpav1.EvictionRequirement) vpav1.EvictionChangeRequirement { return e.ChangeRequirement }))
 
-// VPA binds the parts of a VPA that decide when it acts.
+// VPA binds the fields of a VPA that decide when it acts.
 func VPA(v *vpav1.VerticalPodAutoscaler) *lang.Record { return vpaSchema.Of(v) }
 
 var noUpdatePolicy = &vpav1.PodUpdatePolicy{}
 
-// updatePolicy is that of a VPA, an empty one where it has none.
+// updatePolicy is never nil.
 func updatePolicy(v *vpav1.VerticalPodAutoscaler) *vpav1.PodUpdatePolicy {
 	if v.Spec.UpdatePolicy == nil {
 		return noUpdatePolicy
@@ -57,7 +57,7 @@ func updateMode(v *vpav1.VerticalPodAutoscaler) (vpav1.UpdateMode, bool) {
 	return given(updatePolicy(v).UpdateMode)
 }
 
-// boosts reports whether a VPA has a startup boost anywhere, be it an empty one (UPSTREAM.md §4.2).
+// boosts reports whether a VPA has any startup boost, even an empty one (UPSTREAM.md §4.2).
 func boosts(v *vpav1.VerticalPodAutoscaler) bool {
 	if v.Spec.StartupBoost != nil {
 		return true

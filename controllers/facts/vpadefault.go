@@ -13,19 +13,19 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// vpaDefault has its facts from describeDefaults.
+// vpaDefault gets its facts from describeDefaults.
 var vpaDefault = &registry.Point{
 	Name: VPADefault, Kind: registry.StagePoint,
 	Doc: "Default values for a VerticalPodAutoscaler; run by the webhook on valid objects. What rules set and unset is changed in the object. " +
 		"Quantities outside of minAllowed and maxAllowed are text, as written.",
 }
 
-// defaultSpec and defaultPolicy are what rules of vpa.default see of the spec, and of each container policy.
+// defaultSpec and defaultPolicy are the spec and a container policy as seen by vpa.default.
 var defaultSpec, defaultPolicy *part
 
-// describeDefaults makes the facts of vpa.default from the schema of VerticalPodAutoscalers.
+// describeDefaults derives the facts of vpa.default from the VPA schema.
 func describeDefaults(vpa *structural.Structural) {
-	// The policies are a scope: of a list rules could not write one entry.
+	// Container policies are a scope, because rules cannot write one entry of a list.
 	made := &parts{of: map[string]*part{}, without: "SpecResourcePolicyContainerPolicies"}
 	spec := vpa.Properties["spec"]
 	defaultPolicy = made.object("ContainerPolicy", spec.Properties["resourcePolicy"].Properties["containerPolicies"].Items)
@@ -46,17 +46,16 @@ func describeDefaults(vpa *structural.Structural) {
 	}
 }
 
-// Change is a field of an object that rules set or unset.
+// Change sets or removes one field of an object.
 type Change struct {
-	Path  []string // keys, indexes of lists, and - for a new entry of a list
-	Value any      // as JSON holds it; nil = the field goes away
+	Path  []string // keys, list indexes, and - for a new list entry
+	Value any      // JSON value; nil = remove the field
 }
 
-// NewEntry in the path of a change stands for an entry after the last one of a list.
+// NewEntry in a change's path appends to a list.
 const NewEntry = "-"
 
-// Defaults runs vpa.default on an object, as JSON holds it, and returns what rules changed, in the order of the fields' names.
-// What does not have the type that the schema gives it is taken for absent.
+// Defaults runs vpa.default on a JSON object and returns the changes, sorted by field name.
 func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]Change, []*engine.RuleError) {
 	spec, ok := object["spec"].(map[string]any)
 	if !ok {
@@ -72,7 +71,7 @@ func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]
 	for i := range policies {
 		policy, ok := policies[i].(map[string]any)
 		if !ok {
-			continue // likewise
+			continue // the schema refuses it
 		}
 		name, _ := policy["containerName"].(string)
 		wildcard = wildcard || name == vpav1.DefaultContainerResourcePolicy
@@ -95,13 +94,13 @@ func Defaults(plan *engine.Plan, object map[string]any, trace *engine.Trace) ([]
 	return out, failed
 }
 
-// boundPart is a record that stands for a part of an object.
+// boundPart is the record for a part of an object.
 type boundPart struct {
 	*part
 	path           []string
 	raw            map[string]any
 	record, before *lang.Record
-	added          bool // the object has no such part
+	added          bool // the object lacks this part
 }
 
 func newBoundPart(p *part, raw map[string]any, path ...string) boundPart {

@@ -10,7 +10,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// VPAOrder is the point that says which of several VPAs has the pods that all of them select.
+// VPAOrder is the point that decides which of several matching VPAs controls a pod.
 const VPAOrder = "vpa.order"
 
 var vpaOrder = &registry.Point{
@@ -23,13 +23,13 @@ var vpaOrder = &registry.Point{
 	},
 }
 
-// Order is the place of something among its like: what has the larger order comes first.
+// Order ranks VPAs: the larger one comes first.
 type Order struct {
 	First int64
 	Then  float64
 }
 
-// Compare is negative where o comes before other, and 0 where neither does.
+// Compare is negative if o comes before other, and 0 if they tie.
 func (o Order) Compare(other Order) int {
 	return cmp.Or(cmp.Compare(other.First, o.First), cmp.Compare(other.Then, o.Then))
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// resizing is a resize under way beside the one that would be sent now.
+// resizing is a pending resize beside the one to send now.
 type resizing struct {
 	*Resize
-	now *wanted // nil without a resize under way
+	now *wanted // nil without a pending resize
 }
 
-// wanted is what a resize under way asks for, which is what the pod's spec has, and what would be asked for now.
+// wanted compares the pending resize (the pod's spec) with what would be sent now.
 type wanted struct {
 	requested, wanted          corev1.ResourceList
 	differs, raisesMemoryLimit bool
@@ -49,7 +49,6 @@ var resizeSchema = lang.Bind("Resize",
 		func(r resizing) int { return r.Replaced }),
 	lang.IntFrom("replacedAge", lang.IntOf(Duration), "since the cycle of the last one", func(r resizing) time.Duration { return max(r.ReplacedAge, 0) }))
 
-// resizeNow binds a resize under way.
 func (s *PodState) resizeNow() *lang.Record {
 	r := resizing{Resize: &s.Resize}
 	if s.Resize.Status != NoResize {
@@ -58,8 +57,7 @@ func (s *PodState) resizeNow() *lang.Record {
 	return resizeSchema.Of(r)
 }
 
-// wantedNow tells whether another resize could end what the one under way cannot. It is read from the pod, so that a restart of the
-// updater forgets nothing.
+// wantedNow reads only the pod, so it survives restarts of the updater.
 func wantedNow(pod *corev1.Pod, change PodChange) *wanted {
 	after := podAfter(pod, change)
 	whole := resourcehelper.PodResourcesOptions{}
