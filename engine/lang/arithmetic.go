@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// AtMost is v, or most where that is less. A most of 0 or less holds nothing.
+// AtMost is min(v, most); most <= 0 means no limit.
 func AtMost(v, most int64) int64 {
 	if most > 0 {
 		return min(v, most)
@@ -13,7 +13,7 @@ func AtMost(v, most int64) int64 {
 	return v
 }
 
-// SaturatingAdd is a + b, held at the ends of int64.
+// SaturatingAdd is a + b, saturating.
 func SaturatingAdd(a, b int64) int64 {
 	switch {
 	case b > 0 && a > math.MaxInt64-b:
@@ -24,10 +24,10 @@ func SaturatingAdd(a, b int64) int64 {
 	return a + b
 }
 
-// MulDivFloor is floor(a·b/c) with a 128-bit product, held at the ends of int64; ok is false for c = 0.
+// MulDivFloor is floor(a·b/c) with a 128-bit product, saturating; ok is false for c = 0.
 func MulDivFloor(a, b, c int64) (v int64, ok bool) { return mulDiv(a, b, c, false) }
 
-// MulDivCeil is ceil(a·b/c) with a 128-bit product, held at the ends of int64; ok is false for c = 0.
+// MulDivCeil is ceil(a·b/c) with a 128-bit product, saturating; ok is false for c = 0.
 func MulDivCeil(a, b, c int64) (v int64, ok bool) { return mulDiv(a, b, c, true) }
 
 func mulDiv(a, b, c int64, up bool) (int64, bool) {
@@ -44,7 +44,7 @@ func mulDiv(a, b, c int64, up bool) (int64, bool) {
 		return saturated(negative), true
 	}
 	quotient, remainder := bits.Div64(hi, lo, divisor)
-	// Rounding away from zero: up for positive results when ceiling, down for negative ones when flooring.
+	// Round away from zero: up for a positive ceiling, down for a negative floor.
 	if remainder != 0 && up != negative {
 		if quotient == math.MaxUint64 {
 			return saturated(negative), true
@@ -77,7 +77,7 @@ func saturated(negative bool) int64 {
 	return math.MaxInt64
 }
 
-// CeilTo is the smallest multiple of step that is at least v, held at the ends of int64; ok is false unless step > 0.
+// CeilTo rounds v up to a multiple of step, saturating; ok is false unless step > 0.
 func CeilTo(v, step int64) (int64, bool) {
 	if step <= 0 {
 		return 0, false
@@ -92,7 +92,7 @@ func CeilTo(v, step int64) (int64, bool) {
 	return SaturatingAdd(v, step-rest), true
 }
 
-// FloorTo is the largest multiple of step that is at most v, held at the ends of int64; ok is false unless step > 0.
+// FloorTo rounds v down to a multiple of step, saturating; ok is false unless step > 0.
 func FloorTo(v, step int64) (int64, bool) {
 	if step <= 0 {
 		return 0, false

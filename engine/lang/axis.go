@@ -7,9 +7,9 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Axis is what many facts have a field for each value of, e.g. resource with cpu and memory. A stage, a validation or a
-// parameter that names it stands for one of each value. There, the axis is a constant: now[resource] is now.cpu for the
-// value cpu, and resource == 'cpu' is known beforehand, so an axis costs nothing at run time.
+// Axis is a dimension with one field per value in many facts, e.g. resource with cpu and memory. A
+// stage, validation or parameter that names it is compiled once per value, with the value as a
+// constant: now[resource] becomes now.cpu, at no cost at run time.
 type Axis struct {
 	Name   string   // what expressions call the value at hand, e.g. resource
 	Plural string   // what expressions call all of them, in resources.exists(r, …), all and map
@@ -31,7 +31,7 @@ func AxisAt(v *AxisValue) *Axis {
 	return v.Axis
 }
 
-// Path puts the value into a path: now[resource] becomes now.cpu.
+// Path substitutes the value in a path: now[resource] becomes now.cpu.
 func (v *AxisValue) Path(path string) string {
 	if v == nil {
 		return path
@@ -39,7 +39,7 @@ func (v *AxisValue) Path(path string) string {
 	return strings.ReplaceAll(path, "["+v.Axis.Name+"]", "."+v.Value)
 }
 
-// Text puts the value into prose: {resource} becomes cpu.
+// Text substitutes the value in prose: {resource} becomes cpu.
 func (v *AxisValue) Text(text string) string {
 	if v == nil {
 		return text
@@ -47,7 +47,7 @@ func (v *AxisValue) Text(text string) string {
 	return strings.ReplaceAll(text, "{"+v.Axis.Name+"}", v.Value)
 }
 
-// Suffix is what an address ends with that means this value only; empty without one.
+// Suffix is the address suffix that selects this value only; empty for nil.
 func (v *AxisValue) Suffix() string {
 	if v == nil {
 		return ""
@@ -55,7 +55,7 @@ func (v *AxisValue) Suffix() string {
 	return "[" + v.Value + "]"
 }
 
-// CutValue takes an address of one value apart: min-allowed[memory] is min-allowed and memory.
+// CutValue splits an address of one value: min-allowed[memory] is min-allowed and memory.
 func CutValue(address string) (name, value string) {
 	name, rest, found := strings.Cut(address, "[")
 	if value, closed := strings.CutSuffix(rest, "]"); found && closed {
@@ -64,7 +64,7 @@ func CutValue(address string) (name, value string) {
 	return address, ""
 }
 
-// IsLeftOut reports whether a value is among those that a stage, rule or validation is without.
+// IsLeftOut reports whether a stage, rule or validation excludes a value.
 func IsLeftOut(without []source.Scalar, value string) bool {
 	return slices.ContainsFunc(without, func(s source.Scalar) bool { return s.Value == value })
 }

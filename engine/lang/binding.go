@@ -9,14 +9,14 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Binding is a record type together with where its fields come from: records are made of a T. So each field is declared
-// once, with its name, its type and what it holds, and none can be declared and forgotten, or bound without being declared.
+// Binding is a record type whose records are built from a T. One declaration per field gives its
+// name, its type and its source, so none can be declared without being bound, or the reverse.
 type Binding[T any] struct {
 	*Schema
 	fill []func(T, *Cell)
 }
 
-// FieldFrom is a field of a binding. IntFrom and the other functions make them.
+// FieldFrom is a field of a binding. IntFrom and its siblings build one.
 type FieldFrom[T any] struct {
 	Field
 	fill func(T, *Cell)
@@ -31,7 +31,7 @@ func Bind[T any](name string, fields ...FieldFrom[T]) *Binding[T] {
 	return &Binding[T]{Schema: NewSchema(name, declared...), fill: fill}
 }
 
-// Of makes the record of a value.
+// Of builds the record of a value.
 func (b *Binding[T]) Of(v T) *Record {
 	r := b.New()
 	for i, fill := range b.fill {
@@ -42,7 +42,7 @@ func (b *Binding[T]) Of(v T) *Record {
 
 type integer interface{ ~int | ~int32 | ~int64 }
 
-// ForRules is a field that the host leaves unset: rules write it.
+// ForRules is a field that only rules write.
 func ForRules[T any](name string, t Type, doc string) FieldFrom[T] {
 	return FieldFrom[T]{Field{name, t, doc}, func(T, *Cell) {}}
 }
@@ -53,7 +53,7 @@ func IntFrom[T any, N integer](name string, t Type, doc string, get func(T) N) F
 	return FieldFrom[T]{Field{name, t, doc}, func(v T, c *Cell) { *c = Cell{Kind: IntCell, Bits: uint64(get(v))} }}
 }
 
-// IntIf is an integer field that is unset where get says false.
+// IntIf is an integer field that is unset if get returns false.
 func IntIf[T any, N integer](name string, t Type, doc string, get func(T) (N, bool)) FieldFrom[T] {
 	mustBeInt(name, t)
 	return FieldFrom[T]{Field{name, t, doc}, func(v T, c *Cell) {
@@ -74,7 +74,7 @@ func DoubleFrom[T any](name, doc string, get func(T) float64) FieldFrom[T] {
 	return DoubleIf(name, doc, func(v T) (float64, bool) { return get(v), true })
 }
 
-// DoubleIf is a floating-point field that is unset where get says false.
+// DoubleIf is a floating-point field that is unset if get returns false.
 func DoubleIf[T any](name, doc string, get func(T) (float64, bool)) FieldFrom[T] {
 	return FieldFrom[T]{Field{name, Double, doc}, func(v T, c *Cell) {
 		if d, ok := get(v); ok {
@@ -88,7 +88,7 @@ func BoolFrom[T any](name, doc string, get func(T) bool) FieldFrom[T] {
 	return BoolIf(name, doc, func(v T) (bool, bool) { return get(v), true })
 }
 
-// BoolIf is a boolean field that is unset where get says false.
+// BoolIf is a boolean field that is unset if get returns false.
 func BoolIf[T any](name, doc string, get func(T) (value, ok bool)) FieldFrom[T] {
 	return FieldFrom[T]{Field{name, Bool, doc}, func(v T, c *Cell) {
 		if is, ok := get(v); ok {
@@ -97,12 +97,12 @@ func BoolIf[T any](name, doc string, get func(T) (value, ok bool)) FieldFrom[T] 
 	}}
 }
 
-// TextFrom is a text field.
+// TextFrom is a string field.
 func TextFrom[T any, S ~string](name, doc string, get func(T) S) FieldFrom[T] {
 	return TextIf(name, doc, func(v T) (S, bool) { return get(v), true })
 }
 
-// TextIf is a text field that is unset where get says false.
+// TextIf is a string field that is unset if get returns false.
 func TextIf[T any, S ~string](name, doc string, get func(T) (S, bool)) FieldFrom[T] {
 	return FieldFrom[T]{Field{name, String, doc}, func(v T, c *Cell) {
 		if s, ok := get(v); ok {
@@ -111,7 +111,7 @@ func TextIf[T any, S ~string](name, doc string, get func(T) (S, bool)) FieldFrom
 	}}
 }
 
-// TextsFrom is a list of texts; nil is unset.
+// TextsFrom is a list of strings; nil is unset.
 func TextsFrom[T any](name, doc string, get func(T) []string) FieldFrom[T] {
 	return FieldFrom[T]{Field{name, ListOf(String), doc}, func(v T, c *Cell) {
 		if list := get(v); list != nil {
@@ -129,7 +129,7 @@ func RecordFrom[T any](name string, of *Schema, doc string, get func(T) *Record)
 	}}
 }
 
-// RecordsFrom is a list of records; without any it is empty.
+// RecordsFrom is a list of records; nil is empty.
 func RecordsFrom[T any](name string, of *Schema, doc string, get func(T) []*Record) FieldFrom[T] {
 	return FieldFrom[T]{Field{name, ListOf(RecordOf(of)), doc}, func(v T, c *Cell) {
 		*c = Cell{Kind: RefCell, Ref: Records(get(v))}

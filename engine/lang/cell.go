@@ -7,14 +7,15 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Cell holds one fact. Numbers and booleans lie in it unboxed, so that a rule which changes one allocates nothing.
+// Cell holds one fact. Numbers and booleans are unboxed, so that a rule changes one without
+// allocating.
 type Cell struct {
 	Kind CellKind
 	Bits uint64  // of an int64, a float64 or a bool
 	Ref  ref.Val // of everything else
 }
 
-// CellKind says how a cell holds its value.
+// CellKind is how a cell stores its value.
 type CellKind uint8
 
 // The kinds of cells. The zero cell is unset.
@@ -70,7 +71,7 @@ func (c *Cell) Equal(o *Cell) bool {
 	return c.Bits == o.Bits
 }
 
-// BitsOf is how a cell holds a boolean.
+// BitsOf encodes a boolean for Cell.Bits.
 func BitsOf(b bool) uint64 {
 	if b {
 		return 1
@@ -78,7 +79,7 @@ func BitsOf(b bool) uint64 {
 	return 0
 }
 
-// Box turns a Go value of the language into a CEL value.
+// Box converts a Go value to a CEL value.
 func Box[T any](v T) ref.Val {
 	switch v := any(v).(type) {
 	case int64:
@@ -97,7 +98,7 @@ func Box[T any](v T) ref.Val {
 	return types.NewErr("a Go %T is no value of the language", v)
 }
 
-// Unbox is the way back; ok is false when the value has another type.
+// Unbox converts a CEL value to a Go value; ok is false for another type.
 func Unbox[T any](v ref.Val) (out T, ok bool) {
 	switch p := any(&out).(type) {
 	case *int64:

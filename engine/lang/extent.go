@@ -7,46 +7,46 @@ import (
 )
 
 const (
-	// MaxListSize is how many entries a list of facts is taken to have at most, e.g. the containers of a pod.
+	// MaxListSize is the assumed maximum length of a list of facts, e.g. the containers of a pod.
 	MaxListSize = 500
-	// MaxFieldList is the same for lists in fields of records, of which there are lists in turn. Rules cannot store larger
-	// ones.
+	// MaxFieldList is the same for lists in fields of records. Rules cannot store longer ones.
 	MaxFieldList = 32
-	// MaxItems is how many items a stage is taken to run for at most.
+	// MaxItems is the assumed maximum number of items that a stage runs for.
 	MaxItems = 100
-	// MaxTextSize is how long a text among the facts is taken to be at most, in bytes. Rules cannot store longer ones.
+	// MaxTextSize is the assumed maximum length of a string fact, in bytes. Rules cannot store
+	// longer ones.
 	MaxTextSize = 1024
-	// MaxEntrySize is the same for texts in lists, which are names as a rule.
+	// MaxEntrySize is the same for strings in lists, which are usually names.
 	MaxEntrySize = 256
-	// MaxText bounds a text that an expression builds, in bytes.
+	// MaxText bounds a string that an expression builds, in bytes.
 	MaxText = 64 << 10
-	// MaxList bounds a list or map that an expression builds, in bytes, with all that is in it however often it is there:
-	// a comparison goes through all of that, too.
+	// MaxList bounds a list or map that an expression builds, in bytes. Shared contents count each
+	// time, because a comparison visits them each time.
 	MaxList = 8 << 20
 
-	// What values count for, in bytes, beside what is in them.
+	// Overhead per value, in bytes.
 	ValueBytes  = 16
 	ListBytes   = 24
 	recordBytes = 64 // records are never copied into lists
-	// NumberText is how long the text of a number can get.
+	// NumberText is the maximum length of a number as a string.
 	NumberText = 32
 )
 
 // Extent bounds the size of a value.
 type Extent struct {
-	Length int64   // bytes of a text, entries of a list or map
-	Bytes  int64   // with all that is in it
-	Elem   *Extent // of entries; nil = they are numbers
+	Length int64   // bytes of a string, entries of a list or map
+	Bytes  int64   // including contents
+	Elem   *Extent // of entries; nil = numbers
 	Key    *Extent // of a map
 }
 
 // ScalarExtent is the size of a number or a boolean.
 var ScalarExtent = &Extent{Length: 1, Bytes: ValueBytes}
 
-// TextExtent is the size of a text of so many bytes.
+// TextExtent is the size of a string of that many bytes.
 func TextExtent(length int64) *Extent { return &Extent{Length: length, Bytes: ValueBytes + length} }
 
-// ListExtent is the size of a list of so many elements.
+// ListExtent is the size of a list of that many elements.
 func ListExtent(length int64, elem *Extent) *Extent {
 	return &Extent{Length: length, Bytes: SaturatingTimes(length, elem.Bytes, ListBytes), Elem: elem}
 }
@@ -57,13 +57,13 @@ func mapExtent(length int64, key, elem *Extent) *Extent {
 	return out
 }
 
-// SaturatingTimes is n × each + base, of numbers that are not negative.
+// SaturatingTimes is n × each + base for non-negative numbers.
 func SaturatingTimes(n, each, base int64) int64 {
 	product, _ := MulDivFloor(n, each, 1)
 	return SaturatingAdd(product, base)
 }
 
-// Entry is the extent of what a list or map holds.
+// Entry is the extent of an element or of a map's value.
 func (x *Extent) Entry() *Extent {
 	if x == nil || x.Elem == nil {
 		return ScalarExtent
@@ -71,7 +71,7 @@ func (x *Extent) Entry() *Extent {
 	return x.Elem
 }
 
-// Looped is the extent of what a loop over the value goes through.
+// Looped is the extent of what a loop over the value iterates over.
 func (x *Extent) Looped() *Extent {
 	if x.Key != nil {
 		return x.Key
@@ -79,7 +79,7 @@ func (x *Extent) Looped() *Extent {
 	return x.Entry()
 }
 
-// Larger is an extent that holds either of two values.
+// Larger is an extent that fits both values.
 func Larger(a, b *Extent) *Extent {
 	switch {
 	case a == nil:
@@ -90,18 +90,18 @@ func Larger(a, b *Extent) *Extent {
 	return &Extent{Length: max(a.Length, b.Length), Bytes: max(a.Bytes, b.Bytes), Elem: Larger(a.Elem, b.Elem), Key: Larger(a.Key, b.Key)}
 }
 
-// Concatenated is the extent of the two texts or lists put together.
+// Concatenated is the extent of two strings or lists joined.
 func Concatenated(a, b *Extent) *Extent {
 	return &Extent{Length: SaturatingAdd(a.Length, b.Length), Bytes: SaturatingAdd(a.Bytes, b.Bytes), Elem: Larger(a.Elem, b.Elem), Key: Larger(a.Key, b.Key)}
 }
 
-// FactExtent is how large facts of a type are taken to be at most.
+// FactExtent is the assumed maximum size of facts of a type.
 func FactExtent(t *types.Type) *Extent { return usualExtent(t, MaxTextSize, MaxListSize) }
 
-// FieldExtent is factExtent for fields of records.
+// FieldExtent is FactExtent for fields of records.
 func FieldExtent(t *types.Type) *Extent { return usualExtent(t, MaxTextSize, MaxFieldList) }
 
-// AnyField is the extent of a field of a record of which only a run tells which record it is.
+// AnyField is the extent of a field when the record's type is only known at run time.
 var AnyField = &Extent{Length: MaxTextSize, Bytes: ListBytes + MaxFieldList*(ValueBytes+MaxEntrySize), Elem: TextExtent(MaxTextSize)}
 
 func usualExtent(t *types.Type, text, entries int64) *Extent {
@@ -122,7 +122,7 @@ func usualExtent(t *types.Type, text, entries int64) *Extent {
 	return ScalarExtent
 }
 
-// Weigh gives the size of a value as extents count it. It stops counting beyond a limit.
+// Weigh is the size of a value, counted as extents are. It stops counting above limit.
 func Weigh(v ref.Val, limit int64) int64 {
 	switch v := v.(type) {
 	case types.String:

@@ -1,25 +1,25 @@
 package lang
 
-// What expressions, and the rules at a point together, may take. Nothing outside the process bounds a
-// rule file or an overlay, so these do: see cost.go for the estimates that are held against them.
+// Limits of an expression, and of all rules at a point together. Nothing outside the process bounds
+// a rule file or an overlay. See compile/cost.go for the estimates checked against them.
 const (
-	// MaxCost is the highest estimate, in steps, of one expression with the variables that it reads. A
-	// rule of the shipped set takes a few thousand at most; nested loops over all containers reach this.
+	// MaxCost bounds the estimated steps of one expression with the variables that it reads. A
+	// shipped rule takes a few thousand at most; nested loops over all containers reach this.
 	MaxCost = 10_000_000
-	// MaxBytes is the highest estimate of the texts and lists that one expression builds with the
-	// variables that it reads.
+	// MaxBytes bounds the estimated size of the strings and lists that one expression builds with
+	// the variables that it reads.
 	MaxBytes = 32 << 20
-	// MaxKept is the highest estimate of what the variables of one stage or table build. It is kept
+	// MaxKept bounds the estimated size of the variables of one stage or table, which are kept
 	// until the stage ends.
 	MaxKept = 2 * MaxBytes
-	// MaxPointSteps and maxPointBytes bound what the rules of all rule sets at a point take together in
-	// one run. The shipped ones, over 100 containers with all gates on, take less than a tenth.
+	// MaxPointSteps and MaxPointBytes bound one run of all rules at a point. The shipped rules,
+	// over 100 containers with all gates on, take less than a tenth.
 	MaxPointSteps = 40 * MaxCost
 	MaxPointBytes = 32 * MaxBytes
-	// MaxExpressionSize bounds the source of an expression, in bytes: monsters are refused unparsed.
+	// MaxExpressionSize bounds the source of an expression, in bytes. Longer ones are not parsed.
 	MaxExpressionSize = 16 << 10
-	// MaxVariables bounds the variables of a stage or of a table of decisions.
+	// MaxVariables bounds the variables of a stage or of a decision table.
 	MaxVariables = 200
-	// StepBytes is how much of a text or list one step goes through.
+	// StepBytes is how many bytes of a string or list one step covers.
 	StepBytes = 16
 )

@@ -8,15 +8,15 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// List is a list that knows its size, so that nobody has to go through it to bound what is done with it. It never changes.
+// List is an immutable list that knows its size, so that checking a limit needs no iteration.
 type List struct {
 	Values []ref.Val
-	Weight int64 // see Weigh; not exact beyond MaxList
+	Weight int64 // see Weigh; not exact above MaxList
 }
 
 var _ traits.Lister = &List{}
 
-// NewList makes a list of values, which must not be changed any more.
+// NewList takes ownership of values.
 func NewList(values []ref.Val) *List {
 	out := &List{Values: values, Weight: ListBytes}
 	for _, v := range values {
@@ -28,7 +28,7 @@ func NewList(values []ref.Val) *List {
 	return out
 }
 
-// cel is the list as CEL has it, which takes more memory and is seldom asked for.
+// cel converts to CEL's list, which takes more memory and is rarely needed.
 func (l *List) cel() traits.Lister { return types.NewRefValList(types.DefaultTypeAdapter, l.Values) }
 
 // Add implements traits.Adder.
@@ -61,7 +61,7 @@ func (l *List) Type() ref.Type { return types.ListType }
 // Value implements ref.Val.
 func (l *List) Value() any { return l.Values }
 
-// ListFrom makes a list of Go values: int64, float64, bool or string.
+// ListFrom builds a list from int64, float64, bool or string values.
 func ListFrom[T any](list []T) *List {
 	values := make([]ref.Val, len(list))
 	for i, v := range list {
@@ -70,7 +70,7 @@ func ListFrom[T any](list []T) *List {
 	return NewList(values)
 }
 
-// Values takes any list apart; ok is false for what is no list. The result may be shared: it is not to be changed.
+// Values returns a list's elements; ok is false for other values. Do not modify the result.
 func Values(v ref.Val) (out []ref.Val, ok bool) {
 	if l, ok := v.(*List); ok {
 		return l.Values, true
@@ -88,7 +88,6 @@ func Values(v ref.Val) (out []ref.Val, ok bool) {
 	return out, true
 }
 
-// integers takes a list of integers apart; ok is false when something else is in it.
 func integers(v ref.Val) (out []int64, ok bool) {
 	values, ok := Values(v)
 	for _, x := range values {

@@ -9,15 +9,15 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Unset is the failure of a rule that reads the field of this name while it is unset.
+// Unset is the failure of reading the unset field of this name.
 type Unset string
 
-// Error tells what to do.
+// Error says how to guard the read.
 func (u Unset) Error() string {
 	return string(u) + " is not set; guard it with has(), or give a default: .?" + string(u) + ".orValue(…)"
 }
 
-// smallRecord is a record in one piece of memory: most have few fields.
+// smallRecord allocates a record and its cells at once: most records have few fields.
 type smallRecord struct {
 	Record
 	held [fewCells]Cell
@@ -25,8 +25,8 @@ type smallRecord struct {
 
 const fewCells = 2
 
-// Record is a structured fact. Reading an unset scalar in a rule is a run-time error that has() avoids;
-// an unset nested record reads as one without fields.
+// Record is a structured fact. In a rule, reading an unset scalar fails unless guarded by has(); an
+// unset nested record reads as empty.
 type Record struct {
 	schema *Schema
 	cells  []Cell
@@ -40,7 +40,7 @@ func (r *Record) slot(field string) int {
 	return i
 }
 
-// SetInt, SetDouble, SetBool, SetString, SetStrings, SetRecord and SetOpaque give a field its value. They panic when the schema has no such field, which is a fault of the program, not of its input.
+// SetInt sets an integer field. Like the other setters, it panics on an undeclared field.
 func (r *Record) SetInt(field string, v int64) *Record {
 	r.cells[r.slot(field)] = Cell{Kind: IntCell, Bits: uint64(v)}
 	return r
@@ -58,10 +58,10 @@ func (r *Record) SetBool(field string, v bool) *Record {
 	return r
 }
 
-// SetString sets a text field; see SetInt.
+// SetString sets a string field; see SetInt.
 func (r *Record) SetString(field, v string) *Record { return r.Put(field, types.String(v)) }
 
-// SetStrings sets a list of texts; see SetInt.
+// SetStrings sets a list of strings; see SetInt.
 func (r *Record) SetStrings(field string, v []string) *Record {
 	return r.Put(field, ListFrom(v))
 }
@@ -78,10 +78,10 @@ func (r *Record) Put(field string, v ref.Val) *Record {
 	return r
 }
 
-// At reads the i-th field as a CEL value; nil when it is unset.
+// At reads the i-th field as a CEL value; nil if unset.
 func (r *Record) At(i int) ref.Val { return r.cells[i].Val() }
 
-// Int reads an integer field; ok is false when it is unset.
+// Int reads an integer field; ok is false if unset.
 func (r *Record) Int(field string) (v int64, ok bool) {
 	c := &r.cells[r.slot(field)]
 	if c.Kind != IntCell {
@@ -90,7 +90,7 @@ func (r *Record) Int(field string) (v int64, ok bool) {
 	return int64(c.Bits), true
 }
 
-// Double reads a floating-point field, 0 when unset.
+// Double reads a floating-point field; 0 if unset.
 func (r *Record) Double(field string) float64 {
 	c := &r.cells[r.slot(field)]
 	if c.Kind != DoubleCell {
@@ -99,7 +99,7 @@ func (r *Record) Double(field string) float64 {
 	return math.Float64frombits(c.Bits)
 }
 
-// Bool reads a boolean field, false when unset.
+// Bool reads a boolean field; false if unset.
 func (r *Record) Bool(field string) bool {
 	c := &r.cells[r.slot(field)]
 	return c.Kind == BoolCell && c.Bits != 0
@@ -108,16 +108,16 @@ func (r *Record) Bool(field string) bool {
 // Schema is the record's shape.
 func (r *Record) Schema() *Schema { return r.schema }
 
-// Field reads a field as a CEL value; nil when it is unset.
+// Field reads a field as a CEL value; nil if unset.
 func (r *Record) Field(field string) ref.Val { return r.At(r.slot(field)) }
 
-// Text reads a text field, empty when unset.
+// Text reads a string field; empty if unset.
 func (r *Record) Text(field string) string {
 	text, _ := Unbox[string](r.Field(field))
 	return text
 }
 
-// Copy is a record of its own with the same in it.
+// Copy returns a copy, including nested records.
 func (r *Record) Copy() *Record {
 	out := &Record{schema: r.schema, cells: slices.Clone(r.cells)}
 	for i := range out.cells {
@@ -128,10 +128,10 @@ func (r *Record) Copy() *Record {
 	return out
 }
 
-// Same reports whether two records hold the same.
+// Same reports whether two records are equal.
 func (r *Record) Same(o *Record) bool { return r.Equal(o) == types.True }
 
-// EachValue visits the values of a record and of those in it, by name; nil for what is unset.
+// EachValue visits the values of a record and its nested records, by name; nil if unset.
 func (r *Record) EachValue(prefix string, visit func(name string, v any)) {
 	if r == nil {
 		return
@@ -146,5 +146,5 @@ func (r *Record) EachValue(prefix string, visit func(name string, v any)) {
 	}
 }
 
-// Cells are the fields in the order in which the schema declares them, for code that was compiled to read and write them.
+// Cells are the fields in the schema's order, for compiled code.
 func (r *Record) Cells() []Cell { return r.cells }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// ConvertToNative implements ref.Val; records do not leave the engine that way.
+// ConvertToNative implements ref.Val; records have no other native form.
 func (r *Record) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeOf(r) {
 		return r, nil
@@ -57,7 +57,7 @@ func (r *Record) IsSet(field ref.Val) ref.Val {
 	return types.Bool(r.cells[i].Kind != UnsetCell)
 }
 
-// Get implements traits.Indexer. It reads a field as a rule does: see Record.
+// Get implements traits.Indexer. It reads a field as a rule does; see Record.
 func (r *Record) Get(field ref.Val) ref.Val {
 	i, err := r.find(field)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *Record) Get(field ref.Val) ref.Val {
 	return v
 }
 
-// read gives what a rule reads in the i-th field.
+// read returns what a rule reads in the i-th field.
 func (r *Record) read(i int) (ref.Val, error) {
 	f := &r.schema.fields[i]
 	switch v := r.At(i); {
@@ -91,7 +91,7 @@ func (r *Record) find(field ref.Val) (i int, err *types.Err) {
 	return i, nil
 }
 
-// TypeProvider teaches CEL the registry's record types.
+// TypeProvider adds the registry's record types to CEL.
 type TypeProvider struct {
 	types.Provider
 	Schemas map[string]*Schema

@@ -15,7 +15,7 @@ type Field struct {
 	Doc  string
 }
 
-// Schema is the shape shared by all records of one kind. Build it once, at start-up.
+// Schema is the shape of a record type. Build it once, at start-up.
 type Schema struct {
 	name   string
 	cel    *cel.Type
@@ -24,7 +24,7 @@ type Schema struct {
 	empty  *Record // what an unset field of this shape reads as
 }
 
-// NewSchema declares a record type. It panics on a repeated field name: schemas are part of the program.
+// NewSchema declares a record type. It panics on a duplicate field, a programming error.
 func NewSchema(name string, fields ...Field) *Schema {
 	s := &Schema{name: name, cel: types.NewObjectType(name, traits.ContainerType), fields: fields, index: map[string]int{}}
 	for i, f := range fields {
@@ -37,7 +37,7 @@ func NewSchema(name string, fields ...Field) *Schema {
 	return s
 }
 
-// WithNested is the shape and those of the records in its fields, by name.
+// WithNested returns the schema and those of its record fields, by name.
 func (s *Schema) WithNested() map[string]*Schema {
 	out := map[string]*Schema{s.name: s}
 	for _, f := range s.fields {
@@ -58,7 +58,7 @@ func (s *Schema) New() *Record {
 	return &Record{schema: s, cells: make([]Cell, len(s.fields))}
 }
 
-// Make is New for a record that is part of something else.
+// Make is New for a record embedded in another value.
 func (s *Schema) Make() Record { return Record{schema: s, cells: make([]Cell, len(s.fields))} }
 
 // Fields lists the declared fields in order.
@@ -73,14 +73,14 @@ func (s *Schema) FieldNames() []string {
 	return out
 }
 
-// CELType is the record type as CEL's checker has it.
+// CELType is the record type in CEL's type system.
 func (s *Schema) CELType() *cel.Type { return s.cel }
 
-// Name is what the record type is called.
+// Name is the name of the record type.
 func (s *Schema) Name() string { return s.name }
 
-// Index finds the fields by name. It is shared and must not be changed.
+// Index maps field names to indexes. Do not modify it.
 func (s *Schema) Index() map[string]int { return s.index }
 
-// Empty is what an unset field of this shape reads as. It is shared and must stay empty.
+// Empty is the shared value of an unset field of this type. Do not modify it.
 func (s *Schema) Empty() *Record { return s.empty }

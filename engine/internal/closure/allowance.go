@@ -13,19 +13,19 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// The static estimates of cost.go take facts to be of usual sizes. What a run may take is bounded all the same, whatever
-// the facts: an expression that would go beyond fails, as one that divides by zero does.
+// Static cost estimates assume facts of usual size. These limits bound a run whatever the facts
+// are: an expression that exceeds one fails, as a division by zero does.
 const (
-	// maxRunSteps bounds what loops and comparisons of one run at a point go through.
+	// maxRunSteps bounds the steps of loops and comparisons in one run at a point.
 	maxRunSteps = lang.MaxPointSteps
-	// MaxRunBytes bounds the texts and lists that one run builds.
+	// MaxRunBytes bounds the strings and lists that one run builds.
 	MaxRunBytes = lang.MaxPointBytes
-	// MaxIterations bounds the iterations of one expression that CEL evaluates. Each counts for several steps in estimates,
-	// so that expressions over facts of usual sizes stay below.
+	// MaxIterations bounds the iterations of one expression that CEL evaluates. An estimate charges
+	// several steps per iteration, so expressions over facts of usual size stay below it.
 	MaxIterations = lang.MaxCost / 3
 )
 
-// What expressions that would take too much fail with.
+// Failures of expressions that exceed a limit.
 var (
 	ErrListTooLarge = fmt.Errorf("the list would have more than %d bytes", lang.MaxList)
 	ErrTextTooLong  = fmt.Errorf("the text would have more than %d bytes", lang.MaxText)
@@ -34,7 +34,7 @@ var (
 	ErrTooManyBytes = fmt.Errorf("the rules built more than %d bytes of texts and lists in one run", MaxRunBytes)
 )
 
-// spend counts steps of the run; false when there are too many, which is a failure.
+// spend charges steps to the run; it fails the expression and returns false above the limit.
 func (f *Frame) spend(steps int) bool {
 	f.Steps += int64(steps)
 	if f.Steps > maxRunSteps {
@@ -44,7 +44,7 @@ func (f *Frame) spend(steps int) bool {
 	return true
 }
 
-// build counts bytes that the run builds; false when there are too many, which is a failure.
+// build charges bytes to the run; it fails the expression and returns false above the limit.
 func (f *Frame) build(bytes int) bool {
 	f.Bytes += int64(bytes)
 	if f.Bytes > MaxRunBytes {
@@ -54,7 +54,7 @@ func (f *Frame) build(bytes int) bool {
 	return f.spend(bytes / lang.StepBytes)
 }
 
-// compared counts the steps of comparing two values; false when there are too many.
+// compared charges the steps of comparing two values; false above the limit.
 func (f *Frame) compared(a, b ref.Val) bool {
 	a, b = unwrapped(a), unwrapped(b)
 	list, ok := a.(*lang.List)
@@ -68,7 +68,6 @@ func (f *Frame) compared(a, b ref.Val) bool {
 	return f.spend(int(min(list.Weight, other.Weight) / lang.StepBytes))
 }
 
-// unwrapped is what an optional holds, and otherwise the value itself.
 func unwrapped(v ref.Val) ref.Val {
 	if o, ok := v.(*types.Optional); ok && o.HasValue() {
 		return o.GetValue()
@@ -76,7 +75,7 @@ func unwrapped(v ref.Val) ref.Val {
 	return v
 }
 
-// bounded refuses a value that CEL's evaluator, or a function of the host, made too large.
+// bounded rejects an oversized value from CEL's evaluator or a host function.
 func bounded(v ref.Val) error {
 	if lang.Weigh(v, lang.MaxList) > lang.MaxList {
 		return ErrListTooLarge
@@ -84,15 +83,15 @@ func bounded(v ref.Val) error {
 	return nil
 }
 
-// stopped is a context that is done from the start. CEL looks at it after maxIterations only, which makes it a bound that
-// needs no clock.
+// stopped is a cancelled context. CEL checks it only every MaxIterations iterations, which makes it
+// an iteration limit without a clock.
 var stopped = func() context.Context {
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	return ctx
 }()
 
-// evaluate lets CEL evaluate a program.
+// evaluate runs a CEL program within the limits.
 func (f *Frame) evaluate(p cel.Program) (ref.Val, error) {
 	v, _, err := p.ContextEval(stopped, f)
 	switch {

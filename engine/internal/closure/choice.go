@@ -11,9 +11,9 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// choice is one source of an optional value, of which one is set: a place that may hold nothing, a value that is known, or
-// code that gives an optional. A node that gives an optional value has several where `or` joins them; the first that has a
-// value counts. What reads a place needs no optional value in between, and so takes no memory.
+// choice is one source of an optional value; exactly one field is set. An optional node has several
+// choices where `or` joins them, and the first with a value wins. Reading a place directly avoids
+// allocating an optional.
 type choice struct {
 	place *place
 	known ref.Val
@@ -22,7 +22,7 @@ type choice struct {
 
 var errNoValue = errors.New("optional.none() dereference")
 
-// choicesOf gives the choices of a node with an optional value; ok is false for any other node.
+// choicesOf returns the choices of an optional node; ok is false for any other node.
 func choicesOf(n node) (list []choice, ok bool) {
 	if n.Known {
 		v, ok := n.value.(*types.Optional)
@@ -38,7 +38,6 @@ func choicesOf(n node) (list []choice, ok bool) {
 	return []choice{{boxed: boxed}}, ok
 }
 
-// chosen is the node of choices.
 func chosen(list []choice) node {
 	switch {
 	case len(list) == 0:
@@ -60,7 +59,7 @@ func chosen(list []choice) node {
 	})}
 }
 
-// perhaps is the optional value of a place in what a node gives.
+// perhaps returns an optional node for a place in the result of another node.
 func perhaps(at *place, of node) node {
 	n := chosen([]choice{{place: at}})
 	if of.Known {
@@ -69,7 +68,7 @@ func perhaps(at *place, of node) node {
 	return n
 }
 
-// holder is where the record lies that an optional value holds, an empty one where it holds none.
+// holder returns the place of the record in an optional value; empty if it has none.
 func holder(n node, empty *lang.Record) (at *place, ok bool) {
 	list, ok := choicesOf(n)
 	if ok && len(list) == 1 && list[0].place != nil {
@@ -78,7 +77,7 @@ func holder(n node, empty *lang.Record) (at *place, ok bool) {
 	return &place{base: firstOf(list, func(*Frame) *lang.Record { return empty }, asRecord)}, ok
 }
 
-// optional gives the optional value; nil after a failure.
+// optional returns nil on failure.
 func (c *choice) optional(f *Frame) *types.Optional {
 	switch {
 	case c.known != nil:
@@ -104,7 +103,6 @@ func (c *choice) optional(f *Frame) *types.Optional {
 	return v
 }
 
-// has gives code that tells whether there is a value.
 func (c *choice) has() Code[bool] {
 	switch {
 	case c.known != nil:
@@ -118,12 +116,11 @@ func (c *choice) has() Code[bool] {
 	}
 }
 
-// lasting reports whether all choices are places of facts, which are as fast to read as to remember.
+// lasting reports whether all choices are places of facts, which are as fast to read as a memo.
 func lasting(list []choice) bool {
 	return !slices.ContainsFunc(list, func(c choice) bool { return c.place == nil || c.place.base != nil })
 }
 
-// orOptional gives the choices of both sides of `or`.
 func orOptional(args []node) (node, bool) {
 	a, okA := choicesOf(args[0])
 	b, okB := choicesOf(args[1])
@@ -166,7 +163,7 @@ func hasValue(args []node) (node, bool) {
 	}), true
 }
 
-// valueOr gives code for the value that an optional holds, and otherwise for something else of its type.
+// valueOr returns code for the optional's value, or otherwise if it has none.
 func valueOr(of, otherwise node) (n node, ok bool) {
 	list, ok := choicesOf(of)
 	switch {
@@ -194,7 +191,6 @@ func valueOr(of, otherwise node) (n node, ok bool) {
 	return node{}, false
 }
 
-// firstOf gives code for the first choice that has a value, and otherwise for something else.
 func firstOf[T any](list []choice, otherwise Code[T], as func(*lang.Cell) (T, bool)) Code[T] {
 	for _, c := range slices.Backward(list) {
 		switch {
@@ -232,7 +228,7 @@ func unboxedOr[T any](c choice, otherwise Code[T]) Code[T] {
 	}
 }
 
-// entryOf is code for the optional value of the element of a list at a place.
+// entryOf returns code for list[?index].
 func entryOf(args []node) (node, bool) {
 	list, okList := args[0].Run.(BoxedCode)
 	index, okIndex := Typed[int64](args[1])

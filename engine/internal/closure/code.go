@@ -1,8 +1,8 @@
-// Package closure turns type-checked CEL expressions into trees of Go closures over unboxed values,
-// with what is known beforehand folded in. An expression with a construct that has no closure, such
-// as a map, is evaluated by CEL; either way gives the same value or failure.
+// Package closure compiles type-checked CEL expressions into trees of Go closures over unboxed
+// values and folds constants. CEL evaluates expressions with an unsupported construct, such as a
+// map. Both ways give the same value or failure.
 //
-// Closures run on a Frame, which bounds the steps and the memory of a run whatever the facts are.
+// Closures run on a Frame, which bounds the steps and the memory of a run.
 package closure
 
 import (
@@ -16,36 +16,35 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Code is an expression as a Go function. T is int64, float64, bool, string, *Record or, for everything else, ref.Val.
-// A failure is noted in the frame, and the value then means nothing.
+// Code is a compiled expression. T is int64, float64, bool, string, *Record or, for everything
+// else, ref.Val. After a failure, which the frame records, the value is meaningless.
 type Code[T any] func(*Frame) T
 
 // BoxedCode is code whose values are boxed: lists and host types.
 type BoxedCode = Code[ref.Val]
 
-// node is an expression on its way to code. A known node has the same value in every run.
+// node is a partly compiled expression. A known node has the same value in every run.
 type node struct {
-	Run   any // code[T]
+	Run   any // Code[T]
 	value any // T, when known
 	Known bool
-	place *place // of a fact, unless it is known
+	place *place // of a fact; nil when known
 	chain *chain // of && or ||
 
-	choices []choice // of an optional value, unless it is known
+	choices []choice // of an optional value; nil when known
 }
 
 func constant[T any](v T) node {
 	return node{Run: Code[T](func(*Frame) T { return v }), value: v, Known: true}
 }
 
-// dynamic is a node whose value is only known in a run.
 func dynamic[T any](c Code[T]) node { return node{Run: c} }
 
-// maxFolded bounds what is computed beforehand and kept for as long as the rules are in force, in bytes.
+// maxFolded bounds a folded constant, which is kept as long as the rules are, in bytes.
 const maxFolded = 8 << 10
 
-// fold computes a node whose inputs are all known. An expression that fails stays, to fail in each run, and so does one
-// whose value is large.
+// fold evaluates c if all its inputs are known. It leaves an expression that fails, so that it
+// fails in each run, and one whose value is large.
 func fold[T any](c Code[T], inputs ...node) node {
 	for _, in := range inputs {
 		if !in.Known {
@@ -64,7 +63,6 @@ func fold[T any](c Code[T], inputs ...node) node {
 	return constant(v)
 }
 
-// isLarge reports whether a value is not to be kept.
 func isLarge(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -75,7 +73,7 @@ func isLarge(v any) bool {
 	return false
 }
 
-// refold folds a node whose inputs are known to be known.
+// refold folds a node with known inputs.
 func refold(n node) node {
 	switch c := n.Run.(type) {
 	case Code[int64]:
@@ -92,13 +90,13 @@ func refold(n node) node {
 	return fold(n.Run.(BoxedCode))
 }
 
-// IsKnown reports whether a node has one particular value in every run.
+// IsKnown reports whether a node always has the given value.
 func IsKnown[T comparable](n node, want T) bool {
 	v, ok := n.value.(T)
 	return n.Known && ok && v == want
 }
 
-// Typed gives a node's code as a T; ok is false when it gives something else. Lists and host types are taken out of ref.Val.
+// Typed returns a node's code as a T, unboxed if necessary; ok is false for another type.
 func Typed[T any](n node) (c Code[T], ok bool) {
 	if c, ok = n.Run.(Code[T]); ok {
 		return c, true
@@ -116,7 +114,7 @@ func Typed[T any](n node) (c Code[T], ok bool) {
 	}, true
 }
 
-// Boxed gives the node's code with its value boxed.
+// Boxed returns the node's code with its value boxed.
 func Boxed(n node) BoxedCode {
 	if n.Known {
 		v := boxAny(n.value)
@@ -161,12 +159,13 @@ func boxing[T any](c Code[T]) BoxedCode {
 	}
 }
 
-// Storing gives code that stores the node's value in a cell that holds a type. The cell means nothing after a failure.
+// Storing returns code that stores the node's value in a cell of a type. After a failure the cell
+// is meaningless.
 func Storing(n node, t lang.Type) func(*Frame, *lang.Cell) {
 	if c, ok := n.Run.(Code[*lang.Record]); ok {
 		return func(f *Frame, to *lang.Cell) {
 			if r := c(f); r != nil {
-				// A copy: what rules go on to write is no change of where it came from.
+				// Copied, so that later writes do not change the source.
 				*to = lang.Cell{Kind: lang.RefCell, Ref: r.Copy()}
 			}
 		}
@@ -193,7 +192,7 @@ func Storing(n node, t lang.Type) func(*Frame, *lang.Cell) {
 	}
 }
 
-// fits reports whether a value is no larger than fields of a type are taken to be.
+// fits reports whether a value is within the assumed size of fields of a type.
 func fits(v ref.Val, t lang.Type) bool {
 	switch v := v.(type) {
 	case types.String:
@@ -207,7 +206,7 @@ func fits(v ref.Val, t lang.Type) bool {
 	return true
 }
 
-// memoized gives code that computes the i-th named expression when it is first read. A failure is remembered too.
+// memoized evaluates the i-th variable on first read and caches its value or failure.
 func memoized(i int, steady bool, n node) node {
 	if n.Known {
 		return n
@@ -232,7 +231,6 @@ func memoized(i int, steady bool, n node) node {
 	return out
 }
 
-// remembering gives code that keeps its value in a memo of the frame.
 func remembering[T any](at recall, c Code[T], load func(*memo) T, keep func(*memo, T)) node {
 	return dynamic(func(f *Frame) T {
 		m, fresh := at.from(f)
@@ -244,14 +242,13 @@ func remembering[T any](at recall, c Code[T], load func(*memo) T, keep func(*mem
 	})
 }
 
-// recall says where a named expression is remembered.
 type recall struct {
 	index  int
 	steady bool
 }
 
-// from gives the memo, and whether it is to be filled. After a failure elsewhere in the expression it stays empty: what
-// would be computed now could not be told from that failure.
+// from returns the memo and whether to fill it. After an earlier failure in the expression it stays
+// empty, because the frame could not tell a new failure from the earlier one.
 func (r recall) from(f *Frame) (m *memo, fresh bool) {
 	if r.steady {
 		m = &f.steady[r.index]
@@ -269,7 +266,7 @@ func (r recall) from(f *Frame) (m *memo, fresh bool) {
 	return m, true
 }
 
-// evaluating gives code that runs CEL's program, for expressions with constructs that have no code.
+// evaluating returns code that runs CEL's program.
 func evaluating(p *Program) BoxedCode {
 	prg, err := p.Plan()
 	return func(f *Frame) ref.Val {
@@ -289,7 +286,7 @@ func evaluating(p *Program) BoxedCode {
 	}
 }
 
-// What expressions fail with, worded as CEL does.
+// Failures, worded as in CEL.
 var (
 	errNoOverload = errors.New("no such overload")
 	errOverflow   = errors.New("integer overflow")

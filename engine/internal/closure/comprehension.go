@@ -8,16 +8,16 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// iteration is a comprehension that is being assembled.
+// iteration is a comprehension being compiled.
 type iteration struct {
 	name     string // of its variable
 	variable node
 }
 
-// macro is what a comprehension was written as, of which CEL's parser makes loops.
+// macro is the macro that CEL's parser expanded into a comprehension.
 type macro int
 
-// The macros that have code, and all others.
+// The supported macros, and OtherMacro for the rest.
 const (
 	OtherMacro macro = iota
 	ExistsMacro
@@ -27,7 +27,7 @@ const (
 	MapMacro
 )
 
-// WrittenAs tells which macro a comprehension was, with the condition and the value that were written; each may be nil.
+// WrittenAs returns a comprehension's macro, with its condition and its value; each may be nil.
 func WrittenAs(c celast.ComprehensionExpr) (m macro, when, value celast.Expr) {
 	accumulator := func(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == c.AccuVar() }
 	step := c.LoopStep()
@@ -70,7 +70,7 @@ func isNumber(e celast.Expr, want int64) bool {
 	return e.Kind() == celast.LiteralKind && e.AsLiteral() == types.Int(want)
 }
 
-// comprehension takes those over lists.
+// comprehension compiles comprehensions over lists.
 func (t *tree) comprehension(e celast.Expr) (n node, ok bool) {
 	c := e.AsComprehension()
 	macro, when, value := WrittenAs(c)
@@ -85,12 +85,11 @@ func (t *tree) comprehension(e celast.Expr) (n node, ok bool) {
 		t.reach = outer
 	}
 	if ok && closed {
-		return refold(n), true // it depends on nothing but its own variables
+		return refold(n), true // it depends on no variable but its own
 	}
 	return n, ok
 }
 
-// loop assembles a comprehension as CEL goes about it.
 func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.Expr) (out node, ok bool) {
 	over, ok := t.node(c.IterRange())
 	list, isList := over.Run.(BoxedCode)
@@ -125,7 +124,7 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 	return dynamic(l.mapped(Boxed(n), holds)), true
 }
 
-// parts counts the nodes of an expression that are evaluated once; nil has one. Loops count what they go through.
+// parts counts the nodes of an expression outside loop bodies; 1 for nil.
 func parts(e celast.Expr) int {
 	if e == nil {
 		return 1
@@ -135,7 +134,7 @@ func parts(e celast.Expr) int {
 	return visitor.count - visitor.looped
 }
 
-// partsVisitor counts all nodes, and those which loops evaluate for each element.
+// partsVisitor counts all nodes, and those in loop bodies.
 type partsVisitor struct{ count, looped int }
 
 // VisitExpr implements celast.Visitor.
@@ -155,8 +154,8 @@ func (v *partsVisitor) VisitExpr(e celast.Expr) {
 // VisitEntryExpr implements celast.Visitor.
 func (v *partsVisitor) VisitEntryExpr(celast.EntryExpr) {}
 
-// loopVariable finds the variable of a comprehension around the node at hand. A name that means a fact has a dot before it
-// where such a variable hides it.
+// loopVariable finds the variable of an enclosing comprehension. CEL puts a dot before the name of
+// a fact that such a variable hides.
 func (t *tree) loopVariable(name string) (n node, ok bool) {
 	for i, l := range slices.Backward(t.loops) {
 		if l.name == name {

@@ -13,7 +13,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Addition declares +, which CEL has without bounds: texts and lists that are put together over and over fill the memory.
+// Addition declares + with size limits, which CEL's own lacks: repeated + would exhaust memory.
 func Addition() cel.EnvOption {
 	list := cel.ListType(cel.TypeParamType("A"))
 	same := func(id string, t *cel.Type) cel.FunctionOpt { return cel.Overload(id, []*cel.Type{t, t}, t) }
@@ -24,7 +24,7 @@ func Addition() cel.EnvOption {
 		cel.SingletonBinaryBinding(add, traits.AdderType))
 }
 
-// add is + as CEL's evaluator calls it.
+// add implements + for CEL's evaluator.
 func add(a, b ref.Val) ref.Val {
 	switch x := a.(type) {
 	case types.String:
@@ -35,7 +35,7 @@ func add(a, b ref.Val) ref.Val {
 		if y, ok := b.(types.Bytes); ok && len(x)+len(y) > lang.MaxText {
 			return types.WrapErr(ErrTextTooLong)
 		}
-	case traits.MutableLister: // of a comprehension, which is no longer than what it goes through
+	case traits.MutableLister: // a comprehension's accumulator, never longer than its range
 	case traits.Lister:
 		out, err := joinedLists(a, b)
 		if err != nil {
@@ -50,7 +50,6 @@ func add(a, b ref.Val) ref.Val {
 	return adder.Add(b)
 }
 
-// addTexts is + of texts.
 func addTexts(a, b Code[string]) Code[string] {
 	return func(f *Frame) string {
 		x, y := a(f), b(f)
@@ -69,7 +68,6 @@ func addTexts(a, b Code[string]) Code[string] {
 	}
 }
 
-// addLists is + of lists.
 func addLists(args []node) (node, bool) {
 	a, okA := args[0].Run.(BoxedCode)
 	b, okB := args[1].Run.(BoxedCode)
@@ -94,7 +92,6 @@ func addLists(args []node) (node, bool) {
 	}, args...), true
 }
 
-// joinedLists puts one list behind another.
 func joinedLists(a, b ref.Val) (ref.Val, error) {
 	x, okX := lang.Values(a)
 	y, okY := lang.Values(b)

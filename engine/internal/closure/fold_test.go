@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLargeConstantsAreNotKept: what is folded stays in memory for as long as the rules are in force.
 func TestLargeConstantsAreNotKept(t *testing.T) {
 	small, large := constant(strings.Repeat("x", 100)), constant(strings.Repeat("x", maxFolded/2+1))
 	n, ok := binary(addTexts)([]node{small, small})

@@ -10,24 +10,24 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Frame is what code runs on: the values of facts, and what was computed on the way.
+// Frame holds the state of a run: facts, memos and loop variables.
 type Frame struct {
 	Names  *Namespace
 	Values []lang.Cell // of facts
-	Locals []lang.Cell // of the item at hand
-	memo   []memo      // of named expressions that depend on the item, or on what rules write
-	steady []memo      // of the others
-	loops  []lang.Cell // of comprehensions that are under way
+	Locals []lang.Cell // facts of the current item
+	memo   []memo      // of variables that depend on the item or on what rules write
+	steady []memo      // of the other variables
+	loops  []lang.Cell // variables of the active comprehensions
 
-	// err is the first failure of the expression at hand. Code goes on after a failure and gives any value;
-	// what has an effect, or may forgive a failure, looks here first.
+	// Err is the first failure of the current expression. Code runs on after a failure; anything
+	// with an effect, or that may absorb a failure, checks Err first.
 	Err     error
-	calling bool // a function of the host, which may panic
+	calling bool // a host function, which may panic
 
-	Steps, Bytes int64 // that the run took and built so far; see spend and build
+	Steps, Bytes int64 // spent and built so far in this run; see spend and build
 }
 
-// memo is the value of a named expression once it was computed.
+// memo caches the value of a variable.
 type memo struct {
 	done bool
 	bits uint64
@@ -36,24 +36,24 @@ type memo struct {
 	err  error
 }
 
-// Namespace lets programs, which read by name, see what code reads by slot.
+// Namespace lets CEL programs, which read by name, read what code reads by slot.
 type Namespace struct {
 	params, gates *lang.Record
 	slots         map[string]Slot
-	values        []BoxedCode // of named expressions
+	values        []BoxedCode // of variables
 }
 
-// frames are those that no run uses at the moment: a run allocates nothing of its own.
+// frames pools idle frames, so that a run does not allocate.
 var frames = sync.Pool{New: func() any { return &Frame{} }}
 
-// NewFrame takes a frame from the pool for the values of facts.
+// NewFrame takes a frame from the pool.
 func NewFrame(values []lang.Cell) *Frame {
 	f := frames.Get().(*Frame)
 	f.Values = values
 	return f
 }
 
-// Free puts the frame back without anything of the host in it. A frame whose run panicked is not put back.
+// Free clears the frame and returns it to the pool. A frame whose run panicked is not returned.
 func (f *Frame) Free() {
 	memo, steady := f.memo[:cap(f.memo)], f.steady[:cap(f.steady)]
 	clear(memo)
@@ -63,20 +63,20 @@ func (f *Frame) Free() {
 	frames.Put(f)
 }
 
-// Begin readies the frame for a stage or table.
+// Begin prepares the frame for a stage or table.
 func (f *Frame) Begin(n *Namespace) {
 	f.Names = n
 	f.memo = forgotten(f.memo, len(n.values))
 	f.steady = forgotten(f.steady, len(n.values))
 }
 
-// Enter readies the frame for an item, given by the values of its facts, of the stage it began with.
+// Enter prepares the frame for an item of the current stage, given the item's facts.
 func (f *Frame) Enter(locals []lang.Cell) {
 	f.Locals = locals
 	f.Forget()
 }
 
-// Forget drops what was computed from the item and from what rules write.
+// Forget drops memos that depend on the item or on what rules write.
 func (f *Frame) Forget() {
 	for i := range f.memo {
 		f.memo[i].done = false
@@ -94,7 +94,7 @@ func forgotten(list []memo, count int) []memo {
 	return list
 }
 
-// loop gives the variable of a comprehension. It moves when one of a comprehension inside is first asked for.
+// loop returns a loop variable's cell. The cell may move when a nested comprehension starts.
 func (f *Frame) loop(slot int) *lang.Cell {
 	if slot >= len(f.loops) {
 		f.loops = append(f.loops, make([]lang.Cell, slot+8-len(f.loops))...)
@@ -102,24 +102,24 @@ func (f *Frame) loop(slot int) *lang.Cell {
 	return &f.loops[slot]
 }
 
-// fail notes a failure unless there was one before.
+// fail records a failure; the first one wins.
 func (f *Frame) fail(err error) {
 	if f.Err == nil {
 		f.Err = err
 	}
 }
 
-// Failure returns and forgets the failure of the expression just run.
+// Failure returns and clears the failure of the last expression.
 func (f *Frame) Failure() error {
 	err := f.Err
 	f.Err = nil
 	return err
 }
 
-// missing is the failure of an expression that reads a fact of this name which the host did not supply.
+// missing is the failure of reading a fact that the host did not supply.
 type missing string
 
-// Error says it as CEL does.
+// Error matches CEL's wording.
 func (m missing) Error() string { return "no such attribute(s): " + string(m) }
 
 // ResolveName implements cel.Activation.
@@ -142,7 +142,7 @@ func (f *Frame) ResolveName(name string) (any, bool) {
 	}
 	v := f.Names.values[s.Index](f)
 	if err := f.Failure(); err != nil {
-		return types.WrapErr(err), true // a failure where it is read
+		return types.WrapErr(err), true // fails where it is read
 	}
 	return v, true
 }

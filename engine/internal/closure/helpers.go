@@ -7,7 +7,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Helpers are the functions of every rule environment. Integer helpers saturate at the ends of int64, none wraps.
+// Helpers are the functions of every rule environment. Integer helpers saturate; none wraps.
 func Helpers() []*Function {
 	return []*Function{
 		{Name: "add", Doc: "a + b, saturating", Units: SameUnit,
@@ -36,7 +36,6 @@ func Helpers() []*Function {
 
 var errStep = errors.New("the step must be greater than zero")
 
-// orError turns the ok of integer arithmetic into a failure.
 func orError(err error) func(int64, bool) (int64, error) {
 	return func(v int64, ok bool) (int64, error) {
 		if !ok {

@@ -6,12 +6,12 @@ import (
 	celast "github.com/google/cel-go/common/ast"
 )
 
-// InRecordPrefix begins the identifiers of the overloads of 'field' in record.
+// InRecordPrefix begins the overload IDs of 'field' in record.
 const InRecordPrefix = "in_record/"
 
 func isInRecord(overload string) bool { return strings.HasPrefix(overload, InRecordPrefix) }
 
-// FieldInRecord takes an expression as 'field' in record.
+// FieldInRecord matches an expression of the form 'field' in record.
 func FieldInRecord(ast *celast.AST, e celast.Expr) (field, record celast.Expr, ok bool) {
 	overloads := ast.GetOverloadIDs(e.ID())
 	if e.Kind() != celast.CallKind || len(overloads) != 1 || !isInRecord(overloads[0]) {

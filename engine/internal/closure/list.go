@@ -9,7 +9,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// made makes a list that an expression built; nil after a failure.
+// made returns a list that an expression built; nil on failure.
 func made(f *Frame, values []ref.Val) ref.Val {
 	if !f.build(lang.ListBytes + lang.ValueBytes*len(values)) {
 		return nil
@@ -22,7 +22,7 @@ func made(f *Frame, values []ref.Val) ref.Val {
 	return list
 }
 
-// literal is code for a list that is spelt out.
+// literal returns code for a list literal.
 func literal(nodes []node) BoxedCode {
 	entries := make([]BoxedCode, len(nodes))
 	for i, n := range nodes {
@@ -43,7 +43,7 @@ func literal(nodes []node) BoxedCode {
 	}
 }
 
-// indexed is code for the element of a list at a place.
+// indexed returns code for list[index].
 func indexed(args []node, as form) (n node, ok bool) {
 	list, okList := args[0].Run.(BoxedCode)
 	index, okIndex := Typed[int64](args[1])
@@ -72,17 +72,16 @@ func indexed(args []node, as form) (n node, ok bool) {
 	return element, true
 }
 
-// outOfBounds is the failure of reading an element that a list does not have.
 type outOfBounds int64
 
-// Error says it as CEL does.
+// Error matches CEL's wording.
 func (i outOfBounds) Error() string { return fmt.Sprintf("index out of bounds: %d", int64(i)) }
 
-// form says of which Go type the code for values of a type is.
+// form is the Go type that code uses for a CEL type.
 type form uint8
 
 const (
-	noForm form = iota // there is no code for them
+	noForm form = iota // unsupported
 	intForm
 	doubleForm
 	boolForm
@@ -91,7 +90,6 @@ const (
 	boxedForm // ref.Val: lists and host types
 )
 
-// formOf is the form of a type.
 func (a *Assembler) formOf(t *types.Type) form {
 	switch {
 	case t == nil:
@@ -112,7 +110,6 @@ func (a *Assembler) formOf(t *types.Type) form {
 	return noForm
 }
 
-// elementForm is the form of the elements of a list type.
 func (a *Assembler) elementForm(t *types.Type) form {
 	if t == nil || t.Kind() != types.ListKind || len(t.Parameters()) != 1 {
 		return noForm
@@ -120,7 +117,7 @@ func (a *Assembler) elementForm(t *types.Type) form {
 	return a.formOf(t.Parameters()[0])
 }
 
-// read is a node that reads a place.
+// read returns a node that reads a place.
 func (as form) read(at *place) node {
 	n := node{place: at}
 	switch as {
@@ -140,7 +137,7 @@ func (as form) read(at *place) node {
 	return n
 }
 
-// unbox is a node that takes what code gives out of its box.
+// unbox returns a node that unboxes the value of code.
 func (as form) unbox(c BoxedCode) node {
 	switch as {
 	case intForm:

@@ -6,7 +6,6 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// conditional evaluates only the branch that is taken.
 func conditional(args []node) (node, bool) {
 	when, ok := Typed[bool](args[0])
 	switch {
@@ -47,7 +46,8 @@ func either[T any](when Code[bool], args []node) (node, bool) {
 	}), okA && okB
 }
 
-// logical is && and ||. One side that decides the result forgives the failure of the other, whichever stands first.
+// logical compiles && and ||. A side that decides the result absorbs the other's failure, in either
+// order.
 func logical(decides bool) builder {
 	return func(args []node) (node, bool) {
 		var terms []Code[bool]
@@ -77,13 +77,13 @@ func logical(decides bool) builder {
 	}
 }
 
-// chain is a node of terms joined by one of && and ||, kept so that a chain of chains becomes one.
+// chain holds the terms of nested && or ||, so that they flatten into one node.
 type chain struct {
 	decides bool
 	terms   []Code[bool]
 }
 
-// decide runs terms until one decides. When one fails, those after it may still decide.
+// decide runs terms until one decides. Terms after a failed one may still decide.
 func decide(terms []Code[bool], decides bool) Code[bool] {
 	return func(f *Frame) bool {
 		if f.Err != nil {

@@ -6,14 +6,14 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// loop goes through a list, with its variable in a slot of the frame.
+// loop iterates over a list, with its variable in a slot of the frame.
 type loop struct {
 	list   BoxedCode
 	slot   int
-	weight int // steps for each element
+	weight int // steps per element
 }
 
-// start evaluates the list and takes it apart; it is empty after a failure.
+// start evaluates the list; it returns nil on failure.
 func (l *loop) start(f *Frame) []ref.Val {
 	v := l.list(f)
 	if f.Err != nil {
@@ -31,10 +31,11 @@ func (l *loop) start(f *Frame) []ref.Val {
 	return list
 }
 
-// put makes an element the value of the variable.
+// put assigns an element to the loop variable.
 func (l *loop) put(f *Frame, element ref.Val) { f.loops[l.slot] = lang.CellOf(element) }
 
-// decided is exists and all: one element that decides is enough, whatever fails elsewhere.
+// decided compiles exists and all: an element that decides absorbs failures of the others;
+// otherwise the first failure wins.
 func (l *loop) decided(holds Code[bool], decides bool) Code[bool] {
 	return func(f *Frame) bool {
 		list := l.start(f)
@@ -57,7 +58,7 @@ func (l *loop) decided(holds Code[bool], decides bool) Code[bool] {
 	}
 }
 
-// one is exists_one. Of failures the last is told.
+// one compiles exists_one. The last failure wins.
 func (l *loop) one(holds Code[bool]) Code[bool] {
 	return func(f *Frame) bool {
 		list := l.start(f)
@@ -80,7 +81,7 @@ func (l *loop) one(holds Code[bool]) Code[bool] {
 	}
 }
 
-// filtered makes a list of the elements for which a condition holds. Of failures the last is told.
+// filtered compiles filter. The last failure wins.
 func (l *loop) filtered(holds Code[bool]) BoxedCode {
 	return func(f *Frame) ref.Val {
 		list := l.start(f)
@@ -106,7 +107,8 @@ func (l *loop) filtered(holds Code[bool]) BoxedCode {
 	}
 }
 
-// mapped makes a list of what is computed for the elements for which a condition holds; nil = for all. A condition that fails is told rather than an earlier failure, a value that fails is not.
+// mapped compiles map, with an optional condition. A failed condition replaces an earlier failure;
+// a failed value does not.
 func (l *loop) mapped(value BoxedCode, when Code[bool]) BoxedCode {
 	return func(f *Frame) ref.Val {
 		list := l.start(f)

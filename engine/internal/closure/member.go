@@ -7,8 +7,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// member finds the place of a field of the record that an expression gives, or that its optional value holds: one that
-// holds nothing reads as a record without fields.
+// member finds the place of a field in the record, or optional record, that an expression returns.
 func (t *tree) member(e celast.Expr, field string) (operand node, at *place, ok bool) {
 	typ := t.ast.GetType(e.ID())
 	schema := t.Vars.Schemas[lang.Inside(typ).TypeName()]
@@ -36,7 +35,7 @@ func (t *tree) member(e celast.Expr, field string) (operand node, at *place, ok 
 	return operand, from.below(schema, i), ok
 }
 
-// byName is code for operand.?field, and for 'field' in operand.
+// byName compiles operand.?field and 'field' in operand.
 func (t *tree) byName(args []celast.Expr, optional bool) (n node, ok bool) {
 	record, name := args[0], args[1]
 	if !optional {
@@ -56,7 +55,7 @@ func (t *tree) byName(args []celast.Expr, optional bool) (n node, ok bool) {
 	return fold(at.has(), operand), true
 }
 
-// unwrapped is code for the value of an optional, which fails where there is none, or gives what orValue says.
+// unwrapped compiles value and orValue.
 func (t *tree) unwrapped(e celast.Expr, nodes []node, args []celast.Expr) (n node, ok bool) {
 	result := t.ast.GetType(e.ID())
 	if !lang.Inside(t.ast.GetType(args[0].ID())).IsExactType(result) {

@@ -15,10 +15,10 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// builder makes the code of a call from that of its arguments; ok is false for types it has none for.
+// builder compiles a call from its compiled arguments; ok is false for unsupported types.
 type builder func(args []node) (n node, ok bool)
 
-// builders are the operators and conversions of CEL by overload. What is not here is left to CEL.
+// builders are the supported CEL operators and conversions, by overload ID. CEL evaluates the rest.
 var builders = map[string]builder{
 	overloads.LogicalAnd:  logical(false),
 	overloads.LogicalOr:   logical(true),
@@ -146,7 +146,7 @@ func greaterEqual[T cmp.Ordered](a, b Code[T]) Code[bool] {
 	return func(f *Frame) bool { return a(f) >= b(f) }
 }
 
-// ordered compares doubles, of which NaN has no place in any order.
+// ordered compares doubles and fails on NaN, which has no order.
 func ordered(holds func(x, y float64) bool) func(a, b Code[float64]) Code[bool] {
 	return func(a, b Code[float64]) Code[bool] {
 		return func(f *Frame) bool {
@@ -213,7 +213,7 @@ func moduloInts(x, y int64) (int64, error) {
 	return x % y, nil
 }
 
-// equality compares two of a type; NaN equals nothing.
+// equality compiles == and != for operands of one type; NaN equals nothing.
 func equality(want bool) builder {
 	return func(args []node) (node, bool) {
 		switch args[0].Run.(type) {
@@ -250,7 +250,6 @@ func equal[T comparable](args []node, want bool) (node, bool) {
 	return fold(c, args...), true
 }
 
-// inList looks for a value in a list.
 func inList(args []node) (node, bool) {
 	list, ok := args[1].Run.(BoxedCode)
 	if !ok {
@@ -277,7 +276,6 @@ func inList(args []node) (node, bool) {
 	}, args...), true
 }
 
-// among looks for a value in a list of its type.
 func among[T comparable](value Code[T], list BoxedCode) Code[bool] {
 	return func(f *Frame) bool {
 		x, v := value(f), list(f)
@@ -321,14 +319,13 @@ func sizeOfList(args []node) (node, bool) {
 	return fold(c, args...), true
 }
 
-// inText looks for a text in another.
 func inText(holds func(text, part string) bool) func(a, b Code[string]) Code[bool] {
 	return func(a, b Code[string]) Code[bool] {
 		return func(f *Frame) bool { return holds(a(f), b(f)) }
 	}
 }
 
-// convert leaves the rarer conversions to CEL's types.
+// convert delegates the rarer conversions to CEL's types.
 func convert[A, R any](to ref.Type) builder {
 	return unary(func(a Code[A]) Code[R] {
 		return func(f *Frame) (out R) {

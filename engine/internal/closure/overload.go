@@ -11,8 +11,8 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Function is what rules can call by a name. Functions are pure: the engine may call one earlier than a rule does, and
-// not again when its arguments are always the same.
+// Function is a function that rules can call. It must be pure: the engine may call it early, and
+// only once for constant arguments.
 type Function struct {
 	Name      string
 	Doc       string
@@ -20,7 +20,7 @@ type Function struct {
 	Overloads []Overload
 }
 
-// Signatures are the ways to call the function, e.g. min(int, int) -> int.
+// Signatures lists the function's overloads, e.g. min(int, int) -> int.
 func (f *Function) Signatures() []string {
 	var out []string
 	for _, o := range f.Overloads {
@@ -29,7 +29,7 @@ func (f *Function) Signatures() []string {
 	return out
 }
 
-// Declaration tells CEL's checker of the function, and its evaluator what to call.
+// Declaration declares the function to CEL's checker and evaluator.
 func (f *Function) Declaration() cel.EnvOption {
 	options := []cel.FunctionOpt{cel.FunctionDocs(f.Doc)}
 	for _, o := range f.Overloads {
@@ -38,15 +38,12 @@ func (f *Function) Declaration() cel.EnvOption {
 	return cel.Function(f.Name, options...)
 }
 
-// Overload is a function for one combination of argument types. Func1 to Func3 and Try1 to Try3 make one of a Go
-// function, whose arguments and result are int64, float64, bool, string, []int64, or a host type: one that implements
-// ref.Val and whose zero value knows its type. It must not change a list that it was given, nor one that it gave: others
-// hold it too. A panic in it fails the expression, not the program.
+// Overload implements a function for one combination of argument types; see registry.Overload.
 type Overload struct {
 	args    []*cel.Type
 	result  *cel.Type
 	binding cel.OverloadOpt
-	build   builder // nil = CEL evaluates it
+	build   builder // nil = evaluated by CEL
 }
 
 func (o Overload) argNames(separator string) string {
@@ -57,25 +54,25 @@ func (o Overload) argNames(separator string) string {
 	return strings.Join(names, separator)
 }
 
-// Id names the overload in checked expressions.
+// Id is the overload ID in checked expressions.
 func (o Overload) Id(function string) string { return function + "_" + o.argNames("_") }
 
-// Func1 is a function of one argument that never fails.
+// Func1 wraps a function of one argument that never fails.
 func Func1[A, R any](f func(A) R) Overload {
 	return Try1(func(a A) (R, error) { return f(a), nil })
 }
 
-// Func2 is a function of two arguments that never fails.
+// Func2 wraps a function of two arguments that never fails.
 func Func2[A, B, R any](f func(A, B) R) Overload {
 	return Try2(func(a A, b B) (R, error) { return f(a, b), nil })
 }
 
-// Func3 is a function of three arguments that never fails.
+// Func3 wraps a function of three arguments that never fails.
 func Func3[A, B, C, R any](f func(A, B, C) R) Overload {
 	return Try3(func(a A, b B, c C) (R, error) { return f(a, b, c), nil })
 }
 
-// Try1 is a function of one argument that may fail.
+// Try1 wraps a function of one argument that may fail.
 func Try1[A, R any](f func(A) (R, error)) Overload {
 	return Overload{
 		args: []*cel.Type{typeOf[A]()}, result: typeOf[R](),
@@ -99,7 +96,7 @@ func Try1[A, R any](f func(A) (R, error)) Overload {
 	}
 }
 
-// Try2 is a function of two arguments that may fail.
+// Try2 wraps a function of two arguments that may fail.
 func Try2[A, B, R any](f func(A, B) (R, error)) Overload {
 	return Overload{
 		args: []*cel.Type{typeOf[A](), typeOf[B]()}, result: typeOf[R](),
@@ -125,7 +122,7 @@ func Try2[A, B, R any](f func(A, B) (R, error)) Overload {
 	}
 }
 
-// Try3 is a function of three arguments that may fail.
+// Try3 wraps a function of three arguments that may fail.
 func Try3[A, B, C, R any](f func(A, B, C) (R, error)) Overload {
 	return Overload{
 		args: []*cel.Type{typeOf[A](), typeOf[B](), typeOf[C]()}, result: typeOf[R](),
@@ -153,7 +150,7 @@ func Try3[A, B, C, R any](f func(A, B, C) (R, error)) Overload {
 	}
 }
 
-// typeOf is the type of a Go value in the language. It panics on a type that has none, a fault of the program.
+// typeOf returns the CEL type of a Go type. It panics on an unsupported type, a programming error.
 func typeOf[T any]() *cel.Type {
 	switch zero := any(*new(T)).(type) {
 	case int64:
@@ -183,7 +180,7 @@ func result[R any](v R, err error) ref.Val {
 	return out
 }
 
-// returned makes a node of a call; lists and host types travel boxed.
+// returned builds the node of a call; lists and host types stay boxed.
 func returned[R any](c Code[R], args []node) node {
 	switch c := any(c).(type) {
 	case Code[string]:
@@ -209,7 +206,7 @@ func returned[R any](c Code[R], args []node) node {
 	return fold(c, args...)
 }
 
-// travelsBoxed reports whether code has no Go function for values of a type.
+// travelsBoxed reports whether code handles values of T as ref.Val.
 func travelsBoxed[T any]() bool {
 	switch any(*new(T)).(type) {
 	case ref.Val, []int64:
@@ -218,7 +215,8 @@ func travelsBoxed[T any]() bool {
 	return false
 }
 
-// calling runs a function of the host unless its arguments failed. A failure or a panic in it fails the expression.
+// calling runs a host function unless its arguments failed. An error or a panic fails the
+// expression.
 func calling[R any](f *Frame, call func() (R, error)) (out R) {
 	if f.Err != nil {
 		return out
@@ -233,8 +231,8 @@ func calling[R any](f *Frame, call func() (R, error)) (out R) {
 	return out
 }
 
-// catch turns a panic of a function into a failure. Asking whether there is one costs more than knowing that the call
-// came to its end.
+// catch turns a panic of a host function into a failure. It checks a flag first because recover
+// costs more.
 func (f *Frame) catch() {
 	if !f.calling {
 		return
@@ -245,17 +243,17 @@ func (f *Frame) catch() {
 	}
 }
 
-// UnitRule says which unit a function's result has, given the units of its arguments.
+// UnitRule derives the unit of a function's result from the units of its arguments.
 type UnitRule int
 
-// The unit rules. NoUnit is what a function has that declares none.
+// The unit rules. NoUnit is the default.
 const (
 	// NoUnit: the result is a plain number.
 	NoUnit UnitRule = iota
-	// SameUnit: the arguments must agree, and the result has their unit.
+	// SameUnit: the arguments must agree; the result has their unit.
 	SameUnit
-	// AgreeingArguments: the arguments must agree, and the result is a plain number.
+	// AgreeingArguments: the arguments must agree; the result is a plain number.
 	AgreeingArguments
-	// FirstUnit: the result has the unit of the first argument, the others are plain.
+	// FirstUnit: the result has the unit of the first argument; the others are plain.
 	FirstUnit
 )

@@ -10,32 +10,32 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// place says where a fact lies: in a slot of the frame, or in a field of the record that an expression gives, and from
-// there down the fields of nested records. Walking there in one call is much of what makes rules fast.
+// place is where a fact is stored: a frame slot or a field of base, then a path through nested
+// records. Walking the path in one call is much of what makes rules fast.
 type place struct {
 	home  home
 	slot  int
-	base  Code[*lang.Record] // instead of a slot
+	base  Code[*lang.Record] // replaces the slot
 	path  []fieldStep
-	unset error // of reading the place while it is unset
+	unset error // reported when the place is unset
 }
 
-// home says whose slots are meant.
+// home selects the array that a slot indexes.
 type home uint8
 
 const (
 	ofFacts home = iota
 	ofItem
-	ofLoops // of the comprehensions that are under way
+	ofLoops // variables of the active comprehensions
 )
 
 type fieldStep struct {
 	index int
-	empty *lang.Record // what the record to take the field of reads as while it is unset; nil = it may not be unset
-	unset error        // of reading that record while it is unset, when it may not be
+	empty *lang.Record // what the record reads as when unset; nil = reading it fails
+	unset error        // reported when the record is unset and empty is nil
 }
 
-// below is the place of a field of the record at p.
+// below returns the place of a field of the record at p.
 func (p *place) below(schema *lang.Schema, i int) *place {
 	step := fieldStep{index: i, unset: p.unset}
 	if p.base != nil || len(p.path) > 0 {
@@ -46,7 +46,7 @@ func (p *place) below(schema *lang.Schema, i int) *place {
 	return out
 }
 
-// find gives the cell at the place; nil after a failure.
+// find returns the cell at the place; nil on failure.
 func (p *place) find(f *Frame) *lang.Cell {
 	var c *lang.Cell
 	path := p.path
@@ -76,7 +76,7 @@ func (p *place) find(f *Frame) *lang.Cell {
 	return c
 }
 
-// instead gives what a cell that holds no record reads as; nil is a failure.
+// instead returns what a cell without a record reads as; nil on failure.
 func (s *fieldStep) instead(f *Frame, c *lang.Cell) *lang.Record {
 	switch {
 	case c.Kind != lang.UnsetCell:
@@ -89,10 +89,10 @@ func (s *fieldStep) instead(f *Frame, c *lang.Cell) *lang.Record {
 	return nil
 }
 
-// bad notes why a cell cannot be read.
+// bad records why a cell cannot be read.
 func (p *place) bad(f *Frame, c *lang.Cell) {
 	switch {
-	case c == nil: // noted by find
+	case c == nil: // find already failed
 	case c.Kind == lang.UnsetCell:
 		f.fail(p.unset)
 	default:
@@ -100,7 +100,6 @@ func (p *place) bad(f *Frame, c *lang.Cell) {
 	}
 }
 
-// has gives code that tells whether the place is set.
 func (p *place) has() Code[bool] {
 	return func(f *Frame) bool {
 		c := p.find(f)
@@ -108,13 +107,12 @@ func (p *place) has() Code[bool] {
 	}
 }
 
-// is gives code that compares a text with a known one.
+// is compares the place with a constant string.
 func (p *place) is(text string, want bool) Code[bool] {
 	read := reading(p, asText)
 	return func(f *Frame) bool { return (read(f) == text) == want }
 }
 
-// reading gives code that reads a place as a T.
 func reading[T any](p *place, as func(*lang.Cell) (T, bool)) Code[T] {
 	return func(f *Frame) (out T) {
 		c := p.find(f)
@@ -128,7 +126,7 @@ func reading[T any](p *place, as func(*lang.Cell) (T, bool)) Code[T] {
 	}
 }
 
-// readingOr gives code that reads a place as a T, and does something else while it is unset.
+// readingOr reads a place as a T, or runs otherwise if it is unset.
 func readingOr[T any](p *place, as func(*lang.Cell) (T, bool), otherwise Code[T]) Code[T] {
 	return func(f *Frame) (out T) {
 		c := p.find(f)
@@ -146,7 +144,7 @@ func readingOr[T any](p *place, as func(*lang.Cell) (T, bool), otherwise Code[T]
 	}
 }
 
-// record gives code that reads the place as a record, which is empty while it is unset, unless it is a whole fact.
+// record reads the place as a record. An unset nested record reads as empty; an unset fact fails.
 func (p *place) record(empty *lang.Record) Code[*lang.Record] {
 	if len(p.path) == 0 {
 		return reading(p, asRecord)

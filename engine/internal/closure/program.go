@@ -8,26 +8,25 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Program is one type-checked expression and where it stands. Code is assembled from the tree; what has no code of its own is
-// evaluated by CEL's program, which is planned when it is first asked for.
+// Program is one type-checked expression and its position. CEL's program, the fallback for what has
+// no code, is planned on first use.
 type Program struct {
 	Plan  func() (cel.Program, error)
 	Ast   *celast.AST
-	Reads []string // names of variables, also those of comprehensions
+	Reads []string // names of variables, including loop variables
 
 	Estimate *Estimate
 	Pos      source.Position
 }
 
-// Slot says where a frame finds a variable.
+// Slot locates a variable in a frame.
 type Slot struct {
 	Kind   slotKind
 	Index  int
-	Live   bool // it reaches what rules write
-	Steady bool // no rule changes it, and it is the same for every item
+	Live   bool // shows what rules write
+	Steady bool // no rule changes it, and all items share it
 }
 
-// slotKind says what a slot is in.
 type slotKind int
 
 // The kinds of slots.
@@ -39,25 +38,25 @@ const (
 	VariableSlot
 )
 
-// Variables is the name table of a stage or decision list, with the named expressions of its author.
+// Variables is the symbol table of a stage or decision list, including the author's variables.
 type Variables struct {
 	Slots    map[string]Slot
 	Schemas  map[string]*lang.Schema
 	Programs []*Program
 }
 
-// Estimate is what is known about an expression before it runs.
+// Estimate is the static estimate of an expression.
 type Estimate struct {
 	At      source.Scalar
 	Subject string
-	Name    string       // of the variable that it is; empty = it is none
-	Extent  *lang.Extent // of what it gives
-	Own     Cost         // without that of variables
+	Name    string       // the variable it defines; empty = none
+	Extent  *lang.Extent // of the result
+	Own     Cost         // excluding variables
 	Reads   []*Estimate
-	Steady  bool // it gives the same for every item and whatever rules write
+	Steady  bool // the result depends neither on the item nor on what rules write
 }
 
-// Total is the cost of the expression with all variables that it reads, each of which is computed once.
+// Total is the cost including all variables that the expression reads; each is evaluated once.
 func (e *Estimate) Total() Cost {
 	out := e.Own
 	for _, v := range e.Reads {
@@ -66,24 +65,24 @@ func (e *Estimate) Total() Cost {
 	return out
 }
 
-// Cost is what evaluating something takes at most.
+// Cost is an upper bound for an evaluation.
 type Cost struct {
 	Steps int64
-	Bytes int64 // of texts and lists that are built
+	Bytes int64 // of the strings and lists it builds
 }
 
-// Plus adds up, held at the ends of int64.
+// Plus adds two costs, saturating.
 func (c Cost) Plus(o Cost) Cost {
 	return Cost{lang.SaturatingAdd(c.Steps, o.Steps), lang.SaturatingAdd(c.Bytes, o.Bytes)}
 }
 
-// Times is the cost of doing it n times.
+// Times multiplies a cost, saturating.
 func (c Cost) Times(n int64) Cost {
 	return Cost{lang.SaturatingTimes(n, c.Steps, 0), lang.SaturatingTimes(n, c.Bytes, 0)}
 }
 
-// Or is the cost of either.
+// Or is the larger of two costs.
 func (c Cost) Or(o Cost) Cost { return Cost{max(c.Steps, o.Steps), max(c.Bytes, o.Bytes)} }
 
-// Going is the cost of going through so much of a value.
+// Going is the cost of iterating over that many bytes of a value.
 func Going(bytes int64) Cost { return Cost{Steps: bytes / lang.StepBytes} }

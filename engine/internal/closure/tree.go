@@ -12,36 +12,36 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Constants are facts that are the same in every run, by the name rules read them by.
+// Constants are facts that are the same in every run, by name.
 type Constants map[string]ref.Val
 
-// Assembler turns type-checked expressions of one stage or table into code.
+// Assembler compiles the type-checked expressions of one stage or table.
 type Assembler struct {
 	Vars          *Variables
 	Params, Gates *lang.Record
-	Overloads     map[string]Overload // of functions of the host, by identifier
+	Overloads     map[string]Overload // of host functions, by overload ID
 	Known         Constants
-	Interpret     bool // leave everything to the programs
+	Interpret     bool // compile nothing; run CEL's programs
 
-	named  []node // the named expressions so far
-	steady []bool // which of them depend on nothing that changes within a stage
+	named  []node // variables compiled so far
+	steady []bool // which variables are constant within a stage
 
-	// Each comprehension of an expression has a slot of its own for its variable, and so has each of those of the named
-	// expressions, which are computed when they are read. Slots behind theirs are free again after an expression.
+	// Each loop variable of an expression needs its own slot, apart from those of the variables it
+	// reads. Other slots are reused by the next expression.
 	slotsOfNamed, slots int
 
-	general *Assembler // for items of every kind; nil = this is it
-	kind    string     // the variable that is known beyond what general knows
-	special []bool     // which named expressions depend on it
+	general *Assembler // for items of every kind; nil = this one
+	kind    string     // the variable that is constant for this kind
+	special []bool     // which variables depend on it
 }
 
-// ForKind gives an assembler for items of one kind: what is known beyond what a knows is the variable of this name. What
-// does not depend on it is taken from a.
+// ForKind returns an assembler for items of one kind, for which the variable kind is constant. It
+// reuses a's code for what does not depend on kind.
 func (a *Assembler) ForKind(kind string, known Constants) *Assembler {
 	return &Assembler{Vars: a.Vars, Params: a.Params, Gates: a.Gates, Overloads: a.Overloads, Known: known, general: a, kind: kind}
 }
 
-// Namespace assembles the named expressions. It must be called first.
+// Namespace compiles the variables. It must be called first.
 func (a *Assembler) Namespace() *Namespace {
 	out := &Namespace{params: a.Params, gates: a.Gates, slots: a.Vars.Slots}
 	if a.general != nil {
@@ -65,12 +65,12 @@ func (a *Assembler) Namespace() *Namespace {
 	return out
 }
 
-// isSteady reports whether an expression gives the same for every item and whatever rules write.
+// isSteady reports whether an expression depends neither on the item nor on what rules write.
 func (a *Assembler) isSteady(p *Program) bool {
 	for _, name := range p.Reads {
 		s, ok := a.Vars.Slots[name]
 		switch {
-		case !ok: // a variable of a comprehension, which goes over what is looked at here too
+		case !ok: // a loop variable; its range is checked here too
 		case s.Kind == VariableSlot && !a.steady[s.Index], s.Kind != VariableSlot && !s.Steady:
 			return false
 		}
@@ -78,7 +78,7 @@ func (a *Assembler) isSteady(p *Program) bool {
 	return true
 }
 
-// IsSpecial reports whether an expression depends on the kind of items that is being compiled for.
+// IsSpecial reports whether an expression depends on the kind of item.
 func (a *Assembler) IsSpecial(p *Program) bool {
 	if a.general == nil || p == nil {
 		return false
@@ -92,7 +92,7 @@ func (a *Assembler) IsSpecial(p *Program) bool {
 	return false
 }
 
-// Expression assembles a whole expression, from its program where a part of it has no code.
+// Expression compiles an expression, or falls back to CEL's program.
 func (a *Assembler) Expression(p *Program) node {
 	if !a.Interpret {
 		if n, ok := a.Closure(p); ok {
@@ -102,20 +102,20 @@ func (a *Assembler) Expression(p *Program) node {
 	return a.formOf(p.Ast.GetType(p.Ast.Expr().ID())).unbox(evaluating(p))
 }
 
-// Closure assembles a whole expression; ok is false where a part of it has no code.
+// Closure compiles an expression; ok is false if a part of it is unsupported.
 func (a *Assembler) Closure(p *Program) (n node, ok bool) {
 	a.slots = a.slotsOfNamed
 	t := &tree{Assembler: a, ast: p.Ast, reach: math.MaxInt}
 	return t.node(p.Ast.Expr())
 }
 
-// tree assembles one expression; ok is false for a construct that has no code.
+// tree compiles one expression; ok is false for an unsupported construct.
 type tree struct {
 	*Assembler
 	ast *celast.AST
 
-	loops []iteration // the comprehensions that the node at hand stands in, from outside
-	reach int         // the outermost of them on whose variable what was assembled depends; less than 0 = on facts
+	loops []iteration // the enclosing comprehensions, outermost first
+	reach int         // the outermost loop that the node depends on; negative = facts
 }
 
 func (t *tree) node(e celast.Expr) (n node, ok bool) {
@@ -136,7 +136,7 @@ func (t *tree) node(e celast.Expr) (n node, ok bool) {
 	return node{}, false
 }
 
-// known makes a constant of a value; ok is false for types without code.
+// known returns a constant node; ok is false for unsupported types.
 func known(v ref.Val) (n node, ok bool) {
 	switch v := v.(type) {
 	case types.Int:
@@ -157,7 +157,7 @@ func known(v ref.Val) (n node, ok bool) {
 
 var homes = map[slotKind]home{FactSlot: ofFacts, ItemSlot: ofItem}
 
-// IdentName is the name of a variable, without the dot that may stand before it.
+// IdentName is the name of a variable without its leading dot.
 func IdentName(e celast.Expr) string { return strings.TrimPrefix(e.AsIdent(), ".") }
 
 func (t *tree) ident(e celast.Expr) (n node, ok bool) {
@@ -171,7 +171,6 @@ func (t *tree) ident(e celast.Expr) (n node, ok bool) {
 	return n, ok
 }
 
-// fact finds what a name means outside comprehensions.
 func (t *tree) fact(e celast.Expr) (n node, ok bool) {
 	name := IdentName(e)
 	s, ok := t.Vars.Slots[name]
@@ -201,7 +200,7 @@ func (t *tree) field(e celast.Expr) (n node, ok bool) {
 	case sel.IsTestOnly():
 		return fold(at.has(), operand), true
 	case lang.IsOptional(t.ast.GetType(e.ID())):
-		return perhaps(at, operand), true // behind .? all is optional
+		return perhaps(at, operand), true // everything after .? is optional
 	}
 	n = t.read(e, at)
 	if operand.Known {
@@ -211,7 +210,7 @@ func (t *tree) field(e celast.Expr) (n node, ok bool) {
 	return n, true
 }
 
-// read gives code that reads a place as what the checker says it holds.
+// read returns code that reads a place as the type the checker assigned.
 func (t *tree) read(e celast.Expr, at *place) node {
 	typ := t.ast.GetType(e.ID())
 	as := t.formOf(typ)
@@ -221,7 +220,7 @@ func (t *tree) read(e celast.Expr, at *place) node {
 	return as.read(at)
 }
 
-// list takes lists of one type, and those of several where all in them is known.
+// list compiles lists of one type; lists of mixed types only if all elements are known.
 func (t *tree) list(e celast.Expr) (n node, ok bool) {
 	if len(e.AsList().OptionalIndices()) > 0 {
 		return node{}, false
@@ -257,7 +256,7 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 	}
 	switch {
 	case overloads[0] == celoverloads.InList && isEmptyList(args[1]):
-		return constant(false), true // as CEL's optimizer has it, even where the other side fails
+		return constant(false), true // as CEL's optimizer does, even if the other operand fails
 	case overloads[0] == optionalSelect, isInRecord(overloads[0]):
 		return t.byName(args, overloads[0] == optionalSelect)
 	}
