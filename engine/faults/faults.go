@@ -1,5 +1,5 @@
-// Package faults reports several errors as one, a line each, so that a user sees everything that is wrong at once. Whatever
-// reads files, flags or objects collects with it; it imports nothing of celvpa.
+// Package faults joins errors, one per line, so that a user sees all of them at once. It imports
+// nothing of celvpa.
 package faults
 
 import (
@@ -8,14 +8,14 @@ import (
 	"github.com/hashicorp/go-multierror"
 )
 
-// Join returns errors as one, and nil when all of them are nil. Errors that were joined before count one by one.
+// Join returns nil if all errors are nil. It flattens errors joined before.
 func Join(errs ...error) error {
 	all := &multierror.Error{ErrorFormat: lines}
 	return multierror.Append(all, errs...).ErrorOrNil()
 }
 
-// List returns the errors that Join made one of, or the error itself when it is of something else. An error that wraps
-// several is one: what it says around them would be lost.
+// List returns the errors inside a joined error, or the error itself. It does not unwrap an error
+// around several, which would lose the outer message.
 func List(err error) []error {
 	if all, joined := err.(*multierror.Error); joined {
 		return all.Errors

@@ -8,7 +8,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// AddAxis declares an axis. It panics on a name that is taken, a fault of the program.
+// AddAxis declares an axis. It panics on a duplicate name, a programming error.
 func (r *Registry) AddAxis(a lang.Axis) {
 	if r.axes[a.Name] != nil {
 		panic("engine: axis " + a.Name + " declared twice")
@@ -26,7 +26,7 @@ func (r *Registry) AxisWithPlural(name string) *lang.Axis {
 	return nil
 }
 
-// AxisOf finds the axis that has just these values, in any order.
+// AxisOf finds the axis with exactly these values, in any order.
 func (r *Registry) AxisOf(values []string) *lang.Axis {
 	for _, name := range slices.Sorted(maps.Keys(r.axes)) {
 		a := r.axes[name]
@@ -37,7 +37,7 @@ func (r *Registry) AxisOf(values []string) *lang.Axis {
 	return nil
 }
 
-// AxesInWords lists the axes with their values.
+// AxesInWords describes each axis with its values.
 func (r *Registry) AxesInWords() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(r.axes)) {

@@ -10,7 +10,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// vocabulary prints what all rules share: units, gates and functions.
+// vocabulary prints what all points share: units, axes, gates and functions.
 func (d *describer) vocabulary(r *Registry) {
 	d.printf("## Units\n\n| unit | counted in | literal |\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(r.units)) {
@@ -69,7 +69,7 @@ func (d *describer) vars(vars []Var) {
 	}
 }
 
-// row prints a fact, and below it the fields of a record.
+// row prints a fact, followed by the fields of a record.
 func (d *describer) row(name string, t lang.Type, writable bool, doc string) {
 	if t.Schema() == nil {
 		note := doc
@@ -90,8 +90,7 @@ func (d *describer) row(name string, t lang.Type, writable bool, doc string) {
 	}
 }
 
-// Describe prints the points of a registry as a reference in Markdown: what each is for, which facts rules see there,
-// and what they may write or decide.
+// Describe prints a reference of the points in Markdown: their facts, writable fields and outcomes.
 func (r *Registry) Describe(w io.Writer) error {
 	d := &describer{w: w}
 	for _, p := range r.Points() {

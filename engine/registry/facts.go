@@ -10,13 +10,13 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// Facts are the inputs and outputs of one run at one point. They belong to one goroutine.
+// Facts are the inputs and outputs of one run at one point. They are not safe for concurrent use.
 type Facts struct {
 	point  *Point
 	values []lang.Cell
 	items  [][]*Item
 
-	// Notes collects what rules outside any scope noted, in order.
+	// Notes are the notes of rules outside any scope, in order.
 	Notes []string
 }
 
@@ -25,7 +25,7 @@ func (p *Point) NewFacts() *Facts {
 	return &Facts{point: p, values: make([]lang.Cell, len(p.Vars)), items: make([][]*Item, len(p.Scopes))}
 }
 
-// Set gives a variable of the point its value. It panics on a name the point does not declare, or that shows what a scope holds.
+// Set sets a variable of the point. It panics on an undeclared name and on one that shows a scope.
 func (f *Facts) Set(name string, v ref.Val) *Facts {
 	i, ok := f.point.varIndex[name]
 	if !ok || f.point.Vars[i].scope != nil {
@@ -35,7 +35,8 @@ func (f *Facts) Set(name string, v ref.Val) *Facts {
 	return f
 }
 
-// Unset lists the variables that have no value, those of items behind the name of their scope: what a host forgot to bind.
+// Unset lists the variables that the host did not set; those of items are prefixed with their
+// scope.
 func (f *Facts) Unset() []string {
 	var out []string
 	for _, v := range f.point.GivenVars() {
@@ -56,10 +57,10 @@ func (f *Facts) Unset() []string {
 	return out
 }
 
-// Value reads a variable by its index in the point; nil when it is unset.
+// Value reads a variable by its index in the point; nil if unset.
 func (f *Facts) Value(i int) ref.Val { return f.values[i].Val() }
 
-// AddItem adds an item to a scope; label names it in traces and in rules, see Scope. Items run in the order they were added.
+// AddItem appends an item to a scope. The label names it in traces and in rules; see Scope.
 func (f *Facts) AddItem(scope, label string) *Item {
 	i, ok := f.point.scopeIndex[scope]
 	if !ok {
@@ -81,7 +82,7 @@ func (f *Facts) AddItem(scope, label string) *Item {
 	return item
 }
 
-// Items are the items of a scope, in the order in which they were added.
+// Items returns the items of a scope, in the order added.
 func (f *Facts) Items(scope string) []*Item {
 	i, ok := f.point.scopeIndex[scope]
 	if !ok {
@@ -93,7 +94,7 @@ func (f *Facts) Items(scope string) []*Item {
 // Item is one element of a scope, e.g. one container or one bound.
 type Item struct {
 	Label string
-	// Notes collects what rules noted about this item, in order.
+	// Notes are the notes of rules about this item, in order.
 	Notes []string
 
 	scope  *Scope
@@ -101,7 +102,7 @@ type Item struct {
 	record lang.Record // its facts
 }
 
-// Set gives a variable of the scope its value for this item.
+// Set sets a variable of the scope for this item.
 func (it *Item) Set(name string, v ref.Val) *Item {
 	i := it.scope.Index(name)
 	if i < 0 || !it.scope.Given(i) {
@@ -111,8 +112,8 @@ func (it *Item) Set(name string, v ref.Val) *Item {
 	return it
 }
 
-// Record reads a variable of the scope that is a record: the very one that rules write, nil when it is unset. It panics on
-// a name the scope does not declare.
+// Record returns the record in a variable, not a copy; nil if unset. It panics on an undeclared
+// name.
 func (it *Item) Record(name string) *lang.Record {
 	i := it.scope.Index(name)
 	if i < 0 {
@@ -122,10 +123,10 @@ func (it *Item) Record(name string) *lang.Record {
 	return r
 }
 
-// Value reads a variable by its index in the scope; nil when it is unset.
+// Value reads a variable by its index in the scope; nil if unset.
 func (it *Item) Value(i int) ref.Val { return it.record.At(i) }
 
-// Variables are the facts by name. What is not given is empty.
+// Variables returns the facts by name. Unset lists and records read as empty.
 func (f *Facts) Variables(point *Point) map[string]any {
 	out := map[string]any{}
 	for i, v := range point.Vars {
@@ -150,7 +151,7 @@ func (f *Facts) Variables(point *Point) map[string]any {
 	return out
 }
 
-// Labelled finds an item of a scope by its label, nil when there is none.
+// Labelled finds an item of a scope by its label; nil if there is none.
 func (f *Facts) Labelled(scope int, label string) *Item {
 	for _, item := range f.items[scope] {
 		if item.Label == label {
@@ -160,17 +161,17 @@ func (f *Facts) Labelled(scope int, label string) *Item {
 	return nil
 }
 
-// Point is the point that the facts are for.
+// Point returns the point of the facts.
 func (f *Facts) Point() *Point { return f.point }
 
-// Values are the variables of the point, in its order.
+// Values are the variables in the point's order.
 func (f *Facts) Values() []lang.Cell { return f.values }
 
-// ByScope are the items of each scope of the point, in its order.
+// ByScope returns the items of each scope, in the point's order.
 func (f *Facts) ByScope() [][]*Item { return f.items }
 
-// Fields are the facts of the item.
+// Fields are the item's facts.
 func (it *Item) Fields() *lang.Record { return &it.record }
 
-// Kind is the place of the label in Scope.Kinds, from 1; 0 = it is another.
+// Kind is the index of the label in Scope.Kinds, from 1; 0 = none of them.
 func (it *Item) Kind() int { return it.kind }

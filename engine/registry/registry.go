@@ -1,6 +1,5 @@
-// Package registry is how a host describes its world to the engine: units, functions, feature
-// gates, axes, and the points at which rules plug in, with the facts that rules see and may write
-// there. Facts are the values of one run.
+// Package registry describes a host to the engine: units, functions, feature gates, axes, and the
+// points where rules plug in, with their facts. Facts are the values of one run.
 package registry
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// PointKind says which body a rule set at a point must have.
+// PointKind selects the body of rule sets at a point.
 type PointKind string
 
 // The kinds of points.
@@ -24,41 +23,41 @@ const (
 	ValidationPoint PointKind = "validations"
 )
 
-// Var is a fact that rules at a point can read. Writable vars are records whose fields rules may set; such a record
-// may be reached through no other fact that a host gives.
+// Var is a fact that rules at a point can read. A writable var is a record whose fields rules may
+// set; no other fact of the host may share that record.
 type Var struct {
 	Name     string
 	Type     lang.Type
 	Writable bool
 	Doc      string
 
-	scope *Scope // whose items it shows; nil = a host gives it
+	scope *Scope // whose items it shows; nil = set by the host
 }
 
-// Scope is what `each` may name: the stage runs once for each item, with Vars bound to that item. The facts of an item are
-// one record, which List and Whole let expressions see from everywhere at the point, as rules have left it so far.
+// Scope is a target of `each`: a stage runs once per item, with Vars bound to it. List and Whole
+// expose the items' records, as rules have changed them so far, everywhere at the point.
 //
-// Items have two facts without being given them, where Vars has them: a text called like the scope is the item's label,
-// and an integer called index its place among the items, from 0: what a function gives for all items is a list, of which each
-// takes its own.
+// Items get two of the Vars automatically, if declared: a string named after the scope holds the
+// label, and an integer named index holds the position from 0, e.g. to pick the item's entry from a
+// list that a function returns for all items.
 type Scope struct {
 	Name string
 	Vars []Var
 	Doc  string
 
-	// Kinds are labels that items usually have. Stages are compiled for each of them, with the label a constant, so that rules
-	// for other kinds of items cost nothing.
+	// Kinds are common item labels. Stages are compiled for each with a constant label, so that
+	// rules for other kinds cost nothing.
 	Kinds []string
 
-	// List is what expressions call the list of all items, in their order; empty = they have none.
+	// List is the name of the list of all items; empty = none.
 	List string
-	// Whole is what expressions call the one item that there is at most, or with Kinds a record that has a field for each item
-	// of these; empty = they have none. An item that is not there has nothing set.
+	// Whole names the only item or, with Kinds, a record with one field per kind; empty = none. A
+	// missing item reads as empty.
 	Whole string
 
 	item, whole *lang.Schema // of an item, and of Whole
-	label       int          // index into Vars of the fact that holds the label, -1 = none
-	place       int          // index into Vars of the fact that holds the place, -1 = none
+	label       int          // index into Vars of the label, -1 = none
+	place       int          // index into Vars of the position, -1 = none
 }
 
 // Outcome is what a decision may `do`.
@@ -67,7 +66,7 @@ type Outcome struct {
 	Doc  string
 }
 
-// Point is a place where rule sets plug in. Hosts declare points once, at start-up, and add them to a Registry.
+// Point is where rule sets plug in. Hosts declare points at start-up and add them to a Registry.
 type Point struct {
 	Name   string
 	Kind   PointKind
@@ -75,31 +74,32 @@ type Point struct {
 	Vars   []Var
 	Scopes []Scope
 
-	// Outcomes and FailSafe belong to decision points: FailSafe is done when no row matches or one fails.
+	// Outcomes and FailSafe belong to decision points: FailSafe applies when no row matches or one
+	// fails.
 	Outcomes []Outcome
 	FailSafe string
 
-	// Objects belongs to validation points: it types the values validations look at.
+	// Objects belongs to validation points: it types the values they check.
 	Objects ObjectTypes
 
 	varIndex   map[string]int
 	scopeIndex map[string]int
-	shows      []int // indexes into Vars of those that show what scopes hold
+	shows      []int // indexes into Vars of those that show scopes
 }
 
-// Registry is everything a host tells the engine about its world.
+// Registry is the host's description for the engine.
 type Registry struct {
 	units     map[string]lang.Unit
 	gates     map[string]string
 	functions map[string]*Function
-	overloads map[string]Overload // of functions, by identifier
+	overloads map[string]Overload // by overload ID
 	points    map[string]*Point
 	schemas   map[string]*lang.Schema
 	readers   map[string]Reader // of opaque types, by type name
 	axes      map[string]*lang.Axis
 }
 
-// New returns a registry that knows the built-in types and helpers only.
+// New returns a registry with only the built-in types and helpers.
 func New() *Registry {
 	r := &Registry{
 		units:   map[string]lang.Unit{},
@@ -118,7 +118,7 @@ func New() *Registry {
 	return r
 }
 
-// AddUnit declares a unit of integers, and the helper that reads a literal of it, e.g. cpu('250m').
+// AddUnit declares a unit and the helper that parses its literals, e.g. cpu('250m').
 func (r *Registry) AddUnit(u lang.Unit) {
 	r.units[u.Name] = u
 	if u.Func != "" {
@@ -129,8 +129,8 @@ func (r *Registry) AddUnit(u lang.Unit) {
 // AddGate declares a feature gate, off unless Options turn it on.
 func (r *Registry) AddGate(name, doc string) { r.gates[name] = doc }
 
-// AddFunction declares a host function for stages and decisions, how it treats units, and what it does for each
-// combination of argument types. It panics on a name that is taken, a fault of the program.
+// AddFunction declares a host function for stages and decisions, with its unit rule and overloads.
+// It panics on a duplicate name, a programming error.
 func (r *Registry) AddFunction(name string, rule UnitRule, doc string, overloads ...Overload) {
 	r.add(&Function{Name: name, Doc: doc, Units: rule, Overloads: overloads})
 }
@@ -145,7 +145,7 @@ func (r *Registry) add(f *Function) {
 	}
 }
 
-// Functions lists what rules of stages and decisions can call beyond CEL's own operators, by name.
+// Functions lists what stages and decisions can call beyond CEL's operators, by name.
 func (r *Registry) Functions() []*Function {
 	var out []*Function
 	for _, name := range slices.Sorted(maps.Keys(r.functions)) {
@@ -154,19 +154,19 @@ func (r *Registry) Functions() []*Function {
 	return out
 }
 
-// Pair is one key of a mapping with its value, as written.
+// Pair is a key of a mapping with its value, as written.
 type Pair struct {
 	Key, Value string
 }
 
-// Reader makes a value of a host type from the mapping that a test table holds for it. Unit is the unit of the field
-// the value is for, with an empty name where the field has none.
+// Reader builds a host type's value from a mapping in a test table. The unit is that of the field;
+// its name is empty for none.
 type Reader func(pairs []Pair, unit lang.Unit) (ref.Val, error)
 
-// AddReader says how values of an opaque type are written in test tables.
+// AddReader sets the reader of an opaque type for test tables.
 func (r *Registry) AddReader(t *cel.Type, read Reader) { r.readers[t.TypeName()] = read }
 
-// AddPoint declares a point. It panics on a contradiction in the declaration, a fault of the program.
+// AddPoint declares a point. It panics on a contradictory declaration, a programming error.
 func (r *Registry) AddPoint(p *Point) {
 	if _, twice := r.points[p.Name]; twice {
 		panic("engine: point " + p.Name + " declared twice")
@@ -205,7 +205,7 @@ func (r *Registry) Points() []*Point {
 	return out
 }
 
-// TypeNamed finds a parameter type by the name rule files use.
+// TypeNamed finds a parameter type by its name in rule files.
 func (r *Registry) TypeNamed(name string) (lang.Type, bool) {
 	switch name {
 	case "int":
@@ -223,7 +223,7 @@ func (r *Registry) TypeNamed(name string) (lang.Type, bool) {
 	return lang.Type{}, false
 }
 
-// Scope returns a scope of the point by name, nil when there is none.
+// Scope returns a scope by name, nil if there is none.
 func (p *Point) Scope(name string) *Scope {
 	if i, ok := p.scopeIndex[name]; ok {
 		return &p.Scopes[i]
@@ -231,35 +231,35 @@ func (p *Point) Scope(name string) *Scope {
 	return nil
 }
 
-// Axes are the declared axes by name. This map and the next ones are shared and must not be changed.
+// Axes are the axes by name. This map and the ones below are shared; do not modify them.
 func (r *Registry) Axes() map[string]*lang.Axis { return r.axes }
 
-// Units are the declared units by name.
+// Units are the units by name.
 func (r *Registry) Units() map[string]lang.Unit { return r.units }
 
-// Gates are what the declared feature gates are for, by name.
+// Gates are the docs of the feature gates, by name.
 func (r *Registry) Gates() map[string]string { return r.gates }
 
-// Schemas are the record types that facts have, by name.
+// Schemas are the record types of facts, by name.
 func (r *Registry) Schemas() map[string]*lang.Schema { return r.schemas }
 
-// Readers read values of opaque types in test tables, by the name of the type.
+// Readers are the readers of opaque types, by type name.
 func (r *Registry) Readers() map[string]Reader { return r.readers }
 
-// PointsByName are the declared points.
+// PointsByName are the points by name.
 func (r *Registry) PointsByName() map[string]*Point { return r.points }
 
-// FunctionsByName are what rules can call beyond CEL's own operators.
+// FunctionsByName are the functions beyond CEL's operators, by name.
 func (r *Registry) FunctionsByName() map[string]*Function { return r.functions }
 
-// Overloads are the ways to call functions, by the identifier that checked expressions have.
+// Overloads are the overloads of functions, by overload ID.
 func (r *Registry) Overloads() map[string]Overload { return r.overloads }
 
-// OfScope is the scope whose items the variable shows; nil = a host gives it.
+// OfScope is the scope whose items the variable shows; nil = set by the host.
 func (v Var) OfScope() *Scope { return v.scope }
 
-// VarIndex finds variables by name. It is shared and must not be changed.
+// VarIndex maps variable names to indexes. Do not modify it.
 func (p *Point) VarIndex() map[string]int { return p.varIndex }
 
-// ScopeIndex finds scopes by name. It is shared and must not be changed.
+// ScopeIndex maps scope names to indexes. Do not modify it.
 func (p *Point) ScopeIndex() map[string]int { return p.scopeIndex }

@@ -9,20 +9,20 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// What test tables expect of a run beside its facts. So no fact may be called like one of them.
+// Expectations of test tables beside facts; no fact may use these names.
 const (
 	ExpectNotes  = "notes"
 	ExpectFired  = "fired"
 	ExpectErrors = "errors"
 )
 
-// placeName is the fact of an item that holds its place among the items.
+// placeName is the fact that holds an item's position.
 const placeName = "index"
 
-// prepare indexes a point and declares the facts that show what scopes hold. It panics on a contradiction.
+// prepare indexes a point and declares the facts that show scopes. It panics on a contradiction.
 func (p *Point) prepare() {
 	if p.varIndex != nil {
-		return // another registry has it, too
+		return // already added to another registry
 	}
 	for i := range p.Scopes {
 		p.prepareScope(&p.Scopes[i])
@@ -97,7 +97,7 @@ func (p *Point) prepareScope(s *Scope) {
 	p.Vars = append(p.Vars, Var{Name: s.Whole, Type: lang.RecordOf(s.whole), scope: s, Doc: s.Doc})
 }
 
-// Show gives the facts that show what scopes hold their values. They hold the very records that rules write.
+// Show sets the facts that show scopes to the records that rules write, not to copies.
 func (f *Facts) Show() {
 	for _, i := range f.point.shows {
 		v := &f.point.Vars[i]
@@ -114,7 +114,7 @@ func (f *Facts) Show() {
 	}
 }
 
-// together is what Whole stands for.
+// together builds the value of Whole.
 func (s *Scope) together(items []*Item) *lang.Record {
 	if len(s.Kinds) == 0 {
 		if len(items) == 0 {
@@ -131,13 +131,13 @@ func (s *Scope) together(items []*Item) *lang.Record {
 	return out
 }
 
-// Full reports whether a scope takes no further item.
+// Full reports whether the scope takes no more items.
 func (s *Scope) Full(items []*Item) bool { return s.Whole != "" && len(s.Kinds) == 0 && len(items) > 0 }
 
-// Given reports whether a host, or a table, gives items a fact.
+// Given reports whether a host or a table sets a variable of items.
 func (s *Scope) Given(i int) bool { return i != s.label && i != s.place }
 
-// GivenVars are the variables that a host, or a table, gives an item.
+// GivenVars are the variables of an item that a host or a table sets.
 func (s *Scope) GivenVars() []Var {
 	var out []Var
 	for i, v := range s.Vars {
@@ -148,17 +148,17 @@ func (s *Scope) GivenVars() []Var {
 	return out
 }
 
-// Index finds a variable of the scope, -1 when there is none.
+// Index is the index of a variable; -1 if there is none.
 func (s *Scope) Index(name string) int {
 	return slices.IndexFunc(s.Vars, func(v Var) bool { return v.Name == name })
 }
 
-// GivenVars are the variables that a host, or a table, gives.
+// GivenVars are the variables that a host or a table sets.
 func (p *Point) GivenVars() []Var {
 	return slices.DeleteFunc(slices.Clone(p.Vars), func(v Var) bool { return v.scope != nil })
 }
 
-// MustBeConstant panics unless a variable exists and is not for rules to write.
+// MustBeConstant panics unless the variable exists and rules cannot write it.
 func (p *Point) MustBeConstant(name string) {
 	found := false
 	check := func(list []Var) {
@@ -181,7 +181,7 @@ func (p *Point) MustBeConstant(name string) {
 	}
 }
 
-// SomeScope is the name of a scope of the point, in a list, for examples.
+// SomeScope returns the name of at most one scope, for examples.
 func (p *Point) SomeScope() []string {
 	if len(p.Scopes) == 0 {
 		return nil
@@ -189,7 +189,7 @@ func (p *Point) SomeScope() []string {
 	return []string{p.Scopes[0].Name}
 }
 
-// ScopesWith names the scopes of a point that have a variable.
+// ScopesWith names the scopes that have a variable.
 func (p *Point) ScopesWith(name string) []string {
 	var out []string
 	for _, s := range p.Scopes {

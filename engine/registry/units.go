@@ -12,7 +12,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// ParseScalar reads a YAML scalar or a flag's text as a value of a type.
+// ParseScalar parses a YAML scalar or a flag as a value of a type.
 func (r *Registry) ParseScalar(t lang.Type, text string) (ref.Val, error) {
 	if t.Unit() != "" {
 		n, err := r.units[t.Unit()].Parse(text)
@@ -46,7 +46,7 @@ func (r *Registry) ParseScalar(t lang.Type, text string) (ref.Val, error) {
 	return nil, fmt.Errorf("a value of type %s cannot be written down", t)
 }
 
-// Format shows a value of a type as its user would write it.
+// Format formats a value of a type as a user would write it.
 func (r *Registry) Format(t lang.Type, v ref.Val) string {
 	if v == nil {
 		return "unset"

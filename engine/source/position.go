@@ -1,5 +1,5 @@
-// Package source says where something stands in a rule file, and reports what is wrong there with
-// its position, its subject and the line with a caret.
+// Package source tracks positions in rule files, and reports problems with their position, their
+// subject and the offending line with a caret.
 package source
 
 import (
@@ -17,12 +17,12 @@ type Position struct {
 	Col  int
 }
 
-// String renders the position as file:line:col, the form editors and terminals make clickable.
+// String formats the position as file:line:col, which editors and terminals make clickable.
 func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
-// Scalar is a YAML string together with where it stands, so that an error inside it can be shown in place.
+// Scalar is a YAML string with its position, so that an error inside it can be located.
 type Scalar struct {
 	Value string
 	Pos   Position
@@ -31,14 +31,14 @@ type Scalar struct {
 	lines []string // the whole file, shared by all its scalars
 }
 
-// IsZero reports whether the scalar was absent from its document.
+// IsZero reports whether the document has no such scalar.
 func (s Scalar) IsZero() bool { return s.Value == "" && s.Pos.Line == 0 }
 
-// Source is the whole file that the scalar stands in.
+// Source is the whole file.
 func (s Scalar) Source() string { return strings.Join(s.lines, "\n") }
 
-// At maps a place inside the scalar's value (line from 1, column from 0, as CEL reports them) to the file.
-// Quotes, escapes, folding and block indentation are followed by walking value and source side by side.
+// At maps a position in the scalar's value (line from 1, column from 0, as CEL reports them) to the
+// file. It walks value and source in parallel to follow quotes, escapes, folding and indentation.
 func (s Scalar) At(line, col int) Position {
 	if s.Pos.Line == 0 || s.Pos.Line > len(s.lines) {
 		return s.Pos
@@ -66,7 +66,7 @@ func (s Scalar) At(line, col int) Position {
 	return Position{File: s.Pos.File, Line: at.line + 1, Col: at.col + 1}
 }
 
-// sourceCursor walks a file character by character; line and col count from 0.
+// sourceCursor is a position in a file; line and col count from 0.
 type sourceCursor struct {
 	lines []string
 	line  int
@@ -75,7 +75,7 @@ type sourceCursor struct {
 
 func (c *sourceCursor) nextLine() { c.line, c.col = c.line+1, 0 }
 
-// peek returns the character under the cursor, '\n' at the end of a line.
+// peek returns the current character, '\n' at the end of a line.
 func (c *sourceCursor) peek() (rune, bool) {
 	if c.line >= len(c.lines) {
 		return 0, false
@@ -95,7 +95,7 @@ func (c *sourceCursor) advance() {
 	c.col++
 }
 
-// pass moves behind the source that stands for one character of the value.
+// pass moves past the source of one character of the value.
 func (c *sourceCursor) pass(want rune) {
 	blank := want == ' ' || want == '\n' || want == '\t'
 	for {
@@ -116,7 +116,7 @@ func (c *sourceCursor) pass(want rune) {
 	}
 }
 
-// settle skips indentation and line ends, so that the cursor stands on the next character of text.
+// settle moves to the next non-blank character.
 func (c *sourceCursor) settle() {
 	start := *c
 	for {
@@ -132,7 +132,7 @@ func (c *sourceCursor) settle() {
 	}
 }
 
-// Excerpt shows the line of a position with a caret under its column.
+// Excerpt returns the line of a position with a caret under its column.
 func Excerpt(lines []string, p Position) string {
 	if p.Line < 1 || p.Line > len(lines) {
 		return ""
@@ -142,7 +142,7 @@ func Excerpt(lines []string, p Position) string {
 	return fmt.Sprintf("  | %s\n  | %s^", text, strings.Repeat(" ", col-1))
 }
 
-// Values are the texts of scalars.
+// Values returns the strings of scalars.
 func Values(list []Scalar) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
@@ -151,13 +151,13 @@ func Values(list []Scalar) []string {
 	return out
 }
 
-// Lines is the whole file that the scalar stands in. It is shared and must not be changed.
+// Lines is the whole file, one string per line. Do not modify it.
 func (s Scalar) Lines() []string { return s.lines }
 
-// Style is how YAML has the scalar: plain, quoted or as a block.
+// Style is the scalar's YAML style: plain, quoted or block.
 func (s Scalar) Style() yaml.Style { return s.style }
 
-// NewScalar is a string that stands at a place in a file of these lines.
+// NewScalar builds a scalar at a position in a file with the given lines.
 func NewScalar(value string, at Position, style yaml.Style, lines []string) Scalar {
 	return Scalar{Value: value, Pos: at, style: style, lines: lines}
 }

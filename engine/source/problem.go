@@ -10,7 +10,7 @@ import (
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
-// Problem is one fault found in a rule file: where it stands, what it belongs to, and what is wrong.
+// Problem is one fault in a rule file.
 type Problem struct {
 	Pos     Position
 	Subject string // e.g. "RuleSet container-caps, rule caps/max-allowed, set now.cpu"
@@ -18,7 +18,7 @@ type Problem struct {
 	Excerpt string // the offending line with a caret; may be empty
 }
 
-// Error renders file:line:col, the subject, the message and the excerpt.
+// Error formats file:line:col, the subject, the message and the excerpt.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.Pos.String())
@@ -35,21 +35,21 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// Collector collects faults, so that a user sees all of them at once.
+// Collector collects problems, so that a user sees all of them at once.
 type Collector struct {
 	List []*Problem
 }
 
-// Add adds a fault.
+// Add adds a problem.
 func (ps *Collector) Add(p *Problem) { ps.List = append(ps.List, p) }
 
-// At adds a fault of what stands at a scalar.
+// At adds a problem at a scalar.
 func (ps *Collector) At(s Scalar, subject, message string) {
 	pos := s.Pos
 	ps.Add(&Problem{Pos: pos, Subject: subject, Message: message, Excerpt: Excerpt(s.lines, pos)})
 }
 
-// Err returns nil without problems, otherwise all of them, ordered by position.
+// Err returns all problems ordered by position, or nil without any.
 func (ps *Collector) Err() error {
 	ps.Sort()
 	errs := make([]error, len(ps.List))
@@ -73,7 +73,7 @@ func (ps *Collector) Sort() {
 	})
 }
 
-// Dedupe drops repetitions, e.g. of a rule set that several pipelines share.
+// Dedupe drops duplicates, e.g. from a rule set that several pipelines share.
 func (ps *Collector) Dedupe() {
 	seen := map[string]bool{}
 	kept := ps.List[:0]
@@ -86,8 +86,8 @@ func (ps *Collector) Dedupe() {
 	ps.List = kept
 }
 
-// DropToldAt drops those from an index on that stand where one does between another index and that one: the same stage was
-// compiled before, for another scope or value.
+// DropToldAt drops problems from index from on whose position already has one in [first, from): the
+// same stage was compiled before, for another scope or value.
 func (ps *Collector) DropToldAt(first, from int) {
 	told := map[Position]bool{}
 	for _, p := range ps.List[first:from] {
@@ -102,7 +102,7 @@ func (ps *Collector) DropToldAt(first, from int) {
 	ps.List = kept
 }
 
-// Problems lists the single faults inside an error returned by Load or Compile.
+// Problems lists the problems in an error returned by Load or Compile.
 func Problems(err error) []*Problem {
 	var many *multierror.Error
 	if errors.As(err, &many) {
