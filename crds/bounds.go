@@ -10,12 +10,12 @@ import (
 	"github.com/celvpa/celvpa/crds/quantity"
 )
 
-// bound limits how large a part of a VerticalPodAutoscaler's spec can get. Upstream's CRD has no such limits; with them an
-// API server can tell that validation rules stay within their budget. They are far from what real objects have. An
-// object beyond them that was stored before can still be changed elsewhere.
+// bound limits the size of a part of a VPA's spec, so API servers can prove that validation rules
+// stay within budget. Upstream has no such limits; real objects are far below them. Stored objects
+// beyond a bound can still be changed elsewhere.
 type bound struct {
 	path string
-	most int64 // entries of a list or a map, characters of a text
+	most int64 // entries of a list or map, characters of a string
 	why  string
 }
 
@@ -57,12 +57,11 @@ func addBounds(crd *apiextensionsv1.CustomResourceDefinition) error {
 			return fmt.Errorf("%s: %w", b.path, err)
 		}
 	}
-	boundQuantities(root) // of the status, too: who may write it must not stop who reads it
+	boundQuantities(root) // includes the status: its writer must not be able to hang its readers
 	return nil
 }
 
-// openWeights lets a checkpoint's weights be any numbers, as upstream's CRD does: the type that is generated from the Go
-// type is narrower than what is stored.
+// openWeights accepts any number as a checkpoint weight, like upstream's CRD.
 func openWeights(crd *apiextensionsv1.CustomResourceDefinition) error {
 	for _, histogram := range []string{"cpuHistogram", "memoryHistogram"} {
 		err := Change(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "status."+histogram+".bucketWeights", func(s *apiextensionsv1.JSONSchemaProps) error {
@@ -76,7 +75,7 @@ func openWeights(crd *apiextensionsv1.CustomResourceDefinition) error {
 	return nil
 }
 
-// Change applies a function to what a path such as spec.containers[*] selects in a schema.
+// Change applies f to every schema node selected by a path such as spec.containers[*].
 func Change(root *apiextensionsv1.JSONSchemaProps, path string, f func(*apiextensionsv1.JSONSchemaProps) error) error {
 	if path == "" {
 		return f(root)
@@ -105,7 +104,7 @@ func change(s *apiextensionsv1.JSONSchemaProps, path []string, f func(*apiextens
 	return nil
 }
 
-// boundQuantities limits the text of every quantity below: nothing else is a number or a text.
+// boundQuantities limits the length of every quantity below; only quantities are int-or-string.
 func boundQuantities(s *apiextensionsv1.JSONSchemaProps) {
 	if s.XIntOrString {
 		s.MaxLength, s.Pattern = ptr.To[int64](quantity.MaxLength), quantity.Pattern

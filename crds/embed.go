@@ -1,5 +1,5 @@
-// Package crds carries the CustomResourceDefinitions: what is generated from the Go types in crds/v1 and crds/rules, with
-// the bounds and versions that types cannot state. Package emit adds the validation rules.
+// Package crds embeds the CustomResourceDefinitions generated from crds/v1 and crds/rules, and adds
+// bounds and versions that Go types cannot express. Package emit adds the validation rules.
 package crds
 
 import (
@@ -14,7 +14,6 @@ import (
 //go:embed bases/*.yaml
 var bases embed.FS
 
-// The names of the CRDs.
 const (
 	VPA        = "verticalpodautoscalers.autoscaling.k8s.io"
 	Checkpoint = "verticalpodautoscalercheckpoints.autoscaling.k8s.io"
@@ -35,7 +34,7 @@ func Definition(name string) (*apiextensionsv1.CustomResourceDefinition, error) 
 	return nil, fmt.Errorf("there is no CRD %s", name)
 }
 
-// Definitions returns all CRDs, by name, without validation rules. They are the caller's to change.
+// Definitions returns all CRDs, by name, without validation rules. The caller may change them.
 func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	entries, err := fs.ReadDir(bases, "bases")
 	if err != nil {

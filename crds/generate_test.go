@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhatIsCommittedIsWhatIsGenerated runs the commands of generate.go into a scratch folder and compares.
+// TestWhatIsCommittedIsWhatIsGenerated runs the commands of generate.go into a scratch folder.
 func TestWhatIsCommittedIsWhatIsGenerated(t *testing.T) {
 	source, err := os.ReadFile("generate.go")
 	require.NoError(t, err)

@@ -5,9 +5,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// addUnserved keeps version v1beta2, which upstream's CRDs have and do not serve either (UPSTREAM.md §1.1): an API server
-// that stored objects in it, long ago, refuses a CRD without it. Nothing is read or written in that version, so all that
-// matters of its schema is that no field gets lost.
+// addUnserved keeps v1beta2, unserved as in upstream's CRDs (UPSTREAM.md §1.1): an API server that
+// once stored objects in it refuses a CRD without it. Its schema must only preserve fields.
 func addUnserved(crd *apiextensionsv1.CustomResourceDefinition, deprecated bool) {
 	v1 := crd.Spec.Versions[0]
 	old := apiextensionsv1.CustomResourceDefinitionVersion{

@@ -17,21 +17,20 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 )
 
-// Policy is a ValidatingAdmissionPolicy with its binding.
+// Policy is a ValidatingAdmissionPolicy and its binding.
 type Policy struct {
 	Policy  *admissionregistrationv1.ValidatingAdmissionPolicy
 	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
-// The names of the policies.
 const (
 	DenyPolicy = "celvpa-validate"
 	WarnPolicy = "celvpa-warn"
 )
 
-// Policies returns the rules that a schema cannot hold as admission policies: one refuses, the other warns. gates are all
-// feature gates. left names the rules that only the webhook can judge, because they reckon with quantities or read what
-// an API server does not know; beside are the names of such facts.
+// Policies returns the rules that a schema cannot hold as admission policies: one denies, the other
+// warns. gates are all feature gates; beside names the facts beside the object. left names the
+// rules that need the webhook, because they calculate with quantities or read such facts.
 func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []string) (policies []Policy, left []string, err error) {
 	deny := newPolicy(DenyPolicy, admissionregistrationv1.Deny, gates)
 	warn := newPolicy(WarnPolicy, admissionregistrationv1.Warn, gates)
@@ -40,7 +39,7 @@ func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []str
 			continue
 		}
 		if !known(v, beside) {
-			if !slices.Contains(left, v.Rule) { // a rule of an axis comes once for each value
+			if !slices.Contains(left, v.Rule) { // a rule with an axis repeats for each value
 				left = append(left, v.Rule)
 			}
 			continue
@@ -70,7 +69,7 @@ func Policies(rules []engine.ValidationInfo, gates map[string]bool, beside []str
 	return policies, left, nil
 }
 
-// known reports whether an API server knows all that a rule reads and calls.
+// known reports whether an API server can evaluate the rule.
 func known(v engine.ValidationInfo, beside []string) bool {
 	own := func(called string) bool {
 		return slices.ContainsFunc(schema.Functions, func(f schema.Function) bool { return f.Name == called })
@@ -111,12 +110,12 @@ func newPolicy(name string, action admissionregistrationv1.ValidationAction, gat
 	}
 }
 
-// oldObject is what was there before, as an optional: a policy has null for none. It cannot be a variable of the policy, because
-// CEL does not look for fields inside of an optional that is itself a field.
+// oldObject is an optional: policies see null for new objects. It cannot be a policy variable,
+// because CEL does not resolve fields of an optional that is itself a field.
 const oldObject = "optional.ofNonZeroValue(oldObject)"
 
-// policyExpression rewrites a validation for a policy: there, object is the whole, and self is found below it. What did
-// not change is not judged, unless the rule itself looks at what was there.
+// policyExpression rewrites a validation for a policy, where object is the root and self is inside
+// it. Unchanged values pass, unless the rule itself reads the old object.
 func policyExpression(v engine.ValidationInfo, at string) (string, error) {
 	path := strings.FieldsFunc(strings.ReplaceAll(at, "[*]", ".[*]"), func(r rune) bool { return r == '.' })
 	stable := path
@@ -146,7 +145,7 @@ func policyExpression(v engine.ValidationInfo, at string) (string, error) {
 	return expression, nil
 }
 
-// everywhere asks for a condition on self at all places that a path selects.
+// everywhere requires a condition on self at every place that a path selects.
 func everywhere(path []string, from, condition string) string {
 	if len(path) == 0 {
 		return fmt.Sprintf("[%s].all(self, %s)", from, condition)
@@ -162,7 +161,7 @@ func everywhere(path []string, from, condition string) string {
 	return fmt.Sprintf("!has(%s) || %s", field, everywhere(path[1:], field, condition))
 }
 
-// renamed replaces variables in an expression, and leaves all else as written.
+// renamed replaces variables and preserves all other text.
 func renamed(expression string, names map[string]string) (string, error) {
 	env, err := cel.NewEnv(cel.OptionalTypes())
 	if err != nil {
@@ -187,7 +186,7 @@ func renamed(expression string, names map[string]string) (string, error) {
 		}
 	}
 	celast.PreOrderVisit(native.Expr(), celast.NewExprVisitor(visit))
-	slices.SortFunc(found, func(a, b place) int { return int(b.offset - a.offset) }) // from the end, so that offsets stay true
+	slices.SortFunc(found, func(a, b place) int { return int(b.offset - a.offset) }) // from the end, so that offsets stay valid
 	text := []rune(expression)
 	for _, p := range found {
 		end := int(p.offset) + len([]rune(p.name))

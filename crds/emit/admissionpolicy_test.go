@@ -20,7 +20,7 @@ import (
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// denying are the expressions of a policy, compiled, with the rules that they are of.
+// denying are a policy's compiled expressions with their rules.
 type denying []struct {
 	rule string
 	prg  cel.Program
@@ -53,7 +53,7 @@ func compiled(t *testing.T, policy *admissionregistrationv1.ValidatingAdmissionP
 	return out
 }
 
-// denied are the rules by which a policy refuses an object, sorted, each once.
+// denied returns the rules by which a policy refuses an object, sorted and unique.
 func (d denying) denied(t *testing.T, gates map[string]bool, object, old map[string]any) (out []string) {
 	t.Helper()
 	var before any = types.NullValue
@@ -71,7 +71,7 @@ func (d denying) denied(t *testing.T, gates map[string]bool, object, old map[str
 	return slices.Compact(out)
 }
 
-// TestEachRuleHasItsPlace: an API server judges it by the schema or by a policy, or it is left to the webhook.
+// The schema or a policy enforces each rule, or the webhook does.
 func TestEachRuleHasItsPlace(t *testing.T) {
 	_, plan := generated(t, "")
 	rules := plan.Validations(facts.VPAValidate)
@@ -93,7 +93,7 @@ func TestEachRuleHasItsPlace(t *testing.T) {
 	}
 }
 
-// TestThePolicyRefusesWhatTheWebhookRefuses by the rules that are in it: random objects, new ones and changed ones.
+// It tries random objects, new and changed.
 func TestThePolicyRefusesWhatTheWebhookRefuses(t *testing.T) {
 	all, plan := generated(t, "")
 	server, err := admission.NewAPIServer(all[crds.VPA])
@@ -118,7 +118,7 @@ func TestThePolicyRefusesWhatTheWebhookRefuses(t *testing.T) {
 		for range 3 {
 			now, err := server.Decoded(object)
 			if err != nil || len(server.Judge(now, old).Structure) > 0 {
-				break // it does not get as far as a policy
+				break // it never reaches a policy
 			}
 			request := vpareview.Request{Object: text(t, now)}
 			if old != nil {

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 )
 
-// Refusal is a reason for which an API server would refuse a CRD, as a rule that a validation costs too much at its place.
+// Refusal is a reason why an API server would refuse a CRD, e.g. a validation that costs too much.
 type Refusal struct {
 	CRD     string
-	Rule    string // set/validation; empty = it is about something else
-	At      string // the place of the rule, or a path in the CRD
+	Rule    string // set/validation; empty = not about a rule
+	At      string // place of the rule, or a path in the CRD
 	Message string
 }
 
-// Error says what is wrong.
+// Error implements error.
 func (r *Refusal) Error() string {
 	about := r.At
 	if r.Rule != "" {
@@ -29,7 +29,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("an API server would refuse CRD %s: %s: %s", r.CRD, about, r.Message)
 }
 
-// Check lists the reasons for which an API server would refuse a CRD.
+// Check lists the reasons why an API server would refuse a CRD.
 func Check(crd *apiextensionsv1.CustomResourceDefinition) ([]*Refusal, error) {
 	crd = crd.DeepCopy()
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
@@ -54,7 +54,7 @@ var (
 	ruleStep = regexp.MustCompile(`\.properties\[([^\]]+)\]|\.items|\.additionalProperties`)
 )
 
-// find turns the path of a rule in a CRD into its name and its place in objects.
+// find resolves a rule's path in the CRD to its name and its place in objects.
 func (r *Refusal) find(schema *apiextensionsv1.JSONSchemaProps) {
 	m := rulePath.FindStringSubmatch(r.At)
 	if m == nil {

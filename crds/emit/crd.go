@@ -1,5 +1,5 @@
-// Package emit writes validation rules in the forms in which API servers enforce them: as x-kubernetes-validations in
-// the CustomResourceDefinition, and as a ValidatingAdmissionPolicy for those that a schema cannot hold.
+// Package emit generates what API servers enforce: x-kubernetes-validations in the CRDs, and a
+// ValidatingAdmissionPolicy for the rules that a schema cannot hold.
 package emit
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 )
 
-// CRDs returns all CustomResourceDefinitions, by name, with those of the rules that are enforced in the schema.
+// CRDs returns all CustomResourceDefinitions, by name, with the rules enforced in the schema.
 func CRDs(rules []engine.ValidationInfo) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	all, err := crds.Definitions()
 	if err != nil {
@@ -55,8 +55,7 @@ func schemaRule(v engine.ValidationInfo) apiextensionsv1.ValidationRule {
 	if m := v.Validation.MessageExpression.Value; m != "" {
 		rule.MessageExpression = fmt.Sprintf("(%s) + ' (rule %s)'", m, v.Rule)
 	}
-	// API servers know no other reasons, but for FieldValueDuplicate, with which they tell no message: nobody would learn
-	// which rule it was.
+	// API servers accept only these reasons, and FieldValueDuplicate, which drops the message.
 	switch r := apiextensionsv1.FieldValueErrorReason(v.Validation.Reason.Value); r {
 	case apiextensionsv1.FieldValueRequired, apiextensionsv1.FieldValueForbidden:
 		rule.Reason = &r
@@ -67,7 +66,6 @@ func schemaRule(v engine.ValidationInfo) apiextensionsv1.ValidationRule {
 	return rule
 }
 
-// condition is a validation's expression where its when holds.
 func condition(v *document.Validation) string {
 	if v.When.IsZero() {
 		return v.Expression.Value
@@ -75,10 +73,10 @@ func condition(v *document.Validation) string {
 	return fmt.Sprintf("!(%s) || (%s)", v.When.Value, v.Expression.Value)
 }
 
-// named ends a message with the rule that it comes from.
+// named appends the rule to a message.
 func named(message, rule string) string { return fmt.Sprintf("%s (rule %s)", message, rule) }
 
-// YAML is an object as a manifest, without what only a server fills in.
+// YAML renders an object as a manifest, without server-populated fields.
 func YAML(object runtime.Object) ([]byte, error) {
 	data, err := json.Marshal(object)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// generated are the CRDs and the rules of a folder over those shipped; empty = the shipped ones alone.
+// generated returns the CRDs and the rules, with a folder over the shipped rules if not empty.
 func generated(t *testing.T, dir string) (map[string]*apiextensionsv1.CustomResourceDefinition, *engine.Plan) {
 	t.Helper()
 	book, err := policy.Load(policy.Options{Path: dir})
@@ -40,14 +40,14 @@ func generated(t *testing.T, dir string) (map[string]*apiextensionsv1.CustomReso
 	return out, book.Default()
 }
 
-// What API servers let the rules of a CRD be estimated to cost: each where it stands, and all together. See
-// StaticEstimatedCostLimit and StaticEstimatedCRDCostLimit of apiextensions-apiserver, pkg/apis/apiextensions/validation.
+// Limits on the estimated cost of a CRD's rules, each and in total: StaticEstimatedCostLimit and
+// StaticEstimatedCRDCostLimit in pkg/apis/apiextensions/validation of apiextensions-apiserver.
 const (
 	ruleLimit = 10_000_000
 	crdLimit  = 100_000_000
 )
 
-// TestTheRulesOfTheSchemaStayWithinTheBudget of each Kubernetes that celvpa is for: a CRD beyond it is refused.
+// Every supported Kubernetes refuses a CRD beyond the budget.
 func TestTheRulesOfTheSchemaStayWithinTheBudget(t *testing.T) {
 	all, _ := generated(t, "")
 	root, err := schema.Structural(all[crds.VPA].Spec.Versions[0].Schema)
@@ -65,7 +65,7 @@ func TestTheRulesOfTheSchemaStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-// costs adds up what rules are estimated to cost, as the validation of CRDs does.
+// costs sums estimated rule costs as CRD validation does.
 type costs struct {
 	t           *testing.T
 	env         *environment.EnvSet
@@ -74,7 +74,7 @@ type costs struct {
 	costliest   string
 }
 
-// walk goes through a schema, of which there are so many values in an object.
+// walk visits a schema; values is how many instances an object can have.
 func (c *costs) walk(path string, s *structural.Structural, declared *apiservercel.DeclType, values uint64) {
 	compiled, err := schemacel.Compile(s, declared, celconfig.PerCallLimit, c.env, schemacel.NewExpressionsEnvLoader())
 	require.NoError(c.t, err, path)
@@ -93,7 +93,7 @@ func (c *costs) walk(path string, s *structural.Structural, declared *apiserverc
 	for name, field := range s.Properties {
 		at := strings.TrimPrefix(path+"."+name, ".")
 		if name == "metadata" && path == "" {
-			continue // it has no rules, and its type is not of the schema
+			continue // it has no rules, and the schema does not define its type
 		}
 		c.walk(at, &field, model.SchemaDeclType(&field, false), values)
 	}
@@ -106,7 +106,7 @@ func (c *costs) walk(path string, s *structural.Structural, declared *apiserverc
 	}
 }
 
-// most is a bound; 0 when there is none.
+// most returns a bound, or 0.
 func most(v *structural.ValueValidation, bound func(*structural.ValueValidation) *int64) uint64 {
 	if v == nil || bound(v) == nil {
 		return 0
@@ -114,7 +114,6 @@ func most(v *structural.ValueValidation, bound func(*structural.ValueValidation)
 	return uint64(*bound(v))
 }
 
-// TestOneFileChangesTheCRDAndTheWebhook together.
 func TestOneFileChangesTheCRDAndTheWebhook(t *testing.T) {
 	const rule = "vpa-object/min-replicas-positive"
 	file, err := os.ReadFile("../../rules/vpa-object.yaml")

@@ -13,11 +13,11 @@ import (
 	"github.com/celvpa/celvpa/crds/quantity"
 )
 
-// read matches what rules hand to the functions that read quantities, but for literals.
+// read matches isQuantity calls on anything but literals.
 var read = regexp.MustCompile(`isQuantity\((string\([^()]*\))\)`)
 
-// Each quantity of the object has the bounds of the package, also in the status, where who may write it is not who may write the
-// spec. API servers run rules on what the pattern refuses, so rules of the schema look at the exponent themselves.
+// Also in the status, whose writer may differ from the spec's. API servers run rules even on values
+// that the pattern refuses, so schema rules check the exponent themselves.
 func TestQuantitiesAreBoundedInTheWholeSchema(t *testing.T) {
 	definition, err := crds.Definition(crds.VPA)
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestRulesOfTheSchemaReadNoQuantityThatTakesForEver(t *testing.T) {
 	for _, crd := range all {
 		text, err := emit.YAML(crd)
 		require.NoError(t, err)
-		// Line breaks are the writer's.
+		// ignore line wrapping
 		joined := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "''", "'")), " ")
 		for _, rule := range strings.Split(joined, "rule: ")[1:] {
 			for _, m := range read.FindAllStringSubmatchIndex(rule, -1) {

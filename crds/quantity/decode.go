@@ -10,11 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Lenient reads JSON as API servers do: of a key that stands twice the last one counts, and texts may hold bytes that are no
-// UTF-8. encoding/json/v2 refuses both unless it is asked not to.
+// Lenient reads JSON like API servers do: the last duplicate key wins, and strings may hold invalid
+// UTF-8. encoding/json/v2 refuses both by default.
 var Lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// checked parses quantities with Parse.
 var checked = json.JoinOptions(Lenient, json.WithUnmarshalers(json.UnmarshalFunc(func(data []byte, q *resource.Quantity) error {
 	text := data
 	switch jsontext.Value(data).Kind() {
@@ -22,7 +21,7 @@ var checked = json.JoinOptions(Lenient, json.WithUnmarshalers(json.UnmarshalFunc
 		*q = resource.Quantity{}
 		return nil
 	case '"':
-		text, _ = jsontext.AppendUnquote(nil, data) // invalid UTF-8 is replaced, and no quantity
+		text, _ = jsontext.AppendUnquote(nil, data) // invalid UTF-8 is replaced and is no quantity
 	}
 	parsed, err := Parse(strings.TrimSpace(string(text)))
 	if err != nil {
@@ -32,8 +31,7 @@ var checked = json.JoinOptions(Lenient, json.WithUnmarshalers(json.UnmarshalFunc
 	return nil
 })))
 
-// Decode decodes JSON into a type that may hold quantities, and checks each before it is parsed. It is Unmarshal in one pass, with
-// encoding/json/v2. The error is a *Fault for the first quantity that is refused.
+// Decode is Unmarshal in one pass, with encoding/json/v2.
 func Decode(data []byte, into any) error {
 	err := json.Unmarshal(data, into, checked)
 	var fault *Fault
@@ -45,7 +43,7 @@ func Decode(data []byte, into any) error {
 	return err
 }
 
-// fieldAt writes a JSON pointer as errors show fields, such as spec.containers[0].name.
+// fieldAt formats a JSON pointer as a field path such as spec.containers[0].name.
 func fieldAt(at jsontext.Pointer) string {
 	var field strings.Builder
 	for token := range at.Tokens() {

@@ -14,8 +14,8 @@ import (
 
 // Fault is a quantity in JSON that must not reach the parser.
 type Fault struct {
-	Field string // where it is, e.g. spec.containers[0].resources.requests.cpu
-	Text  string // shortened
+	Field string // e.g. spec.containers[0].resources.requests.cpu
+	Text  string // truncated
 	Err   error
 }
 
@@ -24,14 +24,13 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s is %q: %v; write it like %s", f.Field, f.Text, f.Err, Example)
 }
 
-// Unwrap is what is wrong with it.
+// Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// maxShown is how many bytes of a text a fault shows.
 const maxShown = MaxLength
 
-// Unmarshal decodes JSON into a type that may hold quantities, as Kubernetes does: names of fields are case-sensitive, and whole
-// numbers stay whole. Unlike there, each quantity is checked first; the error is a *Fault for the first that is refused.
+// Unmarshal decodes JSON like Kubernetes does (case-sensitive names, exact integers), but checks
+// each quantity first. The error is a *Fault for the first refused quantity.
 func Unmarshal(data []byte, into any) error {
 	if err := CheckJSON(data, into); err != nil {
 		return err
@@ -39,7 +38,7 @@ func Unmarshal(data []byte, into any) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 }
 
-// UnmarshalStrict is Unmarshal, and tells of fields that the type does not have, or that stand twice.
+// UnmarshalStrict is Unmarshal that also reports unknown and duplicate fields.
 func UnmarshalStrict(data []byte, into any) (unknown []error, err error) {
 	if err := CheckJSON(data, into); err != nil {
 		return nil, err
@@ -47,25 +46,25 @@ func UnmarshalStrict(data []byte, into any) (unknown []error, err error) {
 	return kjson.UnmarshalStrict(data, into)
 }
 
-// CheckJSON refuses JSON in which something that a type declares a quantity must not reach the parser. JSON that is malformed or
-// does not fit the type otherwise is left to the decoder.
+// CheckJSON refuses JSON with a quantity that must not reach the parser. The decoder reports
+// malformed JSON and other type mismatches.
 func CheckJSON(data []byte, into any) error {
 	t := reflect.TypeOf(into)
 	if !suspicious(data) || t == nil || !holds(t) {
 		return nil
 	}
 	if !json.Valid(data) {
-		return nil // no decoder looks at any value then
+		return nil // no decoder reads any value then
 	}
 	w := walker{decoder: json.NewDecoder(bytes.NewReader(data))}
 	w.decoder.UseNumber()
 	return w.value(t, "")
 }
 
-// suspicious reports whether JSON might hold a quantity that Check refuses and the parser would not refuse at once: an exponent
-// of four digits, or very many digits, in plain or escaped. Hardly any JSON does, so that hardly any is read twice.
+// suspicious finds exponents of four digits and very long numbers, plain or escaped. Almost no JSON
+// has any, so the full check is rare.
 func suspicious(data []byte) bool {
-	run := 0 // of digits and points
+	run := 0 // digits and points
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case isDigit(c) || c == '.':
@@ -88,7 +87,7 @@ func suspicious(data []byte) bool {
 	return false
 }
 
-// longExponent reports whether more digits follow than an exponent has.
+// longExponent reports whether an exponent has too many digits.
 func longExponent(rest []byte) bool {
 	if len(rest) > 0 && (rest[0] == '+' || rest[0] == '-') {
 		rest = rest[1:]
@@ -104,7 +103,7 @@ func longExponent(rest []byte) bool {
 	return false
 }
 
-// escapesNumber reports whether what follows a backslash stands for a character that numbers are made of.
+// escapesNumber reports whether an escape stands for a character of a number.
 func escapesNumber(rest []byte) bool {
 	if len(rest) < 5 || rest[0] != 'u' || rest[1] != '0' || rest[2] != '0' {
 		return false
@@ -120,12 +119,12 @@ func escapesNumber(rest []byte) bool {
 	return false
 }
 
-// walker goes through JSON beside the type that it is decoded into. It sees every value, of a name that stands twice both.
+// walker walks JSON along its Go type. It visits both values of a duplicate key.
 type walker struct {
 	decoder *json.Decoder
 }
 
-// value checks the next value; t is nil where nothing below is a quantity.
+// value checks the next value; t is nil if no quantity can follow.
 func (w *walker) value(t reflect.Type, field string) error {
 	token, err := w.decoder.Token()
 	if err != nil {
@@ -161,7 +160,7 @@ func check(t reflect.Type, field, text string) error {
 	return nil
 }
 
-// skip goes to the end of the object or list that has begun.
+// skip skips the rest of the current object or list.
 func (w *walker) skip() error {
 	for depth := 1; depth > 0; {
 		token, err := w.decoder.Token()
@@ -236,11 +235,11 @@ func pointedTo(t reflect.Type) reflect.Type {
 }
 
 var (
-	holding sync.Map // reflect.Type to whether it holds quantities
-	fields  sync.Map // reflect.Type of a struct to its fields, as a map[string]reflect.Type by name
+	holding sync.Map // reflect.Type → whether it holds quantities
+	fields  sync.Map // struct reflect.Type → map[string]reflect.Type by JSON name
 )
 
-// holds reports whether a value of a type may hold quantities.
+// holds reports whether a type can hold quantities.
 func holds(t reflect.Type) bool {
 	if known, ok := holding.Load(t); ok {
 		return known.(bool)
@@ -256,7 +255,7 @@ func search(t reflect.Type, seen map[reflect.Type]bool) bool {
 		return true
 	}
 	if seen[t] {
-		return false // whoever came by before goes on
+		return false // recursive type: the caller checks the rest
 	}
 	seen[t] = true
 	switch t.Kind() {
@@ -272,8 +271,7 @@ func search(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// fieldOf is the type of a field by the name that it has in JSON; nil without one. Some decoders do not tell upper from lower
-// case.
+// fieldOf returns the type of a field by its JSON name, or nil. Some decoders ignore case.
 func fieldOf(t reflect.Type, name string) reflect.Type {
 	all := fieldsOf(t)
 	if exact := all[name]; exact != nil {
@@ -287,7 +285,7 @@ func fieldOf(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// fieldsOf are the fields of a struct by the names that they have in JSON.
+// fieldsOf returns the field types of a struct by JSON name.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if known, ok := fields.Load(t); ok {
 		return known.(map[string]reflect.Type)

@@ -1,12 +1,12 @@
 // Package quantity is the only way from text to a quantity.
 //
-// Parsing is cheap for the quantities that people write. For others it is not: 1e-999999999 keeps apimachinery's parser busy
-// for many minutes, takes hundreds of MiB and cannot be interrupted. Whoever may write such a text somewhere (a status, an
-// annotation, a rule, a review) would stop whoever reads it. So each text is checked first, by the bounds that the CRD's
-// schema sets: at most 64 characters, and exponents of at most three digits.
+// apimachinery's parser spends minutes and hundreds of MiB on 1e-999999999 and cannot be
+// interrupted. Anyone who can write such a text (in a status, an annotation, a rule, a review)
+// could hang its readers. So this package first checks the CRD schema's bounds: at most 64
+// characters, and exponents of at most three digits.
 //
-// Texts go through Parse. JSON that holds quantities goes through Unmarshal, or through CheckJSON where something else
-// decodes it. `make lint` keeps other callers away from apimachinery's parser.
+// Use Parse for text and Unmarshal for JSON, or CheckJSON if something else decodes it. `make lint`
+// refuses other callers of apimachinery's parser.
 package quantity
 
 import (
@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// MaxLength is how many characters a quantity has at most; the longest in use have about 20.
+	// MaxLength is the maximum number of characters; real quantities have up to 20.
 	MaxLength = 64
-	// MaxExponentDigits is how many digits an exponent has at most, leading zeros included.
+	// MaxExponentDigits is the maximum number of exponent digits, including leading zeros.
 	MaxExponentDigits = 3
-	// Pattern is what generated schemas have for quantities, except that exponents are whole numbers, of three digits at most.
+	// Pattern is controller-gen's pattern for quantities, with whole exponents of at most three digits.
 	Pattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$`
 )
 
-// Example is how errors say what a quantity looks like.
+// Example shows valid quantities in errors.
 const Example = "500m, 2 or 1Gi"
 
 var (
@@ -35,8 +35,8 @@ var (
 	errNotQuantity = errors.New("it is not a quantity such as " + Example)
 )
 
-// Check refuses a text that must not reach the parser. What it lets pass need not be a quantity; blanks around the text do not
-// count, because JSON decoders drop them.
+// Check refuses a text that must not reach the parser; other texts need not be valid quantities.
+// Surrounding blanks do not count, because JSON decoders drop them.
 func Check(text string) error {
 	text = strings.TrimSpace(text)
 	if len(text) > MaxLength {
@@ -56,7 +56,7 @@ func Check(text string) error {
 	return nil
 }
 
-// Parse reads a quantity. The error does not repeat the text, which may be long or hostile.
+// Parse reads a quantity. The error omits the text, which may be long or hostile.
 func Parse(text string) (resource.Quantity, error) {
 	if err := Check(text); err != nil {
 		return resource.Quantity{}, err
@@ -68,7 +68,7 @@ func Parse(text string) (resource.Quantity, error) {
 	return q, nil
 }
 
-// Must reads a quantity that is part of the program, and panics if it is none.
+// Must reads a quantity constant and panics if it is invalid.
 func Must(text string) resource.Quantity {
 	q, err := Parse(text)
 	if err != nil {

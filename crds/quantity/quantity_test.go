@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// endless are quantities that the parser would be busy with for minutes.
+// endless are quantities that keep the parser busy for minutes.
 var endless = []string{"1e-999999999", "1e999999999", "-1E+999999999", "1.5e-99999999", "1e0000000001", strings.Repeat("9", 1<<20), "0." + strings.Repeat("0", 1<<20) + "1"}
 
 func TestQuantities(t *testing.T) {
@@ -43,7 +43,7 @@ func TestQuantities(t *testing.T) {
 	require.Panics(t, func() { Must("1e1000") })
 }
 
-// holder has quantities in all places in which types have them.
+// holder has quantities in every place a type can have them.
 type holder struct {
 	inner `json:",inline"`
 
@@ -118,7 +118,7 @@ func TestTypesWithoutQuantitiesAreNotLookedInto(t *testing.T) {
 	require.False(t, holds(reflect.TypeOf(&corev1.ConfigMap{})))
 }
 
-// probe stands for a quantity, and notes what would reach the parser.
+// probe stands in for a quantity and records what would reach the parser.
 type probe struct{ texts []string }
 
 func (p *probe) UnmarshalJSON(data []byte) error {
@@ -130,7 +130,6 @@ func (p *probe) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// mirror is holder for the decoder.
 type mirror struct {
 	Plain   probe            `json:"plain"`
 	Pointer *probe           `json:"pointer"`
@@ -160,7 +159,7 @@ func (m *mirror) texts() []string {
 	return out
 }
 
-// What passes the check is cheap to parse, and JSON that passes holds no other.
+// Whatever passes Check parses quickly, and JSON that passes holds nothing else.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range append(endless[:5], "500m", "1Gi", "1e3", " 1e-9999 ", "1E5", "", `"`, "1Ei1234") {
 		f.Add(seed)
@@ -188,7 +187,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// looksLikeQuantity matches what the parser does not refuse at once.
+// looksLikeQuantity matches what the parser does not reject at once.
 var looksLikeQuantity = regexp.MustCompile(`^[+-]?[0-9.]*([eE][+-]?[0-9]+|[A-Za-z]{0,2})$`)
 
 func FuzzCheckJSON(f *testing.F) {
@@ -207,7 +206,7 @@ func FuzzCheckJSON(f *testing.F) {
 		_ = json.Unmarshal(data, &read)
 		for _, text := range read.texts() {
 			if len(text) > MaxLength && !looksLikeQuantity.MatchString(text) {
-				continue // the parser refuses it at once
+				continue // the parser rejects it at once
 			}
 			require.NoError(t, Check(text))
 		}

@@ -15,18 +15,17 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// LowestKubernetes is the oldest API server whose rule language validations may use.
+// LowestKubernetes is the oldest API server whose CEL environment validations may use.
 var LowestKubernetes = version.MajorMinor(1, 33)
 
-// The names of what rules see. Objects are typed by name, and a type must not be called like a variable: nested type
-// names would hide its fields.
+// Variable and type names. They must differ: a nested type name would hide a variable's fields.
 const (
 	selfType   = "selfType"
 	objectType = "objectType"
 )
 
-// typedPaths shares environments by path while something is compiled in them: making one takes milliseconds. It holds them
-// weakly, because nothing needs them once all is compiled, and together they take 4 MB.
+// typedPaths shares environments by path during compilation: each takes milliseconds to build.
+// References are weak, because all together take 4 MB and nothing needs them later.
 type typedPaths struct {
 	mu   sync.Mutex
 	envs map[envKey]weak.Pointer[cel.Env]
@@ -37,8 +36,8 @@ type envKey struct {
 	schema bool
 }
 
-// Env implements engine.ObjectTypes: self is the value at the path, oldSelf an optional of the same type, where it can be
-// told which value that was. For rules that are not part of the schema, object and oldObject are the whole.
+// Env implements engine.ObjectTypes: self is the value at the path, oldSelf an optional of its old
+// value if known. Rules outside the schema also see the whole object and oldObject.
 func (o *Objects) Env(at string, schema bool) (*cel.Env, error) {
 	o.typed.mu.Lock()
 	defer o.typed.mu.Unlock()
@@ -90,7 +89,7 @@ func (o *Objects) env(at string, schema bool) (*cel.Env, error) {
 	return env.NewExpressionsEnv(), nil
 }
 
-// declared is the type of what is at a path.
+// declared is the type at a path.
 func (o *Objects) declared(at string) (t *apiservercel.DeclType, stable bool, err error) {
 	s, stable, err := o.schemaAt(at)
 	if err != nil {
@@ -115,17 +114,16 @@ func (o *Objects) Sizes(at string, schema bool) (checker.CostEstimator, error) {
 	return &library.CostEstimator{SizeEstimator: &sizes{otherwise: !schema, roots: map[string]*apiservercel.DeclType{"self": self, "oldSelf": self, "object": object, "oldObject": object}}}, nil
 }
 
-// sizes bounds lists, maps and texts by what the schema says of them.
+// sizes bounds lists, maps and strings by the schema.
 type sizes struct {
 	roots     map[string]*apiservercel.DeclType
-	otherwise bool // what the schema does not bound is taken to have a common size, instead of any
+	otherwise bool // assume a common size where the schema has no bound
 }
 
 const (
-	// maxList is how many entries lists that the schema does not bound are taken to have, such as other objects about the
-	// same target.
+	// maxList is the assumed length of unbounded lists, e.g. other objects with the same target.
 	maxList = 500
-	// maxText is how many characters such texts are taken to have.
+	// maxText is the assumed length of unbounded strings.
 	maxText = 1024
 )
 
@@ -143,7 +141,7 @@ func (s *sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 	return &checker.SizeEstimate{Max: maxList}
 }
 
-// declared is the type of what stands at a path in the object; nil when it is no part of it.
+// declared returns the type at a path in the object; nil if the path is outside.
 func (s *sizes) declared(path []string) *apiservercel.DeclType {
 	if len(path) == 0 {
 		return nil

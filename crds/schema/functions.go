@@ -12,7 +12,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Function is a function that rules which are not part of the schema can call beside those of Kubernetes.
+// Function is a CEL function for rules outside the schema, in addition to those of Kubernetes.
 type Function struct {
 	Name      string
 	Signature string
@@ -35,10 +35,10 @@ func quantityFunctions() []cel.EnvOption {
 	}
 }
 
-// maxExponent bounds what exact arithmetic expands: no amount of a resource has more digits than this.
+// maxExponent bounds exact arithmetic; no resource amount has more digits.
 const maxExponent = 1000
 
-// decimal is a quantity as a decimal of any size; ok is false for no quantity, and for one with absurdly many digits.
+// decimal converts a quantity to a decimal; ok is false for invalid or absurdly long ones.
 func decimal(v ref.Val) (d *inf.Dec, ok bool) {
 	q, ok := v.(apiservercel.Quantity)
 	if !ok || q.Quantity == nil {
@@ -75,7 +75,7 @@ func isMultipleOf(a, b ref.Val) ref.Val {
 	if !ok || y.Sign() == 0 {
 		return notQuantity(b)
 	}
-	// With the same scale, decimals are multiples of each other when their unscaled values are.
+	// At the same scale, decimals are multiples of each other when their unscaled values are.
 	scale := max(x.Scale(), y.Scale())
 	unscaled := func(d *inf.Dec) *big.Int { return new(inf.Dec).Round(d, scale, inf.RoundExact).UnscaledBig() }
 	return types.Bool(new(big.Int).Rem(unscaled(x), unscaled(y)).Sign() == 0)

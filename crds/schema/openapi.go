@@ -21,19 +21,19 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// Fault is one thing that an API server finds wrong with an object, or drops from it, because of the CRD's schema.
+// Fault is a value that an API server refuses, or a field that it drops, by the CRD's schema.
 type Fault struct {
 	Field   string           // e.g. spec.updatePolicy.updateMode
 	Reason  metav1.CauseType // FieldValueInvalid and its siblings
 	Message string
-	// Unknown: the schema has no such field. An API server drops it and accepts the object; kubectl asks it to refuse.
+	// Unknown: not in the schema. API servers drop the field; kubectl asks them to refuse it.
 	Unknown bool
 }
 
-// Check tells what an API server would find wrong with an object by the types, enumerations, bounds, patterns and required
-// fields of the schema, and with its metadata, and which fields it would drop. With old it is an update: what was wrong before and is the same still
-// is let through, as the API server does from 1.33. The rules of x-kubernetes-validations are not evaluated, and the status
-// is not looked at, because writing an object does not write its status. Neither object is changed.
+// Check returns what an API server finds wrong with metadata and schema (types, enums, bounds,
+// patterns, required fields), and the fields it drops. With old it is an update: unchanged faults
+// pass, as API servers from 1.33 allow. It ignores x-kubernetes-validations and the status, which
+// object writes do not touch. Neither object is changed.
 func (o *Objects) Check(object, old map[string]any) []Fault {
 	now, unknown, err := o.stored(object)
 	if err != nil {
@@ -60,7 +60,7 @@ func (o *Objects) Check(object, old map[string]any) []Fault {
 	return out
 }
 
-// metadataErrors tells what is wrong with names, labels and annotations. Where it goes is not asked: the request says so.
+// metadataErrors checks names, labels and annotations. The request supplies the namespace.
 func metadataErrors(object map[string]any) field.ErrorList {
 	meta, _, err := objectmeta.GetObjectMeta(object, false)
 	if err != nil {
@@ -75,8 +75,8 @@ func metadataErrors(object map[string]any) field.ErrorList {
 	return apivalidation.ValidateObjectMeta(meta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 }
 
-// told puts errors in the order of their fields and keeps those that say something: where a value has the wrong type, the
-// validator also says that it is none of the enumerated ones and fits no alternative, the latter about no field at all.
+// told sorts errors by field and drops noise: for a wrong type, the validator also reports an enum
+// mismatch, and no matching alternative without naming a field.
 func told(errs field.ErrorList) (out []Fault) {
 	mistyped := map[string]bool{}
 	for _, err := range errs {
@@ -108,20 +108,20 @@ func told(errs field.ErrorList) (out []Fault) {
 	return out
 }
 
-// quantityPattern is a part of the pattern that quantities have in generated schemas, and nothing else has.
+// quantityPattern occurs only in the generated pattern of quantities.
 const quantityPattern = `([KMGTPE]i)|[numkMGTPE]|`
 
-// noField is how an error names that it is about no field.
+// noField marks an error without a field.
 var noField = (*field.Path)(nil).String()
 
-// Decoded is an object as an API server hands it to a webhook: without unknown fields, nulls and status.
+// Decoded returns an object as webhooks see it: without unknown fields, nulls and status.
 func (o *Objects) Decoded(object map[string]any) (map[string]any, error) {
 	out, _, err := o.stored(object)
 	return out, err
 }
 
-// stored is a copy of an object as an API server decodes it before it validates: without unknown fields, which are listed,
-// and without status. An error means that its metadata cannot be read: it does not get any further.
+// stored returns a copy as an API server decodes it: without status and unknown fields, which it
+// lists. An error means unreadable metadata, which ends the request.
 func (o *Objects) stored(object map[string]any) (out map[string]any, unknown []string, err error) {
 	if object == nil {
 		return nil, nil, nil
@@ -139,7 +139,6 @@ func (o *Objects) stored(object map[string]any) (out map[string]any, unknown []s
 	return out, slices.Compact(unknown), nil
 }
 
-// newValidator makes the validator of a schema that an API server makes.
 func newValidator(v *apiextensionsv1.CustomResourceValidation) (validation.SchemaValidator, error) {
 	var props apiextensions.JSONSchemaProps
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.OpenAPIV3Schema, &props, nil); err != nil {

@@ -20,7 +20,7 @@ func vpaObjects(t *testing.T) *Objects {
 	return objects
 }
 
-// vpa is an object with a target and whatever else its spec has.
+// vpa is an object with a target and the given spec fields.
 func vpa(t *testing.T, spec string) map[string]any {
 	t.Helper()
 	text, err := yaml.YAMLToJSON([]byte("{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: web}, spec: {targetRef: {kind: Deployment, name: web}, " + spec + "}}"))
@@ -81,7 +81,6 @@ func TestAllFaultsAreToldAtOnce(t *testing.T) {
 	require.ElementsMatch(t, []string{"spec.updatePolicy.updateMode", "spec.updatePolicy.minReplicas", "spec.updatePolicy.mood"}, fields)
 }
 
-// TestWhatWasWrongBeforeIsLetThroughUntilItChanges as an API server ratchets.
 func TestWhatWasWrongBeforeIsLetThroughUntilItChanges(t *testing.T) {
 	objects := vpaObjects(t)
 	wrong := vpa(t, "updatePolicy: {updateMode: Sometimes}")

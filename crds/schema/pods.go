@@ -6,8 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Pods types what validations see of a pod: its name, namespace and labels, its resources and those of its containers. It is
-// written by hand, as no CRD has it.
+// Pods types what validations see of a pod. It is written by hand because no CRD has it.
 func Pods() (*Objects, error) {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: ptr.To[int64](253)}
 	object := func(properties map[string]apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {

@@ -9,9 +9,8 @@ import (
 	"github.com/celvpa/celvpa/crds/quantity"
 )
 
-// checkedQuantities puts quantity() and isQuantity() of the Kubernetes environment behind the check of texts: a rule that
-// forgets to guard itself must not stop whoever runs it. API servers run the rules of the schema without this, so those guard
-// themselves.
+// checkedQuantities guards quantity() and isQuantity() of Kubernetes with quantity.Check, so a rule
+// cannot hang its caller. API servers lack this guard, so schema rules check for themselves.
 func checkedQuantities() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.Function("quantity", cel.Overload("string_to_quantity", []*cel.Type{cel.StringType}, apiservercel.QuantityType, cel.UnaryBinding(toQuantity))),

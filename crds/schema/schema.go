@@ -1,5 +1,5 @@
-// Package schema types VerticalPodAutoscaler objects for validation rules, from the generated CRD: self has the
-// type that the API server would give it, so a rule that compiles here also compiles there.
+// Package schema types objects for validation rules from the generated CRD. self has the type that
+// an API server gives it, so a rule that compiles here also compiles there.
 package schema
 
 import (
@@ -14,16 +14,16 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 )
 
-// Objects is the engine's view of one kind of custom resource. It implements engine.ObjectTypes.
+// Objects types one kind of custom resource. It implements engine.ObjectTypes.
 type Objects struct {
 	root      *structural.Structural
 	shape     *shape
 	typed     typedPaths
-	split     sync.Map // of paths, to []string; only those that are in the schema
+	split     sync.Map // path → []string; only paths in the schema
 	validator validation.SchemaValidator
 }
 
-// New takes the schema of a version from a CRD.
+// New reads one version of a CRD.
 func New(crd *apiextensionsv1.CustomResourceDefinition, version string) (*Objects, error) {
 	for _, v := range crd.Spec.Versions {
 		if v.Name != version {
@@ -42,7 +42,7 @@ func New(crd *apiextensionsv1.CustomResourceDefinition, version string) (*Object
 	return nil, fmt.Errorf("CRD %s has no version %s", crd.Name, version)
 }
 
-// Structural is the schema of a CRD's version as an API server works with it.
+// Structural converts a CRD version's schema to the API server's form.
 func Structural(v *apiextensionsv1.CustomResourceValidation) (*structural.Structural, error) {
 	var props apiextensions.JSONSchemaProps
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.OpenAPIV3Schema, &props, nil); err != nil {
@@ -55,7 +55,7 @@ func Structural(v *apiextensionsv1.CustomResourceValidation) (*structural.Struct
 	return root, nil
 }
 
-// Root is the schema of the whole object. It is only read.
+// Root returns the schema of the whole object; do not change it.
 func (o *Objects) Root() *structural.Structural { return o.root }
 
 // FieldPath implements engine.ObjectTypes.
@@ -71,8 +71,8 @@ func (o *Objects) FieldPath(at, below string) (string, error) {
 	return path.String(), nil
 }
 
-// schemaAt walks the schema along a path such as spec.containers[*]. stable tells that what is there before and after a
-// change can be told to be the same thing: entries of lists cannot.
+// schemaAt walks the schema along a path such as spec.containers[*]. stable means that old and new
+// values can be matched; list entries cannot.
 func (o *Objects) schemaAt(at string) (s *structural.Structural, stable bool, err error) {
 	s, stable = o.root, true
 	for _, name := range segments(at) {
@@ -96,7 +96,7 @@ func (o *Objects) schemaAt(at string) (s *structural.Structural, stable bool, er
 	return s, stable, nil
 }
 
-// segmentsOf splits a path that the schema has, once.
+// segmentsOf caches segments for paths in the schema.
 func (o *Objects) segmentsOf(at string) ([]string, error) {
 	if known, ok := o.split.Load(at); ok {
 		return known.([]string), nil

@@ -6,9 +6,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// shape is a part of the schema in the form in which objects are turned into CEL values. What it says is what the API
-// server's own form says, which makes all of its children anew each time that one of them is asked for: that is most of
-// what a rule costs. It is made once and never changes.
+// shape is an immutable schema node for conversion to CEL values. The API server's equivalent
+// rebuilds all children on every access, which dominates the cost of a rule.
 type shape struct {
 	model.Structural
 	properties map[string]common.Schema
@@ -63,7 +62,6 @@ func (s *shape) AdditionalProperties() common.SchemaOrBool {
 // Schema implements common.SchemaOrBool.
 func (a *additionalShape) Schema() common.Schema { return a.schema }
 
-// field is the shape of a field; nil when there is none.
 func (s *shape) field(name string) *shape {
 	field, _ := s.properties[name].(*shape)
 	return field

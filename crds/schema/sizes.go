@@ -12,10 +12,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// TooLarge tells which lists, maps and texts of the spec are larger than the schema lets them be, and which quantities have
-// so many digits that reckoning with them takes for ever. A webhook is asked before the API server looks at that, and
-// rules, whose cost is bounded by those sizes, must not be run on anything larger. What is not changed is let through, as
-// the API server does, but for such quantities.
+// TooLarge lists lists, maps and strings of the spec beyond the schema's bounds, and quantities
+// with too many digits. Webhooks run before schema validation, and the cost limits of rules assume
+// those bounds. Unchanged values pass, as in API servers, except such quantities.
 func (o *Objects) TooLarge(object, old map[string]any) []Fault {
 	root := node{shape: o.shape, now: object}
 	if old != nil {
@@ -28,7 +27,7 @@ func (o *Objects) TooLarge(object, old map[string]any) []Fault {
 	return out
 }
 
-// exponent matches quantities that no real one is like: 1e1000 has a thousand digits.
+// exponent matches quantities far beyond any real one: 1e1000 has a thousand digits.
 var exponent = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
 
 func (n *node) tooLarge(out *[]Fault) {

@@ -19,15 +19,15 @@ func (o *Objects) Open(object, old map[string]any) registry.ObjectView {
 	return v
 }
 
-// view is one object with what it replaces.
+// view is an object and the one it replaces.
 type view struct {
 	objects *Objects
 	object  map[string]any
-	old     any // nil = the object is new
+	old     any // nil for a new object
 	found   map[string][]registry.ObjectValue
 
 	whole  ref.Val
-	before *types.Optional // the whole as it was
+	before *types.Optional // the whole old object
 }
 
 // Values implements engine.ObjectView.
@@ -58,11 +58,11 @@ type node struct {
 	path  string
 	shape *shape
 	now   any
-	same  *common.CorrelatedObject // it and what it was; nil = it is new, or that cannot be told
-	part  *common.CorrelatedObject // the least of what it is part of for which that can be told; nil = nothing
+	same  *common.CorrelatedObject // the value and its old value; nil = new or unknown
+	part  *common.CorrelatedObject // the closest ancestor with a known old value; nil = none
 }
 
-// before is what the value was.
+// before returns the old value.
 func (n *node) before() *types.Optional {
 	if n.same == nil || n.same.OldValue == nil {
 		return types.OptionalNone
@@ -70,7 +70,7 @@ func (n *node) before() *types.Optional {
 	return types.OptionalOf(common.UnstructuredToVal(n.same.OldValue, n.shape))
 }
 
-// unchanged reports whether the value, or where it cannot be told what it was, what it is part of, is what it was.
+// unchanged compares the value, or else its closest known ancestor, with its old state.
 func (n *node) unchanged() bool {
 	if n.same != nil {
 		return n.same.CachedDeepEqual()
@@ -78,7 +78,7 @@ func (n *node) unchanged() bool {
 	return n.part.CachedDeepEqual()
 }
 
-// below is a value inside; same tells what it was, given what this value was.
+// below returns a child; same finds its old value from the parent's.
 func (n *node) below(path string, shape *shape, now any, same func(*common.CorrelatedObject) *common.CorrelatedObject) node {
 	out := node{path: path, shape: shape, now: now, part: n.part}
 	if n.same != nil {
@@ -87,7 +87,7 @@ func (n *node) below(path string, shape *shape, now any, same func(*common.Corre
 	return out
 }
 
-// walk finds every value at a path. Entries of lists are not matched with what they were, as API servers do not either.
+// walk finds every value at a path. Like API servers, it does not match list entries with old ones.
 func walk(path []string, from node) []node {
 	if len(path) == 0 {
 		return []node{from}

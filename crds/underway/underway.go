@@ -1,6 +1,6 @@
-// Package underway knows the work of this process that should take no time: decoding an object of the cluster, cutting it down for a
-// cache, compiling rules. A goroutine cannot be ended from outside, but it can be told which does not end, and what it is about:
-// an informer that is stuck in one object stops advancing for the whole cluster, and looks idle. controllers/watchdog tells.
+// Package underway tracks work that should be instant: decoding objects, trimming them for a cache,
+// compiling rules. A goroutine cannot be killed, but controllers/watchdog can report which one
+// hangs and on what: an informer stuck on one object stalls the whole cluster and looks idle.
 package underway
 
 import (
@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Work is something under way.
+// Work is work in progress.
 type Work struct {
 	Doing string // e.g. decoding a VerticalPodAutoscaler
 	About string // the object, e.g. shop/web
 	Since time.Time
-	// Restart: the process gets no further without one. A reload of rules that does not end leaves the last good ones in force.
+	// Restart: only a restart helps. A hanging rule reload keeps the last good rules instead.
 	Restart bool
 }
 
-// String is the work in one line.
+// String returns the work in one line.
 func (w Work) String() string { return w.Doing + " " + w.About }
 
-// entry is work under way, and what of it costs something to find out.
+// entry defers what is expensive to find out.
 type entry struct {
 	doing   string
 	about   func() string
@@ -36,8 +36,8 @@ var (
 	board = map[*entry]struct{}{}
 )
 
-// Begin notes that work begins that should end within a limit. about names the object; it is asked only when the limit is
-// exceeded, by another goroutine. end is called when the work has ended.
+// Begin starts tracking work. about names the object; another goroutine calls it, only once the
+// limit has passed. Call end when done.
 func Begin(doing string, limit time.Duration, restart bool, about func() string) (end func()) {
 	e := &entry{doing: doing, about: about, since: time.Now(), limit: limit, restart: restart}
 	mu.Lock()
@@ -50,7 +50,7 @@ func Begin(doing string, limit time.Duration, restart bool, about func() string)
 	}
 }
 
-// Overdue lists the work that has exceeded its limit, and has been under way for a time at least, the oldest first.
+// Overdue lists work beyond its limit and at least that old, oldest first.
 func Overdue(now time.Time, least time.Duration) []Work {
 	mu.Lock()
 	var found []*entry

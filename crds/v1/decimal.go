@@ -19,7 +19,7 @@ func (d Decimal) MarshalJSON() ([]byte, error) {
 	return []byte(d), nil
 }
 
-// UnmarshalJSON accepts a JSON number and nothing else.
+// UnmarshalJSON accepts only JSON numbers.
 func (d *Decimal) UnmarshalJSON(data []byte) error {
 	var n json.Number
 	if err := json.Unmarshal(data, &n); err != nil || strings.HasPrefix(string(data), `"`) {

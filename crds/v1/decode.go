@@ -17,12 +17,11 @@ import (
 	"github.com/celvpa/celvpa/crds/underway"
 )
 
-// fitting is a VerticalPodAutoscaler that is decoded as its fields say: all of it or an error.
+// fitting decodes strictly: all or an error.
 type fitting VerticalPodAutoscaler
 
-// Decode reads a VerticalPodAutoscaler from JSON and refuses one that does not fit the type. Field names are case-sensitive,
-// unknown fields are left out. What judges an object that somebody writes uses it; what reads stored objects must not. The
-// error is a *Misfit when the spec or the status is at fault.
+// Decode refuses type mismatches with a *Misfit. Names are case-sensitive, unknown fields are
+// dropped. Use it for submitted objects, never for stored ones.
 func Decode(data []byte) (*VerticalPodAutoscaler, error) {
 	v := &VerticalPodAutoscaler{}
 	err := quantity.Unmarshal(data, (*fitting)(v))
@@ -48,9 +47,9 @@ func Decode(data []byte) (*VerticalPodAutoscaler, error) {
 // Misfit is a value that does not fit its field.
 // +k8s:deepcopy-gen=false
 type Misfit struct {
-	Field string // where it is, e.g. spec.resourcePolicy.containerPolicies[0].minAllowed.cpu
-	Value string // the value as JSON, shortened; empty = not known
-	Err   error  // what the decoder says
+	Field string // e.g. spec.resourcePolicy.containerPolicies[0].minAllowed.cpu
+	Value string // JSON, truncated; empty = unknown
+	Err   error
 }
 
 // Error implements error.
@@ -61,23 +60,21 @@ func (m *Misfit) Error() string {
 	return fmt.Sprintf("%s cannot be read: it is %s: %v", m.Field, m.Value, m.Err)
 }
 
-// Unwrap is what the decoder says.
+// Unwrap returns the decoder's error.
 func (m *Misfit) Unwrap() error { return m.Err }
 
-// Unknown tells of each field of a VerticalPodAutoscaler in JSON that the type does not have, or has twice. API servers drop
-// such fields, so that a bound with a typing error is no bound.
+// Unknown reports unknown and duplicate fields. API servers drop them, misspelled bounds included.
 func Unknown(data []byte) []error {
 	unknown, err := quantity.UnmarshalStrict(data, &fitting{})
 	if err != nil {
-		return nil // it does not fit, as Decode says
+		return nil // Decode reports the mismatch
 	}
 	return unknown
 }
 
-// UnmarshalJSON reads a stored object as far as it can be read. Without it one object that does not fit the type, such as
-// upstream's CRD lets in, would keep a whole list from being read, and so everybody from being served. What could not be read
-// is told by SpecUnreadable and StatusUnreadable; only an object without a readable name is an
-// error.
+// UnmarshalJSON reads as much of a stored object as possible, because one object that does not fit
+// the type (upstream's CRD admits some) would fail the whole list. SpecUnreadable and
+// StatusUnreadable report the rest; only an unreadable name is an error.
 func (v *VerticalPodAutoscaler) UnmarshalJSON(data []byte) error {
 	defer underway.Begin("decoding VerticalPodAutoscaler", decodeLimit, true, func() string { return nameOf(data) })()
 	*v = VerticalPodAutoscaler{}
@@ -88,10 +85,10 @@ func (v *VerticalPodAutoscaler) UnmarshalJSON(data []byte) error {
 	return v.readParts(data)
 }
 
-// decodeLimit is far more than decoding the largest object takes that an API server stores.
+// decodeLimit is far above the decoding time of the largest object that API servers store.
 const decodeLimit = 20 * time.Second
 
-// nameOf is the namespace and name of an object in JSON, as far as they can be read.
+// nameOf returns namespace/name as far as readable.
 func nameOf(data []byte) string {
 	var object struct {
 		Metadata struct {
@@ -103,8 +100,7 @@ func nameOf(data []byte) string {
 	return object.Metadata.Namespace + "/" + object.Metadata.Name
 }
 
-// Unreadable says in a line what of a stored object could not be read; empty when all of it could. Whoever acts on the spec
-// leaves such an object alone.
+// Unreadable says what could not be read, or is empty. Do not act on an unreadable object's spec.
 func (v *VerticalPodAutoscaler) Unreadable() string {
 	switch {
 	case v.SpecUnreadable == "":
@@ -115,7 +111,7 @@ func (v *VerticalPodAutoscaler) Unreadable() string {
 	return v.SpecUnreadable + "; " + v.StatusUnreadable
 }
 
-// readParts reads the parts of an object that does not fit the type, each for itself.
+// readParts reads metadata, spec and status independently.
 func (v *VerticalPodAutoscaler) readParts(data []byte) error {
 	var parts struct {
 		Metadata json.RawMessage `json:"metadata"`
@@ -139,7 +135,8 @@ func (v *VerticalPodAutoscaler) readParts(data []byte) error {
 	if m := misfit("spec", parts.Spec, &v.Spec); m != nil {
 		unreadable = append(unreadable, m.Error())
 		v.Spec = VerticalPodAutoscalerSpec{}
-		// Half a policy might let through what the other half forbids. What the object is about, and for whom, is harmless.
+		// Half a policy may permit what the other half forbids; target and recommender are
+		// harmless.
 		readFields(parts.Spec, map[string]any{"targetRef": &v.Spec.TargetRef, "recommenders": &v.Spec.Recommenders})
 	}
 	v.SpecUnreadable = strings.Join(unreadable, "; ")
@@ -159,7 +156,7 @@ func readPart(data []byte, into any) error {
 	return quantity.Unmarshal(data, into)
 }
 
-// readFields reads the named fields that can be read; the others stay unset.
+// readFields leaves unreadable fields unset.
 func readFields(data []byte, into map[string]any) {
 	var fields map[string]json.RawMessage
 	if kjson.UnmarshalCaseSensitivePreserveInts(data, &fields) != nil {
@@ -172,13 +169,13 @@ func readFields(data []byte, into map[string]any) {
 	}
 }
 
-// misfit reads a part and names its first field that cannot be read, which errors of the decoder rarely do; nil = it fits.
+// misfit names the first unreadable field, which decoder errors rarely do; nil = readable.
 func misfit[T any](part string, data []byte, into *T) *Misfit {
 	err := readPart(data, into)
 	if err == nil {
 		return nil
 	}
-	if fault := (*quantity.Fault)(nil); errors.As(err, &fault) { // its value must not be decoded any more
+	if fault := (*quantity.Fault)(nil); errors.As(err, &fault) { // its value must not be decoded again
 		return &Misfit{Field: part + "." + fault.Field, Value: strconv.Quote(fault.Text), Err: fault.Err}
 	}
 	var content any
@@ -188,7 +185,7 @@ func misfit[T any](part string, data []byte, into *T) *Misfit {
 	path, culprit, first := findFault(content, func(x any) any { return x }, func(x any) error {
 		text, err := json.Marshal(x)
 		if err != nil {
-			return nil // it was read from JSON, so this cannot be
+			return nil // cannot happen: it came from JSON
 		}
 		return quantity.Unmarshal(text, new(T))
 	})
@@ -202,11 +199,10 @@ func misfit[T any](part string, data []byte, into *T) *Misfit {
 	return &Misfit{Field: part + path, Value: string(text), Err: first}
 }
 
-// maxShown is how many bytes of a value a message shows.
 const maxShown = 60
 
-// findFault goes down to the smallest value with which decoding fails while everything beside it is left away. wrap puts a
-// value back into its place. Fields are tried in the order of their names.
+// findFault finds the smallest value that fails to decode with its siblings removed. wrap puts a
+// value back into its place. It tries fields in name order.
 func findFault(value any, wrap func(any) any, decode func(any) error) (path string, culprit any, err error) {
 	if err = decode(wrap(value)); err == nil {
 		return "", nil, nil

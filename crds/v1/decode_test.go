@@ -88,8 +88,7 @@ func TestWhatCannotBeReadOfAStoredObjectIsTold(t *testing.T) {
 	}
 }
 
-// One object that did not fit its type kept a list from being read, and so celvpa from starting.
-// TestWhatSomebodyWritesIsRefusedByTheNameOfItsField: Decode is not lenient as UnmarshalJSON is.
+// Decode is strict, unlike UnmarshalJSON.
 func TestWhatSomebodyWritesIsRefusedByTheNameOfItsField(t *testing.T) {
 	const target = `"targetRef":{"kind":"Deployment","name":"web"}`
 	v, err := Decode([]byte(stored(`{`+target+`,"surprise":1}`, goodStatus)))
@@ -118,7 +117,7 @@ func TestWhatSomebodyWritesIsRefusedByTheNameOfItsField(t *testing.T) {
 func TestOneUnreadableObjectDoesNotSpoilAList(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, AddToScheme(scheme))
-	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer() // what clients read answers with
+	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer() // what clients decode with
 	list := `{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscalerList","metadata":{},"items":[` +
 		stored(`{"updatePolicy":{"minReplicas":"two"}}`, `{}`) + `,` + stored(`{"targetRef":{"kind":"Deployment","name":"web"}}`, goodStatus) + `]}`
 	list = strings.Replace(list, `"items":[`, `"items":[{"metadata":{"name":"odd","namespace":"ns","uid":"u","labels":7},"spec":{}},`, 1)

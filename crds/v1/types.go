@@ -31,11 +31,10 @@ type VerticalPodAutoscaler struct {
 	// +optional
 	Status VerticalPodAutoscalerStatus `json:"status,omitempty"`
 
-	// SpecUnreadable says which field of a stored spec, or of the metadata, could not be read and why; empty when all could. Of
-	// such a spec only targetRef and recommenders are here, as far as they could be read, and of such metadata what identifies
-	// the object. See UnmarshalJSON.
+	// SpecUnreadable says which field of the stored spec or metadata could not be read and why.
+	// Only targetRef, recommenders and identifying metadata are then set. See UnmarshalJSON.
 	SpecUnreadable string `json:"-"`
-	// StatusUnreadable says the same of the status, of which all fields are here that could be read.
+	// StatusUnreadable says the same of the status, whose readable fields are set.
 	StatusUnreadable string `json:"-"`
 }
 

@@ -8,20 +8,18 @@ import (
 	"github.com/celvpa/celvpa/crds/quantity"
 )
 
-// fitting is a RuleOverlay that is decoded as its fields say: all of it or an error.
+// fitting decodes strictly: all or an error.
 type fitting RuleOverlay
 
-// Decode reads a RuleOverlay from JSON and refuses one that does not fit the type. unknown are the fields that the type does not
-// have, or that stand twice.
+// Decode refuses type mismatches. unknown are unknown or duplicate fields.
 func Decode(data []byte) (o *RuleOverlay, unknown []error, err error) {
 	o = &RuleOverlay{}
 	unknown, err = quantity.UnmarshalStrict(data, (*fitting)(o))
 	return o, unknown, err
 }
 
-// UnmarshalJSON reads a stored object as far as it can be read: one that does not fit the type, such as another CRD lets in, would
-// otherwise keep the whole list from being read. Of such an object only what identifies it is here, and Unreadable says why.
-// Only an object without a readable name is an error.
+// UnmarshalJSON tolerates type mismatches, which other CRDs admit, so one bad object cannot fail a
+// whole list: it keeps the metadata and sets Unreadable. Only an unreadable name is an error.
 func (o *RuleOverlay) UnmarshalJSON(data []byte) error {
 	*o = RuleOverlay{}
 	err := quantity.Unmarshal(data, (*fitting)(o))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Another CRD may let in what does not fit the type; one such object kept all overlays from being listed.
+// Other CRDs may admit objects that do not fit the type; one of them made listing fail.
 func TestOneUnreadableRuleOverlayDoesNotSpoilAList(t *testing.T) {
 	const odd = `{"metadata":{"name":"odd","uid":"u","generation":2},"spec":{"priority":"high"},"status":{"observedGeneration":1}}`
 	var list RuleOverlayList

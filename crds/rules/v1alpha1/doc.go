@@ -1,5 +1,5 @@
-// Package v1alpha1 holds the Go types of rules.celvpa.dev/v1alpha1 that live in a cluster: RuleOverlay. The same document
-// in a rule file means the same; docs/rules.md is the language.
+// Package v1alpha1 holds the Go types of rules.celvpa.dev/v1alpha1 that live in a cluster.
+// RuleOverlays in rule files have the same meaning; see docs/rules.md.
 //
 // +kubebuilder:object:generate=true
 // +groupName=rules.celvpa.dev

@@ -157,5 +157,5 @@ type RuleOverlayStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ConditionAccepted is the type of the condition that says whether an overlay is in use as written.
+// ConditionAccepted is the condition type that reports whether an overlay is in use as written.
 const ConditionAccepted = "Accepted"
