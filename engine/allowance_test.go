@@ -13,7 +13,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// onHugeFacts runs a rule set of the point mixed on facts beyond all estimates, by code and by CEL's evaluator.
+// onHugeFacts runs a rule set on facts beyond all estimates, with closures and with CEL.
 func onHugeFacts(t *testing.T, body string, check func(t *testing.T, now *lang.Record, failures []string)) {
 	t.Helper()
 	plan, err := compileMixed(body)
@@ -36,19 +36,18 @@ func onHugeFacts(t *testing.T, body string, check func(t *testing.T, now *lang.R
 	}
 }
 
-// TestARunIsBoundedWhateverTheFacts: what would take too much fails, and what it was to set keeps its value.
-func TestARunIsBoundedWhateverTheFacts(t *testing.T) {
+func TestRunIsBoundedForAnyFacts(t *testing.T) {
 	rule := func(variables, set string) string {
 		return "\n  stages: [{name: st, each: one, variables: {" + variables + "}, rules: [{name: r, set: {" + set + "}}]}]\n"
 	}
 	tests := []struct{ name, body, want string }{
-		{"a text that is put together", rule("", "now.i: \"size(t + t)\""), "set now.i: the text would have more than 65536 bytes"},
-		{"a list that is put together", rule("v1: is + is, v2: v1 + v1, v3: v2 + v2", "now.i: size(v3)"), "set now.i: the list would have more than 8388608 bytes"},
+		{"string concatenation", rule("", "now.i: \"size(t + t)\""), "set now.i: the text would have more than 65536 bytes"},
+		{"list concatenation", rule("v1: is + is, v2: v1 + v1, v3: v2 + v2", "now.i: size(v3)"), "set now.i: the list would have more than 8388608 bytes"},
 		{"a list of lists", rule("v: \"[is, is, is]\"", "now.i: size(v)"), "set now.i: the list would have more than 8388608 bytes"},
-		{"a text that is stored", rule("", "now.s: t"), "set now.s: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
-		{"a list that is stored", rule("", "now.l: \"is.map(k, 'x')\""), "set now.l: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
-		{"loops in loops", rule("", "now.i: \"sum(is.map(a, size(is.map(b, b))))\""), "set now.i: the rules (built more than 1073741824 bytes of texts and lists|took more than 400000000 steps) in one run"},
-		{"loops in loops that make no list", rule("", "now.i: \"is.exists(a, is.all(b, b > 0) ? a > 1 : false) ? 1 : 2\""), "set now.i: the rules took more than 400000000 steps in one run"},
+		{"a stored string", rule("", "now.s: t"), "set now.s: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
+		{"a stored list", rule("", "now.l: \"is.map(k, 'x')\""), "set now.l: a rule cannot store a text of more than 1024 bytes, nor a list of more than 32 entries of usual size"},
+		{"nested loops", rule("", "now.i: \"sum(is.map(a, size(is.map(b, b))))\""), "set now.i: the rules (built more than 1073741824 bytes of texts and lists|took more than 400000000 steps) in one run"},
+		{"nested loops without a list", rule("", "now.i: \"is.exists(a, is.all(b, b > 0) ? a > 1 : false) ? 1 : 2\""), "set now.i: the rules took more than 400000000 steps in one run"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,9 +62,8 @@ func TestARunIsBoundedWhateverTheFacts(t *testing.T) {
 	}
 }
 
-// TestATextThatRulesWriteStaysAFact: a stage that doubles what the one before wrote is refused nowhere, for each alone is
-// fair. It comes to an end at the size that facts are taken to have.
-func TestATextThatRulesWriteStaysAFact(t *testing.T) {
+// Estimates accept a stage that doubles the previous one's output, so storing is bounded.
+func TestStoredStringStaysWithinFactSize(t *testing.T) {
 	var stages strings.Builder
 	for i := range 30 {
 		fmt.Fprintf(&stages, "  - {name: s%d, each: one, rules: [{name: r, set: {now.s: now.s + now.s}}]}\n", i)

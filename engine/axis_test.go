@@ -15,7 +15,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// measured is a policy for price and weight at once.
+// measured is a policy over an axis: price and weight.
 const measured = `
 apiVersion: rules.celvpa.dev/v1alpha1
 kind: Pipeline
@@ -111,7 +111,7 @@ func bookOf(rules string, overlays ...string) (*compile.Rulebook, error) {
 	return compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p"})
 }
 
-// adjusted runs the rules over two lines, of which one has no weight.
+// adjusted runs the rules over two lines, one without a weight.
 func adjusted(t *testing.T, plan *engine.Plan) (f *registry.Facts, trace *engine.Trace) {
 	t.Helper()
 	f, trace = order(40, 70), &engine.Trace{}
@@ -131,7 +131,7 @@ func amounts(f *registry.Facts) (out []int64) {
 	return out
 }
 
-func TestAStageRunsForEachValueOfItsAxis(t *testing.T) {
+func TestStageRunsForEachAxisValue(t *testing.T) {
 	book, err := measuredBook()
 	require.NoError(t, err)
 	require.Empty(t, book.Findings())
@@ -155,7 +155,7 @@ func TestOneValueMayWriteAnyField(t *testing.T) {
 	require.True(t, f.Values()[1].Ref.(*lang.Record).Bool("free"))
 }
 
-func TestAStageGoesThroughSeveralScopes(t *testing.T) {
+func TestStageIteratesOverSeveralScopes(t *testing.T) {
 	r := shop()
 	r.AddPoint(&registry.Point{Name: "parcel", Kind: registry.StagePoint, Scopes: []registry.Scope{
 		{Name: "box", Vars: []registry.Var{{Name: "now", Type: lang.RecordOf(lineSchema), Writable: true}}},
@@ -173,7 +173,7 @@ func TestAStageGoesThroughSeveralScopes(t *testing.T) {
 	require.ErrorContains(t, err, "undeclared reference to 'fee'")
 }
 
-func TestAllValuesOfAnAxisCanBeAskedFor(t *testing.T) {
+func TestAxisPluralListsAllValues(t *testing.T) {
 	book, err := measuredBook()
 	require.NoError(t, err)
 	decide := func(lines ...*lang.Record) string {
@@ -188,7 +188,7 @@ func TestAllValuesOfAnAxisCanBeAskedFor(t *testing.T) {
 	require.Equal(t, "ship/sum", decide(lineSchema.New().SetInt("price", 1), lineSchema.New().SetInt("price", 0), lineSchema.New().SetInt("weight", 1)))
 }
 
-func TestAValidationStandsForEachValueOfItsAxis(t *testing.T) {
+func TestValidationRunsForEachAxisValue(t *testing.T) {
 	book, err := measuredBook()
 	require.NoError(t, err)
 	object := map[string]any{"lines": []any{map[string]any{"price": 0, "weight": 1}}, "gifts": []any{map[string]any{"weight": -1}}}
@@ -202,11 +202,11 @@ func TestAValidationStandsForEachValueOfItsAxis(t *testing.T) {
 		[]string{v.When.Value, v.Expression.Value, v.MessageExpression.Value, v.Message.Value, v.FieldPath.Value}, "API servers know no axes")
 }
 
-func TestAnAxisIsSpeltAsAPIServersTakeIt(t *testing.T) {
+func TestAxisTranslatesToAPIServerSyntax(t *testing.T) {
 	weight := &lang.AxisValue{Axis: &lang.Axis{Name: "measure"}, Value: "weight"}
 	for expression, want := range map[string]string{
 		"self.most[measure] > 0":                "self.most['weight'] > 0",
-		"self.?most[?measure].hasValue()":       "self.?most.?weight.hasValue()", // objects have no index
+		"self.?most[?measure].hasValue()":       "self.?most.?weight.hasValue()", // objects have no index operator
 		"self.?most[?measure + 's'].hasValue()": "self.?most[?'weight' + 's'].hasValue()",
 		"measure in self && 'measure' in self":  "'weight' in self && 'measure' in self",
 	} {
@@ -247,7 +247,7 @@ func TestOverlaysAddressAllValuesOrOne(t *testing.T) {
 	}
 }
 
-func TestASharedParamMovesEveryRuleThatReadsIt(t *testing.T) {
+func TestSharedParamAffectsEveryRuleThatReadsIt(t *testing.T) {
 	book, err := measuredBook(overlay("mine", "  change: [{params: {most.weight: 10}}]\n"))
 	require.NoError(t, err)
 	plan := book.For(document.Subject{}).Plan
@@ -265,7 +265,7 @@ func TestASharedParamMovesEveryRuleThatReadsIt(t *testing.T) {
 	require.Equal(t, "Most weight of a line", refs[1].Param.Description)
 }
 
-func TestOneOverlayMayTakeOneValueAndAnotherTheOther(t *testing.T) {
+func TestOverlaysConflictPerAxisValue(t *testing.T) {
 	_, err := measuredBook(overlay("a", "  change: [{disable: 'cap/cap/most[price]'}]\n"), overlay("b", "  change: [{disable: 'cap/cap/most[weight]'}]\n"))
 	require.NoError(t, err)
 	_, err = measuredBook(overlay("a", "  change: [{disable: 'cap/cap/most[price]'}]\n"), overlay("b", "  change: [{disable: 'cap/cap/most[price]'}]\n"))
@@ -274,7 +274,7 @@ func TestOneOverlayMayTakeOneValueAndAnotherTheOther(t *testing.T) {
 	require.ErrorContains(t, err, "RuleOverlay b: it changes cap/cap/most")
 }
 
-func TestPlacesOfARuleSetHoldForItsValidations(t *testing.T) {
+func TestRuleSetAtAppliesToItsValidations(t *testing.T) {
 	judge := validateRules(t, `
   at: "{lines,gifts}[*]"
   validations:
@@ -295,7 +295,8 @@ func TestPlacesOfARuleSetHoldForItsValidations(t *testing.T) {
 	}
 }
 
-// FuzzOverlaysOnAxesNeverPanic merges whatever is given into rules with an axis and shared parameters.
+// FuzzOverlaysOnAxesNeverPanic merges fuzzed overlays into rules with an axis and shared
+// parameters.
 func FuzzOverlaysOnAxesNeverPanic(f *testing.F) {
 	for _, change := range []string{
 		"{disable: 'cap/cap/most[price]'}, {disable: 'cap/cap/most[weight]'}, {disable: cap/cap}", "{disable: 'cap[price]'}", "{disable: 'valid/positive[price]'}",
@@ -317,7 +318,7 @@ func FuzzOverlaysOnAxesNeverPanic(f *testing.F) {
 	})
 }
 
-func TestEachValueOfAnAxisIsToBeReached(t *testing.T) {
+func TestCoverageCountsEachAxisValue(t *testing.T) {
 	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(measured)}}})
 	require.NoError(t, err)
 	plan, err := compile.Compile(lib, shop(), compile.Options{Pipeline: "p"})

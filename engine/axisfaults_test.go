@@ -9,7 +9,7 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-func TestFaultsOfAxesAreToldInPlace(t *testing.T) {
+func TestAxisFaultsAreReportedInPlace(t *testing.T) {
 	stage := func(each, rest string) string {
 		return "  stages:\n  - name: a\n    each: " + each + "\n    " + rest + "\n"
 	}
@@ -44,7 +44,7 @@ func TestFaultsOfAxesAreToldInPlace(t *testing.T) {
 	}
 }
 
-func TestFaultsOfSharedParamsAndAddressesAreToldInPlace(t *testing.T) {
+func TestSharedParamAndAddressFaultsAreReportedInPlace(t *testing.T) {
 	change := func(from, to string) string { return strings.Replace(measured, from, to, 1) }
 	change1 := func(c string) string { return overlay("mine", "  change: ["+c+"]\n") }
 	for name, tt := range map[string]struct{ rules, overlay, want string }{
@@ -72,7 +72,7 @@ func TestFaultsOfSharedParamsAndAddressesAreToldInPlace(t *testing.T) {
 	}
 }
 
-func TestASharedParamThatNothingReadsIsAFinding(t *testing.T) {
+func TestUnreadSharedParamIsAFinding(t *testing.T) {
 	book, err := bookOf(strings.Replace(measured, "  - {name: step", "  - {name: idle, type: int}\n  - {name: step", 1))
 	require.NoError(t, err)
 	require.Len(t, book.Findings(), 1)

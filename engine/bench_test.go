@@ -13,7 +13,7 @@ import (
 	"github.com/celvpa/celvpa/engine/internal/closure"
 )
 
-// pricing is a typical rule set: a scope, variables, conditions on what is set, arithmetic and caps.
+// pricing is a typical rule set: a scope, variables, conditions, arithmetic and caps.
 const pricing = `
   params: [{name: most, type: cents, default: "900"}, {name: least, type: cents}, {name: rate, type: int, default: "95"}]
   stages:
@@ -32,7 +32,7 @@ const pricing = `
     - {name: round, set: {now.price: "ceilTo(now.price, 5)"}}
 `
 
-// BenchmarkFourItems runs pricing over four lines. Each run starts from the same prices.
+// BenchmarkFourItems prices four lines from the same start in each run.
 func BenchmarkFourItems(b *testing.B) {
 	plan := mustCompile(b, "order.adjust", pricing, compile.Options{})
 	customer := customerSchema.New().SetString("tier", "gold").SetRecord("discount", lineSchema.New().SetInt("price", 7))
@@ -110,7 +110,6 @@ func BenchmarkLoadAndCompile(b *testing.B) {
 	}
 }
 
-// BenchmarkOverThree times expressions over lists of three, by code and by CEL.
 func BenchmarkOverThree(b *testing.B) {
 	stageWith(b, "0") // declares the point
 	facts := threeRecords()
@@ -133,19 +132,19 @@ func BenchmarkOverThree(b *testing.B) {
 	}
 }
 
-// BenchmarkOptional times optional values beside the ternaries and has() that they replace.
+// BenchmarkOptional compares optionals with the equivalent ternaries and has().
 func BenchmarkOptional(b *testing.B) {
 	stageWith(b, "0") // declares the point
 	facts := threeRecords()
 	facts.ByScope()[0][0].Set("now", outerSchema.New().SetInt("i", 1).SetDouble("d", 0.5)).Set("q", outerSchema.New())
 	for _, pair := range [][2]string{
-		{"has(now.i) ? now.i : 0", "now.?i.orValue(0)"},                           // it is set
-		{"has(q.i) ? q.i : 0", "q.?i.orValue(0)"},                                 // it is not
-		{"has(now.d) ? now.d : 0.0", "now.?d.orValue(0.0)"},                       // of another type
-		{"has(r.n.i) ? r.n.i : x", "r.?n.i.orValue(x)"},                           // of a record in a fact
-		{"has(q.i) ? q.i : has(now.i) ? now.i : 0", "q.?i.or(now.?i).orValue(0)"}, // of two places
-		{"has(now.i)", "now.?i.hasValue()"},                                       // whether it is set
-		{"has(now.n.i)", "'i' in now.n"},                                          // the same, asked of a record
+		{"has(now.i) ? now.i : 0", "now.?i.orValue(0)"},                           // set
+		{"has(q.i) ? q.i : 0", "q.?i.orValue(0)"},                                 // unset
+		{"has(now.d) ? now.d : 0.0", "now.?d.orValue(0.0)"},                       // another type
+		{"has(r.n.i) ? r.n.i : x", "r.?n.i.orValue(x)"},                           // nested record
+		{"has(q.i) ? q.i : has(now.i) ? now.i : 0", "q.?i.or(now.?i).orValue(0)"}, // two places
+		{"has(now.i)", "now.?i.hasValue()"},                                       // hasValue
+		{"has(now.n.i)", "'i' in now.n"},                                          // in
 		{"sum(rs.map(c, has(c.i) ? c.i : 0))", "sum(rs.map(c, c.?i.orValue(0)))"}, // in a loop
 	} {
 		for _, expression := range pair {

@@ -11,7 +11,6 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// parcel is a Go value of the shop.
 type parcel struct {
 	price  int32
 	weight *int
@@ -25,7 +24,7 @@ type parcel struct {
 	codes  ref.Val
 }
 
-func TestABindingDeclaresAndBindsEachFieldOnce(t *testing.T) {
+func TestBindingDeclaresAndBindsEachField(t *testing.T) {
 	or := func(p *parcel) bool { return p.weight != nil }
 	schema := lang.Bind("Parcel",
 		lang.IntFrom("price", lang.IntOf("cents"), "what it costs", func(p *parcel) int32 { return p.price }),
@@ -71,13 +70,13 @@ func TestABindingDeclaresAndBindsEachFieldOnce(t *testing.T) {
 	require.Equal(t, []string{"price", "rate", "tier", "heavy", "inside"}, set, "the others are unset where there is nothing")
 }
 
-func TestIntegersAreBoundToIntegers(t *testing.T) {
+func TestIntegerFieldRejectsOtherTypes(t *testing.T) {
 	require.PanicsWithValue(t, "engine: field price is bound to an integer, and of type double", func() {
 		lang.IntFrom("price", lang.Double, "", func(p parcel) int32 { return p.price })
 	})
 }
 
-func TestTheUnitOfAHostTypeIsThatOfItsFunctions(t *testing.T) {
+func TestHostTypeUnitAppliesToItsFunctions(t *testing.T) {
 	_, err := compileOne("order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.weight: \"voucher(customer.vouchers, 'x')\"}}]}]\n", compile.Options{})
 	require.ErrorContains(t, err, "the expression gives int (cents), the field holds int (grams)")
 }

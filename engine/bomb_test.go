@@ -14,7 +14,7 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 )
 
-// laughs is a YAML text in which each alias stands for ten of the one before: a billion in all.
+// laughs is a YAML bomb: each alias expands to ten of the previous one, a billion in all.
 func laughs() string {
 	var text strings.Builder
 	text.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -24,7 +24,6 @@ func laughs() string {
 	return text.String()
 }
 
-// YAML that becomes much, in rule files, overlays and tables, is told within a bound of time and memory.
 func TestYAMLThatBecomesMuchIsRefused(t *testing.T) {
 	indented := "    " + strings.ReplaceAll(strings.TrimSpace(laughs()), "\n", "\n    ")
 	for name, text := range map[string]string{
@@ -56,7 +55,6 @@ func TestYAMLThatBecomesMuchIsRefused(t *testing.T) {
 	}
 }
 
-// deep is a text of mappings below mappings.
 func deep(levels int) string {
 	var text strings.Builder
 	for i := range levels {

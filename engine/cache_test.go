@@ -11,8 +11,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// TestCompilationsAtOnceShareACache compiles and runs the same rule sets from several goroutines; the race detector watches.
-func TestCompilationsAtOnceShareACache(t *testing.T) {
+// TestConcurrentCompilationsShareACache needs the race detector.
+func TestConcurrentCompilationsShareACache(t *testing.T) {
 	lib, err := libraryOf(measured, overlay("mine", "  change: [{params: {most.weight: 10}}]\n"))
 	require.NoError(t, err)
 	registry, cache := shop(), &compile.Cache{}

@@ -16,8 +16,8 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// TestExpressionsGiveWhatCELGives holds what FuzzClosuresEqualCEL finds by chance, and what it found.
-func TestExpressionsGiveWhatCELGives(t *testing.T) {
+// Cases that FuzzClosuresEqualCEL finds by chance, or has found.
+func TestExpressionsMatchCEL(t *testing.T) {
 	tests := []struct{ expression, want string }{
 		{"false && now.i > 0", "false"},
 		{"now.i > 0 && false", "false"},
@@ -81,7 +81,7 @@ func TestExpressionsGiveWhatCELGives(t *testing.T) {
 	}
 }
 
-// TestCommonConstructsHaveCode: what falls back to CEL is slow, so what is common must not.
+// Falling back to CEL is slow, so common constructs must have code.
 func TestCommonConstructsHaveCode(t *testing.T) {
 	for _, expression := range []string{
 		"has(r.n.i) && r.n.i > 0 && now.i > r.n.i", "t == 'a' || t != 'b'", "!('cpu' in r.l)", "t in ['a', 'b']",
@@ -99,7 +99,7 @@ func TestCommonConstructsHaveCode(t *testing.T) {
 	}
 }
 
-func TestAFunctionThatPanicsFailsItsRuleOnly(t *testing.T) {
+func TestPanickingFunctionFailsOnlyItsRule(t *testing.T) {
 	r := shop()
 	r.AddPoint(mixedPoint)
 	r.AddFunction("explode", closure.NoUnit, "panics", closure.Func1(func(n int64) int64 { panic("boom") }))
@@ -123,7 +123,7 @@ func TestAFunctionThatPanicsFailsItsRuleOnly(t *testing.T) {
 	}
 }
 
-func TestARecordThatIsSetIsACopy(t *testing.T) {
+func TestSetCopiesRecords(t *testing.T) {
 	plan, err := compileMixed("\n  stages: [{name: st, each: one, rules: [{name: copy, set: {now.n: r.n}}, {name: change, set: {now.n.i: '5'}}]}]\n")
 	require.NoError(t, err)
 	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted(), "folded": plan.Specialize(engine.Constant{Point: "mixed", Name: "r", Value: outerSchema.New()})} {
@@ -177,7 +177,7 @@ func TestRulesThatCannotFireAreDropped(t *testing.T) {
 	require.Equal(t, "Ship", table.Decide("order.ship", shipment("gold"), nil).Do)
 }
 
-func TestSpecializedPlansServeManyGoroutines(t *testing.T) {
+func TestSpecializedPlansAreSafeForConcurrentUse(t *testing.T) {
 	plan := mustCompile(t, "order.adjust", folding, compile.Options{})
 	var wg sync.WaitGroup
 	results := make([]int64, 8)
@@ -199,7 +199,7 @@ func TestSpecializedPlansServeManyGoroutines(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatRulesCannotWriteIsConstant(t *testing.T) {
+func TestWritableFactsCannotBeConstant(t *testing.T) {
 	plan := mustCompile(t, "order.adjust", folding, compile.Options{})
 	require.Panics(t, func() { plan.Specialize(engine.Constant{Point: "order.adjust", Name: "now", Value: lineSchema.New()}) })
 	require.Panics(t, func() {
@@ -218,7 +218,7 @@ func TestFunctionsAreListed(t *testing.T) {
 		"mulDivCeil(int, int, int) -> int, mulDivFloor(int, int, int) -> int, pow(double, double) -> double, sum(list(int)) -> int, voucher(Vouchers, string) -> int", strings.Join(got, ", "))
 }
 
-func TestTracesOfSeveralRunsJoinUp(t *testing.T) {
+func TestTracesOfSeveralRunsAreMerged(t *testing.T) {
 	plan := mustCompile(t, "order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, when: now.price > 1, set: {now.price: now.price - 1}, note: less}]}, {name: b, rules: [{name: n, note: done}]}]\n", compile.Options{})
 	trace := &engine.Trace{}
 	plan.RunStages("order.adjust", order(1, 5), trace)

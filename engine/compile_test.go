@@ -13,8 +13,8 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// TestFaultsAreReportedAllAtOnceAndInPlace: line 7 of s.yaml is the first line of the body.
-func TestFaultsAreReportedAllAtOnceAndInPlace(t *testing.T) {
+// Line 7 of s.yaml is the first line of the body.
+func TestAllFaultsAreReportedInPlace(t *testing.T) {
 	const stage = "\n  stages:\n  - name: a\n    each: line\n"
 	tests := []struct {
 		name  string
@@ -71,7 +71,7 @@ func TestFaultsAreReportedAllAtOnceAndInPlace(t *testing.T) {
 			[]string{`param p has type "euros"; known: int, double, bool, string, cents, grams`}},
 		{"a default that does not fit", "order.ship", "\n  params: [{name: p, type: cents, default: ten}]\n  decisions: [{name: d, do: Ship}]\n",
 			[]string{`s.yaml:8:44: RuleSet s@1.0.0: param p: "ten" is not an amount`}},
-		{"an unknown place to validate", "order.validate", "\n  validations: [{name: v, at: nowhere, enforce: [Admission], expression: 'true', message: m}]\n",
+		{"an unknown path to validate", "order.validate", "\n  validations: [{name: v, at: nowhere, enforce: [Admission], expression: 'true', message: m}]\n",
 			[]string{`s.yaml:8:31: RuleSet s@1.0.0, validation v: there is no "nowhere"`}},
 		{"a schema rule that reads gates", "order.validate", "\n  validations: [{name: v, enforce: [Schema], expression: gates.Vouchers, message: m}]\n",
 			[]string{"undeclared reference to 'gates'"}},
@@ -88,7 +88,7 @@ func TestFaultsAreReportedAllAtOnceAndInPlace(t *testing.T) {
 	}
 }
 
-func TestFindingsCompileButAreTold(t *testing.T) {
+func TestFindingsAreReportedWithoutFailing(t *testing.T) {
 	plan := mustCompile(t, "order.ship", `
   params: [{name: idle, type: int, default: "1"}]
   variables: {nobody: 1 + 1, gold: customer.tier == 'gold'}
@@ -123,7 +123,7 @@ func TestCostlyAndHugeExpressionsAreRefused(t *testing.T) {
 	require.Error(t, err, "deep nesting")
 }
 
-func TestAmountsOfOneUnitMix(t *testing.T) {
+func TestAmountsOfTheSameUnitMix(t *testing.T) {
 	mustCompile(t, "order.adjust", `
   params: [{name: most, type: cents, default: "5"}]
   stages:
@@ -136,7 +136,7 @@ func TestAmountsOfOneUnitMix(t *testing.T) {
 `, compile.Options{})
 }
 
-func TestAnExcerptPointsAtTheFault(t *testing.T) {
+func TestExcerptPointsAtTheFault(t *testing.T) {
 	_, err := compileOne("order.ship", "\n  decisions: [{name: d, when: customer.teir == 'x', do: Ship}]\n", compile.Options{})
 	require.ErrorContains(t, err, "  |   decisions: [{name: d, when: customer.teir == 'x', do: Ship}]\n  |                                       ^")
 }
@@ -158,11 +158,11 @@ func TestStrictDecoding(t *testing.T) {
 		{"not YAML", "a: [", "did not find expected"},
 		{"a scalar", "hello", `kind "" is not known here`},
 		{"not UTF-8", "a: \xff", "not valid UTF-8"},
-		{"nothing at all", "", "no Pipeline found"},
+		{"an empty file", "", "no Pipeline found"},
 		{"cut off", head + "  version: 1.0.0\n  point: p\n  stages:\n  - {name: a, rules: [{name: r, set: {a.b", "did not find expected"},
-		{"nested without end", head + "  version: " + strings.Repeat("[", 20000), "exceeded max depth"},
-		{"an alias that repeats itself", "a: &a [*a]\n", `kind "" is not known here`},
-		{"an alias where a value is wanted", head + "  version: &v 1.0.0\n  point: *v\n", "f.yaml:6:10: RuleSet s: expected a single value"},
+		{"nested too deeply", head + "  version: " + strings.Repeat("[", 20000), "exceeded max depth"},
+		{"a recursive alias", "a: &a [*a]\n", `kind "" is not known here`},
+		{"an alias as a value", head + "  version: &v 1.0.0\n  point: *v\n", "f.yaml:6:10: RuleSet s: expected a single value"},
 		{"a reserved word", head + "  version: 1.0.0\n  point: p\n  variables: {in: '1'}\n  decisions: [{name: d, do: X}]\n", `the variable name "in" is reserved`},
 		{"a reserved name", head + "  version: 1.0.0\n  point: p\n  params: [{name: gates, type: int}]\n  decisions: [{name: default, do: X}]\n", `the param name "gates" is reserved`},
 		{"message missing", head + "  version: 1.0.0\n  point: p\n  validations: [{name: v, enforce: [Everywhere], expression: 'true', reason: Bad}]\n", "needs a message"},
@@ -175,12 +175,12 @@ func TestStrictDecoding(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsTooLargeIsRefused(t *testing.T) {
+func TestOversizedFileIsRefused(t *testing.T) {
 	_, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"f.yaml": {Data: make([]byte, document.MaxFileSize+1)}}, Dir: "dir"})
 	require.ErrorContains(t, err, "dir/f.yaml:1:1: the file has 1048577 bytes; at most 1048576 are read")
 }
 
-func TestPipelinesNameWhatExists(t *testing.T) {
+func TestPipelineFaultsAreReported(t *testing.T) {
 	set := ruleSet("order.ship", "  decisions: [{name: d, do: Ship}]\n")
 	compile := func(points, ref string) error {
 		files := fstest.MapFS{
@@ -247,7 +247,7 @@ func FuzzRuleFilesNeverPanic(f *testing.F) {
 	f.Add("order.ship", shipping)
 	f.Add("order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.price: \"now.price + 1\"}}]}]\n")
 	f.Add("order.adjust", "\n  stages: [{name: a, when: |-\n   'x'\n  }]")
-	// Axes, parameters with several values, places by braces.
+	// Axes, parameters with a value per axis value, braces in `at`.
 	f.Add("order.adjust", "\n  params: [{name: x, each: measure, type: {price: cents, weight: grams}, default: {price: 1, weight: 2}}]\n  stages:\n"+
 		"  - {name: a, each: [line, measure], without: [price], variables: {v: 'params.x[measure]'}, rules: [{name: r, when: measure in now, set: {'now[measure]': 'now[?measure].orValue(v)'}, note: '{measure}'}]}\n")
 	f.Add("order.adjust", "\n  stages: [{name: a, each: [line, measure], when: \"measures.exists(m, m in now && measures.all(n, now[n] > 0)) && size(measures) > 1\", rules: [{name: r, unset: 'now[measure]'}]}]\n")
@@ -255,7 +255,7 @@ func FuzzRuleFilesNeverPanic(f *testing.F) {
 	f.Add("order.ship", "\n  decisions: [{name: a, when: \"lines.exists(l, measures.map(m, l[?m].orValue(0)).exists(n, n > 0))\", do: Ship}]\n")
 	f.Add("order.validate", "\n  at: '{lines,gifts}[*]'\n  validations: [{name: a, axes: [measure], at: '.{a,b}[measure]', when: measure in self, expression: 'self[measure] > 0', message: '{measure}', fieldPath: '.x[measure]'}]\n")
 	f.Add("order.validate", "\n  validations: [{name: a, at: '{{a,b},c', expression: 'true', message: x}]\n")
-	// Test tables behind a rule set: whole, cut off, of the wrong kinds, and nested.
+	// Test tables after a rule set: valid, truncated, of the wrong kinds, and nested.
 	const set = "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.price: \"now.price + 1\", total.price: \"voucher(customer.vouchers, 'x')\"}}]}]\n---\n"
 	const table = "  point: order.adjust\n  gates: {Vouchers: true}\n  given: {customer: {tags: [a], vouchers: {x: 1c}}, line: {a: {now: {price: 1}}}}\n" +
 		"  rows: [{name: a, expect: {line: {a: {now: {}, notes: [x]}}, total: {price: 1}, fired: [], errors: [s/a/r]}}]\n"

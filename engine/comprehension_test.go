@@ -18,9 +18,9 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// overLists are expressions that must have code, which is held against CEL's evaluator.
+// overLists are expressions that must have code, checked against CEL.
 var overLists = []string{
-	// Every macro, over every kind of elements.
+	// Every macro, over every element type.
 	"rs.exists(c, c.b)", "rs.all(c, c.b)", "rs.exists_one(c, c.b)", "rs.filter(c, c.b)", "rs.map(c, c.i)", "rs.map(c, c.b, c.i)",
 	"is.exists(k, k > 1)", "is.all(k, k > 1)", "is.exists_one(k, k == 1)", "is.filter(k, k > 1)", "is.map(k, k + 1)", "is.map(k, k > 0, k * k)",
 	"ds.exists(d, d > 0.5)", "ds.all(d, d > 0.5)", "ds.exists_one(d, d == 1.0)", "ds.filter(d, d < 1.0)", "ds.map(d, d / 2.0)", "ds.map(d, d < 1.0, int(d))",
@@ -28,19 +28,19 @@ var overLists = []string{
 	"r.l.exists(e, e == 'a')", "r.l.all(e, size(e) > 0)", "r.l.exists_one(e, e == t)", "r.l.filter(e, e != 'a')", "r.l.map(e, e + t)", "r.l.map(e, e != '', int(e))",
 	"rs.map(c, c.l).exists(l, 'a' in l)", "rs.map(c, c.l).filter(l, size(l) > 0)",
 
-	// Fields that are unset, also of records that are.
+	// Unset fields, also of unset records.
 	"rs.exists(c, has(c.i))", "rs.exists(c, has(c.n.i))", "rs.all(c, has(c.n))", "rs.filter(c, has(c.i)).map(c, c.i)", "rs.map(c, has(c.i) ? c.i : 0)",
 	"rs.map(c, has(c.n.i) ? c.n.i : params.i)", "rs.map(c, c.n.s)", "rs.map(c, c.d)", "rs.map(c, c)", "rs.map(c, c.n)", "rs.map(c, c.l)", "rs.map(c, has(c.n.d), c.n.d)",
 
-	// One element that decides forgives failures before and behind it; otherwise the first is told.
+	// A deciding element absorbs failures before and after it; otherwise the first failure wins.
 	"rs.exists(c, c.i > 0)", "rs.all(c, c.i > 0)", "rs.exists(c, c.i / c.n.i > 0)", "rs.all(c, c.i + c.n.i > 0)", "is.exists(k, 10 / k > 3)", "is.all(k, k % k == 0)",
 	"rs.exists(c, c.b || c.n.b)", "rs.all(c, c.b && c.n.b)", "is.exists(k, k + 9223372036854775807 > 0 || 1 / k > 0)", "rs.exists(c, rs.all(o, c.i >= o.n.i))",
 
-	// The others tell the last failure of their condition.
+	// In the other macros the last failure of the condition wins.
 	"rs.exists_one(c, c.i > c.n.i)", "is.exists_one(k, 10 / k > 0 || k + 9223372036854775807 > 0)", "is.exists_one(k, (k == 0 ? 1 / k : k + 9223372036854775807) > 0)", "is.filter(k, (k == 0 ? 1 / k : k + 9223372036854775807) > 0)",
 	"is.map(k, (k == 0 ? 1 / k : k + 9223372036854775807) > 0, k % k)", "is.map(k, k % (k - 1) == 0, 1 / k)", "is.map(k, k == 0 ? 1 / k : k + 9223372036854775807)",
 
-	// In a row, where conditions of the first list fail after values of the second.
+	// Chained: conditions of the first list fail after values of the second.
 	"sum(rs.filter(c, has(c.i)).map(c, c.i))", "sum(rs.filter(c, c.b).map(c, c.i))", "sum(rs.filter(c, c.n.b).map(k, k.i).map(k, k / k))", "size(rs.filter(c, c.b))",
 	"size(rs.filter(c, c.b).filter(k, k.i > 0))", "rs.filter(c, c.b).filter(c, c.i > 0).map(c, c.d)", "rs.filter(c, c.b).exists(c, c.i > 0)", "rs.filter(c, c.b).all(c, c.i > 0)",
 	"rs.filter(c, c.b).exists_one(c, c.i > 0)", "rs.filter(c, c.b).map(c, c.i > 0, c.i)", "rs.map(c, c.b, c).filter(c, c.i > 0)", "sum(is.filter(k, 1 / k >= 0))", "sum(is.filter(k, k > 0).map(k, 7 % k))",
@@ -48,13 +48,13 @@ var overLists = []string{
 	"r.l.filter(e, e != '').filter(e, size(e) > 1).map(e, int(e))", "sum(r.l.filter(e, e != 'a').map(e, int(e)))", "rs.map(c, c.i).exists(k, k > 0)", "rs.map(c, c.s).all(e, e in r.l)",
 	"size(is.filter(k, 1 / k >= 0).map(k, k % (k - 1)))", "is.filter(k, 1 / k >= 0).map(k, k + 9223372036854775807)", "rs.filter(c, x / c.i >= 0).exists(c, has(c.n))",
 
-	// Inside each other, with names that hide others.
+	// Nested, with shadowed names.
 	"rs.exists(c, [q, r].exists(d, c.i == d.i))", "rs.exists(c, qs.exists(c, c.b))", "rs.map(c, [r, q].filter(d, d.i == c.i))", "rs.map(c, sum(qs.filter(d, d.b).map(d, d.i + c.i)))",
 	"[r, q].filter(c, c.l.exists(e, e == c.s))", "rs.all(x, x.b)", "is.map(x, x + 1)", "is.map(r, r + 1)[0]", "is.map(k, is.filter(k, k > 0))", "is.map(k, is.filter(k, k > 0).map(k, k))", "is.filter(k, [x, 2].exists(j, j == k + 1))",
 	"is.map(k, [x, 2].map(j, [k, j].map(i, i + j * k)))", "is.map(k, k).map(k, is.map(k, k)[0] + k)", "is.filter(x, x > .x)", "is.exists(x, .x == x || [2, x].exists(x, x == .x))", "rs.filter(c, qs.filter(c, c.b).exists(c, c.i > 0)).map(c, c.i)",
 	"is.filter(k, is.filter(k, 1 / k >= 0).exists(j, j > 0)).map(k, 10 / k)", "rs.map(c, [c, q].filter(c, c.b).filter(c, c.i > 0).map(c, c.d))",
 
-	// Lists that are spelt out, elements by their place, and what is in a list.
+	// List literals, indexing and membership.
 	"[x, 2, r.i]", "[x, r.i].exists(k, k == 2)", "[t, 'b'].filter(e, e != 'a')", "[r, q].map(c, c.i)", "[y, 1.5].all(d, d > 1.0)", "[r.b, true]", "[[x], [1, 2]].map(l, size(l))", "sum([x, r.i, -1])",
 	"is[0]", "is[x]", "is[size(is) - 1]", "is[r.i]", "ds[1]", "bs[0]", "r.l[0]", "rs[0].i", "rs[x].n.i", "has(rs[0].i)", "has(rs[5].n.i)", "rs[0]", "[x, 7][r.i]", "[t, 'b'][1]", "[[1, 2], [x]][1][0]", "rs.filter(c, c.b)[0].i",
 	"is.map(k, is[k])", "is.map(k, k - 1)[x]", "rs.map(c, c.l)[0][0]", "[1, 2, 3][x]", "['a', 'b'][x]", "[1, 2, 3][3]", "[1.5, 2.5][1]",
@@ -65,23 +65,23 @@ var overLists = []string{
 	"sum(vi)", "size(vi)", "vi[0]", "vi.map(k, k + 1)", "sum(vt.map(c, c.i))", "vt.exists(c, has(c.i))", "vi.exists(k, k in vi)", "vt.map(c, size(vt) + size(c.l))", "is.exists(k, k > size(vt))", "rs.map(c, size(vi) + size(vt) >= 0, c.s)", "qs.filter(c, vt.exists(d, d.b)).map(c, c.i)",
 	"max(sum(vi), x)", "is.map(k, max(k, x))", "is.map(k, mulDivFloor(k, 2, x))", "sum(vi) + size(vs) > 0 || vs.exists(e, e == t)", "vs[0] == t", "t in vs",
 
-	// What is known beforehand.
+	// Constants.
 	"[1, 2, 3].map(k, k * 2)", "[1, 2, 3].exists(k, k == 2) && r.b", "sum([1, 2, 3].filter(k, k > 1))", "[1, 0].map(k, 1 / k)", "[1, 2].filter(k, k > params.i)", "rs.exists(c, [1, 2].exists(k, k == 1) && c.b)",
 	"[1, 2].map(k, [k, 3].filter(j, j > k))", "is.map(k, [1, 2].map(j, j + k))", "['a', 'b'].exists(e, e in r.l)", "['a'].all(e, gates.Vouchers)", "is.exists(k, true)", "rs.all(c, false)", "gone > 0 ? is : is.map(k, k)",
 }
 
-// listedVariables are named expressions that those read.
+// listedVariables are the variables that overLists reads.
 const listedVariables = `{vo: "now.?i", vn: "r.?n", ve: "rs[?0].?i", vi: "rs.filter(c, has(c.i)).map(c, c.i)", vt: "rs.filter(c, c.b)", vs: "r.l.map(e, e + 'x')"}`
 
-// onFacts is an expression as code, and whether it has code of its own.
+// onFacts is a compiled expression; native is false if it falls back to CEL.
 type onFacts struct {
 	names  *closure.Namespace
 	code   closure.BoxedCode
-	run    func(*closure.Frame) // without a box
+	run    func(*closure.Frame) // without boxing
 	native bool
 }
 
-// stageWith compiles a stage of the point mixed with an expression as the variable v.
+// stageWith compiles a stage with the expression as variable v. It also declares the point mixed.
 func stageWith(t testing.TB, expression string) *engine.SetPlan {
 	t.Helper()
 	plan, err := compileMixed(`
@@ -92,7 +92,6 @@ func stageWith(t testing.TB, expression string) *engine.SetPlan {
 	return plan.Parts().Points["mixed"].Sets[0]
 }
 
-// assembled makes code of the variable v.
 func assembled(set *engine.SetPlan, interpret bool, known closure.Constants) onFacts {
 	st := set.Stages[0]
 	a := engine.AssemblerOf(set, st.Vars, known, interpret)
@@ -114,7 +113,7 @@ func assembled(set *engine.SetPlan, interpret bool, known closure.Constants) onF
 	return out
 }
 
-// on runs the expression on the first item, and shows its value or its failure.
+// on returns the expression's value or failure for the first item.
 func (e onFacts) on(f *closure.Frame, facts *registry.Facts) string {
 	f.Values = facts.Values()
 	f.Begin(e.names)
@@ -145,10 +144,9 @@ func shownValue(v ref.Val) string {
 	return fmt.Sprintf("%v %v", v.Type(), v.Value())
 }
 
-// TestCodeOverListsGivesWhatCELGives holds comprehensions, lists and indexes against CEL's evaluator, values and failures.
-func TestCodeOverListsGivesWhatCELGives(t *testing.T) { holdAgainstCEL(t, overLists) }
+func TestListCodeMatchesCEL(t *testing.T) { holdAgainstCEL(t, overLists) }
 
-// holdAgainstCEL holds expressions that must have code against CEL's evaluator, over many facts.
+// holdAgainstCEL checks that expressions have code and match CEL over many facts.
 func holdAgainstCEL(t *testing.T, expressions []string) {
 	t.Helper()
 	random := rand.New(rand.NewSource(7))
@@ -181,7 +179,7 @@ func holdAgainstCEL(t *testing.T, expressions []string) {
 	}
 }
 
-func TestListsThatCodeMadeAreListsToCEL(t *testing.T) {
+func TestCELReadsListsBuiltByCode(t *testing.T) {
 	made := lang.ListFrom([]int64{1, 2})
 	plain := types.NewRefValList(types.DefaultTypeAdapter, []ref.Val{types.Int(1), types.Int(2)})
 	require.Equal(t, types.True, made.Equal(plain))
@@ -203,8 +201,8 @@ func TestListsThatCodeMadeAreListsToCEL(t *testing.T) {
 	require.Equal(t, []int64{1, 2}, native)
 }
 
-// TestLoopsThatMakeNoListTakeNoMemory: the admission webhook runs several of them for each pod.
-func TestLoopsThatMakeNoListTakeNoMemory(t *testing.T) {
+// The admission webhook runs several such loops per pod.
+func TestLoopsWithoutListResultDoNotAllocate(t *testing.T) {
 	stageWith(t, "0") // declares the point
 	facts := threeRecords()
 	for _, expression := range []string{
@@ -217,7 +215,7 @@ func TestLoopsThatMakeNoListTakeNoMemory(t *testing.T) {
 	}
 }
 
-// threeRecords are facts of the point mixed with three of everything in lists.
+// threeRecords are facts with lists of three.
 func threeRecords() *registry.Facts {
 	facts := mixedPoint.NewFacts().Set("x", lang.Number(1)).Set("r", outerSchema.New().SetStrings("l", []string{"a", "b", "c"})).Set("is", lang.Box([]int64{1, 2, 3}))
 	var records []*lang.Record

@@ -13,7 +13,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-func TestCoverageTellsWhatNoRowReached(t *testing.T) {
+func TestCoverageReportsWhatNoRowReached(t *testing.T) {
 	coverage := engine.NewCoverage()
 	results := runTable(t, `
   point: order.adjust
@@ -50,9 +50,7 @@ func TestCoverageTellsWhatNoRowReached(t *testing.T) {
 	require.Empty(t, engine.NewCoverage().Report().Sets, "what did not run is not reported")
 }
 
-// TestCoverageCountsWhatOverlaysBring: a rule of an overlay is reported like any other, and once. Points at which no row
-// runs are left out.
-func TestCoverageCountsWhatOverlaysBring(t *testing.T) {
+func TestCoverageIncludesOverlays(t *testing.T) {
 	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{
 		"rules.yaml": {Data: []byte(tableRules)},
 		"o.yaml":     {Data: []byte(overlay("more", "  change: [{before: ship/tin, decision: {name: odd, when: customer.tier == 'odd', do: Ask}}]\n"))},
@@ -74,7 +72,7 @@ func TestCoverageCountsWhatOverlaysBring(t *testing.T) {
 		"rules.yaml:29:12 ship/light: it was never taken", "rules.yaml:29:25 ship/light: its condition was never false"}, unreached)
 }
 
-func TestAValidationThatFailsIsNotCoveredByThat(t *testing.T) {
+func TestFailingValidationIsNotCovered(t *testing.T) {
 	coverage := engine.NewCoverage()
 	results := runTable(t, `
   point: order.validate

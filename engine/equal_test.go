@@ -15,7 +15,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// The point of these tests has facts of every type, so that generated expressions reach all code.
+// Facts of every type, so that generated expressions reach all code.
 var (
 	innerFields = []lang.Field{
 		{Name: "i", Type: lang.Int}, {Name: "d", Type: lang.Double}, {Name: "b", Type: lang.Bool}, {Name: "s", Type: lang.String}, {Name: "l", Type: lang.ListOf(lang.String)},
@@ -35,12 +35,12 @@ var (
 	}
 )
 
-// generator makes well-typed expressions and facts of bytes.
+// generator derives well-typed expressions and facts from bytes.
 type generator struct {
 	data []byte
-	vars bool // the stage's variables are in scope
+	vars bool // the stage's variables are visible
 
-	records, numbers, words int // comprehensions around, with variables c, k and e
+	records, numbers, words int // enclosing comprehensions, with variables c, k and e
 }
 
 func (g *generator) next(n int) int {
@@ -52,9 +52,10 @@ func (g *generator) next(n int) int {
 	return int(b) % n
 }
 
-// of writes one of the forms, in which I, D, B, S, L and R stand for expressions of those types, N and X for lists of
-// integers and of records, O for optional integers, and F and C for names that have such letters in them. In «» there is a record c, in ‹› an
-// integer k, in {} a text e. The first forms are leaves, taken where depth ends.
+// of expands one of the forms. I, D, B, S, L and R stand for expressions of those types, N and X
+// for lists of integers and of records, O for optional integers, F and C for names that contain
+// such letters. A record c is visible in «», an integer k in ‹›, a string e in {}. The first forms
+// are leaves, used at depth 0.
 func (g *generator) of(depth, leaves int, forms ...string) string {
 	n := len(forms)
 	if depth <= 0 {
@@ -123,7 +124,6 @@ func (g *generator) int(depth int) string {
 		"r.?n.value().i", "N[?I].orValue(I)", "X[?I].?i.orValue(I)", "sum(X.map(c, «c.?i.orValue(I)»))", "sum(X.map(c, «c.?n.i.orValue(I)»))")
 }
 
-// optional makes optional integers.
 func (g *generator) optional(depth int) string {
 	return g.of(depth, 9, "r.?i", "q.?i", "now.?i", "now.?n.i", "r.n.?i", "r[?'i']", "params.?i", "params.?missing", "q.?n.?i",
 		"R.?i", "R.?n.?i", "R.?n.i", "X[?I].?i", "X[?I].n.?i", "N[?I]", "(B ? O : O)", "O.or(O)", "r.?n.or(q.?n).i", "R.?n.or(vp).?i", "(B ? r.?n : R.?n).?i", "vo", "vp.i")
@@ -191,7 +191,7 @@ func (g *generator) variable(name, otherwise string) string {
 	return otherwise
 }
 
-// ruleSet makes a stage with a variable of each type and rules that read and write.
+// ruleSet generates a stage with a variable of each type and rules that read and write.
 func (g *generator) ruleSet() string {
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 	var out strings.Builder
@@ -220,7 +220,7 @@ var (
 	edgeTexts = []string{"", "a", "12", "b", "1e3", "false", "\xff"}
 )
 
-// evaluation is all that a run shows, as text.
+// evaluation formats everything that a run outputs.
 func evaluation(t *testing.T, plan *engine.Plan, f *registry.Facts) string {
 	t.Helper()
 	var out strings.Builder
@@ -246,7 +246,7 @@ func compileMixed(body string) (*engine.Plan, error) {
 	}(), "mixed", body, compile.Options{})
 }
 
-// FuzzClosuresEqualCEL holds compiled code, with and without constants folded in, against CEL's own evaluator.
+// FuzzClosuresEqualCEL checks closures, with and without constant folding, against CEL's evaluator.
 func FuzzClosuresEqualCEL(f *testing.F) {
 	f.Add([]byte("rules"), []byte("facts"))
 	for i := range 128 {
@@ -263,7 +263,7 @@ func FuzzClosuresEqualCEL(f *testing.F) {
 		body := (&generator{data: rules}).ruleSet()
 		plan, err := compileMixed(body)
 		if err != nil {
-			t.Skip(err) // e.g. a conversion of a literal that cannot be
+			t.Skip(err) // e.g. a literal that cannot be converted
 		}
 		facts := func() *registry.Facts { return (&generator{data: data}).facts() }
 		want := evaluation(t, plan.Interpreted(), facts())

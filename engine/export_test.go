@@ -5,14 +5,14 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// What tests outside the package need of its inside.
+// Internals for the external tests.
 
-// AssemblerOf turns the expressions of a rule set into code.
+// AssemblerOf returns an assembler for the expressions of a rule set.
 func AssemblerOf(set *SetPlan, vars *closure.Variables, known closure.Constants, interpret bool) *closure.Assembler {
 	return set.assembler(vars, known, interpret)
 }
 
-// RulesThatCanFire names the rules that were not left out of the code of a point.
+// RulesThatCanFire lists the rules compiled at a point.
 func RulesThatCanFire(p *Plan, point string) (out []string) {
 	for _, st := range p.parts.Points[point].code.stages {
 		for _, r := range st.rules {
@@ -28,7 +28,7 @@ func FirstRuleAlwaysFires(p *Plan, point string) bool {
 
 func RowsThatCanDecide(p *Plan, point string) int { return len(p.parts.Points[point].code.rows) }
 
-// MeasuredRun runs stages, and counts what they took.
+// MeasuredRun runs stages and returns their cost.
 func MeasuredRun(p *Plan, point string, facts *registry.Facts) (steps, bytes int64, failed []*RuleError) {
 	r := newRun(p.parts.Points[point].code, facts, nil)
 	r.runStages(p.parts.Points[point].code)

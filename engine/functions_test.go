@@ -30,7 +30,7 @@ func TestIntegerHelpersSaturate(t *testing.T) {
 	require.False(t, ok)
 }
 
-// exact computes a·b/c rounded and saturated with big integers.
+// exact computes a·b/c, rounded and saturated, with big integers.
 func exact(a, b, c int64, up bool) int64 {
 	n := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
 	q, m := new(big.Int).DivMod(n, big.NewInt(c), new(big.Int)) // Euclidean: m is never negative

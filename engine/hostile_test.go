@@ -20,15 +20,15 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// hostile makes rule sets that try to take more than they may: chains of variables that grow.
+// hostile generates rule sets that try to exceed the limits: chains of growing variables.
 type hostile struct {
 	generator
-	texts, lists, ints, towers []string // names of variables by type
+	texts, lists, ints, towers []string // variable names by type
 	depth                      int      // of loops
 	out                        []string
 }
 
-// last picks one of the latest of a list, so that chains get long.
+// last picks a recent entry, so that chains get long.
 func (h *hostile) last(list []string, otherwise ...string) string {
 	all := append(slices.Clone(otherwise), list...)
 	if len(list) > 0 && h.next(4) != 0 {
@@ -57,7 +57,7 @@ func (h *hostile) variable(expression string) string {
 	return name
 }
 
-// grow adds a variable that is larger than those before it, as a rule.
+// grow adds a variable that is usually larger than those before it.
 func (h *hostile) grow() {
 	one := func(format string, args ...any) string { return h.variable(fmt.Sprintf(format, args...)) }
 	switch h.next(27) {
@@ -117,7 +117,7 @@ func (h *hostile) grow() {
 	}
 }
 
-// any is an expression of any type.
+// any returns an expression of any type.
 func (h *hostile) any() string {
 	switch h.next(4) {
 	case 0:
@@ -149,7 +149,7 @@ func (h *hostile) ruleSet() string {
 	return out.String()
 }
 
-// usualFacts are facts of the sizes that estimates take them to have, with so many items.
+// usualFacts have the sizes that estimates assume.
 func usualFacts(items int) *registry.Facts {
 	long, name := strings.Repeat("t", lang.MaxTextSize), strings.Repeat("n", lang.MaxEntrySize)
 	record := func() *lang.Record {
@@ -171,8 +171,8 @@ func usualFacts(items int) *registry.Facts {
 	return f
 }
 
-// FuzzWhatIsAcceptedStaysWithinItsBounds holds rule sets that are accepted to what was estimated of them, and refused ones
-// to little work.
+// FuzzWhatIsAcceptedStaysWithinItsBounds checks that accepted rule sets stay within their estimate
+// and that rejected ones cost little.
 func FuzzWhatIsAcceptedStaysWithinItsBounds(f *testing.F) {
 	for i := range 64 {
 		data := make([]byte, 300)
@@ -195,7 +195,7 @@ func FuzzWhatIsAcceptedStaysWithinItsBounds(f *testing.F) {
 			const items = 2
 			mostSteps, mostBytes := compile.Cost(p, "mixed", items)
 			if name == "CEL" && mostSteps > 200_000 || mostSteps > 20_000_000 {
-				continue // more of the same, and slow
+				continue // slow, and adds nothing
 			}
 			facts := usualFacts(items)
 			before, start := allocated(), time.Now()

@@ -16,7 +16,7 @@ import (
 
 const faultAtShip = "when: size(lines) == 'none', do: Hold"
 
-// partOf is a rulebook of the shop of which only some points are compiled.
+// partOf builds a rulebook with only some points compiled.
 func partOf(t testing.TB, rules string, points ...string) (*compile.Rulebook, error) {
 	t.Helper()
 	reg := shop()
@@ -25,7 +25,7 @@ func partOf(t testing.TB, rules string, points ...string) (*compile.Rulebook, er
 	return compile.NewRulebook(lib, reg, compile.RulebookOptions{Pipeline: "p@1.0.0", Points: points})
 }
 
-func TestTheDigestDoesNotTellWhatIsCompiled(t *testing.T) {
+func TestDigestIgnoresWhichPointsAreCompiled(t *testing.T) {
 	all, err := partOf(t, shopRules)
 	require.NoError(t, err)
 	for _, points := range [][]string{{"order.adjust"}, {"order.ship"}, {"order.ship", "order.validate"}} {
@@ -41,14 +41,13 @@ func TestTheDigestDoesNotTellWhatIsCompiled(t *testing.T) {
 	}
 }
 
-// canRun reports whether a plan can run order.adjust.
 func canRun(p *engine.Plan) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	p.RunStages("order.adjust", order(1), nil)
 	return true
 }
 
-func TestAPointThatWasLeftOutPanicsRatherThanGoOnWithoutRules(t *testing.T) {
+func TestRunningAnUncompiledPointPanics(t *testing.T) {
 	part, err := partOf(t, shopRules, "order.adjust")
 	require.NoError(t, err)
 	told := "engine: point order.ship was left out when pipeline p@1.0.0 was compiled: name it among the points to compile"
@@ -58,7 +57,7 @@ func TestAPointThatWasLeftOutPanicsRatherThanGoOnWithoutRules(t *testing.T) {
 	require.PanicsWithValue(t, told, func() { part.Default().Validations("order.validate") })
 }
 
-func TestAFaultOfFilesIsFoundByWhoeverCompilesThePoint(t *testing.T) {
+func TestFaultIsReportedOnlyIfItsPointIsCompiled(t *testing.T) {
 	broken := strings.Replace(shopRules, "when: size(lines) == 0, do: Hold", faultAtShip, 1)
 	require.NotEqual(t, shopRules, broken)
 	for _, points := range [][]string{nil, {"order.ship"}, {"order.adjust", "order.ship"}} {
@@ -85,7 +84,7 @@ func TestParametersAndNamesAreCheckedAtEveryPoint(t *testing.T) {
 	}
 }
 
-func TestOverlaysAreCheckedWhereverTheyChangeSomething(t *testing.T) {
+func TestOverlaysAreCheckedAtEveryPointTheyChange(t *testing.T) {
 	changed := func(when string) string {
 		return shopRules + overlay("mine", "  pipeline: p@1.0.0\n  change: [{replace: ship/some, decision: {when: "+when+", do: Ship}}]\n")
 	}
@@ -101,7 +100,7 @@ func TestOverlaysAreCheckedWhereverTheyChangeSomething(t *testing.T) {
 	require.ErrorContains(t, err, "RuleSet ship@1.0.0, decision some", "who accepts an overlay answers for all of it")
 }
 
-func TestAPointToCompileMustExist(t *testing.T) {
+func TestUnknownPointIsRefused(t *testing.T) {
 	_, err := partOf(t, shopRules, "order.shipp")
 	require.EqualError(t, err, `no point "order.shipp" to compile; known: order.adjust, order.ship, order.validate`)
 }

@@ -12,41 +12,40 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// withOptionals are expressions over optional values, and over fields that are looked for in records, which must have code.
+// withOptionals are expressions that must have code, checked against CEL.
 var withOptionals = []string{
-	// Of every type, set or not.
+	// Every type, set or not.
 	"r.?i", "r.?d", "r.?b", "r.?s", "r.?l", "r.?n", "r.?i.orValue(x)", "r.?d.orValue(y)", "r.?b.orValue(q.b)", "r.?s.orValue(t)", "r.?l.orValue(q.l)", "r.?l.orValue([])", "r.?n.orValue(q.n)",
 	"now.?i.orValue(0)", "now.?d.orValue(0.5)", "now.?b.orValue(true)", "now.?s.orValue('a')", "r.?i.value()", "r.?d.value()", "r.?b.value()", "r.?s.value()", "r.?l.value()", "r.?n.value()",
 	"r.?i.hasValue()", "now.?n.hasValue()", "r[?'i']", "r[?'n'][?'i'].orValue(3)", "r[?'n'].s", "r.?i == q.?i", "[r.?i, q.?i]", "[r.?i, q.?i].filter(o, o.hasValue()).map(o, o.value())",
 
-	// An unset record holds nothing, however it is reached.
+	// An unset record has no values, whichever way it is reached.
 	"r.n.?i", "r.?n.i", "r.?n.?i", "r.?n.?l", "r.?n.i.orValue(7)", "r.n.?s.orValue(t)", "now.?n.d.orValue(1.5)", "r.?n.i.hasValue()", "r.?n.l.hasValue()", "r.?n.value().i", "r.?n.orValue(q.n).i", "r.?n.orValue(q.n).?i.orValue(1)",
 	"q.?n.hasValue() && q.?n.b.orValue(true)", "r.?n == q.?n",
 
-	// Several sources; what is not needed is not read.
+	// Several sources; later ones are only read if needed.
 	"r.?i.or(q.?i)", "r.?i.or(q.?i).or(now.?n.i).orValue(x)", "r.?i.or(q.?n.i).hasValue()", "r.?n.or(q.?n).i", "r.?n.or(q.?n).?s.orValue(t)", "r.?n.or(q.?n).d.hasValue()", "(r.b ? r.?n : q.?n).?i.orValue(5)", "(r.b ? r.?i : q.?i).orValue(5)",
 	"(r.b ? r.?i : q.?i).hasValue()", "(r.b ? r : q).?i.orValue(5)", "(r.b ? r : q).?n.i.or(now.?i).value()", "(r.b ? r.?i : q.?i).or(now.?i).value()", "r.?i.orValue(x / 0)", "r.?s.orValue(now.s)", "r.?i.or(rs[9].?i).orValue(0)",
 	"r.?i.orValue(q.i) + now.?i.orValue(1 / x)", "x > 0 || r.?i.orValue(1 / 0) > 0", "r.?b.orValue(now.b) && q.?b.orValue(false)", "r.?i.orValue(9223372036854775807) + 1", "r.n.?i.or(r.?n.i).value() > 0 || true",
 
-	// Entries of lists.
+	// List elements.
 	"is[?0]", "is[?x].orValue(x)", "is[?-1].hasValue()", "is[?r.i].or(is[?0]).orValue(9)", "ds[?0].orValue(y)", "bs[?1].orValue(r.b)", "r.l[?0].orValue(t)", "rs[?0].?i.orValue(x)", "rs[?0].?n.i", "rs[?x].n.i.orValue(2)", "rs[?0].orValue(r).i",
 	"rs[?0].value().i", "rs.filter(c, c.b)[?0].?i.orValue(0)", "[x, 2][?5]", "[1, 2][?1].orValue(0)", "is[?1 / x]", "rs[?0].?n.or(r.?n).d.orValue(0.0)", "rs.map(c, c.l)[?0].orValue([])",
 
-	// In loops, in lists and behind variables.
+	// In loops, lists and variables.
 	"rs.exists(c, c.?i.orValue(0) > 1)", "rs.map(c, c.?n.i.orValue(c.?i.orValue(-1)))", "sum(rs.map(c, c.?i.orValue(0)))", "rs.filter(c, c.?i.hasValue()).map(c, c.i)", "rs.map(c, c.?i)", "rs.map(c, c.?i).map(o, o.orValue(1))", "rs.map(c, c.?n).filter(n, n.i.hasValue()).map(n, n.i.value())",
 	"rs.all(c, c.?s.orValue(t) in r.?l.orValue([]))", "is.map(k, is[?k].orValue(k))", "r.?i in [q.?i, now.?i]", "vo", "vo.orValue(2)", "vo.hasValue()", "vn.i", "vn.?i.orValue(3)", "vn.or(r.?n).s", "ve.orValue(1)", "ve.or(vo).orValue(0)", "vi[?0].orValue(0)",
 
-	// What is known beforehand.
+	// Constants.
 	"params.?i.orValue(5)", "params.?missing.orValue(5)", "params.?missing.or(params.?i).value()", "params.?missing.value()", "params.?missing.hasValue()", "params.?i.or(r.?i)", "r.?i.or(params.?i).orValue(x)", "r.?i.or(params.?missing).orValue(x)", "gates.?Vouchers.orValue(true)",
 
-	// Fields looked for in records.
+	// Membership in records.
 	"'i' in r", "'n' in now", "'i' in r.n", "'d' in now.n", "'missing' in params", "'i' in params", "'Vouchers' in gates", "('i' in r ? r.i : 0) + 1", "'i' in rs[0]", "'n' in (r.b ? r : q)", "rs.filter(c, 'i' in c)", "rs.exists(c, 'd' in c.n)", "'i' in vt[0]", "!('s' in r) || r.s == t",
 }
 
-func TestOptionalValuesAreWhatCELGives(t *testing.T) { holdAgainstCEL(t, withOptionals) }
+func TestOptionalsMatchCEL(t *testing.T) { holdAgainstCEL(t, withOptionals) }
 
-// TestWhatIsInARecordIsWhatHasTells: there is no other code for it.
-func TestWhatIsInARecordIsWhatHasTells(t *testing.T) {
+func TestInRecordMatchesHas(t *testing.T) {
 	stageWith(t, "0") // declares the point
 	for _, facts := range []*registry.Facts{threeRecords(), (&generator{data: []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}}).facts()} {
 		facts.ByScope()[0][0].Set("now", outerSchema.New().SetBool("b", true)).Set("q", outerSchema.New())
@@ -57,8 +56,7 @@ func TestWhatIsInARecordIsWhatHasTells(t *testing.T) {
 	}
 }
 
-// TestWhatOptionalValuesHold says what they are worth where a fact is missing.
-func TestWhatOptionalValuesHold(t *testing.T) {
+func TestOptionalsOfUnsetFields(t *testing.T) {
 	stageWith(t, "0") // declares the point
 	empty := func() *registry.Facts {
 		facts := mixedPoint.NewFacts().Set("r", outerSchema.New()).Set("x", lang.Number(1))
@@ -68,15 +66,15 @@ func TestWhatOptionalValuesHold(t *testing.T) {
 	for expression, want := range map[string]string{
 		"r.?i.orValue(7)":                    "int 7",
 		"q.?i.orValue(7)":                    "int 4",
-		"r.?n.hasValue()":                    "bool false", // an unset record holds nothing
-		"now.?n.hasValue()":                  "bool true",  // one without fields does
+		"r.?n.hasValue()":                    "bool false", // an unset record has no value
+		"now.?n.hasValue()":                  "bool true",  // an empty one does
 		"r.?n.i.orValue(7)":                  "int 7",
 		"r.n.?i.orValue(7)":                  "int 7",
 		"now.?n.?i.hasValue()":               "bool false",
 		"r.?n.orValue(q.n) == q.n":           "bool true",
 		"r.?i.or(now.?n.i).or(q.?i).value()": "int 4",
 		"r.?i.value()":                       "failure: optional.none() dereference",
-		"rs[?0].hasValue()":                  "failure: no such attribute(s): rs", // a fact that is missing altogether is a failure
+		"rs[?0].hasValue()":                  "failure: no such attribute(s): rs", // a missing fact is a failure
 		"'i' in q && !('i' in r)":            "bool true",
 		"r.i":                                "failure: i is not set; guard it with has(), or give a default: .?i.orValue(…)",
 	} {
@@ -86,7 +84,7 @@ func TestWhatOptionalValuesHold(t *testing.T) {
 	}
 }
 
-func TestOptionalValuesTakeNoMemory(t *testing.T) {
+func TestOptionalsDoNotAllocate(t *testing.T) {
 	stageWith(t, "0") // declares the point
 	facts := threeRecords()
 	facts.ByScope()[0][0].Set("now", outerSchema.New().SetInt("i", 1)).Set("q", outerSchema.New())
@@ -101,7 +99,7 @@ func TestOptionalValuesTakeNoMemory(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownOfOptionalsIsFolded(t *testing.T) {
+func TestConstantOptionalsAreFolded(t *testing.T) {
 	for expression, known := range map[string]closure.Constants{
 		"params.?i.orValue(5) == 1 && !params.?missing.hasValue() && 'i' in params": nil,
 		"r.?i.or(params.?missing).orValue(7)":                                       {"r": outerSchema.New()},
@@ -117,7 +115,7 @@ func TestWhatIsKnownOfOptionalsIsFolded(t *testing.T) {
 	}
 }
 
-func TestOptionalsThatAreRefused(t *testing.T) {
+func TestUnsupportedOptionalsAreRefused(t *testing.T) {
 	tests := []struct{ expression, want string }{
 		{"now.?prize.hasValue()", "s.yaml:11:34: RuleSet s@1.0.0, stage st, rule r, when: undefined field 'prize'; Line has price, before, weight"},
 		{"customer.?discount.prize.hasValue()", "s.yaml:11:49: RuleSet s@1.0.0, stage st, rule r, when: undefined field 'prize'; Line has price, before, weight"},
@@ -172,8 +170,8 @@ func TestOptionalsKeepUnitsAndFindings(t *testing.T) {
 	require.Equal(t, []string{"param idle is never read", "7 counts cents here; write cents('7c')"}, got)
 }
 
-// TestOptionalsAreAsLargeAsWhatTheyHold: an estimate that took them for numbers would let texts and lists grow.
-func TestOptionalsAreAsLargeAsWhatTheyHold(t *testing.T) {
+// An estimate that took optionals for numbers would let strings and lists grow.
+func TestOptionalsCountTheSizeOfTheirValue(t *testing.T) {
 	for _, first := range []string{
 		"item", "customer.?tier.orValue('')", "customer.?tier.value()", "customer.tags[?0].orValue(item)", "customer.?tier.or(customer.?discount.hasValue() ? customer.?tier : customer[?'tier']).orValue('')",
 		"customer.?tags.orValue([])", "customer.?tags[?0].orValue('')", "string(dyn(customer).tier)", "string(dyn(customer).?tier.value())", "string([dyn(customer)][?0].?tier.value())",
@@ -184,7 +182,7 @@ func TestOptionalsAreAsLargeAsWhatTheyHold(t *testing.T) {
 	}
 }
 
-// TestOptionalsOfAnAxis: in a stage of an axis, the field that a record is asked for is the value at hand.
+// In a stage of an axis, the axis name works as the optional field.
 func TestOptionalsOfAnAxis(t *testing.T) {
 	r := shop()
 	r.AddAxis(lang.Axis{Name: "sum", Plural: "sums", Values: []string{"price", "before"}, Doc: "what a line costs"})

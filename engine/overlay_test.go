@@ -13,7 +13,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// shopRules is a small policy that the overlays of these tests change.
+// shopRules is a small policy for the overlays of these tests.
 const shopRules = `
 apiVersion: rules.celvpa.dev/v1alpha1
 kind: Pipeline
@@ -89,7 +89,7 @@ spec:
   validations: [{name: named, enforce: [Admission], expression: has(self.name), message: give it a name}]
 `
 
-// overlay writes a document with the given spec, each line indented by two blanks.
+// overlay returns a document with the given spec, indented by two spaces.
 func overlay(name, spec string) string {
 	return "---\napiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: " + name + "}\nspec:\n" + spec
 }
@@ -115,7 +115,7 @@ func mustRulebook(t testing.TB, overlays ...string) *compile.Rulebook {
 	return b
 }
 
-// charge is what one line of price 100 costs under a plan.
+// charge is the price of one line of 100 under a plan.
 func charge(t testing.TB, plan *engine.Plan) int64 {
 	t.Helper()
 	f := order(100)
@@ -130,10 +130,10 @@ func TestOverlaysChangeOneThingEach(t *testing.T) {
 	}{
 		{"a param of a named set", "{params: {markup.fee: 50}}", 150},
 		{"a param that one set has", "{params: {fee: 50}}", 150},
-		{"a rule set is taken out", "{disable: markup}", 100},
+		{"a rule set is disabled", "{disable: markup}", 100},
 		{"a set with its version", "{disable: markup@1.0.0}", 100},
-		{"a stage is taken out, and nothing is left of its set", "{disable: markup/fees}", 100},
-		{"a rule is taken out", "{disable: markup/fees/add}", 100},
+		{"the only stage of a set is disabled", "{disable: markup/fees}", 100},
+		{"a rule is disabled", "{disable: markup/fees/add}", 100},
 		{"a rule set is replaced", "{replace: markup, ruleSet: double@1.0.0}", 200},
 		{"a stage is replaced and keeps its name", "{replace: markup/fees, stage: {each: line, rules: [{name: add, set: {now.price: now.price + params.fee * 2}}]}}", 120},
 		{"a rule is replaced", "{replace: markup/fees/add, rule: {set: {now.price: now.price - params.fee}}}", 90},
@@ -187,7 +187,7 @@ func TestOverlaysChangeDecisionsAndValidations(t *testing.T) {
 	require.Empty(t, validate("{disable: valid/named}"))
 }
 
-func TestChangesOfOneOverlayAreMadeInOrder(t *testing.T) {
+func TestOverlayChangesApplyInOrder(t *testing.T) {
 	b := mustRulebook(t, overlay("mine", `
   pipeline: p@1.0.0
   change:
@@ -198,8 +198,8 @@ func TestChangesOfOneOverlayAreMadeInOrder(t *testing.T) {
 	require.Equal(t, int64(315), charge(t, b.For(document.Subject{}).Plan))
 }
 
-// TestWhatManyOverlaysLeaveOfAStageIsDecidedInTheEnd: two take its rules out, a third puts one in, whatever their order.
-func TestWhatManyOverlaysLeaveOfAStageIsDecidedInTheEnd(t *testing.T) {
+// Two overlays remove the stage's rules and a third adds one.
+func TestEmptyStageIsDroppedOnlyAfterAllOverlays(t *testing.T) {
 	b := mustRulebook(t,
 		overlay("a-add", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/add}]\n"),
 		overlay("b-many", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/many}]\n"),
@@ -216,7 +216,7 @@ func TestTwoVersionsOfARuleSetDoNotRunAtOnePoint(t *testing.T) {
 	require.ErrorContains(t, err, "rule set markup stands twice at order.adjust; of several versions one can run there")
 }
 
-func TestAStageOfWhichNothingIsLeftIsGone(t *testing.T) {
+func TestStageWithoutRulesIsDropped(t *testing.T) {
 	b := mustRulebook(t, overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/add}, {disable: markup/fees/many}]\n"))
 	plan := b.For(document.Subject{}).Plan
 	require.Equal(t, []string{"order.adjust: rule set markup@1.0.0 no longer runs"}, engine.Diff(b.Default(), plan))
@@ -226,7 +226,7 @@ func TestAStageOfWhichNothingIsLeftIsGone(t *testing.T) {
 	require.NoError(t, err, "what is rendered can be loaded")
 }
 
-func TestAnOverlayIsNotAppliedToAPipelineItIsNotMeantFor(t *testing.T) {
+func TestOverlayAppliesOnlyToItsPipeline(t *testing.T) {
 	lib, err := shopLibrary(overlay("mine", "  pipeline: p@2.0.0\n  change: [{params: {markup.fee: 1}}]\n"))
 	require.NoError(t, err)
 	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Overlays: []string{"mine"}})
@@ -235,15 +235,15 @@ func TestAnOverlayIsNotAppliedToAPipelineItIsNotMeantFor(t *testing.T) {
 	require.EqualError(t, err, `no overlay "yours"; loaded: mine`)
 }
 
-// TestParamsGivenForARuleSetThatAnOverlayDisablesAreNoFault: a flag of the process knows nothing of overlays.
-func TestParamsGivenForARuleSetThatAnOverlayDisablesAreNoFault(t *testing.T) {
+// The flags of the process do not know about overlays.
+func TestParamsForADisabledRuleSetAreAccepted(t *testing.T) {
 	lib, err := shopLibrary(overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: caps}]\n"))
 	require.NoError(t, err)
 	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Overlays: []string{"mine"}, Params: map[string]string{"caps.limit": "7"}})
 	require.NoError(t, err)
 }
 
-func TestAnExpectedDigestHoldsAChangeToWhatItWasWrittenFor(t *testing.T) {
+func TestExpectedDigestPinsTheReplacedPart(t *testing.T) {
 	b := mustRulebook(t)
 	resolved := b.Default().Parts().Resolved
 	at, err := resolved.Find("markup/fees/add")
@@ -257,14 +257,14 @@ func TestAnExpectedDigestHoldsAChangeToWhatItWasWrittenFor(t *testing.T) {
 	require.ErrorContains(t, err, "o.yaml:7:22: RuleOverlay mine: markup/fees/add is not what this change was written for: its digest is "+digest+", not abc")
 }
 
-func TestFaultyOverlaysAreToldInPlace(t *testing.T) {
+func TestOverlayFaultsAreReportedInPlace(t *testing.T) {
 	tests := []struct{ name, spec, want string }{
 		{"nothing", "  mode: Audit\n", "spec.change is required"},
 		{"an unknown mode", "  mode: Try\n  change: [{disable: markup}]\n", `o.yaml:6:9: RuleOverlay mine: mode "Try" is not known; use Enforce, Warn, Audit`},
 		{"a broken priority", "  priority: high\n  change: [{disable: markup}]\n", `priority "high" is not a whole number`},
 		{"two verbs", "  change: [{disable: markup, add: double@1.0.0}]\n", "a change has exactly one of params, disable, replace, before, after and add"},
 		{"no verb", "  change: [{ruleSet: double@1.0.0}]\n", "a change has exactly one of"},
-		{"a verb without a part", "  change: [{after: markup}]\n", "after comes with exactly one of ruleSet, stage, rule, decision and validation"},
+		{"a verb without its object", "  change: [{after: markup}]\n", "after comes with exactly one of ruleSet, stage, rule, decision and validation"},
 		{"a part too many", "  change: [{disable: markup, ruleSet: double@1.0.0}]\n", "disable comes without a ruleSet"},
 		{"a pipeline that does not exist", "  pipeline: q\n  change: [{disable: markup}]\n", `o.yaml:6:13: RuleOverlay mine: no pipeline "q"; loaded: p@1.0.0, p@2.0.0`},
 		{"a set that does not exist", "  pipeline: p@1.0.0\n  change: [{disable: marking}]\n", `o.yaml:7:22: RuleOverlay mine: pipeline p@1.0.0 has no rule set "marking"; it has markup@1.0.0, caps@1.0.0`},
@@ -272,11 +272,11 @@ func TestFaultyOverlaysAreToldInPlace(t *testing.T) {
 		{"a stage that does not exist", "  pipeline: p@1.0.0\n  change: [{disable: markup/fee}]\n", `rule set markup@1.0.0 has no "fee"; it has fees`},
 		{"a rule that does not exist", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees/ad}]\n", `stage markup/fees has no rule "ad"; it has add, many`},
 		{"too deep", "  pipeline: p@1.0.0\n  change: [{disable: ship/none/x}]\n", "is too deep"},
-		{"what the overlay itself disabled", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees}, {disable: markup/fees/add}]\n", `"markup/fees" was disabled by RuleOverlay mine`},
+		{"a part that the same overlay disabled", "  pipeline: p@1.0.0\n  change: [{disable: markup/fees}, {disable: markup/fees/add}]\n", `"markup/fees" was disabled by RuleOverlay mine`},
 		{"a param that does not exist", "  pipeline: p@1.0.0\n  change: [{params: {marku.fee: 1}}]\n", `o.yaml:7:22: RuleOverlay mine: pipeline p@1.0.0 has no parameter "marku.fee"; it has markup.fee, markup.limit, caps.limit`},
 		{"a param of two sets", "  pipeline: p@1.0.0\n  change: [{params: {limit: 1}}]\n", `several rule sets have a parameter "limit"; write one of markup.limit, caps.limit`},
 		{"a value that does not fit", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: much}}]\n", `o.yaml:7:34: RuleSet markup@1.0.0: param fee: "much" is not an amount`},
-		{"a param of what the overlay itself takes out", "  pipeline: p@1.0.0\n  change: [{params: {markup.limit: 1}}, {disable: markup}]\n", "markup.limit is set, and what has it is taken out"},
+		{"a param of a rule set that the same overlay disables", "  pipeline: p@1.0.0\n  change: [{params: {markup.limit: 1}}, {disable: markup}]\n", "markup.limit is set, and what has it is taken out"},
 		{"a value below the bounds", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: -1}}]\n", "o.yaml:7:34: RuleSet markup@1.0.0: param fee: -1 is below the least allowed, 0"},
 		{"a value above the bounds", "  pipeline: p@1.0.0\n  change: [{params: {markup.fee: 1001c}}]\n", "param fee: 1001c is above the most allowed, 1000"},
 		{"an unknown rule set", "  pipeline: p@1.0.0\n  change: [{add: double}]\n", `no rule set "double"; write it as name@version`},
@@ -284,24 +284,24 @@ func TestFaultyOverlaysAreToldInPlace(t *testing.T) {
 		{"a rule set that runs there already", "  pipeline: p@1.0.0\n  change: [{add: caps@1.0.0}]\n", "rule set caps stands twice at order.adjust"},
 		{"a decision into stages", "  pipeline: p@1.0.0\n  change: [{after: markup, decision: {name: d, do: Ship}}]\n", "markup holds stages; it has no place for a decision"},
 		{"a rule beside a rule set", "  pipeline: p@1.0.0\n  change: [{after: markup, rule: {name: r, note: x}}]\n", "markup is a rule set; a rule goes after one of its stages or rules: markup/fees, …"},
-		{"an amount that is none", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: \"now.price > cents('10x')\", note: x}}]\n", `o.yaml:7:78: RuleSet markup@1.0.0, stage fees, rule r, when: "10x" is not an amount`},
-		{"a quote that is not closed", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: \"item == 'x\", note: x}}]\n", "when: syntax error: a quote is not closed"},
+		{"not an amount", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: \"now.price > cents('10x')\", note: x}}]\n", `o.yaml:7:78: RuleSet markup@1.0.0, stage fees, rule r, when: "10x" is not an amount`},
+		{"an unclosed quote", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: \"item == 'x\", note: x}}]\n", "when: syntax error: a quote is not closed"},
 		{"a single equals sign", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: \"item = 'x'\", note: x}}]\n", "when: syntax error: one = stands alone; compare with =="},
 		{"a number with a unit", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: now.price > 10m, note: x}}]\n", `when: syntax error: "m" is not expected here; amounts are written as literals`},
-		{"a field that is not there", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: customer.discount.prize > 1, note: x}}]\n", "undefined field 'prize'; Line has price, before, weight"},
-		{"a fact that is not there", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: prize > 1, note: x}}]\n", "undeclared reference to 'prize'; known here: count, customer, gates, item, now, params, total"},
+		{"an unknown field", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: customer.discount.prize > 1, note: x}}]\n", "undefined field 'prize'; Line has price, before, weight"},
+		{"an unknown fact", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: prize > 1, note: x}}]\n", "undeclared reference to 'prize'; known here: count, customer, gates, item, now, params, total"},
 		{"the time of day", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: getHours(1) > 1, note: x}}]\n", "undeclared reference to 'getHours': rules know no time of day"},
 		{"an item's fact without each", "  pipeline: p@1.0.0\n  change: [{after: markup, stage: {name: s, rules: [{name: r, when: now.price > 1, set: {now.price: '1'}}]}}]\n", `"now.price" belongs to the items of line; give the stage each: line`},
 		{"a stage for a rule", "  pipeline: p@1.0.0\n  change: [{replace: markup/fees/add, stage: {rules: [{name: r, note: x}]}}]\n", "markup/fees/add is a rule; it cannot be replaced by a stage"},
 		{"a name that is taken", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: many, note: x}}]\n", `RuleSet markup@1.0.0: there are two called "many", from RuleOverlay mine and from the rule set itself; give one another name`},
 		{"a fault in the part", "  pipeline: p@1.0.0\n  change: [{after: markup/fees/add, rule: {name: r, when: nope, note: x}}]\n", "o.yaml:7:59: RuleSet markup@1.0.0, stage fees, rule r, when: undeclared reference to 'nope'"},
-		{"a rule that does nothing", "  change: [{after: markup/fees/add, rule: {name: r}}]\n", "rule r does nothing"},
+		{"a rule without effect", "  change: [{after: markup/fees/add, rule: {name: r}}]\n", "rule r does nothing"},
 		{"a nameless rule", "  change: [{after: markup/fees/add, rule: {note: x}}]\n", "o.yaml:6:43: RuleOverlay mine: a rule has no name"},
 		{"a bad operator", "  match: {orderSelector: {matchExpressions: [{key: a, operator: Near}]}}\n  change: [{disable: markup}]\n", `operator "Near" is not known; use In, NotIn, Exists, DoesNotExist`},
-		{"values that are not wanted", "  match: {orderSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}\n  change: [{disable: markup}]\n", "operator Exists takes no values"},
-		{"values that are missing", "  match: {orderSelector: {matchExpressions: [{key: a, operator: In}]}}\n  change: [{disable: markup}]\n", "operator In needs values"},
+		{"unexpected values", "  match: {orderSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}\n  change: [{disable: markup}]\n", "operator Exists takes no values"},
+		{"missing values", "  match: {orderSelector: {matchExpressions: [{key: a, operator: In}]}}\n  change: [{disable: markup}]\n", "operator In needs values"},
 		{"a digest where nothing is replaced", "  change: [{add: double@1.0.0, digest: abc}]\n", "digest belongs to disable, replace, before and after"},
-		{"a match of nothing", "  match: {}\n  change: [{disable: markup}]\n", "match is empty; give it namespaces or orderSelector, or leave it out to mean every object"},
+		{"an empty match", "  match: {}\n  change: [{disable: markup}]\n", "match is empty; give it namespaces or orderSelector, or leave it out to mean every object"},
 		{"no namespaces", "  match: {namespaces: []}\n  change: [{disable: markup}]\n", "the list of namespaces is empty"},
 		{"a pattern for namespaces", "  match: {namespaces: ['pay*']}\n  change: [{disable: markup}]\n", `"pay*" is no name of a namespace; patterns are not supported`},
 		{"an empty selector", "  match: {orderSelector: {}}\n  change: [{disable: markup}]\n", "the selector is empty"},
@@ -315,7 +315,7 @@ func TestFaultyOverlaysAreToldInPlace(t *testing.T) {
 	}
 }
 
-func TestTheSameOverlayTwiceIsRefusedAndALaterLayerReplacesAnEarlierOne(t *testing.T) {
+func TestLaterLayerReplacesAnOverlayAndDuplicatesAreRefused(t *testing.T) {
 	o := overlay("mine", "  change: [{params: {markup.fee: 0}}]\n")
 	_, err := rulebook(o, o)
 	require.ErrorContains(t, err, "o.yaml:10:18: RuleOverlay mine: defined already at o.yaml:4:18")

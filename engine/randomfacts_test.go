@@ -41,7 +41,7 @@ func (g *generator) fill(r *lang.Record) *lang.Record {
 	return r
 }
 
-// several makes up to three records.
+// several returns up to three records.
 func (g *generator) several() ref.Val {
 	var out []*lang.Record
 	for range g.next(4) {
@@ -50,7 +50,7 @@ func (g *generator) several() ref.Val {
 	return lang.Records(out)
 }
 
-// pick takes up to three.
+// pick returns up to three elements.
 func pick[T any](g *generator, from []T) (out []T) {
 	for range g.next(4) {
 		out = append(out, from[g.next(len(from))])
@@ -58,7 +58,7 @@ func pick[T any](g *generator, from []T) (out []T) {
 	return out
 }
 
-// facts makes facts with two items.
+// facts returns facts with two items.
 func (g *generator) facts() *registry.Facts {
 	f := mixedPoint.NewFacts().Set("r", g.fill(outerSchema.New())).Set("y", types.Double(edgeDoubles[g.next(len(edgeDoubles))]))
 	if g.next(8) != 0 {

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rooms are the packages of the engine in the order of its package comment.
+// rooms are the engine's packages, in the order of its package comment.
 var rooms = []string{"faults", "source", "lang", "internal/closure", "registry", "document", "internal/resolve", "", "compile", "ruletest"}
 
-func TestEachRoomImportsOnlyThoseBeforeIt(t *testing.T) {
+func TestPackagesImportOnlyEarlierOnes(t *testing.T) {
 	files := 0
 	require.NoError(t, filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
 		room := path.Dir(filepath.ToSlash(name))

@@ -39,7 +39,7 @@ func TestOverlaysMatchByNamespaceAndLabels(t *testing.T) {
 	}
 }
 
-func TestAHigherPriorityWinsAndNamesOrderTheRest(t *testing.T) {
+func TestHigherPriorityWinsThenName(t *testing.T) {
 	b := mustRulebook(t,
 		overlay("zero", "  change: [{params: {markup.fee: 30}}]\n"),
 		overlay("above", "  priority: 1\n  match: {namespaces: [a]}\n  change: [{params: {markup.fee: 40}}]\n"),
@@ -49,7 +49,7 @@ func TestAHigherPriorityWinsAndNamesOrderTheRest(t *testing.T) {
 	require.Equal(t, int64(140), charge(t, b.For(document.Subject{Namespace: "a"}).Plan))
 	require.Equal(t, []string{"below", "zero", "above"}, b.For(document.Subject{Namespace: "a"}).Plan.Overlays())
 
-	// Both insert at one place: the later name stands nearer to it, whatever the order of the files.
+	// Both insert at one place: the later name comes nearer to it, whatever the file order.
 	stage := func(name, expression string) string {
 		return overlay(name, "  pipeline: p@1.0.0\n  change: [{after: markup/fees, stage: {name: "+name+", each: line, rules: [{name: r, set: {now.price: "+expression+"}}]}}]\n")
 	}
@@ -58,7 +58,7 @@ func TestAHigherPriorityWinsAndNamesOrderTheRest(t *testing.T) {
 	require.Equal(t, int64(221), charge(t, mustRulebook(t, y, x).For(document.Subject{}).Plan))
 }
 
-func TestOverlaysThatAreAtOddsAreRefusedWithBothNames(t *testing.T) {
+func TestConflictingOverlaysAreRefusedWithBothNames(t *testing.T) {
 	const fees = "{after: markup/fees, stage: {name: new, each: line, rules: [{name: r, note: x}]}}"
 	tests := []struct {
 		name, first, second string
@@ -98,8 +98,8 @@ func TestOverlaysThatAreAtOddsAreRefusedWithBothNames(t *testing.T) {
 	}
 }
 
-// TestOverlaysThatDoNotFitTogetherAreToldWhenTheyAreLoaded although each fits alone, and whatever their priorities.
-func TestOverlaysThatDoNotFitTogetherAreToldWhenTheyAreLoaded(t *testing.T) {
+// Each overlay is valid alone; priorities do not matter.
+func TestIncompatibleOverlaysAreReportedOnLoad(t *testing.T) {
 	const on = "  pipeline: p@1.0.0\n  change: ["
 	tests := []struct{ name, first, second, want string }{
 		{"both bring a rule of one name", on + "{after: markup/fees/add, rule: {name: extra, note: x}}]\n", "  priority: 1\n" + on + "{after: markup/fees/add, rule: {name: extra, note: y}}]\n",
@@ -123,7 +123,7 @@ func TestOverlaysThatDoNotFitTogetherAreToldWhenTheyAreLoaded(t *testing.T) {
 	}
 }
 
-func TestShadowsStandBesideWhatIsEnforced(t *testing.T) {
+func TestShadowPlansAccompanyTheEnforcedPlan(t *testing.T) {
 	b := mustRulebook(t,
 		overlay("enforced", "  change: [{params: {markup.fee: 20}}]\n"),
 		overlay("audited", "  pipeline: p@1.0.0\n  mode: Audit\n  match: {namespaces: [a]}\n  change: [{add: double@1.0.0}]\n"),
@@ -150,8 +150,8 @@ func TestObjectsPinAPipeline(t *testing.T) {
 	require.Same(t, b.For(document.Subject{}).Plan, b.For(document.Subject{Namespace: "x"}).Plan, "compiled once")
 }
 
-// TestARulebookServesManyGoroutines while combinations are compiled and overlays are added; the race detector looks on.
-func TestARulebookServesManyGoroutines(t *testing.T) {
+// Run under the race detector: combinations compile while overlays are added.
+func TestRulebookIsSafeForConcurrentUse(t *testing.T) {
 	b := mustRulebook(t,
 		overlay("gold", "  match: {orderSelector: {matchLabels: {tier: gold}}}\n  change: [{params: {markup.fee: 20}}]\n"),
 		overlay("north", "  pipeline: p@1.0.0\n  match: {namespaces: [north]}\n  change: [{params: {caps.limit: 105}}]\n"),
@@ -191,7 +191,7 @@ func TestARulebookServesManyGoroutines(t *testing.T) {
 	group.Wait()
 }
 
-func TestGivenParamsYieldToOverlays(t *testing.T) {
+func TestOverlaysOverrideGivenParams(t *testing.T) {
 	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(shopRules + overlay("mine", "  match: {namespaces: [a]}\n  change: [{params: {markup.fee: 3}}]\n"))}}})
 	require.NoError(t, err)
 	b, err := compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fee": "7"}})
@@ -204,7 +204,7 @@ func TestGivenParamsYieldToOverlays(t *testing.T) {
 	require.ErrorContains(t, err, "has several versions; name one of p@1.0.0, p@2.0.0")
 }
 
-// FuzzOverlaysNeverPanic merges whatever is given into the shop's pipelines, and asks for plans as objects would.
+// FuzzOverlaysNeverPanic merges fuzzed overlays into the shop's pipelines and requests plans.
 func FuzzOverlaysNeverPanic(f *testing.F) {
 	for _, change := range []string{
 		"{params: {markup.fee: 0}}", "{disable: markup/fees}", "{replace: markup, ruleSet: double@1.0.0}", "{after: markup/fees/add, rule: {name: r, note: x}}",

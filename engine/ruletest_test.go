@@ -17,7 +17,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// tableRules are rule sets for every point of the shop, and the pipeline p that runs them.
+// tableRules has rule sets for every point of the shop, and pipeline p.
 const tableRules = `
 apiVersion: rules.celvpa.dev/v1alpha1
 kind: RuleSet
@@ -68,7 +68,7 @@ spec:
 
 const tableHead = "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleTest\nmetadata: {name: t}\nspec:\n"
 
-// runTable runs a table on the shop's rules; line 5 of t.yaml is the first of the body.
+// runTable runs a table on the shop's rules; line 5 of t.yaml is the first line of the body.
 func runTable(t testing.TB, body string, coverage *engine.Coverage) []ruletest.RowResult {
 	t.Helper()
 	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"rules.yaml": {Data: []byte(tableRules)}, "t.yaml": {Data: []byte(tableHead + body)}}})
@@ -86,7 +86,6 @@ func shopRunner(lib *document.Library, coverage *engine.Coverage) *ruletest.Runn
 	}}
 }
 
-// shown renders results as people would read them.
 func shown(results []ruletest.RowResult) []string {
 	var out []string
 	for _, r := range results {
@@ -103,7 +102,7 @@ func shown(results []ruletest.RowResult) []string {
 	return out
 }
 
-func TestRowsOfStagesAreComparedWithWhatComesOut(t *testing.T) {
+func TestStageRowsCompareResults(t *testing.T) {
 	results := runTable(t, `
   point: order.adjust
   given:
@@ -187,7 +186,7 @@ func TestRowsOfDecisionsAndValidations(t *testing.T) {
 	require.Equal(t, []string{"valid/priced", "valid/small"}, results[5].Fired)
 }
 
-func TestARowThatCannotBeReadFailsAloneWithItsPlace(t *testing.T) {
+func TestInvalidRowFailsAloneInPlace(t *testing.T) {
 	results := runTable(t, `
   point: order.adjust
   given: {customer: {tier: gold}, count: 1}
@@ -235,7 +234,7 @@ func TestARowThatCannotBeReadFailsAloneWithItsPlace(t *testing.T) {
 	}, shown(results))
 }
 
-func TestOtherPointsTellTheirFaultsToo(t *testing.T) {
+func TestDecisionAndValidationTableFaultsAreReported(t *testing.T) {
 	for _, tt := range []struct{ name, body, want string }{
 		{"no such point", "  point: order.sail\n  rows: [{name: a, expect: {}}]\n", `t.yaml:5:10: RuleTest t, row "a": no point "order.sail"; known: order.adjust, order.ship, order.validate`},
 		{"no such pipeline", "  point: order.ship\n  pipeline: q\n  rows: [{name: a, expect: {do: Ship}}]\n", `no pipeline "q"; loaded: p@1.0.0`},
@@ -245,7 +244,7 @@ func TestOtherPointsTellTheirFaultsToo(t *testing.T) {
 		{"not of a validation", "  point: order.validate\n  rows: [{name: a, given: {object: {}}, expect: {do: Ship}}]\n", `order.validate has no outcome "do"; known: violations`},
 		{"no object", "  point: order.validate\n  rows: [{name: a, expect: {}}]\n", `t.yaml:6:10: RuleTest t, row "a": given.object is required`},
 		{"no such object", "  point: order.validate\n  rows: [{name: a, given: {objekt: {}}, expect: {}}]\n", `order.validate is given no "objekt"; known: object, oldObject`},
-		{"an object that is none", "  point: order.validate\n  rows: [{name: a, given: {object: [1]}, expect: {}}]\n", `expected an object: a mapping`},
+		{"not an object", "  point: order.validate\n  rows: [{name: a, given: {object: [1]}, expect: {}}]\n", `expected an object: a mapping`},
 		{"infinite", "  point: order.validate\n  rows: [{name: a, given: {object: {n: .inf}}, expect: {}}]\n", `finite numbers only`},
 		{"violations", "  point: order.validate\n  rows: [{name: a, given: {object: {}}, expect: {violations: {}}}]\n", `expected a list of violations`},
 		{"a violation", "  point: order.validate\n  rows: [{name: a, given: {object: {}}, expect: {violations: [{}]}}]\n", `expected a violation with some of field, message`},
@@ -313,7 +312,7 @@ func TestRowsAreSelectedAndPlansCompiledOncePerCombination(t *testing.T) {
 	require.Equal(t, []string{"ok b"}, shown(runner.Run(lib.Tests)))
 }
 
-func TestAScopesOwnVariableIsTheLabel(t *testing.T) {
+func TestScopeVariableIsTheLabel(t *testing.T) {
 	point := &registry.Point{Name: "box.pack", Kind: registry.StagePoint, Scopes: []registry.Scope{{Name: "box", Vars: []registry.Var{
 		{Name: "box", Type: lang.String}, {Name: "now", Type: lang.RecordOf(lineSchema), Writable: true}}}}}
 	reg := shop()
@@ -336,7 +335,7 @@ func TestAScopesOwnVariableIsTheLabel(t *testing.T) {
 	require.Equal(t, []string{"ok a", `t.yaml:8:37: RuleTest t, row "b": scope box has no fact to give called "box"; known: now`}, shown(runner.Run(lib.Tests)))
 }
 
-func TestAPointsNamesLeaveRoomForTables(t *testing.T) {
+func TestPointNamesDoNotClashWithTables(t *testing.T) {
 	add := func(p *registry.Point) func() { return func() { shop().AddPoint(p) } }
 	require.PanicsWithValue(t, "engine: point a: test tables use the name fired for something else",
 		add(&registry.Point{Name: "a", Vars: []registry.Var{{Name: "fired", Type: lang.Int}}}))

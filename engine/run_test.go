@@ -63,7 +63,7 @@ func TestStagesRunForEachItemAndConditionsHold(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestUnsetFieldsAreSeenByHasAndFailWithoutIt(t *testing.T) {
+func TestReadingAnUnsetFieldFailsWithoutHas(t *testing.T) {
 	plan := mustCompile(t, "order.adjust", `
   stages:
   - name: one
@@ -97,7 +97,7 @@ func TestUnsetFieldsAreSeenByHasAndFailWithoutIt(t *testing.T) {
 	require.Equal(t, []string{"nested 2c", "later 3c", "drop unset"}, prices)
 }
 
-func TestAFailingConditionStopsOnlyItsRuleOrStage(t *testing.T) {
+func TestFailingConditionStopsOnlyItsRuleOrStage(t *testing.T) {
 	plan := mustCompile(t, "order.adjust", `
   stages:
   - name: bad
@@ -118,7 +118,7 @@ func TestAFailingConditionStopsOnlyItsRuleOrStage(t *testing.T) {
 	require.EqualValues(t, 11, price(t, line(f, 0)))
 }
 
-func TestAStageMayEndAtItsFirstFailure(t *testing.T) {
+func TestStageMayStopAtItsFirstFailure(t *testing.T) {
 	plan := mustCompile(t, "order.adjust", `
   stages:
   - name: one
@@ -135,7 +135,7 @@ func TestAStageMayEndAtItsFirstFailure(t *testing.T) {
 	require.EqualValues(t, 22, price(t, line(f, 0)))
 }
 
-func TestAReasonCanBeComputed(t *testing.T) {
+func TestReasonMayBeAnExpression(t *testing.T) {
 	plan := mustCompile(t, "order.ship", `
   decisions:
   - {name: tier, when: has(customer.tier), do: Ship, reasonExpression: "'the customer is ' + customer.tier"}
@@ -180,7 +180,7 @@ func shipment(tier string, weights ...int64) *registry.Facts {
 	return shipPoint.NewFacts().Set("customer", c).Set("lines", lang.Records(lines))
 }
 
-func TestTheFirstDecisionThatHoldsIsTaken(t *testing.T) {
+func TestFirstMatchingDecisionWins(t *testing.T) {
 	plan := mustCompile(t, "order.ship", shipping, compile.Options{})
 	require.Equal(t, engine.Verdict{Do: "Ask", Rule: "s/too-heavy", Reason: "One line is heavy"}, plan.Decide("order.ship", shipment("gold", 5, 500), nil))
 	require.Equal(t, engine.Verdict{Do: "Ship", Rule: "s/gold", Reason: "gold"}, plan.Decide("order.ship", shipment("gold", 5), nil))
@@ -190,7 +190,7 @@ func TestTheFirstDecisionThatHoldsIsTaken(t *testing.T) {
 	require.Equal(t, "s/vouchers", on.Decide("order.ship", shipment("none"), nil).Rule)
 }
 
-func TestADecisionThatFailsEndsInTheFailSafe(t *testing.T) {
+func TestFailingDecisionFallsBackToTheFailSafe(t *testing.T) {
 	plan := mustCompile(t, "order.ship", shipping, compile.Options{})
 	verdict := plan.Decide("order.ship", shipment(""), nil)
 	require.Equal(t, "Hold", verdict.Do)
@@ -226,7 +226,7 @@ func TestValidationsReportEveryViolationAtItsPath(t *testing.T) {
 	require.Equal(t, []engine.Violation{{Rule: "s/not-empty", Path: "lines", Reason: "FieldValueInvalid", Message: "an order needs lines"}}, got)
 }
 
-func TestAPlanServesManyGoroutines(t *testing.T) {
+func TestPlanIsSafeForConcurrentUse(t *testing.T) {
 	plan := mustCompile(t, "order.adjust", `
   params: [{name: step, type: cents, default: "3"}]
   stages:
@@ -251,7 +251,7 @@ func TestAPlanServesManyGoroutines(t *testing.T) {
 	}
 }
 
-func TestVariablesMayBeWrittenInAnyOrderButNotInACircle(t *testing.T) {
+func TestVariablesMayBeDeclaredInAnyOrderWithoutCycles(t *testing.T) {
 	const body = "\n  stages:\n  - name: a\n    each: line\n    variables: {%s}\n    rules: [{name: r, set: {now.price: c}}]\n"
 	plan := mustCompile(t, "order.adjust", fmt.Sprintf(body, "c: b * 2, b: a + 1, a: now.price"), compile.Options{})
 	f := order(10)

@@ -55,7 +55,7 @@ const basketStages = `
       set: {total.price: "sum(lines.map(l, l.now.price)) + ordered.a.now.price + present.value.price"}
 `
 
-func TestVariablesThatReadOtherItemsSeeWhatRulesWroteBefore(t *testing.T) {
+func TestVariablesSeeEarlierWritesToOtherItems(t *testing.T) {
 	r := shop()
 	point := basketPoint()
 	r.AddPoint(point)
@@ -71,7 +71,7 @@ func TestVariablesThatReadOtherItemsSeeWhatRulesWroteBefore(t *testing.T) {
 				f.AddItem("gift", "ribbon").Set("value", lineSchema.New().SetInt("price", 50))
 				return f, total
 			}
-			for range 2 { // also in a frame that ran before
+			for range 2 { // the second run reuses a frame
 				f, total := facts()
 				require.Empty(t, p.RunStages("basket", f, nil))
 				var got []string
@@ -81,7 +81,7 @@ func TestVariablesThatReadOtherItemsSeeWhatRulesWroteBefore(t *testing.T) {
 					after, _ := now.Int("weight")
 					got = append(got, fmt.Sprintf("%s: %d then %d", item.Label, before, after))
 				}
-				// a sees 1 + 5, then 2 + 5; b sees 2 + 5, then 2 + 10.
+				// a reads 1 + 5, then 2 + 5; b reads 2 + 5, then 2 + 10.
 				require.Equal(t, []string{"a: 6 then 70205", "b: 7 then 120202"}, got)
 				require.EqualValues(t, 114, price(t, total))
 			}
@@ -89,7 +89,7 @@ func TestVariablesThatReadOtherItemsSeeWhatRulesWroteBefore(t *testing.T) {
 	}
 }
 
-func TestTablesSeeAllItemsWithoutBeingGivenThem(t *testing.T) {
+func TestTablesDeriveFactsThatShowItems(t *testing.T) {
 	r := shop()
 	r.AddPoint(basketPoint())
 	files := oneRuleSet(r, "basket", basketStages)
@@ -116,7 +116,7 @@ func TestTablesSeeAllItemsWithoutBeingGivenThem(t *testing.T) {
 	}, shown(runner.Run(lib.Tests)))
 }
 
-func TestFactsTellWhatNobodyBound(t *testing.T) {
+func TestUnsetListsUnboundVariables(t *testing.T) {
 	point := basketPoint()
 	shop().AddPoint(point)
 	f := point.NewFacts()
@@ -127,7 +127,7 @@ func TestFactsTellWhatNobodyBound(t *testing.T) {
 	require.Empty(t, f.Unset())
 }
 
-func TestWhatShowsItemsIsNoConstant(t *testing.T) {
+func TestFactsThatShowItemsCannotBeConstant(t *testing.T) {
 	r := shop()
 	r.AddPoint(basketPoint())
 	plan, err := compileAt(r, "basket", basketStages, compile.Options{})
@@ -137,7 +137,7 @@ func TestWhatShowsItemsIsNoConstant(t *testing.T) {
 	})
 }
 
-func TestHostsGiveNothingThatItemsShow(t *testing.T) {
+func TestHostsCannotSetFactsThatShowItems(t *testing.T) {
 	point := basketPoint()
 	shop().AddPoint(point)
 	require.PanicsWithValue(t, "engine: point basket has no variable lines to set", func() { point.NewFacts().Set("lines", lang.Records(nil)) })
@@ -149,7 +149,7 @@ func TestHostsGiveNothingThatItemsShow(t *testing.T) {
 	})
 }
 
-func TestScopesShowItemsWhereTheyCan(t *testing.T) {
+func TestInvalidScopesPanic(t *testing.T) {
 	for want, change := range map[string]func(*registry.Point){
 		"only stages see what scope line holds":                           func(p *registry.Point) { p.Kind = registry.DecisionPoint },
 		"scope line has kinds, so it needs a text line, which holds them": func(p *registry.Point) { p.Scopes[0].Vars = p.Scopes[0].Vars[1:] },
@@ -162,7 +162,7 @@ func TestScopesShowItemsWhereTheyCan(t *testing.T) {
 	}
 }
 
-func TestFunctionsTakeAndGiveListsOfIntegers(t *testing.T) {
+func TestFunctionsTakeAndReturnIntegerLists(t *testing.T) {
 	r := shop()
 	r.AddPoint(mixedPoint)
 	r.AddFunction("twice", closure.SameUnit, "each twice", closure.Func1(func(list []int64) []int64 {

@@ -18,7 +18,7 @@ func validateRules(t *testing.T, body string, opts compile.Options) func(engine.
 	return func(j engine.Judged) []engine.Violation { return plan.Validate("order.validate", j, nil) }
 }
 
-func TestOneValidationLooksAtSeveralPlaces(t *testing.T) {
+func TestValidationChecksSeveralPaths(t *testing.T) {
 	judge := validateRules(t, `
   validations:
   - {name: named, at: ["lines[*]", "gifts[*]"], enforce: [Admission], expression: has(self.name), message: give it a name, fieldPath: .name}
@@ -27,7 +27,7 @@ func TestOneValidationLooksAtSeveralPlaces(t *testing.T) {
 	require.Equal(t, []string{"gifts[0].name", "gifts[1].name"}, inWords(got, func(v engine.Violation) string { return v.Path }))
 }
 
-func TestWhatDidNotChangeIsToldAsAWarning(t *testing.T) {
+func TestViolationInAnUnchangedValueIsAWarning(t *testing.T) {
 	judge := validateRules(t, `
   validations:
   - {name: priced, at: "lines[*]", enforce: [Admission], expression: self.price > 0, message: a price}
@@ -59,8 +59,8 @@ func TestValidationsReadParamsAndFacts(t *testing.T) {
 	require.Equal(t, []string{"s/few", "s/known"}, inWords(got, func(v engine.Violation) string { return v.Rule }))
 }
 
-// TestRulesOfASchemaAreRunHereToo: an overlay can bring one that is not in the schema of the cluster.
-func TestRulesOfASchemaAreRunHereToo(t *testing.T) {
+// An overlay can add a rule that the cluster's schema lacks.
+func TestSchemaRulesAlsoRunInTheEngine(t *testing.T) {
 	judge := validateRules(t, `
   validations:
   - {name: a, enforce: [Schema], expression: "false", message: only there}
@@ -70,14 +70,14 @@ func TestRulesOfASchemaAreRunHereToo(t *testing.T) {
 	require.Equal(t, []string{"s/a"}, inWords(judge(engine.Judged{Object: map[string]any{}, Schema: true}), func(v engine.Violation) string { return v.Rule }))
 }
 
-func TestWhatASchemaCannotDoIsRefused(t *testing.T) {
+func TestUnsupportedSchemaRulesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ rule, want string }{
-		"a warning":          {`enforce: [Schema], severity: Warn, expression: "true", message: m`, "rules of a schema refuse; enforce a warning at Admission only"},
-		"no steady message":  {`enforce: [Schema], expression: "true", messageExpression: "'m'"`, "needs a message beside messageExpression"},
-		"gates":              {`enforce: [Schema], expression: gates.Vouchers, message: m`, "undeclared reference to 'gates': a schema does not know it; enforce the rule at Admission only"},
-		"what is beside":     {`enforce: [Schema], expression: size(others) == 0, message: m`, "undeclared reference to 'others'"},
-		"an unknown reason":  {`enforce: [Admission], reason: Bad, expression: "true", message: m`, `reason "Bad" is not known`},
-		"a field of nothing": {`enforce: [Admission], fieldPath: price, expression: "true", message: m`, "expected . but got price"},
+		"a warning":              {`enforce: [Schema], severity: Warn, expression: "true", message: m`, "rules of a schema refuse; enforce a warning at Admission only"},
+		"no static message":      {`enforce: [Schema], expression: "true", messageExpression: "'m'"`, "needs a message beside messageExpression"},
+		"gates":                  {`enforce: [Schema], expression: gates.Vouchers, message: m`, "undeclared reference to 'gates': a schema does not know it; enforce the rule at Admission only"},
+		"an undeclared variable": {`enforce: [Schema], expression: size(others) == 0, message: m`, "undeclared reference to 'others'"},
+		"an unknown reason":      {`enforce: [Admission], reason: Bad, expression: "true", message: m`, `reason "Bad" is not known`},
+		"a field of nothing":     {`enforce: [Admission], fieldPath: price, expression: "true", message: m`, "expected . but got price"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := compileOne("order.validate", "  validations:\n  - {name: a, "+c.rule+"}\n", compile.Options{})
@@ -98,7 +98,7 @@ func TestValidationsCanBeListed(t *testing.T) {
 	require.Empty(t, plan.Validations("order.adjust"))
 }
 
-func TestASchemaHoldsWhatIsEnforcedForAllObjects(t *testing.T) {
+func TestSchemaHoldsOnlyUnconditionalValidations(t *testing.T) {
 	overlay := func(name, spec string) string {
 		return "---\napiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: " + name + "}\nspec: {" + spec + "}\n"
 	}
@@ -120,7 +120,7 @@ func TestASchemaHoldsWhatIsEnforcedForAllObjects(t *testing.T) {
 	require.Contains(t, found[0].Subject, "some")
 }
 
-func TestWhatASchemaKeepsIsAFinding(t *testing.T) {
+func TestDisablingASchemaRuleForSomeIsAFinding(t *testing.T) {
 	overlay := func(spec string) []*source.Problem {
 		files := oneRuleSet(shop(), "order.validate", "  validations:\n  - {name: own, enforce: [Schema, Admission], expression: \"true\", message: m}\n  - {name: two, enforce: [Admission], expression: \"true\", message: m}\n")
 		files["o.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {" + spec + "}\n")}

@@ -21,7 +21,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// The tests use a world of their own, a shop, which shows that the engine knows nothing of its host.
+// The host of these tests is a shop, which shows that the engine does not depend on celvpa's host.
 var (
 	lineSchema = lang.NewSchema("Line",
 		lang.Field{Name: "price", Type: lang.IntOf("cents")},
@@ -90,13 +90,12 @@ func shop() *registry.Registry {
 
 var vouchersType = cel.OpaqueType("Vouchers")
 
-// vouchers is a type of the host that rules cannot look into.
+// vouchers is an opaque host type.
 type vouchers struct {
 	ref.Val
 	worth map[string]int64
 }
 
-// Type implements ref.Val.
 func (vouchers) Type() ref.Type { return vouchersType }
 
 // looseObjects types self as dyn and selects the object or the entries of its list "lines".
@@ -115,7 +114,7 @@ func (looseObjects) Env(at string, schema bool) (*cel.Env, error) {
 
 func (looseObjects) Sizes(string, bool) (checker.CostEstimator, error) { return smallSizes{}, nil }
 
-// smallSizes says that nothing is large.
+// smallSizes estimates everything as small.
 type smallSizes struct{}
 
 func (smallSizes) EstimateSize(checker.AstNode) *checker.SizeEstimate {
@@ -165,12 +164,12 @@ spec:
   points: {order.adjust: [], order.ship: [], order.validate: []}
 `
 
-// ruleSet wraps a spec body into a rule set called s at a point.
+// ruleSet wraps a spec body in a rule set s at a point.
 func ruleSet(point, body string) string {
 	return "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleSet\nmetadata: {name: s}\nspec:\n  version: 1.0.0\n  point: " + point + "\n" + body
 }
 
-// oneRuleSet is a rule set with the pipeline that runs it; line 7 of s.yaml is the first of the body.
+// oneRuleSet is a rule set and its pipeline; line 7 of s.yaml is the first line of the body.
 func oneRuleSet(r *registry.Registry, point, body string) fstest.MapFS {
 	pipeline := onePipeline
 	for _, p := range r.Points() {
@@ -185,12 +184,10 @@ func oneRuleSet(r *registry.Registry, point, body string) fstest.MapFS {
 	}
 }
 
-// compileOne compiles one rule set.
 func compileOne(point, body string, opts compile.Options) (*engine.Plan, error) {
 	return compileAt(shop(), point, body, opts)
 }
 
-// compileAt is compileOne for a registry of its own.
 func compileAt(r *registry.Registry, point, body string, opts compile.Options) (*engine.Plan, error) {
 	lib, err := document.Loader{}.Load(document.Layer{FS: oneRuleSet(r, point, body)})
 	if err != nil {
@@ -227,7 +224,7 @@ func price(t testing.TB, r *lang.Record) int64 {
 	return n
 }
 
-// inWords is what a function says of each of a list.
+// inWords formats each element of a list.
 func inWords[T any](list []T, word func(T) string) []string {
 	out := make([]string, 0, len(list))
 	for _, x := range list {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestErrorsAreJoinedALineEach(t *testing.T) {
+func TestJoinPrintsOneErrorPerLine(t *testing.T) {
 	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")
 	require.NoError(t, Join())
 	require.NoError(t, Join(nil, Join(nil)))
@@ -18,7 +18,7 @@ func TestErrorsAreJoinedALineEach(t *testing.T) {
 	require.ErrorIs(t, all, c)
 }
 
-func TestAnErrorAroundSeveralStaysOne(t *testing.T) {
+func TestListKeepsWrappedErrorsWhole(t *testing.T) {
 	wrapped := fmt.Errorf("reading: %w", Join(errors.New("a"), errors.New("b")))
 	require.Equal(t, []error{wrapped}, List(wrapped))
 	require.EqualError(t, Join(wrapped, errors.New("c")), "reading: a\nb\nc")
