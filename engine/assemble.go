@@ -12,14 +12,14 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// pointCode is what runs at a point: its rules with everything folded that is known beforehand.
+// pointCode is the folded code that runs at a point.
 type pointCode struct {
 	stages  []stageCode    // of all sets, in order
 	rows    []decisionCode // of all sets, in order
-	sources []stepSource   // of steps in traces
+	sources []stepSource   // of trace steps
 }
 
-// source gives steps of one origin, and of one write where they are changes, their number.
+// source registers the origin of trace steps and returns its index; w is nil unless they write.
 func (c *pointCode) source(o *origin, w *WritePlan) int32 {
 	c.sources = append(c.sources, stepSource{o, w})
 	return int32(len(c.sources) - 1)
@@ -34,7 +34,7 @@ type stageCode struct {
 	rules       []ruleCode
 	skipOnError bool
 
-	kinds []*stageCode // what to run instead, by Item.kind - 1; nil entries can do nothing
+	kinds []*stageCode // specialized code by Item.Kind()-1; nil entries do nothing
 }
 
 type ruleCode struct {
@@ -60,10 +60,10 @@ type decisionCode struct {
 	reason closure.Code[string] // nil = the written reason
 }
 
-// stageCondition stands for a stage's own condition where a rule is named. No rule may be called so.
+// stageCondition names a stage's own condition where a rule is expected. It is reserved.
 const stageCondition = "when"
 
-// origin says where code comes from, for traces and failures.
+// origin is where code comes from, for traces and failures.
 type origin struct {
 	set   *SetPlan
 	stage string
@@ -71,12 +71,12 @@ type origin struct {
 	pos   source.Position
 	note  string
 
-	axis    *lang.AxisValue // that the stage is compiled for; nil = it has no axis
-	overlay string          // that it comes from; empty = none
-	scope   int             // of the stage, index into Point.Scopes, -1 = none
+	axis    *lang.AxisValue // of the stage; nil = none
+	overlay string          // source overlay; empty = none
+	scope   int             // index into Point.Scopes; -1 = none
 }
 
-// path names the rule as set/stage/rule, or set/rule where there is no stage, and of an axis the value.
+// path is set/stage/rule, or set/rule without a stage, plus the axis value.
 func (o *origin) path() string {
 	if o.stage == "" {
 		return o.set.RuleSet.Name.Value + "/" + o.rule
@@ -84,7 +84,7 @@ func (o *origin) path() string {
 	return o.set.RuleSet.Name.Value + "/" + o.stage + "/" + o.rule + o.axis.Suffix()
 }
 
-// Assemble turns what was type-checked into code. With interpret, every expression is left to CEL's evaluator.
+// Assemble turns type-checked rules into code. With interpret, CEL evaluates every expression.
 func (at *PointPlan) Assemble(interpret bool) {
 	at.code = &pointCode{}
 	for _, set := range at.Sets {
@@ -102,30 +102,29 @@ func (at *PointPlan) Assemble(interpret bool) {
 	}
 }
 
-// stageAssembler turns a stage, or a table of decisions, into code.
+// stageAssembler assembles a stage or a decision table.
 type stageAssembler struct {
 	*closure.Assembler
 	set     *SetPlan
-	code    *pointCode      // where it goes
-	general *stageAssembler // for items of every kind; nil = this is it
+	code    *pointCode      // output
+	general *stageAssembler // for all kinds of items; nil = this one
 	rules   []assembledRule
 }
 
 type assembledRule struct {
 	code ruleCode
-	ok   bool // it can fire
+	ok   bool // can fire
 }
 
 func (at *PointPlan) stageAssembler(set *SetPlan, vars *closure.Variables, interpret bool) *stageAssembler {
 	return &stageAssembler{set: set, code: at.code, Assembler: set.assembler(vars, at.known, interpret)}
 }
 
-// assembler turns expressions of the set into code.
 func (s *SetPlan) assembler(vars *closure.Variables, known closure.Constants, interpret bool) *closure.Assembler {
 	return &closure.Assembler{Vars: vars, Params: s.Params, Gates: s.Gates, Overloads: s.Types.Overloads(), Known: known, Interpret: interpret}
 }
 
-// stage assembles a stage; ok is false when it can do nothing.
+// stage returns ok = false for a stage that can do nothing.
 func (a *stageAssembler) stage(st *StagePlan) (out stageCode, ok bool) {
 	out = stageCode{names: a.Namespace(), scope: st.Scope, skipOnError: st.SkipOnError}
 	out.origin = &origin{set: a.set, stage: st.Name, axis: st.Axis, rule: stageCondition, overlay: st.Overlay, scope: st.Scope}
@@ -143,7 +142,7 @@ func (a *stageAssembler) stage(st *StagePlan) (out stageCode, ok bool) {
 			out.rules = append(out.rules, rule.code)
 		}
 	}
-	// A condition that is not known may fail, and that is to be told.
+	// Keep an unfolded condition without rules: it may fail, and failures are reported.
 	return out, out.when != nil || len(out.rules) > 0
 }
 
@@ -170,7 +169,7 @@ func (a *stageAssembler) rule(st *StagePlan, i int, r *RulePlan) (out assembledR
 	return out
 }
 
-// kinds assembles a stage for each kind of items, nil where it is the same for all.
+// kinds specializes a stage for each kind of items; nil if the kind makes no difference.
 func (a *stageAssembler) kinds(st *StagePlan, point *registry.Point) []*stageCode {
 	if st.Scope < 0 || !st.reads(point.Scopes[st.Scope].Name) || a.Interpret {
 		return nil
@@ -212,7 +211,7 @@ func (a *stageAssembler) decisions() []decisionCode {
 	return out
 }
 
-// condition assembles a when, nil for one that always holds; ok is false when it never does.
+// condition returns nil if the condition always holds, and ok = false if it never does.
 func (a *stageAssembler) condition(p *closure.Program) (c closure.Code[bool], ok bool) {
 	if p == nil {
 		return nil, true

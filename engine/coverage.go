@@ -10,7 +10,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// outcome is what a rule came to: its condition held or did not, or an object fulfilled or violated it.
+// outcome is the result of a condition (held, not held) or a validation (fulfilled, violated).
 type outcome string
 
 const (
@@ -18,30 +18,30 @@ const (
 	notHeld   outcome = "not held"
 	fulfilled outcome = "fulfilled"
 	violated  outcome = "violated"
-	errored   outcome = "errored" // at run time; it counts for no branch
+	errored   outcome = "errored" // at run time; covers no branch
 )
 
-// Coverage collects which outcomes of rules a number of runs reached; hand it in through a Trace. A nil *Coverage
-// collects nothing. It belongs to one goroutine.
+// Coverage collects the outcomes that runs reach; pass it in a Trace. A nil *Coverage collects
+// nothing. It is not safe for concurrent use.
 type Coverage struct {
 	reached map[coverKey]bool
-	ranAt   []coverRun // each once
+	ranAt   []coverRun // distinct
 }
 
-// coverKey names an outcome by the path of its rule. It holds names only: what ran may have been compiled many times.
+// coverKey names an outcome by path, not by pointer: a rule may be compiled many times.
 type coverKey struct {
-	set, stage, rule string // set is name@version; rule is empty for a stage, stage for what has none
-	value            string // of the axis, as an address ends; empty = no axis
-	overlay          string // that brought it; empty = none
+	set, stage, rule string // set is name@version; stage and rule may be empty
+	value            string // axis suffix of the address; empty = no axis
+	overlay          string // source overlay; empty = none
 	outcome          outcome
 }
 
-// NewCoverage returns an empty collection.
+// NewCoverage returns an empty Coverage.
 func NewCoverage() *Coverage {
 	return &Coverage{reached: map[coverKey]bool{}}
 }
 
-// cover notes what a stage, rule or decision came to. A rule held when it also did what it is there for.
+// cover records an outcome. A rule counts as held only once its right sides are evaluated.
 func (t *Trace) cover(at *origin, o outcome) {
 	if t.Coverage == nil {
 		return
@@ -53,50 +53,47 @@ func (t *Trace) cover(at *origin, o outcome) {
 	t.Coverage.note(at.set, at.stage, rule, at.axis, at.overlay, o)
 }
 
-// note notes that a stage, rule, decision or validation came to an outcome, for a value of its axis.
 func (c *Coverage) note(set *SetPlan, stage, rule string, axis *lang.AxisValue, overlay string, o outcome) {
 	if c != nil {
 		c.reached[coverKey{set.RuleSet.ID(), stage, rule, axis.Suffix(), overlay, o}] = true
 	}
 }
 
-// coverRun is a plan that ran at a point.
 type coverRun struct {
 	plan  *Plan
 	point string
 }
 
-// Ran notes that a plan was run, which puts the rule sets of the point into the report, with what overlays brought to
-// them.
+// Ran records that a plan ran at a point. The report covers the rule sets of these points.
 func (c *Coverage) Ran(plan *Plan, point string) {
 	if run := (coverRun{plan, point}); !slices.Contains(c.ranAt, run) {
 		c.ranAt = append(c.ranAt, run)
 	}
 }
 
-// CoverageReport says how much of the rule sets of some pipelines was reached.
+// CoverageReport says which outcomes of the rule sets were reached.
 type CoverageReport struct {
 	Sets      []SetCoverage
 	Unreached []Unreached
 }
 
-// SetCoverage counts the outcomes of one rule set: each rule, decision and branch is one, a validation two, and all of them once for each
-// value of an axis.
+// SetCoverage counts the outcomes of one rule set per axis value: one for each rule, decision and
+// branch, two for each validation.
 type SetCoverage struct {
 	RuleSet string `json:"ruleSet"` // name@version
 	Reached int    `json:"reached"`
 	Total   int    `json:"total"`
 }
 
-// Unreached is an outcome that nothing reached.
+// Unreached is an outcome that no run reached.
 type Unreached struct {
 	Kind string          `json:"kind"` // rule, branch, decision or validation
-	Path string          `json:"path"` // set/stage/rule, without what there is not
+	Path string          `json:"path"` // set/stage/rule; stage or rule may be absent
 	What string          `json:"what"` // e.g. "its condition was never false"
 	At   source.Position `json:"-"`
 }
 
-// Report compares what was reached with all that the rule sets at the points that ran can come to, by rule set.
+// Report compares the outcomes reached with all possible outcomes of the rule sets that ran.
 func (c *Coverage) Report() CoverageReport {
 	reports := map[string]*setReport{}
 	for _, run := range c.ranAt {
@@ -123,13 +120,13 @@ func (c *Coverage) Report() CoverageReport {
 	return out
 }
 
-// setReport counts the outcomes of one rule set, of which plans may have variants that overlays made.
+// setReport counts the outcomes of one rule set, over all variants that overlays made of it.
 type setReport struct {
 	coverage  *Coverage
 	wanted    map[coverKey]bool // counted already
 	counts    SetCoverage
 	unreached []Unreached
-	value     string // of the axis at hand, as an address ends
+	value     string // current axis suffix
 }
 
 func (s *setReport) walk(set *document.RuleSet, axes map[string]*lang.Axis) {
@@ -168,8 +165,7 @@ func (s *setReport) walk(set *document.RuleSet, axes map[string]*lang.Axis) {
 	}
 }
 
-// suffixes are the ends of addresses of all values of the axis that is named, but for those that are left out; without an axis
-// there is one that is empty.
+// suffixes returns the address suffixes of the axis values not left out; [""] without an axis.
 func suffixes(axes map[string]*lang.Axis, named, without []source.Scalar) []string {
 	for _, name := range named {
 		if axis := axes[name.Value]; axis != nil {

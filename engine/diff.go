@@ -9,8 +9,7 @@ import (
 	"github.com/celvpa/celvpa/engine/internal/resolve"
 )
 
-// Diff tells in words what changes from one plan to another, in the order of points, rule sets and their entries. It is
-// empty when both do the same.
+// Diff lists what changes from one plan to another, by point, rule set and entry.
 func Diff(from, to *Plan) []string {
 	d := &differ{from: from.parts.Resolved, to: to.parts.Resolved, given: to.parts.Params}
 	if from.parts.Pipeline != to.parts.Pipeline {
@@ -25,7 +24,7 @@ func Diff(from, to *Plan) []string {
 
 type differ struct {
 	from, to *resolve.Resolved
-	given    map[string]string // parameters that the host gives to both
+	given    map[string]string // parameters that the host sets in both
 	out      []string
 }
 
@@ -94,7 +93,7 @@ func (d *differ) params(old, now *document.RuleSet) {
 	d.paramsOf(now.Name.Value+": param ", old.Name.Value+".", old.Params, now.Params)
 }
 
-// paramsOf compares the parameters of a rule set, or of the pipeline where the prefix of their keys is empty.
+// paramsOf compares the parameters of a rule set, or with an empty prefix those of the pipeline.
 func (d *differ) paramsOf(what, prefix string, old, now []document.Param) {
 	of := func(r *resolve.Resolved, list []document.Param) (names []string, values map[string]string) {
 		values = map[string]string{}
@@ -199,7 +198,6 @@ func (d *differ) validation(path string, old, now *document.Validation) {
 	}
 }
 
-// value reports a text that changed.
 func (d *differ) value(what, from, to string) {
 	if from != to {
 		d.say("%s %s → %s", what, orUnset(from), orUnset(to))
@@ -213,8 +211,7 @@ func orUnset(text string) string {
 	return text
 }
 
-// compareLists calls gone and added for what is in one list only, and returns what is in both, in the order of the
-// second.
+// compareLists calls gone and added for differences, and returns common names in after's order.
 func compareLists(before, after []string, gone, added func(string)) (both []string) {
 	for _, name := range before {
 		if !slices.Contains(after, name) {
@@ -231,7 +228,7 @@ func compareLists(before, after []string, gone, added func(string)) (both []stri
 	return both
 }
 
-// moved reports whether what both lists have stands in another order.
+// moved reports whether the common names changed order.
 func moved(before, after []string) bool {
 	keep := func(list, other []string) []string {
 		var out []string
@@ -245,7 +242,7 @@ func moved(before, after []string) bool {
 	return !slices.Equal(keep(before, after), keep(after, before))
 }
 
-// placeIn says where a name stands in a list.
+// placeIn describes the position of a name in a list.
 func placeIn(list []string, name string) string {
 	switch i := slices.Index(list, name); {
 	case len(list) == 1:

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// Explain prints steps as a table that reads from top to bottom: what was changed, from what to what, by which rule, why.
+// Explain prints steps as a table: what changed, from what to what, by which rule and why.
 func Explain(w io.Writer, indent string, steps []Step) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "%sITEM\tFIELD\tFROM\tTO\tRULE\tAT\tWHY\n", indent)

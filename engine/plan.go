@@ -15,7 +15,7 @@ import (
 // Plan is a compiled pipeline: immutable, and safe for concurrent use. Package compile makes plans.
 type Plan struct{ parts Parts }
 
-// Parts are what a plan is made of.
+// Parts are the contents of a Plan.
 type Parts struct {
 	Pipeline string   // name@version
 	Digest   string   // see Plan.Digest
@@ -23,14 +23,14 @@ type Parts struct {
 	Points   map[string]*PointPlan
 	Findings []*source.Problem // see Plan.Findings
 	Resolved *resolve.Resolved // the pipeline with its overlays
-	Params   map[string]string // given by the host
+	Params   map[string]string // set by the host
 	Gates    map[string]bool
 }
 
-// NewPlan makes a plan of its parts.
+// NewPlan builds a plan from its parts.
 func NewPlan(parts Parts) *Plan { return &Plan{parts: parts} }
 
-// Parts are what the plan is made of. They are for package compile, and must not be changed once anybody runs the plan.
+// Parts returns the plan's parts for package compile. Do not change them once the plan runs.
 func (p *Plan) Parts() *Parts { return &p.parts }
 
 // Pipeline is the name@version the plan was compiled from.
@@ -45,7 +45,7 @@ func (p *Plan) NameAndVersion() (name, version string) {
 	return name, version
 }
 
-// Overlays names the overlays that are part of the plan, in the order in which they were applied.
+// Overlays names the plan's overlays in the order they apply.
 func (p *Plan) Overlays() []string { return p.parts.Overlays }
 
 // Gate reports whether a feature gate is on.
@@ -77,18 +77,18 @@ func (p *Plan) Points() []string {
 	return out
 }
 
-// PointPlan is what was type-checked for a point, and the code assembled from it.
+// PointPlan holds a point's type-checked rules and the code assembled from them.
 type PointPlan struct {
 	Point *registry.Point
 	Sets  []*SetPlan
 	known closure.Constants
 	code  *pointCode
 
-	LeftOut bool // it was not compiled: there is no code, and sets hold parameters only
+	LeftOut bool // not compiled: no code, and sets hold only parameters
 }
 
-// at is what runs at a point, nil where nothing does. It panics where the point was left out when the plan was compiled:
-// to go on without its rules would be to go on without policy.
+// at returns what runs at a point, nil for nothing. It panics if the point was not compiled:
+// skipping its rules would mean running without policy.
 func (p *Plan) at(point string) *PointPlan {
 	at := p.parts.Points[point]
 	if at != nil && at.LeftOut {
@@ -112,14 +112,14 @@ type SetPlan struct {
 // StagePlan is a stage compiled for one scope and one value of its axis.
 type StagePlan struct {
 	Name  string
-	Axis  *lang.AxisValue // that it is compiled for; nil = it has no axis
+	Axis  *lang.AxisValue // nil = none
 	Scope int             // index into Point.Scopes, -1 = run once
 	Vars  *closure.Variables
 	When  *closure.Program
 	Rules []*RulePlan
 
 	SkipOnError bool   // leave the stage when a rule fails
-	Overlay     string // that it comes from; empty = none
+	Overlay     string // source overlay; empty = none
 }
 
 // RulePlan is a rule of a stage.
@@ -130,7 +130,7 @@ type RulePlan struct {
 	Writes []WritePlan
 	Note   string
 
-	Overlay string // that it comes from; empty = none
+	Overlay string // source overlay; empty = none
 }
 
 // WritePlan is one `set` (with an expression) or one `unset` (without).
@@ -142,21 +142,21 @@ type WritePlan struct {
 	Value *closure.Program
 }
 
-// DecisionPlan is one row of a table of decisions.
+// DecisionPlan is one row of a decision table.
 type DecisionPlan struct {
 	Decision *document.Decision
 	When     *closure.Program // nil = always
-	Reason   *closure.Program // nil = the written reason
+	Reason   *closure.Program // nil = the literal reason
 }
 
 // ValidationPlan is a validation compiled for each of its places and one value of its axis.
 type ValidationPlan struct {
 	Validation *document.Validation
-	Axis       *lang.AxisValue // that it is compiled for; nil = it has no axis
+	Axis       *lang.AxisValue // nil = none
 	Places     []*PlacedValidation
-	Reads      []string // names of variables, in the condition and the expression
-	Calls      []string // names of functions, there
+	Reads      []string // variables that the condition and expression read
+	Calls      []string // functions that they call
 }
 
-// Findings are things in the rules that compile and are most likely mistakes, ordered by position.
+// Findings are likely mistakes in rules that compile, ordered by position.
 func (p *Plan) Findings() []*source.Problem { return p.parts.Findings }

@@ -11,8 +11,8 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Render writes the rules of a plan as the YAML that would give the same plan without overlays: the pipeline, then each
-// rule set in the order in which it runs. Values and parts that overlays brought are marked with the overlay's name.
+// Render writes the YAML that gives the same plan without overlays: the pipeline, then each rule
+// set in run order. Comments mark what comes from an overlay.
 func (p *Plan) Render(w io.Writer) error {
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
@@ -34,8 +34,8 @@ func (p *Plan) Render(w io.Writer) error {
 	return enc.Close()
 }
 
-// Part renders what a path such as set, set/stage or set/stage/rule names, and gives the digest by which overlays refer to
-// it. The path is looked up in the plan, overlays included.
+// Part renders what a path (set, set/stage or set/stage/rule) names in the plan, overlays included,
+// and returns the digest by which overlays refer to it.
 func (p *Plan) Part(path string) (text, digest string, err error) {
 	at, err := p.parts.Resolved.Find(path)
 	if err != nil {
@@ -108,7 +108,7 @@ func (p *Plan) ruleSetNode(s *document.RuleSet) *yaml.Node {
 	return doc
 }
 
-// paramNode shows a parameter with the value that it has in the plan as its default.
+// paramNode shows a parameter's value in the plan as its default.
 func (p *Plan) paramNode(key string, x *document.Param) *yaml.Node {
 	value, from := x.Default, ""
 	if text, given := p.parts.Params[key]; given {
@@ -205,7 +205,7 @@ func (m *mapping) add(key string, value *yaml.Node) {
 	m.content = append(m.content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
 }
 
-// text adds a text; nothing when it is empty. The encoder quotes what would read as something else.
+// text skips empty values. The encoder quotes strings that would read as another type.
 func (m *mapping) text(key, value string) {
 	if value != "" {
 		n := &yaml.Node{}
@@ -214,7 +214,7 @@ func (m *mapping) text(key, value string) {
 	}
 }
 
-// plain adds a value as its author wrote it, e.g. a number that is not to become a text.
+// plain keeps the author's style, so that a number stays a number.
 func (m *mapping) plain(key string, value source.Scalar) {
 	if !value.IsZero() {
 		m.add(key, &yaml.Node{Kind: yaml.ScalarNode, Value: value.Value, Style: value.Style() &^ (yaml.LiteralStyle | yaml.FoldedStyle)})
@@ -227,14 +227,14 @@ func (m *mapping) list(key string, items []*yaml.Node) {
 	}
 }
 
-// words adds a list on one line; nothing when it is empty.
+// words adds a list on one line and skips an empty one.
 func (m *mapping) words(key string, list []source.Scalar) {
 	if len(list) > 0 {
 		m.add(key, flow(source.Values(list)))
 	}
 }
 
-// some adds one value, or a list of several.
+// some writes a list of one as a scalar.
 func (m *mapping) some(key string, list []source.Scalar) {
 	if len(list) == 1 {
 		m.text(key, list[0].Value)
@@ -262,7 +262,7 @@ func (m *mapping) flow() *yaml.Node {
 	return n
 }
 
-// by marks what an overlay brought.
+// by marks a part that comes from an overlay.
 func (m *mapping) by(overlay string) *yaml.Node {
 	n := m.node()
 	if overlay != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// RunStages runs every rule set at a stage point over the facts, changing their writable records.
-// Rules that fail leave their fields as they were and are returned; the run always goes on.
+// RunStages runs every rule set at a stage point and changes the facts' writable records. It
+// returns rules that failed, which change nothing, and always runs the others.
 func (p *Plan) RunStages(point string, facts *registry.Facts, trace *Trace) []*RuleError {
 	at := p.at(point)
 	if at == nil {
@@ -23,7 +23,7 @@ func (p *Plan) RunStages(point string, facts *registry.Facts, trace *Trace) []*R
 	return failed
 }
 
-// run is one run of the rules at a point over facts.
+// run is one run of the rules at a point.
 type run struct {
 	*closure.Frame
 	facts  *registry.Facts
@@ -32,7 +32,7 @@ type run struct {
 	trace  *Trace
 	failed []*RuleError
 
-	rightSides []lang.Cell // of one set
+	rightSides []lang.Cell // scratch space
 }
 
 var runs = sync.Pool{New: func() any { return &run{} }}
@@ -45,7 +45,7 @@ func newRun(code *pointCode, facts *registry.Facts, trace *Trace) *run {
 	return r
 }
 
-// free gives back what the run used. After a panic it is left to the garbage collector.
+// free returns the run to the pool. It is not called after a panic.
 func (r *run) free() {
 	r.Frame.Free()
 	clear(r.rightSides)
@@ -93,7 +93,7 @@ func (st *stageCode) run(f *run) {
 	}
 }
 
-// holds evaluates a condition; nil always holds. One that fails does not hold, and is noted.
+// holds evaluates a condition; nil always holds. A failing one is recorded and does not hold.
 func (f *run) holds(when closure.Code[bool], at *origin, source int32) bool {
 	holds := when == nil || when(f.Frame)
 	if f.Err != nil {
@@ -106,7 +106,6 @@ func (f *run) holds(when closure.Code[bool], at *origin, source int32) bool {
 	return holds
 }
 
-// cover notes what a stage, rule or decision came to.
 func (f *run) cover(at *origin, o outcome) {
 	if f.trace != nil {
 		f.trace.cover(at, o)
@@ -137,7 +136,7 @@ func (r *ruleCode) run(f *run) {
 		w := &r.writes[i]
 		field := w.plan.target(f)
 		if field == nil {
-			continue // of what is to be unset nothing is there
+			continue // nothing to unset
 		}
 		if f.trace != nil && !field.Equal(&values[i]) {
 			changed = true
@@ -156,8 +155,7 @@ func (r *ruleCode) run(f *run) {
 	}
 }
 
-// target finds the field to write; records on the way to a field that is set come into being. It is nil for a field to be unset
-// in a record that is not there.
+// target returns the field to write, creating missing records; nil if there is nothing to unset.
 func (w *WritePlan) target(f *run) *lang.Cell {
 	holder := f.Values
 	if w.Slot.Kind == closure.ItemSlot {
@@ -187,7 +185,7 @@ func (f *run) addNote(text string) {
 	f.facts.Notes = append(f.facts.Notes, text)
 }
 
-// failRule notes that a rule failed while it was doing something, with the failure of the expression just run.
+// failRule records the failure of the expression just run.
 func (f *run) failRule(at *origin, source int32, doing string) {
 	err := fmt.Errorf("%s: %w", doing, f.Failure())
 	e := &RuleError{Path: at.path(), At: at.pos, Err: err}
@@ -208,8 +206,8 @@ type Verdict struct {
 	Err    *RuleError // set when a row failed and the point's fail-safe outcome was taken
 }
 
-// Decide returns the first row whose condition holds. A row that fails ends the search with the point's
-// fail-safe outcome: going on past a guard that could not be read would be a guess.
+// Decide returns the first row whose condition holds. If a condition fails, it returns the point's
+// fail-safe outcome: skipping a guard that cannot be evaluated would be a guess.
 func (p *Plan) Decide(point string, facts *registry.Facts, trace *Trace) Verdict {
 	at := p.at(point)
 	if at == nil {

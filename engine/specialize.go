@@ -8,18 +8,17 @@ import (
 	"github.com/celvpa/celvpa/engine/internal/closure"
 )
 
-// Constant is a fact that a host knows before it runs a point, e.g. an object's own settings for as long as the object
-// does not change.
+// Constant is a fact that a host knows before it runs a point, e.g. an object's own settings.
 type Constant struct {
 	Point string
-	Name  string // a variable of the point, or of one of its scopes where it is the same for every item
+	Name  string // variable of the point, or of a scope if it is the same for every item
 	Value ref.Val
 }
 
-// Specialize returns a plan in which the given facts are constants: what depends on them alone is computed now, and
-// rules that can no longer fire are gone. It shares everything else with p, and gives the same results as p, provided
-// that the host goes on to bind these facts to equal values in each run: expressions that CEL evaluates read them from
-// there. Values must not change afterwards. It panics on a name the point does not declare, or which rules may write.
+// Specialize returns a plan with the given facts as constants: it folds what depends only on them,
+// drops rules that can no longer fire, and shares the rest with p. It gives the same results as p
+// as long as each run still binds equal values, which CEL reads where it evaluates. Values must not
+// change afterwards. It panics on a name that the point does not declare or that rules may write.
 func (p *Plan) Specialize(list ...Constant) *Plan {
 	out := *p
 	out.parts.Points = make(map[string]*PointPlan, len(p.parts.Points))
@@ -53,8 +52,7 @@ func (p *Plan) Specialize(list ...Constant) *Plan {
 	return &out
 }
 
-// Interpreted returns the plan with every expression evaluated by CEL itself. It gives the same results as p, and is what
-// tests hold p against.
+// Interpreted returns the plan with every expression evaluated by CEL, for tests to compare with p.
 func (p *Plan) Interpreted() *Plan {
 	out := *p
 	out.parts.Points = make(map[string]*PointPlan, len(p.parts.Points))
@@ -103,14 +101,13 @@ func (st *StagePlan) each(visit func(*closure.Program)) {
 	}
 }
 
-// reads reports whether any expression of the stage reads a variable.
 func (st *StagePlan) reads(name string) bool {
 	found := false
 	st.each(func(p *closure.Program) { found = found || slices.Contains(p.Reads, name) })
 	return found
 }
 
-// visitAll visits those of the expressions that are there.
+// visitAll skips nil expressions.
 func visitAll(visit func(*closure.Program), list ...*closure.Program) {
 	for _, p := range list {
 		if p != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// speltValidation is the validation with the value of its axis in its expressions, too, as whoever knows no axes takes it.
+// speltValidation writes the axis value into the expressions, for consumers without axes.
 func speltValidation(v *document.Validation, value *lang.AxisValue) *document.Validation {
 	if value == nil {
 		return v
@@ -23,7 +23,7 @@ func speltValidation(v *document.Validation, value *lang.AxisValue) *document.Va
 	return &out
 }
 
-// spelt writes 'cpu' wherever an expression, which compiled before, names its axis, and .?cpu for [?resource].
+// spelt replaces the axis name in an expression: resource becomes 'cpu', [?resource] .?cpu.
 func spelt(expression string, value *lang.AxisValue) string {
 	env, err := cel.NewEnv(cel.OptionalTypes())
 	if err != nil || expression == "" {
@@ -46,7 +46,7 @@ func spelt(expression string, value *lang.AxisValue) string {
 	for _, at := range slices.Backward(slices.Compact(places)) {
 		end := at + len(value.Axis.Name)
 		if at >= 2 && end < len(runes) && string(runes[at-2:at]) == "[?" && runes[end] == ']' {
-			runes = slices.Replace(runes, at-2, end+1, []rune(".?"+value.Value)...) // for objects, too
+			runes = slices.Replace(runes, at-2, end+1, []rune(".?"+value.Value)...) // works on objects, too
 			continue
 		}
 		runes = slices.Replace(runes, at, end, []rune("'"+value.Value+"'")...)

@@ -16,7 +16,7 @@ import (
 type Step struct {
 	RuleSet string `json:"ruleSet"`
 	Version string `json:"version"`
-	Overlay string `json:"overlay,omitempty"` // that brought the rule
+	Overlay string `json:"overlay,omitempty"` // source of the rule
 	Stage   string `json:"stage,omitempty"`
 	Rule    string `json:"rule"`
 	At      string `json:"at"`             // file:line:col of the rule
@@ -28,7 +28,7 @@ type Step struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// Path names the rule as set/stage/rule, or set/rule where there is no stage.
+// Path is set/stage/rule, or set/rule without a stage.
 func (s Step) Path() string {
 	if s.Stage == "" {
 		return s.RuleSet + "/" + s.Rule
@@ -36,10 +36,10 @@ func (s Step) Path() string {
 	return s.RuleSet + "/" + s.Stage + "/" + s.Rule
 }
 
-// Trace records what fired during runs. A nil *Trace records nothing and costs nothing. A trace notes numbers and writes
-// them out when it is read, which most traces never are; the facts of the runs are kept for that.
+// Trace records what fired during runs. A nil *Trace records nothing and costs nothing. It keeps
+// numbers and the facts of the runs, and formats steps only when read: most traces never are.
 type Trace struct {
-	// Coverage also notes which outcomes of rules were reached; nil = it does not.
+	// Coverage collects the outcomes that were reached; nil = none.
 	Coverage *Coverage
 
 	runs  []tracedRun
@@ -50,10 +50,10 @@ type Trace struct {
 type tracedRun struct {
 	code  *pointCode
 	facts *registry.Facts
-	first int // of its marks
+	first int // index of its first mark
 }
 
-// mark is a step before it is written out. It holds no pointers, so that the collector need not look at it.
+// mark is an unformatted step. It holds no pointers, so the garbage collector skips it.
 type mark struct {
 	source   int32 // index into pointCode.sources
 	item     int32 // index into the items of the stage's scope
@@ -63,27 +63,27 @@ type mark struct {
 	from, to uint64
 }
 
-// rest is what few steps have.
+// rest is the part of a mark that few steps have.
 type rest struct {
-	from, to ref.Val // of a change of anything but a number or a boolean
+	from, to ref.Val // values other than numbers and booleans
 	verdict  Verdict
 	err      error
 }
 
-// stepSource says where a step comes from.
+// stepSource is where a step comes from.
 type stepSource struct {
 	*origin
-	write *WritePlan // of a change
+	write *WritePlan // nil unless the step is a write
 }
 
-// Steps writes out what fired, in order.
+// Steps formats what fired, in order.
 func (t *Trace) Steps() []Step {
 	var out []Step
 	t.each(func(i int, run *tracedRun) { out = append(out, t.step(i, run)) })
 	return out
 }
 
-// Runs gives the facts of the runs, in order, by the name of their point.
+// Runs yields the point and facts of each run, in order.
 func (t *Trace) Runs() iter.Seq2[string, *registry.Facts] {
 	return func(yield func(string, *registry.Facts) bool) {
 		for _, run := range t.runs {
@@ -94,7 +94,7 @@ func (t *Trace) Runs() iter.Seq2[string, *registry.Facts] {
 	}
 }
 
-// MarshalJSON writes the steps out.
+// MarshalJSON implements json.Marshaler.
 func (t *Trace) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct{ Steps []Step }{t.Steps()})
 }
@@ -155,7 +155,6 @@ func (t *Trace) step(i int, run *tracedRun) Step {
 	return s
 }
 
-// begin notes that a run follows.
 func (t *Trace) begin(code *pointCode, facts *registry.Facts) {
 	if t == nil {
 		return
@@ -189,7 +188,7 @@ func (t *Trace) failure(source, item int32, err error) {
 	t.marks = append(t.marks, mark{source: source, item: item, rest: int32(len(t.rest))})
 }
 
-// RuleError is a rule that failed at run time. The values it would have set are as before.
+// RuleError is a rule that failed at run time. The fields it sets keep their values.
 type RuleError struct {
 	Path string // set/stage/rule
 	At   source.Position
@@ -197,7 +196,7 @@ type RuleError struct {
 	Err  error
 }
 
-// Error names the rule, where it stands and what failed.
+// Error names the rule, its position and the failure.
 func (e *RuleError) Error() string {
 	on := ""
 	if e.Item != "" {

@@ -13,10 +13,10 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// Validate runs every validation at a point, those of the schema too, which may not be in every schema, and returns all violations, in rule order.
-// A rule that fails at run time is a violation too: an object that cannot be judged is not accepted. What is violated by
-// a value that did not change is only a warning, as it is to an API server: an object that was accepted once can still be
-// edited. The trace, nil as a rule, collects coverage only: violations tell themselves what happened.
+// Validate runs every validation at a point and returns all violations in rule order. That includes
+// schema rules, which the installed schema may lack. A rule that fails at run time is a violation:
+// an object that cannot be judged is rejected. As in an API server, a violation by an unchanged
+// value is only a warning, so that accepted objects stay editable. trace collects only coverage.
 func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 	at := p.at(point)
 	if at == nil {
@@ -35,7 +35,7 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 	return out
 }
 
-// validationRun is one object before the validations of a point.
+// validationRun validates one object at a point.
 type validationRun struct {
 	view  registry.ObjectView
 	facts map[string]any
@@ -77,7 +77,7 @@ func pathBelow(path, below string) string {
 	return path + "." + below
 }
 
-// scope resolves the names of an expression. It implements cel.Activation.
+// scope resolves the names of an expression.
 type scope struct {
 	value map[string]any
 	run   *validationRun
@@ -101,7 +101,7 @@ func (s *scope) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (s *scope) Parent() cel.Activation { return nil }
 
-// check judges a value; the message tells the user what is wrong where the rule is violated.
+// check returns the outcome for a value, and the message for the user if it is rejected.
 func (v *PlacedValidation) check(vars cel.Activation, otherwise string) (message string, came outcome) {
 	if v.When != nil {
 		applies, err := v.When(vars)
@@ -129,21 +129,21 @@ func (v *PlacedValidation) check(vars cel.Activation, otherwise string) (message
 	return otherwise, violated
 }
 
-// Violation is a validation that an object does not fulfil.
+// Violation is a validation that an object fails.
 type Violation struct {
 	Rule    string // set/validation
 	Path    string // concrete path of the offending field
-	Self    string // concrete path of what the validation looked at: Path, or what Path is below
+	Self    string // concrete path of self: Path or a parent of it
 	Reason  string // FieldValueInvalid and its siblings
 	Message string
-	Warning bool // the object is accepted all the same
-	Failed  bool // the rule could not judge the object
+	Warning bool // the object is accepted anyway
+	Failed  bool // the rule failed at run time
 }
 
-// Judged is what validations look at.
+// Judged is the input of validations.
 type Judged struct {
 	Object map[string]any
-	Old    map[string]any  // what it replaces; nil = it is new
+	Old    map[string]any  // nil = Object is new
 	Facts  *registry.Facts // further facts of the point; nil = none
 	// Schema runs only the validations that are enforced in the schema.
 	Schema bool
@@ -158,26 +158,26 @@ type PlacedValidation struct {
 	Message    ValidationCode
 }
 
-// ValidationCode runs an expression of a validation; nil for none. Its program is planned when it first runs: with its table of all
-// functions it takes 50 KB, and a process that reviews pods hardly ever runs most validations.
+// ValidationCode runs an expression of a validation; nil = none. It plans on the first run: a plan
+// takes 50 KB, and a process that reviews pods rarely runs most validations.
 type ValidationCode func(cel.Activation) (ref.Val, error)
 
-// transition reports whether a validation compares with what was there before. It is then evaluated for values that did
-// not change, too: it says itself what may stay.
+// transition reports whether a validation reads the old object. Its violations stay errors for
+// unchanged values: the rule itself says what may stay.
 func (v *ValidationPlan) transition() bool {
 	return slices.Contains(v.Reads, "oldSelf") || slices.Contains(v.Reads, "oldObject")
 }
 
-// ValidationInfo is a validation as a plan runs it, for those who enforce it elsewhere.
+// ValidationInfo describes a validation for those who enforce it elsewhere, e.g. API servers.
 type ValidationInfo struct {
-	Rule        string               // set/validation, as violations name it: the same for all values of an axis
+	Rule        string               // set/validation, the same for all values of an axis
 	Description string               // of the rule set
-	Validation  *document.Validation // for that value, in CEL that knows no axes
-	Reads       []string             // the variables that its condition and expression read, sorted
-	Calls       []string             // the functions and operators that they call, sorted
+	Validation  *document.Validation // for one axis value, in plain CEL
+	Reads       []string             // variables that the condition and expression read, sorted
+	Calls       []string             // functions and operators that they call, sorted
 }
 
-// Validations lists the validations at a point in the order in which they run.
+// Validations lists the validations at a point in run order.
 func (p *Plan) Validations(point string) []ValidationInfo {
 	var out []ValidationInfo
 	at := p.at(point)

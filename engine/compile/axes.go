@@ -12,7 +12,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// axisNamed looks up the axis that a document names.
+// axisNamed reports an unknown axis and returns nil.
 func (c *compiler) axisNamed(name source.Scalar, subject string) *lang.Axis {
 	a := c.reg.Axes()[name.Value]
 	if a == nil {
@@ -21,8 +21,7 @@ func (c *compiler) axisNamed(name source.Scalar, subject string) *lang.Axis {
 	return a
 }
 
-// each looks up what a stage goes through: the items of scopes, one scope after the other, and the values of an axis. A stage
-// without scopes has nil for one.
+// each resolves a stage's scopes and axis. A stage without scopes has the single scope nil.
 func (c *compiler) each(point *registry.Point, list []source.Scalar, subject string) (scopes []*registry.Scope, axis *lang.Axis, ok bool) {
 	for i, name := range list {
 		s, a := point.Scope(name.Value), c.reg.Axes()[name.Value]
@@ -49,7 +48,7 @@ func (c *compiler) each(point *registry.Point, list []source.Scalar, subject str
 	return scopes, axis, true
 }
 
-// valuesBut are the values of an axis but for those that are left out; a value that is none is a problem.
+// valuesBut returns the axis values that are not left out, and reports values the axis lacks.
 func (c *compiler) valuesBut(axis *lang.Axis, without []source.Scalar, subject string) []*lang.AxisValue {
 	if axis == nil {
 		for _, w := range without {
@@ -71,7 +70,7 @@ func (c *compiler) valuesBut(axis *lang.Axis, without []source.Scalar, subject s
 	return out
 }
 
-// oneFieldEach reports rules of an axis that write one field for all its values: the last would win.
+// oneFieldEach reports rules that write one field for every axis value: the last would win.
 func (c *compiler) oneFieldEach(axis *lang.Axis, st *document.Stage, subject string) {
 	if axis == nil {
 		return
@@ -96,7 +95,6 @@ func (c *compiler) oneFieldEach(axis *lang.Axis, st *document.Stage, subject str
 	}
 }
 
-// parentPath is a path without its last field.
 func parentPath(path string) string {
 	if i := strings.LastIndex(path, "."); i > 0 {
 		return path[:i]

@@ -12,8 +12,8 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// alongAxes makes plain CEL of what an expression says of axes, before it is type-checked, and so that what is told of it later
-// still has its place: values of the axis at hand become constants, and what is asked of all values is asked of each.
+// alongAxes rewrites axes to plain CEL before type-checking. It works in place, so that later
+// problems keep their positions.
 func (c *compiler) alongAxes(s source.Scalar, ast *cel.Ast, subject string) (ok bool) {
 	if len(c.reg.Axes()) == 0 {
 		return true
@@ -34,17 +34,16 @@ type axisRewriter struct {
 	subject string
 	ast     *celast.AST
 	make    celast.ExprFactory
-	last    int64 // number of a node, of those added
+	last    int64 // highest node ID so far
 }
 
-// problem reports something at a node.
 func (x *axisRewriter) problem(e celast.Expr, message string) {
 	loc := x.ast.SourceInfo().GetStartLocation(e.ID())
 	pos := x.s.At(loc.Line(), loc.Column())
 	x.c.ps.Add(&source.Problem{Pos: pos, Subject: x.subject, Message: message, Excerpt: source.Excerpt(x.s.Lines(), pos)})
 }
 
-// substitute puts a value in the place of a name: r[name] is the field r.value, and the name alone a text.
+// substitute replaces name by value: r[name] becomes the field r.value, name alone a string.
 func (x *axisRewriter) substitute(root celast.Expr, name, value string) {
 	is := func(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == name }
 	celast.PreOrderVisit(root, celast.NewExprVisitor(func(e celast.Expr) {
@@ -72,7 +71,7 @@ func (x *axisRewriter) substitute(root celast.Expr, name, value string) {
 	celast.PostOrderVisit(root, celast.NewExprVisitor(x.choose))
 }
 
-// choose takes the branch of a ternary that is for the value at hand: what the other one gives may be of another unit.
+// choose folds a ternary that compares two literals: the other branch may have another unit.
 func (x *axisRewriter) choose(e celast.Expr) {
 	if e.Kind() != celast.CallKind || e.AsCall().FunctionName() != operators.Conditional {
 		return
@@ -95,7 +94,7 @@ func (x *axisRewriter) choose(e celast.Expr) {
 	e.SetKindCase(chosen)
 }
 
-// unroll writes resources.exists(r, …) out: one condition for each value. Elsewhere resources is a list of the names.
+// unroll expands resources.exists(r, …) to one condition per value; elsewhere resources is a list.
 func (x *axisRewriter) unroll() {
 	celast.PostOrderVisit(x.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() != celast.ComprehensionKind || e.AsComprehension().IterRange().Kind() != celast.IdentKind {
@@ -149,14 +148,14 @@ func (x *axisRewriter) unroll() {
 	}))
 }
 
-// copy gives a copy of a node with numbers of its own, at the same places.
+// copy returns a copy with fresh IDs at the same positions.
 func (x *axisRewriter) copy(e celast.Expr) celast.Expr {
 	out := x.make.CopyExpr(e)
 	out.RenumberIDs(x.number)
 	return out
 }
 
-// number gives a new number to a node that stands where another one does.
+// number returns a fresh ID at the position of another node.
 func (x *axisRewriter) number(like int64) int64 {
 	if x.last == 0 {
 		x.last = celast.MaxID(x.ast)

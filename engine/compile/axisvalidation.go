@@ -9,7 +9,7 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// validationsAlong are the validations of a rule set, one with an axis once for each of its values.
+// validationsAlong expands each validation with an axis to one per value.
 func (c *compiler) validationsAlong(set *document.RuleSet) (out []engine.ValidationPlan) {
 	for i := range set.Validations {
 		v := &set.Validations[i]
@@ -30,8 +30,8 @@ func (c *compiler) validationsAlong(set *document.RuleSet) (out []engine.Validat
 	return out
 }
 
-// along is the validation with its texts and paths for one value of its axis: {resource} in a message is cpu, [resource] in
-// fieldPath ['cpu']. Expressions stay; they are rewritten when they are compiled.
+// along writes an axis value into texts and paths: {resource} becomes cpu, [resource] in fieldPath
+// ['cpu']. Expressions are rewritten when they are compiled.
 func along(v *document.Validation, value *lang.AxisValue) *document.Validation {
 	if value == nil {
 		return v

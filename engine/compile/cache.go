@@ -2,14 +2,15 @@ package compile
 
 import "sync"
 
-// Cache keeps compiled rule sets for other compilations of the same files with the same registry. Most gates and parameters
-// change one rule set, so that whoever tries many of them compiles the others once. Compilations at the same time may share one.
+// Cache shares compiled rule sets between compilations of the same files with the same registry.
+// Most gates and parameters affect one rule set, so the others compile once. It is safe for
+// concurrent use.
 type Cache struct {
 	mu   sync.Mutex
 	sets map[setKey]*setResult
 }
 
-// get returns nil for a rule set that is not there, and of no cache.
+// get returns nil on a miss and on a nil Cache.
 func (c *Cache) get(key setKey) *setResult {
 	if c == nil {
 		return nil

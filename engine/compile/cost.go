@@ -13,10 +13,10 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// wayOutOfSteps is what to do about an expression that takes too long.
+// wayOutOfSteps is the advice for expressions that take too long.
 const wayOutOfSteps = "avoid loops inside loops, filter a list before going through it again, or move a part into a variable"
 
-// tooCostly refuses validations whose worst case could hold up an admission.
+// tooCostly refuses validations whose worst case could hold up admission.
 func tooCostly(env *cel.Env, ast *cel.Ast, sizes checker.CostEstimator) error {
 	estimate, err := env.EstimateCost(ast, sizes)
 	if err != nil {
@@ -28,8 +28,8 @@ func tooCostly(env *cel.Env, ast *cel.Ast, sizes checker.CostEstimator) error {
 	return nil
 }
 
-// affordable estimates an expression of a stage or a decision, and reports one whose worst case could hold up a cycle or
-// an admission, or fill the memory; nil then.
+// affordable estimates an expression of a stage or decision. It returns nil and reports a worst
+// case that could hold up a cycle or an admission, or exhaust memory.
 func (c *compiler) affordable(s source.Scalar, ast *cel.Ast, sc *scopeEnv, subject string) *closure.Estimate {
 	e := estimateOf(ast.NativeRep(), sc)
 	out := e.out
@@ -56,7 +56,7 @@ func (c *compiler) affordable(s source.Scalar, ast *cel.Ast, sc *scopeEnv, subje
 	return nil
 }
 
-// affordableVariables reports variables that fill the memory together, each of which alone does not.
+// affordableVariables reports variables that exhaust memory together.
 func (c *compiler) affordableVariables(programs []*closure.Program) {
 	total := int64(0)
 	for _, p := range programs {
@@ -68,7 +68,6 @@ func (c *compiler) affordableVariables(programs []*closure.Program) {
 	}
 }
 
-// message says why a value may get too large.
 func (g *grown) message() string {
 	if g.text {
 		return fmt.Sprintf("the text may get %d bytes long, at most %d are allowed, where a fact counts as %d: join fewer texts", g.extent.Length, lang.MaxText, lang.MaxTextSize)
@@ -77,7 +76,7 @@ func (g *grown) message() string {
 		"join fewer lists, or filter them before", g.extent.Bytes, lang.MaxList, lang.MaxListSize)
 }
 
-// dearest names the variables with the largest share of the steps.
+// dearest names the variables that take at least a tenth of the steps.
 func dearest(e *closure.Estimate) string {
 	var names []string
 	for _, v := range e.Reads {
@@ -91,20 +90,19 @@ func dearest(e *closure.Estimate) string {
 	return strings.Join(names, ", ")
 }
 
-// together adds up what runs at a point, and finds the expression with the largest share.
+// together sums the cost of a point and finds its most expensive expression.
 type together struct {
 	closure.Cost
-	items    int64 // that stages run for
-	times    int64 // how often the stage at hand runs
+	items    int64 // per scope
+	times    int64 // runs of the current stage
 	computed map[*closure.Estimate]bool
 	largest  *closure.Estimate
 	share    closure.Cost
 }
 
-// begin starts a stage or table that runs so many times.
 func (t *together) begin(times int64) { t.times, t.computed = times, map[*closure.Estimate]bool{} }
 
-// add adds expressions, and the variables that they read, unless those are computed already.
+// add adds expressions, and the variables that they read unless already computed.
 func (t *together) add(list ...*closure.Program) {
 	for _, p := range list {
 		if p == nil {
@@ -129,7 +127,7 @@ func (t *together) add(list ...*closure.Program) {
 	}
 }
 
-// wrote forgets what is computed anew after a rule wrote.
+// wrote drops variables that are recomputed after a write.
 func (t *together) wrote() {
 	for v := range t.computed {
 		if !v.Steady {
@@ -138,7 +136,6 @@ func (t *together) wrote() {
 	}
 }
 
-// set adds the expressions of a rule set.
 func (t *together) set(set *engine.SetPlan) {
 	t.begin(1)
 	for _, d := range set.Decisions {
@@ -165,7 +162,8 @@ func (t *together) set(set *engine.SetPlan) {
 	}
 }
 
-// Cost is what the rules at a point may take in one run, for so many items of each scope: steps, and bytes of texts and lists.
+// Cost is the worst case of one run of a point with this many items per scope: steps, and bytes of
+// texts and lists.
 func Cost(p *engine.Plan, point string, items int64) (steps, bytes int64) {
 	t := costOf(p.Parts().Points[point], items)
 	return t.Steps, t.Bytes
@@ -179,7 +177,7 @@ func costOf(at *engine.PointPlan, items int64) *together {
 	return t
 }
 
-// affordableTogether reports a point whose rules take too long, each of which alone does not.
+// affordableTogether reports a point whose rules take too long together.
 func (c *compiler) affordableTogether(at *engine.PointPlan) {
 	t := costOf(at, lang.MaxItems)
 	what, most, taken, share := "take %d steps", int64(lang.MaxPointSteps), t.Steps, t.share.Steps

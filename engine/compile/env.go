@@ -14,17 +14,17 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// ProfileVersion names the environment that stages and decisions compile in. It is frozen: a function that
+// ProfileVersion names the CEL environment of stages and decisions. It is frozen: a function that
 // changes meaning needs a new profile.
 const ProfileVersion = "celvpa/v1"
 
-// baseEnv is the profile: CEL's operators and macros without regular expressions and time zones, optional values, the
-// engine's helpers, and the host's units, types and functions.
+// baseEnv is CEL without regular expressions and time zones, plus optionals, the engine's helpers,
+// and the host's units, types and functions.
 func baseEnv(r *registry.Registry) (*cel.Env, error) {
 	std := env.NewLibrarySubset().AddExcludedFunctions(
-		env.NewFunction(operators.Add), // see addition
+		env.NewFunction(operators.Add), // replaced by closure.Addition
 		env.NewFunction("matches"),
-		env.NewFunction("duration"), env.NewFunction("timestamp"), // a host may call a unit so
+		env.NewFunction("duration"), env.NewFunction("timestamp"), // free for units
 		env.NewFunction("getFullYear"), env.NewFunction("getMonth"), env.NewFunction("getDayOfYear"),
 		env.NewFunction("getDayOfMonth"), env.NewFunction("getDate"), env.NewFunction("getDayOfWeek"),
 		env.NewFunction("getHours"), env.NewFunction("getMinutes"), env.NewFunction("getSeconds"),
@@ -49,7 +49,7 @@ func baseEnv(r *registry.Registry) (*cel.Env, error) {
 	return cel.NewCustomEnv(options...)
 }
 
-// gateSchema is the type of the variable `gates`: one boolean a declared gate.
+// gateSchema is the type of the variable `gates`: one boolean per declared gate.
 func gateSchema(r *registry.Registry) *lang.Schema {
 	var fields []lang.Field
 	for _, name := range slices.Sorted(maps.Keys(r.Gates())) {

@@ -12,14 +12,14 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// estimator bounds sizes and costs of one expression, from those of the variables and facts that it reads.
+// estimator bounds the sizes and costs of one expression from those of what it reads.
 type estimator struct {
 	scope *scopeEnv
 	ast   *celast.AST
 	loops []loopExtent
 	out   *closure.Estimate
 	grown *grown // the first part whose value may get too large
-	odd   bool   // there is a construct whose cost is not known
+	odd   bool   // it has a construct of unknown cost
 }
 
 type loopExtent struct {
@@ -34,7 +34,6 @@ type grown struct {
 	text   bool
 }
 
-// estimateOf bounds the size and the cost of an expression.
 func estimateOf(ast *celast.AST, sc *scopeEnv) *estimator {
 	e := &estimator{scope: sc, ast: ast, out: &closure.Estimate{Steady: true}}
 	e.out.Extent, e.out.Own = e.expr(ast.Expr())
@@ -88,7 +87,6 @@ func (e *estimator) ident(x celast.Expr) *lang.Extent {
 	return v.Extent
 }
 
-// note notes a variable that an expression reads.
 func note(e, v *closure.Estimate) {
 	if !slices.Contains(e.Reads, v) {
 		e.Reads = append(e.Reads, v)
@@ -104,7 +102,7 @@ func (e *estimator) field(x celast.Expr) (*lang.Extent, closure.Cost) {
 	return size, c
 }
 
-// member is a field of a record, or an entry of a map, also behind .?
+// member estimates a record field or map entry, also behind .?
 func (e *estimator) member(x, of celast.Expr, field string) (*lang.Extent, closure.Cost) {
 	operand, c := e.expr(of)
 	c.Steps++
@@ -122,7 +120,7 @@ func (e *estimator) member(x, of celast.Expr, field string) (*lang.Extent, closu
 	return operand.Entry(), c
 }
 
-// params is the record of parameters that an expression gives, nil for any other.
+// params returns the parameter record that an expression selects, or nil.
 func (e *estimator) params(x celast.Expr) *lang.Record {
 	if x.Kind() == celast.IdentKind {
 		if closure.IdentName(x) != "params" || slices.ContainsFunc(e.loops, func(l loopExtent) bool { return l.name == x.AsIdent() }) {
@@ -167,12 +165,12 @@ func (e *estimator) mapping(x celast.Expr) (*lang.Extent, closure.Cost) {
 	return e.bounded(x, out), c
 }
 
-// making is the cost of a list of so many entries, without that of the entries.
+// making is the cost of building a list, without its entries.
 func (e *estimator) making(entries int) closure.Cost {
 	return closure.Cost{Steps: 1 + int64(entries), Bytes: lang.SaturatingTimes(int64(entries), lang.ValueBytes, lang.ListBytes)}
 }
 
-// bounded notes values that may get too large.
+// bounded records the first value that may get too large.
 func (e *estimator) bounded(x celast.Expr, size *lang.Extent) *lang.Extent {
 	text := false
 	switch e.ast.GetType(x.ID()).Kind() {
@@ -279,7 +277,6 @@ func (e *estimator) call(x celast.Expr) (*lang.Extent, closure.Cost) {
 	return size, total
 }
 
-// sum is + of numbers, texts or lists.
 func (e *estimator) sum(x celast.Expr, args []*lang.Extent, total closure.Cost) (*lang.Extent, closure.Cost) {
 	switch e.ast.GetType(x.ID()).Kind() {
 	case types.IntKind, types.UintKind, types.DoubleKind:

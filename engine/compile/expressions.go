@@ -20,8 +20,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// scopeEnv is the environment of an expression with what the engine knows beyond CEL: units, slots and
-// which variables may be written.
+// scopeEnv is a CEL environment plus what CEL does not know: units, slots and writable variables.
 type scopeEnv struct {
 	env      *cel.Env
 	planner  *cel.Env
@@ -68,7 +67,7 @@ func (c *compiler) extend(sc *scopeEnv, options []cel.EnvOption, at source.Scala
 	return true
 }
 
-// variables compiles named expressions, of which each stands behind those that it reads: see ordered.
+// variables compiles named expressions in the given order: see ordered.
 func (c *compiler) variables(list []document.Variable, sc *scopeEnv, subject string) []*closure.Program {
 	var out []*closure.Program
 	for _, v := range list {
@@ -97,8 +96,8 @@ func (c *compiler) variables(list []document.Variable, sc *scopeEnv, subject str
 	return out
 }
 
-// ordered sorts variables so that each stands behind those it reads, and reports those that read each other: the order in
-// which they are written does not matter. What does not parse stays where it is and is reported when it is compiled.
+// ordered sorts variables behind those they read, so that authors may write them in any order, and
+// reports cycles. An expression that does not parse is reported when it is compiled.
 func (c *compiler) ordered(list []document.Variable, sc *scopeEnv, subject string) []document.Variable {
 	byName := map[string]int{}
 	for i, v := range list {
@@ -177,7 +176,7 @@ func (c *compiler) expression(s source.Scalar, sc *scopeEnv, subject string) (*c
 	if ast == nil {
 		return nil, nil
 	}
-	planner := sc.planner // it has the same functions; each environment keeps what it needs for planning
+	planner := sc.planner // same functions, and each planning environment keeps a table of them
 	plan := sync.OnceValues(func() (cel.Program, error) {
 		return planner.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(closure.MaxIterations))
 	})
@@ -190,8 +189,8 @@ func (c *compiler) expression(s source.Scalar, sc *scopeEnv, subject string) (*c
 	return ast, p
 }
 
-// compileSized compiles an expression over objects of which the host knows how large they get. It plans the program to report
-// faults, and drops it.
+// compileSized compiles an expression over objects whose size limits the host knows. It plans the
+// program to report faults, then drops it.
 func (c *compiler) compileSized(s source.Scalar, env, planner *cel.Env, known map[string]lang.Type, sizes checker.CostEstimator, subject string) (*cel.Ast, engine.ValidationCode) {
 	fair := func(ast *cel.Ast) bool {
 		err := tooCostly(env, ast, sizes)
@@ -219,8 +218,8 @@ func (c *compiler) compileSized(s source.Scalar, env, planner *cel.Env, known ma
 	}
 }
 
-// checked parses and type-checks an expression; nil means that problems were recorded. fair reports whether it may cost what it
-// does, and tells when not.
+// checked parses and type-checks an expression; nil means that problems were recorded. fair reports
+// costs that are too high.
 func (c *compiler) checked(s source.Scalar, env *cel.Env, known map[string]lang.Type, fair func(*cel.Ast) bool, subject string) *cel.Ast {
 	if strings.TrimSpace(s.Value) == "" {
 		c.ps.At(s, subject, "the expression is empty")

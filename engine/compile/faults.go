@@ -18,8 +18,8 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// expressionFaults reports what CEL finds wrong with an expression, in words that lead on. Of syntax errors only the first
-// is told: the others follow from it. known types the names that the expression may use; nil = not known.
+// expressionFaults reports CEL's errors with hints, but only the first syntax error: the others
+// follow from it. known types the names in scope; nil = not known.
 func (c *compiler) expressionFaults(s source.Scalar, known map[string]lang.Type, subject string, faults []*cel.Error) {
 	for _, e := range faults {
 		message, syntax := strings.CutPrefix(e.Message, "Syntax error: ")
@@ -36,7 +36,7 @@ func (c *compiler) expressionFaults(s source.Scalar, known map[string]lang.Type,
 	}
 }
 
-// syntaxHint says what the parser's usual complaints mean.
+// syntaxHint explains the parser's usual errors.
 func syntaxHint(message string) string {
 	switch {
 	case strings.HasPrefix(message, "token recognition error at: '= "):
@@ -57,7 +57,7 @@ var (
 	nameChain  = regexp.MustCompile(`(\w+(?:\.\??\w+)*)\.\??$`)
 )
 
-// absent says of names that people look for why they are not there.
+// absent explains why names that people try do not exist.
 var absent = map[string]string{
 	"matches": "there are no regular expressions; use startsWith, endsWith or contains",
 	"now":     "rules know no time of day", "timestamp": "rules know no time of day",
@@ -65,7 +65,7 @@ var absent = map[string]string{
 	"getHours": "rules know no time of day", "getDayOfWeek": "rules know no time of day",
 }
 
-// nameHint lists what could have been meant by a name that is not known.
+// nameHint suggests what an unknown name could mean.
 func (c *compiler) nameHint(message, expression string, at common.Location, known map[string]lang.Type) string {
 	if message == "invalid argument to has() macro" {
 		return message + "; of a field that an axis names, ask e.g. resource in policy.minAllowed"
@@ -102,7 +102,7 @@ func (c *compiler) nameHint(message, expression string, at common.Location, know
 	return message
 }
 
-// schemaBefore finds the record whose field is selected at a place, when it is written as a chain of names.
+// schemaBefore finds the record whose field a chain of names selects at a position.
 func schemaBefore(expression string, at common.Location, known map[string]lang.Type) *lang.Schema {
 	lines := strings.Split(expression, "\n")
 	if at.Line() < 1 || at.Line() > len(lines) {
@@ -128,8 +128,7 @@ func schemaBefore(expression string, at common.Location, known map[string]lang.T
 	return t.Schema()
 }
 
-// literals reads the amounts that an expression spells out, such as cpu('250m'), and reports those that are none. They
-// would only fail when the rule runs.
+// literals reports invalid amounts such as cpu('x'), which would only fail at run time.
 func (c *compiler) literals(s source.Scalar, ast *cel.Ast, subject string) bool {
 	fine := true
 	native := ast.NativeRep()

@@ -14,12 +14,11 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// usage notes which variables and params of a rule set its expressions read.
+// usage collects the variables and params that a rule set's expressions read.
 type usage struct {
 	names map[string]bool // variables, and params as "params.name"
 }
 
-// visit notes what an expression reads.
 func (u *usage) visit(ast *cel.Ast) {
 	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		switch e.Kind() {
@@ -37,14 +36,13 @@ func (u *usage) visit(ast *cel.Ast) {
 	}))
 }
 
-// field notes a param that is read.
 func (u *usage) field(operand celast.Expr, name string) {
 	if operand.Kind() == celast.IdentKind && closure.IdentName(operand) == "params" {
 		u.names["params."+name] = true
 	}
 }
 
-// unused reports variables and params that nothing reads: they suggest a control that is not there.
+// unused reports variables and params that nothing reads: they suggest a control without effect.
 func (c *compiler) unused(set *document.RuleSet, used *usage) {
 	subject := "RuleSet " + set.ID()
 	report := func(what string, name source.Scalar, key string) {
@@ -66,7 +64,7 @@ func (c *compiler) unused(set *document.RuleSet, used *usage) {
 	}
 }
 
-// unusedShared reports parameters of a pipeline that none of its rule sets reads.
+// unusedShared reports pipeline parameters that no rule set reads.
 func (c *compiler) unusedShared(r *resolve.Resolved, findings *source.Collector) {
 	read := map[string]bool{}
 	for _, point := range r.Points {
@@ -83,8 +81,7 @@ func (c *compiler) unusedShared(r *resolve.Resolved, findings *source.Collector)
 	}
 }
 
-// unreachable reports decisions that can never be taken: behind a row that always holds, or with a condition that an
-// earlier row has.
+// unreachable reports decisions behind a row that always holds or has the same condition.
 func (c *compiler) unreachable(set *document.RuleSet) {
 	subject := "RuleSet " + set.ID()
 	seen := map[string]string{}
@@ -105,7 +102,7 @@ func (c *compiler) unreachable(set *document.RuleSet) {
 	}
 }
 
-// constantCondition reports conditions that are literally false: their rule can never fire.
+// constantCondition reports literally false conditions: their rule can never fire.
 func (c *compiler) constantCondition(s source.Scalar, ast *cel.Ast, subject string) {
 	if e := ast.NativeRep().Expr(); e.Kind() == celast.LiteralKind && e.AsLiteral() == types.False {
 		c.findings.At(s, subject, "the condition is never true; disable or delete what it guards")

@@ -18,16 +18,16 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// setting is a parameter that a rule set reads, with where its value comes from.
+// setting is a parameter that a rule set reads, and the source of its value.
 type setting struct {
 	param    document.Param
-	key      string        // set.param, or the name alone of one that is shared
-	shared   bool          // the pipeline declares it
-	from     source.Scalar // the default, or what an overlay says
+	key      string        // set.param, or the bare name if shared
+	shared   bool          // declared by the pipeline
+	from     source.Scalar // the default or an overlay's value
 	overlaid bool
 }
 
-// settings are the parameters of a rule set, and those of the pipeline that it reads.
+// settings returns a rule set's parameters, and those of the pipeline that it reads.
 func (c *compiler) settings(r *resolve.Resolved, set *document.RuleSet) []setting {
 	var out []setting
 	add := func(p document.Param, key string, shared bool) {
@@ -49,8 +49,8 @@ func (c *compiler) settings(r *resolve.Resolved, set *document.RuleSet) []settin
 	return out
 }
 
-// declaredOnce reports parameters of a pipeline and its rule sets that have one name where a rule set could mean either, or
-// one flag: whoever sets one would not set the other.
+// declaredOnce reports names and flags that a pipeline and its rule sets declare twice: whoever
+// sets one would not set the other.
 func (c *compiler) declaredOnce(r *resolve.Resolved) {
 	type declared struct {
 		at    source.Position
@@ -93,7 +93,7 @@ func (c *compiler) declaredOnce(r *resolve.Resolved) {
 	}
 }
 
-// bindParams gives parameters their values: from an overlay, else from the host, else the default.
+// bindParams sets parameters from an overlay, else from the host, else to the default.
 func (c *compiler) bindParams(set *document.RuleSet, compiled *engine.SetPlan, params []setting, subject string) []lang.Field {
 	fields, nested := c.paramFields(set, params, subject)
 	compiled.Params = lang.NewSchema("params/"+set.Name.Value, fields...).New()
@@ -125,7 +125,7 @@ func (c *compiler) bindParams(set *document.RuleSet, compiled *engine.SetPlan, p
 		name, value := document.CutParam(s.param.Name.Value)
 		i, known := compiled.Params.Schema().Index()[name]
 		if !known {
-			continue // a problem was told
+			continue // reported already
 		}
 		if inner, several := compiled.Params.At(i).(*lang.Record); several && value != "" {
 			inner.Put(value, v)
@@ -136,7 +136,7 @@ func (c *compiler) bindParams(set *document.RuleSet, compiled *engine.SetPlan, p
 	return fields
 }
 
-// paramFields types the parameters: one with several values, as name.cpu and name.memory, is a record of them.
+// paramFields types the parameters. One with axis values, as name.cpu and name.memory, is a record.
 func (c *compiler) paramFields(set *document.RuleSet, params []setting, subject string) (fields []lang.Field, nested []*lang.Schema) {
 	values := map[string][]lang.Field{}
 	var names []string
@@ -160,7 +160,7 @@ func (c *compiler) paramFields(set *document.RuleSet, params []setting, subject 
 		if !s.param.Each.IsZero() && c.axisNamed(s.param.Each, subject+", param "+name) == nil {
 			continue
 		}
-		if !slices.ContainsFunc(values[name], func(f lang.Field) bool { return f.Name == value }) { // twice is told elsewhere
+		if !slices.ContainsFunc(values[name], func(f lang.Field) bool { return f.Name == value }) { // duplicates are reported elsewhere
 			values[name] = append(values[name], lang.Field{Name: value, Type: t, Doc: s.param.Description})
 		}
 	}
@@ -191,7 +191,7 @@ func (c *compiler) paramFields(set *document.RuleSet, params []setting, subject 
 	return fields, nested
 }
 
-// paramIn is where a parameter is named last.
+// paramIn returns the last declaration of a parameter.
 func paramIn(params []setting, name string) (at source.Scalar) {
 	for _, s := range params {
 		if base, _ := document.CutParam(s.param.Name.Value); base == name {
@@ -201,7 +201,7 @@ func paramIn(params []setting, name string) (at source.Scalar) {
 	return at
 }
 
-// schemasWith are the shapes that expressions know: those of the registry, of the gates, and of parameters.
+// schemasWith returns the schemas that expressions know: the registry's, gates and params.
 func (c *compiler) schemasWith(params *lang.Schema) map[string]*lang.Schema {
 	out := params.WithNested()
 	out[c.gateType.Schema().Name()] = c.gateType.Schema()
@@ -211,11 +211,11 @@ func (c *compiler) schemasWith(params *lang.Schema) map[string]*lang.Schema {
 	return out
 }
 
-// withinBounds reports a value beyond the bounds of its parameter.
+// withinBounds checks a value against the bounds of its parameter.
 func (c *compiler) withinBounds(p document.Param, t lang.Type, text string, v ref.Val, subject string) error {
 	for _, bound := range []struct {
 		source.Scalar
-		forbidden types.Int // how the value may not compare
+		forbidden types.Int // comparison result
 		what      string
 	}{{p.Min, -1, "below the least allowed"}, {p.Max, 1, "above the most allowed"}} {
 		if bound.IsZero() {
@@ -234,7 +234,7 @@ func (c *compiler) withinBounds(p document.Param, t lang.Type, text string, v re
 	return nil
 }
 
-// badParam blames the value where it stands, or the flag that gave it.
+// badParam reports a bad value where it is written, or the flag that gave it.
 func (c *compiler) badParam(p document.Param, from source.Scalar, overridden bool, subject string, err error) {
 	if !overridden {
 		c.ps.At(from, subject, fmt.Sprintf("param %s: %v", p.Name.Value, err))

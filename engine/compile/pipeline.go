@@ -1,10 +1,8 @@
-// Package compile type-checks rule sets against a registry, and makes engine.Plans of pipelines
-// with their overlays. It checks units, takes axes out of expressions, bounds what rules may take
-// at worst, and finds what is most likely a mistake. Each problem has its position, and all of them
-// are reported at once.
+// Package compile type-checks rule sets against a registry, and compiles pipelines with their
+// overlays to engine.Plans. It checks units, rewrites axes to plain CEL, bounds worst-case costs,
+// and finds likely mistakes. It reports all problems at once, each with its position.
 //
-// A Rulebook holds every plan that a library makes possible, and picks the one that is in force for
-// an object.
+// A Rulebook holds every plan that a library allows, and selects the one for an object.
 package compile
 
 import (
@@ -25,21 +23,21 @@ import (
 
 // Options select a pipeline and fix what is constant for its plan.
 type Options struct {
-	// Pipeline is name@version, or a name that only one version has.
+	// Pipeline is name@version, or the name if only one version is loaded.
 	Pipeline string
-	// Overlays are applied whatever their mode and match, in the order in which they apply.
+	// Overlays apply regardless of mode and match.
 	Overlays []string
-	// Gates switches feature gates; gates left out are off.
+	// Gates switches feature gates; missing gates are off.
 	Gates map[string]bool
-	// Params overrides parameter defaults, keyed "ruleset.param", written as in YAML.
+	// Params overrides parameter defaults by "ruleset.param", written as in YAML.
 	Params map[string]string
-	// Points names the points that are compiled; none = all. See Rulebook for what becomes of the others.
+	// Points are the points to compile; none = all. See Rulebook for the others.
 	Points []string
 	// Cache keeps compiled rule sets; nil = none.
 	Cache *Cache
 }
 
-// Compile type-checks one pipeline, with the overlays that are named, and everything it names. The error lists every fault with its
+// Compile compiles one pipeline with the named overlays. The error lists every fault with its
 // position.
 func Compile(lib *document.Library, reg *registry.Registry, opts Options) (*engine.Plan, error) {
 	pipe, err := lib.Pipeline(opts.Pipeline)
@@ -66,7 +64,7 @@ func Compile(lib *document.Library, reg *registry.Registry, opts Options) (*engi
 		c.noteParams(r)
 	}
 	plan := c.plan(r)
-	c.ps.Dedupe() // of axes, the same is told of each value
+	c.ps.Dedupe() // each axis value repeats the same problem
 	if err := c.ps.Err(); err != nil {
 		return nil, err
 	}
@@ -76,29 +74,29 @@ func Compile(lib *document.Library, reg *registry.Registry, opts Options) (*engi
 	return plan, nil
 }
 
-// compiler turns resolved pipelines into plans. Rule sets that several plans share are compiled once.
+// compiler turns resolved pipelines into plans, which share compiled rule sets.
 type compiler struct {
 	reg        *registry.Registry
 	gateValues map[string]bool
-	params     map[string]string // given for all plans, by "set.param"
+	params     map[string]string // set by the host, by "set.param"
 	base       *cel.Env
 	gates      *lang.Record
 	gateType   lang.Type
 	ps         *source.Collector
 	usedParams map[string]bool
 	compiled   map[setKey]*setResult
-	cache      *Cache                       // of several compilations; nil = none
+	cache      *Cache                       // shared between compilations; nil = none
 	points     map[string]*engine.PointPlan // by name and the rule sets that run there
-	only       []string                     // points that are compiled; none = all
-	leftOut    map[*document.RuleSet]bool   // rule sets that pipelines name at other points
-	stop       func() error                 // why to give up; nil = never
+	only       []string                     // points to compile; none = all
+	leftOut    map[*document.RuleSet]bool   // rule sets at other points
+	stop       func() error                 // returns an error to give up; nil = never
 
-	at       *registry.Point   // of the rule set at hand
-	axis     *lang.AxisValue   // of the stage or validation at hand; nil = none
-	findings *source.Collector // of the rule set at hand
-	used     *usage            // of the rule set at hand
+	at       *registry.Point   // of the current rule set
+	axis     *lang.AxisValue   // of the current stage or validation; nil = none
+	findings *source.Collector // of the current rule set
+	used     *usage            // of the current rule set
 
-	unitFunctions map[string]string // function name of a unit, e.g. mem, to the unit
+	unitFunctions map[string]string // unit by function name, e.g. mem
 }
 
 func newCompiler(reg *registry.Registry, gates map[string]bool, params map[string]string, points []string) (*compiler, error) {
@@ -133,7 +131,6 @@ func newCompiler(reg *registry.Registry, gates map[string]bool, params map[strin
 	return c, nil
 }
 
-// stopped is why to give up, nil while there is no reason.
 func (c *compiler) stopped() error {
 	if c.stop == nil {
 		return nil
@@ -141,12 +138,11 @@ func (c *compiler) stopped() error {
 	return c.stop()
 }
 
-// compiles reports whether a point is compiled.
 func (c *compiler) compiles(point string) bool {
 	return len(c.only) == 0 || slices.Contains(c.only, point)
 }
 
-// noteLeftOut notes which rule sets a pipeline without overlays has at points that are not compiled.
+// noteLeftOut records the rule sets at points that are not compiled, before overlays apply.
 func (c *compiler) noteLeftOut(r *resolve.Resolved) {
 	for _, at := range r.Points {
 		if c.compiles(at.Point.Value) {
@@ -158,7 +154,7 @@ func (c *compiler) noteLeftOut(r *resolve.Resolved) {
 	}
 }
 
-// noteParams notes which parameters a pipeline has, whatever overlays make of it.
+// noteParams records the parameters of a pipeline for unknownParams.
 func (c *compiler) noteParams(r *resolve.Resolved) {
 	for _, p := range r.Pipeline.Params {
 		c.usedParams[p.Name.Value] = true
@@ -172,7 +168,7 @@ func (c *compiler) noteParams(r *resolve.Resolved) {
 	}
 }
 
-// unknownParams reports parameters that were given and that nothing compiled so far has.
+// unknownParams reports host parameters that no compiled pipeline has.
 func (c *compiler) unknownParams(where string) error {
 	for _, key := range slices.Sorted(maps.Keys(c.params)) {
 		if !c.usedParams[key] {
@@ -182,7 +178,7 @@ func (c *compiler) unknownParams(where string) error {
 	return nil
 }
 
-// plan compiles a resolved pipeline. Faults go to c.ps; with any, the plan is not to be used.
+// plan compiles a resolved pipeline. With faults in c.ps, the plan is unusable.
 func (c *compiler) plan(r *resolve.Resolved) *engine.Plan {
 	plan := engine.Parts{Pipeline: r.Pipeline.ID(), Points: map[string]*engine.PointPlan{}, Resolved: r, Params: c.params, Gates: c.gateValues}
 	for _, o := range r.Overlays {
@@ -241,7 +237,7 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 			c.ps.At(placed.At, subject, fmt.Sprintf("rule set %s stands twice at %s; of several versions one can run there", set.Name.Value, point.Name))
 			continue
 		case len(set.Entries()) == 0:
-			continue // overlays disabled all that it had
+			continue // overlays disabled all its entries
 		}
 		seen[set.Name.Value] = true
 		result := c.cached(point, set, c.settings(r, set))
@@ -257,8 +253,8 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 	c.affordableTogether(compiled)
 }
 
-// assembled turns a point into code, unless the same rule sets were assembled before: plans with overlays share what the
-// overlays leave alone.
+// assembled assembles each combination of rule sets once: plans share points that overlays leave
+// alone.
 func (c *compiler) assembled(at *engine.PointPlan) *engine.PointPlan {
 	if at.LeftOut {
 		return at

@@ -16,7 +16,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// CEL asks records so for fields that it learns of while it runs: 'field' in record, and all that stands behind .?
+// CEL uses these for fields that it resolves at run time: 'field' in record, and all behind .?
 var (
 	_ traits.Container   = &lang.Record{}
 	_ traits.FieldTester = &lang.Record{}
@@ -32,8 +32,8 @@ func inRecords(schemas map[string]*lang.Schema) cel.EnvOption {
 	return cel.Function(operators.In, overloads...)
 }
 
-// recordFields reports what is looked for in records and is no field of theirs, and has() of optional values: of those, CEL's
-// evaluator gives an optional where one of them is a branch of a ternary.
+// recordFields reports unknown fields in 'field' in record, and has() of optionals, which CEL
+// evaluates to an optional in a branch of a ternary.
 func (c *compiler) recordFields(s source.Scalar, env *cel.Env, checked *cel.Ast, subject string) bool {
 	fine := true
 	ast := checked.NativeRep()
@@ -56,7 +56,7 @@ func (c *compiler) recordFields(s source.Scalar, env *cel.Env, checked *cel.Ast,
 	return fine
 }
 
-// misnamed says why a text is no field of a schema; empty when it is one.
+// misnamed says why an expression names no field of a schema; empty when it does.
 func misnamed(field celast.Expr, schema string, env *cel.Env) string {
 	name, isText := closure.LiteralText(field)
 	_, known := env.CELTypeProvider().FindStructFieldType(schema, name)

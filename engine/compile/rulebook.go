@@ -14,38 +14,38 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Rulebook holds every plan that a library makes possible: each pipeline, alone and with the overlays that match an
-// object. All that can be checked beforehand is checked when it is made; a combination of overlays is compiled when an
-// object first asks for it. It is safe for concurrent use.
+// Rulebook holds every plan that a library allows: each pipeline, alone and with the overlays that
+// match an object. NewRulebook checks as much as it can; combinations of overlays are compiled when
+// an object first needs them. It is safe for concurrent use.
 //
-// A host that runs some of the points may have only these compiled. Of the others, files are read, names are looked up,
-// parameters are bound, and what overlays bring is checked; so digests, conflicts of overlays and their acceptance are
-// the same whatever is compiled. Faults in the expressions of files are found by whoever compiles the point. Running a point
-// that was left out panics, a fault of the program.
+// A host that runs only some points may compile only these. Elsewhere, files are still read, names
+// looked up, parameters bound and overlay parts checked, so digests, overlay conflicts and their
+// acceptance do not depend on what is compiled. Faults in other expressions surface where the point
+// is compiled. Running a point that is not compiled panics.
 type Rulebook struct {
 	library   *document.Library
 	pipelines []*document.Pipeline // sorted by name and version
-	overlays  []*document.Overlay  // in the order in which they apply
+	overlays  []*document.Overlay  // in the order they apply
 	standard  *engine.Plan         // the default pipeline without overlays
 	bases     map[string]*resolve.Resolved
 
 	mu       sync.RWMutex
 	compiler *compiler
 	plans    map[string]*engine.Plan // by pipeline and overlay names
-	failed   map[string]error        // combinations that do not compile, so that they are tried once
+	failed   map[string]error        // combinations that do not compile; tried once
 }
 
-// RulebookOptions say which pipeline serves objects that pin none, and what is fixed for all plans.
+// RulebookOptions select the default pipeline and fix what is constant for all plans.
 type RulebookOptions struct {
-	Pipeline string            // name@version, or a name that only one version has
-	Gates    map[string]bool   // gates left out are off
-	Params   map[string]string // overrides defaults of parameters, keyed "ruleset.param"; overlays override it
-	Points   []string          // that are compiled; none = all
+	Pipeline string            // name@version, or the name if only one version is loaded
+	Gates    map[string]bool   // missing gates are off
+	Params   map[string]string // overrides parameter defaults, by "ruleset.param"; overlays win
+	Points   []string          // to compile; none = all
 	Cache    *Cache            // of compiled rule sets; nil = none
 }
 
-// NewRulebook compiles every pipeline of the library, alone and with each overlay that is meant for it, and refuses
-// overlays that are at odds. The error lists every fault with its position.
+// NewRulebook compiles every pipeline, alone and with each of its overlays, and refuses conflicting
+// overlays. The error lists every fault with its position.
 func NewRulebook(lib *document.Library, reg *registry.Registry, o RulebookOptions) (*Rulebook, error) {
 	standard, err := lib.Pipeline(o.Pipeline)
 	if err != nil {
@@ -82,11 +82,11 @@ func NewRulebook(lib *document.Library, reg *registry.Registry, o RulebookOption
 	return b, nil
 }
 
-// With is the rulebook with one more overlay. It shares all plans with b, so only the overlay is compiled and held against
-// the others.
+// With returns the rulebook with one more overlay. It shares all plans with b, so only the overlay
+// is compiled and checked against the others.
 func (b *Rulebook) With(o *document.Overlay) (*Rulebook, error) { return b.WithUntil(o, nil) }
 
-// WithUntil is With, and gives up between two expressions when stop returns an error; nil = never.
+// WithUntil is With, but gives up between expressions when stop returns an error; nil = never.
 func (b *Rulebook) WithUntil(o *document.Overlay, stop func() error) (*Rulebook, error) {
 	if old := b.library.Overlays[o.Name.Value]; old != nil {
 		return nil, fmt.Errorf("%s is defined already at %s", o.Subject(), old.Name.Pos)
@@ -102,7 +102,7 @@ func (b *Rulebook) WithUntil(o *document.Overlay, stop func() error) (*Rulebook,
 	if err := c.stopped(); err != nil {
 		return nil, err
 	}
-	c.stop = nil // it is about this overlay; what is compiled later is about others
+	c.stop = nil // it is about this overlay, not about later compilations
 	c.ps.Dedupe()
 	if err := c.ps.Err(); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (b *Rulebook) WithUntil(o *document.Overlay, stop func() error) (*Rulebook,
 	return next, nil
 }
 
-// insert compiles an overlay alone, and holds it against those that are there.
+// insert compiles an overlay alone, and checks it against the present ones.
 func (b *Rulebook) insert(o *document.Overlay) {
 	ps := b.compiler.ps
 	meant := false
@@ -139,7 +139,7 @@ func (b *Rulebook) insert(o *document.Overlay) {
 	b.overlays = document.InsertInOrder(b.overlays, o)
 }
 
-// checkPair reports conflicts, and changes of the overlay that applies later which the earlier one makes impossible.
+// checkPair reports conflicts, and changes of the later overlay that the earlier one rules out.
 func (b *Rulebook) checkPair(base *resolve.Resolved, there, added *document.Overlay) {
 	ps := b.compiler.ps
 	earlier, later := there, added
@@ -160,7 +160,7 @@ func (b *Rulebook) checkPair(base *resolve.Resolved, there, added *document.Over
 	both, silent := base.Clone(), &source.Collector{}
 	both.Apply(earlier, b.library, silent)
 	if len(silent.List) > 0 {
-		return // told already, about that overlay alone
+		return // reported already for that overlay alone
 	}
 	both.Apply(later, b.library, ps)
 	if len(ps.List) > before {
@@ -172,19 +172,19 @@ func (b *Rulebook) checkPair(base *resolve.Resolved, there, added *document.Over
 	}
 }
 
-// Selection is what an object gets.
+// Selection holds the plans for an object.
 type Selection struct {
-	// Plan is the pipeline with the enforced overlays that match. With Err it is the default pipeline without overlays.
+	// Plan includes the enforced overlays that match. With Err it is the default pipeline alone.
 	Plan *engine.Plan
-	// Shadows are the overlays in mode Audit or Warn that match, in the order in which they would apply.
+	// Shadows are the matching overlays in mode Audit or Warn, in the order they would apply.
 	Shadows []Shadow
-	// Err says why the object cannot get what it asks for, e.g. a pinned pipeline that is not loaded.
+	// Err says why the object cannot get its plan, e.g. a pinned pipeline that is not loaded.
 	Err error
-	// Untried says why overlays that match are not among Shadows.
+	// Untried says why matching overlays are not among Shadows.
 	Untried []error
 }
 
-// Shadow is an overlay that is tried beside what is enforced.
+// Shadow is an overlay that is evaluated beside the enforced plan.
 type Shadow struct {
 	Overlay string
 	Mode    string       // ModeAudit or ModeWarn
@@ -194,8 +194,8 @@ type Shadow struct {
 // Default is the plan of objects that pin no pipeline and match no overlay.
 func (b *Rulebook) Default() *engine.Plan { return b.standard }
 
-// Everywhere is the default pipeline with the enforced overlays that are for all objects: what one schema of all objects
-// can hold.
+// Everywhere is the default pipeline with the enforced overlays that match every object: what one
+// schema for all objects can hold.
 func (b *Rulebook) Everywhere() (*engine.Plan, error) {
 	pipe := b.library.Pipelines[b.standard.Pipeline()]
 	var all []*document.Overlay
@@ -218,7 +218,7 @@ func (b *Rulebook) Plans() []*engine.Plan {
 	return out
 }
 
-// Overlays lists the overlays in the order in which they apply.
+// Overlays lists the overlays in the order they apply.
 func (b *Rulebook) Overlays() []*document.Overlay { return b.overlays }
 
 // HasOverlay reports whether an overlay is part of the rulebook.
@@ -227,7 +227,7 @@ func (b *Rulebook) HasOverlay(name string) bool { return b.library.Overlays[name
 // Has reports whether a pipeline, as name@version, is loaded.
 func (b *Rulebook) Has(pipeline string) bool { return b.library.Pipelines[pipeline] != nil }
 
-// For chooses the plans of an object.
+// For selects the plans for an object.
 func (b *Rulebook) For(s document.Subject) Selection {
 	pipe := b.library.Pipelines[b.standard.Pipeline()]
 	if s.Pipeline != "" {
@@ -294,10 +294,11 @@ func (b *Rulebook) plan(pipe *document.Pipeline, overlays []*document.Overlay) (
 	return plan, nil
 }
 
-// maxCombinations bounds the plans that are kept for combinations of overlays: who labels objects must not fill the memory.
+// maxCombinations bounds the cached overlay combinations: labels on objects must not exhaust
+// memory.
 const maxCombinations = 1000
 
-// forgetCombinations drops what can be compiled again when there is too much of it.
+// forgetCombinations drops plans that can be recompiled once there are too many.
 func (b *Rulebook) forgetCombinations() {
 	if len(b.plans)+len(b.failed) < maxCombinations+len(b.pipelines)*(1+len(b.overlays)) {
 		return

@@ -16,13 +16,13 @@ type OverlayEffect struct {
 	Changes  []string // in words
 }
 
-// Same reports whether two effects are the same, for the same objects in the same mode.
+// Same reports whether two effects are equal, for the same objects in the same mode.
 func (e OverlayEffect) Same(other OverlayEffect) bool {
 	return slices.Equal(e.Changes, other.Changes) && e.Overlay.ModeOf() == other.Overlay.ModeOf() && e.Overlay.PriorityOf() == other.Overlay.PriorityOf() &&
 		e.Overlay.Match.String() == other.Overlay.Match.String()
 }
 
-// Effects lists what each overlay changes in each pipeline that it is meant for.
+// Effects lists what each overlay changes in each of its pipelines.
 func (b *Rulebook) Effects() []OverlayEffect {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -39,9 +39,9 @@ func (b *Rulebook) Effects() []OverlayEffect {
 	return out
 }
 
-// Findings are things that compile and are most likely mistakes, ordered by position: in all pipelines, and in what
-// overlays bring. What only looks like a mistake because an overlay takes its surroundings out is left out. Rule sets that
-// nothing runs are findings too. In points that are not compiled nothing is found.
+// Findings are likely mistakes in rules that compile, and rule sets that nothing runs, ordered by
+// position. Those that an overlay causes only by removing their surroundings are left out, and so
+// are points that are not compiled.
 func (b *Rulebook) Findings() []*source.Problem {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -77,8 +77,8 @@ func (b *Rulebook) Findings() []*source.Problem {
 	return all.List
 }
 
-// keptBySchemas reports enforced overlays for some objects that take out or change what the schema of all objects holds:
-// whoever enforces the schema goes on as before.
+// keptBySchemas reports enforced overlays for some objects that remove or change a schema rule: the
+// schema is the same for all objects, so API servers go on enforcing it.
 func (b *Rulebook) keptBySchemas(all *source.Collector) {
 	for _, o := range b.overlays {
 		if o.ModeOf() != document.ModeEnforce || o.Match.Everything() {
@@ -99,7 +99,7 @@ func (b *Rulebook) keptBySchemas(all *source.Collector) {
 	}
 }
 
-// schemaRules are the conditions of the validations that are enforced in the schema, by rule.
+// schemaRules returns the conditions of schema validations, by rule.
 func schemaRules(p *engine.Plan) map[string]string {
 	out := map[string]string{}
 	for point, at := range p.Parts().Points {

@@ -7,8 +7,8 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Only is the rulebook without the overlays that are not kept. Nothing is compiled: overlays that were fine together are so
-// without others, too.
+// Only returns the rulebook with only the kept overlays. It compiles nothing: overlays that fit
+// together also fit without others.
 func (b *Rulebook) Only(keep func(overlay string) bool) *Rulebook {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -39,7 +39,7 @@ func (b *Rulebook) Only(keep func(overlay string) bool) *Rulebook {
 			}
 		}
 	}
-	// What was compiled for overlays that are gone must not stay for ever.
+	// Drop what was compiled for removed overlays; otherwise it leaks.
 	c.ps, c.usedParams = &source.Collector{}, maps.Clone(c.usedParams)
 	c.compiled, c.points = maps.Clone(c.compiled), maps.Clone(c.points)
 	maps.DeleteFunc(c.compiled, func(_ setKey, r *setResult) bool { return r.plan != nil && !sets[r.plan] })

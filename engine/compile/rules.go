@@ -16,7 +16,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// stages compiles a stage, once for each scope and each value of its axis.
+// stages compiles a stage once per scope and axis value.
 func (c *compiler) stages(point *registry.Point, st *document.Stage, sc *scopeEnv, subject string) []*engine.StagePlan {
 	subject += ", stage " + st.Name.Value
 	scopes, axis, ok := c.each(point, st.Each, subject)

@@ -16,13 +16,13 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// setKey identifies a compiled rule set: the same one with other gates or parameters is another.
+// setKey identifies a compiled rule set together with the inputs it depends on.
 type setKey struct {
 	set     *document.RuleSet
-	gates   string // those that it depends on
+	gates   string
 	params  string // those that overlays, options or the pipeline set
-	leftOut bool   // only its parameters are there
-	checked bool   // it was type-checked only
+	leftOut bool   // only its parameters are bound
+	checked bool   // type-checked only
 }
 
 // setResult is a compiled rule set; plan is nil when its gate is off.
@@ -32,7 +32,7 @@ type setResult struct {
 	findings []*source.Problem
 }
 
-// cached compiles a rule set unless that was done already with the same parameters.
+// cached compiles a rule set once per setKey.
 func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params []setting) *setResult {
 	key := setKey{set: set, gates: c.gatesOf(set), leftOut: c.leftOut[set], checked: !c.compiles(point.Name)}
 	for _, p := range params {
@@ -52,7 +52,7 @@ func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params [
 		before := len(c.ps.List)
 		result.plan, result.params = c.set(point, set, params)
 		result.findings = c.findings.List
-		if len(c.ps.List) == before { // what is broken is told each time
+		if len(c.ps.List) == before { // faults are reported each time
 			c.compiled[key] = result
 			c.cache.put(key, result)
 		}
@@ -60,7 +60,7 @@ func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params [
 	return result
 }
 
-// gatesOf are the values of the gates on which a rule set depends.
+// gatesOf returns the values of the gates that a rule set depends on.
 func (c *compiler) gatesOf(set *document.RuleSet) string {
 	var out strings.Builder
 	for _, gate := range slices.Sorted(maps.Keys(c.gateValues)) {
@@ -71,9 +71,9 @@ func (c *compiler) gatesOf(set *document.RuleSet) string {
 	return out.String()
 }
 
-// set compiles a rule set; the plan is nil when its gate is off. A gated-off set is still type-checked. Of a point that is
-// left out there are only the parameters, which are part of the digest; what overlays bring there is type-checked all the
-// same, because whoever accepts an overlay answers for all of it.
+// set compiles a rule set; the plan is nil when its gate is off, after type-checking. At a point
+// that is left out it only binds parameters, which the digest needs. What overlays bring there is
+// still type-checked: whoever accepts an overlay answers for all of it.
 func (c *compiler) set(point *registry.Point, set *document.RuleSet, params []setting) (*engine.SetPlan, *lang.Record) {
 	subject := "RuleSet " + set.ID()
 	kind := map[registry.PointKind]int{registry.StagePoint: len(set.Stages), registry.DecisionPoint: len(set.Decisions), registry.ValidationPoint: len(set.Validations)}
@@ -99,13 +99,13 @@ func (c *compiler) set(point *registry.Point, set *document.RuleSet, params []se
 	if !on {
 		return nil, compiled.Params
 	}
-	if !c.compiles(point.Name) { // it was only checked
+	if !c.compiles(point.Name) { // only checked
 		compiled = &engine.SetPlan{RuleSet: set, Types: c.reg, Gates: c.gates, Params: compiled.Params}
 	}
 	return compiled, compiled.Params
 }
 
-// expressions compiles all that a rule set says; ok is false when nothing of it can be used.
+// expressions compiles the body of a rule set; ok is false when nothing of it is usable.
 func (c *compiler) expressions(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, params []setting, subject string) (ok bool) {
 	c.used = &usage{names: map[string]bool{}}
 	switch point.Kind {
@@ -129,7 +129,7 @@ func (c *compiler) expressions(point *registry.Point, set *document.RuleSet, com
 	return true
 }
 
-// insertedTwice reports entries and rules that overlays gave a name which is taken. Within one file the decoder does.
+// insertedTwice reports duplicate names from overlays. The decoder reports those within a file.
 func (c *compiler) insertedTwice(set *document.RuleSet) {
 	type brought struct {
 		name    source.Scalar

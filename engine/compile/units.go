@@ -13,15 +13,15 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// operatorUnits are the rules of the operators of the language.
+// operatorUnits says how CEL's operators treat units.
 var operatorUnits = map[string]closure.UnitRule{
 	operators.Add: closure.SameUnit, operators.Subtract: closure.SameUnit, operators.Negate: closure.SameUnit, operators.Modulo: closure.SameUnit,
 	operators.Less: closure.AgreeingArguments, operators.LessEquals: closure.AgreeingArguments, operators.Greater: closure.AgreeingArguments,
 	operators.GreaterEquals: closure.AgreeingArguments, operators.Equals: closure.AgreeingArguments, operators.NotEquals: closure.AgreeingArguments,
 }
 
-// unitChecker finds places where amounts of different units meet, e.g. milli-cores compared with bytes. A number
-// without a unit fits everywhere.
+// unitChecker reports amounts of different units that meet, e.g. millicores compared with bytes. A
+// number without a unit fits everywhere.
 type unitChecker struct {
 	c        *compiler
 	sc       *scopeEnv
@@ -56,7 +56,6 @@ func (u *unitChecker) expr(e celast.Expr) string {
 	return ""
 }
 
-// field is the unit that a record declares for one of its fields.
 func (u *unitChecker) field(e celast.Expr) string {
 	s := e.AsSelect()
 	if unit := u.member(s.Operand(), s.FieldName()); !s.IsTestOnly() {
@@ -77,7 +76,7 @@ func (u *unitChecker) member(operand celast.Expr, field string) string {
 	return ""
 }
 
-// optional is the unit of what an optional value holds, or of what stands in for it; ok is false for other calls.
+// optional is the unit of an optional value or its fallback; ok is false for other calls.
 func (u *unitChecker) optional(e celast.Expr) (unit string, ok bool) {
 	if operand, field, ok := closure.OptionalField(e); ok {
 		return u.member(operand, field), true
@@ -159,7 +158,7 @@ func (u *unitChecker) agree(args []celast.Expr, e celast.Expr) string {
 	return shared
 }
 
-// bareNumbers reports numbers that meet an amount without saying what they count. Zero is zero of everything.
+// bareNumbers reports numbers without a unit that meet an amount. Zero fits every unit.
 func (u *unitChecker) bareNumbers(args []celast.Expr, unit string) {
 	if unit == "" || u.c.reg.Units()[unit].Func == "" {
 		return
@@ -240,7 +239,6 @@ func (u *unitChecker) problem(e celast.Expr, message string) {
 	u.c.ps.Add(&source.Problem{Pos: pos, Subject: u.subject, Message: message, Excerpt: source.Excerpt(u.at.Lines(), pos)})
 }
 
-// unitRule is how a function treats units.
 func (c *compiler) unitRule(name string) closure.UnitRule {
 	if f := c.reg.FunctionsByName()[name]; f != nil {
 		return f.Units

@@ -32,8 +32,8 @@ func (c *compiler) validations(point *registry.Point, set *document.RuleSet, com
 				c.ps.At(from, subject+", validation "+v.Name.Value, err.Error())
 				continue
 			}
-			// A program keeps the environment that planned it, and each environment a table of all functions. All environments of
-			// a set have the same functions, so the first one plans for all.
+			// A program keeps the environment that planned it, with a table of all functions. All
+			// environments of a set have the same functions, so the first one plans for all.
 			planner := planners[v.EnforcedAt(document.EnforceSchema)]
 			if planner == nil {
 				planner, planners[v.EnforcedAt(document.EnforceSchema)] = env, env
@@ -47,8 +47,8 @@ func (c *compiler) validations(point *registry.Point, set *document.RuleSet, com
 	c.axis = nil
 }
 
-// validationEnv is what the expressions of a validation see. Rules of the schema see what an API server knows; the others
-// also see the gates, the params and the facts of the point.
+// validationEnv is what a validation's expressions see. Schema rules see only what API servers
+// know, the others also gates, params and the point's facts.
 func (c *compiler) validationEnv(point *registry.Point, set *document.RuleSet, v *document.Validation, at string, compiled *engine.SetPlan, hasParams bool) (*cel.Env, error) {
 	schema := v.EnforcedAt(document.EnforceSchema)
 	env, err := point.Objects.Env(at, schema)
@@ -106,7 +106,7 @@ func (c *compiler) placed(point *registry.Point, v *document.Validation, at stri
 	return out
 }
 
-// noteReads notes which variables a validation reads and what it calls.
+// noteReads records what a validation reads and calls.
 func noteReads(v *engine.ValidationPlan, ast *cel.Ast) {
 	note := func(list *[]string, name string) {
 		if !slices.Contains(*list, name) {
