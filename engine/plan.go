@@ -51,7 +51,7 @@ func (p *Plan) Overlays() []string { return p.parts.Overlays }
 // Gate reports whether a feature gate is on.
 func (p *Plan) Gate(name string) bool { return p.parts.Gates[name] }
 
-// Digest identifies the plan's content: its pipeline, rule sets, parameter values and gates. Hex, 12 digits.
+// Digest identifies the plan's content: pipeline, rule sets, parameters and gates. 12 hex digits.
 func (p *Plan) Digest() string { return p.parts.Digest }
 
 // RuleSets lists name@version of the rule sets that run at a point, in order.

@@ -12,8 +12,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// alongAxes rewrites axes to plain CEL before type-checking. It works in place, so that later
-// problems keep their positions.
+// alongAxes rewrites axes to plain CEL before type-checking; problems keep their positions.
 func (c *compiler) alongAxes(s source.Scalar, ast *cel.Ast, subject string) (ok bool) {
 	if len(c.reg.Axes()) == 0 {
 		return true

@@ -2,9 +2,8 @@ package compile
 
 import "sync"
 
-// Cache shares compiled rule sets between compilations of the same files with the same registry.
-// Most gates and parameters affect one rule set, so the others compile once. It is safe for
-// concurrent use.
+// Cache shares compiled rule sets between compilations of the same files with the same registry:
+// most gates and parameters affect only one rule set. It is safe for concurrent use.
 type Cache struct {
 	mu   sync.Mutex
 	sets map[setKey]*setResult

@@ -162,8 +162,8 @@ func (t *together) set(set *engine.SetPlan) {
 	}
 }
 
-// Cost is the worst case of one run of a point with this many items per scope: steps, and bytes of
-// texts and lists.
+// Cost is the worst case of one run of a point: steps, and bytes of texts and lists. Each scope has
+// the given number of items.
 func Cost(p *engine.Plan, point string, items int64) (steps, bytes int64) {
 	t := costOf(p.Parts().Points[point], items)
 	return t.Steps, t.Bytes

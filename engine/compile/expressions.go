@@ -219,7 +219,7 @@ func (c *compiler) compileSized(s source.Scalar, env, planner *cel.Env, known ma
 }
 
 // checked parses and type-checks an expression; nil means that problems were recorded. fair reports
-// costs that are too high.
+// excessive costs.
 func (c *compiler) checked(s source.Scalar, env *cel.Env, known map[string]lang.Type, fair func(*cel.Ast) bool, subject string) *cel.Ast {
 	if strings.TrimSpace(s.Value) == "" {
 		c.ps.At(s, subject, "the expression is empty")

@@ -49,8 +49,7 @@ func (c *compiler) settings(r *resolve.Resolved, set *document.RuleSet) []settin
 	return out
 }
 
-// declaredOnce reports names and flags that a pipeline and its rule sets declare twice: whoever
-// sets one would not set the other.
+// declaredOnce reports names and flags that a pipeline and its rule sets declare twice.
 func (c *compiler) declaredOnce(r *resolve.Resolved) {
 	type declared struct {
 		at    source.Position

@@ -37,8 +37,7 @@ type Options struct {
 	Cache *Cache
 }
 
-// Compile compiles one pipeline with the named overlays. The error lists every fault with its
-// position.
+// Compile compiles one pipeline with the named overlays. The error lists all faults.
 func Compile(lib *document.Library, reg *registry.Registry, opts Options) (*engine.Plan, error) {
 	pipe, err := lib.Pipeline(opts.Pipeline)
 	if err != nil {
@@ -253,8 +252,7 @@ func (c *compiler) point(plan *engine.Parts, r *resolve.Resolved, at resolve.Res
 	c.affordableTogether(compiled)
 }
 
-// assembled assembles each combination of rule sets once: plans share points that overlays leave
-// alone.
+// assembled lets plans share the code of points that overlays leave alone.
 func (c *compiler) assembled(at *engine.PointPlan) *engine.PointPlan {
 	if at.LeftOut {
 		return at

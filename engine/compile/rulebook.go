@@ -44,7 +44,7 @@ type RulebookOptions struct {
 	Cache    *Cache            // of compiled rule sets; nil = none
 }
 
-// NewRulebook compiles every pipeline, alone and with each of its overlays, and refuses conflicting
+// NewRulebook compiles every pipeline, alone and with each overlay, and refuses conflicting
 // overlays. The error lists every fault with its position.
 func NewRulebook(lib *document.Library, reg *registry.Registry, o RulebookOptions) (*Rulebook, error) {
 	standard, err := lib.Pipeline(o.Pipeline)
@@ -294,8 +294,7 @@ func (b *Rulebook) plan(pipe *document.Pipeline, overlays []*document.Overlay) (
 	return plan, nil
 }
 
-// maxCombinations bounds the cached overlay combinations: labels on objects must not exhaust
-// memory.
+// maxCombinations bounds cached overlay combinations: labels on objects must not exhaust memory.
 const maxCombinations = 1000
 
 // forgetCombinations drops plans that can be recompiled once there are too many.

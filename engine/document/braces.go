@@ -7,7 +7,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// places reads paths of validations, each of which may name several by braces: a.{b,c}.d is a.b.d and a.c.d.
+// places expands the braces in validation paths: a.{b,c}.d is a.b.d and a.c.d.
 func (d *Decoder) places(list []source.Scalar) []source.Scalar {
 	var out []source.Scalar
 	for _, at := range list {
@@ -29,14 +29,14 @@ func (d *Decoder) places(list []source.Scalar) []source.Scalar {
 	return out
 }
 
-// maxPlaces bounds what braces, and places below others, can multiply to.
+// maxPlaces bounds what braces and nested places multiply to.
 const maxPlaces = 100
 
 func (d *Decoder) tooManyPlaces(at source.Scalar) {
 	d.Problems.At(at, d.Subject, fmt.Sprintf("at names more than %d places; split the validation", maxPlaces))
 }
 
-// braces lists the paths that one with braces stands for, the first brace varying slowest. Braces do not nest.
+// braces expands one path, the first brace varying slowest. Braces do not nest.
 func braces(path string) ([]string, error) {
 	head, rest, open := strings.Cut(path, "{")
 	if strings.Contains(head, "}") {
@@ -67,8 +67,8 @@ func braces(path string) ([]string, error) {
 	return out, nil
 }
 
-// placesBelow gives the places of a validation in a rule set that has places of its own: those, or what lies below each where the
-// validation's begin with a dot.
+// placesBelow resolves a validation's places against its rule set's: those with a leading dot lie
+// below each of them, and a validation without places takes them over.
 func (d *Decoder) placesBelow(above, own []source.Scalar) []source.Scalar {
 	if len(above) == 0 {
 		return own

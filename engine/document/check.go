@@ -18,14 +18,14 @@ var (
 	label      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 )
 
-// reservedNames are words that CEL keeps for itself and names that rules, traces and paths give a meaning.
+// reservedNames are CEL's keywords, and names with a meaning in rules, traces and paths.
 var reservedNames = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace",
 	"null", "package", "return", "true", "var", "void", "while",
 	"gates", "params", "self", "oldSelf", "when", "default",
 }
 
-// checkRuleSet finds the faults of a rule set that need no types: missing keys, names, versions, duplicates.
+// checkRuleSet reports faults that need no types: missing keys, names, versions, duplicates.
 func (d *Decoder) checkRuleSet(n *yaml.Node, s *RuleSet) {
 	d.checkVersion(n, s.Version)
 	if s.Point.Value == "" {
@@ -108,7 +108,7 @@ func (d *Decoder) checkValidation(v Validation) {
 	}
 }
 
-// checkOneOf reports a word that is given and is none of those known.
+// checkOneOf reports an unknown word; an absent one is fine.
 func (d *Decoder) checkOneOf(key string, given source.Scalar, known ...string) {
 	if !given.IsZero() && !slices.Contains(known, given.Value) {
 		d.Problems.At(given, d.Subject, fmt.Sprintf("%s %q is not known; use %s", key, given.Value, strings.Join(known, ", ")))

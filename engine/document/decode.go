@@ -14,7 +14,6 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// document is one YAML document of a rule file, decoded.
 type document struct {
 	ruleSet  *RuleSet
 	pipeline *Pipeline
@@ -22,17 +21,17 @@ type document struct {
 	test     *RuleTest
 }
 
-// Decoder turns YAML nodes into rule types. It is strict: unknown and duplicate keys are problems.
+// Decoder decodes YAML nodes strictly: unknown and duplicate keys are problems.
 type Decoder struct {
 	File     string
 	Lines    []string
 	Subject  string
 	Problems *source.Collector
 
-	selectorKey string // how overlays call the labels of the objects they match
+	selectorKey string // overlay key of the label selector
 }
 
-// decodeFile decodes every document of a file; faults go to ps, what could be decoded is returned.
+// decodeFile decodes every document of a file. Faults go to ps; the rest is returned.
 func decodeFile(file string, data []byte, selectorKey string, ps *source.Collector) []document {
 	d := &Decoder{File: file, Problems: ps, selectorKey: selectorKey}
 	if !utf8.Valid(data) {
@@ -61,7 +60,7 @@ func decodeFile(file string, data []byte, selectorKey string, ps *source.Collect
 	}
 }
 
-// yamlErrorPosition reads the line out of the YAML library's "line N:" messages.
+// yamlErrorPosition parses the YAML library's "line N:" messages.
 func yamlErrorPosition(file string, err error) source.Position {
 	pos := source.Position{File: file, Line: 1, Col: 1}
 	_, rest, ok := strings.Cut(err.Error(), "line ")

@@ -11,22 +11,22 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// paramName is what parameters are called: name, or name.value for that of one value of an axis.
+// paramName matches name, or name.value for one value of an axis.
 var paramName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*)?$`)
 
-// CutParam takes the name of a parameter apart; value is empty for one that has no axis.
+// CutParam splits the name of a parameter; value is empty without an axis.
 func CutParam(p string) (name, value string) {
 	name, value, _ = strings.Cut(p, ".")
 	return name, value
 }
 
-// writtenParam is a parameter as files have it: what is a mapping says it for each value of an axis.
+// writtenParam is a parameter as written: a mapping holds one entry per axis value.
 type writtenParam struct {
 	name, each source.Scalar
 	keys       map[string]perValue // type, default, min, max, flag, description
 }
 
-// perValue is one text for all values, or one for each.
+// perValue is one text for all axis values, or one for each.
 type perValue struct {
 	all    source.Scalar
 	values []string // in the order written
@@ -41,7 +41,7 @@ func (p perValue) For(value string) source.Scalar {
 	return p.of[value]
 }
 
-// params reads a list of parameters. One that names an axis becomes one for each of its values.
+// params reads a list of parameters and expands one with an axis to one per value.
 func (d *Decoder) params(to *[]Param) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.SequenceNode {
@@ -72,7 +72,7 @@ func (d *Decoder) perValue(n *yaml.Node) perValue {
 	return out
 }
 
-// expanded gives the parameters that one entry stands for. Which values an axis has is known from what is written for each.
+// expanded returns the parameters of one entry. The axis values are those that the entry lists.
 func (d *Decoder) expanded(item *yaml.Node, w writtenParam) []Param {
 	var values []string
 	for _, key := range []string{"flag", "default", "type", "min", "max", "description"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// fields maps the keys an object may have to what reads their value.
+// fields maps the keys of an object to their readers.
 type fields map[string]func(*yaml.Node)
 
 // object reads a mapping strictly and returns its value nodes by key.
@@ -32,7 +32,7 @@ func (d *Decoder) object(n *yaml.Node, known fields) map[string]*yaml.Node {
 	return seen
 }
 
-// Pairs calls f for each key of a mapping and reports keys that stand twice.
+// Pairs calls f for each key of a mapping and reports duplicate keys.
 func (d *Decoder) Pairs(n *yaml.Node, f func(source.Scalar, *yaml.Node)) {
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -46,8 +46,7 @@ func (d *Decoder) Pairs(n *yaml.Node, f func(source.Scalar, *yaml.Node)) {
 	}
 }
 
-// each reads a sequence of objects into a slice. known also gets a scalar without value at the place of the item, so
-// that an item without a name can be found.
+// each reads a list of objects. known also gets the position of the item, in case it has no name.
 func each[T any](d *Decoder, to *[]T, known func(*T, source.Scalar) fields) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.SequenceNode {
@@ -62,7 +61,6 @@ func each[T any](d *Decoder, to *[]T, known func(*T, source.Scalar) fields) func
 	}
 }
 
-// one reads a single object.
 func one[T any](d *Decoder, to **T, known func(*T, source.Scalar) fields) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		*to = new(T)
@@ -70,7 +68,7 @@ func one[T any](d *Decoder, to **T, known func(*T, source.Scalar) fields) func(*
 	}
 }
 
-// place is a scalar without value where a node begins.
+// place is an empty scalar at the position of a node.
 func (d *Decoder) place(n *yaml.Node) source.Scalar {
 	return source.NewScalar("", d.position(n), 0, d.Lines)
 }
@@ -93,7 +91,7 @@ func (d *Decoder) orderedMap(f func(key, value source.Scalar)) func(*yaml.Node) 
 	}
 }
 
-// scalarOrScalars reads a list, or what stands for a list of one.
+// scalarOrScalars reads a list, or a scalar as a list of one.
 func (d *Decoder) scalarOrScalars(to *[]source.Scalar) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind == yaml.SequenceNode {
@@ -125,7 +123,7 @@ func (d *Decoder) text(to *string) func(*yaml.Node) {
 	return func(n *yaml.Node) { *to = strings.TrimSpace(d.Scalar(n).Value) }
 }
 
-// Scalar reads a string, number or boolean as it is written; anything else is a problem.
+// Scalar reads a string, number or boolean as written; anything else is a problem.
 func (d *Decoder) Scalar(n *yaml.Node) source.Scalar {
 	if n.Kind != yaml.ScalarNode {
 		d.Problem(n, "expected a single value")
@@ -139,7 +137,7 @@ func (d *Decoder) position(n *yaml.Node) source.Position {
 	return source.Position{File: d.File, Line: n.Line, Col: n.Column}
 }
 
-// Problem reports what is wrong at a node.
+// Problem reports a problem at a node.
 func (d *Decoder) Problem(n *yaml.Node, message string) {
 	pos := d.position(n)
 	d.Problems.Add(&source.Problem{Pos: pos, Subject: d.Subject, Message: message, Excerpt: source.Excerpt(d.Lines, pos)})

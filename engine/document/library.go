@@ -12,11 +12,10 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// MaxFileSize is the largest rule file Load accepts, in bytes. Rule files are prose-sized; more is a mistake.
+// MaxFileSize is the largest rule file that Load accepts, in bytes; a larger one is a mistake.
 const MaxFileSize = 1 << 20
 
-// Library holds every rule set, pipeline and overlay of a set of files, the first two by name@version, overlays by name,
-// and the test tables among them.
+// Library holds rule sets and pipelines by name@version, overlays by name, and test tables.
 type Library struct {
 	RuleSets  map[string]*RuleSet
 	Pipelines map[string]*Pipeline
@@ -24,13 +23,13 @@ type Library struct {
 	Tests     []*RuleTest // by file name, then as written
 }
 
-// Layer is a folder of rule files, or one of them. It reads what is called *.yaml or *.yml, not in hidden folders. Positions show file names below Dir, which is how a user would find
-// them.
+// Layer is a folder of *.yaml and *.yml files, hidden folders excluded, or a single such file.
+// Positions show file names below Dir, where users find them.
 type Layer struct {
 	FS  fs.FS
 	Dir string
-	// Files were read already; FS is not looked at then. Hosts that watch files read them once, so that what they compare is
-	// what is compiled.
+	// Files are already read; FS is then unused. Hosts that watch files read them once, so that
+	// they compile what they compare.
 	Files []File
 }
 
@@ -38,21 +37,20 @@ type Layer struct {
 type File struct {
 	Name string // below the layer's Dir
 	Data []byte
-	// Fault says why the file could not be read; empty = it was.
+	// Fault says why the file could not be read; empty = no fault.
 	Fault string
 }
 
 // Loader reads rule files.
 type Loader struct {
-	// SelectorKey is what overlays call the labels of the objects they match; empty = selector.
+	// SelectorKey is the overlay key of the label selector; empty = selector.
 	SelectorKey string
-	// Base was read already, and is what layers are laid over; nil = nothing. Its rule sets are shared with what is loaded.
+	// Base is a loaded library below the layers, whose rule sets the result shares; nil = none.
 	Base *Library
 }
 
-// Load reads all *.yaml and *.yml files of the layers. What a later layer defines takes the place of what has the same
-// name and version in an earlier one; within a layer nothing may stand twice. Any fault rejects the whole library; the
-// error lists every fault with its position (see Problems).
+// Load reads the layers. Later layers replace what has the same name and version in earlier ones;
+// within a layer names are unique. Any fault rejects the whole library; the error lists them all.
 func (o Loader) Load(layers ...Layer) (*Library, error) {
 	if o.SelectorKey == "" {
 		o.SelectorKey = "selector"
@@ -86,7 +84,7 @@ func newLibrary() *Library {
 	return &Library{RuleSets: map[string]*RuleSet{}, Pipelines: map[string]*Pipeline{}, Overlays: map[string]*Overlay{}}
 }
 
-// Overlay reads a single overlay; file is how positions name it.
+// Overlay decodes a single overlay; file is its name in positions.
 func (o Loader) Overlay(file string, data []byte) (*Overlay, error) {
 	if o.SelectorKey == "" {
 		o.SelectorKey = "selector"
@@ -102,7 +100,7 @@ func (o Loader) Overlay(file string, data []byte) (*Overlay, error) {
 	return docs[0].overlay, nil
 }
 
-// With is the library with further overlays, which replace those of the same name.
+// With returns the library with further overlays, which replace those of the same name.
 func (l *Library) With(overlays ...*Overlay) *Library {
 	c := *l
 	c.Overlays = maps.Clone(l.Overlays)
@@ -112,16 +110,16 @@ func (l *Library) With(overlays ...*Overlay) *Library {
 	return &c
 }
 
-// IsRuleFile reports whether a file is one by its name.
+// IsRuleFile reports whether a file name has a YAML extension.
 func IsRuleFile(name string) bool {
 	ext := path.Ext(name)
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// IsHidden reports whether a folder is left out by its name: a mounted ConfigMap keeps its data twice.
+// IsHidden reports whether to skip a folder: a mounted ConfigMap keeps its data twice.
 func IsHidden(folder string) bool { return folder != "." && strings.HasPrefix(folder, ".") }
 
-// read reads the files of the layer, sorted by name.
+// read returns the files of the layer, sorted by name.
 func (l Layer) read() ([]File, error) {
 	if l.Files != nil || l.FS == nil {
 		return l.Files, nil
@@ -149,7 +147,6 @@ func (l Layer) read() ([]File, error) {
 	return out, nil
 }
 
-// read adds the documents of all rule files of a layer.
 func (l *Library) read(layer Layer, selectorKey string, ps *source.Collector) error {
 	files, err := layer.read()
 	for _, file := range files {
@@ -192,7 +189,7 @@ func (l *Library) add(file File, shown, selectorKey string, ps *source.Collector
 	}
 }
 
-// Pipeline finds a pipeline by name@version, or by name alone when only one version is loaded.
+// Pipeline finds a pipeline by name@version, or by name if only one version is loaded.
 func (l *Library) Pipeline(ref string) (*Pipeline, error) {
 	if p, ok := l.Pipelines[ref]; ok {
 		return p, nil
@@ -214,14 +211,14 @@ func (l *Library) Pipeline(ref string) (*Pipeline, error) {
 	}
 }
 
-// Fits reports whether an overlay is meant for a pipeline, given as name@version or as a name that only one version has.
+// Fits reports whether an overlay applies to a pipeline, named as for Pipeline.
 func (l *Library) Fits(overlay, pipeline string) bool {
 	o := l.Overlays[overlay]
 	p, err := l.Pipeline(pipeline)
 	return o != nil && err == nil && o.AppliesTo(p)
 }
 
-// OverlaysNamed looks overlays up, in the order in which they apply.
+// OverlaysNamed looks up overlays, in the order they apply.
 func (l *Library) OverlaysNamed(list []string) ([]*Overlay, error) {
 	var out []*Overlay
 	for _, name := range list {
@@ -234,7 +231,7 @@ func (l *Library) OverlaysNamed(list []string) ([]*Overlay, error) {
 	return out, nil
 }
 
-// OverlayAt is the overlay whose document a position lies in, empty when it lies in another one.
+// OverlayAt names the overlay whose document contains a position; empty for other documents.
 func (l *Library) OverlayAt(p source.Position) string {
 	found, line := "", 0
 	look := func(name source.Scalar, overlay string) {
@@ -260,8 +257,7 @@ func (l *Library) OverlayAt(p source.Position) string {
 // RuleSetIDs lists name@version of all rule sets, sorted.
 func (l *Library) RuleSetIDs() []string { return slices.Sorted(maps.Keys(l.RuleSets)) }
 
-// Params lists the parameters of all pipelines and rule sets: those that pipelines share among their rule sets first, each once,
-// then by rule set, both as written.
+// Params lists the parameters of all pipelines, each once, then those of all rule sets.
 func (l *Library) Params() []ParamRef {
 	var out []ParamRef
 	for _, id := range slices.Sorted(maps.Keys(l.Pipelines)) {
@@ -287,7 +283,6 @@ func (l *Library) Params() []ParamRef {
 	return out
 }
 
-// setsIn are the rule sets that a pipeline runs, in order.
 func (l *Library) setsIn(pipe *Pipeline) (out []*RuleSet) {
 	for _, point := range pipe.Points {
 		for _, name := range point.RuleSets {
@@ -301,9 +296,9 @@ func (l *Library) setsIn(pipe *Pipeline) (out []*RuleSet) {
 
 // ParamRef is a parameter together with the rule sets that read it.
 type ParamRef struct {
-	Key      string // by which hosts and overlays set it: set.param, or the name alone of one that a pipeline shares
+	Key      string // set.param, or the bare name if a pipeline shares it
 	Param    Param
-	RuleSets []*RuleSet // in the order in which they run
+	RuleSets []*RuleSet // in run order
 }
 
 // At reports whether a rule set that reads the parameter plugs in at a point.
@@ -311,7 +306,7 @@ func (r ParamRef) At(point string) bool {
 	return slices.ContainsFunc(r.RuleSets, func(s *RuleSet) bool { return s.Point.Value == point })
 }
 
-// InsertInOrder adds an overlay to a list that is in the order in which overlays apply. The list itself stays as it is.
+// InsertInOrder returns a copy of the list with o added, in the order overlays apply.
 func InsertInOrder(list []*Overlay, o *Overlay) []*Overlay {
 	i := 0
 	for i < len(list) && list[i].Before(o) {

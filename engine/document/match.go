@@ -10,27 +10,26 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Subject is what overlays are matched against: the object that a plan is wanted for.
+// Subject is the object that overlays are matched against.
 type Subject struct {
 	Namespace string
 	Labels    map[string]string
 	Pipeline  string // name@version that the object pins; empty = the default
 }
 
-// Match says which objects an overlay is for. Nothing given matches everything.
+// Match selects the objects of an overlay. An empty Match selects all of them.
 type Match struct {
 	Namespaces []source.Scalar
 	Selector   []Requirement // all must hold
 }
 
-// Requirement is one condition on a label, with the meaning that it has in a Kubernetes label selector.
+// Requirement is a condition on a label, as in a Kubernetes label selector.
 type Requirement struct {
 	Key      source.Scalar
 	Operator source.Scalar // In, NotIn, Exists or DoesNotExist
 	Values   []source.Scalar
 }
 
-// The operators of requirements.
 const (
 	opIn           = "In"
 	opNotIn        = "NotIn"
@@ -41,7 +40,7 @@ const (
 // Everything reports whether all objects match.
 func (m *Match) Everything() bool { return len(m.Namespaces) == 0 && len(m.Selector) == 0 }
 
-// Matches reports whether the overlay is meant for an object.
+// Matches reports whether an object matches.
 func (m *Match) Matches(s Subject) bool {
 	if len(m.Namespaces) > 0 && !contains(m.Namespaces, s.Namespace) {
 		return false
@@ -67,7 +66,7 @@ func (r *Requirement) holds(labels map[string]string) bool {
 	return !has
 }
 
-// String tells in words which objects match.
+// String describes the objects that match.
 func (m *Match) String() string {
 	var parts []string
 	if len(m.Namespaces) > 0 {
@@ -97,8 +96,7 @@ func joined(list []source.Scalar) string {
 	return strings.Join(out, ", ")
 }
 
-// Overlaps reports whether one object may match both. It errs on the side of yes: no is said only where a namespace or
-// a label decides it.
+// Overlaps reports whether one object may match both; only a namespace or label rules it out.
 func (m *Match) Overlaps(other *Match) bool {
 	if len(m.Namespaces) > 0 && len(other.Namespaces) > 0 &&
 		!slices.ContainsFunc(m.Namespaces, func(n source.Scalar) bool { return contains(other.Namespaces, n.Value) }) {
@@ -114,7 +112,7 @@ func (m *Match) Overlaps(other *Match) bool {
 	return true
 }
 
-// excludes reports whether no label value fulfils both requirements, which are about the same key.
+// excludes reports whether no label value meets both requirements, which share a key.
 func (r *Requirement) excludes(other *Requirement) bool {
 	switch {
 	case r.Operator.Value == opIn && other.Operator.Value == opIn:
@@ -131,7 +129,7 @@ func contains(list []source.Scalar, value string) bool {
 	return slices.ContainsFunc(list, func(s source.Scalar) bool { return s.Value == value })
 }
 
-// selector reads a label selector in its Kubernetes form; matchLabels become requirements In.
+// selector reads a Kubernetes label selector; matchLabels become In requirements.
 func (d *Decoder) selector(to *[]Requirement) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		seen := d.object(n, fields{
@@ -166,7 +164,7 @@ func (d *Decoder) checkRequirement(r Requirement) {
 	switch wantsValues := r.Operator.Value == opIn || r.Operator.Value == opNotIn; {
 	case r.Operator.IsZero():
 		d.Problems.At(r.Key, d.Subject, fmt.Sprintf("the requirement on %s has no operator", r.Key.Value))
-	case !slices.Contains([]string{opIn, opNotIn, opExists, opDoesNotExist}, r.Operator.Value): // told already
+	case !slices.Contains([]string{opIn, opNotIn, opExists, opDoesNotExist}, r.Operator.Value): // reported already
 	case wantsValues && len(r.Values) == 0:
 		d.Problems.At(r.Operator, d.Subject, fmt.Sprintf("operator %s needs values", r.Operator.Value))
 	case !wantsValues && len(r.Values) > 0:

@@ -15,34 +15,35 @@ type Overlay struct {
 	Name        source.Scalar
 	Description string
 	Mode        source.Scalar // Enforce (the default), Warn or Audit
-	Priority    source.Scalar // whole number, 0 when absent; overlays apply in ascending order, and by name where it is equal
-	Pipeline    source.Scalar // name or name@version of the pipelines it changes; empty = all that are loaded
+	Priority    source.Scalar // integer, default 0; overlays apply in ascending order, then by name
+	Pipeline    source.Scalar // name or name@version; empty = all pipelines
 	Match       Match
 	Changes     []Change
 }
 
-// The modes of overlays.
+// Overlay modes.
 const (
 	// ModeEnforce changes what happens.
 	ModeEnforce = "Enforce"
-	// ModeWarn changes nothing; the difference it would make is told to whoever submits an object.
+	// ModeWarn changes nothing; whoever submits an object is warned of the difference.
 	ModeWarn = "Warn"
-	// ModeAudit changes nothing; the difference it would make is counted and recorded.
+	// ModeAudit changes nothing; the difference is counted and recorded.
 	ModeAudit = "Audit"
 )
 
-// Change is one step of an overlay. It has one verb: Params, Disable, Replace, Before, After or Add. Replace, Before
-// and After come with one part: RuleSet, Stage, Rule, Decision or Validation.
+// Change is one step of an overlay: one verb (Params, Disable, Replace, Before, After or Add) and,
+// for Replace, Before and After, one part (RuleSet, Stage, Rule, Decision or Validation).
 //
-// Paths name a rule set, set/stage, set/stage/rule, set/decision or set/validation; the set may carry @version.
+// Paths name a rule set, set/stage, set/stage/rule, set/decision or set/validation; the set may
+// carry @version.
 type Change struct {
-	Pos     source.Scalar // where the change begins; it has no value
-	Params  []Assignment  // "set.param", or the param alone where only one set has it
+	Pos     source.Scalar // position only
+	Params  []Assignment  // "set.param", or the bare param if only one set has it
 	Disable source.Scalar
 	Replace source.Scalar
 	Before  source.Scalar
 	After   source.Scalar
-	Add     source.Scalar // name@version of a rule set that runs last at its point
+	Add     source.Scalar // name@version of a rule set to run last at its point
 
 	RuleSet    source.Scalar // name@version
 	Stage      *Stage
@@ -50,12 +51,12 @@ type Change struct {
 	Decision   *Decision
 	Validation *Validation
 
-	// Digest of what Disable, Replace, Before or After names, when the author insists on it: a new version of the base
-	// is refused until somebody has looked.
+	// Digest is the expected digest of what Disable, Replace, Before or After names; empty = any.
+	// It makes a new version of the base fail until somebody reviews the change.
 	Digest source.Scalar
 }
 
-// ModeOf is the mode, Enforce when none is written.
+// ModeOf is the mode, Enforce by default.
 func (o *Overlay) ModeOf() string {
 	if o.Mode.Value == "" {
 		return ModeEnforce
@@ -63,13 +64,13 @@ func (o *Overlay) ModeOf() string {
 	return o.Mode.Value
 }
 
-// PriorityOf is the number written, 0 without one; the decoder has checked it.
+// PriorityOf is the priority, 0 by default; the decoder has checked it.
 func (o *Overlay) PriorityOf() int {
 	n, _ := strconv.Atoi(o.Priority.Value)
 	return n
 }
 
-// Before orders overlays: lower priority first, then by name. What comes later wins.
+// Before orders overlays by priority, then name. Later overlays win.
 func (o *Overlay) Before(other *Overlay) bool {
 	if a, b := o.PriorityOf(), other.PriorityOf(); a != b {
 		return a < b
@@ -77,7 +78,7 @@ func (o *Overlay) Before(other *Overlay) bool {
 	return o.Name.Value < other.Name.Value
 }
 
-// AppliesTo reports whether the overlay is meant for a pipeline.
+// AppliesTo reports whether the overlay changes a pipeline.
 func (o *Overlay) AppliesTo(p *Pipeline) bool {
 	ref := o.Pipeline.Value
 	return ref == "" || ref == p.Name.Value || ref == p.ID()
@@ -86,7 +87,7 @@ func (o *Overlay) AppliesTo(p *Pipeline) bool {
 // Subject names the overlay in problems.
 func (o *Overlay) Subject() string { return KindOverlay + " " + o.Name.Value }
 
-// Verb is the key and the value that say what a change does.
+// Verb returns the verb's key and value.
 func (c *Change) Verb() (key string, path source.Scalar) {
 	switch {
 	case !c.Disable.IsZero():
@@ -103,7 +104,7 @@ func (c *Change) Verb() (key string, path source.Scalar) {
 	return "params", c.Pos
 }
 
-// Part is the key of what a change brings along, empty for none.
+// Part is the key of the part; empty = none.
 func (c *Change) Part() string {
 	switch {
 	case !c.RuleSet.IsZero():
@@ -120,7 +121,7 @@ func (c *Change) Part() string {
 	return ""
 }
 
-// Name is what the part is called, empty when it takes the name of what it replaces.
+// Name is the name of the part; empty = the name of what it replaces.
 func (c *Change) Name() source.Scalar {
 	switch {
 	case c.Stage != nil:
@@ -177,7 +178,7 @@ func (d *Decoder) changeFields(c *Change, at source.Scalar) fields {
 	}
 }
 
-// checkOverlay finds the faults of an overlay that need no pipeline.
+// checkOverlay reports faults that need no pipeline.
 func (d *Decoder) checkOverlay(n *yaml.Node, o *Overlay) {
 	d.checkOneOf("mode", o.Mode, ModeEnforce, ModeWarn, ModeAudit)
 	if _, err := strconv.Atoi(o.Priority.Value); err != nil && !o.Priority.IsZero() {
@@ -227,8 +228,7 @@ func (d *Decoder) checkChange(c *Change) {
 	d.checkPart(c, verb)
 }
 
-// checkPart checks what a change brings along as the same thing is checked in a rule set. A replacement may leave its
-// name out.
+// checkPart checks a part as in a rule set. A replacement may omit its name.
 func (d *Decoder) checkPart(c *Change, verb string) {
 	if c.Part() == "" || !c.RuleSet.IsZero() {
 		return
@@ -246,7 +246,7 @@ func (d *Decoder) checkPart(c *Change, verb string) {
 	}
 }
 
-// OverlayNames lists the names of overlays.
+// OverlayNames joins the names of overlays.
 func OverlayNames(list []*Overlay) string {
 	var out []string
 	for _, o := range list {

@@ -1,8 +1,7 @@
-// Package document reads rule files: RuleSets, Pipelines, RuleOverlays and RuleTests as their
-// authors wrote them, each part with its position. It checks what a file tells by itself; package
-// compile checks what needs the registry.
+// Package document reads rule files: RuleSets, Pipelines, RuleOverlays and RuleTests as written,
+// each part with its position. It checks what needs no registry; package compile checks the rest.
 //
-// Load makes a Library of layers of files. Nothing here evaluates an expression.
+// Loader.Load builds a Library from layers of files. Nothing here evaluates an expression.
 package document
 
 import (
@@ -22,57 +21,57 @@ type RuleSet struct {
 	Point       source.Scalar
 	Gate        source.Scalar // feature gate that must be on for the set to run; empty = always
 	Params      []Param
-	At          []source.Scalar // where validations look that have no place of their own, or one below it, such as .quantity
+	At          []source.Scalar // default place of validations; places such as .quantity lie below it
 
 	Validations []Validation
 	Stages      []Stage
 	Decisions   []Decision
 	Variables   []Variable // named expressions for decisions
 
-	Reads map[string]bool // names of parameters that expressions mention; nil = not known yet
-	Body  string          // what it holds, in the words of a change's part: stage, decision or validation
+	Reads map[string]bool // parameters that expressions mention; nil = not computed yet
+	Body  string          // stage, decision or validation
 }
 
 // ID is name@version, the form pipelines refer to.
 func (s *RuleSet) ID() string { return s.Name.Value + "@" + s.Version.Value }
 
-// Param is a typed constant of a rule set, or of a pipeline for all its rule sets, that an operator may change without
-// touching an expression. One with a value for each value of an axis is several, called name.cpu and so on; expressions read
-// it as params.name[resource].
+// Param is a typed constant of a rule set, or of a pipeline for all its rule sets, that operators
+// change without editing expressions. One with an axis is split by value (name.cpu and so on);
+// expressions read params.name[resource].
 type Param struct {
 	Name        source.Scalar
 	Type        source.Scalar // a type name of the registry: int, double, bool, string or a unit such as cpu
-	Each        source.Scalar // the axis that files name for it; absent for one that has none
+	Each        source.Scalar // axis; absent = none
 	Default     source.Scalar // absent = the param is unset, and has(params.name) is false
-	Min, Max    source.Scalar // bounds of numbers, both included; absent = none
+	Min, Max    source.Scalar // inclusive bounds of numbers; absent = none
 	Flag        string        // command-line flag that sets it; empty = none
 	Description string
 }
 
-// Variable is a named expression, computed when first read, and again after a rule has written something.
+// Variable is a named expression, computed when first read and again after a rule writes.
 type Variable struct {
 	Name       source.Scalar
 	Expression source.Scalar
 }
 
-// Stage is a list of rules run in order, once, or once for each item of a scope. With several scopes it runs for all items of
-// the first one, then for those of the next, and with an axis for all items with the first value, then with the next.
+// Stage is a list of rules that run in order, once or for each item. Scopes run one after the
+// other; within a scope, all items run with the first axis value, then with the next.
 type Stage struct {
 	Name      source.Scalar
 	Each      []source.Scalar // scopes of the point, or an axis, or both; none = run once
-	Without   []source.Scalar // values of the axis for which the stage does not run
+	Without   []source.Scalar // axis values to skip
 	When      source.Scalar
 	OnError   source.Scalar // Keep (the default) or SkipStage
 	Variables []Variable
 	Rules     []Rule
-	Overlay   string // name of the overlay it comes from; empty = the rule set's own
+	Overlay   string // source overlay; empty = the rule set's own
 }
 
-// What a stage does when one of its rules fails at run time. Either way the failed rule writes nothing.
+// What a stage does when a rule fails at run time. The failed rule writes nothing.
 const (
 	// OnErrorKeep goes on with the next rule.
 	OnErrorKeep = "Keep"
-	// OnErrorSkipStage leaves the stage for this item; what earlier rules wrote stays.
+	// OnErrorSkipStage leaves the stage for this item; earlier writes stay.
 	OnErrorSkipStage = "SkipStage"
 )
 
@@ -82,11 +81,11 @@ type Rule struct {
 	When  source.Scalar
 	Set   []Assignment
 	Unset []source.Scalar
-	Note  source.Scalar // text handed to the host when the rule fired; {resource} in it is the value of that axis
+	Note  source.Scalar // text for the host when the rule fires; {resource} is the axis value
 
-	Without []source.Scalar // values of the stage's axis for which the rule is left out
+	Without []source.Scalar // axis values to skip
 
-	Overlay string // name of the overlay it comes from; empty = the rule set's own
+	Overlay string // source overlay; empty = the rule set's own
 }
 
 // Assignment is one output of a rule: a writable path and the scalar expression for it.
@@ -102,17 +101,17 @@ type Decision struct {
 	Do     source.Scalar // an outcome of the point
 	Reason string        // optional prose beside the name
 
-	ReasonExpression source.Scalar // optional; gives the prose, Reason is told when it fails
+	ReasonExpression source.Scalar // optional; computes the prose, with Reason as fallback
 
-	Overlay string // name of the overlay it comes from; empty = the rule set's own
+	Overlay string // source overlay; empty = the rule set's own
 }
 
-// Validation is a condition an object must fulfil at a path.
+// Validation is a condition that an object must meet at a path.
 type Validation struct {
 	Name              source.Scalar
-	Axes              []source.Scalar // at most one axis: the validation stands for one of each value
-	Without           []source.Scalar // values of the axis for which it is left out
-	At                []source.Scalar // what self is, one or several of a.b, a.b[*].c, a.{b,c}; empty = the whole object
+	Axes              []source.Scalar // at most one; expands to one validation per value
+	Without           []source.Scalar // axis values to skip
+	At                []source.Scalar // paths of self: a.b, a.b[*].c, a.{b,c}; empty = the whole object
 	Enforce           []source.Scalar // EnforceAdmission when absent
 	When              source.Scalar   // optional; an expression over self that must hold for the rule to apply
 	Expression        source.Scalar
@@ -122,24 +121,24 @@ type Validation struct {
 	Reason            source.Scalar // FieldValueInvalid (the default), or another of Reasons
 	Severity          source.Scalar // Deny (the default) or Warn
 
-	Overlay string // name of the overlay it comes from; empty = the rule set's own
+	Overlay string // source overlay; empty = the rule set's own
 }
 
 // How a violation is treated.
 const (
 	// SeverityDeny refuses the object.
 	SeverityDeny = "Deny"
-	// SeverityWarn accepts it and tells the user.
+	// SeverityWarn accepts it with a warning.
 	SeverityWarn = "Warn"
 )
 
-// Reasons are the reasons that validations can give. API servers know fewer for the rules of a schema, and call the others
-// FieldValueInvalid.
+// Reasons are the reasons of validations. For schema rules, API servers know fewer and report the
+// others as FieldValueInvalid.
 var Reasons = []string{"FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate", "FieldValueNotSupported", "FieldValueTooMany"}
 
 // Where a validation is enforced.
 const (
-	// EnforceSchema marks rules that can also be emitted into an object's schema: they read self and oldSelf only.
+	// EnforceSchema marks rules for the object's schema: they read self and oldSelf only.
 	EnforceSchema = "Schema"
 	// EnforceAdmission marks rules evaluated by the host at admission.
 	EnforceAdmission = "Admission"
@@ -169,18 +168,18 @@ const APIVersion = "rules.celvpa.dev/v1alpha1"
 // KindRuleSet is the kind of one named, versioned unit of policy.
 const KindRuleSet = "RuleSet"
 
-// KindPipeline is the kind of the document that orders rule sets at each point.
+// KindPipeline is the kind that orders rule sets at each point.
 const KindPipeline = "Pipeline"
 
-// KindOverlay is the kind of an operator's change to pipelines.
+// KindOverlay is the kind of an operator's changes to pipelines.
 const KindOverlay = "RuleOverlay"
 
 const (
-	// KindRuleTest is the kind of the document that holds a test table for rules.
+	// KindRuleTest is the kind of a test table for rules.
 	KindRuleTest = "RuleTest"
 )
 
-// ReadsParams are the names of the parameters that expressions of the rule set mention.
+// ReadsParams returns the names of the parameters that expressions mention.
 func (s *RuleSet) ReadsParams() map[string]bool {
 	if s.Reads != nil {
 		return s.Reads
@@ -194,13 +193,13 @@ func (s *RuleSet) ReadsParams() map[string]bool {
 	return out
 }
 
-// Mentions reports whether a text stands in an expression of the rule set.
+// Mentions reports whether an expression contains a text.
 func (s *RuleSet) Mentions(text string) (found bool) {
 	s.eachExpression(func(e source.Scalar) { found = found || strings.Contains(e.Value, text) })
 	return found
 }
 
-// eachExpression visits what is CEL in a rule set.
+// eachExpression visits all CEL of a rule set.
 func (s *RuleSet) eachExpression(visit func(source.Scalar)) {
 	variables := func(list []Variable) {
 		for _, v := range list {
@@ -229,7 +228,7 @@ func (s *RuleSet) eachExpression(visit func(source.Scalar)) {
 	}
 }
 
-// ParamKeyOf is how overlays and hosts call a parameter of a rule set.
+// ParamKeyOf is the key by which overlays and hosts set a parameter of a rule set.
 func ParamKeyOf(set *RuleSet, p *Param) string { return set.Name.Value + "." + p.Name.Value }
 
 var readsParam = regexp.MustCompile(`\bparams\s*\.\s*\??\s*([a-zA-Z_]\w*)|\bparams\s*\[\s*\?\s*["'](\w+)|["'](\w+)["']\s*in\s+params\b`)
@@ -249,7 +248,7 @@ func (s *RuleSet) Entries() []string {
 	return out
 }
 
-// Places are where a validation looks; a scalar without value stands for the whole object.
+// Places is At, or an empty scalar for the whole object.
 func (v *Validation) Places() []source.Scalar {
 	if len(v.At) == 0 {
 		return []source.Scalar{{}}

@@ -9,21 +9,21 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// RuleTest is a table of rows for the rules at one point: facts that go in, and what must come out.
+// RuleTest is a table of rows for one point: given facts and expected results.
 type RuleTest struct {
 	Name        source.Scalar
 	Description string
 	Point       source.Scalar
-	Pipeline    source.Scalar   // name or name@version; empty = the one its caller runs
-	Overlays    []source.Scalar // applied whatever their mode and match, in the order in which they apply
+	Pipeline    source.Scalar   // name or name@version; empty = the caller's
+	Overlays    []source.Scalar // applied regardless of mode and match
 	Gates       []Setting
 	Params      []Setting
 	Rows        []TestRow
 
-	Given *yaml.Node // facts of all rows; nil = none. What may stand here depends on the point, so rows read it when they run
+	Given *yaml.Node // facts of all rows; nil = none. Decoded when rows run, as keys depend on the point
 }
 
-// TestRow is one case of a table. Its gates, params and facts are laid over those of the table.
+// TestRow is one case of a table. Its gates, params and facts override those of the table.
 type TestRow struct {
 	Name   source.Scalar
 	At     source.Position
@@ -33,12 +33,12 @@ type TestRow struct {
 	Given, Expect *yaml.Node
 }
 
-// Setting is a value that a test table gives a gate or a parameter, as written.
+// Setting is a gate or parameter with its value, as written.
 type Setting struct {
 	Name, Value source.Scalar
 }
 
-// LoadTests reads the test tables of a layer. Documents of other kinds are faults: rules are loaded by Loader.Load.
+// LoadTests reads the test tables of a layer. Other kinds are faults: Loader.Load reads rules.
 func LoadTests(layer Layer) ([]*RuleTest, error) {
 	lib, ps := newLibrary(), &source.Collector{}
 	if err := lib.read(layer, "", ps); err != nil {
@@ -124,7 +124,7 @@ func (d *Decoder) gateSettings(to *[]Setting) func(*yaml.Node) {
 	}
 }
 
-// free keeps a mapping whose keys are known only when a row runs, and checks what needs no knowledge of them.
+// free keeps a mapping whose keys are known only when a row runs.
 func (d *Decoder) free(to **yaml.Node) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.MappingNode {
@@ -149,7 +149,7 @@ func (d *Decoder) checkFree(n *yaml.Node) {
 	}
 }
 
-// checkRuleTest finds the faults of a table that need no types.
+// checkRuleTest reports faults that need no types.
 func (d *Decoder) checkRuleTest(n *yaml.Node, t *RuleTest) {
 	if t.Point.Value == "" {
 		d.Problem(n, "spec.point is required")
@@ -174,7 +174,7 @@ func (d *Decoder) checkRuleTest(n *yaml.Node, t *RuleTest) {
 	}
 }
 
-// Laid puts one mapping over another: mappings merge key by key, anything else is replaced.
+// Laid lays one mapping over another: mappings merge by key, anything else is replaced.
 func Laid(under, over *yaml.Node) *yaml.Node {
 	if under == nil || over == nil || under.Kind != yaml.MappingNode || over.Kind != yaml.MappingNode {
 		if over == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// answer tells all that came out of a row, a line each.
+// answer lists the results of a row, one per line.
 func (r *testRun) answer(reg *registry.Registry) []string {
 	var out []string
 	switch {
@@ -34,7 +34,7 @@ func (r *testRun) answer(reg *registry.Registry) []string {
 	return out
 }
 
-// written lists the fields that rules can set and that are set, and the notes.
+// written lists the writable fields that are set, and the notes.
 func (r *testRun) written(reg *registry.Registry) []string {
 	var out []string
 	add := func(prefix string, vars []registry.Var, get func(int) *lang.Record, notes []string) {

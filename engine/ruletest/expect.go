@@ -20,17 +20,17 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Difference is one thing that came out otherwise than a row expects.
+// Difference is a result that differs from what a row expects.
 type Difference struct {
 	Field string `json:"field"` // e.g. bound.target.now.cpu
 	Want  string `json:"want"`
 	Got   string `json:"got"`
 }
 
-// check compares one thing that a row expects with what came out.
+// check compares one expectation of a row with the result.
 type check func(*testRun) []Difference
 
-// testRun is what came out of a row.
+// testRun is the result of a row.
 type testRun struct {
 	trace      *engine.Trace
 	facts      *registry.Facts
@@ -42,7 +42,7 @@ type testRun struct {
 	differences []Difference
 }
 
-// Further keys of expect that are not named by the point; see expectNotes.
+// Keys of expect besides those of the point; see also registry.ExpectNotes.
 const (
 	expectDo         = "do"
 	expectRule       = "rule"
@@ -50,7 +50,7 @@ const (
 	expectViolations = "violations"
 )
 
-// expectation reads what a row expects into checks. At validation points, expecting nothing means no violations.
+// expectation turns expect into checks. At validation points, an empty one means no violations.
 func (r *factReader) expectation(p *registry.Point, f *registry.Facts, expect *yaml.Node) []check {
 	if len(expect.Content) == 0 && p.Kind != registry.ValidationPoint {
 		r.Problems.At(r.row, r.Subject, "the row expects nothing; name at least one outcome in expect")
@@ -168,7 +168,6 @@ func (r *factReader) texts(n *yaml.Node) []string {
 // expectedViolation holds the keys of a violation that a row lists, in order.
 type expectedViolation []registry.Pair
 
-// violationKeys are what a row can expect of a violation.
 var violationKeys = map[string]func(engine.Violation) string{
 	"rule":    func(v engine.Violation) string { return v.Rule },
 	"field":   func(v engine.Violation) string { return v.Path },
@@ -225,7 +224,7 @@ func differentViolations(want []expectedViolation, got []engine.Violation) []Dif
 	return out
 }
 
-// differentErrors compares the rules that failed, each once, and tells why those failed that should not have.
+// differentErrors compares the rules that failed, each once, and reports their errors.
 func differentErrors(want []string, failed []*engine.RuleError) []Difference {
 	var got, told []string
 	for _, e := range failed {
@@ -262,7 +261,7 @@ func listed(list []string, separator string) string {
 	return strings.Join(list, separator)
 }
 
-// different compares two values field by field. A record without fields is as good as none.
+// different compares two values field by field. An empty record equals an unset one.
 func different(r *registry.Registry, path string, t lang.Type, want, got ref.Val) []Difference {
 	if t.IsRecord() {
 		w, g := recordOr(want, t.Schema()), recordOr(got, t.Schema())
@@ -300,7 +299,7 @@ func recordOr(v ref.Val, s *lang.Schema) *lang.Record {
 	return s.Empty()
 }
 
-// near compares scalars; numbers with a fraction are written in decimal, so they may differ in the tenth digit.
+// near compares scalars. Doubles are written in decimal, so they may differ in the tenth digit.
 func near(a, b ref.Val) bool {
 	x, isDouble := a.(types.Double)
 	y, both := b.(types.Double)

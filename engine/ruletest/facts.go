@@ -18,15 +18,15 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// factReader turns what a row gives into facts of the types that its point declares.
+// factReader decodes the facts of a row to the types that its point declares.
 type factReader struct {
 	*document.Decoder
 	reg *registry.Registry
-	row source.Scalar // where the row stands
+	row source.Scalar // position of the row
 }
 
-// facts reads variables and scopes. A record that is not given has nothing set, as hosts hand it over; other variables
-// that are not given are unset.
+// facts reads variables and scopes. Records that are not given are empty, as hosts pass them; other
+// variables are unset.
 func (r *factReader) facts(p *registry.Point, given *yaml.Node) *registry.Facts {
 	f := p.NewFacts()
 	if given != nil {
@@ -86,7 +86,7 @@ func (r *factReader) items(f *registry.Facts, scope *registry.Scope, n *yaml.Nod
 	})
 }
 
-// value reads a fact of a type; nil stands for unset (null), or for problems recorded.
+// value reads a fact; nil means unset (null), or that problems were recorded.
 func (r *factReader) value(n *yaml.Node, t lang.Type) ref.Val {
 	if isNull(n) {
 		return nil
@@ -173,7 +173,7 @@ func (r *factReader) opaque(n *yaml.Node, t lang.Type) ref.Val {
 	return v
 }
 
-// judged reads the objects of a validation point as JSON would hold them, and its further facts.
+// judged reads the objects of a validation point as JSON values, and its further facts.
 func (r *factReader) judged(p *registry.Point, given *yaml.Node) engine.Judged {
 	out := engine.Judged{Facts: p.NewFacts()}
 	if given != nil {
@@ -203,7 +203,7 @@ func (r *factReader) judged(p *registry.Point, given *yaml.Node) engine.Judged {
 	return out
 }
 
-// plain reads any YAML as JSON would hold it; whole numbers are int64.
+// plain decodes YAML to JSON values, with integers as int64.
 func (r *factReader) plain(n *yaml.Node) any {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -236,7 +236,7 @@ func (r *factReader) plain(n *yaml.Node) any {
 		}
 		return v
 	}
-	return n.Value // texts, and what YAML takes for a date
+	return n.Value // strings, and what YAML parses as a date
 }
 
 func (r *factReader) unknown(key source.Scalar, what string, known []string) {

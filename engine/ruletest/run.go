@@ -1,5 +1,4 @@
-// Package ruletest runs test tables through the same plans as a host does, and tells for each row
-// what differs from what it expects.
+// Package ruletest runs test tables through the plans of a host and reports unexpected results.
 package ruletest
 
 import (
@@ -19,37 +18,36 @@ import (
 // Runner runs test tables.
 type Runner struct {
 	Registry *registry.Registry
-	// Plans compiles what a row asks for: a pipeline (empty = the caller's own) with overlays, and with gates and params
-	// laid over the caller's own, at the point that the row's table is about. It is called once for each combination that
-	// occurs.
+	// Plans compiles a row's pipeline (empty = the caller's own) and overlays for the table's
+	// point, with gates and params over the caller's own. It is called once per combination.
 	Plans func(compile.Options) (*engine.Plan, error)
 	// Match selects rows; nil = all.
 	Match func(table, row string) bool
-	// Coverage notes which outcomes of rules the rows reach; nil = nothing is noted.
+	// Coverage collects the outcomes that rows reach; nil = none.
 	Coverage *engine.Coverage
 }
 
-// RowResult is how one row of a test table fared.
+// RowResult is the result of one row of a test table.
 type RowResult struct {
 	Table string
 	Row   string
 	At    source.Position
-	// Problems say why the row could not be read, and so did not run.
+	// Problems say why the row could not run.
 	Problems []*source.Problem
-	// Differences are what came out otherwise than expected.
+	// Differences are the results that the row does not expect.
 	Differences []Difference
-	// Answer is all that came out, a line each: what rules could have set, the decision, or the violations.
+	// Answer lists all results, one per line: the writable fields, the decision, or the violations.
 	Answer []string
 	// Steps are what rules did, in order.
 	Steps []engine.Step
-	// Fired are the rules that changed or noted something, decided, or were violated, in order of first firing.
+	// Fired are the rules that changed or noted something, decided, or were violated, in order.
 	Fired []string
 }
 
-// Passed reports whether the row ran and all came out as expected.
+// Passed reports whether the row ran and met its expectations.
 func (r RowResult) Passed() bool { return len(r.Problems) == 0 && len(r.Differences) == 0 }
 
-// Run runs all rows that match, in order. A row that cannot be read is a failure of that row only.
+// Run runs all matching rows, in order. A row that cannot be read fails alone.
 func (t *Runner) Run(tables []*document.RuleTest) []RowResult {
 	plans := &planCache{registry: t.Registry, compile: t.Plans, plans: map[string]compiledPlan{}}
 	var out []RowResult
@@ -82,8 +80,8 @@ func (t *Runner) row(table *document.RuleTest, row *document.TestRow, plans *pla
 	result.Fired, result.Differences, result.Answer = outcome.fired, outcome.differences, outcome.answer(t.Registry)
 	result.Steps = outcome.trace.Steps()
 	if t.Coverage != nil {
-		// Folded plans have no rule that cannot fire, so what is reached shows where CEL evaluates everything. It has to
-		// come to the same answer.
+		// Folded plans drop rules that cannot fire, so measure coverage with CEL's evaluator. Its
+		// answer must be the same.
 		t.Coverage.Ran(plan, table.Point.Value)
 		plain := t.prepare(table, row, r, plan.Interpreted(), &engine.Trace{Coverage: t.Coverage})().answer(t.Registry)
 		if !slices.Equal(plain, result.Answer) {
@@ -94,7 +92,7 @@ func (t *Runner) row(table *document.RuleTest, row *document.TestRow, plans *pla
 	return result
 }
 
-// prepare reads a row and returns what runs it; it must not be called when there were problems.
+// prepare reads a row and returns its runner; do not call it if there are problems.
 func (t *Runner) prepare(table *document.RuleTest, row *document.TestRow, r *factReader, plan *engine.Plan, trace *engine.Trace) func() *testRun {
 	point := t.Registry.PointsByName()[table.Point.Value]
 	if point == nil {
@@ -149,7 +147,6 @@ func firedRules(trace *engine.Trace, violations []engine.Violation) []string {
 	return out
 }
 
-// planCache compiles each combination of point, pipeline, gates and params once.
 type planCache struct {
 	registry *registry.Registry
 	compile  func(compile.Options) (*engine.Plan, error)
@@ -174,7 +171,7 @@ func (c *planCache) get(table *document.RuleTest, row *document.TestRow) (*engin
 		overlays = append(overlays, name.Value)
 	}
 	var points []string
-	if c.registry.PointsByName()[table.Point.Value] != nil { // else the row says so
+	if c.registry.PointsByName()[table.Point.Value] != nil { // prepare reports an unknown point
 		points = []string{table.Point.Value}
 	}
 	var key strings.Builder
@@ -193,8 +190,7 @@ func (c *planCache) get(table *document.RuleTest, row *document.TestRow) (*engin
 	return made.plan, made.err
 }
 
-// Failures is nil when all rows passed; otherwise an error that lists, by place, why rows could not be read and what
-// came out otherwise than expected (see Problems).
+// Failures is nil if all rows passed; otherwise it lists all problems and differences by position.
 func Failures(results []RowResult) error {
 	ps := &source.Collector{}
 	for _, r := range results {

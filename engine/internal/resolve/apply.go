@@ -11,7 +11,7 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Apply makes the changes of an overlay, in order. What cannot be done is a problem where it stands; the rest is done.
+// Apply applies an overlay's changes in order. It reports those that fail and applies the rest.
 func (r *Resolved) Apply(o *document.Overlay, lib *document.Library, ps *source.Collector) {
 	for i := range o.Changes {
 		c := &o.Changes[i]
@@ -38,7 +38,7 @@ func (r *Resolved) Apply(o *document.Overlay, lib *document.Library, ps *source.
 		if _, err := r.paramKey(key); err == nil {
 			continue
 		}
-		if r.paramsBy[key] == o { // what an overlay before it set is overruled
+		if r.paramsBy[key] == o { // values from earlier overlays go silently
 			ps.At(r.Params[key], o.Subject(), fmt.Sprintf("%s is set, and what has it is taken out", key))
 		}
 		delete(r.Params, key)
@@ -59,7 +59,7 @@ func (r *Resolved) setParams(o *document.Overlay, params []document.Assignment, 
 
 // paramKey completes the name of a parameter to "set.param".
 func (r *Resolved) paramKey(name string) (string, error) {
-	set, param, _ := strings.Cut(name, ".") // unless it is one of several values
+	set, param, _ := strings.Cut(name, ".") // or a name and an axis value
 	var found, known []string
 	for _, p := range r.Pipeline.Params {
 		known = append(known, p.Name.Value)
@@ -90,7 +90,7 @@ func (r *Resolved) paramKey(name string) (string, error) {
 	return "", fmt.Errorf("several rule sets have a parameter %q; write one of %s", name, strings.Join(found, ", "))
 }
 
-// look finds what a change is about, and holds its content against the digest that the author wrote down.
+// look finds the target of a change and checks the digest that the change expects.
 func (r *Resolved) look(path source.Scalar, c *document.Change) (spot, error) {
 	at, err := r.Find(path.Value)
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *Resolved) disable(o *document.Overlay, c *document.Change) error {
 	if at.Rule >= 0 {
 		stage := &set.Stages[at.Entry]
 		stage.Rules = slices.Delete(slices.Clone(stage.Rules), at.Rule, at.Rule+1)
-		return nil // a stage without rules goes when all overlays are applied: until then others may add to it
+		return nil // Prune drops empty stages: later overlays may still add rules
 	}
 	switch {
 	case len(set.Stages) > 0:
@@ -139,7 +139,7 @@ func (r *Resolved) disable(o *document.Overlay, c *document.Change) error {
 	return nil
 }
 
-// leaveOut takes one value of an axis from what is at a place; false when it was the last, so that nothing is left of it.
+// leaveOut removes one axis value from a part; false if it is the last one.
 func (r *Resolved) leaveOut(at spot, by source.Scalar) bool {
 	if len(r.axisAt(at).Values)-len(*r.without(at)) == 1 {
 		return false
@@ -154,7 +154,7 @@ func (r *Resolved) leaveOut(at spot, by source.Scalar) bool {
 	return true
 }
 
-// kindAt is what a place holds, in the words of a change's part.
+// kindAt is the kind of what a spot holds, as in Change.Part.
 func (r *Resolved) kindAt(at spot) string {
 	set := r.Points[at.Point].Sets[at.Set].Set
 	switch {
@@ -202,7 +202,7 @@ func (r *Resolved) replace(o *document.Overlay, c *document.Change, lib *documen
 	return c.Replace, nil
 }
 
-// insert puts a part beside what before or after names, or at the beginning or end inside it.
+// insert puts a part before or after a target, or at the beginning or end inside it.
 func (r *Resolved) insert(o *document.Overlay, c *document.Change, lib *document.Library) (source.Scalar, error) {
 	verb, path := c.Verb()
 	at, err := r.look(path, c)
@@ -293,7 +293,7 @@ func noRuleSet(ref source.Scalar, lib *document.Library) error {
 	return fmt.Errorf("no rule set %q; write it as name@version, loaded: %s", ref.Value, strings.Join(lib.RuleSetIDs(), ", "))
 }
 
-// stageOf, ruleOf, decisionOf and validationOf give a part its name and note whose it is.
+// stageOf, ruleOf, decisionOf and validationOf set the name and the source overlay of a part.
 
 func stageOf(o *document.Overlay, s *document.Stage, name source.Scalar) document.Stage {
 	c := *s
@@ -323,7 +323,7 @@ func validationOf(o *document.Overlay, v *document.Validation, name source.Scala
 	return c
 }
 
-// named is the part's own name, or the name of what it replaces at the place of the replacement.
+// named is the part's own name, or the replaced name at the position of the replacement.
 func named(own, replaced source.Scalar) source.Scalar {
 	if own.Value != "" {
 		return own

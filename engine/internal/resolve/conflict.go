@@ -8,11 +8,11 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// touch is one thing that an overlay changes or holds on to in a pipeline.
+// touch is one path that an overlay changes or depends on.
 type touch struct {
 	kind touchKind
 	path string        // set, set/stage, set/stage/rule, …; set.param for parameters
-	at   source.Scalar // where the overlay says so
+	at   source.Scalar // position in the overlay
 }
 
 type touchKind int
@@ -24,7 +24,7 @@ const (
 	sets                     // sets a parameter
 )
 
-// touches lists what an overlay changes in a pipeline. Paths that lead nowhere are left out; apply reports them.
+// touches lists what an overlay changes in a pipeline, without unknown paths, which Apply reports.
 func (r *Resolved) touches(o *document.Overlay) []touch {
 	var out []touch
 	for i := range o.Changes {
@@ -57,7 +57,6 @@ func (r *Resolved) touches(o *document.Overlay) []touch {
 	return out
 }
 
-// broughtPath is the path that an inserted part will have.
 func (r *Resolved) broughtPath(at spot, c *document.Change) string {
 	set := r.Points[at.Point].Sets[at.Set].Set.Name.Value
 	switch {
@@ -69,7 +68,7 @@ func (r *Resolved) broughtPath(at spot, c *document.Change) string {
 	return set + "/" + c.Name().Value
 }
 
-// renamed is the path that a replacement has under its own name.
+// renamed is the path of a replacement under its own name.
 func renamed(path, name string) string {
 	if i := strings.LastIndex(path, "/"); i >= 0 {
 		return path[:i+1] + name
@@ -83,8 +82,7 @@ func setName(ref string) string {
 	return name
 }
 
-// Meet reports whether what two overlays change lies in one rule set, so that together they may not fit although each
-// does. Parameters never get into each other's way.
+// Meet reports whether two overlays change one rule set: they may fit alone but not together.
 func (r *Resolved) Meet(a, b *document.Overlay) bool {
 	setOf := func(t touch) string {
 		if t.kind == sets {
@@ -104,14 +102,14 @@ func (r *Resolved) Meet(a, b *document.Overlay) bool {
 	return false
 }
 
-// clash reports whether two touches cannot both be meant.
+// clash reports whether two touches contradict each other.
 func (t touch) clash(other touch) bool {
 	switch {
 	case t.kind == sets || other.kind == sets:
 		if t.kind == other.kind {
 			return t.path == other.path
 		}
-		// A parameter goes with its rule set.
+		// A removed rule set takes its parameters with it.
 		param, whole := t, other
 		if other.kind == sets {
 			param, whole = other, t
@@ -127,14 +125,14 @@ func (t touch) clash(other touch) bool {
 	return t.kind == brings && other.kind == brings && t.path == other.path
 }
 
-// setOfParam is the rule set that a parameter belongs to. For one that is shared it is a name that no rule set has.
+// setOfParam is the rule set of a parameter; for a shared one, a name that no rule set has.
 func setOfParam(path string) string {
 	set, _, _ := strings.Cut(path, ".")
 	return set
 }
 
-// Conflict reports what two overlays of the same priority that may match one object both change. Whose change counts
-// would be an accident of their names.
+// Conflict reports what two overlays of equal priority both change, if one object may match both:
+// which one wins would depend on their names.
 func (r *Resolved) Conflict(a, b *document.Overlay, ps *source.Collector) {
 	if a.PriorityOf() != b.PriorityOf() || !a.Match.Overlaps(&b.Match) || (a.ModeOf() != document.ModeEnforce && b.ModeOf() != document.ModeEnforce) {
 		return

@@ -11,16 +11,16 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Digest collects the meaning of rules: expressions, conditions and names, not prose and not where they stand.
+// Digest hashes what rules mean: expressions, conditions and names, not prose or positions.
 type Digest struct{ h hash.Hash }
 
-// NewDigest starts an empty digest.
+// NewDigest returns an empty digest.
 func NewDigest() Digest { return Digest{sha256.New()} }
 
-// String is the digest so far. Hex, 12 digits.
+// String is the digest so far, 12 hex digits.
 func (d Digest) String() string { return hex.EncodeToString(d.h.Sum(nil))[:12] }
 
-// Line adds one record; values are quoted, so that no two records look the same.
+// Line adds one record; quoted values keep records distinct.
 func (d Digest) Line(what string, values ...any) {
 	fmt.Fprint(d.h, what)
 	for _, v := range values {
@@ -32,7 +32,7 @@ func (d Digest) Line(what string, values ...any) {
 	fmt.Fprintln(d.h)
 }
 
-// Commas are the values of a list, separated by commas.
+// Commas joins a list with commas.
 func Commas(list []source.Scalar) string {
 	return strings.Join(source.Values(list), ", ")
 }
@@ -45,7 +45,7 @@ func (d Digest) ruleSet(s *document.RuleSet) {
 	d.Body(s)
 }
 
-// Body is what a rule set does; its parameters' values are digested where they are known.
+// Body adds what a rule set does; parameter values are added where they are known.
 func (d Digest) Body(s *document.RuleSet) {
 	d.variables(s.Variables)
 	for i := range s.Decisions {

@@ -1,6 +1,5 @@
-// Package resolve lays overlays over a pipeline: it finds what a change addresses, applies it,
-// notes which overlay brought what, and reports changes that do not fit or that contradict each
-// other.
+// Package resolve applies overlays to a pipeline: it finds what a change addresses, applies it,
+// records which overlay brought what, and reports changes that do not fit or contradict each other.
 package resolve
 
 import (
@@ -15,15 +14,15 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Resolved is a pipeline with its rule sets looked up and overlays applied. Rule sets are shared with the library until
-// an overlay changes them.
+// Resolved is a pipeline with its rule sets looked up and overlays applied. It shares rule sets
+// with the library until an overlay changes them.
 type Resolved struct {
 	Pipeline *document.Pipeline
 	Points   []ResolvedPoint
 	Params   map[string]source.Scalar // set by overlays, by "set.param"
 	paramsBy map[string]*document.Overlay
 	Overlays []*document.Overlay // applied, in order
-	disabled map[string]string   // path of what an overlay took away, to the overlay's name
+	disabled map[string]string   // overlay name by disabled path
 	Axes     map[string]*lang.Axis
 }
 
@@ -33,13 +32,13 @@ type ResolvedPoint struct {
 	Sets  []placedSet
 }
 
-// placedSet is a rule set and where it was put into the pipeline.
+// placedSet is a rule set and where it is named.
 type placedSet struct {
 	Set *document.RuleSet
 	At  source.Scalar
 }
 
-// Resolve looks up what a pipeline names. Points that do not exist are left to the compiler.
+// Resolve looks up the rule sets of a pipeline. The compiler reports unknown points.
 func Resolve(lib *document.Library, pipe *document.Pipeline, reg *registry.Registry, ps *source.Collector) *Resolved {
 	r := &Resolved{Pipeline: pipe, Axes: reg.Axes(), Params: map[string]source.Scalar{}, paramsBy: map[string]*document.Overlay{}, disabled: map[string]string{}}
 	for _, at := range pipe.Points {
@@ -57,7 +56,7 @@ func Resolve(lib *document.Library, pipe *document.Pipeline, reg *registry.Regis
 	return r
 }
 
-// Clone copies what overlays may change in place: the lists of rule sets, not the rule sets.
+// Clone copies the lists of rule sets, which overlays change in place, but not the rule sets.
 func (r *Resolved) Clone() *Resolved {
 	c := &Resolved{Pipeline: r.Pipeline, Axes: r.Axes, Params: maps.Clone(r.Params), paramsBy: maps.Clone(r.paramsBy), Overlays: slices.Clone(r.Overlays), disabled: maps.Clone(r.disabled)}
 	for _, p := range r.Points {
@@ -66,16 +65,16 @@ func (r *Resolved) Clone() *Resolved {
 	return c
 }
 
-// spot is where a path leads: a rule set and, unless it names the whole set, an entry of it.
+// spot is what a path leads to: a rule set or an entry of it.
 type spot struct {
 	Point, Set int
 	Entry      int // index of the stage, decision or validation; -1 = the whole set
 	Rule       int // index of the rule in the stage; -1 = the whole entry
 	path       string
-	value      string // of the axis, where one value alone is meant
+	value      string // single axis value, if the path names one
 }
 
-// Find looks up a path such as set, set@1.0.0/stage/rule, set/stage/rule[memory]. The error says what is there instead.
+// Find looks up a path such as set, set@1.0.0/stage/rule or set/stage/rule[memory].
 func (r *Resolved) Find(path string) (spot, error) {
 	whole, value := lang.CutValue(path)
 	at, err := r.findWhole(whole)
@@ -96,7 +95,7 @@ func (r *Resolved) Find(path string) (spot, error) {
 	return at, nil
 }
 
-// axisAt is the axis of the stage or validation at a place, or of the stage that the rule there stands in; nil without one.
+// axisAt is the axis of the stage or validation at a spot; nil without one.
 func (r *Resolved) axisAt(at spot) *lang.Axis {
 	set := r.Points[at.Point].Sets[at.Set].Set
 	var named []source.Scalar
@@ -115,7 +114,7 @@ func (r *Resolved) axisAt(at spot) *lang.Axis {
 	return nil
 }
 
-// without is the list of the values that what is at a place is left out for; nil where nothing can be.
+// without is the list of axis values that a spot skips; nil where it can skip none.
 func (r *Resolved) without(at spot) *[]source.Scalar {
 	set := r.Points[at.Point].Sets[at.Set].Set
 	switch {
@@ -130,7 +129,7 @@ func (r *Resolved) without(at spot) *[]source.Scalar {
 	return nil
 }
 
-// findWhole is find for a path that means all values of an axis.
+// findWhole is Find for a path without an axis value.
 func (r *Resolved) findWhole(path string) (spot, error) {
 	parts := strings.Split(path, "/")
 	at, err := r.findSet(parts[0])
@@ -176,7 +175,7 @@ func (r *Resolved) findSet(ref string) (spot, error) {
 	return spot{path: name}, r.absent(name, fmt.Sprintf("pipeline %s has no rule set %q; it has %s", r.Pipeline.ID(), ref, strings.Join(known, ", ")))
 }
 
-// absent says that a path leads nowhere, and when an overlay is the reason, which.
+// absent is the error for an unknown path; it names the overlay that disabled it, if any.
 func (r *Resolved) absent(path, message string) error {
 	for _, taken := range slices.Sorted(maps.Keys(r.disabled)) {
 		if under(path, taken) {
@@ -186,7 +185,7 @@ func (r *Resolved) absent(path, message string) error {
 	return fmt.Errorf("%s", message)
 }
 
-// Prune takes out stages of which overlays left no rule.
+// Prune removes stages without rules.
 func (r *Resolved) Prune() {
 	empty := func(s document.Stage) bool { return len(s.Rules) == 0 }
 	for p := range r.Points {
@@ -199,22 +198,21 @@ func (r *Resolved) Prune() {
 	}
 }
 
-// under reports whether a path is another one or below it.
 func under(path, above string) bool {
 	return path == above || strings.HasPrefix(path, above+"/") || strings.HasPrefix(path, above+"[")
 }
 
-// edit gives a copy of the rule set at a place that may be changed, with its own lists.
+// edit replaces the rule set at a spot with a copy to be changed, and returns it.
 func (r *Resolved) edit(at spot) *document.RuleSet {
 	placed := &r.Points[at.Point].Sets[at.Set]
 	c := *placed.Set
 	c.Stages, c.Decisions, c.Validations = slices.Clone(c.Stages), slices.Clone(c.Decisions), slices.Clone(c.Validations)
-	c.Reads = nil // whoever asked for it changes expressions
+	c.Reads = nil // expressions may change
 	placed.Set = &c
 	return &c
 }
 
-// DigestAt identifies the content of what a path names. Hex, 12 digits.
+// DigestAt is the digest of what a spot holds, 12 hex digits.
 func (r *Resolved) DigestAt(at spot) string {
 	set := r.Points[at.Point].Sets[at.Set].Set
 	h := NewDigest()
@@ -233,7 +231,7 @@ func (r *Resolved) DigestAt(at spot) string {
 	return h.String()
 }
 
-// SetsAt are the rule sets that do something at a point, by name.
+// SetsAt returns the rule sets with entries at a point, by name.
 func (r *Resolved) SetsAt(point string) (names []string, sets map[string]*document.RuleSet) {
 	sets = map[string]*document.RuleSet{}
 	for _, p := range r.Points {
