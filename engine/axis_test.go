@@ -295,8 +295,7 @@ func TestRuleSetAtAppliesToItsValidations(t *testing.T) {
 	}
 }
 
-// FuzzOverlaysOnAxesNeverPanic merges fuzzed overlays into rules with an axis and shared
-// parameters.
+// FuzzOverlaysOnAxesNeverPanic merges fuzzed overlays into rules with an axis.
 func FuzzOverlaysOnAxesNeverPanic(f *testing.F) {
 	for _, change := range []string{
 		"{disable: 'cap/cap/most[price]'}, {disable: 'cap/cap/most[weight]'}, {disable: cap/cap}", "{disable: 'cap[price]'}", "{disable: 'valid/positive[price]'}",

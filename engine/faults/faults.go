@@ -1,5 +1,4 @@
-// Package faults joins errors, one per line, so that a user sees all of them at once. It imports
-// nothing of celvpa.
+// Package faults joins errors, so that a user sees all of them. It imports nothing of celvpa.
 package faults
 
 import (

@@ -11,9 +11,9 @@ import (
 // stage, validation or parameter that names it is compiled once per value, with the value as a
 // constant: now[resource] becomes now.cpu, at no cost at run time.
 type Axis struct {
-	Name   string   // what expressions call the value at hand, e.g. resource
-	Plural string   // what expressions call all of them, in resources.exists(r, …), all and map
-	Values []string // in the order in which stages go through them
+	Name   string   // variable for the current value, e.g. resource
+	Plural string   // variable for all values, in resources.exists(r, …), all and map
+	Values []string // in the order in which stages run for them
 	Doc    string
 }
 

@@ -7,8 +7,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Cell holds one fact. Numbers and booleans are unboxed, so that a rule changes one without
-// allocating.
+// Cell holds one fact. Numbers and booleans are unboxed, so changing one does not allocate.
 type Cell struct {
 	Kind CellKind
 	Bits uint64  // of an int64, a float64 or a bool

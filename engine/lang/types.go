@@ -63,11 +63,11 @@ func (t Type) String() string {
 
 // Unit is a unit of measure for integers, with its parser and formatter.
 type Unit struct {
-	Name   string                      // used as `type` of params, e.g. cpu
-	Func   string                      // helper that reads a literal in expressions, e.g. cpu('250m'); empty = none
-	Doc    string                      // what one is, e.g. "milli-cores"
-	Parse  func(string) (int64, error) // from the written form
-	Format func(int64) string          // to the written form
+	Name   string // used as `type` of params, e.g. cpu
+	Func   string // helper that parses a literal, e.g. cpu('250m'); empty = none
+	Doc    string // e.g. "milli-cores"
+	Parse  func(string) (int64, error)
+	Format func(int64) string
 }
 
 // Inside is the type in an optional, or t itself for any other type.

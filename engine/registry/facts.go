@@ -35,8 +35,7 @@ func (f *Facts) Set(name string, v ref.Val) *Facts {
 	return f
 }
 
-// Unset lists the variables that the host did not set; those of items are prefixed with their
-// scope.
+// Unset lists the variables that the host did not set; an item's carry the scope as a prefix.
 func (f *Facts) Unset() []string {
 	var out []string
 	for _, v := range f.point.GivenVars() {
@@ -112,8 +111,7 @@ func (it *Item) Set(name string, v ref.Val) *Item {
 	return it
 }
 
-// Record returns the record in a variable, not a copy; nil if unset. It panics on an undeclared
-// name.
+// Record returns a variable's record, not a copy; nil if unset. It panics on unknown names.
 func (it *Item) Record(name string) *lang.Record {
 	i := it.scope.Index(name)
 	if i < 0 {
@@ -144,7 +142,7 @@ func (f *Facts) Variables(point *Point) map[string]any {
 		case v.Type.IsRecord():
 			value = v.Type.Schema().Empty()
 		default:
-			continue // reading it fails, and says so
+			continue // reading it fails
 		}
 		out[v.Name] = value
 	}

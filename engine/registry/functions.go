@@ -7,9 +7,9 @@ import "github.com/celvpa/celvpa/engine/internal/closure"
 type Function = closure.Function
 
 // Overload implements a function for one combination of argument types. Func1, Func2 and Try1 to
-// Try3 wrap a Go function over int64, float64, bool, string, []int64 or host types, whose zero
-// value must implement ref.Val's Type. It must not modify a list it receives or has returned: lists
-// are shared. A panic fails only the expression.
+// Try3 wrap a Go function over int64, float64, bool, string, []int64 or a host type: a ref.Val
+// whose zero value has a working Type method. It must not modify a list it receives or has
+// returned, because lists are shared. A panic fails only the expression.
 type Overload = closure.Overload
 
 // UnitRule derives the unit of a function's result from the units of its arguments.

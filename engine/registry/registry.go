@@ -74,12 +74,11 @@ type Point struct {
 	Vars   []Var
 	Scopes []Scope
 
-	// Outcomes and FailSafe belong to decision points: FailSafe applies when no row matches or one
-	// fails.
+	// For decision points. FailSafe applies if no row matches or one fails.
 	Outcomes []Outcome
 	FailSafe string
 
-	// Objects belongs to validation points: it types the values they check.
+	// For validation points. Objects types the values they check.
 	Objects ObjectTypes
 
 	varIndex   map[string]int

@@ -163,7 +163,7 @@ func hasValue(args []node) (node, bool) {
 	}), true
 }
 
-// valueOr returns code for the optional's value, or otherwise if it has none.
+// valueOr returns code for the optional's value, or the code of otherwise if it has none.
 func valueOr(of, otherwise node) (n node, ok bool) {
 	list, ok := choicesOf(of)
 	switch {

@@ -159,8 +159,7 @@ func boxing[T any](c Code[T]) BoxedCode {
 	}
 }
 
-// Storing returns code that stores the node's value in a cell of a type. After a failure the cell
-// is meaningless.
+// Storing returns code that stores the node's value in a cell, meaningless after a failure.
 func Storing(n node, t lang.Type) func(*Frame, *lang.Cell) {
 	if c, ok := n.Run.(Code[*lang.Record]); ok {
 		return func(f *Frame, to *lang.Cell) {

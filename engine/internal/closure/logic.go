@@ -46,8 +46,7 @@ func either[T any](when Code[bool], args []node) (node, bool) {
 	}), okA && okB
 }
 
-// logical compiles && and ||. A side that decides the result absorbs the other's failure, in either
-// order.
+// logical compiles && and ||. A deciding side absorbs the other's failure, in either order.
 func logical(decides bool) builder {
 	return func(args []node) (node, bool) {
 		var terms []Code[bool]

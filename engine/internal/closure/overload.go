@@ -215,8 +215,7 @@ func travelsBoxed[T any]() bool {
 	return false
 }
 
-// calling runs a host function unless its arguments failed. An error or a panic fails the
-// expression.
+// calling runs a host function, unless an argument failed, and records its error or panic.
 func calling[R any](f *Frame, call func() (R, error)) (out R) {
 	if f.Err != nil {
 		return out
@@ -231,8 +230,7 @@ func calling[R any](f *Frame, call func() (R, error)) (out R) {
 	return out
 }
 
-// catch turns a panic of a host function into a failure. It checks a flag first because recover
-// costs more.
+// catch records a panic of a host function. The flag is cheaper to check than recover.
 func (f *Frame) catch() {
 	if !f.calling {
 		return
