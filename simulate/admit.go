@@ -20,26 +20,26 @@ import (
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
 
-// Admissions are what the admission controller answers about new pods.
+// Admissions are the admission controller's answers for new pods.
 type Admissions struct {
 	Items []Admission `json:"items"`
 }
 
-// Admission is the answer about one pod.
+// Admission is the answer for one pod.
 type Admission struct {
 	Pod      string            `json:"pod"` // namespace/name, or namespace/generateName
 	Allowed  bool              `json:"allowed"`
 	Message  string            `json:"message,omitempty"` // why it is refused
 	Warnings []string          `json:"warnings,omitempty"`
-	Patch    []patch.Operation `json:"patch,omitempty"`  // of the pod as it was written
-	Object   map[string]any    `json:"object,omitempty"` // the pod with it; none for a pod that is refused
+	Patch    []patch.Operation `json:"patch,omitempty"`  // for the pod as written
+	Object   map[string]any    `json:"object,omitempty"` // the patched pod; nil if refused
 
-	Subject string        `json:"-"` // the pod and whose template it is of, in words
+	Subject string        `json:"-"` // names the pod and its workload
 	Why     string        `json:"-"` // which VPA changes it, or why none does
-	Steps   []engine.Step `json:"-"` // which rule changed what, where that was asked for
+	Steps   []engine.Step `json:"-"` // set if explain was requested
 }
 
-// Refused reports whether a pod is refused.
+// Refused reports whether any pod is refused.
 func (a *Admissions) Refused() bool {
 	return slices.ContainsFunc(a.Items, func(one Admission) bool { return !one.Allowed })
 }
@@ -50,7 +50,7 @@ type admission struct {
 	pods []manifests.NewPod
 }
 
-// Admit reviews every pod, as if it were created now, and one of each workload's template. explain asks for steps.
+// Admit reviews every pod as if created now, and one pod per workload template. explain adds steps.
 func (c *Cluster) Admit(explain bool) (*Admissions, error) {
 	v, templates, unusable := c.view(question{point: facts.PodAdmit, bind: facts.AdmitFacts, pods: "new pods", verb: "changes"})
 	pods, unread := c.set.NewPods(templates)
@@ -68,7 +68,6 @@ func (c *Cluster) Admit(explain bool) (*Admissions, error) {
 	return out, faults.Join(unusable, unread)
 }
 
-// plain are the pods as the cluster knows them.
 func (a *admission) plain() []*corev1.Pod {
 	out := make([]*corev1.Pod, len(a.pods))
 	for i := range a.pods {
@@ -77,7 +76,6 @@ func (a *admission) plain() []*corev1.Pod {
 	return out
 }
 
-// review asks the rules about one pod.
 func (a *admission) review(p *manifests.NewPod, by changedBy, explain bool) Admission {
 	pod := p.Pod.DeepCopy()
 	for _, fault := range manifests.PodFaults(pod) {
@@ -85,11 +83,11 @@ func (a *admission) review(p *manifests.NewPod, by changedBy, explain bool) Admi
 	}
 	poddefaults.BeforeWebhooks(pod, a.ranges[pod.Namespace])
 	if pod.Name == "" {
-		pod.Name = pod.GenerateName + "%" // as the admission controller calls it
+		pod.Name = pod.GenerateName + "%" // as the admission controller names it
 	}
 	v := by.vpa
 	req := podreview.Request{Pod: pod, Limits: a.limits[pod.Namespace]}
-	about := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}} // rules for the namespace apply all the same
+	about := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace}} // rules for the namespace apply without a VPA too
 	if v != nil {
 		req.VPA, about = v.VerticalPodAutoscaler, v.VerticalPodAutoscaler
 	}
@@ -120,7 +118,7 @@ func (a *admission) review(p *manifests.NewPod, by changedBy, explain bool) Admi
 	return item
 }
 
-// change writes what is changed into the object as it was written.
+// change patches the object as written.
 func (a *admission) change(p *manifests.NewPod, item *Admission, ops []patch.Operation) {
 	item.Patch = withParents(p.Object, ops)
 	if len(ops) == 0 {
@@ -128,14 +126,14 @@ func (a *admission) change(p *manifests.NewPod, item *Admission, ops []patch.Ope
 		return
 	}
 	object, err := patched(p.Object, item.Patch)
-	if err != nil { // all that ops write is there now
+	if err != nil { // ops have no effect: all of it is there
 		a.note("%s: %s is left as it is: %v; please report this", p.Source, p, err)
 		item.Patch, object = nil, p.Object
 	}
 	item.Object = object
 }
 
-// noteAnswer notes what an answer says besides its patch.
+// noteAnswer notes everything in an answer except the patch.
 func (a *admission) noteAnswer(p *manifests.NewPod, v *judgedVPA, answer *podreview.Answer) {
 	for _, failed := range answer.Failed {
 		a.note("%s: %v; its values are left as they were", p, failed)
@@ -155,8 +153,7 @@ func (a *admission) noteAnswer(p *manifests.NewPod, v *judgedVPA, answer *podrev
 	}
 }
 
-// tried tells what overlays that are not enforced would change: the differences as notes, and as warnings where their mode asks
-// for them.
+// tried notes what non-enforced overlays would change, and returns the warnings they ask for.
 func (a *admission) tried(p *manifests.NewPod, v *judgedVPA, req podreview.Request, shadows []compile.Shadow, enforced *podreview.Answer) (warnings []string) {
 	for _, other := range a.vpas[p.Pod.Namespace] {
 		for _, shadow := range other.chosen.Shadows {
@@ -168,7 +165,7 @@ func (a *admission) tried(p *manifests.NewPod, v *judgedVPA, req podreview.Reque
 	}
 	for _, shadow := range shadows {
 		if v != nil && shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v.VerticalPodAutoscaler), nil).Do != facts.DoApply {
-			continue // told above
+			continue // already noted
 		}
 		answer := podreview.Review(shadow.Plan, req, nil)
 		differs := podreview.Differences(enforced, &answer)

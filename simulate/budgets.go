@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// noteBudgets names the PodDisruptionBudgets that the API server asks before pods are evicted, and which only it can answer for.
-// Pending pods are evicted without them.
+// noteBudgets names the PodDisruptionBudgets of the pods to evict: only the API server can evaluate
+// them. They do not apply to pending pods.
 func (u *updater) noteBudgets() {
 	asked := make([][]string, len(u.budgets))
 	for _, pod := range u.evicted {
@@ -32,7 +32,6 @@ func (u *updater) noteBudgets() {
 	}
 }
 
-// selects reports whether a budget is about a pod.
 func (u *updater) selects(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	if b.Namespace != pod.Namespace {
 		return false
@@ -45,7 +44,7 @@ func (u *updater) selects(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool
 	return selector.Matches(labels.Set(pod.Labels))
 }
 
-// allowedNow is what the status of a budget says, where it has one.
+// allowedNow formats a budget's status, if any.
 func allowedNow(b *policyv1.PodDisruptionBudget) string {
 	s := &b.Status
 	if s.ObservedGeneration == 0 && len(s.Conditions) == 0 && s.ExpectedPods == 0 {

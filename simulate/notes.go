@@ -8,17 +8,16 @@ import (
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
-// note adds to what Notes returns, once.
+// note adds a note unless it exists.
 func (c *Cluster) note(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(c.notes, text) {
 		c.notes = append(c.notes, text)
 	}
 }
 
-// maxNames is how many names one note lists.
 const maxNames = 5
 
-// Few lists the first names of many, with an ellipsis for the others.
+// Few joins the first names, with an ellipsis for the rest.
 func Few(names []string) string {
 	if len(names) > maxNames {
 		names = append(slices.Clone(names[:maxNames]), "…")
@@ -26,7 +25,7 @@ func Few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Counted is a number with its noun, e.g. 1 row or 2 rows.
+// Counted formats a number with its noun, e.g. 1 row or 2 rows.
 func Counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -34,10 +33,10 @@ func Counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// podKinds are pods and what makes them.
+// podKinds are pods and their controllers.
 var podKinds = []string{"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "ReplicationController", "StatefulSet"}
 
-// noteTwice notes the objects of some kinds that are there more than once.
+// noteTwice notes duplicate objects of some kinds.
 func (c *Cluster) noteTwice(kinds ...string) {
 	for _, kind := range kinds {
 		for _, fault := range faults.List(c.set.Twice(kind)) {

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// withParents adds the parents that a patch needs: the webhook sees pods with defaults, and the manifest may lack a mapping that
-// it writes into.
+// withParents adds missing parents: the patch is for a defaulted pod, not for the manifest.
 func withParents(object map[string]any, ops []patch.Operation) (out []patch.Operation) {
 	made := map[string]bool{}
 	for _, op := range ops {
@@ -22,7 +21,7 @@ func withParents(object map[string]any, ops []patch.Operation) (out []patch.Oper
 			}
 		}
 		if empty, ok := op.Value.(map[string]any); ok && len(empty) == 0 && written(object, op.Path) {
-			continue // of what is there nothing is lost, not even what this version does not know
+			continue // keep what is there, even fields unknown to this version
 		}
 		out = append(out, op)
 		made[op.Path] = true
@@ -30,7 +29,6 @@ func withParents(object map[string]any, ops []patch.Operation) (out []patch.Oper
 	return out
 }
 
-// written reports whether an object has something at a path.
 func written(object any, path string) bool {
 	for _, key := range strings.Split(path, "/")[1:] {
 		switch at := object.(type) {
@@ -49,7 +47,7 @@ func written(object any, path string) bool {
 	return object != nil
 }
 
-// patched is an object with a patch applied.
+// patched returns the patched object.
 func patched(object map[string]any, ops []patch.Operation) (map[string]any, error) {
 	before, err := json.Marshal(object)
 	if err != nil {

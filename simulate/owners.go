@@ -13,8 +13,8 @@ import (
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
-// addOwners finds the Deployments and CronJobs of pods among the manifests whose ReplicaSets and Jobs are not there, and lets
-// stand-ins take the place of missing targets of VPAs that own pods.
+// addOwners finds the Deployments and CronJobs of pods whose ReplicaSets and Jobs are not in the
+// manifests, and adds stand-ins for missing targets of VPAs that own pods.
 func (c *view) addOwners(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		owner := target.ControllerOf(pod.OwnerReferences)
@@ -38,7 +38,7 @@ func (c *view) addOwners(pods []*corev1.Pod) {
 	c.resolver = &target.Resolver{Client: manifests.Client(known)}
 }
 
-// madeByKnown finds the workload that would make a missing owner of pods; that with the longest name is the most telling.
+// madeByKnown finds the workload that would make a missing owner; the longest name matches best.
 func (c *view) madeByKnown(namespace string, owner *metav1.OwnerReference) bool {
 	var best *manifests.Workload
 	for key, w := range c.owners {
@@ -57,7 +57,7 @@ func (c *view) madeByKnown(namespace string, owner *metav1.OwnerReference) bool 
 	return true
 }
 
-// standIn adds the target of a VPA that is, or would make, a missing owner of pods. It selects all pods that it owns.
+// standIn adds a VPA's missing target if it owns pods, itself or indirectly. It selects them all.
 func (c *view) standIn(namespace string, owner *metav1.OwnerReference) {
 	candidates := slices.Clone(c.vpas[namespace])
 	slices.SortStableFunc(candidates, func(x, y *judgedVPA) int {
@@ -66,7 +66,7 @@ func (c *view) standIn(namespace string, owner *metav1.OwnerReference) {
 	for _, v := range candidates {
 		of := target.Of(v.VerticalPodAutoscaler)
 		kind, wellKnown := manifests.WellKnown(of.Kind)
-		if !wellKnown || of.Name == "" || !strings.HasPrefix(owner.Name, of.Name) || of.Kind == "CronJob" { // whose pods are found by labels that nobody knows here
+		if !wellKnown || of.Name == "" || !strings.HasPrefix(owner.Name, of.Name) || of.Kind == "CronJob" { // its pods' labels are unknown
 			continue
 		}
 		w, err := manifests.StandIn(kind, namespace, of.Name, nil)

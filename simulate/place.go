@@ -21,39 +21,36 @@ import (
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
-// standInLabel is what pods have whose workload is not in the manifests.
+// standInLabel marks pods whose workload is not in the manifests.
 const standInLabel = "celvpa.dev/pod-of"
 
-// goneAfter is how long other pods of a workload are seen in usage after the last row of one that is gone.
+// goneAfter is how long usage of sibling pods goes on after the last row of a pod that is gone.
 const goneAfter = time.Hour
 
-// placement says which pods there are, and what they belong to.
+// placement assigns pods to workloads.
 type placement struct {
 	workloads []*placed
 	all       []*corev1.Pod
 	ranges    map[string][]corev1.LimitRange // by namespace
-	present   map[model.PodID]bool           // those that are not gone
+	present   map[model.PodID]bool           // pods that still exist
 }
 
-// placed is a workload with its pods.
 type placed struct {
 	manifests.Workload
-	standIn   bool          // it is not in the manifests
-	inUsage   []*seenPod    // pods that only the usage names
-	manifests []*corev1.Pod // of a stand-in: pods among the manifests
-	has       bool          // some pod among the manifests is its own
-	loosely   bool          // inUsage are those whose names begin with its own
-	asked     []string      // VPAs that it was made for
+	standIn   bool          // not in the manifests
+	inUsage   []*seenPod    // pods known only from usage
+	manifests []*corev1.Pod // of a stand-in: pods in the manifests
+	has       bool          // it owns a pod in the manifests
+	loosely   bool          // inUsage match only by name prefix
+	asked     []string      // VPAs that it stands in for
 }
 
-// seenPod is a pod in usage.
 type seenPod struct {
 	id         model.PodID
 	containers []string
 	last       time.Time
 }
 
-// known are the workloads that can be looked up.
 func (p *placement) known() []manifests.Workload {
 	out := make([]manifests.Workload, 0, len(p.workloads))
 	for _, w := range p.workloads {
@@ -62,7 +59,7 @@ func (p *placement) known() []manifests.Workload {
 	return out
 }
 
-// place collects the pods: those in the manifests, those that only the usage names, and one for each workload that has none.
+// place collects the pods: in the manifests, only in usage, and one for each workload without any.
 func (r *recommendation) place(vpas []*vpav1.VerticalPodAutoscaler, usage *usagefile.Usage) (*placement, error) {
 	workloads, unreadWorkloads := r.set.Workloads()
 	pods, unreadPods := r.set.Pods()
@@ -74,7 +71,7 @@ func (r *recommendation) place(vpas []*vpav1.VerticalPodAutoscaler, usage *usage
 		}
 	}
 	unreadTargets := p.addTargets(r.set, vpas)
-	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name is the most telling
+	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name matches best
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
 	})
 
@@ -82,7 +79,7 @@ func (r *recommendation) place(vpas []*vpav1.VerticalPodAutoscaler, usage *usage
 	for i := range pods {
 		pod := &pods[i]
 		id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
-		if inManifests[id] != nil || pod.Status.Phase == corev1.PodPending { // what is pending is not looked at in a cluster either
+		if inManifests[id] != nil || pod.Status.Phase == corev1.PodPending { // a real recommender skips pending pods too
 			continue
 		}
 		inManifests[id], p.present[id] = pod, true
@@ -111,7 +108,7 @@ func (p *placement) find(kind schema.GroupKind, namespace, name string) *placed 
 	return nil
 }
 
-// addTargets adds the targets of VPAs that are no well-known workloads, and stand-ins for those that are missing.
+// addTargets adds custom targets of VPAs, and stand-ins for missing ones.
 func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAutoscaler) error {
 	var errs []error
 	for _, v := range vpas {
@@ -121,7 +118,7 @@ func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 		}
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
 		if err != nil {
-			continue // the condition of the VPA will tell
+			continue // the VPA's condition reports it
 		}
 		kind, wellKnown := manifests.WellKnown(ref.Kind)
 		if !wellKnown {
@@ -149,7 +146,7 @@ func (p *placement) addTargets(set *manifests.Set, vpas []*vpav1.VerticalPodAuto
 	return faults.Join(errs...)
 }
 
-// takeManifest finds the workload of a pod among the manifests.
+// takeManifest finds the workload of a pod in the manifests.
 func (p *placement) takeManifest(pod *corev1.Pod) {
 	for _, w := range p.workloads {
 		if w.Namespace != pod.Namespace {
@@ -172,7 +169,7 @@ func (p *placement) takeManifest(pod *corev1.Pod) {
 	}
 }
 
-// seenPods are the pods that only the usage names, by namespace and name.
+// seenPods are the pods known only from usage, by namespace and name.
 func seenPods(usage *usagefile.Usage, known map[model.PodID]*corev1.Pod) []*seenPod {
 	last := make([]time.Time, len(usage.Series))
 	for _, row := range usage.Rows {
@@ -197,8 +194,8 @@ func seenPods(usage *usagefile.Usage, known map[model.PodID]*corev1.Pod) []*seen
 	return out
 }
 
-// takeUsage finds the workloads of pods: that which would give a pod such a name, else one that has no pod yet and whose name
-// the pod's begins with. It returns the pods without one.
+// takeUsage assigns pods by name: to a workload that would generate the name, else to one without
+// pods whose name is a prefix. It returns the unassigned pods.
 func (p *placement) takeUsage(pods []*seenPod) (left []*seenPod) {
 	byNamespace := map[string][]*placed{}
 	for _, w := range p.workloads {
@@ -227,7 +224,7 @@ func first(workloads []*placed, fits func(*placed) bool) *placed {
 	return nil
 }
 
-// addPods makes the pods of a workload that are not among the manifests.
+// addPods creates a workload's pods that are not in the manifests.
 func (p *placement) addPods(w *placed) {
 	var end time.Time
 	for _, pod := range w.inUsage {
@@ -248,7 +245,7 @@ func (p *placement) addPods(w *placed) {
 	}
 }
 
-// pod is one of a workload's template as API servers create it, with the containers that it had besides.
+// pod creates a pod of the template with API server defaults and any extra containers.
 func (p *placement) pod(w *placed, id model.PodID, containers []string) *corev1.Pod {
 	pod := &corev1.Pod{Spec: *w.Template.Spec.DeepCopy()}
 	poddefaults.Create(pod, p.ranges[id.Namespace])
@@ -261,7 +258,7 @@ func (p *placement) pod(w *placed, id model.PodID, containers []string) *corev1.
 	return pod
 }
 
-// noteContainers notes which containers are in usage that the manifests of their pods do not have.
+// noteContainers notes containers that occur in usage but not in their pods' manifests.
 func (r *recommendation) noteContainers(usage *usagefile.Usage, pods map[model.PodID]*corev1.Pod) {
 	for _, of := range usage.Series {
 		if pod := pods[of.Pod]; pod != nil && !hasContainer(&pod.Spec, of.Container) {
@@ -275,7 +272,7 @@ func hasContainer(spec *corev1.PodSpec, name string) bool {
 	return slices.ContainsFunc(spec.Containers, named) || slices.ContainsFunc(spec.InitContainers, named)
 }
 
-// notePlaces notes what was guessed and what is missing.
+// notePlaces notes guesses and gaps.
 func (r *recommendation) notePlaces(p *placement, left []*seenPod) {
 	workloads := slices.SortedFunc(slices.Values(p.workloads), func(a, b *placed) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
@@ -305,7 +302,7 @@ func (r *recommendation) notePlaces(p *placement, left []*seenPod) {
 	}
 }
 
-// elsewhere suggests what the user may have meant: the same name in another namespace.
+// elsewhere suggests the same name in another namespace.
 func elsewhere(p *placement, w *placed, left []*seenPod) string {
 	for _, other := range p.workloads {
 		if !other.standIn && other.Name == w.Name && other.GroupKind == w.GroupKind {

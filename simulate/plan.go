@@ -23,19 +23,19 @@ import (
 // Plan is what the updater would do in one cycle.
 type Plan struct {
 	Items []PlannedPod `json:"items"`
-	VPAs  int          `json:"-"` // how many there are, with pods or without
+	VPAs  int          `json:"-"` // with or without pods
 }
 
-// PlannedPod is what the updater would do with one pod.
+// PlannedPod is the plan for one pod.
 type PlannedPod struct {
 	Pod      string        `json:"pod"`    // namespace/name
 	VPA      string        `json:"vpa"`    // namespace/name; empty = none
 	Action   string        `json:"action"` // Evict, InPlace, Wait or Skip
-	Rule     string        `json:"rule"`   // set/rule; empty = no rule was asked
+	Rule     string        `json:"rule"`   // set/rule; empty = no rule ran
 	Reason   string        `json:"reason"`
-	Priority *Priority     `json:"priority,omitempty"` // none for pods that were not compared with a recommendation
-	Change   []Change      `json:"change,omitempty"`   // what the rules want otherwise, whether it is done now or not
-	Steps    []engine.Step `json:"steps,omitempty"`    // where they were asked for
+	Priority *Priority     `json:"priority,omitempty"` // nil for pods without a recommendation to compare with
+	Change   []Change      `json:"change,omitempty"`   // what the rules want, whether done now or not
+	Steps    []engine.Step `json:"steps,omitempty"`    // set if explain was requested
 
 	Why string `json:"-"` // which VPA controls it, or why none does
 }
@@ -47,7 +47,7 @@ type Priority struct {
 	ResourceDiff            Number `json:"resourceDiff"`
 }
 
-// Number is null in JSON where rules made it what JSON has no number for.
+// Number is null in JSON if rules produced NaN or infinity.
 type Number float64
 
 // MarshalJSON implements json.Marshaler.
@@ -58,15 +58,14 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// Change is an amount that a pod would be given.
+// Change is a changed amount.
 type Change struct {
 	Container string `json:"container,omitempty"` // empty = the pod as a whole
 	Field     string `json:"field"`               // e.g. requests.cpu
-	From      string `json:"from,omitempty"`      // empty = it is not set
+	From      string `json:"from,omitempty"`      // empty = unset
 	To        string `json:"to"`
 }
 
-// String is the change in words.
 func (c Change) String() string {
 	what := "the pod"
 	if c.Container != "" {
@@ -82,13 +81,13 @@ type updater struct {
 	budgets []policyv1.PodDisruptionBudget
 	now     time.Time
 	why     map[*corev1.Pod]string // which VPA controls it, or why none does
-	evicted []*corev1.Pod          // that would be, in order
+	evicted []*corev1.Pod          // in order
 
 	unboosted map[target.Key]int // pods whose startup boost would end, by owner
 }
 
-// Plan says what the updater would do with every pod, in the updater's order: by VPA, then by priority. Pods that it does
-// not consider come last. explain asks for steps.
+// Plan returns what the updater would do with every pod, in its order: by VPA, then by priority;
+// pods that it ignores come last. explain adds steps.
 func (c *Cluster) Plan(explain bool) (*Plan, error) {
 	v, _, unusable := c.view(question{point: facts.VPAUpdate, bind: facts.UpdateFacts, pods: "running pods", verb: "controls", pinned: true})
 	u := &updater{view: v, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[target.Key]int{}}
@@ -108,7 +107,6 @@ func (c *Cluster) Plan(explain bool) (*Plan, error) {
 
 func keyOfPod(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// podsOf are the pods of a VPA.
 type podsOf struct {
 	alive    []*corev1.Pod
 	unlooked []*corev1.Pod
@@ -124,7 +122,7 @@ func (u *updater) items(explain bool) []PlannedPod {
 		u.why[pod] = changed[i].why
 		v := changed[i].vpa
 		if v == nil {
-			v = u.owner(pod, func(*judgedVPA) bool { return true }) // that leaves it alone
+			v = u.owner(pod, func(*judgedVPA) bool { return true }) // it leaves the pod alone
 		}
 		unlooked := podupdate.Unlooked(pod)
 		if v == nil {
@@ -160,7 +158,7 @@ func (u *updater) items(explain bool) []PlannedPod {
 	return append(out, alone...)
 }
 
-// skip is a pod that is left alone; v is nil for one of no VPA, rule empty where none was asked.
+// skip is the plan for an ignored pod; v is nil without a VPA, rule empty if none ran.
 func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, rule, reason string) PlannedPod {
 	out := PlannedPod{Pod: keyOfPod(pod), Action: facts.DoSkip, Rule: rule, Reason: reason, Why: u.why[pod]}
 	if v != nil {
@@ -169,7 +167,7 @@ func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, rule, reason string) Plann
 	return out
 }
 
-// noteIdle notes why a VPA has no pods, unless its target is missing, which another note says.
+// noteIdle notes why a VPA has no pods; another note reports missing targets.
 func (u *updater) noteIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
 	w := u.owners[targetOf(v)]
 	if w == nil {
@@ -184,7 +182,7 @@ func (u *updater) noteIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
 	u.note("%s: no pod in the manifests belongs to its target, %s; add running pods with -f, as kubectl get pod -o yaml prints them", v, w)
 }
 
-// noteTried notes what overlays that are not enforced would say about whether a VPA changes running pods.
+// noteTried notes what non-enforced overlays would decide at vpa.update.
 func (u *updater) noteTried(v *judgedVPA) {
 	if v.chosen.Err != nil {
 		return

@@ -13,14 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// assessed is a pod with what the rules are asked about it.
 type assessed struct {
 	*podupdate.Pod
 	request podupdate.Request
 	trace   *engine.Trace
 }
 
-// planVPA plans for the pods of one VPA.
 func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items []PlannedPod) {
 	if v.chosen.Err != nil {
 		for _, pod := range pods {
@@ -36,7 +34,7 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 	list := make([]*podupdate.Pod, 0, len(pods))
 	of := map[*podupdate.Pod]assessed{}
 	for _, pod := range pods {
-		if !v.takes && !facts.Boosted(pod) { // a boost ends in every mode
+		if !v.takes && !facts.Boosted(pod) { // boosts end in every mode
 			left = append(left, u.skip(v, pod, v.verdict.Rule, v.verdict.Reason))
 			continue
 		}
@@ -51,7 +49,7 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 			u.note("pod %s: %v; its values are left as they were", keyOfPod(pod), one)
 		}
 		list, of[a.Pod] = append(list, a.Pod), a
-		if v.takes && len(v.chosen.Shadows) > 0 { // as if each pod were the only one: what is tried disrupts nothing
+		if v.takes && len(v.chosen.Shadows) > 0 { // judge each pod alone: trials disrupt nothing
 			group := *groups[a.Owner]
 			ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.Decide(plan, group, nil) }
 			u.notePodTried(v, a, "it", ask(a.Pod, v.chosen.Plan), ask)
@@ -64,7 +62,7 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 	return append(items, left...)
 }
 
-// countPods sets the replicas of groups to their number of pods where the manifests do not give a number.
+// countPods sets a group's replicas to its number of pods if the manifests give none.
 func (u *updater) countPods(groups map[target.Key]*facts.Group) {
 	for _, owner := range slices.SortedFunc(maps.Keys(groups), func(a, b target.Key) int { return strings.Compare(a.String(), b.String()) }) {
 		w := u.owners[ownerKey{owner.Namespace, owner.Kind, owner.Name}]
@@ -79,7 +77,6 @@ func (u *updater) countPods(groups map[target.Key]*facts.Group) {
 	}
 }
 
-// planPod asks the rules what is done with a pod.
 func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) PlannedPod {
 	pod, verdict := a.request.Pod, v.verdict
 	if v.takes {
@@ -116,8 +113,8 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) PlannedP
 	return item
 }
 
-// unboost asks the rules whether the startup boost of a pod ends. That does not wait for the cycles of the updater and has a count
-// of its own: disrupted are pods of the same owner whose resize is in progress, or whose boost ended earlier in this plan.
+// unboost asks whether the pod's startup boost ends, independently of update cycles. disrupted
+// counts the owner's pods with a resize in progress or a boost already ended in this plan.
 func (u *updater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Verdict {
 	group.Disrupted = u.unboosted[a.Owner]
 	for _, other := range u.pods {
@@ -136,7 +133,7 @@ func (u *updater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Ve
 	return verdict
 }
 
-// actionOf is what an outcome means for the pod: to remember something about it changes nothing.
+// actionOf maps an outcome to an action; remembering something is no action.
 func actionOf(do string) string {
 	switch do {
 	case facts.DoEvict, facts.DoInPlace, facts.DoWait:
@@ -149,7 +146,7 @@ func actionOf(do string) string {
 	return facts.DoSkip
 }
 
-// notePodTried notes what overlays that are not enforced would do with a pod instead.
+// notePodTried notes what non-enforced overlays would do with a pod.
 func (u *updater) notePodTried(v *judgedVPA, a assessed, about string, enforced engine.Verdict, ask func(*podupdate.Pod, *engine.Plan) engine.Verdict) {
 	for _, shadow := range v.chosen.Shadows {
 		if differs := podupdate.ShadowDifferences(shadow.Plan, a.request, a.Pod, enforced, ask); len(differs) > 0 {

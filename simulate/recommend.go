@@ -24,20 +24,20 @@ import (
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
-// Recommendations are what the recommender writes.
+// Recommendations are the recommender's results.
 type Recommendations struct {
 	Items  []vpav1.VerticalPodAutoscaler `json:"items"`  // as written, with their status
-	Traces []RecommendationTrace         `json:"traces"` // of all containers, where they were asked for
+	Traces []RecommendationTrace         `json:"traces"` // of all containers, if requested
 }
 
-// RecommendationTrace is how rules arrived at one recommendation.
+// RecommendationTrace shows how rules made one recommendation.
 type RecommendationTrace struct {
 	VPA       string        `json:"vpa"`       // namespace/name
 	Container string        `json:"container"` // empty = the pod as a whole
 	Steps     []engine.Step `json:"steps"`
 }
 
-// Lacking reports whether a VPA has no recommendation, or one that its rules did not make.
+// Lacking reports whether any VPA has no recommendation, or one kept without rules.
 func (r *Recommendations) Lacking() bool {
 	return slices.ContainsFunc(r.Items, func(v vpav1.VerticalPodAutoscaler) bool {
 		return slices.ContainsFunc(v.Status.Conditions, func(c vpav1.VerticalPodAutoscalerCondition) bool {
@@ -46,17 +46,16 @@ func (r *Recommendations) Lacking() bool {
 	})
 }
 
-// recommendation is a recommender that was fed from files.
+// recommendation is a recommender fed from files.
 type recommendation struct {
 	*Cluster
 	state *recommender.State
 	now   time.Time
 
-	written map[types.UID]vpav1.VerticalPodAutoscaler // as they are in the manifests, by the UID that they have in state
+	written map[types.UID]vpav1.VerticalPodAutoscaler // VPAs from the manifests, by their UID in state
 }
 
-// Recommend feeds a recommender with usage up to the time of the cluster's clock, and says what it recommends then. explain asks
-// for traces.
+// Recommend recommends from usage up to the cluster's time. explain adds traces.
 func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, explain bool) (*Recommendations, error) {
 	r := &recommendation{Cluster: c, now: c.clock.Now(), written: map[types.UID]vpav1.VerticalPodAutoscaler{}}
 	until := usage.Until(r.now)
@@ -84,7 +83,6 @@ func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, exp
 	return r.report(explain), faults.Join(unusable, unread)
 }
 
-// report evaluates every VPA.
 func (r *recommendation) report(explain bool) *Recommendations {
 	out := &Recommendations{Items: []vpav1.VerticalPodAutoscaler{}, Traces: []RecommendationTrace{}}
 	for _, w := range r.state.Workloads() {
@@ -101,20 +99,20 @@ func (r *recommendation) report(explain bool) *Recommendations {
 	return out
 }
 
-// vpas are those that can be used, with the UIDs by which the recommender keys them.
+// vpas are the usable VPAs, with UIDs for the recommender.
 func (r *recommendation) vpas() ([]*vpav1.VerticalPodAutoscaler, error) {
 	written, err := r.VPAs()
 	var out []*vpav1.VerticalPodAutoscaler
 	for _, v := range written {
 		fed := v.DeepCopy()
-		fed.UID = types.UID(v.Namespace + "/" + v.Name) // the recommender keys VPAs by UID; manifests have none, or that of what they were copied from
+		fed.UID = types.UID(v.Namespace + "/" + v.Name) // the recommender keys VPAs by UID, which manifests lack or copied from another object
 		r.written[fed.UID] = *v
 		out = append(out, fed)
 	}
 	return out, err
 }
 
-// feed lets the recommender see rows in the order of time.
+// feed replays rows in time order.
 func (r *recommendation) feed(usage *usagefile.Usage) {
 	var samples []model.Sample
 	refused := map[model.Taken]int{}
@@ -154,7 +152,7 @@ func (r *recommendation) feed(usage *usagefile.Usage) {
 	}
 }
 
-// noteEvents makes notes of events about VPAs.
+// noteEvents turns events about VPAs into notes.
 type noteEvents struct{ to *Cluster }
 
 // Eventf implements events.EventRecorder.
@@ -164,7 +162,7 @@ func (e noteEvents) Eventf(about, _ runtime.Object, _, _, _, text string, args .
 	}
 }
 
-// noteSink makes notes of errors that are logged.
+// noteSink turns logged errors into notes.
 type noteSink struct {
 	to    *Cluster
 	about string // the VPA

@@ -12,10 +12,10 @@ import (
 	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as schemas expect
+	"k8s.io/apimachinery/pkg/util/json" // keeps integers, as schemas expect
 )
 
-// Validation is what the admission controller and the API server say of VerticalPodAutoscalers.
+// Validation is how the admission controller and the API server judge VerticalPodAutoscalers.
 type Validation struct {
 	Items []Judgement `json:"items"`
 }
@@ -29,12 +29,12 @@ type Judgement struct {
 	Warnings []vpareview.Cause `json:"warnings"`
 }
 
-// Refused reports whether an object would be refused.
+// Refused reports whether any object would be refused.
 func (v *Validation) Refused() bool {
 	return slices.ContainsFunc(v.Items, func(one Judgement) bool { return !one.Allowed })
 }
 
-// Validate judges every VerticalPodAutoscaler: as new, or as an update of the one of the same namespace and name in old.
+// Validate judges every VerticalPodAutoscaler as new, or as an update of its namesake in old.
 func (c *Cluster) Validate(old *manifests.Set) (*Validation, error) {
 	v, err := c.validation(old)
 	out := &Validation{Items: []Judgement{}}
@@ -48,28 +48,26 @@ func (c *Cluster) Validate(old *manifests.Set) (*Validation, error) {
 	return out, err
 }
 
-// listed is never null in JSON.
 func listed(causes []vpareview.Cause) []vpareview.Cause {
 	return append([]vpareview.Cause{}, causes...)
 }
 
-// validation is what objects are judged by.
 type validation struct {
 	book   *compile.Rulebook
-	crd    *engine.Plan // with the rules that are in the CRD
+	crd    *engine.Plan // with the rules in the CRD
 	schema *schema.Objects
 	vpas   []manifests.Document
 	old    map[string]manifests.Document // by namespace/name
 	beside map[string]*vpareview.Beside  // by namespace
 }
 
-// validation reads what objects are judged by. The error says what cannot be used.
+// validation collects what judge needs. The error lists what cannot be used.
 func (c *Cluster) validation(old *manifests.Set) (*validation, error) {
 	v := &validation{book: c.book, old: map[string]manifests.Document{}, beside: map[string]*vpareview.Beside{}}
 	errs := []error{old.Twice("VerticalPodAutoscaler")}
 	must := func(err error) { errs = append(errs, err) }
 	var err error
-	v.crd, err = c.installed.Everywhere() // RuleOverlay objects do not change the CRD that is installed
+	v.crd, err = c.installed.Everywhere() // RuleOverlays do not change the installed CRD
 	must(err)
 	v.schema, err = policy.VPASchema()
 	must(err)
@@ -78,9 +76,9 @@ func (c *Cluster) validation(old *manifests.Set) (*validation, error) {
 	for i := range v.vpas {
 		var object map[string]any
 		if err := json.Unmarshal(v.vpas[i].JSON, &object); err != nil || len(v.schema.TooLarge(object, nil)) > 0 {
-			continue // it is refused itself, and reading its quantities may take for ever
+			continue // refused anyway, and parsing its quantities may take forever
 		}
-		if one, err := v.vpas[i].VPA(); err == nil { // else it is refused itself, and has no target
+		if one, err := v.vpas[i].VPA(); err == nil { // otherwise refused anyway, and without a target
 			b := v.besideIn(one.Namespace)
 			b.VPAs = append(b.VPAs, one)
 		}
@@ -106,7 +104,7 @@ func (v *validation) besideIn(namespace string) *vpareview.Beside {
 	return v.beside[namespace]
 }
 
-// judge answers about one object: what the rules say, and what the schema says beside them.
+// judge returns the findings of the rules and of the schema.
 func (v *validation) judge(d manifests.Document) vpareview.Answer {
 	object, now := v.decoded(d.JSON)
 	old, before := v.decoded(v.old[d.Key()].JSON)
@@ -126,13 +124,13 @@ func (v *validation) judge(d manifests.Document) vpareview.Answer {
 	return answer
 }
 
-// decoded is an object as it is written, and as API servers hand it to a webhook: without nulls and unknown fields. One
-// whose metadata they cannot read is passed on as written; the schema refuses it.
+// decoded returns an object as written, and as webhooks get it, without nulls and unknown fields.
+// If API servers cannot read its metadata, both are as written; the schema refuses it.
 func (v *validation) decoded(written []byte) (object map[string]any, handed []byte) {
 	if len(written) == 0 {
 		return nil, nil
 	}
-	_ = json.Unmarshal(written, &object) // it has been read before
+	_ = json.Unmarshal(written, &object) // it was read before
 	if now, err := v.schema.Decoded(object); err == nil {
 		if text, err := json.Marshal(now); err == nil {
 			return object, text

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOtherObjectsOfTheNamespaceStandBeside the one that is judged, those that do not fit their type left out.
+// Except those that do not fit their type.
 func TestOtherObjectsOfTheNamespaceStandBeside(t *testing.T) {
 	set, err := manifests.Read([]string{"-"}, strings.NewReader(`---
 {apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: plain}, spec: {targetRef: {kind: Deployment, name: plain}}}

@@ -20,13 +20,13 @@ import (
 type question struct {
 	point string // facts.PodAdmit or facts.VPAUpdate
 	bind  func(*vpav1.VerticalPodAutoscaler) *registry.Facts
-	pods  string // which pods it is about, in words
-	verb  string // what a VPA does with its pods, in words
-	// pinned: a VPA whose pipeline cannot be had keeps its pods, and they are left alone; otherwise the default pipeline is used.
+	pods  string // for messages: which pods it is about
+	verb  string // for messages: what a VPA does with its pods
+	// pinned: without its pipeline a VPA leaves its pods alone; else the default pipeline runs.
 	pinned bool
 }
 
-// view is a cluster with what the rules say of the VPAs in it, for questions about pods.
+// view answers questions about pods, given all VPAs.
 type view struct {
 	*Cluster
 	asks     question
@@ -34,22 +34,22 @@ type view struct {
 	resolver *target.Resolver
 	vpas     map[string][]*judgedVPA        // by namespace
 	ranges   map[string][]corev1.LimitRange // by namespace
-	limits   map[string]*facts.LimitRanges  // the same, as rules see them
+	limits   map[string]*facts.LimitRanges  // the same, folded for rules
 }
 
-// judgedVPA is a VPA with what the rules say of its pods.
+// judgedVPA is a VPA with the decision about its pods.
 type judgedVPA struct {
 	*vpav1.VerticalPodAutoscaler
 	chosen  compile.Selection
 	verdict engine.Verdict
-	takes   bool // it has pods of its own
+	takes   bool // it changes its pods
 }
 
 func (v *judgedVPA) String() string { return "VerticalPodAutoscaler " + v.key() }
 
 func (v *judgedVPA) key() string { return v.Namespace + "/" + v.Name }
 
-// ownerKey identifies an owner by what owner references and targets always have; they may lack the group.
+// ownerKey is what owner references and targets always have; they may lack the group.
 type ownerKey struct{ namespace, kind, name string }
 
 func keyOf(w *manifests.Workload) ownerKey { return ownerKey{w.Namespace, w.Kind, w.Name} }
@@ -59,8 +59,8 @@ func targetOf(v *judgedVPA) ownerKey {
 	return ownerKey{of.Namespace, of.Kind, of.Name}
 }
 
-// view reads all objects but pods. templates are the workloads that no other workload makes. The error says what cannot be used.
-// addOwners must be called before questions about pods.
+// view reads all objects except pods. templates are the workloads that no other workload makes. The
+// error lists what cannot be used. Call addOwners before asking about pods.
 func (c *Cluster) view(asks question) (v *view, templates []manifests.Workload, err error) {
 	v = &view{Cluster: c, asks: asks, owners: map[ownerKey]*manifests.Workload{}, vpas: map[string][]*judgedVPA{}, limits: map[string]*facts.LimitRanges{}}
 	vpas, unusable := c.VPAs()
@@ -78,7 +78,6 @@ func (c *Cluster) view(asks question) (v *view, templates []manifests.Workload, 
 	return v, v.addWorkloads(append(workloads, custom...)), faults.Join(unusable, unreadRanges, unread, unreadTargets)
 }
 
-// judge asks the rules whether a VPA changes pods.
 func (c *view) judge(v *vpav1.VerticalPodAutoscaler) *judgedVPA {
 	out := &judgedVPA{VerticalPodAutoscaler: v, chosen: policy.For(c.book, v)}
 	out.verdict = out.chosen.Plan.Decide(c.asks.point, c.asks.bind(v), nil)
@@ -100,7 +99,7 @@ func (c *view) judge(v *vpav1.VerticalPodAutoscaler) *judgedVPA {
 	return out
 }
 
-// customTargets are the targets of VPAs that are of no well-known kind.
+// customTargets are targets of VPAs with a custom kind.
 func (c *Cluster) customTargets(vpas []*vpav1.VerticalPodAutoscaler) ([]manifests.Workload, error) {
 	var out []manifests.Workload
 	var errs []error
@@ -110,7 +109,7 @@ func (c *Cluster) customTargets(vpas []*vpav1.VerticalPodAutoscaler) ([]manifest
 		key := ownerKey{of.Namespace, of.Kind, of.Name}
 		gv, err := schema.ParseGroupVersion(of.APIVersion)
 		if _, wellKnown := manifests.WellKnown(of.Kind); wellKnown || err != nil || seen[key] {
-			continue // what is wrong with it is told where it is looked up
+			continue // the lookup reports it
 		}
 		seen[key] = true
 		w, found, err := c.set.Custom(schema.GroupKind{Group: gv.Group, Kind: of.Kind}, of.Namespace, of.Name)
@@ -122,8 +121,8 @@ func (c *Cluster) customTargets(vpas []*vpav1.VerticalPodAutoscaler) ([]manifest
 	return out, faults.Join(errs...)
 }
 
-// addWorkloads makes workloads known, with what stands between them and their pods. It returns those whose templates become
-// pods: what another one of them owns is made by that.
+// addWorkloads registers workloads and what they make. It returns those whose templates become
+// pods: a workload owned by another is made by that one.
 func (c *view) addWorkloads(workloads []manifests.Workload) (templates []manifests.Workload) {
 	for i := range workloads {
 		w := &workloads[i]
@@ -145,7 +144,6 @@ func (c *view) addWorkloads(workloads []manifests.Workload) (templates []manifes
 	return templates
 }
 
-// ownersOf are the owner references of a workload.
 func ownersOf(w *manifests.Workload) []metav1.OwnerReference {
 	if w.Object == nil {
 		return w.Owners

@@ -18,15 +18,15 @@ import (
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// writtenVPA is a VerticalPodAutoscaler as it is written.
+// writtenVPA is a VerticalPodAutoscaler as written.
 type writtenVPA struct {
 	*vpav1.VerticalPodAutoscaler
 	from     manifests.Place
 	reviewed vpareview.Answer // by the rules, as a new object
 }
 
-// VPAs are the VerticalPodAutoscalers that can be used, each once; the error says why others cannot. Notes name
-// fields that have no effect.
+// VPAs returns the usable VerticalPodAutoscalers, without duplicates; the error lists the others.
+// Notes name fields that have no effect.
 func (c *Cluster) VPAs() ([]*vpav1.VerticalPodAutoscaler, error) {
 	documents, err := c.set.VPAs()
 	objects, broken := policy.VPASchema()
@@ -66,7 +66,7 @@ func (c *Cluster) VPAs() ([]*vpav1.VerticalPodAutoscaler, error) {
 	return out, faults.Join(errs...)
 }
 
-// readVPA refuses objects larger than any real one: parsing their quantities may not end.
+// readVPA refuses objects larger than any real one: parsing their quantities may take forever.
 func readVPA(d *manifests.Document, objects *schema.Objects) (*vpav1.VerticalPodAutoscaler, error) {
 	var object map[string]any
 	if err := json.Unmarshal(d.JSON, &object); err == nil {
@@ -82,8 +82,8 @@ func readVPA(d *manifests.Document, objects *schema.Objects) (*vpav1.VerticalPod
 	return &v, nil
 }
 
-// merge makes one of an object that is there several times, as where celvpa recommend -o yaml prints what a folder has, too: that
-// with a recommendation counts, and of several the last. Two different specs are an error.
+// merge resolves duplicates, e.g. when `celvpa recommend -o yaml` prints what a folder has too. One
+// with a recommendation wins, then the last. Different specs are an error.
 func (c *Cluster) merge(same []writtenVPA) (writtenVPA, error) {
 	best := same[0]
 	differs := ""
@@ -113,19 +113,18 @@ func (c *Cluster) merge(same []writtenVPA) (writtenVPA, error) {
 	return best, nil
 }
 
-// chosenAnnotations are those that somebody wrote, and not kubectl.
+// chosenAnnotations omits kubectl's.
 func chosenAnnotations(v writtenVPA) map[string]string {
 	out := maps.Clone(v.Annotations)
 	delete(out, corev1.LastAppliedConfigAnnotation)
 	return out
 }
 
-// sameSpec reports whether two mean the same, with what the rules add where they leave something out.
+// sameSpec compares specs with defaults filled in.
 func (v writtenVPA) sameSpec(other writtenVPA) bool {
 	return equality.Semantic.DeepEqual(v.Spec, other.Spec) || equality.Semantic.DeepEqual(v.completed(), other.completed())
 }
 
-// completed is the spec with the defaults of the rules.
 func (v writtenVPA) completed() vpav1.VerticalPodAutoscalerSpec {
 	if len(v.reviewed.Patch) == 0 {
 		return v.Spec
@@ -151,10 +150,10 @@ func (v writtenVPA) completed() vpav1.VerticalPodAutoscalerSpec {
 	return after.Spec
 }
 
-// gateRules begins the names of the rules that refuse fields behind gates.
+// gateRules prefixes the rules that refuse fields behind gates.
 const gateRules = "vpa-gates/"
 
-// noteGates notes which fields are behind gates that are off, once for each gate.
+// noteGates notes fields behind disabled gates, once per gate.
 func (c *Cluster) noteGates(v writtenVPA) {
 	var rules []string
 	fields, messages := map[string][]string{}, map[string]string{}

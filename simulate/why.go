@@ -15,13 +15,12 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// changedBy is the VPA that a pod belongs to, nil when none does, and why in words.
+// changedBy is the VPA that a pod belongs to, or nil, and why in words.
 type changedBy struct {
 	vpa *judgedVPA
 	why string
 }
 
-// controlling finds the VPA that a pod belongs to.
 func (c *view) controlling(pod *corev1.Pod) changedBy {
 	v := c.owner(pod, func(v *judgedVPA) bool { return v.takes })
 	if v == nil {
@@ -39,7 +38,7 @@ func (c *view) controlling(pod *corev1.Pod) changedBy {
 	return changedBy{vpa: v, why: why}
 }
 
-// owner is the VPA that a pod belongs to, of those that count; nil when it belongs to none.
+// owner is the VPA that a pod belongs to, among those that count, or nil.
 func (c *view) owner(pod *corev1.Pod, counts func(*judgedVPA) bool) *judgedVPA {
 	var candidates []*vpav1.VerticalPodAutoscaler
 	for _, one := range c.vpas[pod.Namespace] {
@@ -55,7 +54,7 @@ func (c *view) owner(pod *corev1.Pod, counts func(*judgedVPA) bool) *judgedVPA {
 	return c.vpas[pod.Namespace][i]
 }
 
-// belongs reports whether a VPA is about a pod, whatever the rules say.
+// belongs ignores what the rules say.
 func (c *view) belongs(pod *corev1.Pod, v *judgedVPA) bool {
 	return c.owner(pod, func(one *judgedVPA) bool { return one == v }) != nil
 }
@@ -64,7 +63,7 @@ func sameTarget(a, b *judgedVPA) bool {
 	return targetOf(a) == targetOf(b) // the group may be missing
 }
 
-// whyNone is why no VPA changes a pod, in words.
+// whyNone says why no VPA changes a pod.
 func (c *view) whyNone(pod *corev1.Pod) string {
 	owner := target.ControllerOf(pod.OwnerReferences)
 	if owner == nil {
@@ -99,7 +98,7 @@ func (c *view) whyNone(pod *corev1.Pod) string {
 	return strings.Join(reasons, "; ")
 }
 
-// whyNot is why a VPA whose target owns a pod does not change it, in words.
+// whyNot says why a VPA whose target owns a pod does not change it.
 func (c *view) whyNot(pod *corev1.Pod, v *judgedVPA) string {
 	switch selector, problem := c.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); {
 	case !v.takes && v.verdict.Reason != "":
@@ -114,7 +113,7 @@ func (c *view) whyNot(pod *corev1.Pod, v *judgedVPA) string {
 	return "has a target that is not the topmost of its owners"
 }
 
-// noteStale notes containers that are recommended for and that no pod of the VPA has. changed has an item for each pod.
+// noteStale notes recommendations for containers that no pod has. changed has an item per pod.
 func (c *view) noteStale(pods []*corev1.Pod, changed []changedBy) {
 	has := map[*judgedVPA]map[string]bool{}
 	for i, pod := range pods {

@@ -26,16 +26,16 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 )
 
-// APIServer judges objects by a CRD as an API server does, with its code and without one: what it decodes, drops, sets, and
-// refuses. The steps are those of the strategy for custom resources (apiextensions-apiserver, pkg/registry/customresource),
-// which itself cannot be had without a store.
+// APIServer decodes, defaults, prunes and validates objects by a CRD with an API server's code, but
+// without a server. The steps follow the custom resource strategy (apiextensions-apiserver,
+// pkg/registry/customresource), which needs a store.
 type APIServer struct {
 	root   *structural.Structural
 	schema validation.SchemaValidator
 	rules  *schemacel.Validator
 }
 
-// NewAPIServer takes the CRD's first version.
+// NewAPIServer reads the CRD's first version.
 func NewAPIServer(crd *apiextensionsv1.CustomResourceDefinition) (*APIServer, error) {
 	var props apiextensions.JSONSchemaProps
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
@@ -52,7 +52,7 @@ func NewAPIServer(crd *apiextensionsv1.CustomResourceDefinition) (*APIServer, er
 	return &APIServer{root: root, schema: validator, rules: schemacel.NewValidator(root, true, celconfig.PerCallLimit)}, nil
 }
 
-// Decoded is an object as the server has it once it is read, which is also how webhooks see it.
+// Decoded returns an object as the server reads it and webhooks see it.
 func (s *APIServer) Decoded(object map[string]any) (map[string]any, error) {
 	if object == nil {
 		return nil, nil
@@ -73,21 +73,20 @@ func (s *APIServer) Decoded(object map[string]any) (map[string]any, error) {
 	return out, nil
 }
 
-// Verdict is what the server says of an object.
+// Verdict is the server's judgement of an object.
 type Verdict struct {
-	// Structure is what does not fit the types, enumerations, bounds and patterns of the schema, or is wrong with metadata.
+	// Structure lists schema errors (types, enumerations, bounds, patterns) and metadata errors.
 	Structure field.ErrorList
-	// Refused and Warned are the rules of the schema that are violated, each with the field, as rule@field, sorted. A warning
-	// is about what was so before.
+	// Refused and Warned list violated schema rules as rule@field; unchanged violations only warn.
 	Refused, Warned []string
 }
 
-// Judge judges a new object, or one that replaces another. Both are as Decoded returns them.
+// Judge judges a new object or an update. Pass objects as returned by Decoded.
 func (s *APIServer) Judge(object, old map[string]any) Verdict {
 	told := &warnings{}
 	ctx := warning.WithWarningRecorder(context.Background(), told)
 	now := runtime.DeepCopyJSON(object)
-	delete(now, "status") // it is a resource of its own
+	delete(now, "status") // a subresource
 	errs := metadataErrors(now)
 	var ratchets []schemacel.Option
 	var before any
@@ -126,7 +125,7 @@ func (s *APIServer) Judge(object, old map[string]any) Verdict {
 	return out
 }
 
-// blocks reports whether an API server evaluates no rules because of an error.
+// blocks reports whether the error keeps an API server from evaluating rules.
 func blocks(err *field.Error) bool {
 	switch err.Type {
 	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
@@ -143,7 +142,7 @@ func metadataErrors(object map[string]any) field.ErrorList {
 	if !found {
 		meta = &metav1.ObjectMeta{}
 	}
-	meta.Namespace = metav1.NamespaceDefault // the request says where it goes
+	meta.Namespace = metav1.NamespaceDefault // from the request
 	return apivalidation.ValidateObjectMeta(meta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 }
 
@@ -155,7 +154,7 @@ func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
 
 var rulePattern = regexp.MustCompile(`\(rule ([^()]+)\)$`)
 
-// RuleOf is the rule that a message ends with; empty when it names none.
+// RuleOf returns the rule that ends a message, or "".
 func RuleOf(message string) string {
 	if found := rulePattern.FindStringSubmatch(message); found != nil {
 		return found[1]
@@ -163,7 +162,7 @@ func RuleOf(message string) string {
 	return ""
 }
 
-// String tells what is not as it should be.
+// String lists all findings.
 func (v Verdict) String() string {
 	return fmt.Sprintf("structure %v, refused %v, warned %v", v.Structure.ToAggregate(), v.Refused, v.Warned)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// large is a valid object with so many container policies, each with as much as a policy can have.
+// large is a valid object with full container policies.
 func large(policies int) map[string]any {
 	amounts := func(value string) map[string]any {
 		out := map[string]any{"cpu": value, "memory": value}
@@ -37,8 +37,8 @@ func large(policies int) map[string]any {
 	}
 }
 
-// TestTheLargestObjectIsJudged: what the bounds of the schema allow, the budgets of API servers and of the engine must allow
-// too. What rules may cost when they run is less than what they may be estimated to cost when the CRD is installed.
+// The budgets of API servers and of the engine must cover the schema's bounds. The runtime budget
+// is smaller than the estimated cost allowed at CRD installation.
 func TestTheLargestObjectIsJudged(t *testing.T) {
 	b := newBoth(t)
 	policies := b.server.root.Properties["spec"].Properties["resourcePolicy"].Properties["containerPolicies"]
@@ -52,9 +52,8 @@ func TestTheLargestObjectIsJudged(t *testing.T) {
 	}
 }
 
-// TestNoRuleOfTheSchemaReadsEndlessQuantities: an API server runs the rules although the schema's pattern refuses the object,
-// and nothing stops a rule in the middle of a comparison. One of these takes minutes to read or to compare, so that the test
-// would not end.
+// API servers run rules even on values that the pattern refuses, and cannot interrupt a comparison.
+// One of these quantities takes minutes, so a failure would hang the test.
 func TestNoRuleOfTheSchemaReadsEndlessQuantities(t *testing.T) {
 	b := newBoth(t)
 	for _, endless := range []string{"1e999999999", "1E-999999999", "-1e+99999999"} {

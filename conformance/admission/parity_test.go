@@ -23,12 +23,12 @@ import (
 
 var objects = flag.Int("parity.objects", 1000, "how many random objects, each with two changes, are judged by both sides")
 
-// both are the two who judge: an API server by the generated CRD, and the webhook by the rules.
+// both judges by the generated CRD, like an API server, and by the rules, like the webhook.
 type both struct {
 	server *APIServer
 	plan   *engine.Plan
 	types  *schema.Objects
-	schema map[string]bool // the rules of the schema
+	schema map[string]bool // rules in the schema
 }
 
 func newBoth(t testing.TB) *both {
@@ -53,14 +53,13 @@ func newBoth(t testing.TB) *both {
 	return out
 }
 
-// outcome is what became of an object that both judged.
 type outcome struct {
-	misfit  bool // it does not fit the schema, so that rules were not compared: servers skip them, mostly
+	misfit  bool // does not fit the schema, so rules are not compared: servers mostly skip them
 	refused []string
 	warned  []string
 }
 
-// judge lets both judge an object, and tells in what they differ; empty = nothing.
+// judge returns how the two verdicts differ; empty = they agree.
 func (b *both) judge(object, old map[string]any) (outcome, string) {
 	now, err := b.server.Decoded(object)
 	if err != nil {
@@ -111,8 +110,8 @@ func (b *both) judge(object, old map[string]any) (outcome, string) {
 	return outcome{refused: refused, warned: warned}, ""
 }
 
-// unstorable reports whether no CRD of VerticalPodAutoscalers, of whatever version, has let an object with such a fault pass:
-// types, quantities and required fields were always the same. Bounds and enumerations were not.
+// unstorable reports faults that no version of the CRD ever admitted: types, quantities and
+// required fields never changed; bounds and enumerations did.
 func unstorable(err *field.Error) bool {
 	return err.Type == field.ErrorTypeTypeInvalid || err.Type == field.ErrorTypeInvalid || err.Type == field.ErrorTypeRequired
 }
@@ -120,12 +119,12 @@ func unstorable(err *field.Error) bool {
 func text(object map[string]any) []byte {
 	data, err := json.Marshal(object)
 	if err != nil {
-		panic(err) // it was read from JSON
+		panic(err) // cannot happen: it came from JSON
 	}
 	return data
 }
 
-// TestRowsOfTables: what the tables say of objects, an API server says by the CRD as far as it is a rule of the schema.
+// The CRD enforces the tables' expectations for rules in the schema.
 func TestRowsOfTables(t *testing.T) {
 	b := newBoth(t)
 	rows, err := Rows()
@@ -145,7 +144,7 @@ func TestRowsOfTables(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		if len(row.Params) == 0 { // the schema knows no params
+		if len(row.Params) == 0 { // the schema has no params
 			require.Equal(t, want, came.refused, row.String())
 		}
 	}
@@ -153,8 +152,7 @@ func TestRowsOfTables(t *testing.T) {
 	require.Less(t, misfits, len(rows)/2, "most rows are about rules")
 }
 
-// TestRandomObjects, new ones and changed ones. Enough of them must get as far as the rules, and every rule of the schema
-// must have refused one: else this compares nothing.
+// Enough objects must reach the rules, and each schema rule must refuse one.
 func TestRandomObjects(t *testing.T) {
 	b := newBoth(t)
 	seen := map[string]int{}
@@ -193,7 +191,7 @@ func TestRandomObjects(t *testing.T) {
 
 type judged struct{ object, old map[string]any }
 
-// cases are a new object and changes of it.
+// cases are a new object and changes to it.
 func cases(server *APIServer, seed uint64) []judged {
 	r := server.Random(seed)
 	first := r.Object()
@@ -201,7 +199,7 @@ func cases(server *APIServer, seed uint64) []judged {
 	return []judged{{first, nil}, {second, first}, {r.Changed(second), second}}
 }
 
-// FuzzParity is TestRandomObjects for as long as one likes.
+// FuzzParity is TestRandomObjects without an end.
 func FuzzParity(f *testing.F) {
 	b := newBoth(f)
 	for _, seed := range []uint64{0, 1, 1 << 40} {

@@ -10,16 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Random makes objects of a kind from its schema: the same ones from the same seed. It tends to what rules look at: bounds,
-// mistakes that are nearly right, and fields that exclude each other.
+// Random generates objects from a schema, reproducibly by seed. It favours what rules check:
+// bounds, near misses, and fields that exclude each other.
 type Random struct {
 	*rand.Rand
 	root *structural.Structural
-	full float64 // how likely an optional field is there
-	odd  float64 // how likely a value is one that does not fit the schema
+	full float64 // probability of an optional field
+	odd  float64 // probability of a value that violates the schema
 }
 
-// Random starts a sequence of objects.
 func (s *APIServer) Random(seed uint64) *Random {
 	r := &Random{Rand: rand.New(rand.NewPCG(seed, 1)), root: s.root}
 	r.full = []float64{0.1, 0.25, 0.5, 0.8}[r.IntN(4)]
@@ -29,14 +28,14 @@ func (s *APIServer) Random(seed uint64) *Random {
 
 func (r *Random) chance(p float64) bool { return r.Float64() < p }
 
-// sorted are the names of fields in an order of their own, so that a seed makes one object.
+// sorted makes a seed reproducible.
 func sorted(fields map[string]structural.Structural) []string {
 	return slices.Sorted(maps.Keys(fields))
 }
 
 func pick[T any](r *Random, from ...T) T { return from[r.IntN(len(from))] }
 
-// Object is a new object.
+// Object returns a new object.
 func (r *Random) Object() map[string]any {
 	spec := r.root.Properties["spec"]
 	return map[string]any{
@@ -46,7 +45,7 @@ func (r *Random) Object() map[string]any {
 	}
 }
 
-// Changed is what an object becomes: mostly the same, so that what was wrong before is there again.
+// Changed returns a changed copy, mostly the same so that old faults persist.
 func (r *Random) Changed(object map[string]any) map[string]any {
 	out := runtime.DeepCopyJSON(object)
 	for range r.IntN(4) {
@@ -58,7 +57,7 @@ func (r *Random) Changed(object map[string]any) map[string]any {
 	return out
 }
 
-// change makes one value anew, somewhere below spec.
+// change regenerates one value below spec.
 func (r *Random) change(object map[string]any, schema *structural.Structural) {
 	name := "spec"
 	if schema != r.root {
@@ -88,7 +87,6 @@ func (r *Random) change(object map[string]any, schema *structural.Structural) {
 	object[name] = r.value(name, &field)
 }
 
-// changeEntry changes, repeats, drops or moves an entry of a list.
 func (r *Random) changeEntry(object map[string]any, name string, i int, field *structural.Structural) {
 	list := object[name].([]any)
 	entry, isMap := list[i].(map[string]any)
@@ -106,7 +104,6 @@ func (r *Random) changeEntry(object map[string]any, name string, i int, field *s
 	}
 }
 
-// value makes a value of a field.
 func (r *Random) value(name string, s *structural.Structural) any {
 	if r.chance(r.odd) {
 		return pick[any](r, nil, "", "no", int64(-1), 1.5, true, map[string]any{}, []any{})
@@ -173,13 +170,13 @@ func (r *Random) object(s *structural.Structural) map[string]any {
 	return out
 }
 
-// quantities are amounts near each other in many spellings, and some that are none although they look like it.
+// quantities are similar amounts in many spellings, and some near misses.
 var quantities = []any{
 	int64(0), "0", "0.0", "1m", "250m", "0.25", "999m", int64(1), "1", "1000m", "1.0", "1e0", "+1", "1.5", "2", "1k", "1Ki", "1024", "100Mi", "104857600", "1Gi", "1G",
 	"1e9", "1E3", "-1", int64(-1), "-0", "1n", "1500u", "0.0001", "9223372036854775807", "9223372036854775808", "1e30", "1Ei", ".5", "5.", int64(math.MaxInt64),
 }
 
-// nearlyQuantities fit the pattern that upstream's schema has, and are none.
+// nearlyQuantities match the pattern of upstream's schema but are invalid.
 var nearlyQuantities = []any{"1e1.5", "1e5."}
 
 var noQuantities = []any{"", "one", "1 Gi", "1ki", "1e1.5", "1e9999", "1e5.", "Gi", "1e", "0x10", "1,5", " 1", "--1"}

@@ -1,5 +1,5 @@
-// Package admission holds what tests of refusing invalid VerticalPodAutoscalers need: the objects of the test tables and
-// random ones, and an API server's judgement of them by the generated CRD, without a server.
+// Package admission provides objects for tests of VPA validation, from the test tables and at
+// random, and judges them by the generated CRD like an API server, without a server.
 package admission
 
 import (
@@ -10,31 +10,31 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
-	kjson "k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as in API servers
+	kjson "k8s.io/apimachinery/pkg/util/json" // keeps integers, like API servers
 
 	"github.com/celvpa/celvpa/conformance/rules"
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// Row is a row of a test table about which VerticalPodAutoscalers are valid.
+// Row is a row of a test table of vpa.validate.
 type Row struct {
 	Table, Name string
 	Object      map[string]any
-	Old         map[string]any // what it replaces; nil = it is new
+	Old         map[string]any // the replaced object; nil = new
 	Gates       map[string]bool
 	Params      map[string]string
-	Violations  []Violation // what the table expects; of some rows only a part of each is given
+	Violations  []Violation // expected by the table; some rows give only part of each
 }
 
-// Violation is what a table expects to be said of an object. What is empty is not expected to be anything.
+// Violation is an expected violation; empty fields are not checked.
 type Violation struct {
 	Rule, Field, Severity, Message string
 }
 
-// String names the row as tests are named.
+// String returns the row's test name.
 func (r Row) String() string { return r.Table + "/" + r.Name }
 
-// Rows are the rows of all tables about which VerticalPodAutoscalers are valid.
+// Rows returns the rows of all tables of vpa.validate.
 func Rows() ([]Row, error) {
 	files, err := fs.Glob(rules.FS, "*.yaml")
 	if err != nil {
@@ -58,7 +58,7 @@ func Rows() ([]Row, error) {
 	return out, nil
 }
 
-// tableFile is a RuleTest as far as it matters here.
+// tableFile is the part of a RuleTest that matters here.
 type tableFile struct {
 	Metadata struct{ Name string }
 	Spec     struct {
@@ -105,7 +105,7 @@ func rowsOf(data []byte) (out []Row, err error) {
 	return out, nil
 }
 
-// laid puts one mapping over another: mappings merge key by key, anything else is replaced.
+// laid merges mappings key by key; over wins for anything else.
 func laid(under, over map[string]any) map[string]any {
 	out := maps.Clone(under)
 	if out == nil {
@@ -121,7 +121,7 @@ func laid(under, over map[string]any) map[string]any {
 	return out
 }
 
-// plain is an object as JSON holds it; nil when there is none.
+// plain converts a value to JSON types; nil stays nil.
 func plain(value any) (out map[string]any, err error) {
 	if value == nil {
 		return nil, nil

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Celvpa is celvpa as a process of its own.
+// Celvpa is a running celvpa process.
 type Celvpa struct {
 	Address string // of its metrics and health endpoints
 	LogFile string
@@ -31,7 +31,7 @@ type Celvpa struct {
 // LogLine is one structured line of celvpa's log.
 type LogLine map[string]any
 
-// Text is a field of the line as text; empty when it is missing.
+// Text returns a field as text; empty if missing.
 func (l LogLine) Text(key string) string {
 	if v, ok := l[key]; ok {
 		return fmt.Sprint(v)
@@ -39,14 +39,14 @@ func (l LogLine) Text(key string) string {
 	return ""
 }
 
-// Build compiles celvpa from the working tree and returns the program's path.
+// Build compiles celvpa from the working tree and returns the binary's path.
 func Build(ctx context.Context) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
 	program := filepath.Join(root, "bin", "celvpa")
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "grpcnotrace", "-o", program, "./cmd/celvpa") // as make build does
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "grpcnotrace", "-o", program, "./cmd/celvpa") // like make build
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -55,8 +55,8 @@ func Build(ctx context.Context) (string, error) {
 	return program, nil
 }
 
-// LocalWebhookArgs are the flags of a celvpa on ports that are free now, whose webhook API servers
-// reach by a host. On loopback it listens there only.
+// LocalWebhookArgs returns flags for free ports, with a webhook that API servers reach by host. On
+// loopback it listens only there.
 func LocalWebhookArgs(host string) (args []string, address string, err error) {
 	ports, err := freePorts(2)
 	if err != nil {
@@ -71,7 +71,7 @@ func LocalWebhookArgs(host string) (args []string, address string, err error) {
 	return args, address, nil
 }
 
-// FreeAddress is one on loopback that nobody listens on now.
+// FreeAddress returns an unused loopback address.
 func FreeAddress() (string, error) {
 	ports, err := freePorts(1)
 	if err != nil {
@@ -87,18 +87,18 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("finding a free port: %w", err)
 		}
-		defer l.Close() // all at once, so that no port is given twice
+		defer l.Close() // close all at the end, so that no port repeats
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
 }
 
-// Start runs the program. Its JSON log goes to logFile, and line by line to each.
+// Start runs the program. Its JSON log goes to logFile, and each line to each.
 func Start(program, address, logFile string, args []string, each func(LogLine)) (*Celvpa, error) {
 	return Launch(program, address, logFile, append(args, "--log-format=json"), each)
 }
 
-// Launch is Start for programs that have no flag for the form of their log.
+// Launch is Start for programs without a log format flag.
 func Launch(program, address, logFile string, args []string, each func(LogLine)) (*Celvpa, error) {
 	if err := os.MkdirAll(filepath.Dir(logFile), 0o755); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func Launch(program, address, logFile string, args []string, each func(LogLine))
 	}
 	c := &Celvpa{Address: address, LogFile: logFile, exited: make(chan struct{})}
 	c.cmd = exec.Command(program, args...)
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not reach the child
 	out, err := c.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func read(from io.Reader, each func(LogLine)) {
 	}
 }
 
-// WaitReady returns once /readyz answers OK, or with what went wrong.
+// WaitReady waits until /readyz answers OK.
 func (c *Celvpa) WaitReady(ctx context.Context, limit time.Duration) error {
 	last := errors.New("no answer yet")
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, limit, true, func(context.Context) (bool, error) {
@@ -162,10 +162,10 @@ func (c *Celvpa) WaitReady(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// Exited is closed when the process has ended.
+// Exited is closed when the process ends.
 func (c *Celvpa) Exited() <-chan struct{} { return c.exited }
 
-// Stop asks the process to end and waits; the error says how it ended if not well.
+// Stop asks the process to end and waits; the error reports an unclean exit.
 func (c *Celvpa) Stop(limit time.Duration) error {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -178,7 +178,7 @@ func (c *Celvpa) Stop(limit time.Duration) error {
 	}
 }
 
-// Kill ends the process in the midst of whatever it does, and waits for its end.
+// Kill kills the process and waits for its end.
 func (c *Celvpa) Kill() {
 	_ = c.cmd.Process.Kill()
 	<-c.exited

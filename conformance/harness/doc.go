@@ -1,3 +1,3 @@
-// Package harness starts the real things that a demonstration or an integration test needs: a lab,
-// celvpa as a process, and objects from YAML files. It holds no assertions and no story.
+// Package harness starts what demonstrations and integration tests need: a lab, celvpa as a
+// process, and objects from YAML files. It makes no assertions.
 package harness

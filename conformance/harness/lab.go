@@ -16,18 +16,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Lab is a control plane on this machine.
+// Lab is a local control plane.
 type Lab struct {
 	Name       string
 	Kubeconfig string
-	// Ours says that Up started it, so Down may stop it.
+	// Ours: Up started it, so Down may stop it.
 	Ours bool
 
 	program string
 }
 
-// Up starts the named lab, or finds it running. Its progress goes to out. Flags are those of `lab
-// up`, e.g. -nodes=5.
+// Up starts the named lab unless it runs; flags are those of `lab up`, e.g. -nodes=5.
 func Up(ctx context.Context, name string, out io.Writer, flags ...string) (*Lab, error) {
 	root, err := Root()
 	if err != nil {
@@ -48,7 +47,7 @@ func Up(ctx context.Context, name string, out io.Writer, flags ...string) (*Lab,
 	up := lab.command(ctx, "up", flags...)
 	up.Stdout, up.Stderr = out, out
 	if err := up.Run(); err != nil {
-		if lab.Ours { // what it started must not stay behind
+		if lab.Ours { // do not leave a half-started lab behind
 			err = errors.Join(err, lab.Down(context.WithoutCancel(ctx), out))
 		}
 		return nil, fmt.Errorf("starting the lab: %w", err)
@@ -56,7 +55,7 @@ func Up(ctx context.Context, name string, out io.Writer, flags ...string) (*Lab,
 	return lab, nil
 }
 
-// answers reports whether an API server listens behind a kubeconfig.
+// answers reports whether the API server of a kubeconfig listens.
 func answers(kubeconfig string) bool {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Measured is a running program whose log goes straight into a file, so that copying it costs the
-// measuring process nothing.
+// Measured is a process that logs straight to a file, so the measuring process copies nothing.
 type Measured struct {
 	LogFile string
 
@@ -22,8 +21,7 @@ type Measured struct {
 	err    error // once exited is closed
 }
 
-// StartMeasured runs a program with its output in a file. The environment is added to this
-// process's own. Ctrl-C does not reach the program: stop it with Stop.
+// StartMeasured runs a program with extra environment. Ctrl-C does not reach it: call Stop.
 func StartMeasured(logFile string, environment []string, program string, args ...string) (*Measured, error) {
 	if err := os.MkdirAll(filepath.Dir(logFile), 0o755); err != nil {
 		return nil, err
@@ -36,7 +34,7 @@ func StartMeasured(logFile string, environment []string, program string, args ..
 	m := &Measured{LogFile: logFile, cmd: exec.Command(program, args...), exited: make(chan struct{})}
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	m.cmd.Env = append(os.Environ(), environment...)
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not reach the child
 	if err := m.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", filepath.Base(program), err)
 	}
@@ -47,7 +45,7 @@ func StartMeasured(logFile string, environment []string, program string, args ..
 	return m, nil
 }
 
-// Stop asks the process to end, and kills it after 10 seconds: how it ends is not measured.
+// Stop asks the process to end, and kills it after 10 seconds.
 func (m *Measured) Stop() {
 	_ = m.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -58,7 +56,7 @@ func (m *Measured) Stop() {
 	}
 }
 
-// Alive is an error once the process has ended.
+// Alive returns an error once the process has ended.
 func (m *Measured) Alive() error {
 	select {
 	case <-m.exited:
@@ -68,20 +66,20 @@ func (m *Measured) Alive() error {
 	}
 }
 
-// Footprint is the CPU time and the memory of a process, as the kernel counts them.
+// Footprint is a process's CPU time and memory as counted by the kernel.
 type Footprint struct {
 	CPU       float64 // seconds since the process started
 	RSS, Peak uint64  // bytes: now, and the highest ever
-	Own       uint64  // bytes of RSS that no file backs: without the program's code
+	Own       uint64  // bytes of RSS not backed by files, so without code
 }
 
-// Pid is the number of the process.
+// Pid returns the process ID.
 func (m *Measured) Pid() int { return m.cmd.Process.Pid }
 
-// Footprint reads that of the process.
+// Footprint reads the footprint of the process.
 func (m *Measured) Footprint() (Footprint, error) { return FootprintOf(m.Pid()) }
 
-// FootprintOf reads that of a process by its number.
+// FootprintOf reads the footprint of a process ID.
 func FootprintOf(pid int) (f Footprint, err error) {
 	proc, err := procfs.NewProc(pid)
 	if err != nil {

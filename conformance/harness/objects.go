@@ -36,12 +36,12 @@ type Cluster struct {
 	Config *rest.Config
 }
 
-// Connect opens a connection with a kubeconfig file.
+// Connect connects with a kubeconfig file.
 func Connect(kubeconfig string) (*Cluster, error) {
 	return ConnectWith(kubeconfig, func(*rest.Config) {})
 }
 
-// ConnectWith is Connect with a connection of one's own making.
+// ConnectWith is Connect with a modified client config.
 func ConnectWith(kubeconfig string, change func(*rest.Config)) (*Cluster, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -64,8 +64,8 @@ func ConnectWith(kubeconfig string, change func(*rest.Config)) (*Cluster, error)
 	return &Cluster{Client: c, Config: config}, nil
 }
 
-// InstallCRDs applies the shipped CRDs and waits until the API server serves them. Those that exist
-// stay as they are with onlyMissing: they may be somebody else's.
+// InstallCRDs applies the shipped CRDs and waits until they are served. onlyMissing keeps existing
+// ones, which may belong to someone else.
 func (c *Cluster) InstallCRDs(ctx context.Context, onlyMissing bool) error {
 	rules, err := policy.Load(policy.Options{})
 	if err != nil {
@@ -145,7 +145,6 @@ func (c *Cluster) apply(ctx context.Context, o *unstructured.Unstructured) error
 	return nil
 }
 
-// Decode reads the objects of a YAML file.
 func Decode(data []byte) ([]*unstructured.Unstructured, error) {
 	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	var out []*unstructured.Unstructured
@@ -164,8 +163,7 @@ func Decode(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Clean deletes the objects, then a namespace with all that is in it, and waits until it is gone.
-// What does not exist is fine.
+// Clean deletes the objects and the namespace, if they exist, and waits until it is gone.
 func (c *Cluster) Clean(ctx context.Context, namespace string, objects ...client.Object) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	for _, o := range append(objects, ns) {

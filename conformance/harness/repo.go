@@ -6,8 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Root is the folder of the repository: the nearest one upwards with a go.mod beside a rules
-// folder.
+// Root finds the repository: the nearest parent with a go.mod beside a rules folder.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

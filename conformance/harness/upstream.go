@@ -13,8 +13,7 @@ import (
 // UpstreamRelease is what conformance/upstream/programs pins.
 const UpstreamRelease = "1.8.1"
 
-// BuildUpstream compiles a component of upstream, by the name of its package, into bin/, where it
-// stays. Progress goes to out.
+// BuildUpstream compiles an upstream component into bin/ and keeps it there. Progress goes to out.
 func BuildUpstream(ctx context.Context, component string, out io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -35,8 +34,7 @@ func BuildUpstream(ctx context.Context, component string, out io.Writer) (string
 	return program, nil
 }
 
-// UpstreamCRDs is the file of upstream's CRDs, of the release that celvpa is compared with. Its Go
-// module is downloaded where that was not done before.
+// UpstreamCRDs returns the file of UpstreamRelease's CRDs, downloading the module if needed.
 func UpstreamCRDs() (string, error) {
 	root, err := Root()
 	if err != nil {

@@ -25,8 +25,6 @@ import (
 //go:embed kwok.yaml
 var kwokConfig []byte
 
-// auditPolicy says what goes to the audit log.
-//
 //go:embed audit.yaml
 var auditPolicy []byte
 
@@ -35,7 +33,7 @@ var auditPolicy []byte
 //go:embed usage.yaml
 var usageObjects []byte
 
-// cluster is one named lab. Everything it writes lies in its own folder.
+// cluster is a named lab. It writes only to its own folder.
 type cluster struct {
 	name  string
 	dir   string
@@ -51,7 +49,7 @@ func newCluster(labDir, name string, p *parts) (*cluster, error) {
 	return &cluster{name: name, dir: filepath.Join(labDir, "clusters", name), parts: p}, nil
 }
 
-// partsFile names the folder of prebuilt programs that the lab was started with: it is stopped by the same ones.
+// partsFile records which prebuilt programs started the lab: the same ones must stop it.
 func (c *cluster) partsFile() string { return filepath.Join(c.dir, "parts") }
 
 func (c *cluster) rememberParts() error {
@@ -61,7 +59,7 @@ func (c *cluster) rememberParts() error {
 	return os.WriteFile(c.partsFile(), []byte(c.parts.prebuilt+"\n"), 0o644)
 }
 
-// recallParts takes the prebuilt programs of a lab that is there, unless LAB_PARTS names some or they are gone.
+// recallParts reuses the programs of a running lab, unless LAB_PARTS is set or they are gone.
 func (c *cluster) recallParts() {
 	text, err := os.ReadFile(c.partsFile())
 	if err != nil || c.parts.prebuilt != "" {
@@ -109,8 +107,8 @@ func (c *cluster) up(ctx context.Context, nodes int, metrics bool) error {
 	return nil
 }
 
-// ready reports whether the API server of this lab answers. One that is there but slow is given half a minute: only
-// a lab that nobody listens for is taken for gone.
+// ready reports whether the lab's API server answers. A slow one gets half a minute; only a closed
+// port means that the lab is gone.
 func (c *cluster) ready(ctx context.Context) bool {
 	config, err := c.restConfig()
 	if err != nil {
@@ -164,14 +162,14 @@ func (c *cluster) create(ctx context.Context) error {
 		"--kwok-controller-binary", c.parts.path("kwok"),
 		"--extra-args", "kube-apiserver=audit-policy-file="+policy,
 		"--extra-args", "kube-apiserver=audit-log-path="+filepath.Join(c.dir, "audit.log"),
-		"--extra-args", "kube-apiserver=audit-log-maxsize=64", // MB, and one file that was full before
+		"--extra-args", "kube-apiserver=audit-log-maxsize=64", // MB, plus one rotated file
 		"--extra-args", "kube-apiserver=audit-log-maxbackup=1",
 		"--kubeconfig", c.kubeconfig())
 	done(err)
 	return err
 }
 
-// kwokctl runs the tool against this lab's own work folder and shows its output only when it fails.
+// kwokctl runs the tool in this lab's folder and shows its output only on failure.
 func (c *cluster) kwokctl(ctx context.Context, args ...string) error {
 	program := c.parts.path("kwokctl")
 	if _, err := os.Stat(program); err != nil {
@@ -199,7 +197,7 @@ func (c *cluster) down(ctx context.Context) error {
 	return nil
 }
 
-// remove stops what runs and deletes the folder.
+// remove stops the lab and deletes its folder.
 func (c *cluster) remove(ctx context.Context) error {
 	c.stopMetricsServer()
 	if _, err := os.Stat(filepath.Join(c.dir, "kwok")); err == nil {
@@ -210,7 +208,7 @@ func (c *cluster) remove(ctx context.Context) error {
 	return os.RemoveAll(c.dir)
 }
 
-// ensureMetricsServer starts metrics-server on a free loopback port and registers it, unless it runs already.
+// ensureMetricsServer starts and registers metrics-server on a free loopback port, unless it runs.
 func (c *cluster) ensureMetricsServer(ctx context.Context, objects *objects) error {
 	if c.metricsServerPID() == 0 {
 		port, err := freePort()
@@ -246,7 +244,7 @@ func (c *cluster) startMetricsServer(port int) error {
 		"--kubelet-insecure-tls", "--kubelet-use-node-status-port", "--kubelet-preferred-address-types=InternalIP",
 		"--metric-resolution=10s", "--kubelet-request-timeout=5s")
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // outlives this command, and its Ctrl-C
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // survives this command and its Ctrl-C
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting metrics-server: %w", err)
 	}
@@ -259,7 +257,7 @@ func (c *cluster) startMetricsServer(port int) error {
 
 func (c *cluster) pidFile() string { return filepath.Join(c.dir, "metrics-server.pid") }
 
-// metricsServerPID is 0 unless the recorded process lives and is a metrics-server.
+// metricsServerPID returns 0 unless the recorded process is a running metrics-server.
 func (c *cluster) metricsServerPID() int {
 	text, err := os.ReadFile(c.pidFile())
 	if err != nil {
@@ -270,7 +268,7 @@ func (c *cluster) metricsServerPID() int {
 		return 0
 	}
 	if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && !strings.Contains(string(command), c.dir) {
-		return 0 // the number was given to another program
+		return 0 // the PID was reused
 	}
 	return pid
 }

@@ -71,7 +71,7 @@ func TestAProcessOfAnotherProgramIsNotTakenForOurs(t *testing.T) {
 	}
 }
 
-// TestALabIsStoppedByTheProgramsThatStartedIt though LAB_PARTS is set no more.
+// LAB_PARTS may be unset by then.
 func TestALabIsStoppedByTheProgramsThatStartedIt(t *testing.T) {
 	labDir, own, called := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "called")
 	for _, one := range allParts {
@@ -92,7 +92,7 @@ func TestALabIsStoppedByTheProgramsThatStartedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := lab()
-	if err := os.MkdirAll(filepath.Join(c.dir, "kwok"), 0o755); err != nil { // as the real one does
+	if err := os.MkdirAll(filepath.Join(c.dir, "kwok"), 0o755); err != nil { // like the real one
 		t.Fatal(err)
 	}
 	t.Setenv("LAB_PARTS", "")

@@ -1,6 +1,6 @@
 // Command lab runs a real Kubernetes control plane on this machine: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, KWOK nodes and metrics-server, built from their Go modules.
-// It is a module of its own, so that nothing of it becomes a dependency of the product.
+// kube-controller-manager, kube-scheduler, KWOK nodes and metrics-server, built from their Go
+// modules. It is its own module to keep those dependencies out of the product.
 package main
 
 import (
@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("no command %q: use up, down, build, path or kubeconfig", args[0])
 }
 
-// labDir is LAB_DIR, or bin/lab of the repository that this module lies in.
+// labDir is LAB_DIR, or bin/lab of the repository.
 func labDir() (string, error) {
 	if dir := os.Getenv("LAB_DIR"); dir != "" {
 		return filepath.Abs(dir)
@@ -101,7 +101,7 @@ func labDir() (string, error) {
 	return filepath.Join(module, "..", "..", "bin", "lab"), nil
 }
 
-// moduleDir finds this module's folder: the working directory, or conformance/lab below it.
+// moduleDir is the working directory, or conformance/lab below it.
 func moduleDir() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {

@@ -27,14 +27,13 @@ var (
 	apiGVR     = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 )
 
-// nodeFeatures are what a real kubelet of this release declares: without them the API server refuses resizes
-// of pods with pod-level resources.
+// nodeFeatures are what kubelets of this release declare; without them the API server refuses
+// resizes of pods with pod-level resources.
 var nodeFeatures = []any{
 	"GuaranteedQoSPodCPUResize",
 	"InPlacePodLevelResourcesVerticalScaling",
 }
 
-// objects writes the few objects a lab consists of.
 type objects struct {
 	client dynamic.Interface
 	rest   rest.Interface
@@ -52,7 +51,7 @@ func newObjects(config *rest.Config) (*objects, error) {
 	return &objects{client: client, rest: plain}, nil
 }
 
-// restDefaults prepares a config for requests by path.
+// restDefaults prepares a config for raw requests by path.
 func restDefaults(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.GroupVersion = &schema.GroupVersion{}
@@ -116,7 +115,7 @@ func (o *objects) declareFeatures(ctx context.Context, name string) error {
 	})
 }
 
-// applyUsage applies the objects that say what containers use. Their CRDs may be a moment old.
+// applyUsage retries, because the CRDs of the usage objects may not be served yet.
 func (o *objects) applyUsage(ctx context.Context, manifests []byte) error {
 	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
 	for {
@@ -138,7 +137,7 @@ func (o *objects) applyUsage(ctx context.Context, manifests []byte) error {
 	}
 }
 
-// registerMetricsServer points metrics.k8s.io at a port of this machine through a Service without pods.
+// registerMetricsServer routes metrics.k8s.io to a local port through a Service without pods.
 func (o *objects) registerMetricsServer(ctx context.Context, port int) error {
 	service := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Service",
@@ -165,7 +164,7 @@ func (o *objects) registerMetricsServer(ctx context.Context, port int) error {
 	return nil
 }
 
-// waitForMetricsAPI returns when node metrics can be listed, or at once when the server is no longer alive.
+// waitForMetricsAPI waits until node metrics can be listed, or fails at once if the server died.
 func (o *objects) waitForMetricsAPI(ctx context.Context, limit time.Duration, alive func() bool) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {

@@ -21,17 +21,17 @@ const (
 	prometheusVersion    = "v3.15.0" // the Go module calls it v0.315.0
 )
 
-// part is one program of the lab.
+// part is a program of the lab.
 type part struct {
 	name    string // file name
 	version string
-	pkg     string // Go package; a module of its own when install is true
-	module  string // folder of the module that pins it, below conformance/lab; empty = that one
-	install bool   // built with `go install pkg@version`, where no module of ours pins it
+	pkg     string // Go package; its own module if install is true
+	module  string // folder of the module that pins it, below conformance/lab; empty = conformance/lab
+	install bool   // built with `go install pkg@version`; no module of ours pins it
 	ldflags string
 	tags    string
-	extra   bool   // no lab needs it: built only when asked for by name
-	cold    string // how long the first build takes on two cores
+	extra   bool   // optional: built only on request
+	cold    string // duration of the first build on two cores
 }
 
 var kubeFlags = "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion
@@ -44,13 +44,13 @@ var allParts = []part{
 	{name: "kwok", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: "-s -w", cold: "1 min"},
 	{name: "kwokctl", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwokctl", ldflags: "-s -w", cold: "15 s"},
 	{name: "metrics-server", version: metricsServerVersion, pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server", install: true, ldflags: "-s -w", cold: "2 min"},
-	// Tests of usage history run it. The tag leaves out the clouds in which Prometheus could look for targets, a third
-	// of its packages; without the tag builtinassets there are no web pages.
+	// For tests of usage history. The tag drops cloud service discovery, a third of the packages;
+	// without the tag builtinassets there is no web UI.
 	{name: "prometheus", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/prometheus", module: "prometheus", extra: true,
 		ldflags: "-s -w -X github.com/prometheus/common/version.Version=" + prometheusVersion[1:], tags: "remove_all_sd", cold: "4 min"},
 }
 
-// parts builds the lab's programs once and finds them again.
+// parts builds programs once and caches them.
 type parts struct {
 	dir      string // holds name-version files
 	prebuilt string // LAB_PARTS
@@ -59,12 +59,12 @@ type parts struct {
 func newParts(labDir string) *parts {
 	prebuilt := os.Getenv("LAB_PARTS")
 	if full, err := filepath.Abs(prebuilt); err == nil && prebuilt != "" {
-		prebuilt = full // what is remembered of it counts from any folder
+		prebuilt = full // make it independent of the working directory
 	}
 	return &parts{dir: filepath.Join(labDir, "parts"), prebuilt: prebuilt}
 }
 
-// path is where a part is: the user's prebuilt one if there is any, else ours.
+// path prefers the user's prebuilt part to ours.
 func (p *parts) path(name string) string {
 	for _, one := range allParts {
 		if one.name != name {
@@ -78,7 +78,7 @@ func (p *parts) path(name string) string {
 	return ""
 }
 
-// own is the user's prebuilt part, called etcd or, as we call ours, etcd-v3.6.15; empty when there is none.
+// own returns the user's prebuilt part, named etcd or etcd-v3.6.15, or "".
 func (p *parts) own(one part) string {
 	if p.prebuilt == "" {
 		return ""
@@ -91,7 +91,7 @@ func (p *parts) own(one part) string {
 	return ""
 }
 
-// wanted are the named parts, or those that a lab needs when no name is given.
+// wanted returns the named parts, or by default those that every lab needs.
 func wanted(names []string) ([]part, error) {
 	var out []part
 	for _, one := range allParts {
@@ -115,8 +115,7 @@ func partNames() []string {
 	return out
 }
 
-// ensure builds what is missing of the named parts, or of those that a lab needs. A lock keeps two labs from building
-// the same thing at once.
+// ensure builds missing parts. A lock keeps two labs from building the same one.
 func (p *parts) ensure(ctx context.Context, names ...string) error {
 	needed, err := wanted(names)
 	if err != nil {
@@ -155,7 +154,7 @@ func (p *parts) ensure(ctx context.Context, names ...string) error {
 	}
 	for i, one := range missing {
 		if _, err := os.Stat(p.path(one.name)); err == nil {
-			continue // built by whoever held the lock before us
+			continue // built meanwhile by the previous lock holder
 		}
 		label := fmt.Sprintf("[%d/%d] building %s %s", i+1, len(missing), one.name, one.version)
 		if err := p.build(ctx, one, label); err != nil {
@@ -193,7 +192,7 @@ func (p *parts) build(ctx context.Context, one part, label string) error {
 	return os.Rename(filepath.Join(work, one.name), filepath.Join(p.dir, one.name+"-"+one.version))
 }
 
-// progress prints a label at once, the elapsed time every ten seconds, and how it ended when done is called.
+// progress prints the label, the elapsed time every ten seconds, and the result on done.
 func progress(label, hint string) (done func(error)) {
 	start := time.Now()
 	fmt.Printf("lab: %s (%s)\n", label, hint)

@@ -2,7 +2,7 @@
 
 package main
 
-// The programs a lab is built from, imported so that `go mod tidy` keeps their modules at the pinned versions.
+// Imports keep these modules pinned through `go mod tidy`.
 import (
 	_ "k8s.io/kubernetes/cmd/kube-apiserver"
 	_ "k8s.io/kubernetes/cmd/kube-controller-manager"

@@ -1,5 +1,5 @@
-// Command quickstart is what `make run` runs: it brings up a lab (or uses $KUBECONFIG), installs the CRDs, starts
-// celvpa, applies examples/quickstart and tells in plain words what happens, read from the API and celvpa's log.
+// Command quickstart implements `make run`: it starts a lab (or uses $KUBECONFIG), installs the
+// CRDs, starts celvpa, applies examples/quickstart and narrates what happens.
 package main
 
 import (
@@ -44,7 +44,7 @@ func main() {
 	flag.StringVar(&s.webhookAddress, "webhook-address", "127.0.0.1", "host by which the API server reaches this machine")
 	flag.StringVar(&s.rulesDir, "rules-dir", "", "folder with rule files to use instead of the shipped ones")
 	flag.Parse()
-	ctrllog.SetLogger(logr.Discard()) // the client library has nothing to say here
+	ctrllog.SetLogger(logr.Discard()) // silence the client library
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// errMissed says that a milestone was not seen in time.
+// errMissed: the deadline passed before all milestones.
 var errMissed = errors.New("not everything was seen in time")
 
 func run(ctx context.Context, s settings) (err error) {
@@ -111,15 +111,14 @@ func run(ctx context.Context, s settings) (err error) {
 	return follow(ctx, s, story, celvpa)
 }
 
-// apiServer is the control plane that is used.
 type apiServer struct {
 	kubeconfig string
 	foreign    bool         // the user's own cluster
-	lab        *harness.Lab // started by us, nil otherwise
-	started    bool         // celvpa was started, so there is something to clean up
+	lab        *harness.Lab // nil unless we started it
+	started    bool         // celvpa was started, so clean up
 }
 
-// findAPIServer takes the cluster of KUBECONFIG, or finds or starts the lab.
+// findAPIServer uses the cluster of KUBECONFIG, or finds or starts the lab.
 func findAPIServer(ctx context.Context, s settings) (*apiServer, error) {
 	if path := os.Getenv("KUBECONFIG"); path != "" {
 		api := &apiServer{kubeconfig: filepath.SplitList(path)[0], foreign: true}
@@ -139,7 +138,7 @@ func findAPIServer(ctx context.Context, s settings) (*apiServer, error) {
 	return api, nil
 }
 
-// down undoes what was started: the lab as a whole, or the objects in a cluster that stays.
+// down stops the lab, or deletes our objects from a foreign cluster.
 func (a *apiServer) down() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -159,10 +158,10 @@ func (a *apiServer) down() error {
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: namespace}})
 }
 
-// ownLabel marks the webhook registration as this command's.
+// ownLabel marks this command's webhook registration.
 const ownLabel = "celvpa-quickstart"
 
-// refuseToReplace stops before the registration of a VPA that is at work in the cluster would be overwritten.
+// refuseToReplace protects the webhook registration of another VPA in the cluster.
 func refuseToReplace(ctx context.Context, cluster *harness.Cluster) error {
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	err := cluster.Get(ctx, client.ObjectKey{Name: webhook.ConfigName}, &config)
@@ -206,7 +205,7 @@ func startCelvpa(ctx context.Context, s settings, program, kubeconfig string, st
 	return celvpa, nil
 }
 
-// follow tells the story until the user, the milestones or the deadline end it.
+// follow narrates until Ctrl-C, the last milestone or the deadline.
 func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvpa) error {
 	deadline := time.After(s.deadline)
 	trouble := ""

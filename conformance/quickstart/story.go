@@ -21,35 +21,35 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// story watches the namespace and tells each change once.
+// story watches the namespace and reports each change once.
 type story struct {
 	cluster *harness.Cluster
 	vpaFile string
 
 	mu     sync.Mutex
-	reason map[string]string // pod name: why the updater acted on it
+	reason map[string]string // pod name → why the updater acted on it
 
 	pods       map[types.UID]*podSeen
 	usageTold  time.Time // zero until metrics.k8s.io has usage of the pods
 	applied    bool      // the VPA
 	scaledUp   bool
-	recommends bool // a recommendation was written
-	admitted   bool // a new pod was changed at admission
-	resized    bool // a running pod was resized and its node has acknowledged it
+	recommends bool
+	admitted   bool // admission changed a new pod
+	resized    bool // a node acknowledged a resize
 }
 
-// podSeen is a pod as it was told last.
+// podSeen is a pod as last reported.
 type podSeen struct {
 	name    string
 	spec    string
-	changed time.Time // when its spec was changed without the node's acknowledgement; zero = settled
+	changed time.Time // when its spec changed without the node's acknowledgement; zero = settled
 }
 
 func newStory(c *harness.Cluster, vpaFile string) *story {
 	return &story{cluster: c, vpaFile: vpaFile, reason: map[string]string{}, pods: map[types.UID]*podSeen{}}
 }
 
-// missing names the milestones that have not been seen; empty when all have.
+// missing names the milestones still to come.
 func (s *story) missing() string {
 	var out []string
 	for _, m := range []struct {
@@ -67,7 +67,7 @@ func (s *story) missing() string {
 	return strings.Join(out, "; ")
 }
 
-// heard retells what only celvpa's log knows: which rule set a value and why a pod was acted on.
+// heard reports what only the log knows: which rule set a value, and why celvpa acted on a pod.
 func (s *story) heard(line harness.LogLine) {
 	switch line.Text("msg") {
 	case "recommendation changed":
@@ -100,7 +100,6 @@ func (s *story) why(pod string) string {
 	return ""
 }
 
-// look reads the namespace once.
 func (s *story) look(ctx context.Context) error {
 	if err := s.lookAtUsage(ctx); err != nil {
 		return err
@@ -114,7 +113,7 @@ func (s *story) look(ctx context.Context) error {
 	return s.scaleUp(ctx)
 }
 
-// lookAtVPA applies the VPA once there is usage to recommend from, and tells when its status has a recommendation.
+// lookAtVPA applies the VPA once there is usage, and reports its first recommendation.
 func (s *story) lookAtVPA(ctx context.Context) error {
 	if s.recommends || s.usageTold.IsZero() {
 		return nil
@@ -139,7 +138,7 @@ func (s *story) lookAtVPA(ctx context.Context) error {
 	return nil
 }
 
-// lookAtUsage tells the usage of the pods every ten seconds.
+// lookAtUsage reports usage every ten seconds.
 func (s *story) lookAtUsage(ctx context.Context) error {
 	if time.Since(s.usageTold) < 10*time.Second {
 		return nil
@@ -147,7 +146,7 @@ func (s *story) lookAtUsage(ctx context.Context) error {
 	var usage metricsv1beta1.PodMetricsList
 	if err := s.cluster.List(ctx, &usage, client.InNamespace(namespace)); err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) || meta.IsNoMatchError(err) {
-			return nil // metrics-server has nothing yet
+			return nil // not available yet
 		}
 		return fmt.Errorf("reading usage: %w", err)
 	}
@@ -232,7 +231,7 @@ func (s *story) scaleUp(ctx context.Context) error {
 	return nil
 }
 
-// specText shows what a pod asks for; statusText what its node gives it.
+// specText shows requested resources; statusText shows granted ones.
 func specText(pod *corev1.Pod) string {
 	var parts []string
 	for _, c := range pod.Spec.Containers {

@@ -88,7 +88,7 @@ func TestAResizeThatTheNodeHasNotSeenIsUnderWay(t *testing.T) {
 }
 
 // Kubelets report a request of 1m as 2m: such a pod has what it asks for.
-func TestTheLeastThatNodesTellIsWhatWasAskedFor(t *testing.T) {
+func TestCPUBelowTheNodesMinimumCountsAsGranted(t *testing.T) {
 	for _, tt := range []struct{ asked, limit, granted, limited, requests, limits string }{
 		{asked: "cpu=1m memory=1Mi", granted: "cpu=2m memory=2Mi", requests: "cpu=1m memory=2Mi"},
 		{asked: "cpu=1m", granted: "cpu=3m", requests: "cpu=3m"},

@@ -30,7 +30,7 @@ func vpa(t *testing.T, spec string) map[string]any {
 	return out
 }
 
-func TestWhatAnAPIServerFindsWrongIsTold(t *testing.T) {
+func TestWhatAnAPIServerFindsWrongIsReported(t *testing.T) {
 	const policy = "resourcePolicy.containerPolicies[0]"
 	objects := vpaObjects(t)
 	for name, tt := range map[string]struct {
@@ -72,7 +72,7 @@ func TestWhatFitsTheSchemaIsNoFault(t *testing.T) {
 	require.Empty(t, objects.Check(vpa(t, "updatePolicy: {updateMode: 'Off', minReplicas: null}"), nil), "null is dropped where it means nothing")
 }
 
-func TestAllFaultsAreToldAtOnce(t *testing.T) {
+func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	found := vpaObjects(t).Check(vpa(t, "updatePolicy: {updateMode: X, minReplicas: two, mood: good}"), nil)
 	var fields []string
 	for _, f := range found {

@@ -18,7 +18,7 @@ func stored(spec, status string) string {
 		`"spec":` + spec + `,"status":` + status + `}`
 }
 
-func TestWhatCannotBeReadOfAStoredObjectIsTold(t *testing.T) {
+func TestUnreadablePartsOfAStoredObjectAreReported(t *testing.T) {
 	const about = `"targetRef":{"kind":"Deployment","name":"web"},"recommenders":[{"name":"frugal"}]`
 	tests := []struct {
 		name, spec, status       string

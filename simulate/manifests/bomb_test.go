@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// laughs is a manifest in which each alias stands for ten of the one before: a billion in all.
+// laughs is a "billion laughs" manifest: each alias expands to ten of the previous.
 func laughs() string {
 	var text strings.Builder
 	text.WriteString("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -20,7 +20,7 @@ func laughs() string {
 	return text.String()
 }
 
-// A manifest that becomes much is told within a bound of time and memory, and costs no other its turn.
+// Expansion is bounded in time and memory, and other documents are still read.
 func TestManifestsThatBecomeMuchAreRefused(t *testing.T) {
 	const head, good = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "---\napiVersion: v1\nkind: Pod\nmetadata: {name: good}\n"
 	for name, text := range map[string]string{

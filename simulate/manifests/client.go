@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Client lets target.Resolver look workloads up: it answers Get for those with an Object, and for the others that of the
-// subresource scale, in any version. It has nothing else of a client.
+// Client serves workloads to target.Resolver: Get for those with an Object, the scale subresource
+// in any version for the others. Nothing else works.
 func Client(workloads []Workload) client.Client {
 	c := &inMemory{workloads: map[lookup]*Workload{}}
 	for i := range workloads {
@@ -35,13 +35,13 @@ type lookup struct {
 	key  client.ObjectKey
 }
 
-// inMemory implements as much of client.Client as target.Resolver calls.
+// inMemory implements the part of client.Client that target.Resolver calls.
 type inMemory struct {
 	client.Client
 	workloads map[lookup]*Workload
 }
 
-// Get answers for workloads with an Object.
+// Get serves workloads with an Object.
 func (c *inMemory) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	gvk, err := apiutil.GVKForObject(into, c.Scheme())
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *inMemory) Get(_ context.Context, key client.ObjectKey, into client.Obje
 	return nil
 }
 
-// SubResource answers for scales.
+// SubResource serves only scales.
 func (c *inMemory) SubResource(name string) client.SubResourceClient {
 	return subResource{name: name, of: c}
 }
@@ -72,7 +72,7 @@ type subResource struct {
 	of   *inMemory
 }
 
-// Get answers for scales of workloads, as unstructured objects.
+// Get returns a workload's scale as an unstructured object.
 func (s subResource) Get(_ context.Context, object, into client.Object, _ ...client.SubResourceGetOption) error {
 	answer, ok := into.(*unstructured.Unstructured)
 	if s.name != "scale" || !ok {
@@ -98,8 +98,8 @@ func notFound(gvk schema.GroupVersionKind, name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, name)
 }
 
-// RESTMapper knows no kinds: versions make no difference here.
+// RESTMapper is empty: versions make no difference here.
 func (*inMemory) RESTMapper() meta.RESTMapper { return meta.NewDefaultRESTMapper(nil) }
 
-// Scheme knows the kinds of Kubernetes.
+// Scheme returns the Kubernetes scheme.
 func (*inMemory) Scheme() *runtime.Scheme { return scheme.Scheme }

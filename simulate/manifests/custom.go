@@ -12,9 +12,9 @@ import (
 	"github.com/celvpa/celvpa/crds/quantity"
 )
 
-// Custom finds a workload of a kind that Kubernetes does not have itself. Manifests do not tell how its pods are selected as a
-// scale does: it is status.selector or status.labelSelector, else spec.selector, the replicas are spec.replicas, and the template
-// is spec.template, where most kinds have them. found is false when there is no such object.
+// Custom finds a custom workload. Manifests lack its scale, so it guesses where most kinds have it:
+// the selector in status.selector, status.labelSelector or spec.selector, then spec.replicas and
+// spec.template. found is false without such an object.
 func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload, found bool, err error) {
 	for i := range s.Documents {
 		d := &s.Documents[i]
@@ -53,14 +53,14 @@ func (s *Set) Custom(kind schema.GroupKind, namespace, name string) (w Workload,
 				w.Template = template
 			case errors.As(err, new(*quantity.Fault)):
 				return w, true, fmt.Errorf("%s: the template of %s cannot be read: %w", d.Source, d, err)
-			} // else it is another kind of template
+			} // another kind of template
 		}
 		return w, true, nil
 	}
 	return w, false, nil
 }
 
-// selectorText is a selector, written as text, as labels or as an object, in the form of scales; empty when it is none.
+// selectorText converts a selector (text, labels or object) to a scale's form; empty if invalid.
 func selectorText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

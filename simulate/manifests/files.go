@@ -11,9 +11,8 @@ import (
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
-// filesAt lists the files at a path: itself, or those below it, sorted. As with kubectl a path that leads to a folder through
-// a symlink is read, and so are files behind symlinks, but folders behind symlinks below it are not entered. Hidden folders
-// are left out: a mounted ConfigMap keeps its data twice.
+// filesAt lists the files at or below a path, sorted. Like kubectl it follows symlinks to files,
+// but to folders only for the path itself. Hidden folders repeat the data of a mounted ConfigMap.
 func filesAt(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -46,7 +45,7 @@ func filesAt(path string) ([]string, error) {
 		default:
 			return nil
 		}
-		if target, err := os.Stat(name); err == nil && target.IsDir() { // a broken symlink is told when it is read
+		if target, err := os.Stat(name); err == nil && target.IsDir() { // reading reports broken symlinks
 			return nil
 		}
 		out = append(out, shown)
@@ -67,7 +66,7 @@ func (s *Set) readFile(name string) []error {
 	return s.readFrom(file, name)
 }
 
-// cannotRead names the path once.
+// cannotRead names the path exactly once.
 func cannotRead(path string, err error) error {
 	var cause *fs.PathError
 	if errors.As(err, &cause) {

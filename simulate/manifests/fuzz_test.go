@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzRead: whatever comes, it is read or told; documents are JSON, and places are places in the text.
+// Any input is read or reported; documents are JSON, and places lie within the text.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"", "---", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n--- # b\n{apiVersion: v1, kind: List, items: [{}, 7]}\n...\n",

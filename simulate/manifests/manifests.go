@@ -1,5 +1,5 @@
-// Package manifests reads the ordinary manifests that offline commands work on: files, folders and standard input with
-// documents in YAML or JSON, as kubectl takes them. What cannot be read is reported, and the rest is returned.
+// Package manifests reads Kubernetes manifests for offline commands: files, folders and standard
+// input, in YAML or JSON, like kubectl. It reports what it cannot read and returns the rest.
 package manifests
 
 import (
@@ -20,27 +20,27 @@ const Stdin = "-"
 
 // Place is where a document starts.
 type Place struct {
-	File string // as it was named, or "standard input"
+	File string // as given, or "standard input"
 	Line int    // from 1
 }
 
-// String is the place as file:line.
+// String returns file:line.
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
-// Document is one object as it was read.
+// Document is one object as read.
 type Document struct {
 	Source     Place
 	APIVersion string
 	Kind       string
-	// Namespace is DefaultNamespace where the object names none. It means nothing for kinds that have no namespace.
+	// Namespace defaults to DefaultNamespace. Ignore it for cluster-scoped kinds.
 	Namespace string
 	Name      string // metadata.name, else metadata.generateName
-	JSON      []byte // all that was written, fields that nobody knows included
+	JSON      []byte // as written, with unknown fields
 
-	generated bool // Name is the beginning of a name
+	generated bool // Name is a generateName prefix
 }
 
-// Group is the API group, without the version.
+// Group returns the API group without the version.
 func (d *Document) Group() string {
 	group, _, found := strings.Cut(d.APIVersion, "/")
 	if !found {
@@ -49,10 +49,10 @@ func (d *Document) Group() string {
 	return group
 }
 
-// Key is namespace/name.
+// Key returns namespace/name.
 func (d *Document) Key() string { return d.Namespace + "/" + d.Name }
 
-// String names the object, e.g. VerticalPodAutoscaler web/shop.
+// String returns e.g. VerticalPodAutoscaler web/shop.
 func (d *Document) String() string {
 	if clusterScoped[d.groupKind()] {
 		return d.Kind + " " + d.Name
@@ -64,19 +64,19 @@ func (d *Document) groupKind() schema.GroupKind {
 	return schema.GroupKind{Group: d.Group(), Kind: d.Kind}
 }
 
-// Set is what was read, in order.
+// Set holds documents in the order read.
 type Set struct {
 	Documents []Document
 }
 
-// identity is what API servers identify objects by.
+// identity identifies an object in an API server.
 type identity struct {
 	kind            schema.GroupKind
 	namespace, name string
 }
 
-// Read reads paths in order: files, folders with all *.yaml, *.yml and *.json below, and Stdin. The set has all that could be
-// read; the error names what could not, with its place.
+// Read reads paths in order: files, folders with all *.yaml, *.yml and *.json below, and Stdin. The
+// error lists what could not be read, with its place; the set has the rest.
 func Read(paths []string, stdin io.Reader) (*Set, error) {
 	set := &Set{}
 	var errs []error
@@ -110,7 +110,6 @@ func (s *Set) readFrom(r io.Reader, name string) []error {
 	return s.parse(name, text)
 }
 
-// parse adds the documents of one file.
 func (s *Set) parse(file string, text []byte) (errs []error) {
 	for _, one := range split(text) {
 		documents, err := one.documents(file)
@@ -120,8 +119,8 @@ func (s *Set) parse(file string, text []byte) (errs []error) {
 	return errs
 }
 
-// Twice is an error for each object of a kind, or of any kind for "", that is defined again. Callers decide whether that is a
-// mistake: a tree of manifests may hold the same object for several clusters.
+// Twice returns an error for each duplicate object of a kind ("" = any). Callers decide whether it
+// matters: manifests may hold the same object for several clusters.
 func (s *Set) Twice(kind string) error {
 	var errs []error
 	at := map[identity]Place{}

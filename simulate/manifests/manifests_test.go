@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// read parses text as if it came from standard input.
+// read parses text as standard input.
 func read(text string) (*Set, error) { return Read([]string{Stdin}, strings.NewReader(text)) }
 
-// listed are the documents as "line apiVersion object".
+// listed formats documents as "line apiVersion object".
 func listed(s *Set) (out []string) {
 	for i := range s.Documents {
 		d := &s.Documents[i]
@@ -58,7 +58,7 @@ func TestDocumentsAreFoundWithTheirPlace(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadCostsNothingElse: a good document comes before and after.
+// Good documents before and after the bad one are read.
 func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 	const first, last = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n", "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: z}\n"
 	for name, tt := range map[string]struct{ text, want string }{
@@ -93,7 +93,7 @@ func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 	}
 }
 
-func TestObjectsThatAreThereTwiceAreTold(t *testing.T) {
+func TestDuplicateObjectsAreReported(t *testing.T) {
 	set, err := read("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: default}\n---\napiVersion: v1\nkind: Pod\nmetadata: {generateName: a}\n")
 	require.NoError(t, err)
 	require.Len(t, set.Documents, 3)

@@ -15,18 +15,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// NewPod is a pod about to be created: one among the manifests, or one that a workload would make.
+// NewPod is a pod to be created, from the manifests or from a workload's template.
 type NewPod struct {
-	// Pod is as a controller submits it: with its namespace and owner, without status. Its name is empty where it is made from
-	// GenerateName.
+	// Pod is what a controller submits, without status. Name is empty if GenerateName is set.
 	Pod *corev1.Pod
-	// Object is what was written, as a pod: of a template, with what makes it one.
+	// Object is the pod as written, completed if it comes from a template.
 	Object map[string]any
-	From   *Workload // whose template it is of; nil = it is among the manifests itself
+	From   *Workload // workload whose template it is from; nil = written as a pod
 	Source Place
 }
 
-// Key is namespace/name, or namespace/generateName.
+// Key returns namespace/name, or namespace/generateName.
 func (p *NewPod) Key() string { return p.Pod.Namespace + "/" + cmp.Or(p.Pod.Name, p.Pod.GenerateName) }
 
 // String names the pod, e.g. web/shop- of Deployment web/shop.
@@ -37,8 +36,8 @@ func (p *NewPod) String() string {
 	return "pod " + p.Key() + " of " + p.From.String()
 }
 
-// NewPods are the pods, as if they were created now, and one of the template of each workload. They are sorted by namespace,
-// name and kind of workload. Of objects with one name the first counts. What cannot be read is reported, and the rest is returned.
+// NewPods returns the pods as if created now, and one of each workload's template, sorted by
+// namespace, name and kind of workload. The first duplicate wins.
 func (s *Set) NewPods(workloads []Workload) ([]NewPod, error) {
 	documents, err := s.Of(podKind, "v1")
 	errs := []error{err}
@@ -79,7 +78,6 @@ func (p *NewPod) kind() string {
 	return p.From.Kind
 }
 
-// newPod reads a document as a pod about to be created.
 func (d *Document) newPod() (NewPod, error) {
 	out := NewPod{Pod: &corev1.Pod{}, Source: d.Source}
 	if err := d.decode(out.Pod); err != nil {
@@ -92,7 +90,7 @@ func (d *Document) newPod() (NewPod, error) {
 	return out, nil
 }
 
-// newPod is a pod of the template; found is false for a workload without one.
+// newPod makes a pod of the template; found is false without one.
 func (w *Workload) newPod() (out NewPod, found bool, err error) {
 	d := w.written
 	var object map[string]any
@@ -104,7 +102,7 @@ func (w *Workload) newPod() (out NewPod, found bool, err error) {
 		path = []string{"spec", "jobTemplate", "spec", "template"}
 	}
 	template := mapAt(object, path...)
-	if mapAt(template, "spec") == nil || (w.Object == nil && len(w.Template.Spec.Containers) == 0) { // of a custom kind it may be another kind of template
+	if mapAt(template, "spec") == nil || (w.Object == nil && len(w.Template.Spec.Containers) == 0) { // custom kinds may have another kind of template
 		return out, false, nil
 	}
 	metadata := maps.Clone(mapAt(template, "metadata"))
@@ -112,7 +110,7 @@ func (w *Workload) newPod() (out NewPod, found bool, err error) {
 		metadata = map[string]any{}
 	}
 	for _, own := range []string{"name", "generateName", "namespace", "creationTimestamp"} {
-		delete(metadata, own) // of a template, none of them counts
+		delete(metadata, own) // ignored in templates
 	}
 	if written := mapAt(object, "metadata")["namespace"]; written != nil {
 		metadata["namespace"] = written
@@ -122,7 +120,7 @@ func (w *Workload) newPod() (out NewPod, found bool, err error) {
 	} else {
 		metadata["generateName"] = w.Name + "-"
 	}
-	if len(w.Template.Labels) > 0 { // a Job's have more than was written
+	if len(w.Template.Labels) > 0 { // a Job has more labels than written
 		labels := map[string]any{}
 		for name, value := range w.Template.Labels {
 			labels[name] = value
@@ -140,7 +138,7 @@ func (w *Workload) newPod() (out NewPod, found bool, err error) {
 	return out, true, nil
 }
 
-// podOwner is what owns the pods of a workload: itself, or what it makes.
+// podOwner is the owner of a workload's pods: itself, or what it makes.
 func (w *Workload) podOwner() metav1.OwnerReference {
 	made, makes := w.Makes()
 	if !makes {
@@ -161,7 +159,7 @@ func apiVersionOf(kind schema.GroupKind) string {
 	return kind.WithVersion("v1").GroupVersion().String()
 }
 
-// unnamed ends the name of what is not in the manifests, and is part of no name.
+// unnamed replaces the generated end of a name; no real name contains it.
 const unnamed = "-%"
 
 var (
@@ -172,8 +170,8 @@ var (
 	}
 )
 
-// Makes is what stands between a workload and its pods: the ReplicaSet of a Deployment and the Job of a CronJob. Its name is
-// one that no object has. makes is false for workloads that own their pods.
+// Makes returns what stands between a workload and its pods, a Deployment's ReplicaSet or a
+// CronJob's Job, under a name that no object has. makes is false for workloads that own their pods.
 func (w *Workload) Makes() (made Workload, makes bool) {
 	kind, makes := between[w.GroupKind]
 	if !makes {
@@ -182,8 +180,7 @@ func (w *Workload) Makes() (made Workload, makes bool) {
 	return w.between(kind, w.Name+unnamed), true
 }
 
-// MakesNamed is Makes with a name, such as pods among the manifests have as the name of their owner; makes is false as well
-// where the workload would not make something of that kind and name.
+// MakesNamed is Makes with a given name; makes is also false if name or kind do not match.
 func (w *Workload) MakesNamed(kind, name string) (made Workload, makes bool) {
 	of, makes := between[w.GroupKind]
 	if !makes || of.Kind != kind || !w.wouldName(name) {
@@ -202,10 +199,10 @@ func (w *Workload) between(kind schema.GroupKind, name string) Workload {
 			return newWorkload(kind, object)
 		}
 	}
-	return Workload{} // all kinds between are known
+	return Workload{} // only known kinds make anything
 }
 
-// firstOrdinal is the number of the first pod of a StatefulSet.
+// firstOrdinal is the ordinal of a StatefulSet's first pod.
 func firstOrdinal(w *Workload) int64 {
 	var set struct {
 		Spec struct {
@@ -214,11 +211,10 @@ func firstOrdinal(w *Workload) int64 {
 			} `json:"ordinals"`
 		} `json:"spec"`
 	}
-	_ = json.Unmarshal(w.written.JSON, &set) // it has been read before
+	_ = json.Unmarshal(w.written.JSON, &set) // it was read before
 	return set.Spec.Ordinals.Start
 }
 
-// mapAt is the mapping at a path; nil where there is none.
 func mapAt(object map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		object, _ = object[key].(map[string]any)

@@ -13,8 +13,7 @@ const templated = `{apiVersion: %s, kind: %s, metadata: {namespace: web, name: s
 ---
 `
 
-// TestWorkloadsGiveThePodsThatTheirControllersWouldMake: with a name, or the beginning of one, and with an owner from which
-// the workload can be found.
+// Pods have a name or a prefix, and an owner that leads to the workload.
 func TestWorkloadsGiveThePodsThatTheirControllersWouldMake(t *testing.T) {
 	for name, tt := range map[string]struct{ text, key, owner, labels string }{
 		"a Deployment":            {fmt.Sprintf(templated, "apps/v1", "Deployment", "template"), "web/shop-", "apps/v1 ReplicaSet shop-%", "app"},
@@ -65,7 +64,7 @@ func TestWorkloadsGiveThePodsThatTheirControllersWouldMake(t *testing.T) {
 	}
 }
 
-// TestWhatIsBetweenIsFoundByItsName: ReplicaSets and Jobs are seldom among manifests, and pods name them.
+// Manifests rarely hold ReplicaSets and Jobs, but pods name them.
 func TestWhatIsBetweenIsFoundByItsName(t *testing.T) {
 	set, err := read(fmt.Sprintf(templated, "apps/v1", "Deployment", "template") + fmt.Sprintf(templated, "batch/v1", "CronJob", "a") + fmt.Sprintf(templated, "apps/v1", "DaemonSet", "template"))
 	require.NoError(t, err)
@@ -98,7 +97,7 @@ func TestWhatIsBetweenIsFoundByItsName(t *testing.T) {
 	}
 }
 
-// TestAmountsThatAreNoneAreNamed with their field, as there may be hundreds in an object.
+// An object may have hundreds of amounts, so the error names the field.
 func TestAmountsThatAreNoneAreNamed(t *testing.T) {
 	pod := func(spec string) string {
 		return "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {" + spec + "}}"
@@ -124,8 +123,8 @@ func TestAmountsThatAreNoneAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, `LimitRange default/r cannot be read: spec.limits[0].max.cpu is "1 core", which is not a quantity`)
 }
 
-// TestWhatAPIServersRefuseIsTold whatever a webhook does.
-func TestWhatAPIServersRefuseIsTold(t *testing.T) {
+// Webhooks make no difference.
+func TestWhatAPIServersRefuseIsReported(t *testing.T) {
 	set, err := read(`{apiVersion: v1, kind: Pod, metadata: {name: none}, spec: {}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: odd}, spec: {resources: {limits: {cpu: 1, gpu: 1, hugepages-2Mi: 2Mi}, requests: {cpu: 2}}, containers: [
@@ -145,7 +144,7 @@ func TestWhatAPIServersRefuseIsTold(t *testing.T) {
 	}, PodFaults(pods[1].Pod))
 }
 
-// TestAListWithoutKindIsAList: celvpa recommend prints one.
+// celvpa recommend prints one.
 func TestAListWithoutKindIsAList(t *testing.T) {
 	set, err := read("items:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- {metadata: {name: b}}\ntraces: []\n")
 	require.ErrorContains(t, err, "standard input:3: not a manifest: it needs apiVersion and kind")

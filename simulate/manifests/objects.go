@@ -19,7 +19,6 @@ import (
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
-// The kinds that commands read.
 var (
 	vpaKind         = schema.GroupKind{Group: vpav1.GroupVersion.Group, Kind: "VerticalPodAutoscaler"}
 	hpaKind         = schema.GroupKind{Group: autoscalingv2.GroupName, Kind: "HorizontalPodAutoscaler"}
@@ -28,11 +27,9 @@ var (
 	ruleOverlayKind = schema.GroupKind{Group: rulesv1alpha1.GroupVersion.Group, Kind: "RuleOverlay"}
 )
 
-// clusterScoped are those of them that have no namespace.
 var clusterScoped = map[schema.GroupKind]bool{namespaceKind: true, ruleOverlayKind: true}
 
-// Of lists the documents of a kind whose version is one of those given. One of another version is an error: it would be
-// overlooked otherwise.
+// Of lists the documents of a kind in the given versions; other versions are an error.
 func (s *Set) Of(kind schema.GroupKind, versions ...string) ([]Document, error) {
 	var out []Document
 	var errs []error
@@ -50,7 +47,7 @@ func (s *Set) Of(kind schema.GroupKind, versions ...string) ([]Document, error) 
 	return out, faults.Join(errs...)
 }
 
-// unquoted adds a hint to the decoder's error about text that YAML reads as another type.
+// unquoted adds a hint if YAML read unquoted text as another type.
 func unquoted(err error) error {
 	for _, taken := range []string{"bool", "number"} {
 		if text := err.Error(); strings.Contains(text, "cannot unmarshal "+taken+" into") && strings.HasSuffix(text, "of type string") {
@@ -60,7 +57,7 @@ func unquoted(err error) error {
 	return err
 }
 
-// decode reads a document into a type. Unknown fields are left out.
+// decode ignores unknown fields.
 func (d *Document) decode(into any) error {
 	err := quantity.Unmarshal(d.JSON, into)
 	if err == nil {
@@ -72,7 +69,7 @@ func (d *Document) decode(into any) error {
 	return fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
 }
 
-// decodeAll reads documents with a function and continues after a failure.
+// decodeAll continues after errors.
 func decodeAll[T any](documents []Document, read func(*Document) (T, error)) ([]T, error) {
 	var out []T
 	var errs []error
@@ -87,10 +84,10 @@ func decodeAll[T any](documents []Document, read func(*Document) (T, error)) ([]
 	return out, faults.Join(errs...)
 }
 
-// VPAs are the VerticalPodAutoscalers as they were written, so that what does not fit their type can be judged too.
+// VPAs returns the VPAs as written, so that objects that do not fit the type can be judged too.
 func (s *Set) VPAs() ([]Document, error) { return s.Of(vpaKind, vpav1.GroupVersion.Version) }
 
-// VPA reads a document of VPAs.
+// VPA decodes a document from VPAs.
 func (d *Document) VPA() (vpav1.VerticalPodAutoscaler, error) {
 	out, err := vpav1.Decode(d.JSON)
 	if err != nil {
@@ -100,7 +97,7 @@ func (d *Document) VPA() (vpav1.VerticalPodAutoscaler, error) {
 	return *out, nil
 }
 
-// HPAs are the HorizontalPodAutoscalers; those of version v1 as v2 has them.
+// HPAs returns the HorizontalPodAutoscalers, v1 ones converted to v2.
 func (s *Set) HPAs() ([]autoscalingv2.HorizontalPodAutoscaler, error) {
 	documents, err := s.Of(hpaKind, "v2", "v1")
 	out, errs := decodeAll(documents, func(d *Document) (out autoscalingv2.HorizontalPodAutoscaler, err error) {
@@ -117,10 +114,10 @@ func (s *Set) HPAs() ([]autoscalingv2.HorizontalPodAutoscaler, error) {
 	return out, faults.Join(err, errs)
 }
 
-// defaultHPAUtilization is the CPU utilization, in percent, that an HPA has which names no metric.
+// defaultHPAUtilization is the CPU utilization, in percent, of an HPA without metrics.
 const defaultHPAUtilization = 80
 
-// fromV1 is an HPA of version v1 as v2 has it. v1 knows one metric, the utilization of CPU.
+// fromV1 converts v1, whose only metric is CPU utilization, to v2.
 func fromV1(old *autoscalingv1.HorizontalPodAutoscaler) autoscalingv2.HorizontalPodAutoscaler {
 	utilization := int32(defaultHPAUtilization)
 	if percent := old.Spec.TargetCPUUtilizationPercentage; percent != nil {
@@ -143,7 +140,7 @@ func fromV1(old *autoscalingv1.HorizontalPodAutoscaler) autoscalingv2.Horizontal
 	}
 }
 
-// PodDisruptionBudgets are the PodDisruptionBudget objects.
+// PodDisruptionBudgets returns the PodDisruptionBudgets.
 func (s *Set) PodDisruptionBudgets() ([]policyv1.PodDisruptionBudget, error) {
 	documents, err := s.Of(pdbKind, "v1")
 	out, errs := decodeAll(documents, func(d *Document) (out policyv1.PodDisruptionBudget, err error) {
@@ -154,8 +151,7 @@ func (s *Set) PodDisruptionBudgets() ([]policyv1.PodDisruptionBudget, error) {
 	return out, faults.Join(err, errs)
 }
 
-// RuleOverlays are the RuleOverlay objects. Unlike other objects they are refused for unknown fields: an overlay that
-// silently does less than it says is worse than none.
+// RuleOverlays refuses unknown fields: an overlay must not silently do less than it says.
 func (s *Set) RuleOverlays() ([]rulesv1alpha1.RuleOverlay, error) {
 	documents, err := s.Of(ruleOverlayKind, rulesv1alpha1.GroupVersion.Version)
 	out, errs := decodeAll(documents, func(d *Document) (out rulesv1alpha1.RuleOverlay, err error) {

@@ -11,17 +11,16 @@ import (
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/util/json" // heeds the case of field names, as the API server does
-	"sigs.k8s.io/yaml"                  // reads scalars as kubectl does: Off without quotes is false
+	"k8s.io/apimachinery/pkg/util/json" // case-sensitive field names, like the API server
+	"sigs.k8s.io/yaml"                  // scalars like kubectl: unquoted Off is false
 )
 
-// chunk is the text between two separators.
 type chunk struct {
 	text   []byte
 	before int // lines before it in the file
 }
 
-// separator matches the lines between YAML documents. What follows on the line may belong to the next document.
+// separator matches lines between YAML documents. The next document may start on the same line.
 var separator = regexp.MustCompile(`(?m)^(?:---|\.\.\.)(?:[ \t\r].*)?$`)
 
 func split(text []byte) []chunk {
@@ -36,7 +35,7 @@ func split(text []byte) []chunk {
 	return append(out, chunk{text: text[start:], before: before})
 }
 
-// documents are the objects of a chunk, lists taken apart.
+// documents parses a chunk and splits lists.
 func (c chunk) documents(file string) ([]Document, []error) {
 	trimmed := bytes.TrimSpace(c.text)
 	if len(trimmed) == 0 {
@@ -50,13 +49,12 @@ func (c chunk) documents(file string) ([]Document, []error) {
 	return c.ofYAML(file)
 }
 
-// jsonValue is one of several values that follow each other.
 type jsonValue struct {
 	text []byte
 	line int
 }
 
-// jsonValues reads the chunk as JSON. With an error the values before it are good.
+// jsonValues parses a chunk as JSON. It returns the values before an error.
 func (c chunk) jsonValues() (out []jsonValue, err error) {
 	decoder := stdjson.NewDecoder(bytes.NewReader(c.text))
 	for {
@@ -76,7 +74,7 @@ func (c chunk) ofJSON(file string, values []jsonValue, broken error) (out []Docu
 	for _, v := range values {
 		at := Place{File: file, Line: v.line}
 		last = v.line + bytes.Count(v.text, []byte("\n"))
-		// JSON is YAML but for a few escapes: where it can be read as such, keys and items have a place of their own.
+		// Most JSON is also YAML, which gives keys and items a place.
 		var node *yamlv3.Node
 		if root := new(yamlv3.Node); yamlv3.Unmarshal(v.text, root) == nil && len(root.Content) == 1 {
 			node = root.Content[0]
@@ -129,24 +127,24 @@ func (c chunk) ofYAML(file string) ([]Document, []error) {
 
 var yamlLine = regexp.MustCompile(`(?s)^.*?line (\d+): (.*)$`)
 
-// placed gives an error of the YAML parser its place in the file.
+// placed adds the place in the file to a YAML parser error.
 func (c chunk) placed(file string, err error) error {
 	at, message := Place{File: file, Line: c.before + 1 + leading(c.text)}, strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		line, _ := strconv.Atoi(m[1])
 		if at.Line, message = c.before+line, m[2]; strings.HasPrefix(message, "did not find expected") {
-			at.Line++ // the library counts these from 0
+			at.Line++ // the library counts from 0
 		}
 	}
 	return fmt.Errorf("%s: not valid YAML: %s", at, message)
 }
 
-// leading counts the lines before the text starts.
+// leading counts leading empty lines.
 func leading(text []byte) int {
 	return bytes.Count(text[:len(text)-len(bytes.TrimLeft(text, " \t\r\n"))], []byte("\n"))
 }
 
-// repeatedKeys finds keys that a mapping has twice: of such values all but one would be lost.
+// repeatedKeys finds duplicate keys, whose values would be lost.
 func repeatedKeys(file string, before int, node *yamlv3.Node) (out []error) {
 	if node.Kind == yamlv3.MappingNode {
 		first := map[string]int{}
@@ -160,23 +158,23 @@ func repeatedKeys(file string, before int, node *yamlv3.Node) (out []error) {
 			first[key.Value] = key.Line
 		}
 	}
-	for _, child := range node.Content { // aliases have no content: what they stand for is looked at where it stands
+	for _, child := range node.Content { // aliases have no content: their anchors are checked in place
 		out = append(out, repeatedKeys(file, before, child)...)
 	}
 	return out
 }
 
-// object is a document before it is known what it is.
+// object is a parsed but unidentified object.
 type object struct {
 	at         Place
 	json       []byte
-	node       *yamlv3.Node // the same as YAML, for the places of its parts; nil = not known
-	before     int          // lines before those that node counts
-	apiVersion string       // where it does not say so itself, because its list does
+	node       *yamlv3.Node // YAML node for places; nil = unknown
+	before     int          // offset to add to the node's lines
+	apiVersion string       // inherited from its list
 	kind       string
 }
 
-// objects identifies an object, or splits a list into its items.
+// objects identifies an object, or splits a list.
 func objects(o object) ([]Document, []error) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`
@@ -197,7 +195,7 @@ func objects(o object) ([]Document, []error) {
 	if d.APIVersion == "" && d.Kind == "" {
 		d.APIVersion, d.Kind = o.apiVersion, o.kind
 	}
-	if d.APIVersion == "" && d.Kind == "" && head.Items != nil { // celvpa recommend prints it so
+	if d.APIVersion == "" && d.Kind == "" && head.Items != nil { // as printed by celvpa recommend
 		return o.items(d, head.Items)
 	}
 	if d.APIVersion == "" || d.Kind == "" {
@@ -215,7 +213,7 @@ func objects(o object) ([]Document, []error) {
 	return []Document{d}, nil
 }
 
-// items takes a list apart. Those of a typed list, e.g. a VerticalPodAutoscalerList, need not say what they are.
+// items splits a list. Items of a typed list, e.g. a PodList, may omit their kind.
 func (o object) items(list Document, items []stdjson.RawMessage) (out []Document, faults []error) {
 	nodes := o.itemNodes(len(items))
 	for i, raw := range items {
@@ -233,7 +231,7 @@ func (o object) items(list Document, items []stdjson.RawMessage) (out []Document
 	return out, faults
 }
 
-// itemNodes are the items of a list as YAML; nil = not known.
+// itemNodes are the list's items as YAML; nil = unknown.
 func (o object) itemNodes(count int) []*yamlv3.Node {
 	if o.node == nil || o.node.Kind != yamlv3.MappingNode {
 		return nil

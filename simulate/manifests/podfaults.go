@@ -8,8 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodFaults lists why an API server would refuse the resources of a new pod whatever webhooks do, with the field and the way
-// out. It checks amounts only.
+// PodFaults lists why an API server would refuse a pod's resource amounts despite webhooks.
 func PodFaults(pod *corev1.Pod) (out []string) {
 	if len(pod.Spec.Containers) == 0 {
 		out = append(out, "spec.containers is empty: a pod needs a container")

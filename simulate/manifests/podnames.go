@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// The parts that Kubernetes makes names of pods from. Neither hashes nor identifiers have vowels, so that words do not look
-// like them.
+// Parts of generated pod names, which have no vowels in hashes and identifiers.
 const (
-	identifierLength = 5  // of the random end of a name
-	generatedBase    = 58 // of the rest of it at most
+	identifierLength = 5  // random suffix
+	generatedBase    = 58 // maximum of the rest
 	randomLetters    = "bcdfghjklmnpqrstvwxz2456789"
 )
 
@@ -21,9 +20,9 @@ var (
 	cutShort   = regexp.MustCompile(`^[` + randomLetters + `]{0,10}-?$`)
 )
 
-// NamesLike reports whether the workload would give a pod such a name: a Deployment name-hash-id, a StatefulSet name-number, a
-// DaemonSet, ReplicaSet, ReplicationController or Job name-id, a Job also name-index-id, a CronJob name-time-id; a workload of
-// a custom kind any of these.
+// NamesLike reports whether the workload could name a pod so: Deployment name-hash-id; StatefulSet
+// name-number; DaemonSet, ReplicaSet, ReplicationController and Job name-id; also Job
+// name-index-id; CronJob name-time-id; custom kinds any of these.
 func (w *Workload) NamesLike(pod string) bool {
 	switch w.Kind {
 	case "Deployment":
@@ -40,7 +39,7 @@ func (w *Workload) NamesLike(pod string) bool {
 	return revision(w.Name, pod) || counted(w.Name, pod) || identified(w.Name, pod)
 }
 
-// wouldName reports whether a Deployment would give a ReplicaSet such a name, name-hash, or a CronJob a Job, name-time.
+// wouldName recognizes ReplicaSets of a Deployment, name-hash, and Jobs of a CronJob, name-time.
 func (w *Workload) wouldName(made string) bool {
 	rest, begins := strings.CutPrefix(made, w.Name+"-")
 	if w.Kind == "CronJob" {
@@ -49,32 +48,32 @@ func (w *Workload) wouldName(made string) bool {
 	return begins && revisioned.MatchString(rest+"-")
 }
 
-// BeginsLike reports whether the name of a pod is that of the workload, or begins with it.
+// BeginsLike reports whether the pod's name is the workload's, or begins with it.
 func (w *Workload) BeginsLike(pod string) bool {
 	return pod == w.Name || strings.HasPrefix(pod, w.Name+"-")
 }
 
-// counted: name-number.
+// name-number
 func counted(name, pod string) bool {
 	rest, ok := strings.CutPrefix(pod, name+"-")
 	return ok && ordinal.MatchString(rest)
 }
 
-// identified: name-id.
+// name-id
 func identified(name, pod string) bool {
 	base, ok := withoutIdentifier(pod)
 	want := name + "-"
 	return ok && base == want[:min(len(want), generatedBase)]
 }
 
-// middle: name-something-id.
+// name-something-id
 func middle(name, pod string, something *regexp.Regexp) bool {
 	base, ok := withoutIdentifier(pod)
 	rest, begins := strings.CutPrefix(base, name+"-")
 	return ok && begins && something.MatchString(rest)
 }
 
-// revision: name-hash-id, of which a long name leaves less.
+// name-hash-id; a long name truncates the hash
 func revision(name, pod string) bool {
 	base, ok := withoutIdentifier(pod)
 	if !ok {
@@ -88,7 +87,7 @@ func revision(name, pod string) bool {
 	return begins && (revisioned.MatchString(rest) || (len(base) == generatedBase && cutShort.MatchString(rest)))
 }
 
-// withoutIdentifier is a name without its random end; false when it has none.
+// withoutIdentifier cuts the random suffix; false without one.
 func withoutIdentifier(pod string) (string, bool) {
 	at := len(pod) - identifierLength
 	if at <= 0 || strings.Trim(pod[at:], randomLetters) != "" {

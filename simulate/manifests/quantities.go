@@ -11,19 +11,18 @@ import (
 	"github.com/celvpa/celvpa/crds/quantity"
 )
 
-// notQuantities are the fields below which texts mean other things.
+// notQuantities are fields whose strings below are not quantities.
 var notQuantities = map[string]bool{
 	"metadata": true, "selector": true, "matchLabels": true, "nodeSelector": true, "env": true, "args": true, "command": true, "data": true,
 }
 
-// amounts are the fields below which every text is a quantity.
+// amounts are fields whose strings below are all quantities.
 var amounts = map[string]bool{
 	"requests": true, "limits": true, "overhead": true, // of pods and containers
 	"default": true, "defaultRequest": true, "min": true, "max": true, "maxLimitRequestRatio": true, // of LimitRanges
 }
 
-// unreadableQuantity names the first amount of an object that is not a quantity, which the
-// decoder's error does not. It is nil when something else is wrong.
+// unreadableQuantity names the first invalid quantity, which the decoder's error omits.
 func unreadableQuantity(text []byte) error {
 	var object any
 	if err := json.Unmarshal(text, &object); err != nil {

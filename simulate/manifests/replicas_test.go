@@ -10,7 +10,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/target"
 )
 
-// TestHowManyPodsAWorkloadShouldHave is told by its manifest, else why it is not known.
 func TestHowManyPodsAWorkloadShouldHave(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text      string // of a workload called w

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// WellKnown reports whether a kind of workload is one that Kubernetes has itself; by kind alone, as targets of VPAs are looked
-// up. If so it returns the group of that kind.
+// WellKnown reports whether Kubernetes itself has a kind of workload, by kind alone as for VPA
+// targets, and returns its group.
 func WellKnown(kind string) (schema.GroupKind, bool) {
 	for _, known := range workloadKinds {
 		if known.Kind == kind {
@@ -21,7 +21,7 @@ func WellKnown(kind string) (schema.GroupKind, bool) {
 	return schema.GroupKind{}, false
 }
 
-// StandIn is a workload that is not in the manifests, with pods of these labels.
+// StandIn is a workload missing from the manifests, with pods of these labels.
 func StandIn(kind schema.GroupKind, namespace, name string, set map[string]string) (Workload, error) {
 	w := Workload{GroupKind: kind, Namespace: namespace, Name: name}
 	for _, known := range workloadKinds {

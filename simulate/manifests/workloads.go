@@ -20,7 +20,7 @@ var (
 	limitRangeKind = schema.GroupKind{Kind: "LimitRange"}
 )
 
-// workloadKinds are the controllers of pods that Kubernetes itself has, in version v1.
+// workloadKinds are Kubernetes' own controllers of pods, in version v1.
 var workloadKinds = []struct {
 	schema.GroupKind
 	make func() client.Object
@@ -39,21 +39,20 @@ type Workload struct {
 	schema.GroupKind
 	Namespace string
 	Name      string
-	// Object is of the type of its kind, with what an API server would add to its selector; nil for a kind that Kubernetes
-	// does not have itself.
+	// Object is typed, with its selector defaulted as by an API server; nil for custom kinds.
 	Object   client.Object
-	Selector string                  // of a kind without Object, as scales have it; empty = none is known
-	Owners   []metav1.OwnerReference // of a kind without Object
-	Replicas *int32                  // of a kind without Object; nil = not known
-	Template corev1.PodTemplateSpec  // of its pods; empty where it is not known
+	Selector string                  // without Object, in a scale's form; empty = unknown
+	Owners   []metav1.OwnerReference // without Object
+	Replicas *int32                  // without Object; nil = unknown
+	Template corev1.PodTemplateSpec  // empty if unknown
 
-	written *Document // nil = it is not in the manifests
+	written *Document // nil = not in the manifests
 }
 
-// String names the workload, e.g. Deployment web/shop.
+// String returns e.g. Deployment web/shop.
 func (w *Workload) String() string { return fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name) }
 
-// Uncounted is why the manifests do not say how many pods the workload should have; empty where they do.
+// Uncounted says why the manifests do not determine the number of pods; empty if they do.
 func (w *Workload) Uncounted() string {
 	if w.written == nil {
 		return "is not in the manifests"
@@ -71,8 +70,8 @@ func (w *Workload) Uncounted() string {
 	return ""
 }
 
-// Workloads are the CronJobs, DaemonSets, Deployments, Jobs, ReplicaSets, ReplicationControllers and StatefulSets, in that
-// order. A selector that may be left out is what an API server makes of it.
+// Workloads returns the CronJobs, DaemonSets, Deployments, Jobs, ReplicaSets,
+// ReplicationControllers and StatefulSets, in that order, with omitted selectors defaulted.
 func (s *Set) Workloads() ([]Workload, error) {
 	var out []Workload
 	var errs []error
@@ -122,8 +121,7 @@ func newWorkload(kind schema.GroupKind, object client.Object) Workload {
 	return w
 }
 
-// ownLabel gives the pods of a Job the labels by which an API server lets it find them. Its name stands for a UID that is
-// not there.
+// ownLabel adds the label by which a Job selects its pods, with its name in place of the UID.
 func (w *Workload) ownLabel() {
 	uid := string(w.Object.GetUID())
 	if uid == "" {
@@ -137,7 +135,7 @@ func (w *Workload) ownLabel() {
 	w.Template.Labels = all
 }
 
-// Pods are the pods as running ones, with what API servers fill in.
+// Pods returns the pods as running ones, with API server defaults.
 func (s *Set) Pods() ([]corev1.Pod, error) {
 	documents, err := s.Of(podKind, "v1")
 	out, errs := decodeAll(documents, func(d *Document) (out corev1.Pod, err error) {
@@ -149,7 +147,7 @@ func (s *Set) Pods() ([]corev1.Pod, error) {
 	return out, faults.Join(err, errs)
 }
 
-// LimitRanges are the LimitRange objects, with what an API server would add to them. Of several with one name the first counts.
+// LimitRanges returns the LimitRanges with API server defaults. The first duplicate wins.
 func (s *Set) LimitRanges() ([]corev1.LimitRange, error) {
 	documents, err := s.Of(limitRangeKind, "v1")
 	out, errs := decodeAll(documents, func(d *Document) (out corev1.LimitRange, err error) {

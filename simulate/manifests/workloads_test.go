@@ -77,7 +77,7 @@ const workloads = `
 {apiVersion: example.com/v1, kind: Database, metadata: {name: database}, spec: {template: 7}, status: {selector: app=a}}
 `
 
-// TestWorkloadsAreLookedUpAsInACluster: by the code that does so there. Stand-ins are found like the real ones.
+// Uses the same code as in a cluster. Stand-ins are found like real workloads.
 func TestWorkloadsAreLookedUpAsInACluster(t *testing.T) {
 	set, err := read(workloads)
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestWorkloadsAreLookedUpAsInACluster(t *testing.T) {
 	}
 }
 
-// TestNothingElseIsAnswered: code that wants more of a cluster is told, and does not fall.
+// Other calls return errors and do not panic.
 func TestNothingElseIsAnswered(t *testing.T) {
 	ctx, api := context.Background(), Client(nil)
 	require.ErrorContains(t, api.SubResource("status").Get(ctx, &corev1.Pod{}, &corev1.Pod{}), "manifests have scales only")
@@ -136,7 +136,7 @@ func TestPodsAndLimitRangesAreRead(t *testing.T) {
 	require.Equal(t, "2", ranges[0].Spec.Limits[0].Max.Cpu().String())
 }
 
-// TestQuantitiesWithoutEndAreRefused: to read them takes for ever. What only looks like them is let be.
+// Parsing them takes forever. Strings that merely look alike are ignored.
 func TestQuantitiesWithoutEndAreRefused(t *testing.T) {
 	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {commit: '12e34567'}}, spec: {containers: [{name: c, resources: {requests: {memory: MEMORY}}}]}}"
 	for written, want := range map[string]string{

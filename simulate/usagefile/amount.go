@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// Amounts are read as decimals, exactly: what is finer than their unit is cut off, as it is where a recommender reads usage
-// (UPSTREAM.md §2.9).
+// Amounts are exact decimals, truncated to their unit as recommenders do (UPSTREAM.md §2.9).
 const (
 	unit  = 0
 	milli = 3
 	nano  = 9
 )
 
-// most is the largest amount that counts as usage, in milli-cores or bytes (UPSTREAM.md §2.9).
+// most is the largest valid amount, in milli-cores or bytes (UPSTREAM.md §2.9).
 const most = 100_000_000_000_000
 
 var (
@@ -25,7 +24,7 @@ var (
 	errHuge      = errors.New("is too large")
 )
 
-// decimal reads a number such as 12, 0.25, .5 or 1.5e-05, times 10 to the power of scale. Decimals beyond that are cut off.
+// decimal reads a number such as 12, 0.25, .5 or 1.5e-05 times 10^scale, truncated.
 func decimal(text string, scale int) (int64, error) {
 	digits, negative := text, false
 	if digits != "" && (digits[0] == '-' || digits[0] == '+') {
@@ -39,7 +38,7 @@ func decimal(text string, scale int) (int64, error) {
 	if whole+fraction == "" {
 		return 0, errNotNumber
 	}
-	places := len(whole) + exponent + scale // of all digits, those before the point
+	places := len(whole) + exponent + scale // position of the decimal point
 	var n int64
 	any, huge := false, false
 	for i := range len(whole) + len(fraction) {
@@ -73,7 +72,6 @@ func digit(whole, fraction string, i int) byte {
 	return fraction[i-len(whole)]
 }
 
-// shift appends a digit.
 func shift(n, digit int64) (_ int64, huge bool) {
 	if n > (math.MaxInt64-digit)/10 {
 		return 0, true
@@ -81,7 +79,7 @@ func shift(n, digit int64) (_ int64, huge bool) {
 	return n*10 + digit, false
 }
 
-// splitExponent takes the exponent off a number. It is held at where nothing changes any more.
+// splitExponent clamps the exponent where larger ones make no difference.
 func splitExponent(text string) (digits string, exponent int, err error) {
 	at := strings.IndexAny(text, "eE")
 	if at < 0 {
@@ -107,7 +105,7 @@ func splitExponent(text string) (digits string, exponent int, err error) {
 	return digits, sign * exponent, nil
 }
 
-// amount reads what was used: cores as milli-cores, or bytes.
+// amount reads cores as milli-cores, or bytes.
 func amount(kind Kind, text string) (int64, error) {
 	scale, form := unit, "bytes, such as 1073741824"
 	if kind == CPU {
@@ -123,7 +121,7 @@ func amount(kind Kind, text string) (int64, error) {
 	return n, nil
 }
 
-// ParseTime reads RFC 3339, or unix seconds with or without a fraction, as a time between 1970 and 2262.
+// ParseTime reads RFC 3339 or unix seconds, with or without a fraction, between 1970 and 2262.
 func ParseTime(text string) (time.Time, error) {
 	n, err := nanoseconds(text)
 	if err != nil {
@@ -132,7 +130,6 @@ func ParseTime(text string) (time.Time, error) {
 	return time.Unix(0, n).UTC(), nil
 }
 
-// nanoseconds reads a time as unix nanoseconds.
 func nanoseconds(text string) (int64, error) {
 	if len(text) > 4 && text[4] == '-' {
 		at, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "T", 1))

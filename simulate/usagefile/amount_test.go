@@ -80,7 +80,7 @@ func TestTimesAreReadExactly(t *testing.T) {
 
 var number = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?$`)
 
-// FuzzDecimal: what is read is what arbitrary precision makes of it, cut off.
+// FuzzDecimal compares with arbitrary precision, truncated.
 func FuzzDecimal(f *testing.F) {
 	for _, seed := range []string{"0.1", "12", "1.5e-05", "9223372036854775808", "-0", "1e99", ".", "e5", "250m", "00000000000000000000.10"} {
 		f.Add(seed, uint8(milli))

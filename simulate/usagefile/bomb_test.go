@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A usage file that is nested without end, or becomes much, is told soon.
+// Deep nesting and huge expansion fail fast.
 func TestUsageFilesThatMakeNoSenseAreToldSoon(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)

@@ -12,7 +12,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
-// The columns, in the order that counts where a file does not begin with their names.
+// Columns in default order, for files without a header.
 const (
 	timestamp = iota
 	namespace
@@ -25,13 +25,12 @@ const (
 
 var columnNames = [columnCount]string{"timestamp", "namespace", "pod", "container", "resource", "value"}
 
-// defaultNamespace is where a pod is whose row does not say so.
 const defaultNamespace = "default"
 
-// columns is where each column is.
+// columns is the position of each column.
 type columns [columnCount]int
 
-// csv reads rows line by line: a fault on one stays there. Empty lines and those that begin with # are comments.
+// csv reads line by line, so a fault costs one row. It skips empty lines and # comments.
 func (f *file) csv(in *bufio.Reader) error {
 	at := columns{0, 1, 2, 3, 4, 5}
 	first := true
@@ -62,7 +61,6 @@ func (f *file) csv(in *bufio.Reader) error {
 	}
 }
 
-// fieldsOf splits a line.
 func fieldsOf(line string) ([]string, error) {
 	if !strings.Contains(line, `"`) {
 		return strings.Split(line, ","), nil
@@ -85,7 +83,7 @@ func isHeader(fields []string) bool {
 	return false
 }
 
-// header finds the columns by their names; others are left alone.
+// header finds the known columns and ignores others.
 func header(fields []string) (columns, error) {
 	var at columns
 	var missing []string
@@ -106,7 +104,6 @@ func header(fields []string) (columns, error) {
 	return at, nil
 }
 
-// row adds one row.
 func (f *file) row(fields []string, at columns) error {
 	var cells [columnCount]string
 	for column, i := range at {

@@ -14,7 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
-// answer is what the HTTP API of Prometheus answers to a range query.
+// answer is a response of the Prometheus HTTP API to a range query.
 type answer struct {
 	Status string `json:"status"`
 	Error  string `json:"error"`
@@ -24,17 +24,15 @@ type answer struct {
 	} `json:"data"`
 }
 
-// stream is one series of it.
 type stream struct {
 	Metric map[string]string `json:"metric"`
 	Values []point           `json:"values"`
 }
 
-// point is a time and a value as they are written, so that nothing is rounded.
+// point keeps time and value as text, so nothing is rounded.
 type point struct{ at, value string }
 
-// UnmarshalJSON reads [time,"value"]. Anything else becomes a time that cannot be read, so that the error
-// has a place.
+// UnmarshalJSON reads [time,"value"]; other JSON becomes a time that fails to parse, with a place.
 func (p *point) UnmarshalJSON(text []byte) error {
 	p.at = string(text)
 	inner := bytes.TrimSpace(text)
@@ -47,7 +45,7 @@ func (p *point) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// prometheus reads one answer, or several that follow each other.
+// prometheus reads one or more concatenated answers.
 func (f *file) prometheus(in *bufio.Reader) error {
 	decoder := json.NewDecoder(in)
 	for {
@@ -72,7 +70,7 @@ func (f *file) prometheus(in *bufio.Reader) error {
 // pause is cAdvisor's name for the container that holds a pod's network.
 const pause = "POD"
 
-// stream adds a series. Those of pods as a whole and of their networks are left out: cAdvisor has them among the containers.
+// stream skips series of whole pods and of their networks, which cAdvisor lists among containers.
 func (f *file) stream(s stream) {
 	name := s.Metric["container"]
 	if _, labeled := s.Metric["container"]; (labeled && name == "") || name == pause {
@@ -106,8 +104,8 @@ func (f *file) stream(s stream) {
 	}
 }
 
-// measured is what a series measures, by its label resource or else by its metric's name. A CPU metric whose name ends with
-// _seconds_total is a counter; others are in cores.
+// measured reads the kind from the label resource, else from the metric name. CPU metrics named
+// *_seconds_total are counters; others are in cores.
 func measured(metric map[string]string) (kind Kind, counter bool, err error) {
 	name := metric["__name__"]
 	if resource, labeled := metric["resource"]; labeled {
@@ -127,8 +125,7 @@ func measured(metric map[string]string) (kind Kind, counter bool, err error) {
 		`give rates one: label_replace(rate(…), "resource", "cpu", "", "")`)
 }
 
-// counter adds what was used between neighbours of a series of CPU seconds, in milli-cores, at the end of the time between.
-// After a reset the counter restarts at 0.
+// counter converts each interval of CPU seconds to milli-cores, at its end. Resets restart at 0.
 func (f *file) counter(of Series, s stream) {
 	var last, lastAt int64
 	known := false
@@ -162,7 +159,7 @@ func (f *file) counter(of Series, s stream) {
 	}
 }
 
-// perThousand is 1000·a/b, cut off; ok is false when that is too large. b is greater than 0.
+// perThousand is 1000·a/b, truncated, for b > 0; ok is false on overflow.
 func perThousand(a, b int64) (_ int64, ok bool) {
 	high, low := bits.Mul64(uint64(a), 1000)
 	if high >= uint64(b) {

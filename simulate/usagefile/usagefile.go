@@ -1,5 +1,5 @@
-// Package usagefile reads what containers used from files: CSV, or the answers of Prometheus to range queries, plain or
-// compressed with gzip. What cannot be read is reported, and the rest is returned.
+// Package usagefile reads container usage from files: CSV or Prometheus range query responses,
+// plain or gzipped. It reports what it cannot read and returns the rest.
 package usagefile
 
 import (
@@ -24,20 +24,19 @@ import (
 // Stdin is the path that stands for standard input.
 const Stdin = "-"
 
-// Kind is what an amount is of.
+// Kind is the kind of an amount.
 type Kind uint8
 
-// The kinds of amounts.
 const (
 	CPU    Kind = iota // milli-cores
 	Memory             // bytes
-	OOM                // bytes used by a container that ran out of memory; 0 = not known
+	OOM                // bytes used at an OOM kill; 0 = unknown
 )
 
-// kinds are how files call them.
+// kinds are the names in files.
 var kinds = map[string]Kind{"cpu": CPU, "memory": Memory, "oom": OOM}
 
-// Series is what all amounts of one kind of one container have in common.
+// Series identifies amounts of one kind and container.
 type Series struct {
 	Pod       model.PodID
 	Container string
@@ -51,18 +50,18 @@ type Row struct {
 	Series int32 // index into Usage.Series
 }
 
-// Time is when it was measured.
+// Time returns the time of measurement.
 func (r Row) Time() time.Time { return time.Unix(0, r.At).UTC() }
 
-// Usage is what was read.
+// Usage is the content of all files.
 type Usage struct {
 	Series []Series // by namespace, pod, container and kind
-	Rows   []Row    // by time, then by series; of several of one time and series the largest first
+	Rows   []Row    // by time, then series; duplicates with the largest first
 
 	index map[Series]int32
 }
 
-// End is the time of the last row; zero when there is none.
+// End is the time of the last row; zero without rows.
 func (u *Usage) End() time.Time {
 	if len(u.Rows) == 0 {
 		return time.Time{}
@@ -70,14 +69,14 @@ func (u *Usage) End() time.Time {
 	return u.Rows[len(u.Rows)-1].Time()
 }
 
-// Until is the usage without rows later than a time.
+// Until drops rows after end.
 func (u *Usage) Until(end time.Time) *Usage {
 	n := sort.Search(len(u.Rows), func(i int) bool { return u.Rows[i].Time().After(end) })
 	return &Usage{Series: u.Series, Rows: u.Rows[:n], index: u.index}
 }
 
-// Read reads paths: files, and Stdin. notes name, file by file, rows that cannot be used and why; the error names files
-// that cannot be read to their end. The usage has all that could be read.
+// Read reads paths: files, and Stdin. notes list unusable rows by file; the error names files that
+// could not be read to the end. The usage has the rest.
 func Read(paths []string, stdin io.Reader) (u *Usage, notes []string, err error) {
 	u = &Usage{index: map[Series]int32{}}
 	var errs []error
@@ -99,11 +98,10 @@ func Read(paths []string, stdin io.Reader) (u *Usage, notes []string, err error)
 	return u, notes, faults.Join(errs...)
 }
 
-// file is one that is being read.
 type file struct {
 	name  string
 	usage *Usage
-	rows  int // that are usable
+	rows  int // usable rows
 	skipped
 }
 
@@ -116,7 +114,7 @@ func (f *file) open(path string) error {
 	return f.read(file)
 }
 
-// unreadable names the file once.
+// unreadable names the file exactly once.
 func (f *file) unreadable(err error) error {
 	var cause *fs.PathError
 	if errors.As(err, &cause) {
@@ -125,7 +123,7 @@ func (f *file) unreadable(err error) error {
 	return fmt.Errorf("cannot read usage from %s: %w", f.name, err)
 }
 
-// read finds out what a file is from how it begins.
+// read detects the format from the beginning of a file.
 func (f *file) read(from io.Reader) error {
 	in := bufio.NewReaderSize(from, 64<<10)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -155,7 +153,6 @@ func (f *file) read(from io.Reader) error {
 	return nil
 }
 
-// add remembers a row.
 func (f *file) add(of Series, at, amount int64) {
 	i, known := f.usage.index[of]
 	if !known {
@@ -167,7 +164,6 @@ func (f *file) add(of Series, at, amount int64) {
 	f.rows++
 }
 
-// sort puts everything in its order.
 func (u *Usage) sort() {
 	before := slices.Clone(u.Series)
 	slices.SortFunc(u.Series, func(a, b Series) int {
@@ -185,16 +181,16 @@ func (u *Usage) sort() {
 	})
 }
 
-// maxSkipped is how many unusable rows are named for each file.
+// maxSkipped is how many unusable rows a note lists per file.
 const maxSkipped = 10
 
-// skipped are rows of a file that cannot be used.
+// skipped are unusable rows of a file.
 type skipped struct {
 	told  []string
 	count int
 }
 
-// skip notes a row that cannot be used, or many.
+// skip notes an unusable row, or a group of them.
 func (f *file) skip(where string, reason error) {
 	f.count++
 	if len(f.told) < maxSkipped {

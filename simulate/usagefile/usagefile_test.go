@@ -11,12 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// read reads text as if it came from standard input.
+// read reads text as standard input.
 func read(text string) (*Usage, []string, error) {
 	return Read([]string{Stdin}, strings.NewReader(text))
 }
 
-// listed are the rows as text.
 func listed(u *Usage) (out []string) {
 	for _, row := range u.Rows {
 		of := u.Series[row.Series]
@@ -55,7 +54,7 @@ func TestRowsOfCSVAreRead(t *testing.T) {
 	}
 }
 
-// TestRowsThatCannotBeUsedCostNothingElse: a good row comes before and after.
+// Good rows before and after the bad one are read.
 func TestRowsThatCannotBeUsedCostNothingElse(t *testing.T) {
 	for row, want := range map[string]string{
 		"5,ns,p,a,cpu":               `it has 5 columns and not 6: timestamp,namespace,pod,container,resource,value`,
@@ -88,7 +87,6 @@ func TestManyRowsThatCannotBeUsedAreSummedUp(t *testing.T) {
 	require.EqualError(t, err, "usage from standard input: none of its rows can be used")
 }
 
-// prometheus is an answer with series.
 func prometheus(series ...string) string {
 	return `{"status":"success","data":{"resultType":"matrix","result":[` + strings.Join(series, ",") + `]}}`
 }
@@ -137,7 +135,7 @@ func TestAnswersOfPrometheusAreRead(t *testing.T) {
 	}
 }
 
-func TestFilesThatCannotBeReadAreTold(t *testing.T) {
+func TestUnreadableFilesAreReported(t *testing.T) {
 	for text, want := range map[string]string{
 		"time,pod\n5,p\n1,ns,p,a,cpu,1":                                   "", // rows without a header
 		"timestamp,pod,value\n5,p,1\n":                                    "its first line names no column namespace, container, resource; the columns are timestamp,namespace,pod,container,resource,value",
@@ -176,7 +174,7 @@ func TestCompressedFilesAreRead(t *testing.T) {
 	require.Len(t, u.Rows, 1, "what came before counts")
 }
 
-// FuzzRead: whatever comes, it is read or told, and amounts and times are possible ones in order.
+// Any input is read or reported; amounts and times are valid and sorted.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"", "timestamp,namespace,pod,container,resource,value\n5,ns,p,a,cpu,0.1\n", "5,\"n\"s,p\n,,,,,\n", prometheus(`{"metric":{"__name__":"cpu_seconds_total","namespace":"a","pod":"b","container":"c"},"values":[[1,"2"],[2,"1"],[3,"Inf"]]}`),

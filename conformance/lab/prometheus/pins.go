@@ -1,6 +1,6 @@
 //go:build pins
 
-// Package prometheus pins the Prometheus that tests of usage history run against. It is a module of its own because
+// Package prometheus pins the Prometheus of usage history tests in its own module, because
 // Kubernetes and Prometheus would change each other's versions.
 package prometheus
 
