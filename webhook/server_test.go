@@ -189,7 +189,7 @@ func TestAReviewWaitsForItsTurnForAMoment(t *testing.T) {
 	require.False(t, <-answers)
 }
 
-// TestAPanicIsOneReviewsOwn and is told with its place.
+// The panic is logged with its place.
 func TestAPanicIsOneReviewsOwn(t *testing.T) {
 	s, log := testServer(t, func(context.Context, admission.Request) admission.Response { panic("oh no") }, nil)
 	before := shedBy(shedPanic)

@@ -21,7 +21,7 @@ func TestWhatGoesWrongIsToldOnceAndWhenItIsOver(t *testing.T) {
 	}
 	for _, step := range []struct {
 		what, fault string
-		want        string // in what is told; empty = nothing
+		want        string // in the notice; empty = no notice
 	}{
 		{"ns/a status", "", ""},
 		{"ns/a status", "dial tcp 10.0.0.1:4711: refused", "4711"},

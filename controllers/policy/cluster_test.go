@@ -168,7 +168,7 @@ func TestOverlaysAreFollowedWhileTheFilesAreBroken(t *testing.T) {
 	s.Reload(t.Context())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("kind: ["), 0o600))
 	s.Reload(t.Context())
-	require.Len(t, slices.DeleteFunc(slices.Clone(*told), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 2, "broken anew is told anew")
+	require.Len(t, slices.DeleteFunc(slices.Clone(*told), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 2, "a new fault is reported again")
 }
 
 // TestChangedFilesAreUsedWhenTheListingThatFailedMeanwhileWorksAgain.

@@ -26,7 +26,7 @@ func TestRulesDecideWhichOfTwoVPAsControlsAPod(t *testing.T) {
 	require.Negative(t, compare(old, young), "the older one")
 	require.Positive(t, compare(young, old))
 	require.Negative(t, compare(vpa("a", at, nil), vpa("b", at, nil)), "by name where they are of one age")
-	require.Negative(t, compare(vpa("b", time.Time{}, nil), old), "one of which nobody knows when it was created")
+	require.Negative(t, compare(vpa("b", time.Time{}, nil), old), "creation time unknown")
 
 	file := filepath.Join(t.TempDir(), "gold.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(`apiVersion: rules.celvpa.dev/v1alpha1

@@ -50,5 +50,5 @@ func TestAProcessRunsTheTablesOfThePointsThatItRuns(t *testing.T) {
 
 	edit(t, filepath.Join(dir, "margin.yaml"), "point: container.estimate", "point: container.estimat")
 	_, err = LoadTested(Options{Path: dir, Points: []string{facts.VPADefault}})
-	require.ErrorContains(t, err, `no point "container.estimat"`, "what nobody would run is told by all")
+	require.ErrorContains(t, err, `no point "container.estimat"`, "every process reports a point that does not exist")
 }

@@ -28,7 +28,7 @@ func TestDifferenceIsCountedEachTimeAndReportedWhenNew(t *testing.T) {
 	s.Record(v, shadow, "the recommendation", []string{"container a target cpu 100m → 120m"})
 	require.Contains(t, <-recorder.Events, "RuleOverlay more (Audit) would change the recommendation: container a target cpu 100m → 120m")
 	s.Record(v, shadow, "the recommendation", []string{"container a target cpu 100m → 120m"})
-	require.Empty(t, recorder.Events, "the same is told once")
+	require.Empty(t, recorder.Events, "no duplicate events")
 	s.Record(v, shadow, "running pods", []string{"pod x: Wait → Evict", "more"})
 	require.Contains(t, <-recorder.Events, "would change running pods: pod x: Wait → Evict; more")
 	require.Equal(t, start+3, count())

@@ -13,7 +13,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// OOMs that are told of at the start of a process, or of its lead.
+// OOMs reported when a process starts or becomes leader.
 
 // killed lets the observer tell of OOMs of container app of pod a that happened so long ago, once.
 func (c *cluster) killed(late bool, ago ...time.Duration) {

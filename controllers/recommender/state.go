@@ -280,10 +280,8 @@ func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample in
 	return taken, sample
 }
 
-// recount is how long before a checkpoint was written OOMs are counted again that are told of: as
-// the peak of a memory window that is not over is in no checkpoint, what was counted of the last
-// hour nearly always has to be counted anew, once. It is also how long the events of evictions are
-// there.
+// recount is how far before the last checkpoint reported OOMs are counted again: checkpoints lack the
+// peak of the current memory window. Eviction events exist just as long.
 const recount = time.Hour
 
 // counted notes that the checkpoint of a container was written at a time, with all that was known

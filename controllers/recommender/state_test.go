@@ -163,7 +163,7 @@ func TestHazard10AFailingLookUpWipesNothing(t *testing.T) {
 
 	w.found = target.Answer{Selector: labels.Nothing(), Problem: problem, Unknown: true}
 	w.cycle()
-	require.Equal(t, []string{"a"}, w.containers(), "as long as nobody knows")
+	require.Equal(t, []string{"a"}, w.containers(), "while unknown")
 
 	w.found = target.Answer{Selector: labels.Nothing(), Problem: problem}
 	require.True(t, w.cycle())

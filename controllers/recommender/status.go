@@ -76,7 +76,7 @@ func (s *State) status(w *Workload, now time.Time) *vpav1.VerticalPodAutoscalerS
 		return status
 	}
 	if fault := v.SpecUnreadable; fault != "" {
-		conditions.set(vpav1.ConfigUnsupported, corev1.ConditionTrue, "", fault+"; the recommendation is left as it is until the object is mended")
+		conditions.set(vpav1.ConfigUnsupported, corev1.ConditionTrue, "", fault+"; the recommendation is left as it is until the object is fixed")
 		return status
 	}
 	if problem := w.Found.Problem; problem != nil {

@@ -172,7 +172,7 @@ func TestAnAnswerOutlivesItsAPIServer(t *testing.T) {
 	require.Equal(t, "mine", api.answerOf(t.Context(), review("t", "1")))
 	api.answers(errSilent)
 	api.clock.Step(15 * time.Minute) // its end; 10 minutes, and half of that for the jitter
-	require.ErrorContains(t, lookError(t, api, thing("t")), "connection refused", "who can wait is told")
+	require.ErrorContains(t, lookError(t, api, thing("t")), "connection refused", "a caller that can wait gets the error")
 	for range 10 {
 		api.clock.Step(6 * time.Minute)
 		require.Equal(t, "mine", api.answerOf(t.Context(), review("t", "1")))

@@ -126,7 +126,7 @@ func TestWhyATargetIsNotSupported(t *testing.T) {
 		{name: "no target", v: &vpav1.VerticalPodAutoscaler{}, message: "targetRef not defined"},
 		{name: "it does not exist", v: vpaFor("v", "web", 0), message: "Deployment ns/web does not exist"},
 		{name: "its owner cannot be scaled: it is the topmost", object: deployment("web", thing), v: vpaFor("v", "web", 0)},
-		{name: "its owner cannot be read: nobody knows", object: deployment("web", thing), v: vpaFor("v", "web", 0),
+		{name: "its owner cannot be read: unknown", object: deployment("web", thing), v: vpaFor("v", "web", 0),
 			scale: func(string) error { return apierrors.NewInternalError(context.DeadlineExceeded) }, message: "Error checking if target", transient: true},
 		{name: "its owner can be scaled", object: deployment("web", thing), v: vpaFor("v", "web", 0),
 			scale: func(string) error { return nil }, message: "has a parent controller"},

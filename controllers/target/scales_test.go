@@ -264,10 +264,10 @@ func TestAllVersionsAreTriedUntilOneAnswers(t *testing.T) {
 				}
 				return "app=a"
 			}},
-		{name: "one fails and none answers: nobody knows", apiVersion: "example.com/v1", served: []string{"v1", "v2"}, answer: only("v1", errBroken),
+		{name: "one fails and none answers: unknown", apiVersion: "example.com/v1", served: []string{"v1", "v2"}, answer: only("v1", errBroken),
 			want: "reading the scale of example.com/v1.Thing/t in namespace ns: Internal error occurred: conversion failed", asked: []string{"v1 t", "v2 t"}},
 		{name: "none has it", apiVersion: "example.com/v1", served: []string{"v1", "v2"}, answer: always(errGone), want: "none", asked: []string{"v1 t", "v2 t"}},
-		{name: "a group that nobody knows", apiVersion: "elsewhere.org/v1", answer: always(errGone), want: "none", asked: []string{"v1 t"}},
+		{name: "an unknown group", apiVersion: "elsewhere.org/v1", answer: always(errGone), want: "none", asked: []string{"v1 t"}},
 		{name: "an apiVersion that is none", apiVersion: "a/b/c", answer: always(errGone), want: `apiVersion "a/b/c": unexpected GroupVersion string: a/b/c`, lasting: true},
 		{name: "a selector that is none", apiVersion: "example.com/v1", served: []string{"v1"}, answer: always("a=b=c"), asked: []string{"v1 t"}, lasting: true,
 			want: `reading the scale of example.com/v1.Thing/t in namespace ns: its selector is "a=b=c": found '=', expected: ',' or 'end of string'`},

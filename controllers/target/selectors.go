@@ -45,7 +45,7 @@ type lastSelector struct {
 	key      Key
 	selector labels.Selector // nil when there was no good answer, or it is too old
 	at       time.Time       // of the good answer, else of the first look-up
-	problem  *Unsupported    // the last transient one as it is told; nil since a good answer
+	problem  *Unsupported    // the last transient one as reported; nil since a good answer
 	reason   string          // its reason as it came
 }
 

@@ -184,7 +184,7 @@ func TestReplacementsAreMatchedOneToOne(t *testing.T) {
 
 	evict(pod("j", "1500m"))
 	require.Equal(t, 1, look(d, pod("e", "1"), pod("i", "1"), pod("k", "1500m")))
-	require.Zero(t, look(d, pod("e", "1"), pod("i", "1"), pod("k", "1500m"), pod("l", "2")), "somebody deleted one, and it came back changed: what was in the way is mended")
+	require.Zero(t, look(d, pod("e", "1"), pod("i", "1"), pod("k", "1500m"), pod("l", "2")), "somebody deleted one, and it came back changed: the obstacle is gone")
 	require.Empty(t, b.of)
 
 	for i := range 3 * maxAwaited {

@@ -295,7 +295,7 @@ func TestFilesThatCannotBeUsedStopTheStart(t *testing.T) {
 		looks(f, o.Clock.(*testclock.FakeClock), 2)
 		require.False(t, before.Equal(shown(t, f)), "and what changes is shown at once")
 	})
-	t.Run("a certificate that API servers will not trust is told of", func(t *testing.T) {
+	t.Run("a certificate that API servers will not trust is reported", func(t *testing.T) {
 		s, log := newSecret(t), newMemo()
 		s.put(t, cas, cert, key)
 		o := s.options(testclock.NewFakeClock(newYear))

@@ -90,12 +90,12 @@ func TestWhatHasNoRecommendationIsToldByResource(t *testing.T) {
 		vpa, pod string
 		want     []Missing
 	}{
-		"one of each":              {some, workload, []Missing{{"", "memory"}, {"main", "cpu"}}},
-		"a VPA without a status":   {`{"metadata":{"name":"v"}}`, workload, []Missing{{"", "cpu"}, {"", "memory"}, {"main", "cpu"}, {"main", "memory"}}},
-		"a limit at pod level":     {some, `{"spec":{"resources":{"limits":{"memory":"1Gi"}},"containers":[{"name":"main"}]}}`, []Missing{{"", "memory"}}},
-		"other resources":          {some, `{"spec":{"resources":{"requests":{"cpu":"1","hugepages-2Mi":"2Mi"}},"containers":[{"name":"main","resources":{"requests":{"example.com/gpu":"1"}}}]}}`, nil},
-		"all that is asked for":    {some, `{"spec":{"resources":{"requests":{"cpu":"1"}},"containers":[{"name":"main","resources":{"requests":{"memory":"1Gi"}}},{"name":"sidecar1","resources":{"requests":{"cpu":"1"}}}]}}`, nil},
-		"a container nobody knows": {some, `{"spec":{"resources":{"requests":{"cpu":"1"}},"containers":[{"name":"new","resources":{"requests":{"cpu":"1"}}}]}}`, []Missing{{"new", "cpu"}}},
+		"one of each":            {some, workload, []Missing{{"", "memory"}, {"main", "cpu"}}},
+		"a VPA without a status": {`{"metadata":{"name":"v"}}`, workload, []Missing{{"", "cpu"}, {"", "memory"}, {"main", "cpu"}, {"main", "memory"}}},
+		"a limit at pod level":   {some, `{"spec":{"resources":{"limits":{"memory":"1Gi"}},"containers":[{"name":"main"}]}}`, []Missing{{"", "memory"}}},
+		"other resources":        {some, `{"spec":{"resources":{"requests":{"cpu":"1","hugepages-2Mi":"2Mi"}},"containers":[{"name":"main","resources":{"requests":{"example.com/gpu":"1"}}}]}}`, nil},
+		"all that is asked for":  {some, `{"spec":{"resources":{"requests":{"cpu":"1"}},"containers":[{"name":"main","resources":{"requests":{"memory":"1Gi"}}},{"name":"sidecar1","resources":{"requests":{"cpu":"1"}}}]}}`, nil},
+		"an unknown container":   {some, `{"spec":{"resources":{"requests":{"cpu":"1"}},"containers":[{"name":"new","resources":{"requests":{"cpu":"1"}}}]}}`, []Missing{{"new", "cpu"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := Review(plan(t, "PodLevelResources"), Request{Pod: decode[corev1.Pod](t, tt.pod), VPA: decode[vpav1.VerticalPodAutoscaler](t, tt.vpa)}, nil)

@@ -296,7 +296,7 @@ func TestDefaultsForEntriesThatAreNone(t *testing.T) {
 	}
 }
 
-// TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut, and who submits it is told.
+// The submitter gets a warning.
 func TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut(t *testing.T) {
 	rules := changed(t, `
   - {after: defaults/update-policy, stage: {name: replicas, rules: [{name: none, set: {spec.updatePolicy.minReplicas: "0"}}]}}

@@ -86,7 +86,7 @@ func TestValidateNamesTheFlagAndTheWayOut(t *testing.T) {
 	}
 	c := parsed(t, "--prometheus-address=x", "--history-length=0", "--username=u", "--prometheus-bearer-token=t")
 	require.ErrorContains(t, c.Validate(), "x: use a URL")
-	require.ErrorContains(t, c.Validate(), "exclude each other", "all faults are told at once")
+	require.ErrorContains(t, c.Validate(), "exclude each other", "all faults are reported at once")
 }
 
 func TestCredentialsHaveAnOrder(t *testing.T) {
