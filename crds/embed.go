@@ -14,6 +14,7 @@ import (
 //go:embed bases/*.yaml
 var bases embed.FS
 
+// Names of the CRDs.
 const (
 	VPA        = "verticalpodautoscalers.autoscaling.k8s.io"
 	Checkpoint = "verticalpodautoscalercheckpoints.autoscaling.k8s.io"

@@ -66,6 +66,7 @@ type Change struct {
 	To        string `json:"to"`
 }
 
+// String describes the change.
 func (c Change) String() string {
 	what := "the pod"
 	if c.Container != "" {

@@ -19,6 +19,7 @@ type Random struct {
 	odd  float64 // probability of a value that violates the schema
 }
 
+// Random returns a generator; the same seed gives the same objects.
 func (s *APIServer) Random(seed uint64) *Random {
 	r := &Random{Rand: rand.New(rand.NewPCG(seed, 1)), root: s.root}
 	r.full = []float64{0.1, 0.25, 0.5, 0.8}[r.IntN(4)]

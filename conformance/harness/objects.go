@@ -145,6 +145,7 @@ func (c *Cluster) apply(ctx context.Context, o *unstructured.Unstructured) error
 	return nil
 }
 
+// Decode reads the objects of a YAML stream.
 func Decode(data []byte) ([]*unstructured.Unstructured, error) {
 	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	var out []*unstructured.Unstructured

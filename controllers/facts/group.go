@@ -84,6 +84,7 @@ var attemptSchema = lang.Bind("Attempt",
 // Refusal is the reason a resize or an eviction was refused.
 type Refusal string
 
+// Reasons of refusals.
 const (
 	RefusedNodeCapacity Refusal = "NodeCapacity" // more than the node has (Kubernetes 1.36 and newer)
 	RefusedBudget       Refusal = "Budget"       // a PodDisruptionBudget blocks the eviction

@@ -19,6 +19,7 @@ type Resize struct {
 // ResizeStatus is the progress of a resize (KEP-1287, UPSTREAM.md §5.6).
 type ResizeStatus string
 
+// States of a resize.
 const (
 	NoResize         ResizeStatus = ""
 	ResizeSent       ResizeStatus = "Sent" // spec differs from what the node granted; no report from the node yet

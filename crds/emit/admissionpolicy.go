@@ -23,6 +23,7 @@ type Policy struct {
 	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
+// Names of the policies.
 const (
 	DenyPolicy = "celvpa-validate"
 	WarnPolicy = "celvpa-warn"

@@ -27,6 +27,7 @@ const Stdin = "-"
 // Kind is the kind of an amount.
 type Kind uint8
 
+// Kinds of amounts.
 const (
 	CPU    Kind = iota // milli-cores
 	Memory             // bytes
