@@ -223,7 +223,7 @@ func (c *compiler) withinBounds(p document.Param, t lang.Type, text string, v re
 		limit, err := c.reg.ParseScalar(t, bound.Value)
 		comparer, isNumber := v.(traits.Comparer)
 		if err != nil || !isNumber || t.CELType() == cel.StringType || t.CELType() == cel.BoolType {
-			c.ps.At(bound.Scalar, subject, fmt.Sprintf("param %s: %q is no bound for %s", p.Name.Value, bound.Value, t))
+			c.ps.At(bound.Scalar, subject, fmt.Sprintf("param %s: %q is not a valid bound for %s", p.Name.Value, bound.Value, t))
 			continue
 		}
 		if comparer.Compare(limit) == bound.forbidden {

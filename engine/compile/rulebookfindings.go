@@ -67,7 +67,7 @@ func (b *Rulebook) Findings() []*source.Problem {
 	for _, o := range b.overlays {
 		for _, c := range o.Changes {
 			if v := c.Validation; v != nil && v.EnforcedAt(document.EnforceSchema) && !o.Match.Everything() {
-				all.At(v.Enforce[0], o.Subject(), "a schema is the same for all objects, so a validation for some of them is no part of it; enforce it at "+document.EnforceAdmission+" only")
+				all.At(v.Enforce[0], o.Subject(), "a schema is the same for all objects, so it cannot hold a validation for some of them; enforce it at "+document.EnforceAdmission+" only")
 			}
 		}
 	}

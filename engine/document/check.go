@@ -104,7 +104,7 @@ func (d *Decoder) checkValidation(v Validation) {
 	case v.Severity.Value == SeverityWarn:
 		d.Problems.At(v.Severity, d.Subject, fmt.Sprintf("validation %s: rules of a schema refuse; enforce a warning at %s only", v.Name.Value, EnforceAdmission))
 	case v.Message.IsZero():
-		d.Problems.At(v.Name, d.Subject, fmt.Sprintf("validation %s needs a message beside messageExpression: the schema tells it when the expression fails", v.Name.Value))
+		d.Problems.At(v.Name, d.Subject, fmt.Sprintf("validation %s needs a message beside messageExpression: the schema shows it when the expression fails", v.Name.Value))
 	}
 }
 

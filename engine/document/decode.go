@@ -50,7 +50,7 @@ func decodeFile(file string, data []byte, selectorKey string, ps *source.Collect
 		if err != nil {
 			pos := yamlErrorPosition(file, err)
 			message := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), fmt.Sprintf("line %d: ", pos.Line))
-			ps.Add(&source.Problem{Pos: pos, Message: "this is no YAML: " + message + "; look for indentation, tabs and quotes here and in the lines around it",
+			ps.Add(&source.Problem{Pos: pos, Message: "not valid YAML: " + message + "; look for indentation, tabs and quotes here and in the lines around it",
 				Excerpt: source.Excerpt(d.Lines, pos)})
 			return out
 		}
