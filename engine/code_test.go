@@ -12,8 +12,8 @@ import (
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
-	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // Cases that FuzzClosuresEqualCEL finds by chance, or has found.
@@ -102,7 +102,7 @@ func TestCommonConstructsHaveCode(t *testing.T) {
 func TestPanickingFunctionFailsOnlyItsRule(t *testing.T) {
 	r := shop()
 	r.AddPoint(mixedPoint)
-	r.AddFunction("explode", closure.NoUnit, "panics", closure.Func1(func(n int64) int64 { panic("boom") }))
+	r.AddFunction("explode", registry.NoUnit, "panics", registry.Func1(func(n int64) int64 { panic("boom") }))
 	plan, err := compileAt(r, "mixed", `
   stages:
   - name: st

@@ -10,7 +10,6 @@ import (
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
-	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/ruletest"
@@ -165,14 +164,14 @@ func TestInvalidScopesPanic(t *testing.T) {
 func TestFunctionsTakeAndReturnIntegerLists(t *testing.T) {
 	r := shop()
 	r.AddPoint(mixedPoint)
-	r.AddFunction("twice", closure.SameUnit, "each twice", closure.Func1(func(list []int64) []int64 {
+	r.AddFunction("twice", registry.SameUnit, "each twice", registry.Func1(func(list []int64) []int64 {
 		var out []int64
 		for _, n := range list {
 			out = append(out, 2*n)
 		}
 		return out
 	}))
-	r.AddFunction("upTo", closure.NoUnit, "from 0", closure.Func1(func(n int64) []int64 {
+	r.AddFunction("upTo", registry.NoUnit, "from 0", registry.Func1(func(n int64) []int64 {
 		var out []int64
 		for i := range n {
 			out = append(out, i)

@@ -68,7 +68,7 @@ func shop() *registry.Registry {
 	}
 	r.AddUnit(lang.Unit{Name: "cents", Func: "cents", Doc: "cents", Parse: number("c"), Format: func(n int64) string { return fmt.Sprintf("%dc", n) }})
 	r.AddUnit(lang.Unit{Name: "grams", Doc: "grams", Parse: number("g"), Format: func(n int64) string { return fmt.Sprintf("%dg", n) }})
-	r.AddFunction("voucher", closure.FirstUnit, "what a voucher is worth", closure.Func2(func(v vouchers, name string) int64 { return v.worth[name] }))
+	r.AddFunction("voucher", closure.FirstUnit, "what a voucher is worth", registry.Func2(func(v vouchers, name string) int64 { return v.worth[name] }))
 	r.AddReader(vouchersType, func(pairs []registry.Pair, unit lang.Unit) (ref.Val, error) {
 		out := vouchers{worth: map[string]int64{}}
 		for _, p := range pairs {

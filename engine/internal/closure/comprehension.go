@@ -99,7 +99,8 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 	}
 	l := &loop{list: list, slot: t.slots, weight: parts(when) + parts(value)}
 	t.slots++
-	t.loops = append(t.loops, iteration{c.IterVar(), element.read(&place{home: ofLoops, slot: l.slot, unset: missing(c.IterVar())})})
+	variable := element.read(&place{home: ofLoops, slot: l.slot, unset: missing(c.IterVar())})
+	t.loops = append(t.loops, iteration{c.IterVar(), variable})
 	defer func() { t.loops = t.loops[:len(t.loops)-1] }()
 
 	var holds Code[bool]
@@ -115,7 +116,7 @@ func (t *tree) loop(c celast.ComprehensionExpr, macro macro, when, value celast.
 	case existsOneMacro:
 		return dynamic(l.one(holds)), true
 	case FilterMacro:
-		return dynamic(l.filtered(holds)), true
+		return dynamic(l.mapped(Boxed(variable), holds)), true
 	}
 	n, ok := t.node(value)
 	if !ok || t.formOf(t.ast.GetType(value.ID())) == noForm {

@@ -81,33 +81,7 @@ func (l *loop) one(holds Code[bool]) Code[bool] {
 	}
 }
 
-// filtered compiles filter. The last failure wins.
-func (l *loop) filtered(holds Code[bool]) BoxedCode {
-	return func(f *Frame) ref.Val {
-		list := l.start(f)
-		if f.Err != nil {
-			return nil
-		}
-		out := make([]ref.Val, 0, len(list))
-		var last error
-		for _, element := range list {
-			l.put(f, element)
-			v := holds(f)
-			if err := f.Failure(); err != nil {
-				last = err
-			} else if v {
-				out = append(out, element)
-			}
-		}
-		if last != nil {
-			f.Err = last
-			return nil
-		}
-		return made(f, out)
-	}
-}
-
-// mapped compiles map, with an optional condition. A failed condition replaces an earlier failure;
+// mapped compiles map, with an optional condition, and filter, whose value is the element. A failed condition replaces an earlier failure;
 // a failed value does not.
 func (l *loop) mapped(value BoxedCode, when Code[bool]) BoxedCode {
 	return func(f *Frame) ref.Val {
