@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"reflect"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,11 +43,9 @@ import (
 
 // process is what the components of one process share: caches, client, endpoints and the lead.
 type process struct {
+	*health
 	manager  manager.Manager
 	resolver *target.Resolver // of all components: what one has asked for, the others know
-	healthy  []func() error
-	ready    []func() error
-	synced   atomic.Bool
 	address  string
 	port     int // of the webhook, 0 without one
 
@@ -60,6 +56,7 @@ type process struct {
 // newProcess connects to the API server and prepares the caches: of VPAs, of the controllers of pods and of what else is read,
 // of which a kind may be named more than once.
 func newProcess(ctx context.Context, o *options, reads []client.Object) (*process, error) {
+	p := &process{health: newHealth(clock.RealClock{}), address: o.address, namespace: o.namespace}
 	config, err := restConfig(o)
 	if err != nil {
 		return nil, err
@@ -72,7 +69,6 @@ func newProcess(ctx context.Context, o *options, reads []client.Object) (*proces
 	utilruntime.Must(vpav1.AddToScheme(scheme))
 	utilruntime.Must(rulesv1alpha1.AddToScheme(scheme))
 
-	p := &process{address: o.address, namespace: o.namespace}
 	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: slim.ByObject()}
 	cached.ByObject[&corev1.Event{}] = oom.Events()
 	if o.namespace != "" {
@@ -114,7 +110,7 @@ func newProcess(ctx context.Context, o *options, reads []client.Object) (*proces
 	if err := p.manager.Add(&watchdog.Reporter{Clock: clock.RealClock{}, Log: ctrl.Log.WithName("watchdog")}); err != nil {
 		return nil, err
 	}
-	return p, p.manager.Add(afterSync{p})
+	return p, p.manager.Add(afterSync{p.health})
 }
 
 // restConfig finds the API server the way kubectl does.
@@ -279,44 +275,4 @@ func (p *process) webhookHint() string {
 		return ""
 	}
 	return fmt.Sprintf(", --port %d", p.port)
-}
-
-func (p *process) handlers(profiling bool) map[string]http.Handler {
-	check := func(list *[]func() error) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			for _, f := range *list {
-				if err := f(); err != nil {
-					http.Error(w, err.Error(), http.StatusInternalServerError)
-					return
-				}
-			}
-			fmt.Fprint(w, "OK")
-		})
-	}
-	p.ready = append(p.ready, func() error {
-		if !p.synced.Load() {
-			return errors.New("caches have not synced yet")
-		}
-		return nil
-	})
-	out := map[string]http.Handler{"/health-check": check(&p.healthy), "/healthz": check(&p.healthy), "/readyz": check(&p.ready)}
-	if profiling {
-		out["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
-		out["/debug/pprof/profile"] = http.HandlerFunc(pprof.Profile)
-		out["/debug/pprof/symbol"] = http.HandlerFunc(pprof.Symbol)
-		out["/debug/pprof/trace"] = http.HandlerFunc(pprof.Trace)
-		out["/debug/pprof/cmdline"] = http.HandlerFunc(pprof.Cmdline)
-	}
-	return out
-}
-
-// afterSync records that caches have synced: the manager starts it only then.
-type afterSync struct{ p *process }
-
-func (a afterSync) NeedLeaderElection() bool { return false }
-
-func (a afterSync) Start(ctx context.Context) error {
-	a.p.synced.Store(true)
-	<-ctx.Done()
-	return nil
 }

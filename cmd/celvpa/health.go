@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// startGrace is how long /health-check fails at most while the process gets ready. Charts made for upstream's images use that
+// path as readiness and as liveness probe: upstream's restarts a container that has failed for 25 s, Fairwinds' after 30 s.
+const startGrace = 20 * time.Second
+
+// health says whether a process lives and whether it is ready, each by a list of checks. The lists are complete before it is
+// asked.
+type health struct {
+	healthy []func() error
+	ready   []func() error
+
+	clock    clock.PassiveClock
+	start    time.Time
+	synced   atomic.Bool // all caches are filled
+	wasReady atomic.Bool
+}
+
+// newHealth is the health of a process that starts now.
+func newHealth(clk clock.PassiveClock) *health {
+	h := &health{clock: clk, start: clk.Now()}
+	h.ready = append(h.ready, func() error {
+		if !h.synced.Load() {
+			return errors.New("caches have not synced yet")
+		}
+		return nil
+	})
+	return h
+}
+
+// isReady is the answer of /readyz.
+func (h *health) isReady() error {
+	err := first(h.ready)
+	if err == nil {
+		h.wasReady.Store(true)
+	}
+	return err
+}
+
+// isHealthy is the answer of /healthz.
+func (h *health) isHealthy() error { return first(h.healthy) }
+
+// isStarted is the answer of /health-check: that of /readyz until the process has been ready once, but not for longer than
+// startGrace, so that waiting for a slow API server is no reason for a restart; and then that of /healthz.
+func (h *health) isStarted() error {
+	if !h.wasReady.Load() && h.clock.Since(h.start) < startGrace {
+		if err := h.isReady(); err != nil {
+			return err
+		}
+	}
+	return h.isHealthy()
+}
+
+func first(checks []func() error) error {
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handlers serve the answers, by path.
+func (h *health) handlers(profiling bool) map[string]http.Handler {
+	answer := func(check func() error) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if err := check(); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			fmt.Fprint(w, "OK")
+		})
+	}
+	out := map[string]http.Handler{"/health-check": answer(h.isStarted), "/healthz": answer(h.isHealthy), "/readyz": answer(h.isReady)}
+	if profiling {
+		out["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
+		out["/debug/pprof/profile"] = http.HandlerFunc(pprof.Profile)
+		out["/debug/pprof/symbol"] = http.HandlerFunc(pprof.Symbol)
+		out["/debug/pprof/trace"] = http.HandlerFunc(pprof.Trace)
+		out["/debug/pprof/cmdline"] = http.HandlerFunc(pprof.Cmdline)
+	}
+	return out
+}
+
+// afterSync records that caches have synced: the manager starts it only then.
+type afterSync struct{ *health }
+
+// NeedLeaderElection is false: replicas that wait for the lead are ready.
+func (a afterSync) NeedLeaderElection() bool { return false }
+
+// Start implements the manager's Runnable.
+func (a afterSync) Start(ctx context.Context) error {
+	a.synced.Store(true)
+	<-ctx.Done()
+	return nil
+}
