@@ -29,6 +29,7 @@ type updaterOptions struct {
 	concurrent int
 	rate       float64
 	burst      int
+	firstCycle int
 	boostSyncs int
 
 	admissionStatus admissionStatusOptions
@@ -48,6 +49,7 @@ func (o *options) addUpdater(f *pflag.FlagSet) {
 	f.IntVar(&u.concurrent, "concurrent-updates", 50, "VPAs whose pods are evicted and resized concurrently (celvpa's own)")
 	f.Float64Var(&u.rate, "eviction-rate-limit", -1, "evictions a second, and resizes a second; 0 or less = unlimited")
 	f.IntVar(&u.burst, "eviction-rate-burst", 1, "burst of evictions, and of resizes, with --eviction-rate-limit")
+	f.IntVar(&u.firstCycle, "first-cycle-evictions", 0, "pods that the first cycle may evict, or restart by a resize; every cycle that needs more doubles it for the next; 0 or less = unlimited (celvpa's own)")
 	f.IntVar(&u.boostSyncs, "concurrent-cpu-startup-boost-syncs", 1, "concurrent ends of startup boosts, with gate CPUStartupBoost")
 	a := &u.admissionStatus
 	f.BoolVar(&a.use, "use-admission-controller-status", true, "pause evictions while the admission controller's status lease is expired")
@@ -114,6 +116,7 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 		Namespaces: o.namespaces(),
 		Concurrent: flags.concurrent,
 		Limits:     limits,
+		FirstCycle: flags.firstCycle,
 	})
 	p.healthy = append(p.healthy, u.Healthy)
 	if err := p.manager.Add(u); err != nil {

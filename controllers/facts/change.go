@@ -46,6 +46,9 @@ func changeOf(pod *corev1.Pod, change PodChange, defaulted string) changed {
 	return out
 }
 
+// Restarts reports whether a resize to the change would restart a container of the pod.
+func Restarts(pod *corev1.Pod, change PodChange) bool { return changeOf(pod, change, "").restarts }
+
 // strainsMemory reports whether the memory request would rise or the memory limit would drop.
 func strainsMemory(requests, limits corev1.ResourceList, c *ResourceChange) bool {
 	request, limit := c.Requests[corev1.ResourceMemory], c.Limits[corev1.ResourceMemory]

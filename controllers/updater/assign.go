@@ -24,7 +24,7 @@ type workload struct {
 
 	started bool // a worker has taken it; set by the dispatcher
 	// Set by the worker:
-	late  bool // an exhausted rate limit postponed something to the next cycle
+	late  bool // something was postponed to the next cycle
 	sent  bool // a request was sent
 	tally tally
 }

@@ -30,6 +30,13 @@ const (
 	reasonUnboost       = "UnboostError"
 )
 
+// Reasons of postponed evictions and resizes.
+const (
+	postponedByStart    = "first-cycles"
+	postponedByRate     = "rate-limit"
+	postponedByDeadline = "deadline"
+)
+
 // Names and labels are upstream's (UPSTREAM.md §6, Appendix A 4); names that begin with celvpa are
 // our own.
 var (
@@ -50,6 +57,7 @@ var (
 	invalidStatus   = counter("vpa_updater_admission_controller_status_invalid_total", "Cycles with evictions paused, by reason: the status lease of the admission controller could not be read (error) or has expired (invalid).", "reason")
 
 	decidedPods   = gauge("celvpa_updater_pods", "Pods in the last cycle, by decision and the rule that made it.", "action", "rule")
+	postponedPods = gauge("celvpa_updater_postponed_pods", "Pods whose eviction or resize the last cycle left to the next one, by reason: first-cycles (--first-cycle-evictions), rate-limit (--eviction-rate-limit) or deadline.", "reason")
 	unreachedVPAs = prometheus.NewGauge(prometheus.GaugeOpts{Name: "celvpa_updater_unreached_vpas", Help: "VPAs that the last cycle did not finish because of its deadline or a rate limit. The next cycle starts with them."})
 	panics        = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_panics_total", Help: "VPAs whose pods were skipped because of a panic, a bug in celvpa."})
 )
@@ -67,7 +75,7 @@ func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 
 func init() {
 	metrics.Registry.MustRegister(latency, controlledPods, evictablePods, vpasEvictable, vpasEvicted, updatablePods, vpasUpdatable, vpasUpdated,
-		evictedPods, failedEvictions, resizedPods, failedResizes, infeasibleSkips, invalidStatus, decidedPods, unreachedVPAs, panics)
+		evictedPods, failedEvictions, resizedPods, failedResizes, infeasibleSkips, invalidStatus, decidedPods, postponedPods, unreachedVPAs, panics)
 	for _, reason := range []string{statusError, statusInvalid} { // start at 0, so that the first one is an increase
 		invalidStatus.WithLabelValues(reason)
 	}

@@ -49,12 +49,19 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 // c.Attempt holds the reason.
 func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bool) {
 	if r.resizesOver.Load() {
-		w.late = true
+		w.postpone(postponedByRate)
+		return false
+	}
+	restarts := facts.Restarts(c.request.Pod, c.Change)
+	if restarts && !r.mayDisrupt(w, c) {
 		return false
 	}
 	if err := wait(ctx, r.Limits.Resizes); err != nil {
 		r.resizesOver.Store(true)
-		w.late = true
+		w.postpone(postponedByRate)
+		if restarts {
+			r.first.giveBack()
+		}
 		w.counted.resizeFailed(reasonResizeLimit)
 		c.log.Info("resize rate limit reached; remaining resizes wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
 		return false
@@ -80,6 +87,9 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		c.log.Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return false
 	}
+	if restarts && (declined(err) || unsent(err)) {
+		r.first.giveBack()
+	}
 	c.Attempt.Refused, c.Attempt.Message = refusalOf(err), said(err)
 	switch c.Attempt.Refused {
 	case facts.RefusedGone:
@@ -89,7 +99,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	case facts.RefusedNotAnswered:
 		switch {
 		case unsent(err):
-			w.late = true
+			w.postpone(postponedByDeadline)
 		case !declined(err):
 			c.group.Disrupted++ // it may have succeeded
 			r.sent.note(pod, r.Clock.Now())
@@ -142,12 +152,16 @@ func (r *run) about(w *workload, c *candidate, refused facts.RefusedRequest) (to
 // evict evicts a pod.
 func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	if r.evictionsOver.Load() {
-		w.late = true
+		w.postpone(postponedByRate)
+		return
+	}
+	if !r.mayDisrupt(w, c) {
 		return
 	}
 	if err := wait(ctx, r.Limits.Evictions); err != nil {
 		r.evictionsOver.Store(true)
-		w.late = true
+		w.postpone(postponedByRate)
+		r.first.giveBack()
 		w.counted.evictionFailed(reasonEvictionLimit)
 		c.log.Info("eviction rate limit reached; remaining evictions wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
 		return
@@ -157,6 +171,9 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	err := r.Actuator.Evict(ctx, pod, w.vpa, c.verdict)
 	w.sent = w.sent || err == nil || !unsent(err)
 	answer := answerOf(err)
+	if answer != evicted && answer != evictionUnsure {
+		r.first.giveBack()
+	}
 	switch answer {
 	case evicted:
 		r.disrupted(c)
@@ -177,7 +194,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		c.log.V(2).Info("pod gone", "rule", c.verdict.Rule)
 		return
 	case evictionUnsent:
-		w.late = true
+		w.postpone(postponedByDeadline)
 		c.log.V(2).Info("eviction waits for the next cycle", "rule", c.verdict.Rule, "reason", err.Error())
 		return
 	case evictionBudget:
@@ -207,6 +224,17 @@ func (r *run) backOffEvictions(w *workload, c *candidate, err error) {
 		r.backOffs.evictions.add(to, refused.Why, refused.Message, r.now)
 		c.group.Evictions, _ = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
 	}
+}
+
+// mayDisrupt reports whether the limit of the first cycles lets a pod be evicted, or restarted by a
+// resize.
+func (r *run) mayDisrupt(w *workload, c *candidate) bool {
+	if r.first.take() {
+		return true
+	}
+	w.postpone(postponedByStart)
+	c.log.V(2).Info("eviction or restarting resize waits for the next cycle", "rule", c.verdict.Rule, "reason", "--first-cycle-evictions")
+	return false
 }
 
 // disrupted counts a pod of a group as unavailable. A pending pod was unavailable before.

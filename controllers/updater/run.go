@@ -55,6 +55,9 @@ func (u *Updater) RunOnce(ctx context.Context) {
 	})
 	latency.Time("AdmissionInit", func() { r.askAdmission(ctx) })
 	r.markAgain(ctx, pods.Items)
+	if postponed, limit := r.first.next(); postponed > 0 {
+		r.Log.Info("the last cycle postponed evictions and restarting resizes, as --first-cycle-evictions asks for after a start", "postponed", postponed, "limit", limit)
+	}
 	latency.Time("EvictPods", func() { r.updateAll(ctx, work) })
 	u.tallies.publish(work)
 }

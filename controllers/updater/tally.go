@@ -14,7 +14,8 @@ type tally struct {
 	candidates int // pods to evict or resize at the start of the cycle
 	evicted    int
 	resized    int
-	decided    []decided // few entries: pods of a VPA are alike
+	decided    []decided      // few entries: pods of a VPA are alike
+	postponed  map[string]int // pods left to the next cycle, by reason
 }
 
 // decided counts pods by action and rule.
@@ -32,6 +33,14 @@ func (t *tally) decide(verdict engine.Verdict) {
 		}
 	}
 	t.decided = append(t.decided, decided{action: verdict.Do, rule: verdict.Rule, pods: 1})
+}
+
+// postpone counts a pod that is left to the next cycle.
+func (t *tally) postpone(reason string) {
+	if t.postponed == nil {
+		t.postponed = map[string]int{}
+	}
+	t.postponed[reason]++
 }
 
 // candidate counts the first decision on a pod, before others changed the budget.
@@ -56,6 +65,9 @@ func (t *tallies) publish(work []*workload) {
 	for _, g := range []*prometheus.GaugeVec{controlledPods, evictablePods, vpasEvictable, vpasEvicted, updatablePods, vpasUpdatable, vpasUpdated, decidedPods} {
 		g.Reset()
 	}
+	for _, reason := range []string{postponedByStart, postponedByRate, postponedByDeadline} {
+		postponedPods.WithLabelValues(reason).Set(0)
+	}
 	unreached := 0
 	for _, w := range work {
 		found := w.tally
@@ -64,7 +76,7 @@ func (t *tallies) publish(work []*workload) {
 		}
 		if !w.started {
 			found = (*t)[w.vpa.UID]
-			found.evicted, found.resized = 0, 0
+			found.evicted, found.resized, found.postponed = 0, 0, nil
 		}
 		now[w.vpa.UID] = found
 		found.addTo(w)
@@ -87,6 +99,9 @@ func (t tally) addTo(w *workload) {
 	}
 	vpasEvicted.WithLabelValues(c.size, c.mode).Add(any(t.evicted))
 	vpasUpdated.WithLabelValues(c.size).Add(any(t.resized))
+	for reason, n := range t.postponed {
+		postponedPods.WithLabelValues(reason).Add(float64(n))
+	}
 	for _, d := range t.decided {
 		decidedPods.WithLabelValues(d.action, d.rule).Add(float64(d.pods))
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Options configure an Updater; all fields but Admission, Beside, Concurrent and Limits are
-// required.
+// Options configure an Updater; all fields but Admission, Beside, Concurrent, FirstCycle and Limits
+// are required.
 type Options struct {
 	Client     client.Reader // a cache
 	Actuator   Actuator
@@ -30,6 +30,9 @@ type Options struct {
 	Namespaces target.Namespaces
 	Concurrent int // VPAs that are processed in parallel; 0 = one. The pods of a VPA are processed in sequence
 	Limits     Limits
+	// FirstCycle is how many pods the first cycle may evict, or restart by a resize; every cycle that
+	// needs more doubles it for the next. 0 or less = unlimited.
+	FirstCycle int
 	// Admission returns an error when the status lease of the admission controller has expired; nil
 	// skips the check.
 	Admission func(context.Context) error
@@ -52,6 +55,7 @@ type Updater struct {
 	breaker    breaker
 	reported   reported
 	conditions conditions
+	first      firstCycles
 
 	// State of the cycle; cycles do not overlap.
 	turn    types.NamespacedName // the VPA that the next cycle starts with
@@ -66,7 +70,7 @@ func (u *Updater) Busy(pod *corev1.Pod) bool {
 
 // New returns an updater.
 func New(o Options) *Updater {
-	u := &Updater{Options: o}
+	u := &Updater{Options: o, first: firstCycles{limit: max(o.FirstCycle, 0)}}
 	u.Loop = cycle.New("updater", o.Interval, o.Clock, func(ctx context.Context) {
 		latency.Time("total", func() { u.RunOnce(ctx) })
 	})

@@ -29,6 +29,12 @@ type candidate struct {
 	asked   facts.Group // the group as the verdict saw it
 }
 
+// postpone leaves a pod to the next cycle.
+func (w *workload) postpone(reason string) {
+	w.late = true
+	w.tally.postpone(reason)
+}
+
 // countShare is the part of the interval that may be spent on reading the replica counts of custom
 // owners.
 const countShare = 0.1
