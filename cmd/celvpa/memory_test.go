@@ -41,11 +41,13 @@ func TestUsersManageMemoryTheirOwnWay(t *testing.T) {
 	defer debug.SetGCPercent(before)
 	for _, own := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Run(own, func(t *testing.T) {
+			t.Setenv("GOGC", "")
 			t.Setenv(own, "80")
 			require.Nil(t, saveMemory(gcPercent))
 			require.Equal(t, 100, debug.SetGCPercent(100))
 		})
 	}
+	t.Setenv("GOGC", "")
 	require.NotNil(t, saveMemory(gcPercent))
 	require.Equal(t, gcPercent, debug.SetGCPercent(100))
 }

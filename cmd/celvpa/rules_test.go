@@ -43,7 +43,7 @@ func TestRulesAreListedAndShown(t *testing.T) {
 	require.Regexp(t, `\(not run\) +container-caps@1\.0\.0 `, out)
 	out, err = celvpa(t, "rules", "show", "container-caps", "--rules-dir", dir)
 	require.NoError(t, err)
-	require.Contains(t, out, "# "+filepath.Join(dir, "container-caps.yaml")+", digest unknown: no pipeline runs it\n")
+	require.Contains(t, out, "# rules/container-caps.yaml, digest unknown: no pipeline runs it\n")
 }
 
 func TestPointsArePrintedFromTheRegistry(t *testing.T) {

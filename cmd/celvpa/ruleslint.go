@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/emit"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
@@ -78,18 +77,17 @@ func (r *ruleProblems) print(p *page, all bool) {
 // lint lists what is wrong with a folder of rules, or else with what its test tables show, or else what is most likely a
 // mistake.
 func (o *ruleOptions) lint(path string) ([]*source.Problem, error) {
-	options, err := o.options(path)
-	if err != nil {
-		return nil, err
+	files, err := o.read(path)
+	if err == nil {
+		err = files.TestOwn()
 	}
-	book, err := policy.LoadTested(options)
 	if problems := source.Problems(err); len(problems) > 0 {
 		return problems, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return append(book.Findings(), refusedSchemas(book)...), nil
+	return append(files.book.Findings(), refusedSchemas(files.book)...), nil
 }
 
 // refusedSchemas lists why API servers would refuse the CRDs with the rules of a pipeline.

@@ -8,8 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/rules"
 )
+
+// loadAndTest loads rules as a Source does.
+func loadAndTest(o Options) (*compile.Rulebook, error) {
+	layer, err := own(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	return loadTested(o, layer)
+}
 
 func TestAProcessRefusesFaultsInThePointsThatItRuns(t *testing.T) {
 	estimates := []string{facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend}
@@ -28,10 +38,10 @@ func TestAProcessRefusesFaultsInThePointsThatItRuns(t *testing.T) {
 			require.NoError(t, os.CopyFS(dir, rules.FS))
 			edit(t, filepath.Join(dir, tt.file), tt.from, tt.to)
 			for _, points := range [][]string{tt.points, nil} {
-				_, err := LoadTested(Options{Path: dir, Points: points})
+				_, err := loadAndTest(Options{Path: dir, Points: points})
 				require.ErrorContains(t, err, tt.told)
 			}
-			book, err := LoadTested(Options{Path: dir, Points: tt.others})
+			book, err := loadAndTest(Options{Path: dir, Points: tt.others})
 			require.NoError(t, err)
 			require.NotNil(t, book.Default())
 		})
@@ -43,12 +53,12 @@ func TestAProcessRunsTheTablesOfThePointsThatItRuns(t *testing.T) {
 	require.NoError(t, os.CopyFS(dir, rules.FS))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "margin.yaml"), []byte(ownTable), 0o600))
 	edit(t, filepath.Join(dir, "estimate.yaml"), "default: 0.15", "default: 0.25")
-	_, err := LoadTested(Options{Path: dir, Points: []string{facts.ContainerEstimate}})
+	_, err := loadAndTest(Options{Path: dir, Points: []string{facts.ContainerEstimate}})
 	require.ErrorContains(t, err, "want 1150m, got 1250m")
-	_, err = LoadTested(Options{Path: dir, Points: []string{facts.VPAValidate}})
+	_, err = loadAndTest(Options{Path: dir, Points: []string{facts.VPAValidate}})
 	require.NoError(t, err)
 
 	edit(t, filepath.Join(dir, "margin.yaml"), "point: container.estimate", "point: container.estimat")
-	_, err = LoadTested(Options{Path: dir, Points: []string{facts.VPADefault}})
+	_, err = loadAndTest(Options{Path: dir, Points: []string{facts.VPADefault}})
 	require.ErrorContains(t, err, `no point "container.estimat"`, "every process reports a point that does not exist")
 }

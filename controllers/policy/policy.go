@@ -147,22 +147,20 @@ func Load(o Options) (*compile.Rulebook, error) {
 	return r.Compile()
 }
 
-// LoadTested is Load, and refuses rules that fail the test tables among the files.
-func LoadTested(o Options) (*compile.Rulebook, error) {
-	layer, err := own(o.Path)
-	if err != nil {
-		return nil, err
-	}
-	return loadTested(o, layer)
-}
-
-// loadTested is LoadTested of files that were read.
+// loadTested compiles rule files that were read, and refuses rules that fail the test tables among them.
 func loadTested(o Options, layer *document.Layer) (*compile.Rulebook, error) {
-	r, err := openTested(o, layer)
+	r, err := openOver(o, layer)
 	if err != nil {
 		return nil, err
 	}
-	return r.Compile()
+	book, err := r.Compile()
+	if err != nil { // what does not compile fails no table
+		return nil, err
+	}
+	if err := r.TestOwn(); err != nil {
+		return nil, err
+	}
+	return book, nil
 }
 
 // For chooses the plans of a VPA: the pipeline that it pins, with the overlays that match it.

@@ -59,32 +59,22 @@ func (r *Rules) runs(point string) bool {
 	return !slices.ContainsFunc(r.registry.Points(), func(p *registry.Point) bool { return p.Name == point })
 }
 
-// openTested reads the rules and runs the test tables among them. A table that fails is an error
+// TestOwn runs the test tables among the rules, which must compile. A table that fails is an error
 // like one of compilation: it names the table, the row and the outcome.
 //
 // The tables are about the rules as written, so they run without the gates and params of the
 // process: an operator's flag must not make a table fail.
-func openTested(o Options, layer *document.Layer) (*Rules, error) {
-	r, err := openOver(o, layer)
-	if err != nil {
-		return nil, err
-	}
+func (r *Rules) TestOwn() error {
 	var tables []*document.RuleTest
 	for _, table := range r.Library.Tests {
 		if r.runs(table.Point.Value) {
 			tables = append(tables, table)
 		}
 	}
-	if len(tables) == 0 {
-		return r, nil
-	}
-	if _, err := r.Compile(); err != nil { // what does not compile fails no table
-		return nil, err
-	}
 	written := *r
 	written.Options.Gates, written.Options.Params = nil, nil
 	if err := ruletest.Failures(written.Test(tables, TestOptions{})); err != nil {
-		return nil, fmt.Errorf("the test tables among the rules fail:\n%w", err)
+		return fmt.Errorf("the test tables among the rules fail:\n%w", err)
 	}
-	return r, nil
+	return nil
 }
