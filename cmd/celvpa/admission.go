@@ -166,6 +166,9 @@ func (w webhookOptions) registration(namespaces target.Namespaces) (r webhook.Re
 	if w.timeoutSeconds < 1 || w.timeoutSeconds > 30 {
 		return r, "", fmt.Errorf("--webhook-timeout-seconds is %d; Kubernetes allows 1 to 30", w.timeoutSeconds)
 	}
+	if w.shutdownDelay < 0 {
+		return r, "", fmt.Errorf("--shutdown-delay-duration is %s; it must not be less than 0", w.shutdownDelay)
+	}
 	r = webhook.Registration{TimeoutSeconds: w.timeoutSeconds, FailurePolicy: admissionregistrationv1.Ignore, Namespaces: namespaces}
 	if w.failurePolicyFail {
 		r.FailurePolicy = admissionregistrationv1.Fail

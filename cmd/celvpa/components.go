@@ -158,7 +158,7 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 		}
 	}
 	ctrl.Log.Info("starting", "pipeline", source.Rules().Default().Pipeline(), "digest", source.Rules().Default().Digest())
-	return proc.start(ctx)
+	return proc.start(ctx, o.webhook.shutdownDelay)
 }
 
 // shadows records for one component what overlays that are not enforced would change.

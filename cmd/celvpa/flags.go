@@ -89,6 +89,7 @@ type webhookOptions struct {
 	reload                  bool
 	filesGiven              func() bool // one of the three was
 	caLifetime, certificate time.Duration
+	shutdownDelay           time.Duration
 	concurrent              int
 	reviewMemory            string // a quantity
 	clients                 string // a file
@@ -143,6 +144,7 @@ func (o *options) addAdmission(f *pflag.FlagSet) {
 	f.BoolVar(&w.reload, "reload-cert", false, "reload the three files when they change")
 	o.positive(f, &w.caLifetime, "webhook-ca-lifetime", certificates.DefaultCALifetime, "lifetime of a CA that celvpa creates; it is replaced after half of that (celvpa's own)")
 	o.positive(f, &w.certificate, "webhook-certificate-lifetime", certificates.DefaultServingLifetime, "lifetime of a serving certificate that celvpa creates (celvpa's own)")
+	f.DurationVar(&w.shutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving after SIGTERM, while /readyz fails and API servers learn to use other replicas (celvpa's own)")
 	f.IntVar(&w.concurrent, "max-concurrent-reviews", 0, "maximum concurrent reviews; any more are allowed unchanged; 0 = 100 per CPU (celvpa's own)")
 	f.StringVar(&w.reviewMemory, "max-review-memory", "64Mi", "maximum memory of all reviews in flight, at least 32Mi; any more are allowed unchanged, or get a 503 before they are read (celvpa's own)")
 	f.StringVar(&w.clients, "api-server-client-ca-file", "", "PEM file of the CAs that sign the client certificates of API servers; the webhook then rejects all other clients; empty = serve every client (celvpa's own)")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // startGrace is how long /health-check fails at most while the process gets ready. Charts made for upstream's images use that
@@ -22,17 +23,21 @@ type health struct {
 	healthy []func() error
 	ready   []func() error
 
-	clock    clock.PassiveClock
+	clock    clock.Clock
 	start    time.Time
 	synced   atomic.Bool // all caches are filled
+	stopping atomic.Bool // it was asked to stop
 	wasReady atomic.Bool
 }
 
 // newHealth is the health of a process that starts now.
-func newHealth(clk clock.PassiveClock) *health {
+func newHealth(clk clock.Clock) *health {
 	h := &health{clock: clk, start: clk.Now()}
 	h.ready = append(h.ready, func() error {
-		if !h.synced.Load() {
+		switch {
+		case h.stopping.Load():
+			return errors.New("shutting down")
+		case !h.synced.Load():
 			return errors.New("caches have not synced yet")
 		}
 		return nil
@@ -61,6 +66,20 @@ func (h *health) isStarted() error {
 		}
 	}
 	return h.isHealthy()
+}
+
+// outlive returns a context for what the process runs: it ends a delay after ctx does. Meanwhile /readyz fails.
+func (h *health) outlive(ctx context.Context, delay time.Duration) (context.Context, context.CancelFunc) {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		defer stop()
+		h.stopping.Store(true)
+		if delay > 0 && h.synced.Load() {
+			ctrl.Log.Info("asked to stop; /readyz fails, and everything else goes on for --shutdown-delay-duration", "delay", delay.String())
+			<-h.clock.After(delay)
+		}
+	})
+	return running, stop
 }
 
 func first(checks []func() error) error {

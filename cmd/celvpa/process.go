@@ -229,11 +229,13 @@ func (p *process) webhookServer(host string, port int, config *tls.Config, handl
 // unsyncedAfter is how long caches may take to sync before those that have not are logged.
 const unsyncedAfter = 30 * time.Second
 
-// start runs until the context ends, then stops everything in order. While the caches are not filled there is nothing to stop
-// in order, and the manager would wait for them.
-func (p *process) start(ctx context.Context) error {
+// start runs until the context ends and a delay after it, then stops everything in order. While the caches are not filled there
+// is nothing to stop in order, and the manager would wait for them.
+func (p *process) start(ctx context.Context, delay time.Duration) error {
+	running, stop := p.outlive(ctx, delay)
+	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- p.manager.Start(ctx) }()
+	go func() { done <- p.manager.Start(running) }()
 	wait := time.NewTicker(unsyncedAfter)
 	defer wait.Stop()
 	for {
