@@ -60,7 +60,10 @@ var (
 
 // componentCommand makes a command that runs parts in one process until it is stopped.
 func componentCommand(name, short string, parts ...part) *cobra.Command {
-	o := &options{params: paramFlags{}}
+	o := &options{program: "celvpa", params: paramFlags{}}
+	if isComponent(name) {
+		o.program = "vpa-" + name
+	}
 	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs}
 	library, err := policy.Shipped()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -85,6 +88,7 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 		points = append(points, p.points...)
 	}
 	addLogging(cmd.Flags())
+	addVersionFlag(cmd)
 	if err == nil {
 		err = o.params.add(cmd.Flags(), library, points...)
 	}

@@ -22,6 +22,7 @@ import (
 // options hold the flags of the component commands. Names and defaults are upstream's (UPSTREAM.md §8) except where
 // marked as celvpa's own.
 type options struct {
+	program           string // as API servers know it
 	kubeconfig        string
 	qps               float32
 	burst             int
@@ -60,11 +61,15 @@ func (o *options) positive(f *pflag.FlagSet, value *time.Duration, name string, 
 	o.durations = append(o.durations, positiveDuration{flag: name, value: value})
 }
 
+// leases is the only lock that client-go still has.
+const leases = "leases"
+
 type leaderOptions struct {
 	elect             bool
 	leaseDuration     time.Duration
 	renewDeadline     time.Duration
 	retryPeriod       time.Duration
+	resourceLock      string
 	resourceName      string
 	resourceNamespace string
 }
@@ -116,6 +121,7 @@ func (o *options) addLeader(f *pflag.FlagSet, lease string) {
 	f.DurationVar(&o.leader.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long other replicas wait before they take over")
 	f.DurationVar(&o.leader.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader retries to renew the lease before it gives up")
 	f.DurationVar(&o.leader.retryPeriod, "leader-elect-retry-period", 2*time.Second, "time between retries")
+	f.StringVar(&o.leader.resourceLock, "leader-elect-resource-lock", leases, "kind of the lock; only leases is supported")
 	f.StringVar(&o.leader.resourceName, "leader-elect-resource-name", lease, "name of the lease")
 	f.StringVar(&o.leader.resourceNamespace, "leader-elect-resource-namespace", "kube-system", "namespace of the lease")
 }
@@ -268,6 +274,8 @@ func (l *leaderOptions) check() error {
 		return fmt.Errorf("--leader-elect-lease-duration is %s; it must be greater than --leader-elect-renew-deadline, %s", l.leaseDuration, l.renewDeadline)
 	case l.leaseDuration < time.Second:
 		return fmt.Errorf("--leader-elect-lease-duration is %s; it must be at least 1s", l.leaseDuration)
+	case l.resourceLock != leases:
+		return fmt.Errorf("--leader-elect-resource-lock is %q; only %s is supported: leave the flag out", l.resourceLock, leases)
 	case l.resourceName == "":
 		return errors.New("--leader-elect-resource-name is empty; give the name of the lease by which replicas choose who acts")
 	}

@@ -31,7 +31,9 @@ const profileRate = 512 << 10
 
 func main() {
 	runtime.MemProfileRate = 0 // unless --profiling is set: sampling takes a megabyte
-	err := rootCommand((*policy.Rules).Compile).ExecuteContext(context.Background())
+	root := rootCommand((*policy.Rules).Compile)
+	calledAs(root, os.Args[0], os.Args[1:])
+	err := root.ExecuteContext(context.Background())
 	switch {
 	case err == nil:
 	case errors.Is(err, errNo):
@@ -72,7 +74,9 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		recommendCommand(compile),
 		admitCommand(compile),
 		planCommand(compile),
+		versionCommand(compile),
 	)
+	addVersionFlag(root)
 	root.SetGlobalNormalizationFunc(normalize)
 	return root
 }

@@ -122,7 +122,7 @@ func restConfig(o *options) (*rest.Config, error) {
 		return nil, fmt.Errorf("no Kubernetes API to talk to: %w; give --kubeconfig, set KUBECONFIG or run in a pod", err)
 	}
 	config.QPS, config.Burst = o.qps, o.burst
-	config.UserAgent = "celvpa"
+	config.UserAgent = userAgent(o.program)
 	return config, nil
 }
 

@@ -19,7 +19,7 @@ func TestTheUpdaterHasUpstreamsFlags(t *testing.T) {
 		"admission-controller-status-lease-timeout": "1m0s", "in-place-skip-disruption-budget": "false", "pod-update-threshold": "0.1",
 		"in-recommendation-bounds-eviction-lifetime-threshold": "12h", "evict-after-oom-threshold": "10m", "concurrent-cpu-startup-boost-syncs": "1",
 		"leader-elect": "false", "leader-elect-lease-duration": "15s", "leader-elect-renew-deadline": "10s", "leader-elect-retry-period": "2s",
-		"leader-elect-resource-name": "vpa-updater", "leader-elect-resource-namespace": "kube-system",
+		"leader-elect-resource-lock": "leases", "leader-elect-resource-name": "vpa-updater", "leader-elect-resource-namespace": "kube-system",
 		"kubeconfig": "", "kube-api-qps": "50", "kube-api-burst": "100", "profiling": "false", "vpa-object-namespace": "", "ignored-vpa-object-namespaces": "", "feature-gates": "", "v": "4",
 		"concurrent-updates": "50",
 	} {
@@ -86,7 +86,7 @@ func TestTimesWithWhichNobodyCouldLeadAreRefused(t *testing.T) {
 		{10 * time.Second, 10 * time.Second, 2 * time.Second, "--leader-elect-lease-duration is 10s; it must be greater than --leader-elect-renew-deadline, 10s"},
 		{500 * time.Millisecond, 300 * time.Millisecond, 100 * time.Millisecond, "--leader-elect-lease-duration is 500ms; it must be at least 1s"},
 	} {
-		l := leaderOptions{elect: true, resourceName: "x", leaseDuration: tt.lease, renewDeadline: tt.renew, retryPeriod: tt.retry}
+		l := leaderOptions{elect: true, resourceLock: leases, resourceName: "x", leaseDuration: tt.lease, renewDeadline: tt.renew, retryPeriod: tt.retry}
 		if tt.want == "" {
 			require.NoError(t, l.check())
 		} else {
@@ -95,5 +95,8 @@ func TestTimesWithWhichNobodyCouldLeadAreRefused(t *testing.T) {
 		l.elect = false
 		require.NoError(t, l.check(), "nobody is to lead")
 	}
-	require.ErrorContains(t, (&leaderOptions{elect: true, leaseDuration: 15 * time.Second, renewDeadline: 10 * time.Second, retryPeriod: time.Second}).check(), "--leader-elect-resource-name")
+	l := leaderOptions{elect: true, resourceLock: "endpointsleases", leaseDuration: 15 * time.Second, renewDeadline: 10 * time.Second, retryPeriod: time.Second}
+	require.EqualError(t, l.check(), `--leader-elect-resource-lock is "endpointsleases"; only leases is supported: leave the flag out`)
+	l.resourceLock = leases
+	require.ErrorContains(t, l.check(), "--leader-elect-resource-name")
 }
