@@ -28,15 +28,9 @@ type Lab struct {
 
 // Up starts the named lab unless it runs; flags are those of `lab up`, e.g. -nodes=5.
 func Up(ctx context.Context, name string, out io.Writer, flags ...string) (*Lab, error) {
-	root, err := Root()
+	lab, err := launcher(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	lab := &Lab{Name: name, program: filepath.Join(root, "bin", "lab", "lab")}
-	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "lab"), "-o", lab.program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building the lab launcher: %w\n%s", err, text)
 	}
 	path, err := lab.command(ctx, "kubeconfig").Output()
 	if err != nil {
@@ -51,6 +45,34 @@ func Up(ctx context.Context, name string, out io.Writer, flags ...string) (*Lab,
 			err = errors.Join(err, lab.Down(context.WithoutCancel(ctx), out))
 		}
 		return nil, fmt.Errorf("starting the lab: %w", err)
+	}
+	return lab, nil
+}
+
+// LabBuilt reports whether a lab's programs are there, so that Up need not build them first.
+func LabBuilt(ctx context.Context) (bool, error) {
+	lab, err := launcher(ctx, "celvpa")
+	if err != nil {
+		return false, err
+	}
+	missing, err := lab.command(ctx, "missing").Output()
+	if err != nil {
+		return false, fmt.Errorf("looking for the lab's programs: %w", err)
+	}
+	return len(missing) == 0, nil
+}
+
+// launcher builds the program that starts and stops labs.
+func launcher(ctx context.Context, name string) (*Lab, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	lab := &Lab{Name: name, program: filepath.Join(root, "bin", "lab", "lab")}
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "lab"), "-o", lab.program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the lab launcher: %w\n%s", err, text)
 	}
 	return lab, nil
 }

@@ -20,6 +20,7 @@ const usage = `lab: a real Kubernetes control plane on this machine, with simula
                                       start a lab, building its parts first if need be; idempotent
   lab down  [-name NAME]              stop it and delete its data
   lab build [PART…]                   build the parts of a lab only, or these
+  lab missing                         print the parts of a lab that are not built yet
   lab path PART                       print where a part is, built or not
   lab kubeconfig [-name NAME]         print the path of its kubeconfig; beside it, audit.log is the API server's log of what
                                       the service accounts of namespace audited asked for
@@ -42,7 +43,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Print(usage)
-		return errors.New("say what to do: up, down, build, path or kubeconfig")
+		return errors.New("say what to do: up, down, build, missing, path or kubeconfig")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(flags.Output(), usage) }
@@ -67,6 +68,12 @@ func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "build":
 		return parts.ensure(ctx, flags.Args()...)
+	case "missing":
+		missing, err := parts.missing()
+		for _, one := range missing {
+			fmt.Println(one.name)
+		}
+		return err
 	case "path":
 		if _, err := wanted(flags.Args()); err != nil || flags.NArg() != 1 {
 			return errors.Join(errors.New("say which part: lab path PART"), err)
@@ -86,7 +93,7 @@ func run(ctx context.Context, args []string) error {
 		fmt.Print(usage)
 		return nil
 	}
-	return fmt.Errorf("no command %q: use up, down, build, path or kubeconfig", args[0])
+	return fmt.Errorf("no command %q: use up, down, build, missing, path or kubeconfig", args[0])
 }
 
 // labDir is LAB_DIR, or bin/lab of the repository.

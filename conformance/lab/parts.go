@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,29 +26,49 @@ const (
 type part struct {
 	name    string // file name
 	version string
-	pkg     string // Go package; its own module if install is true
-	module  string // folder of the module that pins it, below conformance/lab; empty = conformance/lab
-	install bool   // built with `go install pkg@version`; no module of ours pins it
+	pkg     string // Go package
+	from    *module
+}
+
+// module is a Go module that pins parts. What is missing of it is built by one go command, so that packages compile once and the
+// programs link side by side.
+type module struct {
+	folder  string // below conformance/lab
 	ldflags string
 	tags    string
 	extra   bool   // optional: built only on request
 	cold    string // duration of the first build on two cores
 }
 
-var kubeFlags = "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion
-
-var allParts = []part{
-	{name: "etcd", version: etcdVersion, pkg: "go.etcd.io/etcd/server/v3", module: "etcd", ldflags: "-s -w", cold: "20 s"},
-	{name: "kube-apiserver", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-apiserver", ldflags: kubeFlags, cold: "5 min"},
-	{name: "kube-controller-manager", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", ldflags: kubeFlags, cold: "3 min"},
-	{name: "kube-scheduler", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-scheduler", ldflags: kubeFlags, cold: "1 min"},
-	{name: "kwok", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: "-s -w", cold: "1 min"},
-	{name: "kwokctl", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwokctl", ldflags: "-s -w", cold: "15 s"},
-	{name: "metrics-server", version: metricsServerVersion, pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server", install: true, ldflags: "-s -w", cold: "2 min"},
+var (
+	// The versions of what Kubernetes and celvpa both use are the same in this module and in celvpa's (a test holds it): such
+	// packages compile once for both.
+	kubernetes = &module{ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, cold: "8 min"}
+	etcd       = &module{folder: "etcd", ldflags: "-s -w", cold: "20 s"}
 	// For tests of usage history. The tag drops cloud service discovery, a third of the packages;
 	// without the tag builtinassets there is no web UI.
-	{name: "prometheus", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/prometheus", module: "prometheus", extra: true,
-		ldflags: "-s -w -X github.com/prometheus/common/version.Version=" + prometheusVersion[1:], tags: "remove_all_sd", cold: "4 min"},
+	prometheus = &module{folder: "prometheus", extra: true, cold: "4 min", tags: "remove_all_sd",
+		ldflags: "-s -w -X github.com/prometheus/common/version.Version=" + prometheusVersion[1:]}
+)
+
+var allParts = []part{
+	{name: "etcd", version: etcdVersion, pkg: "go.etcd.io/etcd/server/v3", from: etcd},
+	{name: "kube-apiserver", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-apiserver", from: kubernetes},
+	{name: "kube-controller-manager", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", from: kubernetes},
+	{name: "kube-scheduler", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kube-scheduler", from: kubernetes},
+	{name: "kwok", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwok", from: kubernetes},
+	{name: "kwokctl", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwokctl", from: kubernetes},
+	{name: "metrics-server", version: metricsServerVersion, pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server", from: kubernetes},
+	{name: "prometheus", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/prometheus", from: prometheus},
+}
+
+// program is the file that go build writes for the part: named as its package, whose path may end in a version.
+func (p part) program() string {
+	name := path.Base(p.pkg)
+	if major := strings.TrimPrefix(name, "v"); major != name && strings.Trim(major, "0123456789") == "" {
+		return path.Base(path.Dir(p.pkg))
+	}
+	return name
 }
 
 // parts builds programs once and caches them.
@@ -95,7 +116,7 @@ func (p *parts) own(one part) string {
 func wanted(names []string) ([]part, error) {
 	var out []part
 	for _, one := range allParts {
-		if len(names) == 0 && !one.extra || slices.Contains(names, one.name) {
+		if len(names) == 0 && !one.from.extra || slices.Contains(names, one.name) {
 			out = append(out, one)
 		}
 	}
@@ -115,28 +136,30 @@ func partNames() []string {
 	return out
 }
 
-// ensure builds missing parts. A lock keeps two labs from building the same one.
-func (p *parts) ensure(ctx context.Context, names ...string) error {
+// missing lists which of the named parts, by default of those that every lab needs, are not built.
+func (p *parts) missing(names ...string) ([]part, error) {
 	needed, err := wanted(names)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if p.prebuilt != "" {
 		if info, err := os.Stat(p.prebuilt); err != nil || !info.IsDir() {
-			return fmt.Errorf("LAB_PARTS=%s is not a folder that can be read", p.prebuilt)
+			return nil, fmt.Errorf("LAB_PARTS=%s is not a folder that can be read", p.prebuilt)
 		}
 		if !slices.ContainsFunc(allParts, func(one part) bool { return p.own(one) != "" }) {
-			return fmt.Errorf("LAB_PARTS=%s holds none of the lab's programs: etcd, kube-apiserver, …", p.prebuilt)
+			return nil, fmt.Errorf("LAB_PARTS=%s holds none of the lab's programs: etcd, kube-apiserver, …", p.prebuilt)
 		}
 	}
-	var missing []part
-	for _, one := range needed {
-		if _, err := os.Stat(p.path(one.name)); err != nil {
-			missing = append(missing, one)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
+	return slices.DeleteFunc(needed, func(one part) bool {
+		_, err := os.Stat(p.path(one.name))
+		return err == nil
+	}), nil
+}
+
+// ensure builds missing parts. A lock keeps two labs from building the same one.
+func (p *parts) ensure(ctx context.Context, names ...string) error {
+	if missing, err := p.missing(names...); err != nil || len(missing) == 0 {
+		return err
 	}
 	if _, err := exec.LookPath("go"); err != nil {
 		return errors.New("the lab's programs must be built and there is no go on the PATH: install Go 1.26 or set LAB_PARTS to a folder with prebuilt programs")
@@ -152,20 +175,31 @@ func (p *parts) ensure(ctx context.Context, names ...string) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("waiting for another build in %s: %w", p.dir, err)
 	}
-	for i, one := range missing {
-		if _, err := os.Stat(p.path(one.name)); err == nil {
-			continue // built meanwhile by the previous lock holder
+	missing, err := p.missing(names...) // the previous lock holder may have built them
+	if err != nil {
+		return err
+	}
+	for len(missing) > 0 {
+		from := missing[0].from
+		var together, others []part
+		for _, one := range missing {
+			if one.from == from {
+				together = append(together, one)
+			} else {
+				others = append(others, one)
+			}
 		}
-		label := fmt.Sprintf("[%d/%d] building %s %s", i+1, len(missing), one.name, one.version)
-		if err := p.build(ctx, one, label); err != nil {
+		if err := p.build(ctx, from, together); err != nil {
 			return err
 		}
+		missing = others
 	}
 	return nil
 }
 
-func (p *parts) build(ctx context.Context, one part, label string) error {
-	module, err := moduleDir()
+// build builds parts of one module.
+func (p *parts) build(ctx context.Context, from *module, together []part) error {
+	dir, err := moduleDir()
 	if err != nil {
 		return err
 	}
@@ -174,22 +208,30 @@ func (p *parts) build(ctx context.Context, one part, label string) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	args := []string{"build", "-tags", one.tags, "-ldflags", one.ldflags, "-o", filepath.Join(work, one.name), one.pkg}
-	if one.install {
-		args = []string{"install", "-tags", one.tags, "-ldflags", one.ldflags, one.pkg + "@" + one.version}
+	args := []string{"build", "-tags", from.tags, "-ldflags", from.ldflags, "-o", work + "/"}
+	var names []string
+	for _, one := range together {
+		args = append(args, one.pkg)
+		names = append(names, one.name+" "+one.version)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = filepath.Join(module, one.module)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOBIN="+work)
+	cmd.Dir = filepath.Join(dir, from.folder)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
-	done := progress(label, "the first time about "+one.cold+" on two cores, seconds once compiled")
+	list := strings.Join(names, ", ")
+	done := progress("building "+list, "the first time about "+from.cold+" on two cores, seconds once compiled")
 	err = cmd.Run()
 	done(err)
 	if err != nil {
-		return fmt.Errorf("building %s: %w\n%s", one.name, err, strings.TrimSpace(output.String()))
+		return fmt.Errorf("building %s: %w\n%s", list, err, strings.TrimSpace(output.String()))
 	}
-	return os.Rename(filepath.Join(work, one.name), filepath.Join(p.dir, one.name+"-"+one.version))
+	for _, one := range together {
+		if err := os.Rename(filepath.Join(work, one.program()), filepath.Join(p.dir, one.name+"-"+one.version)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // progress prints the label, the elapsed time every ten seconds, and the result on done.

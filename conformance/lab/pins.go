@@ -9,4 +9,5 @@ import (
 	_ "k8s.io/kubernetes/cmd/kube-scheduler"
 	_ "sigs.k8s.io/kwok/cmd/kwok"
 	_ "sigs.k8s.io/kwok/cmd/kwokctl"
+	_ "sigs.k8s.io/metrics-server/cmd/metrics-server"
 )

@@ -69,7 +69,7 @@ func run(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	api, err := findAPIServer(ctx, s)
+	api, err := findAPIServer(ctx, s, program)
 	if err != nil {
 		return err
 	}
@@ -119,11 +119,20 @@ type apiServer struct {
 }
 
 // findAPIServer uses the cluster of KUBECONFIG, or finds or starts the lab.
-func findAPIServer(ctx context.Context, s settings) (*apiServer, error) {
+func findAPIServer(ctx context.Context, s settings, program string) (*apiServer, error) {
 	if path := os.Getenv("KUBECONFIG"); path != "" {
 		api := &apiServer{kubeconfig: filepath.SplitList(path)[0], foreign: true}
 		say("using           the cluster of KUBECONFIG=%s; celvpa serves namespace %s only", api.kubeconfig, namespace)
 		return api, nil
+	}
+	built, err := harness.LabBuilt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !built {
+		if err := preview(ctx, program); err != nil {
+			return nil, err
+		}
 	}
 	lab, err := harness.Up(ctx, s.labName, os.Stdout)
 	if err != nil {
