@@ -71,11 +71,15 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 		return err
 	}
 	p.ready = append(p.ready, ahead.Ready)
+	tried, err := p.shadows("admission")
+	if err != nil {
+		return err
+	}
 	handler := &webhook.Handler{
 		Client:   p.manager.GetClient(),
 		Resolver: p.resolver,
 		Rules:    source.Rules,
-		Shadows:  shadows(p, "admission"),
+		Shadows:  tried,
 		Log:      log,
 		HPAs:     hpas,
 	}

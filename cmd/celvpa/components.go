@@ -11,12 +11,15 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/events"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender"
@@ -165,9 +168,30 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	return proc.start(ctx, o.webhook.shutdownDelay)
 }
 
-// shadows records for one component what overlays that are not enforced would change.
-func shadows(p *process, component string) *policy.Shadows {
-	return &policy.Shadows{Component: component, Recorder: p.manager.GetEventRecorder("vpa-" + component), Clock: clock.RealClock{}, Log: ctrl.Log.WithName(component)}
+// shadows records for one component what overlays that are not enforced would change. Its recorder is the one of the component.
+func (p *process) shadows(component string) (*policy.Shadows, error) {
+	log := ctrl.Log.WithName(component)
+	recorder, err := p.events("vpa-"+component, log)
+	return &policy.Shadows{Component: component, Recorder: recorder, Clock: clock.RealClock{}, Log: log}, err
+}
+
+// What the events of a component may ask of the API server, beside --kube-api-qps: two come of each eviction.
+const (
+	eventQPS   = 100
+	eventBurst = 200
+)
+
+// events writes events of a component, under the name that users see, by a client of their own, so that nothing waits for them,
+// nor they for anything.
+func (p *process) events(name string, log logr.Logger) (*events.Writer, error) {
+	config := rest.CopyConfig(p.manager.GetConfig())
+	config.QPS, config.Burst = eventQPS, eventBurst
+	client, err := events.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the client of events: %w", err)
+	}
+	recorder := events.New(client, p.manager.GetScheme(), name, clock.RealClock{}, log)
+	return recorder, p.manager.Add(recorder)
 }
 
 func (o *options) namespaces() target.Namespaces {

@@ -109,12 +109,16 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 	if err := ooms.Register(ctx, p.manager.GetCache(), evictions); err != nil {
 		return err
 	}
+	tried, err := p.shadows("recommender")
+	if err != nil {
+		return err
+	}
 	options := recommender.Options{
 		Client:      p.manager.GetClient(),
 		OOMs:        ooms.Drain,
 		Targets:     &target.Selectors{Resolver: p.resolver, Clock: clock.RealClock{}, Grace: flags.grace},
 		Rules:       source.Rules,
-		Shadows:     shadows(p, "recommender"),
+		Shadows:     tried,
 		Clock:       clock.RealClock{},
 		Log:         log,
 		Name:        flags.name,

@@ -10,14 +10,12 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/events"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/updater"
@@ -73,12 +71,6 @@ func (u *updaterOptions) check() error {
 	return nil
 }
 
-// What events may ask of the API server, beside --kube-api-qps: two come of each eviction.
-const (
-	eventQPS   = 100
-	eventBurst = 200
-)
-
 func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *process) error {
 	flags, log := o.updater, ctrl.Log.WithName("updater")
 	if err := flags.check(); err != nil {
@@ -96,13 +88,11 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 	if err != nil {
 		return err
 	}
-	recorder, err := p.events("vpa-updater")
+	tried, err := p.shadows("updater")
 	if err != nil {
 		return err
 	}
-	tried := shadows(p, "updater")
-	tried.Recorder = recorder
-	actuator, limits := updater.Actuator{Client: writes, Recorder: recorder}, updater.NewLimits(flags.rate, flags.burst)
+	actuator, limits := updater.Actuator{Client: writes, Recorder: tried.Recorder}, updater.NewLimits(flags.rate, flags.burst)
 	u := updater.New(updater.Options{
 		Admission:  admissionAlive,
 		Client:     p.manager.GetClient(),
@@ -153,16 +143,4 @@ func (i impatient) RoundTrip(request *http.Request) (*http.Response, error) {
 		answer.Header.Del("Retry-After")
 	}
 	return answer, err
-}
-
-// events writes events of a component by a client of their own, so that nothing waits for them, nor they for anything.
-func (p *process) events(component string) (*events.Writer, error) {
-	config := rest.CopyConfig(p.manager.GetConfig())
-	config.QPS, config.Burst = eventQPS, eventBurst
-	sink, err := typedeventsv1.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the client of events: %w", err)
-	}
-	recorder := events.New(sink, p.manager.GetScheme(), component, clock.RealClock{}, ctrl.Log.WithName(component))
-	return recorder, p.manager.Add(recorder)
 }

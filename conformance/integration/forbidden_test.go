@@ -88,7 +88,6 @@ func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 	a.usesAllItMay(t, map[string]string{
 		"patch events":                "an event about who leads that is repeated is counted up",
 		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is told by events",
-		"patch events.events.k8s.io":  "such an event that is repeated is counted up",
 		"get verticalpodautoscalercheckpoints.autoscaling.k8s.io": "one that another process wrote meanwhile is read before it is replaced",
 		"patch ruleoverlays.rules.celvpa.dev/status":              "there may be no RuleOverlay in this cluster, or another recommender has written its condition",
 		"list *.external.metrics.k8s.io":                          "for --use-external-metrics: externalMetricsAreRecommendedFrom",
@@ -120,7 +119,6 @@ func TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds(t *testing.T) {
 	other := registering(t, flags...) // finds the registration of the first
 	a.usesAllItMay(t, map[string]string{
 		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is told by events",
-		"patch events.events.k8s.io":  "such an event that is repeated is counted up",
 	})
 	for _, one := range []*recorded{r, other} {
 		one.mu.Lock()

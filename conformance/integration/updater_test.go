@@ -87,6 +87,7 @@ func TestUpdater(t *testing.T) {
 		"the end of a boost is waited for":                             theEndOfABoostIsWaitedFor,
 		"the permissions in the docs are those it needs":               thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds,
 		"without permission to resize nobody is evicted":               withoutPermissionToResize,
+		"core events are enough":                                       whereOnlyCoreEventsAreAllowed,
 		"a patch for another pod of the name":                          aPatchForAnotherPodOfTheName,
 		"bad input stops nobody else":                                  badInputStopsNobodyElse,
 	})

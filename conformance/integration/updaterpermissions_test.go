@@ -121,7 +121,6 @@ func thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds(t *testing.T) {
 	u.forbiddenOnly("NodeCapacity", "Node didn't have enough capacity", "node capacity")
 	v.forbiddenOnly()
 	a.usesAllItMay(t, map[string]string{
-		"patch events.events.k8s.io":                    "an event that is repeated is counted up",
 		"get verticalpodautoscalers.autoscaling.k8s.io": "one whose status another process wrote meanwhile is read before its condition is written",
 	})
 }
@@ -145,6 +144,26 @@ func withoutPermissionToResize(t *testing.T) {
 		has(t, &p, "100m/- 100Mi/-")
 	}
 	require.Zero(t, u.requests.of("eviction", "web"))
+}
+
+// whereOnlyCoreEventsAreAllowed, as by charts that were written for the older API, no event is lost.
+func whereOnlyCoreEventsAreAllowed(t *testing.T) {
+	a := accountOfTheDocs(t, "updater.md", "updater-with-core-events")
+	for i := range a.role.Rules {
+		if r := &a.role.Rules[i]; slices.Contains(r.APIGroups, "events.k8s.io") {
+			r.APIGroups = []string{""}
+		}
+	}
+	require.NoError(t, cluster.Update(t.Context(), a.role))
+	ns := namespace(t, "up-core-events")
+	deployed(t, ns, "web", 2, small)
+	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
+	u := startUpdaterAs(t, a.info(), ns)
+	become(t, ns, "web", 2, "200m/- 200Mi/-")
+	requireEvent(t, ns, "EvictedPod", "update/evict")
+	requireEvent(t, ns, "EvictedByVPA", "update/evict")
+	require.Equal(t, 1, u.recorded.count("events are written to the core API from now on: this process may not create events in API group events.k8s.io"))
+	require.Zero(t, u.counted("celvpa_dropped_events_total"))
 }
 
 // aPatchForAnotherPodOfTheName is answered by the API server as the updater expects, without a word about why, and changes nothing.

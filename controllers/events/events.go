@@ -11,15 +11,19 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record/util"
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/client-go/util/workqueue"
@@ -38,17 +42,39 @@ const (
 	flushTime    = 5 * time.Second // for writing what waits when the process ends
 )
 
-var dropped = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_dropped_events_total",
+var dropped = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_dropped_events_total",
 	Help: "Events dropped because the API server refused them or the queue was full."})
 
 func init() { metrics.Registry.MustRegister(dropped) }
+
+// Client writes events to API group events.k8s.io and to the core API.
+type Client struct {
+	Events typedeventsv1.EventsGetter
+	Core   typedcorev1.EventsGetter
+}
+
+// NewClient returns a client of both APIs, each with the rate limit of the config. Only
+// one of the two is in use.
+func NewClient(config *rest.Config) (Client, error) {
+	http, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return Client{}, err
+	}
+	events, err := typedeventsv1.NewForConfigAndClient(config, http)
+	if err != nil {
+		return Client{}, err
+	}
+	core, err := typedcorev1.NewForConfigAndClient(config, http)
+	return Client{Events: events, Core: core}, err
+}
 
 // Writer queues events and writes them with few goroutines. An eviction makes two events, so a
 // large cluster makes thousands within seconds; client-go's recorder would start a goroutine for
 // each, and merge those of one object that differ in their note only. It implements client-go's
 // EventRecorder and the manager's Runnable.
 type Writer struct {
-	client     typedeventsv1.EventsV1Interface
+	client     Client
+	onlyCore   atomic.Bool // events.k8s.io is forbidden, and the core API is not
 	scheme     *runtime.Scheme
 	controller string
 	clock      clock.WithTicker
@@ -63,7 +89,7 @@ type Writer struct {
 
 // New returns a writer of the events of a component that users see, e.g. vpa-updater. Give it a
 // client of its own, so that neither events wait for other requests nor those for events.
-func New(client typedeventsv1.EventsV1Interface, scheme *runtime.Scheme, controller string, clk clock.WithTicker, log logr.Logger) *Writer {
+func New(client Client, scheme *runtime.Scheme, controller string, clk clock.WithTicker, log logr.Logger) *Writer {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[*eventsv1.Event](firstRetry, maxRetry)
 	return &Writer{
 		client: client, scheme: scheme, controller: controller, clock: clk, log: log, waiting: map[string]int{},
@@ -169,9 +195,9 @@ func (w *Writer) writeNext(ctx context.Context) bool {
 		return false
 	}
 	defer w.queue.Done(event)
-	_, err := w.client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	err := w.create(ctx, event)
 	switch {
-	case err == nil, apierrors.IsAlreadyExists(err): // the answer to an earlier try was lost
+	case err == nil:
 		w.release(event)
 	case transient(err) && w.queue.NumRequeues(event) < maxTries-1:
 		w.queue.AddRateLimited(event)
@@ -181,6 +207,48 @@ func (w *Writer) writeNext(ctx context.Context) bool {
 		w.log.V(1).Info("event dropped", "error", err.Error(), "namespace", event.Namespace, "object", event.Regarding.Name, "reason", event.Reason, "note", event.Note)
 	}
 	return true
+}
+
+// create writes an event, to the core API where that is allowed and events.k8s.io is not: some charts grant only the older of the
+// two.
+func (w *Writer) create(ctx context.Context, event *eventsv1.Event) error {
+	var forbidden error
+	if !w.onlyCore.Load() {
+		_, err := w.client.Events.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+		if !apierrors.IsForbidden(err) {
+			return stored(err)
+		}
+		forbidden = err
+	}
+	_, err := w.client.Core.Events(event.Namespace).Create(ctx, coreEvent(event), metav1.CreateOptions{})
+	if err = stored(err); forbidden == nil {
+		return err
+	}
+	if err != nil { // as in a namespace that is being deleted
+		return forbidden
+	}
+	if w.onlyCore.CompareAndSwap(false, true) {
+		w.log.Info("events are written to the core API from now on: this process may not create events in API group events.k8s.io", "reason", forbidden.Error())
+	}
+	return nil
+}
+
+// stored is nil for an event that exists already: the answer to an earlier try was lost.
+func stored(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// coreEvent is the same event in the core API, with the fields that its readers look for.
+func coreEvent(e *eventsv1.Event) *corev1.Event {
+	at := metav1.NewTime(e.EventTime.Time)
+	return &corev1.Event{
+		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		Source: corev1.EventSource{Component: e.ReportingController}, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
+		Action: e.Action, Reason: e.Reason, InvolvedObject: e.Regarding, Related: e.Related, Message: e.Note, Type: e.Type,
+	}
 }
 
 // transient reports whether the API server may take the same request later.

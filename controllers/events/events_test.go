@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -27,11 +28,14 @@ import (
 func sink(answer func(*eventsv1.Event) error) (*Writer, *testclock.FakeClock) {
 	set := fake.NewClientset()
 	set.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		event := action.(clienttesting.CreateAction).GetObject().(*eventsv1.Event)
+		event, ok := action.(clienttesting.CreateAction).GetObject().(*eventsv1.Event)
+		if !ok {
+			return true, nil, apierrors.NewForbidden(corev1.Resource("events"), "", errors.New("RBAC"))
+		}
 		return true, event, answer(event)
 	})
 	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
-	return New(set.EventsV1(), scheme.Scheme, "vpa-updater", clk, logr.Discard()), clk
+	return New(Client{Events: set.EventsV1(), Core: set.CoreV1()}, scheme.Scheme, "vpa-updater", clk, logr.Discard()), clk
 }
 
 func podIn(namespace, name string) *corev1.Pod {
@@ -232,4 +236,62 @@ func TestProcessDoesNotWaitForAnAPIServerThatHangs(t *testing.T) {
 	}()
 	stepUntil(t, clk, flushTime, ended)
 	require.Equal(t, before+1, testutil.ToFloat64(dropped))
+}
+
+// both is a writer whose API server answers for events.k8s.io and for the core API, and counts what it was asked.
+func both(t *testing.T, group, core func(namespace string) error) (w *Writer, asked map[string]int, written *[]*corev1.Event, log *[]string) {
+	set, asked, written, log := fake.NewClientset(), map[string]int{}, &[]*corev1.Event{}, &[]string{}
+	set.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		version, answer := action.GetResource().Group, group
+		if version == "" {
+			version, answer = "core", core
+		}
+		asked[version]++
+		object, err := action.(clienttesting.CreateAction).GetObject(), answer(action.GetNamespace())
+		if event, ok := object.(*corev1.Event); ok && err == nil {
+			*written = append(*written, event)
+		}
+		return true, object, err
+	})
+	lines := funcr.New(func(_, args string) { *log = append(*log, args) }, funcr.Options{Verbosity: 1})
+	return New(Client{Events: set.EventsV1(), Core: set.CoreV1()}, scheme.Scheme, "vpa-updater", testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)), lines), asked, written, log
+}
+
+func TestEventsGoToTheCoreAPIWhereOnlyThatIsAllowed(t *testing.T) {
+	no := func(string) error { return apierrors.NewForbidden(eventsv1.Resource("events"), "", errors.New("RBAC")) }
+	w, asked, written, log := both(t, no, func(string) error { return nil })
+	for range 3 {
+		w.Eventf(aPod("web"), aPod("other"), corev1.EventTypeWarning, "Reason", "Act", "the %s", "note")
+		w.writeNext(t.Context())
+	}
+	require.Equal(t, map[string]int{"events.k8s.io": 1, "core": 3}, asked)
+	require.Len(t, *log, 1)
+	require.Contains(t, (*log)[0], `"events are written to the core API from now on: this process may not create events in API group events.k8s.io"`)
+	require.Len(t, *written, 3)
+	e := (*written)[0]
+	require.Equal(t, []string{"web", "other", "Warning", "Reason", "Act", "the note", "vpa-updater", "vpa-updater", e.ReportingInstance},
+		[]string{e.InvolvedObject.Name, e.Related.Name, e.Type, e.Reason, e.Action, e.Message, e.Source.Component, e.ReportingController, "vpa-updater-" + hostname()})
+	require.True(t, e.EventTime.Time.Equal(e.LastTimestamp.Time) && e.FirstTimestamp.Equal(&e.LastTimestamp) && !e.LastTimestamp.IsZero())
+	require.Zero(t, w.total)
+}
+
+// API servers forbid events in a namespace that is being deleted, too.
+func TestAnEventThatIsForbiddenInOneNamespaceSwitchesNothing(t *testing.T) {
+	ending := func(namespace string) error {
+		if namespace == "ending" {
+			return apierrors.NewForbidden(eventsv1.Resource("events"), "", errors.New("it is being terminated"))
+		}
+		return nil
+	}
+	w, asked, written, log := both(t, ending, ending)
+	before := testutil.ToFloat64(dropped)
+	for _, ns := range []string{"ending", "ns"} {
+		w.Eventf(podIn(ns, "web"), nil, corev1.EventTypeNormal, "Reason", "Act", "note")
+		w.writeNext(t.Context())
+	}
+	require.Equal(t, map[string]int{"events.k8s.io": 2, "core": 1}, asked)
+	require.Equal(t, 1.0, testutil.ToFloat64(dropped)-before)
+	require.Empty(t, *written)
+	require.Len(t, *log, 1)
+	require.Contains(t, (*log)[0], `"event dropped" "error"="events.events.k8s.io is forbidden: it is being terminated"`)
 }
