@@ -220,7 +220,12 @@ func (p *parts) build(ctx context.Context, from *module, together []part) error 
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	list := strings.Join(names, ", ")
-	done := progress("building "+list, "the first time about "+from.cold+" on two cores, seconds once compiled")
+	label := "building " + names[0]
+	if len(names) > 1 {
+		label = fmt.Sprintf("building %d programs", len(names))
+		fmt.Println("lab: to be built:", list)
+	}
+	done := progress(label, "the first time about "+from.cold+" on two cores, seconds once compiled")
 	err = cmd.Run()
 	done(err)
 	if err != nil {
