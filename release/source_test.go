@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// clone makes a git repository with one commit of 2024-01-02.
+func clone(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "cmd/celvpa"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "cmd/celvpa/version.txt"), []byte("v0.9.0-dev\n"), 0o600))
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q", "-m", "x"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE=2024-01-02T03:04:05Z", "GIT_CONFIG_GLOBAL="+os.DevNull)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	return root
+}
+
+func TestWhatAReleaseIsMadeFrom(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "")
+	root := clone(t)
+	s, err := newSource(t.Context(), root, "")
+	require.NoError(t, err)
+	require.Equal(t, "v0.9.0-dev", s.version)
+	require.Equal(t, time.Date(2024, 1, 2, 3, 4, 5, 0, time.UTC), s.time)
+	require.Regexp(t, "^[0-9a-f]{40}$", s.commit)
+
+	require.NoError(t, os.WriteFile(filepath.Join(root, "new"), nil, 0o600))
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	s, err = newSource(t.Context(), root, "v1.0.0-rc.1")
+	require.NoError(t, err)
+	require.Equal(t, "v1.0.0-rc.1", s.version)
+	require.Equal(t, at, s.time)
+	require.Regexp(t, "^[0-9a-f]{40}-dirty$", s.commit)
+
+	_, err = newSource(t.Context(), root, "v1.0.0")
+	require.EqualError(t, err, "the work tree has changes, and v1.0.0 must be what its commit says: commit them, or give a version such as v1.0.0-dev")
+
+	t.Setenv("SOURCE_DATE_EPOCH", "today")
+	_, err = newSource(t.Context(), root, "")
+	require.EqualError(t, err, `SOURCE_DATE_EPOCH is "today"; it must be seconds since 1970`)
+}
+
+func TestVersionsThatNoTagCanHaveAreRefused(t *testing.T) {
+	root := clone(t)
+	for _, version := range []string{"1.0.0", "v1.0", "v1.0.0+build", "v01.0.0", "latest", "v1.0.0-", "v1.0.0 "} {
+		_, err := newSource(t.Context(), root, version)
+		require.ErrorContains(t, err, "give one such as v0.1.0 or v0.1.0-rc.1", version)
+	}
+}
+
+func TestAReleaseNeedsAClone(t *testing.T) {
+	_, err := newSource(t.Context(), t.TempDir(), "v1.0.0")
+	require.ErrorContains(t, err, "not a git repository")
+	require.ErrorContains(t, err, "a release is built in a git clone of celvpa")
+	_, err = newSource(t.Context(), t.TempDir(), "")
+	require.ErrorContains(t, err, "cmd/celvpa/version.txt: no such file or directory; give --version")
+}
+
+func TestCommandsThatThereAreNotAreRefused(t *testing.T) {
+	root := clone(t)
+	require.EqualError(t, run(t.Context(), []string{"--root", root}), `"" is no command: use all, image or push`)
+	require.ErrorContains(t, run(t.Context(), []string{"--root", root, "push"}), "give --repository, such as registry.example/team")
+}
