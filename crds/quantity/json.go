@@ -1,14 +1,12 @@
 package quantity
 
 import (
-	"bytes"
-	"encoding/json"
+	stdjson "encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 
-	"k8s.io/apimachinery/pkg/api/resource"
+	"github.com/go-json-experiment/json"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -27,12 +25,14 @@ func (f *Fault) Error() string {
 // Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-const maxShown = MaxLength
+func newFault(text string, err error) *Fault {
+	return &Fault{Text: strings.ToValidUTF8(text[:min(len(text), MaxLength)], ""), Err: err}
+}
 
 // Unmarshal decodes JSON like Kubernetes does (case-sensitive names, exact integers), but checks
 // each quantity first. The error is a *Fault for the first refused quantity.
 func Unmarshal(data []byte, into any) error {
-	if err := CheckJSON(data, into); err != nil {
+	if err := checkJSON(data, into); err != nil {
 		return err
 	}
 	return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
@@ -40,25 +40,23 @@ func Unmarshal(data []byte, into any) error {
 
 // UnmarshalStrict is Unmarshal that also reports unknown and duplicate fields.
 func UnmarshalStrict(data []byte, into any) (unknown []error, err error) {
-	if err := CheckJSON(data, into); err != nil {
+	if err := checkJSON(data, into); err != nil {
 		return nil, err
 	}
 	return kjson.UnmarshalStrict(data, into)
 }
 
-// CheckJSON refuses JSON with a quantity that must not reach the parser. The decoder reports
+// checkJSON refuses JSON with a quantity that must not reach the parser. The decoder reports
 // malformed JSON and other type mismatches.
-func CheckJSON(data []byte, into any) error {
-	t := reflect.TypeOf(into)
-	if !suspicious(data) || t == nil || !holds(t) {
+func checkJSON(data []byte, into any) error {
+	if into == nil || !suspicious(data) {
 		return nil
 	}
-	if !json.Valid(data) {
-		return nil // no decoder reads any value then
+	err := json.Unmarshal(data, reflect.New(reflect.TypeOf(into)).Interface(), onlyCheck)
+	if err == nil || !stdjson.Valid(data) { // no decoder reads any value then
+		return nil
 	}
-	w := walker{decoder: json.NewDecoder(bytes.NewReader(data))}
-	w.decoder.UseNumber()
-	return w.value(t, "")
+	return asFault(err)
 }
 
 // suspicious finds exponents of four digits and very long numbers, plain or escaped. Almost no JSON
@@ -117,197 +115,4 @@ func escapesNumber(rest []byte) bool {
 		return rest[4] == '5'
 	}
 	return false
-}
-
-// walker walks JSON along its Go type. It visits both values of a duplicate key.
-type walker struct {
-	decoder *json.Decoder
-}
-
-// value checks the next value; t is nil if no quantity can follow.
-func (w *walker) value(t reflect.Type, field string) error {
-	token, err := w.decoder.Token()
-	if err != nil {
-		return fmt.Errorf("reading JSON: %w", err)
-	}
-	if t != nil {
-		t = pointedTo(t)
-	}
-	switch token := token.(type) {
-	case json.Delim:
-		switch {
-		case t == nil || t == quantityType:
-			return w.skip()
-		case token == '{':
-			return w.object(t, field)
-		}
-		return w.list(t, field)
-	case string:
-		return check(t, field, token)
-	case json.Number:
-		return check(t, field, string(token))
-	}
-	return nil
-}
-
-func check(t reflect.Type, field, text string) error {
-	if t != quantityType {
-		return nil
-	}
-	if err := Check(text); err != nil {
-		return &Fault{Field: field, Text: strings.ToValidUTF8(text[:min(len(text), maxShown)], ""), Err: err}
-	}
-	return nil
-}
-
-// skip skips the rest of the current object or list.
-func (w *walker) skip() error {
-	for depth := 1; depth > 0; {
-		token, err := w.decoder.Token()
-		if err != nil {
-			return fmt.Errorf("reading JSON: %w", err)
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-	}
-	return nil
-}
-
-func (w *walker) object(t reflect.Type, field string) error {
-	for w.decoder.More() {
-		token, err := w.decoder.Token()
-		if err != nil {
-			return fmt.Errorf("reading JSON: %w", err)
-		}
-		name, _ := token.(string)
-		var below reflect.Type
-		switch t.Kind() {
-		case reflect.Map:
-			below = t.Elem()
-		case reflect.Struct:
-			below = fieldOf(t, name)
-		}
-		if below != nil && !holds(below) {
-			below = nil
-		}
-		at := field
-		if below != nil {
-			at = strings.TrimPrefix(field+"."+name, ".")
-		}
-		if err := w.value(below, at); err != nil {
-			return err
-		}
-	}
-	return w.end()
-}
-
-func (w *walker) list(t reflect.Type, field string) error {
-	var below reflect.Type
-	if t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
-		below = t.Elem()
-	}
-	for i := 0; w.decoder.More(); i++ {
-		if err := w.value(below, fmt.Sprintf("%s[%d]", field, i)); err != nil {
-			return err
-		}
-	}
-	return w.end()
-}
-
-func (w *walker) end() error {
-	if _, err := w.decoder.Token(); err != nil {
-		return fmt.Errorf("reading JSON: %w", err)
-	}
-	return nil
-}
-
-var quantityType = reflect.TypeFor[resource.Quantity]()
-
-func pointedTo(t reflect.Type) reflect.Type {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	return t
-}
-
-var (
-	holding sync.Map // reflect.Type → whether it holds quantities
-	fields  sync.Map // struct reflect.Type → map[string]reflect.Type by JSON name
-)
-
-// holds reports whether a type can hold quantities.
-func holds(t reflect.Type) bool {
-	if known, ok := holding.Load(t); ok {
-		return known.(bool)
-	}
-	found := search(t, map[reflect.Type]bool{})
-	holding.Store(t, found)
-	return found
-}
-
-func search(t reflect.Type, seen map[reflect.Type]bool) bool {
-	t = pointedTo(t)
-	if t == quantityType {
-		return true
-	}
-	if seen[t] {
-		return false // recursive type: the caller checks the rest
-	}
-	seen[t] = true
-	switch t.Kind() {
-	case reflect.Map, reflect.Slice, reflect.Array:
-		return search(t.Elem(), seen)
-	case reflect.Struct:
-		for _, below := range fieldsOf(t) {
-			if search(below, seen) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// fieldOf returns the type of a field by its JSON name, or nil. Some decoders ignore case.
-func fieldOf(t reflect.Type, name string) reflect.Type {
-	all := fieldsOf(t)
-	if exact := all[name]; exact != nil {
-		return exact
-	}
-	for known, below := range all {
-		if strings.EqualFold(known, name) {
-			return below
-		}
-	}
-	return nil
-}
-
-// fieldsOf returns the field types of a struct by JSON name.
-func fieldsOf(t reflect.Type) map[string]reflect.Type {
-	if known, ok := fields.Load(t); ok {
-		return known.(map[string]reflect.Type)
-	}
-	out := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch embedded := pointedTo(f.Type); {
-		case name == "-" || !f.IsExported() && !f.Anonymous:
-		case f.Anonymous && name == "" && embedded.Kind() == reflect.Struct:
-			for name, below := range fieldsOf(embedded) {
-				if out[name] == nil {
-					out[name] = below
-				}
-			}
-		case name == "":
-			out[f.Name] = f.Type
-		default:
-			out[name] = f.Type
-		}
-	}
-	fields.Store(t, out)
-	return out
 }

@@ -5,8 +5,8 @@
 // could hang its readers. So this package first checks the CRD schema's bounds: at most 64
 // characters, and exponents of at most three digits.
 //
-// Use Parse for text and Unmarshal for JSON, or CheckJSON if something else decodes it. `make lint`
-// refuses other callers of apimachinery's parser.
+// Use Parse for text and Unmarshal for JSON. `make lint` refuses other callers of apimachinery's
+// parser.
 package quantity
 
 import (

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
 // endless are quantities that keep the parser busy for minutes.
@@ -88,7 +89,7 @@ func TestEachQuantityInJSONIsCheckedBeforeItIsParsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
-			err := CheckJSON([]byte(tt.json), &holder{})
+			err := checkJSON([]byte(tt.json), &holder{})
 			if tt.field == "" {
 				require.NoError(t, err)
 			} else {
@@ -110,12 +111,17 @@ func TestEachQuantityInJSONIsCheckedBeforeItIsParsed(t *testing.T) {
 	}
 }
 
-func TestTypesWithoutQuantitiesAreNotLookedInto(t *testing.T) {
-	require.NoError(t, CheckJSON([]byte(`{"a":"1e-999999999"}`), &map[string]any{}))
-	require.NoError(t, CheckJSON([]byte(`{"a":"1e-999999999"}`), nil))
-	require.True(t, holds(reflect.TypeOf(&corev1.Pod{})))
-	require.True(t, holds(reflect.TypeOf(&corev1.LimitRangeList{})))
-	require.False(t, holds(reflect.TypeOf(&corev1.ConfigMap{})))
+// Types that no decoder could look into would refuse all objects with a long exponent.
+func TestEveryTypeOfKubernetesCanBeLookedInto(t *testing.T) {
+	require.NoError(t, checkJSON([]byte(`{"a":"1e-999999999"}`), &map[string]any{}))
+	require.NoError(t, checkJSON([]byte(`{"a":"1e-999999999"}`), nil))
+	for kind, goType := range clientgoscheme.Scheme.AllKnownTypes() {
+		part := `{"metadata":{"name":"1e9999","creationTimestamp":5},"spec":{"template":{"spec":{"containers":[{"name":true}]}}},"status":{}}`
+		require.NoError(t, checkJSON([]byte(part), reflect.New(goType).Interface()), kind)
+		require.NoError(t, checkJSON([]byte(`{"items":[`+part+`]}`), reflect.New(goType).Interface()), kind)
+	}
+	require.ErrorContains(t, checkJSON([]byte(`{"items":[{"spec":{"containers":[{"name":5,"resources":{"requests":{"cpu":"1e9999"}}}]}}]}`), &corev1.PodList{}),
+		`items[0].spec.containers[0].resources.requests.cpu is "1e9999"`)
 }
 
 // probe stands in for a quantity and records what would reach the parser.
@@ -168,7 +174,7 @@ func FuzzCheck(f *testing.F) {
 		err := Check(text)
 		quoted, _ := json.Marshal(text)
 		data := []byte(`{"plain":` + string(quoted) + `}`)
-		inJSON := CheckJSON(data, &holder{})
+		inJSON := checkJSON(data, &holder{})
 		if err != nil {
 			_, parsed := Parse(text)
 			require.Error(t, parsed)
@@ -199,7 +205,7 @@ func FuzzCheckJSON(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if CheckJSON(data, &holder{}) != nil {
+		if checkJSON(data, &holder{}) != nil {
 			return
 		}
 		var read mirror

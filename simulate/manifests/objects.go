@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -64,9 +65,22 @@ func (d *Document) decode(into any) error {
 		return nil
 	}
 	if !errors.As(err, new(*quantity.Fault)) {
-		err = cmp.Or(unreadableQuantity(d.JSON), unquoted(err))
+		err = cmp.Or(unreadableQuantity(d.JSON, into), unquoted(err))
 	}
 	return fmt.Errorf("%s: %s cannot be read: %w", d.Source, d, err)
+}
+
+// unreadableQuantity names an invalid quantity, which the error of Unmarshal omits.
+func unreadableQuantity(text []byte, into any) error {
+	var fault *quantity.Fault
+	if !errors.As(quantity.Decode(text, into), &fault) {
+		return nil
+	}
+	written := strconv.Quote(fault.Text)
+	if fault.Text == "true" || fault.Text == "false" { // YAML took it for one of these
+		written = fault.Text
+	}
+	return fmt.Errorf("%s is %s, which is not a quantity: write it like %s", fault.Field, written, quantity.Example)
 }
 
 // decodeAll continues after errors.
