@@ -1,5 +1,5 @@
-// Package cycle is the loop of the recommender and of the updater: it runs a cycle at an interval
-// while its replica leads, reports when it is stuck, and times the steps.
+// Package cycle runs functions at an interval. Loop is that of the recommender and of the updater:
+// it runs a cycle while its replica leads, reports when it is stuck, and times the steps.
 package cycle
 
 import (
@@ -36,16 +36,25 @@ func (l *Loop) NeedLeaderElection() bool { return true }
 // Start runs a cycle at every interval until the context ends. The first one runs after one
 // interval.
 func (l *Loop) Start(ctx context.Context) error {
-	ticker := l.clock.NewTicker(l.interval)
-	defer ticker.Stop()
 	l.Progress()
+	Every(ctx, l.clock, l.interval, func() {
+		l.run(ctx)
+		l.Progress()
+	})
+	return nil
+}
+
+// Every runs a function at every interval until the context ends. The first time is after one
+// interval.
+func Every(ctx context.Context, clk clock.WithTicker, interval time.Duration, run func()) {
+	ticker := clk.NewTicker(interval)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-ticker.C():
-			l.run(ctx)
-			l.Progress()
+			run()
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/cycle"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 )
 
@@ -36,16 +37,9 @@ const maxConditionMessage = 32 << 10
 
 // Start writes until the context ends.
 func (w *OverlayStatus) Start(ctx context.Context) error {
-	ticker := w.Clock.NewTicker(w.Every)
-	defer ticker.Stop()
-	for {
-		w.WriteOnce(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
-	}
+	w.WriteOnce(ctx)
+	cycle.Every(ctx, w.Clock, w.Every, func() { w.WriteOnce(ctx) })
+	return nil
 }
 
 // WriteOnce writes the status of the overlays that are decided and whose status is outdated.

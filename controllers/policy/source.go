@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"github.com/celvpa/celvpa/controllers/cycle"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	"github.com/celvpa/celvpa/engine/compile"
 )
@@ -79,16 +80,8 @@ func (s *Source) Start(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	ticker := s.clock.NewTicker(s.every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-			s.Reload(ctx)
-		}
-	}
+	cycle.Every(ctx, s.clock, s.every, func() { s.Reload(ctx) })
+	return nil
 }
 
 // Reload applies changes of files and overlays, and retries what failed.

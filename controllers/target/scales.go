@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/cycle"
 )
 
 // How long scales are remembered (UPSTREAM.md §2.4).
@@ -120,16 +122,8 @@ func (s *Scales) NeedLeaderElection() bool { return false }
 
 // Start renews answers in the background until the context ends.
 func (s *Scales) Start(ctx context.Context) error {
-	ticker := s.clock.NewTicker(scaleRefresh)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-			s.refresh(ctx)
-		}
-	}
+	cycle.Every(ctx, s.clock, scaleRefresh, func() { s.refresh(ctx) })
+	return nil
 }
 
 // get answers from the cache, or waits for the API server.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubectl/pkg/util/podutils"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -100,16 +101,8 @@ func (b *Boosts) Start(ctx context.Context) error {
 		return fmt.Errorf("watching VerticalPodAutoscalers to end startup boosts: %w", err)
 	}
 	defer func() { _ = vpas.RemoveEventHandler(ofVPAs) }()
-	ticker := b.Clock.NewTicker(boostRound)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-			b.all(ctx, queue)
-		}
-	}
+	cycle.Every(ctx, b.Clock, boostRound, func() { b.all(ctx, queue) })
+	return nil
 }
 
 // next waits for the next pod of the queue and processes it. It returns false when the queue has

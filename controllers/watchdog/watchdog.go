@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/crds/underway"
 )
 
@@ -78,17 +79,9 @@ func (r *Reporter) NeedLeaderElection() bool { return false }
 
 // Start reports until the context ends.
 func (r *Reporter) Start(ctx context.Context) error {
-	ticker := r.Clock.NewTicker(interval)
-	defer ticker.Stop()
 	reported := map[underway.Work]bool{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-			reported = r.report(reported)
-		}
-	}
+	cycle.Every(ctx, r.Clock, interval, func() { reported = r.report(reported) })
+	return nil
 }
 
 // report logs what was not reported before, and returns what is reported now.
