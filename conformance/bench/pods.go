@@ -94,7 +94,7 @@ func (p *pods) measure(ctx context.Context, program program, trial string) ([]va
 	if err != nil {
 		return nil, err
 	}
-	defer one.Stop()
+	defer one.end()
 	if err := p.askAll(ctx, one, address); err != nil {
 		return nil, err
 	}

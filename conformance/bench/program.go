@@ -54,7 +54,7 @@ func build(ctx context.Context, names []string, component string) (out []program
 
 // process is a program that runs.
 type process struct {
-	*harness.Measured
+	*harness.Process
 	program
 	started time.Time
 	address string // of its metrics
@@ -73,12 +73,15 @@ func (l *lab) start(p program, name string, before, flags []string) (*process, e
 	if l.profile {
 		command = append(command, "--profiling")
 	}
-	one, err := harness.StartMeasured(filepath.Join(l.folder, filepath.Base(p.path)+"-"+name+".log"), nil, command[0], command[1:]...)
+	one, err := harness.StartMeasured(filepath.Join(l.folder, filepath.Base(p.path)+"-"+name+".log"), command[0], command[1:]...)
 	if err != nil {
 		return nil, err
 	}
-	return &process{Measured: one, program: p, started: time.Now(), address: address, folder: l.folder, profile: l.profile}, nil
+	return &process{Process: one, program: p, started: time.Now(), address: address, folder: l.folder, profile: l.profile}, nil
 }
+
+// end stops a process. How it ends is not measured.
+func (p *process) end() { _ = p.Stop(10 * time.Second) }
 
 // poll reads the metrics of a process every second until done. A process has a minute to start
 // serving them.

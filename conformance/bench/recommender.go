@@ -65,7 +65,7 @@ func (r *recommenders) measure(ctx context.Context, p program, trial string) ([]
 	if err != nil {
 		return nil, err
 	}
-	defer one.Stop()
+	defer one.end()
 	stop := watch(one.Pid())
 	ends := []cycleEnd{{}}
 	err = one.poll(ctx, func(m metrics) (done bool, err error) {

@@ -71,7 +71,7 @@ func (u *updaters) measure(ctx context.Context, p program, trial string) ([]valu
 	if err != nil {
 		return nil, err
 	}
-	defer one.Stop()
+	defer one.end()
 	stop := watch(one.Pid())
 	var before, after cycleEnd // before: of the last cycle that changed nothing
 	err = one.poll(ctx, func(m metrics) (bool, error) {

@@ -12,20 +12,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Celvpa is a running celvpa process.
+// Celvpa is a running celvpa, whose log is read.
 type Celvpa struct {
+	*Process
 	Address string // of its metrics and health endpoints
-	LogFile string
-
-	cmd    *exec.Cmd
-	exited chan struct{}
-	err    error
 }
 
 // LogLine is one structured line of celvpa's log.
@@ -100,30 +95,12 @@ func Start(program, address, logFile string, args []string, each func(LogLine)) 
 
 // Launch is Start for programs without a log format flag.
 func Launch(program, address, logFile string, args []string, each func(LogLine)) (*Celvpa, error) {
-	if err := os.MkdirAll(filepath.Dir(logFile), 0o755); err != nil {
-		return nil, err
-	}
-	file, err := os.Create(logFile)
-	if err != nil {
-		return nil, err
-	}
-	c := &Celvpa{Address: address, LogFile: logFile, exited: make(chan struct{})}
-	c.cmd = exec.Command(program, args...)
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not reach the child
+	c := &Celvpa{Address: address, Process: newProcess(logFile, program, args)}
 	out, err := c.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", filepath.Base(program), err)
-	}
-	go func() {
-		defer close(c.exited)
-		defer file.Close()
-		read(io.TeeReader(out, file), each)
-		c.err = c.cmd.Wait()
-	}()
-	return c, nil
+	return c, c.begin(func(log *os.File) { read(io.TeeReader(out, log), each) })
 }
 
 func read(from io.Reader, each func(LogLine)) {
@@ -141,10 +118,8 @@ func read(from io.Reader, each func(LogLine)) {
 func (c *Celvpa) WaitReady(ctx context.Context, limit time.Duration) error {
 	last := errors.New("no answer yet")
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, limit, true, func(context.Context) (bool, error) {
-		select {
-		case <-c.exited:
-			return false, fmt.Errorf("celvpa stopped: %v; see %s", c.err, c.LogFile)
-		default:
+		if err := c.Alive(); err != nil {
+			return false, err
 		}
 		resp, err := http.Get("http://" + c.Address + "/readyz")
 		if err != nil {
@@ -160,26 +135,4 @@ func (c *Celvpa) WaitReady(ctx context.Context, limit time.Duration) error {
 		return fmt.Errorf("celvpa is not ready: %w (%w)", err, last)
 	}
 	return nil
-}
-
-// Exited is closed when the process ends.
-func (c *Celvpa) Exited() <-chan struct{} { return c.exited }
-
-// Stop asks the process to end and waits; the error reports an unclean exit.
-func (c *Celvpa) Stop(limit time.Duration) error {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-c.exited:
-		return c.err
-	case <-time.After(limit):
-		_ = c.cmd.Process.Kill()
-		<-c.exited
-		return fmt.Errorf("celvpa did not stop within %s and was killed", limit)
-	}
-}
-
-// Kill kills the process and waits for its end.
-func (c *Celvpa) Kill() {
-	_ = c.cmd.Process.Kill()
-	<-c.exited
 }

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -32,24 +31,4 @@ func BuildUpstream(ctx context.Context, component string, out io.Writer) (string
 	}
 	fmt.Fprintf(out, "built %s\n", program)
 	return program, nil
-}
-
-// UpstreamCRDs returns the file of UpstreamRelease's CRDs, downloading the module if needed.
-func UpstreamCRDs() (string, error) {
-	root, err := Root()
-	if err != nil {
-		return "", err
-	}
-	const module = "k8s.io/autoscaler/vertical-pod-autoscaler"
-	download := exec.Command("go", "mod", "download", "-json", module)
-	download.Dir = filepath.Join(root, "conformance", "upstream")
-	out, err := download.Output()
-	if err != nil {
-		return "", fmt.Errorf("downloading %s: %w: %s", module, err, out)
-	}
-	var found struct{ Dir string }
-	if err := json.Unmarshal(out, &found); err != nil {
-		return "", fmt.Errorf("finding %s: %w", module, err)
-	}
-	return filepath.Join(found.Dir, "deploy", "vpa-v1-crd-gen.yaml"), nil
 }

@@ -30,7 +30,7 @@ const mostMemory = 512 << 20
 
 // attacked is an admission controller that nobody but a test talks to.
 type attacked struct {
-	*harness.Measured
+	*harness.Process
 	address string // of its webhook
 	metrics string
 	tls     *tls.Config
@@ -51,10 +51,10 @@ func attackable(t *testing.T) *attacked {
 	require.NoError(t, err)
 	_, port, err := net.SplitHostPort(a.address)
 	require.NoError(t, err)
-	a.Measured, err = harness.StartMeasured(filepath.Join(folder, "log"), nil, program, "admission-controller", "--kubeconfig="+kubeconfig, "--address="+a.metrics, "--port="+port,
+	a.Process, err = harness.StartMeasured(filepath.Join(folder, "log"), program, "admission-controller", "--kubeconfig="+kubeconfig, "--address="+a.metrics, "--port="+port,
 		"--bind-address=127.0.0.1", "--register-webhook=false", "--client-ca-file="+cert, "--tls-cert-file="+cert, "--tls-private-key="+key, "--status-lease-name=attacked")
 	require.NoError(t, err)
-	t.Cleanup(a.Stop)
+	t.Cleanup(func() { _ = a.Stop(10 * time.Second) })
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(certPEM))
 	a.tls = &tls.Config{RootCAs: roots}
@@ -117,7 +117,7 @@ func (a *attacked) during(t *testing.T, attack func(t *testing.T)) {
 	group.Wait()
 	require.NoError(t, a.Alive())
 	require.LessOrEqual(t, len(failed)*10, asked, "at least nine of ten honest reviews are answered; of %d failed %v", asked, failed)
-	print, err := a.Footprint()
+	print, err := harness.FootprintOf(a.Pid())
 	require.NoError(t, err)
 	t.Logf("%d honest reviews, %d of them failed; RSS %d MiB, at most %d MiB so far", asked, len(failed), print.RSS>>20, print.Peak>>20)
 	require.Less(t, print.Peak, uint64(mostMemory))

@@ -26,8 +26,7 @@ import (
 // not be read, so that nothing started, nor stopped when asked to. Of others, such as 1e-999999999, the parser does not come to an
 // end, so that the cache of the whole cluster stood still and nobody was told.
 func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
-	file, err := harness.UpstreamCRDs()
-	require.NoError(t, err)
+	file := upstreamCRDs(t)
 	withoutCelvpa(t)
 	t.Cleanup(func() { require.NoError(t, cluster.InstallCRDs(context.Background(), false)) })
 	deleteCRDs(t)

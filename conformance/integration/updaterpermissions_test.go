@@ -33,8 +33,7 @@ const forgottenToo = "up-permissions-forgotten"
 // What those do not allow, a condition, is told by an event only.
 func upstreamsPermissionsAreEnough(t *testing.T) {
 	const user = "system:serviceaccount:kube-system:vpa-updater"
-	crds, err := harness.UpstreamCRDs()
-	require.NoError(t, err)
+	crds := upstreamCRDs(t)
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(crds), "vpa-rbac.yaml"))
 	require.NoError(t, err)
 	objects, err := harness.Decode(text)

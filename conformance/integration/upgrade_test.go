@@ -54,8 +54,7 @@ const upgradedCheckpoint = `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPo
 
 // theCRDsReplaceUpstreams: what is stored stays as it is to the byte, and stays editable where rules are new.
 func theCRDsReplaceUpstreams(t *testing.T) {
-	file, err := harness.UpstreamCRDs()
-	require.NoError(t, err)
+	file := upstreamCRDs(t)
 	withoutCelvpa(t)
 	t.Cleanup(func() { require.NoError(t, cluster.InstallCRDs(context.Background(), false)) })
 	deleteCRDs(t)

@@ -1,7 +1,6 @@
-package emit_test
+package admission
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 
@@ -12,9 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"github.com/celvpa/celvpa/conformance/admission"
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/crds"
 	"github.com/celvpa/celvpa/crds/emit"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/webhook/vpareview"
@@ -48,7 +45,7 @@ func compiled(t *testing.T, policy *admissionregistrationv1.ValidatingAdmissionP
 		out = append(out, struct {
 			rule string
 			prg  cel.Program
-		}{admission.RuleOf(v.Message), prg})
+		}{RuleOf(v.Message), prg})
 	}
 	return out
 }
@@ -73,8 +70,7 @@ func (d denying) denied(t *testing.T, gates map[string]bool, object, old map[str
 
 // The schema or a policy enforces each rule, or the webhook does.
 func TestEachRuleHasItsPlace(t *testing.T) {
-	_, plan := generated(t, "")
-	rules := plan.Validations(facts.VPAValidate)
+	rules := newBoth(t).plan.Validations(facts.VPAValidate)
 	policies, left, err := emit.Policies(rules, map[string]bool{"InPlace": true, "PerVPAConfig": false}, facts.VPAValidateFacts())
 	require.NoError(t, err)
 	require.Len(t, policies, 2)
@@ -95,9 +91,8 @@ func TestEachRuleHasItsPlace(t *testing.T) {
 
 // It tries random objects, new and changed.
 func TestThePolicyRefusesWhatTheWebhookRefuses(t *testing.T) {
-	all, plan := generated(t, "")
-	server, err := admission.NewAPIServer(all[crds.VPA])
-	require.NoError(t, err)
+	b := newBoth(t)
+	server, plan := b.server, b.plan
 	gates := map[string]bool{}
 	for gate := range facts.Gates {
 		gates[gate] = false
@@ -120,9 +115,9 @@ func TestThePolicyRefusesWhatTheWebhookRefuses(t *testing.T) {
 			if err != nil || len(server.Judge(now, old).Structure) > 0 {
 				break // it never reaches a policy
 			}
-			request := vpareview.Request{Object: text(t, now)}
+			request := vpareview.Request{Object: text(now)}
 			if old != nil {
-				request.OldObject = text(t, old)
+				request.OldObject = text(old)
 			}
 			var want []string
 			for _, cause := range vpareview.Review(plan, request).Causes {
@@ -144,11 +139,4 @@ func TestThePolicyRefusesWhatTheWebhookRefuses(t *testing.T) {
 	t.Logf("%d refused, %d accepted", refused, accepted)
 	require.Greater(t, refused, 100)
 	require.Greater(t, accepted, 100)
-}
-
-func text(t *testing.T, object map[string]any) []byte {
-	t.Helper()
-	data, err := json.Marshal(object)
-	require.NoError(t, err)
-	return data
 }
