@@ -27,6 +27,7 @@ type options struct {
 	qps               float32
 	burst             int
 	address           string
+	secureMetrics     secureMetrics
 	profiling         bool
 	logFormat         string
 	namespace         string
@@ -105,6 +106,7 @@ func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	f.Float32Var(&o.qps, "kube-api-qps", 50, "requests a second to the API server")
 	f.IntVar(&o.burst, "kube-api-burst", 100, "burst of requests to the API server")
 	f.StringVar(&o.address, "address", address, "address that serves /metrics, /health-check, /healthz and /readyz")
+	o.secureMetrics.add(f)
 	f.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof on --address")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json (celvpa's own)")
 	f.StringVar(&o.namespace, "vpa-object-namespace", "", "serve only this namespace; empty = all")

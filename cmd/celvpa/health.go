@@ -92,7 +92,7 @@ func first(checks []func() error) error {
 }
 
 // handlers serve the answers, by path.
-func (h *health) handlers(profiling bool) map[string]http.Handler {
+func (h *health) handlers() map[string]http.Handler {
 	answer := func(check func() error) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if err := check(); err != nil {
@@ -102,15 +102,18 @@ func (h *health) handlers(profiling bool) map[string]http.Handler {
 			fmt.Fprint(w, "OK")
 		})
 	}
-	out := map[string]http.Handler{"/health-check": answer(h.isStarted), "/healthz": answer(h.isHealthy), "/readyz": answer(h.isReady)}
-	if profiling {
-		out["/debug/pprof/"] = http.HandlerFunc(pprof.Index)
-		out["/debug/pprof/profile"] = http.HandlerFunc(pprof.Profile)
-		out["/debug/pprof/symbol"] = http.HandlerFunc(pprof.Symbol)
-		out["/debug/pprof/trace"] = http.HandlerFunc(pprof.Trace)
-		out["/debug/pprof/cmdline"] = http.HandlerFunc(pprof.Cmdline)
+	return map[string]http.Handler{"/health-check": answer(h.isStarted), "/healthz": answer(h.isHealthy), "/readyz": answer(h.isReady)}
+}
+
+// profiles serve what --profiling asks for, by path.
+func profiles() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
+		"/debug/pprof/profile": http.HandlerFunc(pprof.Profile),
+		"/debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
+		"/debug/pprof/trace":   http.HandlerFunc(pprof.Trace),
+		"/debug/pprof/cmdline": http.HandlerFunc(pprof.Cmdline),
 	}
-	return out
 }
 
 // afterSync records that caches have synced: the manager starts it only then.

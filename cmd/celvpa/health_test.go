@@ -27,7 +27,7 @@ import (
 // answers are the status codes of a process by path.
 func answers(h *health) map[string]int {
 	out := map[string]int{}
-	for path, handler := range h.handlers(false) {
+	for path, handler := range h.handlers() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		out[path] = w.Code

@@ -29,7 +29,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/oom"
@@ -47,7 +46,8 @@ type process struct {
 	manager  manager.Manager
 	resolver *target.Resolver // of all components: what one has asked for, the others know
 	address  string
-	port     int // of the webhook, 0 without one
+	secure   string // --secure-metrics-address
+	port     int    // of the webhook, 0 without one
 
 	namespace string          // the only one that is served; empty = all
 	kinds     []client.Object // that are watched
@@ -56,7 +56,7 @@ type process struct {
 // newProcess connects to the API server and prepares the caches: of VPAs, of the controllers of pods and of what else is read,
 // of which a kind may be named more than once.
 func newProcess(ctx context.Context, o *options, reads []client.Object) (*process, error) {
-	p := &process{health: newHealth(clock.RealClock{}), address: o.address, namespace: o.namespace}
+	p := &process{health: newHealth(clock.RealClock{}), address: o.address, secure: o.secureMetrics.address, namespace: o.namespace}
 	config, err := restConfig(o)
 	if err != nil {
 		return nil, err
@@ -74,10 +74,14 @@ func newProcess(ctx context.Context, o *options, reads []client.Object) (*proces
 	if o.namespace != "" {
 		cached.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
 	}
+	metrics, complete, err := p.metricsServer(o)
+	if err != nil {
+		return nil, err
+	}
 	p.manager, err = ctrl.NewManager(config, manager.Options{
 		Scheme:                        scheme,
 		Cache:                         cached,
-		Metrics:                       metricsserver.Options{BindAddress: o.address, ExtraHandlers: p.handlers(o.profiling)},
+		Metrics:                       metrics,
 		LeaderElection:                o.leader.elect,
 		LeaderElectionID:              o.leader.resourceName,
 		LeaderElectionNamespace:       o.leader.resourceNamespace,
@@ -88,6 +92,9 @@ func newProcess(ctx context.Context, o *options, reads []client.Object) (*proces
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing: %w", err)
+	}
+	if err := complete(); err != nil {
+		return nil, fmt.Errorf("preparing --secure-metrics-address: %w", err)
 	}
 	scales := target.NewScales(p.manager.GetClient(), clock.RealClock{}, nil)
 	p.resolver = &target.Resolver{Client: p.manager.GetClient(), Scales: scales}
@@ -242,7 +249,7 @@ func (p *process) start(ctx context.Context, delay time.Duration) error {
 		select {
 		case err := <-done:
 			if errors.Is(err, syscall.EADDRINUSE) {
-				return fmt.Errorf("a port is taken (--address %s%s): %w; choose another", p.address, p.webhookHint(), err)
+				return fmt.Errorf("a port is taken (--address %s%s%s): %w; choose another", p.address, p.secureHint(), p.webhookHint(), err)
 			}
 			return err
 		case <-ctx.Done():
@@ -270,6 +277,13 @@ func (p *process) unsynced(ctx context.Context) []string {
 		}
 	}
 	return out
+}
+
+func (p *process) secureHint() string {
+	if p.secure == "" {
+		return ""
+	}
+	return ", --secure-metrics-address " + p.secure
 }
 
 func (p *process) webhookHint() string {

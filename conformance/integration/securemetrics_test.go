@@ -1,0 +1,108 @@
+package integration
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// TestSecureMetricsAreForThoseWhomTheAPIServerAllows runs a recommender with the permissions that docs/recommender.md and
+// docs/operations.md print, and reads its metrics as Prometheus would.
+func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
+	a := accountOfTheDocs(t, "recommender.md", "secure-metrics")
+	ns := namespace(t, "it-secure-metrics")
+	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "prometheus"}}
+	create(t, reader)
+	bind := map[string]rbacv1.Subject{
+		"celvpa-metrics-auth":   {Kind: rbacv1.ServiceAccountKind, Namespace: audited, Name: a.name},
+		"celvpa-metrics-reader": {Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: reader.Name},
+	}
+	bound := func(role string) *rbacv1.ClusterRoleBinding {
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: []rbacv1.Subject{bind[role]}}
+	}
+	var page string
+	{
+		root, err := harness.Root()
+		require.NoError(t, err)
+		text, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
+		require.NoError(t, err)
+		_, rest, _ := strings.Cut(string(text), "```yaml\n")
+		page, _, _ = strings.Cut(rest, "```")
+	}
+	roles, err := harness.Decode([]byte(page))
+	require.NoError(t, err)
+	require.Len(t, roles, 2)
+	for _, role := range roles {
+		create(t, role)
+		t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), role)) })
+	}
+	auth := bound("celvpa-metrics-auth")
+	create(t, auth)
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), auth)) })
+
+	addresses := [2]string{}
+	for i := range addresses {
+		addresses[i], err = harness.FreeAddress()
+		require.NoError(t, err)
+	}
+	log := &recorded{}
+	one, err := harness.Start(program, addresses[0], filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + a.kubeconfig(t), "--address=" + addresses[0],
+		"--secure-metrics-address=" + addresses[1], "--vpa-object-namespace=" + ns, "--recommender-name=" + ns}, log.add)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, one.Stop(20*time.Second)) })
+	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second), "probes stay on --address")
+
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+	get := func(url, token string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		require.NoError(t, err)
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		answer, err := insecure.Do(request)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return answer.StatusCode, string(body)
+	}
+	requires := func(code int, url, token, says string) {
+		t.Helper()
+		got, body := get(url, token)
+		require.Equal(t, code, got, body)
+		require.Contains(t, body, says)
+	}
+	token := &authenticationv1.TokenRequest{}
+	require.NoError(t, cluster.SubResource("token").Create(t.Context(), reader, token))
+	metrics := "https://" + addresses[1] + "/metrics"
+	requires(http.StatusNotFound, "http://"+addresses[0]+"/metrics", "", "")
+	requires(http.StatusOK, "http://"+addresses[0]+"/healthz", "", "OK")
+	requires(http.StatusUnauthorized, metrics, "", "send a bearer token")
+	requires(http.StatusUnauthorized, metrics, "guessed", "does not know this token")
+	requires(http.StatusForbidden, metrics, token.Status.Token, "system:serviceaccount:"+ns+":prometheus may not get /metrics")
+	reads := bound("celvpa-metrics-reader")
+	create(t, reads)
+	t.Cleanup(func() { require.NoError(t, client.IgnoreNotFound(cluster.Delete(context.Background(), reads))) })
+	eventually(t, 30*time.Second, "the permission", func(context.Context) (bool, error) {
+		code, body := get(metrics, token.Status.Token)
+		return code == http.StatusOK && strings.Contains(body, "celvpa_rules_info"), nil
+	})
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	neverForbidden(t, log.lines)
+}

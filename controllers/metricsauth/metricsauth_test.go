@@ -1,0 +1,122 @@
+package metricsauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// server answers reviews: it knows the tokens "reader", who may get /metrics, and "nobody".
+type server struct {
+	client.Writer
+	asked   int
+	failing error
+	logs    []string
+	clock   *testclock.FakePassiveClock
+	guard   *Guard
+}
+
+func newServer() *server {
+	s := &server{clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	s.guard = &Guard{Client: s, Clock: s.clock, Log: funcr.New(func(_, args string) { s.logs = append(s.logs, args) }, funcr.Options{})}
+	return s
+}
+
+func (s *server) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	s.asked++
+	if s.failing != nil {
+		return s.failing
+	}
+	switch review := object.(type) {
+	case *authenticationv1.TokenReview:
+		if review.Spec.Token == "reader" || review.Spec.Token == "nobody" {
+			review.Status.Authenticated = true
+			review.Status.User = authenticationv1.UserInfo{Username: review.Spec.Token, Groups: []string{"g"}, UID: "u", Extra: map[string]authenticationv1.ExtraValue{"pod": {"p"}}}
+		}
+	case *authorizationv1.SubjectAccessReview:
+		ok := review.Spec.NonResourceAttributes
+		same := fmt.Sprintf("%v %v %v", review.Spec.Groups, review.Spec.UID, review.Spec.Extra) == "[g] u map[pod:[p]]"
+		review.Status.Allowed = same && review.Spec.User == "reader" && ok.Path == "/metrics" && ok.Verb == "get"
+	}
+	return nil
+}
+
+// get is the status and the body of an answer.
+func (s *server) get(authorization, path string) (int, string) {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil)
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	s.guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "metrics") })).ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func TestWhoMayReadMetrics(t *testing.T) {
+	s := newServer()
+	for _, one := range []struct {
+		name, authorization, path string
+		code                      int
+		body                      string
+	}{
+		{"no token", "", "/metrics", 401, "send a bearer token, such as that of a service account\n"},
+		{"a password", "Basic cmVhZGVy", "/metrics", 401, "send a bearer token, such as that of a service account\n"},
+		{"an empty token", "Bearer ", "/metrics", 401, "send a bearer token, such as that of a service account\n"},
+		{"an unknown token", "Bearer guessed", "/metrics", 401, "the API server does not know this token\n"},
+		{"a user without permission", "Bearer nobody", "/metrics", 403, "nobody may not get /metrics: grant it by a ClusterRole with nonResourceURLs\n"},
+		{"a reader", "Bearer reader", "/metrics", 200, "metrics"},
+		{"a reader of something else", "bearer reader", "/debug/pprof/heap", 403, "reader may not get /debug/pprof/heap: grant it by a ClusterRole with nonResourceURLs\n"},
+	} {
+		code, body := s.get(one.authorization, one.path)
+		require.Equal(t, one.code, code, one.name)
+		require.Equal(t, one.body, body, one.name)
+	}
+}
+
+func TestAnswersAreRememberedForAWhile(t *testing.T) {
+	s := newServer()
+	asks := func(token string, after time.Duration) int {
+		s.clock.SetTime(s.clock.Now().Add(after))
+		before := s.asked
+		s.get("Bearer "+token, "/metrics")
+		return s.asked - before
+	}
+	require.Equal(t, 2, asks("reader", 0), "one review of each kind")
+	require.Zero(t, asks("reader", allowedFor-time.Second))
+	require.Equal(t, 2, asks("reader", time.Second))
+	require.Equal(t, 1, asks("guessed", 0))
+	require.Zero(t, asks("guessed", refusedFor-time.Second))
+	require.Equal(t, 1, asks("guessed", time.Second))
+	for i := range maxAnswers {
+		asks(fmt.Sprint("guess", i), 0)
+	}
+	require.LessOrEqual(t, len(s.guard.answers), maxAnswers)
+}
+
+func TestNobodyReadsWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+	s := newServer()
+	s.failing = apierrors.NewForbidden(schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"}, "", errors.New("RBAC"))
+	for range 2 {
+		code, body := s.get("Bearer reader", "/metrics")
+		require.Equal(t, http.StatusInternalServerError, code)
+		require.Equal(t, "cannot find out whether you may read this; the log says why\n", body)
+	}
+	require.Len(t, s.logs, 1, "once")
+	require.Contains(t, s.logs[0], "allow this process to create tokenreviews.authentication.k8s.io")
+	s.failing = nil
+	code, _ := s.get("Bearer reader", "/metrics")
+	require.Equal(t, http.StatusOK, code, "a failure is not remembered")
+	require.Contains(t, s.logs[1], "recovered")
+}
