@@ -1,0 +1,110 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// service passes connections on to one of several replicas, as a Service does; connections that are open stay where they are.
+type service struct {
+	net.Listener
+	endpoint atomic.Pointer[string] // host:port
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &service{Listener: listener}
+	t.Cleanup(func() { require.NoError(t, listener.Close()) })
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go s.pass(from)
+		}
+	}()
+	return s
+}
+
+func (s *service) pass(from net.Conn) {
+	defer from.Close()
+	to, err := net.Dial("tcp", *s.endpoint.Load())
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	go func() {
+		defer from.Close()
+		_, _ = io.Copy(from, to)
+	}()
+	_, _ = io.Copy(to, from)
+}
+
+// TestARollingUpdateRefusesNoPod: with failurePolicy Fail, one replica takes over from another behind a Service that needs a second
+// to notice, while pods are created.
+func TestARollingUpdateRefusesNoPod(t *testing.T) {
+	const delay = 3 * time.Second
+	withoutCelvpa(t)
+	front := newService(t)
+	_, port, err := net.SplitHostPort(front.Addr().String())
+	require.NoError(t, err)
+	replica := func(name string) (one *harness.Celvpa, endpoint string) {
+		ports := [2]string{}
+		for i := range ports {
+			ports[i], err = harness.FreeAddress()
+			require.NoError(t, err)
+		}
+		_, own, err := net.SplitHostPort(ports[1])
+		require.NoError(t, err)
+		one, err = harness.Start(program, ports[0], filepath.Join(t.TempDir(), name+".log"), []string{"admission-controller", "--kubeconfig=" + kubeconfig, "--webhook-failure-policy-fail",
+			"--register-by-url", "--webhook-address=127.0.0.1", "--webhook-port=" + port, "--webhook-timeout-seconds=5",
+			"--bind-address=127.0.0.1", "--port=" + own, "--address=" + ports[0], fmt.Sprint("--shutdown-delay-duration=", delay)}, nil)
+		require.NoError(t, err)
+		require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+		return one, ports[1]
+	}
+	old, oldEndpoint := replica("old")
+	front.endpoint.Store(&oldEndpoint)
+	t.Cleanup(func() { unregister(t) })
+	load := createPods(t, namespace(t, "it-rolling"))
+	load.more(t, 20)
+	next, nextEndpoint := replica("next")
+	t.Cleanup(func() { require.NoError(t, next.Stop(20*time.Second)) })
+
+	stopped := make(chan error, 1)
+	asked := time.Now()
+	go func() { stopped <- old.Stop(20 * time.Second) }()
+	eventually(t, delay, "/readyz to fail", func(ctx context.Context) (bool, error) {
+		answer, err := http.Get("http://" + old.Address + "/readyz")
+		if err != nil {
+			return false, err
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		return answer.StatusCode == http.StatusInternalServerError && string(body) == "shutting down\n", err
+	})
+	load.more(t, 20) // the Service has not noticed yet
+	require.Less(t, time.Since(asked), delay, "this machine is too slow for the test")
+	front.endpoint.Store(&nextEndpoint)
+	require.NoError(t, <-stopped)
+	took := time.Since(asked)
+	require.GreaterOrEqual(t, took, delay)
+	load.more(t, 20)
+	require.NoError(t, load.end(), "every creation succeeds")
+	require.Equal(t, load.created.Load(), load.patched.Load(), "and is patched")
+	t.Logf("%d pods created and patched; the old replica ended %s after SIGTERM", load.created.Load(), took.Round(time.Millisecond))
+}
