@@ -108,7 +108,7 @@ func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	f.StringVar(&o.address, "address", address, "address that serves /metrics, /health-check, /healthz and /readyz")
 	o.secureMetrics.add(f)
 	f.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof on --address")
-	f.StringVar(&o.logFormat, "log-format", "text", "text or json (celvpa's own)")
+	f.StringVar(&o.logFormat, "logging-format", "text", "text or json; --log-format is the same (celvpa's own)")
 	f.StringVar(&o.namespace, "vpa-object-namespace", "", "serve only this namespace; empty = all")
 	f.StringVar(&o.ignoredNamespaces, "ignored-vpa-object-namespaces", "", "namespaces to ignore, separated by commas")
 	f.StringVar(&o.rulesDir, "rules-dir", "", "folder of rule files, or a single file, to lay over the shipped rules (celvpa's own)")
@@ -341,7 +341,10 @@ func addLogging(f *pflag.FlagSet) {
 	f.AddGoFlagSet(set)
 }
 
-// normalize lets flags be written with underscores, as upstream does.
+// normalize lets flags be written with underscores, as upstream does, and --logging-format by its former name.
 func normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	if name = strings.ReplaceAll(name, "_", "-"); name == "log-format" {
+		name = "logging-format"
+	}
+	return pflag.NormalizedName(name)
 }

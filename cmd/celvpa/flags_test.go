@@ -176,3 +176,11 @@ func TestFlagsMayBeWrittenWithUnderscores(t *testing.T) {
 	require.Equal(t, "5s", cmd.Flags().Lookup("recommender-interval").Value.String())
 	require.Equal(t, "0.8", cmd.Flags().Lookup("target-cpu-percentile").Value.String())
 }
+
+func TestTheFormerNameOfLoggingFormatIsUnderstood(t *testing.T) {
+	for _, name := range []string{"--logging-format", "--log-format", "--log_format"} {
+		cmd := componentCommand("updater", "", updaterPart)
+		require.NoError(t, cmd.ParseFlags([]string{name + "=json"}), name)
+		require.Equal(t, "json", cmd.Flag("logging-format").Value.String(), name)
+	}
+}

@@ -20,7 +20,7 @@ func setupLogging(format string) error {
 		ctrl.SetLogger(logger)
 		klog.SetLogger(logger)
 	default:
-		return fmt.Errorf("--log-format is %q; use text or json", format)
+		return fmt.Errorf("--logging-format is %q; use text or json", format)
 	}
 	return nil
 }

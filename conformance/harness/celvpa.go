@@ -90,7 +90,7 @@ func freePorts(n int) ([]int, error) {
 
 // Start runs the program. Its JSON log goes to logFile, and each line to each.
 func Start(program, address, logFile string, args []string, each func(LogLine)) (*Celvpa, error) {
-	return Launch(program, address, logFile, append(args, "--log-format=json"), each)
+	return Launch(program, address, logFile, append(args, "--logging-format=json"), each)
 }
 
 // Launch is Start for programs without a log format flag.
