@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/celvpa/celvpa/engine/document"
@@ -73,7 +73,7 @@ func (p *Plan) Points() []string {
 			out = append(out, name)
 		}
 	}
-	sort.Strings(out)
+	slices.Sort(out)
 	return out
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/google/cel-go/common/types/ref"
@@ -21,11 +22,8 @@ type Constant struct {
 // change afterwards. It panics on a name that the point does not declare or that rules may write.
 func (p *Plan) Specialize(list ...Constant) *Plan {
 	out := *p
-	out.parts.Points = make(map[string]*PointPlan, len(p.parts.Points))
+	out.parts.Points = maps.Clone(p.parts.Points)
 	known := map[string]closure.Constants{}
-	for name, at := range p.parts.Points {
-		out.parts.Points[name] = at
-	}
 	for _, c := range list {
 		at := p.parts.Points[c.Point]
 		if at == nil || at.LeftOut {
@@ -37,9 +35,7 @@ func (p *Plan) Specialize(list ...Constant) *Plan {
 		}
 		if known[c.Point] == nil {
 			known[c.Point] = closure.Constants{}
-			for name, v := range at.known {
-				known[c.Point][name] = v
-			}
+			maps.Copy(known[c.Point], at.known)
 		}
 		known[c.Point][c.Name] = c.Value
 	}

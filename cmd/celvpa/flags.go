@@ -4,8 +4,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -312,12 +312,7 @@ func parseGates(text string) (map[string]bool, error) {
 }
 
 func gateNames() []string {
-	names := make([]string, 0, len(facts.Gates))
-	for name := range facts.Gates {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
+	return slices.Sorted(maps.Keys(facts.Gates))
 }
 
 func gateHelp() string {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -111,7 +111,7 @@ func printMetrics(out io.Writer) error {
 			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", m[1], strings.ReplaceAll(m[3], ",", ", "), cellText(strings.ReplaceAll(m[2], `\"`, `"`))))
 		}
 	}
-	sort.Strings(rows)
+	slices.Sort(rows)
 	fmt.Fprint(out, metricsHead)
 	_, err := fmt.Fprintln(out, strings.Join(rows, "\n"))
 	return err

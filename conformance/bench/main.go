@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -90,7 +91,7 @@ func (b benchmark) parse(args []string) (options, error) {
 
 func oneOf(name string, words, known []string) error {
 	for _, word := range words {
-		if !strings.Contains(","+strings.Join(known, ",")+",", ","+word+",") {
+		if !slices.Contains(known, word) {
 			return fmt.Errorf("%s: unknown %q; known: %s", name, word, strings.Join(known, ", "))
 		}
 	}

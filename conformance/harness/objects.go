@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -104,12 +105,7 @@ func (c *Cluster) WaitEstablished(ctx context.Context, name string) error {
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, &crd); err != nil {
 			return false, err
 		}
-		for _, condition := range crd.Status.Conditions {
-			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				return true, nil
-			}
-		}
-		return false, nil
+		return apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for CRD %s: %w", name, err)

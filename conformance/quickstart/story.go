@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -150,13 +150,13 @@ func (s *story) lookAtUsage(ctx context.Context) error {
 		}
 		return fmt.Errorf("reading usage: %w", err)
 	}
-	sort.Slice(usage.Items, func(i, j int) bool { return usage.Items[i].Name < usage.Items[j].Name })
+	slices.SortFunc(usage.Items, func(a, b metricsv1beta1.PodMetrics) int { return strings.Compare(a.Name, b.Name) })
 	for _, pod := range usage.Items {
 		var parts []string
 		for _, c := range pod.Containers {
 			parts = append(parts, fmt.Sprintf("%s %dm %dMi", c.Name, c.Usage.Cpu().MilliValue(), c.Usage.Memory().Value()>>20))
 		}
-		sort.Strings(parts)
+		slices.Sort(parts)
 		say("usage           pod %s: %s", pod.Name, strings.Join(parts, ", "))
 		s.usageTold = time.Now()
 	}

@@ -1,8 +1,8 @@
 package recommender
 
 import (
+	"cmp"
 	"slices"
-	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,17 +32,11 @@ func (c *conditionSet) set(t vpav1.VerticalPodAutoscalerConditionType, status co
 }
 
 func (c *conditionSet) remove(t vpav1.VerticalPodAutoscalerConditionType) {
-	kept := c.list[:0]
-	for _, one := range c.list {
-		if one.Type != t {
-			kept = append(kept, one)
-		}
-	}
-	c.list = kept
+	c.list = slices.DeleteFunc(c.list, func(one vpav1.VerticalPodAutoscalerCondition) bool { return one.Type == t })
 }
 
 func (c *conditionSet) sorted() []vpav1.VerticalPodAutoscalerCondition {
-	sort.SliceStable(c.list, func(i, j int) bool { return c.list[i].Type < c.list[j].Type })
+	slices.SortStableFunc(c.list, func(a, b vpav1.VerticalPodAutoscalerCondition) int { return cmp.Compare(a.Type, b.Type) })
 	return c.list
 }
 

@@ -2,6 +2,7 @@ package recommender
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -160,12 +161,9 @@ func (r *Recommender) mine(v *vpav1.VerticalPodAutoscaler) bool {
 	if len(v.Spec.Recommenders) == 0 {
 		return r.Name == DefaultName
 	}
-	for _, one := range v.Spec.Recommenders {
-		if one != nil && one.Name == r.Name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Spec.Recommenders, func(one *vpav1.VerticalPodAutoscalerRecommenderSelector) bool {
+		return one != nil && one.Name == r.Name
+	})
 }
 
 // loadPods updates the pods that have started; it returns nil when they cannot be listed.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -46,7 +47,9 @@ func refusalOf(err error) facts.Refusal {
 		return facts.RefusedNotAnswered
 	}
 	status := answer.Status()
-	has := func(texts []string) bool { return contains(status.Message, texts) }
+	has := func(texts []string) bool {
+		return slices.ContainsFunc(texts, func(one string) bool { return strings.Contains(status.Message, one) })
+	}
 	switch code := status.Code; {
 	case apierrors.HasStatusCause(err, causeNodeCapacity):
 		return facts.RefusedNodeCapacity
@@ -156,13 +159,4 @@ func said(err error) string {
 		}
 	}
 	return text
-}
-
-func contains(text string, any []string) bool {
-	for _, one := range any {
-		if strings.Contains(text, one) {
-			return true
-		}
-	}
-	return false
 }

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -69,9 +70,7 @@ func (c *compiler) unusedShared(r *resolve.Resolved, findings *source.Collector)
 	read := map[string]bool{}
 	for _, point := range r.Points {
 		for _, placed := range point.Sets {
-			for name := range placed.Set.ReadsParams() {
-				read[name] = true
-			}
+			maps.Copy(read, placed.Set.ReadsParams())
 		}
 	}
 	for _, p := range r.Pipeline.Params {

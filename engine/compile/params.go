@@ -204,9 +204,7 @@ func paramIn(params []setting, name string) (at source.Scalar) {
 func (c *compiler) schemasWith(params *lang.Schema) map[string]*lang.Schema {
 	out := params.WithNested()
 	out[c.gateType.Schema().Name()] = c.gateType.Schema()
-	for name, s := range c.reg.Schemas() {
-		out[name] = s
-	}
+	maps.Copy(out, c.reg.Schemas())
 	return out
 }
 

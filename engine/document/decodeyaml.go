@@ -2,7 +2,8 @@ package document
 
 import (
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -144,10 +145,5 @@ func (d *Decoder) Problem(n *yaml.Node, message string) {
 }
 
 func knownKeys(f fields) string {
-	keys := make([]string, 0, len(f))
-	for k := range f {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return strings.Join(keys, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(f)), ", ")
 }

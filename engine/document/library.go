@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/celvpa/celvpa/engine/source"
@@ -200,7 +199,7 @@ func (l *Library) Pipeline(ref string) (*Pipeline, error) {
 			found = append(found, id)
 		}
 	}
-	sort.Strings(found)
+	slices.Sort(found)
 	switch len(found) {
 	case 1:
 		return l.Pipelines[found[0]], nil

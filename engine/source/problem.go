@@ -1,8 +1,9 @@
 package source
 
 import (
+	"cmp"
 	"errors"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -61,15 +62,8 @@ func (ps *Collector) Err() error {
 
 // Sort orders by file, line and column.
 func (ps *Collector) Sort() {
-	sort.SliceStable(ps.List, func(i, j int) bool {
-		a, b := ps.List[i].Pos, ps.List[j].Pos
-		if a.File != b.File {
-			return a.File < b.File
-		}
-		if a.Line != b.Line {
-			return a.Line < b.Line
-		}
-		return a.Col < b.Col
+	slices.SortStableFunc(ps.List, func(a, b *Problem) int {
+		return cmp.Or(strings.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Col, b.Pos.Col))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,12 +76,9 @@ func fieldsOf(line string) ([]string, error) {
 }
 
 func isHeader(fields []string) bool {
-	for _, name := range fields {
-		if strings.EqualFold(strings.TrimSpace(name), columnNames[timestamp]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(fields, func(name string) bool {
+		return strings.EqualFold(strings.TrimSpace(name), columnNames[timestamp])
+	})
 }
 
 // header finds the known columns and ignores others.
