@@ -40,7 +40,7 @@ type RuleOverlayList struct {
 type RuleOverlaySpec struct {
 	Description string `json:"description,omitempty"`
 	// Enforce (the default) changes what happens. Warn and Audit try the change beside what is enforced: the difference is
-	// counted and recorded in events, and Warn also tells whoever submits an object.
+	// counted and recorded in events. Warn also returns it as a warning to whoever submits an object.
 	// +kubebuilder:validation:Enum=Enforce;Warn;Audit
 	// +kubebuilder:default=Enforce
 	Mode string `json:"mode,omitempty"`
@@ -98,7 +98,7 @@ type Stage struct {
 	// A scope of the point, an axis, or a list of both.
 	Each *apiextensionsv1.JSON `json:"each,omitempty"`
 	When string                `json:"when,omitempty"`
-	// Values of the axis for which it does not run.
+	// Values of the axis to leave out.
 	Without []string `json:"without,omitempty"`
 	// +kubebuilder:validation:Enum=Keep;SkipStage
 	OnError   string            `json:"onError,omitempty"`
@@ -115,7 +115,7 @@ type Rule struct {
 	// A field, or a list of several.
 	Unset *apiextensionsv1.JSON `json:"unset,omitempty"`
 	Note  string                `json:"note,omitempty"`
-	// Values of the stage's axis for which it is left out.
+	// Values of the stage's axis to leave out.
 	Without []string `json:"without,omitempty"`
 }
 
