@@ -30,12 +30,18 @@ type Source interface {
 	NeedLeaderElection() bool
 }
 
-var expires = prometheus.NewGauge(prometheus.GaugeOpts{
-	Name: "celvpa_admission_certificate_expiration_timestamp_seconds",
-	Help: "When the serving certificate in use expires, in seconds since 1970.",
-})
+var (
+	begins = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "celvpa_admission_certificate_not_before_timestamp_seconds",
+		Help: "When the validity of the serving certificate in use began, in seconds since 1970.",
+	})
+	expires = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "celvpa_admission_certificate_expiration_timestamp_seconds",
+		Help: "When the serving certificate in use expires, in seconds since 1970.",
+	})
+)
 
-func init() { metrics.Registry.MustRegister(expires) }
+func init() { metrics.Registry.MustRegister(begins, expires) }
 
 // identity is a serving certificate with the CAs that a client must know to trust it.
 type identity struct {
@@ -173,6 +179,7 @@ func (r *rotation) watch(ctx context.Context, every time.Duration, do func()) {
 		r.Lock()
 		do()
 		if leaf := r.serving.pair.Leaf; leaf != nil {
+			begins.Set(float64(leaf.NotBefore.Unix()))
 			expires.Set(float64(leaf.NotAfter.Unix()))
 		}
 		r.Unlock()
