@@ -62,6 +62,24 @@ func LabBuilt(ctx context.Context) (bool, error) {
 	return len(missing) == 0, nil
 }
 
+// Part returns a program of the lab's that not every lab needs, such as prometheus; it is built first if need be.
+func Part(ctx context.Context, name string, out io.Writer) (string, error) {
+	lab, err := launcher(ctx, "celvpa")
+	if err != nil {
+		return "", err
+	}
+	build := lab.command(ctx, "build", name)
+	build.Stdout, build.Stderr = out, out
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("building %s: %w", name, err)
+	}
+	path, err := lab.command(ctx, "path", name).Output()
+	if err != nil {
+		return "", fmt.Errorf("looking for %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(path)), nil
+}
+
 // launcher builds the program that starts and stops labs.
 func launcher(ctx context.Context, name string) (*Lab, error) {
 	root, err := Root()

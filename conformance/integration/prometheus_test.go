@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -58,26 +57,13 @@ type prometheus struct {
 // newPrometheus builds Prometheus if need be, and starts an empty one that ends with the test.
 func newPrometheus(t *testing.T) *prometheus {
 	t.Helper()
-	root, err := harness.Root()
+	program, err := harness.Part(t.Context(), "prometheus", os.Stdout)
 	require.NoError(t, err)
-	launcher := filepath.Join(t.TempDir(), "lab")
-	run := func(name string, args ...string) string {
-		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, os.Stdout), os.Stderr
-		require.NoError(t, cmd.Run(), "%s %v", name, args)
-		return strings.TrimSpace(out.String())
-	}
-	run("go", "build", "-C", "conformance/lab", "-o", launcher, ".")
-	run(launcher, "build", "prometheus")
-	p := &prometheus{program: run(launcher, "path", "prometheus"), dir: t.TempDir()}
+	p := &prometheus{program: program, dir: t.TempDir()}
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := harness.FreeAddress()
 	require.NoError(t, err)
-	p.address = "http://" + listener.Addr().String()
-	require.NoError(t, listener.Close())
+	p.address = "http://" + address
 	config := "otlp: {translation_strategy: NoTranslation}\nstorage: {tsdb: {out_of_order_time_window: 30d}}\n"
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "prometheus.yml"), []byte(config), 0o600))
 	t.Cleanup(func() { p.stop(t) })

@@ -20,6 +20,8 @@ const (
 	kwokVersion          = "v0.8.0"
 	metricsServerVersion = "v0.9.0"
 	prometheusVersion    = "v3.15.0" // the Go module calls it v0.315.0
+
+	kubeStateMetricsVersion = "v2.20.0"
 )
 
 // part is a program of the lab.
@@ -45,10 +47,11 @@ var (
 	// packages compile once for both.
 	kubernetes = &module{ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, cold: "8 min"}
 	etcd       = &module{folder: "etcd", ldflags: "-s -w", cold: "20 s"}
-	// For tests of usage history. The tag drops cloud service discovery, a third of the packages;
+	// For tests of usage history and of what deploy/monitoring holds. The tag drops cloud service discovery, a third of the packages;
 	// without the tag builtinassets there is no web UI.
 	prometheus = &module{folder: "prometheus", extra: true, cold: "4 min", tags: "remove_all_sd",
 		ldflags: "-s -w -X github.com/prometheus/common/version.Version=" + prometheusVersion[1:]}
+	kubeStateMetrics = &module{folder: "kube-state-metrics", ldflags: "-s -w", extra: true, cold: "2 min"}
 )
 
 var allParts = []part{
@@ -60,6 +63,8 @@ var allParts = []part{
 	{name: "kwokctl", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwokctl", from: kubernetes},
 	{name: "metrics-server", version: metricsServerVersion, pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server", from: kubernetes},
 	{name: "prometheus", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/prometheus", from: prometheus},
+	{name: "promtool", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/promtool", from: prometheus},
+	{name: "kube-state-metrics", version: kubeStateMetricsVersion, pkg: "k8s.io/kube-state-metrics/v2", from: kubeStateMetrics},
 }
 
 // program is the file that go build writes for the part: named as its package, whose path may end in a version.
