@@ -27,6 +27,8 @@ type Judgement struct {
 	Allowed  bool              `json:"allowed"`
 	Causes   []vpareview.Cause `json:"causes"`
 	Warnings []vpareview.Cause `json:"warnings"`
+
+	Document manifests.Document `json:"-"`
 }
 
 // Refused reports whether any object would be refused.
@@ -42,7 +44,7 @@ func (c *Cluster) Validate(old *manifests.Set) (*Validation, error) {
 		answer := v.judge(d)
 		out.Items = append(out.Items, Judgement{
 			Object: d.Key(), Source: d.Source.String(), Allowed: answer.Allowed(),
-			Causes: listed(answer.Causes), Warnings: listed(answer.Warnings),
+			Causes: listed(answer.Causes), Warnings: listed(answer.Warnings), Document: d,
 		})
 	}
 	return out, err

@@ -34,7 +34,7 @@ func lintCommand(o *ruleOptions) *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error { return lintRules(cmd.OutOrStdout(), p, o, paths) },
 	}
-	p.add(cmd.Flags(), "table", "table", "json", "yaml")
+	p.add(cmd.Flags(), "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
 	return cmd
 }
 
@@ -43,16 +43,21 @@ func lintRules(out io.Writer, p *printer, o *ruleOptions, paths []string) error 
 		return err
 	}
 	found := ruleProblems{Problems: []ruleProblem{}}
+	var checks report
 	var errs []error
 	for _, path := range paths {
 		problems, err := o.lint(path)
 		errs = append(errs, err)
+		c := check{suite: "celvpa rules lint", name: relative(path)}
 		for _, one := range problems {
+			c.findings = append(c.findings, finding{rule: findingLint, about: one.Subject, message: one.Message, at: one.Pos})
 			found.Problems = append(found.Problems, ruleProblem{At: one.Pos.String(), Subject: one.Subject, Message: one.Message, text: one.Error()})
 		}
+		checks.checks = append(checks.checks, c)
 	}
 	err := faults.Join(errs...)
-	if err := p.print(out, found, map[string]func(*page){"table": func(p *page) { found.print(p, err == nil) }}); err != nil {
+	checks.incomplete = err != nil
+	if err := p.print(out, found, checks.or(map[string]func(*page){"table": func(p *page) { found.print(p, err == nil) }})); err != nil {
 		return err
 	}
 	if err == nil && len(found.Problems) > 0 {

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -39,14 +42,15 @@ rules could not be read or compiled.`,
 		Example: `  celvpa test                                       the shipped tables on the shipped rules
   celvpa test --rules-dir my-rules --coverage       and which of my rules no row reaches
   celvpa test my-tables --run 'container-caps/.*minimum'
-  celvpa test --junit report.xml`,
+  celvpa test --junit report.xml
+  celvpa test --rules-dir my-rules -o github         annotations for GitHub Actions`,
 		RunE: func(cmd *cobra.Command, paths []string) error { return runTests(cmd.OutOrStdout(), o, paths) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.run, "run", "", "run only rows whose table/row matches this regular expression")
 	f.BoolVar(&o.coverage, "coverage", false, "show which rules, branches, decisions and validations no row reaches")
 	f.StringVar(&o.junit, "junit", "", "also write the results to this file, as JUnit XML")
-	o.add(f, "table", "table", "json", "yaml")
+	o.add(f, "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
 	f.BoolVar(&o.explain, "explain", false, "show for each row, step by step, which rule changed what, and why")
 	o.rules.add(cmd)
 	return cmd
@@ -76,20 +80,36 @@ func runTests(out io.Writer, o *testOptions, paths []string) error {
 	if len(results) == 0 {
 		return fmt.Errorf("no row matches --run %s", o.run)
 	}
-	report := newTestReport(results, o.explain)
+	tests := newTestReport(results, o.explain)
 	if coverage != nil {
-		report.cover(coverage.Report())
+		tests.cover(coverage.Report())
 	}
+	checks := tests.checks()
 	if o.junit != "" {
-		if err := report.writeJUnit(o.junit); err != nil {
+		if err := writeJUnit(o.junit, checks); err != nil {
 			return err
 		}
 	}
-	if err := o.print(out, report, map[string]func(*page){"table": report.print}); err != nil {
+	if err := o.print(out, tests, checks.or(map[string]func(*page){"table": tests.print})); err != nil {
 		return err
 	}
-	if !report.fine() {
+	if !tests.fine() {
 		return errNo
+	}
+	return nil
+}
+
+// writeJUnit writes a report to a file.
+func writeJUnit(path string, r *report) error {
+	var text bytes.Buffer
+	p := newPage(&text)
+	r.junit(p)
+	err := cmp.Or(p.err, p.Flush())
+	if err == nil {
+		err = os.WriteFile(path, text.Bytes(), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the JUnit report: %w", err)
 	}
 	return nil
 }

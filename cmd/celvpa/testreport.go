@@ -6,6 +6,7 @@ import (
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/ruletest"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/celvpa/celvpa/simulate"
 )
 
@@ -35,6 +36,8 @@ type rowReport struct {
 	Differences []ruletest.Difference `json:"differences,omitempty"`
 	Fired       []string              `json:"fired"`
 	Steps       []engine.Step         `json:"steps,omitempty"`
+
+	pos source.Position
 }
 
 type coverageReport struct {
@@ -57,7 +60,7 @@ func newTestReport(results []ruletest.RowResult, explain bool) *testReport {
 			table = &tableReport{Table: r.Table, File: r.At.File}
 			out.Tables = append(out.Tables, table)
 		}
-		row := rowReport{Row: r.Row, At: r.At.String(), Passed: r.Passed(), Differences: r.Differences, Fired: append([]string{}, r.Fired...)}
+		row := rowReport{Row: r.Row, At: r.At.String(), pos: r.At, Passed: r.Passed(), Differences: r.Differences, Fired: append([]string{}, r.Fired...)}
 		if explain {
 			row.Steps = r.Steps
 		}
@@ -83,6 +86,38 @@ func (r *testReport) cover(c engine.CoverageReport) {
 	for _, u := range c.Unreached {
 		r.Coverage.Unreached = append(r.Coverage.Unreached, unreachedReport{Unreached: u, At: u.At.String()})
 	}
+}
+
+// checks are the rows, and with --coverage that they reach all.
+func (r *testReport) checks() *report {
+	out := &report{}
+	for _, t := range r.Tables {
+		for _, row := range t.Rows {
+			c := check{suite: t.Table, file: t.File, name: row.Row}
+			if !row.Passed {
+				c.findings = []finding{{rule: findingRow, about: t.Table + "/" + row.Row, message: row.text(), at: row.pos}}
+			}
+			out.checks = append(out.checks, c)
+		}
+	}
+	if r.Coverage == nil {
+		return out
+	}
+	c := check{suite: "coverage", name: "rows reach every outcome"}
+	for _, u := range r.Coverage.Unreached {
+		c.findings = append(c.findings, finding{rule: findingCoverage, about: u.Path, message: "no row reaches this " + u.Kind + ": " + u.What, at: u.Unreached.At})
+	}
+	out.checks = append(out.checks, c)
+	return out
+}
+
+// text is what is wrong with a row, in lines.
+func (r rowReport) text() string {
+	var text strings.Builder
+	p := newPage(&text)
+	r.print(p, "")
+	_ = p.Flush() // a Builder takes everything
+	return strings.TrimSpace(text.String())
 }
 
 // fine reports whether all passed and, where that was asked for, all was reached.

@@ -4,8 +4,10 @@ import (
 	"time"
 
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/engine/source"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/webhook/vpareview"
 	"github.com/spf13/cobra"
 )
 
@@ -40,12 +42,13 @@ VerticalPodAutoscaler, or the rules could not be used. Readable input is judged 
   celvpa validate -f deploy/ -f overlays/ -o json
   celvpa validate -f vpa.yaml --feature-gates InPlace=true
   kubectl get vpa -A -o yaml > now.yaml && celvpa validate -f deploy/ --old now.yaml
-  kustomize build . | celvpa validate -f -`,
+  kustomize build . | celvpa validate -f -
+  celvpa validate -f deploy/ -o sarif > celvpa.sarif     or junit, or github for annotations of GitHub Actions`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.add(cmd, compile)
 	cmd.Flags().StringArrayVar(&o.old, "old", nil, "file or folder with the objects as they are now; can be repeated")
-	o.printer.add(cmd.Flags(), "table", "table", "json", "yaml")
+	o.printer.add(cmd.Flags(), "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
 	return cmd
 }
 
@@ -60,12 +63,13 @@ func (o *validateOptions) run(cmd *cobra.Command) error {
 	cluster, unread := o.load(cmd, book, time.Now())
 	old, oldUnread := manifests.Read(o.old, cmd.InOrStdin())
 	result, unusable := cluster.Validate(old)
-	text := map[string]func(*page){"table": func(p *page) { printJudgements(p, result) }}
+	errs := faults.Join(unread, oldUnread, unusable)
+	forms := validationReport(result, errs != nil).or(map[string]func(*page){"table": func(p *page) { printJudgements(p, result) }})
 	printNotes(cmd, cluster.Notes())
-	if err := o.print(cmd.OutOrStdout(), result, text); err != nil {
+	if err := o.print(cmd.OutOrStdout(), result, forms); err != nil {
 		return err
 	}
-	return o.end(faults.Join(unread, oldUnread, unusable), len(result.Items) == 0, "there is no VerticalPodAutoscaler in %s: nothing was judged", result.Refused())
+	return o.end(errs, len(result.Items) == 0, "there is no VerticalPodAutoscaler in %s: nothing was judged", result.Refused())
 }
 
 // printJudgements prints a line for each object, and below it what is wrong.
@@ -83,4 +87,26 @@ func printJudgements(p *page, r *simulate.Validation) {
 			p.printf("  warning: %s\n", c)
 		}
 	}
+}
+
+// validationReport has a check for each object.
+func validationReport(r *simulate.Validation, incomplete bool) *report {
+	out := &report{incomplete: incomplete}
+	for i := range r.Items {
+		item := &r.Items[i]
+		c := check{suite: relative(item.Document.Source.File), file: item.Document.Source.File, name: item.Object}
+		add := func(causes []vpareview.Cause, warning bool) {
+			for _, cause := range causes {
+				line, column := item.Document.Field(cause.Field)
+				c.findings = append(c.findings, finding{
+					rule: cause.Rule, about: item.Object, message: cause.Field + ": " + cause.Message, warning: warning,
+					at: source.Position{File: item.Document.Source.File, Line: line, Col: column},
+				})
+			}
+		}
+		add(item.Causes, false)
+		add(item.Warnings, true)
+		out.checks = append(out.checks, c)
+	}
+	return out
 }

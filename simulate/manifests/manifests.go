@@ -8,8 +8,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/celvpa/celvpa/engine/faults"
+	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // DefaultNamespace is the namespace of objects that name none.
@@ -18,9 +20,12 @@ const DefaultNamespace = "default"
 // Stdin is the path that stands for standard input.
 const Stdin = "-"
 
+// StdinName is the file of what was read there.
+const StdinName = "standard input"
+
 // Place is where a document starts.
 type Place struct {
-	File string // as given, or "standard input"
+	File string // as given, or StdinName
 	Line int    // from 1
 }
 
@@ -37,7 +42,9 @@ type Document struct {
 	Name      string // metadata.name, else metadata.generateName
 	JSON      []byte // as written, with unknown fields
 
-	generated bool // Name is a generateName prefix
+	generated bool         // Name is a generateName prefix
+	node      *yamlv3.Node // for the places of fields; nil = unknown
+	before    int          // lines before the node's first
 }
 
 // Group returns the API group without the version.
@@ -88,7 +95,7 @@ func Read(paths []string, stdin io.Reader) (*Set, error) {
 				continue
 			}
 			fromStdin = true
-			errs = append(errs, set.readFrom(stdin, "standard input")...)
+			errs = append(errs, set.readFrom(stdin, StdinName)...)
 			continue
 		}
 		files, err := filesAt(path)

@@ -191,6 +191,7 @@ func objects(o object) ([]Document, []error) {
 	}
 	d := Document{
 		Source: o.at, JSON: o.json, APIVersion: head.APIVersion, Kind: head.Kind, Name: head.Metadata.Name, Namespace: head.Metadata.Namespace,
+		node: o.node, before: o.before,
 	}
 	if d.APIVersion == "" && d.Kind == "" {
 		d.APIVersion, d.Kind = o.apiVersion, o.kind

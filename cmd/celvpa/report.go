@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/celvpa/celvpa/engine/source"
+)
+
+// report is a result in the form that CI systems read: what was checked, and what was found.
+type report struct {
+	checks     []check
+	incomplete bool // an input could not be read
+}
+
+// check is one thing that was checked, e.g. a row of a test table.
+type check struct {
+	suite, file, name string
+	findings          []finding
+}
+
+// finding is a fault at a place.
+type finding struct {
+	rule    string // e.g. vpa-object/min-replicas-positive
+	about   string // the object or rule at fault
+	message string
+	at      source.Position // Line and Col are 0 where they are not known
+	warning bool            // it does not fail the check
+}
+
+// reportForms are the outputs that every report has.
+var reportForms = []string{"junit", "sarif", "github"}
+
+// or adds the outputs of a report to others.
+func (r *report) or(own map[string]func(*page)) map[string]func(*page) {
+	out := maps.Clone(own)
+	out["junit"], out["sarif"], out["github"] = r.junit, r.sarif, r.github
+	return out
+}
+
+func (c *check) failed() bool {
+	for _, f := range c.findings {
+		if !f.warning {
+			return true
+		}
+	}
+	return false
+}
+
+// String is a finding in a line, without its place.
+func (f *finding) String() string {
+	if f.about == "" {
+		return f.message
+	}
+	return f.about + ": " + f.message
+}
+
+// place is a finding's file:line:col, as far as it is known.
+func (f *finding) place() string {
+	file := relative(f.at.File)
+	switch {
+	case f.at.Line == 0:
+		return file
+	case f.at.Col == 0:
+		return fmt.Sprintf("%s:%d", file, f.at.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", file, f.at.Line, f.at.Col)
+}
+
+// relative is the path of a file from the working directory, with slashes; of one outside of it, the path as it is.
+func relative(file string) string {
+	if filepath.IsAbs(file) {
+		if here, err := os.Getwd(); err == nil {
+			if below, err := filepath.Rel(here, file); err == nil && filepath.IsLocal(below) {
+				file = below
+			}
+		}
+	}
+	return filepath.ToSlash(filepath.Clean(file))
+}
+
+// github prints a workflow command of GitHub Actions for each finding.
+func (r *report) github(p *page) {
+	inMessage := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	inProperty := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	for i := range r.checks {
+		for _, f := range r.checks[i].findings {
+			command, properties := "error", []string{"title=" + inProperty.Replace(f.rule)}
+			if f.warning {
+				command = "warning"
+			}
+			if onDisk(f.at.File) {
+				properties = append(properties, "file="+inProperty.Replace(relative(f.at.File)))
+				if f.at.Line > 0 {
+					properties = append(properties, fmt.Sprintf("line=%d", f.at.Line))
+				}
+				if f.at.Col > 0 {
+					properties = append(properties, fmt.Sprintf("col=%d", f.at.Col))
+				}
+			}
+			p.printf("::%s %s::%s\n", command, strings.Join(properties, ","), inMessage.Replace(f.String()))
+		}
+	}
+}
