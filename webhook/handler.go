@@ -31,6 +31,9 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	case req.Resource.Group == "" && req.Resource.Resource == "pods":
 		return h.pod(ctx, req, about)
 	case req.Resource.Group == vpav1.GroupVersion.Group && req.Resource.Resource == "verticalpodautoscalers":
+		if isProbe(req) {
+			return probeAnswer
+		}
 		return h.vpa(ctx, req, about.logger())
 	}
 	return admission.Allowed("")

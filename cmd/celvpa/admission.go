@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,23 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 			return err
 		}
 	}
+	if err := w.probe(p, o.namespaces(), live, serving, log); err != nil {
+		return err
+	}
 	return w.renewLease(p, live, serving)
+}
+
+// probe finds out whether API servers reach the webhook.
+func (w webhookOptions) probe(p *process, namespaces target.Namespaces, live client.Client, serving func() error, log logr.Logger) error {
+	namespace := cmp.Or(namespaces.Only, namespaceOr(""))
+	switch {
+	case w.probeInterval == 0:
+		return nil
+	case !namespaces.Serve(namespace):
+		log.Info("not finding out whether API servers reach the webhook, because it does not serve its own namespace", "namespace", namespace)
+		return nil
+	}
+	return p.manager.Add(&webhook.Prober{Client: live, Namespace: namespace, Interval: w.probeInterval, Started: serving, Clock: clock.RealClock{}, Log: log})
 }
 
 // memory is --max-review-memory in bytes.
@@ -169,6 +186,9 @@ func (w webhookOptions) registration(namespaces target.Namespaces) (r webhook.Re
 	}
 	if w.timeoutSeconds < 1 || w.timeoutSeconds > 30 {
 		return r, "", fmt.Errorf("--webhook-timeout-seconds is %d; Kubernetes allows 1 to 30", w.timeoutSeconds)
+	}
+	if w.probeInterval < 0 {
+		return r, "", fmt.Errorf("--webhook-probe-interval is %s; give a time, or 0 for never", w.probeInterval)
 	}
 	if w.shutdownDelay < 0 {
 		return r, "", fmt.Errorf("--shutdown-delay-duration is %s; it must not be less than 0", w.shutdownDelay)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +21,12 @@ import (
 type service struct {
 	net.Listener
 	endpoint atomic.Pointer[string] // host:port
+	open     sync.Map               // of connections
+}
+
+// drop ends the open connections.
+func (s *service) drop() {
+	s.open.Range(func(one, _ any) bool { return one.(net.Conn).Close() == nil })
 }
 
 func newService(t *testing.T) *service {
@@ -41,6 +48,8 @@ func newService(t *testing.T) *service {
 }
 
 func (s *service) pass(from net.Conn) {
+	s.open.Store(from, nil)
+	defer s.open.Delete(from)
 	defer from.Close()
 	to, err := net.Dial("tcp", *s.endpoint.Load())
 	if err != nil {
