@@ -63,7 +63,7 @@ func accountOfTheDocs(t *testing.T, pageName, name string) *account {
 	return a
 }
 
-// roleOfTheDocs is the ClusterRole that a page prints.
+// roleOfTheDocs has the rules of the ClusterRole and the Role that a page prints.
 func roleOfTheDocs(t *testing.T, pageName string) *rbacv1.ClusterRole {
 	t.Helper()
 	root, err := harness.Root()
@@ -73,9 +73,14 @@ func roleOfTheDocs(t *testing.T, pageName string) *rbacv1.ClusterRole {
 	_, rest, found := strings.Cut(string(page), "```yaml\napiVersion: rbac.authorization.k8s.io/v1\n")
 	require.True(t, found)
 	text, _, _ := strings.Cut(rest, "```")
-	role := &rbacv1.ClusterRole{}
-	require.NoError(t, yaml.UnmarshalStrict([]byte("apiVersion: rbac.authorization.k8s.io/v1\n"+text), role))
-	return role
+	joined := &rbacv1.ClusterRole{}
+	for _, one := range strings.Split("apiVersion: rbac.authorization.k8s.io/v1\n"+text, "---\n") {
+		role := &rbacv1.ClusterRole{} // a Role has the same fields
+		require.NoError(t, yaml.UnmarshalStrict([]byte(one), role))
+		joined.Rules = append(joined.Rules, role.Rules...)
+	}
+	require.Greater(t, len(joined.Rules), 10)
+	return joined
 }
 
 // info is how a client says who it is.

@@ -1,0 +1,191 @@
+package chart
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// read returns a file of the repository.
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	root, err := harness.Root()
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// TestWhatIsMadeFromTheChartIsUpToDate: run make manifests after a change.
+func TestWhatIsMadeFromTheChartIsUpToDate(t *testing.T) {
+	files, err := Generated()
+	require.NoError(t, err)
+	for path, want := range files {
+		require.Equal(t, want, read(t, path), path)
+	}
+	root, err := harness.Root()
+	require.NoError(t, err)
+	for _, folder := range []string{"deploy/kustomize/base", "deploy/manifests"} {
+		there, err := filepath.Glob(filepath.Join(root, folder, "*"))
+		require.NoError(t, err)
+		for _, file := range there {
+			path, err := filepath.Rel(root, file)
+			require.NoError(t, err)
+			require.Contains(t, files, path, "nothing makes this file any more: delete it")
+		}
+	}
+}
+
+// TestTheKustomizeBaseHasThePlainManifests, with any namespace.
+func TestTheKustomizeBaseHasThePlainManifests(t *testing.T) {
+	root, err := harness.Root()
+	require.NoError(t, err)
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, "deploy", "kustomize", "base"))
+	require.NoError(t, err)
+	text, err := built.AsYaml()
+	require.NoError(t, err)
+	require.Equal(t, byName(t, read(t, "deploy", "manifests", "celvpa.yaml")), byName(t, string(text)))
+	for name := range byName(t, string(text)) {
+		require.NotContains(t, name, "helm")
+	}
+}
+
+func byName(t *testing.T, text string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	objects, err := harness.Decode([]byte(text))
+	require.NoError(t, err)
+	out := map[string]*unstructured.Unstructured{}
+	for _, o := range objects {
+		id := fmt.Sprintf("%s %s/%s", o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName())
+		require.NotContains(t, out, id, "twice")
+		out[id] = o
+	}
+	return out
+}
+
+// TestTheCRDsOfTheChartAreTheShippedOnes, besides helm's labels and the annotation that keeps them.
+func TestTheCRDsOfTheChartAreTheShippedOnes(t *testing.T) {
+	root, err := harness.Root()
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(root, "crds", "manifests", "*.yaml"))
+	require.NoError(t, err)
+	shipped := ""
+	for _, file := range files {
+		text := read(t, "crds", "manifests", filepath.Base(file))
+		require.Equal(t, text, read(t, "deploy", "chart", "celvpa", "files", "crds", filepath.Base(file)), "run make generate")
+		shipped += "---\n" + text
+	}
+	for keep, annotation := range map[bool]string{true: "keep", false: ""} {
+		rendered := byName(t, render(t, map[string]any{"crds": map[string]any{"keep": keep}})["crds.yaml"])
+		for id, want := range byName(t, shipped) {
+			got := rendered[id]
+			require.NotNil(t, got, id)
+			require.Equal(t, annotation, got.GetAnnotations()["helm.sh/resource-policy"], id)
+			require.Equal(t, "Helm", got.GetLabels()["app.kubernetes.io/managed-by"], id)
+			unstructured.RemoveNestedField(got.Object, "metadata", "annotations", "helm.sh/resource-policy")
+			got.SetLabels(want.GetLabels())
+			require.Equal(t, want, got, id)
+		}
+	}
+	require.Empty(t, strings.TrimSpace(render(t, map[string]any{"crds": map[string]any{"enabled": false}})["crds.yaml"]))
+}
+
+// TestTheChartHasTheVersionOfTheProgram, by which it finds its image.
+func TestTheChartHasTheVersionOfTheProgram(t *testing.T) {
+	loaded, err := Load()
+	require.NoError(t, err)
+	version := strings.TrimSpace(read(t, "cmd", "celvpa", "version.txt"))
+	require.Equal(t, version, loaded.AppVersion())
+	require.Equal(t, strings.TrimPrefix(version, "v"), loaded.Metadata.Version)
+}
+
+// TestTheRolesOfTheChartAreThoseOfTheDocs: deploy/chart/celvpa/files/rbac is the source of both.
+func TestTheRolesOfTheChartAreThoseOfTheDocs(t *testing.T) {
+	for file, page := range map[string]string{
+		"recommender": "recommender", "leader-election": "recommender", "updater": "updater", "updater-lease": "updater",
+		"admission-controller": "admission", "admission-controller-lease": "admission",
+	} {
+		rules := read(t, "deploy", "chart", "celvpa", "files", "rbac", file+".yaml")
+		require.Contains(t, read(t, "docs", page+".md"), "\nrules:\n"+rules, "docs/%s.md and files/rbac/%s.yaml differ", page, file)
+	}
+}
+
+// TestEveryCombinationOfSwitchesRendersValidObjects: no field is unknown, no name is used twice, and each pod has what it refers to.
+func TestEveryCombinationOfSwitchesRendersValidObjects(t *testing.T) {
+	switches := []string{
+		"recommender: {enabled: false}", "updater: {enabled: false}", "admissionController: {enabled: false}",
+		"{recommender: {replicas: 1}, updater: {replicas: 1}, rules: {a.yaml: x}}", "{rbac: {create: false}, networkPolicy: {enabled: true}}",
+		"vpaObjectNamespace: shop", "admissionController: {mutatingWebhookConfiguration: {failurePolicy: Fail}}",
+		"admissionController: {registerWebhook: false, certManager: {enabled: true}}",
+	}
+	seen := map[string]bool{}
+	for combination := range 1 << len(switches) {
+		values := map[string]any{}
+		for i, one := range switches {
+			if combination&(1<<i) != 0 {
+				merge(values, parse(t, one))
+			}
+		}
+		if combination&7 == 7 {
+			continue // all disabled, which is refused
+		}
+		objects, err := Objects(render(t, values))
+		require.NoError(t, err, values)
+		names := map[string]bool{}
+		for _, o := range objects {
+			names[o.GetKind()+" "+o.GetName()] = true
+		}
+		require.Len(t, names, len(objects), "%v", values)
+		for _, o := range objects {
+			text, err := o.MarshalJSON()
+			require.NoError(t, err)
+			if !seen[string(text)] {
+				seen[string(text)] = true
+				strict(t, o, text)
+			}
+			if o.GetKind() != "Deployment" {
+				continue
+			}
+			d := &appsv1.Deployment{}
+			require.NoError(t, scheme.Scheme.Convert(o, d, nil))
+			require.True(t, names["ServiceAccount "+d.Spec.Template.Spec.ServiceAccountName])
+			for _, v := range d.Spec.Template.Spec.Volumes {
+				require.True(t, v.ConfigMap == nil || names["ConfigMap "+v.ConfigMap.Name])
+			}
+		}
+	}
+	require.Greater(t, len(seen), 50)
+}
+
+// strict refuses fields that the type does not have, as API servers do when they are asked to.
+func strict(t *testing.T, o *unstructured.Unstructured, text []byte) {
+	t.Helper()
+	typed, err := scheme.Scheme.New(o.GroupVersionKind())
+	if err != nil {
+		return // cert-manager's kinds and CRDs
+	}
+	require.NoError(t, yaml.UnmarshalStrict(text, typed), string(text))
+}
+
+func merge(into, from map[string]any) {
+	for key, value := range from {
+		inner, isMap := value.(map[string]any)
+		if there, ok := into[key].(map[string]any); ok && isMap {
+			merge(there, inner)
+		} else {
+			into[key] = value
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package chart
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheSchemaSaysWhereATypoIs: what helm prints for values that the schema refuses.
+func TestTheSchemaSaysWhereATypoIs(t *testing.T) {
+	for values, want := range map[string]string{
+		"recomender: {enabled: true}":                    "additional properties 'recomender' not allowed",
+		"recommender: {replicaCount: 2}":                 "at '/recommender': additional properties 'replicaCount' not allowed",
+		"updater: {podDisruptionBudget: {enable: true}}": "at '/updater/podDisruptionBudget': additional properties 'enable' not allowed",
+		"updater: {replicas: two}":                       "at '/updater/replicas': got string, want integer",
+		"recommender: {extraArgs: {v: 4}}":               "at '/recommender/extraArgs': got object, want array",
+		"recommender: {extraArgs: [v=4]}":                "at '/recommender/extraArgs/0': 'v=4' does not match pattern '^--[a-z]'",
+		"featureGates: {Inplace: true}":                  "at '/featureGates': additional properties 'Inplace' not allowed",
+		"updater: {evictionRateLimit: -1}":               "at '/updater/evictionRateLimit': minimum: got -1, want 0",
+		"logFormat: jsn":                                 "at '/logFormat': value must be one of 'text', 'json'",
+		"image: {digest: sha256:abc}":                    "at '/image/digest': 'sha256:abc' does not match pattern",
+		"updater: {leaderElection: {leaseDuration: 15}}": "at '/updater/leaderElection/leaseDuration': got number, want string",
+		"rules: {mine: x}":                               "at '/rules': additional properties 'mine' not allowed",
+		"overlays: [{name: a}]":                          "at '/overlays/0': missing property 'spec'",
+		"admissionController: {mutatingWebhookConfiguration: {failurePolicy: fail}}": "at '/admissionController/mutatingWebhookConfiguration/failurePolicy': value must be one of 'Ignore', 'Fail'",
+		"admissionController: {mutatingWebhookConfiguration: {timeoutSeconds: 31}}":  "at '/admissionController/mutatingWebhookConfiguration/timeoutSeconds': maximum: got 31, want 30",
+	} {
+		refused(t, values, want)
+	}
+}
+
+// TestValuesThatContradictEachOtherAreRefused, with what to do.
+func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
+	for values, want := range map[string]string{
+		"{recommender: {enabled: false}, updater: {enabled: false}, admissionController: {enabled: false}}":               "are all disabled: enable at least one",
+		"{vpaObjectNamespace: a, ignoredVpaObjectNamespaces: [b]}":                                                        "vpaObjectNamespace and ignoredVpaObjectNamespaces exclude each other: set one",
+		"{rulesConfigMap: a, rules: {a.yaml: b}}":                                                                         "rulesConfigMap replaces rules and overlays",
+		"{podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}":                                                  "podMonitor and serviceMonitor are both enabled",
+		"{updater: {serviceAccount: {create: false}}}":                                                                    "set updater.serviceAccount.name to the ServiceAccount to use",
+		"{updater: {leaderElection: {enabled: false}}}":                                                                   "updater.leaderElection.enabled is false with 2 replicas, which would all act at once: enable it, or set updater.replicas to 1",
+		"{updater: {podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}}}":                                          "updater.podDisruptionBudget has both minAvailable and maxUnavailable: set one",
+		"{updater: {podDisruptionBudget: {minAvailable: 2}}}":                                                             "updater.podDisruptionBudget.minAvailable is 2 of 2 replicas, so no node with such a pod could be drained",
+		"{updater: {podDisruptionBudget: {minAvailable: 100%}}}":                                                          "updater.podDisruptionBudget.minAvailable is 100% of 2 replicas",
+		"{admissionController: {certManager: {enabled: true}, tls: {secretName: a}}}":                                     "admissionController.certManager.enabled and admissionController.tls.secretName exclude each other: set one",
+		"{admissionController: {certManager: {enabled: true, createSelfSignedIssuer: {enabled: false}}}}":                 "set admissionController.certManager.issuerRef.name to an issuer of yours",
+		"{admissionController: {mutatingWebhookConfiguration: {objectSelector: {matchLabels: {a: b}}}}}":                  "need admissionController.registerWebhook: false",
+		"{admissionController: {registerWebhook: false}}":                                                                 "so API servers must learn the webhook's CA elsewhere: enable admissionController.certManager, or set admissionController.tls.secretName",
+		"{admissionController: {registerWebhook: false, tls: {secretName: a}}}":                                           "so API servers must learn the webhook's CA elsewhere",
+		"{vpaObjectNamespace: celvpa-system, admissionController: {mutatingWebhookConfiguration: {failurePolicy: Fail}}}": `vpaObjectNamespace is the namespace of the release, "celvpa-system", and the failure policy is Fail`,
+	} {
+		refused(t, values, want)
+	}
+}
+
+func refused(t *testing.T, values, want string) {
+	t.Helper()
+	_, err := tryRender(parse(t, values))
+	require.ErrorContains(t, err, want, values)
+}

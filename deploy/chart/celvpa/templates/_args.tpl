@@ -1,0 +1,63 @@
+{{/* The arguments of a component. extraArgs come last, so they win. */}}
+{{- define "celvpa.args" -}}
+{{- $v := .root.Values -}}
+- {{ .name }}
+- --address=:{{ .port }}
+- --v={{ .values.logLevel }}
+- --log-format={{ $v.logFormat }}
+{{- with $v.featureGates }}
+- --feature-gates={{ range $i, $gate := keys . | sortAlpha }}{{ if $i }},{{ end }}{{ $gate }}={{ index $v.featureGates $gate }}{{ end }}
+{{- end }}
+{{- with $v.vpaObjectNamespace }}
+- --vpa-object-namespace={{ . }}
+{{- end }}
+{{- with include "celvpa.ignoredNamespaces" .root }}
+- --ignored-vpa-object-namespaces={{ . }}
+{{- end }}
+{{- if include "celvpa.rulesConfigMap" .root }}
+- --rules-dir=/etc/celvpa/rules
+{{- end }}
+{{- if include "celvpa.leaderElection" . }}
+{{- with .values.leaderElection }}
+- --leader-elect
+- --leader-elect-resource-namespace={{ default "$(NAMESPACE)" .resourceNamespace }}
+- --leader-elect-resource-name={{ .resourceName }}
+- --leader-elect-lease-duration={{ .leaseDuration }}
+- --leader-elect-renew-deadline={{ .renewDeadline }}
+- --leader-elect-retry-period={{ .retryPeriod }}
+{{- end }}
+{{- end }}
+{{- include (printf "celvpa.args.%s" .key) . }}
+{{- with .values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "celvpa.args.recommender" }}{{ end -}}
+
+{{- define "celvpa.args.updater" }}
+{{- if .values.evictionRateLimit }}
+- --eviction-rate-limit={{ .values.evictionRateLimit }}
+- --eviction-rate-burst={{ .values.evictionRateBurst }}
+{{- end }}
+{{- with .values.firstCycleEvictions }}
+- --first-cycle-evictions={{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "celvpa.args.admissionController" }}
+- --port={{ .values.port }}
+{{- if include "celvpa.tlsSecret" .root }}
+- --tls-cert-file=/etc/tls-certs/tls.crt
+- --tls-private-key=/etc/tls-certs/tls.key
+- --client-ca-file=/etc/tls-certs/ca.crt
+- --reload-cert
+{{- end }}
+- --webhook-service={{ include "celvpa.webhookService" .root }}
+- --webhook-timeout-seconds={{ .values.mutatingWebhookConfiguration.timeoutSeconds }}
+{{- if not .values.registerWebhook }}
+- --register-webhook=false
+{{- else if eq .values.mutatingWebhookConfiguration.failurePolicy "Fail" }}
+- --webhook-failure-policy-fail
+{{- end }}
+{{- end -}}

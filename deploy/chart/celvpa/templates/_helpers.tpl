@@ -1,0 +1,130 @@
+{{/* Names. A component is a dictionary: key (in the values), name, port (of its metrics), values, root. */}}
+
+{{- define "celvpa.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "celvpa.componentName" -}}
+{{ include "celvpa.fullname" .root }}-{{ .name }}
+{{- end -}}
+
+{{- define "celvpa.serviceAccountName" -}}
+{{ default (include "celvpa.componentName" .) .values.serviceAccount.name }}
+{{- end -}}
+
+{{- define "celvpa.webhookService" -}}
+{{ default (printf "%s-webhook" (include "celvpa.fullname" .)) .Values.admissionController.service.name }}
+{{- end -}}
+
+{{- define "celvpa.rulesConfigMap" -}}
+{{- if .Values.rulesConfigMap -}}
+{{ .Values.rulesConfigMap }}
+{{- else if or .Values.rules .Values.overlays -}}
+{{ include "celvpa.fullname" . }}-rules
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the webhook's certificate; empty if the process makes its own. */}}
+{{- define "celvpa.tlsSecret" -}}
+{{- $a := .Values.admissionController -}}
+{{- if $a.tls.secretName -}}
+{{ $a.tls.secretName }}
+{{- else if $a.certManager.enabled -}}
+{{ include "celvpa.fullname" . }}-webhook-tls
+{{- end -}}
+{{- end -}}
+
+{{/* The components that are enabled, by their keys in the values. */}}
+{{- define "celvpa.components" -}}
+{{- range $key, $of := dict "recommender" (dict "name" "recommender" "port" 8942) "updater" (dict "name" "updater" "port" 8943) "admissionController" (dict "name" "admission-controller" "port" 8944) }}
+{{- if (index $.Values $key).enabled }}
+{{ $key }}: {{ toJson $of }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels */}}
+
+{{- define "celvpa.baseLabels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "celvpa.labels" -}}
+{{ include "celvpa.baseLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "celvpa.selector" -}}
+{{ include "celvpa.baseLabels" .root }}
+app.kubernetes.io/component: {{ .name }}
+{{- end -}}
+
+{{- define "celvpa.componentLabels" -}}
+{{ include "celvpa.labels" .root }}
+app.kubernetes.io/component: {{ .name }}
+{{- end -}}
+
+{{- define "celvpa.componentMetadata" -}}
+metadata:
+  name: {{ include "celvpa.componentName" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "celvpa.componentLabels" . | nindent 4 }}
+{{- end -}}
+
+{{/* Settings that follow from several values */}}
+
+{{- define "celvpa.image" -}}
+{{- $image := mergeOverwrite (deepCopy .root.Values.image) .values.image -}}
+{{- if $image.digest -}}
+{{ printf "%s@%s" $image.repository $image.digest }}
+{{- else -}}
+{{ printf "%s:%s" $image.repository (default .root.Chart.AppVersion $image.tag) }}
+{{- end -}}
+{{- end -}}
+
+{{- define "celvpa.leaderElection" -}}
+{{- with .values.leaderElection -}}
+{{- if kindIs "bool" .enabled }}{{ ternary "true" "" .enabled }}{{ else if gt (int $.values.replicas) 1 }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* With failure policy Fail the pods of the release must not need the webhook, or no replica could start again. */}}
+{{- define "celvpa.ignoredNamespaces" -}}
+{{- $ignored := .Values.ignoredVpaObjectNamespaces -}}
+{{- if and .Values.admissionController.enabled (eq .Values.admissionController.mutatingWebhookConfiguration.failurePolicy "Fail") (not .Values.vpaObjectNamespace) -}}
+{{- $ignored = append $ignored .Release.Namespace -}}
+{{- end -}}
+{{ $ignored | uniq | join "," }}
+{{- end -}}
+
+{{/* The rules of a file in files/rbac that this release needs, as a dictionary of two lists: "webhook" for cluster-scoped webhook
+     configurations, "other" for the rest. */}}
+{{- define "celvpa.rules" -}}
+{{- $webhook := list -}}
+{{- $other := list -}}
+{{- range .root.Files.Get (printf "files/rbac/%s.yaml" .file) | fromYamlArray -}}
+{{- if has "admissionregistration.k8s.io" .apiGroups -}}
+{{- /* The chart creates the configuration, so nobody can create it again while the release is being uninstalled. */ -}}
+{{- if not (has "create" .verbs) }}{{ $webhook = append $webhook (set . "resourceNames" (list "vpa-webhook-config")) }}{{ end -}}
+{{- else if has "external.metrics.k8s.io" .apiGroups -}}
+{{- if contains "--use-external-metrics" (join " " $.values.extraArgs) }}{{ $other = append $other . }}{{ end -}}
+{{- else if and (has "leases" .resources) (not (has "create" .verbs)) -}}
+{{- $other = append $other (set . "resourceNames" $.leases) -}}
+{{- else -}}
+{{- $other = append $other . -}}
+{{- end -}}
+{{- end -}}
+{{ dict "webhook" $webhook "other" $other | toJson }}
+{{- end -}}
