@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -16,9 +17,8 @@ const (
 	// smallReview is the part of each review, in bytes, that comes from the budget for small reviews.
 	smallReview = 1 << 20
 
-	// bodyWeight is the memory for each byte of a request's buffer: the buffer, the smaller one that it replaces as it grows,
-	// and the copy of the objects in it.
-	bodyWeight = 3
+	// bodyWeight is the memory for each byte of a request's buffer: the buffer, and the smaller ones that it replaces as it grows.
+	bodyWeight = 2
 	// valueWeight is the memory that a decoded JSON value may take, in bytes. The most for two bytes of JSON, {}, is a container.
 	valueWeight = 1 << 10
 )
@@ -44,10 +44,14 @@ func newReviewMemory(total int64) *reviewMemory {
 	return &reviewMemory{half: half, small: semaphore.NewWeighted(half), large: semaphore.NewWeighted(half), wait: queueWait}
 }
 
+// firstBuffers are used again, because they would be a seventh of all garbage. Most requests need no larger one.
+var firstBuffers = sync.Pool{New: func() any { return new([firstRead]byte) }}
+
 // reservation is one review's share of the budget. It is not safe for concurrent use.
 type reservation struct {
 	of           *reviewMemory
 	small, large int64
+	first        *[firstRead]byte // of firstBuffers
 }
 
 func (m *reviewMemory) reserve() *reservation { return &reservation{of: m} }
@@ -72,8 +76,18 @@ func (r *reservation) add(ctx context.Context, bytes int64) error {
 	return nil
 }
 
+// firstBuffer returns an empty buffer, valid until release.
+func (r *reservation) firstBuffer() []byte {
+	r.first = firstBuffers.Get().(*[firstRead]byte)
+	return r.first[:0]
+}
+
 // release returns everything to the budget. Calling it again does nothing.
 func (r *reservation) release() {
+	if r.first != nil {
+		firstBuffers.Put(r.first)
+		r.first = nil
+	}
 	r.of.small.Release(r.small)
 	r.of.large.Release(r.large)
 	r.small, r.large = 0, 0

@@ -142,10 +142,13 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, memory *reservatio
 		return nil, errTooLarge
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readWait)) // else the connection's applies
-	var body []byte
+	if err := memory.add(r.Context(), bodyWeight*firstRead); err != nil {
+		return nil, err
+	}
+	body := memory.firstBuffer()
 	for {
 		if len(body) == cap(body) {
-			size := min(max(firstRead, 2*cap(body)), maxBody+1)
+			size := min(2*cap(body), maxBody+1)
 			if err := memory.add(r.Context(), int64(bodyWeight*(size-cap(body)))); err != nil {
 				return nil, err
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,17 +35,37 @@ type incomingRequest struct {
 	Name        string                       `json:"name"`
 	Namespace   string                       `json:"namespace"`
 	Operation   admissionv1.Operation        `json:"operation"`
-	Object      runtime.RawExtension         `json:"object"`
-	OldObject   runtime.RawExtension         `json:"oldObject"`
+	Object      span                         `json:"object"`
+	OldObject   span                         `json:"oldObject"`
 	DryRun      *bool                        `json:"dryRun"`
 }
 
-// decode reads an AdmissionReview of admission.k8s.io/v1. The objects in it are copied as text, so the body may be reused.
+// span is where a value stands in the body, undecoded; zero = nowhere, or null.
+type span struct{ from, to int64 }
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (s *span) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	value, err := d.ReadValue()
+	if err == nil && value.Kind() != 'n' {
+		s.to = d.InputOffset()
+		s.from = s.to - int64(len(value))
+	}
+	return err
+}
+
+func (s span) in(body []byte) (out runtime.RawExtension) {
+	if s.to > 0 {
+		out.Raw = body[s.from:s.to:s.to]
+	}
+	return out
+}
+
+// decode reads an AdmissionReview of admission.k8s.io/v1. The objects in it are parts of the body, which must stay as it is.
 // Even with an error, the result has the UID if it stands before the fault.
 func decode(body []byte) (admission.Request, error) {
 	var in incoming
 	err := json.Unmarshal(body, &in, quantity.Lenient)
-	out, fault := in.request()
+	out, fault := in.request(body)
 	if err != nil {
 		return out, fmt.Errorf("the request is no AdmissionReview: %w", err)
 	}
@@ -52,14 +73,14 @@ func decode(body []byte) (admission.Request, error) {
 }
 
 // request converts what was read. The error says what is missing or of the wrong version.
-func (in *incoming) request() (admission.Request, error) {
+func (in *incoming) request(body []byte) (admission.Request, error) {
 	r := in.Request
 	if r == nil {
 		r = &incomingRequest{}
 	}
 	out := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: r.UID, Kind: r.Kind, Resource: r.Resource, SubResource: r.SubResource, RequestKind: r.RequestKind, RequestResource: r.Requested,
-		Name: r.Name, Namespace: r.Namespace, Operation: r.Operation, Object: r.Object, OldObject: r.OldObject, DryRun: r.DryRun,
+		Name: r.Name, Namespace: r.Namespace, Operation: r.Operation, Object: r.Object.in(body), OldObject: r.OldObject.in(body), DryRun: r.DryRun,
 	}}
 	switch {
 	case in.APIVersion != reviewType.APIVersion || in.Kind != reviewType.Kind:
