@@ -10,6 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
+// operation is a jsonpatch.Operation without its method MarshalJSON, which encodes and parses each operation once more.
+type operation struct {
+	Operation string `json:"op"`
+	Path      string `json:"path"`
+	Value     any    `json:"value,omitempty"`
+}
+
 // encode writes the AdmissionReview that answers the request with a UID. Only a refusal or a message gets a status.
 func encode(uid types.UID, resp *admission.Response) ([]byte, error) {
 	answer := &admissionv1.AdmissionResponse{UID: uid, Allowed: resp.Allowed, Warnings: resp.Warnings, AuditAnnotations: resp.AuditAnnotations}
@@ -17,7 +24,13 @@ func encode(uid types.UID, resp *admission.Response) ([]byte, error) {
 		answer.Result = resp.Result
 	}
 	if resp.Allowed && len(resp.Patches) > 0 {
-		patch, err := json.Marshal(resp.Patches)
+		operations := make([]operation, len(resp.Patches))
+		for i, o := range resp.Patches {
+			if operations[i] = operation(o); o.Value == nil && o.Operation != "remove" {
+				operations[i].Value = json.RawMessage("null")
+			}
+		}
+		patch, err := json.Marshal(operations)
 		if err != nil {
 			return nil, fmt.Errorf("writing the patch: %w", err)
 		}
