@@ -161,20 +161,29 @@ func (w *WritePlan) target(f *run) *lang.Cell {
 	if w.Slot.Kind == closure.ItemSlot {
 		holder = f.Locals
 	}
-	record := holder[w.Slot.Index].Ref.(*lang.Record)
+	record := writable(&holder[w.Slot.Index])
 	last := len(w.Path) - 1
 	for _, i := range w.Path[:last] {
-		nested, ok := record.Cells()[i].Ref.(*lang.Record)
-		if !ok && w.Value == nil {
-			return nil
+		nested := &record.Cells()[i]
+		if nested.Kind == lang.UnsetCell {
+			if w.Value == nil {
+				return nil
+			}
+			*nested = lang.Cell{Kind: lang.RefCell, Ref: record.Schema().Fields()[i].Type.Schema().Empty()}
 		}
-		if !ok {
-			nested = record.Schema().Fields()[i].Type.Schema().New()
-			record.Cells()[i] = lang.Cell{Kind: lang.RefCell, Ref: nested}
-		}
-		record = nested
+		record = writable(nested)
 	}
 	return &record.Cells()[w.Path[last]]
+}
+
+// writable returns the record in a cell. It replaces the empty record, which is shared, by a new one.
+func writable(c *lang.Cell) *lang.Record {
+	record := c.Ref.(*lang.Record)
+	if schema := record.Schema(); record == schema.Empty() {
+		record = schema.New()
+		c.Ref = record
+	}
+	return record
 }
 
 func (f *run) addNote(text string) {

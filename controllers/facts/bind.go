@@ -81,15 +81,12 @@ func EstimateFacts(container string, e Estimate, policy *lang.Record, bounds Bou
 	for i, name := range BoundNames {
 		before := e.Before[i]
 		if before == nil {
-			before = noResources
+			before = resourcesSchema.Empty()
 		}
 		f.AddItem("bound", name).Set("now", bounds[i]).Set("before", before)
 	}
 	return f, estimated
 }
-
-// noResources is shared; never write to it.
-var noResources = resourcesSchema.New()
 
 // RecommendFacts binds the facts of container.recommend; rules write to bounds.
 func RecommendFacts(container string, policy *lang.Record, integerCPU bool, bounds Bounds) *registry.Facts {

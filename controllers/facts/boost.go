@@ -104,11 +104,11 @@ var boostedSchema = lang.Bind("Boosted",
 // boost binds a container's startup boost. A new pod has none yet.
 func (b *boundPod) boost(container string) *lang.Record {
 	if b.in.Creating {
-		return boostedSchema.New()
+		return boostedSchema.Empty()
 	}
 	note, on := b.in.Pod.Annotations[AnnotationStartupBoost+container]
 	if !on {
-		return boostedSchema.New()
+		return boostedSchema.Empty()
 	}
 	return boostedSchema.Of(boosting{note, on})
 }

@@ -115,7 +115,7 @@ func (l *LimitRanges) Defaulted(pod *corev1.Pod, change PodChange) string {
 // bind returns the record for rules; a nil receiver sets nothing.
 func (l *LimitRanges) bind() *lang.Record {
 	if l == nil {
-		return limitRangesSchema.New()
+		return limitRangesSchema.Empty()
 	}
 	return l.record
 }

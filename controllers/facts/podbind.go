@@ -69,21 +69,21 @@ type fitted struct {
 
 func (b *boundPod) fit(bound int) *fitted {
 	of := &boundsOfPods[bound]
-	f := &fitted{facts: podFit.NewFacts().Set("bound", lang.Text(of.name)).Set("scaling", scalingsSchema.New())}
+	f := &fitted{facts: podFit.NewFacts().Set("bound", lang.Text(of.name)).Set("scaling", scalingsSchema.Empty())}
 	for i := range b.parts {
 		part := &b.parts[i]
-		recommended := resourcesSchema.New()
+		recommended := resourcesSchema.Empty()
 		if part.known {
 			recommended = b.counted(of.container(part.recommendation))
 		}
-		b.add(f, "container", part, recommended, ratiosSchema.New(), withheldSchema.New())
+		b.add(f, "container", part, recommended, ratiosSchema.Empty(), withheldSchema.Empty())
 	}
 	if b.pod != nil {
-		recommended := resourcesSchema.New()
+		recommended := resourcesSchema.Empty()
 		if b.pod.known {
 			recommended = b.counted(of.pod(b.level))
 		}
-		b.add(f, "podLevel", b.pod, recommended, ratiosSchema.New(), withheldSchema.New())
+		b.add(f, "podLevel", b.pod, recommended, ratiosSchema.Empty(), withheldSchema.Empty())
 	}
 	return b.common(f)
 }
@@ -109,7 +109,7 @@ func (b *boundPod) resources(target *fitted) *fitted {
 	if b.pod != nil {
 		item := target.items[len(b.parts)]
 		b.add(f, "podLevel", b.pod, item.Record("recommended"), item.Record("ratio"), item.Record("withheld"))
-		f.items[len(b.parts)].Set("report", reportSchema.New())
+		f.items[len(b.parts)].Set("report", reportSchema.Empty())
 	}
 	return b.common(f)
 }
@@ -117,9 +117,9 @@ func (b *boundPod) resources(target *fitted) *fitted {
 func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, ratio, withheld *lang.Record) {
 	item := f.facts.AddItem(scope, part.name).Set("policy", part.policy).Set("original", part.original).
 		Set("recommended", recommended).Set("ratio", ratio).Set("withheld", withheld).
-		Set("requests", resourcesSchema.New()).Set("limits", resourcesSchema.New())
+		Set("requests", resourcesSchema.Empty()).Set("limits", resourcesSchema.Empty())
 	if scope == "container" {
-		item.Set("hasRecommendation", types.Bool(part.known)).Set("share", resourcesSchema.New()).Set("boost", b.boost(part.name))
+		item.Set("hasRecommendation", types.Bool(part.known)).Set("share", resourcesSchema.Empty()).Set("boost", b.boost(part.name))
 	} else {
 		item.Set("init", b.init).Set("defaultRequests", b.defaults)
 	}

@@ -23,7 +23,7 @@ func RecommendPod(plan *engine.Plan, containers []PodContainer, podPolicy *lang.
 	f := podRecommend.NewFacts().
 		Set("podPolicy", podPolicy).
 		Set("podRequests", podRequestsSchema.Of(requests)).
-		Set("podAllowed", allowedSchema.New())
+		Set("podAllowed", allowedSchema.Empty())
 	pod = NewBounds()
 	pod.addTo(f)
 	tried := make([]Bounds, len(containers))
@@ -31,9 +31,9 @@ func RecommendPod(plan *engine.Plan, containers []PodContainer, podPolicy *lang.
 		tried[i] = c.Bounds.copied()
 		unknown := c.Unknown
 		if unknown == nil {
-			unknown = unknownSchema.New()
+			unknown = unknownSchema.Empty()
 		}
-		item := f.AddItem("container", c.Name).Set("policy", c.Policy).Set("unknown", unknown).Set("allowed", allowedSchema.New()).Set("share", resourcesSchema.New())
+		item := f.AddItem("container", c.Name).Set("policy", c.Policy).Set("unknown", unknown).Set("allowed", allowedSchema.Empty()).Set("share", resourcesSchema.Empty())
 		for b, name := range BoundNames {
 			item.Set(name, tried[i][b])
 		}

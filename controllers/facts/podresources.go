@@ -116,13 +116,13 @@ func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 
 func (c *ResourceChange) take(part *podPart, i int, target, final, lower, upper *fitted) {
 	c.Known = part.known
-	c.Target = target.items[i].Record("recommended")
-	withheld := target.items[i].Record("withheld")
+	item := final.items[i]
+	c.Target = item.Record("recommended")
+	withheld := item.Record("withheld")
 	c.Withheld = withheld.Bool("cpu") || withheld.Bool("memory")
 	if lower != nil {
 		c.LowerBound, c.UpperBound = lower.items[i].Record("recommended"), upper.items[i].Record("recommended")
 	}
-	item := final.items[i]
 	c.Requests, c.Limits = ResourceList(item.Record("requests")), ResourceList(item.Record("limits"))
 	c.keepFractions(part.limits)
 	c.Notes = append(append(c.Notes, target.items[i].Notes...), item.Notes...)

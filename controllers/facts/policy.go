@@ -49,7 +49,7 @@ var policySchema = lang.Bind("Policy",
 // Policy binds a container policy; nil binds one with nothing set.
 func Policy(p *vpav1.ContainerResourcePolicy) *lang.Record {
 	if p == nil {
-		return policySchema.New()
+		return policySchema.Empty()
 	}
 	return policySchema.Of(p)
 }
@@ -86,7 +86,7 @@ var podPolicySchema = lang.Bind("PodPolicy",
 // PodPolicy binds podPolicies; nil binds one with nothing set.
 func PodPolicy(p *vpav1.PodResourcePolicy) *lang.Record {
 	if p == nil || p.PodPolicies == nil {
-		return podPolicySchema.New()
+		return podPolicySchema.Empty()
 	}
 	return podPolicySchema.Of(p.PodPolicies)
 }

@@ -82,5 +82,5 @@ func (s *Schema) Name() string { return s.name }
 // Index maps field names to indexes. Do not modify it.
 func (s *Schema) Index() map[string]int { return s.index }
 
-// Empty is the shared value of an unset field of this type. Do not modify it.
+// Empty is the shared value of an unset field of this type. Do not modify it: rules that write to it get a copy.
 func (s *Schema) Empty() *Record { return s.empty }
