@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -95,7 +96,15 @@ func (r *reservation) release() {
 
 // decodedSize is an upper bound of the memory that a JSON text takes once decoded, in bytes. The text need not be valid.
 func decodedSize(text []byte) int64 {
-	values := int64(1)
+	values := 1
+	for _, before := range []string{"{", "[", ","} {
+		values += bytes.Count(text, []byte(before))
+	}
+	size := func() int64 { return int64(len(text) + values*valueWeight) }
+	if size() <= smallReview {
+		return size()
+	}
+	values = 1 // those in strings do not count
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '{', '[', ',':
@@ -108,5 +117,5 @@ func decodedSize(text []byte) int64 {
 			}
 		}
 	}
-	return int64(len(text)) + values*valueWeight
+	return size()
 }

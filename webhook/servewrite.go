@@ -24,11 +24,13 @@ func encode(uid types.UID, resp *admission.Response) ([]byte, error) {
 		answer.Result = resp.Result
 	}
 	if resp.Allowed && len(resp.Patches) > 0 {
-		operations := make([]operation, len(resp.Patches))
-		for i, o := range resp.Patches {
-			if operations[i] = operation(o); o.Value == nil && o.Operation != "remove" {
-				operations[i].Value = json.RawMessage("null")
+		operations := make([]*operation, len(resp.Patches))
+		for i := range resp.Patches {
+			o := (*operation)(&resp.Patches[i])
+			if o.Value == nil && o.Operation != "remove" {
+				o.Value = json.RawMessage("null")
 			}
+			operations[i] = o
 		}
 		patch, err := json.Marshal(operations)
 		if err != nil {

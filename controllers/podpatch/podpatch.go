@@ -73,7 +73,7 @@ func list(ops []jsonpatch.Operation, at string, missing bool, values corev1.Reso
 // no room are left out; without room for those of a boost the pod stays unchanged, because the
 // boost could not be ended.
 func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatch.Operation {
-	ops := make([]jsonpatch.Operation, 0, 8+8*len(change.Containers)) // capacity for all operations
+	ops := make([]jsonpatch.Operation, 0, 4+4*len(change.Containers)) // capacity for those of most pods
 	if pod.Annotations == nil {
 		ops = append(ops, Add("/metadata/annotations", map[string]any{}))
 	}
