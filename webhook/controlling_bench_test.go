@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,17 +90,23 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 	return c.from.List(ctx, into, opts...)
 }
 
-// BenchmarkControllingVPA finds the VPA of a pod of a Deployment in a namespace with 500 of each.
-func BenchmarkControllingVPA(b *testing.B) {
-	const n = 500
-	var objects []client.Object
-	for i := range n {
+// benchedHandler serves a namespace with 500 Deployments, a VPA with a recommendation for each, and a LimitRange.
+func benchedHandler(b *testing.B) *Handler {
+	amounts := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	objects := []client.Object{&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "bounds"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
+		{Type: corev1.LimitTypeContainer, Min: amounts("10m", "16Mi"), Max: amounts("2", "4Gi")}, {Type: corev1.LimitTypePod, Max: amounts("3", "5Gi")}}}}}
+	for i := range 500 {
 		name := fmt.Sprintf("web-%03d", i)
 		labels := map[string]string{"app": name, "part-of": "shop"}
 		selector := &metav1.LabelSelector{MatchLabels: labels}
 		v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("vpa-" + name)}}
 		v.Spec.TargetRef = &autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
 		v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: ptr.To(vpav1.UpdateModeInitial)}
+		v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{ContainerName: "app", MaxAllowed: amounts("1", "2Gi")}}}
+		v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{
+			{ContainerName: "app", Target: amounts("600m", "900Mi")}, {ContainerName: "sidecar", Target: amounts("50m", "50Mi")}}}
 		objects = append(objects, v,
 			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("deployment-" + name)}, Spec: appsv1.DeploymentSpec{Selector: selector}},
 			&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name + "-1", UID: types.UID("replicaset-" + name), OwnerReferences: []metav1.OwnerReference{
@@ -107,8 +115,14 @@ func BenchmarkControllingVPA(b *testing.B) {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(b, err)
 	reader := cached{from: cacheOf(b, objects...)}
-	h := &Handler{Client: reader, Resolver: &target.Resolver{Client: reader, Scales: target.NewScales(reader, clock.RealClock{}, nil)},
+	return &Handler{Client: reader, Resolver: &target.Resolver{Client: reader, Scales: target.NewScales(reader, clock.RealClock{}, nil)},
 		Rules: func() *compile.Rulebook { return book }, Log: logr.Discard()}
+}
+
+// BenchmarkControllingVPA finds the VPA of a pod of a Deployment.
+func BenchmarkControllingVPA(b *testing.B) {
+	h := benchedHandler(b)
+	book := h.Rules()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{"app": "web-250", "part-of": "shop", "pod-template-hash": "1"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-250-1", UID: "replicaset-web-250", Controller: ptr.To(true)}}}}
 	b.ReportAllocs()
@@ -116,6 +130,20 @@ func BenchmarkControllingVPA(b *testing.B) {
 		v, err := h.controllingVPA(b.Context(), admission.Request{}, book, pod)
 		if err != nil || v == nil || v.Name != "web-250" {
 			b.Fatal(v, err)
+		}
+	}
+}
+
+// BenchmarkPod is all that a pod of a Deployment costs, but for HTTP: a review is read, a VPA found, and a patch made and written.
+func BenchmarkPod(b *testing.B) {
+	s := NewServer(ServerOptions{Timeout: 30 * time.Second, Clock: clock.RealClock{}, Log: logr.Discard(), Handler: benchedHandler(b)})
+	body := strings.NewReplacer(`"namespace":"a"`, `"namespace":"ns"`, `"app":"web"`, `"app":"web-250","part-of":"shop"`, `"name":"web-5d4f8c7b9"`, `"name":"web-250-1"`,
+		"6b1f9ee8-53c1-4d0c-8d19-1b7b3f7a1c11", "replicaset-web-250").Replace(podBody())
+	b.ReportAllocs()
+	for b.Loop() {
+		w := serve(s, strings.NewReader(body), int64(len(body)))
+		if !strings.Contains(w.Body.String(), `"patch":`) {
+			b.Fatal(w.Body)
 		}
 	}
 }
