@@ -88,6 +88,40 @@ func TestVariablesSeeEarlierWritesToOtherItems(t *testing.T) {
 	}
 }
 
+// Hosts bind the empty record to what rules may write, for many items and runs at once.
+func TestRulesDoNotWriteToTheEmptyRecord(t *testing.T) {
+	r := shop()
+	point := basketPoint()
+	r.AddPoint(point)
+	plan, err := compileAt(r, "basket", `
+  stages:
+  - name: lines
+    each: line
+    rules:
+    - {name: price, when: line == "a", set: {now.price: "7", now.weight: "8"}}
+    - {name: unset, when: line == "c", unset: now.price}
+  - name: sum
+    rules:
+    - {name: all, set: {total.price: "sum(lines.map(l, l.now.?price.orValue(1)))"}}
+`, compile.Options{})
+	require.NoError(t, err)
+	for name, p := range map[string]*engine.Plan{"code": plan, "CEL": plan.Interpreted(), "specialized": plan.Specialize()} {
+		t.Run(name, func(t *testing.T) {
+			f := point.NewFacts().Set("total", totalSchema.Empty())
+			for _, line := range []string{"a", "b", "c"} {
+				f.AddItem("line", line).Set("now", lineSchema.Empty())
+			}
+			require.Empty(t, p.RunStages("basket", f, nil))
+			require.EqualValues(t, 9, price(t, f.Value(0).(*lang.Record)))
+			require.EqualValues(t, 7, price(t, line(f, 0)))
+			require.Same(t, lineSchema.Empty(), line(f, 1))
+			require.True(t, line(f, 2).Same(lineSchema.New()))
+			require.True(t, lineSchema.Empty().Same(lineSchema.New()))
+			require.True(t, totalSchema.Empty().Same(totalSchema.New()))
+		})
+	}
+}
+
 func TestTablesDeriveFactsThatShowItems(t *testing.T) {
 	r := shop()
 	r.AddPoint(basketPoint())

@@ -52,7 +52,7 @@ var firstBuffers = sync.Pool{New: func() any { return new([firstRead]byte) }}
 type reservation struct {
 	of           *reviewMemory
 	small, large int64
-	first        *[firstRead]byte // of firstBuffers
+	first        *[firstRead]byte // of firstBuffers, to put back
 }
 
 func (m *reviewMemory) reserve() *reservation { return &reservation{of: m} }
@@ -77,12 +77,6 @@ func (r *reservation) add(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// firstBuffer returns an empty buffer, valid until release.
-func (r *reservation) firstBuffer() []byte {
-	r.first = firstBuffers.Get().(*[firstRead]byte)
-	return r.first[:0]
-}
-
 // release returns everything to the budget. Calling it again does nothing.
 func (r *reservation) release() {
 	if r.first != nil {
@@ -100,11 +94,10 @@ func decodedSize(text []byte) int64 {
 	for _, before := range []string{"{", "[", ","} {
 		values += bytes.Count(text, []byte(before))
 	}
-	size := func() int64 { return int64(len(text) + values*valueWeight) }
-	if size() <= smallReview {
-		return size()
+	if size := int64(len(text) + values*valueWeight); size <= smallReview {
+		return size
 	}
-	values = 1 // those in strings do not count
+	values = 1 // what strings hold does not count
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '{', '[', ',':
@@ -117,5 +110,5 @@ func decodedSize(text []byte) int64 {
 			}
 		}
 	}
-	return size()
+	return int64(len(text) + values*valueWeight)
 }

@@ -116,6 +116,26 @@ func TestAReviewWaitsForMemoryForAMoment(t *testing.T) {
 	require.Contains(t, <-answered, `"allowed":false`)
 }
 
+// TestALateHandlerKeepsItsRequest: other reviews use its buffer only once it has returned.
+func TestALateHandlerKeepsItsRequest(t *testing.T) {
+	release, kept := make(chan struct{}), make(chan string, 1)
+	s, _ := testServer(t, func(_ context.Context, req admission.Request) admission.Response {
+		if req.UID == "slow" {
+			<-release
+			kept <- string(req.Object.Raw)
+		}
+		return admission.Allowed("")
+	}, func(o *ServerOptions) { o.Timeout = 10 * time.Millisecond })
+	serve(s, strings.NewReader(strings.Replace(podReview, `"u1"`, `"slow"`, 1)), -1)
+	var group sync.WaitGroup
+	for range 100 { // on all CPUs, of which each has its own free buffers
+		group.Go(func() { serve(s, strings.NewReader(strings.ReplaceAll(podReview, `"p"`, `"another"`)), -1) })
+	}
+	group.Wait()
+	close(release)
+	require.JSONEq(t, `{"metadata":{"name":"p"}}`, <-kept)
+}
+
 // TestSmallTextsThatBecomeMuchAreNotDecoded: 1.5 million containers in 4.5 MB took up to 1.8 GB.
 func TestSmallTextsThatBecomeMuchAreNotDecoded(t *testing.T) {
 	s, log := testServer(t, func(context.Context, admission.Request) admission.Response {

@@ -145,7 +145,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, memory *reservatio
 	if err := memory.add(r.Context(), bodyWeight*firstRead); err != nil {
 		return nil, err
 	}
-	body := memory.firstBuffer()
+	memory.first = firstBuffers.Get().(*[firstRead]byte)
+	body := memory.first[:0]
 	for {
 		if len(body) == cap(body) {
 			size := min(2*cap(body), maxBody+1)
