@@ -133,7 +133,7 @@ func requireRuns(t *testing.T, dir, entrypoint string) {
 		return string(out), cmd.ProcessState.ExitCode()
 	}
 	out, code := start(entrypoint, "--version")
-	require.Equal(t, "celvpa v1.2.3-rc.1\n", out)
+	require.Equal(t, entrypoint[1:]+" version v1.2.3-rc.1\n", out)
 	require.Zero(t, code)
 
 	out, code = start(entrypoint, "--help")
