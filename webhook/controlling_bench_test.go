@@ -54,7 +54,7 @@ func cacheOf(tb testing.TB, objects ...client.Object) cache.Cache {
 		sources[fmt.Sprintf("%T", o)].Add(o)
 	}
 	out, err := cache.New(&rest.Config{Host: "http://127.0.0.1:1"}, cache.Options{
-		HTTPClient: http.DefaultClient, Scheme: scheme, Mapper: mapper, ByObject: slim.ByObject(),
+		HTTPClient: http.DefaultClient, Scheme: scheme, Mapper: mapper, ByObject: slim.ByObject(true),
 		NewInformer: func(_ toolscache.ListerWatcher, kind runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			return toolscache.NewSharedIndexInformer(sources[fmt.Sprintf("%T", kind)], kind, resync, indexers)
 		},

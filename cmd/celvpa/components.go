@@ -34,6 +34,7 @@ type part struct {
 
 	gcPercent     int             // see saveMemory; 0 = the usual
 	tellsOverlays bool            // it writes the status of RuleOverlays
+	targetOnly    bool            // of recommendations it reads only the target
 	reads         []client.Object // what it reads of all namespaces, besides VPAs and the controllers of pods
 
 	flags func(*options, *cobra.Command)
@@ -57,7 +58,7 @@ var (
 		address: ":8944",
 		points:  []string{facts.VPAValidate, facts.VPADefault, facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}, reads: []client.Object{&corev1.LimitRange{}},
 		flags: func(o *options, c *cobra.Command) { o.addAdmission(c.Flags()) },
-		join:  joinAdmission,
+		join:  joinAdmission, targetOnly: true,
 	}
 )
 
@@ -73,6 +74,7 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("the shipped rules are broken:\n%w", err)
 		}
+		cmd.Root().ResetCommands() // the flags of the others take half a megabyte
 		// Only components have something to put in order when they are stopped; all other commands end on the first signal. The
 		// second one ends a component, too.
 		ctx, usual := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -137,7 +139,8 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	for _, p := range parts {
 		reads = append(reads, p.reads...)
 	}
-	proc, err := newProcess(ctx, o, reads)
+	targetOnly := !slices.ContainsFunc(parts, func(p part) bool { return !p.targetOnly })
+	proc, err := newProcess(ctx, o, reads, targetOnly)
 	if err != nil {
 		return err
 	}

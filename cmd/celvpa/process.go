@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -55,7 +54,7 @@ type process struct {
 
 // newProcess connects to the API server and prepares the caches: of VPAs, of the controllers of pods and of what else is read,
 // of which a kind may be named more than once.
-func newProcess(ctx context.Context, o *options, reads []client.Object) (*process, error) {
+func newProcess(ctx context.Context, o *options, reads []client.Object, targetOnly bool) (*process, error) {
 	p := &process{health: newHealth(clock.RealClock{}), address: o.address, secure: o.secureMetrics.address, namespace: o.namespace}
 	config, err := restConfig(o)
 	if err != nil {
@@ -64,12 +63,11 @@ func newProcess(ctx context.Context, o *options, reads []client.Object) (*proces
 	if err := preflight(ctx, config); err != nil {
 		return nil, err
 	}
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	scheme := clientgoscheme.Scheme // a copy would take half a megabyte
 	utilruntime.Must(vpav1.AddToScheme(scheme))
 	utilruntime.Must(rulesv1alpha1.AddToScheme(scheme))
 
-	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: slim.ByObject()}
+	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: slim.ByObject(targetOnly)}
 	cached.ByObject[&corev1.Event{}] = oom.Events()
 	if o.namespace != "" {
 		cached.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}

@@ -23,14 +23,19 @@ import (
 )
 
 // ByObject configures a cache of pods, VerticalPodAutoscalers and the well-known controllers: slim,
-// and returned without a copy, so callers must not change them.
-func ByObject() map[client.Object]cache.ByObject {
+// and returned without a copy, so callers must not change them. With targetOnly recommendations have
+// nothing but the target: that is what admission applies.
+func ByObject(targetOnly bool) map[client.Object]cache.ByObject {
+	vpa := VPA
+	if targetOnly {
+		vpa = VPAWithTarget
+	}
 	kept := func(transform toolscache.TransformFunc) cache.ByObject {
 		return cache.ByObject{Transform: watched(transform), UnsafeDisableDeepCopy: ptr.To(true)}
 	}
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                   kept(Pod),
-		&vpav1.VerticalPodAutoscaler{}:  kept(VPA),
+		&vpav1.VerticalPodAutoscaler{}:  kept(vpa),
 		&appsv1.Deployment{}:            kept(Controller),
 		&appsv1.DaemonSet{}:             kept(Controller),
 		&appsv1.ReplicaSet{}:            kept(Controller),
@@ -69,6 +74,22 @@ func VPA(object any) (any, error) {
 		delete(v.Annotations, annotationLastApplied)
 	}
 	return object, nil
+}
+
+// VPAWithTarget also leaves away the bounds and the uncapped target of recommendations: half of the
+// memory that a VerticalPodAutoscaler takes.
+func VPAWithTarget(object any) (any, error) {
+	if v, ok := object.(*vpav1.VerticalPodAutoscaler); ok && v.Status.Recommendation != nil {
+		all := v.Status.Recommendation
+		for i := range all.ContainerRecommendations {
+			c := &all.ContainerRecommendations[i]
+			c.LowerBound, c.UpperBound, c.UncappedTarget = nil, nil, nil
+		}
+		if p := all.PodRecommendation; p != nil {
+			p.LowerBound, p.UpperBound, p.UncappedTarget = nil, nil, nil
+		}
+	}
+	return VPA(object)
 }
 
 // Controller keeps the identity of a well-known controller, its owners, its selector and what says

@@ -182,8 +182,29 @@ func TestVPAsLoseOnlyNotesOfTools(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestVPAsOfAdmissionKeepOnlyTheTarget(t *testing.T) {
+	target, other := list("1", "1Gi"), list("2", "2Gi")
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: fullMeta()}
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{
+		ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: target, LowerBound: other, UpperBound: other, UncappedTarget: other}},
+		PodRecommendation:        &vpav1.RecommendedResources{Target: target, LowerBound: other, UpperBound: other, UncappedTarget: other},
+	}
+	all, err := VPA(v.DeepCopy())
+	require.NoError(t, err)
+	require.Equal(t, v.Status, all.(*vpav1.VerticalPodAutoscaler).Status)
+	got, err := VPAWithTarget(v)
+	require.NoError(t, err)
+	require.Nil(t, got.(*vpav1.VerticalPodAutoscaler).ManagedFields)
+	require.Equal(t, &vpav1.RecommendedPodResources{
+		ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: target}},
+		PodRecommendation:        &vpav1.RecommendedResources{Target: target},
+	}, got.(*vpav1.VerticalPodAutoscaler).Status.Recommendation)
+	_, err = VPAWithTarget(&vpav1.VerticalPodAutoscaler{})
+	require.NoError(t, err)
+}
+
 func TestWhatIsNotMeantPassesAsItIs(t *testing.T) {
-	for _, transform := range []toolscache.TransformFunc{Pod, VPA, Controller} {
+	for _, transform := range []toolscache.TransformFunc{Pod, VPA, VPAWithTarget, Controller} {
 		for _, object := range []any{toolscache.DeletedFinalStateUnknown{Key: "ns/web", Obj: &corev1.Pod{}}, &corev1.Node{}, nil} {
 			got, err := transform(object)
 			require.NoError(t, err)
@@ -193,7 +214,7 @@ func TestWhatIsNotMeantPassesAsItIs(t *testing.T) {
 }
 
 func TestAllWatchedKindsAreSlim(t *testing.T) {
-	all := ByObject()
+	all := ByObject(true)
 	require.Len(t, all, len(target.WatchedKinds())+2)
 	for object, options := range all {
 		require.NotNil(t, options.Transform, "%T", object)
