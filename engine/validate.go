@@ -158,8 +158,7 @@ type PlacedValidation struct {
 	Message    ValidationCode
 }
 
-// ValidationCode runs an expression of a validation; nil = none. It plans on the first run: a plan
-// takes 50 KB, and a process that reviews pods rarely runs most validations.
+// ValidationCode runs an expression of a validation; nil = none.
 type ValidationCode func(cel.Activation) (ref.Val, error)
 
 // transition reports whether a validation reads the old object. Its violations stay errors for

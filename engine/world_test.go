@@ -112,6 +112,10 @@ func (looseObjects) Env(at string, schema bool) (*cel.Env, error) {
 	return cel.NewEnv(options...)
 }
 
+func (looseObjects) Planner(env *cel.Env, _ []*cel.Ast) (func(*cel.Ast) (cel.Program, error), error) {
+	return func(ast *cel.Ast) (cel.Program, error) { return env.Program(ast) }, nil
+}
+
 func (looseObjects) Sizes(string, bool) (checker.CostEstimator, error) { return smallSizes{}, nil }
 
 // smallSizes estimates everything as small.

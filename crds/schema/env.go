@@ -2,8 +2,6 @@ package schema
 
 import (
 	"fmt"
-	"sync"
-	"weak"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -24,39 +22,9 @@ const (
 	objectType = "objectType"
 )
 
-// typedPaths shares environments by path during compilation: each takes milliseconds to build.
-// References are weak, because all together take 4 MB and nothing needs them later.
-type typedPaths struct {
-	mu   sync.Mutex
-	envs map[envKey]weak.Pointer[cel.Env]
-}
-
-type envKey struct {
-	at     string
-	schema bool
-}
-
 // Env implements engine.ObjectTypes: self is the value at the path, oldSelf an optional of its old
 // value if known. Rules outside the schema also see the whole object and oldObject.
 func (o *Objects) Env(at string, schema bool) (*cel.Env, error) {
-	o.typed.mu.Lock()
-	defer o.typed.mu.Unlock()
-	key := envKey{at, schema}
-	if env := o.typed.envs[key].Value(); env != nil {
-		return env, nil
-	}
-	env, err := o.env(at, schema)
-	if err != nil {
-		return nil, err
-	}
-	if o.typed.envs == nil {
-		o.typed.envs = map[envKey]weak.Pointer[cel.Env]{}
-	}
-	o.typed.envs[key] = weak.Make(env)
-	return env, nil
-}
-
-func (o *Objects) env(at string, schema bool) (*cel.Env, error) {
 	self, stable, err := o.declared(at)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,6 @@ import (
 type Objects struct {
 	root      *structural.Structural
 	shape     *shape
-	typed     typedPaths
 	split     sync.Map // path → []string; only paths in the schema
 	validator validation.SchemaValidator
 }

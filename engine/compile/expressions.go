@@ -189,9 +189,9 @@ func (c *compiler) expression(s source.Scalar, sc *scopeEnv, subject string) (*c
 	return ast, p
 }
 
-// compileSized compiles an expression over objects whose size limits the host knows. It plans the
-// program to report faults, then drops it.
-func (c *compiler) compileSized(s source.Scalar, env, planner *cel.Env, known map[string]lang.Type, sizes checker.CostEstimator, subject string) (*cel.Ast, engine.ValidationCode) {
+// compileSized compiles an expression over objects whose size limits the host knows. The result runs
+// once the expressions of the set are planned.
+func (c *compiler) compileSized(s source.Scalar, env *cel.Env, known map[string]lang.Type, sizes checker.CostEstimator, set *sizedSet, subject string) (*cel.Ast, engine.ValidationCode) {
 	fair := func(ast *cel.Ast) bool {
 		err := tooCostly(env, ast, sizes)
 		if err != nil {
@@ -203,17 +203,18 @@ func (c *compiler) compileSized(s source.Scalar, env, planner *cel.Env, known ma
 	if ast == nil {
 		return nil, nil
 	}
-	if _, err := planner.Program(ast); err != nil {
-		c.ps.At(s, subject, err.Error())
-		return nil, nil
+	prg := new(cel.Program)
+	if set.env == nil {
+		set.env = env
 	}
-	plan := sync.OnceValues(func() (cel.Program, error) { return planner.Program(ast) })
-	return ast, func(vars cel.Activation) (ref.Val, error) {
-		prg, err := plan()
-		if err != nil {
-			return nil, err
+	set.asts, set.finish = append(set.asts, ast), append(set.finish, func(plan func(*cel.Ast) (cel.Program, error)) {
+		var err error
+		if *prg, err = plan(ast); err != nil {
+			c.ps.At(s, subject, err.Error())
 		}
-		v, _, err := prg.Eval(vars)
+	})
+	return ast, func(vars cel.Activation) (ref.Val, error) {
+		v, _, err := (*prg).Eval(vars)
 		return v, err
 	}
 }

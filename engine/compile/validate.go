@@ -17,7 +17,7 @@ import (
 func (c *compiler) validations(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, params []setting) {
 	subject := "RuleSet " + set.ID()
 	fields := c.bindParams(set, compiled, params, subject)
-	planners := map[bool]*cel.Env{}
+	sets := map[bool]*sizedSet{true: {}, false: {}} // by whether the schema enforces them
 	for _, along := range c.validationsAlong(set) {
 		v := along.Validation
 		c.axis = along.Axis
@@ -32,28 +32,62 @@ func (c *compiler) validations(point *registry.Point, set *document.RuleSet, com
 				c.ps.At(from, subject+", validation "+v.Name.Value, err.Error())
 				continue
 			}
-			// A program keeps the environment that planned it, with a table of all functions. All
-			// environments of a set have the same functions, so the first one plans for all.
-			planner := planners[v.EnforcedAt(document.EnforceSchema)]
-			if planner == nil {
-				planner, planners[v.EnforcedAt(document.EnforceSchema)] = env, env
-			}
-			if place := c.placed(point, v, at.Value, env, planner, out, subject+", validation "+v.Name.Value); place != nil {
+			if place := c.placed(point, v, at.Value, env, sets[v.EnforcedAt(document.EnforceSchema)], out, subject+", validation "+v.Name.Value); place != nil {
 				out.Places = append(out.Places, place)
 			}
 		}
 		compiled.Validations = append(compiled.Validations, out)
 	}
 	c.axis = nil
+	for _, schema := range []bool{true, false} {
+		if err := sets[schema].plan(point.Objects); err != nil {
+			c.ps.At(set.Name, subject, err.Error())
+		}
+	}
+}
+
+// sizedSet are the expressions of a set's validations, whose environments have the same functions.
+type sizedSet struct {
+	env    *cel.Env // the first
+	asts   []*cel.Ast
+	finish []func(plan func(*cel.Ast) (cel.Program, error))
+}
+
+func (s *sizedSet) plan(objects registry.ObjectTypes) error {
+	if len(s.asts) == 0 {
+		return nil
+	}
+	plan, err := objects.Planner(s.env, s.asts)
+	if err != nil {
+		return err
+	}
+	for _, finish := range s.finish {
+		finish(plan)
+	}
+	return nil
+}
+
+// objectEnv names an environment of registry.ObjectTypes.
+type objectEnv struct {
+	objects registry.ObjectTypes
+	at      string
+	schema  bool
 }
 
 // validationEnv is what a validation's expressions see. Schema rules see only what API servers
 // know, the others also gates, params and the point's facts.
 func (c *compiler) validationEnv(point *registry.Point, set *document.RuleSet, v *document.Validation, at string, compiled *engine.SetPlan, hasParams bool) (*cel.Env, error) {
-	schema := v.EnforcedAt(document.EnforceSchema)
-	env, err := point.Objects.Env(at, schema)
-	if err != nil || schema {
-		return env, err
+	key := objectEnv{point.Objects, at, v.EnforcedAt(document.EnforceSchema)}
+	env, ok := c.typed[key]
+	if !ok {
+		var err error
+		if env, err = point.Objects.Env(at, key.schema); err != nil {
+			return nil, err
+		}
+		c.typed[key] = env
+	}
+	if key.schema {
+		return env, nil
 	}
 	options := []cel.EnvOption{
 		cel.CustomTypeProvider(&lang.TypeProvider{Provider: env.CELTypeProvider(), Schemas: c.schemasWith(compiled.Params.Schema())}),
@@ -69,7 +103,7 @@ func (c *compiler) validationEnv(point *registry.Point, set *document.RuleSet, v
 }
 
 // placed compiles a validation for one place; nil when that failed.
-func (c *compiler) placed(point *registry.Point, v *document.Validation, at string, env, planner *cel.Env, plan *engine.ValidationPlan, subject string) *engine.PlacedValidation {
+func (c *compiler) placed(point *registry.Point, v *document.Validation, at string, env *cel.Env, sized *sizedSet, plan *engine.ValidationPlan, subject string) *engine.PlacedValidation {
 	out := &engine.PlacedValidation{At: at}
 	sizes, err := point.Objects.Sizes(at, v.EnforcedAt(document.EnforceSchema))
 	if err != nil {
@@ -80,7 +114,7 @@ func (c *compiler) placed(point *registry.Point, v *document.Validation, at stri
 		if s.IsZero() {
 			return nil
 		}
-		ast, prg := c.compileSized(s, env, planner, nil, sizes, subject+", "+what)
+		ast, prg := c.compileSized(s, env, nil, sizes, sized, subject+", "+what)
 		if prg == nil {
 			return nil
 		}

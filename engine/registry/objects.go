@@ -11,6 +11,9 @@ type ObjectTypes interface {
 	// With schema, it is the API server's environment for schema rules: self, and oldSelf where
 	// possible. Otherwise it adds object, oldObject and the host's functions.
 	Env(at string, schema bool) (*cel.Env, error)
+	// Planner returns what plans checked expressions of an environment that is like one of Env's.
+	// asts are all that it will plan.
+	Planner(env *cel.Env, asts []*cel.Ast) (func(*cel.Ast) (cel.Program, error), error)
 	// Sizes estimates what rules at a path read; with schema, as an API server does.
 	Sizes(at string, schema bool) (checker.CostEstimator, error)
 	// FieldPath checks a path below another and formats it as errors show it.
