@@ -30,15 +30,16 @@ type Source interface {
 	NeedLeaderElection() bool
 }
 
+// Vectors without labels have no series, in components without a certificate not even 0.
 var (
-	begins = prometheus.NewGauge(prometheus.GaugeOpts{
+	begins = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "celvpa_admission_certificate_not_before_timestamp_seconds",
 		Help: "When the validity of the serving certificate in use began, in seconds since 1970.",
-	})
-	expires = prometheus.NewGauge(prometheus.GaugeOpts{
+	}, nil)
+	expires = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "celvpa_admission_certificate_expiration_timestamp_seconds",
 		Help: "When the serving certificate in use expires, in seconds since 1970.",
-	})
+	}, nil)
 )
 
 func init() { metrics.Registry.MustRegister(begins, expires) }
@@ -179,8 +180,8 @@ func (r *rotation) watch(ctx context.Context, every time.Duration, do func()) {
 		r.Lock()
 		do()
 		if leaf := r.serving.pair.Leaf; leaf != nil {
-			begins.Set(float64(leaf.NotBefore.Unix()))
-			expires.Set(float64(leaf.NotAfter.Unix()))
+			begins.WithLabelValues().Set(float64(leaf.NotBefore.Unix()))
+			expires.WithLabelValues().Set(float64(leaf.NotAfter.Unix()))
 		}
 		r.Unlock()
 	}

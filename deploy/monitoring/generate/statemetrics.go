@@ -22,11 +22,10 @@ const stateMetricsHead = `# kube-state-metrics' --custom-resource-state-config-f
 
 // stateMetric is one metric of the configuration.
 type stateMetric struct {
-	Name           string              `json:"name"`
-	Help           string              `json:"help"`
-	CommonLabels   map[string]string   `json:"commonLabels,omitempty"`
-	LabelsFromPath map[string][]string `json:"labelsFromPath,omitempty"`
-	Each           each                `json:"each"`
+	Name         string            `json:"name"`
+	Help         string            `json:"help"`
+	CommonLabels map[string]string `json:"commonLabels,omitempty"`
+	Each         each              `json:"each"`
 }
 
 // each is the source of a metric's values: one of its three.
@@ -101,9 +100,8 @@ func fixedMetrics(schema *apiextensionsv1.JSONSchemaProps) ([]stateMetric, error
 	return []stateMetric{
 		{Name: prefix + "created", Help: "When the VerticalPodAutoscaler was created, in seconds since 1970.",
 			Each: each{Type: "Gauge", Gauge: &source{Path: []string{"metadata", "creationTimestamp"}}}},
-		{Name: prefix + "labels", Help: "The labels of the VerticalPodAutoscaler.",
-			Each:           each{Type: "Info", Info: &source{}},
-			LabelsFromPath: map[string][]string{"label_*": {"metadata", "labels"}}},
+		{Name: prefix + "labels", Help: "The labels of the VerticalPodAutoscaler, if it has any.",
+			Each: each{Type: "Info", Info: &source{LabelsFromPath: map[string][]string{"label_*": {"metadata", "labels"}}}}},
 		{Name: prefix + "spec_updatepolicy_updatemode", Help: "1 for the update mode that is set.",
 			Each: each{Type: "StateSet", StateSet: &source{Path: []string{"spec", "updatePolicy", "updateMode"}, LabelName: "update_mode", List: modes}}},
 		{Name: prefix + "status_condition", Help: "1 for a condition that is True, 0 for one that is False or Unknown.",
