@@ -21,10 +21,13 @@ import (
 func admitCommand(compile compileFunc) *cobra.Command {
 	o := &offline{}
 	cmd := &cobra.Command{
-		Use:   "admit -f PATH…",
+		Use:   "admit [-f PATH…]",
 		Short: "Show how the admission controller would change new pods, or why it would refuse them",
 		Long: `Runs the admission controller on manifests: the same rules and the same code as in a cluster, for every pod and for one new
-pod of each workload. It needs no cluster.
+pod of each workload.
+
+Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
+--kubeconfig, --context, -n, -A and --as say. It only gets and lists.
 
 PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
 a namespace are in namespace default. VerticalPodAutoscalers carry their recommendation in status.recommendation, as in a
@@ -45,13 +48,13 @@ Exit code 0: all pods would be accepted; 1: one would be refused; 2: an input co
 rules could not be used. Readable input is answered even then.`,
 		Example: `  celvpa admit -f deploy/ -f recommendations.yaml
   celvpa recommend -f deploy/ --usage usage.csv -o yaml | celvpa admit -f - -f deploy/
-  kubectl get vpa,deployment,limitrange -A -o yaml | celvpa admit -f - --explain
+  celvpa admit -n shop --context prod -o table --explain
   celvpa admit -f deploy/ --rules-dir my-rules --feature-gates PodLevelResources=true`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAdmit(cmd, o) },
 	}
 	o.add(cmd, compile)
 	cmd.Flags().BoolVar(&o.explain, "explain", false, "show for each pod which VerticalPodAutoscaler changes it, or why none does, and which rule changed what")
-	o.printer.add(cmd.Flags(), "yaml", "yaml", "json", "patch", "table", "wide")
+	o.printer.add(cmd, "yaml", "yaml", "json", "patch", "table", "wide")
 	return cmd
 }
 

@@ -139,7 +139,7 @@ func TestTheAdmitCommand(t *testing.T) {
 		"an overlay that is no good":  {args: "-f shop.yaml -f - -o patch", stdin: "{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: odd}, spec: {change: [{disable: nothing}]}}", out: patch, fails: "RuleOverlay odd cannot be used"},
 		"no pod":                      {args: "-f -", stdin: vpaOf("Deployment", "shop"), out: "celvpa: Deployment web/shop, the target of VerticalPodAutoscaler web/shop, is not in the manifests, and no pod belongs to it; add its manifest with -f\n", fails: "there is no pod and no workload in -: nothing was admitted"},
 		"an output that there is not": {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use yaml, json, patch, table or wide`},
-		"no path":                     {fails: "no manifests are named: use -f with a file, a folder, or - for standard input"},
+		"no path":                     {fails: "no manifests are named with -f, and there is no cluster to read: "},
 		"a path without -f":           {args: "shop.yaml", fails: "files are named with -f: celvpa admit -f shop.yaml"},
 		"rules that are not there":    {args: "-f shop.yaml --pipeline nothing", fails: `pipeline "nothing"`},
 		"a gate that there is not":    {args: "-f shop.yaml --feature-gates Nothing=true", fails: `there is no gate "Nothing"`},

@@ -66,6 +66,12 @@ func piped(t *testing.T, stdin string, args ...string) (string, error) {
 	return out.String(), err
 }
 
+// No test of this package reads the cluster of whoever runs it.
+func init() {
+	_ = os.Setenv("KUBECONFIG", os.DevNull)
+	_ = os.Unsetenv("KUBERNETES_SERVICE_HOST")
+}
+
 func runTo(out, told io.Writer, stdin string, args ...string) error {
 	root := rootCommand(compileOnce)
 	root.SetIn(strings.NewReader(stdin))

@@ -23,6 +23,13 @@ const (
 	exitCannotRun = 2
 )
 
+// The groups of commands in celvpa --help.
+const (
+	componentGroup = "components"
+	answerGroup    = "answers"
+	policyGroup    = "policy"
+)
+
 // errNo is returned by commands that ran and whose answer is no. They have printed why.
 var errNo = errors.New("the answer is no")
 
@@ -61,21 +68,26 @@ written in CEL rule files that can be read and changed without touching Go.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(
+	root.AddGroup(
+		&cobra.Group{ID: componentGroup, Title: "Components, which run in a cluster:"},
+		&cobra.Group{ID: answerGroup, Title: "Questions about manifests, or about a cluster that is only read:"},
+		&cobra.Group{ID: policyGroup, Title: "Rules and what is made from them:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+		}
+		root.AddCommand(commands...)
+	}
+	add(componentGroup,
 		componentCommand("run", "Run recommender, updater and admission controller in one process", recommenderPart, updaterPart, admissionPart),
 		componentCommand("recommender", "Sample usage and write recommendations", recommenderPart),
 		componentCommand("updater", "Bring running pods to their recommendation", updaterPart),
 		componentCommand("admission-controller", "Give new pods their recommendation and refuse invalid VPAs", admissionPart),
-		crdCommand(compile),
-		rulesCommand(compile),
-		testCommand(compile),
-		validateCommand(compile),
-		referenceCommand(),
-		recommendCommand(compile),
-		admitCommand(compile),
-		planCommand(compile),
-		versionCommand(compile),
 	)
+	add(answerGroup, recommendCommand(compile), admitCommand(compile), planCommand(compile), validateCommand(compile))
+	add(policyGroup, rulesCommand(compile), testCommand(compile), crdCommand(compile))
+	add("", referenceCommand(), versionCommand(compile))
 	addVersionFlag(root)
 	root.SetGlobalNormalizationFunc(normalize)
 	return root

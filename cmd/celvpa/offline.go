@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,10 +16,11 @@ import (
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
-// offline is what the commands that work on manifests have in common.
+// offline is what the commands that work on manifests, or on the objects of a cluster, have in common.
 type offline struct {
 	printer
 	files   []string
+	live    live
 	explain bool
 	now     string
 	rules   policyFlags
@@ -37,6 +37,7 @@ func (o *offline) add(cmd *cobra.Command, compile compileFunc) {
 	cmd.Flags().StringArrayVarP(&o.files, "filename", "f", nil, "file or folder with manifests, or - for standard input; can be repeated")
 	o.rules.compile = compile
 	o.rules.add(cmd)
+	o.live.add(cmd, o.rules.of.kinds)
 }
 
 // check refuses flags that cannot work. others are files of the flag named other, which can be standard input, too.
@@ -44,8 +45,8 @@ func (o *offline) check(other string, others []string) error {
 	if err := o.printer.check(); err != nil {
 		return err
 	}
-	if len(o.files) == 0 {
-		return errors.New("no manifests are named: use -f with a file, a folder, or - for standard input")
+	if flag := o.live.given(); flag != "" && len(o.files) > 0 {
+		return fmt.Errorf("-f and --%s exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster", flag)
 	}
 	if slices.Contains(o.files, manifests.Stdin) && slices.Contains(others, manifests.Stdin) {
 		return fmt.Errorf("-f and %s cannot both be standard input", other)
@@ -65,9 +66,17 @@ func (o *offline) time(others ...time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// load makes a cluster of the manifests at a time. The error says what cannot be used; the cluster has the rest.
+// load makes a cluster of the manifests, or else of a real one, at a time. The error says what cannot be used; the cluster has the rest.
 func (o *offline) load(cmd *cobra.Command, book *compile.Rulebook, at time.Time) (*simulate.Cluster, error) {
-	set, unread := manifests.Read(o.files, cmd.InOrStdin())
+	var set *manifests.Set
+	var unread error
+	if len(o.files) > 0 {
+		set, unread = manifests.Read(o.files, cmd.InOrStdin())
+	} else {
+		var notes []string
+		set, notes, unread = o.live.read(cmd.Context())
+		printNotes(cmd, notes)
+	}
 	cluster, unusable := simulate.Load(set, book, simulate.At(at))
 	return cluster, faults.Join(unread, unusable)
 }
@@ -86,7 +95,11 @@ func (o *offline) end(errs error, empty bool, nothing string, no bool) error {
 	case errs != nil:
 		return errs
 	case empty:
-		return fmt.Errorf(nothing, strings.Join(o.files, ", "))
+		from := strings.Join(o.files, ", ")
+		if len(o.files) == 0 {
+			from = o.live.String()
+		}
+		return fmt.Errorf(nothing, from)
 	case no:
 		return errNo
 	}

@@ -15,10 +15,13 @@ import (
 func planCommand(compile compileFunc) *cobra.Command {
 	o := &offline{}
 	cmd := &cobra.Command{
-		Use:   "plan -f PATH…",
+		Use:   "plan [-f PATH…]",
 		Short: "Show what the updater would do with the running pods in manifests, and why",
 		Long: `Runs one cycle of the updater on manifests: the same rules and the same code as in a cluster. A line for each pod says what
-the updater would do and why. It needs no cluster and changes nothing.
+the updater would do and why. It changes nothing.
+
+Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
+--kubeconfig, --context, -n, -A and --as say. It only gets and lists.
 
 PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
 a namespace are in namespace default. Pods are running pods with node and status, as kubectl get pod -o yaml prints them; none
@@ -38,7 +41,7 @@ table what would change in each pod, and which rule decided what.
 
 Exit code 0: there is a plan, whatever it says; 2: an input could not be read, there was nothing to plan for, or the rules
 could not be used. Readable input is answered even then.`,
-		Example: `  kubectl get vpa,pod,deployment,replicaset,statefulset,daemonset,job,limitrange,pdb -A -o yaml | celvpa plan -f -
+		Example: `  celvpa plan -n shop --context prod
   celvpa plan -f pods.yaml -f deploy/ --explain
   celvpa recommend -f deploy/ --usage usage.csv -o yaml | celvpa plan -f - -f pods.yaml -f deploy/
   celvpa plan -f pods.yaml -f deploy/ --now 2026-01-31T12:00:00Z -o json
@@ -49,7 +52,7 @@ could not be used. Readable input is answered even then.`,
 	f := cmd.Flags()
 	f.StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
 	f.BoolVar(&o.explain, "explain", false, "show for each pod what would be changed and, step by step, which rule decided what")
-	o.printer.add(f, "table", "table", "wide", "json", "yaml")
+	o.printer.add(cmd, "table", "table", "wide", "json", "yaml")
 	return cmd
 }
 

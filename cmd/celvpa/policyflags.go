@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -16,25 +17,27 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // offlineCommands do with manifests what components do in a cluster. All of them take all flags of policy.
 var offlineCommands = []offlineCommand{
-	{name: "recommend", points: recommenderPart.points, does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}},
-	{name: "admit", points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
-	{name: "plan", points: updaterPart.points, ignores: map[string]string{
+	{name: "recommend", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: recommenderPart.points, does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}},
+	{name: "admit", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
+	{name: "plan", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: updaterPart.points, ignores: map[string]string{
 		"in-place-without-admission": "celvpa plan assumes that the admission controller is alive",
 		"replacement-timeout":        "celvpa plan evicts no pods, so it waits for no replacements",
 	}},
-	{name: "validate", points: []string{facts.VPAValidate, facts.VPADefault}},
+	{name: "validate", kinds: []schema.GroupVersionKind{manifests.VPAKind, manifests.HPAKind}, points: []string{facts.VPAValidate, facts.VPADefault}},
 }
 
 // offlineCommand is one of them.
 type offlineCommand struct {
 	name    string
-	points  []string          // at which it asks the rules on behalf of a component
-	does    map[string]bool   // flags that set no parameter of rules, and act
-	ignores map[string]string // flags of parameters at its points that cannot act all the same, and why
+	kinds   []schema.GroupVersionKind // that it reads of a cluster
+	points  []string                  // at which it asks the rules on behalf of a component
+	does    map[string]bool           // flags that set no parameter of rules, and act
+	ignores map[string]string         // flags of parameters at its points that cannot act all the same, and why
 }
 
 // components are the commands that offline commands stand in for.

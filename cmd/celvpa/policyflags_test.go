@@ -140,7 +140,7 @@ func TestFlagsThatCannotActAreRefusedInOneGo(t *testing.T) {
 		"validate --in-place-without-admission":       {"--in-place-without-admission does nothing in celvpa validate: it is a flag of celvpa updater, and acts in no offline command; leave it out"},
 		"validate --cpu-histogram-decay-half-life=1h": {"--cpu-histogram-decay-half-life does nothing in celvpa validate: it is a flag of celvpa recommender, and acts offline in celvpa recommend; leave it out here"},
 		"admit --max-allowed-cpu-boost=1":             {"--max-allowed-cpu-boost does nothing in celvpa admit: it is for rule sets cpu-startup-boost and end-startup-boost, which are behind a feature gate; add --feature-gates=CPUStartupBoost=true, or leave it out"},
-		"plan --kubeconfig=a":                         {"--kubeconfig says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out"},
+		"plan --address=a":                            {"--address says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out"},
 		"plan --kube_api_burst=1":                     {"--kube-api-burst says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out"},
 		"plan --update-nothing":                       {"unknown flag: --update-nothing"},
 	} {

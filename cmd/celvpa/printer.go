@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/celvpa/celvpa/engine"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
 
@@ -22,9 +22,10 @@ type printer struct {
 }
 
 // add adds the flag. A form that the printer does not know itself, json and yaml, is given to print.
-func (p *printer) add(f *pflag.FlagSet, usual string, forms ...string) {
+func (p *printer) add(cmd *cobra.Command, usual string, forms ...string) {
 	p.forms = forms
-	f.StringVarP(&p.form, "output", "o", usual, p.choices())
+	cmd.Flags().StringVarP(&p.form, "output", "o", usual, p.choices())
+	completes(cmd, "output", func(string) []string { return forms })
 }
 
 func (p *printer) choices() string {

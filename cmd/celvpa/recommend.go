@@ -23,10 +23,13 @@ type recommendOptions struct {
 func recommendCommand(compile compileFunc) *cobra.Command {
 	o := &recommendOptions{}
 	cmd := &cobra.Command{
-		Use:   "recommend -f PATH… [--usage FILE…]",
+		Use:   "recommend [-f PATH…] [--usage FILE…]",
 		Short: "Show what the recommender would recommend for manifests, given usage from files",
 		Long: `Runs the recommender on files: the same rules and the same code as in a cluster, for every VerticalPodAutoscaler in the
-manifests. It needs no cluster.
+manifests.
+
+Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
+--kubeconfig, --context, -n, -A and --as say. It only gets and lists.
 
 PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. The workloads
 and pods in the manifests decide which usage belongs to which VerticalPodAutoscaler. RuleOverlays apply as in a cluster.
@@ -50,7 +53,7 @@ could not be read, there was no VerticalPodAutoscaler, or the rules could not be
   celvpa recommend -f deploy/ --usage cpu.json.gz --usage memory.json.gz -o yaml
   celvpa recommend -f deploy/ --usage usage.csv --explain
   celvpa recommend -f deploy/ --usage usage.csv --rules-dir my-rules --target-cpu-percentile 0.95
-  kubectl get vpa,deployment,pod -A -o yaml | celvpa recommend -f - --usage usage.csv --now 2026-01-31T12:00:00Z`,
+  celvpa recommend -A --context prod --usage usage.csv --now 2026-01-31T12:00:00Z`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.add(cmd, compile)
@@ -58,7 +61,7 @@ could not be read, there was no VerticalPodAutoscaler, or the rules could not be
 	f.StringArrayVar(&o.usage, "usage", nil, "file with usage, or - for standard input; can be repeated")
 	f.StringVar(&o.now, "now", "", "the time to recommend for, in RFC 3339 or seconds since 1970; empty = that of the last row of usage, or now without any")
 	f.BoolVar(&o.explain, "explain", false, "show for each container, step by step, which rule changed what, and why")
-	o.printer.add(f, "table", "table", "wide", "json", "yaml")
+	o.printer.add(cmd, "table", "table", "wide", "json", "yaml")
 	return cmd
 }
 

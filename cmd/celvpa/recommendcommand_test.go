@@ -43,7 +43,7 @@ func TestTheRecommendCommand(t *testing.T) {
 		"a time that is none":            {args: "-f shop.yaml --now soon", fails: `--now: time "soon" is not a number`},
 		"an output that there is not":    {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, wide, json or yaml`},
 		"standard input for two things":  {args: "-f - --usage -", fails: "-f and --usage cannot both be standard input"},
-		"no path":                        {fails: "no manifests are named: use -f with a file, a folder, or - for standard input"},
+		"no path":                        {fails: "no manifests are named with -f, and there is no cluster to read: "},
 		"a path without -f":              {args: "shop.yaml", fails: "files are named with -f: celvpa recommend -f shop.yaml"},
 		"rules that are not there":       {args: "-f shop.yaml --pipeline nothing", fails: `pipeline "nothing"`},
 		"a quantity that takes for ever": {args: "-f -", stdin: strings.Replace(vpaOf("Deployment", "shop"), "spec: {", "spec: {resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {cpu: '1e999999999'}}]}, ", 1), fails: "VerticalPodAutoscaler web/shop cannot be used: spec.resourcePolicy.containerPolicies[0].minAllowed.cpu: Invalid value: an exponent has at most three digits"},

@@ -130,5 +130,7 @@ func (f *finding) sarifLocation() (out sarifLocation) {
 	return out
 }
 
-// onDisk reports whether a place is in a file, and not in standard input or unknown.
-func onDisk(file string) bool { return file != "" && file != manifests.StdinName }
+// onDisk reports whether a place is in a file, and not in standard input, a cluster or unknown.
+func onDisk(file string) bool {
+	return file != "" && file != manifests.StdinName && file != manifests.ClusterName
+}

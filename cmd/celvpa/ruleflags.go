@@ -28,6 +28,8 @@ func (o *ruleOptions) add(cmd *cobra.Command) {
 	f.StringVar(&o.dir, "rules-dir", "", "folder of rule files, or one of them, to be laid over the shipped ones")
 	f.StringVar(&o.pipeline, "pipeline", "", "pipeline, name or name@version; empty = default")
 	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
+	completes(cmd, "pipeline", o.pipelines)
+	completes(cmd, "feature-gates", gateChoices)
 	o.params = paramFlags{}
 	library, err := policy.Shipped()
 	if err == nil {

@@ -32,6 +32,12 @@ func diffCommand(o *ruleOptions) *cobra.Command {
 			"With --answers or --tests it runs test tables on both and says which answers change.",
 		Example: "  celvpa rules diff shipped my-rules\n  celvpa rules diff shipped my-rules --vpa web-vpa.yaml\n  celvpa rules diff shipped my-rules --tests my-cases.yaml",
 		Args:    cobra.ExactArgs(2),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return []string{"shipped\tthe rules that celvpa comes with"}, cobra.ShellCompDirectiveDefault
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := d.check(); err != nil {
 				return err
@@ -50,7 +56,7 @@ func diffCommand(o *ruleOptions) *cobra.Command {
 	f.BoolVar(&d.answers, "answers", false, "run the tables that ship with celvpa and those of B on both, and say which answers change")
 	f.StringSliceVar(&d.tests, "tests", nil, "files or folders with test tables to run on both instead")
 	f.StringVar(&d.vpas, "vpa", "", "file with VerticalPodAutoscalers to compare the rules for; - = standard input")
-	d.add(f, "table", "table", "json", "yaml")
+	d.add(cmd, "table", "table", "json", "yaml")
 	cmd.MarkFlagsMutuallyExclusive("vpa", "answers")
 	cmd.MarkFlagsMutuallyExclusive("vpa", "tests")
 	return cmd

@@ -34,7 +34,7 @@ func lintCommand(o *ruleOptions) *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error { return lintRules(cmd.OutOrStdout(), p, o, paths) },
 	}
-	p.add(cmd.Flags(), "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
+	p.add(cmd, "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
 	return cmd
 }
 

@@ -55,7 +55,7 @@ func listCommand(o *ruleOptions) *cobra.Command {
 			})
 		},
 	}
-	p.add(cmd.Flags(), "table", "table", "wide", "json", "yaml")
+	p.add(cmd, "table", "table", "wide", "json", "yaml")
 	return cmd
 }
 

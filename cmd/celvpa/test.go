@@ -50,7 +50,7 @@ rules could not be read or compiled.`,
 	f.StringVar(&o.run, "run", "", "run only rows whose table/row matches this regular expression")
 	f.BoolVar(&o.coverage, "coverage", false, "show which rules, branches, decisions and validations no row reaches")
 	f.StringVar(&o.junit, "junit", "", "also write the results to this file, as JUnit XML")
-	o.add(f, "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
+	o.add(cmd, "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
 	f.BoolVar(&o.explain, "explain", false, "show for each row, step by step, which rule changed what, and why")
 	o.rules.add(cmd)
 	return cmd

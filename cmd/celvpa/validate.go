@@ -21,10 +21,13 @@ type validateOptions struct {
 func validateCommand(compile compileFunc) *cobra.Command {
 	o := &validateOptions{}
 	cmd := &cobra.Command{
-		Use:   "validate -f PATH…",
+		Use:   "validate [-f PATH…]",
 		Short: "Show which VerticalPodAutoscalers in manifests would be refused, and why",
 		Long: `Judges every VerticalPodAutoscaler in manifests as the admission controller would, by the rules, and as the API server would,
-by the schema of the CRD. It needs no cluster.
+by the schema of the CRD.
+
+Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
+--kubeconfig, --context, -n, -A and --as say. It only gets and lists.
 
 PATH is a file, a folder whose *.yaml, *.yml and *.json files are read at any depth, or - for standard input. Objects without
 a namespace are in namespace default. RuleOverlays apply as in a cluster, and warnings name VerticalPodAutoscalers and
@@ -41,6 +44,7 @@ VerticalPodAutoscaler, or the rules could not be used. Readable input is judged 
 		Example: `  celvpa validate -f vpa.yaml
   celvpa validate -f deploy/ -f overlays/ -o json
   celvpa validate -f vpa.yaml --feature-gates InPlace=true
+  celvpa validate -A --context prod
   kubectl get vpa -A -o yaml > now.yaml && celvpa validate -f deploy/ --old now.yaml
   kustomize build . | celvpa validate -f -
   celvpa validate -f deploy/ -o sarif > celvpa.sarif     or junit, or github for annotations of GitHub Actions`,
@@ -48,7 +52,7 @@ VerticalPodAutoscaler, or the rules could not be used. Readable input is judged 
 	}
 	o.add(cmd, compile)
 	cmd.Flags().StringArrayVar(&o.old, "old", nil, "file or folder with the objects as they are now; can be repeated")
-	o.printer.add(cmd.Flags(), "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
+	o.printer.add(cmd, "table", append([]string{"table", "json", "yaml"}, reportForms...)...)
 	return cmd
 }
 

@@ -56,7 +56,7 @@ default/old-mode: allowed (mistakes.yaml:21)
 		"two old objects for one":              {args: "-f shop.yaml --old shop.yaml --old in-place.yaml", out: "web/shop: allowed (shop.yaml:7)\n", fails: "in-place.yaml:1: VerticalPodAutoscaler web/shop is already defined at shop.yaml:7; keep one of them"},
 		"nothing to judge":                     {args: "-f overlays/rules.yaml", fails: "there is no VerticalPodAutoscaler in overlays/rules.yaml: nothing was judged"},
 		"nothing on standard input":            {args: "-f -", fails: "there is no VerticalPodAutoscaler in -: nothing was judged"},
-		"no path":                              {fails: "no manifests are named: use -f with a file, a folder, or - for standard input"},
+		"no path":                              {fails: "no manifests are named with -f, and there is no cluster to read: "},
 		"a path without -f":                    {args: "shop.yaml", fails: "files are named with -f: celvpa validate -f shop.yaml"},
 		"standard input for two things":        {args: "-f - --old -", fails: "-f and --old cannot both be standard input"},
 		"an output that there is not":          {args: "-f shop.yaml -o xml", fails: `--output is "xml"; use table, json, yaml, junit, sarif or github`},

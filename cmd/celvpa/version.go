@@ -99,7 +99,7 @@ func versionCommand(compile compileFunc) *cobra.Command {
 			return p.print(cmd.OutOrStdout(), info, map[string]func(*page){"table": info.print})
 		},
 	}
-	p.add(cmd.Flags(), "table", "table", "json", "yaml")
+	p.add(cmd, "table", "table", "json", "yaml")
 	return cmd
 }
 

@@ -117,7 +117,7 @@ func startCelvpa(ctx context.Context) error {
 		return err
 	}
 	args = append([]string{"run", "--kubeconfig=" + kubeconfig, "--recommender-interval=2s", "--updater-interval=2s",
-		"--leader-elect", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces=" + strings.Join(append(ownRecommender, "it-ignored"), ",")}, args...)
+		"--leader-elect", "--leader-elect-resource-name=celvpa-integration", "--ignored-vpa-object-namespaces=" + strings.Join(append(ownRecommender, "it-ignored", "it-live"), ",")}, args...)
 	celvpa, err = harness.Start(program, address, filepath.Join(root, "bin", "integration", "celvpa.log"), args, nil)
 	if err != nil {
 		return err

@@ -132,7 +132,13 @@ func plan(t *testing.T, ns string) map[string]string {
 		}
 	}
 	require.NoError(t, os.WriteFile(file, text, 0o600))
-	cmd := exec.CommandContext(t.Context(), program, "plan", "-f", file, "-o", "json", updaterGates)
+	return planOf(t, ns, "-f", file)
+}
+
+// planOf is plan of objects that flags name.
+func planOf(t *testing.T, ns string, flags ...string) map[string]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"plan", "-o", "json", updaterGates}, flags...)...)
 	var out, tell bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &tell
 	require.NoError(t, cmd.Run(), tell.String())

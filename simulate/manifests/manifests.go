@@ -25,12 +25,17 @@ const StdinName = "standard input"
 
 // Place is where a document starts.
 type Place struct {
-	File string // as given, or StdinName
-	Line int    // from 1
+	File string // as given, or StdinName, or ClusterName
+	Line int    // from 1; 0 in a cluster
 }
 
 // String returns file:line.
-func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+func (p Place) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
 
 // Document is one object as read.
 type Document struct {

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+)
+
+// TestShellsCompleteValues as cobra's scripts ask for them.
+func TestShellsCompleteValues(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "overlay.yaml", "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: mine}\nspec: {change: [{params: {estimate.marginFraction: 0.2}}]}\n")
+	config := write(t, dir, "kubeconfig", "apiVersion: v1\nkind: Config\ncontexts: [{name: prod, context: {cluster: a}}, {name: dev, context: {cluster: a}}]\n")
+	for args, want := range map[string][]string{
+		"validate -o ":                                                      {"github", "json", "junit", "sarif", "table", "yaml"},
+		"plan --output w":                                                   {"wide"},
+		"plan --pipeline ":                                                  {"default@1.0.0"},
+		"plan --feature-gates InPlace=true,Mem":                             {"InPlace=true,MemoryPerCPURatio=true"},
+		"plan --kubeconfig " + config + " --context ":                       {"dev", "prod"},
+		"plan --kubeconfig " + dir + "/missing -n ":                         nil,
+		"rules show container-ca":                                           {"container-caps"},
+		"rules show container-caps@1.0.0/policy/m":                          {"container-caps@1.0.0/policy/max-allowed", "container-caps@1.0.0/policy/min-allowed"},
+		"rules show --rules-dir " + dir + " mi":                             {"mine"},
+		"rules show --rules-dir " + dir + "/missing co":                     nil,
+		"rules show container-caps extra":                                   nil,
+		"rules diff ":                                                       {"shipped"},
+		"rules show update/":                                                nil, // filled in below
+		"validate --rules-dir " + dir + "/missing --pipeline ":              nil,
+		"rules lint --rules-dir " + dir + " --feature-gates InPlace=true,C": {"InPlace=true,CPUStartupBoost=true"},
+	} {
+		t.Run(args, func(t *testing.T) {
+			out, _, err := run("", append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(args, " ")...)...)
+			require.NoError(t, err)
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			var got []string // shells leave out what does not begin with the word
+			words := strings.Split(args, " ")
+			for _, line := range lines[:len(lines)-1] { // the last one is the directive
+				if strings.HasPrefix(line, words[len(words)-1]) {
+					got = append(got, line)
+				}
+			}
+			if args == "rules show update/" {
+				require.Contains(t, got, "update/evict")
+				return
+			}
+			require.ElementsMatch(t, want, got)
+		})
+	}
+}
+
+// TestEveryPartThatIsOfferedIsShown: stages, rules, decisions and validations.
+func TestEveryPartThatIsOfferedIsShown(t *testing.T) {
+	o := &ruleOptions{}
+	book, err := load(policy.Options{})
+	require.NoError(t, err)
+	shown := 0
+	for _, plan := range book.Plans() {
+		for _, point := range plan.Points() {
+			for _, id := range plan.RuleSets(point) {
+				parts := o.addresses(id + "/")
+				require.NotEmpty(t, parts, id)
+				for _, part := range parts {
+					parts = append(parts, o.addresses(part+"/")...)
+				}
+				for _, part := range parts {
+					_, _, err := findPart(book, part)
+					require.NoError(t, err)
+				}
+				shown += len(parts)
+			}
+		}
+	}
+	require.Greater(t, shown, 100)
+}
+
+// TestKubeconfigsThatDoNotExist are named, with what else there is to do.
+func TestKubeconfigsThatDoNotExist(t *testing.T) {
+	_, err := celvpa(t, "plan", "--kubeconfig", "missing.yaml")
+	require.ErrorContains(t, err, "missing.yaml")
+	require.ErrorContains(t, err, "or give --kubeconfig and --context")
+	_, err = celvpa(t, "plan", "-f", os.DevNull, "-n", "web")
+	require.EqualError(t, err, "-f and --namespace exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster")
+}

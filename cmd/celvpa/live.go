@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/simulate/manifests"
+)
+
+// live says which cluster a command reads, with kubectl's flags. It reads one if no manifests are named.
+type live struct {
+	loading   *clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+	all       bool // namespaces
+	flags     *pflag.FlagSet
+	kinds     []schema.GroupVersionKind
+}
+
+// What a request may ask of the API server, and for how long.
+const (
+	liveQPS     = 50
+	liveBurst   = 100
+	liveTimeout = time.Minute
+)
+
+func (l *live) add(cmd *cobra.Command, kinds []schema.GroupVersionKind) {
+	l.loading, l.kinds = clientcmd.NewDefaultClientConfigLoadingRules(), kinds
+	l.flags = pflag.NewFlagSet("cluster", pflag.ContinueOnError)
+	l.flags.StringVar(&l.loading.ExplicitPath, "kubeconfig", "", "file that says how to reach a cluster; empty = that of KUBECONFIG or ~/.kube/config")
+	l.flags.BoolVarP(&l.all, "all-namespaces", "A", false, "read all namespaces of the cluster")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	auth, context := names.AuthOverrideFlags, names.ContextOverrideFlags
+	context.Namespace.ShortName = "n"
+	context.Namespace.Description = "namespace of the cluster to read; empty = that of the context"
+	names.CurrentContext.Description = "context of the kubeconfig to use; empty = the current one"
+	auth.Impersonate.Description = "user to impersonate"
+	auth.ImpersonateGroups.Description = "group to impersonate; can be repeated"
+	clientcmd.BindOverrideFlags(&l.overrides, l.flags, clientcmd.ConfigOverrideFlags{
+		AuthOverrideFlags:    clientcmd.AuthOverrideFlags{Impersonate: auth.Impersonate, ImpersonateGroups: auth.ImpersonateGroups},
+		ContextOverrideFlags: clientcmd.ContextOverrideFlags{Namespace: context.Namespace},
+		CurrentContext:       names.CurrentContext,
+	})
+	cmd.Flags().AddFlagSet(l.flags)
+	completes(cmd, "context", l.contexts)
+	completes(cmd, "namespace", l.namespaces)
+}
+
+// given is a flag of the cluster that was set; empty = none.
+func (l *live) given() (name string) {
+	l.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			name = f.Name
+		}
+	})
+	return name
+}
+
+func (l *live) config() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(l.loading, &l.overrides)
+}
+
+// connect returns a client and the namespace to read, empty for all.
+func (l *live) connect() (client.Client, string, error) {
+	config, err := l.config().ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("no manifests are named with -f, and there is no cluster to read: %w; use -f with a file, a folder, or - for standard input, or give --kubeconfig and --context", err)
+	}
+	namespace, _, err := l.config().Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("which namespace to read: %w; give -n", err)
+	}
+	if l.all {
+		namespace = ""
+	}
+	config.QPS, config.Burst, config.Timeout, config.UserAgent = liveQPS, liveBurst, liveTimeout, userAgent("celvpa")
+	klog.SetLogger(logr.Discard()) // errors say it all
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, "", fmt.Errorf("preparing the client of %s: %w", config.Host, err)
+	}
+	return c, namespace, nil
+}
+
+// read reads the cluster.
+func (l *live) read(ctx context.Context) (*manifests.Set, []string, error) {
+	c, namespace, err := l.connect()
+	if err != nil {
+		return &manifests.Set{}, nil, err
+	}
+	set, notes, err := manifests.ReadCluster(ctx, c, namespace, l.kinds...)
+	return set, notes, err
+}
+
+// String is what was read, for messages.
+func (l *live) String() string {
+	if l.all {
+		return "any namespace of the cluster"
+	}
+	namespace, _, _ := l.config().Namespace()
+	return "namespace " + namespace + " of the cluster"
+}

@@ -1,0 +1,188 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/faults"
+)
+
+// ClusterName is the file of what was read from a cluster.
+const ClusterName = "the cluster"
+
+// pageSize is how many objects a list request asks for, as kubectl's.
+const pageSize = 500
+
+// Kinds that commands read of a cluster, besides RuleOverlays.
+var (
+	VPAKind   = vpaKind.WithVersion(vpav1.GroupVersion.Version)
+	HPAKind   = hpaKind.WithVersion("v2")
+	PDBKind   = pdbKind.WithVersion("v1")
+	PodKinds  = append(workloadVersions(), podKind.WithVersion("v1"), limitRangeKind.WithVersion("v1"))
+	nodeKind  = schema.GroupKind{Kind: "Node"} // owns static pods
+	ruleKinds = ruleOverlayKind.WithVersion(rulesv1alpha1.GroupVersion.Version)
+)
+
+func workloadVersions() (out []schema.GroupVersionKind) {
+	for _, kind := range workloadKinds {
+		out = append(out, kind.WithVersion("v1"))
+	}
+	return out
+}
+
+// live reads a cluster.
+type live struct {
+	client.Client
+	namespace string
+	set       *Set
+	asked     map[identity]bool
+}
+
+// ReadCluster reads the objects of these kinds in a namespace, or in all if it is empty, and
+// RuleOverlays. With pods it also reads the custom objects that own them or that VPAs target. The
+// error lists what could not be read, and notes what the answer can do without; the set has the rest.
+func ReadCluster(ctx context.Context, c client.Client, namespace string, kinds ...schema.GroupVersionKind) (set *Set, notes []string, err error) {
+	l := &live{Client: c, namespace: namespace, set: &Set{}, asked: map[identity]bool{}}
+	var errs []error
+	for _, kind := range kinds {
+		err := l.list(ctx, kind, namespace)
+		if meta.IsNoMatchError(err) && kind == VPAKind {
+			err = fmt.Errorf("the cluster has no VerticalPodAutoscalers: install the CRDs with `celvpa crd | kubectl apply --server-side -f -`")
+		}
+		errs = append(errs, err)
+	}
+	switch err := l.list(ctx, ruleKinds, ""); {
+	case meta.IsNoMatchError(err): // the CRD is not installed
+	case apierrors.IsForbidden(err):
+		notes = append(notes, fmt.Sprintf("the answer is without the RuleOverlays of the cluster: %v", err))
+	default:
+		errs = append(errs, err)
+	}
+	if slices.Contains(kinds, PodKinds[0]) {
+		errs = append(errs, l.custom(ctx))
+	}
+	return l.set, notes, faults.Join(errs...)
+}
+
+// list reads all objects of a kind, page by page.
+func (l *live) list(ctx context.Context, kind schema.GroupVersionKind, namespace string) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	for {
+		err := l.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(list.GetContinue()))
+		if err != nil {
+			return l.unread(kind, namespace, "", "list", err)
+		}
+		for i := range list.Items {
+			if err := l.add(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+		if list.GetContinue() == "" {
+			return nil
+		}
+	}
+}
+
+func (l *live) add(one *unstructured.Unstructured) error {
+	one.SetManagedFields(nil)
+	text, err := one.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("reading %s %s/%s: %w", one.GetKind(), one.GetNamespace(), one.GetName(), err)
+	}
+	found, errs := objects(object{at: Place{File: ClusterName}, json: text})
+	l.set.Documents = append(l.set.Documents, found...)
+	return faults.Join(errs...)
+}
+
+// custom reads what VPAs target and what owns pods, and the owners of these.
+func (l *live) custom(ctx context.Context) error {
+	var errs []error
+	for i := 0; i < len(l.set.Documents); i++ { // it grows
+		d := &l.set.Documents[i]
+		var refs struct {
+			Metadata struct {
+				OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
+			} `json:"metadata"`
+			Spec struct {
+				TargetRef metav1.OwnerReference `json:"targetRef"` // has its fields, too
+			} `json:"spec"`
+		}
+		if d.decode(&refs) != nil {
+			continue // whoever uses the object says so
+		}
+		owners := slices.DeleteFunc(refs.Metadata.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Controller == nil || !*o.Controller })
+		if d.groupKind() == vpaKind {
+			owners = []metav1.OwnerReference{refs.Spec.TargetRef}
+		}
+		for _, of := range owners {
+			errs = append(errs, l.get(ctx, of, d.Namespace))
+		}
+	}
+	return faults.Join(errs...)
+}
+
+// get reads one object of a custom kind, once.
+func (l *live) get(ctx context.Context, of metav1.OwnerReference, namespace string) error {
+	gv, err := schema.ParseGroupVersion(of.APIVersion)
+	kind := gv.WithKind(of.Kind)
+	id := identity{kind.GroupKind(), namespace, of.Name}
+	if _, wellKnown := WellKnown(of.Kind); wellKnown || err != nil || of.Name == "" || kind.GroupKind() == nodeKind || l.asked[id] {
+		return nil // of a faulty reference the VPA's condition says more
+	}
+	l.asked[id] = true
+	one := &unstructured.Unstructured{}
+	one.SetGroupVersionKind(kind)
+	err = l.Get(ctx, client.ObjectKey{Namespace: namespace, Name: of.Name}, one)
+	switch {
+	case err == nil:
+		return l.add(one)
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return nil // as if it were missing from manifests
+	}
+	return l.unread(kind, namespace, of.Name, "get", err)
+}
+
+// unread says what could not be read, where, and what to do.
+func (l *live) unread(kind schema.GroupVersionKind, namespace, name, verb string, err error) error {
+	if meta.IsNoMatchError(err) {
+		return err
+	}
+	resource := strings.ToLower(kind.Kind) + "s"
+	if mapping, unmapped := l.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version); unmapped == nil {
+		resource = mapping.Resource.GroupResource().String()
+	}
+	what, where := resource, "in namespace "+namespace
+	if name != "" {
+		what += " " + name
+	}
+	switch {
+	case kind == ruleKinds:
+		where = "of the cluster"
+	case namespace == "":
+		where = "in all namespaces"
+	}
+	if !apierrors.IsForbidden(err) {
+		return fmt.Errorf("cannot read %s %s: %w", what, where, err)
+	}
+	wayOut := "; grant " + verb + " on " + resource
+	switch {
+	case kind == ruleKinds:
+	case l.namespace == "":
+		wayOut += ", or read one namespace with -n"
+	default:
+		wayOut += " there, or read another namespace with -n"
+	}
+	return fmt.Errorf("cannot read %s %s: %w%s", what, where, err, wayOut)
+}

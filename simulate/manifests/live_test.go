@@ -1,0 +1,110 @@
+package manifests
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// stub answers lists by kind, and gets with nothing found. conformance/integration has a real API server.
+type stub struct {
+	client.Client
+	items  map[string][]string // JSON by kind
+	errors map[string]error    // by kind
+	got    []string
+}
+
+func (s *stub) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	list := into.(*unstructured.UnstructuredList)
+	kind := list.GetObjectKind().GroupVersionKind().Kind
+	if err := s.errors[kind]; err != nil {
+		return err
+	}
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	list.Items = nil
+	all := s.items[kind]
+	at := len(o.Continue) // a page holds one object
+	list.SetContinue("")
+	if at < len(all) {
+		var one unstructured.Unstructured
+		if err := one.UnmarshalJSON([]byte(all[at])); err != nil {
+			return err
+		}
+		list.Items = append(list.Items, one)
+		if at+1 < len(all) {
+			list.SetContinue(o.Continue + "x")
+		}
+	}
+	return nil
+}
+
+func (s *stub) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	kind := into.GetObjectKind().GroupVersionKind().Kind
+	s.got = append(s.got, kind+" "+key.String())
+	if err := s.errors[kind]; err != nil {
+		return err
+	}
+	return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)
+}
+
+func (s *stub) RESTMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, gv := range []schema.GroupVersion{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion} {
+		for kind := range scheme.Scheme.KnownTypes(gv) {
+			mapper.Add(gv.WithKind(kind), meta.RESTScopeNamespace)
+		}
+	}
+	return mapper
+}
+
+func TestAClusterIsReadPageByPageWithTheOwnersOfItsPods(t *testing.T) {
+	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"web","name":"a","managedFields":[{"manager":"kubelet"}],"ownerReferences":[{"apiVersion":"argoproj.io/v1alpha1","kind":"Rollout","name":"shop","controller":true}]}}`
+	c := &stub{items: map[string][]string{
+		"Pod":                   {pod, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"web","name":"b","ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","controller":true}]}}`, pod},
+		"VerticalPodAutoscaler": {`{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"namespace":"web","name":"v"},"spec":{"targetRef":{"apiVersion":"argoproj.io/v1alpha1","kind":"Rollout","name":"other"}}}`},
+	}}
+	set, notes, err := ReadCluster(t.Context(), c, "web", append(PodKinds, VPAKind)...)
+	require.NoError(t, err)
+	require.Empty(t, notes)
+	require.Len(t, set.Documents, 4)
+	require.Equal(t, "the cluster", set.Documents[0].Source.String())
+	require.NotContains(t, string(set.Documents[0].JSON), "managedFields")
+	require.Equal(t, []string{"Rollout web/shop", "Rollout web/other"}, c.got, "each once, and no nodes")
+}
+
+func TestWhatAClusterRefusesIsNamedWithTheWayOut(t *testing.T) {
+	forbidden := func(resource string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New(`User "jane" cannot list resource "`+resource+`"`))
+	}
+	c := &stub{
+		items: map[string][]string{"VerticalPodAutoscaler": {`{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"namespace":"web","name":"v"}}`}},
+		errors: map[string]error{
+			"Pod": forbidden("pods"), "RuleOverlay": forbidden("ruleoverlays"), "Deployment": errors.New("connection refused"),
+		},
+	}
+	set, notes, err := ReadCluster(t.Context(), c, "web", append(PodKinds, VPAKind)...)
+	require.Len(t, set.Documents, 1, "the rest is there")
+	require.EqualError(t, err, `cannot read deployments.apps in namespace web: connection refused
+cannot read pods in namespace web: pods is forbidden: User "jane" cannot list resource "pods"; grant list on pods there, or read another namespace with -n`)
+	require.Len(t, notes, 1)
+	require.Contains(t, notes[0], "the answer is without the RuleOverlays of the cluster: ")
+	_, _, err = ReadCluster(t.Context(), c, "", podKind.WithVersion("v1"))
+	require.ErrorContains(t, err, "cannot read pods in all namespaces: ")
+	require.ErrorContains(t, err, "; grant list on pods, or read one namespace with -n")
+
+	c.errors = map[string]error{"VerticalPodAutoscaler": &meta.NoKindMatchError{}, "RuleOverlay": &meta.NoKindMatchError{}}
+	_, notes, err = ReadCluster(t.Context(), c, "web", VPAKind)
+	require.EqualError(t, err, "the cluster has no VerticalPodAutoscalers: install the CRDs with `celvpa crd | kubectl apply --server-side -f -`")
+	require.Empty(t, notes)
+}
