@@ -137,6 +137,10 @@ func (p panel) object() (object, error) {
 			defaults["min"] = 0
 		}
 		out["options"] = object{"legend": object{"displayMode": "list", "placement": "bottom"}, "tooltip": object{"mode": "multi", "sort": "desc"}}
+	case number:
+		if p.queries[0].legend != "" { // what is of interest is which series there is
+			out["options"] = object{"textMode": "name"}
+		}
 	case table:
 		out["transformations"] = []object{{"id": "organize", "options": object{"excludeByName": object{"Time": true, "__name__": true}}}}
 	}
