@@ -41,15 +41,6 @@ func (r *report) or(own map[string]func(*page)) map[string]func(*page) {
 	return out
 }
 
-func (c *check) failed() bool {
-	for _, f := range c.findings {
-		if !f.warning {
-			return true
-		}
-	}
-	return false
-}
-
 // String is a finding in a line, without its place.
 func (f *finding) String() string {
 	if f.about == "" {
