@@ -112,7 +112,7 @@ func TestReportsHaveTheSameFindings(t *testing.T) {
 	}
 }
 
-// requireSARIF checks what the schema asks of a log beside its fields' types. conformance/clients checks one by the schema.
+// requireSARIF checks what the schema asks of a log beside its fields' types. conformance/sarif checks logs by the schema.
 func requireSARIF(t *testing.T, text string) sarifLog {
 	t.Helper()
 	var log sarifLog
