@@ -4,7 +4,7 @@
 - {{ .name }}
 - --address=:{{ .port }}
 - --v={{ .values.logLevel }}
-- --log-format={{ $v.logFormat }}
+- --logging-format={{ $v.logFormat }}
 {{- with $v.featureGates }}
 - --feature-gates={{ range $i, $gate := keys . | sortAlpha }}{{ if $i }},{{ end }}{{ $gate }}={{ index $v.featureGates $gate }}{{ end }}
 {{- end }}
@@ -47,6 +47,7 @@
 
 {{- define "celvpa.args.admissionController" }}
 - --port={{ .values.port }}
+- --shutdown-delay-duration={{ .values.shutdownDelaySeconds }}s
 {{- if include "celvpa.tlsSecret" .root }}
 - --tls-cert-file=/etc/tls-certs/tls.crt
 - --tls-private-key=/etc/tls-certs/tls.key
@@ -55,6 +56,9 @@
 {{- end }}
 - --webhook-service={{ include "celvpa.webhookService" .root }}
 - --webhook-timeout-seconds={{ .values.mutatingWebhookConfiguration.timeoutSeconds }}
+{{- if not (include "celvpa.probes" .root) }}
+- --webhook-probe-interval=0
+{{- end }}
 {{- if not .values.registerWebhook }}
 - --register-webhook=false
 {{- else if eq .values.mutatingWebhookConfiguration.failurePolicy "Fail" }}

@@ -109,6 +109,11 @@ metadata:
 {{ $ignored | uniq | join "," }}
 {{- end -}}
 
+{{/* Whether the admission controller finds out if API servers reach it: not if nothing in its namespace is sent to the webhook. */}}
+{{- define "celvpa.probes" -}}
+{{- if and .Values.admissionController.registerWebhook (not (has .Release.Namespace (include "celvpa.ignoredNamespaces" . | splitList ","))) }}true{{ end -}}
+{{- end -}}
+
 {{/* The rules of a file in files/rbac that this release needs, as a dictionary of two lists: "webhook" for cluster-scoped webhook
      configurations, "other" for the rest. */}}
 {{- define "celvpa.rules" -}}

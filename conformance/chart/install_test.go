@@ -1,0 +1,116 @@
+package chart
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// block is a fenced block of a page whose language is "sh cluster" or "yaml values", with the words behind that.
+type block struct{ language, words, text string }
+
+func blocks(t *testing.T, page string) (out []block) {
+	t.Helper()
+	parts := strings.Split("\n"+read(t, "docs", page), "\n```")
+	for i := 1; i+1 < len(parts); i += 2 {
+		first, text, _ := strings.Cut(parts[i], "\n")
+		for _, language := range []string{"sh cluster", "yaml values"} {
+			if words, ok := strings.CutPrefix(first, language); ok {
+				out = append(out, block{language, strings.TrimSpace(words), text})
+			}
+		}
+	}
+	return out
+}
+
+// TestTheCommandsOfInstallMdWork from top to bottom: install, a recommendation, resized and patched pods, events, upgrade, rollback and
+// uninstall, with nothing forbidden. What is left of it refuses no pod.
+func TestTheCommandsOfInstallMdWork(t *testing.T) {
+	needsLab(t)
+	s, k := newShell(t), newKubelet(t)
+	s.cleanUp(t)
+	ran := 0
+	var uninstalling period
+	for _, b := range blocks(t, "install.md") {
+		if b.language == "yaml values" {
+			require.NoError(t, os.WriteFile(filepath.Join(s.dir, "values.yaml"), []byte(b.text), 0o600))
+			continue
+		}
+		if strings.HasPrefix(b.text, "helm uninstall") {
+			s.run(t, "kubectl apply -f examples/quickstart/namespace.yaml -f examples/quickstart/vpa.yaml")
+		}
+		began := time.Now()
+		out := s.run(t, b.text)
+		k.sync()
+		if strings.HasPrefix(b.text, "helm uninstall") {
+			uninstalling = period{began, time.Now()}
+		}
+		ran++
+		if strings.Contains(b.text, "get events") {
+			require.Contains(t, out, "InPlaceResizedByVPA")
+			require.Contains(t, out, "update/", "events name the rule")
+		}
+		if strings.Contains(b.text, "vpaUpdates") {
+			require.Contains(t, out, "Pod resources updated by web: container 0: cpu request, memory request")
+		}
+	}
+	require.Greater(t, ran, 6, "the page has lost its examples")
+	s.run(t, "kubectl -n celvpa-quickstart get vpa web")
+	nothingRefusesPods(t)
+	refused, requests := forbidden(t, uninstalling)
+	require.Empty(t, refused)
+	require.Greater(t, requests, 100)
+}
+
+// nothingRefusesPods requires that no webhook of VPA is left and that pods can be created.
+func nothingRefusesPods(t *testing.T) {
+	t.Helper()
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	require.True(t, apierrors.IsNotFound(cluster.Get(t.Context(), client.ObjectKey{Name: "vpa-webhook-config"}, config)))
+	require.NoError(t, createPod(t, "default"))
+}
+
+// createPod creates a pod and deletes it again.
+func createPod(t *testing.T, namespace string) error {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "p-"}}
+	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "registry.k8s.io/pause:3.10"}}
+	if err := cluster.Create(t.Context(), pod); err != nil {
+		return err
+	}
+	return cluster.Delete(t.Context(), pod)
+}
+
+// TestFailurePolicyFailKeepsNoPodOfTheReleaseFromStarting: with all replicas down, other namespaces wait, and the release's does not;
+// uninstalling ends that at once.
+func TestFailurePolicyFailKeepsNoPodOfTheReleaseFromStarting(t *testing.T) {
+	needsLab(t)
+	s, k := newShell(t), newKubelet(t)
+	s.cleanUp(t)
+	s.run(t, "helm install celvpa deploy/chart/celvpa -n celvpa-system --create-namespace --take-ownership --force-conflicts "+
+		"--set recommender.enabled=false,updater.enabled=false,admissionController.mutatingWebhookConfiguration.failurePolicy=Fail")
+	require.NoError(t, createPod(t, "default"), "nothing is registered before a process answers")
+	k.sync()
+	require.NoError(t, createPod(t, "default"))
+	k.running["celvpa-admission-controller"].Kill()
+	delete(k.running, "celvpa-admission-controller")
+	eventually(t, 20*time.Second, "pods to be refused", func(context.Context) (bool, error) {
+		return createPod(t, "default") != nil, nil
+	})
+	require.NoError(t, createPod(t, "celvpa-system"))
+	s.run(t, "helm uninstall celvpa -n celvpa-system")
+	eventually(t, 20*time.Second, "pods to be accepted", func(context.Context) (bool, error) {
+		return createPod(t, "default") == nil, nil
+	})
+	nothingRefusesPods(t)
+}
