@@ -157,6 +157,7 @@ generate: need-go ## Regenerate deepcopy code, CRDs, the reference pages of docs
 	go run ./cmd/celvpa reference flags > docs/flags.md
 	go run ./cmd/celvpa reference metrics > docs/metrics.md
 	go run ./deploy/monitoring/generate deploy/monitoring
+	cp deploy/monitoring/alerts.yaml deploy/monitoring/dashboards/*.json deploy/chart/celvpa/files/monitoring/
 
 .PHONY: manifests
 manifests: need-go ## Regenerate what is made from the Helm chart: its table of values, deploy/manifests and deploy/kustomize

@@ -190,3 +190,29 @@ func merge(into, from map[string]any) {
 		}
 	}
 }
+
+// TestTheChartHasTheAlertsAndDashboardsOfDeployMonitoring: run make generate after a change.
+func TestTheChartHasTheAlertsAndDashboardsOfDeployMonitoring(t *testing.T) {
+	enabled := map[string]any{"enabled": true}
+	rendered := byName(t, render(t, map[string]any{"prometheusRule": enabled, "dashboards": enabled})["alertsanddashboards.yaml"])
+
+	rule := rendered["PrometheusRule.monitoring.coreos.com celvpa-system/celvpa"]
+	require.NotNil(t, rule)
+	want := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "deploy", "monitoring", "prometheusrule.yaml")), &want.Object))
+	require.Equal(t, want.Object["spec"], rule.Object["spec"])
+
+	root, err := harness.Root()
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(root, "deploy", "monitoring", "dashboards", "*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		name := filepath.Base(file)
+		object := rendered["ConfigMap celvpa-system/celvpa-dashboard-"+strings.TrimSuffix(name, ".json")]
+		require.NotNil(t, object, name)
+		require.Equal(t, map[string]any{"celvpa-" + name: read(t, "deploy", "monitoring", "dashboards", name)}, object.Object["data"])
+		require.Equal(t, "1", object.GetLabels()["grafana_dashboard"])
+	}
+	require.Len(t, rendered, 1+len(files))
+}
