@@ -33,7 +33,7 @@ help: ## Show this list
 
 .PHONY: run
 run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; Ctrl-C stops what it started
-	@echo "building the quickstart (about 3 minutes the first time, seconds once compiled)"
+	@echo "building the quickstart (about 2 minutes the first time, seconds once compiled)"
 	@go build -o bin/quickstart-run ./conformance/quickstart
 	@exec bin/quickstart-run -lab $(NAME) $(if $(ONCE),-once) $(if $(DEADLINE),-deadline $(DEADLINE)) \
 	  $(if $(RULES_DIR),-rules-dir $(RULES_DIR)) $(if $(WEBHOOK_ADDRESS),-webhook-address $(WEBHOOK_ADDRESS))
@@ -67,6 +67,7 @@ test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make te
 test-lab: need-go ## Tests on a lab of their own (built and started by the test)
 	go test -count=1 -timeout 40m -v ./conformance/integration/...
 	go test -C conformance/monitoring -count=1 -timeout 20m -v ./...
+	@$(MAKE) --no-print-directory chart-test
 
 .PHONY: chart-test
 chart-test: need-go ## Lint and render the Helm chart, and install it and move over to it and back on a lab of its own, by the commands of the docs
@@ -164,7 +165,7 @@ manifests: need-go ## Regenerate what is made from the Helm chart: its table of 
 	go run -C conformance/chart ./generate
 
 .PHONY: lab-build
-lab-build: need-go ## Build the lab's programs into bin/lab/parts (about 10 minutes the first time)
+lab-build: need-go ## Build the lab's programs into bin/lab/parts (about 4 minutes the first time)
 	$(LAB) build
 
 .PHONY: lab-up

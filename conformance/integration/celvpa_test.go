@@ -42,6 +42,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"a target that cannot be read keeps its recommendation": aTargetThatCannotBeReadKeepsItsRecommendation,
 			"a process that may read nothing stops when asked to":   aProcessThatMayReadNothingStopsWhenAskedTo,
 			"the permissions in the docs are those it needs":        thePermissionsInTheDocsAreThoseItNeeds,
+			"a namespace without permission stops no other":         aNamespaceWithoutPermissionStopsNoOther,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -95,6 +97,39 @@ func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	neverForbidden(t, r.lines)
+}
+
+// aNamespaceWithoutPermissionStopsNoOther lets a recommender write statuses in one of two namespaces only.
+func aNamespaceWithoutPermissionStopsNoOther(t *testing.T) {
+	a := accountOfTheDocs(t, "recommender.md", "recommender-of-one-namespace")
+	allowed, forbidden := namespace(t, "it-allowed"), namespace(t, "it-forbidden")
+	writes := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: a.role.Name + "-writes"}}
+	a.role.Rules = slices.DeleteFunc(a.role.Rules, func(r rbacv1.PolicyRule) bool {
+		if !slices.Contains(r.Resources, "verticalpodautoscalers/status") {
+			return false
+		}
+		writes.Rules = append(writes.Rules, r)
+		return true
+	})
+	require.Len(t, writes.Rules, 1)
+	require.NoError(t, cluster.Update(t.Context(), a.role))
+	create(t, writes, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: allowed, Name: "writes"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: writes.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: audited, Name: a.name}}})
+	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), writes)) })
+	for _, ns := range []string{forbidden, allowed} {
+		v := vpa(ns, "web", vpav1.UpdateModeOff)
+		v.Spec.Recommenders = []*vpav1.VerticalPodAutoscalerRecommenderSelector{{Name: allowed}}
+		create(t, steady(ns, "web", 1), v)
+	}
+	r := startRecommender(t, allowed, "--kubeconfig="+a.kubeconfig(t), "--recommender-name="+allowed, "--vpa-object-namespace=", "--checkpoints-gc-interval=1h")
+	recommended(t, allowed, "web")
+	eventually(t, 60*time.Second, "a line about the other namespace", func(context.Context) (bool, error) {
+		return r.says("cannot write the status; retrying in each cycle", `cannot patch resource "verticalpodautoscalers/status" in API group "autoscaling.k8s.io" in the namespace "`+forbidden+`"`), nil
+	})
+	require.Zero(t, r.value("celvpa_recommender_panics_total"))
+	r.stopped = true // its writes failed, as they had to
+	require.NoError(t, r.Stop(20*time.Second))
 }
 
 // TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds runs the admission controller with those that docs/admission.md lists: they

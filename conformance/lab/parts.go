@@ -45,7 +45,7 @@ type module struct {
 var (
 	// The versions of what Kubernetes and celvpa both use are the same in this module and in celvpa's (a test holds it): such
 	// packages compile once for both.
-	kubernetes = &module{ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, cold: "8 min"}
+	kubernetes = &module{ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, cold: "4 min"}
 	etcd       = &module{folder: "etcd", ldflags: "-s -w", cold: "20 s"}
 	// For tests of usage history and of what deploy/monitoring holds. The tag drops cloud service discovery, a third of the packages;
 	// without the tag builtinassets there is no web UI.
