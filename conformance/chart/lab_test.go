@@ -1,16 +1,13 @@
 package chart
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -169,33 +166,14 @@ type period struct{ from, to time.Time }
 // forbidden lists what the API server has refused to the service accounts of the release since the lab was started, but in some periods.
 func forbidden(t *testing.T, but ...period) (refused []string, requests int) {
 	t.Helper()
-	logs, err := filepath.Glob(filepath.Join(filepath.Dir(lab.Kubeconfig), "audit*.log"))
-	require.NoError(t, err)
-	for _, log := range logs {
-		file, err := os.Open(log)
-		require.NoError(t, err)
-		lines := bufio.NewScanner(file)
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			var event struct {
-				Verb, RequestURI         string
-				User                     struct{ Username string }
-				Annotations              map[string]string
-				RequestReceivedTimestamp time.Time
-			}
-			if json.Unmarshal(lines.Bytes(), &event) != nil || !strings.HasPrefix(event.User.Username, "system:serviceaccount:"+release.Namespace+":") {
-				continue // the last line may be half written
-			}
-			requests++
-			ending := slices.ContainsFunc(but, func(p period) bool {
-				return event.RequestReceivedTimestamp.After(p.from) && event.RequestReceivedTimestamp.Before(p.to)
-			})
-			if event.Annotations["authorization.k8s.io/decision"] == "forbid" && !ending {
-				refused = append(refused, event.User.Username+" "+event.Verb+" "+event.RequestURI)
-			}
+	require.NoError(t, harness.AuditEvents(lab.Kubeconfig, "system:serviceaccount:"+release.Namespace+":", func(event harness.AuditEvent) {
+		requests++
+		ending := slices.ContainsFunc(but, func(p period) bool {
+			return event.RequestReceivedTimestamp.After(p.from) && event.RequestReceivedTimestamp.Before(p.to)
+		})
+		if event.Forbidden() && !ending {
+			refused = append(refused, event.User.Username+" "+event.Verb+" "+event.RequestURI)
 		}
-		require.NoError(t, lines.Err())
-		require.NoError(t, file.Close())
-	}
+	}))
 	return refused, requests
 }

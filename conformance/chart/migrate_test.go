@@ -2,9 +2,7 @@ package chart
 
 import (
 	"context"
-	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,7 +23,8 @@ func TestTheCommandsOfMigrateMdWork(t *testing.T) {
 	needsLab(t)
 	s, k := newShell(t), newKubelet(t)
 	s.cleanUp(t)
-	upstream := upstreamManifests(t)
+	upstream, err := harness.UpstreamManifests(t.Context())
+	require.NoError(t, err)
 	s.run(t, "kubectl delete crd verticalpodautoscalers.autoscaling.k8s.io verticalpodautoscalercheckpoints.autoscaling.k8s.io ruleoverlays.rules.celvpa.dev --ignore-not-found")
 	s.run(t, "for f in vpa-v1-crd-gen vpa-rbac recommender-deployment updater-deployment admission-controller-deployment admission-controller-service; do kubectl apply -f "+upstream+"/$f.yaml; done")
 	s.run(t, "kubectl apply -f examples/quickstart/namespace.yaml -f examples/quickstart/deployment.yaml -f examples/quickstart/vpa.yaml")
@@ -95,20 +94,6 @@ func TestTheCommandsOfMigrateMdWork(t *testing.T) {
 	s.run(t, "helm uninstall celvpa -n celvpa-system")
 	k.sync()
 	nothingRefusesPods(t)
-}
-
-// upstreamManifests is the folder of the manifests in upstream's module.
-func upstreamManifests(t *testing.T) string {
-	t.Helper()
-	root, err := harness.Root()
-	require.NoError(t, err)
-	download := exec.Command("go", "mod", "download", "-json", "k8s.io/autoscaler/vertical-pod-autoscaler")
-	download.Dir = filepath.Join(root, "conformance", "upstream")
-	out, err := download.Output()
-	require.NoError(t, err)
-	var found struct{ Dir string }
-	require.NoError(t, json.Unmarshal(out, &found))
-	return filepath.Join(found.Dir, "deploy")
 }
 
 // runUpstream runs upstream's recommender and admission controller, whose webhook is on port 8100, until stop is called.

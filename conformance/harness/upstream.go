@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -31,4 +32,23 @@ func BuildUpstream(ctx context.Context, component string, out io.Writer) (string
 	}
 	fmt.Fprintf(out, "built %s\n", program)
 	return program, nil
+}
+
+// UpstreamManifests is the folder of the manifests in upstream's module, which is downloaded if need be.
+func UpstreamManifests(ctx context.Context) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", "k8s.io/autoscaler/vertical-pod-autoscaler")
+	download.Dir = filepath.Join(root, "conformance", "upstream")
+	out, err := download.Output()
+	if err != nil {
+		return "", fmt.Errorf("downloading upstream %s: %w\n%s", UpstreamRelease, err, out)
+	}
+	var found struct{ Dir string }
+	if err := json.Unmarshal(out, &found); err != nil {
+		return "", fmt.Errorf("downloading upstream %s: %w", UpstreamRelease, err)
+	}
+	return filepath.Join(found.Dir, "deploy"), nil
 }

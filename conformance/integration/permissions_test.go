@@ -1,9 +1,7 @@
 package integration
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -199,34 +197,17 @@ func used(p permission, asked map[permission]bool) bool {
 func (a *account) asked(t *testing.T) (all map[permission]bool, refused []string) {
 	t.Helper()
 	all = map[permission]bool{}
-	logs, err := filepath.Glob(filepath.Join(filepath.Dir(kubeconfig), "audit*.log"))
-	require.NoError(t, err)
-	require.NotEmpty(t, logs, "the lab has no audit log: stop one that an older version has started")
-	for _, log := range logs {
-		file, err := os.Open(log)
-		require.NoError(t, err)
-		lines := bufio.NewScanner(file)
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			var event struct {
-				Verb      string
-				User      struct{ Username string }
-				ObjectRef *struct{ APIGroup, Resource, Subresource string }
-
-				Annotations map[string]string
-			}
-			if json.Unmarshal(lines.Bytes(), &event) != nil || event.User.Username != "system:serviceaccount:"+audited+":"+a.name || event.ObjectRef == nil {
-				continue // the last line may be half written
-			}
-			p := permission{verb: event.Verb, group: event.ObjectRef.APIGroup, resource: event.ObjectRef.Resource, subresource: event.ObjectRef.Subresource}
-			if event.Annotations["authorization.k8s.io/decision"] == "forbid" {
-				refused = append(refused, p.String())
-				continue
-			}
-			all[p] = true
+	user := "system:serviceaccount:" + audited + ":" + a.name
+	require.NoError(t, harness.AuditEvents(kubeconfig, user, func(event harness.AuditEvent) {
+		if event.User.Username != user || event.ObjectRef == nil {
+			return
 		}
-		require.NoError(t, lines.Err())
-		require.NoError(t, file.Close())
-	}
+		p := permission{verb: event.Verb, group: event.ObjectRef.APIGroup, resource: event.ObjectRef.Resource, subresource: event.ObjectRef.Subresource}
+		if event.Forbidden() {
+			refused = append(refused, p.String())
+			return
+		}
+		all[p] = true
+	}))
 	return all, refused
 }
