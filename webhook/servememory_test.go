@@ -138,24 +138,30 @@ func TestALateHandlerKeepsItsRequest(t *testing.T) {
 
 // TestSmallTextsThatBecomeMuchAreNotDecoded: 1.5 million containers in 4.5 MB took up to 1.8 GB.
 func TestSmallTextsThatBecomeMuchAreNotDecoded(t *testing.T) {
-	s, log := testServer(t, func(context.Context, admission.Request) admission.Response {
-		t.Error("the handler is asked")
-		return admission.Denied("")
-	}, nil)
-	for name, body := range map[string]string{
-		"containers": reviewOfContainers(strings.TrimSuffix(strings.Repeat(`{},`, 1_500_000), ",")),
-		"lists":      strings.Replace(podReview, `{"metadata":{"name":"p"}}`, `{"metadata":{"labels":`+strings.Repeat("[", 1_500_000)+strings.Repeat("]", 1_500_000)+`}}`, 1),
+	for name, test := range map[string]struct{ body, why string }{
+		"containers": {
+			body: reviewOfContainers(strings.TrimSuffix(strings.Repeat(`{},`, 1_500_000), ",")),
+			why:  "more values than fit into --max-review-memory",
+		},
+		"lists": {
+			body: strings.Replace(podReview, `{"metadata":{"name":"p"}}`, `{"metadata":{"labels":`+strings.Repeat("[", 1_500_000)+strings.Repeat("]", 1_500_000)+`}}`, 1),
+			why:  "exceeded max depth",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			s, log := testServer(t, func(context.Context, admission.Request) admission.Response {
+				t.Error("the handler is asked")
+				return admission.Denied("")
+			}, nil)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			w := serve(s, strings.NewReader(body), -1)
+			w := serve(s, strings.NewReader(test.body), -1)
 			runtime.ReadMemStats(&after)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 			require.JSONEq(t, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"u1","allowed":true}}`, w.Body.String())
+			require.Contains(t, strings.Join(log.written(), ""), test.why)
 		})
 	}
-	require.Contains(t, strings.Join(log.written(), ""), "more values than fit into --max-review-memory")
 }
 
 // TestTheSizeOfWhatIsDecodedIsNotUnderestimated: what decoding allocates stays within the estimate, whatever the object is made of.
