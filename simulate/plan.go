@@ -2,77 +2,25 @@ package simulate
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
-	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
 // Plan is what the updater would do in one cycle.
 type Plan struct {
-	Items []PlannedPod `json:"items"`
-	VPAs  int          `json:"-"` // with or without pods
-}
-
-// PlannedPod is the plan for one pod.
-type PlannedPod struct {
-	Pod      string        `json:"pod"`    // namespace/name
-	VPA      string        `json:"vpa"`    // namespace/name; empty = none
-	Action   string        `json:"action"` // Evict, InPlace, Wait or Skip
-	Rule     string        `json:"rule"`   // set/rule; empty = no rule ran
-	Reason   string        `json:"reason"`
-	Priority *Priority     `json:"priority,omitempty"` // nil for pods without a recommendation to compare with
-	Change   []Change      `json:"change,omitempty"`   // what the rules want, whether done now or not
-	Steps    []engine.Step `json:"steps,omitempty"`    // set if explain was requested
-
-	Why string `json:"-"` // which VPA controls it, or why none does
-}
-
-// Priority is how far a pod is from its recommendation.
-type Priority struct {
-	OutsideRecommendedRange bool   `json:"outsideRecommendedRange"`
-	ScaleUp                 bool   `json:"scaleUp"`
-	ResourceDiff            Number `json:"resourceDiff"`
-}
-
-// Number is null in JSON if rules produced NaN or infinity.
-type Number float64
-
-// MarshalJSON implements json.Marshaler.
-func (n Number) MarshalJSON() ([]byte, error) {
-	if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(n))
-}
-
-// Change is a changed amount.
-type Change struct {
-	Container string `json:"container,omitempty"` // empty = the pod as a whole
-	Field     string `json:"field"`               // e.g. requests.cpu
-	From      string `json:"from,omitempty"`      // empty = unset
-	To        string `json:"to"`
-}
-
-// String describes the change.
-func (c Change) String() string {
-	what := "the pod"
-	if c.Container != "" {
-		what = "container " + c.Container
-	}
-	return fmt.Sprintf("%s: %s %s → %s", what, c.Field, cmp.Or(c.From, "unset"), c.To)
+	Items []answers.PlannedPod `json:"items"`
+	VPAs  int                  `json:"-"` // with or without pods
 }
 
 // updater is the updater's view of manifests.
@@ -114,10 +62,10 @@ type podsOf struct {
 }
 
 // items plans for every pod.
-func (u *updater) items(explain bool) []PlannedPod {
+func (u *updater) items(explain bool) []answers.PlannedPod {
 	changed := make([]changedBy, len(u.pods))
 	of := map[*judgedVPA]*podsOf{}
-	var alone []PlannedPod
+	var alone []answers.PlannedPod
 	for i, pod := range u.pods {
 		changed[i] = u.controlling(pod)
 		u.why[pod] = changed[i].why
@@ -143,7 +91,7 @@ func (u *updater) items(explain bool) []PlannedPod {
 	u.noteStale(u.pods, changed)
 	vpas := u.sortedVPAs()
 	slices.SortStableFunc(vpas, func(a, b *judgedVPA) int { return strings.Compare(a.key(), b.key()) })
-	out := []PlannedPod{}
+	out := []answers.PlannedPod{}
 	for _, v := range vpas {
 		u.noteTried(v)
 		if of[v] == nil {
@@ -160,8 +108,8 @@ func (u *updater) items(explain bool) []PlannedPod {
 }
 
 // skip is the plan for an ignored pod; v is nil without a VPA, rule empty if none ran.
-func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, rule, reason string) PlannedPod {
-	out := PlannedPod{Pod: keyOfPod(pod), Action: facts.DoSkip, Rule: rule, Reason: reason, Why: u.why[pod]}
+func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, rule, reason string) answers.PlannedPod {
+	out := answers.PlannedPod{Pod: keyOfPod(pod), Action: facts.DoSkip, Rule: rule, Reason: reason, Why: u.why[pod]}
 	if v != nil {
 		out.VPA = v.key()
 	}

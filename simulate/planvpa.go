@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -19,7 +20,7 @@ type assessed struct {
 	trace   *engine.Trace
 }
 
-func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items []PlannedPod) {
+func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items []answers.PlannedPod) {
 	if v.chosen.Err != nil {
 		for _, pod := range pods {
 			items = append(items, u.skip(v, pod, "", "The rules that the VPA asks for cannot be used: "+v.chosen.Err.Error()))
@@ -30,7 +31,7 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 		u.note("%s: how many pods %s %s/%s should have is unknown: %v", v, owner.Kind, owner.Namespace, owner.Name, err)
 	})
 	u.countPods(groups)
-	var left []PlannedPod
+	var left []answers.PlannedPod
 	list := make([]*podupdate.Pod, 0, len(pods))
 	of := map[*podupdate.Pod]assessed{}
 	for _, pod := range pods {
@@ -77,7 +78,7 @@ func (u *updater) countPods(groups map[target.Key]*facts.Group) {
 	}
 }
 
-func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) PlannedPod {
+func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.PlannedPod {
 	pod, verdict := a.request.Pod, v.verdict
 	if v.takes {
 		verdict = a.Decide(v.chosen.Plan, *group, a.trace)
@@ -99,13 +100,13 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) PlannedP
 	}
 	item := u.skip(v, pod, verdict.Rule, verdict.Reason)
 	item.Action = actionOf(verdict.Do)
-	item.Priority = &Priority{OutsideRecommendedRange: a.Priority.OutsideRecommendedRange, ScaleUp: a.Priority.ScaleUp, ResourceDiff: Number(a.Priority.ResourceDiff)}
+	item.Priority = &answers.Priority{OutsideRecommendedRange: a.Priority.OutsideRecommendedRange, ScaleUp: a.Priority.ScaleUp, ResourceDiff: answers.Number(a.Priority.ResourceDiff)}
 	change := a.Change
 	if verdict.Do == facts.DoInPlaceCPU {
 		change = change.WithoutMemory(pod)
 	}
 	for _, one := range facts.Alterations(pod, change) {
-		item.Change = append(item.Change, Change(one))
+		item.Change = append(item.Change, answers.Change(one))
 	}
 	if a.trace != nil {
 		item.Steps = a.trace.Steps()

@@ -25,7 +25,7 @@ import (
 )
 
 // answers are the status codes of a process by path.
-func answers(h *health) map[string]int {
+func statuses(h *health) map[string]int {
 	out := map[string]int{}
 	for path, handler := range h.handlers() {
 		w := httptest.NewRecorder()
@@ -37,13 +37,13 @@ func answers(h *health) map[string]int {
 
 func TestHealthCheckIsReadinessUntilReadyAndThenLiveness(t *testing.T) {
 	h := newHealth(testclock.NewFakeClock(time.Now()))
-	require.Equal(t, map[string]int{"/health-check": 500, "/healthz": 200, "/readyz": 500}, answers(h), "caches are empty")
+	require.Equal(t, map[string]int{"/health-check": 500, "/healthz": 200, "/readyz": 500}, statuses(h), "caches are empty")
 	h.synced.Store(true)
-	require.Equal(t, map[string]int{"/health-check": 200, "/healthz": 200, "/readyz": 200}, answers(h))
+	require.Equal(t, map[string]int{"/health-check": 200, "/healthz": 200, "/readyz": 200}, statuses(h))
 	h.ready = append(h.ready, func() error { return errors.New("an overlay compiles for too long") })
-	require.Equal(t, map[string]int{"/health-check": 200, "/healthz": 200, "/readyz": 500}, answers(h), "no reason for a restart")
+	require.Equal(t, map[string]int{"/health-check": 200, "/healthz": 200, "/readyz": 500}, statuses(h), "no reason for a restart")
 	h.healthy = append(h.healthy, func() error { return errors.New("stuck") })
-	require.Equal(t, map[string]int{"/health-check": 500, "/healthz": 500, "/readyz": 500}, answers(h))
+	require.Equal(t, map[string]int{"/health-check": 500, "/healthz": 500, "/readyz": 500}, statuses(h))
 }
 
 // A slow API server is no reason for a restart, which would begin the wait again. Upstream's chart restarts at 25 s.
@@ -53,7 +53,7 @@ func TestHealthCheckOutlivesTheLivenessProbesOfKnownCharts(t *testing.T) {
 	h := newHealth(clk)
 	for at, want := range map[time.Duration]int{0: 500, 5 * time.Second: 500, 15 * time.Second: 500, 25 * time.Second: 200, time.Hour: 200} {
 		clk.SetTime(begin.Add(at))
-		got := answers(h)
+		got := statuses(h)
 		require.Equal(t, want, got["/health-check"], "after %s", at)
 		require.Equal(t, 200, got["/healthz"], "after %s", at)
 		require.Equal(t, 500, got["/readyz"], "after %s", at)
@@ -95,7 +95,7 @@ func TestTheWebhookServesUntilTheShutdownDelayIsOver(t *testing.T) {
 	newClient := func() *http.Client {
 		return &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
 	}
-	require.Equal(t, 200, answers(h)["/readyz"])
+	require.Equal(t, 200, statuses(h)["/readyz"])
 	var served atomic.Int64
 	hammering, enough := context.WithCancel(t.Context())
 	var load errgroup.Group
@@ -112,8 +112,8 @@ func TestTheWebhookServesUntilTheShutdownDelayIsOver(t *testing.T) {
 		})
 	}
 	terminate()
-	require.Eventually(t, func() bool { return answers(h)["/readyz"] == 500 }, 10*time.Second, time.Millisecond)
-	require.Equal(t, 200, answers(h)["/healthz"], "no reason for a restart")
+	require.Eventually(t, func() bool { return statuses(h)["/readyz"] == 500 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, 200, statuses(h)["/healthz"], "no reason for a restart")
 	require.Eventually(t, clk.HasWaiters, 10*time.Second, time.Millisecond)
 	clk.Step(9 * time.Second)
 	before := served.Load()

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/spf13/cobra"
@@ -114,7 +115,7 @@ func printPlan(p *page, r *simulate.Plan, explain, wide bool) {
 }
 
 // explainPlanned prints how the updater came to the row of a pod.
-func explainPlanned(p *page, item *simulate.PlannedPod) {
+func explainPlanned(p *page, item *answers.PlannedPod) {
 	rule := ""
 	if item.Rule != "" {
 		rule = " (" + oneLine(item.Rule) + ")"
@@ -128,7 +129,7 @@ func explainPlanned(p *page, item *simulate.PlannedPod) {
 
 // priorityText is a priority in a column: how far the pod is from its target, whether it needs more of something, and whether it is
 // outside the recommended range.
-func priorityText(p *simulate.Priority) string {
+func priorityText(p *answers.Priority) string {
 	if p == nil {
 		return "-"
 	}

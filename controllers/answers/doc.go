@@ -1,0 +1,40 @@
+// Package answers defines what a process says about one VerticalPodAutoscaler: what it knows, what
+// it would do now and why, and what it did last. The recommender, the updater and the admission
+// controller fill these types, an endpoint of each process serves them as JSON, and `celvpa explain`
+// reads them. It holds types only.
+package answers
+
+import "time"
+
+// Process says which process answers, and by which rules.
+type Process struct {
+	Component string    `json:"component"` // recommender, updater or admission-controller
+	Instance  string    `json:"instance"`  // its host name, that of its pod in a cluster
+	Version   string    `json:"version"`
+	Leads     bool      `json:"leads"` // false: another replica decides, and the rest is empty
+	Now       time.Time `json:"now"`
+	Rules     Rules     `json:"rules"`
+}
+
+// Rules are those that a process runs for the VPA.
+type Rules struct {
+	Pipeline string   `json:"pipeline"` // name@version
+	Digest   string   `json:"digest"`
+	Overlays []string `json:"overlays,omitempty"` // enforced
+	Audited  []string `json:"audited,omitempty"`  // evaluated, not enforced
+	Fault    string   `json:"fault,omitempty"`    // why the rules that the VPA asks for cannot be used
+}
+
+// Decision is one that a process made earlier.
+type Decision struct {
+	ID        string    `json:"id"` // hexadecimal; unique within the process
+	Time      time.Time `json:"time"`
+	Component string    `json:"component"`
+	Pod       string    `json:"pod,omitempty"` // empty = about the VPA as a whole
+	Action    string    `json:"action"`        // Recommend, Evict, InPlace, Wait, Skip, Admit, Refuse, …
+	Rule      string    `json:"rule,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Changes   []string  `json:"changes,omitempty"` // e.g. container app: requests.cpu 100m → 25m
+	Inputs    string    `json:"inputs"`            // digest of the facts that the rules saw
+	Rules     string    `json:"rules"`             // digest of the rules
+}

@@ -1,0 +1,59 @@
+package answers
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/celvpa/celvpa/engine"
+)
+
+// PlannedPod is what the updater would do with one pod.
+type PlannedPod struct {
+	Pod      string        `json:"pod"`    // namespace/name
+	VPA      string        `json:"vpa"`    // namespace/name; empty = none
+	Action   string        `json:"action"` // Evict, InPlace, Wait or Skip
+	Rule     string        `json:"rule"`   // set/rule; empty = no rule ran
+	Reason   string        `json:"reason"`
+	Priority *Priority     `json:"priority,omitempty"` // nil for pods without a recommendation to compare with
+	Change   []Change      `json:"change,omitempty"`   // what the rules want, whether done now or not
+	Steps    []engine.Step `json:"steps,omitempty"`    // set if explain was requested
+
+	Why string `json:"-"` // which VPA controls it, or why none does
+}
+
+// Priority is how far a pod is from its recommendation.
+type Priority struct {
+	OutsideRecommendedRange bool   `json:"outsideRecommendedRange"`
+	ScaleUp                 bool   `json:"scaleUp"`
+	ResourceDiff            Number `json:"resourceDiff"`
+}
+
+// Number is null in JSON if rules produced NaN or infinity.
+type Number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if f := float64(n); math.IsNaN(f) || math.IsInf(f, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// Change is a changed amount.
+type Change struct {
+	Container string `json:"container,omitempty"` // empty = the pod as a whole
+	Field     string `json:"field"`               // e.g. requests.cpu
+	From      string `json:"from,omitempty"`      // empty = unset
+	To        string `json:"to"`
+}
+
+// String describes the change.
+func (c Change) String() string {
+	what := "the pod"
+	if c.Container != "" {
+		what = "container " + c.Container
+	}
+	return fmt.Sprintf("%s: %s %s → %s", what, c.Field, cmp.Or(c.From, "unset"), c.To)
+}
