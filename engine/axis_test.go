@@ -108,7 +108,7 @@ func bookOf(rules string, overlays ...string) (*compile.Rulebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p"})
+	return compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p"})
 }
 
 // adjusted runs the rules over two lines, one without a weight.

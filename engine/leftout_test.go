@@ -22,7 +22,7 @@ func partOf(t testing.TB, rules string, points ...string) (*compile.Rulebook, er
 	reg := shop()
 	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"rules.yaml": {Data: []byte(rules)}}})
 	require.NoError(t, err)
-	return compile.NewRulebook(lib, reg, compile.RulebookOptions{Pipeline: "p@1.0.0", Points: points})
+	return compile.NewRulebook(lib, reg, compile.Options{Pipeline: "p@1.0.0", Points: points})
 }
 
 func TestDigestIgnoresWhichPointsAreCompiled(t *testing.T) {

@@ -105,7 +105,7 @@ func rulebook(overlays ...string) (*compile.Rulebook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p@1.0.0"})
+	return compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p@1.0.0"})
 }
 
 func mustRulebook(t testing.TB, overlays ...string) *compile.Rulebook {
@@ -229,9 +229,9 @@ func TestStageWithoutRulesIsDropped(t *testing.T) {
 func TestOverlayAppliesOnlyToItsPipeline(t *testing.T) {
 	lib, err := shopLibrary(overlay("mine", "  pipeline: p@2.0.0\n  change: [{params: {markup.fee: 1}}]\n"))
 	require.NoError(t, err)
-	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Overlays: []string{"mine"}})
+	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0"}, "mine")
 	require.EqualError(t, err, "overlay mine is meant for pipeline p@2.0.0, not for p@1.0.0")
-	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Overlays: []string{"yours"}})
+	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0"}, "yours")
 	require.EqualError(t, err, `no overlay "yours"; loaded: mine`)
 }
 
@@ -239,7 +239,7 @@ func TestOverlayAppliesOnlyToItsPipeline(t *testing.T) {
 func TestParamsForADisabledRuleSetAreAccepted(t *testing.T) {
 	lib, err := shopLibrary(overlay("mine", "  pipeline: p@1.0.0\n  change: [{disable: caps}]\n"))
 	require.NoError(t, err)
-	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Overlays: []string{"mine"}, Params: map[string]string{"caps.limit": "7"}})
+	_, err = compile.Compile(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Params: map[string]string{"caps.limit": "7"}}, "mine")
 	require.NoError(t, err)
 }
 
@@ -323,7 +323,7 @@ func TestLaterLayerReplacesAnOverlayAndDuplicatesAreRefused(t *testing.T) {
 	changed := strings.ReplaceAll(shopRules, "default: 10,", "default: 11,")
 	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(shopRules)}}}, document.Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(changed)}}})
 	require.NoError(t, err)
-	b, err := compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p@1.0.0"})
+	b, err := compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p@1.0.0"})
 	require.NoError(t, err)
 	require.Equal(t, int64(111), charge(t, b.Default()))
 }

@@ -194,13 +194,13 @@ func TestRulebookIsSafeForConcurrentUse(t *testing.T) {
 func TestOverlaysOverrideGivenParams(t *testing.T) {
 	lib, err := document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"a.yaml": {Data: []byte(shopRules + overlay("mine", "  match: {namespaces: [a]}\n  change: [{params: {markup.fee: 3}}]\n"))}}})
 	require.NoError(t, err)
-	b, err := compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fee": "7"}})
+	b, err := compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fee": "7"}})
 	require.NoError(t, err)
 	require.Equal(t, int64(107), charge(t, b.For(document.Subject{}).Plan))
 	require.Equal(t, int64(103), charge(t, b.For(document.Subject{Namespace: "a"}).Plan))
-	_, err = compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fees": "7"}})
+	_, err = compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p@1.0.0", Params: map[string]string{"markup.fees": "7"}})
 	require.ErrorContains(t, err, `no parameter "markup.fees" in any pipeline`)
-	_, err = compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p"})
+	_, err = compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p"})
 	require.ErrorContains(t, err, "has several versions; name one of p@1.0.0, p@2.0.0")
 }
 

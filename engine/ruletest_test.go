@@ -78,11 +78,11 @@ func runTable(t testing.TB, body string, coverage *engine.Coverage) []ruletest.R
 
 func shopRunner(lib *document.Library, coverage *engine.Coverage) *ruletest.Runner {
 	reg := shop()
-	return &ruletest.Runner{Registry: reg, Coverage: coverage, Plans: func(o compile.Options) (*engine.Plan, error) {
+	return &ruletest.Runner{Registry: reg, Coverage: coverage, Plans: func(o compile.Options, overlays []string) (*engine.Plan, error) {
 		if o.Pipeline == "" {
 			o.Pipeline = "p"
 		}
-		return compile.Compile(lib, reg, o)
+		return compile.Compile(lib, reg, o, overlays...)
 	}}
 }
 
@@ -302,9 +302,9 @@ func TestRowsAreSelectedAndPlansCompiledOncePerCombination(t *testing.T) {
 	require.NoError(t, err)
 	runner := shopRunner(lib, nil)
 	compiled, plans := 0, runner.Plans
-	runner.Plans = func(o compile.Options) (*engine.Plan, error) {
+	runner.Plans = func(o compile.Options, overlays []string) (*engine.Plan, error) {
 		compiled++
-		return plans(o)
+		return plans(o, overlays)
 	}
 	require.Equal(t, []string{"ok a", "ok b", "ok c"}, shown(runner.Run(lib.Tests)))
 	require.Equal(t, 2, compiled)
@@ -331,7 +331,7 @@ func TestScopeVariableIsTheLabel(t *testing.T) {
 	require.NoError(t, err)
 	plan, err := compile.Compile(lib, reg, compile.Options{Pipeline: "p"})
 	require.NoError(t, err)
-	runner := &ruletest.Runner{Registry: reg, Plans: func(compile.Options) (*engine.Plan, error) { return plan, nil }}
+	runner := &ruletest.Runner{Registry: reg, Plans: func(compile.Options, []string) (*engine.Plan, error) { return plan, nil }}
 	require.Equal(t, []string{"ok a", `t.yaml:8:37: RuleTest t, row "b": scope box has no fact to give called "box"; known: now`}, shown(runner.Run(lib.Tests)))
 }
 

@@ -137,7 +137,7 @@ func TestTablesDeriveFactsThatShowItems(t *testing.T) {
 	require.NoError(t, err)
 	plan, err := compile.Compile(lib, r, compile.Options{Pipeline: "p"})
 	require.NoError(t, err)
-	runner := &ruletest.Runner{Registry: r, Plans: func(compile.Options) (*engine.Plan, error) { return plan, nil }}
+	runner := &ruletest.Runner{Registry: r, Plans: func(compile.Options, []string) (*engine.Plan, error) { return plan, nil }}
 	require.Equal(t, []string{
 		"ok all",
 		"ok no gift",

@@ -109,7 +109,7 @@ func TestSchemaHoldsOnlyUnconditionalValidations(t *testing.T) {
 	files["o.yaml"] = &fstest.MapFile{Data: []byte(overlay("all", validation("a")) + overlay("some", "match: {namespaces: [x]}, "+validation("b")) + overlay("tried", "mode: Audit, "+validation("c")))}
 	lib, err := document.Loader{}.Load(document.Layer{FS: files})
 	require.NoError(t, err)
-	book, err := compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p"})
+	book, err := compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p"})
 	require.NoError(t, err)
 	plan, err := book.Everywhere()
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestDisablingASchemaRuleForSomeIsAFinding(t *testing.T) {
 		files["o.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {" + spec + "}\n")}
 		lib, err := document.Loader{}.Load(document.Layer{FS: files})
 		require.NoError(t, err)
-		book, err := compile.NewRulebook(lib, shop(), compile.RulebookOptions{Pipeline: "p"})
+		book, err := compile.NewRulebook(lib, shop(), compile.Options{Pipeline: "p"})
 		require.NoError(t, err)
 		return book.Findings()
 	}

@@ -24,13 +24,13 @@ type TestOptions struct {
 // options.
 func (r *Rules) Test(tables []*document.RuleTest, t TestOptions) []ruletest.RowResult {
 	cache := cmp.Or(r.Options.Cache, &compile.Cache{}) // rows differ in few gates and parameters
-	runner := &ruletest.Runner{Registry: r.registry, Match: t.Match, Coverage: t.Coverage, Plans: func(o compile.Options) (*engine.Plan, error) {
+	runner := &ruletest.Runner{Registry: r.registry, Match: t.Match, Coverage: t.Coverage, Plans: func(o compile.Options, overlays []string) (*engine.Plan, error) {
 		if o.Pipeline == "" {
 			o.Pipeline = r.Options.Pipeline
 		}
 		for _, name := range t.Overlays {
-			if r.Library.Fits(name, o.Pipeline) && !slices.Contains(o.Overlays, name) {
-				o.Overlays = append(slices.Clone(o.Overlays), name)
+			if r.Library.Fits(name, o.Pipeline) && !slices.Contains(overlays, name) {
+				overlays = append(slices.Clone(overlays), name)
 			}
 		}
 		o.Gates, o.Params = over(r.Options.Gates, o.Gates), over(r.Options.Params, o.Params)
@@ -38,7 +38,7 @@ func (r *Rules) Test(tables []*document.RuleTest, t TestOptions) []ruletest.RowR
 			o.Points = r.Options.Points
 		}
 		o.Cache = cache
-		return compile.Compile(r.Library, r.registry, o)
+		return compile.Compile(r.Library, r.registry, o, overlays...)
 	}}
 	return runner.Run(tables)
 }

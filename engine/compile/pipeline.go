@@ -21,45 +21,38 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// Options select a pipeline and fix what is constant for its plan.
+// Options select a pipeline, the default one of a rulebook, and fix what is constant for all plans.
 type Options struct {
-	// Pipeline is name@version, or the name if only one version is loaded.
-	Pipeline string
-	// Overlays apply regardless of mode and match.
-	Overlays []string
-	// Gates switches feature gates; missing gates are off.
-	Gates map[string]bool
-	// Params overrides parameter defaults by "ruleset.param", written as in YAML.
-	Params map[string]string
-	// Points are the points to compile; none = all. See Rulebook for the others.
-	Points []string
-	// Cache keeps compiled rule sets; nil = none.
-	Cache *Cache
+	Pipeline string            // name@version, or the name if only one version is loaded
+	Gates    map[string]bool   // missing gates are off
+	Params   map[string]string // overrides parameter defaults, by "ruleset.param", written as in YAML; overlays win
+	Points   []string          // to compile; none = all. See Rulebook for the others
+	Cache    *Cache            // of compiled rule sets; nil = none
 }
 
-// Compile compiles one pipeline with the named overlays. The error lists all faults.
-func Compile(lib *document.Library, reg *registry.Registry, opts Options) (*engine.Plan, error) {
-	pipe, err := lib.Pipeline(opts.Pipeline)
+// Compile compiles one pipeline with the named overlays, which apply regardless of mode and match.
+// The error lists all faults.
+func Compile(lib *document.Library, reg *registry.Registry, o Options, overlays ...string) (*engine.Plan, error) {
+	pipe, err := lib.Pipeline(o.Pipeline)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCompiler(reg, opts.Gates, opts.Params, opts.Points)
+	c, err := newCompiler(reg, o)
 	if err != nil {
 		return nil, err
 	}
-	c.cache = opts.Cache
 	r := resolve.Resolve(lib, pipe, reg, c.ps)
 	c.noteLeftOut(r)
-	overlays, err := lib.OverlaysNamed(opts.Overlays)
+	named, err := lib.OverlaysNamed(overlays)
 	if err != nil {
 		return nil, err
 	}
 	c.noteParams(r)
-	for _, o := range overlays {
-		if !o.AppliesTo(pipe) {
-			return nil, fmt.Errorf("overlay %s is meant for pipeline %s, not for %s", o.Name.Value, o.Pipeline.Value, pipe.ID())
+	for _, over := range named {
+		if !over.AppliesTo(pipe) {
+			return nil, fmt.Errorf("overlay %s is meant for pipeline %s, not for %s", over.Name.Value, over.Pipeline.Value, pipe.ID())
 		}
-		r.Apply(o, lib, c.ps)
+		r.Apply(over, lib, c.ps)
 		c.noteParams(r)
 	}
 	plan := c.plan(r)
@@ -99,13 +92,13 @@ type compiler struct {
 	unitFunctions map[string]string // unit by function name, e.g. mem
 }
 
-func newCompiler(reg *registry.Registry, gates map[string]bool, params map[string]string, points []string) (*compiler, error) {
-	for _, name := range points {
+func newCompiler(reg *registry.Registry, o Options) (*compiler, error) {
+	for _, name := range o.Points {
 		if reg.PointsByName()[name] == nil {
 			return nil, fmt.Errorf("no point %q to compile; known: %s", name, strings.Join(slices.Sorted(maps.Keys(reg.PointsByName())), ", "))
 		}
 	}
-	for _, gate := range slices.Sorted(maps.Keys(gates)) {
+	for _, gate := range slices.Sorted(maps.Keys(o.Gates)) {
 		if _, known := reg.Gates()[gate]; !known {
 			return nil, fmt.Errorf("no feature gate %q; known: %s", gate, strings.Join(slices.Sorted(maps.Keys(reg.Gates())), ", "))
 		}
@@ -114,9 +107,9 @@ func newCompiler(reg *registry.Registry, gates map[string]bool, params map[strin
 	if err != nil {
 		return nil, fmt.Errorf("building the rule environment: %w", err)
 	}
-	c := &compiler{reg: reg, gateValues: gates, params: params, base: base, ps: &source.Collector{}, findings: &source.Collector{},
+	c := &compiler{reg: reg, gateValues: o.Gates, params: o.Params, base: base, ps: &source.Collector{}, findings: &source.Collector{},
 		usedParams: map[string]bool{}, compiled: map[setKey]*setResult{}, points: map[string]*engine.PointPlan{}, unitFunctions: map[string]string{},
-		only: points, leftOut: map[*document.RuleSet]bool{}}
+		only: o.Points, cache: o.Cache, leftOut: map[*document.RuleSet]bool{}}
 	for name, u := range reg.Units() {
 		if u.Func != "" {
 			c.unitFunctions[u.Func] = name
@@ -125,7 +118,7 @@ func newCompiler(reg *registry.Registry, gates map[string]bool, params map[strin
 	gateSchema := gateSchema(reg)
 	c.gates = gateSchema.New()
 	for name := range reg.Gates() {
-		c.gates.SetBool(name, gates[name])
+		c.gates.SetBool(name, o.Gates[name])
 	}
 	c.gateType = lang.RecordOf(gateSchema)
 	return c, nil

@@ -35,27 +35,17 @@ type Rulebook struct {
 	failed   map[string]error        // combinations that do not compile; tried once
 }
 
-// RulebookOptions select the default pipeline and fix what is constant for all plans.
-type RulebookOptions struct {
-	Pipeline string            // name@version, or the name if only one version is loaded
-	Gates    map[string]bool   // missing gates are off
-	Params   map[string]string // overrides parameter defaults, by "ruleset.param"; overlays win
-	Points   []string          // to compile; none = all
-	Cache    *Cache            // of compiled rule sets; nil = none
-}
-
 // NewRulebook compiles every pipeline, alone and with each overlay, and refuses conflicting
 // overlays. The error lists every fault with its position.
-func NewRulebook(lib *document.Library, reg *registry.Registry, o RulebookOptions) (*Rulebook, error) {
+func NewRulebook(lib *document.Library, reg *registry.Registry, o Options) (*Rulebook, error) {
 	standard, err := lib.Pipeline(o.Pipeline)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCompiler(reg, o.Gates, o.Params, o.Points)
+	c, err := newCompiler(reg, o)
 	if err != nil {
 		return nil, err
 	}
-	c.cache = o.Cache
 	b := &Rulebook{library: lib, compiler: c, plans: map[string]*engine.Plan{}, failed: map[string]error{}, bases: map[string]*resolve.Resolved{}}
 	for _, id := range slices.Sorted(maps.Keys(lib.Pipelines)) {
 		pipe := lib.Pipelines[id]

@@ -18,9 +18,9 @@ import (
 // Runner runs test tables.
 type Runner struct {
 	Registry *registry.Registry
-	// Plans compiles a row's pipeline (empty = the caller's own) and overlays for the table's
+	// Plans compiles a row's pipeline (empty = the caller's own) with overlays for the table's
 	// point, with gates and params over the caller's own. It is called once per combination.
-	Plans func(compile.Options) (*engine.Plan, error)
+	Plans func(o compile.Options, overlays []string) (*engine.Plan, error)
 	// Match selects rows; nil = all.
 	Match func(table, row string) bool
 	// Coverage collects the outcomes that rows reach; nil = none.
@@ -149,7 +149,7 @@ func firedRules(trace *engine.Trace, violations []engine.Violation) []string {
 
 type planCache struct {
 	registry *registry.Registry
-	compile  func(compile.Options) (*engine.Plan, error)
+	compile  func(compile.Options, []string) (*engine.Plan, error)
 	plans    map[string]compiledPlan
 }
 
@@ -184,7 +184,7 @@ func (c *planCache) get(table *document.RuleTest, row *document.TestRow) (*engin
 	}
 	made, ok := c.plans[key.String()]
 	if !ok {
-		made.plan, made.err = c.compile(compile.Options{Pipeline: table.Pipeline.Value, Overlays: overlays, Gates: gates, Params: params, Points: points})
+		made.plan, made.err = c.compile(compile.Options{Pipeline: table.Pipeline.Value, Gates: gates, Params: params, Points: points}, overlays)
 		c.plans[key.String()] = made
 	}
 	return made.plan, made.err
