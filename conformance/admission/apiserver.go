@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
@@ -24,6 +23,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/celvpa/celvpa/crds/schema"
 )
 
 // APIServer decodes, defaults, prunes and validates objects by a CRD with an API server's code, but
@@ -37,15 +38,11 @@ type APIServer struct {
 
 // NewAPIServer reads the CRD's first version.
 func NewAPIServer(crd *apiextensionsv1.CustomResourceDefinition) (*APIServer, error) {
-	var props apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
-		return nil, err
-	}
-	root, err := structural.NewStructural(&props)
+	root, props, err := schema.Structural(crd.Spec.Versions[0].Schema)
 	if err != nil {
 		return nil, err
 	}
-	validator, _, err := validation.NewSchemaValidator(&props)
+	validator, _, err := validation.NewSchemaValidator(props)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
@@ -137,16 +135,4 @@ func (o *Objects) stored(object map[string]any) (out map[string]any, unknown []s
 	delete(out, "status")
 	slices.Sort(unknown)
 	return out, slices.Compact(unknown), nil
-}
-
-func newValidator(v *apiextensionsv1.CustomResourceValidation) (validation.SchemaValidator, error) {
-	var props apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.OpenAPIV3Schema, &props, nil); err != nil {
-		return nil, fmt.Errorf("it cannot be converted: %w", err)
-	}
-	validator, _, err := validation.NewSchemaValidatorForVersion(&props, LowestKubernetes)
-	if err != nil {
-		return nil, fmt.Errorf("objects cannot be checked against it: %w", err)
-	}
-	return validator, nil
 }

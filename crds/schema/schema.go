@@ -28,30 +28,30 @@ func New(crd *apiextensionsv1.CustomResourceDefinition, version string) (*Object
 		if v.Name != version {
 			continue
 		}
-		root, err := Structural(v.Schema)
+		root, props, err := Structural(v.Schema)
 		if err != nil {
 			return nil, fmt.Errorf("the schema of %s: %w", crd.Name, err)
 		}
-		validator, err := newValidator(v.Schema)
+		validator, _, err := validation.NewSchemaValidatorForVersion(props, LowestKubernetes)
 		if err != nil {
-			return nil, fmt.Errorf("the schema of %s: %w", crd.Name, err)
+			return nil, fmt.Errorf("the schema of %s: objects cannot be checked against it: %w", crd.Name, err)
 		}
 		return &Objects{root: root, shape: newShape(root), validator: validator}, nil
 	}
 	return nil, fmt.Errorf("CRD %s has no version %s", crd.Name, version)
 }
 
-// Structural converts a CRD version's schema to the API server's form.
-func Structural(v *apiextensionsv1.CustomResourceValidation) (*structural.Structural, error) {
+// Structural converts a CRD version's schema to the API server's forms.
+func Structural(v *apiextensionsv1.CustomResourceValidation) (*structural.Structural, *apiextensions.JSONSchemaProps, error) {
 	var props apiextensions.JSONSchemaProps
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.OpenAPIV3Schema, &props, nil); err != nil {
-		return nil, fmt.Errorf("it cannot be converted: %w", err)
+		return nil, nil, fmt.Errorf("it cannot be converted: %w", err)
 	}
 	root, err := structural.NewStructural(&props)
 	if err != nil {
-		return nil, fmt.Errorf("it is not structural: %w", err)
+		return nil, nil, fmt.Errorf("it is not structural: %w", err)
 	}
-	return root, nil
+	return root, &props, nil
 }
 
 // Root returns the schema of the whole object; do not change it.
