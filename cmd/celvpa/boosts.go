@@ -15,7 +15,7 @@ const gateBoost = "CPUStartupBoost"
 
 // joinBoosts makes the updater end startup boosts. Both share the budgets of workloads. u must not have been started.
 func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *process, actuator updater.Actuator, tried *policy.Shadows, limits updater.Limits, u *updater.Updater) error {
-	gates, err := parseGates(o.gates)
+	gates, err := parseGates(o.rules.gates)
 	if err != nil || !gates[gateBoost] {
 		return err
 	}

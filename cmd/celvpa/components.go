@@ -64,16 +64,12 @@ var (
 
 // componentCommand makes a command that runs parts in one process until it is stopped.
 func componentCommand(name, short string, parts ...part) *cobra.Command {
-	o := &options{program: "celvpa", params: paramFlags{}}
+	o := &options{program: "celvpa"}
 	if isComponent(name) {
 		o.program = "vpa-" + name
 	}
 	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs}
-	library, err := policy.Shipped()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err != nil {
-			return fmt.Errorf("the shipped rules are broken:\n%w", err)
-		}
 		cmd.Root().ResetCommands() // the flags of the others take half a megabyte
 		// Only components have something to put in order when they are stopped; all other commands end on the first signal. The
 		// second one ends a component, too.
@@ -87,16 +83,13 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 	if lease := parts[0].lease; lease != "" {
 		o.addLeader(cmd.Flags(), lease)
 	}
-	var points []string
 	for _, p := range parts {
 		p.flags(o, cmd)
-		points = append(points, p.points...)
+		o.rules.points = append(o.rules.points, p.points...) // the rules of other points cost memory, and time to start
 	}
 	addLogging(cmd.Flags())
 	addVersionFlag(cmd)
-	if err == nil {
-		err = o.params.add(cmd.Flags(), library, points...)
-	}
+	o.rules.addParams(cmd.Flags(), o.rules.points...)
 	return cmd
 }
 
@@ -124,12 +117,9 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if err := setupLogging(o.logFormat); err != nil {
 		return err
 	}
-	policyOptions, err := o.policyOptions()
+	policyOptions, err := o.rules.options(o.rules.dir)
 	if err != nil {
 		return err
-	}
-	for _, p := range parts { // the rules of other points cost memory, and time to start
-		policyOptions.Points = append(policyOptions.Points, p.points...)
 	}
 	source, err := policy.NewSource(policyOptions, o.rulesReload, clock.RealClock{}, ctrl.Log.WithName("rules"))
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/celvpa/celvpa/controllers/facts"
-	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine/document"
 )
 
@@ -32,11 +31,8 @@ type options struct {
 	namespace         string
 	ignoredNamespaces string
 
-	rulesDir    string
+	rules       ruleOptions
 	rulesReload time.Duration
-	pipeline    string
-	gates       string
-	params      paramFlags
 
 	leader leaderOptions
 
@@ -84,10 +80,10 @@ func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	f.StringVar(&o.logFormat, "logging-format", "text", "text or json; --log-format is the same (celvpa's own)")
 	f.StringVar(&o.namespace, "vpa-object-namespace", "", "serve only this namespace; empty = all")
 	f.StringVar(&o.ignoredNamespaces, "ignored-vpa-object-namespaces", "", "namespaces to ignore, separated by commas")
-	f.StringVar(&o.rulesDir, "rules-dir", "", "folder of rule files, or a single file, to lay over the shipped rules (celvpa's own)")
+	f.StringVar(&o.rules.dir, "rules-dir", "", "folder of rule files, or a single file, to lay over the shipped rules (celvpa's own)")
 	o.positive(f, &o.rulesReload, "rules-reload-interval", 2*time.Second, "how often --rules-dir is checked for changes (celvpa's own)")
-	f.StringVar(&o.pipeline, "pipeline", "", "pipeline to run, name or name@version; empty = default (celvpa's own)")
-	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
+	f.StringVar(&o.rules.pipeline, "pipeline", "", "pipeline to run, name or name@version; empty = default (celvpa's own)")
+	f.StringVar(&o.rules.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
 }
 
 // addLeader adds the flags of processes of which only one acts at a time.
@@ -181,15 +177,6 @@ func (o paramFlags) given() map[string]string {
 		}
 	}
 	return out
-}
-
-// policyOptions are the options of the rules: those parameters are overridden whose flags were given.
-func (o *options) policyOptions() (policy.Options, error) {
-	gates, err := parseGates(o.gates)
-	if err != nil {
-		return policy.Options{}, err
-	}
-	return policy.Options{Path: o.rulesDir, Pipeline: o.pipeline, Gates: gates, Params: o.params.given()}, nil
 }
 
 // checkDurations refuses times that must be greater than 0: a ticker or a half-life of nothing.

@@ -36,10 +36,10 @@ func TestEveryParameterWithAFlagCanBeSetOnRun(t *testing.T) {
 func TestOnlyGivenFlagsOverrideParameters(t *testing.T) {
 	library, err := policy.Shipped()
 	require.NoError(t, err)
-	o, flags := &options{params: paramFlags{}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
-	require.NoError(t, o.params.add(flags, library, updaterPart.points...))
+	o, flags := &options{rules: ruleOptions{params: paramFlags{}}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
+	require.NoError(t, o.rules.params.add(flags, library, updaterPart.points...))
 	require.NoError(t, flags.Parse([]string{"--min-replicas=3"}))
-	got, err := o.policyOptions()
+	got, err := o.rules.options("")
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"update.minReplicas": "3"}, got.Params)
 	book, err := load(got)
@@ -54,17 +54,17 @@ func TestOnlyGivenFlagsOverrideParameters(t *testing.T) {
 func TestAParameterMayBeATimeThatAComponentHasAFlagFor(t *testing.T) {
 	library, err := policy.Shipped()
 	require.NoError(t, err)
-	for name, o := range map[string]*options{"with the updater": {params: paramFlags{}}, "without it": {params: paramFlags{}}} {
+	for name, o := range map[string]*options{"with the updater": {rules: ruleOptions{params: paramFlags{}}}, "without it": {rules: ruleOptions{params: paramFlags{}}}} {
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		if name == "with the updater" {
 			o.addUpdater(flags)
 		}
-		require.NoError(t, o.params.add(flags, library, admissionPart.points...))
-		got, err := o.policyOptions()
+		require.NoError(t, o.rules.params.add(flags, library, admissionPart.points...))
+		got, err := o.rules.options("")
 		require.NoError(t, err)
 		require.Empty(t, got.Params, name)
 		require.NoError(t, flags.Parse([]string{"--updater-interval=90s"}))
-		got, err = o.policyOptions()
+		got, err = o.rules.options("")
 		require.NoError(t, err)
 		require.Len(t, got.Params, 1, name)
 		_, err = load(got)
@@ -108,8 +108,8 @@ func TestVersionsShareAFlagAndClashesAreTold(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "old.yaml"), shipped, 0o600))
 	read, err := policy.Open(policy.Options{Path: dir})
 	require.NoError(t, err)
-	o, flags := &options{params: paramFlags{}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
-	require.NoError(t, o.params.add(flags, read.Library, recommenderPart.points...))
+	o, flags := &options{rules: ruleOptions{params: paramFlags{}}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
+	require.NoError(t, o.rules.params.add(flags, read.Library, recommenderPart.points...))
 
 	read, err = policy.Open(policy.Options{Path: ownRules(t, "estimate.yaml", "cpu: target-cpu-percentile", "cpu: target-memory-percentile")})
 	require.NoError(t, err)
@@ -150,10 +150,10 @@ func TestFlagsOfUpstreamAreReadAsUpstreamReadsThem(t *testing.T) {
 	library, err := policy.Shipped()
 	require.NoError(t, err)
 	given := func(args ...string) map[string]string {
-		o, flags := &options{params: paramFlags{}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
-		require.NoError(t, o.params.add(flags, library, recommenderPart.points...))
+		o, flags := &options{rules: ruleOptions{params: paramFlags{}}}, pflag.NewFlagSet("test", pflag.ContinueOnError)
+		require.NoError(t, o.rules.params.add(flags, library, recommenderPart.points...))
 		require.NoError(t, flags.Parse(args))
-		got, err := o.policyOptions()
+		got, err := o.rules.options("")
 		require.NoError(t, err)
 		_, err = load(got)
 		require.NoError(t, err, args)

@@ -6,6 +6,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // compileFunc compiles rules that were read: (*policy.Rules).Compile, or a function that remembers what that returned.
@@ -30,10 +31,15 @@ func (o *ruleOptions) add(cmd *cobra.Command) {
 	f.StringVar(&o.gates, "feature-gates", "", "feature gates as Name=true|false, separated by commas:\n"+gateHelp())
 	completes(cmd, "pipeline", o.pipelines)
 	completes(cmd, "feature-gates", gateChoices)
+	o.addParams(f)
+}
+
+// addParams adds the flags of the parameters that rules at some points read; no points = all.
+func (o *ruleOptions) addParams(f *pflag.FlagSet, points ...string) {
 	o.params = paramFlags{}
 	library, err := policy.Shipped()
 	if err == nil {
-		err = o.params.add(f, library)
+		err = o.params.add(f, library, points...)
 	}
 	o.fault = err
 }

@@ -39,7 +39,7 @@ func TestFlagsOfTheUpdaterThatCannotWorkAreRefused(t *testing.T) {
 		{"eviction-rate-limit", "0.25", ""},
 	} {
 		t.Run(tt.flag+"="+tt.value, func(t *testing.T) {
-			o := &options{params: paramFlags{}}
+			o := &options{rules: ruleOptions{params: paramFlags{}}}
 			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 			o.addUpdater(flags)
 			require.NoError(t, o.updater.check())
