@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/celvpa/celvpa/controllers/cycle"
 )
 
 // gcPercent is how far the heap may grow beyond live data, in percent, before a garbage collection; Go's default is 100. Under
@@ -52,16 +54,8 @@ func (a *afterWork) NeedLeaderElection() bool { return false }
 
 // Start implements the manager's Runnable.
 func (a *afterWork) Start(ctx context.Context) error {
-	ticker := a.clock.NewTicker(lookInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-			a.look()
-		}
-	}
+	cycle.Every(ctx, a.clock, lookInterval, a.look)
+	return nil
 }
 
 func (a *afterWork) look() {

@@ -134,7 +134,7 @@ func (c *byCelvpa) govern() {
 }
 
 func recordOf(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, container string) *lang.Record {
-	return facts.Policy(facts.PolicyFor(plan, v.Spec.ResourcePolicy, container))
+	return facts.Policy(facts.PolicyRulesOf(plan).For(v.Spec.ResourcePolicy, container))
 }
 
 func (c *byCelvpa) setVPA(h happens) {

@@ -1,6 +1,8 @@
 package facts
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubectl/pkg/util/qos"
 
@@ -139,12 +141,8 @@ func with(now *corev1.ResourceRequirements, c *ResourceChange) corev1.ResourceRe
 
 func merged(now, written corev1.ResourceList) corev1.ResourceList {
 	out := make(corev1.ResourceList, len(now)+len(written))
-	for name, q := range now {
-		out[name] = q
-	}
-	for name, q := range written {
-		out[name] = q
-	}
+	maps.Copy(out, now)
+	maps.Copy(out, written)
 	return out
 }
 

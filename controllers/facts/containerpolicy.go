@@ -60,14 +60,6 @@ func PolicyRulesOf(plan *engine.Plan) PolicyRules {
 	return out
 }
 
-// PolicyFor is PolicyRules.For with the rules of a plan.
-func PolicyFor(plan *engine.Plan, policy *vpav1.PodResourcePolicy, container string) *vpav1.ContainerResourcePolicy {
-	if policy == nil || len(policy.ContainerPolicies) == 0 {
-		return nil
-	}
-	return PolicyRulesOf(plan).For(policy, container)
-}
-
 // For returns a container's policy, or nil. Policies are never merged (UPSTREAM.md §1.2).
 func (r PolicyRules) For(policy *vpav1.PodResourcePolicy, container string) (out *vpav1.ContainerResourcePolicy) {
 	if policy == nil {

@@ -21,12 +21,12 @@ func policiesOf(names ...string) *vpav1.PodResourcePolicy {
 }
 
 func TestAContainersOwnPolicyIsNeverMergedWithTheWildcard(t *testing.T) {
-	plan, p := shippedPlan(t), policiesOf("*", "a", "a", "*")
-	require.Same(t, &p.ContainerPolicies[1], facts.PolicyFor(plan, p, "a"))
-	require.Same(t, &p.ContainerPolicies[3], facts.PolicyFor(plan, p, "b"), "the last wildcard")
-	require.Nil(t, facts.PolicyFor(plan, nil, "a"))
-	require.Nil(t, facts.PolicyFor(plan, &vpav1.PodResourcePolicy{}, "a"))
-	require.Nil(t, facts.PolicyFor(plan, policiesOf("c"), "a"))
+	rules, p := facts.PolicyRulesOf(shippedPlan(t)), policiesOf("*", "a", "a", "*")
+	require.Same(t, &p.ContainerPolicies[1], rules.For(p, "a"))
+	require.Same(t, &p.ContainerPolicies[3], rules.For(p, "b"), "the last wildcard")
+	require.Nil(t, rules.For(nil, "a"))
+	require.Nil(t, rules.For(&vpav1.PodResourcePolicy{}, "a"))
+	require.Nil(t, rules.For(policiesOf("c"), "a"))
 }
 
 func TestRulesSayWhichPolicyIsAContainers(t *testing.T) {
@@ -42,18 +42,18 @@ spec:
 	plan, err := book.Everywhere()
 	require.NoError(t, err)
 	p := policiesOf("*", "a")
-	require.Same(t, &p.ContainerPolicies[1], facts.PolicyFor(plan, p, "a"))
-	require.Nil(t, facts.PolicyFor(plan, p, "b"))
-	require.NotNil(t, facts.PolicyFor(shippedPlan(t), p, "b"), "other plans remember their own answers")
+	require.Same(t, &p.ContainerPolicies[1], facts.PolicyRulesOf(plan).For(p, "a"))
+	require.Nil(t, facts.PolicyRulesOf(plan).For(p, "b"))
+	require.NotNil(t, facts.PolicyRulesOf(shippedPlan(t)).For(p, "b"), "other plans remember their own answers")
 }
 
-func BenchmarkPolicyFor(b *testing.B) {
+func BenchmarkPolicyRulesFor(b *testing.B) {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(b, err)
 	plan, p := book.Default(), policiesOf("*", "a", "b")
 	b.ReportAllocs()
 	for b.Loop() {
-		if facts.PolicyFor(plan, p, "b") == nil {
+		if facts.PolicyRulesOf(plan).For(p, "b") == nil {
 			b.Fatal("none")
 		}
 	}

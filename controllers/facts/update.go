@@ -218,12 +218,10 @@ const AnnotationStartupBoost = "vpaCpuStartupBoost/"
 
 // Boosted reports whether any container has such an annotation.
 func Boosted(pod *corev1.Pod) bool {
-	for i := range pod.Spec.Containers {
-		if _, on := pod.Annotations[AnnotationStartupBoost+pod.Spec.Containers[i].Name]; on {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		_, on := pod.Annotations[AnnotationStartupBoost+c.Name]
+		return on
+	})
 }
 
 // AnnotationObservedContainers lists the containers that admission saw (UPSTREAM.md §1.6).

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"slices"
 	"time"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -59,16 +60,6 @@ func updateMode(v *vpav1.VerticalPodAutoscaler) (vpav1.UpdateMode, bool) {
 
 // boosts reports whether a VPA has any startup boost, even an empty one (UPSTREAM.md §4.2).
 func boosts(v *vpav1.VerticalPodAutoscaler) bool {
-	if v.Spec.StartupBoost != nil {
-		return true
-	}
-	if v.Spec.ResourcePolicy == nil {
-		return false
-	}
-	for i := range v.Spec.ResourcePolicy.ContainerPolicies {
-		if v.Spec.ResourcePolicy.ContainerPolicies[i].StartupBoost != nil {
-			return true
-		}
-	}
-	return false
+	return v.Spec.StartupBoost != nil || v.Spec.ResourcePolicy != nil &&
+		slices.ContainsFunc(v.Spec.ResourcePolicy.ContainerPolicies, func(p vpav1.ContainerResourcePolicy) bool { return p.StartupBoost != nil })
 }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/cycle"
 )
 
 // Renewer renews the lease while the admission controller serves. Every replica does.
@@ -40,20 +42,17 @@ func (r *Renewer) Start(ctx context.Context) error {
 	if err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(context.Context) (bool, error) { return r.Serving() == nil, nil }); err != nil {
 		return nil // stopped
 	}
-	ticker := r.Clock.NewTicker(r.Interval)
-	defer ticker.Stop()
-	for {
-		attempt, cancel := context.WithTimeout(ctx, r.Interval)
-		err := r.renew(attempt)
-		cancel()
-		if err != nil && ctx.Err() == nil {
-			r.Log.Error(err, "cannot renew the status lease; the updater pauses evictions if this continues")
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
+	r.attempt(ctx)
+	cycle.Every(ctx, r.Clock, r.Interval, func() { r.attempt(ctx) })
+	return nil
+}
+
+// attempt logs a failed renewal; the next attempt may succeed.
+func (r *Renewer) attempt(ctx context.Context) {
+	timed, cancel := context.WithTimeout(ctx, r.Interval)
+	defer cancel()
+	if err := r.renew(timed); err != nil && ctx.Err() == nil {
+		r.Log.Error(err, "cannot renew the status lease; the updater pauses evictions if this continues")
 	}
 }
 
