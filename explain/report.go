@@ -1,0 +1,107 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// Report is the explanation of one VPA. Scripts depend on its JSON names.
+type Report struct {
+	Subject   string    `json:"subject"` // what was asked about: kind namespace/name
+	VPA       string    `json:"vpa"`     // namespace/name; empty = none controls the subject
+	Target    string    `json:"target,omitempty"`
+	Mode      string    `json:"mode,omitempty"`
+	Now       time.Time `json:"now"`
+	Verdict   Verdict   `json:"verdict"`
+	Findings  []Finding `json:"findings"` // what blocks first, then what waits, then what is worth knowing
+	Resources []Amounts `json:"resources,omitempty"`
+	Pods      []Pod     `json:"pods,omitempty"` // in the order in which they are updated
+	// Decisions are the last ones that the processes made about the VPA, oldest first.
+	Decisions []answers.Decision `json:"decisions,omitempty"`
+	Events    []Event            `json:"events,omitempty"` // of the VPA, oldest first
+	Processes []answers.Process  `json:"processes"`        // that were asked
+	Rules     answers.Rules      `json:"rules"`
+	Unknown   []string           `json:"unknown,omitempty"` // what could not be found out, and the way out
+}
+
+// Verdict is the report in a line.
+type Verdict struct {
+	Token string `json:"token"` // of the finding or the rule that decides
+	// Action is what the updater does next with the first pod in its order: Evict, InPlace, Wait or
+	// Skip; empty without pods or recommendation.
+	Action string `json:"action,omitempty"`
+	Text   string `json:"text"`
+}
+
+// Finding is one thing that blocks the VPA, that it waits for, or that explains a number.
+type Finding struct {
+	Token  string `json:"token"`            // stable: one of Tokens, or the path of a rule
+	Class  string `json:"class"`            // Misconfigured, Waiting, Settled or Info
+	About  string `json:"about,omitempty"`  // pod, container or object; empty = the VPA
+	Text   string `json:"text"`             // with the numbers
+	WayOut string `json:"wayOut,omitempty"` // what to do, or what has to happen
+}
+
+// Classes of findings, in order of precedence. The first three are also classes of decisions.
+const (
+	Misconfigured = "Misconfigured" // somebody has to change something
+	Waiting       = "Waiting"       // time or the cluster resolves it
+	Settled       = "Settled"       // nothing to do
+	Info          = "Info"          // explains a number
+)
+
+var precedence = []string{Misconfigured, Waiting, Settled, Info}
+
+// sorted orders findings by class, and otherwise as they were found.
+func sorted(list []Finding) []Finding {
+	slices.SortStableFunc(list, func(a, b Finding) int {
+		return cmp.Compare(slices.Index(precedence, a.Class), slices.Index(precedence, b.Class))
+	})
+	return list
+}
+
+// Amounts is one resource of one container: its usage, what is recommended, and the way between.
+type Amounts struct {
+	Container  string               `json:"container,omitempty"` // empty = the pod as a whole
+	Resource   string               `json:"resource"`
+	Usage      []answers.Percentile `json:"usage,omitempty"` // percentiles, before any rule
+	LastUsage  string               `json:"lastUsage,omitempty"`
+	Target     string               `json:"target,omitempty"`
+	LowerBound string               `json:"lowerBound,omitempty"`
+	UpperBound string               `json:"upperBound,omitempty"`
+	Uncapped   string               `json:"uncappedTarget,omitempty"`
+	Way        []engine.Step        `json:"way,omitempty"`   // each rule that set the target, in order
+	Falls      []answers.Fall       `json:"falls,omitempty"` // of the target if usage stays as it is
+}
+
+// Pod is a running pod: what it has, what admission would give a new one, and what happens next.
+type Pod struct {
+	answers.RunningPod
+	Class      string         `json:"class,omitempty"` // of the rule
+	Node       string         `json:"node,omitempty"`
+	Phase      string         `json:"phase,omitempty"`
+	QOS        string         `json:"qosClass,omitempty"`
+	Containers []PodContainer `json:"containers,omitempty"`
+}
+
+// PodContainer is what one container of a pod has, and what a new pod would get.
+type PodContainer struct {
+	Container string `json:"container"`
+	Field     string `json:"field"`         // e.g. requests.cpu
+	Now       string `json:"now,omitempty"` // empty = unset
+	New       string `json:"new,omitempty"` // by admission; empty = unset
+}
+
+// Event is a Kubernetes event.
+type Event struct {
+	Time    time.Time `json:"time"`
+	Object  string    `json:"object"` // kind/name
+	Type    string    `json:"type"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Count   int       `json:"count,omitempty"`
+}
