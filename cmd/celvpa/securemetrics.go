@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/celvpa/celvpa/controllers/metricsauth"
+	"github.com/celvpa/celvpa/controllers/apiauth"
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
@@ -94,7 +94,7 @@ func (p *process) metricsServer(o *options) (metricsserver.Options, func() error
 	if err != nil {
 		return metricsserver.Options{}, nil, err
 	}
-	guard := &metricsauth.Guard{Clock: clock.RealClock{}, Log: log}
+	guard := &apiauth.Guard{Access: apiauth.ToPath, Clock: clock.RealClock{}, Log: log}
 	options := metricsserver.Options{
 		BindAddress: s.address, SecureServing: true, TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = get }},
 		FilterProvider: func(*rest.Config, *http.Client) (metricsserver.Filter, error) {

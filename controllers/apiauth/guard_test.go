@@ -1,4 +1,4 @@
-package metricsauth
+package apiauth
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type server struct {
 
 func newServer() *server {
 	s := &server{clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
-	s.guard = &Guard{Client: s, Clock: s.clock, Log: funcr.New(func(_, args string) { s.logs = append(s.logs, args) }, funcr.Options{})}
+	s.guard = &Guard{Access: ToPath, Client: s, Clock: s.clock, Log: funcr.New(func(_, args string) { s.logs = append(s.logs, args) }, funcr.Options{})}
 	return s
 }
 
@@ -42,14 +42,23 @@ func (s *server) Create(_ context.Context, object client.Object, _ ...client.Cre
 	}
 	switch review := object.(type) {
 	case *authenticationv1.TokenReview:
-		if review.Spec.Token == "reader" || review.Spec.Token == "nobody" {
+		if foreign := review.Spec.Token == "foreign"; foreign || review.Spec.Token == "deaf" { // knows no audiences
+			review.Status.Authenticated = len(review.Spec.Audiences) == 0 || !foreign
+		} else if review.Spec.Token == "reader" || review.Spec.Token == "nobody" {
 			review.Status.Authenticated = true
+			review.Status.Audiences = review.Spec.Audiences
 			review.Status.User = authenticationv1.UserInfo{Username: review.Spec.Token, Groups: []string{"g"}, UID: "u", Extra: map[string]authenticationv1.ExtraValue{"pod": {"p"}}}
 		}
 	case *authorizationv1.SubjectAccessReview:
-		ok := review.Spec.NonResourceAttributes
 		same := fmt.Sprintf("%v %v %v", review.Spec.Groups, review.Spec.UID, review.Spec.Extra) == "[g] u map[pod:[p]]"
-		review.Status.Allowed = same && review.Spec.User == "reader" && ok.Path == "/metrics" && ok.Verb == "get"
+		allowed := false
+		if path := review.Spec.NonResourceAttributes; path != nil {
+			allowed = path.Path == "/metrics" && path.Verb == "get"
+		}
+		if resource := review.Spec.ResourceAttributes; resource != nil {
+			allowed = *resource == secretRecipe("soup")
+		}
+		review.Status.Allowed = same && review.Spec.User == "reader" && allowed
 	}
 	return nil
 }
@@ -119,4 +128,43 @@ func TestNobodyReadsWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	code, _ := s.get("Bearer reader", "/metrics")
 	require.Equal(t, http.StatusOK, code, "a failure is not remembered")
 	require.Contains(t, s.logs[1], "recovered")
+}
+
+// secretRecipe is a resource of which a reader may read the soup.
+func secretRecipe(name string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Group: "cook.example", Resource: "recipes", Subresource: "secret", Namespace: "kitchen", Name: name, Verb: "get"}
+}
+
+func TestAccessToAResourceForTokensOfAnAudience(t *testing.T) {
+	s := newServer()
+	s.guard.Audiences, s.guard.TokenHint, s.guard.Headers = []string{"cook.example"}, "from the cook", []string{"X-Cook", "Authorization"}
+	s.guard.Access = func(r *http.Request) Access {
+		return Access{Resource: secretRecipe(r.URL.Query().Get("of")), Grant: "ask the cook"}
+	}
+	s.guard.Refuse = func(w http.ResponseWriter, code int, reason string) {
+		w.WriteHeader(code)
+		fmt.Fprintf(w, "{%s}", reason)
+	}
+	for _, one := range []struct {
+		name, token, of string
+		code            int
+		body            string
+	}{
+		{"no token", "", "soup", 401, "{send a bearer token, from the cook}"},
+		{"a token for something else", "foreign", "soup", 401, "{the API server does not know this token, or it is not for audience cook.example: send one, from the cook}"},
+		{"a token of an authenticator without audiences", "deaf", "soup", 401, "{the API server does not know this token, or it is not for audience cook.example: send one, from the cook}"},
+		{"a user without permission", "nobody", "soup", 403, "{nobody may not get recipes/secret.cook.example soup in namespace kitchen: ask the cook}"},
+		{"a reader", "reader", "soup", 200, "metrics"},
+		{"a reader of something else", "reader", "cake", 403, "{reader may not get recipes/secret.cook.example cake in namespace kitchen: ask the cook}"},
+	} {
+		code, body := s.get("Bearer "+one.token, "/recipe?of="+one.of)
+		require.Equal(t, one.code, code, one.name)
+		require.Equal(t, one.body, body, one.name)
+	}
+
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/recipe?of=soup", nil)
+	r.Header.Set("Authorization", "Bearer guessed")
+	r.Header.Set("X-Cook", "Bearer reader")
+	s.guard.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
+	require.Equal(t, http.StatusNotFound, w.Code, "the first header that is set counts")
 }
