@@ -8,13 +8,14 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/updater"
+	"github.com/celvpa/celvpa/controllers/updater/actuation"
 )
 
 // gateBoost is the feature gate without which nothing is there that ends startup boosts: no index, no handler, no worker.
 const gateBoost = "CPUStartupBoost"
 
 // joinBoosts makes the updater end startup boosts. Both share the budgets of workloads. u must not have been started.
-func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *process, actuator updater.Actuator, tried *policy.Shadows, limits updater.Limits, u *updater.Updater) error {
+func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *process, actuator actuation.Actuator, tried *policy.Shadows, limits updater.Limits, u *updater.Updater) error {
 	gates, err := parseGates(o.rules.gates)
 	if err != nil || !gates[gateBoost] {
 		return err

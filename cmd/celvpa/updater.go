@@ -19,6 +19,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/updater"
+	"github.com/celvpa/celvpa/controllers/updater/actuation"
 )
 
 // updaterOptions are the flags of the updater that are no params of rules.
@@ -92,7 +93,7 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 	if err != nil {
 		return err
 	}
-	actuator, limits := updater.Actuator{Client: writes, Recorder: tried.Recorder}, updater.NewLimits(flags.rate, flags.burst)
+	actuator, limits := actuation.Actuator{Client: writes, Recorder: tried.Recorder}, updater.NewLimits(flags.rate, flags.burst)
 	u := updater.New(updater.Options{
 		Admission:  admissionAlive,
 		Client:     p.manager.GetClient(),

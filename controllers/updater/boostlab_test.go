@@ -27,6 +27,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/updater/actuation"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 )
@@ -96,7 +97,7 @@ func boostLabWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects
 	l.vpas, err = informers.FakeInformerFor(t.Context(), &vpav1.VerticalPodAutoscaler{})
 	require.NoError(t, err)
 	l.Boosts = &Boosts{
-		Cache: informers, Client: store, Actuator: Actuator{Client: store, Recorder: l.events}, Resolver: &target.Resolver{Client: store},
+		Cache: informers, Client: store, Actuator: actuation.Actuator{Client: store, Recorder: l.events}, Resolver: &target.Resolver{Client: store},
 		Rules:   func() *compile.Rulebook { book, err := boostRules(); require.NoError(t, err); return book },
 		Shadows: &policy.Shadows{Component: "updater", Recorder: l.events, Clock: l.clock, Log: logr.Discard()},
 		Clock:   l.clock, Log: logr.Discard(), Workers: 1,

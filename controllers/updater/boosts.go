@@ -21,6 +21,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/updater/actuation"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -34,7 +35,7 @@ import (
 type Boosts struct {
 	Cache      cache.Informers // of pods and VPAs
 	Client     client.Client   // reads from that cache, which IndexBoosts has indexed
-	Actuator   Actuator
+	Actuator   actuation.Actuator
 	Resolver   *target.Resolver
 	Rules      func() *compile.Rulebook // the rules in force, read for each pod
 	Shadows    *policy.Shadows
@@ -315,7 +316,7 @@ func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Durat
 			return again{backOff: true, limited: true} // the pod is gone, or the cluster has no resize subresource
 		}
 		c.resizeFailed(reasonUnboost)
-		if !unsent(err) && !declined(err) { // it may have succeeded: the cache will show it
+		if !actuation.Unsent(err) && !actuation.Declined(err) { // it may have succeeded: the cache will show it
 			sent = true
 			b.settles(key)
 		}

@@ -28,7 +28,7 @@ func (w *world) recommend(name, cpu, memory string) {
 	require.NoError(w.t, w.WithWatch.Status().Update(w.t.Context(), &v))
 }
 
-var beyondNode = forbidden("node didn't have enough allocatable resources", causeNodeCapacity)
+var beyondNode = forbidden("node didn't have enough allocatable resources", "NodeCapacity")
 
 // AEP-8818, test plan: "Infeasible Patch Rejection with NodeCapacity Cause", "No Retry for
 // Unchanged Recommendation", "Retry After Recommendation Change" and "Successful Update Clears

@@ -8,6 +8,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/updater/actuation"
 )
 
 // updatePod carries out the decision on a pod. It asks the rules again if the group has changed
@@ -69,7 +70,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	pod := c.request.Pod
 	about := "resizing pods of " + c.Owner.String()
 	marked, err := r.Actuator.Resize(ctx, pod, w.vpa, c.Change, c.verdict)
-	w.sent = w.sent || err == nil || !unsent(err)
+	w.sent = w.sent || err == nil || !actuation.Unsent(err)
 	if err == nil {
 		c.group.Disrupted++
 		w.tally.resized++
@@ -87,10 +88,10 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		c.log.Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return false
 	}
-	if restarts && (declined(err) || unsent(err)) {
+	if restarts && (actuation.Declined(err) || actuation.Unsent(err)) {
 		r.first.giveBack()
 	}
-	c.Attempt.Refused, c.Attempt.Message = refusalOf(err), said(err)
+	c.Attempt.Refused, c.Attempt.Message = actuation.RefusalOf(err), actuation.Said(err)
 	switch c.Attempt.Refused {
 	case facts.RefusedGone:
 		r.disrupted(c) // the cache still shows it running
@@ -98,9 +99,9 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		return true
 	case facts.RefusedNotAnswered:
 		switch {
-		case unsent(err):
+		case actuation.Unsent(err):
 			w.postpone(postponedByDeadline)
-		case !declined(err):
+		case !actuation.Declined(err):
 			c.group.Disrupted++ // it may have succeeded
 			r.sent.note(pod, r.Clock.Now())
 		}
@@ -169,13 +170,13 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	pod := c.request.Pod
 	about := "evicting pods of " + c.Owner.String()
 	err := r.Actuator.Evict(ctx, pod, w.vpa, c.verdict)
-	w.sent = w.sent || err == nil || !unsent(err)
-	answer := answerOf(err)
-	if answer != evicted && answer != evictionUnsure {
+	w.sent = w.sent || err == nil || !actuation.Unsent(err)
+	answer := actuation.AnswerOf(err)
+	if answer != actuation.Evicted && answer != actuation.Unsure {
 		r.first.giveBack()
 	}
 	switch answer {
-	case evicted:
+	case actuation.Evicted:
 		r.disrupted(c)
 		w.tally.evicted++
 		w.counted.evicted()
@@ -189,37 +190,37 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.reported.over(w.vpa.UID, about)
 		c.log.Info("pod evicted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return
-	case evictionGone:
+	case actuation.Gone:
 		r.disrupted(c) // the cache still shows it running
 		c.log.V(2).Info("pod gone", "rule", c.verdict.Rule)
 		return
-	case evictionUnsent:
+	case actuation.NotSent:
 		w.postpone(postponedByDeadline)
 		c.log.V(2).Info("eviction waits for the next cycle", "rule", c.verdict.Rule, "reason", err.Error())
 		return
-	case evictionBudget:
+	case actuation.Budget:
 		r.backOffEvictions(w, c, err)
-		if text := said(err); r.reported.news(w.vpa.UID, about, withoutPod(text, pod)) {
+		if text := actuation.Said(err); r.reported.news(w.vpa.UID, about, withoutPod(text, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 				"Pod %s may not be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
 		}
-	case evictionUnsure:
+	case actuation.Unsure:
 		r.disrupted(c) // it may have succeeded
 		r.breaker.leaves(pod.UID, r.Clock.Now())
-	case evictionFailed:
+	case actuation.Failed:
 		r.backOffEvictions(w, c, err)
-		if text := said(err); r.reported.news(w.vpa.UID, about, withoutPod(text, pod)) {
+		if text := actuation.Said(err); r.reported.news(w.vpa.UID, about, withoutPod(text, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 				"Pod %s cannot be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
 		}
 	}
 	w.counted.evictionFailed(reasonEviction)
-	c.log.Info("eviction refused; retrying in a later cycle", "rule", c.verdict.Rule, "answer", said(err))
+	c.log.Info("eviction refused; retrying in a later cycle", "rule", c.verdict.Rule, "answer", actuation.Said(err))
 }
 
 // backOffEvictions records a refused eviction if the rules say so.
 func (r *run) backOffEvictions(w *workload, c *candidate, err error) {
-	refused := facts.RefusedRequest{Why: evictionRefusalOf(err), Message: said(err)}
+	refused := facts.RefusedRequest{Why: actuation.EvictionRefusalOf(err), Message: actuation.Said(err)}
 	if to, counts := r.about(w, c, refused); counts {
 		r.backOffs.evictions.add(to, refused.Why, refused.Message, r.now)
 		c.group.Evictions, _ = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)

@@ -13,6 +13,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/updater/actuation"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
@@ -20,7 +21,7 @@ import (
 // are required.
 type Options struct {
 	Client     client.Reader // a cache
-	Actuator   Actuator
+	Actuator   actuation.Actuator
 	Resolver   *target.Resolver
 	Rules      func() *compile.Rulebook // the rules in force, read once a cycle
 	Shadows    *policy.Shadows

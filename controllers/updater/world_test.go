@@ -28,6 +28,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/updater/actuation"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 )
@@ -122,7 +123,7 @@ func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
 	rules, err := book()
 	require.NoError(t, err)
 	o := Options{
-		Client: w, Actuator: Actuator{Client: w, Recorder: w}, Resolver: &target.Resolver{Client: w}, Rules: func() *compile.Rulebook { return rules },
+		Client: w, Actuator: actuation.Actuator{Client: w, Recorder: w}, Resolver: &target.Resolver{Client: w}, Rules: func() *compile.Rulebook { return rules },
 		Clock: w.clock, Interval: time.Minute, Concurrent: 4,
 		Log: funcr.New(func(_, args string) {
 			w.mu.Lock()

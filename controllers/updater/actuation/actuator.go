@@ -1,4 +1,6 @@
-package updater
+// Package actuation changes pods through the API server, in place or by eviction, and says what its
+// answers mean. Whether to try again is up to the rules.
+package actuation
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package updater
+package actuation
 
 import (
 	"errors"
@@ -40,8 +40,8 @@ const (
 	causePlatform     metav1.CauseType = "UnsupportedPlatform" // its operating system cannot resize
 )
 
-// refusalOf classifies the error of a resize. The error must not be nil.
-func refusalOf(err error) facts.Refusal {
+// RefusalOf classifies the error of a resize. The error must not be nil.
+func RefusalOf(err error) facts.Refusal {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) { // no answer, a deadline, or the client's own rate limit
 		return facts.RefusedNotAnswered
@@ -81,60 +81,60 @@ func refusalOf(err error) facts.Refusal {
 	return facts.RefusedForbidden
 }
 
-// evictionRefusalOf classifies the error of an eviction. The error must not be nil.
-func evictionRefusalOf(err error) facts.Refusal {
-	if answerOf(err) == evictionBudget {
+// EvictionRefusalOf classifies the error of an eviction. The error must not be nil.
+func EvictionRefusalOf(err error) facts.Refusal {
+	if AnswerOf(err) == Budget {
 		return facts.RefusedBudget
 	}
-	return refusalOf(err)
+	return RefusalOf(err)
 }
 
-// evictionAnswer is the outcome of an eviction.
-type evictionAnswer int
+// EvictionAnswer is the outcome of an eviction.
+type EvictionAnswer int
 
 const (
-	evicted        evictionAnswer = iota
-	evictionGone                  // the pod no longer exists
-	evictionBudget                // a PodDisruptionBudget refused it
-	evictionUnsent                // the client's own rate limit would have delayed it beyond the cycle
-	evictionUnsure                // no answer: it may have succeeded
-	evictionFailed                // the API server refused for another reason
+	Evicted EvictionAnswer = iota
+	Gone                   // the pod no longer exists
+	Budget                 // a PodDisruptionBudget refused it
+	NotSent                // the client's own rate limit would have delayed it beyond the cycle
+	Unsure                 // no answer: it may have succeeded
+	Failed                 // the API server refused for another reason
 )
 
-// answerOf is the outcome of an eviction by its error, or nil.
-func answerOf(err error) evictionAnswer {
+// AnswerOf is the outcome of an eviction by its error, or nil.
+func AnswerOf(err error) EvictionAnswer {
 	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
-		return evicted
-	case unsent(err):
-		return evictionUnsent
+		return Evicted
+	case Unsent(err):
+		return NotSent
 	case utilnet.IsConnectionRefused(err): // it did not reach the API server
-		return evictionFailed
+		return Failed
 	case !errors.As(err, &answer):
-		return evictionUnsure
+		return Unsure
 	}
 	status := answer.Status()
 	switch code := status.Code; {
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause), strings.Contains(status.Message, "PodDisruptionBudget"),
 		code == http.StatusTooManyRequests && strings.Contains(status.Message, "disruption budget"):
-		return evictionBudget
+		return Budget
 	case code == http.StatusNotFound && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse), code == http.StatusGone,
 		code == http.StatusConflict && strings.Contains(status.Message, "UID"): // a new pod has the name
-		return evictionGone
+		return Gone
 	case code == http.StatusRequestTimeout, code >= http.StatusInternalServerError:
-		return evictionUnsure
+		return Unsure
 	}
-	return evictionFailed
+	return Failed
 }
 
-// unsent reports whether a request was never sent because the client's own rate limit would have
+// Unsent reports whether a request was never sent because the client's own rate limit would have
 // delayed it too long.
-func unsent(err error) bool { return strings.Contains(err.Error(), "client rate limiter Wait") }
+func Unsent(err error) bool { return strings.Contains(err.Error(), "client rate limiter Wait") }
 
-// declined reports whether a request certainly had no effect: the API server refused it, or was not
+// Declined reports whether a request certainly had no effect: the API server refused it, or was not
 // reached.
-func declined(err error) bool {
+func Declined(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
 		return utilnet.IsConnectionRefused(err) // it did not reach the API server
@@ -143,8 +143,8 @@ func declined(err error) bool {
 	return code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
-// said is the message of the API server, with the causes, which name budgets.
-func said(err error) string {
+// Said is the message of the API server, with the causes, which name budgets.
+func Said(err error) string {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
 		return err.Error()

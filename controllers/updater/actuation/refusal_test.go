@@ -1,4 +1,4 @@
-package updater
+package actuation
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,16 @@ func answer(code int32, reason metav1.StatusReason, message string, causes ...me
 		status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: cause})
 	}
 	return &apierrors.StatusError{ErrStatus: status}
+}
+
+func forbidden(message string, cause metav1.CauseType) error {
+	return answer(http.StatusForbidden, metav1.StatusReasonForbidden, `pods "web" is forbidden: `+message, cause)
+}
+
+func budgetRefusal(needs int) error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: fmt.Sprintf("The disruption budget keep needs %d healthy pods and has %d currently", needs, needs)}}
+	return err
 }
 
 // The texts are those of Kubernetes 1.37.
@@ -61,8 +72,8 @@ func TestRefusedResizesAreClassified(t *testing.T) {
 		{"nobody there", &url.Error{Op: "Patch", URL: "https://x", Err: errors.New("connection refused")}, facts.RefusedNotAnswered},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, tt.want, refusalOf(tt.err))
-			require.Equal(t, tt.want, refusalOf(fmt.Errorf("resizing pod ns/web: %w", tt.err)))
+			require.Equal(t, tt.want, RefusalOf(tt.err))
+			require.Equal(t, tt.want, RefusalOf(fmt.Errorf("resizing pod ns/web: %w", tt.err)))
 		})
 	}
 }
@@ -72,23 +83,23 @@ func TestAnswersToEvictionsAreClassified(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		err  error
-		want evictionAnswer
+		want EvictionAnswer
 	}{
-		{"carried out", nil, evicted},
-		{"a budget", budgetRefusal(3), evictionBudget},
-		{"a budget in another state", forbidden("pdb disruptions allowed is negative", "DisruptionBudget"), evictionBudget},
-		{"two budgets", answer(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."), evictionBudget},
-		{"too many requests", apierrors.NewTooManyRequests("Too many requests, please try again later.", 1), evictionFailed},
-		{"no such pod", apierrors.NewNotFound(pods, "web"), evictionGone},
-		{"another pod of the name", apierrors.NewConflict(pods, "web", errors.New("the UID in the precondition (a) does not match the UID in record (b)")), evictionGone},
-		{"another conflict", apierrors.NewConflict(pods, "web", errors.New("changed")), evictionFailed},
-		{"no such subresource", apierrors.NewGenericServerResponse(404, "create", pods, "web", "404 page not found", 0, true), evictionFailed},
-		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no")), evictionFailed},
-		{"a timeout", apierrors.NewTimeoutError("later", 1), evictionUnsure},
-		{"time is up", fmt.Errorf("evicting: %w", context.DeadlineExceeded), evictionUnsure},
-		{"the client's own limit", errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"), evictionUnsent},
+		{"carried out", nil, Evicted},
+		{"a budget", budgetRefusal(3), Budget},
+		{"a budget in another state", forbidden("pdb disruptions allowed is negative", "DisruptionBudget"), Budget},
+		{"two budgets", answer(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."), Budget},
+		{"too many requests", apierrors.NewTooManyRequests("Too many requests, please try again later.", 1), Failed},
+		{"no such pod", apierrors.NewNotFound(pods, "web"), Gone},
+		{"another pod of the name", apierrors.NewConflict(pods, "web", errors.New("the UID in the precondition (a) does not match the UID in record (b)")), Gone},
+		{"another conflict", apierrors.NewConflict(pods, "web", errors.New("changed")), Failed},
+		{"no such subresource", apierrors.NewGenericServerResponse(404, "create", pods, "web", "404 page not found", 0, true), Failed},
+		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("no")), Failed},
+		{"a timeout", apierrors.NewTimeoutError("later", 1), Unsure},
+		{"time is up", fmt.Errorf("evicting: %w", context.DeadlineExceeded), Unsure},
+		{"the client's own limit", errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"), NotSent},
 	} {
-		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, answerOf(tt.err)) })
+		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, AnswerOf(tt.err)) })
 	}
-	require.Equal(t, "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget keep needs 3 healthy pods and has 3 currently", said(fmt.Errorf("evicting pod ns/web: %w", budgetRefusal(3))))
+	require.Equal(t, "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget keep needs 3 healthy pods and has 3 currently", Said(fmt.Errorf("evicting pod ns/web: %w", budgetRefusal(3))))
 }
