@@ -9,6 +9,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/updater"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
+	"github.com/celvpa/celvpa/controllers/updater/boosts"
 )
 
 // gateBoost is the feature gate without which nothing is there that ends startup boosts: no index, no handler, no worker.
@@ -20,14 +21,14 @@ func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *proce
 	if err != nil || !gates[gateBoost] {
 		return err
 	}
-	if err := updater.IndexBoosts(ctx, p.manager.GetFieldIndexer()); err != nil {
+	if err := boosts.Index(ctx, p.manager.GetFieldIndexer()); err != nil {
 		return err
 	}
 	var turn func(context.Context) error
 	if limits.Resizes != nil {
 		turn = limits.Resizes.Wait
 	}
-	boosts := &updater.Boosts{
+	ender := &boosts.Controller{
 		Cache:      p.manager.GetCache(),
 		Client:     p.manager.GetClient(),
 		Actuator:   actuator,
@@ -41,6 +42,6 @@ func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *proce
 		Log:        ctrl.Log.WithName("updater"),
 		Beside:     u.Busy,
 	}
-	u.Beside = boosts.Ending
-	return p.manager.Add(boosts)
+	u.Beside = ender.Ending
+	return p.manager.Add(ender)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 )
@@ -20,7 +21,7 @@ type workload struct {
 	vpa     *vpav1.VerticalPodAutoscaler
 	rules   compile.Selection
 	pods    []*corev1.Pod
-	counted counted
+	counted counters.VPA
 
 	started bool // a worker has taken it; set by the dispatcher
 	// Set by the worker:
@@ -64,8 +65,8 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 	}
 	out := make([]*workload, 0, len(byVPA))
 	for _, w := range byVPA {
-		w.counted = countedOf(w.vpa, len(w.pods))
-		w.counted.begin()
+		w.counted = counters.Of(w.vpa, len(w.pods))
+		w.counted.Begin()
 		out = append(out, w)
 	}
 	return out

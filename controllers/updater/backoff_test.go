@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -34,7 +35,7 @@ func TestRefusedEvictionBacksOff(t *testing.T) {
 	require.Len(t, w.heard("EvictionRefused"), 1)
 	require.Contains(t, w.heard("EvictionRefused")[0], "EvictionRefused of kept: Pod kept-01 may not be evicted: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget keep needs 4")
 	require.Contains(t, w.heard("EvictionRefused")[0], "(update/evict)")
-	require.Equal(t, 1.0, testutil.ToFloat64(failedEvictions.WithLabelValues("2", "Recreate", "kept", "ns", "EvictionError")))
+	require.Equal(t, 1.0, testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("2", "Recreate", "kept", "ns", "EvictionError")))
 
 	w.clock.Step(30 * time.Second)
 	require.Empty(t, w.cycle())

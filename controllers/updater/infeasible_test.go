@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -37,13 +38,15 @@ func TestInfeasibleResizesAreRetriedOnlyForLess(t *testing.T) {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("infeasible", 2, vpav1.UpdateModeInPlace)
 	failed := func(reason string) float64 {
-		return testutil.ToFloat64(failedResizes.WithLabelValues("1", "infeasible", "ns", reason))
+		return testutil.ToFloat64(counters.FailedResizes.WithLabelValues("1", "infeasible", "ns", reason))
 	}
-	skipped := func() float64 { return testutil.ToFloat64(infeasibleSkips.WithLabelValues("1", "infeasible", "ns")) }
+	skipped := func() float64 {
+		return testutil.ToFloat64(counters.InfeasibleSkips.WithLabelValues("1", "infeasible", "ns"))
+	}
 	w.refusing("resize", beyondNode)
 	require.Len(t, w.cycle(), 2, "both are tried once")
-	require.Equal(t, 2.0, failed(reasonInfeasible))
-	require.Zero(t, failed(reasonResize))
+	require.Equal(t, 2.0, failed(counters.Infeasible))
+	require.Zero(t, failed(counters.Resize))
 
 	require.Empty(t, w.cycle(), "the same is wanted")
 	w.recommend("infeasible", "600m", "512Mi")

@@ -69,14 +69,3 @@ func TestCountersStartAtZeroAndEndWithTheirVPA(t *testing.T) {
 	w.cycle()
 	require.Zero(t, series())
 }
-
-func TestSizesAreLogarithms(t *testing.T) {
-	v := &vpav1.VerticalPodAutoscaler{}
-	for pods, want := range map[int]string{0: "0", 1: "0", 2: "1", 3: "1", 4: "2", 1023: "9", 1024: "10", 1<<20 - 1: "19", 1 << 20: "20", 1 << 25: "20"} {
-		require.Equal(t, want, countedOf(v, pods).size, pods)
-	}
-	require.Equal(t, "Recreate", countedOf(v, 0).mode)
-	empty := vpav1.UpdateMode("")
-	v.Spec.UpdatePolicy = &vpav1.PodUpdatePolicy{UpdateMode: &empty}
-	require.Equal(t, "Recreate", countedOf(v, 0).mode)
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 )
 
 // updatePod carries out the decision on a pod. It asks the rules again if the group has changed
@@ -37,7 +38,7 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 		r.infeasible.remember(pod.UID, infeasibleRecord{requests: tried})
 		c.log.Info("resize infeasible on this node; retrying once less is recommended", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 	case facts.DoSkipInfeasible:
-		w.counted.skippedAsInfeasible()
+		w.counted.SkippedAsInfeasible()
 		if r.infeasible.report(pod.UID) {
 			r.Actuator.Recorder.Eventf(pod, w.vpa, corev1.EventTypeNormal, "InPlaceResizeSkipped", "Resize",
 				"%s (%s)", c.verdict.Reason, c.verdict.Rule)
@@ -63,7 +64,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		if restarts {
 			r.first.giveBack()
 		}
-		w.counted.resizeFailed(reasonResizeLimit)
+		w.counted.ResizeFailed(counters.ResizeLimit)
 		c.log.Info("resize rate limit reached; remaining resizes wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
 		return false
 	}
@@ -74,7 +75,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	if err == nil {
 		c.group.Disrupted++
 		w.tally.resized++
-		w.counted.resized()
+		w.counted.Resized()
 		r.sent.note(pod, r.Clock.Now())
 		r.resizes.replaced(pod.UID, r.now)
 		r.unmarked.forget(pod.UID)
@@ -121,9 +122,9 @@ func (r *run) countRefusal(w *workload, c *candidate) {
 	switch {
 	case c.Attempt.Refused == facts.RefusedGone:
 	case c.verdict.Do == facts.DoRememberInfeasible:
-		w.counted.resizeFailed(reasonInfeasible)
+		w.counted.ResizeFailed(counters.Infeasible)
 	default:
-		w.counted.resizeFailed(reasonResize)
+		w.counted.ResizeFailed(counters.Resize)
 	}
 }
 
@@ -163,7 +164,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.evictionsOver.Store(true)
 		w.postpone(postponedByRate)
 		r.first.giveBack()
-		w.counted.evictionFailed(reasonEvictionLimit)
+		w.counted.EvictionFailed(counters.EvictionLimit)
 		c.log.Info("eviction rate limit reached; remaining evictions wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
 		return
 	}
@@ -179,7 +180,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	case actuation.Evicted:
 		r.disrupted(c)
 		w.tally.evicted++
-		w.counted.evicted()
+		w.counted.Evicted()
 		r.backOffs.evictions.clear(c.Owner, pod.UID)
 		c.group.Evictions = facts.Refusals{}
 		timeout, failed := facts.ReplacementTimeout(w.rules.Plan, w.vpa, *c.group)
@@ -214,7 +215,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 				"Pod %s cannot be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
 		}
 	}
-	w.counted.evictionFailed(reasonEviction)
+	w.counted.EvictionFailed(counters.Eviction)
 	c.log.Info("eviction refused; retrying in a later cycle", "rule", c.verdict.Rule, "answer", actuation.Said(err))
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -73,7 +74,7 @@ func TestPodWithoutAnnotationsStillCountsAsResized(t *testing.T) {
 	require.Equal(t, []string{"resize unmarked-01"}, w.cycle())
 	require.Len(t, w.heard("InPlaceResizedByVPA"), 1)
 	require.Len(t, w.heard("AnnotationFailed"), 1)
-	require.Zero(t, testutil.ToFloat64(failedResizes.WithLabelValues("1", "unmarked", "ns", "InPlaceUpdateError")))
+	require.Zero(t, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("1", "unmarked", "ns", "InPlaceUpdateError")))
 	annotations := func() map[string]string {
 		var pod corev1.Pod
 		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "unmarked-01"}, &pod))

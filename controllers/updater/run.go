@@ -15,6 +15,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
 )
@@ -100,7 +101,7 @@ func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 	r.reported.keep(func(vpa types.UID) bool { return uids[vpa] })
 	for name := range r.known {
 		if !names[name] {
-			forgetCounters(name)
+			counters.Forget(name)
 		}
 	}
 	r.known = names

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -125,10 +126,10 @@ func TestExhaustedRateLimitEndsTheCycleForItsKind(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"evict slow0-01", "evict slow1-05", "resize tall0-03", "resize tall1-07"}, w.cycle(), "a burst of each, and 1000 s for the next")
 	failed := func(name string) float64 {
-		return testutil.ToFloat64(failedEvictions.WithLabelValues("1", "Recreate", name, "ns", "EvictionRateLimiterWaitFailed"))
+		return testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", name, "ns", "EvictionRateLimiterWaitFailed"))
 	}
 	require.Equal(t, 1.0, failed("slow2"))
-	require.Equal(t, 1.0, testutil.ToFloat64(failedResizes.WithLabelValues("1", "tall2", "ns", "InPlaceUpdateRateLimiterWaitFailed")))
+	require.Equal(t, 1.0, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("1", "tall2", "ns", "InPlaceUpdateRateLimiterWaitFailed")))
 	require.Equal(t, "slow2", w.turn.Name)
 	require.Empty(t, w.cycle())
 	require.Equal(t, 2.0, failed("slow2"), "it was first now")
@@ -199,8 +200,8 @@ func TestPodsThatAreGoneAreNoErrors(t *testing.T) {
 		return w.WithWatch.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "missing"}, &corev1.Pod{})
 	}
 	require.Len(t, w.cycle(), 2, "what is gone does not run, though the cache has it so: the budget of both is spent")
-	require.Zero(t, testutil.ToFloat64(failedEvictions.WithLabelValues("1", "Recreate", "gone", "ns", "EvictionError")))
-	require.Zero(t, testutil.ToFloat64(failedResizes.WithLabelValues("1", "gonetoo", "ns", "InPlaceUpdateError")))
+	require.Zero(t, testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", "gone", "ns", "EvictionError")))
+	require.Zero(t, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("1", "gonetoo", "ns", "InPlaceUpdateError")))
 }
 
 // An eviction that nobody answered may have been carried out: the budget of the group counts it.
@@ -209,7 +210,7 @@ func TestAnEvictionWithoutAnswerCountsAsOne(t *testing.T) {
 	w.workload("web", 3, vpav1.UpdateModeRecreate)
 	w.refusing("evict", errors.New("connection reset by peer"))
 	require.Equal(t, []string{"evict web-01"}, w.cycle())
-	require.Equal(t, 1.0, testutil.ToFloat64(failedEvictions.WithLabelValues("1", "Recreate", "web", "ns", "EvictionError")))
+	require.Equal(t, 1.0, testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", "web", "ns", "EvictionError")))
 }
 
 // An API server that does not answer for one custom kind must not keep others from being looked at.

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -51,8 +52,8 @@ func (t *tally) candidate(verdict engine.Verdict) {
 }
 
 // resizes reports whether metrics count a VPA as one that resizes pods.
-func resizes(v *vpav1.VerticalPodAutoscaler) bool {
-	mode := vpav1.UpdateMode(modeOf(v))
+func resizes(c counters.VPA) bool {
+	mode := vpav1.UpdateMode(c.Mode)
 	return mode == vpav1.UpdateModeInPlace || mode == vpav1.UpdateModeInPlaceOrRecreate
 }
 
@@ -89,16 +90,16 @@ func (t *tallies) publish(work []*workload) {
 func (t tally) addTo(w *workload) {
 	c := w.counted
 	any := func(n int) float64 { return float64(min(n, 1)) }
-	controlledPods.WithLabelValues(c.size, c.mode).Add(float64(len(w.pods)))
-	if resizes(w.vpa) {
-		updatablePods.WithLabelValues(c.size).Add(float64(t.candidates))
-		vpasUpdatable.WithLabelValues(c.size).Add(any(t.candidates))
+	controlledPods.WithLabelValues(c.Size, c.Mode).Add(float64(len(w.pods)))
+	if resizes(c) {
+		updatablePods.WithLabelValues(c.Size).Add(float64(t.candidates))
+		vpasUpdatable.WithLabelValues(c.Size).Add(any(t.candidates))
 	} else {
-		evictablePods.WithLabelValues(c.size, c.mode).Add(float64(t.candidates))
-		vpasEvictable.WithLabelValues(c.size, c.mode).Add(any(t.candidates))
+		evictablePods.WithLabelValues(c.Size, c.Mode).Add(float64(t.candidates))
+		vpasEvictable.WithLabelValues(c.Size, c.Mode).Add(any(t.candidates))
 	}
-	vpasEvicted.WithLabelValues(c.size, c.mode).Add(any(t.evicted))
-	vpasUpdated.WithLabelValues(c.size).Add(any(t.resized))
+	vpasEvicted.WithLabelValues(c.Size, c.Mode).Add(any(t.evicted))
+	vpasUpdated.WithLabelValues(c.Size).Add(any(t.resized))
 	for reason, n := range t.postponed {
 		postponedPods.WithLabelValues(reason).Add(float64(n))
 	}

@@ -37,7 +37,7 @@ type Options struct {
 	// Admission returns an error when the status lease of the admission controller has expired; nil
 	// skips the check.
 	Admission func(context.Context) error
-	// Beside reports whether another actor, such as Boosts, is changing a pod, which then counts as
+	// Beside reports whether another actor, such as boosts.Controller, is changing a pod, which then counts as
 	// disrupted; nil = none.
 	Beside func(*corev1.Pod) bool
 }

@@ -1,4 +1,4 @@
-package updater
+package boosts
 
 import (
 	"context"
@@ -15,16 +15,17 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/cycle"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // When a pod is processed again (UPSTREAM.md Appendix A 3).
 const (
-	boostBackOff    = 100 * time.Millisecond
-	boostBackOffMax = 1000 * time.Second
-	boostFew        = 5                // tries for a pod without a VPA
-	boostRound      = 10 * time.Minute // between two rounds over all boosted pods
+	firstBackOff   = 100 * time.Millisecond
+	longestBackOff = 1000 * time.Second
+	fewTries       = 5                // tries for a pod without a VPA
+	roundTime      = 10 * time.Minute // between two rounds over all boosted pods
 )
 
 const (
@@ -37,8 +38,8 @@ const (
 // podOwnerKey leaves out the API group, because owner references hold it with a version.
 func podOwnerKey(k target.Key) string { return k.Kind + "/" + k.Name }
 
-// IndexBoosts adds the indexes of a cache that Boosts uses. Call it before the cache starts.
-func IndexBoosts(ctx context.Context, cache client.FieldIndexer) error {
+// Index adds the indexes of a cache that the Controller uses. Call it before the cache starts.
+func Index(ctx context.Context, cache client.FieldIndexer) error {
 	err := cache.IndexField(ctx, &corev1.Pod{}, podOwnerIndex, ownersOf)
 	if err != nil {
 		return fmt.Errorf("indexing pods by their owners: %w", err)
@@ -63,16 +64,16 @@ func boosted(o client.Object) []string {
 	return nil
 }
 
-type boostQueue = workqueue.TypedRateLimitingInterface[client.ObjectKey]
+type podQueue = workqueue.TypedRateLimitingInterface[client.ObjectKey]
 
 // queue returns an empty queue.
-func (b *Boosts) queue() boostQueue {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](boostBackOff, boostBackOffMax)
+func (b *Controller) queue() podQueue {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](firstBackOff, longestBackOff)
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[client.ObjectKey]{Clock: b.Clock})
 }
 
 // Start works until the context ends.
-func (b *Boosts) Start(ctx context.Context) error {
+func (b *Controller) Start(ctx context.Context) error {
 	pods, err := b.Cache.GetInformer(ctx, &corev1.Pod{})
 	if err != nil {
 		return fmt.Errorf("watching pods to end their startup boosts: %w", err)
@@ -101,13 +102,13 @@ func (b *Boosts) Start(ctx context.Context) error {
 		return fmt.Errorf("watching VerticalPodAutoscalers to end startup boosts: %w", err)
 	}
 	defer func() { _ = vpas.RemoveEventHandler(ofVPAs) }()
-	cycle.Every(ctx, b.Clock, boostRound, func() { b.all(ctx, queue) })
+	cycle.Every(ctx, b.Clock, roundTime, func() { b.all(ctx, queue) })
 	return nil
 }
 
 // next waits for the next pod of the queue and processes it. It returns false when the queue has
 // shut down.
-func (b *Boosts) next(ctx context.Context, queue boostQueue) bool {
+func (b *Controller) next(ctx context.Context, queue podQueue) bool {
 	key, ended := queue.Get()
 	if ended {
 		return false
@@ -120,7 +121,7 @@ func (b *Boosts) next(ctx context.Context, queue boostQueue) bool {
 	case again.after > 0:
 		queue.Forget(key)
 		queue.AddAfter(key, again.after)
-	case again.backOff && !(again.limited && queue.NumRequeues(key) >= boostFew):
+	case again.backOff && !(again.limited && queue.NumRequeues(key) >= fewTries):
 		queue.AddRateLimited(key)
 	default:
 		queue.Forget(key)
@@ -129,7 +130,7 @@ func (b *Boosts) next(ctx context.Context, queue boostQueue) bool {
 }
 
 // podEvents queues pods that are added or changed.
-func (b *Boosts) podEvents(queue boostQueue) toolscache.ResourceEventHandler {
+func (b *Controller) podEvents(queue podQueue) toolscache.ResourceEventHandler {
 	add := func(o any) {
 		if pod, ok := o.(*corev1.Pod); ok && b.concerns(pod) {
 			queue.Add(client.ObjectKeyFromObject(pod))
@@ -139,13 +140,13 @@ func (b *Boosts) podEvents(queue boostQueue) toolscache.ResourceEventHandler {
 }
 
 // concerns reports whether a pod may have a boost that is over: it is boosted and ready.
-func (b *Boosts) concerns(pod *corev1.Pod) bool {
-	return alive(pod) && b.Namespaces.Serve(pod.Namespace) && facts.Boosted(pod) && podutils.IsPodReady(pod)
+func (b *Controller) concerns(pod *corev1.Pod) bool {
+	return podupdate.Unlooked(pod) == "" && b.Namespaces.Serve(pod.Namespace) && facts.Boosted(pod) && podutils.IsPodReady(pod)
 }
 
 // vpaEvents queues the boosted pods of a namespace when a VPA in it is added, or changes its spec
 // or its choice of rules. It ignores the VPAs at the start, when all pods are queued anyway.
-func (b *Boosts) vpaEvents(ctx context.Context, queue boostQueue) toolscache.ResourceEventHandler {
+func (b *Controller) vpaEvents(ctx context.Context, queue podQueue) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(o any, atStart bool) {
 			if v, ok := o.(*vpav1.VerticalPodAutoscaler); ok && !atStart {
@@ -164,7 +165,7 @@ func (b *Boosts) vpaEvents(ctx context.Context, queue boostQueue) toolscache.Res
 
 // all queues all boosted pods, or those of a namespace. If they cannot be listed, the next round
 // retries.
-func (b *Boosts) all(ctx context.Context, queue boostQueue, where ...client.ListOption) {
+func (b *Controller) all(ctx context.Context, queue podQueue, where ...client.ListOption) {
 	var list corev1.PodList
 	where = append(where, client.MatchingFields{podBoostedIndex: "true"}, client.UnsafeDisableDeepCopy)
 	if err := b.Client.List(ctx, &list, where...); err != nil {

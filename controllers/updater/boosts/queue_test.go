@@ -1,4 +1,4 @@
-package updater
+package boosts
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -63,7 +64,7 @@ func TestBoostedPodsAreRequeued(t *testing.T) {
 		want  again
 		sent  bool
 	}{
-		"when the boost is over":                  {pods: []*corev1.Pod{webPod(t, "p", 20*time.Second)}, want: again{after: 40*time.Second + boostSlack}},
+		"when the boost is over":                  {pods: []*corev1.Pod{webPod(t, "p", 20*time.Second)}, want: again{after: 40*time.Second + slack}},
 		"soon at the very moment":                 {pods: []*corev1.Pod{webPod(t, "p", 60*time.Second)}, want: again{backOff: true}},
 		"when the end has settled":                {want: again{after: time.Minute}, sent: true},
 		"as in any mode: Off":                     {vpa: in("Off"), want: again{after: time.Minute}, sent: true},
@@ -100,7 +101,7 @@ func TestBoostedPodsAreRequeued(t *testing.T) {
 			for _, pod := range tt.pods {
 				objects = append(objects, pod)
 			}
-			l := boostLabWith(t, tt.hooks, replicas, objects...)
+			l := labWith(t, tt.hooks, replicas, objects...)
 			l.Namespaces.Only = tt.only
 			require.Equal(t, tt.want, l.look(t.Context(), keyOf("p")))
 			require.Equal(t, tt.sent, len(l.resized) > 0)
@@ -112,23 +113,23 @@ func TestBoostedPodsAreRequeued(t *testing.T) {
 func TestShutdownIsNoFailureToEndABoost(t *testing.T) {
 	v := sixty(t)
 	v.Name = "stopped"
-	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
+	l := newLab(t, 1, v, webPod(t, "p", time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	l.onSent = func(string) error { cancel(); return context.Canceled }
 	require.Equal(t, again{}, l.look(ctx, keyOf("p")))
-	require.InDelta(t, 0, testutil.ToFloat64(failedResizes.WithLabelValues("0", "stopped", "ns", "UnboostError")), 0)
+	require.InDelta(t, 0, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("0", "stopped", "ns", "UnboostError")), 0)
 }
 
 // Without a VPA a pod is looked at once and five times again, ever later; then no more.
 func TestPodWithoutAVPAIsRetriedAFewTimes(t *testing.T) {
-	l := newBoostLab(t, 1, webPod(t, "p", time.Hour))
+	l := newLab(t, 1, webPod(t, "p", time.Hour))
 	queue := l.queue()
 	defer queue.ShutDown()
 	queue.Add(keyOf("p"))
-	for times := 1; times <= boostFew; times++ {
+	for times := 1; times <= fewTries; times++ {
 		require.True(t, l.next(t.Context(), queue))
 		require.Equal(t, times, queue.NumRequeues(keyOf("p")))
-		l.clock.Step(boostBackOff << (times - 1))
+		l.clock.Step(firstBackOff << (times - 1))
 	}
 	require.True(t, l.next(t.Context(), queue))
 	require.Zero(t, queue.NumRequeues(keyOf("p")))
@@ -143,39 +144,39 @@ func TestPodWithoutAVPAIsRetriedAFewTimes(t *testing.T) {
 func TestChangesOfPodsAndVPAsQueueBoostedPods(t *testing.T) {
 	v := sixty(t)
 	p := webPod(t, "p", 20*time.Second)
-	for name, happens := range map[string]func(l *boostLab){
-		"a pod is there at the start, and its boost ends later": func(l *boostLab) {
+	for name, happens := range map[string]func(l *lab){
+		"a pod is there at the start, and its boost ends later": func(l *lab) {
 			looked := make(chan struct{}, 10)
 			l.Turn = func(context.Context) error { looked <- struct{}{}; return nil }
 			l.pods.Add(p)
-			l.eventually("to be waited for", func() bool { l.clock.Step(boostSlack); return len(looked) > 0 })
+			l.eventually("to be waited for", func() bool { l.clock.Step(slack); return len(looked) > 0 })
 		},
-		"a pod is ready": func(l *boostLab) {
+		"a pod is ready": func(l *lab) {
 			l.clock.Step(time.Hour)
 			before := p.DeepCopy()
 			before.Status.Conditions = nil
 			l.pods.Update(before, p)
 		},
-		"the VPA has another boost": func(l *boostLab) {
+		"the VPA has another boost": func(l *lab) {
 			l.clock.Step(time.Minute)
 			now := v.DeepCopy()
 			now.Generation++
 			l.vpas.Update(v, now)
 		},
-		"the VPA has other rules": func(l *boostLab) {
+		"the VPA has other rules": func(l *lab) {
 			l.clock.Step(time.Minute)
 			now := v.DeepCopy()
 			now.Labels = map[string]string{"tier": "gold"}
 			l.vpas.Update(v, now)
 		},
-		"there is another VPA": func(l *boostLab) {
+		"there is another VPA": func(l *lab) {
 			l.clock.Step(time.Minute)
 			l.vpas.Add(v)
 		},
-		"ten minutes have passed": func(l *boostLab) { l.clock.Step(boostRound) },
+		"ten minutes have passed": func(l *lab) { l.clock.Step(roundTime) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newBoostLab(t, 1, v, p)
+			l := newLab(t, 1, v, p)
 			l.work()
 			happens(l)
 			l.eventuallySent(1, name)
@@ -186,7 +187,7 @@ func TestChangesOfPodsAndVPAsQueueBoostedPods(t *testing.T) {
 // What VPAs and pods tell all the time is no reason to look at anything.
 func TestIrrelevantChangesQueueNothing(t *testing.T) {
 	v := sixty(t)
-	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
+	l := newLab(t, 1, v, webPod(t, "p", time.Hour))
 	queue := l.queue()
 	defer queue.ShutDown()
 	pods, vpas := l.podEvents(queue), l.vpaEvents(t.Context(), queue)
@@ -215,7 +216,7 @@ func TestRoundThatCannotListChangesNothing(t *testing.T) {
 	hooks := interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return io.ErrUnexpectedEOF
 	}}
-	l := boostLabWith(t, hooks, 1, sixty(t), webPod(t, "p", time.Hour))
+	l := labWith(t, hooks, 1, sixty(t), webPod(t, "p", time.Hour))
 	queue := l.queue()
 	defer queue.ShutDown()
 	l.all(t.Context(), queue)

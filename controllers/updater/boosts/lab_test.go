@@ -1,4 +1,4 @@
-package updater
+package boosts
 
 import (
 	"context"
@@ -32,10 +32,10 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// boostLab is a Boosts with an API server of its own, which takes resizes and does nothing about
-// them.
-type boostLab struct {
-	*Boosts
+// lab is a Controller with an API server of its own, which accepts resizes and does not carry
+// them out.
+type lab struct {
+	*Controller
 	t      *testing.T
 	clock  *testclock.FakeClock
 	events *events.FakeRecorder
@@ -48,15 +48,15 @@ type boostLab struct {
 	onSent  func(pod string) error // before it is taken
 }
 
-// newBoostLab has ReplicaSet web of some replicas and objects.
-func newBoostLab(t *testing.T, replicas int32, objects ...client.Object) *boostLab {
+// newLab has ReplicaSet web of some replicas and objects.
+func newLab(t *testing.T, replicas int32, objects ...client.Object) *lab {
 	t.Helper()
-	return boostLabWith(t, interceptor.Funcs{}, replicas, objects...)
+	return labWith(t, interceptor.Funcs{}, replicas, objects...)
 }
 
-func boostLabWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects ...client.Object) *boostLab {
+func labWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects ...client.Object) *lab {
 	t.Helper()
-	l := &boostLab{t: t, clock: testclock.NewFakeClock(boostNow), events: events.NewFakeRecorder(100)}
+	l := &lab{t: t, clock: testclock.NewFakeClock(noon), events: events.NewFakeRecorder(100)}
 	hooks.SubResourcePatch = func(_ context.Context, _ client.Client, sub string, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
 		require.Equal(t, "resize", sub)
 		if l.onSent != nil {
@@ -96,9 +96,9 @@ func boostLabWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects
 	require.NoError(t, err)
 	l.vpas, err = informers.FakeInformerFor(t.Context(), &vpav1.VerticalPodAutoscaler{})
 	require.NoError(t, err)
-	l.Boosts = &Boosts{
+	l.Controller = &Controller{
 		Cache: informers, Client: store, Actuator: actuation.Actuator{Client: store, Recorder: l.events}, Resolver: &target.Resolver{Client: store},
-		Rules:   func() *compile.Rulebook { book, err := boostRules(); require.NoError(t, err); return book },
+		Rules:   func() *compile.Rulebook { book, err := shippedRules(); require.NoError(t, err); return book },
 		Shadows: &policy.Shadows{Component: "updater", Recorder: l.events, Clock: l.clock, Log: logr.Discard()},
 		Clock:   l.clock, Log: logr.Discard(), Workers: 1,
 	}
@@ -131,7 +131,7 @@ func rawOperations(t *testing.T, body []byte) (out []json.RawMessage) {
 	return out[1:]
 }
 
-func (l *boostLab) sentSoFar() []string {
+func (l *lab) sentSoFar() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string(nil), l.resized...)
@@ -143,7 +143,7 @@ func keyOf(name string) client.ObjectKey { return client.ObjectKey{Namespace: "n
 // from 100m to 300m.
 func webPod(t *testing.T, name string, ready time.Duration, change ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
-	pod := boostPod(t, ready, boostedOne, map[string]string{"a": beforeOne})
+	pod := podOf(t, ready, boostedOne, map[string]string{"a": beforeOne})
 	pod.Name, pod.UID, pod.Labels = name, types.UID(name), map[string]string{"app": "web"}
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: ptr.To(true)}}
 	for _, f := range change {
@@ -155,7 +155,7 @@ func webPod(t *testing.T, name string, ready time.Duration, change ...func(*core
 // webVPA is a VPA of ReplicaSet web; more is put into its spec.
 func webVPA(t *testing.T, more string) *vpav1.VerticalPodAutoscaler {
 	t.Helper()
-	v := boostVPA(t, `{"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web"}`+more+`},`+target150+`}`)
+	v := vpaOf(t, `{"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web"}`+more+`},`+target150+`}`)
 	v.Generation = 1
 	return v
 }
@@ -171,7 +171,7 @@ func inProgress(pod *corev1.Pod) {
 }
 
 // work runs it until the test ends.
-func (l *boostLab) work() {
+func (l *lab) work() {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -184,12 +184,12 @@ func (l *boostLab) work() {
 	l.eventually("the round", func() bool { return l.clock.Waiters() >= 2 })
 }
 
-func (l *boostLab) eventually(what string, is func() bool) {
+func (l *lab) eventually(what string, is func() bool) {
 	l.t.Helper()
 	require.Eventually(l.t, is, 10*time.Second, time.Millisecond, what)
 }
 
-func (l *boostLab) eventuallySent(n int, why string) {
+func (l *lab) eventuallySent(n int, why string) {
 	l.t.Helper()
 	l.eventually(why, func() bool { return len(l.sentSoFar()) == n })
 }

@@ -1,4 +1,4 @@
-package updater
+package boosts
 
 import (
 	"encoding/json"
@@ -18,23 +18,23 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// boostRules are the shipped rules with startup boosts and pod-level resources on.
-var boostRules = sync.OnceValues(func() (*compile.Rulebook, error) {
+// shippedRules are the shipped rules with startup boosts and pod-level resources on.
+var shippedRules = sync.OnceValues(func() (*compile.Rulebook, error) {
 	return policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true, "PodLevelResources": true},
 		Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}})
 })
 
-func boostPlan(t testing.TB) *engine.Plan {
+func shippedPlan(t testing.TB) *engine.Plan {
 	t.Helper()
-	book, err := boostRules()
+	book, err := shippedRules()
 	require.NoError(t, err)
 	return book.Default()
 }
 
-var boostNow = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// boostPod is a pod that has been ready for some time; containers are read as JSON.
-func boostPod(t testing.TB, ready time.Duration, spec string, notes map[string]string) *corev1.Pod {
+// podOf is a pod that has been ready for some time; containers are read as JSON.
+func podOf(t testing.TB, ready time.Duration, spec string, notes map[string]string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{}}}
 	require.NoError(t, json.Unmarshal([]byte(spec), &pod.Spec))
@@ -43,11 +43,11 @@ func boostPod(t testing.TB, ready time.Duration, spec string, notes map[string]s
 	}
 	pod.Spec.NodeName = "n"
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
-		{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(boostNow.Add(-ready))}}}
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-ready))}}}
 	return pod
 }
 
-func boostVPA(t testing.TB, text string) *vpav1.VerticalPodAutoscaler {
+func vpaOf(t testing.TB, text string) *vpav1.VerticalPodAutoscaler {
 	t.Helper()
 	v := &vpav1.VerticalPodAutoscaler{}
 	require.NoError(t, json.Unmarshal([]byte(text), v))
@@ -197,8 +197,8 @@ func TestResourcesAfterAStartupBoost(t *testing.T) {
 			if tt.notes == nil {
 				tt.notes = map[string]string{"a": beforeOne}
 			}
-			in := facts.PodInput{Pod: boostPod(t, tt.ready, tt.spec, tt.notes), VPA: boostVPA(t, tt.vpa), Now: boostNow}
-			got, failed := facts.ResourcesForPod(boostPlan(t), in, nil)
+			in := facts.PodInput{Pod: podOf(t, tt.ready, tt.spec, tt.notes), VPA: vpaOf(t, tt.vpa), Now: noon}
+			got, failed := facts.ResourcesForPod(shippedPlan(t), in, nil)
 			require.Empty(t, failed)
 			require.Len(t, got.Containers, len(tt.want))
 			for i, want := range tt.want {
@@ -215,14 +215,14 @@ func TestResourcesAfterAStartupBoost(t *testing.T) {
 
 // That a pod is not ready, or that nobody asks, ends no boost and tells nothing of when it ends.
 func TestBoostLastsUntilThePodIsReady(t *testing.T) {
-	v := boostVPA(t, `{"spec":{`+boost60+`},`+target150+`}`)
-	unready := boostPod(t, time.Hour, boostedOne, map[string]string{"a": beforeOne})
+	v := vpaOf(t, `{"spec":{`+boost60+`},`+target150+`}`)
+	unready := podOf(t, time.Hour, boostedOne, map[string]string{"a": beforeOne})
 	unready.Status.Conditions[0].Status = corev1.ConditionFalse
 	for name, in := range map[string]facts.PodInput{
-		"not ready": {Pod: unready, VPA: v, Now: boostNow},
-		"not asked": {Pod: boostPod(t, time.Hour, boostedOne, map[string]string{"a": beforeOne}), VPA: v},
+		"not ready": {Pod: unready, VPA: v, Now: noon},
+		"not asked": {Pod: podOf(t, time.Hour, boostedOne, map[string]string{"a": beforeOne}), VPA: v},
 	} {
-		got, failed := facts.ResourcesForPod(boostPlan(t), in, nil)
+		got, failed := facts.ResourcesForPod(shippedPlan(t), in, nil)
 		require.Empty(t, failed, name)
 		require.Equal(t, facts.Boost{On: true}, got.Containers[0].Boost, name)
 		require.False(t, got.Containers[0].Writes(), name)
@@ -246,13 +246,13 @@ func fits(pod *corev1.Pod, change facts.PodChange) bool {
 }
 
 func TestContainersStayWithinThePodDuringABoost(t *testing.T) {
-	pod := boostPod(t, time.Minute,
+	pod := podOf(t, time.Minute,
 		`{"resources":{"requests":{"cpu":"600m","memory":"300Mi"}},"containers":[{"name":"a","resources":{"requests":{"cpu":"300m","memory":"150Mi"}}},{"name":"b","resources":{"requests":{"cpu":"300m","memory":"150Mi"}}}]}`,
 		map[string]string{"a": beforeOne, "b": beforeOne})
-	v := boostVPA(t, `{"spec":{"resourcePolicy":{"containerPolicies":[{"containerName":"b","startupBoost":{"cpu":{"type":"Factor","factor":3,"durationSeconds":90}}}]},"startupBoost":{"cpu":{"type":"Factor","factor":3}}},
+	v := vpaOf(t, `{"spec":{"resourcePolicy":{"containerPolicies":[{"containerName":"b","startupBoost":{"cpu":{"type":"Factor","factor":3,"durationSeconds":90}}}]},"startupBoost":{"cpu":{"type":"Factor","factor":3}}},
 		"status":{"recommendation":{"podRecommendation":{"target":{"cpu":"900m","memory":"600Mi"}},
 		"containerRecommendations":[{"containerName":"a","target":{"cpu":"450m","memory":"300Mi"}},{"containerName":"b","target":{"cpu":"450m","memory":"300Mi"}}]}}}`)
-	got, failed := facts.ResourcesForPod(boostPlan(t), facts.PodInput{Pod: pod, VPA: v, Now: boostNow}, nil)
+	got, failed := facts.ResourcesForPod(shippedPlan(t), facts.PodInput{Pod: pod, VPA: v, Now: noon}, nil)
 	require.Empty(t, failed)
 	require.True(t, got.Containers[0].Boost.Over)
 	require.True(t, got.Containers[1].Boost.On)

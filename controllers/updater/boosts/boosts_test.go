@@ -1,7 +1,8 @@
-package updater
+package boosts
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -16,16 +17,17 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
 func TestExpiredBoostIsEnded(t *testing.T) {
 	v := sixty(t)
 	v.Name = "ended"
-	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
+	l := newLab(t, 1, v, webPod(t, "p", time.Hour))
 	turns := 0
 	l.Turn = func(context.Context) error { turns++; return nil }
-	ended := func() float64 { return testutil.ToFloat64(resizedPods.WithLabelValues("0", "ended", "ns")) }
+	ended := func() float64 { return testutil.ToFloat64(counters.ResizedPods.WithLabelValues("0", "ended", "ns")) }
 	before := ended()
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized, "memory is the updater's")
@@ -38,14 +40,14 @@ func TestExpiredBoostIsEnded(t *testing.T) {
 // Nobody answered: the resize may have been carried out, so its place in the budget is taken until
 // the cache shows that, or should have.
 func TestUnansweredEndOfABoostIsNotSentTwice(t *testing.T) {
-	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
+	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	l.onSent = func(string) error { return context.DeadlineExceeded }
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
 	l.onSent = nil
 	l.look(t.Context(), keyOf("p"))
 	l.look(t.Context(), keyOf("q"))
 	require.Empty(t, l.resized)
-	l.clock.Step(boostSettles)
+	l.clock.Step(settleTime)
 	l.look(t.Context(), keyOf("p"))
 	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized)
 }
@@ -57,8 +59,8 @@ func TestBoostsOfOnePodEndOneByOne(t *testing.T) {
 	pod.Spec.Containers[1].Name = "b"
 	pod.Annotations[facts.AnnotationStartupBoost+"b"] = beforeOne
 	v := webVPA(t, `,"resourcePolicy":{"containerPolicies":[{"containerName":"a","startupBoost":{"cpu":{"type":"Factor","factor":3,"durationSeconds":10}}}]},`+boost60)
-	l := newBoostLab(t, 1, v, pod)
-	require.Equal(t, again{after: 30*time.Second + boostSlack}, l.look(t.Context(), keyOf("p")))
+	l := newLab(t, 1, v, pod)
+	require.Equal(t, again{after: 30*time.Second + slack}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized)
 	require.Equal(t, []string{"add vpaUpdates", "add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
 }
@@ -82,7 +84,7 @@ func TestBoostEndsWhereMemoryCannotBeResized(t *testing.T) {
 	}
 	says := func(kind corev1.PodConditionType, reason string, ago time.Duration) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(boostNow.Add(-ago))})
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(noon.Add(-ago))})
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -100,7 +102,7 @@ func TestBoostEndsWhereMemoryCannotBeResized(t *testing.T) {
 		"a resize that was deferred only just now": {change: []func(*corev1.Pod){has("200Mi"), asks("1Gi"), says(corev1.PodResizePending, corev1.PodReasonDeferred, time.Minute)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour, tt.change...))
+			l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour, tt.change...))
 			l.look(t.Context(), keyOf("p"))
 			require.Equal(t, tt.want, l.resized)
 		})
@@ -111,7 +113,7 @@ func TestBoostEndsWhereMemoryCannotBeResized(t *testing.T) {
 func TestBoostWithAnUnreadableAnnotationEndsWithoutAResize(t *testing.T) {
 	v := sixty(t)
 	v.Status.Recommendation = nil
-	l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour, func(p *corev1.Pod) { p.Annotations[facts.AnnotationStartupBoost+"a"] = "{" }))
+	l := newLab(t, 1, v, webPod(t, "p", time.Hour, func(p *corev1.Pod) { p.Annotations[facts.AnnotationStartupBoost+"a"] = "{" }))
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	require.Empty(t, l.resized)
 	require.Contains(t, l.marked, "remove vpaCpuStartupBoost~1a")
@@ -124,18 +126,18 @@ func TestEndOfABoostIsRetried(t *testing.T) {
 		want       again
 		failed     float64
 	}{
-		"refused":          {sent: forbidden("exceeded quota: q", ""), want: again{backOff: true}, failed: 1},
+		"refused":          {sent: apierrors.NewForbidden(corev1.Resource("pods"), "web-01", errors.New("exceeded quota: q")), want: again{backOff: true}, failed: 1},
 		"gone":             {sent: gone, want: again{backOff: true, limited: true}},
 		"not its turn yet": {turn: context.Canceled, want: again{backOff: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := sixty(t)
 			v.Name = strings.ReplaceAll(name, " ", "-")
-			l := newBoostLab(t, 1, v, webPod(t, "p", time.Hour))
+			l := newLab(t, 1, v, webPod(t, "p", time.Hour))
 			l.Turn = func(context.Context) error { return tt.turn }
 			l.onSent = func(string) error { return tt.sent }
 			failed := func() float64 {
-				return testutil.ToFloat64(failedResizes.WithLabelValues("0", v.Name, "ns", "UnboostError"))
+				return testutil.ToFloat64(counters.FailedResizes.WithLabelValues("0", v.Name, "ns", "UnboostError"))
 			}
 			before := failed()
 			require.Equal(t, tt.want, l.look(t.Context(), keyOf("p")))
@@ -150,7 +152,7 @@ func TestEndOfABoostIsRetried(t *testing.T) {
 
 // While a resize is on its way, the pod beside it must not take its place in the budget.
 func TestParallelWorkersStayWithinTheBudget(t *testing.T) {
-	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
+	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	var beside again
 	l.onSent = func(pod string) error {
 		if pod == "p" {
@@ -172,7 +174,7 @@ func TestParallelWorkersStayWithinTheBudget(t *testing.T) {
 
 // A cache that lags behind would have the same resize sent twice.
 func TestPodIsNotResizedAgainBeforeTheCacheShowsIt(t *testing.T) {
-	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
+	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
 	var p corev1.Pod
@@ -189,7 +191,7 @@ func TestPodIsNotResizedAgainBeforeTheCacheShowsIt(t *testing.T) {
 // While a pod waits for its turn, another one of its name may have come, whose boost has just
 // begun.
 func TestBoostOfAReplacementPodIsNotEnded(t *testing.T) {
-	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
+	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	l.Turn = func(ctx context.Context) error {
 		require.NoError(t, l.Client.Delete(ctx, webPod(t, "p", 0)))
 		return l.Client.Create(ctx, webPod(t, "p", 0, func(p *corev1.Pod) { p.UID = "another" }))
@@ -197,12 +199,12 @@ func TestBoostOfAReplacementPodIsNotEnded(t *testing.T) {
 	require.Equal(t, again{backOff: true, limited: true}, l.look(t.Context(), keyOf("p")))
 	require.Empty(t, l.resized)
 	l.Turn = nil
-	require.Equal(t, again{after: 60*time.Second + boostSlack}, l.look(t.Context(), keyOf("p")))
+	require.Equal(t, again{after: 60*time.Second + slack}, l.look(t.Context(), keyOf("p")))
 }
 
 // However long a pod waits for its turn, its place in the budget is its own.
 func TestPodKeepsItsPlaceInTheBudgetWhileRateLimited(t *testing.T) {
-	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
+	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	var beside again
 	l.Turn = func(ctx context.Context) error {
 		l.Turn = nil
@@ -216,7 +218,7 @@ func TestPodKeepsItsPlaceInTheBudgetWhileRateLimited(t *testing.T) {
 
 // The updater's cycle may have evicted or resized a pod beside it a moment ago.
 func TestBoostsEndWithinTheBudgetLeftByTheCycle(t *testing.T) {
-	l := newBoostLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
+	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	busy := true
 	l.Beside = func(pod *corev1.Pod) bool { return busy && pod.Name == "q" }
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
@@ -232,17 +234,17 @@ func TestBoostsEndWithinTheBudgetLeftByTheCycle(t *testing.T) {
 
 // A panic about one pod must not end the worker.
 func TestPanicAffectsItsPodOnly(t *testing.T) {
-	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
+	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	l.Turn = func(context.Context) error { panic("oh") }
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
 }
 
 // Overlays that are not enforced are tried on boosts, too.
 func TestAuditedOverlaysReportTheirEffectOnBoosts(t *testing.T) {
-	l := newBoostLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
+	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	off, err := policy.Load(policy.Options{Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none
 	require.NoError(t, err)
-	chosen := compile.Selection{Plan: boostPlan(t), Shadows: []compile.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}
+	chosen := compile.Selection{Plan: shippedPlan(t), Shadows: []compile.Shadow{{Overlay: "later", Mode: "Audit", Plan: off.Default()}}}
 	l.Turn = func(context.Context) error { return context.Canceled }
 	pod := webPod(t, "p", time.Hour)
 	require.Equal(t, again{backOff: true}, l.decide(t.Context(), pod, sixty(t), chosen, l.Log))

@@ -1,4 +1,7 @@
-package updater
+// Package boosts ends the startup boosts of pods (UPSTREAM.md §5.7, Appendix A 3). Its work queue
+// holds pods that changed, pods whose boost is about to end, and every 10 minutes all boosted pods.
+// The rules say when a boost is over.
+package boosts
 
 import (
 	"context"
@@ -22,19 +25,18 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
+	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Boosts ends the startup boosts of pods (UPSTREAM.md §5.7, Appendix A 3). It is independent of the
-// Updater's cycles and of the admission controller: a work queue holds pods that changed, pods
-// whose boost is about to end, and every 10 minutes all boosted pods. All fields but Namespaces,
-// Turn and Beside are required. It implements the manager's Runnable; do not start it with gate
-// CPUStartupBoost off.
-type Boosts struct {
+// Controller ends startup boosts, independently of the updater's cycles and of the admission
+// controller. All fields but Namespaces, Turn and Beside are required. It implements the manager's
+// Runnable; do not start it with gate CPUStartupBoost off.
+type Controller struct {
 	Cache      cache.Informers // of pods and VPAs
-	Client     client.Client   // reads from that cache, which IndexBoosts has indexed
+	Client     client.Client   // reads from that cache, which Index has indexed
 	Actuator   actuation.Actuator
 	Resolver   *target.Resolver
 	Rules      func() *compile.Rulebook // the rules in force, read for each pod
@@ -43,7 +45,7 @@ type Boosts struct {
 	Workers    int // pods that are processed in parallel, at least 1
 	// Turn waits for the rate limit of resizes; nil = unlimited.
 	Turn func(context.Context) error
-	// Beside reports whether another actor, such as the Updater, is changing a pod, which then
+	// Beside reports whether another actor, such as the updater, is changing a pod, which then
 	// counts as disrupted; nil = none.
 	Beside func(*corev1.Pod) bool
 
@@ -62,15 +64,15 @@ type sentResize struct {
 }
 
 const (
-	// boostSettles is how long the cache may take to show a resize; then the pod is processed
+	// settleTime is how long the cache may take to show a resize; then the pod is processed
 	// again.
-	boostSettles = time.Minute
-	// boostSlack is added to the rest of a boost, so that it is over when its pod is processed.
-	boostSlack = 100 * time.Millisecond
+	settleTime = time.Minute
+	// slack is added to the rest of a boost, so that it is over when its pod is processed.
+	slack = 100 * time.Millisecond
 )
 
 // NeedLeaderElection keeps a second replica idle.
-func (b *Boosts) NeedLeaderElection() bool { return true }
+func (b *Controller) NeedLeaderElection() bool { return true }
 
 // again is when a pod is processed again, unless it changes before; the zero value is never.
 type again struct {
@@ -80,7 +82,7 @@ type again struct {
 }
 
 // look ends the startup boost of a pod if the rules say so. A panic affects this pod only.
-func (b *Boosts) look(ctx context.Context, key client.ObjectKey) (next again) {
+func (b *Controller) look(ctx context.Context, key client.ObjectKey) (next again) {
 	log := b.Log.WithValues("namespace", key.Namespace, "pod", key.Name)
 	defer func() {
 		if p := recover(); p != nil {
@@ -127,7 +129,7 @@ func (b *Boosts) look(ctx context.Context, key client.ObjectKey) (next again) {
 }
 
 // candidates are the readable VPAs of a namespace, whatever their update mode.
-func (b *Boosts) candidates(ctx context.Context, namespace string) ([]*vpav1.VerticalPodAutoscaler, error) {
+func (b *Controller) candidates(ctx context.Context, namespace string) ([]*vpav1.VerticalPodAutoscaler, error) {
 	var list vpav1.VerticalPodAutoscalerList
 	if err := b.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the VerticalPodAutoscalers of namespace %s: %w", namespace, err)
@@ -142,7 +144,7 @@ func (b *Boosts) candidates(ctx context.Context, namespace string) ([]*vpav1.Ver
 }
 
 // decide asks the rules about a pod and carries the verdict out.
-func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, chosen compile.Selection, log logr.Logger) again {
+func (b *Controller) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, chosen compile.Selection, log logr.Logger) again {
 	limits, err := limitranges.Of(ctx, b.Client, pod.Namespace)
 	if err != nil {
 		log.Error(err, "startup boost continues; retrying")
@@ -180,10 +182,10 @@ func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 		if verdict.Do == facts.DoInPlaceCPU {
 			p.Change = p.Change.WithoutMemory(pod)
 		}
-		return b.end(ctx, p, remaining, verdict, countedOf(v, len(beside)), log)
+		return b.end(ctx, p, remaining, verdict, counters.Of(v, len(beside)), log)
 	case facts.DoWait:
 		if !over && remaining > 0 {
-			return again{after: remaining + boostSlack}
+			return again{after: remaining + slack}
 		}
 		return again{backOff: true}
 	}
@@ -191,7 +193,7 @@ func (b *Boosts) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalP
 }
 
 // withOwnerOf lists the pods of the direct owner of a pod, which share its disruption budget.
-func (b *Boosts) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev1.Pod, error) {
+func (b *Controller) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev1.Pod, error) {
 	owner, owned := target.DirectOwner(pod)
 	if !owned {
 		return []*corev1.Pod{pod}, nil
@@ -203,7 +205,7 @@ func (b *Boosts) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev1.Po
 	}
 	var out []*corev1.Pod
 	for i := range list.Items {
-		if other := &list.Items[i]; alive(other) {
+		if other := &list.Items[i]; podupdate.Unlooked(other) == "" {
 			if direct, ok := target.DirectOwner(other); ok && direct == owner { // the index ignores API groups
 				out = append(out, other)
 			}
@@ -216,7 +218,7 @@ func (b *Boosts) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev1.Po
 // no other worker takes it. Disrupted are the pods of the group whose resize is in progress. A
 // deferred resize disrupts nothing; it may be waiting for the very CPU that other boosts will
 // return.
-func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group, beside []*corev1.Pod) engine.Verdict {
+func (b *Controller) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group, beside []*corev1.Pod) engine.Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, other := range beside {
@@ -246,21 +248,21 @@ func (b *Boosts) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group
 
 // isSent reports whether a pod was sent a resize that the cache does not show completely: the
 // annotations follow the resize. The caller holds mu.
-func (b *Boosts) isSent(pod *corev1.Pod) bool {
+func (b *Controller) isSent(pod *corev1.Pod) bool {
 	sent, ok := b.sent[client.ObjectKeyFromObject(pod)]
-	return ok && sent.uid == pod.UID && (sent.at.IsZero() || b.Clock.Since(sent.at) < boostSettles) &&
+	return ok && sent.uid == pod.UID && (sent.at.IsZero() || b.Clock.Since(sent.at) < settleTime) &&
 		slices.ContainsFunc(sent.notes, func(name string) bool { _, there := pod.Annotations[name]; return there })
 }
 
 // Ending reports whether a boost of a pod is ending and the cache does not show it yet.
-func (b *Boosts) Ending(pod *corev1.Pod) bool {
+func (b *Controller) Ending(pod *corev1.Pod) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.isSent(pod)
 }
 
 // unseen is isSent, and forgets a resize that the cache shows.
-func (b *Boosts) unseen(pod *corev1.Pod) bool {
+func (b *Controller) unseen(pod *corev1.Pod) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.isSent(pod) {
@@ -271,14 +273,14 @@ func (b *Boosts) unseen(pod *corev1.Pod) bool {
 }
 
 // settled forgets the resize of a pod.
-func (b *Boosts) settled(key client.ObjectKey) {
+func (b *Controller) settled(key client.ObjectKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.sent, key)
 }
 
 // settles starts to wait for the cache.
-func (b *Boosts) settles(key client.ObjectKey) {
+func (b *Controller) settles(key client.ObjectKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	sent := b.sent[key]
@@ -287,7 +289,7 @@ func (b *Boosts) settles(key client.ObjectKey) {
 }
 
 // end resizes a pod when the rate limit permits. Boosts of other containers may continue.
-func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Duration, verdict engine.Verdict, c counted, log logr.Logger) (next again) {
+func (b *Controller) end(ctx context.Context, p *podupdate.Pod, remaining time.Duration, verdict engine.Verdict, c counters.VPA, log logr.Logger) (next again) {
 	pod := p.PodState.Pod
 	key := client.ObjectKeyFromObject(pod)
 	sent := false
@@ -315,7 +317,7 @@ func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Durat
 		case apierrors.IsNotFound(err):
 			return again{backOff: true, limited: true} // the pod is gone, or the cluster has no resize subresource
 		}
-		c.resizeFailed(reasonUnboost)
+		c.ResizeFailed(counters.Unboost)
 		if !actuation.Unsent(err) && !actuation.Declined(err) { // it may have succeeded: the cache will show it
 			sent = true
 			b.settles(key)
@@ -325,17 +327,17 @@ func (b *Boosts) end(ctx context.Context, p *podupdate.Pod, remaining time.Durat
 	}
 	sent = true
 	b.settles(key)
-	c.resized()
+	c.Resized()
 	log.Info("startup boost ended", "rule", verdict.Rule, "reason", verdict.Reason)
-	after := boostSettles // its annotation may still have to be removed
+	after := settleTime // its annotation may still have to be removed
 	if remaining > 0 {
-		after = min(after, remaining+boostSlack)
+		after = min(after, remaining+slack)
 	}
 	return again{after: after}
 }
 
 // audit records what audited overlays would do with the boost of a pod instead.
-func (b *Boosts) audit(shadows []compile.Shadow, request podupdate.Request, p *podupdate.Pod, group facts.Group, enforced engine.Verdict, log logr.Logger) {
+func (b *Controller) audit(shadows []compile.Shadow, request podupdate.Request, p *podupdate.Pod, group facts.Group, enforced engine.Verdict, log logr.Logger) {
 	defer policy.UntilPanic(log)
 	for _, shadow := range shadows {
 		differs := podupdate.ShadowDifferences(shadow.Plan, request, p, enforced, func(tried *podupdate.Pod, plan *engine.Plan) engine.Verdict {

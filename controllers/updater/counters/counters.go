@@ -1,0 +1,111 @@
+// Package counters counts evictions and resizes by VPA, whether a cycle or the end of a startup
+// boost made them.
+package counters
+
+import (
+	"math/bits"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// Labels of metrics about VPAs.
+const (
+	LabelSize      = "vpa_size_log2"
+	LabelMode      = "update_mode"
+	labelName      = "vpa_name"
+	labelNamespace = "vpa_namespace"
+)
+
+// Reasons of failed evictions and resizes.
+const (
+	Eviction      = "EvictionError"
+	EvictionLimit = "EvictionRateLimiterWaitFailed"
+	Resize        = "InPlaceUpdateError"
+	Infeasible    = "InPlaceUpdateInfeasible"
+	ResizeLimit   = "InPlaceUpdateRateLimiterWaitFailed"
+	Unboost       = "UnboostError"
+)
+
+// Names and labels are upstream's (UPSTREAM.md §6, Appendix A 4).
+var (
+	EvictedPods     = counter("vpa_updater_evicted_pods_total", "Pods evicted.", LabelSize, LabelMode, labelName, labelNamespace)
+	FailedEvictions = counter("vpa_updater_failed_eviction_attempts_total", "Failed evictions, by reason.", LabelSize, LabelMode, labelName, labelNamespace, "reason")
+	ResizedPods     = counter("vpa_updater_in_place_updated_pods_total", "Pods resized in place, ends of startup boosts included.", LabelSize, labelName, labelNamespace)
+	FailedResizes   = counter("vpa_updater_failed_in_place_update_attempts_total", "Failed resizes, by reason.", LabelSize, labelName, labelNamespace, "reason")
+	InfeasibleSkips = counter("vpa_updater_in_place_infeasible_skip_pods_total", "Pods skipped because the resize is infeasible on their node.", LabelSize, labelName, labelNamespace)
+)
+
+// all have a series for each VPA.
+var all = []*prometheus.CounterVec{EvictedPods, FailedEvictions, ResizedPods, FailedResizes, InfeasibleSkips}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func init() {
+	for _, c := range all {
+		metrics.Registry.MustRegister(c)
+	}
+}
+
+// VPA counts for one VPA.
+type VPA struct {
+	Size, Mode      string // values of LabelSize and LabelMode
+	name, namespace string
+}
+
+// maxSize is the last of upstream's sizes.
+const maxSize = 20
+
+// Of returns the counters of a VPA with so many pods.
+func Of(v *vpav1.VerticalPodAutoscaler, pods int) VPA {
+	size := 0
+	if pods > 0 {
+		size = min(bits.Len(uint(pods))-1, maxSize)
+	}
+	return VPA{Size: strconv.Itoa(size), Mode: modeOf(v), name: v.Name, namespace: v.Namespace}
+}
+
+// modeOf is the update mode of a VPA, with its default.
+func modeOf(v *vpav1.VerticalPodAutoscaler) string {
+	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil && *p.UpdateMode != "" {
+		return string(*p.UpdateMode)
+	}
+	return string(vpav1.UpdateModeRecreate)
+}
+
+// Begin makes the counter of evictions start at 0.
+func (v VPA) Begin() { EvictedPods.WithLabelValues(v.Size, v.Mode, v.name, v.namespace) }
+
+// Evicted counts an eviction.
+func (v VPA) Evicted() { EvictedPods.WithLabelValues(v.Size, v.Mode, v.name, v.namespace).Inc() }
+
+// EvictionFailed counts a failed eviction.
+func (v VPA) EvictionFailed(reason string) {
+	FailedEvictions.WithLabelValues(v.Size, v.Mode, v.name, v.namespace, reason).Inc()
+}
+
+// Resized counts a resize.
+func (v VPA) Resized() { ResizedPods.WithLabelValues(v.Size, v.name, v.namespace).Inc() }
+
+// ResizeFailed counts a failed resize.
+func (v VPA) ResizeFailed(reason string) {
+	FailedResizes.WithLabelValues(v.Size, v.name, v.namespace, reason).Inc()
+}
+
+// SkippedAsInfeasible counts a pod that is skipped because its resize is infeasible.
+func (v VPA) SkippedAsInfeasible() {
+	InfeasibleSkips.WithLabelValues(v.Size, v.name, v.namespace).Inc()
+}
+
+// Forget drops the series of a VPA that is gone.
+func Forget(v types.NamespacedName) {
+	for _, c := range all {
+		c.DeletePartialMatch(prometheus.Labels{labelName: v.Name, labelNamespace: v.Namespace})
+	}
+}
