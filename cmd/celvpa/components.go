@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/decisions"
 	"github.com/celvpa/celvpa/controllers/events"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/policy"
@@ -114,6 +115,9 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 	if o.burst < 0 {
 		return fmt.Errorf("--kube-api-burst is %d; it must not be less than 0", o.burst)
 	}
+	if o.decisionsKept < 0 {
+		return fmt.Errorf("--decisions-kept is %d; it must not be less than 0", o.decisionsKept)
+	}
 	if err := setupLogging(o.logFormat); err != nil {
 		return err
 	}
@@ -185,6 +189,11 @@ func (p *process) events(name string, log logr.Logger) (*events.Writer, error) {
 	}
 	recorder := events.New(client, p.manager.GetScheme(), name, clock.RealClock{}, log)
 	return recorder, p.manager.Add(recorder)
+}
+
+// decisions keeps the last decisions of one component.
+func (o *options) decisions(component string) *decisions.Log {
+	return decisions.New(decisions.Options{Component: component, Kept: o.decisionsKept, Logged: o.logDecisions, Log: ctrl.Log.WithName(component)})
 }
 
 func (o *options) namespaces() target.Namespaces {

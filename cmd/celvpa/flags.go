@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"github.com/celvpa/celvpa/controllers/decisions"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/engine/document"
 )
@@ -30,6 +31,8 @@ type options struct {
 	logFormat         string
 	namespace         string
 	ignoredNamespaces string
+	decisionsKept     int
+	logDecisions      bool
 
 	rules       ruleOptions
 	rulesReload time.Duration
@@ -78,6 +81,8 @@ func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	o.secureMetrics.add(f)
 	f.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof on --address")
 	f.StringVar(&o.logFormat, "logging-format", "text", "text or json; --log-format is the same (celvpa's own)")
+	f.IntVar(&o.decisionsKept, "decisions-kept", decisions.DefaultKept, "decisions about each VPA that each component keeps in memory; 0 = none (celvpa's own)")
+	f.BoolVar(&o.logDecisions, "log-decisions", false, "write each decision to the log, as a line with message \"decision\" (celvpa's own)")
 	f.StringVar(&o.namespace, "vpa-object-namespace", "", "serve only this namespace; empty = all")
 	f.StringVar(&o.ignoredNamespaces, "ignored-vpa-object-namespaces", "", "namespaces to ignore, separated by commas")
 	f.StringVar(&o.rules.dir, "rules-dir", "", "folder of rule files, or a single file, to lay over the shipped rules (celvpa's own)")

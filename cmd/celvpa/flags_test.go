@@ -184,3 +184,7 @@ func TestTheFormerNameOfLoggingFormatIsUnderstood(t *testing.T) {
 		require.Equal(t, "json", cmd.Flag("logging-format").Value.String(), name)
 	}
 }
+
+func TestTheDecisionsToKeepAreCounted(t *testing.T) {
+	require.Contains(t, called(t, "updater", "--decisions-kept=-1"), "--decisions-kept is -1; it must not be less than 0")
+}

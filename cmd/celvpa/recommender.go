@@ -119,6 +119,7 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 		Targets:     &target.Selectors{Resolver: p.resolver, Clock: clock.RealClock{}, Grace: flags.grace},
 		Rules:       source.Rules,
 		Shadows:     tried,
+		Decisions:   o.decisions("recommender"),
 		Clock:       clock.RealClock{},
 		Log:         log,
 		Name:        flags.name,

@@ -22,6 +22,7 @@ type Rules struct {
 	Digest   string   `json:"digest"`
 	Overlays []string `json:"overlays,omitempty"` // enforced
 	Audited  []string `json:"audited,omitempty"`  // evaluated, not enforced
+	Untried  []string `json:"untried,omitempty"`  // why others that match cannot be evaluated
 	Fault    string   `json:"fault,omitempty"`    // why the rules that the VPA asks for cannot be used
 }
 

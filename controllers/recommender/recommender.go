@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/cycle"
+	"github.com/celvpa/celvpa/controllers/decisions"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/recommender/usage"
@@ -37,6 +38,7 @@ type Options struct {
 	Targets     *target.Selectors
 	Rules       func() *compile.Rulebook // the rules in force, read once a cycle
 	Shadows     *policy.Shadows
+	Decisions   *decisions.Log // nil = none are kept
 	Clock       clock.WithTicker
 	Log         logr.Logger
 	Name        string // --recommender-name

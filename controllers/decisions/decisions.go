@@ -1,0 +1,179 @@
+// Package decisions keeps the last decisions of a component about each VerticalPodAutoscaler, so that
+// "what happened at 03:12?" has an answer, and writes them to the log where that is asked for. It
+// knows nothing of what was decided.
+package decisions
+
+import (
+	"container/list"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+)
+
+// What bounds the memory of a log, whatever the number and size of VPAs.
+const (
+	total      = 20000 // decisions about all VPAs together
+	maxChanges = 50    // of one decision
+	maxText    = 1024  // bytes of each of its texts
+)
+
+// DefaultKept is how many decisions about one VPA are kept.
+const DefaultKept = 20
+
+// Options configure a Log.
+type Options struct {
+	Component string // that decides
+	Kept      int    // decisions about one VPA; 0 = none
+	Logged    bool   // each is written to Log
+	Log       logr.Logger
+}
+
+// Log keeps the last decisions of a component. It is safe for concurrent use; a nil one keeps
+// nothing.
+type Log struct {
+	Options
+	prefix string // of ids; differs between processes
+
+	mu    sync.Mutex
+	made  uint64
+	order *list.List // of *kept, oldest first
+	vpas  map[types.NamespacedName][]*list.Element
+}
+
+// kept is a decision with the VPA that it is about.
+type kept struct {
+	vpa types.NamespacedName
+	answers.Decision
+}
+
+// New returns an empty log.
+func New(o Options) *Log {
+	prefix := make([]byte, 4)
+	_, _ = rand.Read(prefix) // it never fails
+	return &Log{Options: o, prefix: hex.EncodeToString(prefix), order: list.New(), vpas: map[types.NamespacedName][]*list.Element{}}
+}
+
+// Enabled reports whether Add has an effect, for callers to whom a decision is work to describe.
+func (l *Log) Enabled() bool { return l != nil && (l.Kept > 0 || l.Logged) }
+
+// Add keeps a decision about a VPA, and writes it to the log where asked. It sets the decision's ID
+// and Component, and cuts what is too long. The oldest decisions make room. A decision that is made
+// again in each cycle belongs here only once: it would displace all others.
+func (l *Log) Add(vpa types.NamespacedName, d answers.Decision) {
+	if !l.Enabled() {
+		return
+	}
+	d.Component, d.Reason, d.Changes = l.Component, cut(d.Reason), cutChanges(d.Changes)
+	l.mu.Lock()
+	l.made++
+	d.ID = fmt.Sprintf("%s%08x", l.prefix, l.made)
+	l.keep(vpa, d)
+	l.mu.Unlock()
+	if l.Logged {
+		l.Options.Log.Info("decision", "id", d.ID, "namespace", vpa.Namespace, "vpa", vpa.Name, "component", d.Component, "pod", d.Pod,
+			"action", d.Action, "rule", d.Rule, "reason", d.Reason, "changes", d.Changes, "inputs", d.Inputs, "rules", d.Rules, "at", d.Time.UTC().Format(time.RFC3339))
+	}
+}
+
+func (l *Log) keep(vpa types.NamespacedName, d answers.Decision) {
+	if l.Kept <= 0 {
+		return
+	}
+	if len(l.vpas[vpa]) >= l.Kept {
+		l.drop(l.vpas[vpa][0])
+	} else if l.order.Len() >= total {
+		l.drop(l.order.Front())
+	}
+	l.vpas[vpa] = append(l.vpas[vpa], l.order.PushBack(&kept{vpa, d}))
+}
+
+// drop forgets a decision, which is the oldest about its VPA.
+func (l *Log) drop(e *list.Element) {
+	vpa := e.Value.(*kept).vpa
+	l.order.Remove(e)
+	if rest := l.vpas[vpa]; len(rest) > 1 {
+		rest[0] = nil
+		l.vpas[vpa] = rest[1:]
+	} else {
+		delete(l.vpas, vpa)
+	}
+}
+
+// Of lists the decisions about a VPA that are kept, newest last.
+func (l *Log) Of(vpa types.NamespacedName) []answers.Decision {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []answers.Decision
+	for _, e := range l.vpas[vpa] {
+		out = append(out, e.Value.(*kept).Decision)
+	}
+	return out
+}
+
+// Keep forgets the decisions about VPAs for which known returns false.
+func (l *Log) Keep(known func(vpa types.NamespacedName) bool) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for vpa, all := range l.vpas {
+		if known(vpa) {
+			continue
+		}
+		for _, e := range all {
+			l.order.Remove(e)
+		}
+		delete(l.vpas, vpa)
+	}
+}
+
+// Digest identifies what a decision was made from: 12 hexadecimal digits that are the same for
+// parts with the same JSON.
+func Digest(parts ...any) string {
+	hash := sha256.New()
+	encoder := json.NewEncoder(hash) // it orders the keys of maps
+	for _, part := range parts {
+		if err := encoder.Encode(part); err != nil {
+			fmt.Fprintf(hash, "%#v\n", part) // no JSON, such as NaN
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:12]
+}
+
+// cut shortens a text to maxText bytes.
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// cutChanges shortens a list of changes, and says so.
+func cutChanges(list []string) []string {
+	out := make([]string, 0, min(len(list), maxChanges+1))
+	for i, text := range list {
+		if i == maxChanges {
+			return append(out, fmt.Sprintf("and %d more", len(list)-i))
+		}
+		out = append(out, cut(text))
+	}
+	return out
+}
