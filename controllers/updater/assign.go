@@ -89,7 +89,7 @@ func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates map
 	for first := range assigners {
 		workers.Go(func() {
 			for i := first; i < len(pods); i += assigners {
-				if pod := &pods[i]; len(candidates[pod.Namespace]) > 0 && alive(pod) && !r.breaker.isGone(pod.UID) {
+				if pod := &pods[i]; len(candidates[pod.Namespace]) > 0 && alive(pod) && !r.breaker.IsGone(pod.UID) {
 					of[i] = r.controllingOne(ctx, pod, candidates[pod.Namespace])
 				}
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
+	"github.com/celvpa/celvpa/controllers/updater/remembered"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -153,8 +154,9 @@ func TestPersistentRefusalsBackOff(t *testing.T) {
 				w.clock.Step(time.Minute)
 				w.refusing(ask, nil)
 				require.Equal(t, ask+" web-01", w.cycle()[0], "all is well again")
-				require.NotContains(t, w.backOffs.evictions.of, refusedTo{pod: "web-01-uid"})
-				require.NotContains(t, w.backOffs.resizes.of, refusedTo{pod: "web-01-uid"})
+				evictions, resizes := w.backOffs.Of(remembered.RefusedTo{Pod: "web-01-uid"}, w.clock.Now())
+				require.Zero(t, evictions)
+				require.Zero(t, resizes)
 			})
 		}
 	}
@@ -193,7 +195,7 @@ func TestRefusedResizeFollowedByAnEvictionDoesNotBackOff(t *testing.T) {
 	w.workload("web", 4, vpav1.UpdateModeInPlaceOrRecreate)
 	w.refusing("resize", forbidden("static pods cannot be resized", ""))
 	require.Equal(t, []string{"resize web-01", "evict web-01", "resize web-02", "evict web-02"}, w.cycle())
-	require.Empty(t, w.backOffs.resizes.of)
+	require.Zero(t, w.backOffs.Resizes.Len())
 }
 
 func TestConflictsAndBusyServersDoNotBackOff(t *testing.T) {

@@ -52,12 +52,12 @@ func (c *conditions) forbid(now time.Time) {
 func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler, rule string, log logr.Logger) {
 	const about = "evictions without effect"
 	if rule == "" {
-		r.reported.over(v.UID, about)
+		r.reported.Over(v.UID, about)
 		r.writeCondition(ctx, v, nil, log)
 		return
 	}
 	condition := &vpav1.VerticalPodAutoscalerCondition{Type: UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: noEffect(v)}
-	if r.reported.news(v.UID, about, rule) {
+	if r.reported.News(v.UID, about, rule) {
 		r.Actuator.Recorder.Eventf(v, nil, corev1.EventTypeWarning, string(UpdatesHaveNoEffect), "Evict", "%s (%s)", condition.Message, rule)
 		log.Info("evictions have no effect; pausing them", "detail", condition.Message, "rule", rule)
 	}

@@ -2,8 +2,6 @@ package updater
 
 import (
 	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,10 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -62,8 +58,8 @@ func TestInfeasibleResizesAreRetriedOnlyForLess(t *testing.T) {
 	w.refusing("resize", nil)
 	w.recommend("infeasible", "600m", "450Mi")
 	require.Len(t, w.cycle(), 1, "one at a time")
-	require.Nil(t, w.infeasible.tried("infeasible-01-uid"), "the resize was taken")
-	require.NotNil(t, w.infeasible.tried("infeasible-02-uid"))
+	require.Nil(t, w.infeasible.Tried("infeasible-01-uid"), "the resize was taken")
+	require.NotNil(t, w.infeasible.Tried("infeasible-02-uid"))
 	require.Empty(t, w.heard("EvictedByVPA"), "mode InPlace never evicts")
 }
 
@@ -84,7 +80,7 @@ func TestInfeasibleResizeOfTheKubeletIsTakenFromTheSpec(t *testing.T) {
 		require.NoError(t, w.WithWatch.Status().Update(t.Context(), &pod))
 	}
 	require.Empty(t, w.cycle())
-	found := w.infeasible.tried("web-01-uid")["app"]
+	found := w.infeasible.Tried("web-01-uid")["app"]
 	require.Equal(t, "700m 600Mi", found.Cpu().String()+" "+found.Memory().String())
 	require.Equal(t, []string{"resize web-01"}, w.cycle(), "500m are less than 700m")
 }
@@ -95,7 +91,7 @@ func TestTransientRefusalIsNotRememberedAsInfeasible(t *testing.T) {
 	for _, err := range []error{errors.New("connection refused"), forbidden("exceeded quota: q, requested: cpu=1", ""), forbidden("no", "")} {
 		w.refusing("resize", err)
 		require.NotEmpty(t, w.cycle())
-		require.Nil(t, w.infeasible.tried("web-01-uid"))
+		require.Nil(t, w.infeasible.Tried("web-01-uid"))
 		w.clock.Step(w.Interval)
 	}
 	require.Empty(t, w.heard("EvictedByVPA"))
@@ -107,11 +103,11 @@ func TestStaleEntryCleanup(t *testing.T) {
 	w.workload("web", 2, vpav1.UpdateModeInPlace)
 	w.refusing("resize", beyondNode)
 	w.cycle()
-	require.Len(t, w.infeasible.of, 2)
+	require.Equal(t, 2, w.infeasible.Len())
 	require.NoError(t, w.WithWatch.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-01"}}))
 	w.cycle()
-	require.Len(t, w.infeasible.of, 1)
-	require.NotNil(t, w.infeasible.tried("web-02-uid"))
+	require.Equal(t, 1, w.infeasible.Len())
+	require.NotNil(t, w.infeasible.Tried("web-02-uid"))
 }
 
 func TestStaleEntryCleanupOfAllMemories(t *testing.T) {
@@ -123,40 +119,19 @@ func TestStaleEntryCleanupOfAllMemories(t *testing.T) {
 	w.refusing("evict", nil)
 	w.workload("gone", 4, vpav1.UpdateModeRecreate)
 	w.cycle()
-	require.NotEmpty(t, w.sent.of)
-	require.NotEmpty(t, w.backOffs.evictions.of)
-	require.NotEmpty(t, w.breaker.of)
-	require.NotEmpty(t, w.breaker.gone)
-	require.NotEmpty(t, w.reported.of)
+	require.Positive(t, w.sent.Len())
+	require.Positive(t, w.backOffs.Evictions.Len())
+	require.Positive(t, w.breaker.Len())
+	require.Positive(t, w.reported.Len())
 	require.NoError(t, w.WithWatch.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("ns")))
 	require.NoError(t, w.WithWatch.DeleteAllOf(t.Context(), &vpav1.VerticalPodAutoscaler{}, client.InNamespace("ns")))
 	w.clock.Step(10*time.Minute + 1) // replacements.timeout
 	w.cycle()
-	require.Empty(t, w.sent.of)
-	require.Empty(t, w.backOffs.evictions.of)
-	require.Empty(t, w.breaker.of)
-	require.Empty(t, w.breaker.gone)
-	require.Empty(t, w.reported.of)
+	require.Zero(t, w.sent.Len())
+	require.Zero(t, w.backOffs.Evictions.Len())
+	require.Zero(t, w.breaker.Len())
+	require.Zero(t, w.reported.Len())
 	require.Empty(t, w.tallies)
-}
-
-func TestRecordsAreSafeForConcurrentUse(t *testing.T) {
-	var i infeasible
-	var all sync.WaitGroup
-	for n := range 8 {
-		all.Go(func() {
-			for m := range 200 {
-				uid := types.UID(fmt.Sprint(n, "-", m%7))
-				i.remember(uid, infeasibleRecord{requests: facts.Requests{"app": amounts("1", "1Gi")}})
-				i.report(uid)
-				i.tried(uid)
-				i.keep(func(one types.UID) bool { return one == uid })
-				i.forget(uid)
-			}
-		})
-	}
-	all.Wait()
-	require.Empty(t, i.of)
 }
 
 // Regression: with a cache that lagged behind, the old verdict of the kubelet was taken for one
@@ -181,7 +156,7 @@ func TestInfeasibleVerdictFromBeforeAResizeDoesNotCountAfterIt(t *testing.T) {
 		return nil
 	}
 	w.cycle()
-	require.NotNil(t, w.infeasible.tried("web-01-uid"))
+	require.NotNil(t, w.infeasible.Tried("web-01-uid"))
 	var vpas vpav1.VerticalPodAutoscalerList
 	var shown corev1.PodList
 	require.NoError(t, w.List(t.Context(), &vpas))
@@ -191,5 +166,5 @@ func TestInfeasibleVerdictFromBeforeAResizeDoesNotCountAfterIt(t *testing.T) {
 	r := w.newRun()
 	r.forget(vpas.Items, shown.Items)
 	r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, shown.Items))
-	require.Nil(t, w.infeasible.tried("web-01-uid"), "the cache does not show the resize yet")
+	require.Nil(t, w.infeasible.Tried("web-01-uid"), "the cache does not show the resize yet")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
+	"github.com/celvpa/celvpa/controllers/updater/remembered"
 )
 
 // updatePod carries out the decision on a pod. It asks the rules again if the group has changed
@@ -35,11 +36,11 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 		if c.Attempt.Refused != "" {
 			tried = facts.RequestsAfter(pod, c.Change)
 		}
-		r.infeasible.remember(pod.UID, infeasibleRecord{requests: tried})
+		r.infeasible.Note(pod.UID, tried)
 		c.log.Info("resize infeasible on this node; retrying once less is recommended", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 	case facts.DoSkipInfeasible:
 		w.counted.SkippedAsInfeasible()
-		if r.infeasible.report(pod.UID) {
+		if r.infeasible.Report(pod.UID) {
 			r.Actuator.Recorder.Eventf(pod, w.vpa, corev1.EventTypeNormal, "InPlaceResizeSkipped", "Resize",
 				"%s (%s)", c.verdict.Reason, c.verdict.Rule)
 		}
@@ -76,16 +77,16 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		c.group.Disrupted++
 		w.tally.resized++
 		w.counted.Resized()
-		r.sent.note(pod, r.Clock.Now())
-		r.resizes.replaced(pod.UID, r.now)
-		r.unmarked.forget(pod.UID)
+		r.sent.Note(pod, r.Clock.Now())
+		r.resizes.Replaced(pod.UID, r.now)
+		r.unmarked.Forget(pod.UID)
 		if !marked {
-			r.unmarked.remember(pod.UID, mark{vpa: w.vpa.Name, change: c.Change})
+			r.unmarked.Remember(pod.UID, mark{vpa: w.vpa.Name, change: c.Change})
 		}
-		r.infeasible.forget(pod.UID)
-		r.backOffs.resizes.clear(c.Owner, pod.UID)
+		r.infeasible.Forget(pod.UID)
+		r.backOffs.Resizes.Clear(c.Owner, pod.UID)
 		c.group.Resizes = facts.Refusals{}
-		r.reported.over(w.vpa.UID, about)
+		r.reported.Over(w.vpa.UID, about)
 		c.log.Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return false
 	}
@@ -104,11 +105,11 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 			w.postpone(postponedByDeadline)
 		case !actuation.Declined(err):
 			c.group.Disrupted++ // it may have succeeded
-			r.sent.note(pod, r.Clock.Now())
+			r.sent.Note(pod, r.Clock.Now())
 		}
 	case facts.RefusedConflict:
 	default:
-		if r.reported.news(w.vpa.UID, about, withoutPod(c.Attempt.Message, pod)) {
+		if r.reported.News(w.vpa.UID, about, withoutPod(c.Attempt.Message, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "ResizeRefused", "Resize",
 				"Pod %s cannot be resized: %s (%s)", pod.Name, c.Attempt.Message, c.verdict.Rule)
 		}
@@ -133,22 +134,22 @@ func (r *run) countRefusal(w *workload, c *candidate) {
 func (r *run) backOffResizes(w *workload, c *candidate) {
 	refused := facts.RefusedRequest{Resize: true, Why: c.Attempt.Refused, Message: c.Attempt.Message, Then: c.verdict.Do}
 	if to, counts := r.about(w, c, refused); counts {
-		r.backOffs.resizes.add(to, refused.Why, refused.Message, r.now)
-		_, c.group.Resizes = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
+		r.backOffs.Resizes.Add(to, refused.Why, refused.Message, r.now)
+		_, c.group.Resizes = r.backOffs.Of(remembered.RefusedTo{Owner: c.Owner}, r.now)
 	}
 }
 
 // about asks the rules whether a refusal counts, and for which pods.
-func (r *run) about(w *workload, c *candidate, refused facts.RefusedRequest) (to refusedTo, counts bool) {
+func (r *run) about(w *workload, c *candidate, refused facts.RefusedRequest) (to remembered.RefusedTo, counts bool) {
 	verdict := facts.DecideRefused(w.rules.Plan, refused)
 	policy.Report(c.log, "refusal not counted", verdict.Err)
 	switch verdict.Do {
 	case facts.DoBackOff:
-		return refusedTo{pod: c.request.Pod.UID}, true
+		return remembered.RefusedTo{Pod: c.request.Pod.UID}, true
 	case facts.DoBackOffWorkload:
-		return refusedTo{owner: c.Owner}, true
+		return remembered.RefusedTo{Owner: c.Owner}, true
 	}
-	return refusedTo{}, false
+	return remembered.RefusedTo{}, false
 }
 
 // evict evicts a pod.
@@ -181,14 +182,14 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		r.disrupted(c)
 		w.tally.evicted++
 		w.counted.Evicted()
-		r.backOffs.evictions.clear(c.Owner, pod.UID)
+		r.backOffs.Evictions.Clear(c.Owner, pod.UID)
 		c.group.Evictions = facts.Refusals{}
 		timeout, failed := facts.ReplacementTimeout(w.rules.Plan, w.vpa, *c.group)
 		policy.Report(c.log, "replacement pod may not be tracked", failed...)
-		r.breaker.evicted(c.Owner, pod, r.now, timeout)
-		r.breaker.leaves(pod.UID, r.Clock.Now())
-		r.infeasible.forget(pod.UID)
-		r.reported.over(w.vpa.UID, about)
+		r.breaker.Evicted(c.Owner, pod, r.now, timeout)
+		r.breaker.Leaves(pod.UID, r.Clock.Now())
+		r.infeasible.Forget(pod.UID)
+		r.reported.Over(w.vpa.UID, about)
 		c.log.Info("pod evicted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return
 	case actuation.Gone:
@@ -201,16 +202,16 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		return
 	case actuation.Budget:
 		r.backOffEvictions(w, c, err)
-		if text := actuation.Said(err); r.reported.news(w.vpa.UID, about, withoutPod(text, pod)) {
+		if text := actuation.Said(err); r.reported.News(w.vpa.UID, about, withoutPod(text, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 				"Pod %s may not be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
 		}
 	case actuation.Unsure:
 		r.disrupted(c) // it may have succeeded
-		r.breaker.leaves(pod.UID, r.Clock.Now())
+		r.breaker.Leaves(pod.UID, r.Clock.Now())
 	case actuation.Failed:
 		r.backOffEvictions(w, c, err)
-		if text := actuation.Said(err); r.reported.news(w.vpa.UID, about, withoutPod(text, pod)) {
+		if text := actuation.Said(err); r.reported.News(w.vpa.UID, about, withoutPod(text, pod)) {
 			r.Actuator.Recorder.Eventf(w.vpa, pod, corev1.EventTypeWarning, "EvictionRefused", "Evict",
 				"Pod %s cannot be evicted: %s (%s)", pod.Name, text, c.verdict.Rule)
 		}
@@ -223,8 +224,8 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 func (r *run) backOffEvictions(w *workload, c *candidate, err error) {
 	refused := facts.RefusedRequest{Why: actuation.EvictionRefusalOf(err), Message: actuation.Said(err)}
 	if to, counts := r.about(w, c, refused); counts {
-		r.backOffs.evictions.add(to, refused.Why, refused.Message, r.now)
-		c.group.Evictions, _ = r.backOffs.of(refusedTo{owner: c.Owner}, r.now)
+		r.backOffs.Evictions.Add(to, refused.Why, refused.Message, r.now)
+		c.group.Evictions, _ = r.backOffs.Of(remembered.RefusedTo{Owner: c.Owner}, r.now)
 	}
 }
 

@@ -128,7 +128,7 @@ func TestObsoleteResizeIsReverted(t *testing.T) {
 	require.Equal(t, "512Mi", limit(w, "web-01"))
 	w.says("web-01", corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}, "")
 	require.Empty(t, w.asks(5))
-	require.Empty(t, w.resizes.of, "the pod is without a resize, and so is the memory of it")
+	require.Zero(t, w.resizes.Len(), "the pod is without a resize, and so is the memory of it")
 }
 
 func TestADeferredResizeIsReplacedByASmallerOne(t *testing.T) {

@@ -86,7 +86,7 @@ func TestPodWithoutAnnotationsStillCountsAsResized(t *testing.T) {
 	w.clock.Step(w.Interval)
 	w.cycle()
 	require.Equal(t, map[string]string{"vpaUpdates": "Pod resources updated by unmarked: container 0: cpu request, memory request", "vpaInPlaceUpdated": "true"}, annotations(), "it is made up for")
-	require.Empty(t, w.unmarked.of)
+	require.Zero(t, w.unmarked.Len())
 	require.Len(t, w.heard("AnnotationFailed"), 1)
 }
 
@@ -97,7 +97,7 @@ func TestForbiddenAnnotationIsNotRetried(t *testing.T) {
 		w.workload("web", 2, vpav1.UpdateModeInPlaceOrRecreate)
 		w.refusing("annotate", errors.New("not now"))
 		require.Equal(t, []string{"resize web-01"}, w.cycle(), name)
-		require.Len(t, w.unmarked.of, 1, name)
+		require.Equal(t, 1, w.unmarked.Len(), name)
 		tries := 0
 		w.refuse = func(ask, _ string) error {
 			if ask == "annotate" {
@@ -109,7 +109,7 @@ func TestForbiddenAnnotationIsNotRetried(t *testing.T) {
 		w.cycle()
 		w.cycle()
 		require.Equal(t, 1, tries, name)
-		require.Empty(t, w.unmarked.of, name)
+		require.Zero(t, w.unmarked.Len(), name)
 	}
 }
 

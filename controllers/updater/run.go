@@ -87,18 +87,18 @@ func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 		owners[owner] = true
 	}
 	isLive := func(pod types.UID) bool { return live[pod] }
-	r.resizes.keep(isLive)
-	r.sent.keep(isLive)
-	r.unmarked.keep(isLive)
-	r.infeasible.keep(isLive)
-	r.backOffs.keep(owners, live)
-	r.breaker.look(pods, live, r.now)
+	r.resizes.Keep(isLive)
+	r.sent.Keep(isLive)
+	r.unmarked.Keep(isLive)
+	r.infeasible.Keep(isLive)
+	r.backOffs.Keep(owners, live)
+	r.breaker.Look(pods, live, r.now)
 
 	uids, names := make(map[types.UID]bool, len(vpas)), make(map[types.NamespacedName]bool, len(vpas))
 	for i := range vpas {
 		uids[vpas[i].UID], names[nameOf(&vpas[i])] = true, true
 	}
-	r.reported.keep(func(vpa types.UID) bool { return uids[vpa] })
+	r.reported.Keep(func(vpa types.UID) bool { return uids[vpa] })
 	for name := range r.known {
 		if !names[name] {
 			counters.Forget(name)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/celvpa/celvpa/controllers/updater/counters"
+	"github.com/celvpa/celvpa/controllers/updater/remembered"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -52,7 +53,7 @@ func TestActionsThatTheCacheDoesNotShowAreNotRepeated(t *testing.T) {
 			r.updateAll(t.Context(), work)
 			require.Empty(t, w.asked)
 
-			w.clock.Step(cacheTime) // it is not waited for for ever
+			w.clock.Step(remembered.CacheTime) // it is not waited for for ever
 			r = w.newRun()
 			r.forget(vpas.Items, pods.Items)
 			r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, pods.Items))

@@ -21,13 +21,13 @@ type mark struct {
 func (r *run) markAgain(ctx context.Context, pods []corev1.Pod) {
 	for i := range pods {
 		pod := &pods[i]
-		m, missing := r.unmarked.recall(pod.UID)
+		m, missing := r.unmarked.Recall(pod.UID)
 		if !missing || ctx.Err() != nil {
 			continue
 		}
 		err := r.Actuator.Mark(ctx, pod, m.vpa, m.change)
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-			r.unmarked.forget(pod.UID)
+			r.unmarked.Forget(pod.UID)
 		}
 		if err != nil {
 			r.Log.V(2).Info("cannot annotate a resized pod", "namespace", pod.Namespace, "pod", pod.Name, "error", err.Error())

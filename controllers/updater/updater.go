@@ -14,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
+	"github.com/celvpa/celvpa/controllers/updater/remembered"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
@@ -48,13 +49,13 @@ type Updater struct {
 	Options
 
 	// Remembered from cycle to cycle; safe for concurrent use.
-	resizes    resizeClock
-	sent       sent
-	unmarked   memory[types.UID, mark] // resized pods whose annotations do not say so yet
-	infeasible infeasible
-	backOffs   backOffs
-	breaker    breaker
-	reported   reported
+	resizes    remembered.ResizeClock
+	sent       remembered.Sent
+	unmarked   remembered.Memory[types.UID, mark] // resized pods whose annotations do not say so yet
+	infeasible remembered.Infeasible
+	backOffs   remembered.BackOffs
+	breaker    remembered.Breaker
+	reported   remembered.Reported
 	conditions conditions
 	first      firstCycles
 
@@ -66,7 +67,7 @@ type Updater struct {
 
 // Busy reports whether a pod was evicted or resized and the cache does not show it yet.
 func (u *Updater) Busy(pod *corev1.Pod) bool {
-	return u.breaker.isGone(pod.UID) || u.sent.unseen(pod, u.Clock.Now())
+	return u.breaker.IsGone(pod.UID) || u.sent.Unseen(pod, u.Clock.Now())
 }
 
 // New returns an updater.

@@ -15,6 +15,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/controllers/updater/remembered"
 	"github.com/celvpa/celvpa/engine"
 )
 
@@ -57,13 +58,13 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 		log.V(4).Info("replica count of the owner unknown", "owner", owner.String(), "error", err.Error())
 	})
 	for _, pod := range w.pods {
-		if owner, _ := target.DirectOwner(pod); r.sent.unseen(pod, r.now) || r.Beside != nil && r.Beside(pod) {
+		if owner, _ := target.DirectOwner(pod); r.sent.Unseen(pod, r.now) || r.Beside != nil && r.Beside(pod) {
 			groups[owner].Disrupted++
 		}
 	}
 	for owner, g := range groups {
-		g.Evictions, g.Resizes = r.backOffs.of(refusedTo{owner: owner}, r.now)
-		r.breaker.tell(owner, g, r.now)
+		g.Evictions, g.Resizes = r.backOffs.Of(remembered.RefusedTo{Owner: owner}, r.now)
+		r.breaker.Tell(owner, g, r.now)
 	}
 	list := r.decideAll(w, podupdate.Request{VPA: v, Limits: limits, Now: r.now, NoAdmission: r.noAdmission}, groups, log)
 	for _, c := range list {
@@ -89,15 +90,15 @@ func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key
 	list, byPod := make([]*podupdate.Pod, 0, len(w.pods)), make(map[*podupdate.Pod]*candidate, len(w.pods))
 	for _, pod := range w.pods {
 		c := &candidate{request: of, log: log.WithValues("pod", pod.Name)}
-		resize := r.resizes.seen(pod, of.Now)
-		c.request.ResizeSeen, c.request.Replaced, c.request.ReplacedAt = resize.since, resize.replaced, resize.replacedAt
-		c.request.Pod, c.request.Infeasible = pod, r.infeasible.tried(pod.UID)
+		resize := r.resizes.Seen(pod, of.Now)
+		c.request.ResizeSeen, c.request.Replaced, c.request.ReplacedAt = resize.Since, resize.Replaced, resize.ReplacedAt
+		c.request.Pod, c.request.Infeasible = pod, r.infeasible.Tried(pod.UID)
 		var failed []*engine.RuleError
 		c.Pod, failed = podupdate.Assess(w.rules.Plan, c.request, nil)
 		policy.Report(c.log, "values unchanged", failed...)
 		c.group = groups[c.Owner]
-		c.Evictions, c.Resizes = r.backOffs.of(refusedTo{pod: pod.UID}, r.now)
-		if r.sent.unseen(pod, of.Now) { // the cached pod is from before the resize
+		c.Evictions, c.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: pod.UID}, r.now)
+		if r.sent.Unseen(pod, of.Now) { // the cached pod is from before the resize
 			c.Resize = facts.Resize{Status: facts.ResizeSent}
 		}
 		r.decide(w, c)
@@ -130,19 +131,19 @@ func (r *run) reportHeld(ctx context.Context, w *workload, groups map[target.Key
 			continue
 		}
 		wanted[c.Owner] = wanted[c.Owner] || c.verdict.Do != facts.DoSkip
-		if c.verdict.Do != facts.DoEvict && c.verdict.Do != facts.DoInPlace && r.breaker.held(c.Owner) == "" {
+		if c.verdict.Do != facts.DoEvict && c.verdict.Do != facts.DoInPlace && r.breaker.Held(c.Owner) == "" {
 			without := *c.group
 			without.Unchanged, without.UnchangedAge = 0, 0
 			if other := c.Decide(w.rules.Plan, without, nil); other.Do == facts.DoEvict {
-				r.breaker.hold(c.Owner, c.verdict.Rule)
+				r.breaker.Hold(c.Owner, c.verdict.Rule)
 			}
 		}
 	}
 	rule := ""
 	for _, owner := range slices.SortedFunc(maps.Keys(groups), func(a, b target.Key) int { return strings.Compare(a.String(), b.String()) }) {
 		if !wanted[owner] {
-			r.breaker.hold(owner, "")
-		} else if held := r.breaker.held(owner); rule == "" {
+			r.breaker.Hold(owner, "")
+		} else if held := r.breaker.Held(owner); rule == "" {
 			rule = held
 		}
 	}

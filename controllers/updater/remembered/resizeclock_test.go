@@ -1,4 +1,4 @@
-package updater
+package remembered
 
 import (
 	"testing"
@@ -12,17 +12,17 @@ import (
 
 // UPSTREAM.md Appendix B 9: a new pod of the same name must not inherit the clock of the old one.
 func TestTheResizeClockIsKeyedByUID(t *testing.T) {
-	var c resizeClock
+	var c ResizeClock
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	pod := func(uid string, conditions ...corev1.PodCondition) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: types.UID(uid)}, Status: corev1.PodStatus{Conditions: conditions}}
 	}
 	deferred := corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: "Deferred"}
-	require.Equal(t, begin, c.seen(pod("old", deferred), begin).since)
-	require.Equal(t, begin, c.seen(pod("old", deferred), begin.Add(time.Hour)).since)
-	require.Equal(t, begin.Add(time.Hour), c.seen(pod("new", deferred), begin.Add(time.Hour)).since)
-	require.Zero(t, c.seen(pod("old"), begin.Add(time.Hour)), "the resize is over")
-	require.Equal(t, begin.Add(2*time.Hour), c.seen(pod("old", deferred), begin.Add(2*time.Hour)).since, "another one begins")
-	c.keep(func(uid types.UID) bool { return uid == "new" })
+	require.Equal(t, begin, c.Seen(pod("old", deferred), begin).Since)
+	require.Equal(t, begin, c.Seen(pod("old", deferred), begin.Add(time.Hour)).Since)
+	require.Equal(t, begin.Add(time.Hour), c.Seen(pod("new", deferred), begin.Add(time.Hour)).Since)
+	require.Zero(t, c.Seen(pod("old"), begin.Add(time.Hour)), "the resize is over")
+	require.Equal(t, begin.Add(2*time.Hour), c.Seen(pod("old", deferred), begin.Add(2*time.Hour)).Since, "another one begins")
+	c.Keep(func(uid types.UID) bool { return uid == "new" })
 	require.Len(t, c.of, 1)
 }

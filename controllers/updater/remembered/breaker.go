@@ -1,4 +1,4 @@
-package updater
+package remembered
 
 import (
 	"cmp"
@@ -22,11 +22,11 @@ const (
 	maxAwaited = 64
 )
 
-// breaker counts evictions without effect: those whose replacement pod kept the old resources, as
+// Breaker counts evictions without effect: those whose replacement pod kept the old resources, as
 // the next one's would. It knows workloads by the direct owner of their pods. The rules say how
 // many such evictions pause a workload. The zero value is ready for use, and it is safe for
 // concurrent use.
-type breaker struct {
+type Breaker struct {
 	mu   sync.Mutex
 	of   map[target.Key]*outcomes
 	seen map[types.UID]bool      // all pods at the start of the cycle
@@ -49,9 +49,16 @@ type evictedPod struct {
 	until time.Time // a pod created later is no replacement
 }
 
-// leaves records that a pod was evicted, or that the eviction was not answered. It counts as gone
-// until the cache shows the outcome or cacheTime has passed.
-func (b *breaker) leaves(uid types.UID, now time.Time) {
+// Len is how many workloads and pods are remembered.
+func (b *Breaker) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.of) + len(b.gone)
+}
+
+// Leaves records that a pod was evicted, or that the eviction was not answered. It counts as gone
+// until the cache shows the outcome or CacheTime has passed.
+func (b *Breaker) Leaves(uid types.UID, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.gone == nil {
@@ -60,8 +67,8 @@ func (b *breaker) leaves(uid types.UID, now time.Time) {
 	b.gone[uid] = now
 }
 
-// evicted records an eviction, and that a replacement pod is due within a time.
-func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time, timeout time.Duration) {
+// Evicted records an eviction, and that a replacement pod is due within a time.
+func (b *Breaker) Evicted(owner target.Key, pod *corev1.Pod, now time.Time, timeout time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of == nil {
@@ -78,24 +85,24 @@ func (b *breaker) evicted(owner target.Key, pod *corev1.Pod, now time.Time, time
 	}
 }
 
-// isGone reports whether a pod was evicted, or may have been, whatever the cache shows.
-func (b *breaker) isGone(uid types.UID) bool {
+// IsGone reports whether a pod was evicted, or may have been, whatever the cache shows.
+func (b *Breaker) IsGone(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, gone := b.gone[uid]
 	return gone
 }
 
-// look matches pods that are new since the last cycle with the evicted pods that they replace, one
+// Look matches pods that are new since the last cycle with the evicted pods that they replace, one
 // to one and both in order. It ignores creation times otherwise, because clocks differ. live are
 // the UIDs of all pods.
-func (b *breaker) look(pods []corev1.Pod, live map[types.UID]bool, now time.Time) {
+func (b *Breaker) Look(pods []corev1.Pod, live map[types.UID]bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.seen
 	b.seen = live
 	for uid, at := range b.gone {
-		if !live[uid] || now.Sub(at) >= cacheTime {
+		if !live[uid] || now.Sub(at) >= CacheTime {
 			delete(b.gone, uid)
 		}
 	}
@@ -148,8 +155,8 @@ func (o *outcomes) succeeded(pod *corev1.Pod) {
 // reset starts the count again.
 func (o *outcomes) reset() { o.unchanged, o.last, o.rule, o.had = 0, time.Time{}, "", nil }
 
-// tell adds the count to the facts of a group.
-func (b *breaker) tell(owner target.Key, g *facts.Group, now time.Time) {
+// Tell adds the count to the facts of a group.
+func (b *Breaker) Tell(owner target.Key, g *facts.Group, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o := b.of[owner]; o != nil && o.unchanged > 0 {
@@ -157,8 +164,8 @@ func (b *breaker) tell(owner target.Key, g *facts.Group, now time.Time) {
 	}
 }
 
-// hold records the rule that pauses evictions of a workload for this reason; empty = none.
-func (b *breaker) hold(owner target.Key, rule string) {
+// Hold records the rule that pauses evictions of a workload for this reason; empty = none.
+func (b *Breaker) Hold(owner target.Key, rule string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o := b.of[owner]; o != nil {
@@ -166,8 +173,8 @@ func (b *breaker) hold(owner target.Key, rule string) {
 	}
 }
 
-// held is the rule that pauses evictions of a workload for this reason; empty = none.
-func (b *breaker) held(owner target.Key) string {
+// Held is the rule that pauses evictions of a workload for this reason; empty = none.
+func (b *Breaker) Held(owner target.Key) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o := b.of[owner]; o != nil {

@@ -1,4 +1,4 @@
-package updater
+package remembered
 
 import (
 	"k8s.io/apimachinery/pkg/types"
@@ -6,19 +6,19 @@ import (
 	"github.com/celvpa/celvpa/controllers/notice"
 )
 
-// reported remembers the faults of each VPA that had an event, so that each has one until it
+// Reported remembers the faults of each VPA that had an event, so that each has one until it
 // changes or ends, not one in every cycle. Faults are texts by what they are about.
-type reported struct {
-	memory[types.UID, map[string]string]
+type Reported struct {
+	Memory[types.UID, map[string]string]
 }
 
 // maxMatters are remembered of a VPA: owners come and go, as the Jobs of a CronJob do. With more,
 // all are reported again.
 const maxMatters = 64
 
-// news reports whether a fault differs, but for numbers in it, from the last one about the same,
+// News reports whether a fault differs, but for numbers in it, from the last one about the same,
 // and remembers it.
-func (r *reported) news(vpa types.UID, about, fault string) (news bool) {
+func (r *Reported) News(vpa types.UID, about, fault string) (news bool) {
 	r.change(vpa, func(faults map[string]string, _ bool) (map[string]string, bool) {
 		last, before := faults[about]
 		if before && notice.SameButNumbers(last, fault) {
@@ -33,8 +33,8 @@ func (r *reported) news(vpa types.UID, about, fault string) (news bool) {
 	return news
 }
 
-// over forgets a fault that has ended: if it comes back, it is reported again.
-func (r *reported) over(vpa types.UID, about string) {
+// Over forgets a fault that has ended: if it comes back, it is reported again.
+func (r *Reported) Over(vpa types.UID, about string) {
 	r.change(vpa, func(faults map[string]string, _ bool) (map[string]string, bool) {
 		delete(faults, about)
 		return faults, len(faults) > 0

@@ -1,0 +1,66 @@
+package remembered
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/target"
+)
+
+// BackOffs remember the evictions and resizes that the API server refused. The rules say which
+// refusals count, and how long they keep pods from being tried again.
+type BackOffs struct {
+	Evictions, Resizes Refusals
+}
+
+// RefusedTo is what a refusal is about: all pods of a direct owner, or one pod.
+type RefusedTo struct {
+	Owner target.Key
+	Pod   types.UID
+}
+
+type backOff struct {
+	facts.Refusals           // but for their age
+	last           time.Time // the cycle of the last one
+}
+
+// Refusals are those of one kind of request.
+type Refusals struct {
+	Memory[RefusedTo, backOff]
+}
+
+// Add counts a refusal.
+func (r *Refusals) Add(to RefusedTo, why facts.Refusal, message string, now time.Time) {
+	r.change(to, func(before backOff, _ bool) (backOff, bool) {
+		return backOff{Refusals: facts.Refusals{Times: before.Times + 1, Last: why, Message: message}, last: now}, true
+	})
+}
+
+// Clear forgets the refusals to a pod and to its owner: a request was carried out.
+func (r *Refusals) Clear(owner target.Key, pod types.UID) {
+	r.Forget(RefusedTo{Owner: owner})
+	r.Forget(RefusedTo{Pod: pod})
+}
+
+// at returns the refusals with their age.
+func (r *Refusals) at(to RefusedTo, now time.Time) facts.Refusals {
+	b, _ := r.Recall(to)
+	if b.Times > 0 {
+		b.Age = now.Sub(b.last)
+	}
+	return b.Refusals
+}
+
+// Of returns what was refused to all pods of an owner, or to a pod.
+func (b *BackOffs) Of(to RefusedTo, now time.Time) (evictions, resizes facts.Refusals) {
+	return b.Evictions.at(to, now), b.Resizes.at(to, now)
+}
+
+// Keep forgets pods that are gone, and owners without pods.
+func (b *BackOffs) Keep(owners map[target.Key]bool, pods map[types.UID]bool) {
+	live := func(to RefusedTo) bool { return owners[to.Owner] || pods[to.Pod] }
+	b.Evictions.Keep(live)
+	b.Resizes.Keep(live)
+}
