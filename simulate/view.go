@@ -33,6 +33,7 @@ type view struct {
 	owners   map[ownerKey]*manifests.Workload
 	resolver *target.Resolver
 	vpas     map[string][]*judgedVPA        // by namespace
+	inOrder  []*judgedVPA                   // the same, as in the manifests
 	ranges   map[string][]corev1.LimitRange // by namespace
 	limits   map[string]*facts.LimitRanges  // the same, folded for rules
 }
@@ -59,13 +60,24 @@ func targetOf(v *judgedVPA) ownerKey {
 	return ownerKey{of.Namespace, of.Kind, of.Name}
 }
 
-// view reads all objects except pods. templates are the workloads that no other workload makes. The
-// error lists what cannot be used. Call addOwners before asking about pods.
+// view is objects with the decisions of the cluster's rules about all VPAs.
 func (c *Cluster) view(asks question) (v *view, templates []manifests.Workload, err error) {
-	v = &view{Cluster: c, asks: asks, owners: map[ownerKey]*manifests.Workload{}, vpas: map[string][]*judgedVPA{}, limits: map[string]*facts.LimitRanges{}}
+	v, templates, err = c.objects()
+	v.asks = asks
+	for _, one := range v.inOrder {
+		v.judge(one)
+	}
+	return v, templates, err
+}
+
+// objects reads all objects except pods. templates are the workloads that no other workload makes.
+// The error lists what cannot be used. Call addOwners before asking about pods.
+func (c *Cluster) objects() (v *view, templates []manifests.Workload, err error) {
+	v = &view{Cluster: c, owners: map[ownerKey]*manifests.Workload{}, vpas: map[string][]*judgedVPA{}, limits: map[string]*facts.LimitRanges{}}
 	vpas, unusable := c.VPAs()
 	for _, one := range vpas {
-		v.vpas[one.Namespace] = append(v.vpas[one.Namespace], v.judge(one))
+		judged := &judgedVPA{VerticalPodAutoscaler: one}
+		v.vpas[one.Namespace], v.inOrder = append(v.vpas[one.Namespace], judged), append(v.inOrder, judged)
 	}
 	ranges, unreadRanges := c.limitRanges()
 	v.ranges = ranges
@@ -78,8 +90,10 @@ func (c *Cluster) view(asks question) (v *view, templates []manifests.Workload, 
 	return v, v.addWorkloads(append(workloads, custom...)), faults.Join(unusable, unreadRanges, unread, unreadTargets)
 }
 
-func (c *view) judge(v *vpav1.VerticalPodAutoscaler) *judgedVPA {
-	out := &judgedVPA{VerticalPodAutoscaler: v, chosen: policy.For(c.book, v)}
+// judge asks the rules about a VPA.
+func (c *view) judge(out *judgedVPA) {
+	v := out.VerticalPodAutoscaler
+	out.chosen = policy.For(c.book, v)
 	out.verdict = out.chosen.Plan.Decide(c.asks.point, c.asks.bind(v), nil)
 	out.takes = out.verdict.Do == facts.DoApply
 	if r := v.Status.Recommendation; r != nil && r.PodRecommendation != nil && !out.chosen.Plan.Gate("PodLevelResources") {
@@ -89,14 +103,13 @@ func (c *view) judge(v *vpav1.VerticalPodAutoscaler) *judgedVPA {
 	case unpinned != nil && c.asks.pinned:
 		c.note("%s: %v; its %s are left alone", out, unpinned, c.asks.pods)
 		out.takes = true
-		return out
+		return
 	case unpinned != nil:
 		c.note("%s: %v; the default pipeline is used", out, unpinned)
 	}
 	if out.verdict.Err != nil {
 		c.note("%s: %v; it changes no %s", out, out.verdict.Err, c.asks.pods)
 	}
-	return out
 }
 
 // customTargets are targets of VPAs with a custom kind.

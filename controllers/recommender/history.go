@@ -74,32 +74,44 @@ type loadCounts struct{ loaded, unused, unreadable int }
 func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, err error) {
 	err = r.Checkpoints.each(ctx, r.Namespaces.Only, func(object *unstructured.Unstructured) {
 		c, err := decodeCheckpoint(object)
-		var w *Workload
+		known := true
 		if err == nil {
-			w = r.workloads[model.WorkloadID{Namespace: c.Namespace, Name: c.Spec.VPAObjectName}]
-			if w == nil {
-				counts.unused++
-				checkpointsTotal.WithLabelValues("unused").Inc()
-				return
-			}
-			err = w.model.Restore(r.cluster.Settings(), c.Spec.ContainerName, &c.Status, r.Clock.Now())
+			known, err = r.Restore(c, r.Clock.Now())
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			counts.unreadable++
 			checkpointsTotal.WithLabelValues("unreadable").Inc()
 			r.Log.Error(err, "checkpoint unusable; the history of this container starts anew and replaces it",
 				"namespace", object.GetNamespace(), "checkpoint", object.GetName())
-			return
+		case !known:
+			counts.unused++
+			checkpointsTotal.WithLabelValues("unused").Inc()
+		default:
+			counts.loaded++
+			checkpointsTotal.WithLabelValues("loaded").Inc()
 		}
-		w.knows(c.Spec.ContainerName)
-		w.counted(c.Spec.ContainerName, c.Status.LastUpdateTime.Time)
-		counts.loaded++
-		checkpointsTotal.WithLabelValues("loaded").Inc()
 	})
 	if apierrors.IsForbidden(err) {
 		err = fmt.Errorf("%w: allow this process to list, create, patch and delete verticalpodautoscalercheckpoints.autoscaling.k8s.io, or use --storage=prometheus", err)
 	}
 	return counts, err
+}
+
+// Restore adds the history of a container from its checkpoint, and replaces what was restored
+// before. known is false for a checkpoint of a VPA that is not there. The error names the field that
+// cannot be used.
+func (s *State) Restore(c *vpav1.VerticalPodAutoscalerCheckpoint, now time.Time) (known bool, err error) {
+	w := s.workloads[model.WorkloadID{Namespace: c.Namespace, Name: c.Spec.VPAObjectName}]
+	if w == nil {
+		return false, nil
+	}
+	if err := w.model.Restore(s.cluster.Settings(), c.Spec.ContainerName, &c.Status, now); err != nil {
+		return true, err
+	}
+	w.knows(c.Spec.ContainerName)
+	w.counted(c.Spec.ContainerName, c.Status.LastUpdateTime.Time)
+	return true, nil
 }
 
 // each reads all checkpoints of a namespace, empty for all, page by page.

@@ -147,7 +147,7 @@ func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 		}
 		id := model.WorkloadID{Namespace: v.Namespace, Name: v.Name}
 		existing[id] = true
-		if !r.mine(v) {
+		if !Asks(v, r.Name) {
 			continue
 		}
 		mine[id], uids[v.UID] = true, true
@@ -158,13 +158,13 @@ func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 	return existing
 }
 
-// mine reports whether a VPA asks for this recommender (UPSTREAM.md §2.3).
-func (r *Recommender) mine(v *vpav1.VerticalPodAutoscaler) bool {
+// Asks reports whether a VPA asks for the recommender of a name (UPSTREAM.md §2.3).
+func Asks(v *vpav1.VerticalPodAutoscaler, name string) bool {
 	if len(v.Spec.Recommenders) == 0 {
-		return r.Name == DefaultName
+		return name == DefaultName
 	}
 	return slices.ContainsFunc(v.Spec.Recommenders, func(one *vpav1.VerticalPodAutoscalerRecommenderSelector) bool {
-		return one != nil && one.Name == r.Name
+		return one != nil && one.Name == name
 	})
 }
 

@@ -26,12 +26,13 @@ const pageSize = 500
 
 // Kinds that commands read of a cluster, besides RuleOverlays.
 var (
-	VPAKind   = vpaKind.WithVersion(vpav1.GroupVersion.Version)
-	HPAKind   = hpaKind.WithVersion("v2")
-	PDBKind   = pdbKind.WithVersion("v1")
-	PodKinds  = append(workloadVersions(), podKind.WithVersion("v1"), limitRangeKind.WithVersion("v1"))
-	nodeKind  = schema.GroupKind{Kind: "Node"} // owns static pods
-	ruleKinds = ruleOverlayKind.WithVersion(rulesv1alpha1.GroupVersion.Version)
+	VPAKind        = vpaKind.WithVersion(vpav1.GroupVersion.Version)
+	CheckpointKind = checkpointKind.WithVersion(vpav1.GroupVersion.Version)
+	HPAKind        = hpaKind.WithVersion("v2")
+	PDBKind        = pdbKind.WithVersion("v1")
+	PodKinds       = append(workloadVersions(), podKind.WithVersion("v1"), limitRangeKind.WithVersion("v1"))
+	nodeKind       = schema.GroupKind{Kind: "Node"} // owns static pods
+	ruleKinds      = ruleOverlayKind.WithVersion(rulesv1alpha1.GroupVersion.Version)
 )
 
 func workloadVersions() (out []schema.GroupVersionKind) {

@@ -22,6 +22,7 @@ import (
 
 var (
 	vpaKind         = schema.GroupKind{Group: vpav1.GroupVersion.Group, Kind: "VerticalPodAutoscaler"}
+	checkpointKind  = schema.GroupKind{Group: vpav1.GroupVersion.Group, Kind: "VerticalPodAutoscalerCheckpoint"}
 	hpaKind         = schema.GroupKind{Group: autoscalingv2.GroupName, Kind: "HorizontalPodAutoscaler"}
 	namespaceKind   = schema.GroupKind{Kind: "Namespace"}
 	pdbKind         = schema.GroupKind{Group: policyv1.GroupName, Kind: "PodDisruptionBudget"}
@@ -109,6 +110,17 @@ func (d *Document) VPA() (vpav1.VerticalPodAutoscaler, error) {
 	}
 	out.Namespace = d.Namespace
 	return *out, nil
+}
+
+// Checkpoints returns the VerticalPodAutoscalerCheckpoints.
+func (s *Set) Checkpoints() ([]vpav1.VerticalPodAutoscalerCheckpoint, error) {
+	documents, err := s.Of(checkpointKind, vpav1.GroupVersion.Version)
+	out, errs := decodeAll(documents, func(d *Document) (out vpav1.VerticalPodAutoscalerCheckpoint, err error) {
+		err = d.decode(&out)
+		out.Namespace, out.Name = d.Namespace, d.Name
+		return out, err
+	})
+	return out, faults.Join(err, errs)
 }
 
 // HPAs returns the HorizontalPodAutoscalers, v1 ones converted to v2.

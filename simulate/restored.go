@@ -1,0 +1,111 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celvpa/celvpa/controllers/recommender"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/faults"
+)
+
+// Restored is a recommender with the usage in the cluster's VerticalPodAutoscalerCheckpoints. It
+// lacks what no checkpoint holds: the memory windows that are open, and the usage since the last
+// write. A recommender that is started now knows as much.
+type Restored struct {
+	State *recommender.State
+
+	cluster   *Cluster
+	workloads map[model.WorkloadID]*recommender.Workload // with a checkpoint
+}
+
+// Restored restores the usage of the VPAs that ask for celvpa's recommender by its usual name.
+// remember says for how long it counts. The error lists what cannot be used.
+func (c *Cluster) Restored(remember model.Settings) (*Restored, error) {
+	v, _, unusable := c.objects()
+	pods, unreadPods := c.set.Pods()
+	plain := make([]*corev1.Pod, len(pods))
+	for i := range pods {
+		plain[i] = &pods[i]
+	}
+	v.addOwners(plain)
+	checkpoints, unread := c.set.Checkpoints()
+	r, unrestored := v.restored(remember, plain, checkpoints)
+	return r, faults.Join(unusable, unreadPods, unread, unrestored)
+}
+
+func (c *view) restored(remember model.Settings, pods []*corev1.Pod, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (*Restored, error) {
+	now := c.clock.Now()
+	state := recommender.NewState(remember, logr.New(&noteSink{to: c.Cluster}), nil)
+	state.UseRules(c.book)
+	all := map[model.WorkloadID]*recommender.Workload{}
+	for _, v := range c.inOrder {
+		if !recommender.Asks(v.VerticalPodAutoscaler, recommender.DefaultName) {
+			continue
+		}
+		found := target.Answer{Selector: labels.Nothing()}
+		if selector, problem := c.resolver.Selector(context.Background(), v.VerticalPodAutoscaler); problem != nil {
+			found.Problem = problem
+		} else {
+			found.Selector = selector
+		}
+		all[model.WorkloadID{Namespace: v.Namespace, Name: v.Name}] = state.SetVPA(v.VerticalPodAutoscaler, found)
+	}
+	r := &Restored{State: state, cluster: c.Cluster, workloads: map[model.WorkloadID]*recommender.Workload{}}
+	var errs []error
+	for i := range checkpoints {
+		one := &checkpoints[i]
+		switch known, err := state.Restore(one, now); {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("VerticalPodAutoscalerCheckpoint %s/%s cannot be used: %w", one.Namespace, one.Name, err))
+		case known:
+			id := model.WorkloadID{Namespace: one.Namespace, Name: one.Spec.VPAObjectName}
+			r.workloads[id] = all[id]
+		}
+	}
+	present := map[model.PodID]bool{}
+	for _, pod := range pods {
+		if pod.Status.Phase != corev1.PodPending { // as a recommender does
+			present[model.PodID{Namespace: pod.Namespace, Name: pod.Name}] = true
+			state.SetPod(pod, true, now)
+		}
+	}
+	state.Govern()
+	state.Forget(present, now)
+	return r, faults.Join(errs...)
+}
+
+// UseRules sets the rules for all further recommendations; at first those of the cluster count.
+func (r *Restored) UseRules(book *compile.Rulebook) { r.State.UseRules(book) }
+
+// Workload is the state of a VPA; nil without a checkpoint of one of its containers.
+func (r *Restored) Workload(namespace, name string) *recommender.Workload {
+	return r.workloads[model.WorkloadID{Namespace: namespace, Name: name}]
+}
+
+// Recommendation is what a recommender with this usage would write into the status of a VPA, with
+// its conditions; nil without a checkpoint.
+func (r *Restored) Recommendation(namespace, name string) *vpav1.VerticalPodAutoscalerStatus {
+	w := r.Workload(namespace, name)
+	if w == nil {
+		return nil
+	}
+	return r.State.Status(w, r.cluster.clock.Now())
+}
+
+// Explain traces the recommendation of a VPA, container by container; it is empty without a
+// checkpoint.
+func (r *Restored) Explain(namespace, name string) []recommender.Explanation {
+	w := r.Workload(namespace, name)
+	if w == nil {
+		return nil
+	}
+	return r.State.Explain(w)
+}
