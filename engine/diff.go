@@ -81,6 +81,7 @@ func (d *differ) set(old, now *document.RuleSet) {
 			a, b := &old.Decisions[i], &now.Decisions[j]
 			d.value(path+": when", a.When.Value, b.When.Value)
 			d.value(path+": do", a.Do.Value, b.Do.Value)
+			d.value(path+": class", a.Class.Value, b.Class.Value)
 			d.value(path+": reason", a.Reason, b.Reason)
 			d.value(path+": reasonExpression", a.ReasonExpression.Value, b.ReasonExpression.Value)
 		case len(old.Validations) > 0 && len(now.Validations) > 0:

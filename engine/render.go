@@ -176,6 +176,7 @@ func decisionNode(d *document.Decision) *yaml.Node {
 	m.text("name", d.Name.Value)
 	m.text("when", d.When.Value)
 	m.text("do", d.Do.Value)
+	m.text("class", d.Class.Value)
 	m.text("reason", d.Reason)
 	m.text("reasonExpression", d.ReasonExpression.Value)
 	return m.by(d.Overlay)

@@ -211,6 +211,7 @@ func (f *run) failRule(at *origin, source int32, doing string) {
 type Verdict struct {
 	Do     string // an outcome of the point
 	Rule   string // set/decision; "default" when no row matched
+	Class  string // of the decision; empty = none
 	Reason string
 	Err    *RuleError // set when a row failed and the point's fail-safe outcome was taken
 }
@@ -242,7 +243,7 @@ func (f *run) decide(at *PointPlan) Verdict {
 			return Verdict{Do: at.Point.FailSafe, Rule: e.Path, Reason: e.Error(), Err: e}
 		}
 		f.cover(d.origin, held)
-		v := Verdict{Do: d.plan.Do.Value, Rule: d.path, Reason: d.plan.Reason}
+		v := Verdict{Do: d.plan.Do.Value, Rule: d.path, Class: d.plan.Class.Value, Reason: d.plan.Reason}
 		if d.reason != nil {
 			if text := d.reason(f.Frame); f.Failure() == nil {
 				v.Reason = text

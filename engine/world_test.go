@@ -48,8 +48,9 @@ var (
 	shipPoint = &registry.Point{
 		Name: "order.ship", Kind: registry.DecisionPoint,
 		Vars:     []registry.Var{{Name: "customer", Type: lang.RecordOf(customerSchema)}, {Name: "lines", Type: lang.ListOf(lang.RecordOf(lineSchema))}},
-		Outcomes: []registry.Outcome{{Name: "Ship"}, {Name: "Hold"}, {Name: "Ask"}},
+		Outcomes: []registry.Outcome{{Name: "Ship"}, {Name: "Hold", Classed: true}, {Name: "Ask"}},
 		FailSafe: "Hold",
+		Classes:  []registry.Class{{Name: "Fine"}, {Name: "Late"}},
 	}
 	validatePoint = &registry.Point{Name: "order.validate", Kind: registry.ValidationPoint, Objects: looseObjects{}, Vars: []registry.Var{
 		{Name: "buyer", Type: lang.RecordOf(customerSchema)}, {Name: "others", Type: lang.ListOf(lang.RecordOf(lineSchema))}}}

@@ -14,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/faults"
 )
 
@@ -76,7 +77,7 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 		unlooked := podupdate.Unlooked(pod)
 		if v == nil {
 			why := changed[i].why
-			alone = append(alone, u.skip(nil, pod, "", cmp.Or(unlooked, strings.ToUpper(why[:1])+why[1:])))
+			alone = append(alone, u.skip(nil, pod, engine.Verdict{Reason: cmp.Or(unlooked, strings.ToUpper(why[:1])+why[1:])}))
 			continue
 		}
 		if of[v] == nil {
@@ -100,16 +101,16 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 		}
 		out = append(out, u.planVPA(v, of[v].alive, explain)...)
 		for _, pod := range of[v].unlooked {
-			out = append(out, u.skip(v, pod, "", podupdate.Unlooked(pod)))
+			out = append(out, u.skip(v, pod, engine.Verdict{Reason: podupdate.Unlooked(pod)}))
 		}
 	}
 	u.noteBudgets()
 	return append(out, alone...)
 }
 
-// skip is the plan for an ignored pod; v is nil without a VPA, rule empty if none ran.
-func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, rule, reason string) answers.PlannedPod {
-	out := answers.PlannedPod{Pod: keyOfPod(pod), Action: facts.DoSkip, Rule: rule, Reason: reason, Why: u.why[pod]}
+// skip is the plan for an ignored pod; v is nil without a VPA, the rule empty if none ran.
+func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, why engine.Verdict) answers.PlannedPod {
+	out := answers.PlannedPod{Pod: keyOfPod(pod), Action: facts.DoSkip, Rule: why.Rule, Class: why.Class, Reason: why.Reason, Why: u.why[pod]}
 	if v != nil {
 		out.VPA = v.key()
 	}

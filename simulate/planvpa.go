@@ -23,7 +23,7 @@ type assessed struct {
 func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items []answers.PlannedPod) {
 	if v.chosen.Err != nil {
 		for _, pod := range pods {
-			items = append(items, u.skip(v, pod, "", "The rules that the VPA asks for cannot be used: "+v.chosen.Err.Error()))
+			items = append(items, u.skip(v, pod, engine.Verdict{Reason: "The rules that the VPA asks for cannot be used: " + v.chosen.Err.Error()}))
 		}
 		return items
 	}
@@ -36,7 +36,7 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 	of := map[*podupdate.Pod]assessed{}
 	for _, pod := range pods {
 		if !v.takes && !facts.Boosted(pod) { // boosts end in every mode
-			left = append(left, u.skip(v, pod, v.verdict.Rule, v.verdict.Reason))
+			left = append(left, u.skip(v, pod, v.verdict))
 			continue
 		}
 		a := assessed{request: podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now}}
@@ -98,7 +98,7 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 	if verdict.Err != nil {
 		u.note("pod %s: %v; it is left alone", keyOfPod(pod), verdict.Err)
 	}
-	item := u.skip(v, pod, verdict.Rule, verdict.Reason)
+	item := u.skip(v, pod, verdict)
 	item.Action = actionOf(verdict.Do)
 	item.Priority = &answers.Priority{OutsideRecommendedRange: a.Priority.OutsideRecommendedRange, ScaleUp: a.Priority.ScaleUp, ResourceDiff: answers.Number(a.Priority.ResourceDiff)}
 	change := a.Change

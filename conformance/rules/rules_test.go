@@ -33,6 +33,28 @@ func TestTheShippedRulesPassTheirTablesWhichReachEveryBranch(t *testing.T) {
 	require.Empty(t, unreached, "outcomes that no row reaches: add one to a table in this folder")
 }
 
+// TestShippedDecisionsThatLeaveThingsAsTheyAreHaveAClass, which explanations and metrics show. Rows of operators may lack it.
+func TestShippedDecisionsThatLeaveThingsAsTheyAreHaveAClass(t *testing.T) {
+	shipped, err := policy.Open(policy.Options{})
+	require.NoError(t, err)
+	var missing []string
+	registry, err := policy.Registry()
+	require.NoError(t, err)
+	points := registry.PointsByName()
+	for _, set := range shipped.Library.RuleSets {
+		classed := map[string]bool{}
+		for _, o := range points[set.Point.Value].Outcomes {
+			classed[o.Name] = o.Classed
+		}
+		for i := range set.Decisions {
+			if d := &set.Decisions[i]; classed[d.Do.Value] && d.Class.IsZero() {
+				missing = append(missing, fmt.Sprintf("%s: decision %s/%s", d.Name.Pos, set.Name.Value, d.Name.Value))
+			}
+		}
+	}
+	require.Empty(t, missing, "rows without a class: docs/rules.md says which to give them")
+}
+
 // TestTheTableOfTheAEPsHoldsTheirManifests as the files have them, with the gates and verdicts that are listed there.
 func TestTheTableOfTheAEPsHoldsTheirManifests(t *testing.T) {
 	var table struct {

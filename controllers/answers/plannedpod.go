@@ -11,10 +11,11 @@ import (
 
 // PlannedPod is what the updater would do with one pod.
 type PlannedPod struct {
-	Pod      string        `json:"pod"`    // namespace/name
-	VPA      string        `json:"vpa"`    // namespace/name; empty = none
-	Action   string        `json:"action"` // Evict, InPlace, Wait or Skip
-	Rule     string        `json:"rule"`   // set/rule; empty = no rule ran
+	Pod      string        `json:"pod"`             // namespace/name
+	VPA      string        `json:"vpa"`             // namespace/name; empty = none
+	Action   string        `json:"action"`          // Evict, InPlace, Wait or Skip
+	Rule     string        `json:"rule"`            // set/rule; empty = no rule ran
+	Class    string        `json:"class,omitempty"` // of the rule: Settled, Waiting or Misconfigured; empty = none
 	Reason   string        `json:"reason"`
 	Priority *Priority     `json:"priority,omitempty"` // nil for pods without a recommendation to compare with
 	Change   []Change      `json:"change,omitempty"`   // what the rules want, whether done now or not

@@ -68,6 +68,19 @@ var (
 		lang.Field{Name: "then", Type: lang.Double, Doc: "among equals, more comes first; unset is 0"})
 )
 
+// Classes of decisions that leave a pod as it is.
+const (
+	ClassSettled       = "Settled"
+	ClassWaiting       = "Waiting"
+	ClassMisconfigured = "Misconfigured"
+)
+
+var classes = []registry.Class{
+	{Name: ClassSettled, Doc: "there is nothing to do"},
+	{Name: ClassWaiting, Doc: "time or the cluster resolves it"},
+	{Name: ClassMisconfigured, Doc: "somebody has to change something"},
+}
+
 // The points. They are read-only after start-up.
 var (
 	containerVar = registry.Var{Name: "container", Type: lang.String, Doc: "the container's name"}
@@ -81,15 +94,17 @@ var (
 		Name: VPAUpdate, Kind: registry.DecisionPoint,
 		Doc:      "Whether a VPA changes running pods at all; run by the updater before vpa.order says which VPA has a pod.",
 		Vars:     []registry.Var{{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)}},
-		Outcomes: []registry.Outcome{{Name: DoApply, Doc: "it may control pods"}, {Name: DoIgnore, Doc: "its pods are left alone, or another VPA controls them"}},
+		Outcomes: []registry.Outcome{{Name: DoApply, Doc: "it may control pods"}, {Name: DoIgnore, Doc: "its pods are left alone, or another VPA controls them", Classed: true}},
 		FailSafe: DoIgnore,
+		Classes:  classes,
 	}
 	podAdmit = &registry.Point{
 		Name: PodAdmit, Kind: registry.DecisionPoint,
 		Doc:      "Whether a VPA changes new pods; run by the webhook, and by the updater before it evicts a pod.",
 		Vars:     []registry.Var{{Name: "vpa", Type: lang.RecordOf(vpaSchema.Schema)}},
-		Outcomes: []registry.Outcome{{Name: DoApply, Doc: "set resources"}, {Name: DoIgnore, Doc: "admit the pod as it is"}},
+		Outcomes: []registry.Outcome{{Name: DoApply, Doc: "set resources"}, {Name: DoIgnore, Doc: "admit the pod as it is", Classed: true}},
 		FailSafe: DoIgnore,
+		Classes:  classes,
 	}
 	podPriority = &registry.Point{
 		Name: PodPriority, Kind: registry.StagePoint,
@@ -117,14 +132,15 @@ var (
 			{Name: "admission", Type: lang.RecordOf(admissionSchema.Schema), Doc: "the admission controller"},
 		},
 		Outcomes: []registry.Outcome{
-			{Name: DoSkip, Doc: "nothing to do"},
-			{Name: DoWait, Doc: "do nothing now, look again next cycle"},
+			{Name: DoSkip, Doc: "nothing to do", Classed: true},
+			{Name: DoWait, Doc: "do nothing now, look again next cycle", Classed: true},
 			{Name: DoEvict, Doc: "evict the pod"},
 			{Name: DoInPlace, Doc: "resize the running pod"},
-			{Name: DoRememberInfeasible, Doc: "do nothing, and remember that the resize is infeasible on the node: sets attempt.infeasible"},
-			{Name: DoSkipInfeasible, Doc: "do nothing, because the resize would be infeasible on the node; counted, and reported in an event of the pod"},
+			{Name: DoRememberInfeasible, Doc: "do nothing, and remember that the resize is infeasible on the node: sets attempt.infeasible", Classed: true},
+			{Name: DoSkipInfeasible, Doc: "do nothing, because the resize would be infeasible on the node; counted, and reported in an event of the pod", Classed: true},
 		},
 		FailSafe: DoSkip,
+		Classes:  classes,
 	}
 	podUnboost = &registry.Point{
 		Name: PodUnboost, Kind: registry.DecisionPoint,
@@ -137,12 +153,13 @@ var (
 			{Name: "resize", Type: lang.RecordOf(resizeSchema.Schema), Doc: "a resize under way"},
 		},
 		Outcomes: []registry.Outcome{
-			{Name: DoSkip, Doc: "nothing to do"},
-			{Name: DoWait, Doc: "do nothing now, look again"},
+			{Name: DoSkip, Doc: "nothing to do", Classed: true},
+			{Name: DoWait, Doc: "do nothing now, look again", Classed: true},
 			{Name: DoInPlace, Doc: "resize the running pod, and remove the annotations of boosts that are over"},
 			{Name: DoInPlaceCPU, Doc: "the same, but memory stays as it is"},
 		},
 		FailSafe: DoSkip,
+		Classes:  classes,
 	}
 )
 

@@ -30,6 +30,7 @@ var (
 	invalidStatus  = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vpa_updater_admission_controller_status_invalid_total", Help: "Cycles with evictions paused, by reason: the status lease of the admission controller could not be read (error) or has expired (invalid)."}, []string{"reason"})
 
 	decidedPods   = gauge("celvpa_updater_pods", "Pods in the last cycle, by decision and the rule that made it.", "action", "rule")
+	blockedPods   = gauge("celvpa_blocked_pods", "Pods that the last cycle left as they are although they may need an update, by reason, waiting (time or the cluster resolves it) or misconfigured (somebody has to change something), and by rule.", "reason", "rule")
 	postponedPods = gauge("celvpa_updater_postponed_pods", "Pods whose eviction or resize the last cycle left to the next one, by reason: first-cycles (--first-cycle-evictions), rate-limit (--eviction-rate-limit) or deadline.", "reason")
 	unreachedVPAs = prometheus.NewGauge(prometheus.GaugeOpts{Name: "celvpa_updater_unreached_vpas", Help: "VPAs that the last cycle did not finish because of its deadline or a rate limit. The next cycle starts with them."})
 	panics        = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_updater_panics_total", Help: "VPAs whose pods were skipped because of a panic, a bug in celvpa."})
@@ -41,7 +42,7 @@ func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 
 func init() {
 	metrics.Registry.MustRegister(latency, controlledPods, evictablePods, vpasEvictable, vpasEvicted, updatablePods, vpasUpdatable, vpasUpdated,
-		invalidStatus, decidedPods, postponedPods, unreachedVPAs, panics)
+		invalidStatus, decidedPods, blockedPods, postponedPods, unreachedVPAs, panics)
 	for _, reason := range []string{statusError, statusInvalid} { // start at 0, so that the first one is an increase
 		invalidStatus.WithLabelValues(reason)
 	}

@@ -1,6 +1,8 @@
 package updater
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,19 +23,19 @@ type tally struct {
 
 // decided counts pods by action and rule.
 type decided struct {
-	action, rule string
-	pods         int
+	action, rule, class string
+	pods                int
 }
 
 // decide counts the final decision on a pod.
 func (t *tally) decide(verdict engine.Verdict) {
 	for i := range t.decided {
-		if d := &t.decided[i]; d.action == verdict.Do && d.rule == verdict.Rule {
+		if d := &t.decided[i]; d.action == verdict.Do && d.rule == verdict.Rule && d.class == verdict.Class {
 			d.pods++
 			return
 		}
 	}
-	t.decided = append(t.decided, decided{action: verdict.Do, rule: verdict.Rule, pods: 1})
+	t.decided = append(t.decided, decided{action: verdict.Do, rule: verdict.Rule, class: verdict.Class, pods: 1})
 }
 
 // postpone counts a pod that is left to the next cycle.
@@ -63,7 +65,7 @@ type tallies map[types.UID]tally
 // publish sets the gauges after a cycle.
 func (t *tallies) publish(work []*workload) {
 	now := make(tallies, len(work))
-	for _, g := range []*prometheus.GaugeVec{controlledPods, evictablePods, vpasEvictable, vpasEvicted, updatablePods, vpasUpdatable, vpasUpdated, decidedPods} {
+	for _, g := range []*prometheus.GaugeVec{controlledPods, evictablePods, vpasEvictable, vpasEvicted, updatablePods, vpasUpdatable, vpasUpdated, decidedPods, blockedPods} {
 		g.Reset()
 	}
 	for _, reason := range []string{postponedByStart, postponedByRate, postponedByDeadline} {
@@ -105,5 +107,8 @@ func (t tally) addTo(w *workload) {
 	}
 	for _, d := range t.decided {
 		decidedPods.WithLabelValues(d.action, d.rule).Add(float64(d.pods))
+		if d.class == facts.ClassWaiting || d.class == facts.ClassMisconfigured {
+			blockedPods.WithLabelValues(strings.ToLower(d.class), d.rule).Add(float64(d.pods))
+		}
 	}
 }

@@ -144,21 +144,31 @@ func (c *compiler) decisions(point *registry.Point, set *document.RuleSet, compi
 	sc = sc.child()
 	programs := c.variables(c.ordered(set.Variables, sc, subject), sc, subject)
 	compiled.Variables = &closure.Variables{Slots: sc.slots, Schemas: sc.schemas, Programs: programs}
-	outcomes := map[string]bool{}
-	var known []string
+	outcomes := map[string]registry.Outcome{}
+	var known, classes []string
 	for _, o := range point.Outcomes {
-		outcomes[o.Name] = true
+		outcomes[o.Name] = o
 		known = append(known, o.Name)
+	}
+	for _, class := range point.Classes {
+		classes = append(classes, class.Name)
 	}
 	for i := range set.Decisions {
 		d := &set.Decisions[i]
 		at := subject + ", decision " + d.Name.Value
-		if !outcomes[d.Do.Value] {
+		outcome, exists := outcomes[d.Do.Value]
+		switch {
+		case !exists:
 			from := d.Do
 			if from.IsZero() {
 				from = d.Name
 			}
 			c.ps.At(from, at, fmt.Sprintf("do %q is not an outcome of %s; use %s", d.Do.Value, point.Name, strings.Join(known, ", ")))
+		case d.Class.IsZero():
+		case !outcome.Classed:
+			c.ps.At(d.Class, at, fmt.Sprintf("outcome %s of %s has no classes; leave class out", outcome.Name, point.Name))
+		case !slices.Contains(classes, d.Class.Value):
+			c.ps.At(d.Class, at, fmt.Sprintf("class %q is not known at %s; use %s", d.Class.Value, point.Name, strings.Join(classes, ", ")))
 		}
 		row := &engine.DecisionPlan{Decision: d, When: c.condition(d.When, sc, at+", when")}
 		if !d.ReasonExpression.IsZero() {

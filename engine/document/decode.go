@@ -187,6 +187,7 @@ func (d *Decoder) decisionFields(x *Decision, at source.Scalar) fields {
 		"name":   d.into(&x.Name),
 		"when":   d.into(&x.When),
 		"do":     d.into(&x.Do),
+		"class":  d.into(&x.Class),
 		"reason": d.text(&x.Reason),
 
 		"reasonExpression": d.into(&x.ReasonExpression),

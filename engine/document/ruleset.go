@@ -99,6 +99,7 @@ type Decision struct {
 	Name   source.Scalar
 	When   source.Scalar // absent = always
 	Do     source.Scalar // an outcome of the point
+	Class  source.Scalar // a class of the point, for some outcomes; absent = none
 	Reason string        // optional prose beside the name
 
 	ReasonExpression source.Scalar // optional; computes the prose, with Reason as fallback

@@ -90,6 +90,24 @@ func (d *describer) row(name string, t lang.Type, writable bool, doc string) {
 	}
 }
 
+// classes prints the classes of a point's decisions.
+func (d *describer) classes(p *Point) {
+	if len(p.Classes) == 0 {
+		return
+	}
+	var of []string
+	for _, o := range p.Outcomes {
+		if o.Classed {
+			of = append(of, "`"+o.Name+"`")
+		}
+	}
+	var classes []string
+	for _, c := range p.Classes {
+		classes = append(classes, "`"+c.Name+"` ("+c.Doc+")")
+	}
+	d.printf("\nRows that do %s have a class: %s.\n", strings.Join(of, ", "), strings.Join(classes, ", "))
+}
+
 // Describe prints a reference of the points in Markdown: their facts, writable fields and outcomes.
 func (r *Registry) Describe(w io.Writer) error {
 	d := &describer{w: w}
@@ -109,6 +127,7 @@ func (r *Registry) Describe(w io.Writer) error {
 				d.printf("| `%s` | %s |\n", o.Name, o.Doc)
 			}
 			d.printf("\nWhen no row holds, or one fails: `%s`.\n", p.FailSafe)
+			d.classes(p)
 		}
 		if p.Objects != nil {
 			d.printf("\nRules see `self` (what is at `at`) and `oldSelf` (an optional: what was there before; not inside lists). " +

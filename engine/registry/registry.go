@@ -62,6 +62,13 @@ type Scope struct {
 
 // Outcome is what a decision may `do`.
 type Outcome struct {
+	Name    string
+	Doc     string
+	Classed bool // its rows may name a class, and should
+}
+
+// Class sorts the decisions that leave things as they are.
+type Class struct {
 	Name string
 	Doc  string
 }
@@ -77,6 +84,7 @@ type Point struct {
 	// For decision points. FailSafe applies if no row matches or one fails.
 	Outcomes []Outcome
 	FailSafe string
+	Classes  []Class // of decisions whose outcome is Classed
 
 	// For validation points. Objects types the values they check.
 	Objects ObjectTypes

@@ -121,9 +121,11 @@ type Rule struct {
 
 // Decision is one row of a first-match table.
 type Decision struct {
-	Name             string `json:"name,omitempty"`
-	When             string `json:"when,omitempty"`
-	Do               string `json:"do"`
+	Name string `json:"name,omitempty"`
+	When string `json:"when,omitempty"`
+	Do   string `json:"do"`
+	// Settled, Waiting or Misconfigured, for outcomes that leave things as they are.
+	Class            string `json:"class,omitempty"`
 	Reason           string `json:"reason,omitempty"`
 	ReasonExpression string `json:"reasonExpression,omitempty"`
 }

@@ -85,6 +85,9 @@ func (d Digest) rule(r *document.Rule) {
 
 func (d Digest) decision(x *document.Decision) {
 	d.Line("decision", x.Name, x.When, x.Do, x.ReasonExpression)
+	if !x.Class.IsZero() { // the digest of rows without one is as before
+		d.Line("class", x.Class)
+	}
 }
 
 func (d Digest) validation(v *document.Validation) {
