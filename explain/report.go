@@ -76,6 +76,19 @@ type Amounts struct {
 	Uncapped   string               `json:"uncappedTarget,omitempty"`
 	Way        []engine.Step        `json:"way,omitempty"`   // each rule that set the target, in order
 	Falls      []answers.Fall       `json:"falls,omitempty"` // of the target if usage stays as it is
+	// History is what is known of the past, oldest first: from a metrics store, or from the decisions
+	// that the recommender and the updater keep. Nothing else needs it.
+	History []Point `json:"history,omitempty"`
+}
+
+// Point is what one container had at a time, as quantities; empty = not known.
+type Point struct {
+	Time       time.Time `json:"time"`
+	Usage      string    `json:"usage,omitempty"`
+	Request    string    `json:"request,omitempty"`
+	Target     string    `json:"target,omitempty"`
+	LowerBound string    `json:"lowerBound,omitempty"`
+	UpperBound string    `json:"upperBound,omitempty"`
 }
 
 // Pod is a running pod: what it has, what admission would give a new one, and what happens next.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"cmp"
-	"math"
-	"strconv"
 	"strings"
 
 	"github.com/celvpa/celvpa/controllers/answers"
@@ -97,7 +95,7 @@ func printPlan(p *page, r *simulate.Plan, explain, wide bool) {
 	p.row(head...)
 	for i := range r.Items {
 		item := &r.Items[i]
-		cells := []any{oneLine(item.Pod), oneLine(cmp.Or(item.VPA, "-")), item.Action, oneLine(cmp.Or(item.Rule, "-")), priorityText(item.Priority), oneLine(item.Reason)}
+		cells := []any{oneLine(item.Pod), oneLine(cmp.Or(item.VPA, "-")), item.Action, oneLine(cmp.Or(item.Rule, "-")), item.Priority.String(), oneLine(item.Reason)}
 		if wide {
 			changes := make([]string, len(item.Change))
 			for j, change := range item.Change {
@@ -125,20 +123,4 @@ func explainPlanned(p *page, item *answers.PlannedPod) {
 		p.printf("  %s\n", change)
 	}
 	p.steps("  ", item.Steps)
-}
-
-// priorityText is a priority in a column: how far the pod is from its target, whether it needs more of something, and whether it is
-// outside the recommended range.
-func priorityText(p *answers.Priority) string {
-	if p == nil {
-		return "-"
-	}
-	words := []string{strconv.FormatFloat(math.Round(float64(p.ResourceDiff)*1000)/1000, 'f', -1, 64)}
-	if p.ScaleUp {
-		words = append(words, "up")
-	}
-	if p.OutsideRecommendedRange {
-		words = append(words, "outside")
-	}
-	return strings.Join(words, " ")
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/celvpa/celvpa/engine"
 )
@@ -29,6 +31,22 @@ type Priority struct {
 	OutsideRecommendedRange bool   `json:"outsideRecommendedRange"`
 	ScaleUp                 bool   `json:"scaleUp"`
 	ResourceDiff            Number `json:"resourceDiff"`
+}
+
+// String is the priority in a column: how far the pod is from its target, whether it needs more of
+// something, and whether it is outside the recommended range.
+func (p *Priority) String() string {
+	if p == nil {
+		return "-"
+	}
+	words := []string{strconv.FormatFloat(math.Round(float64(p.ResourceDiff)*1000)/1000, 'f', -1, 64)}
+	if p.ScaleUp {
+		words = append(words, "up")
+	}
+	if p.OutsideRecommendedRange {
+		words = append(words, "outside")
+	}
+	return strings.Join(words, " ")
 }
 
 // Number is null in JSON if rules produced NaN or infinity.

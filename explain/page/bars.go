@@ -1,0 +1,112 @@
+package page
+
+import (
+	"cmp"
+
+	"github.com/celvpa/celvpa/explain"
+)
+
+// bars writes usage beside request, target and bounds: a table whose last column draws them on one scale.
+func bars(w *writer, a explain.Amounts, having map[place]*held) {
+	var requests []count
+	if h := having[place{a.Container, "requests." + a.Resource}]; h != nil {
+		requests = h.now.top(3)
+	}
+	inner := []string{a.LastUsage, a.Target, a.LowerBound}
+	for _, p := range a.Usage {
+		inner = append(inner, p.Amount)
+	}
+	for _, c := range requests {
+		inner = append(inner, c.value)
+	}
+	s := scaleOf(a.Resource, inner, []string{a.UpperBound, a.Uncapped})
+	if s.top == 0 {
+		return
+	}
+	w.put("<div class=\"chart\"><table class=\"bars\"><caption>Usage against request, target and bounds of {}</caption>\n", a.Resource)
+	w.put("<thead><tr><th scope=\"col\">what</th><th scope=\"col\">amount</th><th scope=\"col\"><span class=\"away\">on a scale</span></th></tr></thead>\n<tbody>\n")
+	used := taken(a)
+	for i, p := range a.Usage {
+		name, class := "percentile "+p.Percent, "usage"
+		if i == used {
+			name, class = name+", used", "used"
+		}
+		w.bar(s, a.Target, name, p.Amount, class)
+	}
+	w.dot(s, a.Target, "last usage", a.LastUsage, "usage")
+	for _, c := range requests {
+		name := "request now"
+		if len(requests) > 1 {
+			name += ", " + plural(c.pods, "pod")
+		}
+		w.dot(s, a.Target, name, c.value, "request")
+	}
+	w.dot(s, a.Target, "target", a.Target, "target")
+	if a.Uncapped != a.Target {
+		w.dot(s, a.Target, "uncapped target", a.Uncapped, "target")
+	}
+	w.bounds(s, a)
+	w.put("</tbody>\n<tfoot aria-hidden=\"true\"><tr><td></td><td></td><td class=\"plot\"><svg width=\"100%\" height=\"20\"><line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"1\" y2=\"1\"/>")
+	for _, t := range s.ticks() {
+		anchor := "middle"
+		if t.at > 0.9 {
+			anchor = "end"
+		}
+		w.put("<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"1\" y2=\"5\"/><text x=\"{}\" y=\"17\" text-anchor=\"{}\">{}</text>", percent(t.at), percent(t.at), percent(t.at), anchor, t.label)
+	}
+	w.put("</svg></td></tr></tfoot></table></div>\n")
+}
+
+// row opens a row of the chart with the target across it.
+func (w *writer) row(s scale, target, name, value string) {
+	w.put("<tr><th scope=\"row\">{}</th><td class=\"n\">{}<small>{}</small></td><td class=\"plot\"><svg width=\"100%\" height=\"22\" aria-hidden=\"true\">", name, value, readable(value))
+	if at, past, ok := s.at(target); ok && !past {
+		w.put("<line class=\"guide\" x1=\"{}\" x2=\"{}\" y1=\"0\" y2=\"100%\"/>", percent(at), percent(at))
+	}
+}
+
+func (w *writer) bar(s scale, target, name, value, class string) {
+	w.row(s, target, name, value)
+	if at, _, ok := s.at(value); ok {
+		w.put("<rect class=\"{}\" width=\"{}\" y=\"5\" height=\"12\"/>", class, percent(at))
+	}
+	w.put("</svg></td></tr>\n")
+}
+
+func (w *writer) dot(s scale, target, name, value, class string) {
+	if value == "" {
+		return
+	}
+	w.row(s, target, name, value)
+	if at, past, ok := s.at(value); past {
+		w.beyond()
+	} else if ok {
+		w.put("<circle class=\"{}\" cx=\"{}\" cy=\"11\" r=\"5\"/>", class, percent(at))
+	}
+	w.put("</svg></td></tr>\n")
+}
+
+func (w *writer) beyond() {
+	w.put("<text x=\"100%\" y=\"15\" text-anchor=\"end\">beyond the scale →</text>")
+}
+
+// bounds draws the range in which pods are left alone.
+func (w *writer) bounds(s scale, a explain.Amounts) {
+	if a.LowerBound == "" && a.UpperBound == "" {
+		return
+	}
+	w.row(s, a.Target, "bounds", cmp.Or(a.LowerBound, "none")+" to "+cmp.Or(a.UpperBound, "none"))
+	low, _, _ := s.at(a.LowerBound)
+	high, past, ok := s.at(a.UpperBound)
+	if !ok || past {
+		high = 1
+	}
+	w.put("<line class=\"bound\" x1=\"{}\" x2=\"{}\" y1=\"11\" y2=\"11\"/>", percent(low), percent(high))
+	w.put("<line class=\"bound\" x1=\"{}\" x2=\"{}\" y1=\"6\" y2=\"16\"/>", percent(low), percent(low))
+	if past {
+		w.put("<text class=\"halo\" x=\"100%\" y=\"15\" text-anchor=\"end\">beyond the scale →</text>")
+	} else if ok {
+		w.put("<line class=\"bound\" x1=\"{}\" x2=\"{}\" y1=\"6\" y2=\"16\"/>", percent(high), percent(high))
+	}
+	w.put("</svg></td></tr>\n")
+}

@@ -1,0 +1,202 @@
+package page
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/explain"
+)
+
+// open is how many containers are unfolded, on paper too.
+const open = 3
+
+// numbers writes the way of each number, a fold a container.
+func numbers(w *writer, r *explain.Report) {
+	groups := byContainer(r.Resources)
+	w.put("<p>For each resource: from usage by the rules to the target, by admission to new pods, and what the pods have now.</p>\n")
+	having := podsHaving(r)
+	w.folds("containers", len(groups), func(from, to int) {
+		for i, g := range groups[from:to] {
+			container(w, r, g, having, from+i < open)
+		}
+	})
+}
+
+// byContainer cuts the list, which is in the order of containers.
+func byContainer(list []explain.Amounts) [][]explain.Amounts {
+	var out [][]explain.Amounts
+	for i, a := range list {
+		if i == 0 || a.Container != list[i-1].Container {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], a)
+	}
+	return out
+}
+
+func container(w *writer, r *explain.Report, group []explain.Amounts, having map[place]*held, opened bool) {
+	w.put("<details class=\"container\"")
+	if opened {
+		w.put(" open")
+	}
+	w.put("><summary><h3>{}</h3>", nameOf(group[0].Container))
+	for _, a := range group {
+		w.put(" <span class=\"brief\">{} <strong>{}</strong></span>", a.Resource, brief(a, having))
+	}
+	w.put("</summary>\n")
+	for _, a := range group {
+		w.put("<article>\n<h4>{} <span class=\"of\">of {}</span></h4>\n", a.Resource, nameOf(a.Container))
+		flow(w, a, having)
+		w.put("<div class=\"charts\">\n")
+		bars(w, a, having)
+		overTime(w, r, a, having)
+		w.put("</div>\n</article>\n")
+	}
+	w.put("</details>\n")
+}
+
+func nameOf(container string) string {
+	if container == "" {
+		return "the pod as a whole"
+	}
+	return "container " + container
+}
+
+// brief is what the pods request now and what is recommended.
+func brief(a explain.Amounts, having map[place]*held) string {
+	now := "unset"
+	if h := having[place{a.Container, "requests." + a.Resource}]; h != nil {
+		now = h.now.brief()
+	}
+	return now + " → " + cmp.Or(a.Target, "no target")
+}
+
+// flow writes the way of a number from usage to the pods.
+func flow(w *writer, a explain.Amounts, having map[place]*held) {
+	w.put("<ol class=\"flow\" aria-label=\"Way of {} of {}\">\n<li><h5>Usage</h5>", a.Resource, nameOf(a.Container))
+	usage(w, a)
+	w.put("</li>\n<li class=\"rules\"><h5>Rules</h5>")
+	way(w, a.Way)
+	w.put("</li>\n<li><h5>Target</h5>")
+	w.amount("", a.Target, "none")
+	if a.LowerBound != "" || a.UpperBound != "" {
+		w.amount("lower bound", a.LowerBound, "none")
+		w.amount("upper bound", a.UpperBound, "none")
+	}
+	if a.Uncapped != "" && a.Uncapped != a.Target {
+		w.amount("uncapped", a.Uncapped, "none")
+	}
+	w.put("</li>\n<li><h5>Admission</h5>")
+	podAmounts(w, a, having, func(h *held) *counts { return &h.new })
+	w.put("</li>\n<li><h5>Pods now</h5>")
+	podAmounts(w, a, having, func(h *held) *counts { return &h.now })
+	w.put("</li>\n</ol>\n")
+}
+
+// usage writes the percentile that became the target, or else the highest ones.
+func usage(w *writer, a explain.Amounts) {
+	used := taken(a)
+	switch {
+	case len(a.Usage) == 0:
+		w.put("<p class=\"none\">No usage is known.</p>")
+	case used >= 0:
+		w.amount("percentile "+a.Usage[used].Percent, a.Usage[used].Amount, "none")
+	default:
+		for _, p := range a.Usage[max(0, len(a.Usage)-3):] {
+			w.amount("percentile "+p.Percent, p.Amount, "none")
+		}
+	}
+	if a.LastUsage != "" {
+		w.amount("last", a.LastUsage, "none")
+	}
+}
+
+// taken is the index of the percentile that the first rule made the target, or -1.
+func taken(a explain.Amounts) int {
+	if len(a.Way) > 0 {
+		for i, p := range a.Usage {
+			if p.Amount == a.Way[0].To {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func way(w *writer, steps []engine.Step) {
+	if len(steps) == 0 {
+		w.put("<p class=\"none\">No rule set it.</p>")
+		return
+	}
+	w.put("<ol class=\"way\">")
+	for _, s := range steps[:min(len(steps), shown)] {
+		w.put("<li><p>")
+		if s.Item != "" && s.Item != "target" {
+			w.put("<span class=\"of\">{}</span> ", s.Item)
+		}
+		if s.Error != "" {
+			w.put("<span class=\"from\">{}</span> <strong>failed</strong></p><p>{}</p>", s.From, s.Error)
+		} else {
+			w.put("<span class=\"from\">{}</span> <span class=\"to\">→ </span><strong>{}</strong>{}</p>", cmp.Or(s.From, "unset"), cmp.Or(s.To, "unset"), readable(s.To))
+		}
+		rule(w, s)
+		w.put("</li>")
+	}
+	w.put("</ol>")
+	if n := len(steps) - shown; n > 0 {
+		w.put("<p class=\"more\">{} more rules are left out.</p>", strconv.Itoa(n))
+	}
+}
+
+// rule writes which rule made a step, where it stands, and why.
+func rule(w *writer, s engine.Step) {
+	if s.Reason != "" {
+		w.put("<p class=\"why\">{}</p>", s.Reason)
+	}
+	w.put("<p class=\"rule\"><code>{}</code> {} <span class=\"at\">", s.Path(), s.Version)
+	if s.Overlay != "" {
+		w.put("overlay {}, ", s.Overlay)
+	}
+	w.put("{}</span></p>", s.At)
+}
+
+// amount writes a quantity under what it is, or what stands for none.
+func (w *writer) amount(of, quantity, missing string) {
+	w.put("<p class=\"amount\">")
+	if of != "" {
+		w.put("<span class=\"of\">{}</span> ", of)
+	}
+	w.put("<strong>{}</strong><small>{}</small></p>", cmp.Or(quantity, missing), readable(quantity))
+}
+
+func podAmounts(w *writer, a explain.Amounts, having map[place]*held, which func(*held) *counts) {
+	any := false
+	for _, field := range []string{"requests.", "limits."} {
+		h := having[place{a.Container, field + a.Resource}]
+		if h == nil {
+			continue
+		}
+		any = true
+		for _, c := range which(h).top(3) {
+			of := field[:len(field)-2] // request, limit
+			if len(*which(h)) > 1 {
+				of += ", " + plural(c.pods, "pod")
+			}
+			w.amount(of, c.value, "unset")
+		}
+		if n := len(*which(h)) - 3; n > 0 {
+			w.put("<p class=\"more\">and {}</p>", plural(n, "other value"))
+		}
+	}
+	if !any {
+		w.put("<p class=\"none\">No pod is known.</p>")
+	}
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
+}

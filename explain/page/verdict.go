@@ -1,0 +1,154 @@
+package page
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/celvpa/celvpa/explain"
+)
+
+// shown is how many rows of a list are open; the others are in folds of as many.
+const shown = 25
+
+// kinds are the classes of findings: the symbol, the name in the style and what it asks for. Each has
+// its name as text, so that nothing hangs on a colour.
+var kinds = map[string]struct {
+	symbol, style, means string
+}{
+	explain.Misconfigured: {"✕", "bad", "somebody has to change something"},
+	explain.Waiting:       {"◷", "wait", "time or the cluster resolves it"},
+	explain.Settled:       {"✓", "good", "nothing to do"},
+	explain.Info:          {"i", "info", "explains a number"},
+}
+
+// label writes a class, or an action, which has no class.
+func (w *writer) label(text, class string) {
+	if text == "" {
+		return
+	}
+	k := kinds[class]
+	w.put("<span class=\"label {}\">", cmp.Or(k.style, "none"))
+	if k.symbol != "" {
+		w.put("<span aria-hidden=\"true\">{} </span>", k.symbol)
+	}
+	w.put("{}</span>", text)
+}
+
+// verdict writes the first line of the report, and what it is about.
+func verdict(w *writer, r *explain.Report) {
+	class := classOf(r)
+	w.put("<h1><small>celvpa explain</small> {}</h1>\n", r.Subject)
+	w.put("<div class=\"verdict {}\" role=\"region\" aria-label=\"Verdict\">\n<p class=\"labels\">", cmp.Or(kinds[class].style, "none"))
+	w.label(class, class)
+	if r.Verdict.Action != "" {
+		w.put(" <span>The updater's next step: <strong>{}</strong></span>", r.Verdict.Action)
+	}
+	if r.Verdict.Token != "" {
+		w.put(" <code>{}</code>", r.Verdict.Token)
+	}
+	w.put("</p>\n<p class=\"text\">{}</p>\n", r.Verdict.Text)
+	if n := len(r.Unknown); n > 0 {
+		w.put("<p><a href=\"#unknown\">{} could not be found out</a>, so the answer may be incomplete.</p>\n", things(n))
+	}
+	w.put("</div>\n<dl class=\"about\">\n")
+	for _, row := range [][2]string{
+		{"VerticalPodAutoscaler", cmp.Or(r.VPA, "none")}, {"Target", r.Target}, {"Update mode", r.Mode}, {"Pipeline", r.Rules.Pipeline},
+	} {
+		if row[1] != "" {
+			w.put("<div><dt>{}</dt><dd>{}</dd></div>\n", row[0], row[1])
+		}
+	}
+	w.put("<div><dt>As of</dt><dd>")
+	w.time(r.Now)
+	w.put("</dd></div>\n</dl>\n")
+}
+
+func things(n int) string {
+	if n == 1 {
+		return "One thing"
+	}
+	return strconv.Itoa(n) + " things"
+}
+
+// classOf is the class of the finding or of the rule that decides.
+func classOf(r *explain.Report) string {
+	for _, f := range r.Findings {
+		if f.Token == r.Verdict.Token {
+			return f.Class
+		}
+	}
+	for _, p := range r.Pods {
+		if p.Rule == r.Verdict.Token {
+			return p.Class
+		}
+	}
+	return ""
+}
+
+// findings writes what blocks, what is waited for and what explains a number, by class.
+func findings(w *writer, r *explain.Report) {
+	if len(r.Findings) == 0 {
+		w.put("<p>Nothing blocks, and nothing is waited for.</p>\n")
+	}
+	for list := r.Findings; len(list) > 0; {
+		class, n := list[0].Class, 1
+		for n < len(list) && list[n].Class == class {
+			n++
+		}
+		w.put("<h3 class=\"kind\">")
+		w.label(class, class)
+		if means := kinds[class].means; means != "" {
+			w.put(" <span>{}</span>", means)
+		}
+		w.put("</h3>\n")
+		w.folds("findings", n, func(from, to int) {
+			w.put("<ul class=\"findings\">\n")
+			for _, f := range list[from:to] {
+				finding(w, f)
+			}
+			w.put("</ul>\n")
+		})
+		list = list[n:]
+	}
+}
+
+func finding(w *writer, f explain.Finding) {
+	w.put("<li class=\"{}\"><p class=\"labels\"><code>{}</code>", cmp.Or(kinds[f.Class].style, "none"), f.Token)
+	if f.About != "" {
+		w.put(" <span class=\"of\">{}</span>", f.About)
+	}
+	w.put("</p><p>{}</p>", f.Text)
+	if f.WayOut != "" {
+		w.put("<p class=\"out\"><strong>Way out:</strong> {}</p>", f.WayOut)
+	}
+	w.put("</li>\n")
+}
+
+// folds writes n rows: the first ones openly, the others in folds, until the page is full.
+func (w *writer) folds(of string, n int, write func(from, to int)) {
+	for from := 0; from < n; from += shown {
+		to := min(from+shown, n)
+		if from == 0 {
+			write(from, to)
+			continue
+		}
+		if w.full() {
+			w.put("<p class=\"more\">{} more {} are left out: the page is full. <code>-o json</code> has them.</p>\n", strconv.Itoa(n-from), of)
+			return
+		}
+		w.put("<details class=\"fold\"><summary>{}, {} to {} of {}</summary>\n", of, strconv.Itoa(from+1), strconv.Itoa(to), strconv.Itoa(n))
+		write(from, to)
+		w.put("</details>\n")
+	}
+}
+
+// table opens a table that scrolls by itself where it is wider than the page.
+func (w *writer) table(caption string, columns ...string) {
+	w.put("<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\"><table>\n<thead><tr>", caption)
+	for _, c := range columns {
+		w.put("<th scope=\"col\">{}</th>", c)
+	}
+	w.put("</tr></thead>\n<tbody>\n")
+}
+
+func (w *writer) endTable() { w.put("</tbody></table></div>\n") }
