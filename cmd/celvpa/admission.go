@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -90,6 +91,7 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	if err != nil {
 		return err
 	}
+	p.explains.Admission = noAnswer[answers.Admission]
 	serving := server.Started
 	p.ready = append(p.ready, serving)
 	live, err := client.New(p.manager.GetConfig(), client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})

@@ -156,6 +156,9 @@ func runParts(ctx context.Context, o *options, parts []part) error {
 			return err
 		}
 	}
+	if err := proc.explain(o); err != nil {
+		return err
+	}
 	if thrift != nil {
 		if err := proc.manager.Add(thrift); err != nil {
 			return err

@@ -27,6 +27,7 @@ type options struct {
 	burst             int
 	address           string
 	secureMetrics     secureMetrics
+	explainAddress    string
 	profiling         bool
 	logFormat         string
 	namespace         string
@@ -79,6 +80,7 @@ func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	f.IntVar(&o.burst, "kube-api-burst", 100, "burst of requests to the API server")
 	f.StringVar(&o.address, "address", address, "address that serves /metrics, /health-check, /healthz and /readyz")
 	o.secureMetrics.add(f)
+	f.StringVar(&o.explainAddress, "explain-address", "", "address that serves, over TLS to those whom the API server allows, what the process knows about one VPA, for celvpa explain; empty = off (celvpa's own)")
 	f.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof on --address")
 	f.StringVar(&o.logFormat, "logging-format", "text", "text or json; --log-format is the same (celvpa's own)")
 	f.IntVar(&o.decisionsKept, "decisions-kept", decisions.DefaultKept, "decisions about each VPA that each component keeps in memory; 0 = none (celvpa's own)")

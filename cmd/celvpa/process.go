@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/celvpa/celvpa/controllers/inspect"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/oom"
 	"github.com/celvpa/celvpa/controllers/slim"
@@ -42,11 +43,13 @@ import (
 // process is what the components of one process share: caches, client, endpoints and the lead.
 type process struct {
 	*health
-	manager  manager.Manager
-	resolver *target.Resolver // of all components: what one has asked for, the others know
-	address  string
-	secure   string // --secure-metrics-address
-	port     int    // of the webhook, 0 without one
+	manager   manager.Manager
+	resolver  *target.Resolver // of all components: what one has asked for, the others know
+	address   string
+	secure    string // --secure-metrics-address
+	explains  inspect.Sources
+	explained string // --explain-address
+	port      int    // of the webhook, 0 without one
 
 	namespace string          // the only one that is served; empty = all
 	kinds     []client.Object // that are watched
@@ -55,7 +58,7 @@ type process struct {
 // newProcess connects to the API server and prepares the caches: of VPAs, of the controllers of pods and of what else is read,
 // of which a kind may be named more than once.
 func newProcess(ctx context.Context, o *options, reads []client.Object, targetOnly bool) (*process, error) {
-	p := &process{health: newHealth(clock.RealClock{}), address: o.address, secure: o.secureMetrics.address, namespace: o.namespace}
+	p := &process{health: newHealth(clock.RealClock{}), address: o.address, secure: o.secureMetrics.address, explained: o.explainAddress, namespace: o.namespace}
 	config, err := restConfig(o)
 	if err != nil {
 		return nil, err
@@ -247,7 +250,7 @@ func (p *process) start(ctx context.Context, delay time.Duration) error {
 		select {
 		case err := <-done:
 			if errors.Is(err, syscall.EADDRINUSE) {
-				return fmt.Errorf("a port is taken (--address %s%s%s): %w; choose another", p.address, p.secureHint(), p.webhookHint(), err)
+				return fmt.Errorf("a port is taken (--address %s%s%s%s): %w; choose another", p.address, hint("--secure-metrics-address", p.secure), hint("--explain-address", p.explained), p.webhookHint(), err)
 			}
 			return err
 		case <-ctx.Done():
@@ -277,11 +280,12 @@ func (p *process) unsynced(ctx context.Context) []string {
 	return out
 }
 
-func (p *process) secureHint() string {
-	if p.secure == "" {
+// hint is a flag that has a value.
+func hint(flag, value string) string {
+	if value == "" {
 		return ""
 	}
-	return ", --secure-metrics-address " + p.secure
+	return ", " + flag + " " + value
 }
 
 func (p *process) webhookHint() string {

@@ -63,13 +63,18 @@ func (s *secureMetrics) certificate(log logr.Logger) (manager.Runnable, getCerti
 		}
 		return watcher, watcher.GetCertificate, nil
 	}
+	return selfSigned("--secure-metrics-address", log)
+}
+
+// selfSigned is a certificate that nobody can verify, for the address of a flag.
+func selfSigned(flag string, log logr.Logger) (manager.Runnable, getCertificate, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, nil, fmt.Errorf("finding this host's name for the certificate of --secure-metrics-address: %w", err)
+		return nil, nil, fmt.Errorf("finding this host's name for the certificate of %s: %w", flag, err)
 	}
 	own, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{host, "localhost"}, Unpublished: true, Clock: clock.RealClock{}, Log: log})
 	if err != nil {
-		return nil, nil, fmt.Errorf("preparing the certificate of --secure-metrics-address: %w", err)
+		return nil, nil, fmt.Errorf("preparing the certificate of %s: %w", flag, err)
 	}
 	return own, own.GetCertificate, nil
 }

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/updater"
@@ -109,6 +110,7 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 		Limits:     limits,
 		FirstCycle: flags.firstCycle,
 	})
+	p.explains.Updater = noAnswer[answers.Updater]
 	p.healthy = append(p.healthy, u.Healthy)
 	if err := p.manager.Add(u); err != nil {
 		return err
