@@ -16,15 +16,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// block is a fenced block of a page whose language is "sh cluster" or "yaml values", with the words behind that.
+// block is a fenced block of a page whose language is one of languages, with the words behind that.
 type block struct{ language, words, text string }
+
+var languages = []string{"sh cluster", "yaml values", "yaml kustomization"}
 
 func blocks(t *testing.T, page string) (out []block) {
 	t.Helper()
 	parts := strings.Split("\n"+read(t, "docs", page), "\n```")
 	for i := 1; i+1 < len(parts); i += 2 {
 		first, text, _ := strings.Cut(parts[i], "\n")
-		for _, language := range []string{"sh cluster", "yaml values"} {
+		for _, language := range languages {
 			if words, ok := strings.CutPrefix(first, language); ok {
 				out = append(out, block{language, strings.TrimSpace(words), text})
 			}
@@ -42,9 +44,12 @@ func TestTheCommandsOfInstallMdWork(t *testing.T) {
 	ran := 0
 	var uninstalling period
 	for _, b := range blocks(t, "install.md") {
-		if b.language == "yaml values" {
+		switch {
+		case b.language == "yaml values":
 			require.NoError(t, os.WriteFile(filepath.Join(s.dir, "values.yaml"), []byte(b.text), 0o600))
 			continue
+		case b.language == "yaml kustomization", b.words == "plain":
+			continue // TestTheCommandsWithoutHelmWork runs them
 		}
 		if strings.HasPrefix(b.text, "helm uninstall") {
 			s.run(t, "kubectl apply -f examples/quickstart/namespace.yaml -f examples/quickstart/vpa.yaml")
@@ -70,6 +75,53 @@ func TestTheCommandsOfInstallMdWork(t *testing.T) {
 	refused, requests := forbidden(t, uninstalling)
 	require.Empty(t, refused)
 	require.Greater(t, requests, 100)
+}
+
+// TestTheCommandsWithoutHelmWork: the plain manifests, the kustomization over them, and uninstalling, which keeps the CRDs.
+func TestTheCommandsWithoutHelmWork(t *testing.T) {
+	needsLab(t)
+	s, k := newShell(t), newKubelet(t)
+	s.cleanUp(t)
+	const definitions = "crd verticalpodautoscalers.autoscaling.k8s.io verticalpodautoscalercheckpoints.autoscaling.k8s.io ruleoverlays.rules.celvpa.dev"
+	t.Cleanup(func() { // the next test installs with helm, which would find CRDs that are not its own
+		out, err := s.command(context.WithoutCancel(t.Context()), "kubectl delete --ignore-not-found "+definitions).CombinedOutput()
+		require.NoError(t, err, string(out))
+	})
+	start, ran := time.Now(), 0
+	var uninstalling period
+	for _, b := range blocks(t, "install.md") {
+		if b.language == "yaml kustomization" {
+			const remote = "github.com/celvpa/celvpa/"
+			require.Contains(t, b.text, remote)
+			local := strings.ReplaceAll(b.text, remote, "")
+			require.NoError(t, os.WriteFile(filepath.Join(s.dir, "kustomization.yaml"), []byte(local), 0o600))
+		}
+		if b.words != "plain" {
+			continue
+		}
+		ran++
+		began := time.Now()
+		out := s.run(t, b.text)
+		k.sync()
+		switch {
+		case strings.HasPrefix(b.text, "kubectl delete"):
+			uninstalling = period{began, time.Now()}
+		case strings.Contains(b.text, "-k"):
+			require.Equal(t, 3, strings.Count(out, "registry.example/team/celvpa:v0.1.0"), out)
+		}
+		if uninstalling == (period{}) {
+			config := &admissionregistrationv1.MutatingWebhookConfiguration{}
+			require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Name: "vpa-webhook-config"}, config))
+			require.NotEmpty(t, config.Webhooks, "the process has registered itself")
+			require.NoError(t, createPod(t, "default"))
+		}
+	}
+	require.Equal(t, 3, ran, "the page has lost its examples")
+	s.run(t, "kubectl get "+definitions)
+	nothingRefusesPods(t)
+	refused, requests := forbidden(t, period{to: start}, uninstalling)
+	require.Empty(t, refused)
+	require.Positive(t, requests)
 }
 
 // nothingRefusesPods requires that no webhook of VPA is left and that pods can be created.
