@@ -25,21 +25,22 @@ import (
 	"github.com/celvpa/celvpa/webhook"
 )
 
-// withoutCelvpa leaves the API server alone: nobody is asked about VerticalPodAutoscalers. The shared celvpa is stopped.
+// withoutCelvpa stops the shared celvpa, so that no webhook is called for VerticalPodAutoscalers.
 func withoutCelvpa(t *testing.T) {
 	t.Helper()
 	require.NoError(t, celvpa.Stop(20*time.Second))
 	unregister(t)
 }
 
-// unregister deletes the registration of a webhook whose celvpa is gone.
+// unregister deletes the webhook configuration of a celvpa that has stopped.
 func unregister(t *testing.T) {
 	t.Helper()
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhook.ConfigName}}
 	require.NoError(t, client.IgnoreNotFound(cluster.Delete(context.WithoutCancel(t.Context()), config)))
 }
 
-// startWebhook runs an admission controller until the test ends, and waits until the API server asks it.
+// startWebhook runs an admission controller until the test ends, and waits until the API server
+// calls it.
 func startWebhook(t *testing.T, ns string, flags ...string) {
 	t.Helper()
 	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
@@ -53,13 +54,13 @@ func startWebhook(t *testing.T, ns string, flags ...string) {
 	})
 	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
 	eventually(t, 20*time.Second, "the webhook to be asked", func(ctx context.Context) (bool, error) {
-		// No rule of the schema is about this.
+		// No schema rule covers this.
 		err := cluster.Create(ctx, object(ns, "probe", "resourcePolicy: {containerPolicies: [{containerName: a, minAllowed: {cpu: 0.1m}}]}"), client.DryRunAll)
 		return slices.Equal(refusals(err), []string{"vpa-bounds/whole@spec.resourcePolicy.containerPolicies[0].minAllowed[cpu]"}), nil
 	})
 }
 
-// object is a VerticalPodAutoscaler with a target and whatever else its spec has.
+// object is a VerticalPodAutoscaler with a target and the given spec.
 func object(ns, name, spec string) *unstructured.Unstructured {
 	objects, err := harness.Decode(fmt.Appendf(nil, "{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {namespace: %s, name: %s}, spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, %s}}", ns, name, spec))
 	if err != nil {
@@ -68,7 +69,7 @@ func object(ns, name, spec string) *unstructured.Unstructured {
 	return objects[0]
 }
 
-// placed is an object of a table or a manifest where tests put it.
+// placed is an object of a table or a manifest, in the tests' namespace.
 func placed(from map[string]any, ns, name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(from)}
 	u.SetAPIVersion("autoscaling.k8s.io/v1")
@@ -78,7 +79,7 @@ func placed(from map[string]any, ns, name string) *unstructured.Unstructured {
 	return u
 }
 
-// refusals are the rules by which an object was refused, each with the field, as rule@field, sorted.
+// refusals are the rules that refused an object, each with its field, as rule@field, sorted.
 func refusals(err error) (out []string) {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -93,7 +94,7 @@ func refusals(err error) (out []string) {
 	return out
 }
 
-// listener is a connection that hears warnings. One request is made at a time.
+// listener is a client that collects warnings. It makes one request at a time.
 type listener struct {
 	*harness.Cluster
 
@@ -117,7 +118,7 @@ func (l *listener) HandleWarningHeader(_ int, _, text string) {
 	l.heard = append(l.heard, text)
 }
 
-// warnings are what was heard since it was asked last.
+// warnings returns what was collected since the last call.
 func (l *listener) warnings() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +127,7 @@ func (l *listener) warnings() []string {
 	return out
 }
 
-// putCRD replaces a CRD, as kubectl replace does, and waits until the API server judges by it.
+// putCRD replaces a CRD, as kubectl replace does, and waits until the API server validates by it.
 func putCRD(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	var live apiextensionsv1.CustomResourceDefinition

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withoutAdmission nobody would give new pods their resources, but those that run are resized without it.
+// withoutAdmission: no evictions, because new pods would not get their resources. Resizes continue.
 func withoutAdmission(t *testing.T) {
 	ns := namespace(t, "up-lease")
 	evicted, resized := deployed(t, ns, "evicted", 2, small), deployed(t, ns, "resized", 2, small)
@@ -17,7 +17,7 @@ func withoutAdmission(t *testing.T) {
 	u := startUpdater(t, ns, "--admission-controller-status-lease-name="+ns)
 	become(t, ns, "resized", 2, "200m/- 200Mi/-")
 	same(t, ns, "resized", resized)
-	// One that would have to be evicted stays, too.
+	// A pod that would have to be evicted stays.
 	recommendNow(t, ns, "resized", target("40", "200Mi"))
 	u.decided("evicted", "update/admission-down")
 	eventually(t, 20*time.Second, "a resize that is refused", func(context.Context) (bool, error) { return u.requests.of("resize", "resized") > 2, nil })

@@ -17,7 +17,7 @@ import (
 	"github.com/celvpa/celvpa/crds/emit"
 )
 
-// printed is what celvpa crd prints.
+// printed is the output of celvpa crd.
 func printed(t *testing.T, args ...string) []byte {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), program, append([]string{"crd"}, args...)...).Output()
@@ -25,8 +25,9 @@ func printed(t *testing.T, args ...string) []byte {
 	return out
 }
 
-// theAdmissionPolicyStandsInForTheWebhook: `celvpa crd --vap` is for clusters that want no webhook. It refuses what is
-// behind gates that are off, lets through what was there before, and warns.
+// theAdmissionPolicyStandsInForTheWebhook: `celvpa crd --vap` is for clusters that want no webhook.
+// The policy refuses fields whose gate is off, tolerates fields that an object already has, and
+// warns.
 func theAdmissionPolicyStandsInForTheWebhook(t *testing.T) {
 	withoutCelvpa(t)
 	ns := namespace(t, "it-policy")

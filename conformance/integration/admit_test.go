@@ -26,18 +26,18 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// admitted is a pod with what concerns it, as it is written.
+// admitted is a pod with the objects that affect it.
 type admitted struct {
 	pod    string   // its spec
 	ranges []string // the items of LimitRanges of its namespace
 	policy string   // resourcePolicy of its VPA
 	status string   // its recommendation; empty = usual
 	gated  bool     // it needs the gates
-	// What the API server and celvpa say, if the pod is refused, and only with the gates on.
+	// What the API server and celvpa answer if they refuse the pod, and only with the gates on.
 	refused string
 }
 
-// What is recommended where a case does not say.
+// The recommendation of cases that set none.
 const usual = `{containerRecommendations: [{containerName: app, target: {cpu: 600m, memory: 300Mi}}, {containerName: side, target: {cpu: 100m, memory: 50Mi}}],
   podRecommendation: {target: {cpu: 700m, memory: 350Mi}}}`
 
@@ -45,7 +45,7 @@ const usual = `{containerRecommendations: [{containerName: app, target: {cpu: 60
 const greedy = `{containerRecommendations: [{containerName: app, target: {cpu: "3", memory: 3Gi}}, {containerName: side, target: {cpu: "1", memory: 1Gi}}],
   podRecommendation: {target: {cpu: "4", memory: 4Gi}}}`
 
-// pairOf are two containers with some resources.
+// pairOf is two containers with the given resources.
 func pairOf(app, side string) string {
 	return fmt.Sprintf("containers: [{name: app, image: a, resources: {%s}}, {name: side, image: a, resources: {%s}}]", app, side)
 }
@@ -88,8 +88,9 @@ var podsToAdmit = map[string]admitted{
 	},
 }
 
-// admitSaysWhatTheWebhookDoes with the same manifests: to the annotation, and to the resources that the API server stores, with
-// its own defaults. What the API server takes unpatched it takes patched.
+// admitSaysWhatTheWebhookDoes: for the same manifests, celvpa admit and the webhook give the same
+// annotation and the same stored resources, with the API server's own defaults. A pod that the API
+// server accepts unpatched is accepted patched.
 func admitSaysWhatTheWebhookDoes(t *testing.T) {
 	ns := namespace(t, "it-admit")
 	for _, on := range []bool{false, true} {
@@ -168,7 +169,7 @@ func requireAdmitted(t *testing.T, ns, gates string, c admitted) {
 		}
 		return assert.ObjectsAreEqual(resourcesOf(&want), resourcesOf(&live)), nil
 	}
-	// Until all caches know all. What differs for good is told below.
+	// Poll until all caches are in sync; a lasting difference is reported below.
 	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 15*time.Second, true, same); !wait.Interrupted(err) {
 		require.NoError(t, err)
 	}
@@ -185,7 +186,7 @@ func requireAdmitted(t *testing.T, ns, gates string, c admitted) {
 	require.Equal(t, resourcesOf(&want), resourcesOf(&live))
 }
 
-// resourcesOf are the resources and the annotations that celvpa writes, as text.
+// resourcesOf is the resources and the annotations that celvpa writes, as text.
 func resourcesOf(pod *corev1.Pod) []string {
 	text := func(what string, value any) string {
 		out, _ := json.Marshal(value) // resources can always be written
@@ -211,7 +212,7 @@ func dryRun(ctx context.Context, pod *unstructured.Unstructured) (out corev1.Pod
 	return out, runtime.DefaultUnstructuredConverter.FromUnstructured(into.Object, &out)
 }
 
-// admitItem is one pod in the answer of celvpa admit.
+// admitItem is one pod in the output of celvpa admit.
 type admitItem struct {
 	Pod     string         `json:"pod"`
 	Allowed bool           `json:"allowed"`
@@ -219,7 +220,7 @@ type admitItem struct {
 	Object  map[string]any `json:"object"`
 }
 
-// offline asks celvpa admit about a pod.
+// offline runs celvpa admit on a pod.
 func offline(t *testing.T, gates, pod string, written []string) admitItem {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "all.yaml")

@@ -25,10 +25,11 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// mostMemory is what docs/admission.md promises that an admission controller stays below, whatever clients send. Bytes.
+// mostMemory is the limit, in bytes, that docs/admission.md promises for an admission controller,
+// whatever clients send.
 const mostMemory = 512 << 20
 
-// attacked is an admission controller that nobody but a test talks to.
+// attacked is an admission controller that only the test talks to.
 type attacked struct {
 	*harness.Process
 	address string // of its webhook
@@ -65,12 +66,12 @@ func attackable(t *testing.T) *attacked {
 const honestReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"honest","kind":{"version":"v1","kind":"Pod"},
 "requestKind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},"namespace":"default","name":"p","operation":"CREATE","object":%s}}`
 
-// client is one with connections of its own.
+// client returns a client with connections of its own.
 func (a *attacked) client() *http.Client {
 	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: a.tls.Clone(), ForceAttemptHTTP2: true}}
 }
 
-// honest asks about a usual pod, as an API server does.
+// honest sends a review of an ordinary pod, as an API server does.
 func (a *attacked) honest() error {
 	c := a.client()
 	defer c.CloseIdleConnections()
@@ -93,7 +94,8 @@ func (a *attacked) ask(c *http.Client, pod string) error {
 	return nil
 }
 
-// during attacks, asks honestly all the while, and checks afterwards that the process is as it should be.
+// during runs an attack, sends honest reviews meanwhile, and then checks that the process is
+// healthy.
 func (a *attacked) during(t *testing.T, attack func(t *testing.T)) {
 	t.Helper()
 	over := make(chan struct{})
@@ -123,8 +125,8 @@ func (a *attacked) during(t *testing.T, attack func(t *testing.T)) {
 	require.Less(t, print.Peak, uint64(mostMemory))
 }
 
-// TestAttacks sends to a running admission controller what took its memory or its disk once. One process meets all attacks, so
-// that what one leaves behind counts for the next.
+// TestAttacks repeats attacks that once exhausted the memory or the disk of an admission
+// controller. One process withstands them all, so leftovers of one count for the next.
 func TestAttacks(t *testing.T) {
 	a := attackable(t)
 
@@ -216,7 +218,8 @@ func TestAttacks(t *testing.T) {
 	})
 }
 
-// holds returns once honest reviews were answered for a while with the attack under way, as long as a request may take to arrive.
+// holds returns after honest reviews have been answered during the attack for as long as a request
+// may take to arrive.
 func (a *attacked) holds(t *testing.T) {
 	end := time.Now().Add(2 * time.Second)
 	for time.Now().Before(end) {
@@ -226,7 +229,7 @@ func (a *attacked) holds(t *testing.T) {
 	}
 }
 
-// framed is an HTTP/2 connection on which a test may write what it likes.
+// framed is an HTTP/2 connection on which a test writes any frames it likes.
 type framed struct {
 	*tls.Conn
 	*http2.Framer
@@ -239,7 +242,7 @@ type flusher struct {
 	to io.Writer
 }
 
-// Flush writes what was collected.
+// Flush writes the buffered frames.
 func (f *flusher) Flush() error {
 	_, err := f.WriteTo(f.to)
 	return err

@@ -44,7 +44,7 @@ func (b boosts) areGiven(t *testing.T) {
 	require.Equal(t, `{"requests":{},"limits":{}}`, p.Annotations["vpaCpuStartupBoost/a"])
 	require.NotContains(t, p.Annotations, "vpaCpuStartupBoost/b")
 
-	// A pod holds it where it has resources of its own.
+	// Pod-level resources cap it.
 	p = b.factor.created(t, "{resources: {requests: {cpu: 500m}}, containers: [{name: a, resources: {requests: {cpu: 100m}}}]}")
 	has(t, p, "pod 500m/- -/-", "500m/- -/-")
 }

@@ -21,8 +21,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// fewestOf follows how many pods of each workload of a namespace run, from a moment when some do, and returns what tells how few
-// they ever were.
+// fewestOf watches how many pods of each workload in a namespace run, starting when some do. The
+// function that it returns reports the minimum.
 func fewestOf(t *testing.T, ns string) (least func(app string) int) {
 	t.Helper()
 	api, err := kubernetes.NewForConfig(cluster.Config)
@@ -68,7 +68,8 @@ func fewestOf(t *testing.T, ns string) (least func(app string) int) {
 	}
 }
 
-// aRolloutKeepsToItsBudget, whatever made the pods: half of them, rounded down, may be missing (UPSTREAM.md §5.9).
+// aRolloutKeepsToItsBudget for workloads of every kind: half of the pods, rounded down, may be
+// missing (UPSTREAM.md §5.9).
 func aRolloutKeepsToItsBudget(t *testing.T) {
 	ns := namespace(t, "up-rollout")
 	template := func(app, spec string) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
@@ -113,7 +114,7 @@ func aRolloutKeepsToItsBudget(t *testing.T) {
 	}
 }
 
-// aPodDisruptionBudgetOfZero is asked now and then, not about each pod in each cycle.
+// aPodDisruptionBudgetOfZero: evictions back off instead of being tried for each pod in each cycle.
 func aPodDisruptionBudgetOfZero(t *testing.T) {
 	ns := namespace(t, "up-pdb")
 	before := deployed(t, ns, "web", 3, small)
@@ -137,8 +138,8 @@ func aPodDisruptionBudgetOfZero(t *testing.T) {
 	require.Equal(t, 1, u.requests.of("eviction", "web"), "once a minute at first")
 }
 
-// podsThatComeBackUnchanged: the webhook leaves this namespace alone, so no eviction brings a pod of another size. It is not tried
-// for ever.
+// podsThatComeBackUnchanged: the webhook does not serve this namespace, so replacement pods keep
+// their resources. The updater gives up.
 func podsThatComeBackUnchanged(t *testing.T) {
 	ns := namespace(t, forgotten)
 	deployed(t, ns, "web", 2, small)
@@ -167,7 +168,8 @@ func podsThatComeBackUnchanged(t *testing.T) {
 // forgotten is a namespace that the webhook does not serve.
 const forgotten = "up-forgotten"
 
-// podsOfACustomOwner, which no controller replaces: half of them may go (UPSTREAM.md Appendix B 7).
+// podsOfACustomOwner: no controller replaces them, so half of them may be evicted (UPSTREAM.md
+// Appendix B 7).
 func podsOfACustomOwner(t *testing.T) {
 	ns := namespace(t, "up-custom")
 	require.NoError(t, client.IgnoreAlreadyExists(cluster.Create(t.Context(), rolloutCRD())))
@@ -196,7 +198,8 @@ func podsOfACustomOwner(t *testing.T) {
 	require.Equal(t, 2, u.requests.of("eviction", "web"))
 }
 
-// aBoostedPodLiftsNoGuard: a workload below its minReplicas loses none, whatever else goes on there (UPSTREAM.md Appendix B 8).
+// aBoostedPodLiftsNoGuard: a workload below its minReplicas loses no pod, even if one of its pods
+// is boosted (UPSTREAM.md Appendix B 8).
 func aBoostedPodLiftsNoGuard(t *testing.T) {
 	ns := namespace(t, "up-guard")
 	before := deployed(t, ns, "web", 2, small)
@@ -221,7 +224,8 @@ func annotate(t *testing.T, p *corev1.Pod, key, value string) {
 	require.NoError(t, cluster.Patch(t.Context(), p, client.MergeFrom(old)))
 }
 
-// aNewPodHasAClockOfItsOwn although it has the name of the one before it (UPSTREAM.md Appendix B 9).
+// aNewPodHasAClockOfItsOwn: a pod does not inherit the resize timeout of an earlier pod of the same
+// name (UPSTREAM.md Appendix B 9).
 func aNewPodHasAClockOfItsOwn(t *testing.T) {
 	ns := namespace(t, "up-clock")
 	rules := ownRules(t)
@@ -233,7 +237,7 @@ func aNewPodHasAClockOfItsOwn(t *testing.T) {
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec(t, small)},
 	}})
 	u := startUpdater(t, ns, "--rules-dir="+rules)
-	// The first pod is being resized, as far as the updater knows, and is gone before the updater has lost its patience.
+	// The resize of the first pod is in progress, and the pod is deleted before the timeout.
 	first := up(t, ns, "web", 1)
 	kubeletSays(t, first, corev1.PodResizePending, corev1.PodReasonDeferred, 0)
 	watchedOver(t, ns, "web", "{targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, "+one("InPlaceOrRecreate")+"}", target("200m", "200Mi"))

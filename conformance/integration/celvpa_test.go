@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCelvpaOnARealControlPlane runs everything that needs the shared celvpa, side by side in namespaces of their own,
-// stops it, and runs what needs the API server without it.
+// TestCelvpaOnARealControlPlane runs everything that needs the shared celvpa, in parallel and in
+// namespaces of their own, stops celvpa, and runs what needs the API server without it.
 func TestCelvpaOnARealControlPlane(t *testing.T) {
 	t.Run("serving", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
@@ -31,7 +31,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"a new Deployment under an old VPA":           aNewDeploymentUnderAnOldVPAStarvesNobody,
 			"a container that is added is not starved":    aContainerThatIsAddedIsNotStarved,
 
-			// Each with recommenders of its own.
+			// Each starts recommenders of its own.
 			"upstream hands over to celvpa and takes over again":    upstreamHandsOverToCelvpaAndTakesOverAgain,
 			"checkpoints come and go with what they are about":      checkpointsComeAndGoWithWhatTheyAreAbout,
 			"what is behind gates follows the VPA":                  whatIsBehindGatesFollowsTheVPA,

@@ -27,14 +27,14 @@ import (
 	"github.com/celvpa/celvpa/webhook/certificates"
 )
 
-// rotating runs an admission controller without which no pod is created.
+// rotating stops the shared celvpa and calls registering.
 func rotating(t *testing.T, flags ...string) *recorded {
 	t.Helper()
 	withoutCelvpa(t)
 	return registering(t, flags...)
 }
 
-// registering is the same beside others.
+// registering runs an admission controller with failurePolicy Fail and returns its log.
 func registering(t *testing.T, flags ...string) *recorded {
 	t.Helper()
 	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
@@ -51,7 +51,7 @@ func registering(t *testing.T, flags ...string) *recorded {
 	return r
 }
 
-// recorded is what a process logs.
+// recorded is the log of a process.
 type recorded struct {
 	mu    sync.Mutex
 	texts []string
@@ -75,7 +75,7 @@ func (r *recorded) count(text string) (n int) {
 	return n
 }
 
-// registered is how API servers call the webhook now.
+// registered is the current webhook configuration.
 func registered(t *testing.T) (url string, caBundle []byte) {
 	t.Helper()
 	var config admissionregistrationv1.MutatingWebhookConfiguration
@@ -83,7 +83,8 @@ func registered(t *testing.T) (url string, caBundle []byte) {
 	return *config.Webhooks[0].ClientConfig.URL, config.Webhooks[0].ClientConfig.CABundle
 }
 
-// handshake is a new connection by somebody who trusts what is registered at the moment, and what is shown: a certificate and its CA.
+// handshake opens a connection that trusts the CAs registered at the moment, and returns the
+// certificate and its CA.
 func handshake(t *testing.T) (leaf, ca string) {
 	t.Helper()
 	url, bundle := registered(t)
@@ -96,7 +97,8 @@ func handshake(t *testing.T) (leaf, ca string) {
 	return string(chain[0].Raw), string(chain[len(chain)-1].Raw)
 }
 
-// TestOwnCertificatesRotateUnderLoad: no pod fails, with failurePolicy Fail, while CAs and certificates come and go in seconds.
+// TestOwnCertificatesRotateUnderLoad: with failurePolicy Fail, no pod is refused while CAs and
+// certificates rotate every few seconds.
 func TestOwnCertificatesRotateUnderLoad(t *testing.T) {
 	log := rotating(t, "--webhook-ca-lifetime=8s", "--webhook-certificate-lifetime=3s")
 	load := createPods(t, namespace(t, "it-rotate"))
@@ -112,7 +114,7 @@ func TestOwnCertificatesRotateUnderLoad(t *testing.T) {
 	require.GreaterOrEqual(t, log.count("serving certificates of the new CA"), 2)
 	t.Logf("%d pods created and patched over %d CAs and %d certificates", load.created.Load(), len(cas), len(leaves))
 
-	// In the meantime, what makes no sense is answered too.
+	// Malformed requests are answered meanwhile.
 	url, bundle := registered(t)
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(bundle))
@@ -130,7 +132,8 @@ func TestOwnCertificatesRotateUnderLoad(t *testing.T) {
 	}
 }
 
-// TestCertificatesFromFilesRotateUnderLoad: the files are swapped in one go for those of another CA, as a kubelet does.
+// TestCertificatesFromFilesRotateUnderLoad: the files are swapped atomically for those of another
+// CA, as a kubelet does.
 func TestCertificatesFromFilesRotateUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	put := func(version string) (ca []byte) {

@@ -15,8 +15,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// checkpointsComeAndGoWithWhatTheyAreAbout: those that can be read are read and no other is harmed; only what changes is
-// written; and none outlives its VPA or its container.
+// checkpointsComeAndGoWithWhatTheyAreAbout: an unreadable checkpoint affects no other; unchanged
+// checkpoints are not written; a checkpoint is deleted with its VPA or its container.
 func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 	ns := namespace(t, "rec-keep")
 	two := steady(ns, "two", 1)
@@ -75,7 +75,7 @@ func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 	targets(t, ns, "two", 2)
 	goes(t, ns, "nobody-app")
 
-	// Without samples nothing is written, whatever can be read of the checkpoint.
+	// Without samples no checkpoint is written, readable or not.
 	changing := []string{"VerticalPodAutoscaler busy", "VerticalPodAutoscalerCheckpoint busy-app", "VerticalPodAutoscaler two",
 		"VerticalPodAutoscalerCheckpoint two-app", "VerticalPodAutoscalerCheckpoint two-side"}
 	before := versions(t, ns, changing...)
@@ -99,7 +99,7 @@ func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 	})
 	require.Equal(t, before, versions(t, ns, changing...))
 
-	// VPAs come and go in the middle of cycles.
+	// VPAs are created and deleted during cycles.
 	for i := range 20 {
 		brief := over(fmt.Sprintf("brief-%d", i), "two")
 		create(t, brief)

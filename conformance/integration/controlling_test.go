@@ -17,8 +17,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// theFirstPodOfACustomKindIsChanged although the VPA was there before its target, whose scale was missing then. One pod is
-// owned by the target, another one by a ReplicaSet of it.
+// theFirstPodOfACustomKindIsChanged although the VPA is older than its target, whose scale could
+// not be read at first. The target owns one pod, a ReplicaSet of the target another.
 func theFirstPodOfACustomKindIsChanged(t *testing.T) {
 	ns := namespace(t, "it-first")
 	crd := rolloutCRD()

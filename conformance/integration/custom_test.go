@@ -16,7 +16,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// rolloutCRD is a custom controller kind with a scale subresource, as rollout tools bring.
+// rolloutCRD is a custom controller kind with a scale subresource, like those of rollout tools.
 func rolloutCRD() *apiextensionsv1.CustomResourceDefinition {
 	anything := &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
 	return &apiextensionsv1.CustomResourceDefinition{

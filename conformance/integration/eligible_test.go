@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// whichPodsWithinTheirRange are updated all the same: those that are old and off the target, and those that ran out of memory soon
-// after their start and not long ago (UPSTREAM.md §5.3, AEP-8026).
+// whichPodsWithinTheirRange are updated nevertheless: old pods off their target, and pods that were
+// OOM-killed recently, soon after their start (UPSTREAM.md §5.3, AEP-8026).
 func whichPodsWithinTheirRange(t *testing.T) {
 	ns := namespace(t, "up-range")
 	within := func(cpu, memory string) string {

@@ -19,7 +19,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// kubeconfigAs is a file with the lab's kubeconfig for a user who is allowed nothing yet.
+// kubeconfigAs writes the lab's kubeconfig for a user without permissions.
 func kubeconfigAs(t *testing.T, user string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)
@@ -32,7 +32,7 @@ func kubeconfigAs(t *testing.T, user string) string {
 	return file
 }
 
-// aProcessThatMayReadNothingStopsWhenAskedTo: its caches never fill, and what waits for them did not hear that it should end.
+// aProcessThatMayReadNothingStopsWhenAskedTo: its caches never sync, and it still stops on SIGTERM.
 func aProcessThatMayReadNothingStopsWhenAskedTo(t *testing.T) {
 	address, err := harness.FreeAddress()
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func aProcessThatMayReadNothingStopsWhenAskedTo(t *testing.T) {
 	require.NoError(t, one.Stop(5*time.Second))
 }
 
-// neverForbidden looks through all that a process has logged.
+// neverForbidden requires that the whole log has no forbidden request.
 func neverForbidden(t *testing.T, lines []harness.LogLine) {
 	t.Helper()
 	for _, line := range lines {
@@ -60,8 +60,8 @@ func neverForbidden(t *testing.T, lines []harness.LogLine) {
 	}
 }
 
-// thePermissionsInTheDocsAreThoseItNeeds runs the recommender with those that docs/recommender.md lists: they are enough, and all are
-// used.
+// thePermissionsInTheDocsAreThoseItNeeds runs the recommender with the permissions of
+// docs/recommender.md: they are enough, and all are used.
 func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 	a := accountOfTheDocs(t, "recommender.md", "recommender-of-the-docs")
 	ns := namespace(t, "it-permissions")
@@ -99,7 +99,8 @@ func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 	neverForbidden(t, r.lines)
 }
 
-// aNamespaceWithoutPermissionStopsNoOther lets a recommender write statuses in one of two namespaces only.
+// aNamespaceWithoutPermissionStopsNoOther: the recommender may write statuses in one of two
+// namespaces only.
 func aNamespaceWithoutPermissionStopsNoOther(t *testing.T) {
 	a := accountOfTheDocs(t, "recommender.md", "recommender-of-one-namespace")
 	allowed, forbidden := namespace(t, "it-allowed"), namespace(t, "it-forbidden")
@@ -132,8 +133,8 @@ func aNamespaceWithoutPermissionStopsNoOther(t *testing.T) {
 	require.NoError(t, r.Stop(20*time.Second))
 }
 
-// TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds runs the admission controller with those that docs/admission.md lists: they
-// are enough, and all are used.
+// TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds runs the admission controller with the
+// permissions of docs/admission.md: they are enough, and all are used.
 func TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds(t *testing.T) {
 	a := accountOfTheDocs(t, "admission.md", "admission-of-the-docs")
 	flags := []string{"--kubeconfig=" + a.kubeconfig(t), "--status-lease-update-interval=1s", "--status-lease-name=it-permissions"}

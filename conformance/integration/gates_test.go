@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// whatIsBehindGatesFollowsTheVPA: OOMs by the parameters of the VPA (AEP-8026), recommendations for pods as a whole
-// (AEP-7571), and memory in a ratio to CPU (AEP-8459). No usage is live, so that all is known to the digit.
+// whatIsBehindGatesFollowsTheVPA: OOM parameters of the VPA (AEP-8026), pod-level recommendations
+// (AEP-7571), and memory per CPU (AEP-8459). Usage comes from checkpoints, so the expected values
+// are exact.
 func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 	ns := namespace(t, "rec-gates")
 	ooms := []string{"default", "ratio", "neutral", "evicted"}
@@ -107,7 +108,8 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 	})
 }
 
-// killed writes the status of a pod as a kubelet does: its container runs, and is killed because it ran out of memory.
+// killed writes the pod status that a kubelet writes after an OOM kill: the container runs again,
+// and its last state is OOMKilled.
 func killed(t *testing.T, ns, app string) {
 	t.Helper()
 	change := func(status corev1.ContainerStatus) {
@@ -125,7 +127,7 @@ func killed(t *testing.T, ns, app string) {
 		Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", StartedAt: now, FinishedAt: now}}})
 }
 
-// evict tells of an eviction for want of memory as a kubelet does.
+// evict creates the event of a kubelet that evicts a pod under memory pressure.
 func evict(t *testing.T, ns, app string) {
 	t.Helper()
 	pod := podOf(t, ns, app)
@@ -139,7 +141,7 @@ func evict(t *testing.T, ns, app string) {
 	})
 }
 
-// podOf is the one pod of a Deployment.
+// podOf is the only pod of a Deployment.
 func podOf(t *testing.T, ns, app string) (out *corev1.Pod) {
 	t.Helper()
 	eventually(t, 20*time.Second, "a pod of "+app, func(context.Context) (bool, error) {

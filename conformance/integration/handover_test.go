@@ -18,7 +18,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// histories are what is known of containers of which no usage is live: by VPA, then by container.
+// histories are checkpoints of containers without live usage: by VPA, then by container.
 func histories() map[string]map[string]vpav1.VerticalPodAutoscalerCheckpointStatus {
 	type known = map[string]vpav1.VerticalPodAutoscalerCheckpointStatus
 	always := func(n int64) func(int) int64 { return func(int) int64 { return n } }
@@ -39,7 +39,7 @@ func histories() map[string]map[string]vpav1.VerticalPodAutoscalerCheckpointStat
 	return out
 }
 
-// recommendations are what VPAs say, as JSON by name.
+// recommendations are the statuses of VPAs, as JSON by name.
 func recommendations(t *testing.T, ns string, of map[string]map[string]vpav1.VerticalPodAutoscalerCheckpointStatus) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -52,8 +52,9 @@ func recommendations(t *testing.T, ns string, of map[string]map[string]vpav1.Ver
 	return out
 }
 
-// upstreamHandsOverToCelvpaAndTakesOverAgain: upstream's recommender, celvpa's twice and upstream's again serve the same VPAs
-// with the same flags. Of live real usage is known, of the others only what is in their checkpoints.
+// upstreamHandsOverToCelvpaAndTakesOverAgain: upstream's recommender, celvpa's twice and upstream's
+// again serve the same VPAs with the same flags. VPA live has real usage, the others have only
+// their checkpoints.
 func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 	ns := namespace(t, "rec-handover")
 	create(t, steady(ns, "live", 2), unused(ns, "one", "app"), unused(ns, "two", "app", "side"), vpa(ns, "live", vpav1.UpdateModeOff))
@@ -153,12 +154,12 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 	}
 }
 
-// targetsOf notes the targets of a VPA with one container, as they change from now on.
+// targetsOf records the targets of a VPA with one container from now on.
 func targetsOf(t *testing.T, ns, name string) func() []string {
 	t.Helper()
 	watching, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme()})
 	require.NoError(t, err)
-	// It outlives the turn in which it begins.
+	// It outlives the subtest that starts it.
 	w, err := watching.Watch(context.Background(), &vpav1.VerticalPodAutoscalerList{}, client.InNamespace(ns))
 	require.NoError(t, err)
 	var out []string

@@ -23,8 +23,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
-// TestHistoryOfARealPrometheus writes days of usage into a Prometheus and reads them back, to the digit. It needs no
-// cluster.
+// TestHistoryOfARealPrometheus writes days of usage into a Prometheus and reads them back exactly.
+// It needs no cluster.
 func TestHistoryOfARealPrometheus(t *testing.T) {
 	p := newPrometheus(t)
 	now := time.Now().Truncate(time.Second)
@@ -87,13 +87,14 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 
 	p.stop(t)
 	t.Run("a restarted one that limits queries and asks for a password", func(t *testing.T) {
-		// Load begins before Prometheus does, and says so; that is when Prometheus is started.
+		// Load starts before Prometheus does, and logs it; then Prometheus starts.
 		started := make(chan error, 1)
 		var once sync.Once
 		log := funcr.New(func(_, line string) {
 			once.Do(func() { started <- p.start("--query.max-samples=150", "--web.config.file="+p.webConfig(t)) })
 		}, funcr.Options{})
-		// The rate over four hours reads 120 samples of each series besides the 19 that it returns; memory is no rate.
+		// The rate over four hours reads 120 samples of each series in addition to the 19 that it
+		// returns; memory needs no rate.
 		source, err := history.New(config(t, append(p.args(), "--history-resolution=4h", "--metric-for-pod-labels=kube_pod_labels",
 			"--username=celvpa", "--password=open sesame")...), clock.RealClock{}, log)
 		require.NoError(t, err)
@@ -142,7 +143,7 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 	})
 }
 
-// config is the configuration that flags give.
+// config returns the configuration for flags.
 func config(t *testing.T, args ...string) history.Config {
 	t.Helper()
 	var c history.Config
@@ -167,7 +168,7 @@ func podNames(pods []history.Pod) []string {
 	return out
 }
 
-// written is what Load must find.
+// written is what Load must return.
 type written struct {
 	samples map[model.PodID][]model.Sample
 }
@@ -182,11 +183,13 @@ func (w written) only(id model.PodID, r model.Resource) []model.Sample {
 	return out
 }
 
-// historyLength is how much history is read, at a resolution of one hour: 73 samples of each container and resource.
+// historyLength is the length of the history, at a resolution of one hour: 73 samples of each
+// container and resource.
 const historyLength = 3 * 24 * time.Hour
 
-// writeHistory fills Prometheus with a point of every series each two minutes. CPU usage is the same for an hour before
-// every sample that will be read, so that the rate is known; the half milli-core and the part of a byte get lost.
+// writeHistory fills Prometheus with a point of every series every two minutes. CPU usage is
+// constant in the hour before each sample that is read, so the rate is exact; half milli-cores and
+// fractions of bytes are cut off.
 func writeHistory(t *testing.T, p *prometheus, now time.Time) written {
 	t.Helper()
 	w := written{samples: map[model.PodID][]model.Sample{}}
@@ -221,7 +224,7 @@ func writeHistory(t *testing.T, p *prometheus, now time.Time) written {
 		sort.SliceStable(list, func(i, j int) bool { return list[i].At.Before(list[j].At) })
 	}
 
-	// What must not be counted: the sandbox, the sum over a pod, another job.
+	// Series that must not count: the sandbox, the sum over a pod, another job.
 	flat := func(metric string, value float64, labels map[string]string, from, to time.Duration) {
 		var points []dataPoint
 		for at := begin.Add(from); !at.After(begin.Add(to)); at = at.Add(tick) {
@@ -234,7 +237,7 @@ func writeHistory(t *testing.T, p *prometheus, now time.Time) written {
 		flat(metric, 5, map[string]string{"job": "kubernetes-cadvisor", "namespace": "shop", "pod_name": "web-1"}, 0, historyLength)
 		flat(metric, 5, map[string]string{"job": "another", "namespace": "shop", "pod_name": "web-1", "name": "app"}, 0, historyLength)
 	}
-	// What is of no use: a series without namespace, through all days; and two samples below 0.
+	// Invalid data: a series without namespace, over all days, and two negative samples.
 	flat("cpu_seconds", 5, map[string]string{"job": "kubernetes-cadvisor", "pod_name": "stray", "name": "app"}, 0, historyLength)
 	flat("memory_bytes", -1, map[string]string{"job": "kubernetes-cadvisor", "namespace": "shop", "pod_name": "below", "name": "app"}, 50*time.Hour, 51*time.Hour)
 

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The second half of AEP-8818's test plan: what cannot be carried out is not asked for again. No node of the lab has 40 cores, so
-// the API server refuses such a resize with cause NodeCapacity.
+// The second half of AEP-8818's test plan: infeasible resizes are not sent again. No node of the
+// lab has 40 cores, so the API server refuses such a resize with cause NodeCapacity.
 
 const (
 	infeasibleAttempts = "vpa_updater_failed_in_place_update_attempts_total"
@@ -18,7 +18,8 @@ const (
 	asInfeasible       = `reason="InPlaceUpdateInfeasible"`
 )
 
-// tooBig has a pod for which 40 cores are recommended, and waits until they have been refused.
+// tooBig starts a pod with a recommendation of 40 cores, and waits until its resize has been
+// refused.
 func tooBig(t *testing.T, ns string) *anUpdater {
 	t.Helper()
 	before := deployed(t, ns, "web", 1, small)
@@ -34,7 +35,7 @@ func tooBig(t *testing.T, ns string) *anUpdater {
 	return u
 }
 
-// refusedAsInfeasible waits until so many resizes were refused for the size of the node.
+// refusedAsInfeasible waits for a number of resizes that were refused because of the node's size.
 func (u *anUpdater) refusedAsInfeasible(times int) {
 	u.t.Helper()
 	eventually(u.t, 20*time.Second, "the API server's refusal", func(context.Context) (bool, error) {
@@ -43,7 +44,7 @@ func (u *anUpdater) refusedAsInfeasible(times int) {
 	require.Equal(u.t, times, u.requests.of("resize", "web"))
 }
 
-// skips waits until the pod was left out so many times more, and requires that nothing was sent.
+// skips waits until the pod was skipped a number of times more, and requires that nothing was sent.
 func (u *anUpdater) skips(more int) {
 	u.t.Helper()
 	sent, until := u.requests.of("resize", "web"), u.counted(infeasibleSkips, `vpa_name="web"`)+more
@@ -53,7 +54,8 @@ func (u *anUpdater) skips(more int) {
 	require.Equal(u.t, sent, u.requests.of("resize", "web"))
 }
 
-// infeasibleStatusStorage: the API server took the resize, the kubelet did not. What the pod's spec has is remembered.
+// infeasibleStatusStorage: the API server accepts the resize and the kubelet finds it infeasible.
+// The updater remembers the requests of the pod's spec.
 func infeasibleStatusStorage(t *testing.T) {
 	ns := namespace(t, "up-status")
 	before := deployed(t, ns, "web", 1, small)
@@ -73,7 +75,8 @@ func infeasibleStatusStorage(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "web"))
 }
 
-// infeasiblePatchRejection: what was sent is remembered, and the pod is left out until less is recommended.
+// infeasiblePatchRejection: the updater remembers what it sent, and skips the pod until less is
+// recommended.
 func infeasiblePatchRejection(t *testing.T) {
 	ns := namespace(t, "up-rejection")
 	u := tooBig(t, ns)
@@ -95,7 +98,7 @@ func noRetryForUnchangedRecommendation(t *testing.T) {
 	require.Zero(t, u.counted("vpa_updater_in_place_updated_pods_total"))
 }
 
-// retryAfterRecommendationChange: not when there is more of everything, nor of one thing, but when there is less of one.
+// retryAfterRecommendationChange: no retry when all or some values rise; a retry when one drops.
 func retryAfterRecommendationChange(t *testing.T) {
 	ns := namespace(t, "up-change")
 	u := tooBig(t, ns)
@@ -108,7 +111,8 @@ func retryAfterRecommendationChange(t *testing.T) {
 	require.Equal(t, 2, u.requests.of("resize", "web"))
 }
 
-// successfulUpdateClearsStoredAttempt: what was refused long ago may be tried again after something else went well.
+// successfulUpdateClearsStoredAttempt: after a successful resize, values that were refused earlier
+// may be tried again.
 func successfulUpdateClearsStoredAttempt(t *testing.T) {
 	ns := namespace(t, "up-clears")
 	u := tooBig(t, ns)
@@ -120,7 +124,7 @@ func successfulUpdateClearsStoredAttempt(t *testing.T) {
 	u.skips(2)
 }
 
-// oneRetryAfterARestart: what was remembered went with the process.
+// oneRetryAfterARestart: the memory is lost with the process.
 func oneRetryAfterARestart(t *testing.T) {
 	ns := namespace(t, "up-restart")
 	first := tooBig(t, ns)

@@ -13,7 +13,7 @@ import (
 
 // The first half of AEP-8818's test plan: what mode InPlace does, and that it never evicts.
 
-// earlier is a workload whose VPA is of mode InPlace since before there was a webhook.
+// earlier creates a workload and its VPA of mode InPlace before the webhook is registered.
 type earlier struct {
 	ns   string
 	pods map[types.UID]corev1.Pod
@@ -27,7 +27,8 @@ func newEarlier(t *testing.T) earlier {
 	return earlier{ns: ns, pods: before}
 }
 
-// inPlaceIsOff: no new VPA may have the mode. One that has it changes new pods and leaves those that run alone.
+// inPlaceIsOff: a new VPA may not have the mode. An existing one changes new pods and leaves
+// running pods alone.
 func (e earlier) inPlaceIsOff(t *testing.T) {
 	err := cluster.Create(t.Context(), object(e.ns, "another", "updatePolicy: {updateMode: InPlace}"))
 	require.ErrorContains(t, err, "--feature-gates=InPlace=true, or use InPlaceOrRecreate (rule vpa-gates/in-place)")
@@ -79,8 +80,8 @@ func noEvictionOnFailure(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "web"))
 }
 
-// indefiniteWaitForInProgressUpdates: where InPlaceOrRecreate has long lost its patience, InPlace has not; nor does it send anything
-// over the resize that is under way.
+// indefiniteWaitForInProgressUpdates: InPlaceOrRecreate would have evicted the pod long ago.
+// InPlace waits, and sends no resize over the one in progress.
 func indefiniteWaitForInProgressUpdates(t *testing.T) {
 	ns := namespace(t, "up-progress")
 	for _, state := range []struct {
@@ -115,7 +116,7 @@ func indefiniteWaitForInProgressUpdates(t *testing.T) {
 	}
 }
 
-// failedUpdateRetrySuccess: conditions improve when a quota goes.
+// failedUpdateRetrySuccess: the resize succeeds once the quota is gone.
 func failedUpdateRetrySuccess(t *testing.T) {
 	ns := namespace(t, "up-retry")
 	before := deployed(t, ns, "web", 1, small)
@@ -133,7 +134,7 @@ func failedUpdateRetrySuccess(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "web"))
 }
 
-// infeasibleResizeHandling: the kubelet has taken the resize and found that it cannot carry it out.
+// infeasibleResizeHandling: the API server accepts the resize, and the kubelet finds it infeasible.
 func infeasibleResizeHandling(t *testing.T) {
 	ns := namespace(t, "up-handling")
 	waits, evicts := deployed(t, ns, "waits", 1, small), deployed(t, ns, "evicts", 1, small)
@@ -149,8 +150,9 @@ func infeasibleResizeHandling(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "waits"))
 }
 
-// aMemoryLimitBelowUsage is refused by the kubelet for as long as the container uses more. Nothing is sent over it until more is
-// recommended, which heals the pod. The node carries out nothing meanwhile: to pods in phase Unknown nothing happens.
+// aMemoryLimitBelowUsage is refused by the kubelet for as long as the container uses more. Nothing
+// replaces that resize until more is recommended. Nodes ignore pods in phase Unknown, so this one
+// carries nothing out meanwhile.
 func aMemoryLimitBelowUsage(t *testing.T) {
 	ns := namespace(t, "up-wedge")
 	before := deployed(t, ns, "web", 1, "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 200Mi}, limits: {cpu: 200m, memory: 400Mi}}}]")

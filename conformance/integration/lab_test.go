@@ -17,8 +17,9 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// TestTheLabResizesPodsAtBothLevels: the API server takes a resize of pod and container together, the node carries it
-// out, and what no node can hold is refused with cause NodeCapacity.
+// TestTheLabResizesPodsAtBothLevels: the API server accepts a resize of pod and container together,
+// the node carries it out, and the API server refuses what no node can hold with cause
+// NodeCapacity.
 func TestTheLabResizesPodsAtBothLevels(t *testing.T) {
 	ns := namespace(t, "lab-resize")
 	stanza := func(cpu, memory string) corev1.ResourceRequirements {
@@ -53,7 +54,7 @@ func TestTheLabResizesPodsAtBothLevels(t *testing.T) {
 	require.True(t, apierrors.HasStatusCause(err, "NodeCapacity"), "%v", err)
 }
 
-// TestTwoLabsRunSideBySide and starting a running one again is quick.
+// TestTwoLabsRunSideBySide: starting a running lab again is quick.
 func TestTwoLabsRunSideBySide(t *testing.T) {
 	var out bytes.Buffer
 	other, err := harness.Up(t.Context(), labName()+"-2", &out)

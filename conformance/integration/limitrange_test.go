@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limitRangesAsUpstream are the worked examples 1 to 7 (UPSTREAM.md §3.8), which LimitRanger judges: it sees pods as they are
-// patched.
+// limitRangesAsUpstream are the worked examples 1 to 7 (UPSTREAM.md §3.8). The LimitRanger
+// validates the patched pods.
 func limitRangesAsUpstream(t *testing.T) {
 	examples := []struct {
 		name, items, pod, recommendation string

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOfflineCommandsReadTheCluster with kubectl's flags where no manifests are named, and say what they may not read.
+// TestOfflineCommandsReadTheCluster with kubectl's flags when no manifests are given, and name
+// missing permissions.
 func TestOfflineCommandsReadTheCluster(t *testing.T) {
 	ns := namespace(t, "it-live")
 	create(t, deployment(t, ns, "shop", 2, small))

@@ -22,8 +22,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// creations are pods that are created one after the other by several, as dry runs: the webhook is asked as ever, and nothing
-// stays behind.
+// creations creates pods as dry runs, one after the other in several goroutines: the webhook is
+// called as usual, and nothing is stored.
 type creations struct {
 	connection *harness.Cluster
 	template   *corev1.Pod
@@ -35,7 +35,8 @@ type creations struct {
 	done                     sync.WaitGroup
 }
 
-// createPods begins to create pods of a StatefulSet without replicas, whose VPA has a recommendation.
+// createPods starts to create pods of a StatefulSet without replicas, whose VPA has a
+// recommendation.
 func createPods(t *testing.T, ns string) *creations {
 	t.Helper()
 	labels := map[string]string{"app": "web"}
@@ -100,7 +101,7 @@ func (l *creations) count(patched bool, err error) {
 	}
 }
 
-// more waits until so many more pods were created.
+// more waits until n more pods have been created.
 func (l *creations) more(t *testing.T, n int64) {
 	t.Helper()
 	from := l.created.Load()
@@ -116,7 +117,8 @@ func (l *creations) end() error {
 	return l.first
 }
 
-// TestAKilledCelvpaStopsNoPod: while it is gone pods are created as they are, and once it is ready again each gets its resources.
+// TestAKilledCelvpaStopsNoPod: while celvpa is down, pods are created unchanged; once it is ready
+// again, each gets its resources.
 func TestAKilledCelvpaStopsNoPod(t *testing.T) {
 	withoutCelvpa(t)
 	ns := namespace(t, "it-killed")
@@ -141,7 +143,7 @@ func TestAKilledCelvpaStopsNoPod(t *testing.T) {
 	alone := load.created.Load() - load.patched.Load()
 	require.Positive(t, alone, "pods are created without it")
 
-	// Whoever creates a pod when the new one is ready gets it patched: the very first, and all that follow.
+	// Every pod created after the new process is ready is patched, the first one included.
 	two := start()
 	t.Cleanup(func() { require.NoError(t, two.Stop(20*time.Second)) })
 	for i := range 50 {

@@ -16,8 +16,9 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// aTargetThatCannotBeReadKeepsItsRecommendation: a Turbine is stored in a version that is no longer served, and whoever
-// converts it does not answer. What was recommended before stays until it does (UPSTREAM.md Appendix B 10).
+// aTargetThatCannotBeReadKeepsItsRecommendation: a Turbine is stored in a version that is no longer
+// served, and its conversion webhook does not answer. The old recommendation stays until the
+// webhook answers (UPSTREAM.md Appendix B 10).
 func aTargetThatCannotBeReadKeepsItsRecommendation(t *testing.T) {
 	ns := namespace(t, "rec-lookup")
 	crd := rolloutCRD()
@@ -58,7 +59,7 @@ func aTargetThatCannotBeReadKeepsItsRecommendation(t *testing.T) {
 		return err != nil && containsText(err.Error(), "conversion webhook"), nil
 	})
 
-	// A Deployment brings the pods. Nobody asks who owns those that a selector finds.
+	// The pods come from a Deployment: owners of pods that a selector finds are not checked.
 	create(t, unused(ns, "web", "app"))
 	run(t, ns, 1)
 	known := days(2, 500, 600<<20)

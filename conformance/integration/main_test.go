@@ -19,7 +19,7 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// What all tests share: one lab, one celvpa.
+// Shared by all tests: one lab, one celvpa.
 var (
 	cluster    *harness.Cluster
 	kubeconfig string
@@ -28,7 +28,7 @@ var (
 	celvpa     *harness.Celvpa
 )
 
-// labName is the lab of these tests; another run at the same time needs another name.
+// labName is the lab of these tests; parallel runs need different names.
 func labName() string {
 	if name := os.Getenv("LAB_NAME"); name != "" {
 		return name
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// atLeastParallel lets so many tests run side by side: they wait far more than they work.
+// atLeastParallel raises the number of parallel tests: they mostly wait.
 func atLeastParallel(n int) {
 	f := flag.Lookup("test.parallel")
 	if now, err := strconv.Atoi(f.Value.String()); err == nil && now < n {
@@ -65,7 +65,7 @@ func withLab(m *testing.M) (code int, err error) {
 	if program, err = harness.Build(ctx); err != nil {
 		return 1, err
 	}
-	// Before there is a lab, which would go slow beside it the first time.
+	// Compile before the lab starts: a compilation would slow it down.
 	if upstream, err = harness.BuildUpstream(ctx, "recommender", os.Stdout); err != nil {
 		return 1, err
 	}
@@ -93,7 +93,7 @@ func withLab(m *testing.M) (code int, err error) {
 	if cluster, err = harness.Connect(kubeconfig); err != nil {
 		return 1, err
 	}
-	// Before the CRDs are installed is the only time to see what celvpa says without them.
+	// Only before the CRDs are installed can a test see what celvpa reports without them.
 	if withoutCRDs = runToEnd("run", "--kubeconfig="+kubeconfig); withoutCRDs.err != nil {
 		return 1, withoutCRDs.err
 	}
@@ -106,7 +106,8 @@ func withLab(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// startCelvpa starts `celvpa run` with short intervals, leader election on, for namespaces that begin with "it-".
+// startCelvpa starts `celvpa run` with short intervals and leader election, for namespaces that
+// begin with "it-".
 func startCelvpa(ctx context.Context) error {
 	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
 	if err != nil {

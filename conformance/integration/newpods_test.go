@@ -19,20 +19,20 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// allGates are those that change what becomes of a new pod.
+// allGates are the gates that affect new pods.
 const allGates = "--feature-gates=PodLevelResources=true,RequestToLimitRatio=true,CPUStartupBoost=true"
 
 const pauseImage = "registry.k8s.io/pause:3.10"
 
-// workload is what tests of new pods are about: a ReplicaSet that wants no pods, and a VPA for it with a recommendation that the
-// test wrote. Its pods are created by dry run.
+// workload is the subject of tests of new pods: a ReplicaSet with 0 replicas, and a VPA with a
+// recommendation that the test wrote. Its pods are created by dry run.
 type workload struct {
 	ns, name string
 	owner    metav1.OwnerReference
 }
 
-// newWorkload creates a workload with a VPA in mode Initial, whose spec is given as YAML beside the targetRef, and whose
-// recommendation is given as YAML, too; without one it has none.
+// newWorkload creates a workload with a VPA in mode Initial. The rest of its spec and its
+// recommendation are YAML; empty = no recommendation.
 func newWorkload(t *testing.T, ns, name, spec, recommendation string) workload {
 	t.Helper()
 	w := newOwner(t, ns, name)
@@ -47,7 +47,7 @@ func newWorkload(t *testing.T, ns, name, spec, recommendation string) workload {
 	return w
 }
 
-// newOwner creates the ReplicaSet alone.
+// newOwner creates only the ReplicaSet.
 func newOwner(t *testing.T, ns, name string) workload {
 	t.Helper()
 	labels := map[string]string{"app": name}
@@ -59,7 +59,7 @@ func newOwner(t *testing.T, ns, name string) workload {
 	return workload{ns: ns, name: name, owner: *metav1.NewControllerRef(rs, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
 }
 
-// recommend writes a recommendation, given as YAML, as a recommender does.
+// recommend writes a recommendation, given as YAML, like a recommender.
 func recommend(t *testing.T, v *vpav1.VerticalPodAutoscaler, recommendation string) {
 	t.Helper()
 	if recommendation == "" {
@@ -71,7 +71,7 @@ func recommend(t *testing.T, v *vpav1.VerticalPodAutoscaler, recommendation stri
 	require.NoError(t, cluster.Status().Update(t.Context(), v))
 }
 
-// pod is one of its pods, with the spec given as YAML. Containers need no image.
+// pod is a pod of the workload, with a spec given as YAML. Containers need no image.
 func (w workload) pod(t *testing.T, spec string) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -79,7 +79,7 @@ func (w workload) pod(t *testing.T, spec string) *corev1.Pod {
 	return w.own(p)
 }
 
-// own makes a pod one of the workload.
+// own adds the owner reference of the workload to a pod.
 func (w workload) own(p *corev1.Pod) *corev1.Pod {
 	p.Namespace, p.GenerateName = w.ns, w.name+"-"
 	p.Labels = map[string]string{"app": w.name}
@@ -92,7 +92,7 @@ func (w workload) own(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// created is what the API server makes of one of its pods.
+// created is one of its pods as the API server returns it.
 func (w workload) created(t *testing.T, spec string) *corev1.Pod {
 	t.Helper()
 	p := w.pod(t, spec)
@@ -100,14 +100,14 @@ func (w workload) created(t *testing.T, spec string) *corev1.Pod {
 	return p
 }
 
-// has compares requests and limits of a new pod, the pod as a whole first, written as "100m/200m 1Gi/2Gi" each: CPU, then memory,
-// and - for what is not set.
+// has compares requests and limits of a new pod, the pod level first, each written as "100m/200m
+// 1Gi/2Gi": CPU, then memory, and - for unset values.
 func has(t *testing.T, p *corev1.Pod, want ...string) {
 	t.Helper()
 	require.Equal(t, want, sizesOf(p), p.Annotations["vpaUpdates"])
 }
 
-// sizesOf is what has compares.
+// sizesOf is the text that has compares.
 func sizesOf(p *corev1.Pod) (out []string) {
 	if p.Spec.Resources != nil {
 		out = append(out, "pod "+sizes(*p.Spec.Resources))
@@ -131,7 +131,7 @@ func sizes(r corev1.ResourceRequirements) string {
 	return of("cpu") + " " + of("memory")
 }
 
-// updates is what celvpa annotated a pod with, without the name of the VPA.
+// updates is the vpaUpdates annotation without the name of the VPA.
 func updates(p *corev1.Pod) string {
 	_, text, _ := strings.Cut(p.Annotations["vpaUpdates"], ": ")
 	return text
@@ -145,7 +145,7 @@ func limitRange(t *testing.T, ns, name, items string) {
 	create(t, &l)
 }
 
-// decodedRange is a LimitRange as it is written, with these items.
+// decodedRange is a LimitRange with these items.
 func decodedRange(t *testing.T, name, items string) (l corev1.LimitRange) {
 	t.Helper()
 	l.Name = name
@@ -153,8 +153,9 @@ func decodedRange(t *testing.T, name, items string) (l corev1.LimitRange) {
 	return l
 }
 
-// seen waits until the webhook knows of all that was created before: owners, VPAs with their recommendations, LimitRanges.
-// It watches each kind across namespaces, so what came later is not known earlier.
+// seen waits until the webhook's caches have all objects that were created before: owners, VPAs
+// with recommendations, LimitRanges. Each kind has one watch for all namespaces, so an object is
+// not seen before older ones of its kind.
 func seen(t *testing.T, ns string) {
 	t.Helper()
 	probe := namespace(t, ns+"-seen")
@@ -180,7 +181,7 @@ func noneLeft(t *testing.T, prefix string) {
 	}
 }
 
-// asYAML prints objects for a person who wants to do it again.
+// asYAML prints objects so that a person can repeat the case.
 func asYAML(objects ...any) (out string) {
 	for _, o := range objects {
 		data, err := yaml.Marshal(o)

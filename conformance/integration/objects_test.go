@@ -29,7 +29,7 @@ func keyOf(o client.Object) client.ObjectKey { return client.ObjectKeyFromObject
 
 func containsText(s, part string) bool { return strings.Contains(s, part) }
 
-// invalidVPAsAreRefused: the webhook names the field, the rule and the way out.
+// invalidVPAsAreRefused: the webhook names the field, the rule and the fix.
 func invalidVPAsAreRefused(t *testing.T) {
 	ns := namespace(t, "it-invalid")
 	v := vpa(ns, "web", vpav1.UpdateModeInPlace)
@@ -60,8 +60,8 @@ func invalidVPAsAreRefused(t *testing.T) {
 	require.True(t, apierrors.IsInvalid(cluster.Update(t.Context(), valid)), "updates are validated too")
 }
 
-// whatGetsInTheWayIsWarnedAbout: other objects of the same target, as the webhook's cache has them. What is not said is
-// filled in.
+// whatGetsInTheWayIsWarnedAbout: other objects with the same target in the webhook's cache. Missing
+// fields get their defaults.
 func whatGetsInTheWayIsWarnedAbout(t *testing.T) {
 	ns := namespace(t, "it-beside")
 	create(t, &autoscalingv2.HorizontalPodAutoscaler{
@@ -86,7 +86,7 @@ func whatGetsInTheWayIsWarnedAbout(t *testing.T) {
 	require.Equal(t, "Recreate", mode)
 }
 
-// aTargetThatDoesNotExistIsReported and does not keep others from being served.
+// aTargetThatDoesNotExistIsReported, and other VPAs are served.
 func aTargetThatDoesNotExistIsReported(t *testing.T) {
 	ns := namespace(t, "it-missing")
 	create(t, vpa(ns, "nobody", vpav1.UpdateModeOff))
@@ -118,7 +118,7 @@ func aTargetThatDoesNotExistIsReported(t *testing.T) {
 	says("owned", "has a parent controller but it should point to a topmost well-known or scalable controller")
 }
 
-// ignoredNamespacesAreNotServed: neither recommended for nor validated.
+// ignoredNamespacesAreNotServed: VPAs there get no recommendation and no validation.
 func ignoredNamespacesAreNotServed(t *testing.T) {
 	ns := namespace(t, "it-ignored")
 	ignored := vpa(ns, "web", vpav1.UpdateModeOff)

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// badInputStopsNobodyElse: pods and VPAs as no controller makes them, beside a workload as it should be.
+// badInputStopsNobodyElse: pods and VPAs that no controller would create, beside a valid workload.
 func badInputStopsNobodyElse(t *testing.T) {
 	ns := namespace(t, "up-odd")
 	const mode = "updatePolicy: {updateMode: InPlaceOrRecreate}"
 	odd := deployed(t, ns, "odd", 2, small)
 	good := deployed(t, ns, "good", 2, small)
 
-	// One pod has no start, the other observed containers that cannot be read.
+	// One pod has no start time, the other an unreadable vpaObservedContainers annotation.
 	startless := true
 	for _, p := range odd {
 		if startless {
@@ -31,7 +31,7 @@ func badInputStopsNobodyElse(t *testing.T) {
 		annotate(t, &p, "vpaObservedContainers", "%%, a,,")
 	}
 
-	// A third says of an owner not that it is its controller, and one is of nobody.
+	// A third has an owner reference without controller: true, and one has no owner.
 	for _, owners := range [][]metav1.OwnerReference{{ownerOf(odd)}, nil} {
 		create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "stray-", Labels: map[string]string{"app": "odd"}, OwnerReferences: owners}, Spec: podSpec(t, small)})
 	}
@@ -65,7 +65,7 @@ func badInputStopsNobodyElse(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "odd")+u.requests.of("eviction", "stray")+u.requests.of("eviction", "round"))
 }
 
-// ownerOf is the owner of pods, without a word about whether it is their controller.
+// ownerOf is an owner reference of pods without the field controller.
 func ownerOf(list map[types.UID]corev1.Pod) (out metav1.OwnerReference) {
 	for _, p := range list {
 		out = p.OwnerReferences[0]
@@ -74,7 +74,7 @@ func ownerOf(list map[types.UID]corev1.Pod) (out metav1.OwnerReference) {
 	return out
 }
 
-// circle is two custom owners of which each is the controller of the other, and a pod of the first.
+// circle is two custom owners, each the controller of the other, and a pod of the first.
 func circle(t *testing.T, ns, first, second string) {
 	t.Helper()
 	rollout := func(name string) *unstructured.Unstructured {

@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// oneRuleFileChangesTheWebhookAndTheAPIServer: the webhook takes up the file by itself, the API server when the CRD made
-// of it is applied.
+// oneRuleFileChangesTheWebhookAndTheAPIServer: the webhook reloads the file, and the API server
+// changes when the generated CRD is applied.
 func oneRuleFileChangesTheWebhookAndTheAPIServer(t *testing.T) {
 	withoutCelvpa(t)
-	// Nobody but the API server judges in the second.
+	// In the second namespace only the API server validates.
 	served, unserved := namespace(t, "it-source"), namespace(t, "it-unserved")
 	dir := ownRules(t)
 	startWebhook(t, served, "--rules-dir="+dir, "--rules-reload-interval=100ms", "--ignored-vpa-object-namespaces="+unserved)

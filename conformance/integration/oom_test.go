@@ -18,8 +18,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/oom"
 )
 
-// TestContainersThatRanOutOfMemoryAreNoticed: statuses are written as a kubelet writes them, an eviction is told of as by
-// its kubelet, and the observer sees both through a real cache.
+// TestContainersThatRanOutOfMemoryAreNoticed: the test writes pod statuses and eviction events like
+// a kubelet, and the observer sees both through a real cache.
 func TestContainersThatRanOutOfMemoryAreNoticed(t *testing.T) {
 	ns, other := namespace(t, "oom-noticed"), namespace(t, "oom-elsewhere")
 	web := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}
@@ -71,7 +71,7 @@ func TestContainersThatRanOutOfMemoryAreNoticed(t *testing.T) {
 			return len(got) == count, nil
 		})
 	}
-	// Each change is awaited: what comes in between two of them may be seen as one.
+	// Wait for each change: an informer may merge two of them.
 	kubelet(elsewhere, "app", func(s *corev1.ContainerStatus) { s.State = killed(1) })
 	kubelet(web, "app", func(s *corev1.ContainerStatus) { s.State = killed(1) })
 	drained("the first kill", 1)

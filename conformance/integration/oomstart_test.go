@@ -11,8 +11,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// oomsOfBeforeTheFirstCycleCount: of containers that are killed while nobody runs, before the first cycle of a process, and between
-// two that lead. No usage is live, so a memory target tells of an OOM.
+// oomsOfBeforeTheFirstCycleCount: OOM kills while no recommender runs, before the first cycle of a
+// process, and between two leaders. There is no live usage, so a memory target proves an OOM.
 func oomsOfBeforeTheFirstCycleCount(t *testing.T) {
 	ns := namespace(t, "rec-oom")
 	names := []string{"down", "first", "gap", "well"}

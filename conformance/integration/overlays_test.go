@@ -19,7 +19,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// anOverlayIsAuditedThenEnforced is what an operator does who wants more headroom in one namespace.
+// anOverlayIsAuditedThenEnforced as an operator would who wants more headroom in one namespace.
 func anOverlayIsAuditedThenEnforced(t *testing.T) {
 	ns := namespace(t, "it-overlay")
 	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "headroom"}, Spec: rulesv1alpha1.RuleOverlaySpec{
@@ -69,7 +69,7 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 		return cpu.String() == "496m" && strings.Contains(rules, ", overlays headroom"), nil
 	})
 
-	// A mistake is told on the object, and what worked stays.
+	// The condition reports an error on the object, and the last good version stays in force.
 	before = overlay.DeepCopy()
 	overlay.Spec.Change[0].Params["estimate.marginFraction"] = apiextensionsv1.JSON{Raw: []byte(`"lots"`)}
 	require.NoError(t, cluster.Patch(t.Context(), overlay, client.MergeFrom(before)))
@@ -84,8 +84,8 @@ func anOverlayIsAuditedThenEnforced(t *testing.T) {
 	})
 }
 
-// oneOverlayOnASharedSettingMovesEveryRule that reads it: what is recommended, in one process, and what VPAs are refused for, in
-// another.
+// oneOverlayOnASharedSettingMovesEveryRule that reads it: the recommendation in one process, and
+// the validation of VPAs in another.
 func oneOverlayOnASharedSettingMovesEveryRule(t *testing.T) {
 	ns, other := namespace(t, "it-shared"), namespace(t, "it-unshared")
 	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: "small-containers"}, Spec: rulesv1alpha1.RuleOverlaySpec{
@@ -117,7 +117,7 @@ func oneOverlayOnASharedSettingMovesEveryRule(t *testing.T) {
 	create(t, above(other))
 }
 
-// accepted waits until the condition Accepted speaks about the object as it is.
+// accepted waits until the condition Accepted is about the current generation.
 func accepted(t *testing.T, o *rulesv1alpha1.RuleOverlay, status metav1.ConditionStatus, message string) {
 	t.Helper()
 	eventually(t, 30*time.Second, "Accepted is "+string(status), func(ctx context.Context) (bool, error) {
@@ -130,7 +130,7 @@ func accepted(t *testing.T, o *rulesv1alpha1.RuleOverlay, status metav1.Conditio
 	})
 }
 
-// aPinnedPipelineIsUsed, and one that is not loaded is refused.
+// aPinnedPipelineIsUsed, and an unknown one is refused.
 func aPinnedPipelineIsUsed(t *testing.T) {
 	ns := namespace(t, "it-pin")
 	v := vpa(ns, "web", vpav1.UpdateModeOff)

@@ -20,7 +20,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// eventually polls until a condition holds; what says what was waited for.
+// eventually polls until a condition holds; what describes the condition.
 func eventually(t *testing.T, limit time.Duration, what string, condition func(ctx context.Context) (bool, error)) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, limit, true, condition)
@@ -33,8 +33,8 @@ func namespace(t *testing.T, name string) string {
 	return name
 }
 
-// steady is a Deployment whose pods use 400m and 300Mi all the time: in the middle of a histogram bucket, so that the
-// recommendation is known to the digit although metrics are measured.
+// steady is a Deployment whose pods always use 400m and 300Mi: the middle of a histogram bucket, so
+// that the recommendation is exact although usage is measured.
 func steady(ns, name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	resources := corev1.ResourceRequirements{
@@ -58,7 +58,7 @@ func steady(ns, name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-// The recommendation for that usage: the bucket's upper edge and 15%.
+// The recommendation for that usage: the bucket's upper edge plus 15%.
 var (
 	steadyCPU    = resource.MustParse("476m")
 	steadyMemory = resource.MustParse("380258472")
@@ -192,14 +192,15 @@ func fromUsageToAResizedPod(t *testing.T) {
 	}
 }
 
-// recreateEvicts: pods are replaced, and the new ones come with the recommendation.
+// recreateEvicts: pods are replaced, and replacements have the recommendation.
 func recreateEvicts(t *testing.T) {
 	ns := namespace(t, "it-recreate")
 	create(t, steady(ns, "web", 2))
 	before := running(t, ns, 2)
 	create(t, vpa(ns, "web", vpav1.UpdateModeRecreate))
 	recommended(t, ns, "web")
-	// The first eviction may come before there is usage, with the minimum; the next one brings what usage asks for.
+	// The first eviction may happen before there is usage, with the minimum as target; the next one
+	// brings the recommendation for the usage.
 	eventually(t, 60*time.Second, "both pods replaced by pods of the recommended size", func(context.Context) (bool, error) {
 		now := pods(t, ns)
 		for uid, p := range now {
@@ -216,7 +217,8 @@ func recreateEvicts(t *testing.T) {
 	requireEvent(t, ns, "EvictedPod", "update/evict")
 }
 
-// offInitialAndLonelyPodsAreLeftAlone watches three workloads for as long as Recreate needs to replace a fourth.
+// offInitialAndLonelyPodsAreLeftAlone watches three workloads until Recreate has replaced the pods
+// of a fourth.
 func offInitialAndLonelyPodsAreLeftAlone(t *testing.T) {
 	ns := namespace(t, "it-alone")
 	create(t, steady(ns, "off", 2), steady(ns, "initial", 2), steady(ns, "lonely", 1), steady(ns, "busy", 2))
@@ -260,7 +262,8 @@ func offInitialAndLonelyPodsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// aRefusedResizeBecomesAnEviction asks for more CPU than a node has: the API server refuses the resize.
+// aRefusedResizeBecomesAnEviction: the recommendation exceeds every node, so the API server refuses
+// the resize.
 func aRefusedResizeBecomesAnEviction(t *testing.T) {
 	ns := namespace(t, "it-refused")
 	create(t, steady(ns, "web", 2))
@@ -280,7 +283,8 @@ func aRefusedResizeBecomesAnEviction(t *testing.T) {
 		return false, nil
 	})
 	requireEvent(t, ns, "EvictedByVPA", "update/resize-refused")
-	// One of two pods is replaced by one that fits no node; while it waits, the other may not be disrupted.
+	// One of two pods is replaced by one that fits no node; while it is Pending, the other may not
+	// be disrupted.
 	old := 0
 	for uid := range pods(t, ns) {
 		if _, known := before[uid]; known {

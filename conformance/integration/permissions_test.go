@@ -27,16 +27,16 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// audited is the namespace of the service accounts whose requests the lab's audit log has.
+// audited is the namespace of the service accounts whose requests are in the lab's audit log.
 const audited = "audited"
 
-// account is a service account that may do what a page of the docs prints, and nothing else.
+// account is a service account with the permissions that a page of the docs prints, and no others.
 type account struct {
 	name, token string
 	role        *rbacv1.ClusterRole
 }
 
-// accountOfTheDocs makes one, which ends with the test.
+// accountOfTheDocs creates an account, and deletes it when the test ends.
 func accountOfTheDocs(t *testing.T, pageName, name string) *account {
 	t.Helper()
 	a := &account{name: name, role: roleOfTheDocs(t, pageName)}
@@ -81,10 +81,10 @@ func roleOfTheDocs(t *testing.T, pageName string) *rbacv1.ClusterRole {
 	return joined
 }
 
-// info is how a client says who it is.
+// info is the user info of the account.
 func (a *account) info() *clientcmdapi.AuthInfo { return &clientcmdapi.AuthInfo{Token: a.token} }
 
-// kubeconfig is a file by which a process reaches the API server as this account.
+// kubeconfig writes a kubeconfig of this account.
 func (a *account) kubeconfig(t *testing.T) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)
@@ -97,8 +97,8 @@ func (a *account) kubeconfig(t *testing.T) string {
 	return file
 }
 
-// asksForACustomKind makes the target of a VPA an object of a kind that celvpa does not know, and that no other test uses, and tells
-// how to be owned by it. It is called before the process starts.
+// asksForACustomKind creates a VPA whose target is of a kind that celvpa does not know and that no
+// other test uses, and returns an owner reference to it. Call it before the process starts.
 func (a *account) asksForACustomKind(t *testing.T, v *vpav1.VerticalPodAutoscaler) metav1.OwnerReference {
 	t.Helper()
 	crd := rolloutCRD()
@@ -118,10 +118,10 @@ func (a *account) asksForACustomKind(t *testing.T, v *vpav1.VerticalPodAutoscale
 	return metav1.OwnerReference{APIVersion: version, Kind: "Rollout", Name: v.Name, UID: owner.GetUID(), Controller: ptr.To(true)}
 }
 
-// permission is one of what a role grants or somebody asks for.
+// permission is one that a role grants or a request needs.
 type permission struct{ verb, group, resource, subresource string }
 
-// String is as the lists of the tests have it.
+// String is the notation of the tests' lists.
 func (p permission) String() string {
 	text := p.verb + " " + schema.GroupResource{Group: p.group, Resource: p.resource}.String()
 	if p.subresource != "" {
@@ -130,13 +130,13 @@ func (p permission) String() string {
 	return text
 }
 
-// covers reports whether a permission that is granted is one to ask for another.
+// covers reports whether a granted permission includes a needed one.
 func (p permission) covers(asked permission) bool {
 	matches := func(granted, asked string) bool { return granted == "*" || granted == asked }
 	return matches(p.verb, asked.verb) && matches(p.group, asked.group) && matches(p.resource, asked.resource) && p.subresource == asked.subresource
 }
 
-// granted is what a role grants, one by one.
+// granted lists the permissions of a role.
 func granted(role *rbacv1.ClusterRole) (out []permission) {
 	for _, r := range role.Rules {
 		for _, group := range r.APIGroups {
@@ -151,8 +151,8 @@ func granted(role *rbacv1.ClusterRole) (out []permission) {
 	return out
 }
 
-// usesAllItMay requires that the audit log has a request of this account for all that its role grants, and none that was refused.
-// But tells why what was not asked for here is needed all the same.
+// usesAllItMay requires that the audit log has a request of this account for each permission of its
+// role, and no refused request. but lists permissions that this test does not use, with reasons.
 func (a *account) usesAllItMay(t *testing.T, but map[string]string) {
 	t.Helper()
 	all := granted(a.role)
@@ -176,8 +176,8 @@ func (a *account) usesAllItMay(t *testing.T, but map[string]string) {
 	require.Empty(t, unused, "the page of the docs grants these, and nothing asks for them: take them out of the page, or say in the test why they are needed")
 }
 
-// used reports whether one of the requests needs a permission. What is watched is listed, too, by API servers that do not begin a
-// watch with what there is.
+// used reports whether one of the requests needs a permission. API servers that do not stream lists
+// need list in addition to watch.
 func used(p permission, asked map[permission]bool) bool {
 	for one := range asked {
 		if p.covers(one) {
@@ -193,7 +193,7 @@ func used(p permission, asked map[permission]bool) bool {
 	return false
 }
 
-// asked is what the audit log has of this account: what was asked for, and what of it was refused for want of a permission.
+// asked is what the audit log has of this account: its requests, and those that were forbidden.
 func (a *account) asked(t *testing.T) (all map[permission]bool, refused []string) {
 	t.Helper()
 	all = map[permission]bool{}

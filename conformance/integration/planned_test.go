@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// thePlanIsWhatTheUpdaterDoes: of all that is in a namespace celvpa plan tells the same rules, pod by pod, as the updater then
-// decides by in its first cycle.
+// thePlanIsWhatTheUpdaterDoes: for all pods of a namespace, celvpa plan names the rule that the
+// updater applies in its first cycle.
 func thePlanIsWhatTheUpdaterDoes(t *testing.T) {
 	ns := namespace(t, "up-plan")
 	const (
@@ -114,7 +114,7 @@ func thePlanIsWhatTheUpdaterDoes(t *testing.T) {
 	}
 }
 
-// plan is what celvpa plan says of each pod of a namespace, by name: the action and the rule.
+// plan is the output of celvpa plan for a namespace, by pod: the action and the rule.
 func plan(t *testing.T, ns string) map[string]string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "all.yaml")
@@ -135,7 +135,7 @@ func plan(t *testing.T, ns string) map[string]string {
 	return planOf(t, ns, "-f", file)
 }
 
-// planOf is plan of objects that flags name.
+// planOf is plan for the objects that flags select.
 func planOf(t *testing.T, ns string, flags ...string) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"plan", "-o", "json", updaterGates}, flags...)...)

@@ -18,8 +18,8 @@ import (
 	"github.com/celvpa/celvpa/controllers/poddefaults"
 )
 
-// offlineCommandsFillInWhatTheAPIServerDoes: package poddefaults makes of generated pods and of LimitRanges what the API server
-// makes of them when they are created.
+// offlineCommandsFillInWhatTheAPIServerDoes: package poddefaults defaults generated pods and
+// LimitRanges exactly as the API server does when they are created.
 func offlineCommandsFillInWhatTheAPIServerDoes(t *testing.T) {
 	const pods = 60 // in each namespace; some are refused
 	for i, items := range fuzzedRanges {
@@ -62,7 +62,8 @@ func offlineCommandsFillInWhatTheAPIServerDoes(t *testing.T) {
 	}
 }
 
-// storedRanges creates LimitRanges, compares them with what the API server makes of them, and returns what celvpa does.
+// storedRanges creates LimitRanges, compares celvpa's defaulting with the API server's, and returns
+// celvpa's result.
 func storedRanges(t *testing.T, ns string, items []string) (out []corev1.LimitRange) {
 	t.Helper()
 	for i, one := range items {
@@ -78,10 +79,11 @@ func storedRanges(t *testing.T, ns string, items []string) (out []corev1.LimitRa
 	return out
 }
 
-// requireDefaulted compares a pod with what the API server would store; ok is false for a pod that it refuses.
+// requireDefaulted compares a pod with what the API server would store; ok is false if it refuses
+// the pod.
 func requireDefaulted(t *testing.T, pod, want *corev1.Pod) (live *corev1.Pod, ok bool) {
 	t.Helper()
-	// Until the API server's own cache knows the LimitRanges. What differs for good is told below.
+	// Poll until the API server has cached the LimitRanges; a lasting difference is reported below.
 	same := func(ctx context.Context) (bool, error) {
 		live = pod.DeepCopy()
 		err := cluster.Create(ctx, live, client.DryRunAll)

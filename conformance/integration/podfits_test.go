@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// totals are what LimitRanges of type Pod bound, of containers alone: sidecars count beside them, other init containers one
-// after the other.
+// totals are what LimitRanges of type Pod bound, from containers alone: sidecars are added, other
+// init containers run one by one.
 func totals(p *corev1.Pod) (requests, limits corev1.ResourceList) {
 	of := func(list func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 		out := corev1.ResourceList{}
@@ -53,7 +53,7 @@ func totals(p *corev1.Pod) (requests, limits corev1.ResourceList) {
 	}), of(func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 }
 
-// fits tells whether LimitRanges accept a pod, near enough.
+// fits approximates whether LimitRanges accept a pod.
 func fits(p *corev1.Pod, ranges []corev1.LimitRangeItem) bool {
 	requests, limits := totals(p)
 	if p.Spec.Resources != nil {

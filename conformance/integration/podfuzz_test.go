@@ -24,7 +24,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// fuzzed are random VPAs and pods for them. The same ones are tried with gates on and off.
+// fuzzed are random VPAs and pods, tried with gates on and off.
 type fuzzed struct {
 	seed  uint64
 	cases []fuzzedPod
@@ -37,7 +37,7 @@ type fuzzedPod struct {
 	ranges []corev1.LimitRangeItem
 }
 
-// fuzzSize is how many VPAs there are in each namespace, and how many pods for each VPA.
+// fuzzSize is the number of VPAs per namespace, and of pods per VPA.
 func fuzzSize() (vpas, pods int) {
 	if n, err := strconv.Atoi(os.Getenv("FUZZ_VPAS")); err == nil {
 		return n, 5
@@ -48,7 +48,8 @@ func fuzzSize() (vpas, pods int) {
 	return 10, 5
 }
 
-// newFuzzed creates the VPAs, of which the webhook must not be asked: it would refuse some. FUZZ_SEED does a run again.
+// newFuzzed creates the VPAs before the webhook is registered, because it would refuse some.
+// FUZZ_SEED repeats a run.
 func newFuzzed(t *testing.T, prefix string) *fuzzed {
 	t.Helper()
 	f := &fuzzed{seed: uint64(time.Now().UnixNano())}
@@ -103,7 +104,7 @@ func newFuzzed(t *testing.T, prefix string) *fuzzed {
 	return f
 }
 
-// each does n things, some at a time.
+// each does n things, some in parallel.
 func each(n int, do func(i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -117,14 +118,14 @@ func each(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// Why the API server refuses a patched pod that it would have accepted as it was.
+// Why the API server refuses a patched pod whose original it would accept.
 const (
 	refusedInvalid = "the API server finds it invalid"
 	refusedRange   = "a LimitRange refuses it"
 )
 
-// areAllAccepted creates each pod by dry run, without the owner that makes it one of a VPA, and with it. Gated tells whether
-// resources at pod level are celvpa's to change.
+// areAllAccepted creates each pod by dry run, with and without the owner reference that gives it a
+// VPA. gated reports whether celvpa may change pod-level resources.
 func (f *fuzzed) areAllAccepted(gated bool) func(t *testing.T) {
 	return func(t *testing.T) { f.tryAll(t, gated) }
 }
@@ -164,7 +165,7 @@ func (f *fuzzed) tryAll(t *testing.T, gated bool) {
 	require.Greater(t, counts["patched"], len(f.cases)/3, "too few pods are tried for what they are")
 }
 
-// try tells what the API server says of a pod.
+// try returns the API server's answer for a pod.
 func (c *fuzzedPod) try(ctx context.Context, api client.Client, pod *corev1.Pod) (string, error) {
 	plain := c.own(pod.DeepCopy())
 	plain.OwnerReferences = nil
@@ -184,7 +185,7 @@ func (c *fuzzedPod) try(ctx context.Context, api client.Client, pod *corev1.Pod)
 	return refusedInvalid, err
 }
 
-// shrink takes away of a pod what it is refused without.
+// shrink removes from a pod whatever does not change its refusal.
 func (c *fuzzedPod) shrink(ctx context.Context, api client.Client, outcome string) (small *corev1.Pod, err error) {
 	small = c.pod.DeepCopy()
 	for again := true; again; {
@@ -200,7 +201,7 @@ func (c *fuzzedPod) shrink(ctx context.Context, api client.Client, outcome strin
 	return small, err
 }
 
-// smaller are pods with one thing less.
+// smaller are copies of a pod with one thing removed.
 func smaller(p *corev1.Pod) (out []*corev1.Pod) {
 	without := func(change func(s *corev1.PodSpec)) {
 		less := p.DeepCopy()
@@ -240,9 +241,10 @@ func smaller(p *corev1.Pod) (out []*corev1.Pod) {
 
 var aboutLimitRange = regexp.MustCompile(`(?:minimum|maximum) (cpu|memory) usage per (Pod|Container)`)
 
-// explain tells why a LimitRange may refuse a patched pod, as upstream's are refused (UPSTREAM.md, hazards 15 and 16): a policy has
-// bounds of its own, a boost knows none, and of pods without request and limit at pod level only containers are scaled, by what
-// they ask for together. Otherwise there is no excuse.
+// explain says why a LimitRange may refuse a patched pod, as it refuses upstream's (UPSTREAM.md,
+// hazards 15 and 16): a policy has bounds, a boost ignores LimitRanges, and a pod without pod-level
+// request and limit has only its containers scaled, by the sum of their requests. Any other refusal
+// is a bug.
 func (c *fuzzedPod) explain(err error, gated bool) string {
 	excuse := ""
 	for _, found := range aboutLimitRange.FindAllStringSubmatch(err.Error(), -1) {

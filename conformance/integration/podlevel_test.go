@@ -16,12 +16,13 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// TestNewPods is about what becomes of new pods, with what is behind gates and without. It starts admission controllers of its
-// own, one after the other; the shared celvpa is stopped before.
+// TestNewPods covers new pods, with gates on and off. It starts admission controllers one after the
+// other; the shared celvpa is stopped first.
 func TestNewPods(t *testing.T) {
 	withoutCelvpa(t)
 	t.Cleanup(func() { noneLeft(t, "np-") }) // other tests need not look after these
-	// No webhook is asked about these VPAs: they were there before it, or before a gate was turned off.
+	// These VPAs are created before the webhook is registered, or before a gate is turned off, so
+	// none is refused.
 	pods, ratios, boosts, inPlace := newFuzzed(t, "np-fuzz"), newRatios(t), newBoosts(t), newInPlace(t)
 	stage := func(name string, flags []string, tests map[string]func(*testing.T)) {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +65,7 @@ func TestNewPods(t *testing.T) {
 	})
 }
 
-// both is what is recommended in the simple cases.
+// both is the recommendation of the simple cases.
 const both = `
 containerRecommendations:
 - {containerName: a, target: {cpu: 200m, memory: 200Mi}}
@@ -94,8 +95,8 @@ func fourSituations(t *testing.T) {
 	has(t, w.created(t, "containers: [{name: a}, {name: b}]"), "200m/- 200Mi/-", "100m/- 100Mi/-")
 }
 
-// theManifestOfAEP7571 is a Deployment of which the pod and the container main have resources. The AEP names two containers
-// alike, which no API server takes.
+// theManifestOfAEP7571 is a Deployment with resources for the pod and for container main. The AEP
+// gives two containers the same name, which no API server accepts.
 func theManifestOfAEP7571(t *testing.T) {
 	ns := namespace(t, "np-aep")
 	d := &appsv1.Deployment{}
@@ -141,7 +142,7 @@ containerRecommendations:
 	}
 }
 
-// podPoliciesThatLeaveLimitsAlone: then the limit of the pod holds its request, too.
+// podPoliciesThatLeaveLimitsAlone: the limit of the pod caps its request.
 func podPoliciesThatLeaveLimitsAlone(t *testing.T) {
 	ns := namespace(t, "np-requests")
 	w := newWorkload(t, ns, "w", "resourcePolicy: {podPolicies: {controlledValues: RequestsOnly}}", both)
@@ -151,7 +152,7 @@ func podPoliciesThatLeaveLimitsAlone(t *testing.T) {
 	require.Equal(t, "pod: memory capped to pod limit, cpu request, memory request", updates(p))
 }
 
-// oneResourceAtPodLevel: of the other one only containers have any.
+// oneResourceAtPodLevel: only containers set the other one.
 func oneResourceAtPodLevel(t *testing.T) {
 	ns := namespace(t, "np-one")
 	w := newWorkload(t, ns, "w", "", both)
@@ -165,7 +166,7 @@ func oneResourceAtPodLevel(t *testing.T) {
 	require.Contains(t, updates(p), "pod: cpu: limit NOT set since originalLimit is nil or 0, cpu request; ")
 }
 
-// aLimitRangeBoundsPods: the worked examples of AEP-7571, and the other direction.
+// aLimitRangeBoundsPods: the worked examples of AEP-7571, and the opposite direction.
 func aLimitRangeBoundsPods(t *testing.T) {
 	least := namespace(t, "np-least")
 	limitRange(t, least, "pods", "[{type: Pod, min: {memory: 200Mi}}]")
@@ -188,7 +189,7 @@ func aLimitRangeBoundsPods(t *testing.T) {
 	require.Equal(t, "pod: cpu capped to fit Max in pod LimitRange, memory capped to fit Max in pod LimitRange, cpu request, memory request, cpu limit, memory limit", updates(p))
 }
 
-// aPodHoldsAllOfItsContainers: those with mode Off, those that it started with, and what rounding added.
+// aPodHoldsAllOfItsContainers: those with mode Off, init containers, and what rounding adds.
 func aPodHoldsAllOfItsContainers(t *testing.T) {
 	ns := namespace(t, "np-hold")
 	off := newWorkload(t, ns, "off", `resourcePolicy: {containerPolicies: [{containerName: held, mode: "Off"}]}`, both)
@@ -219,7 +220,8 @@ func aRolloutHasPodsOfBothKinds(t *testing.T) {
 	has(t, w.created(t, "containers: [{name: a}, {name: b}]"), "200m/- 200Mi/-", "100m/- 100Mi/-")
 }
 
-// podsThatLimitRangesWouldSpoilAreRefused: with resources at pod level, where a LimitRange gives containers their own.
+// podsThatLimitRangesWouldSpoilAreRefused: pods with pod-level resources in a namespace whose
+// LimitRange gives containers defaults.
 func podsThatLimitRangesWouldSpoilAreRefused(t *testing.T) {
 	ns := namespace(t, "np-spoiled")
 	limitRange(t, ns, "defaults", "[{type: Container, default: {cpu: 500m}}]")
@@ -242,7 +244,7 @@ func podsThatLimitRangesWouldSpoilAreRefused(t *testing.T) {
 	has(t, p, "200m/200m 200Mi/200Mi", "100m/100m 100Mi/-") // the default is where LimitRanger put it
 }
 
-// resourcesAtPodLevelAreLeftAlone with the gate off, and containers keep within them.
+// resourcesAtPodLevelAreLeftAlone with the gate off, and containers stay within them.
 func resourcesAtPodLevelAreLeftAlone(t *testing.T) {
 	ns := namespace(t, "np-alone")
 	limitRange(t, ns, "defaults", "[{type: Container, max: {cpu: 100}}]")

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// inPlace is a VPA whose mode is behind a gate (AEP-8818).
+// inPlace is a VPA with a gated mode (AEP-8818).
 type inPlace struct{ workload }
 
 func newInPlace(t *testing.T) inPlace {
@@ -21,7 +21,7 @@ func (w inPlace) applies(t *testing.T) {
 	has(t, w.created(t, "containers: [{name: a}, {name: b}]"), "200m/- 200Mi/-", "100m/- 100Mi/-")
 }
 
-// aDryRunLeavesNoTrace of a pod, nor on its VPA.
+// aDryRunLeavesNoTrace: neither of the pod nor on its VPA.
 func aDryRunLeavesNoTrace(t *testing.T) {
 	ns := namespace(t, "np-dry")
 	w := newWorkload(t, ns, "w", "", both)
@@ -35,7 +35,7 @@ func aDryRunLeavesNoTrace(t *testing.T) {
 	require.Empty(t, events.Items)
 }
 
-// oddPodsAndOddRecommendations are admitted, patched where that makes sense.
+// oddPodsAndOddRecommendations are admitted, and patched where possible.
 func oddPodsAndOddRecommendations(t *testing.T) {
 	ns := namespace(t, "np-odd")
 	w := newWorkload(t, ns, "w", "", both)
@@ -78,7 +78,7 @@ func oddPodsAndOddRecommendations(t *testing.T) {
 	}
 }
 
-// fiveHundredContainers are more than anybody has. The API server takes them, and asks no longer than it waits.
+// fiveHundredContainers: the API server accepts them, and the webhook answers within its timeout.
 func fiveHundredContainers(t *testing.T) {
 	ns := namespace(t, "np-many")
 	limitRange(t, ns, "pods", "[{type: Pod, max: {cpu: 100k}}]")

@@ -8,12 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What becomes of running pods with resources of their own in a namespace that has got a LimitRange of type Container since (AEP-7571).
+// Running pods with pod-level resources in a namespace that got a LimitRange of type Container
+// later (AEP-7571).
 
 // containerDefaults is such a LimitRange.
 const containerDefaults = "[{type: Container, default: {cpu: 150m, memory: 256Mi}}]"
 
-// nobodyIsEvictedWhoWouldBeRefused: the pods would not come back.
+// nobodyIsEvictedWhoWouldBeRefused: the replacement pods would be refused.
 func nobodyIsEvictedWhoWouldBeRefused(t *testing.T) {
 	ns := namespace(t, "up-refused")
 	before := deployed(t, ns, "web", 2, ofItsOwn)
@@ -31,8 +32,8 @@ func nobodyIsEvictedWhoWouldBeRefused(t *testing.T) {
 	require.Equal(t, 2, u.counted("celvpa_updater_pods", `rule="update/admission-refuses"`))
 }
 
-// containersThatShareAreGivenNoDefaults: API servers would give them with a resize, so there is none. Where no container lacks
-// anything the pod is resized, beyond the default that there is for others.
+// containersThatShareAreGivenNoDefaults: API servers would apply them to a resize, so the updater
+// sends none. If no container lacks a value, the pod is resized, even beyond that default.
 func containersThatShareAreGivenNoDefaults(t *testing.T) {
 	ns := namespace(t, "up-share")
 	shares := deployed(t, ns, "shares", 2, ofItsOwn)
@@ -52,7 +53,7 @@ func containersThatShareAreGivenNoDefaults(t *testing.T) {
 	require.Zero(t, u.requests.of("resize", "shares")+u.requests.of("eviction", "shares")+u.requests.of("eviction", "complete"))
 	require.Equal(t, 2, u.counted("celvpa_updater_pods", `rule="update/limit-range-defaults"`))
 
-	// This is why: the API server itself gives them, whoever resizes the pod.
+	// The reason: the API server applies the defaults to any resize.
 	for _, p := range shares {
 		raised := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/resources/requests/memory","value":"400Mi"}]`))
 		require.NoError(t, cluster.SubResource("resize").Patch(t.Context(), &p, raised, client.DryRunAll))
@@ -61,7 +62,7 @@ func containersThatShareAreGivenNoDefaults(t *testing.T) {
 	}
 }
 
-// annotationsTellWhatIsTrue after a resize, and not what admission set before.
+// annotationsTellWhatIsTrue: after a resize they no longer say what admission set.
 func annotationsTellWhatIsTrue(t *testing.T) {
 	ns := namespace(t, "up-tell")
 	before := deployed(t, ns, "web", 2, ofItsOwn)

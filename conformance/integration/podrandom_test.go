@@ -25,7 +25,7 @@ var fuzzedRanges = [][]string{
 	{"[{type: Container, default: {cpu: 500m, memory: 300Mi}, defaultRequest: {cpu: 50m}}, {type: Pod, max: {cpu: 3}}]"},
 }
 
-// random makes up objects.
+// random generates objects.
 type random struct{ *rand.Rand }
 
 func (r random) in(percent int) bool { return r.IntN(100) < percent }
@@ -66,7 +66,7 @@ func (r random) some(percent, extremes int) corev1.ResourceList {
 
 var bothResources = []corev1.ResourceName{"cpu", "memory"}
 
-// pod is one that LimitRanges accept, as a rule.
+// pod is a pod that LimitRanges usually accept.
 func (r random) pod(ranges []corev1.LimitRangeItem) (p *corev1.Pod) {
 	for range 200 {
 		p = r.anyPod()
@@ -116,7 +116,7 @@ func with(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantit
 	return list
 }
 
-// resources are requests, and limits that are not below them.
+// resources are requests, and limits that are no lower.
 func (r random) resources(extremes int) (out corev1.ResourceRequirements) {
 	out.Requests = r.some(80, extremes)
 	for _, name := range bothResources {
@@ -134,7 +134,7 @@ func (r random) resources(extremes int) (out corev1.ResourceRequirements) {
 	return out
 }
 
-// podLevel are resources that hold what the containers ask for.
+// podLevel are resources that cover the containers' requests.
 func (r random) podLevel(p *corev1.Pod) *corev1.ResourceRequirements {
 	out := &corev1.ResourceRequirements{}
 	requests, _ := totals(p)
@@ -166,7 +166,7 @@ func (r random) podLevel(p *corev1.Pod) *corev1.ResourceRequirements {
 	return out
 }
 
-// vpa is one with a recommendation for pods of such kinds.
+// vpa is a VPA with a recommendation for such pods.
 func (r random) vpa(ns, name string) *vpav1.VerticalPodAutoscaler {
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	v.Spec.TargetRef = crossVersion("apps/v1", "ReplicaSet", name)
@@ -238,7 +238,7 @@ func (r random) ratio(name corev1.ResourceName) *vpav1.ResourceRatio {
 	return &vpav1.ResourceRatio{Type: vpav1.ScaleFactor, Factor: ptr.To(oneOf[vpav1.Decimal](r, "1", "1.2", "1.0000001", "4", "1000"))}
 }
 
-// recommendation is one that a recommender could have written, or that was once right, or none of that.
+// recommendation is one that a recommender could have written, an outdated one, or neither.
 func (r random) recommendation() *vpav1.RecommendedPodResources {
 	out := &vpav1.RecommendedPodResources{}
 	extremes := 0

@@ -17,8 +17,8 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// TestAWebhookThatAPIServersDoNotReachIsReported: with failure policy Ignore, pods are created as ever. The admission controller has
-// the permissions that docs/admission.md prints.
+// TestAWebhookThatAPIServersDoNotReachIsReported: with failure policy Ignore, pods are created as
+// usual. The admission controller has the permissions of docs/admission.md.
 func TestAWebhookThatAPIServersDoNotReachIsReported(t *testing.T) {
 	withoutCelvpa(t)
 	a := accountOfTheDocs(t, "admission.md", "probing")

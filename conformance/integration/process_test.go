@@ -24,17 +24,17 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// ended is how a celvpa process came to its end.
+// ended is how a celvpa process ended.
 type ended struct {
 	code   int
 	stderr string
 	err    error // it did not end, or could not be started
 }
 
-// withoutCRDs is what celvpa said before the CRDs were installed; see TestMain.
+// withoutCRDs is the output of celvpa before the CRDs were installed; see TestMain.
 var withoutCRDs ended
 
-// runToEnd runs celvpa until it ends by itself, for a minute at most.
+// runToEnd runs celvpa until it exits, for at most a minute.
 func runToEnd(args ...string) ended {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -53,7 +53,7 @@ func runToEnd(args ...string) ended {
 	return ended{stderr: stderr.String(), err: err}
 }
 
-// lastLine is what a user reads; log lines may come before it.
+// lastLine is what a user reads; log lines may precede it.
 func (e ended) lastLine() string {
 	lines := strings.Split(strings.TrimSpace(e.stderr), "\n")
 	return lines[len(lines)-1]
@@ -101,7 +101,7 @@ func TestBadSurroundingsEndInOneClearLine(t *testing.T) {
 	})
 }
 
-// TestBrokenRulesStopTheStart: every error is told with its position, none hides another.
+// TestBrokenRulesStopTheStart: every error is reported with its position, and none hides another.
 func TestBrokenRulesStopTheStart(t *testing.T) {
 	dir := ownRules(t)
 	edit := func(file, from, to string) { editRules(t, dir, file, from, to) }
@@ -137,7 +137,8 @@ func editRules(t *testing.T, dir, file, from, to string) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
 }
 
-// TestChangedRulesTakeEffectWithoutARestart: a good change is swapped in, a bad one is counted and the last good stays.
+// TestChangedRulesTakeEffectWithoutARestart: a valid change takes effect; an invalid one is
+// counted, and the last good rules stay.
 func TestChangedRulesTakeEffectWithoutARestart(t *testing.T) {
 	dir := ownRules(t)
 	_, address, err := harness.LocalWebhookArgs("127.0.0.1")
@@ -168,7 +169,8 @@ func TestChangedRulesTakeEffectWithoutARestart(t *testing.T) {
 	require.Equal(t, second, metric(inForce))
 }
 
-// TestEachComponentRunsAloneAndStopsInOrder: ready with the lead, gone without error, the lead given back.
+// TestEachComponentRunsAloneAndStopsInOrder: it is ready once it leads, exits without error, and
+// releases the lease.
 func TestEachComponentRunsAloneAndStopsInOrder(t *testing.T) {
 	for _, name := range []string{"recommender", "updater", "admission-controller"} {
 		t.Run(name, func(t *testing.T) {

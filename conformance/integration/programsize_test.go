@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A template calls methods by name, so the linker leaves none out once a template can be executed: the program was 18 MB larger,
-// most of which each component kept in memory, after a single call of cobra's SetVersionTemplate.
+// A template calls methods by name, so once a template can be executed the linker keeps all of
+// them: a single call of cobra's SetVersionTemplate made the program 18 MB larger, most of it in
+// the memory of each component.
 func TestTheProgramExecutesNoTemplates(t *testing.T) {
 	file, err := elf.Open(program)
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// dataPoint is one of OpenTelemetry's, in which Prometheus takes points of any age.
+// dataPoint is an OpenTelemetry data point; Prometheus accepts points of any age in that form.
 type dataPoint struct {
 	Time       string      `json:"timeUnixNano"`
 	Value      float64     `json:"asDouble"`
@@ -45,7 +45,7 @@ func point(at time.Time, value float64, labels map[string]string) dataPoint {
 	return out
 }
 
-// prometheus is a real one, on loopback, without anything to scrape.
+// prometheus is a real one on loopback, without scrape targets.
 type prometheus struct {
 	program string
 	address string
@@ -54,7 +54,8 @@ type prometheus struct {
 	log     *bytes.Buffer
 }
 
-// newPrometheus builds Prometheus if need be, and starts an empty one that ends with the test.
+// newPrometheus builds Prometheus if necessary, starts an empty one, and stops it when the test
+// ends.
 func newPrometheus(t *testing.T) *prometheus {
 	t.Helper()
 	program, err := harness.Part(t.Context(), "prometheus", os.Stdout)
@@ -86,7 +87,7 @@ func (p *prometheus) args() []string {
 		"--pod-label-prefix=label_", "--pod-namespace-label=namespace", "--pod-name-label=pod"}
 }
 
-// start does not wait until it is ready.
+// start does not wait for readiness.
 func (p *prometheus) start(args ...string) error {
 	p.log = &bytes.Buffer{}
 	p.cmd = exec.Command(p.program, append([]string{"--config.file=" + filepath.Join(p.dir, "prometheus.yml"),
@@ -100,7 +101,7 @@ func (p *prometheus) start(args ...string) error {
 	return nil
 }
 
-// stop ends it and keeps its data.
+// stop stops it and keeps its data.
 func (p *prometheus) stop(t *testing.T) {
 	if p.cmd == nil || p.cmd.Process == nil {
 		return
@@ -114,7 +115,7 @@ func (p *prometheus) stop(t *testing.T) {
 	p.cmd = nil
 }
 
-// webConfig is a file that lets only celvpa in, with the password "open sesame".
+// webConfig requires basic auth of user celvpa with password "open sesame".
 func (p *prometheus) webConfig(t *testing.T) string {
 	file := filepath.Join(p.dir, "web.yml")
 	const users = "basic_auth_users: {celvpa: '$2a$04$d9OpNfdNne5XmEZA0rps/e564UXHYIgSbvko5O0k3LENcdai7RyB2'}\n"

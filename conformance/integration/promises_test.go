@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What the updater promises whatever happens around it.
+// What the updater guarantees in all circumstances.
 
-// refusalsOfResizes are what an API server, or what stands in front of it, may answer to a resize.
+// refusalsOfResizes are answers of API servers, and of proxies in front of them, to a resize.
 func refusalsOfResizes() (out []*metav1.Status) {
 	for code, reason := range map[int32]metav1.StatusReason{
 		http.StatusBadRequest: metav1.StatusReasonBadRequest, http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
@@ -34,7 +34,8 @@ func refusal(code int32, reason metav1.StatusReason) *metav1.Status {
 	return &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "not now"}
 }
 
-// someModesNeverEvict, whatever the kubelet says of the pod, whatever the API server answers, and whatever is recommended.
+// someModesNeverEvict, whatever the kubelet reports, the API server answers, or the recommendation
+// is.
 func someModesNeverEvict(t *testing.T) {
 	ns := namespace(t, "up-never")
 	const guaranteed = "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 100m, memory: 100Mi}}}]"
@@ -107,7 +108,8 @@ func someModesNeverEvict(t *testing.T) {
 	}
 }
 
-// aSpentBudgetHoldsUpResizes in both modes that resize, where it is not to be left out of account (UPSTREAM.md Appendix B 6).
+// aSpentBudgetHoldsUpResizes in both modes that resize, unless resizes skip the budget (UPSTREAM.md
+// Appendix B 6).
 func aSpentBudgetHoldsUpResizes(t *testing.T) {
 	ns := namespace(t, "up-spent")
 	before := map[string]map[types.UID]corev1.Pod{}
@@ -147,7 +149,8 @@ func aSpentBudgetHoldsUpResizes(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", ""))
 }
 
-// aRolloutSurvivesRestarts: what a process that is killed knew of the budget is seen anew by the next.
+// aRolloutSurvivesRestarts: a new process computes from the cluster the budget that a killed one
+// had in memory.
 func aRolloutSurvivesRestarts(t *testing.T) {
 	ns := namespace(t, "up-killed")
 	before := deployed(t, ns, "web", 3, small)
@@ -164,7 +167,8 @@ func aRolloutSurvivesRestarts(t *testing.T) {
 	require.Equal(t, 2, least("web"))
 }
 
-// whatTheCacheDoesNotShowIsNotDoneTwice: for some cycles the updater does not hear what became of its evictions and resizes.
+// whatTheCacheDoesNotShowIsNotDoneTwice: for some cycles the updater's watch does not deliver the
+// results of its evictions and resizes.
 func whatTheCacheDoesNotShowIsNotDoneTwice(t *testing.T) {
 	ns := namespace(t, "up-stale")
 	before := map[string]map[types.UID]corev1.Pod{"evicted": deployed(t, ns, "evicted", 3, small), "resized": deployed(t, ns, "resized", 2, small)}
@@ -189,7 +193,8 @@ func whatTheCacheDoesNotShowIsNotDoneTwice(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "resized"))
 }
 
-// answersThatComeTooLate: the API server has done what was asked, but a cycle does not last until it says so.
+// answersThatComeTooLate: the API server has carried out the request, but the cycle ends before its
+// answer.
 func answersThatComeTooLate(t *testing.T) {
 	ns := namespace(t, "up-late")
 	before := map[string]map[types.UID]corev1.Pod{"evicted": deployed(t, ns, "evicted", 3, small), "resized": deployed(t, ns, "resized", 2, small)}
@@ -207,8 +212,8 @@ func answersThatComeTooLate(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "resized"))
 }
 
-// anEvictionWithoutAnAnswer counts as one, also where the cache has the pod for some cycles yet: who knows whether another one runs
-// in its place?
+// anEvictionWithoutAnAnswer counts as one, even while the cache still has the pod: a replacement
+// may not be running yet.
 func anEvictionWithoutAnAnswer(t *testing.T) {
 	ns := namespace(t, "up-unsure")
 	before := deployed(t, ns, "web", 3, small)
@@ -239,7 +244,7 @@ func anEvictionWithoutAnAnswer(t *testing.T) {
 	require.Equal(t, 2, left, "only %s is evicted as long as its successor is not known", gone)
 }
 
-// aVPAThatIsTurnedOff has its pods left alone from then on, in the midst of a rollout.
+// aVPAThatIsTurnedOff during a rollout: its pods are left alone from then on.
 func aVPAThatIsTurnedOff(t *testing.T) {
 	ns := namespace(t, "up-stopped")
 	before := deployed(t, ns, "web", 3, small)

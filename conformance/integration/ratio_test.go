@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ratios are workloads whose VPAs ask for limits in a ratio to requests (AEP-8515).
+// ratios are workloads whose VPAs set limits by a ratio to requests (AEP-8515).
 type ratios struct{ factor, aep, quantity, bounded workload }
 
 func newRatios(t *testing.T) ratios {
@@ -39,7 +39,7 @@ func (r ratios) areKept(t *testing.T) {
 	err := cluster.Create(t.Context(), object(r.factor.ns, "requests-only", "resourcePolicy: {containerPolicies: [{containerName: a, controlledValues: RequestsOnly, requestToLimitRatio: {cpu: {type: Factor, factor: 3}}}]}"))
 	require.ErrorContains(t, err, "requestToLimitRatio sets limits; it needs controlledValues RequestsAndLimits")
 
-	// The AEP's spelling, by way of the webhook.
+	// The AEP's spelling, which the webhook normalises.
 	ns := namespace(t, "np-ratio-aep")
 	w := newWorkload(t, ns, "w", "resourcePolicy: {containerPolicies: [{containerName: a, RequestToLimitRatio: {cpu: {type: Factor, factor: 1.2}, memory: {type: Quantity, quantity: 200Mi}}}]}",
 		"containerRecommendations: [{containerName: a, target: {cpu: 100m, memory: 100Mi}}]")

@@ -26,16 +26,17 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// ownRecommender are the namespaces that the shared celvpa leaves to recommenders that tests start.
+// ownRecommender are the namespaces in which tests start recommenders; the shared celvpa ignores
+// them.
 var ownRecommender = []string{"rec-handover", "rec-keep", "rec-gates", "rec-history", "rec-nohistory", "rec-external", "rec-lookup", "rec-oom"}
 
-// recommenderFlags are those that upstream's recommender and celvpa's are both started with.
+// recommenderFlags are passed to upstream's recommender and to celvpa's.
 func recommenderFlags(ns, address string) []string {
 	return []string{"--kubeconfig=" + kubeconfig, "--address=" + address, "--vpa-object-namespace=" + ns,
 		"--recommender-interval=1s", "--checkpoints-gc-interval=2s"}
 }
 
-// aRecommender is one that runs for a single namespace.
+// aRecommender runs for a single namespace.
 type aRecommender struct {
 	*harness.Celvpa
 	t       *testing.T
@@ -63,7 +64,7 @@ func startRecommender(t *testing.T, ns string, flags ...string) *aRecommender {
 	return r
 }
 
-// logOf is a file for the log of a recommender, which stays when the test fails.
+// logOf is a file for the log of a recommender, which is kept if the test fails.
 func logOf(t *testing.T, name string) string {
 	t.Helper()
 	root, err := harness.Root()
@@ -71,7 +72,7 @@ func logOf(t *testing.T, name string) string {
 	return filepath.Join(root, "bin", "integration", name+".log")
 }
 
-// stop ends the process, which has to have kept its peace.
+// stop stops the process and requires a clean exit.
 func (r *aRecommender) stop() {
 	if r.stopped {
 		return
@@ -84,7 +85,7 @@ func (r *aRecommender) stop() {
 	}
 }
 
-// says reports whether the log has a line with these words and in whose error are those.
+// says reports whether the log has a line with these words, and with those in its error.
 func (r *aRecommender) says(message, fault string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +97,7 @@ func (r *aRecommender) says(message, fault string) bool {
 	return false
 }
 
-// value is that of a metric, given with its labels; 0 when there is none.
+// value is the value of a metric, given with its labels; 0 if there is none.
 func (r *aRecommender) value(series string) float64 { return metricOf(r.Address, series) }
 
 func metricOf(address, series string) float64 {
@@ -118,15 +119,16 @@ func metricOf(address, series string) float64 {
 	return 0
 }
 
-// writes counts those to the API server that went well. One that changes nothing leaves the resourceVersion as it is.
+// writes counts successful writes to the API server. One that changes nothing keeps the
+// resourceVersion.
 func (r *aRecommender) writes() float64 {
 	return r.value(`celvpa_recommender_writes_total{object="status",result="success"}`) + r.value(`celvpa_recommender_writes_total{object="checkpoint",result="success"}`)
 }
 
-// cyclesOf is how many cycles a recommender has finished, upstream's as well.
+// cyclesOf is how many cycles a recommender has finished, also upstream's.
 const cyclesOf = `vpa_recommender_execution_latency_seconds_count{step="total"}`
 
-// cycles waits until so many have begun and ended from now on.
+// cycles waits until n cycles have started and ended from now on.
 func (r *aRecommender) cycles(t *testing.T, n int) {
 	t.Helper()
 	until := r.value(cyclesOf) + float64(n) + 1 // one may be under way
@@ -139,8 +141,8 @@ func (r *aRecommender) becomes(t *testing.T, series string, want float64) {
 	eventually(t, 30*time.Second, fmt.Sprintf("%s to be %v", series, want), func(context.Context) (bool, error) { return r.value(series) == want, nil })
 }
 
-// unused is a Deployment of one pod for each, of which no usage is known: no scheduler cares for the pods, and who calls run
-// is their kubelet.
+// unused is a Deployment of one pod without usage: the pod names a scheduler that does not exist, and
+// run acts as its kubelet.
 func unused(ns, name string, containers ...string) *appsv1.Deployment {
 	d := steady(ns, name, 1)
 	spec := &d.Spec.Template.Spec
@@ -153,7 +155,7 @@ func unused(ns, name string, containers ...string) *appsv1.Deployment {
 	return d
 }
 
-// run lets so many pods of a namespace run that no scheduler cares for, without a word about their containers.
+// run marks n unscheduled pods of a namespace as running, without container statuses.
 func run(t *testing.T, ns string, count int) {
 	t.Helper()
 	done := map[string]bool{}
@@ -178,7 +180,7 @@ func run(t *testing.T, ns string, count int) {
 	})
 }
 
-// remembered is the checkpoint of a container of which so many samples are known, the last of an hour ago.
+// remembered is the checkpoint of a container with n samples, the last one an hour old.
 func remembered(samples int, every time.Duration, milli, bytes func(i int) int64) vpav1.VerticalPodAutoscalerCheckpointStatus {
 	now := time.Now().Add(-time.Hour).Truncate(time.Second)
 	c := model.NewCluster(model.DefaultSettings())
@@ -195,7 +197,7 @@ func remembered(samples int, every time.Duration, milli, bytes func(i int) int64
 	return status
 }
 
-// days of usage that goes up and down, a sample a minute.
+// days of usage that rises and falls, a sample a minute.
 func days(n int, milli, bytes int64) vpav1.VerticalPodAutoscalerCheckpointStatus {
 	return remembered(n*24*60, time.Minute, func(i int) int64 { return milli + int64(i%97)*7 }, func(i int) int64 { return bytes + int64(i%1440)<<17 })
 }
@@ -228,7 +230,7 @@ func usageIn(t *testing.T, status vpav1.VerticalPodAutoscalerCheckpointStatus) m
 // margin adds 15% to a percentile in whole units, as the rules do.
 func margin(amount float64) int64 { return int64(amount) + int64(float64(int64(amount))*0.15) }
 
-// asHistory is the target that the rules make of a checkpoint alone, above the minimums.
+// asHistory is the target that the rules derive from a checkpoint alone, above the minimums.
 func asHistory(t *testing.T, status vpav1.VerticalPodAutoscalerCheckpointStatus) (milli, bytes int64) {
 	t.Helper()
 	u := usageIn(t, status)
@@ -238,17 +240,17 @@ func asHistory(t *testing.T, status vpav1.VerticalPodAutoscalerCheckpointStatus)
 func milliOf(list corev1.ResourceList) int64 { return list.Cpu().MilliValue() }
 func bytesOf(list corev1.ResourceList) int64 { return list.Memory().Value() }
 
-// targetFor is the memory target that the rules make of a single peak.
+// targetFor is the memory target that the rules derive from a single peak.
 func targetFor(bytes int64) int64 {
 	h := model.NewMemoryHistogram(24 * time.Hour)
 	h.Add(float64(bytes), 1, time.Now())
 	return margin(h.Percentile(0.9))
 }
 
-// upstreamsStart is upstream's answer to what was never sampled.
+// upstreamsStart is upstream's recommendation without samples.
 const upstreamsStart = "--recommendation-min-samples=0"
 
-// nothingKnown waits until a VPA says that it recommends nothing for want of usage.
+// nothingKnown waits until a VPA reports that it has no recommendation for lack of usage.
 func nothingKnown(t *testing.T, ns, name, container string) {
 	t.Helper()
 	eventually(t, 60*time.Second, "VPA "+ns+"/"+name+" to tell that nothing is known of "+container, func(ctx context.Context) (bool, error) {
@@ -262,7 +264,7 @@ func nothingKnown(t *testing.T, ns, name, container string) {
 	})
 }
 
-// status is that of a VPA.
+// status is the status of a VPA.
 func status(t *testing.T, ns, name string) vpav1.VerticalPodAutoscalerStatus {
 	t.Helper()
 	var v vpav1.VerticalPodAutoscaler
@@ -270,7 +272,8 @@ func status(t *testing.T, ns, name string) vpav1.VerticalPodAutoscalerStatus {
 	return v.Status
 }
 
-// targets waits until a VPA has a recommendation for so many containers, and gives the targets by container.
+// targets waits until a VPA has recommendations for n containers, and returns the targets by
+// container.
 func targets(t *testing.T, ns, name string, containers int) map[string]corev1.ResourceList {
 	t.Helper()
 	out := map[string]corev1.ResourceList{}
@@ -290,7 +293,8 @@ func targets(t *testing.T, ns, name string, containers int) map[string]corev1.Re
 	return out
 }
 
-// versions are the resourceVersions of all VPAs and checkpoints of a namespace but some, by kind and name.
+// versions are the resourceVersions of all VPAs and checkpoints of a namespace, by kind and name,
+// without some.
 func versions(t *testing.T, ns string, but ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -27,8 +27,9 @@ import (
 	"github.com/celvpa/celvpa/engine/document"
 )
 
-// invalidVPAsAreRefusedAsEarlyAsTheyCanBe: by the API server alone where the schema can say it, by the webhook all of
-// them. What is to be refused is written in the test tables and in the list of the AEPs' manifests.
+// invalidVPAsAreRefusedAsEarlyAsTheyCanBe: by the API server alone if the schema can express the
+// rule, and by the webhook in any case. The test tables and the list of the AEPs' manifests say
+// what is refused.
 func invalidVPAsAreRefusedAsEarlyAsTheyCanBe(t *testing.T) {
 	withoutCelvpa(t)
 	d := newDoor(t)
@@ -63,7 +64,7 @@ func anyGate(r admission.Row) bool {
 	return slices.Contains(slices.Collect(maps.Values(r.Gates)), true)
 }
 
-// door is where objects are tried: what is there already, and whom to ask.
+// door is where the test submits objects: what is stored already, and who validates.
 type door struct {
 	*listener
 	ns       string
@@ -73,7 +74,8 @@ type door struct {
 	inside   *admission.APIServer
 }
 
-// newDoor stores what rows replace. Some of that is invalid, so it has to be there before the rules are.
+// newDoor stores the old objects of rows. Some are invalid, so they are stored before the rules
+// apply.
 func newDoor(t *testing.T) *door {
 	t.Helper()
 	d := &door{listener: newListener(t), ns: namespace(t, "it-door"), old: map[string]*unstructured.Unstructured{}, inSchema: map[string]bool{}}
@@ -118,8 +120,8 @@ func newDoor(t *testing.T) *door {
 	return d
 }
 
-// dropUnreadable deletes what was stored although no program can read it as a VerticalPodAutoscaler: a rule of the schema keeps
-// that out.
+// dropUnreadable deletes stored objects that no program can decode as a VerticalPodAutoscaler,
+// which a schema rule prevents.
 func (d *door) dropUnreadable(t *testing.T) {
 	t.Helper()
 	before := len(d.old)
@@ -138,7 +140,7 @@ func named(all []*apiextensionsv1.CustomResourceDefinition, name string) *apiext
 	return all[slices.IndexFunc(all, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == name })]
 }
 
-// try writes the object of a row; nothing is kept. ok is false for a row that was left out.
+// try submits the object of a row by dry run. ok is false for a row that was skipped.
 func (d *door) try(t *testing.T, i int) (err error, ok bool) {
 	row := d.rows[i]
 	u := placed(row.Object, d.ns, fmt.Sprintf("row-%d", i))
@@ -153,7 +155,7 @@ func (d *door) try(t *testing.T, i int) (err error, ok bool) {
 	return d.Update(t.Context(), u, client.DryRunAll), true
 }
 
-// denials are what a table expects to be refused by rules.
+// denials are the rules that a table expects to refuse the object.
 func denials(row admission.Row, by func(rule string) bool) (out []string) {
 	for _, v := range row.Violations {
 		if v.Severity != document.SeverityWarn && by(v.Rule) {
@@ -164,7 +166,8 @@ func denials(row admission.Row, by func(rule string) bool) (out []string) {
 	return out
 }
 
-// fits reports whether a row's object fits the schema but for its rules: if not, the API server says so, and nothing else.
+// fits reports whether a row's object fits the schema apart from its rules: if not, the API server
+// reports only that.
 func (d *door) fits(row admission.Row) bool {
 	now, err := d.inside.Decoded(row.Object)
 	old, oldErr := d.inside.Decoded(row.Old)
@@ -200,7 +203,8 @@ func (d *door) rowsBySchema(t *testing.T) {
 	require.NotZero(t, refused)
 }
 
-// rowsByWebhook tries rows whose gates are as those of the process. What stands beside an object is not there.
+// rowsByWebhook submits rows whose gates are those of the process. Facts about other objects do not
+// exist here.
 func (d *door) rowsByWebhook(t *testing.T, here func(admission.Row) bool) {
 	refused, left := 0, 0
 	for i, row := range d.rows {
@@ -238,8 +242,8 @@ func (d *door) rowsByWebhook(t *testing.T, here func(admission.Row) bool) {
 	require.Less(t, left, len(d.rows))
 }
 
-// renamed reports whether the webhook moves what was there before to another field. What is wrong with it and tolerated where
-// it was is new to the API server where it is then.
+// renamed reports whether the webhook moves existing content to another field. An error that was
+// tolerated in the old field is new to the API server in the new one.
 func renamed(row admission.Row) bool {
 	text, err := json.Marshal(row.Old)
 	return err == nil && strings.Contains(string(text), `"RequestToLimitRatio"`)
@@ -247,8 +251,8 @@ func renamed(row admission.Row) bool {
 
 func gated(violation string) bool { return strings.HasPrefix(violation, "vpa-gates/") }
 
-// manifests tries the manifests of the AEPs. A manifest is refused by those rules that are meant, and accepted when there is
-// none.
+// manifests submits the manifests of the AEPs. The listed rules must refuse a manifest; without any
+// it must be accepted.
 func (d *door) manifests(t *testing.T, meant func(m aeps.Manifest, rule string) bool, warned func(aeps.Manifest) []string) {
 	for _, m := range aeps.Manifests {
 		text, err := aeps.FS.ReadFile(m.File)

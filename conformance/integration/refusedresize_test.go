@@ -19,7 +19,7 @@ import (
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 )
 
-// limited gives a namespace no more CPU than this, and returns what lifts that again.
+// limited sets a CPU quota for a namespace, and returns a function that lifts it.
 func limited(t *testing.T, ns, cpu string) (lift func()) {
 	t.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "tight"},
@@ -32,7 +32,7 @@ func limited(t *testing.T, ns, cpu string) (lift func()) {
 	return func() { require.NoError(t, cluster.Delete(t.Context(), quota)) }
 }
 
-// impatient has the updater ask again a second after a refusal in a namespace, as an overlay can.
+// impatient makes the updater retry one second after a refusal in a namespace, by an overlay.
 func impatient(t *testing.T, ns string) {
 	t.Helper()
 	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: rulesv1alpha1.RuleOverlaySpec{
@@ -64,7 +64,7 @@ func aQuotaRefusesAResize(t *testing.T) {
 	same(t, ns, "web", before)
 }
 
-// aNodeWithoutTheFeature refuses to resize pods with resources of their own.
+// aNodeWithoutTheFeature refuses resizes of pods with pod-level resources.
 func aNodeWithoutTheFeature(t *testing.T) {
 	ns := namespace(t, "up-feature")
 	bare := bareNode(t, "up-feature")
@@ -89,7 +89,7 @@ func aNodeWithoutTheFeature(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "waits"))
 }
 
-// bareNode is a node for pods that ask for it by name, whose kubelet knows nothing of pods with resources of their own.
+// bareNode is a node for pods that name it, whose kubelet lacks pod-level resources.
 func bareNode(t *testing.T, name string) string {
 	t.Helper()
 	node := nodeNamed(name)
@@ -99,8 +99,9 @@ func bareNode(t *testing.T, name string) string {
 	return name
 }
 
-// aResizeThatIsNotAnswered, or comes too late, is no reason to evict: the next one may fare better. It may have been carried out, so it
-// is waited for until the cache shows that, or should have.
+// aResizeThatIsNotAnswered, or is answered too late, is no reason to evict: the next one may
+// succeed. It may have been carried out, so the updater waits until the cache shows it or should
+// have.
 func aResizeThatIsNotAnswered(t *testing.T) {
 	ns := namespace(t, "up-answer")
 	answers := []*metav1.Status{

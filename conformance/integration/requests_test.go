@@ -23,7 +23,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// requests stands between an updater and the API server, and counts what is asked of it and answered.
+// requests is a proxy between an updater and the API server that counts requests by answer.
 type requests struct {
 	address string
 	ca      []byte // clients send tokens only to whom they trust
@@ -35,7 +35,7 @@ type requests struct {
 	refused map[string][]*metav1.Status // what such requests are answered instead, one after the other, by "resize" and "eviction"
 }
 
-// newRequests starts what stands in between. It ends with the test.
+// newRequests starts the proxy, and stops it when the test ends.
 func newRequests(t *testing.T) *requests {
 	t.Helper()
 	ours, err := rest.TransportFor(cluster.Config)
@@ -68,7 +68,7 @@ func newRequests(t *testing.T) *requests {
 	return out
 }
 
-// whose sends requests that say by a token who asks as they are, and all others as the lab's administrator.
+// whose forwards requests with a token unchanged, and all others as the lab's administrator.
 type whose struct{ ours, theirs http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -79,7 +79,7 @@ func (w whose) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.ours.RoundTrip(r)
 }
 
-// kubeconfig is a file by which a process reaches the API server this way, as somebody; empty = one who may do anything.
+// kubeconfig writes a kubeconfig that uses the proxy, as a user; empty = the administrator.
 func (r *requests) kubeconfig(t *testing.T, as *clientcmdapi.AuthInfo) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
@@ -94,7 +94,7 @@ func (r *requests) kubeconfig(t *testing.T, as *clientcmdapi.AuthInfo) string {
 
 var podRequest = regexp.MustCompile(`^/api/v1/namespaces/[^/]+/pods/([^/]+)/(resize|eviction)$`)
 
-// pass lets an answer of the API server through.
+// pass forwards an answer of the API server.
 func (r *requests) pass(answer *http.Response) error {
 	url := answer.Request.URL
 	if strings.HasSuffix(url.Path, "/pods") && url.Query().Get("watch") != "" {
@@ -113,7 +113,7 @@ func (r *requests) pass(answer *http.Response) error {
 	return nil
 }
 
-// heldBack is a watch of pods of which nothing is heard while it is held back.
+// heldBack is a watch of pods that delivers nothing while it is held.
 type heldBack struct {
 	io.ReadCloser
 	by *requests
@@ -131,7 +131,7 @@ func (h *heldBack) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// holdPods keeps it from the process what becomes of pods, until release is called.
+// holdPods hides changes of pods from the process until release is called.
 func (r *requests) holdPods() (release func()) {
 	hold := make(chan struct{})
 	r.mu.Lock()
@@ -145,14 +145,15 @@ func (r *requests) holdPods() (release func()) {
 	})
 }
 
-// delay has what was done to pods answered so much later.
+// delay delays the answers to evictions and resizes.
 func (r *requests) delay(by time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late = by
 }
 
-// note counts a request that was answered. One that somebody gave up on, because a cycle may not last longer, is not counted.
+// note counts an answered request. A request that the client cancelled, because its cycle ended,
+// does not count.
 func (r *requests) note(path string) {
 	if found := podRequest.FindStringSubmatch(path); found != nil {
 		r.mu.Lock()
@@ -177,14 +178,14 @@ func (r *requests) refusal(path string) *metav1.Status {
 	return list[0]
 }
 
-// refuse has requests of a kind answered with one status after the other, and with the first again; without any they pass.
+// refuse answers requests of a kind with the given statuses in turn; without any, requests pass.
 func (r *requests) refuse(verb string, with ...*metav1.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused[verb] = with
 }
 
-// of counts the requests of a kind, resize or eviction, for pods of a workload; without one of all.
+// of counts the requests of a kind, resize or eviction, for pods of a workload; empty = all.
 func (r *requests) of(verb, app string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// podsOf are the pods of a workload that nobody asked to end.
+// podsOf are the pods of a workload that are not terminating.
 func podsOf(t *testing.T, ns, app string) map[types.UID]corev1.Pod {
 	t.Helper()
 	out := pods(t, ns)
@@ -49,7 +49,7 @@ func deployment(t *testing.T, ns, app string, replicas int32, spec string) *apps
 	return d
 }
 
-// podSpec reads one. Containers need no image.
+// podSpec decodes a pod spec. Containers need no image.
 func podSpec(t *testing.T, spec string) (out corev1.PodSpec) {
 	t.Helper()
 	require.NoError(t, yaml.UnmarshalStrict([]byte(spec), &out), spec)
@@ -59,7 +59,7 @@ func podSpec(t *testing.T, spec string) (out corev1.PodSpec) {
 	return out
 }
 
-// up waits until so many pods of a workload run, and returns them.
+// up waits until n pods of a workload run, and returns them.
 func up(t *testing.T, ns, app string, count int) (out map[types.UID]corev1.Pod) {
 	t.Helper()
 	eventually(t, 30*time.Second, fmt.Sprintf("%d running pods of %s in %s", count, app, ns), func(context.Context) (bool, error) {
@@ -75,7 +75,8 @@ func up(t *testing.T, ns, app string, count int) (out map[types.UID]corev1.Pod) 
 	return out
 }
 
-// watchedOver creates a VPA of the same name as its Deployment, with the rest of the spec and the recommendation given as YAML.
+// watchedOver creates a VPA with the name of its Deployment. The rest of the spec and the
+// recommendation are YAML.
 func watchedOver(t *testing.T, ns, app, spec, recommendation string) {
 	t.Helper()
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: app}}
@@ -89,7 +90,7 @@ func watchedOver(t *testing.T, ns, app, spec, recommendation string) {
 	}
 }
 
-// recommendNow writes a recommendation, given as YAML, whatever else has been written to the VPA meanwhile.
+// recommendNow writes a recommendation, given as YAML, by a patch that never conflicts.
 func recommendNow(t *testing.T, ns, name, recommendation string) {
 	t.Helper()
 	r := &vpav1.RecommendedPodResources{}
@@ -100,7 +101,7 @@ func recommendNow(t *testing.T, ns, name, recommendation string) {
 	require.NoError(t, cluster.Status().Patch(t.Context(), v, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// target recommends for container a, with so narrow a range that every other size is outside of it.
+// target recommends for container a, with a range so narrow that every other size is outside it.
 func target(cpu, memory string) string {
 	return "containerRecommendations: [" + targetOf("a", cpu, memory) + "]"
 }
@@ -116,11 +117,11 @@ func one(mode string) string {
 	return "updatePolicy: {updateMode: '" + mode + "', minReplicas: 1}"
 }
 
-// small is a pod as most tests begin with.
+// small is the initial pod of most tests.
 const small = "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}}}]"
 
-// become waits until all pods of a workload have requests and limits as has compares them, asked for and acknowledged, and returns
-// them.
+// become waits until all pods of a workload have these requests and limits (see has), wanted and
+// acknowledged, and returns them.
 func become(t *testing.T, ns, app string, count int, want ...string) (out map[types.UID]corev1.Pod) {
 	t.Helper()
 	eventually(t, 30*time.Second, fmt.Sprintf("%d pods of %s in %s with %v", count, app, ns, want), func(context.Context) (bool, error) {
@@ -135,7 +136,7 @@ func become(t *testing.T, ns, app string, count int, want ...string) (out map[ty
 	return out
 }
 
-// acknowledged: the node has given the pod what it asks for.
+// acknowledged: the node has granted what the pod's spec asks for.
 func acknowledged(p *corev1.Pod) bool {
 	if p.Status.Phase != corev1.PodRunning || len(p.Status.ContainerStatuses) != len(p.Spec.Containers) {
 		return false
@@ -152,7 +153,7 @@ func acknowledged(p *corev1.Pod) bool {
 	return fmt.Sprint(sizesOf(given)) == fmt.Sprint(sizesOf(p))
 }
 
-// same: these very pods are there, and no others.
+// same: these pods still run, and no others.
 func same(t *testing.T, ns, app string, before map[types.UID]corev1.Pod) map[types.UID]corev1.Pod {
 	t.Helper()
 	now := podsOf(t, ns, app)
@@ -164,7 +165,7 @@ func same(t *testing.T, ns, app string, before map[types.UID]corev1.Pod) map[typ
 	return now
 }
 
-// replaced: none of these pods is there any more.
+// replaced: none of these pods exists any more.
 func replaced(t *testing.T, ns, app string, before map[types.UID]corev1.Pod) {
 	t.Helper()
 	for uid, p := range podsOf(t, ns, app) {
@@ -186,13 +187,13 @@ func leave(t *testing.T, ns, app string, before map[types.UID]corev1.Pod) {
 	})
 }
 
-// kubeletSays writes a condition into the status of pods, as their kubelet does that came to it so long ago.
+// kubeletSays writes a condition into the status of pods, like a kubelet, with an age.
 func kubeletSays(t *testing.T, list map[types.UID]corev1.Pod, condition corev1.PodConditionType, reason string, ago time.Duration) {
 	t.Helper()
 	kubeletSaysWhy(t, list, condition, reason, "", ago)
 }
 
-// kubeletSaysWhy does so with a message.
+// kubeletSaysWhy is kubeletSays with a message.
 func kubeletSaysWhy(t *testing.T, list map[types.UID]corev1.Pod, condition corev1.PodConditionType, reason, message string, ago time.Duration) {
 	t.Helper()
 	said := corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(time.Now().Add(-ago))}
@@ -203,7 +204,7 @@ func kubeletSaysWhy(t *testing.T, list map[types.UID]corev1.Pod, condition corev
 	}
 }
 
-// inPhase writes the phase of pods. To those in phase Unknown nothing happens, not even that their node carries out a resize.
+// inPhase writes the phase of pods. The lab's nodes ignore pods in phase Unknown, resizes included.
 func inPhase(t *testing.T, list map[types.UID]corev1.Pod, phase corev1.PodPhase) {
 	t.Helper()
 	for _, p := range list {
@@ -211,7 +212,7 @@ func inPhase(t *testing.T, list map[types.UID]corev1.Pod, phase corev1.PodPhase)
 	}
 }
 
-// nodeNamed is a node that no scheduler gives pods to.
+// nodeNamed is a node to which no scheduler assigns pods.
 func nodeNamed(name string) *corev1.Node {
 	capacity := corev1.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("256Gi"), "pods": resource.MustParse("100")}
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Unschedulable: true}, Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity}}

@@ -7,11 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What running pods get beside requests of containers: limits by an asked ratio (AEP-8515), and resources at pod level (AEP-7571).
+// What running pods get in addition to container requests: limits by ratio (AEP-8515) and pod-level
+// resources (AEP-7571).
 
 const twice = "resourcePolicy: {containerPolicies: [{containerName: a, requestToLimitRatio: {cpu: {type: Factor, factor: 2}, memory: {type: Quantity, quantity: 100Mi}}}]}"
 
-// qosClassChanges: what is Guaranteed could not stay so, and no API server changes it. Nothing is sent in vain.
+// qosClassChanges: a Guaranteed pod would lose its class, and API servers refuse that. The updater
+// sends nothing.
 func qosClassChanges(t *testing.T) {
 	ns := namespace(t, "up-qos")
 	before := deployed(t, ns, "web", 2, "containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 100m, memory: 100Mi}}}]")
@@ -41,7 +43,7 @@ func qosClassDoesNotChange(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "web"))
 }
 
-// A pod that has resources as a whole, of which one container has its own, and more for all of them.
+// A pod with pod-level resources and resources for one container, and a recommendation above both.
 const ofItsOwn = "resources: {requests: {cpu: 300m, memory: 300Mi}, limits: {cpu: 600m, memory: 600Mi}}\n" +
 	"containers: [{name: a, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 200m, memory: 200Mi}}}, {name: b}]"
 
@@ -65,7 +67,7 @@ func recreateReplacesPodsWithTheirOwn(t *testing.T) {
 	require.LessOrEqual(t, u.requests.of("eviction", "web"), 2, "one for each pod")
 }
 
-// bothStanzasInOneGo: up, and down again. Every state in between is one that the API server takes.
+// bothStanzasInOneGo: up and down again. The API server accepts every state in between.
 func bothStanzasInOneGo(t *testing.T) {
 	ns := namespace(t, "up-podinplace")
 	before := deployed(t, ns, "web", 2, ofItsOwn)
@@ -83,7 +85,7 @@ func bothStanzasInOneGo(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "web"))
 }
 
-// nothingButResourcesOfItsOwn: no container would be a reason to do anything.
+// nothingButResourcesOfItsOwn: pod-level resources alone are a reason for a resize.
 func nothingButResourcesOfItsOwn(t *testing.T) {
 	ns := namespace(t, "up-podonly")
 	const spec = "{resources: {requests: {cpu: 300m, memory: 300Mi}, limits: {cpu: 600m, memory: 600Mi}}, containers: [{name: a}, {name: b}]}"

@@ -21,8 +21,8 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// TestSecureMetricsAreForThoseWhomTheAPIServerAllows runs a recommender with the permissions that docs/recommender.md and
-// docs/operations.md print, and reads its metrics as Prometheus would.
+// TestSecureMetricsAreForThoseWhomTheAPIServerAllows runs a recommender with the permissions of
+// docs/recommender.md and docs/operations.md, and reads its metrics like Prometheus.
 func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	a := accountOfTheDocs(t, "recommender.md", "secure-metrics")
 	ns := namespace(t, "it-secure-metrics")

@@ -17,14 +17,15 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// service passes connections on to one of several replicas, as a Service does; connections that are open stay where they are.
+// service forwards connections to one of several replicas, like a Service; open connections stay
+// where they are.
 type service struct {
 	net.Listener
 	endpoint atomic.Pointer[string] // host:port
 	open     sync.Map               // of connections
 }
 
-// drop ends the open connections.
+// drop closes the open connections.
 func (s *service) drop() {
 	s.open.Range(func(one, _ any) bool { return one.(net.Conn).Close() == nil })
 }
@@ -63,8 +64,8 @@ func (s *service) pass(from net.Conn) {
 	_, _ = io.Copy(to, from)
 }
 
-// TestARollingUpdateRefusesNoPod: with failurePolicy Fail, one replica takes over from another behind a Service that needs a second
-// to notice, while pods are created.
+// TestARollingUpdateRefusesNoPod: with failurePolicy Fail, one replica replaces another behind a
+// Service that lags by a second, while pods are created.
 func TestARollingUpdateRefusesNoPod(t *testing.T) {
 	const delay = 3 * time.Second
 	withoutCelvpa(t)

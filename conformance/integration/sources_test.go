@@ -15,8 +15,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// historyOfARealPrometheusIsRecommendedFrom: the first status there is has days of history in it. Nothing else is known, and
-// no checkpoint is written.
+// historyOfARealPrometheusIsRecommendedFrom: the first status already reflects days of history.
+// There is no other usage, and no checkpoint is written.
 func historyOfARealPrometheusIsRecommendedFrom(t *testing.T) {
 	ns := namespace(t, "rec-history")
 	p := newPrometheus(t)
@@ -55,7 +55,8 @@ func historyOfARealPrometheusIsRecommendedFrom(t *testing.T) {
 	require.NotContains(t, versions(t, ns), "VerticalPodAutoscalerCheckpoint web-app")
 }
 
-// withoutItsPrometheusItStartsAllTheSame, and says so. It waits for half a minute, and is not taken for stuck.
+// withoutItsPrometheusItStartsAllTheSame, and logs it. It waits for half a minute and stays
+// healthy.
 func withoutItsPrometheusItStartsAllTheSame(t *testing.T) {
 	ns := namespace(t, "rec-nohistory")
 	create(t, unused(ns, "web", "app"), vpa(ns, "web", vpav1.UpdateModeOff))
@@ -72,7 +73,7 @@ func withoutItsPrometheusItStartsAllTheSame(t *testing.T) {
 	nothingKnown(t, ns, "web", "app")
 }
 
-// externalMetricsAreRecommendedFrom an adapter that is registered as they are in clusters.
+// externalMetricsAreRecommendedFrom an adapter that is registered through the aggregation layer.
 func externalMetricsAreRecommendedFrom(t *testing.T) {
 	ns := namespace(t, "rec-external")
 	d := steady(ns, "web", 2)

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// boosted starts a Deployment from its first pod on: a VPA with this update policy and, where there is one, a recommendation, is
-// known to the webhook before there are pods.
+// boosted creates a VPA with this update policy and recommendation (empty = none), waits until the
+// webhook knows it, and starts a Deployment.
 func boosted(t *testing.T, ns, app string, replicas int32, policy, duration, recommendation string) map[types.UID]corev1.Pod {
 	t.Helper()
 	watchedOver(t, ns, app, "{"+policy+", startupBoost: {cpu: {type: Factor, factor: 3, durationSeconds: "+duration+"}}}", recommendation)
@@ -23,7 +23,7 @@ func boosted(t *testing.T, ns, app string, replicas int32, policy, duration, rec
 
 const boostOfA = "vpaCpuStartupBoost/a"
 
-// unboosted waits until no pod has an annotation of a boost.
+// unboosted waits until no pod has a boost annotation.
 func unboosted(t *testing.T, ns, app string) {
 	t.Helper()
 	eventually(t, 20*time.Second, "the end of the boost", func(context.Context) (bool, error) {
@@ -36,7 +36,7 @@ func unboosted(t *testing.T, ns, app string) {
 	})
 }
 
-// aBoostedPodIsResized in modes that resize anyhow, and in those that otherwise leave running pods alone.
+// aBoostedPodIsResized in modes that resize, and in modes that otherwise leave running pods alone.
 func aBoostedPodIsResized(t *testing.T) {
 	for _, mode := range []string{"InPlaceOrRecreate", "Recreate", "Initial", "Off"} {
 		t.Run(mode, func(t *testing.T) {
@@ -79,7 +79,7 @@ func aBoostedPodHasItsOwnBack(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "web"))
 }
 
-// aPodIsNotEvictedWhileBoosted, nor resized, although it has thrice what is recommended.
+// aPodIsNotEvictedWhileBoosted, nor resized, although it requests three times the recommendation.
 func aPodIsNotEvictedWhileBoosted(t *testing.T) {
 	ns := namespace(t, "up-boosted")
 	before := boosted(t, ns, "web", 2, "updatePolicy: {updateMode: Recreate}", "3600", target("250m", "100Mi"))
@@ -94,8 +94,8 @@ func aPodIsNotEvictedWhileBoosted(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "web")+u.requests.of("resize", "web"))
 }
 
-// aBoostEndsWhenTheVPASaysSo, although it would have lasted for an hour: it is taken out of the VPA, or made shorter. A pod that is
-// not ready keeps it.
+// aBoostEndsWhenTheVPASaysSo: it would last an hour, and is removed from the VPA or shortened. A
+// pod that is not ready keeps it.
 func aBoostEndsWhenTheVPASaysSo(t *testing.T) {
 	ns := namespace(t, "up-unboost-vpa")
 	const mode, hour = "updatePolicy: {updateMode: InPlaceOrRecreate, minReplicas: 1}", "3600"
@@ -137,7 +137,8 @@ func aBoostEndsWhenTheVPASaysSo(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", ""))
 }
 
-// theEndOfABoostIsWaitedFor: in mode Recreate, too, a pod is not evicted for the CPU that its node takes its time to take away.
+// theEndOfABoostIsWaitedFor: in mode Recreate, too, a pod is not evicted because its node is slow
+// to reduce its CPU.
 func theEndOfABoostIsWaitedFor(t *testing.T) {
 	ns := namespace(t, "up-unboost-slow")
 	before := boosted(t, ns, "web", 1, one("Recreate"), "1", target("250m", "100Mi"))

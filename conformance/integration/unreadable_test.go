@@ -22,9 +22,10 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// aStoredVPAThatCannotBeReadHarmsNoOther: upstream's CRDs let in quantities that no program reads. Lists with one of them could
-// not be read, so that nothing started, nor stopped when asked to. Of others, such as 1e-999999999, the parser does not come to an
-// end, so that the cache of the whole cluster stood still and nobody was told.
+// aStoredVPAThatCannotBeReadHarmsNoOther: upstream's CRDs allow quantities that no program can
+// decode. With one of them stored, lists failed, so celvpa neither started nor stopped. On others,
+// such as 1e-999999999, the parser never returned, and the cache of the whole cluster stalled
+// silently.
 func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	file := upstreamCRDs(t)
 	withoutCelvpa(t)
@@ -110,7 +111,7 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 
 	unreadable(2) // the recommender replaces a status that cannot be read; a spec is its author's to mend
 
-	// Caches go on: what comes after it is served, by the webhook too.
+	// Caches still deliver: later objects are served, by the webhook too.
 	after := vpa(ns, "after", vpav1.UpdateModeOff)
 	after.Spec.TargetRef.Name = "steady"
 	create(t, after)
@@ -135,7 +136,7 @@ func aStoredVPAThatCannotBeReadHarmsNoOther(t *testing.T) {
 	require.NoError(t, one.Stop(5*time.Second))
 }
 
-// get is what an address answers.
+// get is the response body of a URL.
 func get(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -150,7 +151,7 @@ func get(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// post sends a review to a webhook whose certificate nobody knows, and returns its answer.
+// post sends a review to a webhook without verifying its certificate, and returns the answer.
 func post(t *testing.T, url, body string) string {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}

@@ -18,10 +18,12 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// UPSTREAM.md Appendix B 11: what was never sampled is recommended nothing. In the lab the first metrics of a pod come about 20 s
-// after its start, which is 10 cycles of the recommender, and of the updater.
+// UPSTREAM.md Appendix B 11: containers without samples get no recommendation. In the lab the first
+// metrics of a pod arrive about 20 s after its start, which is 10 cycles of the recommender and of
+// the updater.
 
-// metricsThatBeginLateStarveNobody: pods of a new workload keep what they request until it is known what they use.
+// metricsThatBeginLateStarveNobody: pods of a new workload keep their requests until their usage is
+// known.
 func metricsThatBeginLateStarveNobody(t *testing.T) {
 	ns := namespace(t, "it-late-metrics")
 	seen := requestsOf(t, ns)
@@ -32,7 +34,8 @@ func metricsThatBeginLateStarveNobody(t *testing.T) {
 	seen.neverBelowTheirOwn(t, "app")
 }
 
-// aNewDeploymentUnderAnOldVPAStarvesNobody: what the VPA knows of the containers of the old one says nothing of those of the new.
+// aNewDeploymentUnderAnOldVPAStarvesNobody: the VPA's history of the old containers does not apply
+// to the new ones.
 func aNewDeploymentUnderAnOldVPAStarvesNobody(t *testing.T) {
 	ns := namespace(t, "it-new-deployment")
 	old := steady(ns, "web", 2)
@@ -55,8 +58,8 @@ func aNewDeploymentUnderAnOldVPAStarvesNobody(t *testing.T) {
 	seen.neverBelowTheirOwn(t, "server")
 }
 
-// aContainerThatIsAddedIsNotStarved: the container that was there gets its recommendation at admission, the one beside it keeps
-// what it requests until it is known what it uses.
+// aContainerThatIsAddedIsNotStarved: admission applies the recommendation of the old container; the
+// new one keeps its requests until its usage is known.
 func aContainerThatIsAddedIsNotStarved(t *testing.T) {
 	ns := namespace(t, "it-added-container")
 	web := steady(ns, "web", 2)
@@ -87,7 +90,7 @@ func aContainerThatIsAddedIsNotStarved(t *testing.T) {
 	require.Equal(t, steadyCPU.String()+" "+steadyMemory.String(), seen.first("app"))
 }
 
-// using lets a container of a Deployment use what app does.
+// using makes a container of a Deployment use what app does.
 func using(d *appsv1.Deployment, container string) *appsv1.Deployment {
 	annotations := d.Spec.Template.Annotations
 	for _, what := range []string{"cpu-low", "cpu-high", "memory-low", "memory-high"} {
@@ -96,7 +99,7 @@ func using(d *appsv1.Deployment, container string) *appsv1.Deployment {
 	return d
 }
 
-// resizedTo waits until a container of so many pods has what is recommended for the usage of app.
+// resizedTo waits until a container of n pods has the recommendation for the usage of app.
 func resizedTo(t *testing.T, ns, container string, count int) {
 	t.Helper()
 	eventually(t, 120*time.Second, "the recommendation in "+container, func(context.Context) (bool, error) {
@@ -112,13 +115,14 @@ func resizedTo(t *testing.T, ns, container string, count int) {
 	})
 }
 
-// requestsSeen are those of the containers of all pods of a namespace, as they came and changed.
+// requestsSeen are the requests of the containers of all pods of a namespace, as they appeared and
+// changed.
 type requestsSeen struct {
 	mu   sync.Mutex
 	seen map[string][]corev1.ResourceList // by container
 }
 
-// requestsOf notes them from now on.
+// requestsOf records them from now on.
 func requestsOf(t *testing.T, ns string) *requestsSeen {
 	t.Helper()
 	watching, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Scheme()})
@@ -147,7 +151,7 @@ func requestsOf(t *testing.T, ns string) *requestsSeen {
 	return r
 }
 
-// first is what the first pod had when it came.
+// first is what the first pod requested when it was created.
 func (r *requestsSeen) first(container string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +162,7 @@ func (r *requestsSeen) first(container string) string {
 	return list.Cpu().String() + " " + list.Memory().String()
 }
 
-// neverBelowTheirOwn: no pod had less than its Deployment says, 100m and 128Mi, at any time.
+// neverBelowTheirOwn: no pod ever requested less than its Deployment, 100m and 128Mi.
 func (r *requestsSeen) neverBelowTheirOwn(t *testing.T, containers ...string) {
 	t.Helper()
 	r.mu.Lock()

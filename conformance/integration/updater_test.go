@@ -16,12 +16,14 @@ import (
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
-// TestUpdater is about what becomes of running pods. Each test has an updater of its own for a namespace of its own, and writes
-// the recommendations itself. One admission controller serves them all; the shared celvpa is stopped before.
+// TestUpdater covers running pods. Each test starts an updater for a namespace of its own, and
+// writes the recommendations itself. One admission controller serves them all; the shared celvpa is
+// stopped first.
 func TestUpdater(t *testing.T) {
 	withoutCelvpa(t)
 	t.Cleanup(func() { noneLeft(t, "up-") }) // other tests need not look after these
-	// No webhook is asked about these VPAs: they were there before it, or before a gate was turned off.
+	// These VPAs are created before the webhook is registered, or before a gate is turned off, so
+	// none is refused.
 	early := newEarlier(t)
 	stage := func(name string, flags []string, tests map[string]func(*testing.T)) {
 		t.Run(name, func(t *testing.T) {
@@ -93,10 +95,10 @@ func TestUpdater(t *testing.T) {
 	})
 }
 
-// updaterGates are those that have a say in what becomes of running pods.
+// updaterGates are the gates that affect running pods.
 const updaterGates = "--feature-gates=InPlace=true,PodLevelResources=true,RequestToLimitRatio=true,CPUStartupBoost=true,PerVPAConfig=true"
 
-// anUpdater is one that runs for a single namespace. What it sends to the API server is counted on the way.
+// anUpdater runs for a single namespace. A proxy counts its requests to the API server.
 type anUpdater struct {
 	*harness.Celvpa
 	recorded
@@ -105,13 +107,13 @@ type anUpdater struct {
 	killed   bool
 }
 
-// startUpdater runs celvpa's updater until the test ends, allowed to do anything.
+// startUpdater runs celvpa's updater with all permissions until the test ends.
 func startUpdater(t *testing.T, ns string, flags ...string) *anUpdater {
 	t.Helper()
 	return startUpdaterAs(t, &clientcmdapi.AuthInfo{}, ns, flags...)
 }
 
-// startUpdaterAs runs it as somebody; empty = as one who may do anything.
+// startUpdaterAs runs it as a user; empty = with all permissions.
 func startUpdaterAs(t *testing.T, as *clientcmdapi.AuthInfo, ns string, flags ...string) *anUpdater {
 	t.Helper()
 	address, err := harness.FreeAddress()
@@ -126,7 +128,7 @@ func startUpdaterAs(t *testing.T, as *clientcmdapi.AuthInfo, ns string, flags ..
 	return u
 }
 
-// stop ends the process, which has to have kept its peace.
+// stop stops the process and requires a clean exit.
 func (u *anUpdater) stop() {
 	if u.killed {
 		return
@@ -136,13 +138,13 @@ func (u *anUpdater) stop() {
 	}
 }
 
-// kill ends the process in the midst of whatever it does.
+// kill kills the process.
 func (u *anUpdater) kill() {
 	u.killed = true
 	u.Kill()
 }
 
-// cycles waits until so many have begun and ended from now on.
+// cycles waits until n cycles have started and ended from now on.
 func (u *anUpdater) cycles(n int) {
 	u.t.Helper()
 	const finished = `vpa_updater_execution_latency_seconds_count{step="total"}`
@@ -150,7 +152,8 @@ func (u *anUpdater) cycles(n int) {
 	eventually(u.t, 60*time.Second, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return metricOf(u.Address, finished) >= until, nil })
 }
 
-// counted is what a metric says, summed over all series that have these labels, each written as name="value".
+// counted is the value of a metric, summed over all series with these labels, each written as
+// name="value".
 func (u *anUpdater) counted(metric string, labels ...string) (sum int) {
 	resp, err := http.Get("http://" + u.Address + "/metrics")
 	require.NoError(u.t, err)
@@ -176,7 +179,7 @@ series:
 	return sum
 }
 
-// says reports whether a line of the log has all of these words somewhere.
+// says reports whether a line of the log contains all of these words.
 func (u *anUpdater) says(words ...string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -193,7 +196,7 @@ line:
 	return false
 }
 
-// decided waits until the log tells that a rule decided about a pod of a workload.
+// decided waits until the log has a decision of a rule about a pod of a workload.
 func (u *anUpdater) decided(app, rule string) {
 	u.t.Helper()
 	eventually(u.t, 20*time.Second, "rule "+rule+" for "+app, func(context.Context) (bool, error) {

@@ -29,8 +29,8 @@ import (
 // forgottenToo is another namespace that the webhook does not serve.
 const forgottenToo = "up-permissions-forgotten"
 
-// upstreamsPermissionsAreEnough: the updater takes the place of upstream's, with the account that upstream's manifests make for it.
-// What those do not allow, a condition, is told by an event only.
+// upstreamsPermissionsAreEnough: the updater runs with the account of upstream's manifests. They do
+// not allow writing the condition, so there is only an event.
 func upstreamsPermissionsAreEnough(t *testing.T) {
 	const user = "system:serviceaccount:kube-system:vpa-updater"
 	crds := upstreamCRDs(t)
@@ -67,7 +67,7 @@ func upstreamsPermissionsAreEnough(t *testing.T) {
 	v.forbiddenOnly(`ruleoverlays`, `verticalpodautoscalers/status`)
 }
 
-// forbiddenOnly requires that the log tells of nothing else that was forbidden.
+// forbiddenOnly requires that the log reports no other forbidden request.
 func (u *anUpdater) forbiddenOnly(but ...string) {
 	u.t.Helper()
 	u.mu.Lock()
@@ -80,8 +80,8 @@ func (u *anUpdater) forbiddenOnly(but ...string) {
 	}
 }
 
-// thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds runs the updater with those that docs/updater.md lists: they are enough, and all
-// are used.
+// thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds runs the updater with the permissions of
+// docs/updater.md: they are enough, and all are used.
 func thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds(t *testing.T) {
 	a := accountOfTheDocs(t, "updater.md", "updater-of-the-docs")
 	ns, forgotten := namespace(t, "up-docs"), namespace(t, forgottenByTheDocs)
@@ -127,7 +127,8 @@ func thePermissionsOfTheUpdaterInTheDocsAreThoseItNeeds(t *testing.T) {
 // forgottenByTheDocs is a third namespace that the webhook does not serve.
 const forgottenByTheDocs = "up-docs-forgotten"
 
-// withoutPermissionToResize nobody is evicted instead: that an administrator has forgotten something is no fault of the pods.
+// withoutPermissionToResize the updater does not evict instead: missing permissions are not the
+// pods' fault.
 func withoutPermissionToResize(t *testing.T) {
 	a := accountOfTheDocs(t, "updater.md", "updater-without-resizes")
 	a.role.Rules = slices.DeleteFunc(a.role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/resize") })
@@ -145,7 +146,7 @@ func withoutPermissionToResize(t *testing.T) {
 	require.Zero(t, u.requests.of("eviction", "web"))
 }
 
-// whereOnlyCoreEventsAreAllowed, as by charts that were written for the older API, no event is lost.
+// whereOnlyCoreEventsAreAllowed, as by charts for the older API, no event is lost.
 func whereOnlyCoreEventsAreAllowed(t *testing.T) {
 	a := accountOfTheDocs(t, "updater.md", "updater-with-core-events")
 	for i := range a.role.Rules {
@@ -165,7 +166,8 @@ func whereOnlyCoreEventsAreAllowed(t *testing.T) {
 	require.Zero(t, u.counted("celvpa_dropped_events_total"))
 }
 
-// aPatchForAnotherPodOfTheName is answered by the API server as the updater expects, without a word about why, and changes nothing.
+// aPatchForAnotherPodOfTheName changes nothing, and the API server answers it without a reason, as
+// the updater expects.
 func aPatchForAnotherPodOfTheName(t *testing.T) {
 	ns := namespace(t, "up-uid")
 	for _, p := range deployed(t, ns, "web", 1, small) {

@@ -25,7 +25,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// upgraded are objects as upstream's CRDs let them be. Those whose mistake is named are ones that celvpa's rules refuse.
+// upgraded are objects that upstream's CRDs accept. celvpa's rules refuse those with a named
+// mistake.
 var upgraded = []struct{ name, spec, mistake string }{
 	{name: "everything", spec: `{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web},
 		updatePolicy: {updateMode: InPlaceOrRecreate, minReplicas: 2, evictAfterOOMSeconds: 600, evictionRequirements: [{resources: [cpu, memory], changeRequirement: TargetHigherThanRequests}]},
@@ -52,7 +53,8 @@ const upgradedCheckpoint = `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPo
 	status: {lastUpdateTime: "2026-01-02T03:04:05Z", version: v3, cpuHistogram: {referenceTimestamp: "2026-01-02T00:00:00Z", bucketWeights: {"0": 10000, "17": 3}, totalWeight: 1.5},
 	memoryHistogram: {referenceTimestamp: null, bucketWeights: {}, totalWeight: 0}, firstSampleStart: "2026-01-01T00:00:00Z", lastSampleStart: null, totalSamplesCount: 42}}`
 
-// theCRDsReplaceUpstreams: what is stored stays as it is to the byte, and stays editable where rules are new.
+// theCRDsReplaceUpstreams: stored objects stay the same byte for byte, and stay editable where
+// rules are new.
 func theCRDsReplaceUpstreams(t *testing.T) {
 	file := upstreamCRDs(t)
 	withoutCelvpa(t)
@@ -69,7 +71,7 @@ func theCRDsReplaceUpstreams(t *testing.T) {
 		require.NoError(t, cluster.InstallCRDs(t.Context(), false))
 		upgradedWell(t, ns, stored)
 	})
-	// Back, so that the other way of replacing it has something to replace. Going back keeps all objects, too.
+	// Back to upstream's, for the second way of replacing them. Going back keeps all objects, too.
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	replaceCRDs(t, text)
@@ -89,8 +91,8 @@ func theCRDsReplaceUpstreams(t *testing.T) {
 	})
 }
 
-// deleteCRDs deletes those of upstream's names, with all objects. API servers look every 5 s for up to a minute whether the
-// objects are gone, and begin anew after a failure.
+// deleteCRDs deletes upstream's CRDs with all objects. API servers check every 5 s for up to a
+// minute whether the objects are gone, and start over after a failure.
 func deleteCRDs(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{crds.VPA, crds.Checkpoint} {
@@ -116,7 +118,7 @@ func replaceCRDs(t *testing.T, text []byte) {
 	}
 }
 
-// storeUpgraded creates all objects, with status, and returns what the API server holds of them.
+// storeUpgraded creates all objects, with status, and returns them as stored.
 func storeUpgraded(t *testing.T, ns string) map[string]string {
 	t.Helper()
 	var status map[string]any
@@ -140,7 +142,7 @@ func storeUpgraded(t *testing.T, ns string) map[string]string {
 	return out
 }
 
-// decodeYAML reads one document.
+// decodeYAML decodes one document.
 func decodeYAML(t *testing.T, text string, to *map[string]any) {
 	t.Helper()
 	all, err := harness.Decode([]byte(text))
@@ -148,7 +150,8 @@ func decodeYAML(t *testing.T, text string, to *map[string]any) {
 	*to = all[0].Object
 }
 
-// contents is what the API server holds, as JSON by kind and name, without what changes with each write.
+// contents is what the API server stores, as JSON by kind and name, without fields that change with
+// each write.
 func contents(t *testing.T, ns string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -167,7 +170,8 @@ func contents(t *testing.T, ns string) map[string]string {
 	return out
 }
 
-// upgradedWell waits until the API server judges by celvpa's rules, and looks at what became of the CRDs and the objects.
+// upgradedWell waits until the API server validates by celvpa's rules, and checks the CRDs and the
+// objects.
 func upgradedWell(t *testing.T, ns string, stored map[string]string) {
 	t.Helper()
 	eventually(t, 20*time.Second, "the rules of the schema in force", func(ctx context.Context) (bool, error) {
@@ -205,7 +209,7 @@ func upgradedWell(t *testing.T, ns string, stored map[string]string) {
 	}
 }
 
-// invalidOnesStayEditable: labels, status, and what has nothing to do with the mistake.
+// invalidOnesStayEditable: labels, status, and fields unrelated to the mistake.
 func invalidOnesStayEditable(t *testing.T, ns string) {
 	t.Helper()
 	for _, u := range upgraded {

@@ -25,7 +25,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/usage"
 )
 
-// answersSeen notes the media types of answers.
+// answersSeen records the media types of answers.
 type answersSeen struct {
 	http.RoundTripper
 	mu    sync.Mutex
@@ -81,7 +81,8 @@ func TestMetricsServerIsReadAsProtobuf(t *testing.T) {
 	require.ErrorContains(t, err, "allow this process to get and list pods in API group metrics.k8s.io")
 }
 
-// TestExternalMetricsAreReadThroughTheAPIServer: an adapter is registered as they are in clusters.
+// TestExternalMetricsAreReadThroughTheAPIServer from an adapter that is registered through the
+// aggregation layer.
 func TestExternalMetricsAreReadThroughTheAPIServer(t *testing.T) {
 	ns := namespace(t, "usage-external")
 	client, err := usage.NewExternalClient(cluster.Config)
@@ -123,8 +124,8 @@ func TestExternalMetricsAreReadThroughTheAPIServer(t *testing.T) {
 	require.ErrorContains(t, err, "allow this process to get and list container_cpu in API group external.metrics.k8s.io")
 }
 
-// serveExternalMetrics registers an adapter, until the test ends, that knows amounts of "metric pod" of container app in one
-// namespace, where pods have labels app: web and tier: front.
+// serveExternalMetrics registers an adapter until the test ends. It serves "metric pod" of
+// container app in one namespace, where pods have labels app: web and tier: front.
 func serveExternalMetrics(t *testing.T, ns string, at metav1.Time, amounts map[string]string) {
 	t.Helper()
 	adapter := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

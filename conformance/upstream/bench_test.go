@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// BenchmarkAdmission judges one VPA of the usual size by both: what each webhook does with one request, but for reading and
-// writing the review.
+// BenchmarkAdmission validates one ordinary VPA with both: the work of each webhook for one
+// request, without decoding and encoding the review.
 func BenchmarkAdmission(b *testing.B) {
 	c := readCase(b, `object: {metadata: {name: web}, spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web},
 updatePolicy: {updateMode: Recreate, minReplicas: 2}, resourcePolicy: {containerPolicies: [{containerName: app, mode: Auto,

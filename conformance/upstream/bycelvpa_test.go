@@ -22,13 +22,15 @@ import (
 )
 
 const (
-	// flagIgnoreRemoved leaves out containers that no pod has any more; upstream keeps them.
+	// flagIgnoreRemoved leaves out containers that no pod has any more; upstream recommends for
+	// them.
 	flagIgnoreRemoved = "ignore-removed-containers"
-	// flagMinSamples is how many samples a resource has before it is recommended; upstream needs none.
+	// flagMinSamples is how many samples a resource needs before it is recommended; upstream needs
+	// none.
 	flagMinSamples = "recommendation-min-samples"
 )
 
-// ruleFlags are the rule parameters that each flag sets, as engine.ParamRef.Key.
+// ruleFlags are the rule parameters that each flag sets, by engine.ParamRef.Key.
 var ruleFlags = sync.OnceValues(func() (map[string][]string, error) {
 	library, err := policy.Shipped()
 	if err != nil {
@@ -43,7 +45,7 @@ var ruleFlags = sync.OnceValues(func() (map[string][]string, error) {
 	return out, nil
 })
 
-// storyBooks are the rules of each story's flags.
+// storyBooks are the rulebooks by the story's flags.
 var storyBooks = map[string]*compile.Rulebook{}
 
 func bookFor(s story) *compile.Rulebook {
@@ -80,7 +82,7 @@ func settingsOf(s story) model.Settings {
 	}
 }
 
-// converted is an object of one side as the other has it.
+// converted converts an object of one side to the type of the other.
 func converted[To any](from any) *To {
 	out := new(To)
 	if err := json.Unmarshal(mustJSON(from), out); err != nil {
@@ -120,7 +122,7 @@ func (c *byCelvpa) forget() {
 	c.objects = map[model.WorkloadID]*vpav1.VerticalPodAutoscaler{}
 }
 
-// govern does what the recommender's state does before each cycle's samples.
+// govern does what the recommender's state does before it takes the samples of a cycle.
 func (c *byCelvpa) govern() {
 	for id, v := range c.objects {
 		c.cluster.Workload(id).Governs(func(container string, a *model.Aggregate) {

@@ -15,8 +15,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// byState is celvpa's whole state, which decides what a status says. From outside, it cannot be told of pods that are gone,
-// nor asked for more than the recommendation.
+// byState is celvpa's whole state, which computes a VPA's status. It cannot be told about deleted
+// pods from outside, and exposes only the recommendation.
 type byState struct {
 	begin   time.Time
 	state   *recommender.State

@@ -27,10 +27,11 @@ import (
 
 func init() { klog.SetLogger(logr.Discard()) }
 
-// byUpstream is upstream's recommender: its model, its estimators, its capping and its writer of checkpoints, put together as
-// its main loop does. The loop itself, in upstream's package routines, does not compile with the Prometheus client that celvpa
-// needs. What it and the feeder do beside is done here: containers with mode Off are left out, whole cores are rounded up
-// to, and samples of init containers are dropped.
+// byUpstream is upstream's recommender: its model, estimators, capping and checkpoint writer,
+// called like its main loop calls them. The loop itself, in upstream's package routines, does not
+// compile with the Prometheus client that celvpa needs. The remaining work of the loop and of the
+// feeder is done here: it leaves out containers with mode Off, rounds up to whole cores, and drops
+// samples of init containers.
 type byUpstream struct {
 	told    story
 	begin   time.Time
@@ -160,7 +161,7 @@ func (u *byUpstream) add(h happens) bool {
 	}) == nil
 }
 
-// everyController finds each controller that is asked for.
+// everyController accepts any controller as found.
 type everyController struct{}
 
 func (everyController) FindTopMostWellKnownOrScalable(_ context.Context, c *controllerfetcher.ControllerKeyWithAPIVersion) (*controllerfetcher.ControllerKeyWithAPIVersion, error) {
@@ -172,7 +173,7 @@ func (u *byUpstream) collect() {
 	if u.told.Raw {
 		return
 	}
-	// As celvpa, which has it in its table: restored history ends.
+	// celvpa's table of differences lists this: restored history expires.
 	config := model.GetAggregationsConfig()
 	for id, v := range u.cluster.VPAs() {
 		for container, a := range v.ContainersInitialAggregateState {
@@ -191,7 +192,7 @@ func (u *byUpstream) collect() {
 	}
 }
 
-// windowOf is how long history of a container is kept by the policy for it.
+// windowOf is how long the container's policy keeps history.
 func windowOf(v *vpav1.VerticalPodAutoscaler, container string, config *model.AggregationsConfig) time.Duration {
 	a := model.NewAggregateContainerState()
 	a.UpdateFromPolicy(policyOf(v, container))
@@ -218,7 +219,7 @@ func (u *byUpstream) look() map[string]*known {
 	return out
 }
 
-// oneHistory reports whether a container's history is certainly one, and not merged.
+// oneHistory reports whether a container surely has a single, unmerged history.
 func (u *byUpstream) oneHistory(id checkpointID) bool {
 	v := u.cluster.VPAs()[model.VpaID{Namespace: id.Namespace, VpaName: id.VPA}]
 	seen := map[string]bool{}
@@ -231,7 +232,7 @@ func (u *byUpstream) oneHistory(id checkpointID) bool {
 	return len(seen) <= 1
 }
 
-// recommend is what upstream's loop does for each VPA.
+// recommend does what upstream's loop does for each VPA.
 func (u *byUpstream) recommend(v *model.Vpa, object *vpav1.VerticalPodAutoscaler) *vpav1.RecommendedPodResources {
 	scaled := model.ContainerNameToAggregateStateMap{}
 	for name, a := range v.AggregateStateByContainerName() {
@@ -254,7 +255,7 @@ func (u *byUpstream) recommend(v *model.Vpa, object *vpav1.VerticalPodAutoscaler
 	return capped
 }
 
-// wholeCores rounds CPU up for the containers of which a VPA wants that.
+// wholeCores rounds CPU up for the containers whose VPA asks for it.
 func wholeCores(object *vpav1.VerticalPodAutoscaler, list *vpav1.RecommendedPodResources) {
 	for _, c := range list.ContainerRecommendations {
 		if object.Annotations["vpa-post-processor.kubernetes.io/"+c.ContainerName+"_integerCPU"] != "true" {
@@ -296,7 +297,7 @@ func (u *byUpstream) restart(from map[checkpointID][]byte) {
 	})
 }
 
-// checkpointStore takes the checkpoints that upstream writes; it never has one already.
+// checkpointStore stores the checkpoints that upstream writes; it never returns an existing one.
 type checkpointStore struct {
 	objects map[checkpointID][]byte
 }

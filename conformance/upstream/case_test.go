@@ -16,14 +16,14 @@ import (
 	"github.com/celvpa/celvpa/crds/schema"
 )
 
-// testCase is one request to a webhook: what is to be stored, what it replaces, and the gates that both sides run with.
+// testCase is one request to a webhook: the new object, the old one, and the gates of both sides.
 type testCase struct {
 	Object map[string]any `json:"object"`
 	Old    map[string]any `json:"old,omitempty"` // nil: the object is new
 	Gates  gates          `json:"gates"`
 }
 
-// gates are upstream's feature gates. celvpa has more; they stay off.
+// gates are upstream's feature gates. celvpa's additional ones stay off.
 type gates struct {
 	InPlace         bool `json:"InPlace,omitempty"`
 	PerVPAConfig    bool `json:"PerVPAConfig,omitempty"`
@@ -42,7 +42,7 @@ func (c testCase) copy() testCase {
 
 func (c testCase) objectJSON() []byte { return mustJSON(c.Object) }
 
-// oldJSON is nil where the object is new.
+// oldJSON is nil if the object is new.
 func (c testCase) oldJSON() []byte {
 	if c.Old == nil {
 		return nil
@@ -50,7 +50,7 @@ func (c testCase) oldJSON() []byte {
 	return mustJSON(c.Old)
 }
 
-// String is the case as YAML, which readCase reads.
+// String is the case as YAML; readCase reads it.
 func (c testCase) String() string {
 	text, err := yaml.JSONToYAML(mustJSON(c))
 	if err != nil {
@@ -67,10 +67,10 @@ func mustJSON(v any) []byte {
 	return raw
 }
 
-// place is where a value is in an object: names of fields, and indexes in lists.
+// place is the location of a value in an object: field names, and indexes of lists.
 type place []any
 
-// placeOf reads a path as field errors write it: spec.list[2].map[key].field.
+// placeOf parses a path in the notation of field errors: spec.list[2].map[key].field.
 func placeOf(path string) place {
 	var out place
 	for path != "" {
@@ -120,13 +120,13 @@ func at(v any, p place) (any, bool) {
 	return v, true
 }
 
-// get is at for a path, and nil where there is nothing.
+// get is at for a path; nil if there is no value.
 func get(v any, path string) any {
 	found, _ := at(v, placeOf(path))
 	return found
 }
 
-// places lists every value inside v, the outer ones first, in an order that is always the same.
+// places lists every value inside v, outer ones first, in a deterministic order.
 func places(v any) []place {
 	var out, next []place
 	for level := []place{nil}; len(level) > 0; level, next = next, nil {
@@ -157,7 +157,7 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// put replaces the value at a place of an object, in place.
+// put replaces the value at a place, in place.
 func put(object map[string]any, p place, value any) {
 	parent, _ := at(object, p[:len(p)-1])
 	switch key := p[len(p)-1].(type) {
@@ -168,7 +168,7 @@ func put(object map[string]any, p place, value any) {
 	}
 }
 
-// without removes the value at a place of an object, in place.
+// without removes the value at a place, in place.
 func without(object map[string]any, p place) {
 	parent, _ := at(object, p[:len(p)-1])
 	switch key := p[len(p)-1].(type) {
@@ -179,8 +179,8 @@ func without(object map[string]any, p place) {
 	}
 }
 
-// unchanged reports whether the part of the object that a path lies in is what it was: the value there or one around
-// it equals the old one. Entries of lists have no identity, so a list counts as a whole.
+// unchanged reports whether the object is unchanged at a path: the value there, or one around it,
+// equals the old one. List entries have no identity, so a list counts as a whole.
 func (c testCase) unchanged(path string) bool {
 	if c.Old == nil {
 		return false
@@ -199,7 +199,7 @@ func (c testCase) unchanged(path string) bool {
 	return false
 }
 
-// schemaRefuses reports whether the CRD's schema has a fault at a path.
+// schemaRefuses reports whether the CRD's schema refuses the object at a path.
 func schemaRefuses(c testCase, path string) bool {
 	objects, err := policy.VPASchema()
 	if err != nil {
@@ -208,7 +208,7 @@ func schemaRefuses(c testCase, path string) bool {
 	return slices.ContainsFunc(objects.Check(asStored(c.Object), asStored(c.Old)), func(f schema.Fault) bool { return f.Field == path })
 }
 
-// asStored is an object as API servers hold it: whole numbers are integers.
+// asStored is an object as API servers store it: whole numbers are integers.
 func asStored(object map[string]any) map[string]any {
 	if object == nil {
 		return nil

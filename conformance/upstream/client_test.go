@@ -15,7 +15,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// writtenByCelvpa is an object as celvpa writes it, with fields that upstream has and, in podRecommendation and podPolicies, has not.
+// writtenByCelvpa is an object as celvpa writes it. Upstream lacks its fields podRecommendation and
+// podPolicies.
 const writtenByCelvpa = `
 apiVersion: autoscaling.k8s.io/v1
 kind: VerticalPodAutoscaler
@@ -41,8 +42,8 @@ status:
     podRecommendation: {target: {cpu: 476m, memory: "380258472"}}
 `
 
-// TestUpstreamsClientReadsWhatCelvpaWrites: the client that Goldilocks and others are built with gets every field that it knows
-// and ignores those of the pod level.
+// TestUpstreamsClientReadsWhatCelvpaWrites: the client that Goldilocks and others use decodes every
+// field that it knows, and ignores the pod-level ones.
 func TestUpstreamsClientReadsWhatCelvpaWrites(t *testing.T) {
 	var written vpav1.VerticalPodAutoscaler
 	require.NoError(t, yaml.UnmarshalStrict([]byte(writtenByCelvpa), &written))

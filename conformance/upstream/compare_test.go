@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The ways in which the answers can differ.
+// Kinds of discrepancy.
 const (
 	letsThrough  = "celvpa allows what upstream refuses"
 	doesNotName  = "both refuse, celvpa without naming this"
@@ -21,8 +21,8 @@ const (
 	warns        = "only celvpa warns"
 )
 
-// discrepancy is one point in which the answers to a case differ. Differences are explained one by one: an object that
-// is meant to be refused for one thing may still be refused wrongly for another.
+// discrepancy is one difference between the answers to a case. Each is explained on its own: an
+// object that is deliberately refused for one reason may still be wrongly refused for another.
 type discrepancy struct {
 	Kind   string
 	Path   string // of the issue, where it is about one
@@ -30,13 +30,13 @@ type discrepancy struct {
 	Detail string
 }
 
-// missing reports whether celvpa does not name what upstream refuses an object for.
+// missing reports whether celvpa fails to report an issue for which upstream refuses the object.
 func (d discrepancy) missing() bool { return d.Kind == letsThrough || d.Kind == doesNotName }
 
 var index = regexp.MustCompile(`\[\d+\]`)
 
-// signature is what discrepancies with the same cause have in common. Whether celvpa refuses the object for something
-// else is left out of it.
+// signature is shared by discrepancies with the same cause. It leaves out whether celvpa refuses
+// the object for another reason.
 func (d discrepancy) signature() string {
 	text := d.Kind
 	if d.missing() && d.Detail == "" {
@@ -51,7 +51,7 @@ func (d discrepancy) signature() string {
 	return text
 }
 
-// compare lists all discrepancies. celvpa may name more where both refuse.
+// compare lists all discrepancies. If both refuse, celvpa may report more.
 func compare(upstream, celvpa answer) []discrepancy {
 	var out []discrepancy
 	for _, x := range upstream.Denied {
@@ -98,7 +98,7 @@ func sameJSON(a, b []byte) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// otherReason tells of a refusal at the same path with another reason.
+// otherReason describes a refusal at the same path for another reason.
 func otherReason(a answer, path string) string {
 	for _, x := range a.Denied {
 		if x.Path == path {
@@ -108,7 +108,8 @@ func otherReason(a answer, path string) string {
 	return ""
 }
 
-// undecoded reports whether upstream could not read the object or the old one, its only internal error.
+// undecoded reports whether upstream could not decode the object or the old one, its only internal
+// error.
 func undecoded(upstream answer) bool {
 	return upstream.names(issue{Path: ".", Reason: metav1.CauseType("InternalError")})
 }
@@ -119,8 +120,8 @@ type outcome struct {
 	Upstream, Celvpa answer
 }
 
-// judge runs a case on both sides and returns what no entry of the table explains. met, unless nil, is told the name
-// of every entry that explained something.
+// judge runs a case on both sides and returns the discrepancies that no entry of the table
+// explains. met, unless nil, is called with the name of every entry that explained one.
 func judge(c testCase, met func(entry string)) (outcome, []discrepancy, error) {
 	upstream, err := askUpstream(c)
 	if err != nil {

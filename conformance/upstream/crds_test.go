@@ -21,7 +21,7 @@ import (
 	"github.com/celvpa/celvpa/crds/emit"
 )
 
-// TestAPIServersAcceptTheCRDs of celvpa as new ones, and in place of upstream's.
+// TestAPIServersAcceptTheCRDs of celvpa as new ones, and as updates of upstream's.
 func TestAPIServersAcceptTheCRDs(t *testing.T) {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestAPIServersAcceptTheCRDs(t *testing.T) {
 	}
 }
 
-// internal is a CRD as an API server validates it, with defaults.
+// internal is a CRD in the form that API servers validate, with defaults.
 func internal(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
 	t.Helper()
 	crd = crd.DeepCopy()

@@ -12,14 +12,14 @@ import (
 	vpav1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 )
 
-// difference is a way in which celvpa answers otherwise than upstream on purpose. Its name is a heading of the table in
-// docs/upstream-differences.md.
+// difference is a deliberate difference between celvpa's answers and upstream's. Its name is a
+// heading of the table in docs/upstream-differences.md.
 type difference struct {
 	name    string
 	why     string
 	example string // a case in YAML that differs in this and in nothing else
-	// explains reports whether this is why the answers differ in a point. It looks at what is in the case, not only at
-	// what celvpa says.
+	// explains reports whether this difference causes a discrepancy. It examines the case, not only
+	// celvpa's answer.
 	explains func(o outcome, d discrepancy) bool
 }
 
@@ -29,10 +29,11 @@ const (
 	pathPolicies     = "spec.resourcePolicy.containerPolicies"
 )
 
-// inDots matches the keys of maps, which the schema's faults write like fields: maxAllowed.cpu.
+// inDots matches map keys, which schema errors write like fields: maxAllowed.cpu.
 var inDots = regexp.MustCompile(`\[([^\]0-9][^\]]*)\]`)
 
-// keyOf is the key of a map at the end of a path: bounds are told as a whole where a quantity in them cannot be read.
+// keyOf is the map key that ends a path. If a quantity in bounds cannot be decoded, the error is
+// about the whole map.
 var keyOf = regexp.MustCompile(`\[[^\]]*\]$`)
 
 var deliberate = []difference{
@@ -168,7 +169,8 @@ object: {metadata: {labels: {tier: gold}}, spec: {updatePolicy: {updateMode: "Of
 	},
 }
 
-// wholeBounds is where celvpa names a maximum of a resource other than CPU and memory: maxAllowed as a whole.
+// wholeBounds is where celvpa reports a maximum of a resource other than CPU and memory: maxAllowed
+// as a whole.
 func wholeBounds(path string) string {
 	policy, name, _ := strings.Cut(path, ".maxAllowed[")
 	if name == "" || name == "cpu]" || name == "memory]" {
@@ -177,7 +179,7 @@ func wholeBounds(path string) string {
 	return policy + ".maxAllowed"
 }
 
-// isReadable reports whether upstream's types take an object.
+// isReadable reports whether upstream's types can decode an object.
 func isReadable(object map[string]any) bool {
 	return json.Unmarshal(mustJSON(object), &vpav1.VerticalPodAutoscaler{}) == nil
 }
@@ -198,8 +200,8 @@ func hasDuplicateNames(object map[string]any) bool {
 	return false
 }
 
-// neverEvicts reports whether no change of CPU and memory, each up or down, fulfils all requirements. A requirement is
-// fulfilled by one of its resources.
+// neverEvicts reports whether no change of CPU and memory, up or down, meets all requirements. One
+// resource is enough to meet a requirement.
 func neverEvicts(object map[string]any) bool {
 	requirements, _ := get(object, pathRequirements).([]any)
 	for _, cpu := range []string{"TargetHigherThanRequests", "TargetLowerThanRequests"} {
@@ -217,7 +219,7 @@ func neverEvicts(object map[string]any) bool {
 	return true
 }
 
-// boostsTwice reports whether a boost holds the value of the other type beside its own.
+// boostsTwice reports whether a boost also sets the field of the other type.
 func boostsTwice(cpu any) bool {
 	switch get(cpu, "type") {
 	case "Factor":
@@ -233,7 +235,8 @@ func isBelowZero(v any) bool {
 	return ok && n < 0
 }
 
-// isBeyondSchema reports whether the value at a path, or one in the map there, is a quantity to upstream's decoder only.
+// isBeyondSchema reports whether the value at a path, or one in the map there, is a quantity only
+// for upstream's decoder.
 func isBeyondSchema(object map[string]any, path string) bool {
 	v, there := at(object, placeOf(path))
 	if many, ok := v.(map[string]any); ok {
@@ -252,7 +255,7 @@ func isLooseQuantity(v any) bool {
 	return false
 }
 
-// isInNullEntry reports whether a path leads to or into a list's entry that is null.
+// isInNullEntry reports whether a path leads to or into a null list entry.
 func isInNullEntry(object map[string]any, path string) bool {
 	p := placeOf(path)
 	for i, step := range p {
@@ -266,7 +269,7 @@ func isInNullEntry(object map[string]any, path string) bool {
 	return false
 }
 
-// quantityAt reads the quantity at a path of the object, as both sides decode it.
+// quantityAt decodes the quantity at a path, like both sides do.
 func quantityAt(o outcome, path string) (resource.Quantity, bool) {
 	var q resource.Quantity
 	v := get(o.Case.Object, path)

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// generated is how many cases the ordinary test runs: a few seconds.
+// generated is how many cases the ordinary test runs, in a few seconds.
 const generated = 5000
 
-// TestCelvpaAnswersAsUpstreamDoes runs generated objects through both webhooks. Each mismatch is a fault of celvpa, or
-// one more entry for the table of deliberate differences.
+// TestCelvpaAnswersAsUpstreamDoes sends generated objects to both webhooks. Each mismatch is a bug
+// in celvpa, or needs an entry in the table of deliberate differences.
 func TestCelvpaAnswersAsUpstreamDoes(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	wrong, met := mismatches{}, map[string]int{}
@@ -44,7 +44,7 @@ func TestCelvpaAnswersAsUpstreamDoes(t *testing.T) {
 	}
 }
 
-// FuzzVPAValidation is the same for any seed.
+// FuzzVPAValidation is the same test for any seed.
 func FuzzVPAValidation(f *testing.F) {
 	for seed := range uint64(64) {
 		f.Add(seed)
@@ -60,7 +60,7 @@ func FuzzVPAValidation(f *testing.F) {
 	})
 }
 
-// explainMismatch shrinks a case to what shows the mismatch and tells both answers.
+// explainMismatch shrinks a case as long as it still shows the mismatch, and prints both answers.
 func explainMismatch(c testCase, signature string) string {
 	faults := math.MaxInt // leaving out a required field would be smaller, but another fault
 	small := shrink(c, func(candidate testCase) bool {
@@ -79,7 +79,7 @@ func explainMismatch(c testCase, signature string) string {
 	return fmt.Sprintf("%s\n%supstream %scelvpa %s", signature, small, o.Upstream, o.Celvpa)
 }
 
-// TestCasesThatDifferedOnce are mismatches that were found, each with what was wrong.
+// TestCasesThatDifferedOnce are regressions, each with its cause.
 func TestCasesThatDifferedOnce(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	for name, text := range map[string]string{
@@ -101,7 +101,8 @@ object: {spec: {targetRef: {}, resourcePolicy: {containerPolicies: [{containerNa
 	}
 }
 
-// TestEveryDeliberateDifferenceHasAnExample also keeps the table tight: an example shows its own entry and no other.
+// TestEveryDeliberateDifferenceHasAnExample also keeps the table minimal: an example needs its own
+// entry and no other.
 func TestEveryDeliberateDifferenceHasAnExample(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	for _, x := range deliberate {
@@ -116,7 +117,7 @@ func TestEveryDeliberateDifferenceHasAnExample(t *testing.T) {
 	}
 }
 
-// readCase reads a case from YAML, with whole numbers as generated cases have them.
+// readCase reads a case from YAML. Whole numbers are integers, as in generated cases.
 func readCase(t testing.TB, text string) testCase {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))

@@ -1,10 +1,11 @@
-// Package upstream compares celvpa with the Vertical Pod Autoscaler of kubernetes/autoscaler by running both: for
-// generated objects, the webhook of celvpa must accept, refuse, default and warn about what upstream's does, and change generated pods
-// as it does; told what happens in generated clusters, its recommender must remember and recommend what upstream's does; and with
-// generated workloads its updater must do what upstream's does.
-// Where the two are meant to differ, tables in the tests say so and why; docs/upstream-differences.md tells users the same.
+// Package upstream compares celvpa with the Vertical Pod Autoscaler of kubernetes/autoscaler by
+// running both on generated input. celvpa's webhook must accept, refuse, default and warn about the
+// same objects, and patch pods in the same way; its recommender must keep the same history and give
+// the same recommendations for the same cluster; and its updater must do the same with the same
+// workloads. Tables in the tests list the deliberate differences with reasons;
+// docs/upstream-differences.md lists them for users.
 //
-// Recorded usage is compared, too, when CELVPA_TRACES names a folder that holds some.
+// If CELVPA_TRACES names a folder with recorded usage, that is compared, too.
 //
-// It is a module of its own, and tests only, so that celvpa itself does not depend on upstream.
+// It is a module of its own, with tests only, so that celvpa does not depend on upstream.
 package upstream

@@ -10,8 +10,8 @@ import (
 
 const document = "../../docs/upstream-differences.md"
 
-// TestTheDocumentListsTheDeliberateDifferences compares the bold first cells of the document's tables with the names
-// in the code, both ways and in order.
+// TestTheDocumentListsTheDeliberateDifferences compares the bold first cells of the document's
+// tables with the names in the code, in both directions and in order.
 func TestTheDocumentListsTheDeliberateDifferences(t *testing.T) {
 	text, err := os.ReadFile(document)
 	require.NoError(t, err)

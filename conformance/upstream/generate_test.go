@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// generator makes objects with the fields that upstream has. Most fields of most objects are right, so that one wrong
-// field decides; some objects are wrong all over.
+// generator generates objects with upstream's fields. Most fields of most objects are valid, so
+// that one invalid field decides; some objects are invalid throughout.
 type generator struct {
 	*rand.Rand
 	gates gates
@@ -16,7 +16,7 @@ type generator struct {
 	has   float64 // how often an optional field is there
 }
 
-// generate makes the case of a seed, always the same one.
+// generate returns the case of a seed, always the same one.
 func generate(seed uint64) testCase {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	g.gates = gates{InPlace: g.chance(0.5), PerVPAConfig: g.chance(0.6), CPUStartupBoost: g.chance(0.6)}
@@ -42,13 +42,13 @@ func generate(seed uint64) testCase {
 
 func (g *generator) chance(p float64) bool { return g.Float64() < p }
 
-// temper chooses how wrong and how full the next object is.
+// temper chooses how many fields of the next object are set, and how many are invalid.
 func (g *generator) temper() {
 	g.odd = []float64{0, 0.03, 0.03, 0.15, 0.4}[g.IntN(5)]
 	g.has = []float64{0.15, 0.3, 0.6, 0.9}[g.IntN(4)]
 }
 
-// pick takes a right value, or sometimes an odd one.
+// pick returns a valid value, or sometimes an odd one.
 func (g *generator) pick(right, odd []any) any {
 	from := right
 	if len(odd) > 0 && g.chance(g.odd) {
@@ -57,24 +57,24 @@ func (g *generator) pick(right, odd []any) any {
 	return runtime.DeepCopyJSONValue(from[g.IntN(len(from))])
 }
 
-// put gives the object a field, sometimes.
+// put sometimes sets a field.
 func (g *generator) put(object map[string]any, name string, value func() any) {
 	if g.chance(g.has) {
 		object[name] = value()
 	}
 }
 
-// putGated is put for a field that is seldom right where its gate is off.
+// putGated is put for a field that is rarely valid with its gate off.
 func (g *generator) putGated(object map[string]any, name string, gate bool, value func() any) {
 	if gate || g.chance(0.1+g.odd) {
 		g.put(object, name, value)
 	}
 }
 
-// list is never nil, which would be a null.
+// list is never nil, which would be null.
 func list(values ...any) []any { return append([]any{}, values...) }
 
-// object takes names and values in turns.
+// object takes names and values in alternation.
 func object(fields ...any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i < len(fields); i += 2 {
@@ -93,7 +93,8 @@ func (g *generator) object() map[string]any {
 	return out
 }
 
-// specFields make the fields of spec. Each may be made again on its own, for an old object that differs in it.
+// specFields generate the fields of spec. Each can be generated again on its own, for an old object
+// that differs in it.
 var specFields = []struct {
 	name string
 	make func(g *generator) any
@@ -130,7 +131,7 @@ func (g *generator) spec() map[string]any {
 
 var positive = []any{int64(1), int64(2), int64(60), int64(math.MaxInt32)}
 
-// notPositive are numbers below one, and some that no 32-bit integer holds.
+// notPositive are numbers below one, and some that overflow an int32.
 var notPositive = []any{int64(0), int64(0), int64(-1), int64(math.MinInt32), int64(math.MaxInt32 + 1), 1.5, "1"}
 
 func (g *generator) updatePolicy() map[string]any {
@@ -181,7 +182,7 @@ func (g *generator) resourcePolicy() map[string]any {
 	return out
 }
 
-// containerPolicy makes the i-th policy; the container's name is unique as a rule.
+// containerPolicy generates the i-th policy; container names are usually unique.
 func (g *generator) containerPolicy(i int) map[string]any {
 	out := map[string]any{}
 	switch {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// flagSets is how many choices of flags stories have: each has its rules compiled.
+// flagSets is how many sets of flags stories choose from: the rules are compiled for each.
 const flagSets = 7
 
-// writer makes up a story.
+// writer generates a story.
 type writer struct {
 	*rand.Rand
 	story
@@ -43,7 +43,7 @@ type actor struct {
 	bases           map[string][2]int64 // typical usage of containers
 }
 
-// imagine makes up a story from a seed.
+// imagine generates a story from a seed.
 func imagine(seed uint64, kind storyKind) story {
 	w := &writer{Rand: rand.New(rand.NewPCG(seed, 7)), kind: kind, vpas: map[string]bool{}}
 	w.Flags, w.PerVPA = imagineFlags(seed%flagSets), kind.perVPA
@@ -77,9 +77,10 @@ func imagine(seed uint64, kind storyKind) story {
 	return w.story
 }
 
-// settle keeps to what both mean alike. Looking at several histories changes them, to upstream: where one of them is older by
-// many half-lives, its outermost percentiles become others, and all of it where another VPA looks at it alone. And of pods
-// that no VPA selects, celvpa remembers memory by upstream's defaults, whatever the flags say.
+// settle avoids input on which the sides differ by design. In upstream, reading several histories
+// changes them: if one of them is many half-lives older, its outermost percentiles change, and all
+// of it if another VPA reads it alone. For pods that no VPA selects, celvpa aggregates memory by
+// upstream's defaults, whatever the flags say.
 func (w *writer) settle() {
 	keep := func(name string, right bool) {
 		if !right {
@@ -109,7 +110,7 @@ func (w *writer) settle() {
 	}
 }
 
-// imagineFlags is one of the choices of flags; the first has upstream's defaults.
+// imagineFlags is one of the sets of flags; the first has upstream's defaults.
 func imagineFlags(n uint64) flags {
 	f := flags{}
 	if n == 0 {
@@ -158,7 +159,7 @@ func (w *writer) show(a *actor, ended bool) {
 	w.say(happens{Do: doPod, Namespace: a.namespace, Name: a.name, Labels: a.labels, Containers: a.containers, Init: []string{"setup"}, Ended: ended})
 }
 
-// change is what happens in the cluster between samples.
+// change is an event in the cluster between samples.
 func (w *writer) change() {
 	switch {
 	case w.chance(0.03) && !w.kind.perVPA:
@@ -186,7 +187,7 @@ func (w *writer) change() {
 	}
 }
 
-// scrape brings samples of most containers, and some that are odd.
+// scrape returns samples of most containers, some of them odd.
 func (w *writer) scrape() {
 	for _, a := range w.pods {
 		for _, c := range a.containers {
@@ -231,7 +232,7 @@ func (w *writer) amount(base int64) int64 {
 	return int64(float64(base) * math.Exp(w.NormFloat64()*0.5))
 }
 
-// later is how far a sample's time is from the time at which it comes.
+// later is the offset between a sample's timestamp and its arrival.
 func (w *writer) later() span {
 	switch {
 	case w.chance(0.8):

@@ -8,7 +8,7 @@ import (
 	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 )
 
-// vpa creates or changes one.
+// vpa creates or changes a VPA.
 func (w *writer) vpa() {
 	h := happens{Do: doVPA, Name: fmt.Sprintf("v%d", w.IntN(4)), Age: w.IntN(5)}
 	switch {
@@ -71,7 +71,8 @@ func (w *writer) policy(name string) upstreamv1.ContainerResourcePolicy {
 	return p
 }
 
-// remembering are the fields of AEP-8026. A ratio of 1 with nothing added means another thing to celvpa.
+// remembering are the fields of AEP-8026. celvpa gives a ratio of 1 with no bump another meaning,
+// so it is left out.
 func (w *writer) remembering(p *upstreamv1.ContainerResourcePolicy) {
 	quantity := func(text string) *resource.Quantity {
 		q := resource.MustParse(text)
@@ -91,7 +92,7 @@ func (w *writer) remembering(p *upstreamv1.ContainerResourcePolicy) {
 	}
 }
 
-// pod creates one, sometimes in the place of one that is gone.
+// pod creates a pod, sometimes as the replacement of a deleted one.
 func (w *writer) pod() {
 	a := &actor{name: fmt.Sprintf("p%d", w.made), bases: map[string][2]int64{}}
 	w.made++

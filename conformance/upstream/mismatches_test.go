@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-// reported is how many kinds of mismatch are shrunk and shown; of the rest the first line is.
+// reported is how many kinds of mismatch are shrunk and printed; of the others only the first line
+// is.
 const reported = 25
 
-// mismatches collects the cases in which both sides differ and no named difference tells why, by what is wrong.
+// mismatches collects the cases with an unexplained difference, by what is wrong.
 type mismatches map[string]*kindOfMismatch
 
 type kindOfMismatch struct {
@@ -20,7 +21,7 @@ type kindOfMismatch struct {
 	count     int
 }
 
-// add notes what is wrong with a case.
+// add records what is wrong with a case.
 func (m mismatches) add(signature string, c testCase, seed uint64) {
 	if m[signature] == nil {
 		m[signature] = &kindOfMismatch{signature: signature, first: c, seed: seed}
@@ -28,7 +29,8 @@ func (m mismatches) add(signature string, c testCase, seed uint64) {
 	m[signature].count++
 }
 
-// report fails the test with all of them, the most frequent first, of which explain tells a few whole.
+// report fails the test with all kinds of mismatch, the most frequent first, and explains a few in
+// full.
 func (m mismatches) report(t *testing.T, explain func(first testCase, signature string) string) {
 	t.Helper()
 	sorted := slices.SortedFunc(maps.Values(m), func(a, b *kindOfMismatch) int {

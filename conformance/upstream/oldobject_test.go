@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// old makes what an object replaces: unrelated, the same, or like it in some parts.
+// old generates the old object: unrelated, identical, or similar.
 func (g *generator) old(now map[string]any) map[string]any {
 	switch {
 	case g.chance(0.15):
@@ -22,7 +22,7 @@ func (g *generator) old(now map[string]any) map[string]any {
 	return g.variant(now)
 }
 
-// variant is a copy of an object in which some parts are made anew, or are missing.
+// variant is a copy of an object with some parts generated again or removed.
 func (g *generator) variant(now map[string]any) map[string]any {
 	out := runtime.DeepCopyJSON(now)
 	spec := out["spec"].(map[string]any)
@@ -53,7 +53,7 @@ func (g *generator) variant(now map[string]any) map[string]any {
 	return out
 }
 
-// renew takes some fields from another object.
+// renew copies some fields from another object.
 func (g *generator) renew(object, from map[string]any) {
 	for _, key := range sortedKeys(object) {
 		if g.chance(0.3) {
@@ -67,13 +67,13 @@ func (g *generator) renew(object, from map[string]any) {
 	}
 }
 
-// misfit puts a value of another JSON type somewhere.
+// misfit puts a value of the wrong JSON type somewhere.
 func (g *generator) misfit(object map[string]any) {
 	all := places(object)
 	put(object, all[g.IntN(len(all))], g.pick(list("text", int64(7), true, list(), map[string]any{}, list(int64(1)), 1.5), nil))
 }
 
-// null puts a null somewhere, which most readers take for a field that is not there.
+// null puts a null somewhere; most decoders treat it as an absent field.
 func (g *generator) null(object map[string]any) {
 	all := places(object)
 	put(object, all[g.IntN(len(all))], nil)

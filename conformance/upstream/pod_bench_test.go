@@ -10,7 +10,8 @@ import (
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
 
-// benchedPod is a pod of two containers with requests and limits, that both LimitRanges and a policy bound.
+// benchedPod is a pod of two containers with requests and limits. LimitRanges and a policy bound
+// it.
 const benchedPod = `object: {pod: {metadata: {name: web-1}, spec: {containers: [
 {name: app, resources: {requests: {cpu: 100m, memory: 100Mi}, limits: {cpu: 300m, memory: 200Mi}}}, {name: proxy, resources: {requests: {cpu: 50m, memory: 64Mi}, limits: {cpu: 100m, memory: 64Mi}}}]}},
 limitRanges: [{metadata: {name: x}, spec: {limits: [{type: Container, min: {cpu: 10m, memory: 16Mi}, max: {cpu: 1, memory: 1Gi}, default: {cpu: 500m, memory: 512Mi}},
@@ -20,8 +21,8 @@ status: {recommendation: {containerRecommendations: [
 {containerName: app, target: {cpu: 600m, memory: 400Mi}, lowerBound: {cpu: 100m, memory: 100Mi}, upperBound: {cpu: 2, memory: 1Gi}},
 {containerName: proxy, target: {cpu: 80m, memory: 90Mi}, lowerBound: {cpu: 25m, memory: 50Mi}, upperBound: {cpu: 1, memory: 1Gi}}]}}}}`
 
-// BenchmarkPod makes the patch for one pod by both: what each webhook does with a pod once it knows its VPA, but for reading and
-// writing the review. Both fold the LimitRanges each time.
+// BenchmarkPod computes the patch for one pod with both: the work of each webhook once it knows the
+// pod's VPA, without decoding and encoding the review. Both fold the LimitRanges each time.
 func BenchmarkPod(b *testing.B) {
 	c := readCase(b, benchedPod)
 	require.NoError(b, setUpstreamGates(gates{}))

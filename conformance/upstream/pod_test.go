@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// generatedPods is how many cases of each kind the ordinary test runs: some seconds.
+// generatedPods is how many cases of each kind the ordinary test runs, in some seconds.
 const generatedPods = 1500
 
 var podKinds = map[string]podKind{
@@ -20,8 +20,9 @@ var podKinds = map[string]podKind{
 	"boosts within such pods": {boost: true, podLevel: true},
 }
 
-// TestCelvpaChangesPodsAsUpstreamDoes runs generated pods through both. Each mismatch is a fault of celvpa, or one more entry for
-// the table of deliberate differences. Where upstream panics, celvpa must give a valid pod all the same.
+// TestCelvpaChangesPodsAsUpstreamDoes admits generated pods with both. Each mismatch is a bug in
+// celvpa, or needs an entry in the table of deliberate differences. If upstream panics, celvpa must
+// still return a valid pod.
 func TestCelvpaChangesPodsAsUpstreamDoes(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	met, ran := map[string]int{}, 0
@@ -72,7 +73,7 @@ func manyPods(t *testing.T, kind podKind, met map[string]int) {
 	wrong.report(t, explainPod)
 }
 
-// explainPod shrinks a case to what shows the mismatch and tells both answers.
+// explainPod shrinks a case as long as it still shows the mismatch, and prints both answers.
 func explainPod(c testCase, signature string) string {
 	small := shrink(c, func(candidate testCase) bool {
 		if get(c.Object, inStatus) != nil && get(candidate.Object, inStatus) == nil || !isNamed(candidate) {
@@ -86,7 +87,7 @@ func explainPod(c testCase, signature string) string {
 
 const inStatus = "vpa.status.recommendation"
 
-// isNamed reports whether all containers of a case have names of their own.
+// isNamed reports whether all containers of a case have distinct names.
 func isNamed(c testCase) bool {
 	list, _ := get(c.Object, "pod.spec.containers").([]any)
 	var names []string
@@ -113,7 +114,8 @@ func tellPod(c testCase) string {
 	return out.String()
 }
 
-// TestEveryDifferenceOfPodsHasAnExample also keeps the table tight: an example shows its own entry and no other.
+// TestEveryDifferenceOfPodsHasAnExample also keeps the table minimal: an example needs its own
+// entry and no other.
 func TestEveryDifferenceOfPodsHasAnExample(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	for _, x := range deliberateOfPods {
@@ -130,7 +132,7 @@ func TestEveryDifferenceOfPodsHasAnExample(t *testing.T) {
 	}
 }
 
-// FuzzPodAdmission is the same for any seed and kind.
+// FuzzPodAdmission is the same test for any seed and kind.
 func FuzzPodAdmission(f *testing.F) {
 	names := slices.Sorted(maps.Keys(podKinds))
 	for i := range names {

@@ -11,8 +11,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// podInput is what the object of a case holds where the case is about a pod: the pod, the VPA that controls it and the
-// LimitRanges of the namespace, as API servers hand them out.
+// podInput is the object of a case about a pod: the pod, the VPA that controls it, and the
+// LimitRanges of the namespace, as API servers return them.
 type podInput struct {
 	Pod         *corev1.Pod         `json:"pod"`
 	VPA         json.RawMessage     `json:"vpa"`
@@ -20,8 +20,8 @@ type podInput struct {
 	MaxBoost    string              `json:"maxAllowedCPUBoost,omitempty"`
 }
 
-// readPod decodes a case. Amounts of pods and LimitRanges are rounded up to thousandths, as API servers round them; those of
-// VPAs are not.
+// readPod decodes a case. API servers round quantities of pods and LimitRanges up to thousandths,
+// but not those of VPAs.
 func readPod(c testCase) (in podInput, err error) {
 	if err := json.Unmarshal(c.objectJSON(), &in); err != nil {
 		return in, fmt.Errorf("reading the case: %w", err)
@@ -68,7 +68,7 @@ func inThousandths(list corev1.ResourceList) {
 	}
 }
 
-// upstreamVPA and celvpaVPA decode the VPA of a case by the types of either side.
+// upstreamVPA and celvpaVPA decode the VPA of a case with either side's types.
 func (in *podInput) upstreamVPA() (*upstreamv1.VerticalPodAutoscaler, error) {
 	v := &upstreamv1.VerticalPodAutoscaler{}
 	if err := in.readVPA(v); err != nil {
@@ -97,7 +97,7 @@ func (in *podInput) readVPA(v any) error {
 	return nil
 }
 
-// recommendedFor is what is recommended for a container; nil = nothing.
+// recommendedFor is the recommendation for a container; nil = none.
 func recommendedFor(v *upstreamv1.VerticalPodAutoscaler, container string) *upstreamv1.RecommendedContainerResources {
 	if v.Status.Recommendation == nil {
 		return nil
@@ -122,18 +122,19 @@ func (in *podInput) limited(kind corev1.LimitType) bool {
 	return false
 }
 
-// bounded are the resources of which there are amounts to compare.
+// bounded are the resources to compare.
 var bounded = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// tooMuch reports whether a container requests more of a resource than its limit, for which API servers refuse its pod.
+// tooMuch reports whether a container's request exceeds its limit, so that API servers refuse its
+// pod.
 func tooMuch(r corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	request, requested := r.Requests[name]
 	limit, isLimited := r.Limits[name]
 	return requested && isLimited && request.Cmp(limit) > 0
 }
 
-// podFault tells why an API server would refuse the resources of a pod, by container index where it is about one; -1 else.
-// It is empty for a pod that is valid.
+// podFault says why an API server would refuse a pod's resources, and the index of the container,
+// -1 = the pod. It is empty for a valid pod.
 func podFault(pod *corev1.Pod) (index int, name corev1.ResourceName, why string) {
 	for i := range pod.Spec.Containers {
 		r := pod.Spec.Containers[i].Resources
@@ -175,8 +176,8 @@ func podFault(pod *corev1.Pod) (index int, name corev1.ResourceName, why string)
 	return -1, "", ""
 }
 
-// mostRequested is what the containers of a pod may request together: what the pod requests, or else its limit, as API servers have it
-// request what its containers do, where they request anything.
+// mostRequested is the most that the containers of a pod may request in total: the pod's request,
+// or else its limit. API servers default the pod's request to the sum of its containers'.
 func mostRequested(whole corev1.ResourceRequirements, name corev1.ResourceName) (resource.Quantity, bool) {
 	if most, ok := whole.Requests[name]; ok {
 		return most, true
@@ -185,8 +186,8 @@ func mostRequested(whole corev1.ResourceRequirements, name corev1.ResourceName) 
 	return most, ok
 }
 
-// requestedTogether is what the containers of a pod request as API servers add it up: the sum of all that run side by side, or
-// the most of an init container beside the sidecars before it.
+// requestedTogether is the total request of a pod's containers by API server rules: the sum of all
+// that run side by side, or an init container plus the sidecars before it if that is more.
 func requestedTogether(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
 	var running, peak resource.Quantity
 	for i := range pod.Spec.InitContainers {

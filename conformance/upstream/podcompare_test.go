@@ -10,7 +10,7 @@ import (
 	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 )
 
-// The ways in which what becomes of a pod can differ.
+// Kinds of discrepancy between pods.
 const (
 	podRequests   = "the requests differ"
 	podLimits     = "the limits differ"
@@ -24,7 +24,7 @@ const (
 	podUnexpected = "celvpa touches something else"
 )
 
-// podDiscrepancy is one point in which the answers differ.
+// podDiscrepancy is one difference between the answers.
 type podDiscrepancy struct {
 	Kind     string
 	Index    int                 // of the container; -1 = the pod as a whole
@@ -45,7 +45,7 @@ func (d podDiscrepancy) signature() string {
 	return text
 }
 
-// itemResource is the resource that an item of vpaUpdates is about.
+// itemResource is the resource that an item of vpaUpdates names.
 func itemResource(item string) corev1.ResourceName {
 	name, _, _ := strings.Cut(item, " ")
 	return corev1.ResourceName(strings.TrimSuffix(name, ":"))
@@ -59,7 +59,7 @@ type podResult struct {
 	Upstream, Celvpa podAnswer
 }
 
-// faultsOfOurs lists what must hold whatever upstream does.
+// faultsOfOurs lists violations of what must hold whatever upstream does.
 func (r *podResult) faultsOfOurs() []podDiscrepancy {
 	var out []podDiscrepancy
 	if r.Celvpa.Panicked != "" {
@@ -86,7 +86,7 @@ func sameAmounts(x, y corev1.ResourceList) bool {
 	return len(x) == len(y) && len(differing(x, y)) == 0
 }
 
-// differing are the resources whose amounts are not the same in two lists.
+// differing are the resources whose quantities differ between two lists.
 func differing(x, y corev1.ResourceList) []corev1.ResourceName {
 	all := maps.Clone(x)
 	if all == nil {
@@ -112,7 +112,7 @@ func amountIn(list corev1.ResourceList, name corev1.ResourceName) string {
 	return q.String()
 }
 
-// comparePod lists all discrepancies of two answers, neither of which is a panic.
+// comparePod lists all discrepancies between two answers, neither of which is a panic.
 func comparePod(upstream, celvpa *podAnswer) []podDiscrepancy {
 	var out []podDiscrepancy
 	if (upstream.Patch == nil) != (celvpa.Patch == nil) {
@@ -167,7 +167,7 @@ func merged[K comparable, V any](x, y map[K]V) map[K]V {
 	return out
 }
 
-// without1 are the items of a list that another lacks; each counts as often as it stands there.
+// without1 is the multiset difference of two lists.
 func without1(list, other []string) []string {
 	rest := slices.Clone(other)
 	var out []string
@@ -198,9 +198,9 @@ func runPod(c testCase) (*podResult, error) {
 	return r, err
 }
 
-// judgePod runs a case on both sides and returns what no entry of the table explains. met, unless nil, is told the name of every
-// entry that explained something. What upstream does with a case that an entry evens out counts, too: then both have to do the
-// same.
+// judgePod runs a case on both sides and returns the discrepancies that no entry of the table
+// explains. met, unless nil, is called with the name of every entry that explained one. If an entry
+// adapts the case for upstream, upstream's answer to that must equal celvpa's.
 func judgePod(c testCase, met func(entry string)) (*podResult, []podDiscrepancy, error) {
 	r, err := runPod(c)
 	if err != nil {

@@ -10,16 +10,17 @@ import (
 	upstreamapi "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/utils/vpa"
 )
 
-// podDifference is a way in which celvpa changes pods otherwise than upstream on purpose. Its name is a heading of the table in
-// docs/upstream-differences.md.
+// podDifference is a deliberate difference between the pods that celvpa and upstream admit. Its
+// name is a heading of the table in docs/upstream-differences.md.
 type podDifference struct {
 	name    string
 	why     string
 	example string // a case in YAML that differs in this and in nothing else
-	// explains reports whether this is why the answers differ in a point.
+	// explains reports whether this difference causes a discrepancy.
 	explains func(r *podResult, d podDiscrepancy) bool
-	// even changes a case such that upstream does with it what celvpa does with the case as it was, but for other differences. It
-	// reports whether there was something to change. Either of the two may be nil.
+	// even changes the case so that upstream answers it like celvpa answers the original, apart
+	// from other differences. It reports whether there was anything to change. Either of the two
+	// may be nil.
 	even func(r *podResult, input map[string]any) bool
 }
 

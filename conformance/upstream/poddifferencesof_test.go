@@ -24,20 +24,20 @@ func (r *podResult) hasDefaultCPU() bool {
 
 func isBare(r corev1.ResourceRequirements) bool { return len(r.Requests) == 0 && len(r.Limits) == 0 }
 
-// isOff reports whether a policy says that a container is left alone.
+// isOff reports whether a policy sets mode Off for a container.
 func (r *podResult) isOff(container string) bool {
 	p := upstreamapi.GetContainerResourcePolicy(container, r.VPA.Spec.ResourcePolicy)
 	return p != nil && p.Mode != nil && *p.Mode == upstreamv1.ContainerScalingModeOff
 }
 
-// controls reports whether a policy lets a resource of a container be changed.
+// controls reports whether a policy controls a resource of a container.
 func (r *podResult) controls(container string, name corev1.ResourceName) bool {
 	p := upstreamapi.GetContainerResourcePolicy(container, r.VPA.Spec.ResourcePolicy)
 	return p == nil || p.ControlledResources == nil || slices.Contains(*p.ControlledResources, name)
 }
 
-// dropUncontrolled takes CPU or memory out of the recommendation for a container, in place, where they are not controlled. It reports
-// whether there was any.
+// dropUncontrolled removes uncontrolled CPU or memory from a container's recommendation, in place.
+// It reports whether there was any.
 func (r *podResult) dropUncontrolled(recommendation map[string]any) bool {
 	changed := false
 	container, _ := get(recommendation, "containerName").(string)
@@ -53,7 +53,7 @@ func (r *podResult) dropUncontrolled(recommendation map[string]any) bool {
 	return changed
 }
 
-// inserts reports whether upstream, and it alone, writes a resource that is not recommended for a container.
+// inserts reports whether only upstream writes a resource that is not recommended for a container.
 func (r *podResult) inserts(index int, name corev1.ResourceName) bool {
 	c := &r.In.Pod.Spec.Containers[index]
 	target := c.Resources.Requests
@@ -71,8 +71,8 @@ func (r *podResult) inserts(index int, name corev1.ResourceName) bool {
 		(slices.Contains(differing(before.Requests, theirs.Requests), name) || !slices.Contains(r.Celvpa.updates()[index], string(name)+" request"))
 }
 
-// countsWhatItLeaves reports whether a resource is not recommended, or not controlled, for some container that is given the other one,
-// so that celvpa lets what the container has of it count.
+// countsWhatItLeaves reports whether some container gets one resource while the other is not
+// recommended or not controlled. celvpa then counts what the container has of that other one.
 func (r *podResult) countsWhatItLeaves(name corev1.ResourceName) bool {
 	return slices.ContainsFunc(r.In.Pod.Spec.Containers, func(c corev1.Container) bool {
 		target := c.Resources.Requests
@@ -86,7 +86,7 @@ func (r *podResult) countsWhatItLeaves(name corev1.ResourceName) bool {
 	})
 }
 
-// limit is that of a container before any change.
+// limit is a container's limit before any change.
 func (r *podResult) limit(index int) corev1.ResourceList {
 	if index < 0 {
 		return nil
@@ -94,7 +94,7 @@ func (r *podResult) limit(index int) corev1.ResourceList {
 	return r.In.Pod.Spec.Containers[index].Resources.Limits
 }
 
-// refused reports whether API servers refuse what upstream makes of a container's resource.
+// refused reports whether API servers refuse the resource that upstream writes for a container.
 func (r *podResult) refused(index int, name corev1.ResourceName) bool {
 	if index < 0 || name == "" {
 		return false
@@ -104,7 +104,7 @@ func (r *podResult) refused(index int, name corev1.ResourceName) bool {
 	return tooMuch(after, name) || request.Sign() < 0 || limit.Sign() < 0
 }
 
-// amounts are all that a case holds of a resource, and what upstream makes of it.
+// amounts are all quantities of a resource in a case, and upstream's results.
 func (r *podResult) amounts(name corev1.ResourceName) []resource.Quantity {
 	var out []resource.Quantity
 	add := func(lists ...corev1.ResourceList) {
@@ -143,8 +143,8 @@ func (r *podResult) amounts(name corev1.ResourceName) []resource.Quantity {
 	return out
 }
 
-// concerns reports whether something holds for the resource that a container differs in. Why a limit is not set is only told where
-// the other one is.
+// concerns reports whether a condition holds for the resource in which a container differs. For a
+// missing limit, the cause may lie in the other resource.
 func (r *podResult) concerns(d podDiscrepancy, holds func(corev1.ResourceName) bool) bool {
 	if d.Index < 0 {
 		return false
@@ -156,7 +156,7 @@ func isNoLimit(d podDiscrepancy) bool {
 	return d.Kind == podUpdates && strings.Contains(d.Item, ": limit NOT set since ")
 }
 
-// isUneven reports whether an amount is no whole number of milli-cores or bytes.
+// isUneven reports whether a quantity is not a whole number of milli-cores or bytes.
 func isUneven(name corev1.ResourceName, q resource.Quantity) bool {
 	if name == corev1.ResourceCPU {
 		return !q.RoundUp(resource.Milli)
@@ -164,7 +164,7 @@ func isUneven(name corev1.ResourceName, q resource.Quantity) bool {
 	return !q.RoundUp(0)
 }
 
-// boost is what a container is boosted by; nil = nothing.
+// boost is a container's startup boost; nil = none.
 func (r *podResult) boost(container string) *upstreamv1.StartupBoost {
 	if !r.Gates.CPUStartupBoost || r.isOff(container) {
 		return nil
@@ -175,7 +175,7 @@ func (r *podResult) boost(container string) *upstreamv1.StartupBoost {
 	return r.VPA.Spec.StartupBoost
 }
 
-// boostOf is the boost of the container that a discrepancy is about.
+// boostOf is the boost of the container of a discrepancy.
 func (r *podResult) boostOf(d podDiscrepancy) *upstreamv1.StartupBoost {
 	if d.Index < 0 {
 		return nil
@@ -183,7 +183,7 @@ func (r *podResult) boostOf(d podDiscrepancy) *upstreamv1.StartupBoost {
 	return r.boost(r.In.Pod.Spec.Containers[d.Index].Name)
 }
 
-// beyond reports whether an amount ends at 64 bits.
+// beyond reports whether a quantity overflows an int64.
 func beyond(name corev1.ResourceName, q resource.Quantity) bool {
 	most := resource.NewQuantity(math.MaxInt64, resource.DecimalSI)
 	if name == corev1.ResourceCPU {
@@ -192,7 +192,7 @@ func beyond(name corev1.ResourceName, q resource.Quantity) bool {
 	return q.Cmp(*most) >= 0
 }
 
-// refusedWhole is refused for the pod as a whole.
+// refusedWhole is refused for the pod level.
 func (r *podResult) refusedWhole(name corev1.ResourceName) bool {
 	whole := *r.In.Pod.Spec.Resources
 	if most, ok := mostRequested(whole, name); ok {
@@ -207,7 +207,7 @@ func (r *podResult) refusedWhole(name corev1.ResourceName) bool {
 	})
 }
 
-// refusedBefore is refusedWhole for the CPU of what upstream makes of the pod but for boosts, which may end lower.
+// refusedBefore is refusedWhole for CPU before boosts, which may be lower.
 func (r *podResult) refusedBefore() bool {
 	c := testCase{Object: map[string]any{"pod": r.In.Pod, "vpa": r.In.VPA, "limitRanges": r.In.LimitRanges}}
 	without, err := podByUpstream(c)
@@ -219,7 +219,7 @@ func (r *podResult) refusedBefore() bool {
 	return other.refusedWhole(corev1.ResourceCPU)
 }
 
-// itemsOf are the items of one type in LimitRanges of a case.
+// itemsOf are the items of one type in the case's LimitRanges.
 func itemsOf(list []any, kind string) []map[string]any {
 	var out []map[string]any
 	for _, one := range list {
@@ -233,7 +233,7 @@ func itemsOf(list []any, kind string) []map[string]any {
 	return out
 }
 
-// aboveCeiling reports whether no node has so much, by the ceilings that are usual.
+// aboveCeiling reports whether a quantity exceeds the default ceilings.
 func aboveCeiling(name corev1.ResourceName, q resource.Quantity) bool {
 	return q.Cmp(map[corev1.ResourceName]resource.Quantity{corev1.ResourceCPU: resource.MustParse("10k"), corev1.ResourceMemory: resource.MustParse("64Ti")}[name]) > 0
 }

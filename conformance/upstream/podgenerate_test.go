@@ -4,7 +4,8 @@ import (
 	"math/rand/v2"
 )
 
-// Amounts for pods, LimitRanges and recommendations. They are few and close together, so that they often bound each other.
+// Quantities for pods, LimitRanges and recommendations. They are few and close together, so that
+// they often bound each other.
 var (
 	podCPUs     = values{right: list("1m", "3m", "7m", "50m", "100m", "150m", "200m", "250m", "333m", "0.5", "1", "1500m", "2"), odd: list("0", "1e3", "100500u", "1n", "1Ki")}
 	podMemories = values{right: list("1", "3", "7", "50Mi", "64Mi", "100Mi", "128Mi", "200Mi", "104857601", "1e8", "512Mi", "1Gi", "2G"), odd: list("0", "1500m", "1e3", "0.5", "100500u")}
@@ -23,7 +24,7 @@ type podKind struct {
 	podLevel bool // pods have resources at pod level
 }
 
-// generatePod makes the case of a seed, always the same one.
+// generatePod returns the case of a seed, always the same one.
 func generatePod(seed uint64, kind podKind) testCase {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 	g.gates = gates{CPUStartupBoost: kind.boost}
@@ -72,7 +73,7 @@ func (g *generator) pod(names []string, kind podKind) map[string]any {
 	return pod
 }
 
-// spread makes the resources of a pod as a whole large enough for its containers, as a rule.
+// spread usually makes the pod-level resources large enough for the containers.
 func (g *generator) spread(spec map[string]any) {
 	whole := spec["resources"].(map[string]any)
 	for _, field := range []string{"requests", "limits"} {
@@ -90,8 +91,8 @@ func (g *generator) spread(spec map[string]any) {
 	}
 }
 
-// stanza makes requests and limits: equal, in an odd proportion, or only one of them. As a rule API servers have given what has a
-// limit and no request a request.
+// stanza generates requests and limits: equal, in an odd ratio, or only one of them. API servers
+// usually have defaulted a missing request to the limit.
 func (g *generator) stanza(has float64) map[string]any {
 	requests, limits := map[string]any{}, map[string]any{}
 	for _, r := range []struct {

@@ -25,9 +25,9 @@ import (
 	"github.com/celvpa/celvpa/webhook"
 )
 
-// The hazards are those of UPSTREAM.md, Appendix B.
+// The hazards of UPSTREAM.md, Appendix B.
 
-// afterPanic runs a case on which upstream panics, and returns what celvpa makes of the pod, which is valid.
+// afterPanic runs a case on which upstream panics, and returns celvpa's pod, which must be valid.
 func afterPanic(t *testing.T, text string) *podAnswer {
 	t.Helper()
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
@@ -67,7 +67,8 @@ vpa: {spec: `+spec+`, status: {recommendation: {containerRecommendations: [{cont
 	}
 }
 
-// TestHazard5ReviewsWithoutARequestAreAnswered sends them to both servers. A panic of upstream's closes the connection.
+// TestHazard5ReviewsWithoutARequestAreAnswered sends them to both servers. A panic in upstream
+// closes the connection.
 func TestHazard5ReviewsWithoutARequestAreAnswered(t *testing.T) {
 	calculators, err := upstreamCalculators(nil, resource.Quantity{})
 	require.NoError(t, err)

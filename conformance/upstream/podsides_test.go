@@ -31,7 +31,7 @@ import (
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
 
-// podAnswer is what one side makes of a new pod.
+// podAnswer is what one side does with a new pod.
 type podAnswer struct {
 	Patch    []byte      // nil = none
 	Pod      *corev1.Pod // after the patch
@@ -45,7 +45,7 @@ const (
 	annotationBoost    = "vpaCpuStartupBoost/"
 )
 
-// updates are the items of vpaUpdates by the index of their container, sorted; nil where there is no such annotation.
+// updates are the items of vpaUpdates by container index, sorted; nil without the annotation.
 func (a *podAnswer) updates() map[int][]string {
 	text, ok := a.Pod.Annotations[annotationUpdates]
 	if !ok {
@@ -99,7 +99,7 @@ func mapKeys[V any](m map[string]V) func(yield func(string) bool) {
 	}
 }
 
-// apply applies a patch to a pod, and rounds amounts as API servers do after it.
+// apply applies a patch to a pod, and rounds quantities like API servers.
 func (a *podAnswer) apply(pod *corev1.Pod) {
 	a.Pod = pod
 	if a.Patch == nil {
@@ -124,8 +124,8 @@ func (a *podAnswer) apply(pod *corev1.Pod) {
 	a.Pod = changed
 }
 
-// Upstream's calculator of LimitRanges takes them from an informer factory, of which it uses this much; it folds what it gets
-// itself. Its own lister has no order, this one has that of a list.
+// Upstream's LimitRange calculator takes them from an informer factory, of which it uses only this;
+// it folds them itself. Its own lister is unordered, this one keeps the order of a list.
 type (
 	limitRangeFactory struct {
 		informers.SharedInformerFactory
@@ -169,7 +169,7 @@ func (n limitRangeOfNamespace) List(labels.Selector) ([]*corev1.LimitRange, erro
 	return n.list, nil
 }
 
-// upstreamCalculators are what upstream's admission controller calculates patches by, in its order.
+// upstreamCalculators are the patch calculators of upstream's admission controller, in its order.
 func upstreamCalculators(list []corev1.LimitRange, maxBoost resource.Quantity) ([]patch.Calculator, error) {
 	var factory limitRangeFactory
 	for i := range list {
@@ -187,7 +187,8 @@ func upstreamCalculators(list []corev1.LimitRange, maxBoost resource.Quantity) (
 	}, nil
 }
 
-// oneVPA stands for upstream's matcher where the VPA selects the pod: those with update mode Off and without a boost are none.
+// oneVPA replaces upstream's matcher. The VPA selects the pod, except in update mode Off without a
+// boost.
 type oneVPA struct {
 	v *upstreamv1.VerticalPodAutoscaler
 }
@@ -248,7 +249,7 @@ func podByUpstream(c testCase) (out podAnswer, err error) {
 
 var podBooks = map[string]*compile.Rulebook{}
 
-// podRules are celvpa's rules as they are without any of the user's, compiled once for each choice of flags.
+// podRules are the shipped rules, compiled once for each set of flags.
 func podRules(g gates, maxBoost string) (*compile.Rulebook, error) {
 	if maxBoost == "" {
 		return shippedRules(g)

@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// podTable are worked examples: of each container its requests and limits, as request/limit of cpu and of memory.
+// podTable are worked examples: requests and limits of each container, as request/limit of CPU and
+// of memory.
 var podTable = []struct {
 	name   string
 	input  string
@@ -140,14 +141,15 @@ func TestWorkedExamplesOfPods(t *testing.T) {
 	}
 }
 
-// operation is one of a JSON Patch.
+// operation is a JSON Patch operation.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// TestPatchesOfPods compares the operations of both sides with what they are to be (UPSTREAM.md §4.11). Upstream's are in any order.
+// TestPatchesOfPods compares the operations of both sides with the expected ones (UPSTREAM.md
+// §4.11). Upstream's order is random.
 func TestPatchesOfPods(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	empty := map[string]any{}

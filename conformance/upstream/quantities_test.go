@@ -20,7 +20,7 @@ var cpus = values{
 	),
 }
 
-// boosts are quantities of CPU, more of them below zero.
+// boosts are quantities of CPU, with more negative ones.
 var boosts = values{right: cpus.right, odd: list("-1", "-100m", int64(-1), "-0.0005", "0.0005", "100u", "1e-4", 0.5, "abc")}
 
 var memories = values{
@@ -33,7 +33,7 @@ var memories = values{
 
 var others = values{right: list("0", int64(1), "1", "2", int64(3), "10Gi"), odd: append(oddQuantities, "0.5", "100u", "-1")}
 
-// oddQuantities are at the edge of what can be read, for any resource.
+// oddQuantities are barely decodable, for any resource.
 var oddQuantities = []any{
 	"9223372036854775807", int64(math.MaxInt64), "9223372036854775808", "99999999999999999999", "-9223372036854775809", "1Ei", "100Ei", "1E", "1e30",
 	"0.0000000001", "1.0000000001", "+1", ".5", "5.", "1E1",
@@ -51,7 +51,7 @@ var (
 
 func (g *generator) quantity(v values) any { return g.pick(v.right, v.odd) }
 
-// bounds gives a policy minimums and maximums that are in order as a rule.
+// bounds gives a policy minimums and maximums, usually in order.
 func (g *generator) bounds(policy map[string]any) {
 	low, high := map[string]any{}, map[string]any{}
 	for _, r := range []struct {
@@ -79,11 +79,11 @@ func (g *generator) bounds(policy map[string]any) {
 	}
 }
 
-// looseQuantities are read by upstream's decoder and refused by the schema.
+// looseQuantities are accepted by upstream's decoder and refused by the schema.
 var looseQuantities = list(" 1", "1 ", 0.5, 1e30, "2 ")
 
-// looseBounds gives a policy a bound that only upstream's decoder reads, and the other one right. As a rule both have been there
-// before.
+// looseBounds gives a policy one bound that only upstream's decoder accepts, and one valid bound.
+// Usually the old object has both.
 func (g *generator) looseBounds(c testCase) {
 	policies, _ := get(c.Object, pathPolicies).([]any)
 	if len(policies) == 0 {

@@ -19,11 +19,11 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// benchBegin is when the history of benchmarks begins.
+// benchBegin is the start of the benchmarks' history.
 var benchBegin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// BenchmarkIngest takes in samples of CPU and memory by turns, of 1000 containers under one VPA, a round a minute. An
-// operation is one sample.
+// BenchmarkIngest adds samples of CPU and memory in alternation, for 1000 containers under one VPA,
+// a round a minute. An operation is one sample.
 func BenchmarkIngest(b *testing.B) {
 	const containers = 1000
 	s := story{}
@@ -78,7 +78,7 @@ func BenchmarkIngest(b *testing.B) {
 	})
 }
 
-// aDay is a day of samples of two containers, one a minute, for pods of each of some labels.
+// aDay is a day of samples of two containers, one a minute, for pods with each of the given labels.
 func aDay(to recommending, groups int, policies []upstreamv1.ContainerResourcePolicy) {
 	to.setVPA(happens{Do: doVPA, Name: "v", Selector: "app=a", Policies: policies})
 	for g := range groups {
@@ -96,8 +96,8 @@ func aDay(to recommending, groups int, policies []upstreamv1.ContainerResourcePo
 	}
 }
 
-// BenchmarkRecommend recommends for a VPA with two containers: what is known merged, estimated and capped. The state, which
-// does nothing where nothing changed, gets one sample an operation, and so does upstream beside it.
+// BenchmarkRecommend recommends for a VPA with two containers: merge, estimate and cap. celvpa's
+// state skips unchanged VPAs, so both sides get one sample an operation.
 func BenchmarkRecommend(b *testing.B) {
 	list := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
@@ -148,7 +148,7 @@ func BenchmarkRecommend(b *testing.B) {
 	}
 }
 
-// benchmarkState evaluates a VPA to the whole status that is to be written.
+// benchmarkState computes the whole status of a VPA.
 func benchmarkState(b *testing.B, policies []upstreamv1.ContainerResourcePolicy, next func(i int) happens) {
 	now := benchBegin.Add(30 * 24 * time.Hour)
 	s := recommender.NewState(model.DefaultSettings(), logr.Discard(), nil)
@@ -187,7 +187,7 @@ func benchmarkState(b *testing.B, policies []upstreamv1.ContainerResourcePolicy,
 	}
 }
 
-// BenchmarkMerge merges the histories of ten kinds of pods, each of two containers.
+// BenchmarkMerge merges the histories of ten kinds of pods with two containers each.
 func BenchmarkMerge(b *testing.B) {
 	b.Run("by=upstream", func(b *testing.B) {
 		u := newByUpstream(story{Raw: true}, benchBegin)
@@ -213,7 +213,7 @@ func BenchmarkMerge(b *testing.B) {
 	})
 }
 
-// BenchmarkCheckpoint makes the checkpoints of two containers, as JSON.
+// BenchmarkCheckpoint encodes the checkpoints of two containers as JSON.
 func BenchmarkCheckpoint(b *testing.B) {
 	for name, one := range map[string]recommending{"upstream": newByUpstream(story{Raw: true}, benchBegin), "celvpa": newByCelvpa(story{}, benchBegin)} {
 		aDay(one, 1, nil)

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// recommenderDifference is a way in which celvpa remembers or recommends otherwise than upstream on purpose. Its name is a
-// heading of the table in docs/upstream-differences.md.
+// recommenderDifference is a deliberate difference between the history or the recommendations of
+// celvpa and upstream. Its name is a heading of the table in docs/upstream-differences.md.
 type recommenderDifference struct {
 	name  string
 	why   string
@@ -138,7 +138,8 @@ events:
 	},
 }
 
-// TestEveryDifferenceOfTheRecommenderShows also keeps the table tight: without the difference, an example shows nothing.
+// TestEveryDifferenceOfTheRecommenderShows also keeps the table minimal: without its entry, an
+// example shows no difference.
 func TestEveryDifferenceOfTheRecommenderShows(t *testing.T) {
 	defer newByUpstream(story{}, time.Time{})
 	for _, x := range deliberateOfRecommender {
@@ -160,7 +161,7 @@ func TestEveryDifferenceOfTheRecommenderShows(t *testing.T) {
 	}
 }
 
-// TestStoriesThatDifferedOnce are mismatches that were found, each with what was wrong.
+// TestStoriesThatDifferedOnce are regressions, each with its cause.
 func TestStoriesThatDifferedOnce(t *testing.T) {
 	defer newByUpstream(story{}, time.Time{})
 	for name, text := range map[string]string{

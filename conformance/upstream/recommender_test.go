@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// imagined is how many stories of each kind the ordinary test tells: some seconds.
+// imagined is how many stories of each kind the ordinary test runs, in some seconds.
 const imagined = 35
 
 var storyKinds = map[string]storyKind{
@@ -24,8 +24,8 @@ var storyKinds = map[string]storyKind{
 	"VPAs choose what is remembered": {perVPA: true, collect: true, restart: true},
 }
 
-// TestCelvpaRecommendsAsUpstreamDoes tells generated stories to both recommenders. Each mismatch is a fault of celvpa, or
-// one more entry for the table of deliberate differences.
+// TestCelvpaRecommendsAsUpstreamDoes replays generated stories on both recommenders. Each mismatch
+// is a bug in celvpa, or needs an entry in the table of deliberate differences.
 func TestCelvpaRecommendsAsUpstreamDoes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(storyKinds)) {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestCelvpaRecommendsAsUpstreamDoes(t *testing.T) {
 	}
 }
 
-// TestTheStateRecommendsAsUpstreamDoes is the same for what ends in the status of VPAs.
+// TestTheStateRecommendsAsUpstreamDoes is the same for the status of VPAs.
 func TestTheStateRecommendsAsUpstreamDoes(t *testing.T) {
 	for name, kind := range map[string]storyKind{
 		"plain": {noEnd: true, relabel: true}, "VPAs choose what is remembered": {noEnd: true, perVPA: true},
@@ -45,7 +45,8 @@ func TestTheStateRecommendsAsUpstreamDoes(t *testing.T) {
 	}
 }
 
-// tellMany tells stories of a kind, and shows the first mismatch of each sort by as short a story as can be found.
+// tellMany replays stories of a kind, and shows the first mismatch of each kind with a story that
+// is as short as possible.
 func tellMany(t *testing.T, kind storyKind, celvpa func(story, time.Time) recommending) {
 	defer newByUpstream(story{}, time.Time{}) // upstream's configuration is global
 	counts, sorts := map[string]int{}, map[string]int{}
@@ -91,7 +92,7 @@ func countsText(counts map[string]int) string {
 	return strings.Join(out, ", ")
 }
 
-// FuzzRecommender is the same for any seed and kind.
+// FuzzRecommender is the same test for any seed and kind.
 func FuzzRecommender(f *testing.F) {
 	names := slices.Sorted(maps.Keys(storyKinds))
 	for i := range names {

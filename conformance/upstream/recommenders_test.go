@@ -9,43 +9,44 @@ import (
 
 type crossVersion = autoscalingv1.CrossVersionObjectReference
 
-// recommending is a recommender without its cluster: it is told what happens.
+// recommending is a recommender without a cluster: the test feeds it events.
 type recommending interface {
 	setVPA(h happens)
 	dropVPA(namespace, name string)
 	setPod(h happens)
 	dropPod(namespace, name string)
-	// add takes a sample or an OOM and reports whether it counts.
+	// add adds a sample or an OOM and reports whether it counts.
 	add(h happens) bool
 	collect()
-	// look is what is known and recommended, by namespace/name of the VPA.
+	// look returns history and recommendations by namespace/name of the VPA.
 	look() map[string]*known
-	// checkpoints are of all containers, by checkpointID.
+	// checkpoints returns those of all containers, by checkpointID.
 	checkpoints() map[checkpointID][]byte
-	// restart forgets all but these checkpoints and what a cluster still tells: VPAs and pods, in the order they came.
+	// restart keeps only these checkpoints and the objects of the cluster: VPAs and pods, in order
+	// of creation.
 	restart(from map[checkpointID][]byte)
 }
 
 type checkpointID struct{ Namespace, VPA, Container string }
 
-// known is what is known of a VPA.
+// known is what a recommender knows of a VPA.
 type known struct {
 	Pods        int
 	Containers  map[string]*usage
 	Recommended []recommended
 }
 
-// usage is what a container's recommendation is made of.
+// usage is the input of a container's recommendation.
 type usage struct {
 	First, Last time.Time
 	Samples     int
 	CPU, Memory []float64 // at each of percentiles
 }
 
-// percentiles are those at which histories are compared; the outermost only where there is one history.
+// percentiles are compared; the outermost only if there is a single history.
 var percentiles = []float64{0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1}
 
-// inner are the percentiles that stay the same when histories are merged in another order.
+// inner are the percentiles that do not depend on the order in which histories are merged.
 func inner(values []float64) []float64 { return values[2 : len(values)-2] }
 
 // recommended is the recommendation for a container.
@@ -54,12 +55,12 @@ type recommended struct {
 	Target, Lower, Upper, Uncapped corev1.ResourceList
 }
 
-// taken is the time of a sample.
+// taken is the timestamp of a sample.
 func (h happens) taken(begin time.Time) time.Time {
 	return begin.Add(time.Duration(h.At)).Add(time.Duration(h.Later))
 }
 
-// remembered are the objects that a cluster tells again after a restart.
+// remembered are the objects that a recommender sees again after a restart.
 type remembered struct {
 	vpas, pods []happens
 }
@@ -75,7 +76,7 @@ func leaving(list []happens, namespace, name string) []happens {
 	return out
 }
 
-// with puts an object in the place that it has, or at the end.
+// with replaces an object in its place, or appends it.
 func with(list []happens, h happens) []happens {
 	for i := range list {
 		if list[i].namespace() == h.namespace() && list[i].Name == h.Name {
@@ -86,7 +87,7 @@ func with(list []happens, h happens) []happens {
 	return append(list, h)
 }
 
-// again tells a recommender that forgot all of its objects, pods after what restore does.
+// again sends all objects to a restarted recommender, pods after what restore does.
 func (r *remembered) again(to recommending, restore func()) {
 	old := *r
 	*r = remembered{}

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCheckpointsGoBackAndForth restarts each recommender from the checkpoints of the other, again and again. Both must
-// know the same afterwards, and the same as two of upstream's that do so.
+// TestCheckpointsGoBackAndForth repeatedly restarts each recommender from the checkpoints of the
+// other. Both must then have the same history, and the same as two of upstream's.
 func TestCheckpointsGoBackAndForth(t *testing.T) {
 	defer newByUpstream(story{}, time.Time{})
 	exchanges := 0
@@ -33,7 +33,7 @@ func TestCheckpointsGoBackAndForth(t *testing.T) {
 	require.Greater(t, exchanges, 40)
 }
 
-// TestCheckpointsAtTheEdge restores what upstream or its rounding may have left, in both.
+// TestCheckpointsAtTheEdge restores in both what upstream or its rounding may have written.
 func TestCheckpointsAtTheEdge(t *testing.T) {
 	defer newByUpstream(story{}, time.Time{})
 	begin := time.Now().Truncate(time.Second)

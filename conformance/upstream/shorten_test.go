@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// shorten leaves out of a story whatever it can while it still shows what it is kept for.
+// shorten removes from a story whatever is not needed to keep a property.
 func shorten(s story, shows func(story) bool) story {
 	if !shows(s) {
 		return s

@@ -1,6 +1,6 @@
 package upstream
 
-// shrink removes from a case whatever it can while the case still shows what it is kept for.
+// shrink removes from a case whatever is not needed to keep a property.
 func shrink(c testCase, shows func(testCase) bool) testCase {
 	if !shows(c) {
 		return c
@@ -28,7 +28,7 @@ func shrink(c testCase, shows func(testCase) bool) testCase {
 				try(off)
 			}
 		}
-		// What did not change has to go from both sides at once.
+		// An unchanged value is removed from both objects at once.
 		for i := 0; c.Old != nil && i < len(places(c.Object)); {
 			p := places(c.Object)[i]
 			_, wasThere := at(c.Old, p)
@@ -40,7 +40,7 @@ func shrink(c testCase, shows func(testCase) bool) testCase {
 			func(x *testCase) map[string]any { return x.Object },
 			func(x *testCase) map[string]any { return x.Old },
 		} {
-			// After a removal the next value has moved to the same index.
+			// After a removal the next value is at the same index.
 			for i := 0; i < len(places(object(&c))); {
 				p := places(object(&c))[i]
 				if !try(func(x *testCase) { without(object(x), p) }) {

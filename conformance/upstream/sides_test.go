@@ -20,7 +20,7 @@ import (
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
-// answer is what one side says to a case.
+// answer is what one side answers to a case.
 type answer struct {
 	Denied    []issue  // why the object is refused; none = it is allowed
 	Warned    []issue  // what is tolerated; only celvpa says where
@@ -29,7 +29,7 @@ type answer struct {
 	Unpatched string   // why the defaults could not be applied
 }
 
-// issue is one thing that a side finds in an object.
+// issue is one finding about an object.
 type issue struct {
 	Path   string
 	Reason metav1.CauseType
@@ -38,12 +38,12 @@ type issue struct {
 
 func (a answer) allowed() bool { return len(a.Denied) == 0 }
 
-// names reports whether the issue is among the reasons for a refusal.
+// names reports whether the refusal includes the issue.
 func (a answer) names(x issue) bool {
 	return slices.ContainsFunc(a.Denied, func(y issue) bool { return y.Path == x.Path && y.Reason == x.Reason })
 }
 
-// tolerates reports whether the answer warns of something at a path.
+// tolerates reports whether the answer has a warning at a path.
 func (a answer) tolerates(path string) bool {
 	return slices.ContainsFunc(a.Warned, func(y issue) bool { return y.Path == path })
 }
@@ -72,7 +72,7 @@ func (a answer) String() string {
 
 var upstreamHandler = vpa.NewResourceHandler(vpa.NewDefaultPreProcessor())
 
-// upstreamGates are what upstream's gates, which are global, were last set to.
+// upstreamGates are the last values of upstream's gates, which are global.
 var upstreamGates gates
 
 func setUpstreamGates(g gates) error {
@@ -106,7 +106,7 @@ func askUpstream(c testCase) (answer, error) {
 	return out, nil
 }
 
-// Both sides tell of these two; the wording is the test's own.
+// Both sides report these two; the wording is the test's own.
 const noticeAuto = "mode Auto is deprecated"
 
 func noticeUncontrolled(path string) string { return "tolerated though not supported: " + path }
@@ -116,8 +116,8 @@ var (
 	upstreamWarnedPath = regexp.MustCompile(`spec\.resourcePolicy\.containerPolicies\[\d+\]\.controlledResources\[\d+\]`)
 )
 
-// upstreamNotice tells upstream's warnings apart by their text, which is all there is. A text that it does not know
-// stays as it is, so that a new warning of upstream shows as a difference.
+// upstreamNotice classifies upstream's warnings by their text, which is all they have. An unknown
+// text stays as it is, so that a new warning of upstream shows as a difference.
 func upstreamNotice(text string) string {
 	if strings.Contains(text, "updatePolicy") && strings.Contains(text, `"Auto"`) {
 		return noticeAuto
@@ -133,7 +133,7 @@ var (
 	books      = map[gates]*compile.Rulebook{}
 )
 
-// shippedRules are celvpa's rules as they are without any of the user's, compiled once for each choice of gates.
+// shippedRules are compiled once for each set of gates.
 func shippedRules(g gates) (*compile.Rulebook, error) {
 	booksMutex.Lock()
 	defer booksMutex.Unlock()

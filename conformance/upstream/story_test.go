@@ -13,7 +13,8 @@ import (
 	vpav1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 )
 
-// story is what happens in a cluster, told to both recommenders. As text it is one line of flags and one a happening.
+// story is a sequence of events in a cluster, for both recommenders. As text it is a line of flags
+// and a line for each event.
 type story struct {
 	Flags  flags     `json:"flags,omitempty"`
 	PerVPA bool      `json:"perVPA,omitempty"` // the gate PerVPAConfig
@@ -21,10 +22,10 @@ type story struct {
 	Events []happens `json:"events"`
 }
 
-// flags are by upstream's names; those that are not set have upstream's defaults.
+// flags are upstream's names; unset ones have upstream's defaults.
 type flags map[string]string
 
-// What can happen.
+// Kinds of event.
 const (
 	doVPA     = "vpa"      // is created or updated
 	doNoVPA   = "no-vpa"   // is deleted
@@ -39,7 +40,7 @@ const (
 	doCompare = "compare"
 )
 
-// happens is one thing that happens.
+// happens is one event.
 type happens struct {
 	At         span                            `json:"at"` // since the beginning
 	Do         string                          `json:"do"`
@@ -58,7 +59,7 @@ type happens struct {
 	Policies   []vpav1.ContainerResourcePolicy `json:"policies,omitempty"`
 }
 
-// span is a duration that is written as Go writes it.
+// span is a duration in Go's notation.
 type span time.Duration
 
 func (s span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
@@ -92,7 +93,7 @@ func (s story) String() string {
 	return out.String() + "\n"
 }
 
-// duration, float and whole read flags.
+// duration, float and whole parse flags.
 func (f flags) duration(name string, unset time.Duration) time.Duration {
 	return read(f, name, unset, time.ParseDuration)
 }
@@ -115,7 +116,7 @@ func read[T any](f flags, name string, unset T, parse func(string) (T, error)) T
 	return v
 }
 
-// upstreamVPA is the object of a happening.
+// upstreamVPA is the VPA of an event.
 func (h happens) upstreamVPA(begin time.Time) *vpav1.VerticalPodAutoscaler {
 	v := &vpav1.VerticalPodAutoscaler{}
 	v.Namespace, v.Name = h.namespace(), h.Name

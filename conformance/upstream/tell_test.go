@@ -14,20 +14,20 @@ import (
 	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 )
 
-// mismatch is one thing that the recommenders do not agree in.
+// mismatch is one difference between the recommenders.
 type mismatch struct {
 	Kind string // what is compared
 	Text string
 }
 
-// told is what came of a story.
+// told is the result of a story.
 type told struct {
 	Mismatches []mismatch
 	Counts     map[string]int    // of what was compared, and how
 	Last       map[string]*known // what upstream knew in the end
 }
 
-// The kinds of mismatch.
+// Kinds of mismatch.
 const (
 	kindAccepted   = "whether a sample counts"
 	kindVPAs       = "the VPAs that are known"
@@ -40,8 +40,8 @@ const (
 	kindCheckpoint = "checkpoints"
 )
 
-// tellBoth tells a story to upstream's recommender and to celvpa's, in a time of its own, and compares them wherever the
-// story says so and at its end. It stops at the first mismatch.
+// tellBoth replays a story on upstream's recommender and on celvpa's, with a clock of its own, and
+// compares them where the story says so and at its end. It stops at the first mismatch.
 func tellBoth(t *testing.T, s story) told {
 	return tell(t, s, func(s story, begin time.Time) recommending { return newByCelvpa(s, begin) })
 }
@@ -120,12 +120,13 @@ func do(to recommending, h happens) {
 	}
 }
 
-// again is how often upstream is asked anew where it does not agree: it adds up weights of several histories in any order.
+// again is how often upstream is asked again after a mismatch: it sums the weights of several
+// histories in random order.
 const again = 40
 
-// compareKnown compares all that is known and recommended. Where a container has the history of several kinds of pods, or
-// open windows of several pods, upstream's sums depend on the order of Go's maps, so it is asked until it agrees; what it
-// never says is a mismatch.
+// compareKnown compares all history and recommendations. If a container has the history of several
+// kinds of pods, or open windows of several pods, upstream's sums depend on Go's map order. So
+// upstream is asked again; a result that it never returns is a mismatch.
 func compareKnown(upstream *byUpstream, celvpa recommending, counts map[string]int, found func(kind, format string, args ...any)) {
 	theirs := celvpa.look()
 	_, whole := celvpa.(*byCelvpa)
@@ -242,9 +243,10 @@ func compareAmounts(name string, x, y []recommended, counts map[string]int, foun
 
 func shown(list corev1.ResourceList) string { return string(mustJSON(list)) }
 
-// compareCheckpoints compares what both would store: to the last bit where the history is one and of one pod. Where several
-// are merged, or the peaks of several pods are taken out, sums of floating-point numbers may differ in the last digits, and
-// weights, which are rounded, by one, more so after a subtraction; and reference times may be others, with total weights that say the same.
+// compareCheckpoints compares the stored checkpoints. A single history of a single pod must match
+// to the last bit. If several are merged, or the peaks of several pods are subtracted,
+// floating-point sums may differ in the last digits, and rounded weights by one, or by more after a
+// subtraction; reference times may differ if total weights match them.
 func compareCheckpoints(upstream *byUpstream, celvpa recommending, counts map[string]int, found func(kind, format string, args ...any)) {
 	x, y := upstream.checkpoints(), celvpa.checkpoints()
 	settings := settingsOf(upstream.told)
@@ -284,14 +286,14 @@ func checkpointOf(text []byte) *upstreamv1.VerticalPodAutoscalerCheckpointStatus
 	return converted[upstreamv1.VerticalPodAutoscalerCheckpointStatus](rawText(text))
 }
 
-// rawText is JSON already.
+// rawText is JSON.
 type rawText []byte
 
 func (r rawText) MarshalJSON() ([]byte, error) { return r, nil }
 
 func alike(x, y upstreamv1.HistogramCheckpoint, halfLife time.Duration) bool {
 	total := x.TotalWeight * math.Exp2(float64(x.ReferenceTimestamp.Sub(y.ReferenceTimestamp.Time))/float64(halfLife))
-	// Taking heavy peaks out of a sum in another order may leave other digits of what is light beside them.
+	// Subtracting heavy peaks in another order may change the digits of light ones.
 	if math.Abs(total-y.TotalWeight) > 1e-3*max(total, y.TotalWeight)+2e-4 { // what is less than the least weight is nothing
 		return false
 	}

@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tracesVariable names the environment variable with a folder of recorded usage: Bitbrains' (GWA-T-12 Bitbrains, columns by
-// semicolons) and the Numenta Anomaly Benchmark's (timestamp,value with percents of a core).
+// tracesVariable names the environment variable with a folder of recorded usage: Bitbrains
+// (GWA-T-12, columns separated by semicolons) and the Numenta Anomaly Benchmark (timestamp,value in
+// percent of a core).
 const tracesVariable = "CELVPA_TRACES"
 
 // point is usage at a time.
@@ -25,7 +26,7 @@ type point struct {
 	cpu, memory int64         // milli-cores, bytes; memory below 0 is none
 }
 
-// traceStory is usage of one container under a VPA, compared every day.
+// traceStory is the usage of one container under a VPA, compared every day.
 func traceStory(points []point) story {
 	s := story{Events: []happens{
 		{Do: doVPA, Name: "v", Selector: "app=a"},
@@ -58,7 +59,8 @@ func tellTrace(t *testing.T, points []point) {
 	require.Equal(t, out.Counts["checkpoints"], out.Counts["checkpoints equal to the bit"])
 }
 
-// TestTracesThatWereMadeUp are 30 days of a sample every five minutes, in shapes that workloads have.
+// TestTracesThatWereMadeUp have a sample every five minutes for 30 days, in typical shapes of
+// workloads.
 func TestTracesThatWereMadeUp(t *testing.T) {
 	shapes := map[string]func(r *rand.Rand, day, hour float64) (cores, bytes float64){
 		"an office's web server": func(r *rand.Rand, day, hour float64) (float64, float64) {
@@ -91,7 +93,7 @@ func TestTracesThatWereMadeUp(t *testing.T) {
 	}
 }
 
-// TestTracesThatWereRecorded reads what is in the folder that the user gives.
+// TestTracesThatWereRecorded reads the user's folder.
 func TestTracesThatWereRecorded(t *testing.T) {
 	folder := os.Getenv(tracesVariable)
 	if folder == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// generatedUpdates is how many cases of a kind the ordinary test runs: some seconds. The variable of the name below sets another
-// number.
+// generatedUpdates is how many cases of a kind the ordinary test runs, in some seconds. The
+// environment variable named below sets another number.
 const generatedUpdates = 1200
 
 const updatesVariable = "CELVPA_UPDATES"
@@ -27,8 +27,8 @@ var updateKinds = map[string]updateKind{
 	"startup boosts":       {part: 3, gates: gates{CPUStartupBoost: true}, modes: list("Recreate", "InPlaceOrRecreate"), flags: []map[string]any{defaultFlags}},
 }
 
-// TestCelvpaUpdatesAsUpstreamDoes runs generated workloads through a cycle of both updaters. Each mismatch is a fault of celvpa, or
-// one more entry for the table of deliberate differences.
+// TestCelvpaUpdatesAsUpstreamDoes runs a cycle of both updaters on generated workloads. Each
+// mismatch is a bug in celvpa, or needs an entry in the table of deliberate differences.
 func TestCelvpaUpdatesAsUpstreamDoes(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	number := generatedUpdates
@@ -84,7 +84,7 @@ func manyUpdates(t *testing.T, kind updateKind, number int, met map[string]int) 
 	wrong.report(t, explainUpdate)
 }
 
-// explainUpdate shrinks a case to what shows the mismatch and tells both answers.
+// explainUpdate shrinks a case as long as it still shows the mismatch, and prints both answers.
 func explainUpdate(c testCase, signature string) string {
 	small := shrink(c, func(candidate testCase) bool {
 		if !isRunning(candidate) {
@@ -96,7 +96,7 @@ func explainUpdate(c testCase, signature string) string {
 	return signature + "\n" + tellUpdate(small)
 }
 
-// isRunning reports whether all pods of a case have names of their own, and containers that have.
+// isRunning reports whether all pods of a case, and the containers of each, have distinct names.
 func isRunning(c testCase) bool {
 	in, err := readUpdate(c)
 	if err != nil {
@@ -151,7 +151,8 @@ func tellUpdate(c testCase) string {
 	return out.String()
 }
 
-// TestEveryDifferenceOfTheUpdaterHasAnExample also keeps the table tight: an example shows its own entry and no other.
+// TestEveryDifferenceOfTheUpdaterHasAnExample also keeps the table minimal: an example needs its
+// own entry and no other.
 func TestEveryDifferenceOfTheUpdaterHasAnExample(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	for _, x := range deliberateOfUpdater {
@@ -167,7 +168,7 @@ func TestEveryDifferenceOfTheUpdaterHasAnExample(t *testing.T) {
 	}
 }
 
-// FuzzUpdater is the same for any seed and kind.
+// FuzzUpdater is the same test for any seed and kind.
 func FuzzUpdater(f *testing.F) {
 	names := slices.Sorted(maps.Keys(updateKinds))
 	for i := range names {

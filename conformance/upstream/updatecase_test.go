@@ -15,32 +15,32 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// updateInput is what the object of a case holds where the case is about one cycle of the updater: a VPA, the pods that it
-// controls and their owners, and what both sides remember from before.
+// updateInput is the object of a case about one cycle of the updater: a VPA, the pods that it
+// controls, their owners, and what both sides remember.
 type updateInput struct {
 	VPA    json.RawMessage `json:"vpa"`
 	Pods   []*corev1.Pod   `json:"pods"`
 	Owners []ownerInput    `json:"owners,omitempty"`
 	Flags  updateFlags     `json:"flags"`
-	// Noticed are resizes that were noticed before, by pod.
+	// Noticed are resizes that were seen before, by pod.
 	Noticed map[string]noticedInput `json:"noticed,omitempty"`
-	// Infeasible are targets by pod and container that were tried before and found to be infeasible.
+	// Infeasible are targets that were tried before and found infeasible, by pod and container.
 	Infeasible map[string]map[string]corev1.ResourceList `json:"infeasible,omitempty"`
-	// Refusals are what the API server answers to resizes, by pod; see refusals.
+	// Refusals are the API server's answers to resizes, by pod; see refusals.
 	Refusals map[string]string `json:"refusals,omitempty"`
-	// NoAdmission: the admission controller does not renew its lease.
+	// NoAdmission: the status lease of the admission controller has expired.
 	NoAdmission bool `json:"noAdmission,omitempty"`
 }
 
-// ownerInput is what controls pods. Of a DaemonSet the replicas are what it has scheduled, of a Job nothing; of a kind that is
-// not well known they are what its scale says.
+// ownerInput is an owner of pods. Replicas are the desired ones: of a DaemonSet those that it has
+// scheduled, of a Job none, of a custom kind those of its scale.
 type ownerInput struct {
 	Kind     string `json:"kind"`
 	Name     string `json:"name"`
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// updateFlags are those of the updater that bear on what it does; nil is the default.
+// updateFlags are the updater's flags that affect its decisions; nil = default.
 type updateFlags struct {
 	MinReplicas       *int             `json:"min-replicas,omitempty"`
 	EvictionTolerance *float64         `json:"eviction-tolerance,omitempty"`
@@ -60,19 +60,20 @@ func (f updateFlags) evictAfterOOM() time.Duration {
 	return ptr.Deref(f.EvictAfterOOM, metav1.Duration{Duration: 10 * time.Minute}).Duration
 }
 
-// noticedInput is since when a resize is known of. UID is that of the pod that then had the name; empty = the one that has it now.
+// noticedInput is when a resize was first seen. UID is the UID of the pod at that time; empty = the
+// current one.
 type noticedInput struct {
 	Age metav1.Duration `json:"age"`
 	UID types.UID       `json:"uid,omitempty"`
 }
 
-// updateNow is when the cycle runs.
+// updateNow is the time of the cycle.
 var updateNow = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// ago is a time as objects have it.
+// ago is a time in the form of API objects.
 func ago(d time.Duration) string { return updateNow.Add(-d).Format(time.RFC3339) }
 
-// readUpdate decodes a case. What all pods have goes without saying: a namespace, a node, a UID.
+// readUpdate decodes a case. It fills in what all pods have: a namespace, a node, a UID.
 func readUpdate(c testCase) (in updateInput, err error) {
 	if err := json.Unmarshal(c.objectJSON(), &in); err != nil {
 		return in, fmt.Errorf("reading the case: %w", err)
@@ -100,7 +101,7 @@ func readUpdate(c testCase) (in updateInput, err error) {
 	return in, nil
 }
 
-// copy copies what the table's entries change.
+// copy copies what the entries of the table change.
 func (in updateInput) copy() updateInput {
 	pods := in.Pods
 	in.Pods = nil
@@ -140,7 +141,7 @@ func (in *updateInput) readVPA(v any) error {
 	return nil
 }
 
-// pod is the pod of a name; nil = there is none.
+// pod returns a pod by name; nil = none.
 func (in *updateInput) pod(name string) *corev1.Pod {
 	for _, pod := range in.Pods {
 		if pod.Name == name {
@@ -150,7 +151,7 @@ func (in *updateInput) pod(name string) *corev1.Pod {
 	return nil
 }
 
-// owner is what an owner reference names; nil = there is no such thing.
+// owner returns the object of an owner reference; nil = none.
 func (in *updateInput) owner(kind, name string) *ownerInput {
 	for i := range in.Owners {
 		if o := &in.Owners[i]; o.Kind == kind && o.Name == name {
@@ -160,7 +161,7 @@ func (in *updateInput) owner(kind, name string) *ownerInput {
 	return nil
 }
 
-// controllerOf is the owner reference that counts. One that does not say whether it controls does not.
+// controllerOf is the owner reference with controller: true.
 func controllerOf(pod *corev1.Pod) *metav1.OwnerReference {
 	for i := range pod.OwnerReferences {
 		if ref := &pod.OwnerReferences[i]; ptr.Deref(ref.Controller, false) {
@@ -170,10 +171,11 @@ func controllerOf(pod *corev1.Pod) *metav1.OwnerReference {
 	return nil
 }
 
-// wellKnownOwners are the kinds of which upstream knows how many pods they are to have.
+// wellKnownOwners are the kinds whose replica count upstream knows how to read.
 var wellKnownOwners = []string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job"}
 
-// qosOf is the QoS class of a pod without init containers and without resources of its own (KEP-1287 has it stay).
+// qosOf is the QoS class of a pod without init containers and pod-level resources, which a resize
+// may not change (KEP-1287).
 func qosOf(pod *corev1.Pod) corev1.PodQOSClass {
 	guaranteed, some := true, false
 	for i := range pod.Spec.Containers {

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// params are the flags as celvpa's rules have them.
+// params are the flags as rule parameters.
 func (f updateFlags) params() map[string]string {
 	out := map[string]string{}
 	if f.MinReplicas != nil {
@@ -51,7 +51,7 @@ func (f updateFlags) params() map[string]string {
 
 var updateBooks = map[string]*compile.Rulebook{}
 
-// updateRules are celvpa's rules, compiled once for each choice of flags, which takes a while.
+// updateRules are compiled once for each set of flags, because compiling is slow.
 func updateRules(g gates, f updateFlags) (*compile.Rulebook, error) {
 	params := f.params()
 	if len(params) == 0 {
@@ -71,7 +71,7 @@ func updateRules(g gates, f updateFlags) (*compile.Rulebook, error) {
 	return book, nil
 }
 
-// ownerReader is as much of a client as celvpa uses to read the owners of pods.
+// ownerReader implements the part of a client with which celvpa reads owners of pods.
 type (
 	ownerReader struct {
 		client.Client
@@ -130,13 +130,15 @@ func (r scaleReader) Get(_ context.Context, object, scale client.Object, _ ...cl
 	return nil
 }
 
-// notEligible are the rows of rule set update that say that a pod is well as it is, and notJudged those before them.
+// notEligible are the rows of rule set update for pods that need no update, notJudged the rows
+// before them.
 var (
 	notJudged   = []string{"mode-off", "mode-initial", "in-place-gate-off", "mode-unknown", "no-recommendation", "boosted"}
 	notEligible = []string{"oom-without-change", "within-recommended-range", "eviction-requirements-unmet"}
 )
 
-// updateByCelvpa does with the pods of a VPA what celvpa's updater does in a cycle. Those to be left count, but are not looked at.
+// updateByCelvpa does with the pods of a VPA what a cycle of celvpa's updater does. Pods to be left
+// alone count as replicas and are not examined.
 func updateByCelvpa(in updateInput, g gates, leave map[string]bool) (out updateAnswer, err error) {
 	v, err := in.celvpaVPA()
 	if err != nil {
@@ -212,7 +214,7 @@ func asError(verdict engine.Verdict) error {
 	return verdict.Err
 }
 
-// rowOf is the name of a row without that of its rule set.
+// rowOf is the name of a row without its rule set.
 func rowOf(rule string) string { return rule[strings.LastIndexByte(rule, '/')+1:] }
 
 func (a *updateAnswer) carryOut(pod *podupdate.Pod, verdict engine.Verdict, group *facts.Group) {

@@ -10,7 +10,7 @@ import (
 	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 )
 
-// The ways in which what becomes of running pods can differ.
+// Kinds of discrepancy between running pods.
 const (
 	updateOutside  = "whether a pod is outside its range differs"
 	updateScaleUp  = "whether a pod is to grow differs"
@@ -23,7 +23,7 @@ const (
 	updatePanicked = "celvpa's updater panics"
 )
 
-// updateDiscrepancy is one point in which the answers differ.
+// updateDiscrepancy is one difference between the answers.
 type updateDiscrepancy struct {
 	Kind         string
 	Pod          string // where it is about one
@@ -51,7 +51,7 @@ type updateResult struct {
 	Upstream, Celvpa updateAnswer
 }
 
-// doneWith is what is done with a pod.
+// doneWith is the action for a pod.
 func (a *updateAnswer) doneWith(name string) string {
 	var out []string
 	for _, step := range a.Done {
@@ -65,7 +65,7 @@ func (a *updateAnswer) doneWith(name string) string {
 	return strings.Join(out, " and ")
 }
 
-// compareUpdate lists all discrepancies of two answers. Where upstream panics there is nothing to compare.
+// compareUpdate lists all discrepancies of two answers; none if upstream panicked.
 func compareUpdate(in *updateInput, upstream, celvpa *updateAnswer) []updateDiscrepancy {
 	if celvpa.Panicked != "" {
 		return []updateDiscrepancy{{Kind: updatePanicked, Text: celvpa.Panicked}}
@@ -140,10 +140,11 @@ func runUpdate(c testCase) (*updateResult, error) {
 	return r, err
 }
 
-// judgeUpdate runs a case on both sides and returns what no entry of the table explains. met, unless nil, is told the name of every
-// entry that explained something. An entry changes the case, or the way in which upstream's cycle is led, such that upstream does
-// what celvpa does with the case as it was, but for other entries. One entry alone is tried first, then all, of which those are left
-// out again that are not needed.
+// judgeUpdate runs a case on both sides and returns the discrepancies that no entry of the table
+// explains. met, unless nil, is called with the name of every entry that explained one. An entry
+// adapts the case, or the way upstream's cycle runs, so that upstream does what celvpa does with
+// the original, apart from other entries. Each entry is tried alone first, then all; unneeded ones
+// are dropped again.
 func judgeUpdate(c testCase, met func(entry string)) (*updateResult, []updateDiscrepancy, error) {
 	r, err := runUpdate(c)
 	if err != nil {

@@ -13,27 +13,27 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// updateDifference is a way in which celvpa's updater does otherwise than upstream's on purpose. Its name is a heading of the table
-// in docs/upstream-differences.md.
+// updateDifference is a deliberate difference between celvpa's updater and upstream's. Its name is
+// a heading of the table in docs/upstream-differences.md.
 type updateDifference struct {
 	name    string
 	why     string
 	example string // a case in YAML that differs in this and in nothing else
-	// even changes a case, or the way in which upstream's cycle is led, such that upstream does with it what celvpa does with
-	// the case as it was, but for other differences. It looks at the case, not at what celvpa says. It reports whether there was
-	// something to change.
+	// even changes the case, or the way upstream's cycle runs, so that upstream does what celvpa
+	// does with the original, apart from other differences. It examines the case, not celvpa's
+	// answer, and reports whether there was anything to change.
 	even func(r *updateResult, in *updateInput, w *ways) bool
 }
 
 const targetAbove = "target: {cpu: 200m}, lowerBound: {cpu: 150m}"
 
-// running is a pod with a container that is to grow, in YAML. status is what its status holds.
+// running is a pod with a container that should grow, in YAML, with the given status.
 func running(name, status string) string {
 	return `{metadata: {name: ` + name + `, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, controller: true}]},
 spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}, status: {` + status + `}}`
 }
 
-// resizing is a status with a condition. A time of 0 is none.
+// resizing is a status with a condition. Time 0 = no time.
 func resizing(kind, reason string, since time.Duration) string {
 	out := "conditions: [{type: " + kind + `, status: "True"`
 	if reason != "" {
@@ -52,7 +52,7 @@ vpa: {spec: {updatePolicy: {updateMode: %s}}, status: {recommendation: {containe
 		replicas, strings.Join(pods, ",\n"), mode, targetAbove)
 }
 
-// deliberateOfUpdater are all, in the order of docs/upstream-differences.md.
+// deliberateOfUpdater are in the order of docs/upstream-differences.md.
 var deliberateOfUpdater = slices.Concat(differencesOfPods, differencesOfResizes)
 
 var differencesOfPods = []updateDifference{

@@ -18,7 +18,7 @@ func (r *updateResult) resizes() bool {
 	return r.mode() == upstreamv1.UpdateModeInPlaceOrRecreate || r.mode() == upstreamv1.UpdateModeInPlace
 }
 
-// leaveOut has upstream not look at some pods.
+// leaveOut hides some pods from upstream.
 func (w *ways) leaveOut(in *updateInput, which func(*corev1.Pod) bool) bool {
 	some := false
 	for _, pod := range in.Pods {
@@ -29,7 +29,8 @@ func (w *ways) leaveOut(in *updateInput, which func(*corev1.Pod) bool) bool {
 	return some
 }
 
-// eachRecommendation hands out the recommendations for containers, to be changed or taken away; it reports whether one was.
+// eachRecommendation passes each container recommendation to a function that may change or remove
+// it; it reports whether one was.
 func (in *updateInput) eachRecommendation(keep func(name string, recommendation map[string]any) bool) (dropped bool) {
 	var v map[string]any
 	if json.Unmarshal(in.VPA, &v) != nil {
@@ -49,21 +50,24 @@ func (in *updateInput) eachRecommendation(keep func(name string, recommendation 
 	return len(kept) < len(list)
 }
 
-// isStrange reports whether nothing is recommended for any container that admission saw in a pod.
+// isStrange reports whether there is no recommendation for any container of a pod that admission
+// saw.
 func (r *updateResult) isStrange(pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return recommendedFor(r.VPA, c.Name) != nil && !(&podResult{VPA: r.VPA}).isOff(c.Name) && isObserved(pod, c.Name)
 	})
 }
 
-// isObserved reports whether admission saw a container in a pod, as far as the annotation can be read.
+// isObserved reports whether admission saw a container of a pod, according to the readable part of
+// the annotation.
 func isObserved(pod *corev1.Pod, container string) bool {
 	text, ok := pod.Annotations[annotations.VpaObservedContainersLabel]
 	names, err := annotations.ParseVpaObservedContainersValue(text)
 	return !ok || err != nil || slices.Contains(names, container)
 }
 
-// wantsLess reports whether a pod would request less of something than was tried, after an update by upstream's reckoning.
+// wantsLess reports whether a pod would request less of something than was tried, in upstream's
+// calculation.
 func (r *updateResult) wantsLess(pod *corev1.Pod, tried map[string]corev1.ResourceList) bool {
 	after := r.given(pod)
 	for i := range pod.Spec.Containers {
@@ -83,7 +87,7 @@ func (r *updateResult) wantsLess(pod *corev1.Pod, tried map[string]corev1.Resour
 	return false
 }
 
-// given are what a new pod, by upstream's reckoning, would be given, by container.
+// given are the resources of a new pod by container, in upstream's calculation.
 func (r *updateResult) given(pod *corev1.Pod) []upstreamapi.ContainerResources {
 	limits := limitrange.NewNoopLimitsCalculator()
 	all, _, err := recommendation.NewProvider(limits, upstreamapi.NewCappingRecommendationProcessor(limits)).GetContainersResourcesForPod(pod, r.VPA)
@@ -93,7 +97,8 @@ func (r *updateResult) given(pod *corev1.Pod) []upstreamapi.ContainerResources {
 	return all
 }
 
-// wanted are the resources of containers that a new pod, by upstream's reckoning, would be given in other amounts.
+// wanted are the resources of containers that a new pod would get in other quantities, in
+// upstream's calculation.
 func (r *updateResult) wanted(pod *corev1.Pod) map[string][]corev1.ResourceName {
 	out := map[string][]corev1.ResourceName{}
 	for i, wanted := range r.given(pod) {
@@ -113,7 +118,7 @@ func (r *updateResult) wanted(pod *corev1.Pod) map[string][]corev1.ResourceName 
 	return out
 }
 
-// grantedTo is what a container has: what its node granted, or what it asks for.
+// grantedTo is what a container's node granted, or else what the container requests.
 func grantedTo(pod *corev1.Pod, c *corev1.Container) corev1.ResourceRequirements {
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.Name == c.Name && s.Resources != nil {
@@ -127,12 +132,12 @@ func isOfResize(c corev1.PodCondition) bool {
 	return c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress
 }
 
-// isResizing reports whether a condition says that a pod is being resized.
+// isResizing reports whether a condition says that a resize is pending or in progress.
 func isResizing(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return isOfResize(c) && c.Status == corev1.ConditionTrue })
 }
 
-// isUnanswered reports whether a pod asks for other amounts of CPU or memory than those that its node granted.
+// isUnanswered reports whether a pod's CPU or memory differs from what its node granted.
 func isUnanswered(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]

@@ -24,13 +24,13 @@ var (
 	oneByOneFlags = object("eviction-tolerance", 0.0, "in-place-skip-disruption-budget", true, "pod-update-threshold", 1.0)
 )
 
-// Amounts of the pods and of what is recommended for them. They are few, so that they often are the same.
+// Quantities of pods and recommendations. They are few, so that they are often equal.
 var (
 	runCPUs     = list("50m", "100m", "105m", "200m", "250m", "400m", "500m", "1")
 	runMemories = list("64Mi", "100Mi", "105Mi", "128Mi", "200Mi", "256Mi", "512Mi", "1Gi")
 )
 
-// generateUpdate makes the case of a seed, always the same one. All times are far from what is decided by them.
+// generateUpdate returns the case of a seed, always the same one. No time is near a threshold.
 func generateUpdate(seed uint64, kind updateKind) testCase {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 2))}
 	g.gates = kind.gates
@@ -75,7 +75,7 @@ func generateUpdate(seed uint64, kind updateKind) testCase {
 	return testCase{Object: input, Gates: g.gates}
 }
 
-// lastState is how a container ended: it lasted long or not, and ended long ago or not.
+// lastState is how a container ended: after a short or a long run, recently or long ago.
 func (g *generator) lastState() map[string]any {
 	ended := []time.Duration{2 * time.Minute, 2 * time.Minute, time.Hour, 50 * time.Hour}[g.IntN(4)]
 	lasted := []time.Duration{time.Minute, time.Minute, time.Hour}[g.IntN(3)]
@@ -83,7 +83,7 @@ func (g *generator) lastState() map[string]any {
 		"exitCode", int64(137), "startedAt", ago(ended+lasted), "finishedAt", ago(ended)))
 }
 
-// remembered is what both sides know from before, and what is to happen.
+// remembered is what both sides remember, and what the API server answers.
 func (g *generator) remembered(input map[string]any, pods []any, names []string) {
 	recommended, _ := get(input, "vpa.status.recommendation.containerRecommendations").([]any)
 	noticed, infeasible, refusals := map[string]any{}, map[string]any{}, map[string]any{}
@@ -166,7 +166,7 @@ func (g *generator) runVPA(names []string, kind updateKind) map[string]any {
 	return v
 }
 
-// runRequirement makes one that the CRD accepts; the webhook of either side may not.
+// runRequirement generates a requirement that the CRD accepts; either webhook may refuse it.
 func (g *generator) runRequirement() map[string]any {
 	return object("resources", g.pick(list(list("cpu"), list("memory"), list("cpu", "memory")), list(list(), list("cpu", "storage"))),
 		"changeRequirement", g.pick(list("TargetHigherThanRequests", "TargetHigherThanRequests", "TargetLowerThanRequests"), nil))
@@ -192,7 +192,7 @@ func (g *generator) runPolicy(name string) map[string]any {
 	return out
 }
 
-// runRecommendation makes a target between its bounds, as a rule.
+// runRecommendation generates a target, usually between its bounds.
 func (g *generator) runRecommendation(name string) map[string]any {
 	target, lower, upper := map[string]any{}, map[string]any{}, map[string]any{}
 	for _, resource := range []string{"cpu", "memory"} {

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// owner makes the owner of some pods and the references to it. It may be missing, but for a Job, which upstream does not look for.
+// owner generates the owner of some pods and the references to it. It may be missing, except for a
+// Job, which upstream does not look up.
 func (g *generator) owner(i, pods int) (owner map[string]any, refs []any) {
 	kind := g.pick(list("ReplicaSet", "ReplicaSet", "ReplicaSet", "StatefulSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job"), nil).(string)
 	if g.chance(0.06) {
@@ -43,7 +44,7 @@ func (g *generator) owner(i, pods int) (owner map[string]any, refs []any) {
 	return owner, refs
 }
 
-// runContainers makes the containers of running pods.
+// runContainers generates the containers of running pods.
 func (g *generator) runContainers(names []string) []any {
 	containers := list()
 	for _, name := range names {

@@ -18,7 +18,7 @@ import (
 	clientofcore "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// kubeClient is as much of a client as upstream uses to evict and to resize.
+// kubeClient implements the part of a client with which upstream evicts and resizes.
 type (
 	kubeClient struct {
 		kubernetes.Interface
@@ -66,10 +66,10 @@ func (k kubePods) Patch(_ context.Context, name string, _ types.PatchType, data 
 	return after.Pod, nil
 }
 
-// refusalNames are the ways in which API servers refuse resizes.
+// refusalNames are the kinds of refusal of a resize.
 var refusalNames = []string{"NodeCapacity", "Quota", "NotSupported", "Invalid", "Conflict", "NotAnswered", "Gone", "Forbidden"}
 
-// passes reports whether a refusal says nothing about whether the pod can be resized.
+// passes reports whether a refusal says nothing about the pod itself.
 func passes(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsServerTimeout(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }

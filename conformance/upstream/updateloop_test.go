@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Upstream's loop takes VPAs, pods and what owns them from these.
+// Upstream's loop reads VPAs, pods and their owners from these.
 type (
 	oneVPALister struct {
 		vpalisters.VerticalPodAutoscalerLister
@@ -56,13 +56,14 @@ func (oneTopOwner) FindTopMostWellKnownOrScalable(context.Context, *controllerfe
 	return &controllerfetcher.ControllerKeyWithAPIVersion{ControllerKey: controllerfetcher.ControllerKey{Namespace: "shop", Kind: "Deployment", Name: "d"}}, nil
 }
 
-// inside sets a field that a package keeps to itself.
+// inside sets an unexported field of another package.
 func inside[T any](object any, name string, value T) {
 	*(*T)(unsafe.Pointer(reflect.ValueOf(object).Elem().FieldByName(name).UnsafeAddr())) = value
 }
 
-// TestTheCycleOfUpstreamIsItsOwn runs upstream's whole loop, too: with generated workloads it does what the cycle does of which the
-// other tests make use. That loop reads the clock itself, so all times are moved to the present.
+// TestTheCycleOfUpstreamIsItsOwn also runs upstream's whole loop: on generated workloads it does
+// the same as the cycle that the other tests use. The loop reads the clock itself, so all times are
+// shifted to the present.
 func TestTheCycleOfUpstreamIsItsOwn(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	loop := newLoop(t)
@@ -88,7 +89,7 @@ func TestTheCycleOfUpstreamIsItsOwn(t *testing.T) {
 	require.Greater(t, did, 500)
 }
 
-// newLoop makes upstream's updater, which has to hear of VPAs from a server first.
+// newLoop creates upstream's updater, which must first list VPAs from a server.
 func newLoop(t *testing.T) updaterlogic.Updater {
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -141,7 +142,7 @@ func runLoop(t *testing.T, loop updaterlogic.Updater, in updateInput) (done []st
 	return c.out.Done, false
 }
 
-// toThePresent moves all times that upstream compares with the clock of the computer.
+// toThePresent shifts all times that upstream compares with the system clock.
 func (in *updateInput) toThePresent() {
 	later := time.Since(updateNow)
 	move := func(at *metav1.Time) { at.Time = at.Add(later) }

@@ -9,8 +9,8 @@ import (
 	upstreamv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 )
 
-// mayBeReplaced reports whether another resize of a pod may end what the one that is under way cannot in mode InPlace, and whether that
-// is so also where the pod as it runs is well.
+// mayBeReplaced reports whether another resize may replace one that cannot complete in mode
+// InPlace, and whether it may even if the pod is within its bounds.
 func (r *updateResult) mayBeReplaced(pod *corev1.Pod) (ends, takenBack bool) {
 	if r.mode() != upstreamv1.UpdateModeInPlace || pod.Status.Phase == corev1.PodPending {
 		return false, false
@@ -48,7 +48,8 @@ func (r *updateResult) mayBeReplaced(pod *corev1.Pod) (ends, takenBack bool) {
 	return differs && age >= time.Hour, false
 }
 
-// compared tells whether a pod would ask for other amounts after an update, and for less or more of a resource in all.
+// compared reports whether an update would change what a pod requests, and whether the total of a
+// resource would fall or rise.
 func (r *updateResult) compared(pod *corev1.Pod) (differs, lower, higher bool) {
 	after := r.given(pod)
 	var asked, wanted [2]resource.Quantity

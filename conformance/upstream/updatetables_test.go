@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// budgetTable is that of UPSTREAM.md §5.9. Pods are told by what their status is; all of them are to grow by as much.
+// budgetTable is the table of UPSTREAM.md §5.9. Statuses identify pods; all pods should grow by the
+// same amount.
 var budgetTable = []struct {
 	name      string
 	mode      string // empty = Recreate
@@ -19,7 +20,7 @@ var budgetTable = []struct {
 	pods      []string
 	first     []string // what is done with each pod if it is the first; of a resize that is not waited for, "evict"
 	done      []string // what is done with all of them
-	// celvpa is what celvpa does where that differs; see the table of differences.
+	// celvpa is what celvpa does if that differs; see the table of differences.
 	celvpaFirst, celvpaDone []string
 }{
 	{name: "half of 3 is 1", replicas: 3, tolerance: 0.5, pods: list3("running"), first: list3("evict"), done: []string{"evict p0"}},
@@ -46,7 +47,7 @@ var budgetTable = []struct {
 // list3 is one text three times, and others.
 func list3(text string, more ...string) []string { return append([]string{text, text, text}, more...) }
 
-// TestBudgets holds for both sides (UPSTREAM.md §5.9).
+// TestBudgets runs on both sides (UPSTREAM.md §5.9).
 func TestBudgets(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, setUpstreamGates(gates{})) })
 	for _, x := range budgetTable {
@@ -104,7 +105,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestPriorities holds for both sides (UPSTREAM.md §5.10).
+// TestPriorities runs on both sides (UPSTREAM.md §5.10).
 func TestPriorities(t *testing.T) {
 	cpu := func(name, request, target, more string) (container, recommendation string) {
 		return fmt.Sprintf("{name: %s, resources: {requests: {%s}}}", name, request), fmt.Sprintf("{containerName: %s, target: {%s}%s}", name, target, more)
@@ -144,7 +145,7 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// updatesThatDifferedOnce are mismatches that were found, each with what was wrong.
+// updatesThatDifferedOnce are regressions, each with its cause.
 var updatesThatDifferedOnce = map[string]string{
 	"an empty list of observed containers is one": strings.Replace(runningCase("Recreate", 1, running("p0", "")), "name: p0", `name: p0, annotations: {vpaObservedContainers: ""}`, 1),
 	"a pod that has not started is not evicted for its resize": runningCase("InPlaceOrRecreate", 1,

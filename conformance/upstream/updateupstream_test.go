@@ -28,7 +28,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// standing is what one side thinks of a pod before anything is done.
+// standing is one side's assessment of a pod at the start of the cycle.
 type standing struct {
 	Outside, ScaleUp bool
 	Diff             float64
@@ -53,7 +53,7 @@ type updateAnswer struct {
 	Resized  map[string]*corev1.Pod // pods after their resize
 }
 
-// The actions.
+// Actions.
 const (
 	doneEvict    = "evict "
 	doneResize   = "resize "
@@ -79,7 +79,7 @@ func (a *updateAnswer) String() string {
 	return out.String()
 }
 
-// ways are in what a cycle of upstream's is led otherwise than upstream leads it, so that it comes to what celvpa does.
+// ways change upstream's cycle so that it does what celvpa does.
 type ways struct {
 	leave           map[string]bool // these pods are not looked at, but count
 	anyway          map[string]bool // these pods are updated also where they are well
@@ -91,8 +91,8 @@ type ways struct {
 	resizesGoOn     bool            // without the admission controller only evictions stop
 }
 
-// upstreamCycle is what upstream's updater does with the pods of one VPA in a cycle. The parts are upstream's; they are put together
-// as UPSTREAM.md §5.1 and §5.6 tell.
+// upstreamCycle is a cycle of upstream's updater for the pods of one VPA. Its parts are upstream's,
+// called in the order of UPSTREAM.md §5.1 and §5.6.
 type upstreamCycle struct {
 	*updateInput
 	ways
@@ -120,12 +120,13 @@ func newUpstreamCycle(in updateInput, v *upstreamv1.VerticalPodAutoscaler) *upst
 	return c
 }
 
-// factory counts groups and carries out what is decided.
+// factory counts groups and carries out decisions.
 func (c *upstreamCycle) factory() restriction.PodsRestrictionFactory {
 	calculators := []patch.Calculator{inplace.NewResourceInPlaceUpdatesCalculator(recommendation.NewProvider(c.limits, c.capping)),
 		inplace.NewInPlaceUpdatedCalculator(), inplace.NewUnboostAnnotationCalculator()}
 	out := restriction.NewPodsRestrictionFactory(kubeClient{cycle: c}, c.informers(), c.Flags.minReplicas(), c.Flags.tolerance(), calculators, c.Flags.SkipBudget)
-	// What upstream has no way to set from outside its package: the clock, and since when it knows of resizes.
+	// Upstream cannot be given these from outside its package: the clock, and when it first saw
+	// resizes.
 	inside(out, "clock", clock.Clock(clocktesting.NewFakeClock(updateNow)))
 	times := map[string]time.Time{}
 	for name, x := range c.Noticed {
@@ -162,7 +163,7 @@ func updateByUpstream(in updateInput, g gates, w ways) (out updateAnswer, err er
 	return *c.out, nil
 }
 
-// recommendationOf is upstream's form of targets by container.
+// recommendationOf converts targets by container to upstream's type.
 func recommendationOf(targets map[string]corev1.ResourceList) *upstreamv1.RecommendedPodResources {
 	out := &upstreamv1.RecommendedPodResources{}
 	for _, name := range slices.Sorted(mapKeys(targets)) {
@@ -203,7 +204,7 @@ func (c *upstreamCycle) calculator() priority.UpdatePriorityCalculator {
 		EvictAfterOOMThreshold: f.evictAfterOOM()}, c.capping, priority.NewProcessor())
 }
 
-// ranked are those of some pods that are to be updated, in order.
+// ranked are the pods to update, in order.
 func (c *upstreamCycle) ranked(pods []*corev1.Pod) []*corev1.Pod {
 	calculator := c.calculator()
 	for _, pod := range pods {
@@ -222,7 +223,7 @@ func (c *upstreamCycle) ranked(pods []*corev1.Pod) []*corev1.Pod {
 	return calculator.GetSortedPods(c.admission)
 }
 
-// stand tells what upstream thinks of each pod by itself, without the infeasible attempts.
+// stand is upstream's assessment of each pod alone, without infeasible attempts.
 func (c *upstreamCycle) stand() {
 	without := *c
 	without.infeasible = nil
@@ -274,7 +275,7 @@ func (c *upstreamCycle) run() {
 	}
 }
 
-// mayResize is upstream's filter before pods are ranked.
+// mayResize is upstream's filter before it ranks pods.
 func (c *upstreamCycle) mayResize(pod *corev1.Pod) bool {
 	switch c.resizes.CanInPlaceUpdate(pod, c.vpa, c.infeasible) {
 	case updaterutils.InPlaceApproved:
@@ -287,7 +288,8 @@ func (c *upstreamCycle) mayResize(pod *corev1.Pod) bool {
 	return false
 }
 
-// resize decides about a pod again and sends the resize. It reports whether the pod is to be evicted instead.
+// resize decides again about a pod and sends the resize. It reports whether to evict the pod
+// instead.
 func (c *upstreamCycle) resize(pod *corev1.Pod) (evict bool) {
 	never := c.mode == upstreamv1.UpdateModeInPlace
 	switch c.resizes.CanInPlaceUpdate(pod, c.vpa, c.infeasible) {
