@@ -72,11 +72,11 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 	return out
 }
 
-// assigners is how many pods are assigned in parallel: mostly from memory, but the scale of a new
-// custom owner is read.
+// assigners is how many pods are assigned in parallel. Most lookups hit a cache, but the scale of a
+// new custom owner is read from the API server.
 const assigners = 4
 
-// assignShare is the part of the interval that may be spent on reading custom owners: where an API
+// assignShare is the part of the interval that may be spent on reading custom owners: if an API
 // server does not answer, only the pods of its owners are skipped.
 const assignShare = 0.25
 

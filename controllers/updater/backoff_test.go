@@ -57,9 +57,9 @@ func TestRefusedEvictionBacksOff(t *testing.T) {
 	require.Len(t, w.heard("EvictionRefused"), 2, "it was over")
 }
 
-// Regression: a refusal was stamped a little later in its cycle than it was looked at in the
-// others, so that after a minute its age was a few milliseconds short of the back-off, which lasted
-// a cycle longer: one minute became two cycles, two became three.
+// Regression: a refusal was stamped with a time later in its cycle than the time at which other
+// cycles looked at it. After a minute its age was a few milliseconds short of the back-off, which
+// lasted a cycle longer: one minute became two cycles, two became three.
 func TestBackOffEndsOnTheCycleOfItsInterval(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("kept", 4, vpav1.UpdateModeRecreate)
@@ -81,7 +81,7 @@ func TestBackOffEndsOnTheCycleOfItsInterval(t *testing.T) {
 	require.Equal(t, []int{0, 1, 3, 6}, tried)
 }
 
-// The same for pods that come back unchanged, and for resizes that do not end.
+// The same for evictions without effect, and for resizes that do not complete.
 func TestOtherTimeoutsEndOnTheCycleOfTheirInterval(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("vain", 4, vpav1.UpdateModeRecreate)
@@ -117,9 +117,9 @@ func TestOtherTimeoutsEndOnTheCycleOfTheirInterval(t *testing.T) {
 	}
 }
 
-// Quotas, webhooks, policies and missing permissions do not pass by themselves: they are asked
-// later and later. Permissions are missing for all pods of an owner; the others may be against one
-// pod, which must not keep the rest from their turn.
+// Quotas, webhooks, policies and missing permissions do not pass by themselves, so retries back
+// off. Missing permissions affect all pods of an owner; the others may affect one pod, and the rest
+// must have their turn.
 func TestPersistentRefusalsBackOff(t *testing.T) {
 	for err, all := range map[error]bool{
 		forbidden("exceeded quota: q, requested: cpu=1", ""):                                                  false,
@@ -188,8 +188,8 @@ spec:
 	require.Empty(t, w.cycle())
 }
 
-// A refused resize that is followed by an eviction came to something: the pods after it have their
-// turn as ever.
+// A refused resize that is followed by an eviction made progress: the next pods have their turn as
+// usual.
 func TestRefusedResizeFollowedByAnEvictionDoesNotBackOff(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 4, vpav1.UpdateModeInPlaceOrRecreate)
@@ -209,8 +209,9 @@ func TestConflictsAndBusyServersDoNotBackOff(t *testing.T) {
 	}
 }
 
-// Nobody answered: it may have been carried out, and the cache may show that much later than the
-// next cycle. Until it does, or should have, the pod is left alone and has its place in the budget.
+// A request without an answer may have been carried out, and the cache may show that much later
+// than the next cycle. Until it does, or should have, the pod is left alone and keeps its place in
+// the budget.
 func TestUnansweredCallCountsUntilTheCacheShowsItsOutcome(t *testing.T) {
 	for mode, ask := range map[vpav1.UpdateMode]string{vpav1.UpdateModeRecreate: "evict", vpav1.UpdateModeInPlaceOrRecreate: "resize"} {
 		t.Run(string(mode), func(t *testing.T) {

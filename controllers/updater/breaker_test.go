@@ -15,7 +15,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// condition is the condition of a VPA; nil when it has none.
+// condition is the condition UpdatesHaveNoEffect of a VPA; nil = none.
 func (w *world) condition(name string) *vpav1.VerticalPodAutoscalerCondition {
 	w.t.Helper()
 	var v vpav1.VerticalPodAutoscaler
@@ -29,7 +29,7 @@ func (w *world) condition(name string) *vpav1.VerticalPodAutoscalerCondition {
 	return nil
 }
 
-// replaced runs a cycle, after which each evicted pod has a successor.
+// replaced runs a cycle, and then replaces each evicted pod.
 func (w *world) replaced(workload string, change func(*corev1.Pod)) []string {
 	asked := w.cycle()
 	w.clock.Step(w.Interval)
@@ -102,7 +102,7 @@ func TestForbiddenConditionIsReportedOnce(t *testing.T) {
 	require.Len(t, w.heard("UpdatesHaveNoEffect"), 1)
 }
 
-// The recommender writes the status between the updater's reading and writing.
+// The recommender writes the status between the updater's read and write.
 func TestConditionIsWrittenOnTheCurrentStatus(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("vain", 4, vpav1.UpdateModeRecreate)

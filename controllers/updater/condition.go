@@ -24,8 +24,8 @@ import (
 // updater writes it.
 const UpdatesHaveNoEffect vpav1.VerticalPodAutoscalerConditionType = "UpdatesHaveNoEffect"
 
-// forbiddenTime is the pause after a condition could not be written for want of permission.
-// Upstream's manifests do not grant it.
+// forbiddenTime is the pause after the API server refused to write a condition for lack of
+// permission. Upstream's manifests do not grant it.
 const forbiddenTime = time.Hour
 
 // conditions records whether conditions may be written. The zero value is ready for use, and it is

@@ -4,8 +4,8 @@ import "sync"
 
 // firstCycles bounds the pods that a cycle evicts, or restarts by a resize, while this process is
 // new: after an install or an upgrade, a cluster full of pods may be off its recommendation at
-// once. A cycle that needs more than its limit doubles it for the next one, so that the limit is
-// soon out of the way where all is well. It is safe for concurrent use.
+// once. A cycle that needs more than its limit doubles it for the next one, so a healthy cluster
+// soon has no limit in practice. It is safe for concurrent use.
 type firstCycles struct {
 	mu        sync.Mutex
 	limit     int // of a cycle; 0 = none
@@ -42,7 +42,7 @@ func (f *firstCycles) take() bool {
 	return true
 }
 
-// giveBack is called when the pod was not disrupted after all.
+// giveBack returns the place of a pod that was not disrupted after all.
 func (f *firstCycles) giveBack() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

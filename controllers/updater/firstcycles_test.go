@@ -12,7 +12,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// firstWorld is one with many pods to evict, whose limit is that of a process that has just started.
+// firstWorld has many pods to evict, and the limit of a process that has just started.
 func firstWorld(t *testing.T, workloads int) *world {
 	w := newWorld(t, func(o *Options) { o.FirstCycle = 2 })
 	for i := range workloads {

@@ -16,7 +16,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// recommend changes what a VPA wants.
+// recommend changes a VPA's recommendation.
 func (w *world) recommend(name, cpu, memory string) {
 	w.t.Helper()
 	var v vpav1.VerticalPodAutoscaler
@@ -63,8 +63,8 @@ func TestInfeasibleResizesAreRetriedOnlyForLess(t *testing.T) {
 	require.Empty(t, w.heard("EvictedByVPA"), "mode InPlace never evicts")
 }
 
-// AEP-8818, test plan: "Infeasible Status Storage (pre-1.36)": what the pod's spec asks for is
-// remembered.
+// AEP-8818, test plan: "Infeasible Status Storage (pre-1.36)": the updater remembers the requests
+// of the pod's spec.
 func TestInfeasibleResizeOfTheKubeletIsTakenFromTheSpec(t *testing.T) {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("web", 2, vpav1.UpdateModeInPlace)
@@ -134,9 +134,9 @@ func TestStaleEntryCleanupOfAllMemories(t *testing.T) {
 	require.Empty(t, w.tallies)
 }
 
-// Regression: with a cache that lagged behind, the old verdict of the kubelet was taken for one
-// about the new resize; what the old one had asked for was remembered in its place, and what the
-// node had found infeasible next was sent once more.
+// Regression: with a cache that lagged, the kubelet's verdict on the old resize was taken for one
+// on the new resize. The old requests replaced the new ones in memory, and a resize that the node
+// had found infeasible was sent again.
 func TestInfeasibleVerdictFromBeforeAResizeDoesNotCountAfterIt(t *testing.T) {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("web", 2, vpav1.UpdateModeInPlace)

@@ -13,7 +13,7 @@ type Limits struct {
 	Resizes   *rate.Limiter // nil = unlimited; shared with the ends of startup boosts
 }
 
-// NewLimits allows so many evictions a second, and as many resizes, after a burst of each. A rate
+// NewLimits allows this many evictions a second, and as many resizes, after a burst of each. A rate
 // of 0 or less sets no limit; with any other the burst must be at least 1.
 func NewLimits(perSecond float64, burst int) Limits {
 	if perSecond <= 0 {

@@ -40,7 +40,7 @@ func TestGaugesAreOfTheLastCycle(t *testing.T) {
 	require.Equal(t, 1, testutil.CollectAndCount(blockedPods), "pods that are updated are not blocked")
 	require.Zero(t, testutil.ToFloat64(unreachedVPAs))
 
-	// The next one reaches nothing.
+	// The next cycle reaches no VPA.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.RunOnce(ctx)

@@ -12,7 +12,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// podLevelWorld has a workload of two pods with resources of their own, and a LimitRange of type
+// podLevelWorld has a workload of two pods with pod-level resources, and a LimitRange of type
 // Container.
 func podLevelWorld(t *testing.T, mode vpav1.UpdateMode, stanza *corev1.ResourceRequirements, limits corev1.ResourceList, gates ...string) *world {
 	t.Helper()
@@ -30,8 +30,8 @@ func podLevelWorld(t *testing.T, mode vpav1.UpdateMode, stanza *corev1.ResourceR
 	return w
 }
 
-// TestPodsThatAdmissionWouldRefuseAreNotEvicted: they would not come back, one after the other up
-// to the tolerance.
+// TestPodsThatAdmissionWouldRefuseAreNotEvicted: their replacements would be refused, one after the
+// other up to the tolerance.
 func TestPodsThatAdmissionWouldRefuseAreNotEvicted(t *testing.T) {
 	shared := &corev1.ResourceRequirements{Requests: amounts("1", "1Gi"), Limits: amounts("2", "2Gi")}
 	for name, tt := range map[string]struct {
@@ -64,8 +64,8 @@ func TestPodsThatAdmissionWouldRefuseAreNotEvicted(t *testing.T) {
 	}
 }
 
-// TestResizeOfAPodWithPodLevelResourcesAddsNoContainerLimits: neither the default of a
-// LimitRange for containers nor its maximum is about them (AEP-7571).
+// TestResizeOfAPodWithPodLevelResourcesAddsNoContainerLimits: neither the default nor the maximum
+// of a LimitRange of type Container applies to the pod level (AEP-7571).
 func TestResizeOfAPodWithPodLevelResourcesAddsNoContainerLimits(t *testing.T) {
 	w := podLevelWorld(t, vpav1.UpdateModeInPlaceOrRecreate, &corev1.ResourceRequirements{Requests: amounts("1", "1Gi"), Limits: amounts("2", "2Gi")}, amounts("200m", "256Mi"), "PodLevelResources")
 	require.Equal(t, []string{"resize web-01"}, w.cycle())

@@ -14,8 +14,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// says lets a node say something of a pod's resize, of which the pod had 100m and 128Mi before,
-// with limits that are twice that.
+// says writes a resize condition into a pod's status. The node has granted 100m and 128Mi, with
+// limits of twice that.
 func (w *world) says(name string, condition corev1.PodCondition, message string) {
 	w.t.Helper()
 	pod := w.podNamed(name)
@@ -29,8 +29,8 @@ var failed = corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev
 
 const belowUsage = `cannot decrease memory limits: attempting to set container "app" memory limit (104857600) below current usage (150000000)`
 
-// wedged is a workload of two pods that run with limits of 200m and 512Mi, the first of which was
-// asked to have 50Mi with a limit of 100Mi, which is less than it uses.
+// wedged is a workload of two pods that run with limits of 200m and 512Mi. A resize of the first
+// one to 50Mi, with a limit of 100Mi, is below its usage.
 func wedged(t *testing.T) *world {
 	w := newWorld(t, nil, "InPlace")
 	w.workload("web", 2, vpav1.UpdateModeInPlace)
@@ -70,8 +70,7 @@ func limit(w *world, name string) string {
 	return w.podNamed(name).Spec.Containers[0].Resources.Limits.Memory().String()
 }
 
-// asks lets the first pod run through some cycles, and returns in which of them it was sent
-// something.
+// asks runs some cycles, and returns those in which the first pod was sent a resize.
 func (w *world) asks(cycles int) (sent []int) {
 	for i := range cycles {
 		for _, asked := range w.cycle() {
@@ -84,8 +83,8 @@ func (w *world) asks(cycles int) (sent []int) {
 	return sent
 }
 
-// Regression: in mode InPlace a memory limit below what a container uses was waited for for ever,
-// also when the recommendation had risen and sending it would have healed the pod.
+// Regression: in mode InPlace the updater waited forever for a resize to a memory limit below
+// usage, even after the recommendation had risen and a new resize would have succeeded.
 func TestAMemoryLimitBelowUsageIsReplacedByAHigherOne(t *testing.T) {
 	w := wedged(t)
 	require.Empty(t, w.asks(90), "the same is wanted")
@@ -107,8 +106,8 @@ func TestAMemoryLimitBelowUsageIsReplacedByAHigherOne(t *testing.T) {
 	require.Empty(t, w.heard("EvictedByVPA"))
 }
 
-// What is asked for is in the pod's spec, what the node says of it in its status: nothing of it is
-// lost with the process.
+// The wanted resources are in the pod's spec, the kubelet's answer is in its status: a restart
+// loses neither.
 func TestRestartedUpdaterKnowsPendingResizes(t *testing.T) {
 	w := wedged(t)
 	w.Updater = New(w.Options)
@@ -118,8 +117,8 @@ func TestRestartedUpdaterKnowsPendingResizes(t *testing.T) {
 	require.Equal(t, []int{0}, w.asks(5))
 }
 
-// A recommendation that has risen back to what the pod runs with takes the resize back: else the
-// kubelet would carry it out as soon as the container uses less for a moment.
+// A recommendation that has risen back to what the pod runs with reverts the resize: otherwise the
+// kubelet would apply it as soon as usage dips.
 func TestObsoleteResizeIsReverted(t *testing.T) {
 	w := wedged(t)
 	w.recommend("web", "100m", "256Mi")

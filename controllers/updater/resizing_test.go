@@ -90,7 +90,7 @@ func TestPodWithoutAnnotationsStillCountsAsResized(t *testing.T) {
 	require.Len(t, w.heard("AnnotationFailed"), 1)
 }
 
-// TestForbiddenAnnotationIsNotRetried, nor one of a pod that is gone.
+// TestForbiddenAnnotationIsNotRetried, nor one of a deleted pod.
 func TestForbiddenAnnotationIsNotRetried(t *testing.T) {
 	for name, after := range map[string]error{"forbidden": forbidden(`cannot patch resource "pods"`, ""), "gone": apierrors.NewNotFound(corev1.Resource("pods"), "web-01")} {
 		w := newWorld(t, nil)
@@ -113,8 +113,7 @@ func TestForbiddenAnnotationIsNotRetried(t *testing.T) {
 	}
 }
 
-// TestResizeUpdatesOldAnnotations: what admission wrote when the pod was created does not hold
-// afterwards.
+// TestResizeUpdatesOldAnnotations: what admission wrote when the pod was created is no longer true.
 func TestResizeUpdatesOldAnnotations(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 0, vpav1.UpdateModeInPlaceOrRecreate)
@@ -137,9 +136,9 @@ func TestResizeUpdatesOldAnnotations(t *testing.T) {
 	}, pod.Annotations)
 }
 
-// Regression: an API server that does not know the node of a pod says no to its resize, which was
-// counted as one that may have been carried out. The pod is first in every cycle, so the others of
-// its group never had their turn.
+// Regression: an API server that has not cached the pod's node refuses its resize, which was
+// counted as possibly carried out. The pod is first in every cycle, so the others of its group
+// never had their turn.
 func TestTransientRefusalDoesNotUseTheBudget(t *testing.T) {
 	for _, err := range []error{forbidden(`failed to get node "n": node "n" not found`, ""), apierrors.NewTooManyRequests("later", 1)} {
 		w := newWorld(t, nil)

@@ -25,8 +25,8 @@ type run struct {
 	*Updater
 	rules *compile.Rulebook
 	// now is the start of the cycle. All actions are stamped with it and all ages are measured to
-	// it: with the actual time, an action late in one cycle would be a little less than whole
-	// intervals old in the next ones.
+	// it: with the actual time, an action late in one cycle would be slightly less than a whole
+	// number of intervals old in the next ones.
 	now         time.Time
 	noAdmission string // why evictions are paused; empty = the admission controller is alive
 
@@ -111,7 +111,7 @@ func nameOf(v *vpav1.VerticalPodAutoscaler) types.NamespacedName {
 	return types.NamespacedName{Namespace: v.Namespace, Name: v.Name}
 }
 
-// askAdmission finds out whether new pods would get their recommended resources.
+// askAdmission checks whether new pods would get their recommended resources.
 func (r *run) askAdmission(ctx context.Context) {
 	if r.Admission == nil {
 		return
@@ -155,8 +155,8 @@ func (r *run) updateAll(ctx context.Context, work []*workload) {
 	close(next)
 	workers.Wait()
 	// The next cycle starts with a VPA that got nothing in this one. One that was interrupted, or
-	// that used up a rate limit, has had its share; first again, it might take all of the next
-	// cycle, too.
+	// that used up a rate limit, has had its share; if it were first again, it might take all of
+	// the next cycle, too.
 	r.turn = types.NamespacedName{}
 	waiting, without := 0, false
 	for _, w := range order {

@@ -34,8 +34,8 @@ func TestACycleEvictsWithinTheBudgetOfEachGroup(t *testing.T) {
 	require.Contains(t, w.heard("EvictedPod")[0], "(update/evict)")
 }
 
-// A cache may show a pod for a while after it was evicted or resized. Neither may then be done
-// again, nor cost the group more pods than its budget.
+// A cache may show a pod for a while after it was evicted or resized. The updater must then neither
+// repeat the request nor exceed the group's budget.
 func TestActionsThatTheCacheDoesNotShowAreNotRepeated(t *testing.T) {
 	for mode, ask := range map[vpav1.UpdateMode]string{vpav1.UpdateModeRecreate: "evict", vpav1.UpdateModeInPlaceOrRecreate: "resize"} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestNextCycleResumesAtTheDeadline(t *testing.T) {
 	require.Contains(t, strings.Join(w.logs, "\n"), "the next cycle resumes here")
 }
 
-// What hangs must not take the time of others in every cycle.
+// Requests that hang must not take the time of other VPAs in every cycle.
 func TestInterruptedVPAIsNotFirstInTheNextCycle(t *testing.T) {
 	work := []*workload{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -137,8 +137,8 @@ func TestExhaustedRateLimitEndsTheCycleForItsKind(t *testing.T) {
 	require.Equal(t, 0.0, failed("slow3"))
 }
 
-// Regression: the VPA at which a limit ended was first in every cycle, and one with much to do took
-// all of it.
+// Regression: the VPA at which a rate limit ended was first in every cycle, and one with many pods
+// took all of it.
 func TestVPAThatUsedTheRateLimitIsNotFirstInTheNextCycle(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 3), 1 })
 	w.workload("a", 9, vpav1.UpdateModeRecreate)
@@ -205,7 +205,7 @@ func TestPodsThatAreGoneAreNoErrors(t *testing.T) {
 	require.Zero(t, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("1", "gonetoo", "ns", "InPlaceUpdateError")))
 }
 
-// An eviction that nobody answered may have been carried out: the budget of the group counts it.
+// An eviction without an answer may have been carried out: it counts in the group's budget.
 func TestAnEvictionWithoutAnswerCountsAsOne(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 3, vpav1.UpdateModeRecreate)
@@ -214,7 +214,8 @@ func TestAnEvictionWithoutAnswerCountsAsOne(t *testing.T) {
 	require.Equal(t, 1.0, testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", "web", "ns", "EvictionError")))
 }
 
-// An API server that does not answer for one custom kind must not keep others from being looked at.
+// An API server that does not answer for one custom kind must not keep other pods from being
+// processed.
 func TestCachedAnswersCountAfterTheDeadline(t *testing.T) {
 	w := newWorld(t, nil)
 	w.workload("web", 2, vpav1.UpdateModeRecreate)
@@ -232,8 +233,8 @@ func TestCachedAnswersCountAfterTheDeadline(t *testing.T) {
 	require.Len(t, work[0].pods, 2)
 }
 
-// A PodDisruptionBudget of one tenant that lets nothing go keeps no other tenant waiting, however
-// many workloads it is about and whatever the rate limit: each has its turn.
+// One tenant's PodDisruptionBudget that allows nothing must not delay other tenants, however many
+// workloads it covers and whatever the rate limit: each has its turn.
 func TestRefusedBudgetDelaysNoOtherTenant(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits, o.Concurrent = NewLimits(0.001, 3), 1 })
 	for i := range 6 {
@@ -257,8 +258,8 @@ func TestRefusedBudgetDelaysNoOtherTenant(t *testing.T) {
 	require.Equal(t, []string{"evict z-other-13"}, w.done)
 }
 
-// Times from the future neither end waiting early nor make it last for ever: what is counted from
-// is when this process saw it.
+// Timestamps in the future neither end a wait early nor extend it forever: ages are measured from
+// when this process first saw them.
 func TestTimesInTheFutureDoNotBlockForever(t *testing.T) {
 	w := newWorld(t, nil)
 	ahead := metav1.NewTime(w.clock.Now().Add(365 * 24 * time.Hour))

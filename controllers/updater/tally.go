@@ -59,7 +59,8 @@ func resizes(c counters.VPA) bool {
 	return mode == vpav1.UpdateModeInPlace || mode == vpav1.UpdateModeInPlaceOrRecreate
 }
 
-// tallies are the last ones by VPA: metrics keep showing them for VPAs that a cycle did not reach.
+// tallies are the latest ones by VPA: metrics keep showing them for VPAs that a cycle did not
+// reach.
 type tallies map[types.UID]tally
 
 // publish sets the gauges after a cycle.

@@ -9,14 +9,14 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// mark is what the annotations of a resized pod should say.
+// mark is the content of a resized pod's annotations.
 type mark struct {
 	vpa    string // its name
 	change facts.PodChange
 }
 
 // markAgain retries the annotations of resized pods that failed in earlier cycles, which otherwise
-// would describe the old resources for ever. Without permission there is no retry: an event has
+// would describe the old resources forever. Without permission there is no retry: an event has
 // reported it.
 func (r *run) markAgain(ctx context.Context, pods []corev1.Pod) {
 	for i := range pods {

@@ -17,7 +17,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// A VPA of which half can be read might allow what the other half forbids.
+// Half of a VPA might allow what the undecodable half forbids.
 func TestUnreadableVPAUpdatesNoPods(t *testing.T) {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(t, err)

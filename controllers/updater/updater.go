@@ -32,8 +32,8 @@ type Options struct {
 	Namespaces target.Namespaces
 	Concurrent int // VPAs that are processed in parallel; 0 = one. The pods of a VPA are processed in sequence
 	Limits     Limits
-	// FirstCycle is how many pods the first cycle may evict, or restart by a resize; every cycle that
-	// needs more doubles it for the next. 0 or less = unlimited.
+	// FirstCycle is how many pods the first cycle may evict, or restart by a resize; every cycle
+	// that needs more doubles it for the next. 0 or less = unlimited.
 	FirstCycle int
 	// Admission returns an error when the status lease of the admission controller has expired; nil
 	// skips the check.

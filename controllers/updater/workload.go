@@ -85,7 +85,7 @@ func (u *Updater) contain(log logr.Logger, consequence string) {
 }
 
 // decideAll decides on each pod of a VPA as if it were the only one, and sorts the pods. of holds
-// what they have in common.
+// what their requests have in common.
 func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key]*facts.Group, log logr.Logger) []*candidate {
 	list, byPod := make([]*podupdate.Pod, 0, len(w.pods)), make(map[*podupdate.Pod]*candidate, len(w.pods))
 	for _, pod := range w.pods {

@@ -37,8 +37,8 @@ func amounts(cpu, memory string) corev1.ResourceList {
 	return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
 }
 
-// world is a cluster in memory in which pods are evicted and resized as one asks for, unless refuse
-// says otherwise.
+// world is a cluster in memory that carries out evictions and resizes unless refuse returns an
+// error.
 type world struct {
 	client.WithWatch
 	t     *testing.T
@@ -51,7 +51,7 @@ type world struct {
 	events []string // "REASON of OBJECT: note"
 	logs   []string
 	made   int
-	// refuse answers what is asked for, before anything is done; nil = do it. ask is "evict",
+	// refuse answers a request before it is carried out; nil = carry it out. ask is "evict",
 	// "resize", "annotate" or "status".
 	refuse func(ask, name string) error
 }
@@ -138,7 +138,7 @@ func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
 	return w
 }
 
-// withRules has a world run other rules than the shipped ones.
+// withRules replaces the shipped rules.
 func withRules(t *testing.T, rules policy.Options) func(*Options) {
 	t.Helper()
 	book, err := policy.Load(rules)
@@ -172,14 +172,14 @@ func (w *world) Eventf(regarding, _ runtime.Object, _, reason, _, note string, a
 	w.events = append(w.events, fmt.Sprintf("%s of %s: %s", reason, regarding.(client.Object).GetName(), fmt.Sprintf(note, args...)))
 }
 
-// cycle runs one cycle and returns what was asked for in it.
+// cycle runs one cycle and returns its requests.
 func (w *world) cycle() []string {
 	w.asked, w.done = nil, nil
 	w.RunOnce(w.t.Context())
 	return w.asked
 }
 
-// heard are the events with a reason.
+// heard are the notes of events with a reason.
 func (w *world) heard(reason string) (notes []string) {
 	for _, e := range w.events {
 		if strings.HasPrefix(e, reason+" ") {
@@ -189,8 +189,8 @@ func (w *world) heard(reason string) (notes []string) {
 	return notes
 }
 
-// workload adds a Deployment with a ReplicaSet, its pods, and a VPA that wants 500m and 512Mi for
-// them. They have 100m and 128Mi.
+// workload adds a Deployment with a ReplicaSet, its pods, and a VPA that recommends 500m and 512Mi.
+// The pods request 100m and 128Mi.
 func (w *world) workload(name string, replicas int, mode vpav1.UpdateMode) {
 	w.t.Helper()
 	labels := map[string]string{"app": name}

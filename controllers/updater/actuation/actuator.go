@@ -98,7 +98,8 @@ func (a Actuator) patch(ctx context.Context, pod *corev1.Pod, ops []jsonpatch.Op
 	return a.Client.SubResource(subresource).Patch(ctx, named(pod), patch)
 }
 
-// named is a pod with a name only: requests need no more, and decode the response into it.
+// named is a pod with only its name: requests need no more, and the client decodes the response
+// into it.
 func named(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }

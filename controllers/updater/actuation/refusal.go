@@ -34,7 +34,7 @@ var (
 	ofHaste = []string{"not yet ready to handle request", "failed to get node", "error enforcing limit ranges"}
 )
 
-// The causes that API servers give.
+// Causes that API servers give.
 const (
 	causeNodeCapacity metav1.CauseType = "NodeCapacity"        // the node could never hold the pod (AEP-8818, Kubernetes 1.36)
 	causePlatform     metav1.CauseType = "UnsupportedPlatform" // its operating system cannot resize
@@ -101,7 +101,7 @@ const (
 	Failed                 // the API server refused for another reason
 )
 
-// AnswerOf is the outcome of an eviction by its error, or nil.
+// AnswerOf is the outcome of an eviction by its error; nil = evicted.
 func AnswerOf(err error) EvictionAnswer {
 	var answer apierrors.APIStatus
 	switch {
@@ -143,7 +143,7 @@ func Declined(err error) bool {
 	return code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
-// Said is the message of the API server, with the causes, which name budgets.
+// Said is the message of the API server, with the causes, which name disruption budgets.
 func Said(err error) string {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {

@@ -36,7 +36,7 @@ func budgetRefusal(needs int) error {
 	return err
 }
 
-// The texts are those of Kubernetes 1.37.
+// The messages are those of Kubernetes 1.37.
 func TestRefusedResizesAreClassified(t *testing.T) {
 	pods := corev1.Resource("pods")
 	for _, tt := range []struct {

@@ -215,7 +215,7 @@ func (b *Controller) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev
 }
 
 // reserve asks the rules about a pod. If they resize it, its place in the budget is taken, so that
-// no other worker takes it. Disrupted are the pods of the group whose resize is in progress. A
+// no other worker takes it. Pods of the group whose resize is in progress count as disrupted. A
 // deferred resize disrupts nothing; it may be waiting for the very CPU that other boosts will
 // return.
 func (b *Controller) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group, beside []*corev1.Pod) engine.Verdict {
@@ -279,7 +279,7 @@ func (b *Controller) settled(key client.ObjectKey) {
 	delete(b.sent, key)
 }
 
-// settles starts to wait for the cache.
+// settles starts the wait for the cache.
 func (b *Controller) settles(key client.ObjectKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

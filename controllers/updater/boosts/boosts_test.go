@@ -37,8 +37,8 @@ func TestExpiredBoostIsEnded(t *testing.T) {
 	require.InDelta(t, before+1, ended(), 0)
 }
 
-// Nobody answered: the resize may have been carried out, so its place in the budget is taken until
-// the cache shows that, or should have.
+// A resize without an answer may have been carried out, so its place in the budget is taken until
+// the cache shows it, or should have.
 func TestUnansweredEndOfABoostIsNotSentTwice(t *testing.T) {
 	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	l.onSent = func(string) error { return context.DeadlineExceeded }
@@ -52,7 +52,7 @@ func TestUnansweredEndOfABoostIsNotSentTwice(t *testing.T) {
 	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized)
 }
 
-// A pod whose containers are boosted for different times is resized as each of them is over.
+// A pod whose containers are boosted for different times is resized when each boost is over.
 func TestBoostsOfOnePodEndOneByOne(t *testing.T) {
 	pod := webPod(t, "p", 30*time.Second)
 	pod.Spec.Containers = append(pod.Spec.Containers, *pod.Spec.Containers[0].DeepCopy())
@@ -65,8 +65,8 @@ func TestBoostsOfOnePodEndOneByOne(t *testing.T) {
 	require.Equal(t, []string{"add vpaUpdates", "add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
 }
 
-// Regression: with more memory than its node had, or a memory limit below what it used, all of the
-// resize that was to end a boost was never carried out, and the pod kept its CPU for ever.
+// Regression: with more memory than its node had, or a memory limit below usage, the resize that
+// was to end a boost never completed, and the pod kept its CPU forever.
 func TestBoostEndsWhereMemoryCannotBeResized(t *testing.T) {
 	has := func(memory string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
@@ -109,7 +109,8 @@ func TestBoostEndsWhereMemoryCannotBeResized(t *testing.T) {
 	}
 }
 
-// Nobody knows what to give back, and nothing is recommended. The pod is as others from now on.
+// The annotation does not say what to restore, and there is no recommendation. From now on the pod
+// is like any other.
 func TestBoostWithAnUnreadableAnnotationEndsWithoutAResize(t *testing.T) {
 	v := sixty(t)
 	v.Status.Recommendation = nil
@@ -150,7 +151,7 @@ func TestEndOfABoostIsRetried(t *testing.T) {
 	}
 }
 
-// While a resize is on its way, the pod beside it must not take its place in the budget.
+// While a resize is in flight, another pod of the group must not take its place in the budget.
 func TestParallelWorkersStayWithinTheBudget(t *testing.T) {
 	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	var beside again
@@ -172,7 +173,7 @@ func TestParallelWorkersStayWithinTheBudget(t *testing.T) {
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("q")), "the resize is done")
 }
 
-// A cache that lags behind would have the same resize sent twice.
+// A cache that lags must not cause the same resize twice.
 func TestPodIsNotResizedAgainBeforeTheCacheShowsIt(t *testing.T) {
 	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
@@ -188,8 +189,8 @@ func TestPodIsNotResizedAgainBeforeTheCacheShowsIt(t *testing.T) {
 	require.Len(t, l.resized, 2)
 }
 
-// While a pod waits for its turn, another one of its name may have come, whose boost has just
-// begun.
+// While a pod waits for its turn, a new pod of the same name, whose boost has just begun, may have
+// replaced it.
 func TestBoostOfAReplacementPodIsNotEnded(t *testing.T) {
 	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	l.Turn = func(ctx context.Context) error {
@@ -202,7 +203,7 @@ func TestBoostOfAReplacementPodIsNotEnded(t *testing.T) {
 	require.Equal(t, again{after: 60*time.Second + slack}, l.look(t.Context(), keyOf("p")))
 }
 
-// However long a pod waits for its turn, its place in the budget is its own.
+// However long a pod waits for its turn, it keeps its place in the budget.
 func TestPodKeepsItsPlaceInTheBudgetWhileRateLimited(t *testing.T) {
 	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	var beside again
@@ -216,7 +217,7 @@ func TestPodKeepsItsPlaceInTheBudgetWhileRateLimited(t *testing.T) {
 	require.Equal(t, again{backOff: true}, beside)
 }
 
-// The updater's cycle may have evicted or resized a pod beside it a moment ago.
+// The updater's cycle may just have evicted or resized another pod of the group.
 func TestBoostsEndWithinTheBudgetLeftByTheCycle(t *testing.T) {
 	l := newLab(t, 2, sixty(t), webPod(t, "p", time.Hour), webPod(t, "q", time.Hour))
 	busy := true
@@ -239,7 +240,7 @@ func TestPanicAffectsItsPodOnly(t *testing.T) {
 	require.Equal(t, again{backOff: true}, l.look(t.Context(), keyOf("p")))
 }
 
-// Overlays that are not enforced are tried on boosts, too.
+// Audited overlays are evaluated for boosts, too.
 func TestAuditedOverlaysReportTheirEffectOnBoosts(t *testing.T) {
 	l := newLab(t, 1, sixty(t), webPod(t, "p", time.Hour))
 	off, err := policy.Load(policy.Options{Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}}) // as an overlay that ends none

@@ -48,7 +48,7 @@ type lab struct {
 	onSent  func(pod string) error // before it is taken
 }
 
-// newLab has ReplicaSet web of some replicas and objects.
+// newLab has ReplicaSet web with this many replicas, and objects.
 func newLab(t *testing.T, replicas int32, objects ...client.Object) *lab {
 	t.Helper()
 	return labWith(t, interceptor.Funcs{}, replicas, objects...)
@@ -105,7 +105,7 @@ func labWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects ...c
 	return l
 }
 
-// requestsIn is what a patch says of requests, as "container cpu/memory".
+// requestsIn is the requests in a patch, as "container cpu/memory".
 func requestsIn(t *testing.T, body []byte) string {
 	t.Helper()
 	var ops []struct{ Path, Value string }
@@ -123,7 +123,7 @@ func requestsIn(t *testing.T, body []byte) string {
 	return strings.Join(out, " ")
 }
 
-// rawOperations are those of a patch after the one that names the pod by its UID.
+// rawOperations are the operations of a patch after the test of the pod's UID.
 func rawOperations(t *testing.T, body []byte) (out []json.RawMessage) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal(body, &out))
@@ -152,7 +152,7 @@ func webPod(t *testing.T, name string, ready time.Duration, change ...func(*core
 	return pod
 }
 
-// webVPA is a VPA of ReplicaSet web; more is put into its spec.
+// webVPA is a VPA of ReplicaSet web; more is added to its spec.
 func webVPA(t *testing.T, more string) *vpav1.VerticalPodAutoscaler {
 	t.Helper()
 	v := vpaOf(t, `{"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web"}`+more+`},`+target150+`}`)
@@ -170,7 +170,7 @@ func inProgress(pod *corev1.Pod) {
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
 }
 
-// work runs it until the test ends.
+// work runs the controller until the test ends.
 func (l *lab) work() {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -180,7 +180,7 @@ func (l *lab) work() {
 		cancel()
 		require.NoError(l.t, <-done)
 	})
-	// The queue has two tickers of its own, of which one may not be there yet.
+	// The queue has two tickers of its own, one of which may not exist yet.
 	l.eventually("the round", func() bool { return l.clock.Waiters() >= 2 })
 }
 

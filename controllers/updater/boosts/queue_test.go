@@ -109,7 +109,7 @@ func TestBoostedPodsAreRequeued(t *testing.T) {
 	}
 }
 
-// What fails because the process ends is no fault of anybody.
+// A failure because the process ends is not counted.
 func TestShutdownIsNoFailureToEndABoost(t *testing.T) {
 	v := sixty(t)
 	v.Name = "stopped"
@@ -120,7 +120,8 @@ func TestShutdownIsNoFailureToEndABoost(t *testing.T) {
 	require.InDelta(t, 0, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("0", "stopped", "ns", "UnboostError")), 0)
 }
 
-// Without a VPA a pod is looked at once and five times again, ever later; then no more.
+// Without a VPA a pod is processed once and retried five times with growing delays, and then no
+// more.
 func TestPodWithoutAVPAIsRetriedAFewTimes(t *testing.T) {
 	l := newLab(t, 1, webPod(t, "p", time.Hour))
 	queue := l.queue()
@@ -184,7 +185,7 @@ func TestChangesOfPodsAndVPAsQueueBoostedPods(t *testing.T) {
 	}
 }
 
-// What VPAs and pods tell all the time is no reason to look at anything.
+// Frequent changes of VPAs and pods, such as of their status, queue nothing.
 func TestIrrelevantChangesQueueNothing(t *testing.T) {
 	v := sixty(t)
 	l := newLab(t, 1, v, webPod(t, "p", time.Hour))
@@ -211,7 +212,7 @@ func TestIrrelevantChangesQueueNothing(t *testing.T) {
 	require.Equal(t, 1, queue.Len())
 }
 
-// What cannot be listed is left to the next round.
+// If pods cannot be listed, the next round retries.
 func TestRoundThatCannotListChangesNothing(t *testing.T) {
 	hooks := interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return io.ErrUnexpectedEOF

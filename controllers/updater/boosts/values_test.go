@@ -18,7 +18,7 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// shippedRules are the shipped rules with startup boosts and pod-level resources on.
+// shippedRules are the shipped rules with gates CPUStartupBoost and PodLevelResources on.
 var shippedRules = sync.OnceValues(func() (*compile.Rulebook, error) {
 	return policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true, "PodLevelResources": true},
 		Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}})
@@ -33,7 +33,7 @@ func shippedPlan(t testing.TB) *engine.Plan {
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// podOf is a pod that has been ready for some time; containers are read as JSON.
+// podOf is a pod that has been ready for some time; its containers are JSON.
 func podOf(t testing.TB, ready time.Duration, spec string, notes map[string]string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{}}}
@@ -56,7 +56,7 @@ func vpaOf(t testing.TB, text string) *vpav1.VerticalPodAutoscaler {
 	return v
 }
 
-// written is what a change writes, as "requests/limits" of CPU and memory; "-" is nothing.
+// written is a change as "requests/limits" of CPU and memory; "-" = nothing.
 func written(c *facts.ResourceChange) string {
 	text := func(list corev1.ResourceList) string {
 		out := ""
@@ -76,7 +76,7 @@ func written(c *facts.ResourceChange) string {
 }
 
 const (
-	// One container of 100m to 200m, boosted threefold.
+	// One container of 100m to 200m, with a boost of factor 3.
 	boostedOne = `{"containers":[{"name":"a","resources":{"requests":{"cpu":"300m","memory":"100Mi"},"limits":{"cpu":"600m","memory":"200Mi"}}}]}`
 	beforeOne  = `{"requests":{"cpu":"100m","memory":"100Mi"},"limits":{"cpu":"200m","memory":"200Mi"}}`
 	boost60    = `"startupBoost":{"cpu":{"type":"Factor","factor":3,"durationSeconds":60}}`
@@ -213,7 +213,7 @@ func TestResourcesAfterAStartupBoost(t *testing.T) {
 	}
 }
 
-// That a pod is not ready, or that nobody asks, ends no boost and tells nothing of when it ends.
+// A boost continues, with an unknown end, while the pod is not ready and when no time is given.
 func TestBoostLastsUntilThePodIsReady(t *testing.T) {
 	v := vpaOf(t, `{"spec":{`+boost60+`},`+target150+`}`)
 	unready := podOf(t, time.Hour, boostedOne, map[string]string{"a": beforeOne})
@@ -229,8 +229,8 @@ func TestBoostLastsUntilThePodIsReady(t *testing.T) {
 	}
 }
 
-// fits reports whether the containers of a pod with resources of its own fit in it after a change,
-// as API servers demand.
+// fits reports whether the containers of a pod with pod-level resources fit in it after a change,
+// as API servers require.
 func fits(pod *corev1.Pod, change facts.PodChange) bool {
 	after := facts.RequestsAfter(pod, change)
 	for _, name := range facts.ScaledResources {

@@ -17,8 +17,8 @@ import (
 const (
 	// absentTime is how long the state of a workload without pods is kept.
 	absentTime = time.Hour
-	// maxAwaited bounds the evictions per workload that wait for a replacement pod. More would not
-	// tell more.
+	// maxAwaited bounds the evictions per workload that wait for a replacement pod. More would add
+	// no information.
 	maxAwaited = 64
 )
 
@@ -94,8 +94,8 @@ func (b *Breaker) IsGone(uid types.UID) bool {
 }
 
 // Look matches pods that are new since the last cycle with the evicted pods that they replace, one
-// to one and both in order. It ignores creation times otherwise, because clocks differ. live are
-// the UIDs of all pods.
+// to one and in order of creation. It ignores creation times otherwise, because clocks differ. live
+// are the UIDs of all pods.
 func (b *Breaker) Look(pods []corev1.Pod, live map[types.UID]bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -183,8 +183,8 @@ func (b *Breaker) Held(owner target.Key) string {
 	return ""
 }
 
-// resourcesNow are those a pod runs with, by container: allocated by the node, else from the spec.
-// Pod-level resources have the empty name.
+// resourcesNow are the resources that a pod runs with, by container: allocated by the node, else
+// from the spec. Pod-level resources have the empty name.
 func resourcesNow(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	out := resourcesAsked(pod)
 	for i := range pod.Spec.Containers {
@@ -197,7 +197,7 @@ func resourcesNow(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	return out
 }
 
-// resourcesAsked are those of the spec of a pod, by container.
+// resourcesAsked are the resources in the spec of a pod, by container.
 func resourcesAsked(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	out := make(map[string]corev1.ResourceRequirements, len(pod.Spec.Containers)+1)
 	for i := range pod.Spec.Containers {

@@ -78,8 +78,8 @@ func TestReplacementsAreMatchedOneToOne(t *testing.T) {
 	require.Empty(t, b.of)
 }
 
-// A resize that a node could not carry out is in the spec already, so a successor with that spec is
-// one that has come to something.
+// A resize that a node could not carry out is in the spec already, so a successor with that spec
+// did get new resources.
 func TestEvictedPodHadTheResourcesItsNodeAllocated(t *testing.T) {
 	p := &corev1.Pod{Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: amounts("2", "2Gi")}}},

@@ -12,8 +12,8 @@ type Reported struct {
 	Memory[types.UID, map[string]string]
 }
 
-// maxMatters are remembered of a VPA: owners come and go, as the Jobs of a CronJob do. With more,
-// all are reported again.
+// maxMatters are remembered of a VPA: owners come and go, as the Jobs of a CronJob do. Beyond
+// that, all are reported again.
 const maxMatters = 64
 
 // News reports whether a fault differs, but for numbers in it, from the last one about the same,

@@ -9,12 +9,12 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 )
 
-// ResizeClock remembers since when pods are being resized, and which resizes replaced others.
+// ResizeClock remembers when resizes in progress were first seen, and how often one replaced another.
 type ResizeClock struct {
 	Memory[types.UID, UnderWay]
 }
 
-// UnderWay is the resize of a pod that goes on.
+// UnderWay is a pod's resize in progress.
 type UnderWay struct {
 	Since      time.Time
 	Replaced   int // resizes that replaced others
@@ -37,7 +37,7 @@ func (c *ResizeClock) Seen(pod *corev1.Pod, now time.Time) (resize UnderWay) {
 	return resize
 }
 
-// Replaced notes that another resize replaced one that goes on.
+// Replaced notes that another resize replaced the one in progress.
 func (c *ResizeClock) Replaced(uid types.UID, now time.Time) {
 	c.change(uid, func(one UnderWay, known bool) (UnderWay, bool) {
 		one.Replaced++
