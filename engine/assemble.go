@@ -58,6 +58,7 @@ type decisionCode struct {
 	plan   *document.Decision
 	when   closure.Code[bool]   // nil = always
 	reason closure.Code[string] // nil = the written reason
+	until  closure.Code[string] // nil = the written text
 }
 
 // stageCondition names a stage's own condition where a rule is expected. It is reserved.
@@ -202,6 +203,9 @@ func (a *stageAssembler) decisions() []decisionCode {
 		row.path = row.origin.path()
 		if d.Reason != nil {
 			row.reason, _ = closure.Typed[string](a.Expression(d.Reason))
+		}
+		if d.Until != nil {
+			row.until, _ = closure.Typed[string](a.Expression(d.Until))
 		}
 		out = append(out, row)
 		if when == nil {

@@ -84,6 +84,8 @@ func (d *differ) set(old, now *document.RuleSet) {
 			d.value(path+": class", a.Class.Value, b.Class.Value)
 			d.value(path+": reason", a.Reason, b.Reason)
 			d.value(path+": reasonExpression", a.ReasonExpression.Value, b.ReasonExpression.Value)
+			d.value(path+": until", a.Until, b.Until)
+			d.value(path+": untilExpression", a.UntilExpression.Value, b.UntilExpression.Value)
 		case len(old.Validations) > 0 && len(now.Validations) > 0:
 			d.validation(path, &old.Validations[i], &now.Validations[j])
 		}

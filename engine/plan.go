@@ -147,6 +147,7 @@ type DecisionPlan struct {
 	Decision *document.Decision
 	When     *closure.Program // nil = always
 	Reason   *closure.Program // nil = the literal reason
+	Until    *closure.Program // nil = the literal text
 }
 
 // ValidationPlan is a validation compiled for each of its places and one value of its axis.

@@ -179,6 +179,8 @@ func decisionNode(d *document.Decision) *yaml.Node {
 	m.text("class", d.Class.Value)
 	m.text("reason", d.Reason)
 	m.text("reasonExpression", d.ReasonExpression.Value)
+	m.text("until", d.Until)
+	m.text("untilExpression", d.UntilExpression.Value)
 	return m.by(d.Overlay)
 }
 

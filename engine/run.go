@@ -213,6 +213,7 @@ type Verdict struct {
 	Rule   string // set/decision; "default" when no row matched
 	Class  string // of the decision; empty = none
 	Reason string
+	Until  string     // what has to happen for another decision; set with a trace only
 	Err    *RuleError // set when a row failed and the point's fail-safe outcome was taken
 }
 
@@ -250,6 +251,12 @@ func (f *run) decide(at *PointPlan) Verdict {
 			}
 		}
 		if f.trace != nil {
+			v.Until = d.plan.Until
+			if d.until != nil {
+				if text := d.until(f.Frame); f.Failure() == nil {
+					v.Until = text
+				}
+			}
 			f.trace.decision(d.source, v)
 		}
 		if v.Reason == "" {

@@ -79,7 +79,7 @@ func (s *SetPlan) each(visit func(*closure.Program)) {
 		visitAll(visit, s.Variables.Programs...)
 	}
 	for _, d := range s.Decisions {
-		visitAll(visit, d.When, d.Reason)
+		visitAll(visit, d.When, d.Reason, d.Until)
 	}
 	for _, st := range s.Stages {
 		st.each(visit)

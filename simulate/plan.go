@@ -110,7 +110,7 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 
 // skip is the plan for an ignored pod; v is nil without a VPA, the rule empty if none ran.
 func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, why engine.Verdict) answers.PlannedPod {
-	out := answers.PlannedPod{Pod: keyOfPod(pod), Action: facts.DoSkip, Rule: why.Rule, Class: why.Class, Reason: why.Reason, Why: u.why[pod]}
+	out := answers.PlannedPod{Pod: keyOfPod(pod), Action: facts.DoSkip, Rule: why.Rule, Class: why.Class, Reason: why.Reason, Until: why.Until, Why: u.why[pod]}
 	if v != nil {
 		out.VPA = v.key()
 	}

@@ -19,6 +19,7 @@ type PlannedPod struct {
 	Rule     string        `json:"rule"`            // set/rule; empty = no rule ran
 	Class    string        `json:"class,omitempty"` // of the rule: Settled, Waiting or Misconfigured; empty = none
 	Reason   string        `json:"reason"`
+	Until    string        `json:"until,omitempty"`    // what has to happen for another decision; with steps only
 	Priority *Priority     `json:"priority,omitempty"` // nil for pods without a recommendation to compare with
 	Change   []Change      `json:"change,omitempty"`   // what the rules want, whether done now or not
 	Steps    []engine.Step `json:"steps,omitempty"`    // set if explain was requested

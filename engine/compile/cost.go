@@ -139,7 +139,7 @@ func (t *together) wrote() {
 func (t *together) set(set *engine.SetPlan) {
 	t.begin(1)
 	for _, d := range set.Decisions {
-		t.add(d.When, d.Reason)
+		t.add(d.When, d.Reason, d.Until)
 	}
 	for _, st := range set.Stages {
 		if st.Vars == nil {

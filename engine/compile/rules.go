@@ -139,6 +139,18 @@ func (c *compiler) target(path source.Scalar, sc *scopeEnv, subject string) (eng
 	return w, true
 }
 
+// prose compiles an expression that gives a text; nil without one.
+func (c *compiler) prose(s source.Scalar, sc *scopeEnv, subject, field string) *closure.Program {
+	if s.IsZero() {
+		return nil
+	}
+	ast, p := c.expression(s, sc, subject+", "+field)
+	if p != nil && !ast.OutputType().IsExactType(cel.StringType) {
+		c.ps.At(s, subject, fmt.Sprintf("%s gives %s, it must give string", field, ast.OutputType()))
+	}
+	return p
+}
+
 func (c *compiler) decisions(point *registry.Point, set *document.RuleSet, compiled *engine.SetPlan, sc *scopeEnv) {
 	subject := "RuleSet " + set.ID()
 	sc = sc.child()
@@ -171,13 +183,8 @@ func (c *compiler) decisions(point *registry.Point, set *document.RuleSet, compi
 			c.ps.At(d.Class, at, fmt.Sprintf("class %q is not known at %s; use %s", d.Class.Value, point.Name, strings.Join(classes, ", ")))
 		}
 		row := &engine.DecisionPlan{Decision: d, When: c.condition(d.When, sc, at+", when")}
-		if !d.ReasonExpression.IsZero() {
-			ast, p := c.expression(d.ReasonExpression, sc, at+", reasonExpression")
-			if p != nil && !ast.OutputType().IsExactType(cel.StringType) {
-				c.ps.At(d.ReasonExpression, at, fmt.Sprintf("reasonExpression gives %s, it must give string", ast.OutputType()))
-			}
-			row.Reason = p
-		}
+		row.Reason = c.prose(d.ReasonExpression, sc, at, "reasonExpression")
+		row.Until = c.prose(d.UntilExpression, sc, at, "untilExpression")
 		compiled.Decisions = append(compiled.Decisions, row)
 	}
 }

@@ -191,6 +191,9 @@ func (d *Decoder) decisionFields(x *Decision, at source.Scalar) fields {
 		"reason": d.text(&x.Reason),
 
 		"reasonExpression": d.into(&x.ReasonExpression),
+
+		"until":           d.text(&x.Until),
+		"untilExpression": d.into(&x.UntilExpression),
 	}
 }
 

@@ -104,6 +104,9 @@ type Decision struct {
 
 	ReasonExpression source.Scalar // optional; computes the prose, with Reason as fallback
 
+	Until           string        // optional: what has to happen for another decision
+	UntilExpression source.Scalar // optional; computes it, with Until as fallback
+
 	Overlay string // source overlay; empty = the rule set's own
 }
 
@@ -221,6 +224,7 @@ func (s *RuleSet) eachExpression(visit func(source.Scalar)) {
 	for _, d := range s.Decisions {
 		visit(d.When)
 		visit(d.ReasonExpression)
+		visit(d.UntilExpression)
 	}
 	for _, v := range s.Validations {
 		visit(v.When)

@@ -128,6 +128,9 @@ type Decision struct {
 	Class            string `json:"class,omitempty"`
 	Reason           string `json:"reason,omitempty"`
 	ReasonExpression string `json:"reasonExpression,omitempty"`
+	// What has to happen for another decision.
+	Until           string `json:"until,omitempty"`
+	UntilExpression string `json:"untilExpression,omitempty"`
 }
 
 // Validation is a condition that an object must fulfil.

@@ -88,6 +88,9 @@ func (d Digest) decision(x *document.Decision) {
 	if !x.Class.IsZero() { // the digest of rows without one is as before
 		d.Line("class", x.Class)
 	}
+	if !x.UntilExpression.IsZero() {
+		d.Line("until", x.UntilExpression)
+	}
 }
 
 func (d Digest) validation(v *document.Validation) {
