@@ -14,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/faults"
 )
@@ -110,10 +111,12 @@ func (u *updater) items(explain bool) []answers.PlannedPod {
 
 // skip is the plan for an ignored pod; v is nil without a VPA, the rule empty if none ran.
 func (u *updater) skip(v *judgedVPA, pod *corev1.Pod, why engine.Verdict) answers.PlannedPod {
-	out := answers.PlannedPod{Pod: keyOfPod(pod), Action: facts.DoSkip, Rule: why.Rule, Class: why.Class, Reason: why.Reason, Until: why.Until, Why: u.why[pod]}
+	var vpa *vpav1.VerticalPodAutoscaler
 	if v != nil {
-		out.VPA = v.key()
+		vpa = v.VerticalPodAutoscaler
 	}
+	out := podupdate.LeftAlone(pod, vpa, why)
+	out.Why = u.why[pod]
 	return out
 }
 

@@ -83,10 +83,8 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 	if v.takes {
 		verdict = a.Decide(v.chosen.Plan, *group, a.trace)
 	}
-	acts := verdict.Do == facts.DoEvict || verdict.Do == facts.DoInPlace
-	if acts && (verdict.Do == facts.DoInPlace || pod.Status.Phase != corev1.PodPending) {
-		group.Disrupted++
-	}
+	acts := podupdate.Acts(verdict.Do)
+	podupdate.CarriedOut(verdict.Do, pod, group)
 	if verdict.Do == facts.DoEvict && pod.Status.Phase != corev1.PodPending {
 		u.evicted = append(u.evicted, pod)
 	}
@@ -98,19 +96,8 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 	if verdict.Err != nil {
 		u.note("pod %s: %v; it is left alone", keyOfPod(pod), verdict.Err)
 	}
-	item := u.skip(v, pod, verdict)
-	item.Action = actionOf(verdict.Do)
-	item.Priority = &answers.Priority{OutsideRecommendedRange: a.Priority.OutsideRecommendedRange, ScaleUp: a.Priority.ScaleUp, ResourceDiff: answers.Number(a.Priority.ResourceDiff)}
-	change := a.Change
-	if verdict.Do == facts.DoInPlaceCPU {
-		change = change.WithoutMemory(pod)
-	}
-	for _, one := range facts.Alterations(pod, change) {
-		item.Change = append(item.Change, answers.Change(one))
-	}
-	if a.trace != nil {
-		item.Steps = a.trace.Steps()
-	}
+	item := podupdate.Planned(a.Pod, verdict, a.trace)
+	item.Why = u.why[pod]
 	return item
 }
 
@@ -132,19 +119,6 @@ func (u *updater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Ve
 	}
 	u.notePodTried(v, a, "its startup boost", verdict, func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict { return p.DecideUnboost(plan, group, nil) })
 	return verdict
-}
-
-// actionOf maps an outcome to an action; remembering something is no action.
-func actionOf(do string) string {
-	switch do {
-	case facts.DoEvict, facts.DoInPlace, facts.DoWait:
-		return do
-	case facts.DoInPlaceCPU:
-		return facts.DoInPlace
-	case facts.DoRememberInfeasible:
-		return facts.DoWait
-	}
-	return facts.DoSkip
 }
 
 // notePodTried notes what non-enforced overlays would do with a pod.

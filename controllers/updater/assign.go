@@ -13,6 +13,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
@@ -30,6 +31,36 @@ type workload struct {
 	tally tally
 }
 
+// judged is a VPA with what the rules say about its running pods.
+type judged struct {
+	vpa     *vpav1.VerticalPodAutoscaler
+	rules   compile.Selection
+	verdict engine.Verdict // of vpa.update; zero if no rules were asked
+	ignored string         // why no rules were asked; empty = they were
+}
+
+// takes reports whether the VPA changes running pods.
+func (j *judged) takes() bool { return j.verdict.Do == facts.DoApply }
+
+// competes reports whether no other VPA gets the pods that this one selects. One whose rules cannot
+// be used changes no pods, and leaves none to others.
+func (j *judged) competes() bool { return j.takes() || j.rules.Err != nil }
+
+// judge asks the rules whether a VPA changes running pods.
+func (r *run) judge(v *vpav1.VerticalPodAutoscaler) judged {
+	j := judged{vpa: v}
+	if fault := v.Unreadable(); fault != "" {
+		j.ignored = "it cannot be decoded completely: " + fault
+		return j
+	}
+	if j.rules = policy.For(r.rules, v); j.rules.Err != nil {
+		j.ignored = "the rules that it asks for cannot be used: " + j.rules.Err.Error()
+		return j
+	}
+	j.verdict = j.rules.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
+	return j
+}
+
 // assign gives each pod to its controlling VPA, and skips VPAs that do not change running pods.
 func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) []*workload {
 	byNamespace := map[string][]*vpav1.VerticalPodAutoscaler{}
@@ -39,23 +70,21 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 		if !r.Namespaces.Serve(v.Namespace) {
 			continue
 		}
-		log := r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
-		if fault := v.Unreadable(); fault != "" {
-			log.Info("VPA skipped: it cannot be decoded completely", "reason", fault)
-			continue
+		j, log := r.judge(v), r.Log.WithValues("namespace", v.Namespace, "vpa", v.Name)
+		switch {
+		case j.rules.Err != nil:
+			log.V(4).Info("pods of this VPA skipped", "reason", j.rules.Err.Error()) // its condition says so
+		case j.ignored != "":
+			log.Info("VPA skipped: it cannot be decoded completely", "reason", v.Unreadable())
+		default:
+			policy.Report(log, "pods of this VPA skipped", j.verdict.Err)
+			r.auditUpdate(v, j.rules.Shadows, j.verdict, log)
 		}
-		chosen := policy.For(r.rules, v)
-		if chosen.Err != nil {
-			log.V(4).Info("pods of this VPA skipped", "reason", chosen.Err.Error()) // its condition says so
-			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)          // its pods are not given to another VPA
-			continue
-		}
-		verdict := chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v), nil)
-		policy.Report(log, "pods of this VPA skipped", verdict.Err)
-		r.auditUpdate(v, chosen.Shadows, verdict, log)
-		if verdict.Do == facts.DoApply {
+		if j.competes() {
 			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)
-			byVPA[v.UID] = &workload{vpa: v, rules: chosen}
+		}
+		if j.takes() {
+			byVPA[v.UID] = &workload{vpa: v, rules: j.rules}
 		}
 	}
 	for i, v := range r.controlling(ctx, pods, byNamespace) {
@@ -89,7 +118,7 @@ func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates map
 	for first := range assigners {
 		workers.Go(func() {
 			for i := first; i < len(pods); i += assigners {
-				if pod := &pods[i]; len(candidates[pod.Namespace]) > 0 && alive(pod) && !r.breaker.IsGone(pod.UID) {
+				if pod := &pods[i]; len(candidates[pod.Namespace]) > 0 && alive(pod) && !r.breaker.IsGone(pod.UID, r.now) {
 					of[i] = r.controllingOne(ctx, pod, candidates[pod.Namespace])
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
@@ -16,9 +17,7 @@ import (
 // updatePod carries out the decision on a pod. It asks the rules again if the group has changed
 // since, and after a refused resize.
 func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
-	if *c.group != c.asked {
-		r.decide(w, c)
-	}
+	r.decideAgain(w, c)
 	if c.verdict.Do == facts.DoInPlace && r.resize(ctx, w, c) {
 		r.decide(w, c)
 		r.countRefusal(w, c)
@@ -52,7 +51,7 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 // c.Attempt holds the reason.
 func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bool) {
 	if r.resizesOver.Load() {
-		w.postpone(postponedByRate)
+		w.postpone(c, postponedByRate)
 		return false
 	}
 	restarts := facts.Restarts(c.request.Pod, c.Change)
@@ -61,7 +60,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	}
 	if err := wait(ctx, r.Limits.Resizes); err != nil {
 		r.resizesOver.Store(true)
-		w.postpone(postponedByRate)
+		w.postpone(c, postponedByRate)
 		if restarts {
 			r.first.giveBack()
 		}
@@ -74,7 +73,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	marked, err := r.Actuator.Resize(ctx, pod, w.vpa, c.Change, c.verdict)
 	w.sent = w.sent || err == nil || !actuation.Unsent(err)
 	if err == nil {
-		c.group.Disrupted++
+		podupdate.CarriedOut(facts.DoInPlace, pod, c.group)
 		w.tally.resized++
 		w.counted.Resized()
 		r.sent.Note(pod, r.Clock.Now())
@@ -85,7 +84,6 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		}
 		r.infeasible.Forget(pod.UID)
 		r.backOffs.Resizes.Clear(c.Owner, pod.UID)
-		c.group.Resizes = facts.Refusals{}
 		r.reported.Over(w.vpa.UID, about)
 		c.log.Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return false
@@ -102,7 +100,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	case facts.RefusedNotAnswered:
 		switch {
 		case actuation.Unsent(err):
-			w.postpone(postponedByDeadline)
+			w.postpone(c, postponedByDeadline)
 		case !actuation.Declined(err):
 			c.group.Disrupted++ // it may have succeeded
 			r.sent.Note(pod, r.Clock.Now())
@@ -155,7 +153,7 @@ func (r *run) about(w *workload, c *candidate, refused facts.RefusedRequest) (to
 // evict evicts a pod.
 func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	if r.evictionsOver.Load() {
-		w.postpone(postponedByRate)
+		w.postpone(c, postponedByRate)
 		return
 	}
 	if !r.mayDisrupt(w, c) {
@@ -163,7 +161,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	}
 	if err := wait(ctx, r.Limits.Evictions); err != nil {
 		r.evictionsOver.Store(true)
-		w.postpone(postponedByRate)
+		w.postpone(c, postponedByRate)
 		r.first.giveBack()
 		w.counted.EvictionFailed(counters.EvictionLimit)
 		c.log.Info("eviction rate limit reached; remaining evictions wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
@@ -179,11 +177,10 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	}
 	switch answer {
 	case actuation.Evicted:
-		r.disrupted(c)
+		podupdate.CarriedOut(facts.DoEvict, pod, c.group)
 		w.tally.evicted++
 		w.counted.Evicted()
 		r.backOffs.Evictions.Clear(c.Owner, pod.UID)
-		c.group.Evictions = facts.Refusals{}
 		timeout, failed := facts.ReplacementTimeout(w.rules.Plan, w.vpa, *c.group)
 		policy.Report(c.log, "replacement pod may not be tracked", failed...)
 		r.breaker.Evicted(c.Owner, pod, r.now, timeout)
@@ -197,7 +194,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		c.log.V(2).Info("pod gone", "rule", c.verdict.Rule)
 		return
 	case actuation.NotSent:
-		w.postpone(postponedByDeadline)
+		w.postpone(c, postponedByDeadline)
 		c.log.V(2).Info("eviction waits for the next cycle", "rule", c.verdict.Rule, "reason", err.Error())
 		return
 	case actuation.Budget:
@@ -235,7 +232,7 @@ func (r *run) mayDisrupt(w *workload, c *candidate) bool {
 	if r.first.take() {
 		return true
 	}
-	w.postpone(postponedByStart)
+	w.postpone(c, postponedByStart)
 	c.log.V(2).Info("eviction or restarting resize waits for the next cycle", "rule", c.verdict.Rule, "reason", "--first-cycle-evictions")
 	return false
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,7 @@ import (
 // run is one cycle.
 type run struct {
 	*Updater
+	Log   logr.Logger // in place of that of the Updater
 	rules *compile.Rulebook
 	// now is the start of the cycle. All actions are stamped with it and all ages are measured to
 	// it: with the actual time, an action late in one cycle would be slightly less than a whole
@@ -64,7 +66,9 @@ func (u *Updater) RunOnce(ctx context.Context) {
 }
 
 // newRun starts a cycle.
-func (u *Updater) newRun() *run { return &run{Updater: u, rules: u.Rules(), now: u.Clock.Now()} }
+func (u *Updater) newRun() *run {
+	return &run{Updater: u, Log: u.Log, rules: u.Rules(), now: u.Clock.Now()}
+}
 
 // list reads objects of one kind, and reports whether that succeeded.
 func (r *run) list(ctx context.Context, step string, list client.ObjectList, what string) (ok bool) {

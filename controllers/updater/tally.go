@@ -17,8 +17,8 @@ type tally struct {
 	candidates int // pods to evict or resize at the start of the cycle
 	evicted    int
 	resized    int
-	decided    []decided      // few entries: pods of a VPA are alike
-	postponed  map[string]int // pods left to the next cycle, by reason
+	decided    []decided            // few entries: pods of a VPA are alike
+	postponed  map[types.UID]string // pods left to the next cycle, with the reason
 }
 
 // decided counts pods by action and rule.
@@ -39,11 +39,11 @@ func (t *tally) decide(verdict engine.Verdict) {
 }
 
 // postpone counts a pod that is left to the next cycle.
-func (t *tally) postpone(reason string) {
+func (t *tally) postpone(pod types.UID, reason string) {
 	if t.postponed == nil {
-		t.postponed = map[string]int{}
+		t.postponed = map[types.UID]string{}
 	}
-	t.postponed[reason]++
+	t.postponed[pod] = reason
 }
 
 // candidate counts the first decision on a pod, before others changed the budget.
@@ -103,8 +103,8 @@ func (t tally) addTo(w *workload) {
 	}
 	vpasEvicted.WithLabelValues(c.Size, c.Mode).Add(any(t.evicted))
 	vpasUpdated.WithLabelValues(c.Size).Add(any(t.resized))
-	for reason, n := range t.postponed {
-		postponedPods.WithLabelValues(reason).Add(float64(n))
+	for _, reason := range t.postponed {
+		postponedPods.WithLabelValues(reason).Inc()
 	}
 	for _, d := range t.decided {
 		decidedPods.WithLabelValues(d.action, d.rule).Add(float64(d.pods))

@@ -32,9 +32,8 @@ func TestUnreadableVPAUpdatesNoPods(t *testing.T) {
 		return v
 	}
 	var lines []string
-	u := &run{rules: book, Updater: &Updater{Options: Options{
+	u := &run{rules: book, Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}), Updater: &Updater{Options: Options{
 		Resolver: &target.Resolver{Client: fake.NewClientBuilder().WithObjects(deployment).Build()},
-		Log:      funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}),
 	}}}
 	require.Empty(t, u.assign(t.Context(), []vpav1.VerticalPodAutoscaler{vpa("broken", "Recreate", `"two"`)}, []corev1.Pod{pod}))
 	require.Len(t, lines, 1)

@@ -67,7 +67,7 @@ type Updater struct {
 
 // Busy reports whether a pod was evicted or resized and the cache does not show it yet.
 func (u *Updater) Busy(pod *corev1.Pod) bool {
-	return u.breaker.IsGone(pod.UID) || u.sent.Unseen(pod, u.Clock.Now())
+	return u.breaker.IsGone(pod.UID, u.Clock.Now()) || u.sent.Unseen(pod, u.Clock.Now())
 }
 
 // New returns an updater.

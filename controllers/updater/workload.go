@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/limitranges"
@@ -31,9 +32,9 @@ type candidate struct {
 }
 
 // postpone leaves a pod to the next cycle.
-func (w *workload) postpone(reason string) {
+func (w *workload) postpone(c *candidate, reason string) {
 	w.late = true
-	w.tally.postpone(reason)
+	w.tally.postpone(c.request.Pod.UID, reason)
 }
 
 // countShare is the part of the interval that may be spent on reading the replica counts of custom
@@ -52,6 +53,30 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 		log.Error(err, "pods of this VPA skipped; retrying in the next cycle")
 		return
 	}
+	groups := r.groups(ctx, w, log)
+	for owner, g := range groups {
+		r.breaker.Tell(owner, g, r.now)
+	}
+	for _, pod := range w.pods {
+		r.resizes.Note(pod, r.now)
+	}
+	list := r.decideAll(w, limits, groups, log)
+	for _, c := range list {
+		w.tally.candidate(c.verdict)
+		r.audit(c, w.rules.Shadows, c.verdict, c.log)
+	}
+	for _, c := range list {
+		if ctx.Err() != nil {
+			break
+		}
+		r.updatePod(ctx, w, c)
+	}
+	r.reportHeld(ctx, w, groups, list, log)
+}
+
+// groups counts the pods of a VPA by direct owner, with what is disrupted and what the API server
+// refused.
+func (r *run) groups(ctx context.Context, w *workload, log logr.Logger) map[target.Key]*facts.Group {
 	counting, cancel := context.WithTimeout(ctx, part(r.Interval, countShare))
 	defer cancel()
 	groups := podupdate.Groups(counting, r.Resolver, w.pods, func(owner target.Key, err error) {
@@ -64,16 +89,8 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 	}
 	for owner, g := range groups {
 		g.Evictions, g.Resizes = r.backOffs.Of(remembered.RefusedTo{Owner: owner}, r.now)
-		r.breaker.Tell(owner, g, r.now)
 	}
-	list := r.decideAll(w, podupdate.Request{VPA: v, Limits: limits, Now: r.now, NoAdmission: r.noAdmission}, groups, log)
-	for _, c := range list {
-		if ctx.Err() != nil {
-			break
-		}
-		r.updatePod(ctx, w, c)
-	}
-	r.reportHeld(ctx, w, groups, list, log)
+	return groups
 }
 
 // contain recovers from a panic, logs and counts it. Defer it.
@@ -84,26 +101,13 @@ func (u *Updater) contain(log logr.Logger, consequence string) {
 	}
 }
 
-// decideAll decides on each pod of a VPA as if it were the only one, and sorts the pods. of holds
-// what their requests have in common.
-func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key]*facts.Group, log logr.Logger) []*candidate {
+// decideAll decides on each pod of a VPA as if it were the only one, and sorts the pods.
+func (r *run) decideAll(w *workload, limits *facts.LimitRanges, groups map[target.Key]*facts.Group, log logr.Logger) []*candidate {
 	list, byPod := make([]*podupdate.Pod, 0, len(w.pods)), make(map[*podupdate.Pod]*candidate, len(w.pods))
 	for _, pod := range w.pods {
-		c := &candidate{request: of, log: log.WithValues("pod", pod.Name)}
-		resize := r.resizes.Seen(pod, of.Now)
-		c.request.ResizeSeen, c.request.Replaced, c.request.ReplacedAt = resize.Since, resize.Replaced, resize.ReplacedAt
-		c.request.Pod, c.request.Infeasible = pod, r.infeasible.Tried(pod.UID)
-		var failed []*engine.RuleError
-		c.Pod, failed = podupdate.Assess(w.rules.Plan, c.request, nil)
-		policy.Report(c.log, "values unchanged", failed...)
+		c := r.assess(w, pod, limits, nil, log)
 		c.group = groups[c.Owner]
-		c.Evictions, c.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: pod.UID}, r.now)
-		if r.sent.Unseen(pod, of.Now) { // the cached pod is from before the resize
-			c.Resize = facts.Resize{Status: facts.ResizeSent}
-		}
 		r.decide(w, c)
-		w.tally.candidate(c.verdict)
-		r.audit(c, w.rules.Shadows, c.verdict, c.log)
 		list, byPod[c.Pod] = append(list, c.Pod), c
 	}
 	podupdate.Sort(list)
@@ -112,6 +116,30 @@ func (r *run) decideAll(w *workload, of podupdate.Request, groups map[target.Key
 		sorted[i] = byPod[one]
 	}
 	return sorted
+}
+
+// assess finds out what the rules want for a pod, with all that is remembered of it.
+func (r *run) assess(w *workload, pod *corev1.Pod, limits *facts.LimitRanges, trace *engine.Trace, log logr.Logger) *candidate {
+	resize, _ := r.resizes.At(pod, r.now)
+	c := &candidate{log: log.WithValues("pod", pod.Name), request: podupdate.Request{
+		Pod: pod, VPA: w.vpa, Limits: limits, Now: r.now, NoAdmission: r.noAdmission, Infeasible: r.infeasible.Tried(pod.UID),
+		ResizeSeen: resize.Since, Replaced: resize.Replaced, ReplacedAt: resize.ReplacedAt,
+	}}
+	var failed []*engine.RuleError
+	c.Pod, failed = podupdate.Assess(w.rules.Plan, c.request, trace)
+	policy.Report(c.log, "values unchanged", failed...)
+	c.Evictions, c.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: pod.UID}, r.now)
+	if r.sent.Unseen(pod, r.now) { // the cached pod is from before the resize
+		c.Resize = facts.Resize{Status: facts.ResizeSent}
+	}
+	return c
+}
+
+// decideAgain asks the rules about a pod once more if its group has changed since.
+func (r *run) decideAgain(w *workload, c *candidate) {
+	if *c.group != c.asked {
+		r.decide(w, c)
+	}
 }
 
 // decide asks the rules about a pod.

@@ -86,11 +86,11 @@ func (b *Breaker) Evicted(owner target.Key, pod *corev1.Pod, now time.Time, time
 }
 
 // IsGone reports whether a pod was evicted, or may have been, whatever the cache shows.
-func (b *Breaker) IsGone(uid types.UID) bool {
+func (b *Breaker) IsGone(uid types.UID, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, gone := b.gone[uid]
-	return gone
+	at, gone := b.gone[uid]
+	return gone && now.Sub(at) < CacheTime
 }
 
 // Look matches pods that are new since the last cycle with the evicted pods that they replace, one
@@ -120,17 +120,21 @@ func (b *Breaker) Look(pods []corev1.Pod, live map[types.UID]bool, now time.Time
 		}
 	}
 	for owner, o := range b.of {
-		o.awaited = slices.DeleteFunc(o.awaited, func(e evictedPod) bool { return now.After(e.until) })
-		list := come[owner]
-		slices.SortFunc(list, func(a, c *corev1.Pod) int {
-			return cmp.Or(a.CreationTimestamp.Compare(c.CreationTimestamp.Time), strings.Compare(a.Name, c.Name))
-		})
-		for _, pod := range list {
-			o.succeeded(pod)
-		}
+		o.look(come[owner], now)
 		if len(o.awaited) == 0 && (o.unchanged == 0 || now.Sub(o.present) > absentTime) {
 			delete(b.of, owner)
 		}
+	}
+}
+
+// look matches new pods with evicted ones.
+func (o *outcomes) look(come []*corev1.Pod, now time.Time) {
+	o.awaited = slices.DeleteFunc(o.awaited, func(e evictedPod) bool { return now.After(e.until) })
+	slices.SortFunc(come, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	for _, pod := range come {
+		o.succeeded(pod)
 	}
 }
 
@@ -159,9 +163,30 @@ func (o *outcomes) reset() { o.unchanged, o.last, o.rule, o.had = 0, time.Time{}
 func (b *Breaker) Tell(owner target.Key, g *facts.Group, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if o := b.of[owner]; o != nil && o.unchanged > 0 {
+	if o := b.of[owner]; o != nil {
+		o.tell(g, now)
+	}
+}
+
+func (o *outcomes) tell(g *facts.Group, now time.Time) {
+	if o.unchanged > 0 {
 		g.Unchanged, g.UnchangedAge = o.unchanged, now.Sub(o.last)
 	}
+}
+
+// Foretell adds to the facts of a group what Tell would after Look, and returns what Held would. It
+// changes nothing. pods are all pods of the owner.
+func (b *Breaker) Foretell(owner target.Key, pods []*corev1.Pod, g *facts.Group, now time.Time) (rule string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.of[owner] == nil {
+		return ""
+	}
+	o := *b.of[owner]
+	o.awaited = slices.Clone(o.awaited)
+	o.look(slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return b.seen[pod.UID] }), now)
+	o.tell(g, now)
+	return o.rule
 }
 
 // Hold records the rule that pauses evictions of a workload for this reason; empty = none.

@@ -47,10 +47,10 @@ func TestReplacementsAreMatchedOneToOne(t *testing.T) {
 
 	require.Zero(t, look(a, c))
 	evict(a)
-	require.True(t, b.IsGone("a"))
+	require.True(t, b.IsGone("a", at))
 	require.Zero(t, look(a, c), "no successor yet")
 	require.Zero(t, look(c, d), "d has other resources")
-	require.False(t, b.IsGone("a"))
+	require.False(t, b.IsGone("a", at))
 	require.Zero(t, look(c, d, pod("e", "1")), "nobody waits for e")
 	evict(c)
 	require.Equal(t, 1, look(d, pod("e", "1"), pod("f", "1"), pod("g", "1")), "one of the two that have come counts")

@@ -21,20 +21,22 @@ type UnderWay struct {
 	ReplacedAt time.Time
 }
 
-// Seen notes a pod's state and returns its resize; zero when there is none.
-func (c *ResizeClock) Seen(pod *corev1.Pod, now time.Time) (resize UnderWay) {
-	status, _, _ := facts.ResizeOf(pod)
-	c.change(pod.UID, func(one UnderWay, known bool) (UnderWay, bool) {
-		if status == facts.NoResize {
-			return UnderWay{}, false
-		}
-		if !known {
-			one.Since = now
-		}
-		resize = one
-		return one, true
-	})
-	return resize
+// Note notes whether a pod is being resized.
+func (c *ResizeClock) Note(pod *corev1.Pod, now time.Time) {
+	resize, goesOn := c.At(pod, now)
+	c.change(pod.UID, func(UnderWay, bool) (UnderWay, bool) { return resize, goesOn })
+}
+
+// At returns the resize of a pod, and whether there is one. One that was not noted is new.
+func (c *ResizeClock) At(pod *corev1.Pod, now time.Time) (resize UnderWay, goesOn bool) {
+	if status, _, _ := facts.ResizeOf(pod); status == facts.NoResize {
+		return UnderWay{}, false
+	}
+	resize, known := c.Recall(pod.UID)
+	if !known {
+		resize.Since = now
+	}
+	return resize, true
 }
 
 // Replaced notes that another resize replaced the one in progress.

@@ -17,12 +17,20 @@ func TestTheResizeClockIsKeyedByUID(t *testing.T) {
 	pod := func(uid string, conditions ...corev1.PodCondition) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: types.UID(uid)}, Status: corev1.PodStatus{Conditions: conditions}}
 	}
+	seen := func(pod *corev1.Pod, now time.Time) UnderWay {
+		c.Note(pod, now)
+		resize, _ := c.At(pod, now.Add(time.Minute))
+		return resize
+	}
 	deferred := corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: "Deferred"}
-	require.Equal(t, begin, c.Seen(pod("old", deferred), begin).Since)
-	require.Equal(t, begin, c.Seen(pod("old", deferred), begin.Add(time.Hour)).Since)
-	require.Equal(t, begin.Add(time.Hour), c.Seen(pod("new", deferred), begin.Add(time.Hour)).Since)
-	require.Zero(t, c.Seen(pod("old"), begin.Add(time.Hour)), "the resize is over")
-	require.Equal(t, begin.Add(2*time.Hour), c.Seen(pod("old", deferred), begin.Add(2*time.Hour)).Since, "another one begins")
+	require.Equal(t, begin, seen(pod("old", deferred), begin).Since)
+	require.Equal(t, begin, seen(pod("old", deferred), begin.Add(time.Hour)).Since)
+	require.Equal(t, begin.Add(time.Hour), seen(pod("new", deferred), begin.Add(time.Hour)).Since)
+	require.Zero(t, seen(pod("old"), begin.Add(time.Hour)), "the resize is over")
+	require.Equal(t, begin.Add(2*time.Hour), seen(pod("old", deferred), begin.Add(2*time.Hour)).Since, "another one begins")
+	fresh, goesOn := c.At(pod("fresh", deferred), begin)
+	require.True(t, goesOn)
+	require.Equal(t, begin, fresh.Since, "a resize that was not noted begins now")
 	c.Keep(func(uid types.UID) bool { return uid == "new" })
 	require.Len(t, c.of, 1)
 }

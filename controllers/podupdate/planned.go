@@ -1,0 +1,72 @@
+package podupdate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// Planned describes what is done with a pod, and what the rules want for it. trace may be nil.
+func Planned(p *Pod, verdict engine.Verdict, trace *engine.Trace) answers.PlannedPod {
+	pod := p.PodState.Pod
+	out := LeftAlone(pod, p.VPA, verdict)
+	out.Action = actionOf(verdict.Do)
+	out.Priority = &answers.Priority{OutsideRecommendedRange: p.Priority.OutsideRecommendedRange, ScaleUp: p.Priority.ScaleUp, ResourceDiff: answers.Number(p.Priority.ResourceDiff)}
+	for _, one := range facts.Alterations(pod, ChangeOf(p, verdict)) {
+		out.Change = append(out.Change, answers.Change(one))
+	}
+	if trace != nil {
+		out.Steps = trace.Steps()
+	}
+	return out
+}
+
+// LeftAlone describes a pod that is skipped; v is nil without a VPA, the rule empty if none ran.
+func LeftAlone(pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, why engine.Verdict) answers.PlannedPod {
+	out := answers.PlannedPod{Pod: pod.Namespace + "/" + pod.Name, Action: facts.DoSkip, Rule: why.Rule, Class: why.Class, Reason: why.Reason, Until: why.Until}
+	if v != nil {
+		out.VPA = v.Namespace + "/" + v.Name
+	}
+	return out
+}
+
+// ChangeOf is the part of a pod's change that a verdict carries out.
+func ChangeOf(p *Pod, verdict engine.Verdict) facts.PodChange {
+	if verdict.Do == facts.DoInPlaceCPU {
+		return p.Change.WithoutMemory(p.PodState.Pod)
+	}
+	return p.Change
+}
+
+// actionOf maps an outcome to an action; remembering something is no action.
+func actionOf(do string) string {
+	switch do {
+	case facts.DoEvict, facts.DoInPlace, facts.DoWait:
+		return do
+	case facts.DoInPlaceCPU:
+		return facts.DoInPlace
+	case facts.DoRememberInfeasible:
+		return facts.DoWait
+	}
+	return facts.DoSkip
+}
+
+// Acts reports whether an outcome of pod.update changes the pod.
+func Acts(do string) bool { return do == facts.DoEvict || do == facts.DoInPlace }
+
+// CarriedOut updates a group after a pod of it was evicted or resized, as do says.
+func CarriedOut(do string, pod *corev1.Pod, group *facts.Group) {
+	switch do {
+	case facts.DoEvict:
+		if pod.Status.Phase != corev1.PodPending { // a pending pod was unavailable before
+			group.Disrupted++
+		}
+		group.Evictions = facts.Refusals{}
+	case facts.DoInPlace:
+		group.Disrupted++
+		group.Resizes = facts.Refusals{}
+	}
+}
