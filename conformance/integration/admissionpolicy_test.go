@@ -89,7 +89,7 @@ func theAdmissionPolicyStandsInForTheWebhook(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what was there before", func(t *testing.T) {
+	t.Run("fields that the object already had", func(t *testing.T) {
 		was.SetLabels(map[string]string{"tier": "web"})
 		require.NoError(t, unstructured.SetNestedField(was.Object, int64(3), "spec", "updatePolicy", "minReplicas"))
 		require.NoError(t, cluster.Update(t.Context(), was))

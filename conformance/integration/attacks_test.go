@@ -131,7 +131,7 @@ func TestAttacks(t *testing.T) {
 	a := attackable(t)
 
 	// 150 connections with one byte each took 841 MiB.
-	t.Run("bodies of which a byte arrives", func(t *testing.T) {
+	t.Run("bodies that stop after one byte", func(t *testing.T) {
 		a.during(t, func(t *testing.T) {
 			for range 150 {
 				conn, err := tls.Dial("tcp", a.address, a.tls)
@@ -144,7 +144,7 @@ func TestAttacks(t *testing.T) {
 		})
 	})
 	// One connection with 600 streams took 3.15 GB.
-	t.Run("streams of which a byte arrives", func(t *testing.T) {
+	t.Run("streams that stop after one byte", func(t *testing.T) {
 		a.during(t, func(t *testing.T) {
 			c := a.frames(t)
 			for i := range 600 {
@@ -172,7 +172,7 @@ func TestAttacks(t *testing.T) {
 		})
 	})
 	// 4.5 MB took up to 1.8 GB.
-	t.Run("small JSON that becomes much", func(t *testing.T) {
+	t.Run("small JSON that decodes to much memory", func(t *testing.T) {
 		pods := []string{
 			`{"spec":{"containers":[` + strings.TrimSuffix(strings.Repeat(`{},`, 1_500_000), ",") + `]}}`,
 			`{"spec":{"containers":[{"resources":{"requests":{` + strings.TrimSuffix(strings.Repeat(`"a":1,`, 700_000), ",") + `}}}]}}`,
@@ -191,7 +191,7 @@ func TestAttacks(t *testing.T) {
 		})
 	})
 	// One request wrote up to 60 kB, 1.5 MB and 400 kB.
-	t.Run("texts for the log", func(t *testing.T) {
+	t.Run("long texts for the log", func(t *testing.T) {
 		size := func() int64 {
 			info, err := os.Stat(a.LogFile)
 			require.NoError(t, err)

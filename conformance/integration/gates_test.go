@@ -46,7 +46,7 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 	appMilli, appBytes := asHistory(t, app)
 	sideMilli, sideBytes := asHistory(t, side)
 
-	t.Run("a pod as a whole", func(t *testing.T) {
+	t.Run("pod level", func(t *testing.T) {
 		for _, name := range []string{"whole", "parts"} {
 			got := targets(t, ns, name, 2)
 			require.Equal(t, []int64{appMilli, appBytes}, []int64{milliOf(got["app"]), bytesOf(got["app"])})
@@ -75,7 +75,7 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 		require.InDelta(t, 1<<30, bytesOf(capped["app"])+bytesOf(capped["side"]), 2)
 	})
 
-	t.Run("memory in a ratio to CPU", func(t *testing.T) {
+	t.Run("memory per CPU", func(t *testing.T) {
 		got := targets(t, ns, "held", 2)
 		milli := milliOf(got["app"])
 		require.Equal(t, max(appMilli, (appBytes*1000+4<<30-1)/(4<<30)), milli)
@@ -83,7 +83,7 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 		require.Equal(t, sideBytes, bytesOf(got["side"]), "its policy says nothing")
 	})
 
-	t.Run("containers that ran out of memory", func(t *testing.T) {
+	t.Run("OOM-killed containers", func(t *testing.T) {
 		const least = 250 << 20
 		for _, name := range ooms {
 			require.Equal(t, int64(least), bytesOf(targets(t, ns, name, 1)["app"]), name)

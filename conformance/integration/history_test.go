@@ -30,7 +30,7 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	written := writeHistory(t, p, now)
 
-	t.Run("it is read to the digit", func(t *testing.T) {
+	t.Run("values are exact", func(t *testing.T) {
 		pods, err := load(t, now, p.args()...)
 		require.Equal(t, []string{"kube-system/dns-1", "shop/web-1", "shop/web-2"}, podNames(pods))
 		for _, pod := range pods {
@@ -66,7 +66,7 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 		require.Equal(t, []string{"kube-system/dns-1"}, podNames(pods))
 	})
 
-	t.Run("a query that Prometheus refuses loses only itself", func(t *testing.T) {
+	t.Run("a query that Prometheus refuses affects no other", func(t *testing.T) {
 		pods, err := load(t, now, append(p.args(), "--metric-for-pod-labels=kube_pod_labels[")...)
 		require.ErrorContains(t, err, "1 query for kube_pod_labels[ failed, e.g. bad_data: ")
 		require.Len(t, pods, 3)
@@ -78,7 +78,7 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 		require.Equal(t, written.only(pods[1].ID, model.CPU), pods[1].Samples())
 	})
 
-	t.Run("more samples than Prometheus gives in one answer", func(t *testing.T) {
+	t.Run("more samples than Prometheus returns in one response", func(t *testing.T) {
 		pods, err := load(t, now, append(p.args(), "--history-resolution=20s")...)
 		require.Len(t, pods[1].Samples(), 2*(72*180+1), "of memory; Prometheus allows 11,000 of a series")
 		require.ErrorContains(t, err, "1 query for cpu_seconds found no series", "two minutes between points are too long for this resolution")
@@ -86,7 +86,7 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 	})
 
 	p.stop(t)
-	t.Run("a restarted one that limits queries and asks for a password", func(t *testing.T) {
+	t.Run("after a restart, with a query limit and a password", func(t *testing.T) {
 		// Load starts before Prometheus does, and logs it; then Prometheus starts.
 		started := make(chan error, 1)
 		var once sync.Once
@@ -122,7 +122,7 @@ func TestHistoryOfARealPrometheus(t *testing.T) {
 		require.ErrorContains(t, err, "1 query for memory_bytes failed (see --prometheus-address and the flags for credentials), e.g. client_error: client error: 401: Unauthorized")
 	})
 
-	t.Run("a gateway that asks for a token", func(t *testing.T) {
+	t.Run("behind a gateway with a bearer token", func(t *testing.T) {
 		target, err := url.Parse(p.address)
 		require.NoError(t, err)
 		target.User = url.UserPassword("celvpa", "open sesame")

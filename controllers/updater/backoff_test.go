@@ -32,7 +32,7 @@ func TestRefusedEvictionBacksOff(t *testing.T) {
 		}
 		return nil
 	}
-	require.ElementsMatch(t, []string{"evict kept-01", "evict free-05"}, w.cycle(), "one refusal is enough for the group, and does not touch others")
+	require.ElementsMatch(t, []string{"evict kept-01", "evict free-05"}, w.cycle(), "one refusal stops the group, and no other group")
 	require.Len(t, w.heard("EvictionRefused"), 1)
 	require.Contains(t, w.heard("EvictionRefused")[0], "EvictionRefused of kept: Pod kept-01 may not be evicted: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget keep needs 4")
 	require.Contains(t, w.heard("EvictionRefused")[0], "(update/evict)")
@@ -44,7 +44,7 @@ func TestRefusedEvictionBacksOff(t *testing.T) {
 	require.Equal(t, []string{"evict kept-01"}, w.cycle(), "after a minute")
 	w.clock.Step(time.Minute)
 	require.Empty(t, w.cycle(), "two refusals in a row: two minutes")
-	require.Len(t, w.heard("EvictionRefused"), 1, "told once until it changes")
+	require.Len(t, w.heard("EvictionRefused"), 1, "reported once until it changes")
 
 	w.clock.Step(time.Minute)
 	w.refusing("evict", nil)
@@ -53,7 +53,7 @@ func TestRefusedEvictionBacksOff(t *testing.T) {
 	w.pod("kept", nil)
 	w.refusing("evict", budgetRefusal(4))
 	w.clock.Step(time.Second)
-	require.Len(t, w.cycle(), 1, "the back-off begins anew")
+	require.Len(t, w.cycle(), 1, "the back-off starts again")
 	require.Len(t, w.heard("EvictionRefused"), 2, "it was over")
 }
 
@@ -153,7 +153,7 @@ func TestPersistentRefusalsBackOff(t *testing.T) {
 				require.NotContains(t, w.cycle(), ask+" web-01", "two in a row: two minutes")
 				w.clock.Step(time.Minute)
 				w.refusing(ask, nil)
-				require.Equal(t, ask+" web-01", w.cycle()[0], "all is well again")
+				require.Equal(t, ask+" web-01", w.cycle()[0], "the refusals are over")
 				evictions, resizes := w.backOffs.Of(remembered.RefusedTo{Pod: "web-01-uid"}, w.clock.Now())
 				require.Zero(t, evictions)
 				require.Zero(t, resizes)
@@ -179,12 +179,12 @@ spec:
 	w.workload("web", 2, vpav1.UpdateModeInPlace)
 	w.refusing("resize", forbidden("exceeded quota: q, requested: cpu=1", ""))
 	require.Equal(t, both, w.cycle())
-	require.Equal(t, both, w.cycle(), "they are not kept from the next cycle")
+	require.Equal(t, both, w.cycle(), "the next cycle tries them")
 
 	w = newWorld(t, rules)
 	w.workload("web", 2, vpav1.UpdateModeInPlace)
 	w.refusing("resize", forbidden(`admission webhook "w" denied the request: the namespace is frozen`, ""))
-	require.Equal(t, both[:1], w.cycle(), "one refusal is enough for the workload")
+	require.Equal(t, both[:1], w.cycle(), "one refusal stops the workload")
 	require.Empty(t, w.cycle())
 }
 

@@ -20,7 +20,7 @@ func (w *world) condition(name string) *vpav1.VerticalPodAutoscalerCondition {
 	w.t.Helper()
 	var v vpav1.VerticalPodAutoscaler
 	require.NoError(w.t, w.Get(w.t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, &v))
-	require.NotNil(w.t, v.Status.Recommendation, "the recommendation is never touched")
+	require.NotNil(w.t, v.Status.Recommendation, "the updater never writes the recommendation")
 	for i := range v.Status.Conditions {
 		if v.Status.Conditions[i].Type == UpdatesHaveNoEffect {
 			return &v.Status.Conditions[i]
@@ -44,9 +44,9 @@ func TestEvictionsWithoutEffectArePaused(t *testing.T) {
 	w.workload("vain", 4, vpav1.UpdateModeRecreate)
 	w.workload("other", 2, vpav1.UpdateModeOff)
 	require.Len(t, w.replaced("vain", nil), 2)
-	require.Len(t, w.replaced("vain", nil), 2, "two in a row may be chance")
+	require.Len(t, w.replaced("vain", nil), 2, "two unchanged replacements in a row do not pause evictions")
 	require.Nil(t, w.condition("vain"))
-	require.Empty(t, w.replaced("vain", nil), "four in a row are none")
+	require.Empty(t, w.replaced("vain", nil), "four do")
 	one := w.condition("vain")
 	require.Equal(t, corev1.ConditionTrue, one.Status)
 	require.Equal(t, "update/successors-unchanged", one.Reason)
@@ -54,7 +54,7 @@ func TestEvictionsWithoutEffectArePaused(t *testing.T) {
 	require.Empty(t, w.replaced("vain", nil))
 	require.Len(t, w.heard("UpdatesHaveNoEffect"), 1)
 	require.Nil(t, w.condition("other"))
-	require.Equal(t, *one, *w.condition("vain"), "the transition keeps its time")
+	require.Equal(t, *one, *w.condition("vain"), "the transition time stays")
 
 	w.clock.Step(time.Hour)
 	require.Len(t, w.replaced("vain", nil), 1, "one is tried again after an hour")
@@ -124,7 +124,7 @@ func TestConditionIsWrittenOnTheCurrentStatus(t *testing.T) {
 	require.NotNil(t, w.condition("vain"))
 	var v vpav1.VerticalPodAutoscaler
 	require.NoError(t, w.WithWatch.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "vain"}, &v))
-	require.Len(t, v.Status.Conditions, 2, "the recommender's is there still")
+	require.Len(t, v.Status.Conditions, 2, "the recommender's condition stays")
 }
 
 func TestRulesSetTheReplacementTimeout(t *testing.T) {
@@ -137,7 +137,7 @@ func TestRulesSetTheReplacementTimeout(t *testing.T) {
 			w.pod("vain", nil)
 		}
 	}
-	require.Empty(t, w.cycle(), "those that came within the hour count")
+	require.Empty(t, w.cycle(), "replacements within the hour count")
 
 	w = newWorld(t, withRules(t, policy.Options{Params: map[string]string{"replacements.timeout": "0s"}}))
 	w.workload("vain", 4, vpav1.UpdateModeRecreate)

@@ -46,19 +46,19 @@ func TestInfeasibleResizesAreRetriedOnlyForLess(t *testing.T) {
 
 	require.Empty(t, w.cycle(), "the same is wanted")
 	w.recommend("infeasible", "600m", "512Mi")
-	require.Empty(t, w.cycle(), "more is wanted")
+	require.Empty(t, w.cycle(), "more is recommended")
 	require.Equal(t, 4.0, skipped(), "counted in every cycle")
-	require.Len(t, w.heard("InPlaceResizeSkipped"), 2, "told once of each")
+	require.Len(t, w.heard("InPlaceResizeSkipped"), 2, "reported once for each pod")
 
 	w.recommend("infeasible", "600m", "500Mi")
-	require.Len(t, w.cycle(), 2, "less of one resource is wanted")
+	require.Len(t, w.cycle(), 2, "less of one resource is recommended")
 	require.Empty(t, w.cycle(), "it is remembered in place of the first")
-	require.Len(t, w.heard("InPlaceResizeSkipped"), 4, "told once of each record")
+	require.Len(t, w.heard("InPlaceResizeSkipped"), 4, "reported once for each infeasible resize")
 
 	w.refusing("resize", nil)
 	w.recommend("infeasible", "600m", "450Mi")
 	require.Len(t, w.cycle(), 1, "one at a time")
-	require.Nil(t, w.infeasible.Tried("infeasible-01-uid"), "the resize was taken")
+	require.Nil(t, w.infeasible.Tried("infeasible-01-uid"), "the API server accepted the resize")
 	require.NotNil(t, w.infeasible.Tried("infeasible-02-uid"))
 	require.Empty(t, w.heard("EvictedByVPA"), "mode InPlace never evicts")
 }

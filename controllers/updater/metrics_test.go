@@ -37,7 +37,7 @@ func TestGaugesAreOfTheLastCycle(t *testing.T) {
 	has(decidedPods, 1, "InPlace", "update/resize")
 	has(decidedPods, 4, "Wait", "update/budget-spent")
 	has(blockedPods, 4, "waiting", "update/budget-spent")
-	require.Equal(t, 1, testutil.CollectAndCount(blockedPods), "pods that are updated are not blocked")
+	require.Equal(t, 1, testutil.CollectAndCount(blockedPods), "other pods are still updated")
 	require.Zero(t, testutil.ToFloat64(unreachedVPAs))
 
 	// The next cycle reaches no VPA.

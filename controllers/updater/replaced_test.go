@@ -89,10 +89,10 @@ func TestAMemoryLimitBelowUsageIsReplacedByAHigherOne(t *testing.T) {
 	w := wedged(t)
 	require.Empty(t, w.asks(90), "the same is wanted")
 	w.recommend("web", "100m", "45Mi")
-	require.Empty(t, w.asks(90), "less is wanted")
+	require.Empty(t, w.asks(90), "less is recommended")
 
 	w.recommend("web", "100m", "60Mi")
-	require.Equal(t, []int{0}, w.asks(1), "more is wanted")
+	require.Equal(t, []int{0}, w.asks(1), "more is recommended")
 	require.Equal(t, "120Mi", limit(w, "web-01"))
 	require.Contains(t, w.heard("InPlaceResizedByVPA")[1], "(update/resize-replaced)")
 	w.says("web-01", failed, belowUsage)
@@ -127,7 +127,7 @@ func TestObsoleteResizeIsReverted(t *testing.T) {
 	require.Equal(t, "512Mi", limit(w, "web-01"))
 	w.says("web-01", corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}, "")
 	require.Empty(t, w.asks(5))
-	require.Zero(t, w.resizes.Len(), "the pod is without a resize, and so is the memory of it")
+	require.Zero(t, w.resizes.Len(), "the resize is over and forgotten")
 }
 
 func TestADeferredResizeIsReplacedByASmallerOne(t *testing.T) {

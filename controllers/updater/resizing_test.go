@@ -29,7 +29,7 @@ func TestResizesGoOnWithoutAdmissionAndEvictionsDoNot(t *testing.T) {
 	w.refusing("resize", forbidden("no", ""))
 	w.pod("tall", nil)
 	w.cycle()
-	require.False(t, slices.ContainsFunc(w.asked, func(ask string) bool { return strings.HasPrefix(ask, "evict") }), "a refused resize is no reason to")
+	require.False(t, slices.ContainsFunc(w.asked, func(ask string) bool { return strings.HasPrefix(ask, "evict") }), "a refused resize does not cause an eviction")
 }
 
 func TestARefusedResizeIsFollowedByAnEviction(t *testing.T) {
@@ -48,7 +48,7 @@ func TestARefusedResizeIsFollowedByAnEviction(t *testing.T) {
 	w.pod("web", nil)
 	w.clock.Step(w.Interval)
 	require.Equal(t, []string{"resize web-02", "evict web-02"}, w.cycle())
-	require.Len(t, w.heard("ResizeRefused"), 1, "the same of another pod is no news")
+	require.Len(t, w.heard("ResizeRefused"), 1, "the same refusal of another pod is not reported again")
 	require.Contains(t, w.heard("EvictedByVPA")[0], "(update/resize-refused)")
 }
 

@@ -28,7 +28,7 @@ func TestACycleEvictsWithinTheBudgetOfEachGroup(t *testing.T) {
 		w.workload(fmt.Sprintf("web%d", i), 4, vpav1.UpdateModeRecreate)
 	}
 	require.Len(t, w.cycle(), 12, "two of four, of each")
-	require.Empty(t, w.cycle(), "two are missing of each")
+	require.Empty(t, w.cycle(), "two pods of each workload are missing")
 	require.Len(t, w.heard("EvictedByVPA"), 12)
 	require.Len(t, w.heard("EvictedPod"), 12)
 	require.Contains(t, w.heard("EvictedPod")[0], "(update/evict)")
@@ -67,8 +67,8 @@ func TestCycleStaysWithinTheBudgetLeftByBoosts(t *testing.T) {
 	w.workload("web", 4, vpav1.UpdateModeRecreate)
 	var pods corev1.PodList
 	require.NoError(t, w.List(t.Context(), &pods))
-	require.Equal(t, []string{"evict web-01"}, w.cycle(), "one of the two is taken by a pod whose boost ends")
-	require.True(t, w.Busy(&pods.Items[0]), "which boosts ask")
+	require.Equal(t, []string{"evict web-01"}, w.cycle(), "a pod whose boost is ending uses one of the two places")
+	require.True(t, w.Busy(&pods.Items[0]), "boosts call this")
 	require.False(t, w.Busy(&pods.Items[1]))
 }
 
@@ -114,7 +114,7 @@ func TestInterruptedVPAIsNotFirstInTheNextCycle(t *testing.T) {
 	at := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 	require.Equal(t, []string{"a", "b", "c"}, names(inTurn(work, types.NamespacedName{})))
 	require.Equal(t, []string{"b", "c", "a"}, names(inTurn(work, at("b"))))
-	require.Equal(t, []string{"c", "a", "b"}, names(inTurn(work, at("bb"))), "b is gone")
+	require.Equal(t, []string{"c", "a", "b"}, names(inTurn(work, at("bb"))), "b is deleted")
 	require.Equal(t, []string{"a", "b", "c"}, names(inTurn(work, at("d"))))
 	require.Empty(t, inTurn(nil, at("d")))
 }
@@ -125,7 +125,7 @@ func TestExhaustedRateLimitEndsTheCycleForItsKind(t *testing.T) {
 		w.workload(fmt.Sprintf("slow%d", i), 2, vpav1.UpdateModeRecreate)
 		w.workload(fmt.Sprintf("tall%d", i), 2, vpav1.UpdateModeInPlaceOrRecreate)
 	}
-	require.ElementsMatch(t, []string{"evict slow0-01", "evict slow1-05", "resize tall0-03", "resize tall1-07"}, w.cycle(), "a burst of each, and 1000 s for the next")
+	require.ElementsMatch(t, []string{"evict slow0-01", "evict slow1-05", "resize tall0-03", "resize tall1-07"}, w.cycle(), "a burst of two each, then one every 1000 s")
 	failed := func(name string) float64 {
 		return testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", name, "ns", "EvictionRateLimiterWaitFailed"))
 	}
@@ -133,7 +133,7 @@ func TestExhaustedRateLimitEndsTheCycleForItsKind(t *testing.T) {
 	require.Equal(t, 1.0, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("1", "tall2", "ns", "InPlaceUpdateRateLimiterWaitFailed")))
 	require.Equal(t, "slow2", w.turn.Name)
 	require.Empty(t, w.cycle())
-	require.Equal(t, 2.0, failed("slow2"), "it was first now")
+	require.Equal(t, 2.0, failed("slow2"), "the next cycle started with it")
 	require.Equal(t, 0.0, failed("slow3"))
 }
 
@@ -200,7 +200,7 @@ func TestPodsThatAreGoneAreNoErrors(t *testing.T) {
 	w.refuse = func(ask, name string) error {
 		return w.WithWatch.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: "missing"}, &corev1.Pod{})
 	}
-	require.Len(t, w.cycle(), 2, "what is gone does not run, though the cache has it so: the budget of both is spent")
+	require.Len(t, w.cycle(), 2, "pods that are gone use up the budget although the cache shows them running")
 	require.Zero(t, testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", "gone", "ns", "EvictionError")))
 	require.Zero(t, testutil.ToFloat64(counters.FailedResizes.WithLabelValues("1", "gonetoo", "ns", "InPlaceUpdateError")))
 }

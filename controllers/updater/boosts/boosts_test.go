@@ -30,7 +30,7 @@ func TestExpiredBoostIsEnded(t *testing.T) {
 	ended := func() float64 { return testutil.ToFloat64(counters.ResizedPods.WithLabelValues("0", "ended", "ns")) }
 	before := ended()
 	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
-	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized, "memory is the updater's")
+	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized, "memory is left to the updater")
 	require.Equal(t, []string{"add vpaUpdates", "add vpaInPlaceUpdated", "remove vpaCpuStartupBoost~1a"}, l.marked)
 	require.Equal(t, 1, turns)
 	require.Contains(t, <-l.events.Events, "InPlaceResizedByVPA")
@@ -145,7 +145,7 @@ func TestEndOfABoostIsRetried(t *testing.T) {
 			require.InDelta(t, before+tt.failed, failed(), 0)
 			require.Empty(t, l.resized)
 			l.Turn, l.onSent = nil, nil
-			require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")), "nothing of the first try is left")
+			require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")), "the first attempt is forgotten")
 			require.Len(t, l.resized, 1)
 		})
 	}
@@ -229,7 +229,7 @@ func TestBoostsEndWithinTheBudgetLeftByTheCycle(t *testing.T) {
 	var p, q corev1.Pod
 	require.NoError(t, l.Client.Get(t.Context(), keyOf("p"), &p))
 	require.NoError(t, l.Client.Get(t.Context(), keyOf("q"), &q))
-	require.True(t, l.Ending(&p), "which the cycle asks")
+	require.True(t, l.Ending(&p), "the cycle calls this")
 	require.False(t, l.Ending(&q))
 }
 

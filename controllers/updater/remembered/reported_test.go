@@ -10,11 +10,11 @@ import (
 func TestFaultIsReportedOnceUntilItChanges(t *testing.T) {
 	var faults Reported
 	require.True(t, faults.News("vpa", "evicting pods of web", "budget b allows 0"))
-	require.False(t, faults.News("vpa", "evicting pods of web", "budget b allows 1"), "the same but for a number")
+	require.False(t, faults.News("vpa", "evicting pods of web", "budget b allows 1"), "only a number differs")
 	require.True(t, faults.News("vpa", "evicting pods of web", "budget c allows 0"))
 	require.True(t, faults.News("vpa", "evicting pods of db", "budget c allows 0"))
 	faults.Over("vpa", "evicting pods of db")
-	require.True(t, faults.News("vpa", "evicting pods of db", "budget c allows 0"), "it is there again")
+	require.True(t, faults.News("vpa", "evicting pods of db", "budget c allows 0"), "it occurs again")
 }
 
 // The owners of pods come and go, as the Jobs of a CronJob do, while their VPA stays.

@@ -27,7 +27,7 @@ func TestTheResizeClockIsKeyedByUID(t *testing.T) {
 	require.Equal(t, begin, seen(pod("old", deferred), begin.Add(time.Hour)).Since)
 	require.Equal(t, begin.Add(time.Hour), seen(pod("new", deferred), begin.Add(time.Hour)).Since)
 	require.Zero(t, seen(pod("old"), begin.Add(time.Hour)), "the resize is over")
-	require.Equal(t, begin.Add(2*time.Hour), seen(pod("old", deferred), begin.Add(2*time.Hour)).Since, "another one begins")
+	require.Equal(t, begin.Add(2*time.Hour), seen(pod("old", deferred), begin.Add(2*time.Hour)).Since, "another resize starts")
 	fresh, goesOn := c.At(pod("fresh", deferred), begin)
 	require.True(t, goesOn)
 	require.Equal(t, begin, fresh.Since, "a resize that was not noted begins now")
