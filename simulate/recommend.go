@@ -66,7 +66,6 @@ func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, exp
 	log := logr.New(&noteSink{to: c})
 	shadows := &policy.Shadows{Component: "recommender", Recorder: noteEvents{to: c}, Clock: c.clock, Log: log}
 	r.state = recommender.NewState(remember, log, shadows)
-	r.state.ExplainOOMs()
 	r.state.UseRules(c.book)
 	vpas, unusable := r.vpas()
 	pods, unread := r.place(vpas, usage)

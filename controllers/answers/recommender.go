@@ -11,11 +11,14 @@ import (
 // Recommender is what the recommender knows about a VPA.
 type Recommender struct {
 	Process
-	Known      bool          `json:"known"`             // this recommender serves the VPA
-	Pods       int           `json:"pods"`              // that its target selects
-	Problem    string        `json:"problem,omitempty"` // with its target
-	Containers []Container   `json:"containers,omitempty"`
-	PodSteps   []engine.Step `json:"podSteps,omitempty"` // of the recommendation for the pod as a whole
+	Known   bool   `json:"known"`             // this recommender serves the VPA
+	Pods    int    `json:"pods"`              // that its target selects
+	Problem string `json:"problem,omitempty"` // with its target
+	// Frozen says why the recommendation stays as it is whatever usage is; empty = it does not.
+	Frozen        string        `json:"frozen,omitempty"`
+	Containers    []Container   `json:"containers,omitempty"`    // by name
+	ContainersCut int           `json:"containersCut,omitempty"` // how many more there are
+	PodSteps      []engine.Step `json:"podSteps,omitempty"`      // of the recommendation for the pod as a whole
 	// Recommendation is what the recommender would write now.
 	Recommendation *vpav1.RecommendedPodResources `json:"recommendation,omitempty"`
 	LastCycle      *time.Time                     `json:"lastCycle,omitempty"` // end of the last finished one
@@ -33,16 +36,18 @@ type Container struct {
 	Restored      bool          `json:"restored,omitempty"` // some of it comes from a checkpoint
 	CPU           Usage         `json:"cpu"`
 	Memory        Usage         `json:"memory"`
-	Windows       []Window      `json:"windows,omitempty"` // open memory windows, by pod
-	OOMs          []OOM         `json:"ooms,omitempty"`    // the last ones, newest last
-	Steps         []engine.Step `json:"steps,omitempty"`   // from usage to the recommendation
+	Windows       []Window      `json:"windows,omitempty"`    // open memory windows, largest peak first
+	WindowsCut    int           `json:"windowsCut,omitempty"` // how many more there are
+	OOMs          []OOM         `json:"ooms,omitempty"`       // the last ones, newest last
+	Steps         []engine.Step `json:"steps,omitempty"`      // from usage to the recommendation
 }
 
 // Usage is the distribution of one resource, as the rules see it.
 type Usage struct {
 	Percentiles []Percentile `json:"percentiles,omitempty"` // lowest first
-	Last        string       `json:"last,omitempty"`        // newest sample, a quantity; of memory the newest window peak
-	// Falls says when the target drops if usage stays at Last: from the next drop to the final one.
+	Last        string       `json:"last,omitempty"`        // newest sample of any pod, a quantity; of memory its window's peak
+	// Falls says when the target drops if the usage of each pod stays as it was last: the next drop,
+	// and the last one within 8 days if that is another.
 	Falls []Fall `json:"falls,omitempty"`
 }
 
@@ -52,7 +57,7 @@ type Percentile struct {
 	Amount  string `json:"amount"`  // a quantity, before any rule
 }
 
-// Fall is a future value of a target.
+// Fall is a future value of a target, and when it is reached.
 type Fall struct {
 	At     time.Time `json:"at"`
 	Target string    `json:"target"` // a quantity
@@ -69,7 +74,7 @@ type Window struct {
 type OOM struct {
 	Time     time.Time     `json:"time"`
 	Pod      string        `json:"pod"`
-	Outcome  string        `json:"outcome"`            // accepted, or why it does not count
+	Outcome  string        `json:"outcome"`            // accepted, or why it does not count, as in the recommender's metrics
 	Reported string        `json:"reported"`           // memory request or usage then, a quantity
 	CountsAs string        `json:"countsAs,omitempty"` // the sample that stands for it, a quantity; empty = none
 	Steps    []engine.Step `json:"steps,omitempty"`

@@ -19,7 +19,12 @@ import (
 type Explained struct {
 	Container string
 	Trace     *engine.Trace
+	asked     *asked        // nil for the pod
+	history   facts.History // of a container
 }
+
+// asked are the percentiles of usage that rules looked at, by fraction, in milli-cores and bytes.
+type asked struct{ cpu, memory map[float64]int64 }
 
 // Result is the recommendation of the rules for a workload.
 type Result struct {
@@ -56,6 +61,7 @@ type scaled struct {
 	bounds    facts.Bounds
 	estimated facts.Estimated
 	trace     *engine.Trace
+	asked     *asked // nil = not noted
 }
 
 func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of *engine.Plan, effective func(container string) *effective) Result {
@@ -75,8 +81,8 @@ func recommend(v *vpav1.VerticalPodAutoscaler, view model.View, explain bool, of
 	for i := range all {
 		c := &all[i]
 		if explain {
-			c.trace = &engine.Trace{}
-			out.Explained = append(out.Explained, Explained{Container: c.usage.Container, Trace: c.trace})
+			c.trace, c.asked = &engine.Trace{}, &asked{cpu: map[float64]int64{}, memory: map[float64]int64{}}
+			out.Explained = append(out.Explained, Explained{Container: c.usage.Container, Trace: c.trace, asked: c.asked, history: historyOf(c.usage)})
 		}
 		out.Failed = append(out.Failed, c.run(v, len(all))...)
 	}
@@ -155,6 +161,9 @@ func (r *Result) pod(plan *engine.Plan, v *vpav1.VerticalPodAutoscaler, view mod
 func (c *scaled) run(v *vpav1.VerticalPodAutoscaler, containers int) []*engine.RuleError {
 	name := c.usage.Container
 	known := estimateOf(c.usage, containers)
+	if c.asked != nil {
+		known.CPU, known.Memory = noting(known.CPU, c.asked.cpu), noting(known.Memory, c.asked.memory)
+	}
 	if before := recommendedFor(v, name); before != nil {
 		known.Before = facts.BoundsOf(before)
 	}
@@ -195,6 +204,15 @@ func estimateOf(u model.Usage, containers int) facts.Estimate {
 		History:    historyOf(u),
 		Containers: containers,
 	}
+}
+
+// noting is a histogram that notes which percentiles it was asked for.
+func noting(h facts.Histogram, into map[float64]int64) facts.Histogram {
+	return facts.Histogram{Percentile: func(p float64) int64 {
+		amount := h.Percentile(p)
+		into[p] = amount
+		return amount
+	}}
 }
 
 func historyOf(u model.Usage) facts.History {

@@ -1,50 +1,137 @@
 package recommender
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/decisions"
+	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/engine"
 )
 
-// explain logs each target that an update changed, together with the rule that set it.
-func (s *State) explain(u *Update) {
+// explain logs each target of a container that an update changed, together with the rule that set
+// it, and keeps the decision.
+func (r *Recommender) explain(u *Update) {
 	w := u.Workload
-	log, before := s.log(w), w.VPA.Status.Recommendation
-	if !log.Enabled() || w.Chosen.Plan == nil || equality.Semantic.DeepEqual(targets(before), targets(u.Status.Recommendation)) {
+	log, before := r.log(w), targets(w.VPA.Status.Recommendation)
+	if (!log.Enabled() && !r.Decisions.Enabled()) || w.Chosen.Plan == nil || equality.Semantic.DeepEqual(before, targets(u.Status.Recommendation)) {
 		return
 	}
-	result := s.recommend(w, w.model.View(s.cluster.Settings()), true)
-	old := map[string]corev1.ResourceList{}
-	if before != nil {
-		for _, c := range before.ContainerRecommendations {
-			old[c.ContainerName] = c.Target
+	result := r.recommend(w, w.model.View(r.cluster.Settings()), true)
+	changed := targetChanges(before, targets(u.Status.Recommendation), &result)
+	for _, c := range changed {
+		if c.Container != "" && c.To != unset {
+			log.Info("recommendation changed", "container", c.Container, "resource", c.Field,
+				"from", cmp.Or(c.From, "none"), "to", c.To, "rule", c.step.Path(), "at", c.step.At)
 		}
 	}
-	for i, c := range result.Recommendations {
-		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			to, ok := c.Target[resource]
-			from, had := old[c.ContainerName][resource]
-			if !ok || (had && from.Cmp(to) == 0) {
-				continue
-			}
-			before := "none"
-			if had {
-				before = from.String()
-			}
-			step, _ := result.last(i, resource)
-			log.Info("recommendation changed", "container", c.ContainerName, "resource", string(resource),
-				"from", before, "to", to.String(), "rule", step.Path(), "at", step.At)
-		}
+	if !r.Decisions.Enabled() || len(changed) == 0 {
+		return
 	}
+	decision := answers.Decision{
+		Time: r.Clock.Now(), Action: "Recommend", Rules: w.Chosen.Plan.Digest(),
+		Inputs: decisions.Digest(w.VPA.Spec, w.VPA.Status.Recommendation, result.inputs()),
+	}
+	for _, c := range changed {
+		decision.Rule = cmp.Or(decision.Rule, c.rule())
+		c.Field = "target." + c.Field
+		text := c.String()
+		if rule := c.rule(); rule != "" {
+			text += " by " + rule
+		}
+		decision.Changes = append(decision.Changes, text)
+	}
+	r.Decisions.Add(types.NamespacedName{Namespace: w.VPA.Namespace, Name: w.VPA.Name}, decision)
 }
 
-// last is the step that set a container's target: one of the pod's bounds, else one of its own.
-func (r *Result) last(i int, resource corev1.ResourceName) (engine.Step, bool) {
-	if pod := r.Explained[len(r.Explained)-1]; pod.Container == "" {
-		if step, ok := pod.Trace.Last(r.Recommendations[i].ContainerName, "target."+string(resource)); ok {
-			return step, true
+// unset is what a target changes to that is withdrawn.
+const unset = "unset"
+
+// targetChange is a change of the target of one resource, which is its field.
+type targetChange struct {
+	answers.Change
+	step engine.Step // that set it; empty when it is withdrawn
+}
+
+func (c *targetChange) rule() string {
+	if c.step.Rule == "" {
+		return ""
+	}
+	return c.step.Path()
+}
+
+// targetChanges lists how targets changed, by container, that of the pod as a whole first. result is what
+// they were made from.
+func targetChanges(from, to map[string]corev1.ResourceList, result *Result) (out []targetChange) {
+	names := slices.Concat(slices.Collect(maps.Keys(from)), slices.Collect(maps.Keys(to)))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		for _, resource := range facts.ScaledResources {
+			old, had := from[name][resource]
+			now, has := to[name][resource]
+			if had == has && old.Cmp(now) == 0 {
+				continue
+			}
+			c := targetChange{Change: answers.Change{Container: name, Field: string(resource), To: unset}}
+			if had {
+				c.From = old.String()
+			}
+			if has {
+				c.To = now.String()
+				c.step, _ = result.last(name, resource)
+			}
+			out = append(out, c)
 		}
 	}
-	return r.Explained[i].Trace.Last("target", "now."+string(resource))
+	return out
+}
+
+// last is the step that set the target of a container, empty for the pod as a whole: one of the
+// pod's bounds, else one of its own.
+func (r *Result) last(container string, resource corev1.ResourceName) (step engine.Step, ok bool) {
+	for _, e := range r.Explained {
+		switch e.Container {
+		case container:
+			if step, ok = e.Trace.Last("target", "now."+string(resource)); container == "" {
+				return step, ok
+			}
+		case "":
+			if of, shared := e.Trace.Last(container, "target."+string(resource)); shared {
+				step, ok = of, true
+			}
+		}
+	}
+	return step, ok
+}
+
+// input is what the rules saw of the usage of a container.
+type input struct {
+	Container   string
+	CPU, Memory map[string]int64 // by percentile
+	History     facts.History
+}
+
+// inputs are those of a result with traces.
+func (r *Result) inputs() (out []input) {
+	for _, e := range r.Explained {
+		if e.asked == nil {
+			continue
+		}
+		out = append(out, input{Container: e.Container, CPU: byPercent(e.asked.cpu), Memory: byPercent(e.asked.memory), History: e.history})
+	}
+	return out
+}
+
+func byPercent(asked map[float64]int64) map[string]int64 {
+	out := map[string]int64{}
+	for p, amount := range asked {
+		out[percent(p)] = amount
+	}
+	return out
 }

@@ -32,7 +32,7 @@ func (r *Recommender) loadHistory(ctx context.Context) bool {
 		if err != nil {
 			r.Log.Error(err, "history incomplete; continuing with what was loaded")
 		}
-		r.addHistory(pods, now)
+		r.using(func() { r.addHistory(pods, now) })
 		r.Log.Info("history loaded", "pods", len(pods))
 		return true
 	}
@@ -76,7 +76,7 @@ func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, e
 		c, err := decodeCheckpoint(object)
 		known := true
 		if err == nil {
-			known, err = r.Restore(c, r.Clock.Now())
+			r.using(func() { known, err = r.Restore(c, r.Clock.Now()) })
 		}
 		switch {
 		case err != nil:

@@ -54,16 +54,18 @@ type Recommender struct {
 	*cycle.Loop
 	*State
 	Options
-	loaded      bool        // usage from before the start is loaded
-	sampled     bool        // the source of usage has answered once
-	loading     atomic.Bool // usage from before the start is loading
+	busy        chan struct{} // holds one while somebody uses the State; see using
+	lastCycle   time.Time     // end of the last one
+	loaded      bool          // usage from before the start is loaded
+	sampled     bool          // the source of usage has answered once
+	loading     atomic.Bool   // usage from before the start is loading
 	lastGarbage time.Time
 	refused     [2][]int // samples that were not accepted in the last cycle, by resource and outcome
 }
 
 // New returns a recommender without history.
 func New(o Options) *Recommender {
-	r := &Recommender{Options: o, State: NewState(o.Settings, o.Log, o.Shadows)}
+	r := &Recommender{Options: o, State: NewState(o.Settings, o.Log, o.Shadows), busy: make(chan struct{}, 1)}
 	r.Loop = cycle.New("recommender", o.Interval, o.Clock, func(ctx context.Context) {
 		latency.Time("total", func() { r.RunOnce(ctx) })
 	})
@@ -84,7 +86,7 @@ func (r *Recommender) Healthy() error {
 // others.
 func (r *Recommender) RunOnce(ctx context.Context) {
 	begin := r.Clock.Now()
-	r.UseRules(r.Rules())
+	r.using(func() { r.UseRules(r.Rules()) })
 	var existing map[model.WorkloadID]bool
 	var seen map[model.PodID]bool
 	latency.Time("LoadVPAs", func() { existing = r.loadVPAs(ctx) })
@@ -93,7 +95,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	}
 	latency.Time("LoadPods", func() {
 		seen = r.loadPods(ctx)
-		r.Govern()
+		r.using(r.Govern)
 	})
 	latency.Time("LoadMetrics", func() { r.loadSamples(ctx) })
 	if ctx.Err() != nil { // canceled reads are no failures
@@ -101,7 +103,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	}
 	latency.Time("DeleteRemovedPods", func() {
 		if seen != nil {
-			r.cluster.KeepPods(seen)
+			r.using(func() { r.cluster.KeepPods(seen) })
 		}
 	})
 	if !r.loaded { // without history, a worse recommendation would replace a better one
@@ -115,17 +117,19 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	})
 	latency.Time("GarbageCollect", func() {
 		if now := r.Clock.Now(); now.Sub(r.lastGarbage) >= garbageInterval {
-			r.cluster.CollectGarbage(now)
+			r.using(func() { r.cluster.CollectGarbage(now) })
 			r.lastGarbage = now
 		}
 	})
+	r.using(func() { r.lastCycle = r.Clock.Now() })
 	r.Log.V(2).Info("cycle done", "vpas", len(r.workloads), "pods", len(seen), "seconds", r.Clock.Since(begin).Round(time.Millisecond).Seconds())
 }
 
 // begin loads usage from before the start.
 func (r *Recommender) begin(ctx context.Context) {
 	r.loading.Store(true)
-	r.loaded = r.loadHistory(ctx)
+	loaded := r.loadHistory(ctx)
+	r.using(func() { r.loaded = loaded })
 	r.Progress()
 	r.loading.Store(false)
 }
@@ -151,9 +155,11 @@ func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 			continue
 		}
 		mine[id], uids[v.UID] = true, true
-		r.SetVPA(v, r.Targets.For(ctx, v))
+		found := r.Targets.For(ctx, v) // may ask the API server
+		r.using(func() { r.SetVPA(v, found) })
 	}
-	r.KeepVPAs(mine)
+	r.using(func() { r.KeepVPAs(mine) })
+	r.Decisions.Keep(func(v types.NamespacedName) bool { return mine[model.WorkloadID(v)] })
 	r.Targets.Keep(func(uid types.UID) bool { return uids[uid] })
 	return existing
 }
@@ -178,14 +184,16 @@ func (r *Recommender) loadPods(ctx context.Context) map[model.PodID]bool {
 	}
 	now := r.Clock.Now()
 	seen := make(map[model.PodID]bool, len(list.Items))
-	for i := range list.Items {
-		pod := &list.Items[i]
-		if pod.Status.Phase == corev1.PodPending || !r.Namespaces.Serve(pod.Namespace) {
-			continue
+	r.using(func() {
+		for i := range list.Items {
+			pod := &list.Items[i]
+			if pod.Status.Phase == corev1.PodPending || !r.Namespaces.Serve(pod.Namespace) {
+				continue
+			}
+			seen[model.PodID{Namespace: pod.Namespace, Name: pod.Name}] = true
+			r.SetPod(pod, r.MemorySaver, now)
 		}
-		seen[model.PodID{Namespace: pod.Namespace, Name: pod.Name}] = true
-		r.SetPod(pod, r.MemorySaver, now)
-	}
+	})
 	return seen
 }
 
@@ -196,12 +204,18 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 		return
 	}
 	r.notices.Tell(r.Log, "reading usage", err, "usage incomplete")
-	r.sampled = r.sampled || err == nil || len(samples) > 0
 	now := r.Clock.Now()
-	r.tellRefused(r.Add(samples, now))
+	var taken [2][]int
+	r.using(func() {
+		r.sampled = r.sampled || err == nil || len(samples) > 0
+		taken = r.Add(samples, now)
+	})
+	r.tellRefused(taken)
 	if r.OOMs != nil && r.loaded { // history says which OOMs were counted
 		for _, o := range r.OOMs() {
-			taken, sample := r.AddOOM(o, now)
+			var taken model.Taken
+			var sample int64
+			r.using(func() { taken, sample = r.AddOOM(o, now) })
 			oomsTotal.WithLabelValues(taken.String()).Inc()
 			r.Log.V(2).Info("container ran out of memory", "namespace", o.Pod.Namespace, "pod", o.Pod.Name, "container", o.Container,
 				"reportedBytes", o.Memory, "countsAsBytes", sample, "at", o.At, "outcome", taken.String())
@@ -240,7 +254,9 @@ func (r *Recommender) updateVPAs(ctx context.Context, begin time.Time) {
 		if !r.sampled && hasRecommendation(w.VPA.Status.Recommendation) {
 			continue
 		}
-		if u := r.Update(w, now); u != nil {
+		var u *Update
+		r.using(func() { u = r.Update(w, now) })
+		if u != nil {
 			updates = append(updates, u)
 		}
 	}
@@ -251,7 +267,7 @@ func (r *Recommender) updateVPAs(ctx context.Context, begin time.Time) {
 	r.writeStatuses(ctx, updates, r.until(begin, statusShare))
 	for _, u := range updates {
 		if u.written {
-			r.contained(u.Workload, "explaining its recommendation", func() { r.explain(u) })
+			r.using(func() { r.contained(u.Workload, "explaining its recommendation", func() { r.explain(u) }) })
 		}
 	}
 }

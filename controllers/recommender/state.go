@@ -27,9 +27,8 @@ import (
 // State is the recommender's memory: rules, VPAs, pods and usage. It has no client and no clock,
 // and belongs to one goroutine.
 type State struct {
-	logger   logr.Logger
-	explains bool            // ExplainOOMs
-	shadows  *policy.Shadows // nil = audited overlays are not evaluated
+	logger  logr.Logger
+	shadows *policy.Shadows // nil = audited overlays are not evaluated
 
 	rules     *compile.Rulebook
 	cluster   *model.Cluster
@@ -51,9 +50,9 @@ type Workload struct {
 	policyRules facts.PolicyRules
 	uncapped    map[string]amounts // the last uncapped target, by container
 	done        evaluation
-	stored      map[string]*stored       // checkpoints, by container
-	ooms        map[string][]engine.Step // traces of the last OOMs, by container, with ExplainOOMs
-	judged      map[string]time.Time     // time up to which the checkpoint includes OOMs, by container
+	stored      map[string]*stored   // checkpoints, by container
+	ooms        map[string]*oomLog   // the last OOMs, by container
+	judged      map[string]time.Time // time up to which the checkpoint includes OOMs, by container
 
 	panicked  string    // what panicked since the VPA was last read; empty = nothing
 	waiting   time.Time // since when its status could not be written; zero = it is written
@@ -241,59 +240,6 @@ func (s *State) Add(samples []model.Sample, now time.Time) (taken [2][]int) {
 		taken[one.Resource][s.cluster.AddSample(one, now)]++
 	}
 	return taken
-}
-
-// AddOOM records that a container ran out of memory, by the rules of the VPA whose policies count
-// for it, unless it was counted before. It also returns the sample, in bytes, that stands for it; 0
-// when there is none.
-func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample int64) {
-	again := false
-	defer func() {
-		if again {
-			taken = model.Old
-		}
-	}()
-	taken = s.cluster.AddOOM(o, now, func(of *model.Workload, reported, peak int64) (bytes int64, ok bool) {
-		defer func() { sample = bytes }()
-		if of != nil {
-			w := s.workloads[of.ID]
-			if w != nil && o.At.Before(w.judged[o.Container]) {
-				again = true
-				return 0, false
-			}
-			if w != nil && w.Chosen.Plan != nil {
-				s.contained(w, "judging that it ran out of memory", func() {
-					e := s.effective(w, o.Container)
-					var failed []*engine.RuleError
-					trace := s.traceOOM()
-					bytes, ok, failed = facts.OOMSample(e.plan, o.Container, e.record, reported, peak, trace)
-					w.explainOOM(o, trace)
-					s.failed(w, "OOM of "+o.Container, "OOM may not be recorded", failed)
-				})
-				return bytes, ok
-			}
-		}
-		bytes, ok, failed := facts.OOMSample(s.rules.Default(), o.Container, facts.Policy(nil), reported, peak, nil)
-		policy.Report(s.logger, "OOM may not be recorded", failed...)
-		return bytes, ok
-	})
-	return taken, sample
-}
-
-// recount is how far before the last checkpoint reported OOMs are counted again: checkpoints lack the
-// peak of the current memory window. Eviction events exist just as long.
-const recount = time.Hour
-
-// counted notes that the checkpoint of a container was written at a time, with all that was known
-// then but for memory windows that were not over.
-func (w *Workload) counted(container string, at time.Time) {
-	if at.IsZero() {
-		return
-	}
-	if w.judged == nil {
-		w.judged = map[string]time.Time{}
-	}
-	w.judged[container] = at.Add(-recount)
 }
 
 func (s *State) log(w *Workload) logr.Logger {

@@ -18,6 +18,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/compile"
 )
 
 // world is a State with one VPA, v in namespace ns, over pods with the label app: x.
@@ -33,6 +34,11 @@ func newWorld(t *testing.T, o policy.Options) *world {
 	t.Helper()
 	book, err := policy.Load(o)
 	require.NoError(t, err)
+	return newWorldOf(t, book)
+}
+
+func newWorldOf(t *testing.T, book *compile.Rulebook) *world {
+	t.Helper()
 	w := &world{State: NewState(model.DefaultSettings(), logr.Discard(), nil), t: t, v: aVPA(),
 		found: target.Answer{Selector: labels.SelectorFromSet(labels.Set{"app": "x"})}}
 	w.UseRules(book)

@@ -209,6 +209,14 @@ func (c *Cluster) AddOOM(o OOM, now time.Time, bump func(w *Workload, reported, 
 	return taken
 }
 
+// Governor is the workload whose policies govern a pod, nil without one.
+func (c *Cluster) Governor(id PodID) *Workload {
+	if p := c.pods[id]; p != nil {
+		return p.group.governor()
+	}
+	return nil
+}
+
 // find finds the container of a sample, or the reason why there is none.
 func (c *Cluster) find(id PodID, name string, at, now time.Time) (*pod, *container, Taken) {
 	p := c.pods[id]

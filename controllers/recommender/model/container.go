@@ -21,6 +21,8 @@ type container struct {
 	expired          *Aggregate // whose window the next one takes over; nil = none did
 	lastCPUSample    time.Time
 	lastMemorySample time.Time
+	lastCPU          int64 // the last sample
+	lastMemory       int64 // the last sample that is no OOM
 	memoryPeak       int64 // of the current window, measured
 	oomPeak          int64 // of the current window, of an OOM
 	windowEnd        time.Time
@@ -38,7 +40,7 @@ func (c *container) addCPU(milli int64, at time.Time) Taken {
 		return Old
 	}
 	c.aggregate.addCPU(milli, at)
-	c.lastCPUSample = at
+	c.lastCPUSample, c.lastCPU = at, milli
 	return Accepted
 }
 
@@ -52,6 +54,9 @@ func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken,
 		return Old, false
 	}
 	changed = c.addPeak(bytes, at, oom)
+	if !oom {
+		c.lastMemory = bytes
+	}
 	if c.peak() > 0 { // a sample below the peak has no effect
 		c.aggregate.MemorySamples++
 	}

@@ -45,6 +45,21 @@ func (h *Histogram) Add(value, weight float64, at time.Time) {
 	}
 }
 
+// addRepeated records a value n times with a weight, at a time and then at every interval.
+func (h *Histogram) addRepeated(value, weight float64, first time.Time, every time.Duration, n int) {
+	// The sum of the weights is a geometric series, which ends with the heaviest.
+	heaviest := h.decay(first.Add(time.Duration(n-1) * every))
+	exponent := -math.Ln2 * float64(every) / float64(h.halfLife)
+	series := math.Expm1(float64(n)*exponent) / math.Expm1(exponent)
+	h.allocate()
+	b := h.buckets.find(value)
+	h.weights[b] += weight * heaviest * series
+	h.total += weight * heaviest * series
+	if h.weights[b] >= epsilon {
+		h.minBucket, h.maxBucket = min(h.minBucket, b), max(h.maxBucket, b)
+	}
+}
+
 // Subtract takes back a value that was added with the same weight and time.
 func (h *Histogram) Subtract(value, weight float64, at time.Time) {
 	h.allocate()
