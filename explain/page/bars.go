@@ -23,8 +23,7 @@ func bars(w *writer, a explain.Amounts, having map[place]*held) {
 	if s.top == 0 {
 		return
 	}
-	w.put("<div class=\"chart\"><table class=\"bars\"><caption>Usage against request, target and bounds of {}</caption>\n", a.Resource)
-	w.put("<thead><tr><th scope=\"col\">what</th><th scope=\"col\">amount</th><th scope=\"col\"><span class=\"away\">on a scale</span></th></tr></thead>\n<tbody>\n")
+	w.openBars("Usage against request, target and bounds of "+a.Resource, "what", "amount", "on a scale")
 	used := taken(a)
 	for i, p := range a.Usage {
 		name, class := "percentile "+p.Percent, "usage"
@@ -46,7 +45,7 @@ func bars(w *writer, a explain.Amounts, having map[place]*held) {
 		w.dot(s, a.Target, "uncapped target", a.Uncapped, "target")
 	}
 	w.bounds(s, a)
-	w.put("</tbody>\n<tfoot aria-hidden=\"true\"><tr><td></td><td></td><td class=\"plot\"><svg width=\"100%\" height=\"20\"><line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"1\" y2=\"1\"/>")
+	w.axis()
 	for _, t := range s.ticks() {
 		anchor := "middle"
 		if t.at > 0.9 {
@@ -54,8 +53,21 @@ func bars(w *writer, a explain.Amounts, having map[place]*held) {
 		}
 		w.put("<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"1\" y2=\"5\"/><text x=\"{}\" y=\"17\" text-anchor=\"{}\">{}</text>", percent(t.at), percent(t.at), percent(t.at), anchor, t.label)
 	}
-	w.put("</svg></td></tr></tfoot></table></div>\n")
+	w.closeBars()
 }
+
+// openBars opens a table whose last column is drawn. All rows say in text what they draw.
+func (w *writer) openBars(caption, name, number, drawing string) {
+	w.put("<div class=\"chart\"><table class=\"bars\"><caption>{}</caption>\n<colgroup><col class=\"name\"><col class=\"number\"><col></colgroup>\n", caption)
+	w.put("<thead><tr><th scope=\"col\">{}</th><th scope=\"col\">{}</th><th scope=\"col\">{}</th></tr></thead>\n<tbody>\n", name, number, drawing)
+}
+
+// axis ends the rows, and opens the axis below them.
+func (w *writer) axis() {
+	w.put("</tbody>\n<tfoot aria-hidden=\"true\"><tr><td></td><td></td><td class=\"plot\"><svg width=\"100%\" height=\"20\"><line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"1\" y2=\"1\"/>")
+}
+
+func (w *writer) closeBars() { w.put("</svg></td></tr></tfoot></table></div>\n") }
 
 // row opens a row of the chart with the target across it.
 func (w *writer) row(s scale, target, name, value string) {

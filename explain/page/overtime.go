@@ -57,7 +57,10 @@ func overTime(w *writer, r *explain.Report, a explain.Amounts, having map[place]
 		p.line(w, l)
 	}
 	w.put("</svg></div>\n<ul class=\"legend\">")
-	for _, l := range lines {
+	for i, l := range lines {
+		if i > 0 && lines[i-1].name == l.name {
+			continue
+		}
 		w.put("<li><svg width=\"24\" height=\"10\" aria-hidden=\"true\"><line class=\"{}\" x1=\"0\" x2=\"24\" y1=\"5\" y2=\"5\"/></svg> {}</li>", l.class, l.name)
 	}
 	w.put("</ul>\n")
@@ -68,7 +71,7 @@ func overTime(w *writer, r *explain.Report, a explain.Amounts, having map[place]
 // seriesOf is what is known over time. What the pods request and use now stays, as the falls assume.
 func seriesOf(r *explain.Report, a explain.Amounts, having map[place]*held) []series {
 	usage, request := series{name: "usage", class: "usage"}, series{name: "request", class: "request"}
-	target, lower, upper := series{name: "target", class: "target"}, series{name: "lower bound", class: "bound"}, series{name: "upper bound", class: "bound"}
+	target, lower, upper := series{name: "target", class: "target"}, series{name: "bounds", class: "bound"}, series{name: "bounds", class: "bound"}
 	for _, p := range thinned(a.History) {
 		usage.add(p.Time, p.Usage)
 		request.add(p.Time, p.Request)

@@ -101,7 +101,7 @@ func lanes(w *writer, caption, what string, marks []mark, now time.Time) {
 	if !p.to.After(p.from) {
 		return
 	}
-	w.put("<div class=\"chart wide\"><table class=\"bars lanes\"><caption>{}</caption>\n<thead><tr><th scope=\"col\">{}</th><th scope=\"col\">number</th><th scope=\"col\"><span class=\"away\">when</span></th></tr></thead>\n<tbody>\n", caption, what)
+	w.openBars(caption, what, "number", "when")
 	for _, name := range names {
 		n := 0
 		for _, m := range marks {
@@ -119,7 +119,7 @@ func lanes(w *writer, caption, what string, marks []mark, now time.Time) {
 		}
 		w.put("</svg></td></tr>\n")
 	}
-	w.put("</tbody>\n<tfoot aria-hidden=\"true\"><tr><td></td><td></td><td class=\"plot\"><svg width=\"100%\" height=\"20\"><line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"1\" y2=\"1\"/>")
+	w.axis()
 	p.times(w, 16)
-	w.put("</svg></td></tr></tfoot></table></div>\n")
+	w.closeBars()
 }

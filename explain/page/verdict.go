@@ -144,7 +144,7 @@ func (w *writer) folds(of string, n int, write func(from, to int)) {
 
 // table opens a table that scrolls by itself where it is wider than the page.
 func (w *writer) table(caption string, columns ...string) {
-	w.put("<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\"><table>\n<thead><tr>", caption)
+	w.put("<div class=\"scroll\" role=\"group\" aria-label=\"{}\" tabindex=\"0\"><table>\n<thead><tr>", caption)
 	for _, c := range columns {
 		w.put("<th scope=\"col\">{}</th>", c)
 	}
