@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -181,7 +182,7 @@ var podSchema = lang.Bind("Pod",
 		}
 		return s.Now.Sub(start.Time), true
 	}),
-	lang.BoolFrom("ready", "", func(s *PodState) bool { return Ready(s.Pod) }),
+	lang.BoolFrom("ready", "", func(s *PodState) bool { return podutils.IsPodReady(s.Pod) }),
 	lang.BoolFrom("boosted", "one of its containers has a startup boost (annotation vpaCpuStartupBoost)",
 		func(s *PodState) bool { return Boosted(s.Pod) }))
 
@@ -204,13 +205,6 @@ func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.T
 		Set("group", groupSchema.Of(&s.group)).
 		Set("resize", s.resizeNow())
 	return plan.Decide(PodUnboost, f, trace)
-}
-
-// Ready reports the pod's Ready condition.
-func Ready(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // AnnotationStartupBoost + container name records the resources before a boost (UPSTREAM.md §1.6).

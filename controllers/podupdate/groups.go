@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -24,7 +25,7 @@ func Groups(ctx context.Context, resolver *target.Resolver, pods []*corev1.Pod, 
 		if pod.Status.Phase != corev1.PodPending {
 			g.Running++
 		}
-		if facts.Ready(pod) {
+		if podutils.IsPodReady(pod) {
 			g.Ready++
 		}
 	}
