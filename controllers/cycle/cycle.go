@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"github.com/celvpa/celvpa/controllers/metric"
 )
 
 // stuckAfter is the number of intervals without a finished cycle after which a loop is unhealthy
@@ -83,7 +85,7 @@ type Latency struct {
 // NewLatency is the histogram <component>_execution_latency_seconds with upstream's label and
 // buckets (UPSTREAM.md §6).
 func NewLatency(component string) Latency {
-	return Latency{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	return Latency{metric.New.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    component + "_execution_latency_seconds",
 		Help:    "Time spent in the steps of a cycle.",
 		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 150, 240, 300},

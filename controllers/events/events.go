@@ -28,7 +28,8 @@ import (
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/celvpa/celvpa/controllers/metric"
 )
 
 const (
@@ -42,10 +43,8 @@ const (
 	flushTime    = 5 * time.Second // for writing what waits when the process ends
 )
 
-var dropped = prometheus.NewCounter(prometheus.CounterOpts{Name: "celvpa_dropped_events_total",
+var dropped = metric.New.NewCounter(prometheus.CounterOpts{Name: "celvpa_dropped_events_total",
 	Help: "Events dropped because the API server refused them or the queue was full."})
-
-func init() { metrics.Registry.MustRegister(dropped) }
 
 // Client writes events to API group events.k8s.io and to the core API.
 type Client struct {

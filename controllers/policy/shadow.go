@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 
+	"github.com/celvpa/celvpa/controllers/metric"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -21,10 +21,7 @@ import (
 
 // differences counts what overlays in mode Audit or Warn would have changed. Its labels are bounded
 // by the overlays that are loaded.
-var differences = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Name: "celvpa_rule_overlay_differences_total",
-	Help: "Evaluations in which an overlay in mode Audit or Warn would have changed the outcome, by component.",
-}, []string{"overlay", "mode", "component"})
+var differences = metric.Counter("celvpa_rule_overlay_differences_total", "Evaluations in which an overlay in mode Audit or Warn would have changed the outcome, by component.", "overlay", "mode", "component")
 
 // Shadows records what overlays in mode Audit or Warn would change: every time in a counter, and as
 // a sample in the log and in an event of the VPA, once per hour and only if it differs from the

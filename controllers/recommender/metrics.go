@@ -5,9 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/celvpa/celvpa/controllers/cycle"
+	"github.com/celvpa/celvpa/controllers/metric"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -15,56 +15,31 @@ import (
 var (
 	latency = cycle.NewLatency("vpa_recommender")
 
-	aggregatesCount = prometheus.NewGauge(prometheus.GaugeOpts{
+	aggregatesCount = metric.New.NewGauge(prometheus.GaugeOpts{
 		Name: "vpa_recommender_aggregate_container_states_count",
 		Help: "Containers with distinct names and pod labels whose usage history is kept.",
 	})
 
-	recommendationLatency = prometheus.NewHistogram(prometheus.HistogramOpts{
+	recommendationLatency = metric.New.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vpa_recommender_recommendation_latency_seconds",
 		Help:    "Time from a VPA's creation to its first recommendation.",
 		Buckets: []float64{1, 2, 5, 7.5, 10, 20, 30, 40, 50, 60, 90, 120, 150, 180, 240, 300, 600, 900, 1800},
 	})
 
-	objectsCount = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "vpa_recommender_vpa_objects_count",
-		Help: "VPAs that this recommender serves.",
-	}, []string{"update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config"})
+	objectsCount     = metric.Gauge("vpa_recommender_vpa_objects_count", "VPAs that this recommender serves.", "update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config")
+	samplesTotal     = metric.Counter("celvpa_recommender_samples_total", "Usage samples, by resource and result.", "resource", "outcome")
+	oomsTotal        = metric.Counter("celvpa_recommender_oom_samples_total", "Reports of containers that ran out of memory, by result.", "outcome")
+	writesTotal      = metric.Counter("celvpa_recommender_writes_total", "API writes, by object (status or checkpoint) and result: success, error, or postponed to the next cycle.", "object", "result")
+	checkpointsTotal = metric.Counter("celvpa_recommender_checkpoints_loaded_total", "Checkpoints found at the start, by result: loaded, unused (their VPA is not served), or unreadable.", "result")
+	resourcesRead    = metric.Counter("vpa_resources_get_resources_count", "Containers whose resources were read, by source: pod status or spec.", "source")
 
-	samplesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "celvpa_recommender_samples_total",
-		Help: "Usage samples, by resource and result.",
-	}, []string{"resource", "outcome"})
-
-	oomsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "celvpa_recommender_oom_samples_total",
-		Help: "Reports of containers that ran out of memory, by result.",
-	}, []string{"outcome"})
-
-	writesTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "celvpa_recommender_writes_total",
-		Help: "API writes, by object (status or checkpoint) and result: success, error, or postponed to the next cycle.",
-	}, []string{"object", "result"})
-
-	checkpointsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "celvpa_recommender_checkpoints_loaded_total",
-		Help: "Checkpoints found at the start, by result: loaded, unused (their VPA is not served), or unreadable.",
-	}, []string{"result"})
-
-	resourcesRead = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vpa_resources_get_resources_count",
-		Help: "Containers whose resources were read, by source: pod status or spec.",
-	}, []string{"source"})
-
-	panics = prometheus.NewCounter(prometheus.CounterOpts{
+	panics = metric.New.NewCounter(prometheus.CounterOpts{
 		Name: "celvpa_recommender_panics_total",
 		Help: "VPAs whose evaluation panicked, a bug in celvpa. Their status stays unchanged.",
 	})
 )
 
 func init() {
-	metrics.Registry.MustRegister(latency, aggregatesCount, recommendationLatency, objectsCount,
-		samplesTotal, oomsTotal, writesTotal, checkpointsTotal, resourcesRead, panics)
 	for _, object := range []string{"status", "checkpoint"} { // from 0 on, so that the first one is an increase
 		for _, result := range []string{"success", "error", "postponed"} {
 			writesTotal.WithLabelValues(object, result)

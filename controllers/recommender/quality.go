@@ -6,9 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/metric"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -29,18 +29,14 @@ var (
 	memoryAmounts = quality("mem_recommendations_bytes", "Memory recommended at the time of each sample.", memoryBuckets, "update_mode", "is_oom")
 	changes       = quality("relative_recommendation_changes", "How recommendations change from one cycle to the next: new / old - 1.", relativeBuckets, "update_mode", "resource", "vpa_size_log2")
 
-	withoutRecommendation = prometheus.NewCounterVec(prometheus.CounterOpts{
+	withoutRecommendation = metric.New.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "vpa", Subsystem: "quality", Name: "usage_sample_missing_recommendation_count",
 		Help: "Samples of containers that should have a recommendation and have none.",
 	}, []string{"update_mode", "resource", "is_oom"})
 )
 
 func quality(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "vpa", Subsystem: "quality", Name: name, Help: help, Buckets: buckets}, labels)
-}
-
-func init() {
-	metrics.Registry.MustRegister(relativeDiffs, cpuOver, cpuUnder, memoryOver, memoryUnder, cpuAmounts, memoryAmounts, changes, withoutRecommendation)
+	return metric.New.NewHistogramVec(prometheus.HistogramOpts{Namespace: "vpa", Subsystem: "quality", Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 // observeQuality compares a sample with what was recommended.

@@ -6,19 +6,14 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/celvpa/celvpa/controllers/metric"
 )
 
-var unreadableObjects = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-	Name: "celvpa_unreadable_objects",
-	Help: "Stored objects that cannot be decoded completely, by kind. They are skipped; the log names them.",
-}, []string{"kind"})
-
-func init() { metrics.Registry.MustRegister(unreadableObjects) }
+var unreadableObjects = metric.Gauge("celvpa_unreadable_objects", "Stored objects that cannot be decoded completely, by kind. They are skipped; the log names them.", "kind")
 
 // Unreadable watches the objects of a kind in a cache, counts those that cannot be decoded
 // completely, and logs each.

@@ -15,25 +15,21 @@ import (
 	promapi "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/celvpa/celvpa/controllers/metric"
 )
 
 // Metric names and labels are upstream's (UPSTREAM.md §6).
 var (
-	requests = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vpa_recommender_prometheus_client_api_requests_count",
-		Help: "Responses of Prometheus to history queries, by status code and method.",
-	}, []string{"code", "method"})
+	requests = metric.Counter("vpa_recommender_prometheus_client_api_requests_count", "Responses of Prometheus to history queries, by status code and method.", "code", "method")
 
-	requestSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	requestSeconds = metric.New.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "vpa_recommender_prometheus_client_api_requests_duration_seconds",
 		Help: "Duration of history queries to Prometheus, by status code and method.",
 		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 2, 5, 10, 20, 30, 60, 120,
 			300},
 	}, []string{"code", "method"})
 )
-
-func init() { metrics.Registry.MustRegister(requests, requestSeconds) }
 
 // client speaks to the Prometheus of c with its credentials, through a transport of its own.
 func (c *Config) client() (promapi.API, error) {

@@ -2,7 +2,8 @@ package oom
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/celvpa/celvpa/controllers/metric"
 )
 
 // The values of label source: where a container that ran out of memory was seen.
@@ -12,24 +13,20 @@ const (
 )
 
 var (
-	ooms = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "celvpa_recommender_ooms_total",
-		Help: "Containers that ran out of memory, by source: pod status or eviction event.",
-	}, []string{"source"})
+	ooms = metric.Counter("celvpa_recommender_ooms_total", "Containers that ran out of memory, by source: pod status or eviction event.", "source")
 
-	dropped = prometheus.NewCounter(prometheus.CounterOpts{
+	dropped = metric.New.NewCounter(prometheus.CounterOpts{
 		Name: "celvpa_recommender_ooms_dropped_total",
 		Help: "Out-of-memory reports dropped because too many came between two cycles.",
 	})
 
-	faultyEvictions = prometheus.NewCounter(prometheus.CounterOpts{
+	faultyEvictions = metric.New.NewCounter(prometheus.CounterOpts{
 		Name: "celvpa_recommender_faulty_eviction_events_total",
 		Help: "Eviction events ignored, completely or in part, because they could not be read.",
 	})
 )
 
 func init() {
-	metrics.Registry.MustRegister(ooms, dropped, faultyEvictions)
 	for _, source := range []string{fromPod, fromEviction} {
 		ooms.WithLabelValues(source)
 	}

@@ -3,8 +3,7 @@ package usage
 import (
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"github.com/celvpa/celvpa/controllers/metric"
 )
 
 // The values of label client_name. The first is upstream's.
@@ -22,20 +21,9 @@ const (
 
 var (
 	// responses has upstream's name and labels (UPSTREAM.md §6).
-	responses = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vpa_recommender_metric_server_responses",
-		Help: "Responses of metrics sources, by whether they failed.",
-	}, []string{"is_error", "client_name"})
-
-	skipped = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "celvpa_recommender_usage_skipped_total",
-		Help: "Pods or values in responses of metrics sources that gave no sample, by reason.",
-	}, []string{"client_name", "reason"})
+	responses = metric.Counter("vpa_recommender_metric_server_responses", "Responses of metrics sources, by whether they failed.", "is_error", "client_name")
+	skipped   = metric.Counter("celvpa_recommender_usage_skipped_total", "Pods or values in responses of metrics sources that gave no sample, by reason.", "client_name", "reason")
 )
-
-func init() {
-	metrics.Registry.MustRegister(responses, skipped)
-}
 
 func answered(client string, err error) {
 	responses.WithLabelValues(strconv.FormatBool(err != nil), client).Inc()

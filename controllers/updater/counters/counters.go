@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/celvpa/celvpa/controllers/metric"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -33,25 +33,15 @@ const (
 
 // Names and labels are upstream's (UPSTREAM.md §6, Appendix A 4).
 var (
-	EvictedPods     = counter("vpa_updater_evicted_pods_total", "Pods evicted.", LabelSize, LabelMode, labelName, labelNamespace)
-	FailedEvictions = counter("vpa_updater_failed_eviction_attempts_total", "Failed evictions, by reason.", LabelSize, LabelMode, labelName, labelNamespace, "reason")
-	ResizedPods     = counter("vpa_updater_in_place_updated_pods_total", "Pods resized in place, ends of startup boosts included.", LabelSize, labelName, labelNamespace)
-	FailedResizes   = counter("vpa_updater_failed_in_place_update_attempts_total", "Failed resizes, by reason.", LabelSize, labelName, labelNamespace, "reason")
-	InfeasibleSkips = counter("vpa_updater_in_place_infeasible_skip_pods_total", "Pods skipped because the resize is infeasible on their node.", LabelSize, labelName, labelNamespace)
+	EvictedPods     = metric.Counter("vpa_updater_evicted_pods_total", "Pods evicted.", LabelSize, LabelMode, labelName, labelNamespace)
+	FailedEvictions = metric.Counter("vpa_updater_failed_eviction_attempts_total", "Failed evictions, by reason.", LabelSize, LabelMode, labelName, labelNamespace, "reason")
+	ResizedPods     = metric.Counter("vpa_updater_in_place_updated_pods_total", "Pods resized in place, ends of startup boosts included.", LabelSize, labelName, labelNamespace)
+	FailedResizes   = metric.Counter("vpa_updater_failed_in_place_update_attempts_total", "Failed resizes, by reason.", LabelSize, labelName, labelNamespace, "reason")
+	InfeasibleSkips = metric.Counter("vpa_updater_in_place_infeasible_skip_pods_total", "Pods skipped because the resize is infeasible on their node.", LabelSize, labelName, labelNamespace)
 )
 
 // all have a series for each VPA.
 var all = []*prometheus.CounterVec{EvictedPods, FailedEvictions, ResizedPods, FailedResizes, InfeasibleSkips}
-
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-}
-
-func init() {
-	for _, c := range all {
-		metrics.Registry.MustRegister(c)
-	}
-}
 
 // VPA counts for one VPA.
 type VPA struct {
