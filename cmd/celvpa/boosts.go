@@ -42,6 +42,6 @@ func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *proce
 		Log:        ctrl.Log.WithName("updater"),
 		Beside:     u.Busy,
 	}
-	u.Beside = ender.Ending
+	u.Beside, u.Unboost = ender.Ending, ender.Foresee
 	return p.manager.Add(ender)
 }

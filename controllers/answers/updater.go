@@ -11,7 +11,8 @@ type Updater struct {
 	NoAdmission string       `json:"noAdmission,omitempty"` // why evictions are paused; empty = admission is alive
 	LastCycle   *time.Time   `json:"lastCycle,omitempty"`   // end of the last finished one
 	NextCycle   *time.Time   `json:"nextCycle,omitempty"`   // start of the next one
-	Pods        []RunningPod `json:"pods,omitempty"`        // in the order in which they are updated
+	Pods        []RunningPod `json:"pods,omitempty"`        // in the order in which they are updated; those that it ignores come last
+	MorePods    int          `json:"morePods,omitempty"`    // that Pods leaves out
 	Groups      []Group      `json:"groups,omitempty"`      // by owner
 	// FirstCycles is how many evictions --first-cycle-evictions leaves to the next cycle; nil = no limit.
 	FirstCycles *int       `json:"firstCycles,omitempty"`
@@ -23,6 +24,10 @@ type RunningPod struct {
 	PlannedPod
 	Infeasible string `json:"infeasible,omitempty"` // what a resize asked for that the node could not give
 	Postponed  string `json:"postponed,omitempty"`  // why the last cycle left it to the next: first-cycles, rate-limit or deadline
+	Later      string `json:"later,omitempty"`      // why the next cycle would leave it to a later one: first-cycles or rate-limit
+	// Evictions and Resizes are the consecutive refusals of the API server that are about this pod alone.
+	Evictions *Refusals `json:"evictions,omitempty"`
+	Resizes   *Refusals `json:"resizes,omitempty"`
 }
 
 // Group is the pods of one direct owner, such as a ReplicaSet.
@@ -33,7 +38,7 @@ type Group struct {
 	Running    int    `json:"running"`
 	Ready      int    `json:"ready"`
 	Disrupted  int    `json:"disrupted"`
-	// Evictions and Resizes are the consecutive refusals of the API server.
+	// Evictions and Resizes are the consecutive refusals of the API server that are about all of its pods.
 	Evictions *Refusals `json:"evictions,omitempty"`
 	Resizes   *Refusals `json:"resizes,omitempty"`
 	// Unchanged counts the consecutive evictions whose replacement kept its old resources.

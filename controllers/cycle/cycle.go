@@ -24,6 +24,8 @@ type Loop struct {
 	interval     time.Duration
 	clock        clock.WithTicker
 	run          func(context.Context)
+	started      atomic.Int64 // unix nanoseconds of the start; 0 before
+	finished     atomic.Int64 // unix nanoseconds of the end of the last finished cycle; 0 = none
 	lastActivity atomic.Int64 // unix nanoseconds of the start, the last finished cycle or the last progress; 0 before the start
 }
 
@@ -38,12 +40,36 @@ func (l *Loop) NeedLeaderElection() bool { return true }
 // Start runs a cycle at every interval until the context ends. The first one runs after one
 // interval.
 func (l *Loop) Start(ctx context.Context) error {
+	l.started.Store(l.clock.Now().UnixNano())
 	l.Progress()
 	Every(ctx, l.clock, l.interval, func() {
 		l.run(ctx)
+		l.finished.Store(l.clock.Now().UnixNano())
 		l.Progress()
 	})
 	return nil
+}
+
+// LastCycle is the end of the last finished cycle; nil before there is one.
+func (l *Loop) LastCycle() *time.Time { return timeOf(l.finished.Load()) }
+
+// NextCycle is when the next cycle starts, unless the current one takes longer; nil before the start.
+func (l *Loop) NextCycle() *time.Time {
+	started := l.started.Load()
+	if started == 0 {
+		return nil
+	}
+	passed := l.clock.Now().UnixNano() - started
+	return timeOf(started + (passed/int64(l.interval)+1)*int64(l.interval))
+}
+
+// timeOf is a moment in UTC; nil for 0.
+func timeOf(nanoseconds int64) *time.Time {
+	if nanoseconds == 0 {
+		return nil
+	}
+	at := time.Unix(0, nanoseconds).UTC()
+	return &at
 }
 
 // Every runs a function at every interval until the context ends. The first time is after one

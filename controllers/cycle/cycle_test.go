@@ -14,6 +14,7 @@ func TestALoopRunsAtEveryIntervalAndTellsWhenItIsStuck(t *testing.T) {
 	ran := make(chan struct{})
 	loop := New("baker", time.Minute, clk, func(context.Context) { ran <- struct{}{} })
 	require.NoError(t, loop.Healthy(), "not started")
+	require.Nil(t, loop.NextCycle())
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -24,10 +25,17 @@ func TestALoopRunsAtEveryIntervalAndTellsWhenItIsStuck(t *testing.T) {
 		t.Fatal("the first cycle ran before an interval had passed")
 	default:
 	}
+	require.Nil(t, loop.LastCycle())
+	require.Equal(t, time.Date(2026, 1, 1, 0, 1, 0, 0, time.UTC), *loop.NextCycle())
 	for range 3 {
 		clk.Step(time.Minute)
 		<-ran
 	}
+	require.Eventually(t, func() bool {
+		last := loop.LastCycle()
+		return last != nil && last.Equal(time.Date(2026, 1, 1, 0, 3, 0, 0, time.UTC))
+	}, 5*time.Second, time.Millisecond)
+	require.Equal(t, time.Date(2026, 1, 1, 0, 4, 0, 0, time.UTC), *loop.NextCycle())
 	require.Eventually(t, func() bool { return loop.Healthy() == nil }, 5*time.Second, time.Millisecond)
 
 	clk.Step(time.Minute) // the tick whose cycle nobody lets finish

@@ -27,6 +27,17 @@ func (f *firstCycles) next() (postponed, limit int) {
 	return postponed, f.limit
 }
 
+// foresee returns how many pods the next cycle may disrupt; limited is false without a limit.
+func (f *firstCycles) foresee() (left int, limited bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	left = f.limit
+	if f.postponed > 0 && f.limit < maxFirst {
+		left *= 2
+	}
+	return left, f.limit > 0
+}
+
 // take reports whether one more pod may be disrupted in this cycle.
 func (f *firstCycles) take() bool {
 	f.mu.Lock()

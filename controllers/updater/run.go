@@ -63,6 +63,8 @@ func (u *Updater) RunOnce(ctx context.Context) {
 	}
 	latency.Time("EvictPods", func() { r.updateAll(ctx, work) })
 	u.tallies.publish(work)
+	postponed := postponedPodsOf(work)
+	u.postponed.Store(&postponed)
 }
 
 // newRun starts a cycle.

@@ -1,6 +1,7 @@
 package updater
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,6 +88,20 @@ func (t *tallies) publish(work []*workload) {
 	}
 	*t = now
 	unreachedVPAs.Set(float64(unreached))
+}
+
+// postponedPodsOf are the pods that a cycle left to the next one, with the reason.
+func postponedPodsOf(work []*workload) map[types.UID]string {
+	out := map[types.UID]string{}
+	for _, w := range work {
+		maps.Copy(out, w.tally.postponed)
+		if !w.started {
+			for _, pod := range w.pods {
+				out[pod.UID] = postponedByDeadline
+			}
+		}
+	}
+	return out
 }
 
 // addTo adds a tally to the gauges.

@@ -2,6 +2,7 @@ package updater
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -11,10 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/cycle"
+	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater/actuation"
 	"github.com/celvpa/celvpa/controllers/updater/remembered"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
@@ -41,6 +45,9 @@ type Options struct {
 	// Beside reports whether another actor, such as boosts.Controller, is changing a pod, which then counts as
 	// disrupted; nil = none.
 	Beside func(*corev1.Pod) bool
+	// Unboost foresees the end of a pod's startup boost for Explain, as boosts.Controller does; nil =
+	// nothing ends boosts.
+	Unboost func(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, plan *engine.Plan, ending int, trace *engine.Trace) (*podupdate.Pod, engine.Verdict, error)
 }
 
 // Updater runs cycles over all pods of all VPAs while its replica leads.
@@ -58,6 +65,7 @@ type Updater struct {
 	reported   remembered.Reported
 	conditions conditions
 	first      firstCycles
+	postponed  atomic.Pointer[map[types.UID]string] // pods that the last cycle left to the next one, with the reason
 
 	// State of the cycle; cycles do not overlap.
 	turn    types.NamespacedName // the VPA that the next cycle starts with

@@ -145,28 +145,14 @@ func (b *Controller) candidates(ctx context.Context, namespace string) ([]*vpav1
 
 // decide asks the rules about a pod and carries the verdict out.
 func (b *Controller) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, chosen compile.Selection, log logr.Logger) again {
-	limits, err := limitranges.Of(ctx, b.Client, pod.Namespace)
+	a, err := b.assess(ctx, pod, v, chosen.Plan, nil, log)
 	if err != nil {
 		log.Error(err, "startup boost continues; retrying")
 		return again{backOff: true}
 	}
-	beside, err := b.withOwnerOf(ctx, pod)
-	if err != nil {
-		log.Error(err, "startup boost continues; retrying")
-		return again{backOff: true}
-	}
-	request := podupdate.Request{Pod: pod, VPA: v, Limits: limits, Now: b.Clock.Now()}
-	p, failed := podupdate.Assess(chosen.Plan, request, nil)
-	policy.Report(log, "values unchanged", failed...)
-	groups := podupdate.Groups(ctx, b.Resolver, beside, func(owner target.Key, err error) {
-		log.V(4).Info("replica count of the owner unknown", "owner", owner.String(), "error", err.Error())
-	})
-	var group facts.Group
-	if g := groups[p.Owner]; g != nil {
-		group = *g
-	}
-	verdict := b.reserve(chosen.Plan, p, &group, beside)
-	b.audit(chosen.Shadows, request, p, group, verdict, log)
+	p, beside := a.Pod, a.beside
+	verdict := b.reserve(chosen.Plan, p, &a.group, beside)
+	b.audit(chosen.Shadows, a.request, p, a.group, verdict, log)
 	policy.Report(log, "startup boost continues", verdict.Err)
 	log.V(5).Info("startup boost decided", "do", verdict.Do, "rule", verdict.Rule, "reason", verdict.Reason)
 	over, remaining := false, time.Duration(0)
@@ -190,6 +176,52 @@ func (b *Controller) decide(ctx context.Context, pod *corev1.Pod, v *vpav1.Verti
 		return again{backOff: true}
 	}
 	return again{}
+}
+
+// assessed is a boosted pod with what the rules want for it.
+type assessed struct {
+	*podupdate.Pod
+	request podupdate.Request
+	group   facts.Group
+	beside  []*corev1.Pod // the pods of its owner, with itself
+}
+
+// assess finds out what the rules want for a pod.
+func (b *Controller) assess(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, plan *engine.Plan, trace *engine.Trace, log logr.Logger) (a assessed, err error) {
+	limits, err := limitranges.Of(ctx, b.Client, pod.Namespace)
+	if err != nil {
+		return a, err
+	}
+	if a.beside, err = b.withOwnerOf(ctx, pod); err != nil {
+		return a, err
+	}
+	a.request = podupdate.Request{Pod: pod, VPA: v, Limits: limits, Now: b.Clock.Now()}
+	var failed []*engine.RuleError
+	a.Pod, failed = podupdate.Assess(plan, a.request, trace)
+	policy.Report(log, "values unchanged", failed...)
+	groups := podupdate.Groups(ctx, b.Resolver, a.beside, func(owner target.Key, err error) {
+		log.V(4).Info("replica count of the owner unknown", "owner", owner.String(), "error", err.Error())
+	})
+	if g := groups[a.Owner]; g != nil {
+		a.group = *g
+	}
+	return a, nil
+}
+
+// Foresee says what would be done about the startup boost of a pod, without doing it. ending is how
+// many pods of its owner would be resized before. The trace may be nil.
+func (b *Controller) Foresee(ctx context.Context, pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, plan *engine.Plan, ending int, trace *engine.Trace) (*podupdate.Pod, engine.Verdict, error) {
+	a, err := b.assess(ctx, pod, v, plan, trace, logr.Discard())
+	if err != nil {
+		return nil, engine.Verdict{}, fmt.Errorf("asking whether the startup boost of pod %s/%s ends: %w", pod.Namespace, pod.Name, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.isSent(pod) {
+		return a.Pod, engine.Verdict{Do: facts.DoWait, Reason: "The resize that ends its startup boost was sent, and the pod does not show it yet"}, nil
+	}
+	a.group.Disrupted += b.disrupted(pod, a.beside) + ending
+	return a.Pod, a.DecideUnboost(plan, a.group, trace), nil
 }
 
 // withOwnerOf lists the pods of the direct owner of a pod, which share its disruption budget.
@@ -221,15 +253,7 @@ func (b *Controller) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev
 func (b *Controller) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.Group, beside []*corev1.Pod) engine.Verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, other := range beside {
-		if other.UID == p.PodState.Pod.UID || other.Status.Phase == corev1.PodPending {
-			continue
-		}
-		status, _, _ := facts.ResizeOf(other)
-		if status == facts.ResizeSent || status == facts.ResizeInProgress || b.isSent(other) || b.Beside != nil && b.Beside(other) {
-			group.Disrupted++
-		}
-	}
+	group.Disrupted += b.disrupted(p.PodState.Pod, beside)
 	verdict := p.DecideUnboost(plan, *group, nil)
 	if verdict.Do == facts.DoInPlace || verdict.Do == facts.DoInPlaceCPU {
 		if b.sent == nil {
@@ -244,6 +268,20 @@ func (b *Controller) reserve(plan *engine.Plan, p *podupdate.Pod, group *facts.G
 		b.sent[client.ObjectKeyFromObject(p.PodState.Pod)] = sent
 	}
 	return verdict
+}
+
+// disrupted counts the other pods of a group whose resize is in progress. The caller holds mu.
+func (b *Controller) disrupted(pod *corev1.Pod, beside []*corev1.Pod) (n int) {
+	for _, other := range beside {
+		if other.UID == pod.UID || other.Status.Phase == corev1.PodPending {
+			continue
+		}
+		status, _, _ := facts.ResizeOf(other)
+		if status == facts.ResizeSent || status == facts.ResizeInProgress || b.isSent(other) || b.Beside != nil && b.Beside(other) {
+			n++
+		}
+	}
+	return n
 }
 
 // isSent reports whether a pod was sent a resize that the cache does not show completely: the

@@ -1,0 +1,267 @@
+package updater
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/limitranges"
+	"github.com/celvpa/celvpa/controllers/podupdate"
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+)
+
+// maxExplained is how many pods of a VPA are explained; more are counted.
+const maxExplained = 500
+
+// Explain says what a cycle that starts now would do with the pods of a VPA, provided that the API
+// server carries out what it is asked for and that other VPAs leave it the limits of the process. It
+// decides as cycles do, with all that is remembered, but neither remembers, counts nor logs anything.
+// It reads the pods and VPAs of one namespace from the cache, and the status lease from the API
+// server.
+func (u *Updater) Explain(ctx context.Context, namespace, name string) (out answers.Updater, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			panics.Inc()
+			u.Log.Error(fmt.Errorf("panic: %v", p), "panic; please report this", "consequence", "VPA not explained", "namespace", namespace, "vpa", name, "stack", string(debug.Stack()))
+			err = fmt.Errorf("explaining VerticalPodAutoscaler %s/%s: panic: %v; please report this with the log of the updater", namespace, name, p)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, u.Interval)
+	defer cancel()
+	r := u.newRun()
+	r.Log = logr.Discard()
+	e := &explanation{run: r, left: r.allowance(), ending: map[string]int{}}
+	if err := e.read(ctx, namespace, name); err != nil {
+		return out, err
+	}
+	if u.Admission != nil {
+		if err := u.Admission(ctx); err != nil {
+			r.noAdmission = err.Error()
+		}
+	}
+	e.out.NoAdmission, e.out.LastCycle, e.out.NextCycle = r.noAdmission, u.LastCycle(), u.NextCycle()
+	if e.left.limited {
+		first := e.left.first
+		e.out.FirstCycles = &first
+	}
+	e.out.Rules = policy.Told(e.vpa.rules)
+	e.out.Ignored, e.out.IgnoredRule = e.vpa.ignored, e.vpa.verdict.Rule
+	switch {
+	case e.vpa.takes():
+		e.out.IgnoredRule = ""
+	case e.vpa.ignored == "":
+		e.out.Ignored = e.vpa.verdict.Reason
+	}
+	e.assign(ctx)
+	if err := e.decide(ctx); err != nil {
+		return out, err
+	}
+	e.out.Pods = append(e.out.Pods, e.idle...)
+	if more := len(e.out.Pods) - maxExplained; more > 0 {
+		e.out.Pods, e.out.MorePods = e.out.Pods[:maxExplained], more
+	}
+	return e.out, nil
+}
+
+// explanation is an Explain that is under way.
+type explanation struct {
+	*run
+	vpa    *judged
+	vpas   []judged // of the namespace, vpa among them
+	pods   []corev1.Pod
+	limits *facts.LimitRanges
+	left   allowance
+	ending map[string]int // boosts that end, by owner
+
+	mine []*corev1.Pod // pods that it decides on, as a cycle does
+	idle []answers.RunningPod
+	out  answers.Updater
+}
+
+// read reads the objects of the namespace.
+func (e *explanation) read(ctx context.Context, namespace, name string) error {
+	var vpas vpav1.VerticalPodAutoscalerList
+	if err := e.Client.List(ctx, &vpas, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the VerticalPodAutoscalers of namespace %s: %w", namespace, err)
+	}
+	var pods corev1.PodList
+	if err := e.Client.List(ctx, &pods, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the pods of namespace %s: %w", namespace, err)
+	}
+	e.pods = pods.Items
+	e.vpas = make([]judged, len(vpas.Items))
+	for i := range vpas.Items {
+		e.vpas[i] = e.judge(&vpas.Items[i])
+		if vpas.Items[i].Name == name {
+			e.vpa = &e.vpas[i]
+		}
+	}
+	if e.vpa == nil {
+		return fmt.Errorf("there is no VerticalPodAutoscaler %s/%s", namespace, name)
+	}
+	if !e.Namespaces.Serve(namespace) {
+		return fmt.Errorf("this updater does not serve namespace %s", namespace)
+	}
+	var err error
+	e.limits, err = limitranges.Of(ctx, e.Client, namespace)
+	return err
+}
+
+// assign finds the pods that the target of the VPA selects, and sorts out those that it does not
+// decide on.
+func (e *explanation) assign(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, part(e.Interval, assignShare))
+	defer cancel()
+	var itself, competing []*vpav1.VerticalPodAutoscaler
+	if e.vpa.ignored == "" || e.vpa.competes() {
+		itself = append(itself, e.vpa.vpa)
+	}
+	for i := range e.vpas {
+		if e.vpas[i].competes() {
+			competing = append(competing, e.vpas[i].vpa)
+		}
+	}
+	for i := range e.pods {
+		pod := &e.pods[i]
+		if len(itself) == 0 || e.controllingOne(ctx, pod, itself) == "" {
+			continue
+		}
+		switch by := e.vpaOf(e.controllingOne(ctx, pod, competing)); {
+		case by != nil && by != e.vpa:
+			e.leave(pod, by.vpa, engine.Verdict{Reason: fmt.Sprintf("VerticalPodAutoscaler %s/%s controls it (point vpa.order)", by.vpa.Namespace, by.vpa.Name)})
+		case podupdate.Unlooked(pod) != "":
+			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: podupdate.Unlooked(pod)})
+		case e.breaker.IsGone(pod.UID, e.now):
+			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: "The pod was evicted, or may have been, and the cache does not show it yet"})
+		case e.vpa.rules.Err != nil:
+			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: "The rules that the VPA asks for cannot be used: " + e.vpa.rules.Err.Error()})
+		default:
+			e.mine = append(e.mine, pod)
+		}
+	}
+}
+
+func (e *explanation) vpaOf(uid types.UID) *judged {
+	for i := range e.vpas {
+		if uid != "" && e.vpas[i].vpa.UID == uid {
+			return &e.vpas[i]
+		}
+	}
+	return nil
+}
+
+// leave notes a pod that is ignored.
+func (e *explanation) leave(pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, why engine.Verdict) {
+	e.idle = append(e.idle, answers.RunningPod{PlannedPod: podupdate.LeftAlone(pod, v, why)})
+}
+
+// decide plans for the pods of the VPA one after the other, as updateVPA does.
+func (e *explanation) decide(ctx context.Context) error {
+	w := &workload{vpa: e.vpa.vpa, rules: e.vpa.rules, pods: e.mine}
+	groups := e.groups(ctx, w, e.Log)
+	for owner, g := range groups {
+		held := e.breaker.Foretell(owner, podsOf(e.pods, owner), g, e.now)
+		e.out.Groups = append(e.out.Groups, groupOf(owner, g, held, e.now))
+	}
+	slices.SortFunc(e.out.Groups, func(a, b answers.Group) int { return strings.Compare(a.Owner, b.Owner) })
+	if !e.vpa.takes() {
+		for _, pod := range e.mine {
+			if err := e.ignored(ctx, pod); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, c := range e.decideAll(w, e.limits, groups, e.Log) {
+		e.decideAgain(w, c)
+		later := ""
+		if podupdate.Acts(c.verdict.Do) {
+			if later = e.left.take(c); later == "" {
+				podupdate.CarriedOut(c.verdict.Do, c.request.Pod, c.group)
+			}
+		}
+		if err := e.tell(ctx, w, c, later); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ignored tells of a pod whose VPA leaves running pods alone. Startup boosts end all the same.
+func (e *explanation) ignored(ctx context.Context, pod *corev1.Pod) error {
+	trace := &engine.Trace{}
+	verdict := e.vpa.rules.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(e.vpa.vpa), trace)
+	if p, unboost, err := e.unboost(ctx, pod, trace); err != nil || p != nil {
+		if err == nil {
+			e.out.Pods = append(e.out.Pods, answers.RunningPod{PlannedPod: podupdate.Planned(p, unboost, trace)})
+		}
+		return err
+	}
+	e.leave(pod, e.vpa.vpa, verdict)
+	return nil
+}
+
+// tell describes the decision on a pod.
+func (e *explanation) tell(ctx context.Context, w *workload, c *candidate, later string) error {
+	if len(e.out.Pods) >= maxExplained {
+		e.out.MorePods++
+		return nil
+	}
+	pod, trace := c.request.Pod, &engine.Trace{}
+	w.rules.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(w.vpa), trace)
+	traced := e.assess(w, pod, e.limits, trace, e.Log)
+	verdict := traced.Decide(w.rules.Plan, c.asked, trace)
+	one := answers.RunningPod{PlannedPod: podupdate.Planned(traced.Pod, verdict, trace), Later: later, Infeasible: requestsText(c.request.Infeasible),
+		Evictions: refusalsOf(c.Evictions, e.now), Resizes: refusalsOf(c.Resizes, e.now)}
+	if postponed := e.postponed.Load(); postponed != nil {
+		one.Postponed = (*postponed)[pod.UID]
+	}
+	if !podupdate.Acts(verdict.Do) {
+		trace := &engine.Trace{}
+		p, unboost, err := e.unboost(ctx, pod, trace)
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			one.PlannedPod = podupdate.Planned(p, unboost, trace)
+		}
+	}
+	e.out.Pods = append(e.out.Pods, one)
+	return nil
+}
+
+// unboost says what becomes of the startup boost of a pod; p is nil if there is nothing to say.
+func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, trace *engine.Trace) (p *podupdate.Pod, verdict engine.Verdict, err error) {
+	if e.Unboost == nil || !facts.Boosted(pod) {
+		return nil, verdict, nil
+	}
+	var readable []*vpav1.VerticalPodAutoscaler // of them one ends the boost, whatever its update mode
+	for i := range e.vpas {
+		if v := e.vpas[i].vpa; v.Unreadable() == "" {
+			readable = append(readable, v)
+		}
+	}
+	if e.controllingOne(ctx, pod, readable) != e.vpa.vpa.UID {
+		return nil, verdict, nil
+	}
+	owner := ownerName(pod)
+	p, verdict, err = e.Unboost(ctx, pod, e.vpa.vpa, e.vpa.rules.Plan, e.ending[owner], trace)
+	if err != nil || verdict.Do == facts.DoSkip {
+		return nil, verdict, err
+	}
+	if verdict.Do != facts.DoWait {
+		e.ending[owner]++
+	}
+	return p, verdict, nil
+}
