@@ -52,7 +52,7 @@ type admission struct {
 
 // Admit reviews every pod as if created now, and one pod per workload template. explain adds steps.
 func (c *Cluster) Admit(explain bool) (*Admissions, error) {
-	v, templates, unusable := c.view(question{point: facts.PodAdmit, bind: facts.AdmitFacts, pods: "new pods", verb: "changes"})
+	v, templates, unusable := c.view(admissions)
 	pods, unread := c.set.NewPods(templates)
 	a := &admission{view: v, pods: pods}
 	a.addOwners(a.plain())
@@ -155,10 +155,10 @@ func (a *admission) noteAnswer(p *manifests.NewPod, v *judgedVPA, answer *podrev
 
 // tried notes what non-enforced overlays would change, and returns the warnings they ask for.
 func (a *admission) tried(p *manifests.NewPod, v *judgedVPA, req podreview.Request, shadows []compile.Shadow, enforced *podreview.Answer) (warnings []string) {
-	for _, other := range a.vpas[p.Pod.Namespace] {
+	for _, other := range a.candidates(p.Pod) {
 		for _, shadow := range other.chosen.Shadows {
 			verdict := shadow.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(other.VerticalPodAutoscaler), nil)
-			if differs := policy.VerdictDifference(other.verdict, verdict); len(differs) > 0 && a.belongs(p.Pod, other) {
+			if differs := policy.VerdictDifference(other.verdict, verdict); len(differs) > 0 {
 				a.note("%s/%s: RuleOverlay %s (%s) would change whether new pods are changed: %s", other.Namespace, other.Name, shadow.Overlay, shadow.Mode, strings.Join(differs, "; "))
 			}
 		}

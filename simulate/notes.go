@@ -10,7 +10,12 @@ import (
 
 // note adds a note unless it exists.
 func (c *Cluster) note(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); !slices.Contains(c.notes, text) {
+	text := fmt.Sprintf(format, args...)
+	if c.noted == nil {
+		c.noted = map[string]bool{}
+	}
+	if !c.noted[text] {
+		c.noted[text] = true
 		c.notes = append(c.notes, text)
 	}
 }

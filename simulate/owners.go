@@ -40,30 +40,25 @@ func (c *view) addOwners(pods []*corev1.Pod) {
 
 // madeByKnown finds the workload that would make a missing owner; the longest name matches best.
 func (c *view) madeByKnown(namespace string, owner *metav1.OwnerReference) bool {
-	var best *manifests.Workload
-	for key, w := range c.owners {
-		if key.namespace != namespace || (best != nil && len(w.Name) <= len(best.Name)) {
-			continue
-		}
-		if _, makes := w.MakesNamed(owner.Kind, owner.Name); makes {
-			best = w
+	name := owner.Name
+	for end := strings.LastIndexByte(name, '-'); end > 0; end = strings.LastIndexByte(name[:end], '-') {
+		for _, kind := range manifests.Makers {
+			w := c.owners[ownerKey{namespace, kind, name[:end]}]
+			if w == nil {
+				continue
+			}
+			if made, makes := w.MakesNamed(owner.Kind, name); makes {
+				c.owners[keyOf(&made)] = &made
+				return true
+			}
 		}
 	}
-	if best == nil {
-		return false
-	}
-	made, _ := best.MakesNamed(owner.Kind, owner.Name)
-	c.owners[keyOf(&made)] = &made
-	return true
+	return false
 }
 
 // standIn adds a VPA's missing target if it owns pods, itself or indirectly. It selects them all.
 func (c *view) standIn(namespace string, owner *metav1.OwnerReference) {
-	candidates := slices.Clone(c.vpas[namespace])
-	slices.SortStableFunc(candidates, func(x, y *judgedVPA) int {
-		return cmp.Compare(len(target.Of(y.VerticalPodAutoscaler).Name), len(target.Of(x.VerticalPodAutoscaler).Name))
-	})
-	for _, v := range candidates {
+	for _, v := range c.longestFirst(namespace) {
 		of := target.Of(v.VerticalPodAutoscaler)
 		kind, wellKnown := manifests.WellKnown(of.Kind)
 		if !wellKnown || of.Name == "" || !strings.HasPrefix(owner.Name, of.Name) || of.Kind == "CronJob" { // its pods' labels are unknown
@@ -83,6 +78,22 @@ func (c *view) standIn(namespace string, owner *metav1.OwnerReference) {
 		c.note("%s, the target of %s, is not in the manifests; %s are counted as its own", &w, v, what)
 		return
 	}
+}
+
+// longestFirst are the VPAs of a namespace, those with the longest name of a target first.
+func (c *view) longestFirst(namespace string) []*judgedVPA {
+	if sorted := c.longest[namespace]; sorted != nil {
+		return sorted
+	}
+	sorted := slices.Clone(c.vpas[namespace])
+	slices.SortStableFunc(sorted, func(x, y *judgedVPA) int {
+		return cmp.Compare(len(target.Of(y.VerticalPodAutoscaler).Name), len(target.Of(x.VerticalPodAutoscaler).Name))
+	})
+	if c.longest == nil {
+		c.longest = map[string][]*judgedVPA{}
+	}
+	c.longest[namespace] = sorted
+	return sorted
 }
 
 // sortedVPAs are all VPAs by namespace, in the order of the manifests.

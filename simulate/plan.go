@@ -29,6 +29,7 @@ type Plan struct {
 type updater struct {
 	*view
 	pods    []*corev1.Pod
+	byOwner map[target.Key][]*corev1.Pod // by direct owner
 	budgets []policyv1.PodDisruptionBudget
 	now     time.Time
 	why     map[*corev1.Pod]string // which VPA controls it, or why none does
@@ -40,20 +41,35 @@ type updater struct {
 // Plan returns what the updater would do with every pod, in its order: by VPA, then by priority;
 // pods that it ignores come last. explain adds steps.
 func (c *Cluster) Plan(explain bool) (*Plan, error) {
-	v, _, unusable := c.view(question{point: facts.VPAUpdate, bind: facts.UpdateFacts, pods: "running pods", verb: "controls", pinned: true})
+	v, _, unusable := c.view(updates)
 	u := &updater{view: v, now: c.clock.Now(), why: map[*corev1.Pod]string{}, unboosted: map[target.Key]int{}}
-	pods, unread := c.set.Pods()
-	for i := range pods {
-		u.pods = append(u.pods, &pods[i])
-	}
-	u.pods = firsts(u.pods, func(p **corev1.Pod) string { return keyOfPod(*p) })
-	slices.SortStableFunc(u.pods, func(a, b *corev1.Pod) int { return strings.Compare(keyOfPod(a), keyOfPod(b)) })
+	pods, unread := c.pods()
+	u.setPods(pods)
 	budgets, unreadBudgets := c.set.PodDisruptionBudgets()
 	c.noteTwice("PodDisruptionBudget")
 	u.budgets = firsts(budgets, func(b *policyv1.PodDisruptionBudget) string { return b.Namespace + "/" + b.Name })
 	slices.SortStableFunc(u.budgets, func(a, b policyv1.PodDisruptionBudget) int { return strings.Compare(a.Name, b.Name) })
 	u.addOwners(u.pods)
 	return &Plan{Items: u.items(explain), VPAs: len(u.vpas)}, faults.Join(unusable, unread, unreadBudgets)
+}
+
+// pods are those of the manifests, by namespace and name. The first of several of one name counts.
+func (c *Cluster) pods() (out []*corev1.Pod, err error) {
+	pods, err := c.set.Pods()
+	for i := range pods {
+		out = append(out, &pods[i])
+	}
+	out = firsts(out, func(p **corev1.Pod) string { return keyOfPod(*p) })
+	slices.SortStableFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(keyOfPod(a), keyOfPod(b)) })
+	return out, err
+}
+
+func (u *updater) setPods(pods []*corev1.Pod) {
+	u.pods, u.byOwner = pods, map[target.Key][]*corev1.Pod{}
+	for _, pod := range pods {
+		owner, _ := target.DirectOwner(pod)
+		u.byOwner[owner] = append(u.byOwner[owner], pod)
+	}
 }
 
 func keyOfPod(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
@@ -126,8 +142,8 @@ func (u *updater) noteIdle(v *judgedVPA, of map[*judgedVPA]*podsOf) {
 	if w == nil {
 		return
 	}
-	for _, other := range u.vpas[v.Namespace] {
-		if of[other] != nil && sameTarget(other, v) {
+	for _, i := range u.byTarget[targetOf(v)] {
+		if other := u.inOrder[i]; of[other] != nil {
 			u.note("%s: the pods of its target, %s, belong to %s, which has the same", v, w, other)
 			return
 		}

@@ -105,8 +105,8 @@ func (u *updater) planPod(v *judgedVPA, a assessed, group *facts.Group) answers.
 // counts the owner's pods with a resize in progress or a boost already ended in this plan.
 func (u *updater) unboost(v *judgedVPA, a assessed, group facts.Group) engine.Verdict {
 	group.Disrupted = u.unboosted[a.Owner]
-	for _, other := range u.pods {
-		if owner, _ := target.DirectOwner(other); owner != a.Owner || other == a.request.Pod || other.Status.Phase == corev1.PodPending || podupdate.Unlooked(other) != "" {
+	for _, other := range u.byOwner[a.Owner] {
+		if other == a.request.Pod || other.Status.Phase == corev1.PodPending || podupdate.Unlooked(other) != "" {
 			continue
 		}
 		if status, _, _ := facts.ResizeOf(other); status == facts.ResizeSent || status == facts.ResizeInProgress {

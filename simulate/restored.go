@@ -30,14 +30,10 @@ type Restored struct {
 // remember says for how long it counts. The error lists what cannot be used.
 func (c *Cluster) Restored(remember model.Settings) (*Restored, error) {
 	v, _, unusable := c.objects()
-	pods, unreadPods := c.set.Pods()
-	plain := make([]*corev1.Pod, len(pods))
-	for i := range pods {
-		plain[i] = &pods[i]
-	}
-	v.addOwners(plain)
+	pods, unreadPods := c.pods()
+	v.addOwners(pods)
 	checkpoints, unread := c.set.Checkpoints()
-	r, unrestored := v.restored(remember, plain, checkpoints)
+	r, unrestored := v.restored(remember, pods, checkpoints)
 	return r, faults.Join(unusable, unreadPods, unread, unrestored)
 }
 

@@ -75,9 +75,12 @@ status:
 ---
 `
 
+// compiled are rule sets that several tests use.
+var compiled = &compile.Cache{}
+
 func shipped(t testing.TB) *compile.Rulebook {
 	t.Helper()
-	book, err := policy.Load(policy.Options{})
+	book, err := policy.Load(policy.Options{Cache: compiled})
 	require.NoError(t, err)
 	return book
 }
@@ -124,7 +127,7 @@ func TestOtherRulesRecommendOtherwiseFromTheSameHistory(t *testing.T) {
 	c := clusterOf(t, shop+shopHistory, shipped(t))
 	r, err := c.Restored(model.DefaultSettings())
 	require.NoError(t, err)
-	doubled, err := policy.Load(policy.Options{Params: map[string]string{"estimate.marginFraction": "1"}})
+	doubled, err := policy.Load(policy.Options{Cache: compiled, Params: map[string]string{"estimate.marginFraction": "1"}})
 	require.NoError(t, err)
 	target := func() string {
 		return amounts(r.Recommendation("web", "shop").Recommendation.ContainerRecommendations[0].Target)

@@ -26,6 +26,7 @@ type Cluster struct {
 	book      *compile.Rulebook // rules with RuleOverlays
 	clock     clock.PassiveClock
 	notes     []string
+	noted     map[string]bool // the same
 }
 
 // Load makes a cluster from manifests and rules, changed by the RuleOverlays in the manifests. The

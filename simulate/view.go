@@ -34,9 +34,18 @@ type view struct {
 	resolver *target.Resolver
 	vpas     map[string][]*judgedVPA        // by namespace
 	inOrder  []*judgedVPA                   // the same, as in the manifests
+	longest  map[string][]*judgedVPA        // see longestFirst
+	byTarget map[ownerKey][]int             // positions in inOrder
+	selected map[*corev1.Pod][]int          // VPAs whose target selects a pod, as positions in inOrder
 	ranges   map[string][]corev1.LimitRange // by namespace
 	limits   map[string]*facts.LimitRanges  // the same, folded for rules
 }
+
+// The questions of the admission controller and of the updater.
+var (
+	admissions = question{point: facts.PodAdmit, bind: facts.AdmitFacts, pods: "new pods", verb: "changes"}
+	updates    = question{point: facts.VPAUpdate, bind: facts.UpdateFacts, pods: "running pods", verb: "controls", pinned: true}
+)
 
 // judgedVPA is a VPA with the decision about its pods.
 type judgedVPA struct {
@@ -44,6 +53,8 @@ type judgedVPA struct {
 	chosen  compile.Selection
 	verdict engine.Verdict
 	takes   bool // it changes its pods
+
+	position int // in inOrder
 }
 
 func (v *judgedVPA) String() string { return "VerticalPodAutoscaler " + v.key() }
@@ -73,10 +84,14 @@ func (c *Cluster) view(asks question) (v *view, templates []manifests.Workload, 
 // objects reads all objects except pods. templates are the workloads that no other workload makes.
 // The error lists what cannot be used. Call addOwners before asking about pods.
 func (c *Cluster) objects() (v *view, templates []manifests.Workload, err error) {
-	v = &view{Cluster: c, owners: map[ownerKey]*manifests.Workload{}, vpas: map[string][]*judgedVPA{}, limits: map[string]*facts.LimitRanges{}}
+	v = &view{
+		Cluster: c, owners: map[ownerKey]*manifests.Workload{}, limits: map[string]*facts.LimitRanges{},
+		vpas: map[string][]*judgedVPA{}, byTarget: map[ownerKey][]int{}, selected: map[*corev1.Pod][]int{},
+	}
 	vpas, unusable := c.VPAs()
 	for _, one := range vpas {
-		judged := &judgedVPA{VerticalPodAutoscaler: one}
+		judged := &judgedVPA{VerticalPodAutoscaler: one, position: len(v.inOrder)}
+		v.byTarget[targetOf(judged)] = append(v.byTarget[targetOf(judged)], len(v.inOrder))
 		v.vpas[one.Namespace], v.inOrder = append(v.vpas[one.Namespace], judged), append(v.inOrder, judged)
 	}
 	ranges, unreadRanges := c.limitRanges()

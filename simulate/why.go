@@ -12,7 +12,6 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // changedBy is the VPA that a pod belongs to, or nil, and why in words.
@@ -30,8 +29,8 @@ func (c *view) controlling(pod *corev1.Pod) changedBy {
 	if r := v.Status.Recommendation; r == nil || len(r.ContainerRecommendations) == 0 && r.PodRecommendation == nil {
 		why += ", but has no recommendation"
 	}
-	for _, other := range c.vpas[pod.Namespace] {
-		if other != v && other.takes && sameTarget(other, v) && c.belongs(pod, other) {
+	for _, other := range c.candidates(pod) {
+		if other != v && other.takes {
 			why += fmt.Sprintf("; %s has the same target, and comes after it (point vpa.order)", other.key())
 		}
 	}
@@ -39,28 +38,40 @@ func (c *view) controlling(pod *corev1.Pod) changedBy {
 }
 
 // owner is the VPA that a pod belongs to, among those that count, or nil.
-func (c *view) owner(pod *corev1.Pod, counts func(*judgedVPA) bool) *judgedVPA {
-	var candidates []*vpav1.VerticalPodAutoscaler
-	for _, one := range c.vpas[pod.Namespace] {
-		if counts(one) {
-			candidates = append(candidates, one.VerticalPodAutoscaler)
+func (c *view) owner(pod *corev1.Pod, counts func(*judgedVPA) bool) (best *judgedVPA) {
+	precedence := policy.Precedence(c.book, logr.Discard())
+	for _, one := range c.candidates(pod) {
+		if counts(one) && (best == nil || precedence(one.VerticalPodAutoscaler, best.VerticalPodAutoscaler) < 0) {
+			best = one
 		}
 	}
-	best, err := c.resolver.ControllingVPA(context.Background(), pod, candidates, policy.Precedence(c.book, logr.Discard()))
-	if err != nil || best == nil {
+	return best
+}
+
+// candidates are the VPAs whose target selects a pod, whatever the rules say.
+func (c *view) candidates(pod *corev1.Pod) (out []*judgedVPA) {
+	selected, known := c.selected[pod]
+	if !known {
+		selected = c.selecting(pod)
+		c.selected[pod] = selected
+	}
+	for _, i := range selected {
+		out = append(out, c.inOrder[i])
+	}
+	return out
+}
+
+func (c *view) selecting(pod *corev1.Pod) (out []int) {
+	top, err := c.resolver.Top(context.Background(), pod, nil)
+	if err != nil || top == nil {
 		return nil
 	}
-	i := slices.IndexFunc(c.vpas[pod.Namespace], func(one *judgedVPA) bool { return one.VerticalPodAutoscaler == best })
-	return c.vpas[pod.Namespace][i]
-}
-
-// belongs ignores what the rules say.
-func (c *view) belongs(pod *corev1.Pod, v *judgedVPA) bool {
-	return c.owner(pod, func(one *judgedVPA) bool { return one == v }) != nil
-}
-
-func sameTarget(a, b *judgedVPA) bool {
-	return targetOf(a) == targetOf(b) // the group may be missing
+	for _, i := range c.byTarget[ownerKey{top.Namespace, top.Kind, top.Name}] {
+		if selects, why := top.Selects(context.Background(), c.inOrder[i].VerticalPodAutoscaler, pod); why == nil && selects {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // whyNone says why no VPA changes a pod.
@@ -73,6 +84,7 @@ func (c *view) whyNone(pod *corev1.Pod) string {
 		return "its node owns it"
 	}
 	chain := map[ownerKey]bool{}
+	var targeting []int
 	top := ""
 	for owner != nil {
 		key := ownerKey{pod.Namespace, owner.Kind, owner.Name}
@@ -84,13 +96,14 @@ func (c *view) whyNone(pod *corev1.Pod) string {
 			break
 		}
 		chain[key], top = true, w.String()
+		targeting = append(targeting, c.byTarget[key]...)
 		owner = target.ControllerOf(ownersOf(w))
 	}
 	var reasons []string
-	for _, v := range c.vpas[pod.Namespace] {
-		if chain[targetOf(v)] {
-			reasons = append(reasons, fmt.Sprintf("%s %s", v, c.whyNot(pod, v)))
-		}
+	slices.Sort(targeting)
+	for _, i := range targeting {
+		v := c.inOrder[i]
+		reasons = append(reasons, fmt.Sprintf("%s %s", v, c.whyNot(pod, v)))
 	}
 	if len(reasons) == 0 {
 		return fmt.Sprintf("none has the target %s", top)

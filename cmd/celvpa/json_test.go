@@ -27,7 +27,7 @@ func TestTheShapeOfJSONIsDocumented(t *testing.T) {
 	printed := map[string][]string{}
 	for command, result := range map[string]any{
 		"recommend": simulate.Recommendations{}, "admit": simulate.Admissions{}, "plan": simulate.Plan{}, "validate": simulate.Validation{},
-		"test": testReport{}, "rules list": ruleList{}, "rules diff": ruleDiff{}, "rules lint": ruleProblems{},
+		"test": testReport{}, "rules list": ruleList{}, "rules diff": ruleDiff{}, "rules diff --live": simulate.Impact{}, "rules lint": ruleProblems{},
 		"version": buildInfo{},
 	} {
 		printed[command] = fieldsIn(reflect.TypeOf(result), "")

@@ -8,6 +8,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -23,6 +25,7 @@ type live struct {
 	all       bool // namespaces
 	flags     *pflag.FlagSet
 	kinds     []schema.GroupVersionKind
+	watch     func(what string, done, of int) // nil = nobody watches
 }
 
 // What a request may ask of the API server, and for how long.
@@ -96,8 +99,33 @@ func (l *live) read(ctx context.Context) (*manifests.Set, []string, error) {
 	if err != nil {
 		return &manifests.Set{}, nil, err
 	}
-	set, notes, err := manifests.ReadCluster(ctx, c, namespace, l.kinds...)
-	return set, notes, err
+	return l.readFrom(ctx, c, namespace)
+}
+
+func (l *live) readFrom(ctx context.Context, c client.Client, namespace string) (*manifests.Set, []string, error) {
+	r := manifests.Reader{Client: c, Namespace: namespace, Watch: l.watch}
+	return r.Read(ctx, l.kinds...)
+}
+
+// readAll reads all namespaces, unless -n names one. Who may not list VPAs in all of them gets those
+// of the context's namespace, and a note.
+func (l *live) readAll(ctx context.Context) (*manifests.Set, []string, error) {
+	c, namespace, err := l.connect()
+	if err != nil {
+		return &manifests.Set{}, nil, err
+	}
+	var notes []string
+	if !l.all && l.overrides.Context.Namespace == "" {
+		one := &unstructured.UnstructuredList{}
+		one.SetGroupVersionKind(manifests.VPAKind)
+		if err := c.List(ctx, one, client.Limit(1)); apierrors.IsForbidden(err) {
+			notes = append(notes, fmt.Sprintf("only namespace %s is read, that of the context: %v; grant list on all namespaces, or name one with -n", namespace, err))
+		} else {
+			namespace, l.all = "", true
+		}
+	}
+	set, more, err := l.readFrom(ctx, c, namespace)
+	return set, append(notes, more...), err
 }
 
 // String is what was read, for messages.

@@ -21,19 +21,26 @@ type diffOptions struct {
 	vpas    string
 	answers bool
 	tests   []string
+	live    liveDiff
 }
 
 func diffCommand(o *ruleOptions) *cobra.Command {
 	d := &diffOptions{}
 	cmd := &cobra.Command{
-		Use: "diff A B", Short: "Describe what changes from one set of rules to another",
+		Use: "diff A B | diff --live CANDIDATE", Short: "Describe what changes from one set of rules to another, in words or in a cluster",
 		Long: "A and B are folders that are laid over the shipped rules, or the word shipped.\n" +
 			"With --vpa it says what changes for those objects, and what overlays in mode Audit or Warn would change.\n" +
-			"With --answers or --tests it runs test tables on both and says which answers change.",
-		Example: "  celvpa rules diff shipped my-rules\n  celvpa rules diff shipped my-rules --vpa web-vpa.yaml\n  celvpa rules diff shipped my-rules --tests my-cases.yaml",
-		Args:    cobra.ExactArgs(2),
+			"With --answers or --tests it runs test tables on both and says which answers change.\n\n" + liveDiffHelp,
+		Example: "  celvpa rules diff shipped my-rules\n  celvpa rules diff shipped my-rules --vpa web-vpa.yaml\n  celvpa rules diff shipped my-rules --tests my-cases.yaml\n" +
+			"  celvpa rules diff --live my-overlay.yaml --context prod --top 20\n  celvpa rules diff --live my-rules -n shop -o wide",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if d.live.on {
+				return cobra.ExactArgs(1)(cmd, args)
+			}
+			return cobra.ExactArgs(2)(cmd, args)
+		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
+			if len(args) > 0 || d.live.on {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
 			return []string{"shipped\tthe rules that celvpa comes with"}, cobra.ShellCompDirectiveDefault
@@ -41,6 +48,12 @@ func diffCommand(o *ruleOptions) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := d.check(); err != nil {
 				return err
+			}
+			if err := d.live.check(&d.printer); err != nil {
+				return err
+			}
+			if d.live.on {
+				return d.live.run(cmd, o, &d.printer, args[0])
 			}
 			diff, err := d.diff(cmd, o, args[0], args[1])
 			if diff == nil {
@@ -56,7 +69,11 @@ func diffCommand(o *ruleOptions) *cobra.Command {
 	f.BoolVar(&d.answers, "answers", false, "run the tables that ship with celvpa and those of B on both, and say which answers change")
 	f.StringSliceVar(&d.tests, "tests", nil, "files or folders with test tables to run on both instead")
 	f.StringVar(&d.vpas, "vpa", "", "file with VerticalPodAutoscalers to compare the rules for; - = standard input")
-	d.add(cmd, "table", "table", "json", "yaml")
+	d.live.add(cmd)
+	d.add(cmd, "table", "table", "wide", "json", "yaml")
+	for _, offline := range []string{"vpa", "answers", "tests"} {
+		cmd.MarkFlagsMutuallyExclusive("live", offline)
+	}
 	cmd.MarkFlagsMutuallyExclusive("vpa", "answers")
 	cmd.MarkFlagsMutuallyExclusive("vpa", "tests")
 	return cmd

@@ -112,11 +112,11 @@ func altersOne(now, written corev1.ResourceList, name corev1.ResourceName) bool 
 
 // changesQOS reports whether the pod's QoS class would change, which API servers refuse (KEP-1287).
 func changesQOS(pod *corev1.Pod, change PodChange) bool {
-	return qos.ComputePodQOS(podAfter(pod, change)) != qos.GetPodQOS(pod)
+	return qos.ComputePodQOS(PodAfter(pod, change)) != qos.GetPodQOS(pod)
 }
 
-// podAfter has only the pod's resources after the change.
-func podAfter(pod *corev1.Pod, change PodChange) *corev1.Pod {
+// PodAfter has only the pod's resources after a change, its containers in order.
+func PodAfter(pod *corev1.Pod, change PodChange) *corev1.Pod {
 	after := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: pod.Spec.InitContainers, Overhead: pod.Spec.Overhead, Containers: make([]corev1.Container, len(pod.Spec.Containers))}}
 	for i := range pod.Spec.Containers {
 		after.Spec.Containers[i].Resources = pod.Spec.Containers[i].Resources

@@ -59,7 +59,7 @@ func (s *PodState) resizeNow() *lang.Record {
 
 // wantedNow reads only the pod, so it survives restarts of the updater.
 func wantedNow(pod *corev1.Pod, change PodChange) *wanted {
-	after := podAfter(pod, change)
+	after := PodAfter(pod, change)
 	whole := resourcehelper.PodResourcesOptions{}
 	out := &wanted{requested: resourcehelper.PodRequests(pod, whole), wanted: resourcehelper.PodRequests(after, whole)}
 	compare := func(asked, now *corev1.ResourceRequirements) {

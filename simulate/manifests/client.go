@@ -3,6 +3,7 @@ package manifests
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,13 +52,11 @@ func (c *inMemory) Get(_ context.Context, key client.ObjectKey, into client.Obje
 	if w == nil || w.Object == nil {
 		return notFound(gvk, key.Name)
 	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w.Object)
-	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into)
+	to, from := reflect.ValueOf(into).Elem(), reflect.ValueOf(w.Object).Elem()
+	if to.Type() != from.Type() {
+		return fmt.Errorf("reading %s: it is a %T, not a %T", w, w.Object, into)
 	}
-	if err != nil {
-		return fmt.Errorf("copying %s: %w", w, err)
-	}
+	to.Set(from) // without a copy, as a cache that target.Resolver reads
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
@@ -48,16 +49,27 @@ type live struct {
 	namespace string
 	set       *Set
 	asked     map[identity]bool
+	watch     func(what string, done, of int)
 }
 
-// ReadCluster reads the objects of these kinds in a namespace, or in all if it is empty, and
-// RuleOverlays. With pods it also reads the custom objects that own them or that VPAs target. The
+// Reader reads the objects of a cluster.
+type Reader struct {
+	Client    client.Client
+	Namespace string                          // empty = all
+	Watch     func(what string, done, of int) // is told of each page, of = 0 where the end is unknown; nil = nobody
+}
+
+// Read reads the objects of these kinds in a namespace, or in all, and RuleOverlays. With pods it also reads the custom objects that own them or that VPAs target. The
 // error lists what could not be read, and notes what the answer can do without; the set has the rest.
-func ReadCluster(ctx context.Context, c client.Client, namespace string, kinds ...schema.GroupVersionKind) (set *Set, notes []string, err error) {
-	l := &live{Client: c, namespace: namespace, set: &Set{}, asked: map[identity]bool{}}
+func (r Reader) Read(ctx context.Context, kinds ...schema.GroupVersionKind) (set *Set, notes []string, err error) {
+	l := &live{Client: r.Client, namespace: r.Namespace, set: &Set{}, asked: map[identity]bool{}, watch: r.Watch}
 	var errs []error
 	for _, kind := range kinds {
-		err := l.list(ctx, kind, namespace)
+		err := l.list(ctx, kind, l.namespace)
+		if kind == CheckpointKind && (meta.IsNoMatchError(err) || apierrors.IsForbidden(err)) {
+			notes = append(notes, fmt.Sprintf("the answer is without checkpoints: %v", err))
+			continue
+		}
 		if meta.IsNoMatchError(err) && kind == VPAKind {
 			err = fmt.Errorf("the cluster has no VerticalPodAutoscalers: install the CRDs with `celvpa crd | kubectl apply --server-side -f -`")
 		}
@@ -80,6 +92,7 @@ func ReadCluster(ctx context.Context, c client.Client, namespace string, kinds .
 func (l *live) list(ctx context.Context, kind schema.GroupVersionKind, namespace string) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
+	read := 0
 	for {
 		err := l.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(list.GetContinue()))
 		if err != nil {
@@ -89,6 +102,9 @@ func (l *live) list(ctx context.Context, kind schema.GroupVersionKind, namespace
 			if err := l.add(&list.Items[i]); err != nil {
 				return err
 			}
+		}
+		if read += len(list.Items); l.watch != nil {
+			l.watch("reading kind "+kind.Kind, read, read+int(ptr.Deref(list.GetRemainingItemCount(), 0)))
 		}
 		if list.GetContinue() == "" {
 			return nil

@@ -74,7 +74,7 @@ func TestAClusterIsReadPageByPageWithTheOwnersOfItsPods(t *testing.T) {
 		"Pod":                   {pod, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"web","name":"b","ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","controller":true}]}}`, pod},
 		"VerticalPodAutoscaler": {`{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscaler","metadata":{"namespace":"web","name":"v"},"spec":{"targetRef":{"apiVersion":"argoproj.io/v1alpha1","kind":"Rollout","name":"other"}}}`},
 	}}
-	set, notes, err := ReadCluster(t.Context(), c, "web", append(PodKinds, VPAKind)...)
+	set, notes, err := Reader{Client: c, Namespace: "web"}.Read(t.Context(), append(PodKinds, VPAKind)...)
 	require.NoError(t, err)
 	require.Empty(t, notes)
 	require.Len(t, set.Documents, 4)
@@ -93,18 +93,18 @@ func TestWhatAClusterRefusesIsNamedWithTheWayOut(t *testing.T) {
 			"Pod": forbidden("pods"), "RuleOverlay": forbidden("ruleoverlays"), "Deployment": errors.New("connection refused"),
 		},
 	}
-	set, notes, err := ReadCluster(t.Context(), c, "web", append(PodKinds, VPAKind)...)
+	set, notes, err := Reader{Client: c, Namespace: "web"}.Read(t.Context(), append(PodKinds, VPAKind)...)
 	require.Len(t, set.Documents, 1, "the rest is there")
 	require.EqualError(t, err, `cannot read deployments.apps in namespace web: connection refused
 cannot read pods in namespace web: pods is forbidden: User "jane" cannot list resource "pods"; grant list on pods there, or read another namespace with -n`)
 	require.Len(t, notes, 1)
 	require.Contains(t, notes[0], "the answer is without the RuleOverlays of the cluster: ")
-	_, _, err = ReadCluster(t.Context(), c, "", podKind.WithVersion("v1"))
+	_, _, err = Reader{Client: c, Namespace: ""}.Read(t.Context(), podKind.WithVersion("v1"))
 	require.ErrorContains(t, err, "cannot read pods in all namespaces: ")
 	require.ErrorContains(t, err, "; grant list on pods, or read one namespace with -n")
 
 	c.errors = map[string]error{"VerticalPodAutoscaler": &meta.NoKindMatchError{}, "RuleOverlay": &meta.NoKindMatchError{}}
-	_, notes, err = ReadCluster(t.Context(), c, "web", VPAKind)
+	_, notes, err = Reader{Client: c, Namespace: "web"}.Read(t.Context(), VPAKind)
 	require.EqualError(t, err, "the cluster has no VerticalPodAutoscalers: install the CRDs with `celvpa crd | kubectl apply --server-side -f -`")
 	require.Empty(t, notes)
 }

@@ -170,6 +170,9 @@ var (
 	}
 )
 
+// Makers are the kinds of workloads that make others, which own their pods.
+var Makers = []string{"CronJob", "Deployment"}
+
 // Makes returns what stands between a workload and its pods, a Deployment's ReplicaSet or a
 // CronJob's Job, under a name that no object has. makes is false for workloads that own their pods.
 func (w *Workload) Makes() (made Workload, makes bool) {

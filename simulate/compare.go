@@ -1,0 +1,333 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/faults"
+)
+
+// Watch is told how far something is: done of so many, in words.
+type Watch func(what string, done, of int)
+
+// comparison compares two sets of rules.
+type comparison struct {
+	*view
+	pods   []*corev1.Pod
+	sides  [2]*side // by the rules in force, and by the others
+	differ []bool   // VPAs whose rules differ, by position
+	asked  []bool   // VPAs that something may change for: those, and those that share pods with them
+	alike  sync.Map // of [2]*engine.Plan: their alike
+	watch  Watch
+}
+
+// Compare says what would change by a candidate for the rules, on which the cluster's RuleOverlays
+// are laid except those of which it has its own. Recommendations that other rules would change are
+// computed by both from the cluster's checkpoints; see Restored. The error lists what cannot be
+// used.
+func (c *Cluster) Compare(ctx context.Context, candidate *compile.Rulebook, remember model.Settings, watch Watch) (*Impact, error) {
+	after, unusable := c.laidUnder(candidate)
+	objects, _, unread := c.objects()
+	x := &comparison{view: objects, watch: watch}
+	pods, unreadPods := c.pods()
+	x.pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
+	})
+	x.addOwners(x.pods)
+	x.assign()
+	x.sides = [2]*side{x.side(c.book), x.side(after)}
+	x.findDifferences()
+	unrestored := x.recommend(ctx, remember)
+	x.judge()
+	x.update(ctx)
+	return x.assemble(ctx), faults.Join(unusable, unread, unreadPods, unrestored, ctx.Err())
+}
+
+// laidUnder lays the cluster's overlays on other rules. The error lists those that the rules in force
+// take, and the others do not.
+func (c *Cluster) laidUnder(candidate *compile.Rulebook) (*compile.Rulebook, error) {
+	overlays, _ := c.set.RuleOverlays() // Load said what cannot be read
+	var replaced []string
+	for i := len(overlays) - 1; i >= 0; i-- {
+		switch name := overlays[i].Name; {
+		case !c.book.HasOverlay(name):
+			overlays = slices.Delete(overlays, i, i+1)
+		case candidate.HasOverlay(name):
+			if !c.installed.HasOverlay(name) {
+				replaced = append(replaced, name)
+			}
+			overlays = slices.Delete(overlays, i, i+1)
+		}
+	}
+	if slices.Sort(replaced); len(replaced) > 0 {
+		c.note("the candidate replaces RuleOverlay %s of the cluster", strings.Join(replaced, ", "))
+	}
+	after, err := policy.WithOverlays(candidate, overlays)
+	if err != nil {
+		err = fmt.Errorf("with the candidate: %w", err)
+	}
+	return after, err
+}
+
+// assign finds the VPAs of all pods.
+func (x *comparison) assign() {
+	selected := make([][]int, len(x.pods))
+	x.each(context.Background(), "matching pods with VerticalPodAutoscalers", len(x.pods), func(i int) {
+		selected[i] = x.selecting(x.pods[i])
+	})
+	for i, pod := range x.pods {
+		x.selected[pod] = selected[i]
+	}
+}
+
+// findDifferences finds the VPAs whose rules differ, and those that share pods with them.
+func (x *comparison) findDifferences() {
+	x.differ, x.asked = make([]bool, len(x.inOrder)), make([]bool, len(x.inOrder))
+	var pinned []string
+	for i, v := range x.inOrder {
+		before, after := x.sides[0].selection(v.VerticalPodAutoscaler), x.sides[1].selection(v.VerticalPodAutoscaler)
+		x.differ[i] = before.Plan != after.Plan && before.Plan.Digest() != after.Plan.Digest() || (before.Err == nil) != (after.Err == nil)
+		x.asked[i] = x.differ[i]
+		if x.differ[i] && !x.pair(v.VerticalPodAutoscaler).count {
+			x.note("the candidate changes how usage is counted (points %s and %s), which acts on future usage only: it is left out here", facts.UsageWindow, facts.UsageOOM)
+		}
+		if v.Annotations[policy.AnnotationPipeline] != "" && !x.differ[i] {
+			pinned = append(pinned, v.key())
+		}
+	}
+	for _, pod := range x.pods {
+		if selected := x.selected[pod]; slices.ContainsFunc(selected, func(i int) bool { return x.differ[i] }) {
+			for _, i := range selected {
+				x.asked[i] = true
+			}
+		}
+	}
+	if slices.Sort(pinned); len(pinned) > 0 {
+		x.note("%s pinned with annotation %s, and the candidate does not change that pipeline for them: %s", are(len(pinned), "VerticalPodAutoscaler"), policy.AnnotationPipeline, Few(pinned))
+	}
+}
+
+func are(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " is"
+	}
+	return fmt.Sprintf("%d %ss are", n, noun)
+}
+
+// recommend computes recommendations by both sets of rules, where these differ.
+func (x *comparison) recommend(ctx context.Context, remember model.Settings) error {
+	checkpoints, unread := x.set.Checkpoints()
+	of := map[model.WorkloadID][]vpav1.VerticalPodAutoscalerCheckpoint{}
+	for _, one := range checkpoints {
+		id := model.WorkloadID{Namespace: one.Namespace, Name: one.Spec.VPAObjectName}
+		of[id] = append(of[id], one)
+	}
+	var positions []int
+	for i := range x.inOrder {
+		if x.differ[i] {
+			positions = append(positions, i)
+		}
+	}
+	shards := make([]shard, runtime.GOMAXPROCS(0))
+	for n, i := range positions {
+		s := &shards[n%len(shards)]
+		s.positions = append(s.positions, i)
+	}
+	var done atomic.Int64
+	tick := func() { x.progress("recommending by both sets of rules", int(done.Add(1)), len(positions)) }
+	parallel(len(shards), func(n int) { x.recommendShard(ctx, &shards[n], of, remember, tick) })
+	errs := []error{unread}
+	var kept, partly []string
+	computed := 0
+	for i := range shards {
+		s := &shards[i]
+		errs, kept, partly, computed = append(errs, s.err), append(kept, s.kept...), append(partly, s.partly...), computed+s.computed
+		for _, note := range s.notes {
+			x.note("%s", note)
+		}
+	}
+	slices.Sort(kept)
+	slices.Sort(partly)
+	if computed > 0 {
+		x.note("recommendations by both sets of rules are computed from checkpoints, which hold neither the memory windows that are open nor usage since they were written")
+	}
+	if len(partly) > 0 {
+		x.note("what is recommended for a resource without usage in the checkpoint stays as in the status: %s", Few(partly))
+	}
+	if len(kept) > 0 {
+		x.note("%s without a checkpoint: the recommendation is compared as it is, as if the candidate did not change it: %s", Counted(len(kept), "VerticalPodAutoscaler"), Few(kept))
+	}
+	return faults.Join(errs...)
+}
+
+// shard is a part of the VPAs, with what was found about them.
+type shard struct {
+	positions []int
+	computed  int      // VPAs whose recommendation other rules may change
+	kept      []string // those of them without a checkpoint
+	partly    []string // container and resource of which the checkpoint holds no usage
+	notes     []string
+	err       error
+}
+
+func (x *comparison) recommendShard(ctx context.Context, s *shard, of map[model.WorkloadID][]vpav1.VerticalPodAutoscalerCheckpoint, remember model.Settings, tick func()) {
+	own := *x.Cluster
+	own.notes, own.noted = nil, nil
+	part := *x.view
+	part.Cluster, part.inOrder = &own, nil
+	var checkpoints []vpav1.VerticalPodAutoscalerCheckpoint
+	in := map[int]bool{}
+	for _, i := range s.positions {
+		v := x.inOrder[i]
+		in[i] = true
+		part.inOrder = append(part.inOrder, v)
+		checkpoints = append(checkpoints, of[model.WorkloadID{Namespace: v.Namespace, Name: v.Name}]...)
+	}
+	var pods []*corev1.Pod
+	for _, pod := range x.pods {
+		if slices.ContainsFunc(x.selected[pod], func(i int) bool { return in[i] }) {
+			pods = append(pods, pod)
+		}
+	}
+	var restored *Restored
+	restored, s.err = part.restored(remember, pods, checkpoints)
+	var found [2][]*vpav1.RecommendedPodResources
+	for n, side := range x.sides {
+		restored.UseRules(side.book)
+		found[n] = make([]*vpav1.RecommendedPodResources, len(s.positions))
+		for k, i := range s.positions {
+			if ctx.Err() != nil {
+				return
+			}
+			if status := restored.Recommendation(x.inOrder[i].Namespace, x.inOrder[i].Name); status != nil {
+				found[n][k] = status.Recommendation
+			}
+			if n == 1 {
+				tick()
+			}
+		}
+	}
+	for k, i := range s.positions {
+		v, before, after := x.inOrder[i], found[0][k], found[1][k]
+		if before != nil && after != nil && !equality.Semantic.DeepEqual(before, after) {
+			x.sides[0].recommended[i], x.sides[1].recommended[i] = before, after
+		}
+		switch {
+		case x.recommendAlike(v.VerticalPodAutoscaler):
+		case before == nil && v.Status.Recommendation != nil:
+			s.kept = append(s.kept, v.key())
+		case before != nil:
+			s.computed++
+			s.partly = append(s.partly, unused(v, of[model.WorkloadID{Namespace: v.Namespace, Name: v.Name}])...)
+		}
+	}
+	s.notes = own.notes
+}
+
+// unused names the resources of which checkpoints hold no usage, e.g. memory of web/shop, container
+// app.
+func unused(v *judgedVPA, checkpoints []vpav1.VerticalPodAutoscalerCheckpoint) (out []string) {
+	for i := range checkpoints {
+		c := &checkpoints[i]
+		for _, h := range []struct {
+			resource string
+			of       *vpav1.HistogramCheckpoint
+		}{{"cpu", &c.Status.CPUHistogram}, {"memory", &c.Status.MemoryHistogram}} {
+			if len(h.of.BucketWeights) == 0 {
+				out = append(out, fmt.Sprintf("%s of %s, container %s", h.resource, v.key(), c.Spec.ContainerName))
+			}
+		}
+	}
+	return out
+}
+
+// recommendAlike reports whether a VPA has the same rule sets for recommendations by both.
+func (x *comparison) recommendAlike(v *vpav1.VerticalPodAutoscaler) bool {
+	return x.pair(v).recommend
+}
+
+// pair compares the plans of a VPA, once for all VPAs with the same.
+func (x *comparison) pair(v *vpav1.VerticalPodAutoscaler) alike {
+	key := [2]*engine.Plan{policy.For(x.sides[0].book, v).Plan, policy.For(x.sides[1].book, v).Plan}
+	if known, ok := x.alike.Load(key); ok {
+		return known.(alike)
+	}
+	out := alike{recommend: true, count: true}
+	for _, line := range engine.Diff(key[0], key[1]) {
+		if strings.HasPrefix(line, "param ") || strings.HasPrefix(line, "pipeline ") ||
+			about(line, key, facts.ContainerPolicy, facts.ContainerSelect, facts.ContainerEstimate, facts.ContainerRecommend, facts.PodRecommend) {
+			out.recommend = false
+		}
+		if about(line, key, facts.UsageWindow, facts.UsageOOM) {
+			out.count = false
+		}
+	}
+	x.alike.Store(key, out)
+	return out
+}
+
+// alike says in what two plans have the same rule sets.
+type alike struct {
+	recommend bool
+	count     bool // of usage
+}
+
+// about reports whether a line of engine.Diff is about some points: it begins with one of them, or
+// with a rule set that runs there.
+func about(line string, plans [2]*engine.Plan, points ...string) bool {
+	subject := line[:strings.IndexAny(line+":", ":/ ")]
+	if slices.Contains(points, subject) {
+		return true
+	}
+	return slices.ContainsFunc(points, func(point string) bool {
+		return slices.ContainsFunc(slices.Concat(plans[0].RuleSets(point), plans[1].RuleSets(point)), func(set string) bool {
+			name, _, _ := strings.Cut(set, "@")
+			return name == subject
+		})
+	})
+}
+
+// progress tells how far something is.
+func (x *comparison) progress(what string, done, of int) {
+	if x.watch != nil {
+		x.watch(what, done, of)
+	}
+}
+
+// each calls f for 0 to n-1 on all cores, and tells how far it is.
+func (x *comparison) each(ctx context.Context, what string, n int, f func(i int)) {
+	var next, done atomic.Int64
+	parallel(runtime.GOMAXPROCS(0), func(int) {
+		for ctx.Err() == nil {
+			i := int(next.Add(1)) - 1
+			if i >= n {
+				return
+			}
+			f(i)
+			x.progress(what, int(done.Add(1)), n)
+		}
+	})
+}
+
+// parallel calls f for 0 to n-1 at once.
+func parallel(n int, f func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { f(i) })
+	}
+	all.Wait()
+}

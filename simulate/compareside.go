@@ -1,0 +1,311 @@
+package simulate
+
+import (
+	"context"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/poddefaults"
+	"github.com/celvpa/celvpa/controllers/podupdate"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/webhook/podreview"
+)
+
+// side is the cluster by one set of rules.
+type side struct {
+	book        *compile.Rulebook
+	recommended map[int]*vpav1.RecommendedPodResources // instead of those in the status, by position of the VPA
+	admits      *view
+	updates     *view
+	planned     map[*corev1.Pod]Action
+}
+
+func (x *comparison) side(book *compile.Rulebook) *side {
+	return &side{book: book, recommended: map[int]*vpav1.RecommendedPodResources{}}
+}
+
+func (s *side) selection(v *vpav1.VerticalPodAutoscaler) compile.Selection {
+	return policy.For(s.book, v)
+}
+
+// judge asks both sets of rules about all VPAs. Of what it notes, that about running pods by the
+// candidate is kept.
+func (x *comparison) judge() {
+	for _, s := range x.sides {
+		vpas := make([]*vpav1.VerticalPodAutoscaler, len(x.inOrder))
+		for i, v := range x.inOrder {
+			vpas[i] = v.VerticalPodAutoscaler
+			if recommended := s.recommended[i]; recommended != nil {
+				vpas[i] = &vpav1.VerticalPodAutoscaler{TypeMeta: v.TypeMeta, ObjectMeta: v.ObjectMeta, Spec: v.Spec, Status: v.Status}
+				vpas[i].Status.Recommendation = recommended
+			}
+		}
+		s.admits, s.updates = x.judged(s, vpas, admissions), x.judged(s, vpas, updates)
+	}
+	for _, note := range x.sides[1].updates.notes {
+		x.note("%s", note)
+	}
+}
+
+// judged is the view of the same objects by other rules, for one question.
+func (x *comparison) judged(s *side, vpas []*vpav1.VerticalPodAutoscaler, asks question) *view {
+	out := x.view.apart(s.book)
+	out.asks, out.vpas, out.inOrder = asks, nil, make([]*judgedVPA, len(vpas))
+	for i, v := range vpas {
+		out.inOrder[i] = &judgedVPA{VerticalPodAutoscaler: v, position: i}
+		out.judge(out.inOrder[i])
+		out.inOrder[i].chosen.Shadows = nil // what is not enforced changes nothing
+	}
+	return out
+}
+
+// apart is a view of the same objects with notes of its own.
+func (c *view) apart(book *compile.Rulebook) *view {
+	cluster, out := *c.Cluster, *c
+	cluster.book, cluster.notes, cluster.noted = book, nil, nil
+	out.Cluster = &cluster
+	return &out
+}
+
+// update plans a cycle of the updater by both sets of rules.
+func (x *comparison) update(ctx context.Context) {
+	for n, s := range x.sides {
+		of := make([][]*corev1.Pod, len(x.inOrder))
+		for _, pod := range x.pods {
+			if i := s.controller(s.updates, pod); i >= 0 && x.asked[i] && podupdate.Unlooked(pod) == "" {
+				of[i] = append(of[i], pod)
+			}
+		}
+		var positions []int
+		for i := range of {
+			if len(of[i]) > 0 {
+				positions = append(positions, i)
+			}
+		}
+		planned := make([][]answers.PlannedPod, len(positions))
+		x.each(ctx, [...]string{"planning by the rules in force", "planning by the candidate"}[n], len(positions), func(k int) {
+			i := positions[k]
+			u := &updater{view: s.updates.apart(s.book), now: x.clock.Now(), unboosted: map[target.Key]int{}}
+			u.setPods(of[i])
+			planned[k] = u.planVPA(u.inOrder[i], of[i], false)
+		})
+		s.planned = map[*corev1.Pod]Action{}
+		for k, i := range positions {
+			byName := map[string]*corev1.Pod{}
+			for _, pod := range of[i] {
+				byName[keyOfPod(pod)] = pod
+			}
+			for _, item := range planned[k] {
+				s.planned[byName[item.Pod]] = Action{Action: item.Action, Rule: item.Rule, Reason: item.Reason}
+			}
+		}
+	}
+}
+
+// controller is the position of the VPA that a pod belongs to: one that changes it, else one that
+// leaves it alone, else -1.
+func (s *side) controller(v *view, pod *corev1.Pod) int {
+	one := v.owner(pod, func(v *judgedVPA) bool { return v.takes })
+	if one == nil {
+		one = v.owner(pod, func(*judgedVPA) bool { return true })
+	}
+	if one == nil {
+		return -1
+	}
+	return one.position
+}
+
+// action is what the updater would do with a pod.
+func (s *side) action(pod *corev1.Pod) Action {
+	if planned, ok := s.planned[pod]; ok {
+		return planned
+	}
+	return Action{Action: facts.DoSkip, Reason: podupdate.Unlooked(pod)}
+}
+
+// admitted is what admission does with a new pod.
+type admitted struct {
+	pod     *corev1.Pod // with its resources; containers are those of the template, in order
+	refusal string
+}
+
+// admit reviews a new pod as the admission controller does.
+func (s *side) admit(running, created *corev1.Pod) admitted {
+	v := s.admits.owner(running, func(v *judgedVPA) bool { return v.takes })
+	req := podreview.Request{Pod: created, Limits: s.admits.limits[created.Namespace]}
+	about := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: created.Namespace}}
+	if v != nil {
+		req.VPA, about = v.VerticalPodAutoscaler, v.VerticalPodAutoscaler
+	}
+	answer := podreview.Review(policy.For(s.book, about).Plan, req, nil)
+	if !answer.Allowed() {
+		var causes []string
+		for _, c := range answer.Causes {
+			causes = append(causes, c.String())
+		}
+		return admitted{pod: created, refusal: strings.Join(causes, "; ")}
+	}
+	return admitted{pod: facts.PodAfter(created, answer.Change)}
+}
+
+// replacement is the pod that would replace a running one: of the template of its direct owner, or
+// else like it.
+func (c *view) replacement(running *corev1.Pod) *corev1.Pod {
+	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: running.Namespace, Name: running.Name, Labels: running.Labels, Annotations: running.Annotations, OwnerReferences: running.OwnerReferences,
+	}}
+	if owner, ok := target.DirectOwner(running); ok {
+		if w := c.owners[ownerKey{owner.Namespace, owner.Kind, owner.Name}]; w != nil && len(w.Template.Spec.Containers) > 0 {
+			out.Spec, out.Labels, out.Annotations = *w.Template.Spec.DeepCopy(), w.Template.Labels, w.Template.Annotations
+		}
+	}
+	if len(out.Spec.Containers) == 0 {
+		out.Spec = *running.Spec.DeepCopy()
+	}
+	poddefaults.BeforeWebhooks(out, c.ranges[out.Namespace])
+	return out
+}
+
+// assemble admits the pods that would replace those that run, by both sets of rules, and collects
+// what differs.
+func (x *comparison) assemble(ctx context.Context) *Impact {
+	of := make([][]*corev1.Pod, len(x.inOrder))
+	for _, pod := range x.pods {
+		if i := x.sides[1].controller(x.sides[1].updates, pod); i >= 0 && x.asked[i] {
+			of[i] = append(of[i], pod)
+		}
+	}
+	found := make([]*VPAImpact, len(x.inOrder))
+	x.each(ctx, "admitting by both sets of rules", len(x.inOrder), func(i int) {
+		if x.asked[i] {
+			found[i] = x.impactOf(i, of[i])
+		}
+	})
+	out := &Impact{Items: []VPAImpact{}, Totals: Totals{OfVPAs: len(x.inOrder), OfPods: len(x.pods)}}
+	for _, one := range found {
+		if one == nil {
+			continue
+		}
+		out.Items = append(out.Items, *one)
+		t := &out.Totals
+		t.VPAs, t.Pods = t.VPAs+1, t.Pods+len(one.Pods)
+		t.Requests.add(&one.Requests)
+		t.Before.add(one.Before)
+		t.After.add(one.After)
+	}
+	out.sort()
+	return out
+}
+
+// impactOf is what changes for one VPA; nil if nothing does.
+func (x *comparison) impactOf(i int, pods []*corev1.Pod) *VPAImpact {
+	before, after := x.sides[0], x.sides[1]
+	v := after.updates.inOrder[i]
+	out := &VPAImpact{VPA: v.key(), Pods: []PodImpact{}, impact: new(big.Int)}
+	out.Recommendation = targetChanges(before.updates.inOrder[i].Status.Recommendation, v.Status.Recommendation)
+	known := map[string]*admissionChange{}
+	for _, pod := range pods {
+		change := x.admission(pod, known)
+		one := PodImpact{
+			Pod: keyOfPod(pod), Requests: change.requests, Resources: change.resources, Refusal: change.refusal,
+			Before: before.action(pod), After: after.action(pod),
+		}
+		moved := one.Before.Action != one.After.Action || one.Before.Rule != one.After.Rule
+		if len(one.Resources) == 0 && one.Refusal == nil && !moved {
+			continue
+		}
+		out.Pods = append(out.Pods, one)
+		out.Requests.add(&one.Requests)
+		out.impact.Add(out.impact, one.Requests.weight())
+		out.Before.count(one.Before)
+		out.After.count(one.After)
+	}
+	if len(out.Pods) == 0 && len(out.Recommendation) == 0 {
+		return nil
+	}
+	return out
+}
+
+// admissionChange is how admission of a pod differs.
+type admissionChange struct {
+	requests  Delta
+	resources []answers.Change
+	refusal   *Answers
+}
+
+// admission compares what a pod's replacement gets, once for all pods of one owner and template.
+func (x *comparison) admission(pod *corev1.Pod, known map[string]*admissionChange) *admissionChange {
+	created := x.replacement(pod)
+	owner, owned := target.DirectOwner(pod)
+	w := x.owners[ownerKey{owner.Namespace, owner.Kind, owner.Name}]
+	shared := owned && w != nil && len(w.Template.Spec.Containers) > 0
+	key := owner.String()
+	if shared && known[key] != nil {
+		return known[key]
+	}
+	before, after := x.sides[0].admit(pod, created), x.sides[1].admit(pod, created)
+	out := &admissionChange{requests: difference(requestsOf(before.pod), requestsOf(after.pod))}
+	for i := range created.Spec.Containers {
+		was, is, name := &before.pod.Spec.Containers[i].Resources, &after.pod.Spec.Containers[i].Resources, created.Spec.Containers[i].Name
+		out.resources = append(out.resources, changesOf(name, "requests", was.Requests, is.Requests)...)
+		out.resources = append(out.resources, changesOf(name, "limits", was.Limits, is.Limits)...)
+	}
+	var none corev1.ResourceRequirements
+	was, is := before.pod.Spec.Resources, after.pod.Spec.Resources
+	if was == nil {
+		was = &none
+	}
+	if is == nil {
+		is = &none
+	}
+	out.resources = append(out.resources, changesOf("", "requests", was.Requests, is.Requests)...)
+	out.resources = append(out.resources, changesOf("", "limits", was.Limits, is.Limits)...)
+	if before.refusal != after.refusal {
+		out.refusal = &Answers{Before: before.refusal, After: after.refusal}
+	}
+	if shared {
+		known[key] = out
+	}
+	return out
+}
+
+// targetChanges lists the targets that differ, by container.
+func targetChanges(before, after *vpav1.RecommendedPodResources) (out []answers.Change) {
+	was, is := targetsOf(before), targetsOf(after)
+	names := map[string]bool{}
+	for name := range was {
+		names[name] = true
+	}
+	for name := range is {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		out = append(out, changesOf(name, "target", was[name], is[name])...)
+	}
+	return out
+}
+
+// targetsOf are the targets by container, that of the pod under the empty name.
+func targetsOf(r *vpav1.RecommendedPodResources) map[string]corev1.ResourceList {
+	out := map[string]corev1.ResourceList{}
+	if r == nil {
+		return out
+	}
+	for _, c := range r.ContainerRecommendations {
+		out[c.ContainerName] = c.Target
+	}
+	if r.PodRecommendation != nil {
+		out[""] = r.PodRecommendation.Target
+	}
+	return out
+}
