@@ -94,7 +94,6 @@ type Point struct {
 // Pod is a running pod: what it has, what admission would give a new one, and what happens next.
 type Pod struct {
 	answers.RunningPod
-	Class      string         `json:"class,omitempty"` // of the rule
 	Node       string         `json:"node,omitempty"`
 	Phase      string         `json:"phase,omitempty"`
 	QOS        string         `json:"qosClass,omitempty"`

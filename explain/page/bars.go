@@ -23,7 +23,7 @@ func bars(w *writer, a explain.Amounts, having map[place]*held) {
 	if s.top == 0 {
 		return
 	}
-	w.openBars("Usage against request, target and bounds of "+a.Resource, "what", "amount", "on a scale")
+	w.openBars("Usage against request, target and bounds of "+a.Resource, "", "what", "amount", "on a scale")
 	used := taken(a)
 	for i, p := range a.Usage {
 		name, class := "percentile "+p.Percent, "usage"
@@ -57,8 +57,8 @@ func bars(w *writer, a explain.Amounts, having map[place]*held) {
 }
 
 // openBars opens a table whose last column is drawn. All rows say in text what they draw.
-func (w *writer) openBars(caption, name, number, drawing string) {
-	w.put("<div class=\"chart\"><table class=\"bars\"><caption>{}</caption>\n<colgroup><col class=\"name\"><col class=\"number\"><col></colgroup>\n", caption)
+func (w *writer) openBars(caption, period, name, number, drawing string) {
+	w.put("<div class=\"chart\"><table class=\"bars\"><caption>{} <small>{}</small></caption>\n<colgroup><col class=\"name\"><col class=\"number\"><col></colgroup>\n", caption, period)
 	w.put("<thead><tr><th scope=\"col\">{}</th><th scope=\"col\">{}</th><th scope=\"col\">{}</th></tr></thead>\n<tbody>\n", name, number, drawing)
 }
 
@@ -69,8 +69,8 @@ func (w *writer) axis() {
 
 func (w *writer) closeBars() { w.put("</svg></td></tr></tfoot></table></div>\n") }
 
-// row opens a row of the chart with the target across it.
-func (w *writer) row(s scale, target, name, value string) {
+// barRow opens a row of the chart with the target across it.
+func (w *writer) barRow(s scale, target, name, value string) {
 	w.put("<tr><th scope=\"row\">{}</th><td class=\"n\">{}<small>{}</small></td><td class=\"plot\"><svg width=\"100%\" height=\"22\" aria-hidden=\"true\">", name, value, readable(value))
 	if at, past, ok := s.at(target); ok && !past {
 		w.put("<line class=\"guide\" x1=\"{}\" x2=\"{}\" y1=\"0\" y2=\"100%\"/>", percent(at), percent(at))
@@ -78,7 +78,7 @@ func (w *writer) row(s scale, target, name, value string) {
 }
 
 func (w *writer) bar(s scale, target, name, value, class string) {
-	w.row(s, target, name, value)
+	w.barRow(s, target, name, value)
 	if at, _, ok := s.at(value); ok {
 		w.put("<rect class=\"{}\" width=\"{}\" y=\"5\" height=\"12\"/>", class, percent(at))
 	}
@@ -89,7 +89,7 @@ func (w *writer) dot(s scale, target, name, value, class string) {
 	if value == "" {
 		return
 	}
-	w.row(s, target, name, value)
+	w.barRow(s, target, name, value)
 	if at, past, ok := s.at(value); past {
 		w.beyond()
 	} else if ok {
@@ -107,7 +107,7 @@ func (w *writer) bounds(s scale, a explain.Amounts) {
 	if a.LowerBound == "" && a.UpperBound == "" {
 		return
 	}
-	w.row(s, a.Target, "bounds", cmp.Or(a.LowerBound, "none")+" to "+cmp.Or(a.UpperBound, "none"))
+	w.barRow(s, a.Target, "bounds", cmp.Or(a.LowerBound, "none")+" to "+cmp.Or(a.UpperBound, "none"))
 	low, _, _ := s.at(a.LowerBound)
 	high, past, ok := s.at(a.UpperBound)
 	if !ok || past {

@@ -24,6 +24,9 @@ type writer struct {
 	out     *bufio.Writer
 	written int
 	err     error
+
+	columns []string // of the table that is being written
+	column  int
 }
 
 func newWriter(w io.Writer) *writer { return &writer{out: bufio.NewWriterSize(w, 64<<10)} }

@@ -16,7 +16,7 @@ func numbers(w *writer, r *explain.Report) {
 	groups := byContainer(r.Resources)
 	w.put("<p>For each resource: from usage by the rules to the target, by admission to new pods, and what the pods have now.</p>\n")
 	having := podsHaving(r)
-	w.folds("containers", len(groups), func(from, to int) {
+	w.folds("containers", len(groups), shown, func(from, to int) {
 		for i, g := range groups[from:to] {
 			container(w, r, g, having, from+i < open)
 		}

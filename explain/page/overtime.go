@@ -46,7 +46,7 @@ func overTime(w *writer, r *explain.Report, a explain.Amounts, having map[place]
 	if p.scale = scaleOf(a.Resource, all, outer); p.scale.top == 0 || !p.to.After(p.from) {
 		return
 	}
-	w.put("<figure class=\"chart\"><figcaption>{} over time</figcaption>\n<div class=\"time\" role=\"img\" aria-label=\"{}\">", a.Resource, described(a, r.Now))
+	w.put("<figure class=\"chart\"><figcaption>{} over time <small>{}</small></figcaption>\n<div class=\"time\" role=\"img\" aria-label=\"{}\">", a.Resource, p.period(), described(a, r.Now))
 	w.put("<svg class=\"y\" width=\"56\" height=\"180\">")
 	for _, t := range p.scale.ticks() {
 		w.put("<text x=\"50\" y=\"{}\" text-anchor=\"end\">{}</text>", pixel(height-t.at*(height-10)+4), t.label)
@@ -139,7 +139,7 @@ func falls(w *writer, a explain.Amounts, now time.Time) {
 	if len(a.Falls) == 0 {
 		return
 	}
-	w.put("<p>If usage stays at {}, the target falls:</p>\n<ul class=\"falls\">", a.LastUsage)
+	w.put("<p>If each pod uses what it used last, the target falls:</p>\n<ul class=\"falls\">")
 	for i, f := range a.Falls {
 		if i == shown {
 			w.put("<li>and {} more</li>", strconv.Itoa(len(a.Falls)-shown))
@@ -205,21 +205,27 @@ func (p *plot) times(w *writer, y int) {
 		}
 	}
 	layout := "2 Jan"
-	if step < day {
-		layout = "2 Jan 15:04"
-	} else if step > 30*day {
-		layout = "Jan 2006"
+	if step > 30*day {
+		layout = "2006-01"
 	}
 	for at, n := p.from.UTC().Truncate(step).Add(step), 0; !at.After(p.to) && n < 5; at, n = at.Add(step), n+1 {
-		x, anchor := p.x(at), "middle"
+		x, anchor, label := p.x(at), "middle", at.Format(layout)
+		if step < day && at.Truncate(day) != at {
+			label = at.Format("15:04")
+		}
 		switch {
 		case x < 0.1:
 			anchor = "start"
 		case x > 0.9:
 			anchor = "end"
 		}
-		w.put("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>", percent(x), strconv.Itoa(y), anchor, at.Format(layout))
+		w.put("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>", percent(x), strconv.Itoa(y), anchor, label)
 	}
+}
+
+// period is the time that an axis covers.
+func (p *plot) period() string {
+	return p.from.UTC().Format("2006-01-02 15:04") + " to " + p.to.UTC().Format("2006-01-02 15:04 UTC")
 }
 
 // line draws a series in steps.

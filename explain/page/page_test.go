@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -37,7 +38,7 @@ var reports = map[string]*explain.Report{
 type element struct {
 	name string
 	attr map[string]string
-	text string // of it and of all that it holds
+	text strings.Builder // of it and of all that it holds
 }
 
 // elements parses a page, and requires that each element is closed where it has to be.
@@ -55,7 +56,7 @@ func elements(t *testing.T, text string) (out []*element) {
 		switch kind {
 		case html.TextToken:
 			for _, e := range open {
-				e.text += token.Data
+				e.text.WriteString(token.Data)
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			e := &element{name: token.Data, attr: map[string]string{}}
@@ -69,7 +70,7 @@ func elements(t *testing.T, text string) (out []*element) {
 		case html.EndTagToken:
 			require.NotEmpty(t, open, "</%s>", token.Data)
 			last := open[len(open)-1]
-			require.Equal(t, last.name, token.Data, "closes another element, with the text %q", last.text)
+			require.Equal(t, last.name, token.Data, "closes another element, with the text %q", last.text.String())
 			open = open[:len(open)-1]
 		}
 	}
@@ -108,7 +109,7 @@ func TestAPageHoldsAllOfAReport(t *testing.T) {
 	text := ""
 	for _, e := range elements(t, written(t, pagetest.Blocked())) {
 		if e.name == "html" {
-			text = strings.Join(strings.Fields(e.text), " ")
+			text = strings.Join(strings.Fields(e.text.String()), " ")
 		}
 	}
 	for _, want := range []string{
@@ -116,7 +117,7 @@ func TestAPageHoldsAllOfAReport(t *testing.T) {
 		"Way out: Scale by another metric, or take cpu out of controlledResources", "hpa-same-resource HorizontalPodAutoscaler web/shop",
 		"percentile 90 414m", "414m → 476m", "estimate/bounds/add-safety-margin 1.0.0 rules/estimate.yaml:68:13",
 		"978270031 ≈ 932.9Mi", "lower bound 83m", "upper bound 228956m", "83m to 228956m",
-		"web/shop-7c5687bd57-2x8lqRunning, Burstable, node-1", "4.671 up outside", "container app: limits.memory 1Gi → 1956540062",
+		"web/shop-7c5687bd57-2x8lqRunning, Burstable, node-1", "4.671 up outside", "Until: the workload has 2 live pods", "container app: limits.memory 1Gi → 1956540062",
 		"decision 19ce9c5a03c0", "container app: target.cpu 310m → 402m", "TooFewReplicas", "14 times",
 		"celvpa-recommender-7c5687bd57-5p758", "65895351f390", "What the admission controller did: pods/proxy",
 	} {
@@ -160,13 +161,21 @@ func TestThePageForbidsTheNetwork(t *testing.T) {
 func TestPagesAreBounded(t *testing.T) {
 	text := written(t, pagetest.Large(500))
 	require.Less(t, len(text), 8<<20)
-	require.Contains(t, text, "containers, 476 to 500 of 500")
+	require.Contains(t, text, "containers, 426 to 500 of 500")
 	require.NotContains(t, text, "left out: the page is full")
+	require.Contains(t, text, "little-history, 4 to 103 of 500", "findings that are alike are together")
 	require.Equal(t, 3, strings.Count(text, `<details class="container" open>`), "only the first containers are unfolded")
 
 	text = written(t, pagetest.Large(1000))
 	require.Less(t, len(text), 10<<20)
 	require.Contains(t, text, "left out: the page is full. <code>-o json</code> has them")
+
+	various := pagetest.Large(500)
+	for i := range various.Findings {
+		various.Findings[i].Token += strconv.Itoa(i % 2)
+	}
+	text = written(t, various)
+	require.Less(t, strings.Index(text, "little-history0, 4 to 103 of 250"), strings.Index(text, "<code>little-history1</code>"))
 
 	long := pagetest.Blocked()
 	long.Verdict.Text = strings.Repeat("ä", 3000)

@@ -28,12 +28,17 @@ func decisions(w *writer, r *explain.Report) {
 	lanes(w, "Decisions over time", "process", marks, r.Now)
 	list := slices.Clone(r.Decisions)
 	slices.Reverse(list)
-	w.folds("decisions", len(list), func(from, to int) {
+	w.folds("decisions", len(list), shown, func(from, to int) {
 		w.table("Decisions, newest first", "Time", "Process", "Action", "About", "Why and what", "Identifiers")
 		for _, d := range list[from:to] {
-			w.put("<tr><td class=\"when\">")
+			w.row()
+			w.cell("when")
 			w.time(d.Time)
-			w.put("<small>{}</small></td><td>{}</td><td><strong>{}</strong></td><td>{}</td><td>", away(d.Time, r.Now), d.Component, d.Action, cmp.Or(d.Pod, "the VPA"))
+			w.put("<small>{}</small></td>", away(d.Time, r.Now))
+			w.word(d.Component)
+			w.word(d.Action)
+			w.cells(cmp.Or(d.Pod, "the VPA"))
+			w.cell("")
 			if d.Rule != "" {
 				w.put("<p><code>{}</code></p>", d.Rule)
 			}
@@ -51,7 +56,9 @@ func decisions(w *writer, r *explain.Report) {
 				}
 				w.put("</ul>")
 			}
-			w.put("</td><td class=\"ids\">decision <code>{}</code><br>inputs <code>{}</code><br>rules <code>{}</code></td></tr>\n", d.ID, d.Inputs, d.Rules)
+			w.put("</td>")
+			w.cell("ids")
+			w.put("decision <code>{}</code><br>inputs <code>{}</code><br>rules <code>{}</code></td></tr>\n", d.ID, d.Inputs, d.Rules)
 		}
 		w.endTable()
 	})
@@ -70,16 +77,19 @@ func events(w *writer, r *explain.Report) {
 	lanes(w, "Events over time", "type", marks, r.Now)
 	list := slices.Clone(r.Events)
 	slices.Reverse(list)
-	w.folds("events", len(list), func(from, to int) {
+	w.folds("events", len(list), shown, func(from, to int) {
 		w.table("Events, newest first", "Time", "Type", "Object", "Reason", "Message")
 		for _, e := range list[from:to] {
-			w.put("<tr><td class=\"when\">")
+			w.row()
+			w.cell("when")
 			w.time(e.Time)
 			w.put("<small>{}", away(e.Time, r.Now))
 			if e.Count > 1 {
 				w.put(", {}", plural(e.Count, "time"))
 			}
-			w.put("</small></td><td>{}</td><td>{}</td><td><strong>{}</strong></td><td>{}</td></tr>\n", e.Type, e.Object, e.Reason, e.Message)
+			w.put("</small></td>")
+			w.cells(e.Type, e.Object, e.Reason, e.Message)
+			w.put("</tr>\n")
 		}
 		w.endTable()
 	})
@@ -101,7 +111,7 @@ func lanes(w *writer, caption, what string, marks []mark, now time.Time) {
 	if !p.to.After(p.from) {
 		return
 	}
-	w.openBars(caption, what, "number", "when")
+	w.openBars(caption, p.period(), what, "number", "when")
 	for _, name := range names {
 		n := 0
 		for _, m := range marks {

@@ -2,8 +2,10 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
+	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/explain"
 )
@@ -18,7 +20,7 @@ func pods(w *writer, r *explain.Report) {
 		return
 	}
 	w.put("<p>In the order in which the updater takes them.</p>\n")
-	w.folds("pods", len(r.Pods), func(from, to int) {
+	w.folds("pods", len(r.Pods), shown, func(from, to int) {
 		w.table("Pods", "Pod", "Next", "Why", "Priority", "Change")
 		for _, p := range r.Pods[from:to] {
 			pod(w, p)
@@ -39,20 +41,29 @@ func pods(w *writer, r *explain.Report) {
 }
 
 func pod(w *writer, p explain.Pod) {
-	w.put("<tr><th scope=\"row\">{}<small>{}</small></th>\n<td><strong>{}</strong></td>\n<td>", p.Pod, about(p), p.Action)
+	w.row()
+	w.headCell()
+	w.put("{}<small>{}</small></th>", p.Pod, about(p))
+	w.cell("")
+	w.put("<strong>{}</strong></td>", p.Action)
+	w.cell("")
 	if p.Rule != "" {
 		w.put("<p class=\"labels\"><code>{}</code> ", p.Rule)
 		w.label(p.Class, p.Class)
 		w.put("</p>")
 	}
 	w.put("<p>{}</p>", p.Reason)
-	if p.Infeasible != "" {
-		w.put("<p>Remembered: its node could not give {}.</p>", p.Infeasible)
+	for _, more := range [][2]string{
+		{"Until", p.Until}, {"Its node could not give", p.Infeasible}, {"Postponed by the last cycle", p.Postponed}, {"To be postponed", p.Later},
+		{"Evictions that the API server refused", refused(p.Evictions)}, {"Resizes that the API server refused", refused(p.Resizes)},
+	} {
+		if more[1] != "" {
+			w.put("<p><span class=\"of\">{}:</span> {}</p>", more[0], more[1])
+		}
 	}
-	if p.Postponed != "" {
-		w.put("<p>Left to the next cycle: {}.</p>", p.Postponed)
-	}
-	w.put("</td>\n<td>{}</td>\n<td>", p.Priority.String())
+	w.put("</td>")
+	w.cells(p.Priority.String())
+	w.cell("")
 	if len(p.Change) == 0 {
 		w.put("none")
 	} else {
@@ -67,6 +78,13 @@ func pod(w *writer, p explain.Pod) {
 		w.put("</ul>")
 	}
 	w.put("</td></tr>\n")
+}
+
+func refused(r *answers.Refusals) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d, the last at %s: %s", r.Times, r.Last.UTC().Format(clock), r.Message)
 }
 
 // about is where a pod runs, and how.
@@ -85,7 +103,9 @@ func steps(w *writer, of string, list []engine.Step) {
 	const most = 100
 	w.table("Rules that ran for "+of, "Item", "Field", "From", "To", "Rule")
 	for _, s := range list[:min(len(list), most)] {
-		w.put("<tr><td>{}</td><td>{}</td><td>{}</td><td><strong>{}</strong></td><td>", cmp.Or(s.Item, "–"), cmp.Or(s.Field, "–"), cmp.Or(s.From, "–"), cmp.Or(s.To, "–"))
+		w.row()
+		w.cells(cmp.Or(s.Item, "–"), cmp.Or(s.Field, "–"), cmp.Or(s.From, "–"), cmp.Or(s.To, "–"))
+		w.cell("")
 		if s.Error != "" {
 			w.put("<p>Failed: {}</p>", s.Error)
 		}

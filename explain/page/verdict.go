@@ -7,9 +7,6 @@ import (
 	"github.com/celvpa/celvpa/explain"
 )
 
-// shown is how many rows of a list are open; the others are in folds of as many.
-const shown = 25
-
 // kinds are the classes of findings: the symbol, the name in the style and what it asks for. Each has
 // its name as text, so that nothing hangs on a colour.
 var kinds = map[string]struct {
@@ -101,15 +98,39 @@ func findings(w *writer, r *explain.Report) {
 			w.put(" <span>{}</span>", means)
 		}
 		w.put("</h3>\n")
-		w.folds("findings", n, func(from, to int) {
-			w.put("<ul class=\"findings\">\n")
-			for _, f := range list[from:to] {
-				finding(w, f)
+		for _, same := range byToken(list[:n]) {
+			if w.full() {
+				w.put("<p class=\"more\">More findings are left out: the page is full. <code>-o json</code> has them.</p>\n")
+				return
 			}
-			w.put("</ul>\n")
-		})
+			w.folds(same[0].Token, len(same), alike, func(from, to int) {
+				w.put("<ul class=\"findings\">\n")
+				for _, f := range same[from:to] {
+					finding(w, f)
+				}
+				w.put("</ul>\n")
+			})
+		}
 		list = list[n:]
 	}
+}
+
+// alike is how many findings of one token are open.
+const alike = 3
+
+// byToken puts findings of one token together, in the order in which the tokens come.
+func byToken(list []explain.Finding) [][]explain.Finding {
+	var out [][]explain.Finding
+	at := map[string]int{}
+	for _, f := range list {
+		i, ok := at[f.Token]
+		if !ok {
+			i = len(out)
+			at[f.Token], out = i, append(out, nil)
+		}
+		out[i] = append(out[i], f)
+	}
+	return out
 }
 
 func finding(w *writer, f explain.Finding) {
@@ -123,32 +144,3 @@ func finding(w *writer, f explain.Finding) {
 	}
 	w.put("</li>\n")
 }
-
-// folds writes n rows: the first ones openly, the others in folds, until the page is full.
-func (w *writer) folds(of string, n int, write func(from, to int)) {
-	for from := 0; from < n; from += shown {
-		to := min(from+shown, n)
-		if from == 0 {
-			write(from, to)
-			continue
-		}
-		if w.full() {
-			w.put("<p class=\"more\">{} more {} are left out: the page is full. <code>-o json</code> has them.</p>\n", strconv.Itoa(n-from), of)
-			return
-		}
-		w.put("<details class=\"fold\"><summary>{}, {} to {} of {}</summary>\n", of, strconv.Itoa(from+1), strconv.Itoa(to), strconv.Itoa(n))
-		write(from, to)
-		w.put("</details>\n")
-	}
-}
-
-// table opens a table that scrolls by itself where it is wider than the page.
-func (w *writer) table(caption string, columns ...string) {
-	w.put("<div class=\"scroll\" role=\"group\" aria-label=\"{}\" tabindex=\"0\"><table>\n<thead><tr>", caption)
-	for _, c := range columns {
-		w.put("<th scope=\"col\">{}</th>", c)
-	}
-	w.put("</tr></thead>\n<tbody>\n")
-}
-
-func (w *writer) endTable() { w.put("</tbody></table></div>\n") }

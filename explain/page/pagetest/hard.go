@@ -19,25 +19,26 @@ func Large(containers int) *explain.Report {
 		Processes: processes("65895351f390", "0f1e2d3c4b5a"), Rules: rules,
 	}
 	pod := explain.Pod{RunningPod: answers.RunningPod{PlannedPod: answers.PlannedPod{
-		Pod: "batch/workers-0", VPA: "batch/workers", Action: "Wait", Rule: "update/budget-spent", Reason: report.Verdict.Text,
-	}}, Class: explain.Waiting, Node: "node-1", Phase: "Running", QOS: "Guaranteed"}
+		Pod: "batch/workers-0", VPA: "batch/workers", Action: "Wait", Rule: "update/budget-spent", Class: explain.Waiting, Reason: report.Verdict.Text,
+	}}, Node: "node-1", Phase: "Running", QOS: "Guaranteed"}
 	for i := range containers {
 		name := fmt.Sprintf("worker-%03d", i)
 		target := fmt.Sprintf("%dm", 115+i)
 		falls := []answers.Fall{{At: Now.Add(20 * time.Hour), Target: "90m"}, {At: Now.Add(70 * time.Hour), Target: "60m"}}
 		for _, resource := range []string{"cpu", "memory"} {
+			now := "100m"
 			a := explain.Amounts{
 				Container: name, Resource: resource, Usage: usage("50m", fmt.Sprintf("%dm", 100+i), "150m", "190m"), LastUsage: "55m",
 				Target: target, LowerBound: "60m", UpperBound: "400m", Falls: falls,
 				Way: []engine.Step{estimate("target", "59:13", "unset", fmt.Sprintf("%dm", 100+i), ""), estimate("add-safety-margin", "68:13", fmt.Sprintf("%dm", 100+i), target, "")},
 			}
 			if resource == "memory" {
-				a.Usage, a.LastUsage, a.Falls = usage("104857600", "157286400", "157286400", "209715200"), "104857600", nil
+				now, a.Usage, a.LastUsage, a.Falls = "128Mi", usage("104857600", "157286400", "157286400", "209715200"), "104857600", nil
 				a.Target, a.LowerBound, a.UpperBound = "180879360", "120586240", "1Gi"
 				a.Way = []engine.Step{estimate("target", "59:13", "unset", "157286400", ""), estimate("add-safety-margin", "68:13", "157286400", "180879360", "")}
 			}
 			report.Resources = append(report.Resources, a)
-			pod.Containers = append(pod.Containers, explain.PodContainer{Container: name, Field: "requests." + resource, Now: "100m", New: a.Target})
+			pod.Containers = append(pod.Containers, explain.PodContainer{Container: name, Field: "requests." + resource, Now: now, New: a.Target})
 		}
 		pod.Change = append(pod.Change, answers.Change{Container: name, Field: "requests.cpu", From: "100m", To: target})
 		report.Findings = append(report.Findings, explain.Finding{Token: "little-history", Class: explain.Info, About: "container " + name, Text: "Upper bounds are wide"})

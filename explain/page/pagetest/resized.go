@@ -56,9 +56,9 @@ func Resized() *explain.Report {
 			p.Reason, p.Priority.ResourceDiff = "It is 3d old, and its requests differ from the target by 37%", 0.373
 			p.Change = []answers.Change{{Container: "relay", Field: "requests.cpu", From: "1", To: "627m"}}
 		}
-		p.Action, p.Rule = action, rule
+		p.Action, p.Rule, p.Class = action, rule, class
 		report.Pods = append(report.Pods, explain.Pod{
-			RunningPod: answers.RunningPod{PlannedPod: p}, Class: class, Node: fmt.Sprintf("node-%d", i), Phase: "Running", QOS: "Burstable",
+			RunningPod: answers.RunningPod{PlannedPod: p}, Node: fmt.Sprintf("node-%d", i), Phase: "Running", QOS: "Burstable",
 			Containers: []explain.PodContainer{
 				{Container: "relay", Field: "requests.cpu", Now: now, New: "627m"},
 				{Container: "relay", Field: "requests.memory", Now: "700Mi", New: "700Mi"}, {Container: "relay", Field: "limits.memory", Now: "1400Mi", New: "1400Mi"},

@@ -82,7 +82,8 @@ func Blocked() *explain.Report {
 		},
 		Pods: []explain.Pod{{
 			RunningPod: answers.RunningPod{PlannedPod: answers.PlannedPod{
-				Pod: "web/shop-7c5687bd57-2x8lq", VPA: "web/shop", Action: "Skip", Rule: "update/too-few-replicas", Reason: text,
+				Pod: "web/shop-7c5687bd57-2x8lq", VPA: "web/shop", Action: "Skip", Rule: "update/too-few-replicas", Class: explain.Misconfigured, Reason: text,
+				Until:    "the workload has 2 live pods, or minReplicas is 1",
 				Priority: &answers.Priority{OutsideRecommendedRange: true, ScaleUp: true, ResourceDiff: 4.671}, Change: change,
 				Steps: []engine.Step{
 					{RuleSet: "update-mode", Version: "1.0.0", Rule: "applied", At: "rules/update-mode.yaml:11:12", To: "Apply"},
@@ -91,7 +92,7 @@ func Blocked() *explain.Report {
 					{RuleSet: "update", Version: "1.0.0", Rule: "too-few-replicas", At: "rules/update.yaml:41:12", To: "Skip", Reason: text},
 				},
 			}},
-			Class: explain.Misconfigured, Node: "node-1", Phase: "Running", QOS: "Burstable",
+			Node: "node-1", Phase: "Running", QOS: "Burstable",
 			Containers: []explain.PodContainer{
 				{Container: "app", Field: "requests.cpu", Now: "100m", New: "476m"},
 				{Container: "app", Field: "limits.cpu"},
