@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -74,8 +75,9 @@ type Amounts struct {
 	LowerBound string               `json:"lowerBound,omitempty"`
 	UpperBound string               `json:"upperBound,omitempty"`
 	Uncapped   string               `json:"uncappedTarget,omitempty"`
-	Way        []engine.Step        `json:"way,omitempty"`   // each rule that set the target, in order
-	Falls      []answers.Fall       `json:"falls,omitempty"` // of the target if usage stays as it is
+	Way        []engine.Step        `json:"way,omitempty"`    // each rule that set the target, in order
+	Bounds     []engine.Step        `json:"bounds,omitempty"` // each rule that set the lower or the upper bound, in order
+	Falls      []answers.Fall       `json:"falls,omitempty"`  // of the target if usage stays as it is
 	// History is what is known of the past, oldest first: from a metrics store, or from the decisions
 	// that the recommender and the updater keep. Nothing else needs it.
 	History []Point `json:"history,omitempty"`
@@ -97,6 +99,7 @@ type Pod struct {
 	Node       string         `json:"node,omitempty"`
 	Phase      string         `json:"phase,omitempty"`
 	QOS        string         `json:"qosClass,omitempty"`
+	Resize     string         `json:"resize,omitempty"` // what the node says of a resize that is not over
 	Containers []PodContainer `json:"containers,omitempty"`
 }
 
@@ -117,3 +120,5 @@ type Event struct {
 	Message string    `json:"message"`
 	Count   int       `json:"count,omitempty"`
 }
+
+func sortedKeys[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }

@@ -12,10 +12,10 @@ type Token struct {
 var Tokens = []Token{
 	{"vpa-unreadable", Misconfigured, "the VPA cannot be read"},
 	{"no-vpa", Misconfigured, "no VPA controls the pod or workload"},
-	{"controlled-by-another-vpa", Misconfigured, "another VPA has the same pods and comes first"},
+	{"pods-not-taken", Misconfigured, "the updater leaves the pods alone, for instance because another VPA has the same target and comes first"},
 	{"other-recommender", Misconfigured, "the VPA names a recommender that no process runs"},
 	{"pipeline-gone", Misconfigured, "the VPA pins a pipeline that the rules do not have"},
-	{"rules-differ", Misconfigured, "two processes run different rules"},
+	{"processes-differ", Misconfigured, "two processes run different rules, or two replicas decide"},
 	{"rules-failed", Misconfigured, "a rule failed, and its values are as before"},
 	{"target-unusable", Misconfigured, "the target does not exist, or cannot be used"},
 	{"no-pods", Misconfigured, "the target selects no pods"},
@@ -35,12 +35,10 @@ var Tokens = []Token{
 	{"recommendation-pending", Waiting, "the recommender has not written what it computes now"},
 	{"target-falls-slowly", Waiting, "usage is lower than the target, which falls as old samples lose weight"},
 	{"little-history", Info, "bounds are wide because there is little history"},
-	{"pod-minimum", Info, "the target is the minimum of a pod, divided by its containers"},
 	{"oom-counted", Info, "a container ran out of memory, which raises its target"},
 	{"oom-ignored", Info, "a container ran out of memory, which does not count"},
-	{"capped", Info, "a bound of a policy or a flag sets the target"},
-	{"limit-follows-request", Info, "the limit keeps its ratio to the request, above maxAllowed if need be"},
-	{"limit-range-bounds", Info, "a LimitRange changes what new pods get"},
+	{"limit-above-max-allowed", Info, "maxAllowed bounds requests, and the limit that follows from one is above it"},
+	{"last-admission", Info, "what the admission controller did with the last new pod"},
 	{"overlay-audited", Info, "an overlay that is not enforced would change something"},
 }
 

@@ -70,3 +70,9 @@ func firsts[T any](list []T, key func(*T) string) []T {
 		return again
 	})
 }
+
+// Pods returns the pods, without duplicates. The error lists those that cannot be read.
+func (c *Cluster) Pods() ([]corev1.Pod, error) {
+	pods, err := c.set.Pods()
+	return firsts(pods, func(p *corev1.Pod) string { return keyOfPod(p) }), err
+}

@@ -82,7 +82,7 @@ func TestEveryPartThatIsOfferedIsShown(t *testing.T) {
 func TestKubeconfigsThatDoNotExist(t *testing.T) {
 	_, err := celvpa(t, "plan", "--kubeconfig", "missing.yaml")
 	require.ErrorContains(t, err, "missing.yaml")
-	require.ErrorContains(t, err, "or give --kubeconfig and --context")
+	require.ErrorContains(t, err, "give --kubeconfig and --context")
 	_, err = celvpa(t, "plan", "-f", os.DevNull, "-n", "web")
 	require.EqualError(t, err, "-f and --namespace exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster")
 }

@@ -11,10 +11,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
@@ -71,11 +75,21 @@ func (l *live) config() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(l.loading, &l.overrides)
 }
 
-// connect returns a client and the namespace to read, empty for all.
-func (l *live) connect() (client.Client, string, error) {
+// rest says how to reach the cluster.
+func (l *live) rest() (*rest.Config, error) {
 	config, err := l.config().ClientConfig()
 	if err != nil {
-		return nil, "", fmt.Errorf("no manifests are named with -f, and there is no cluster to read: %w; use -f with a file, a folder, or - for standard input, or give --kubeconfig and --context", err)
+		return nil, fmt.Errorf("there is no cluster to read: %w; give --kubeconfig and --context", err)
+	}
+	config.QPS, config.Burst, config.Timeout, config.UserAgent = liveQPS, liveBurst, liveTimeout, userAgent("celvpa")
+	return config, nil
+}
+
+// connect returns a client and the namespace to read, empty for all.
+func (l *live) connect() (client.Client, string, error) {
+	config, err := l.rest()
+	if err != nil {
+		return nil, "", err
 	}
 	namespace, _, err := l.config().Namespace()
 	if err != nil {
@@ -84,9 +98,10 @@ func (l *live) connect() (client.Client, string, error) {
 	if l.all {
 		namespace = ""
 	}
-	config.QPS, config.Burst, config.Timeout, config.UserAgent = liveQPS, liveBurst, liveTimeout, userAgent("celvpa")
 	klog.SetLogger(logr.Discard()) // errors say it all
-	c, err := client.New(config, client.Options{})
+	scheme := clientgoscheme.Scheme
+	utilruntime.Must(vpav1.AddToScheme(scheme))
+	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, "", fmt.Errorf("preparing the client of %s: %w", config.Host, err)
 	}
@@ -97,7 +112,7 @@ func (l *live) connect() (client.Client, string, error) {
 func (l *live) read(ctx context.Context) (*manifests.Set, []string, error) {
 	c, namespace, err := l.connect()
 	if err != nil {
-		return &manifests.Set{}, nil, err
+		return &manifests.Set{}, nil, fmt.Errorf("no manifests are named with -f, and %w; or use -f with a file, a folder, or - for standard input", err)
 	}
 	return l.readFrom(ctx, c, namespace)
 }

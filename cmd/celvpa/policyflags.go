@@ -24,11 +24,16 @@ import (
 var offlineCommands = []offlineCommand{
 	{name: "recommend", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: recommenderPart.points, does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}},
 	{name: "admit", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources}},
-	{name: "plan", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: updaterPart.points, ignores: map[string]string{
-		"in-place-without-admission": "celvpa plan assumes that the admission controller is alive",
-		"replacement-timeout":        "celvpa plan evicts no pods, so it waits for no replacements",
-	}},
+	{name: "plan", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
 	{name: "validate", kinds: []schema.GroupVersionKind{manifests.VPAKind, manifests.HPAKind}, points: []string{facts.VPAValidate, facts.VPADefault}},
+	{name: "list", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
+	{name: "explain", points: slices.Concat(recommenderPart.points, updaterPart.points), does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}, ignores: planIgnores},
+}
+
+// planIgnores are flags that cannot act in a plan.
+var planIgnores = map[string]string{
+	"in-place-without-admission": "this command assumes that the admission controller is alive",
+	"replacement-timeout":        "this command evicts no pods, so it waits for no replacements",
 }
 
 // offlineCommand is one of them.

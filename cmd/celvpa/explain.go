@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/inspect"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/explain"
+	"github.com/celvpa/celvpa/explain/ask"
+	htmlpage "github.com/celvpa/celvpa/explain/page"
+	"github.com/celvpa/celvpa/simulate"
+	"github.com/celvpa/celvpa/simulate/manifests"
+)
+
+// explainOptions hold the flags of celvpa explain.
+type explainOptions struct {
+	offline
+	ask ask.Options
+}
+
+// explainCommand answers why, on a cluster.
+func explainCommand(compile compileFunc) *cobra.Command {
+	o := &explainOptions{}
+	cmd := &cobra.Command{
+		Use:   "explain [[KIND] NAME | KIND/NAME]",
+		Short: "Show why a VPA recommends what it does, what happens to its pods next, and what blocks that",
+		Long: `Explains one VerticalPodAutoscaler of a cluster. NAME is that of a VerticalPodAutoscaler, of a pod or of a workload;
+KIND/NAME, as in pod/web-1 or deploy/web, says which. Without it, the only VerticalPodAutoscaler of the namespace is explained.
+
+The first line is the verdict: what happens next, or what keeps it from happening. Below are the blockers, the most urgent
+first, each with a token that scripts can rely on; then the numbers, from the usage of the containers to the resources of the
+pods, each with the rule that set it; then what the updater would do with each pod. -o wide adds every step of every rule, the
+last decisions and events, and the processes with their rules.
+
+It asks the recommender, the updater and the admission controller what they know, through the API server, and reads the
+objects around the VPA. What a process that cannot be asked would say is computed from these objects, by the rules of this
+program and its flags; the end of the output says what could not be found out, and the permission that is missing.
+With -f it explains an object of manifests, and asks nobody.
+
+It changes nothing. Exit code 0: there is a report, whatever it says; 2: there is none.`,
+		Example: `  celvpa explain web
+  celvpa explain pod/web-5d9c7c6b9-x2x7p -n shop -o wide
+  kubectl vpa explain deploy/web -n shop --context prod
+  celvpa explain web -o json | jq -r '.findings[] | [.class, .token, .text] | @tsv'
+  celvpa explain web -o html > web.html
+  celvpa explain -f pods.yaml -f deploy/ deploy/web`,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	o.add(cmd, compile)
+	cmd.Args = cobra.MaximumNArgs(2)
+	cmd.Flags().StringVar(&o.now, "now", "", "with -f: the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
+	cmd.Flags().StringVar(&o.ask.Namespace, "celvpa-namespace", "", "namespace of celvpa's processes; empty = all that have a Service with label "+inspect.ServiceLabel+"=true")
+	cmd.Flags().StringVar(&o.ask.ServiceAccount, "service-account", "", "service account, as NAMESPACE/NAME, whose tokens the processes are asked with; empty = celvpa-explain in their namespace")
+	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "html")
+	cmd.ValidArgsFunction = o.live.subjects
+	return cmd
+}
+
+func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
+	if err := o.check("", nil); err != nil {
+		return err
+	}
+	subject, err := explain.ParseSubject("", args...)
+	if err != nil {
+		return err
+	}
+	var report *explain.Report
+	if len(o.files) > 0 {
+		report, err = o.offlineReport(cmd, subject)
+	} else {
+		report, err = o.liveReport(cmd.Context(), subject)
+	}
+	if report == nil {
+		return err
+	}
+	if o.form == "html" {
+		return faults.Join(err, htmlpage.Write(cmd.OutOrStdout(), report))
+	}
+	return faults.Join(err, o.print(cmd.OutOrStdout(), report, explainForms(report)))
+}
+
+// offlineReport explains an object of manifests.
+func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subject) (*explain.Report, error) {
+	now, err := o.time()
+	if err != nil {
+		return nil, err
+	}
+	book, err := o.rules.open()
+	if err != nil {
+		return nil, err
+	}
+	set, unread := manifests.Read(o.files, cmd.InOrStdin())
+	cluster, unusable := simulate.Load(set, book, simulate.At(now))
+	report, wrong := explain.Offline(cluster, set, subject, now)
+	printNotes(cmd, cluster.Notes())
+	return report, faults.Join(unread, unusable, wrong)
+}
+
+// liveReport explains an object of a cluster.
+func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject) (*explain.Report, error) {
+	c, namespace, err := o.live.connect()
+	if err != nil {
+		return nil, fmt.Errorf("%w; or name manifests with -f", err)
+	}
+	subject.Namespace = namespace
+	if o.ask.Config, err = o.live.rest(); err != nil {
+		return nil, err
+	}
+	now := time.Now().UTC()
+	return explain.Explain(ctx, explain.Options{
+		Client: c,
+		Now:    now,
+		Ask: func(ctx context.Context, namespace, name string) (*ask.Result, error) {
+			return ask.VPA(ctx, o.ask, namespace, name)
+		},
+		Simulate: func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (explain.Simulated, error) {
+			book, err := o.rules.open()
+			if err != nil {
+				return explain.Simulated{}, err
+			}
+			return explain.Simulate(ctx, c, book, v, now)
+		},
+	}, subject)
+}
+
+// subjects completes names of VPAs.
+func (l *live) subjects(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	c, namespace, err := l.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var list vpav1.VerticalPodAutoscalerList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for i := range list.Items {
+		v := &list.Items[i]
+		out = append(out, fmt.Sprintf("%s\t%s", v.Name, targetText(v)))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/explain"
+)
+
+// vpasCommand lists VPAs with what is next for their pods.
+func vpasCommand(compile compileFunc) *cobra.Command {
+	o := &offline{}
+	cmd := &cobra.Command{
+		Use:   "list [-f PATH…]",
+		Short: "List VPAs: what their pods request against the target, what is next, and why not",
+		Long: `Lists the VerticalPodAutoscalers of a namespace, or with -A of the cluster: their target and mode, what a pod requests in all
+and what is recommended for it, and what the updater would do next, by the rules of this program and its flags.
+
+celvpa explain NAME says why, and asks the processes that run. -o wide adds the reason.`,
+		Example: `  celvpa list
+  kubectl vpa list -A -o wide
+  celvpa list -A -o json | jq -r '.items[] | select(.next == "Evict") | .vpa'`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runList(cmd, o) },
+	}
+	o.add(cmd, compile)
+	cmd.Flags().StringVar(&o.now, "now", "", "the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
+	o.printer.add(cmd, "table", "table", "wide", "json", "yaml")
+	return cmd
+}
+
+func runList(cmd *cobra.Command, o *offline) error {
+	if err := o.check("", nil); err != nil {
+		return err
+	}
+	now, err := o.time(time.Time{})
+	if err != nil {
+		return err
+	}
+	book, err := o.rules.open()
+	if err != nil {
+		return err
+	}
+	cluster, unread := o.load(cmd, book, now)
+	plan, unplanned := cluster.Plan(false)
+	vpas, unusable := cluster.VPAs()
+	pods, _ := cluster.Pods() // the plan has told what cannot be read
+	list := explain.NewList(vpas, pods, plan)
+	printNotes(cmd, cluster.Notes())
+	if err := o.print(cmd.OutOrStdout(), list, map[string]func(*page){
+		"table": func(p *page) { printList(p, list, false) },
+		"wide":  func(p *page) { printList(p, list, true) },
+	}); err != nil {
+		return err
+	}
+	return o.end(faults.Join(unread, unplanned, unusable), len(list.Items) == 0, "there is no VerticalPodAutoscaler in %s", false)
+}
+
+func printList(p *page, list *explain.List, wide bool) {
+	if len(list.Items) == 0 {
+		return
+	}
+	head := []any{"NAMESPACE", "NAME", "TARGET", "MODE", "PODS", "CPU", "MEMORY", "NEXT", "RULE"}
+	if wide {
+		head = append(head, "REASON")
+	}
+	p.row(head...)
+	for i := range list.Items {
+		r := &list.Items[i]
+		namespace, name, _ := strings.Cut(r.VPA, "/")
+		next := "-"
+		if r.Next != "" {
+			next = fmt.Sprintf("%s %d of %d", r.Next, r.Count, r.Pods)
+		}
+		cells := []any{oneLine(namespace), oneLine(name), oneLine(r.Target), oneLine(r.Mode), r.Pods, r.CPU, r.Memory, next, oneLine(cmp.Or(r.Rule, "-"))}
+		if wide {
+			cells = append(cells, oneLine(cmp.Or(r.Reason, "-")))
+		}
+		p.row(cells...)
+	}
+}

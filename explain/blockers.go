@@ -1,0 +1,157 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/webhook"
+)
+
+func finding(token, about, wayOut, format string, args ...any) Finding {
+	return Finding{Token: token, Class: classOf(token), About: about, Text: fmt.Sprintf(format, args...), WayOut: wayOut}
+}
+
+// webhookFindings say whether new pods of the namespace come to the webhook.
+func (o *objects) webhookFindings() []Finding {
+	if o.webhooks == nil {
+		return nil
+	}
+	const start = "start the admission controller; it registers itself once it answers"
+	hooks := o.webhooks.Webhooks
+	i := slices.IndexFunc(hooks, func(w admissionregistrationv1.MutatingWebhook) bool { return w.Name == webhook.WebhookName })
+	if i < 0 {
+		return []Finding{finding("admission-not-registered", "MutatingWebhookConfiguration "+webhook.ConfigName, start,
+			"no admission webhook is registered, so new pods keep the resources of their template")}
+	}
+	about := "MutatingWebhookConfiguration " + webhook.ConfigName
+	if o.namespace != nil && hooks[i].NamespaceSelector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(hooks[i].NamespaceSelector)
+		if err == nil && !selector.Matches(labels.Set(o.namespace.Labels)) {
+			return []Finding{finding("admission-skips-namespace", about, "change its namespaceSelector, which the flags --vpa-object-namespace and --ignored-vpa-object-namespaces of the admission controller set",
+				"the webhook's namespaceSelector %s does not match the labels of namespace %s, so its pods keep the resources of their template", selector, o.vpa.Namespace)}
+		}
+	}
+	return nil
+}
+
+// budgetFindings are about PodDisruptionBudgets that allow no eviction of the pods.
+func (o *objects) budgetFindings() (out []Finding) {
+	for i := range o.budgets {
+		b := &o.budgets[i]
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || b.Status.ObservedGeneration < b.Generation || b.Status.DisruptionsAllowed > 0 || b.Status.ExpectedPods == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(o.pods, func(p corev1.Pod) bool { return selector.Matches(labels.Set(p.Labels)) }) {
+			continue
+		}
+		s := &b.Status
+		about := "PodDisruptionBudget " + b.Namespace + "/" + b.Name
+		if s.DesiredHealthy >= s.ExpectedPods {
+			out = append(out, finding("budget-blocks", about, "allow one disruption: set maxUnavailable to 1, lower minAvailable, or run more replicas",
+				"it wants %d of %d pods healthy, so it never allows an eviction", s.DesiredHealthy, s.ExpectedPods))
+			continue
+		}
+		out = append(out, finding("budget-spent", about, fmt.Sprintf("%d more healthy pods", s.DesiredHealthy+1-s.CurrentHealthy),
+			"%d of %d pods are healthy and %d must be, so it allows no eviction now", s.CurrentHealthy, s.ExpectedPods, s.DesiredHealthy))
+	}
+	return out
+}
+
+// scalerFindings are about HorizontalPodAutoscalers that divide usage by a request that the VPA changes.
+func (o *objects) scalerFindings() (out []Finding) {
+	of := target.Of(o.vpa)
+	for i := range o.scalers {
+		h := &o.scalers[i]
+		if ref := h.Spec.ScaleTargetRef; ref.Kind != of.Kind || ref.Name != of.Name {
+			continue
+		}
+		by := map[string]bool{}
+		for _, m := range h.Spec.Metrics {
+			var name corev1.ResourceName
+			var aims autoscalingv2.MetricTarget
+			switch {
+			case m.Resource != nil:
+				name, aims = m.Resource.Name, m.Resource.Target
+			case m.ContainerResource != nil:
+				name, aims = m.ContainerResource.Name, m.ContainerResource.Target
+			}
+			if aims.Type == autoscalingv2.UtilizationMetricType && o.recommends(name) {
+				by[string(name)] = true
+			}
+		}
+		if len(by) > 0 {
+			names := strings.Join(slices.Sorted(maps.Keys(by)), " and ")
+			out = append(out, finding("hpa-same-resource", "HorizontalPodAutoscaler "+h.Namespace+"/"+h.Name,
+				"let the HorizontalPodAutoscaler use another metric or averageValue, or exclude the resource by controlledResources",
+				"it scales by utilization of %s, a share of the requests that the VPA changes: each change of one moves the other", names))
+		}
+	}
+	return out
+}
+
+// recommends reports whether the VPA has a target of a resource.
+func (o *objects) recommends(name corev1.ResourceName) bool {
+	r := o.vpa.Status.Recommendation
+	return r != nil && slices.ContainsFunc(r.ContainerRecommendations, func(c vpav1.RecommendedContainerResources) bool {
+		_, has := c.Target[name]
+		return has
+	})
+}
+
+// quotaFindings are about ResourceQuotas that are too small once all pods have what the rules want.
+func (o *objects) quotaFindings(pods []Pod) (out []Finding) {
+	more := map[corev1.ResourceName]resource.Quantity{}
+	for i := range pods {
+		for _, c := range pods[i].Change {
+			add(more, c)
+		}
+	}
+	for i := range o.quotas {
+		q := &o.quotas[i]
+		for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
+			long := name // cpu and memory stand for requests
+			if name == corev1.ResourceCPU || name == corev1.ResourceMemory {
+				long = "requests." + name
+			}
+			delta, changes := more[long]
+			need, hard := q.Status.Used[name].DeepCopy(), q.Status.Hard[name]
+			if need.Add(delta); !changes || delta.Sign() <= 0 || need.Cmp(hard) <= 0 {
+				continue
+			}
+			used := q.Status.Used[name]
+			out = append(out, finding("quota-exceeded", "ResourceQuota "+q.Namespace+"/"+q.Name, "raise the quota, or lower maxAllowed",
+				"%s: %s of %s are used, and all pods together would need %s more", name, used.String(), hard.String(), delta.String()))
+		}
+	}
+	return out
+}
+
+// add adds what one change asks for beyond what there is.
+func add(more map[corev1.ResourceName]resource.Quantity, c answers.Change) {
+	to, err := resource.ParseQuantity(c.To)
+	if err != nil {
+		return
+	}
+	from, err := resource.ParseQuantity(cmp.Or(c.From, "0"))
+	if err != nil {
+		return
+	}
+	sum := more[corev1.ResourceName(c.Field)]
+	sum.Add(to)
+	sum.Sub(from)
+	more[corev1.ResourceName(c.Field)] = sum
+}

@@ -1,0 +1,121 @@
+package explain
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+func tokensOf(list []Finding) (out []string) {
+	for _, f := range list {
+		out = append(out, f.Token+": "+f.Text)
+	}
+	return out
+}
+
+// TestEveryTokenIsListedAndUsed, so that the documentation names all of them and no other.
+func TestEveryTokenIsListedAndUsed(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	used := map[string]bool{}
+	for _, file := range files {
+		if file == "tokens.go" || regexp.MustCompile(`_test\.go$`).MatchString(file) {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`finding\("([a-z-]+)"`).FindAllSubmatch(text, -1) {
+			used[string(m[1])] = true
+		}
+	}
+	var listed []string
+	for _, token := range Tokens {
+		listed = append(listed, token.Name)
+		require.Contains(t, precedence, token.Class, token.Name)
+	}
+	slices.Sort(listed)
+	require.Equal(t, sortedKeys(used), listed)
+}
+
+func pod(name string, labels map[string]string) corev1.Pod {
+	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: labels}}
+}
+
+// TestABudgetThatNeverAllowsIsAFault, and one that allows nothing now is waited for.
+func TestABudgetThatNeverAllowsIsAFault(t *testing.T) {
+	budget := func(name string, app string, expected, desired, healthy, allowed int32) policyv1.PodDisruptionBudget {
+		return policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Generation: 1},
+			Spec:   policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+			Status: policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, ExpectedPods: expected, DesiredHealthy: desired, CurrentHealthy: healthy, DisruptionsAllowed: allowed}}
+	}
+	o := &objects{vpa: vpaOf("web", "Deployment", "web"), pods: []corev1.Pod{pod("web-1", map[string]string{"app": "web"})}, budgets: []policyv1.PodDisruptionBudget{
+		budget("never", "web", 3, 3, 3, 0), budget("now", "web", 3, 2, 2, 0), budget("fine", "web", 3, 2, 3, 1), budget("others", "db", 1, 1, 1, 0),
+	}}
+	require.Equal(t, []string{
+		"budget-blocks: it wants 3 of 3 pods healthy, so it never allows an eviction",
+		"budget-spent: 2 of 3 pods are healthy and 2 must be, so it allows no eviction now",
+	}, tokensOf(o.budgetFindings()))
+	require.Equal(t, "1 more healthy pods", o.budgetFindings()[1].WayOut)
+}
+
+func TestAnHPAThatDividesByTheRequestsIsNamed(t *testing.T) {
+	v := vpaOf("web", "Deployment", "web")
+	v.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
+	hpa := func(name, target string, of corev1.ResourceName, by autoscalingv2.MetricTargetType) autoscalingv2.HorizontalPodAutoscaler {
+		h := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+		h.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: target}
+		h.Spec.Metrics = []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{Name: of, Target: autoscalingv2.MetricTarget{Type: by}}}}
+		return h
+	}
+	o := &objects{vpa: v, scalers: []autoscalingv2.HorizontalPodAutoscaler{
+		hpa("same", "web", "cpu", autoscalingv2.UtilizationMetricType), hpa("average", "web", "cpu", autoscalingv2.AverageValueMetricType),
+		hpa("memory", "web", "memory", autoscalingv2.UtilizationMetricType), hpa("other", "db", "cpu", autoscalingv2.UtilizationMetricType),
+	}}
+	got := o.scalerFindings()
+	require.Len(t, got, 1)
+	require.Equal(t, "HorizontalPodAutoscaler shop/same", got[0].About)
+	require.Contains(t, got[0].Text, "utilization of cpu")
+}
+
+func TestAQuotaThatIsTooSmallIsNamedWithItsNumbers(t *testing.T) {
+	quota := corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "team"}}
+	quota.Status.Hard = corev1.ResourceList{"requests.cpu": resource.MustParse("2"), "memory": resource.MustParse("1Gi"), "pods": resource.MustParse("9")}
+	quota.Status.Used = corev1.ResourceList{"requests.cpu": resource.MustParse("1500m"), "memory": resource.MustParse("900Mi"), "pods": resource.MustParse("2")}
+	o := &objects{vpa: vpaOf("web", "Deployment", "web"), quotas: []corev1.ResourceQuota{quota}}
+	planned := func(changes ...answers.Change) []Pod {
+		p := Pod{}
+		p.Change = changes
+		return []Pod{p, p}
+	}
+	more := answers.Change{Container: "app", Field: "requests.cpu", From: "100m", To: "400m"}
+	require.Equal(t, []string{"quota-exceeded: requests.cpu: 1500m of 2 are used, and all pods together would need 600m more"}, tokensOf(o.quotaFindings(planned(more))))
+	require.Equal(t, []string{"quota-exceeded: memory: 900Mi of 1Gi are used, and all pods together would need 200Mi more"},
+		tokensOf(o.quotaFindings(planned(answers.Change{Container: "app", Field: "requests.memory", To: "100Mi"}))))
+	require.Empty(t, o.quotaFindings(planned(answers.Change{Field: "requests.cpu", From: "100m", To: "300m"})), "it just fits")
+	require.Empty(t, o.quotaFindings(planned(answers.Change{Field: "requests.cpu", From: "2", To: "1"})), "less is wanted")
+}
+
+func TestAWebhookThatDoesNotServeTheNamespace(t *testing.T) {
+	o := &objects{vpa: vpaOf("web", "Deployment", "web"), webhooks: &admissionregistrationv1.MutatingWebhookConfiguration{},
+		namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}}
+	require.Equal(t, "admission-not-registered", o.webhookFindings()[0].Token)
+	o.webhooks.Webhooks = []admissionregistrationv1.MutatingWebhook{{Name: "vpa.k8s.io"}}
+	require.Empty(t, o.webhookFindings())
+	o.webhooks.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"shop"}}}}
+	require.Equal(t, "admission-skips-namespace", o.webhookFindings()[0].Token)
+	o.webhooks = nil
+	require.Empty(t, o.webhookFindings(), "it is not known")
+}

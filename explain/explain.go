@@ -1,0 +1,249 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/explain/ask"
+)
+
+// Options say what to read, and how.
+type Options struct {
+	Client client.Client // not cached
+	// Ask asks the processes about a VPA; nil = do not.
+	Ask func(ctx context.Context, namespace, name string) (*ask.Result, error)
+	// Simulate computes what the processes would say; nil = do not.
+	Simulate func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (Simulated, error)
+	Now      time.Time
+}
+
+// Simulated is what the same rules say outside of the processes, about what they can be asked there.
+type Simulated struct {
+	Recommender *answers.Recommender
+	Updater     *answers.Updater
+	Notes       []string
+}
+
+// Explain reports on a subject. The error says why there is no report.
+func Explain(ctx context.Context, o Options, s Subject) (*Report, error) {
+	of, err := find(ctx, o.Client, s)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Subject: of.String(), Now: o.Now, Findings: []Finding{}, Processes: []answers.Process{}}
+	if of.vpa == nil {
+		r.Findings = append(r.Findings, finding("no-vpa", "", "create a VerticalPodAutoscaler with that target", "%s", of.why))
+		r.Verdict = verdict(r, nil, o.Now)
+		return r, nil
+	}
+	v := of.vpa
+	r.VPA, r.Target, r.Mode = v.Namespace+"/"+v.Name, targetText(v), modeOf(v)
+	told, wrong := &ask.Result{}, error(nil)
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		if o.Ask != nil {
+			told, wrong = o.Ask(ctx, v.Namespace, v.Name)
+		}
+	}()
+	around := gather(ctx, o.Client, v)
+	<-asked
+	if wrong != nil {
+		return nil, wrong
+	}
+	r.Unknown = append(r.Unknown, told.Unknown...)
+	if (told.Recommender == nil || told.Updater == nil) && o.Simulate != nil {
+		r.simulate(ctx, o, v, told)
+	}
+	r.compose(around, told)
+	r.Unknown = append(r.Unknown, around.unknown...)
+	if of.pod != nil {
+		r.only(of.pod.Namespace, of.pod.Name)
+	}
+	r.Verdict = verdict(r, told.Updater, o.Now)
+	return r, nil
+}
+
+// simulate fills in for the processes that could not be asked.
+func (r *Report) simulate(ctx context.Context, o Options, v *vpav1.VerticalPodAutoscaler, told *ask.Result) {
+	made, err := o.Simulate(ctx, v)
+	if err != nil {
+		r.Unknown = append(r.Unknown, fmt.Sprintf("what the rules of this program say: %v", err))
+	}
+	r.Unknown = append(r.Unknown, made.Notes...)
+	if told.Recommender == nil && made.Recommender != nil {
+		told.Recommender = made.Recommender
+		r.Unknown = append(r.Unknown, "the usage since the last checkpoints and in open memory windows: the recommender could not be asked, so its numbers are computed from checkpoints by the rules of this program")
+	}
+	if told.Updater == nil && made.Updater != nil {
+		told.Updater = made.Updater
+		r.Unknown = append(r.Unknown, "what the updater remembers, such as refused resizes and evictions: it could not be asked, so its decisions are computed by the rules of this program")
+	}
+}
+
+// compose puts together what was found.
+func (r *Report) compose(around *objects, told *ask.Result) {
+	v := around.vpa
+	r.Resources = amounts(v, told.Recommender)
+	if u := told.Updater; u != nil {
+		r.Pods = around.podsOf(u.Pods)
+		r.Decisions = append(r.Decisions, u.Decisions...)
+		r.addProcess(u.Process)
+	} else {
+		r.Pods = around.podsOf(nil)
+	}
+	if rec := told.Recommender; rec != nil {
+		r.Decisions = append(r.Decisions, rec.Decisions...)
+		r.addProcess(rec.Process)
+	}
+	r.Findings = append(r.Findings, recommendationFindings(around, told.Recommender, r.Now)...)
+	r.Findings = append(r.Findings, around.webhookFindings()...)
+	for i := range told.Admission {
+		a := &told.Admission[i]
+		r.Decisions = append(r.Decisions, a.Decisions...)
+		r.addProcess(a.Process)
+		r.Findings = append(r.Findings, admissionFindings(a)...)
+	}
+	if f := lastAdmission(told.Admission); f != nil {
+		r.Findings = append(r.Findings, *f)
+	}
+	for _, c := range v.Status.Conditions {
+		if c.Type == updatesHaveNoEffect && c.Status == corev1.ConditionTrue {
+			r.Findings = append(r.Findings, finding("updates-have-no-effect", "", "", "%s", c.Message))
+		}
+	}
+	r.Findings = append(r.Findings, updateFindings(told.Updater, r.Pods)...)
+	if mode := vpav1.UpdateMode(r.Mode); mode != vpav1.UpdateModeOff && mode != vpav1.UpdateModeInitial {
+		r.Findings = append(r.Findings, around.budgetFindings()...)
+	}
+	r.Findings = append(r.Findings, around.scalerFindings()...)
+	r.Findings = append(r.Findings, around.quotaFindings(r.Pods)...)
+	r.Findings = append(r.Findings, limitFindings(v, r.Pods)...)
+	r.Findings = append(r.Findings, ruleFindings(r.Processes)...)
+	for _, text := range told.Differences {
+		r.Findings = append(r.Findings, finding("processes-differ", "", "give all components the same --rules-dir, flags and feature gates, and let replicas elect a leader (--leader-elect)", "%s", text))
+	}
+	r.Findings = sorted(r.Findings)
+	slices.SortStableFunc(r.Decisions, func(a, b answers.Decision) int {
+		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Component, b.Component), strings.Compare(a.ID, b.ID))
+	})
+	r.addEvents(around.events)
+}
+
+// updatesHaveNoEffect is the condition that the updater writes.
+const updatesHaveNoEffect vpav1.VerticalPodAutoscalerConditionType = "UpdatesHaveNoEffect"
+
+func (r *Report) addProcess(p answers.Process) {
+	if p.Component == "" {
+		return // it was computed here
+	}
+	r.Processes = append(r.Processes, p)
+	if r.Rules.Digest == "" {
+		r.Rules = p.Rules
+	}
+}
+
+func (r *Report) addEvents(list []corev1.Event) {
+	for i := range list {
+		e := &list[i]
+		at := e.LastTimestamp.Time
+		if e.Series != nil {
+			at = e.Series.LastObservedTime.Time
+		}
+		if at.IsZero() {
+			at = cmp.Or(e.EventTime.Time, e.CreationTimestamp.Time)
+		}
+		r.Events = append(r.Events, Event{Time: at, Object: e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, Type: e.Type, Reason: e.Reason, Message: e.Message, Count: int(e.Count)})
+	}
+	slices.SortStableFunc(r.Events, func(a, b Event) int {
+		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+	})
+}
+
+// only keeps what is about one pod.
+func (r *Report) only(namespace, name string) {
+	key := namespace + "/" + name
+	r.Pods = slices.DeleteFunc(r.Pods, func(p Pod) bool { return p.Pod != key })
+	for i := range r.Pods {
+		p := &r.Pods[i]
+		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool {
+			return strings.Contains(f.Token, "/") && f.Token != p.Rule // the rules of other pods
+		})
+	}
+	r.Decisions = slices.DeleteFunc(r.Decisions, func(d answers.Decision) bool { return d.Pod != "" && d.Pod != name && d.Pod != key })
+}
+
+// admissionFindings are about one replica of the admission controller.
+func admissionFindings(a *answers.Admission) (out []Finding) {
+	about := "admission controller " + a.Instance
+	if a.Registered != "" {
+		out = append(out, finding("admission-not-registered", about, "see its log", "%s", a.Registered))
+	}
+	if a.Reachable != nil && !*a.Reachable {
+		out = append(out, finding("admission-unreachable", about, "check its Service, NetworkPolicies, firewalls between the control plane and the nodes, and the CA in the MutatingWebhookConfiguration",
+			"the API server does not reach the webhook, so new pods keep the resources of their template"))
+	}
+	if a.Expires != nil && a.Expires.Before(a.Now) {
+		out = append(out, finding("admission-untrusted", about, "renew it", "its certificate expired at %s", a.Expires.UTC().Format(time.RFC3339)))
+	}
+	return out
+}
+
+// lastAdmission is about the newest pod that any replica admitted.
+func lastAdmission(list []answers.Admission) *Finding {
+	var last answers.Admitted
+	for i := range list {
+		for _, one := range list[i].Admissions {
+			if one.Time.After(last.Time) {
+				last = one
+			}
+		}
+	}
+	if last.Time.IsZero() {
+		return nil
+	}
+	did := cmp.Or(last.Updates, "nothing to change")
+	if !last.Allowed {
+		did = "it was refused: " + last.Message
+	}
+	f := finding("last-admission", "pod "+last.Pod, "", "the admission controller saw it at %s: %s", last.Time.UTC().Format(time.RFC3339), did)
+	return &f
+}
+
+// ruleFindings are about the rules of the processes.
+func ruleFindings(list []answers.Process) (out []Finding) {
+	for _, p := range list {
+		for _, name := range p.Rules.Audited {
+			f := finding("overlay-audited", "RuleOverlay "+name, "", "%s evaluates it and does not enforce it", p.Component)
+			if !slices.ContainsFunc(out, func(other Finding) bool { return other.About == f.About }) {
+				out = append(out, f)
+			}
+		}
+		if p.Rules.Fault != "" {
+			out = append(out, finding("pipeline-gone", p.Component, "change the annotation that pins the pipeline, or install its version again", "%s", p.Rules.Fault))
+		}
+	}
+	return out
+}
+
+func targetText(v *vpav1.VerticalPodAutoscaler) string {
+	of := target.Of(v)
+	return strings.Trim(of.Kind+"/"+of.Name, "/")
+}
+
+func modeOf(v *vpav1.VerticalPodAutoscaler) string {
+	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil && *p.UpdateMode != "" {
+		return string(*p.UpdateMode)
+	}
+	return string(vpav1.UpdateModeRecreate)
+}

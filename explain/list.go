@@ -1,0 +1,142 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/simulate"
+)
+
+// List is what `kubectl vpa list` prints. Scripts depend on its JSON names.
+type List struct {
+	Items []Row `json:"items"`
+}
+
+// Row is one VPA: what its pods request against what is recommended, and what is next.
+type Row struct {
+	VPA    string `json:"vpa"` // namespace/name
+	Target string `json:"target"`
+	Mode   string `json:"mode"`
+	Pods   int    `json:"pods"`
+	CPU    Gap    `json:"cpu"`
+	Memory Gap    `json:"memory"`
+	// Next is the action for the first pod in the updater's order, and how many get it; Wait and Skip
+	// count the pods with the same rule.
+	Next   string `json:"next"` // Evict, InPlace, Wait or Skip; empty = no pods
+	Count  int    `json:"count"`
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Gap is a sum over the containers of one pod, the first in the updater's order.
+type Gap struct {
+	Requests string `json:"requests,omitempty"` // empty = no container requests the resource
+	Target   string `json:"target,omitempty"`   // empty = nothing is recommended
+}
+
+// String returns e.g. 100m → 250m.
+func (g Gap) String() string {
+	return cmp.Or(g.Requests, "-") + " → " + cmp.Or(g.Target, "-")
+}
+
+// NewList puts together VPAs, in the order of their names, with the plan for their pods.
+func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simulate.Plan) *List {
+	planned := map[string][]*answers.PlannedPod{}
+	for i := range plan.Items {
+		planned[plan.Items[i].VPA] = append(planned[plan.Items[i].VPA], &plan.Items[i])
+	}
+	running := make(map[string]*corev1.Pod, len(pods))
+	for i := range pods {
+		running[pods[i].Namespace+"/"+pods[i].Name] = &pods[i]
+	}
+	out := &List{Items: []Row{}}
+	for _, v := range vpas {
+		row := Row{VPA: v.Namespace + "/" + v.Name, Target: targetText(v), Mode: modeOf(v)}
+		of := planned[row.VPA]
+		row.Pods = len(of)
+		var first *corev1.Pod
+		if len(of) > 0 {
+			row.next(of)
+			first = running[of[0].Pod]
+		}
+		row.CPU, row.Memory = gap(v, first, corev1.ResourceCPU), gap(v, first, corev1.ResourceMemory)
+		if len(of) == 0 {
+			row.Reason = unmet(v)
+		}
+		out.Items = append(out.Items, row)
+	}
+	slices.SortFunc(out.Items, func(a, b Row) int { return strings.Compare(a.VPA, b.VPA) })
+	return out
+}
+
+// next is what happens to pods: actions come first.
+func (r *Row) next(pods []*answers.PlannedPod) {
+	best := pods[0]
+	for _, p := range pods {
+		if acts := p.Action == facts.DoEvict || p.Action == facts.DoInPlace; acts {
+			best = p
+			break
+		}
+		if p.Action == facts.DoWait && best.Action == facts.DoSkip {
+			best = p
+		}
+	}
+	r.Next, r.Rule, r.Reason = best.Action, best.Rule, best.Reason
+	for _, p := range pods {
+		if p.Action == best.Action && p.Rule == best.Rule {
+			r.Count++
+		}
+	}
+}
+
+func gap(v *vpav1.VerticalPodAutoscaler, pod *corev1.Pod, name corev1.ResourceName) (g Gap) {
+	if pod != nil {
+		var lists []corev1.ResourceList
+		for i := range pod.Spec.Containers {
+			requests, _ := facts.CurrentResources(pod, i)
+			lists = append(lists, requests)
+		}
+		g.Requests = sum(lists, name)
+	}
+	if r := v.Status.Recommendation; r != nil {
+		var lists []corev1.ResourceList
+		for i := range r.ContainerRecommendations {
+			lists = append(lists, r.ContainerRecommendations[i].Target)
+		}
+		g.Target = sum(lists, name)
+	}
+	return g
+}
+
+func sum(lists []corev1.ResourceList, name corev1.ResourceName) string {
+	var total resource.Quantity
+	has := false
+	for _, list := range lists {
+		if q, ok := list[name]; ok {
+			total.Add(q)
+			has = true
+		}
+	}
+	if !has {
+		return ""
+	}
+	return total.String()
+}
+
+// unmet says why a VPA has no pods, by its conditions.
+func unmet(v *vpav1.VerticalPodAutoscaler) string {
+	for _, c := range v.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == vpav1.ConfigUnsupported || c.Type == vpav1.NoPodsMatched) {
+			return fmt.Sprintf("%s: %s", c.Type, c.Message)
+		}
+	}
+	return "no pods"
+}

@@ -1,0 +1,158 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/webhook"
+)
+
+// objects are those around a VPA that decide about its pods. What could not be read is nil, and
+// unknown says so.
+type objects struct {
+	vpa       *vpav1.VerticalPodAutoscaler
+	selector  labels.Selector // of the target's pods; nil = unusable
+	problem   string          // why the target is unusable
+	pods      []corev1.Pod
+	budgets   []policyv1.PodDisruptionBudget
+	scalers   []autoscalingv2.HorizontalPodAutoscaler
+	quotas    []corev1.ResourceQuota
+	events    []corev1.Event
+	webhooks  *admissionregistrationv1.MutatingWebhookConfiguration // nil = unknown; empty = none
+	namespace *corev1.Namespace
+
+	mu      sync.Mutex
+	unknown []string
+}
+
+// maxPods bounds the pods of a report.
+const maxPods = 500
+
+// gather reads them: a fixed number of requests, at the same time.
+func gather(ctx context.Context, c client.Client, v *vpav1.VerticalPodAutoscaler) *objects {
+	o := &objects{vpa: v}
+	var group sync.WaitGroup
+	for _, read := range []func(){
+		func() { o.readPods(ctx, c) },
+		func() {
+			var list policyv1.PodDisruptionBudgetList
+			if o.list(ctx, c, &list, "PodDisruptionBudgets", "whether one blocks evictions") {
+				o.budgets = list.Items
+			}
+		},
+		func() {
+			var list autoscalingv2.HorizontalPodAutoscalerList
+			if o.list(ctx, c, &list, "HorizontalPodAutoscalers", "whether one scales by a resource that the VPA changes") {
+				o.scalers = list.Items
+			}
+		},
+		func() {
+			var list corev1.ResourceQuotaList
+			if o.list(ctx, c, &list, "ResourceQuotas", "whether the recommendation fits into them") {
+				o.quotas = list.Items
+			}
+		},
+		func() {
+			var list corev1.EventList
+			about := client.MatchingFieldsSelector{Selector: fields.Set{"involvedObject.kind": "VerticalPodAutoscaler", "involvedObject.name": v.Name}.AsSelector()}
+			if o.list(ctx, c, &list, "Events", "what happened lately", about, client.Limit(maxEvents)) {
+				o.events = list.Items
+			}
+		},
+		func() { o.readWebhooks(ctx, c) },
+		func() {
+			namespace := &corev1.Namespace{}
+			if err := c.Get(ctx, types.NamespacedName{Name: v.Namespace}, namespace); err == nil {
+				o.namespace = namespace
+			} else {
+				o.cannot("the labels of namespace "+v.Namespace, "whether the webhook serves it", err)
+			}
+		},
+	} {
+		group.Go(read)
+	}
+	group.Wait()
+	slices.Sort(o.unknown)
+	return o
+}
+
+// maxEvents bounds the events that are read.
+const maxEvents = 100
+
+func (o *objects) list(ctx context.Context, c client.Client, list client.ObjectList, what, why string, more ...client.ListOption) bool {
+	err := c.List(ctx, list, append(more, client.InNamespace(o.vpa.Namespace))...)
+	if err != nil {
+		o.cannot(what+" of namespace "+o.vpa.Namespace, why, err)
+	}
+	return err == nil
+}
+
+// cannot notes what could not be read, and what is not known without it.
+func (o *objects) cannot(what, why string, err error) {
+	reason := err.Error()
+	if apierrors.IsForbidden(err) {
+		reason = "no permission to read them"
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unknown = append(o.unknown, fmt.Sprintf("%s: cannot read %s: %s", why, what, reason))
+}
+
+func (o *objects) readPods(ctx context.Context, c client.Client) {
+	selector, problem := (&target.Resolver{Client: c}).Selector(ctx, o.vpa)
+	if problem != nil {
+		o.problem = problem.Message
+		return
+	}
+	o.selector = selector
+	var list corev1.PodList
+	if !o.list(ctx, c, &list, "pods", "what its pods have", client.MatchingLabelsSelector{Selector: selector}, client.Limit(maxPods)) {
+		return
+	}
+	o.pods = list.Items
+	o.sortPods()
+	if list.Continue != "" {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.unknown = append(o.unknown, fmt.Sprintf("the other pods: the target has more than %d", maxPods))
+	}
+}
+
+func (o *objects) sortPods() {
+	slices.SortFunc(o.pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func (o *objects) readWebhooks(ctx context.Context, c client.Client) {
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhook.ConfigName}}
+	err := c.Get(ctx, client.ObjectKeyFromObject(config), config)
+	if err != nil && !apierrors.IsNotFound(err) {
+		o.cannot("MutatingWebhookConfiguration "+webhook.ConfigName, "whether the webhook is registered", err)
+		return
+	}
+	o.webhooks = config
+}
+
+// pod is a pod of the target by name; nil when there is none.
+func (o *objects) pod(name string) *corev1.Pod {
+	i, is := slices.BinarySearchFunc(o.pods, name, func(p corev1.Pod, name string) int { return strings.Compare(p.Name, name) })
+	if !is {
+		return nil
+	}
+	return &o.pods[i]
+}

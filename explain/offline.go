@@ -1,0 +1,116 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	policyv1 "k8s.io/api/policy/v1"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/target"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/explain/ask"
+	"github.com/celvpa/celvpa/simulate"
+	"github.com/celvpa/celvpa/simulate/manifests"
+)
+
+// Offline reports on a subject in manifests, or on their only VPA if the subject has no name. There
+// are no processes to ask. The error says what cannot be used; the report is nil if that is the
+// subject.
+func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.Time) (*Report, error) {
+	list, unusable := cluster.VPAs()
+	plan, unplanned := cluster.Plan(true)
+	pods, _ := cluster.Pods() // the plan has told what cannot be read
+	budgets, unreadBudgets := set.PodDisruptionBudgets()
+	scalers, unreadScalers := set.HPAs()
+	wrong := faults.Join(unusable, unplanned, unreadBudgets, unreadScalers)
+	v, why := s.in(list, plan)
+	r := &Report{Now: now, Findings: []Finding{}, Processes: []answers.Process{}, Unknown: []string{
+		"what the processes know, events, and whether the webhook is registered: manifests were read, and no cluster"}}
+	switch {
+	case v == nil && why == "":
+		return nil, faults.Join(wrong, s.nobody(list))
+	case v == nil:
+		r.Subject = s.String()
+		r.Findings = append(r.Findings, finding("no-vpa", "", "create a VerticalPodAutoscaler with that target", "%s", why))
+		r.Verdict = verdict(r, nil, now)
+		return r, wrong
+	}
+	r.Subject, r.VPA, r.Target, r.Mode = s.of(v).String(), v.Namespace+"/"+v.Name, targetText(v), modeOf(v)
+	around := &objects{vpa: v, budgets: budgets, scalers: scalers}
+	around.budgets = slices.DeleteFunc(around.budgets, func(b policyv1.PodDisruptionBudget) bool { return b.Namespace != v.Namespace })
+	around.scalers = slices.DeleteFunc(around.scalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool { return h.Namespace != v.Namespace })
+	u := &answers.Updater{}
+	for _, item := range plan.Items {
+		if item.VPA != r.VPA {
+			continue
+		}
+		u.Pods = append(u.Pods, answers.RunningPod{PlannedPod: item})
+		for i := range pods {
+			if pods[i].Namespace+"/"+pods[i].Name == item.Pod {
+				around.pods = append(around.pods, pods[i])
+			}
+		}
+	}
+	around.sortPods()
+	r.compose(around, &ask.Result{Updater: u})
+	if s.Kind == "Pod" {
+		r.only(s.Namespace, s.Name)
+	}
+	r.Verdict = verdict(r, u, now)
+	return r, wrong
+}
+
+// in finds the VPA of a subject; why says that none controls it. Both are empty if there is no such
+// subject.
+func (s *Subject) in(list []*vpav1.VerticalPodAutoscaler, plan *simulate.Plan) (v *vpav1.VerticalPodAutoscaler, why string) {
+	here := func(namespace string) bool { return s.Namespace == "" || s.Namespace == namespace }
+	if s.Name == "" && len(list) == 1 {
+		return list[0], ""
+	}
+	for _, one := range list {
+		if here(one.Namespace) && one.Name == s.Name && (s.Kind == "" || s.Kind == vpaKind) {
+			return one, ""
+		}
+	}
+	for i := range plan.Items {
+		namespace, name, _ := strings.Cut(plan.Items[i].Pod, "/")
+		if !here(namespace) || name != s.Name || s.Kind != "" && s.Kind != "Pod" {
+			continue
+		}
+		s.Kind, s.Namespace = "Pod", namespace
+		for _, one := range list {
+			if one.Namespace+"/"+one.Name == plan.Items[i].VPA {
+				return one, ""
+			}
+		}
+		return nil, plan.Items[i].Why
+	}
+	for _, one := range list {
+		if of := target.Of(one); here(one.Namespace) && of.Name == s.Name && (s.Kind == "" || strings.EqualFold(of.Kind, s.Kind)) {
+			return one, ""
+		}
+	}
+	return nil, ""
+}
+
+// nobody is the error of a subject that is not there.
+func (s *Subject) nobody(list []*vpav1.VerticalPodAutoscaler) error {
+	names := make([]string, len(list))
+	for i, v := range list {
+		names[i] = v.Namespace + "/" + v.Name
+	}
+	slices.Sort(names)
+	have := "there is no VerticalPodAutoscaler"
+	if len(names) > 0 {
+		have = "there are the VerticalPodAutoscalers " + simulate.Few(names)
+	}
+	if s.Name == "" {
+		return fmt.Errorf("name one object to explain: %s", have)
+	}
+	return fmt.Errorf("no VerticalPodAutoscaler, pod or target of a VerticalPodAutoscaler is called %s: %s", s, have)
+}

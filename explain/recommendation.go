@@ -1,0 +1,272 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
+	"github.com/celvpa/celvpa/simulate"
+)
+
+// staleAfter is how old the last usage of a running container may be: ten intervals of
+// metrics-server and of the recommender at their defaults.
+const staleAfter = 10 * time.Minute
+
+// amounts lists what is recommended for each container and resource, with the way to it where the
+// recommender told it.
+func amounts(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (out []Amounts) {
+	recommended := v.Status.Recommendation
+	if recommended == nil {
+		recommended = &vpav1.RecommendedPodResources{}
+	}
+	told := map[string]*answers.Container{}
+	names := map[string]bool{}
+	for i := range recommended.ContainerRecommendations {
+		names[recommended.ContainerRecommendations[i].ContainerName] = true
+	}
+	if r != nil {
+		for i := range r.Containers {
+			told[r.Containers[i].Name] = &r.Containers[i]
+			names[r.Containers[i].Name] = true
+		}
+	}
+	for _, name := range sortedKeys(names) {
+		var c vpav1.RecommendedContainerResources
+		if i := slices.IndexFunc(recommended.ContainerRecommendations, func(c vpav1.RecommendedContainerResources) bool { return c.ContainerName == name }); i >= 0 {
+			c = recommended.ContainerRecommendations[i]
+		}
+		for _, res := range facts.ScaledResources {
+			a := Amounts{Container: name, Resource: string(res), Target: text(c.Target, res), LowerBound: text(c.LowerBound, res), UpperBound: text(c.UpperBound, res), Uncapped: text(c.UncappedTarget, res)}
+			if t := told[name]; t != nil {
+				usage := t.CPU
+				if res == corev1.ResourceMemory {
+					usage = t.Memory
+				}
+				a.Usage, a.LastUsage, a.Falls = usage.Percentiles, usage.Last, usage.Falls
+				a.Way = way(t.Steps, "", string(res), "target")
+				a.Way = append(a.Way, way(r.PodSteps, name, string(res), "target")...)
+				a.Bounds = way(t.Steps, "", string(res), "lowerBound", "upperBound")
+			}
+			if a.Target != "" || len(a.Usage) > 0 {
+				out = append(out, a)
+			}
+		}
+	}
+	if pod := recommended.PodRecommendation; pod != nil {
+		for _, res := range facts.ScaledResources {
+			a := Amounts{Resource: string(res), Target: text(pod.Target, res), LowerBound: text(pod.LowerBound, res), UpperBound: text(pod.UpperBound, res), Uncapped: text(pod.UncappedTarget, res)}
+			if r != nil {
+				a.Way = way(r.PodSteps, "", string(res), "target")
+			}
+			if a.Target != "" {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+func text(list corev1.ResourceList, name corev1.ResourceName) string {
+	if q, has := list[name]; has {
+		return q.String()
+	}
+	return ""
+}
+
+// way are the steps that set some bounds of a resource. Rules set the bounds of a container in now,
+// with the bound as item; those of the pod set them by their names, with the container as item.
+func way(steps []engine.Step, container, res string, bounds ...string) (out []engine.Step) {
+	for _, s := range steps {
+		ofContainer := container == "" && s.Field == "now."+res && slices.Contains(bounds, s.Item)
+		ofPod := container != "" && s.Item == container && slices.ContainsFunc(bounds, func(bound string) bool { return s.Field == bound+"."+res })
+		if ofContainer || ofPod {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// recommendationFindings say why there is no recommendation, or none that one would expect.
+func recommendationFindings(o *objects, r *answers.Recommender, now time.Time) (out []Finding) {
+	v := o.vpa
+	for _, c := range v.Status.Conditions {
+		isTrue := c.Status == corev1.ConditionTrue
+		switch {
+		case c.Type == vpav1.RulesApplied && !isTrue && c.Reason == "RulesNotFound":
+			out = append(out, finding("pipeline-gone", "", "change the annotation that pins the pipeline, or install its version again", "%s", c.Message))
+		case c.Type == vpav1.RulesApplied && !isTrue:
+			out = append(out, finding("rules-failed", "", "see the log of the recommender", "%s", c.Message))
+		case c.Type == vpav1.ConfigUnsupported && isTrue && o.problem == "":
+			out = append(out, finding("target-unusable", "", "", "%s", c.Message))
+		}
+	}
+	if v.SpecUnreadable != "" || v.StatusUnreadable != "" {
+		out = append(out, finding("vpa-unreadable", "", "write the VPA again", "%s", strings.TrimSpace(v.SpecUnreadable+" "+v.StatusUnreadable)))
+	}
+	if o.problem != "" {
+		return append(out, finding("target-unusable", "", "name an existing workload in spec.targetRef, the topmost controller of its pods", "%s", o.problem))
+	}
+	if o.selector != nil && o.pods != nil && len(o.pods) == 0 {
+		return append(out, finding("no-pods", "", "scale the workload up, or check its selector against the labels of its pods", "no pod in namespace %s has the labels %s, which the target selects", v.Namespace, o.selector))
+	}
+	if r == nil {
+		return out
+	}
+	if !r.Known {
+		return append(out, finding("other-recommender", "", "start a recommender with that --recommender-name, or remove spec.recommenders", "the VPA asks for recommender %s, and the one that runs does not serve it", strings.Join(recommenders(v), ", ")))
+	}
+	return append(out, usageFindings(v, r, now)...)
+}
+
+func recommenders(v *vpav1.VerticalPodAutoscaler) (out []string) {
+	for _, r := range v.Spec.Recommenders {
+		if r != nil {
+			out = append(out, r.Name)
+		}
+	}
+	return out
+}
+
+// usageFindings are about the usage that the recommender has seen.
+func usageFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender, now time.Time) (out []Finding) {
+	const check = "check that `kubectl top pod` shows the pod, and the log of the recommender"
+	sampled := false
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		sampled = sampled || c.Samples > 0
+		if c.Present && c.LastSample != nil && now.Sub(*c.LastSample) > staleAfter {
+			out = append(out, finding("samples-stale", "container "+c.Name, check, "its last CPU sample is %s old, of %d", now.Sub(*c.LastSample).Round(time.Second), c.Samples))
+		}
+	}
+	if !sampled && r.Pods > 0 {
+		return append(out, finding("no-samples", "", check, "the recommender sees %s and no usage of them", simulate.Counted(r.Pods, "pod")))
+	}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		if !recommendedIn(v.Status.Recommendation, c.Name) && recommendedIn(r.Recommendation, c.Name) {
+			out = append(out, finding("recommendation-pending", "container "+c.Name, "the recommender writes it in its next cycle", "there are %d samples, and the recommendation is not written yet", c.Samples))
+		} else if c.Present && c.Samples > 0 && !recommendedIn(r.Recommendation, c.Name) {
+			out = append(out, finding("too-few-samples", "container "+c.Name, "more samples; see --recommendation-min-samples", "there are %d CPU and %d memory samples, too few to recommend", c.Samples, c.MemorySamples))
+		}
+		for _, o := range c.OOMs {
+			out = append(out, oomFinding(c.Name, o))
+		}
+		out = append(out, fallFindings(c)...)
+	}
+	if r.Recommendation != nil && len(out) == 0 && !sameTargets(r.Recommendation, v.Status.Recommendation) {
+		out = append(out, finding("recommendation-pending", "", "the recommender writes it in its next cycle", "the recommender now computes other targets than the status has"))
+	}
+	return append(out, historyFindings(v, r)...)
+}
+
+func recommendedIn(r *vpav1.RecommendedPodResources, container string) bool {
+	return r != nil && slices.ContainsFunc(r.ContainerRecommendations, func(c vpav1.RecommendedContainerResources) bool { return c.ContainerName == container })
+}
+
+func sameTargets(a, b *vpav1.RecommendedPodResources) bool {
+	if a == nil || b == nil || len(a.ContainerRecommendations) != len(b.ContainerRecommendations) {
+		return a == b
+	}
+	for i := range a.ContainerRecommendations {
+		if !equality.Semantic.DeepEqual(a.ContainerRecommendations[i].Target, b.ContainerRecommendations[i].Target) {
+			return false
+		}
+	}
+	return true
+}
+
+// counts is the outcome of an OOM that has become a sample.
+const counts = "accepted"
+
+func oomFinding(container string, o answers.OOM) Finding {
+	about := fmt.Sprintf("container %s of pod %s", container, o.Pod)
+	at := o.Time.UTC().Format(time.RFC3339)
+	if o.Outcome == counts && o.CountsAs != "" {
+		by := ""
+		if len(o.Steps) > 0 {
+			by = " (" + o.Steps[len(o.Steps)-1].Path() + ")"
+		}
+		return finding("oom-counted", about, "", "it ran out of memory at %s with %s, which counts as a sample of %s%s", at, o.Reported, o.CountsAs, by)
+	}
+	return finding("oom-ignored", about, "", "it ran out of memory at %s with %s, which does not count: %s", at, o.Reported, o.Outcome)
+}
+
+// fallFindings say when targets fall that are above what is used now.
+func fallFindings(c *answers.Container) (out []Finding) {
+	for _, of := range []struct {
+		name  string
+		usage answers.Usage
+	}{{"cpu", c.CPU}, {"memory", c.Memory}} {
+		falls := of.usage.Falls
+		if len(falls) == 0 {
+			continue
+		}
+		first, last := falls[0], falls[len(falls)-1]
+		more := ""
+		if len(falls) > 1 {
+			more = fmt.Sprintf(", and %s at %s", last.Target, last.At.UTC().Format(time.RFC3339))
+		}
+		out = append(out, finding("target-falls-slowly", "container "+c.Name, "old samples lose half their weight in each half-life (--"+of.name+"-histogram-decay-half-life)",
+			"if %s usage stays at %s, its target falls to %s at %s%s", of.name, of.usage.Last, first.Target, first.At.UTC().Format(time.RFC3339), more))
+	}
+	return out
+}
+
+// historyFindings say how wide bounds are for want of history.
+func historyFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (out []Finding) {
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		if c.FirstSample == nil || c.LastSample == nil {
+			continue
+		}
+		for _, res := range facts.ScaledResources {
+			widest := engine.Step{}
+			for _, s := range way(c.Steps, "", string(res), "upperBound") {
+				if ratio(s.From, s.To) > ratio(widest.From, widest.To) {
+					widest = s
+				}
+			}
+			if by := ratio(widest.From, widest.To); by >= wide {
+				out = append(out, finding("little-history", "container "+c.Name, "the bound narrows as history grows",
+					"the upper bound of %s is %s because %s widens it %d.%d times, from %s to %s: there are %d samples over %s",
+					res, text(boundsOf(v, c.Name), res), widest.Path(), by/10, by%10, widest.From, widest.To, c.Samples, c.LastSample.Sub(*c.FirstSample).Round(time.Second)))
+			}
+		}
+	}
+	return out
+}
+
+// wide is the factor, in tenths, from which a wider bound is worth a finding: at 1.5 there are two
+// days of history.
+const wide = 15
+
+func boundsOf(v *vpav1.VerticalPodAutoscaler, container string) corev1.ResourceList {
+	if r := v.Status.Recommendation; r != nil {
+		for _, c := range r.ContainerRecommendations {
+			if c.ContainerName == container {
+				return c.UpperBound
+			}
+		}
+	}
+	return nil
+}
+
+// ratio is to / from in tenths, rounded down; 0 if one of them is no number above 0.
+func ratio(from, to string) int64 {
+	a, errA := resource.ParseQuantity(from)
+	b, errB := resource.ParseQuantity(to)
+	if errA != nil || errB != nil || a.Sign() <= 0 || b.Sign() <= 0 {
+		return 0
+	}
+	low, high := a.MilliValue(), b.MilliValue()
+	return high / max(low/10, 1)
+}

@@ -1,0 +1,110 @@
+package explain
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+func api(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, vpav1.AddToScheme(scheme))
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Kind} }).
+		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Name} }).
+		Build()
+}
+
+func vpaOf(name, kind, target string) *vpav1.VerticalPodAutoscaler {
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	v.Spec.TargetRef = &autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: kind, Name: target}
+	return v
+}
+
+func owned(meta metav1.ObjectMeta, apiVersion, kind, name string) metav1.ObjectMeta {
+	meta.Namespace = "shop"
+	meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, Controller: ptr.To(true)}}
+	return meta
+}
+
+func TestWhatIsAskedAbout(t *testing.T) {
+	for args, want := range map[[2]string]Subject{
+		{"web"}:               {Name: "web"},
+		{"vpa/web"}:           {Kind: "VerticalPodAutoscaler", Name: "web"},
+		{"pod", "web-1"}:      {Kind: "Pod", Name: "web-1"},
+		{"deploy/web"}:        {Kind: "Deployment", Name: "web"},
+		{"Deployment/web"}:    {Kind: "Deployment", Name: "web"},
+		{"rollout", "canary"}: {Kind: "rollout", Name: "canary"},
+	} {
+		list := args[:1]
+		if args[1] != "" {
+			list = args[:]
+		}
+		got, err := ParseSubject("", list...)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for _, args := range [][]string{{"pod/"}, {"/web"}, {"a", "b/c"}, {"a", "b", "c"}, {""}} {
+		_, err := ParseSubject("", args...)
+		require.Error(t, err, "%q", args)
+	}
+}
+
+// TestAVPAIsFoundByItsNameItsPodsAndItsTarget, and a name that nothing has suggests similar ones.
+func TestAVPAIsFoundByItsNameItsPodsAndItsTarget(t *testing.T) {
+	elsewhere := vpaOf("web-vpa", "Deployment", "web")
+	elsewhere.Namespace = "stage"
+	c := api(t, vpaOf("web-vpa", "Deployment", "web"), elsewhere, vpaOf("inner", "ReplicaSet", "db-1"), vpaOf("only", "Rollout", "canary"),
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
+		&appsv1.ReplicaSet{ObjectMeta: owned(metav1.ObjectMeta{Name: "web-1"}, "apps/v1", "Deployment", "web")},
+		&appsv1.ReplicaSet{ObjectMeta: owned(metav1.ObjectMeta{Name: "db-1"}, "apps/v1", "Deployment", "db")},
+		&corev1.Pod{ObjectMeta: owned(metav1.ObjectMeta{Name: "web-1-x"}, "apps/v1", "ReplicaSet", "web-1")},
+		&corev1.Pod{ObjectMeta: owned(metav1.ObjectMeta{Name: "db-1-x"}, "apps/v1", "ReplicaSet", "db-1")},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "bare"}})
+	for ask, want := range map[Subject]string{
+		{Namespace: "shop", Name: "web-vpa"}:                 "web-vpa",
+		{Namespace: "shop", Name: "web"}:                     "web-vpa",
+		{Namespace: "shop", Name: "web-1-x"}:                 "web-vpa",
+		{Namespace: "shop", Kind: "Pod", Name: "web-1-x"}:    "web-vpa",
+		{Namespace: "shop", Kind: "Deployment", Name: "web"}: "web-vpa",
+		{Namespace: "shop", Kind: "rollout", Name: "canary"}: "only",
+		{Name: "only"}: "only",
+	} {
+		got, err := find(t.Context(), c, ask)
+		require.NoError(t, err, "%+v", ask)
+		require.NotNil(t, got.vpa, "%+v: %s", ask, got.why)
+		require.Equal(t, want, got.vpa.Name, "%+v", ask)
+	}
+	for ask, want := range map[Subject]string{
+		{Namespace: "shop", Kind: "Pod", Name: "bare"}:        "no controller owns the pod",
+		{Namespace: "shop", Kind: "Pod", Name: "db-1-x"}:      "VerticalPodAutoscaler shop/inner has the target ReplicaSet db-1, which Deployment db controls",
+		{Namespace: "shop", Kind: "StatefulSet", Name: "web"}: "no VerticalPodAutoscaler in namespace shop has the target StatefulSet web; did you mean web-vpa?",
+	} {
+		got, err := find(t.Context(), c, ask)
+		require.NoError(t, err, "%+v", ask)
+		require.Nil(t, got.vpa)
+		require.Contains(t, got.why, want)
+	}
+	for ask, want := range map[Subject]string{
+		{Namespace: "shop", Name: "wev-vpa"}:                             "is named wev-vpa in namespace shop; did you mean web-vpa?",
+		{Namespace: "shop", Kind: "VerticalPodAutoscaler", Name: "inne"}: "VerticalPodAutoscaler shop/inne does not exist; did you mean inner?",
+		{Name: "web-vpa"}:              "namespaces shop, stage have a VerticalPodAutoscaler web-vpa: choose one with -n",
+		{Kind: "Pod", Name: "web-1-x"}: "choose one with -n",
+	} {
+		_, err := find(t.Context(), c, ask)
+		require.ErrorContains(t, err, want, "%+v", ask)
+	}
+}

@@ -1,0 +1,230 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/facts"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/simulate"
+)
+
+// podsOf adds what the cluster says of planned pods. Pods that nobody planned for, as new ones, come
+// last.
+func (o *objects) podsOf(planned []answers.RunningPod) (out []Pod) {
+	known := map[string]bool{}
+	for _, p := range planned {
+		name := p.Pod[strings.Index(p.Pod, "/")+1:]
+		known[name] = true
+		pod := Pod{RunningPod: p}
+		if object := o.pod(name); object != nil {
+			pod.describe(object)
+		}
+		out = append(out, pod)
+	}
+	for i := range o.pods {
+		if !known[o.pods[i].Name] {
+			pod := Pod{RunningPod: answers.RunningPod{PlannedPod: answers.PlannedPod{Pod: o.pods[i].Namespace + "/" + o.pods[i].Name}}}
+			pod.describe(&o.pods[i])
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// describe adds what a pod is and has, and what a new one would get.
+func (p *Pod) describe(pod *corev1.Pod) {
+	p.Node, p.Phase, p.QOS = pod.Spec.NodeName, string(pod.Status.Phase), string(pod.Status.QOSClass)
+	if _, _, message := facts.ResizeOf(pod); message != "" {
+		p.Resize = message
+	}
+	add := func(container, field string, now corev1.ResourceList, name corev1.ResourceName) {
+		c := PodContainer{Container: container, Field: field + "." + string(name), Now: text(now, name)}
+		c.New = c.Now
+		if i := slices.IndexFunc(p.Change, func(change answers.Change) bool { return change.Container == container && change.Field == c.Field }); i >= 0 {
+			c.New = p.Change[i].To
+		}
+		if c.Now != "" || c.New != "" {
+			p.Containers = append(p.Containers, c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		requests, limits := facts.CurrentResources(pod, i)
+		for _, name := range facts.ScaledResources {
+			add(pod.Spec.Containers[i].Name, "requests", requests, name)
+			add(pod.Spec.Containers[i].Name, "limits", limits, name)
+		}
+	}
+	if whole := facts.PodLevel(pod); whole != nil {
+		for _, name := range facts.ScaledResources {
+			add("", "requests", whole.Requests, name)
+			add("", "limits", whole.Limits, name)
+		}
+	}
+}
+
+// acts reports whether the updater does something with a pod now.
+func (p *Pod) acts() bool {
+	return p.Postponed == "" && (p.Action == facts.DoEvict || p.Action == facts.DoInPlace)
+}
+
+// updateFindings say what keeps pods from what is recommended: a finding for each rule, with the
+// reason for its first pod.
+func updateFindings(u *answers.Updater, pods []Pod) (out []Finding) {
+	if u != nil && u.NoAdmission != "" {
+		out = append(out, finding("admission-lease-expired", "", "start the admission controller, or check that it can renew its lease", "evictions are paused: %s", u.NoAdmission))
+	}
+	if u != nil && u.Ignored != "" {
+		if u.IgnoredRule == "" {
+			out = append(out, finding("pods-not-taken", "", "", "%s", u.Ignored))
+		} else {
+			out = append(out, Finding{Token: u.IgnoredRule, Class: Settled, Text: u.Ignored})
+		}
+	}
+	by := map[string]int{}
+	var names [][]string
+	for i := range pods {
+		p := &pods[i]
+		if p.acts() || p.Rule == "" || u != nil && p.Rule == u.IgnoredRule {
+			continue
+		}
+		at, seen := by[p.Rule]
+		if !seen {
+			at = len(out)
+			by[p.Rule] = at
+			reason := p.Reason
+			if p.Resize != "" {
+				reason += "; the node says: " + p.Resize
+			}
+			if p.Postponed != "" {
+				reason += "; left to the next cycle: " + p.Postponed
+			}
+			out = append(out, Finding{Token: p.Rule, Class: cmp.Or(p.Class, classOfAction(p.Action)), Text: reason, WayOut: p.Until})
+			names = append(names, make([][]string, len(out)-len(names))...)
+		}
+		names[at] = append(names[at], p.Pod[strings.Index(p.Pod, "/")+1:])
+	}
+	for _, at := range by {
+		out[at].About = "pod " + simulate.Few(names[at])
+		if n := len(names[at]); n > 1 {
+			out[at].About = fmt.Sprintf("%d pods: %s", n, simulate.Few(names[at]))
+		}
+	}
+	return out
+}
+
+// classOfAction is the class of a rule that names none, as in an older overlay.
+func classOfAction(action string) string {
+	if action == facts.DoWait {
+		return Waiting
+	}
+	return Settled
+}
+
+// limitFindings say which limits would be above maxAllowed, which bounds requests only.
+func limitFindings(v *vpav1.VerticalPodAutoscaler, pods []Pod) (out []Finding) {
+	if v.Spec.ResourcePolicy == nil {
+		return nil
+	}
+	told := map[string]bool{}
+	for i := range pods {
+		for _, c := range pods[i].Containers {
+			res, isLimit := strings.CutPrefix(c.Field, "limits.")
+			most, bounded := maxAllowed(v.Spec.ResourcePolicy, c.Container)[corev1.ResourceName(res)]
+			if !isLimit || !bounded || c.New == "" || told[c.Container+c.Field] || ratio(most.String(), c.New) <= 10 {
+				continue
+			}
+			told[c.Container+c.Field] = true
+			request := ""
+			for _, other := range pods[i].Containers {
+				if other.Container == c.Container && other.Field == "requests."+res {
+					request = fmt.Sprintf(": the request would be %s (now %s), and the limit follows from it (now %s)", other.New, cmp.Or(other.Now, "unset"), cmp.Or(c.Now, "unset"))
+				}
+			}
+			by := ""
+			if step := lastStep(pods[i].RunningPod, c.Container, c.Field); step != "" {
+				by = ", by " + step
+			}
+			out = append(out, finding("limit-above-max-allowed", "container "+c.Container, "set controlledValues: RequestsOnly, or a requestToLimitRatio",
+				"maxAllowed %s %s bounds the request only; a new pod would get the limit %s%s%s", res, most.String(), c.New, request, by))
+		}
+	}
+	return out
+}
+
+func maxAllowed(p *vpav1.PodResourcePolicy, container string) corev1.ResourceList {
+	var all corev1.ResourceList
+	for i := range p.ContainerPolicies {
+		switch c := &p.ContainerPolicies[i]; c.ContainerName {
+		case container:
+			return c.MaxAllowed
+		case vpav1.DefaultContainerResourcePolicy:
+			all = c.MaxAllowed
+		}
+	}
+	return all
+}
+
+// lastStep is the rule that set a field of a container last; empty if the trace does not say.
+func lastStep(p answers.RunningPod, container, field string) (rule string) {
+	for _, s := range p.Steps {
+		if s.Item == container && s.Field == field {
+			rule = s.Path()
+		}
+	}
+	return rule
+}
+
+// verdict is the report in a line.
+func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
+	var acting []*Pod
+	for i := range r.Pods {
+		if r.Pods[i].acts() {
+			acting = append(acting, &r.Pods[i])
+		}
+	}
+	when := "in the next cycle"
+	if u != nil && u.NextCycle != nil && u.NextCycle.After(now) {
+		when = "in " + u.NextCycle.Sub(now).Round(time.Second).String()
+	}
+	if len(acting) > 0 {
+		first := acting[0]
+		how := map[string]string{facts.DoEvict: "evicted", facts.DoInPlace: "resized in place"}[first.Action]
+		changes := make([]string, len(first.Change))
+		for i, c := range first.Change {
+			changes[i] = c.String()
+		}
+		return Verdict{Token: first.Rule, Action: first.Action, Text: fmt.Sprintf("%d of %s will be %s %s, first %s: %s (%s)",
+			len(acting), simulate.Counted(len(r.Pods), "pod"), how, when, first.Pod[strings.Index(first.Pod, "/")+1:], first.Reason, strings.Join(changes, "; "))}
+	}
+	action := ""
+	if len(r.Pods) > 0 {
+		action = r.Pods[0].Action
+	}
+	for _, class := range precedence[:3] {
+		for _, f := range r.Findings {
+			if f.Class == class {
+				how := map[string]string{Misconfigured: "blocked: ", Waiting: "waiting: ", Settled: "nothing to do: "}[class]
+				return Verdict{Token: f.Token, Action: action, Text: how + lower(f.Text)}
+			}
+		}
+	}
+	if len(r.Pods) == 0 {
+		return Verdict{Token: "no-pods", Text: "there are no pods to change"}
+	}
+	return Verdict{Token: "unknown", Action: action, Text: "what the updater would do is not known; see what could not be found out"}
+}
+
+// lower makes a sentence part of another one.
+func lower(text string) string {
+	if len(text) > 1 && text[1] >= 'a' && text[1] <= 'z' || strings.HasPrefix(text, "A ") {
+		return strings.ToLower(text[:1]) + text[1:]
+	}
+	return text
+}
