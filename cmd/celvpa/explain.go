@@ -124,7 +124,7 @@ func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject
 			if err != nil {
 				return explain.Simulated{}, err
 			}
-			return explain.Simulate(ctx, c, book, v, now)
+			return explain.Simulate(ctx, c, book, o.rules.halfLives, v, now)
 		},
 	}, subject)
 }

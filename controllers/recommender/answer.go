@@ -59,7 +59,14 @@ func (r *Recommender) Explain(ctx context.Context, namespace, name string) (out 
 		return out, err
 	}
 	out.Decisions = r.Decisions.Of(types.NamespacedName{Namespace: namespace, Name: name})
-	return out, x.tell(ctx, &out, r.Clock.Now(), max(r.Interval, time.Minute))
+	err = x.tell(ctx, &out, r.Clock.Now(), max(r.Interval, time.Minute))
+	return out, err
+}
+
+// ExplainAlone is Explain for a State that no recommender runs. step is the time between samples.
+func (s *State) ExplainAlone(ctx context.Context, w *Workload, now time.Time, step time.Duration) (out answers.Recommender, err error) {
+	err = s.snapshot(w).tell(ctx, &out, now, step)
+	return out, err
 }
 
 // unready says why the recommender leaves a VPA alone for now; empty = it does not.
