@@ -102,7 +102,7 @@ func Blocked() *explain.Report {
 		}},
 		Decisions: []answers.Decision{
 			{ID: "19ce9c5a03c0", Time: Now.Add(-3 * time.Hour), Component: "recommender", Action: "Recommend", Changes: []string{"container app: target.cpu 310m → 402m"}, Inputs: "2f0e4d9c1b7a", Rules: rules.Digest},
-			{ID: "19ce9c5a03c1", Time: Now.Add(-70 * time.Minute), Component: "updater", Pod: "web/shop-7c5687bd57-2x8lq", Action: "Skip", Rule: "update/too-few-replicas", Class: explain.Misconfigured, Reason: text, Inputs: "77aa01c2d3e4", Rules: rules.Digest},
+			{ID: "19ce9c5a03c1", Time: Now.Add(-70 * time.Minute), Component: "updater", Pod: "web/shop-7c5687bd57-2x8lq", Action: "Skip", Rule: "update/too-few-replicas", Reason: text, Inputs: "77aa01c2d3e4", Rules: rules.Digest},
 			{ID: "19ce9c5a03c2", Time: Now.Add(-50 * time.Minute), Component: "recommender", Action: "Recommend", Changes: []string{"container app: target.cpu 402m → 476m", "container app: target.memory 931135488 → 978270031"}, Inputs: "5b6c7d8e9f00", Rules: rules.Digest},
 			{ID: "19ce9c5a03c3", Time: Now.Add(-time.Minute), Component: "updater", Pod: "web/shop-7c5687bd57-2x8lq", Action: "Skip", Rule: "update/too-few-replicas", Reason: text, Inputs: "0a1b2c3d4e5f", Rules: rules.Digest},
 		},
