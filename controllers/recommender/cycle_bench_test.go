@@ -19,7 +19,7 @@ import (
 
 // crowd is a cluster of VPAs in 100 namespaces, each with two pods of two containers.
 type crowd struct {
-	*State
+	*Recommender
 	vpas    []*vpav1.VerticalPodAutoscaler
 	answers []target.Answer
 	pods    []*corev1.Pod
@@ -27,7 +27,7 @@ type crowd struct {
 }
 
 func newCrowd(b *testing.B, vpas int) *crowd {
-	c := &crowd{State: NewState(model.DefaultSettings(), logr.Discard(), nil)}
+	c := &crowd{Recommender: New(Options{Settings: model.DefaultSettings(), Log: logr.Discard()})}
 	book, err := policy.Load(upstreamsStart) // without samples there would be nothing to do
 	if err != nil {
 		b.Fatal(err)
@@ -49,19 +49,22 @@ func newCrowd(b *testing.B, vpas int) *crowd {
 	return c
 }
 
-// load takes in all objects, and with it a sample of each container when there are any.
+// load takes in all objects, and with it a sample of each container when there are any. It lends the
+// state between its steps, as RunOnce does.
 func (c *crowd) load(sampled bool) {
 	c.cycles++
 	now := start.Add(time.Duration(c.cycles) * time.Minute)
 	seen := map[model.PodID]bool{}
 	for i, v := range c.vpas {
-		c.SetVPA(v, c.answers[i])
+		c.using(func() { c.SetVPA(v, c.answers[i]) })
 	}
-	for _, pod := range c.pods {
-		c.SetPod(pod, false, now)
-		seen[model.PodID{Namespace: pod.Namespace, Name: pod.Name}] = true
-	}
-	c.Govern()
+	c.using(func() {
+		for _, pod := range c.pods {
+			c.SetPod(pod, false, now)
+			seen[model.PodID{Namespace: pod.Namespace, Name: pod.Name}] = true
+		}
+	})
+	c.using(c.Govern)
 	if sampled {
 		samples := make([]model.Sample, 0, 4*len(c.pods))
 		for i, pod := range c.pods {
@@ -72,16 +75,18 @@ func (c *crowd) load(sampled bool) {
 					model.Sample{Pod: id, Container: name, Resource: model.Memory, Amount: int64(1+(i*7+c.cycles)%900) << 20, At: now})
 			}
 		}
-		c.Add(samples, now)
+		c.using(func() { c.Add(samples, now) })
 	}
-	c.cluster.KeepPods(seen)
+	c.using(func() { c.cluster.KeepPods(seen) })
 }
 
 // update evaluates all VPAs and takes every status for written.
 func (c *crowd) update() (changed int) {
 	now := start.Add(time.Duration(c.cycles) * time.Minute)
 	for _, w := range c.Workloads() {
-		if u := c.Update(w, now); u != nil {
+		var u *Update
+		c.using(func() { u = c.Update(w, now) })
+		if u != nil {
 			changed++
 			v := *w.VPA
 			v.Status = *u.Status

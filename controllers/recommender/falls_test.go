@@ -1,0 +1,155 @@
+package recommender
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/celvpa/celvpa/controllers/answers"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// TestWhyATargetDoesNotComeDown lets usage stay as it is for as long as falls are predicted, and
+// compares when targets really drop.
+func TestWhyATargetDoesNotComeDown(t *testing.T) {
+	book := shippedRules(t)
+	falls := 0
+	for seed := range int64(6) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			r := rand.New(rand.NewSource(seed))
+			w := newWorldOf(t, book)
+			w.edit(func(v *vpav1.VerticalPodAutoscaler) {
+				v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{
+					ContainerName: "*", MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("0.5Gi")},
+				}}}
+			})
+			var pods []model.PodID
+			for p := range 1 + r.Intn(3) {
+				pods = append(pods, w.pod(fmt.Sprint(p), "a"))
+			}
+			last := map[model.PodID][2]int64{}
+			sample := func(id model.PodID, at time.Time) {
+				for resource, amount := range last[id] {
+					w.Add([]model.Sample{{Pod: id, Container: "a", Resource: model.Resource(resource), Amount: amount, At: at}}, at)
+				}
+			}
+			now := start
+			for range 60 * (30 + r.Intn(60)) { // it was busy, and pods peaked by more or less
+				now = now.Add(time.Minute)
+				for _, id := range pods {
+					last[id] = [2]int64{1000 + r.Int63n(500), (1 + r.Int63n(3)) << 30}
+					sample(id, now)
+				}
+			}
+			quiet := 36 * time.Hour
+			for range int(quiet / time.Minute) { // and is idle since, which closed the windows of then
+				now = now.Add(time.Minute)
+				for _, id := range pods {
+					last[id] = [2]int64{20 + r.Int63n(5), 100 << 20}
+					sample(id, now)
+				}
+			}
+			known := w.explained(now).Containers[0]
+			type fallen struct {
+				at     time.Time
+				target string
+			}
+			seen := map[corev1.ResourceName][]fallen{}
+			before := recommended(w)
+			for at := now.Add(time.Minute); !at.After(now.Add(horizon)); at = at.Add(time.Minute) {
+				for _, id := range pods {
+					sample(id, at)
+				}
+				after := recommended(w)
+				for name, q := range after {
+					if q.Cmp(before[name]) != 0 {
+						require.Negative(t, q.Cmp(before[name]), "%s rises at %s", name, at)
+						seen[name] = append(seen[name], fallen{at, q.String()})
+					}
+				}
+				before = after
+			}
+			for name, usage := range map[corev1.ResourceName]answers.Usage{corev1.ResourceCPU: known.CPU, corev1.ResourceMemory: known.Memory} {
+				want := seen[name]
+				if len(want) > 2 {
+					want = []fallen{want[0], want[len(want)-1]}
+				}
+				var got []fallen
+				for _, f := range usage.Falls {
+					got = append(got, fallen{f.At, f.Target})
+				}
+				require.Equal(t, want, got, name)
+				falls += len(got)
+			}
+		})
+	}
+	require.Greater(t, falls, 15, "most targets fall, and not at once")
+}
+
+// recommended is the target of the only container.
+func recommended(w *world) corev1.ResourceList {
+	of := w.workloads[model.WorkloadID{Namespace: "ns", Name: "v"}]
+	return w.recommend(of, of.model.View(w.cluster.Settings()), false).Recommendations[0].Target
+}
+
+func TestNothingFallsWithoutUsageThatGoesOn(t *testing.T) {
+	w := newWorld(t, policy.Options{})
+	id := w.pod("p", "a")
+	w.see()
+	for n := range 60 {
+		w.cpu(id, "a", 3000, time.Duration(n)*time.Minute)
+	}
+	w.cpu(id, "a", 1, time.Hour)
+	w.memory(id, "a", 4<<30, time.Hour)
+	now := start.Add(time.Hour)
+	one := w.explained(now).Containers[0]
+	require.NotEmpty(t, one.CPU.Falls)
+	require.Empty(t, one.Memory.Falls, "the peak comes again")
+	last := one.CPU.Falls[len(one.CPU.Falls)-1]
+	require.Equal(t, "25m", last.Target)
+	require.True(t, last.At.After(now) && last.At.Before(now.Add(horizon)))
+
+	w.cluster.KeepPods(nil)
+	one = w.explained(now).Containers[0]
+	require.False(t, one.Present)
+	require.Empty(t, one.CPU.Falls, "no sample follows")
+	require.Empty(t, one.CPU.Last)
+	require.Equal(t, "3027m", percentOf(one.CPU, "90"))
+}
+
+// BenchmarkExplain is of a VPA of one container with 100 pods, whose targets fall.
+func BenchmarkExplain(b *testing.B) {
+	c := newCrowd(b, 1)
+	for p := range 98 {
+		pod := c.pods[0].DeepCopy()
+		pod.Name = fmt.Sprint("more-", p)
+		c.pods = append(c.pods, pod)
+	}
+	for range 300 {
+		c.load(true)
+		c.update()
+	}
+	now := start.Add(time.Duration(c.cycles) * time.Minute)
+	for _, pod := range c.pods {
+		id := model.PodID{Namespace: pod.Namespace, Name: pod.Name}
+		for _, name := range []string{"app", "sidecar"} {
+			c.Add([]model.Sample{{Pod: id, Container: name, Resource: model.CPU, Amount: 1, At: now.Add(time.Second)}}, now)
+		}
+	}
+	c.Clock, c.Interval, c.loaded, c.sampled = testclock.NewFakeClock(now), time.Minute, true, true
+	for b.Loop() {
+		got, err := c.Explain(b.Context(), c.vpas[0].Namespace, c.vpas[0].Name)
+		if err != nil || len(got.Containers) != 2 || len(got.Containers[0].CPU.Falls) == 0 {
+			b.Fatal(got, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(2*b.N), "µs/container")
+}
