@@ -2,6 +2,7 @@ package recommender
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand"
 	"strconv"
 	"testing"
@@ -140,6 +141,30 @@ func TestWhyAnOOMCountsOrNot(t *testing.T) {
 	require.Len(t, ooms, 2*maxOOMs, "the last that count, and the last that do not")
 	w.KeepVPAs(nil)
 	require.False(t, w.explained(now).Known)
+}
+
+// TestAnAnswerIsBounded: of many pods the largest open windows, of many containers the first.
+func TestAnAnswerIsBounded(t *testing.T) {
+	w := newWorld(t, policy.Options{})
+	var many []string
+	for n := range maxContainers + 3 {
+		many = append(many, fmt.Sprintf("c%03d", n))
+	}
+	w.pod("sidecars", many...)
+	w.see()
+	for n := range maxWindows + 5 {
+		id := w.pod(fmt.Sprintf("p%03d", n), "a")
+		w.memory(id, "a", int64(n+1)<<20, 0)
+	}
+	got := w.explained(start)
+	require.Len(t, got.Containers, maxContainers)
+	require.Equal(t, 4, got.ContainersCut)
+	a := got.Containers[0]
+	require.Len(t, a.Windows, maxWindows)
+	require.Equal(t, 5, a.WindowsCut)
+	require.Equal(t, answers.Window{Pod: "p104", Peak: "105Mi", Ends: start.Add(24 * time.Hour)}, a.Windows[0])
+	require.Equal(t, "6Mi", a.Windows[maxWindows-1].Peak)
+	require.Empty(t, w.explained(start.Add(24 * time.Hour)).Containers[0].Windows, "they have ended")
 }
 
 // TestWhyAnUpperBoundIsAbsurd: with an hour of history it is multiplied by 25.
