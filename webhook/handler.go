@@ -4,9 +4,11 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/controllers/decisions"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -20,6 +22,9 @@ type Handler struct {
 	Rules    func() *compile.Rulebook // returns the rules in force
 	Shadows  *policy.Shadows
 	Log      logr.Logger
+	Clock    clock.PassiveClock // of decisions
+	// Decisions keeps the reviews of pods that a VPA controls; nil = none.
+	Decisions *decisions.Log
 	// HPAs reports whether Client can list HorizontalPodAutoscalers.
 	HPAs bool
 }

@@ -77,6 +77,9 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *s
 	review := podreview.Request{Pod: pod, VPA: v, Limits: limits}
 	answer = podreview.Review(chosen.Plan, review, nil)
 	logAnswer(about, &answer, v)
+	if v != nil {
+		h.keep(&req, pod.Name, v, chosen.Plan, &answer)
+	}
 	if len(chosen.Shadows) > 0 {
 		warnings = h.auditPod(req, about.logger(), chooses, review, chosen.Shadows, &answer)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -71,9 +72,10 @@ type Prober struct {
 	Clock     clock.WithTicker
 	Log       logr.Logger
 
-	allowed  bool // to create VPAs
-	failures int  // in a row
-	told     bool // that the permission is missing
+	last     atomic.Pointer[bool] // whether the last probe reached it; nil = not known
+	allowed  bool                 // to create VPAs
+	failures int                  // in a row
+	told     bool                 // that the permission is missing
 	notices  notice.Board
 }
 
@@ -158,17 +160,20 @@ func (p *Prober) report(err error) {
 	switch {
 	case err == nil:
 		p.failures = 0
+		p.last.Store(ptr.To(true))
 		reachable.WithLabelValues().Set(1)
 		p.notices.Tell(log, reaching, nil, "")
 		p.notices.Tell(log, knowing, nil, "")
 	case errors.As(err, new(unreached)):
 		p.notices.Tell(log, knowing, nil, "")
 		if p.failures++; p.failures >= probeFailures {
+			p.last.Store(ptr.To(false))
 			reachable.WithLabelValues().Set(0)
 			p.notices.Tell(log, reaching, err, "the API server does not reach this webhook, so new pods do not get their recommendations; check the MutatingWebhookConfiguration "+ConfigName+
 				" (its address, CA and namespaceSelector), the Service and its endpoints, NetworkPolicies, and firewalls between the control plane and the nodes")
 		}
 	case errors.Is(err, errNotPermitted):
+		p.last.Store(nil)
 		reachable.DeleteLabelValues()
 		if !p.told {
 			p.told = true
@@ -176,6 +181,7 @@ func (p *Prober) report(err error) {
 		}
 	default:
 		p.failures = 0
+		p.last.Store(nil)
 		reachable.DeleteLabelValues()
 		p.notices.Tell(log, knowing, err, "cannot find out whether API servers reach the webhook; --webhook-probe-interval=0 turns this off")
 	}

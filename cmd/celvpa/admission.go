@@ -19,7 +19,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -78,12 +77,14 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 		return err
 	}
 	handler := &webhook.Handler{
-		Client:   p.manager.GetClient(),
-		Resolver: p.resolver,
-		Rules:    source.Rules,
-		Shadows:  tried,
-		Log:      log,
-		HPAs:     hpas,
+		Client:    p.manager.GetClient(),
+		Resolver:  p.resolver,
+		Rules:     source.Rules,
+		Shadows:   tried,
+		Decisions: o.decisions("admission-controller"),
+		Clock:     clock.RealClock{},
+		Log:       log,
+		HPAs:      hpas,
 	}
 	reviews := webhook.NewServer(webhook.ServerOptions{Handler: handler, Timeout: time.Duration(w.timeoutSeconds) * time.Second, Concurrent: w.concurrent, Memory: memory,
 		Clock: clock.RealClock{}, Log: log})
@@ -91,7 +92,8 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	if err != nil {
 		return err
 	}
-	p.explains.Admission = noAnswer[answers.Admission]
+	explainer := &webhook.Explainer{Handler: handler, Certificate: certs.GetCertificate}
+	p.explains.Admission = explainer.Explain
 	serving := server.Started
 	p.ready = append(p.ready, serving)
 	live, err := client.New(p.manager.GetConfig(), client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
@@ -101,28 +103,30 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	if w.register {
 		registrar := &webhook.Registrar{Client: live, Clock: clock.RealClock{}, Registration: registration, Certificates: certs, Log: log, Started: serving}
 		serving = registrar.Registered
+		explainer.Registered = serving
 		p.ready = append(p.ready, serving)
 		if err := p.manager.Add(registrar); err != nil {
 			return err
 		}
 	}
-	if err := w.probe(p, o.namespaces(), live, serving, log); err != nil {
+	if explainer.Prober, err = w.probe(p, o.namespaces(), live, serving, log); err != nil {
 		return err
 	}
 	return w.renewLease(p, live, serving)
 }
 
-// probe finds out whether API servers reach the webhook.
-func (w webhookOptions) probe(p *process, namespaces target.Namespaces, live client.Client, serving func() error, log logr.Logger) error {
+// probe finds out whether API servers reach the webhook; the Prober is nil if nothing does.
+func (w webhookOptions) probe(p *process, namespaces target.Namespaces, live client.Client, serving func() error, log logr.Logger) (*webhook.Prober, error) {
 	namespace := cmp.Or(namespaces.Only, namespaceOr(""))
 	switch {
 	case w.probeInterval == 0:
-		return nil
+		return nil, nil
 	case !namespaces.Serve(namespace):
 		log.Info("not finding out whether API servers reach the webhook, because it does not serve its own namespace", "namespace", namespace)
-		return nil
+		return nil, nil
 	}
-	return p.manager.Add(&webhook.Prober{Client: live, Namespace: namespace, Interval: w.probeInterval, Started: serving, Clock: clock.RealClock{}, Log: log})
+	prober := &webhook.Prober{Client: live, Namespace: namespace, Interval: w.probeInterval, Started: serving, Clock: clock.RealClock{}, Log: log}
+	return prober, p.manager.Add(prober)
 }
 
 // memory is --max-review-memory in bytes.

@@ -41,6 +41,7 @@ func joinBoosts(ctx context.Context, o *options, source *policy.Source, p *proce
 		Clock:      clock.RealClock{},
 		Log:        ctrl.Log.WithName("updater"),
 		Beside:     u.Busy,
+		Decisions:  u.Decisions,
 	}
 	u.Beside, u.Unboost = ender.Ending, ender.Foresee
 	return p.manager.Add(ender)

@@ -16,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/updater"
@@ -109,8 +108,9 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 		Concurrent: flags.concurrent,
 		Limits:     limits,
 		FirstCycle: flags.firstCycle,
+		Decisions:  o.decisions("updater"),
 	})
-	p.explains.Updater = noAnswer[answers.Updater]
+	p.explains.Updater = u.Explain
 	p.healthy = append(p.healthy, u.Healthy)
 	if err := p.manager.Add(u); err != nil {
 		return err

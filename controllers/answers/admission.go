@@ -6,7 +6,7 @@ import "time"
 type Admission struct {
 	Process
 	Registered string     `json:"registered,omitempty"` // why the webhook is not registered; empty = it is
-	Reachable  *bool      `json:"reachable,omitempty"`  // the API server reached it at the last probe; nil = not known
+	Reachable  *bool      `json:"reachable,omitempty"`  // false = the API server did not reach it twice in a row; nil = not known
 	Expires    *time.Time `json:"expires,omitempty"`    // end of the serving certificate
 	Admissions []Admitted `json:"admissions,omitempty"` // newest last
 	Decisions  []Decision `json:"decisions,omitempty"`  // newest last

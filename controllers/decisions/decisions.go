@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -52,7 +53,8 @@ type Log struct {
 
 // kept is a decision with the VPA that it is about.
 type kept struct {
-	vpa types.NamespacedName
+	vpa    types.NamespacedName
+	number uint64 // for its ID, which few decisions are asked for
 	answers.Decision
 }
 
@@ -76,37 +78,42 @@ func (l *Log) Add(vpa types.NamespacedName, d answers.Decision) {
 	d.Component, d.Reason, d.Changes = l.Component, cut(d.Reason), cutChanges(d.Changes)
 	l.mu.Lock()
 	l.made++
-	d.ID = fmt.Sprintf("%s%08x", l.prefix, l.made)
-	l.keep(vpa, d)
+	number := l.made
+	l.keep(kept{vpa, number, d})
 	l.mu.Unlock()
 	if l.Logged {
-		l.Options.Log.Info("decision", "id", d.ID, "namespace", vpa.Namespace, "vpa", vpa.Name, "component", d.Component, "pod", d.Pod,
+		l.Options.Log.Info("decision", "id", l.id(number), "namespace", vpa.Namespace, "vpa", vpa.Name, "component", d.Component, "pod", d.Pod,
 			"action", d.Action, "rule", d.Rule, "reason", d.Reason, "changes", d.Changes, "inputs", d.Inputs, "rules", d.Rules, "at", d.Time.UTC().Format(time.RFC3339))
 	}
 }
 
-func (l *Log) keep(vpa types.NamespacedName, d answers.Decision) {
+func (l *Log) id(number uint64) string { return fmt.Sprintf("%s%08x", l.prefix, number) }
+
+// keep puts a decision into the place of the one that makes room, so that a full log allocates
+// nothing.
+func (l *Log) keep(k kept) {
 	if l.Kept <= 0 {
 		return
 	}
-	if len(l.vpas[vpa]) >= l.Kept {
-		l.drop(l.vpas[vpa][0])
-	} else if l.order.Len() >= total {
-		l.drop(l.order.Front())
+	var e *list.Element
+	switch of := l.vpas[k.vpa]; {
+	case len(of) >= l.Kept:
+		e = of[0]
+	case l.order.Len() >= total:
+		e = l.order.Front()
+	default:
+		e = l.order.PushBack(&kept{})
 	}
-	l.vpas[vpa] = append(l.vpas[vpa], l.order.PushBack(&kept{vpa, d}))
-}
-
-// drop forgets a decision, which is the oldest about its VPA.
-func (l *Log) drop(e *list.Element) {
-	vpa := e.Value.(*kept).vpa
-	l.order.Remove(e)
-	if rest := l.vpas[vpa]; len(rest) > 1 {
-		rest[0] = nil
-		l.vpas[vpa] = rest[1:]
-	} else {
-		delete(l.vpas, vpa)
+	if before := e.Value.(*kept); before.number > 0 { // the oldest about its VPA
+		if rest := slices.Delete(l.vpas[before.vpa], 0, 1); len(rest) > 0 || before.vpa == k.vpa {
+			l.vpas[before.vpa] = rest
+		} else {
+			delete(l.vpas, before.vpa)
+		}
+		l.order.MoveToBack(e)
 	}
+	*e.Value.(*kept) = k
+	l.vpas[k.vpa] = append(l.vpas[k.vpa], e)
 }
 
 // Of lists the decisions about a VPA that are kept, newest last.
@@ -118,7 +125,10 @@ func (l *Log) Of(vpa types.NamespacedName) []answers.Decision {
 	defer l.mu.Unlock()
 	var out []answers.Decision
 	for _, e := range l.vpas[vpa] {
-		out = append(out, e.Value.(*kept).Decision)
+		k := e.Value.(*kept)
+		d := k.Decision
+		d.ID = l.id(k.number)
+		out = append(out, d)
 	}
 	return out
 }
@@ -168,6 +178,9 @@ func cut(text string) string {
 
 // cutChanges shortens a list of changes, and says so.
 func cutChanges(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
 	out := make([]string, 0, min(len(list), maxChanges+1))
 	for i, text := range list {
 		if i == maxChanges {

@@ -124,3 +124,12 @@ func TestTheDigestIsThatOfTheContent(t *testing.T) {
 	require.NotEqual(t, one, Digest(map[string]int{"a": 1, "b": 3}, "x"))
 	require.NotEqual(t, Digest(math.NaN()), Digest(math.Inf(1)))
 }
+
+func TestAFullLogAllocatesNothing(t *testing.T) {
+	l := New(Options{Kept: 3})
+	for range 10 {
+		l.Add(vpa("one"), answers.Decision{})
+	}
+	key := vpa("one")
+	require.Zero(t, testing.AllocsPerRun(100, func() { l.Add(key, answers.Decision{Action: "a", Reason: "b"}) }))
+}

@@ -13,7 +13,7 @@ import (
 func Planned(p *Pod, verdict engine.Verdict, trace *engine.Trace) answers.PlannedPod {
 	pod := p.PodState.Pod
 	out := LeftAlone(pod, p.VPA, verdict)
-	out.Action = actionOf(verdict.Do)
+	out.Action = Action(verdict.Do)
 	out.Priority = &answers.Priority{OutsideRecommendedRange: p.Priority.OutsideRecommendedRange, ScaleUp: p.Priority.ScaleUp, ResourceDiff: answers.Number(p.Priority.ResourceDiff)}
 	for _, one := range facts.Alterations(pod, ChangeOf(p, verdict)) {
 		out.Change = append(out.Change, answers.Change(one))
@@ -41,8 +41,8 @@ func ChangeOf(p *Pod, verdict engine.Verdict) facts.PodChange {
 	return p.Change
 }
 
-// actionOf maps an outcome to an action; remembering something is no action.
-func actionOf(do string) string {
+// Action is the action of an outcome; remembering something is none.
+func Action(do string) string {
 	switch do {
 	case facts.DoEvict, facts.DoInPlace, facts.DoWait:
 		return do

@@ -45,6 +45,7 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 		}
 	}
 	w.tally.decide(c.verdict)
+	r.recordFinal(w, c)
 }
 
 // resize tries to resize a pod. If the API server refuses or does not answer, it returns true and
@@ -73,6 +74,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	marked, err := r.Actuator.Resize(ctx, pod, w.vpa, c.Change, c.verdict)
 	w.sent = w.sent || err == nil || !actuation.Unsent(err)
 	if err == nil {
+		r.record(w, c, c.verdict.Do, c.verdict)
 		podupdate.CarriedOut(facts.DoInPlace, pod, c.group)
 		w.tally.resized++
 		w.counted.Resized()
@@ -112,6 +114,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 				"Pod %s cannot be resized: %s (%s)", pod.Name, c.Attempt.Message, c.verdict.Rule)
 		}
 	}
+	r.recordRefused(w, c, actionResizeRefused, c.Attempt.Message)
 	c.log.Info("resize refused or unanswered", "rule", c.verdict.Rule, "answer", c.Attempt.Refused, "error", err.Error())
 	return true
 }
@@ -177,6 +180,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	}
 	switch answer {
 	case actuation.Evicted:
+		r.record(w, c, c.verdict.Do, c.verdict)
 		podupdate.CarriedOut(facts.DoEvict, pod, c.group)
 		w.tally.evicted++
 		w.counted.Evicted()
@@ -214,6 +218,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		}
 	}
 	w.counted.EvictionFailed(counters.Eviction)
+	r.recordRefused(w, c, actionEvictionRefused, actuation.Said(err))
 	c.log.Info("eviction refused; retrying in a later cycle", "rule", c.verdict.Rule, "answer", actuation.Said(err))
 }
 

@@ -97,6 +97,7 @@ func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 	r.sent.Keep(isLive)
 	r.unmarked.Keep(isLive)
 	r.infeasible.Keep(isLive)
+	r.recorded.Keep(isLive)
 	r.backOffs.Keep(owners, live)
 	r.breaker.Look(pods, live, r.now)
 
@@ -111,6 +112,7 @@ func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
 		}
 	}
 	r.known = names
+	r.Decisions.Keep(func(vpa types.NamespacedName) bool { return names[vpa] })
 }
 
 func nameOf(v *vpav1.VerticalPodAutoscaler) types.NamespacedName {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/cycle"
+	"github.com/celvpa/celvpa/controllers/decisions"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -42,6 +43,7 @@ type Options struct {
 	// Admission returns an error when the status lease of the admission controller has expired; nil
 	// skips the check.
 	Admission func(context.Context) error
+	Decisions *decisions.Log // nil = none are kept
 	// Beside reports whether another actor, such as boosts.Controller, is changing a pod, which then counts as
 	// disrupted; nil = none.
 	Beside func(*corev1.Pod) bool
@@ -65,6 +67,7 @@ type Updater struct {
 	reported   remembered.Reported
 	conditions conditions
 	first      firstCycles
+	recorded   remembered.Memory[types.UID, recorded]
 	postponed  atomic.Pointer[map[types.UID]string] // pods that the last cycle left to the next one, with the reason
 
 	// State of the cycle; cycles do not overlap.
