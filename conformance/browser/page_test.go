@@ -49,6 +49,11 @@ func TestThePageSaysWhyFromTheVerdictDown(t *testing.T) {
 		at += next
 	}
 	require.NotContains(t, text, "requests.cpu unset → 476m", "folded until it is asked for")
+	require.Empty(t, ask[[]string](b, `[...document.querySelectorAll('td.word')].filter(e => {
+		const text = document.createRange();
+		text.selectNodeContents(e);
+		return text.getClientRects().length != 1;
+	}).map(e => e.innerText)`), "words that are broken")
 	b.keep("blocked-light")
 }
 
