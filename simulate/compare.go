@@ -19,6 +19,7 @@ import (
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate/parallel"
 )
 
 // Watch is told how far something is: done of so many, in words.
@@ -149,7 +150,11 @@ func (x *comparison) recommend(ctx context.Context, remember model.Settings) err
 	}
 	var done atomic.Int64
 	tick := func() { x.progress("recommending by both sets of rules", int(done.Add(1)), len(positions)) }
-	parallel(len(shards), func(n int) { x.recommendShard(ctx, &shards[n], of, remember, tick) })
+	var all sync.WaitGroup
+	for n := range shards {
+		all.Go(func() { x.recommendShard(ctx, &shards[n], of, remember, tick) })
+	}
+	all.Wait()
 	errs := []error{unread}
 	var kept, partly []string
 	computed := 0
@@ -308,26 +313,13 @@ func (x *comparison) progress(what string, done, of int) {
 	}
 }
 
-// each calls f for 0 to n-1 on all cores, and tells how far it is.
+// each calls f for 0 to n-1 on all cores until the context ends, and tells how far it is.
 func (x *comparison) each(ctx context.Context, what string, n int, f func(i int)) {
-	var next, done atomic.Int64
-	parallel(runtime.GOMAXPROCS(0), func(int) {
-		for ctx.Err() == nil {
-			i := int(next.Add(1)) - 1
-			if i >= n {
-				return
-			}
+	var done atomic.Int64
+	parallel.Each(n, func(i int) {
+		if ctx.Err() == nil {
 			f(i)
 			x.progress(what, int(done.Add(1)), n)
 		}
 	})
-}
-
-// parallel calls f for 0 to n-1 at once.
-func parallel(n int, f func(i int)) {
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { f(i) })
-	}
-	all.Wait()
 }

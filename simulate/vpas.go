@@ -15,6 +15,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/simulate/parallel"
 	"github.com/celvpa/celvpa/webhook/vpareview"
 )
 
@@ -22,6 +23,7 @@ import (
 type writtenVPA struct {
 	*vpav1.VerticalPodAutoscaler
 	from     manifests.Place
+	unknown  []error          // fields that have no effect
 	reviewed vpareview.Answer // by the rules, as a new object
 }
 
@@ -34,24 +36,23 @@ func (c *Cluster) VPAs() ([]*vpav1.VerticalPodAutoscaler, error) {
 	if broken != nil {
 		return nil, faults.Join(errs...)
 	}
+	all, unread := make([]writtenVPA, len(documents)), make([]error, len(documents))
+	parallel.Each(len(documents), func(i int) { all[i], unread[i] = c.written(&documents[i], objects) })
 	var keys []string
 	written := map[string][]writtenVPA{}
 	for i := range documents {
 		d := &documents[i]
-		v, err := readVPA(d, objects)
-		if err != nil {
-			errs = append(errs, err)
+		if unread[i] != nil {
+			errs = append(errs, unread[i])
 			continue
 		}
-		for _, unknown := range vpav1.Unknown(d.JSON) {
+		for _, unknown := range all[i].unknown {
 			c.note("%s: %s: %v; it has no effect", d.Source, d, unknown)
 		}
 		if written[d.Key()] == nil {
 			keys = append(keys, d.Key())
 		}
-		plan := policy.For(c.book, v).Plan
-		one := writtenVPA{VerticalPodAutoscaler: v, from: d.Source, reviewed: vpareview.Review(plan, vpareview.Request{Object: d.JSON, Namespace: d.Namespace})}
-		written[d.Key()] = append(written[d.Key()], one)
+		written[d.Key()] = append(written[d.Key()], all[i])
 	}
 	var out []*vpav1.VerticalPodAutoscaler
 	for _, key := range keys {
@@ -64,6 +65,17 @@ func (c *Cluster) VPAs() ([]*vpav1.VerticalPodAutoscaler, error) {
 		out = append(out, v.VerticalPodAutoscaler)
 	}
 	return out, faults.Join(errs...)
+}
+
+func (c *Cluster) written(d *manifests.Document, objects *schema.Objects) (writtenVPA, error) {
+	v, err := readVPA(d, objects)
+	if err != nil {
+		return writtenVPA{}, err
+	}
+	return writtenVPA{
+		VerticalPodAutoscaler: v, from: d.Source, unknown: vpav1.Unknown(d.JSON),
+		reviewed: vpareview.Review(policy.For(c.book, v).Plan, vpareview.Request{Object: d.JSON, Namespace: d.Namespace}),
+	}, nil
 }
 
 // readVPA refuses objects larger than any real one: parsing their quantities may take forever.

@@ -24,6 +24,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"a custom controller is followed to its pods": aCustomControllerIsFollowedToItsPods,
 			"the first pod of a custom kind is changed":   theFirstPodOfACustomKindIsChanged,
 			"an overlay is audited, then enforced":        anOverlayIsAuditedThenEnforced,
+			"a candidate changes what was foretold":       aCandidateChangesWhatWasForetold,
 			"one overlay on a shared setting":             oneOverlayOnASharedSettingMovesEveryRule,
 			"a pinned pipeline is used":                   aPinnedPipelineIsUsed,
 			"ignored namespaces are not served":           ignoredNamespacesAreNotServed,

@@ -27,6 +27,7 @@ import (
 // ended is how a celvpa process ended.
 type ended struct {
 	code   int
+	stdout string
 	stderr string
 	err    error // it did not end, or could not be started
 }
@@ -40,17 +41,17 @@ func runToEnd(args ...string) ended {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG=")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	exit := &exec.ExitError{}
 	switch {
 	case ctx.Err() != nil:
 		return ended{err: fmt.Errorf("celvpa %s did not end within a minute: %s", strings.Join(args, " "), stderr.String())}
 	case errors.As(err, &exit):
-		return ended{code: exit.ExitCode(), stderr: stderr.String()}
+		return ended{code: exit.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
 	}
-	return ended{stderr: stderr.String(), err: err}
+	return ended{stdout: stdout.String(), stderr: stderr.String(), err: err}
 }
 
 // lastLine is what a user reads; log lines may precede it.

@@ -18,6 +18,7 @@ import (
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate/parallel"
 )
 
 var (
@@ -84,17 +85,15 @@ func unreadableQuantity(text []byte, into any) error {
 	return fmt.Errorf("%s is %s, which is not a quantity: write it like %s", fault.Field, written, quantity.Example)
 }
 
-// decodeAll continues after errors.
+// decodeAll continues after errors. It calls read on all cores, and keeps the order.
 func decodeAll[T any](documents []Document, read func(*Document) (T, error)) ([]T, error) {
-	var out []T
-	var errs []error
-	for i := range documents {
-		one, err := read(&documents[i])
-		if err != nil {
-			errs = append(errs, err)
-			continue
+	all, errs := make([]T, len(documents)), make([]error, len(documents))
+	parallel.Each(len(documents), func(i int) { all[i], errs[i] = read(&documents[i]) })
+	out := all[:0]
+	for i := range all {
+		if errs[i] == nil {
+			out = append(out, all[i])
 		}
-		out = append(out, one)
 	}
 	return out, faults.Join(errs...)
 }

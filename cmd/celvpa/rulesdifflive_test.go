@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/simulate"
+)
+
+// diffLive compares with a candidate on the example of a cluster.
+func diffLive(t *testing.T, candidate string, more ...string) (out, told string, err error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "candidate.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(candidate), 0o600))
+	return run("", append([]string{"rules", "diff", "--live", file, "-f", "../../examples/checkpoint", "--now", planNow}, more...)...)
+}
+
+const twoCores = "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: two-cores}\nspec: {change: [{params: {containerMaxAllowed.cpu: 2}}]}\n"
+
+func TestACandidateIsComparedByWhatItDoes(t *testing.T) {
+	out, told, err := diffLive(t, twoCores, "-o", "json")
+	require.NoError(t, err)
+	require.Equal(t, []string{"recommendations by both sets of rules are computed from checkpoints, which hold neither the memory windows that are open nor usage since they were written"}, notesIn(told))
+	var got struct {
+		Items []struct {
+			VPA      string
+			Requests struct{ CPU, Memory string }
+			Pods     []struct {
+				Pod           string
+				Before, After simulate.Action
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Len(t, got.Items, 1)
+	require.Equal(t, "payments/ledger", got.Items[0].VPA)
+	require.Equal(t, "-2962m", got.Items[0].Requests.CPU) // 2 × (3481m - 2)
+	require.Equal(t, "0", got.Items[0].Requests.Memory)
+	require.Equal(t, "update/within-recommended-range", got.Items[0].Pods[0].Before.Rule)
+	require.Equal(t, "update/evict", got.Items[0].Pods[0].After.Rule)
+
+	out, _, err = diffLive(t, twoCores, "-o", "wide")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^payments/ledger-0 +payments/ledger +-1\.481 +0 +Skip \(update/within-recommended-range\) +Evict \(update/evict\) +container app: requests\.cpu 3481m → 2$`, out)
+}
+
+func TestTheTopOfManyIsPrintedWithTheTotalsOfAll(t *testing.T) {
+	moreVPAs := "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: never}\nspec: {change: [{params: {update.minReplicas: 9}}]}\n"
+	all, _, err := diffLive(t, moreVPAs, "-f", "../../examples/updater")
+	require.NoError(t, err)
+	out, _, err := diffLive(t, moreVPAs, "-f", "../../examples/updater", "--top", "2")
+	require.NoError(t, err)
+	require.Regexp(t, `(?s)^VPA.*\n\S+/\S+ .*\n\S+/\S+ .*\n… and \d+ other VerticalPodAutoscalers\n\n`, out)
+	require.Equal(t, all[bytes.Index([]byte(all), []byte("\n\n")):], out[bytes.Index([]byte(out), []byte("\n\n")):], "the totals")
+}
+
+func TestWhatCannotBeComparedIsRefusedWithTheReason(t *testing.T) {
+	for name, tt := range map[string]struct {
+		candidate string
+		args      []string
+		err       string
+	}{
+		"a rule that does not compile": {"apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: bad}\nspec: {change: [{params: {estimate.marginFraction: lots}}]}\n", nil, `candidate.yaml:4:`},
+		"a cluster beside manifests":   {twoCores, []string{"-n", "web"}, "-f and --namespace exclude each other: objects come from manifests or from a cluster"},
+		"a number of rows below zero":  {twoCores, []string{"--top", "-1"}, "--top is -1; give the number of VPAs to print, or 0 for all"},
+		"test tables beside a cluster": {twoCores, []string{"--answers"}, "if any flags in the group [live answers] are set none of the others can be"},
+		"two candidates":               {twoCores, []string{"more"}, "accepts 1 arg(s), received 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := diffLive(t, tt.candidate, tt.args...)
+			if tt.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.err)
+		})
+	}
+	empty := filepath.Join(t.TempDir(), "none.yaml")
+	require.NoError(t, os.WriteFile(empty, []byte(twoCores), 0o600))
+	_, _, err := run("", "rules", "diff", "--live", empty, "-f", empty)
+	require.EqualError(t, err, "there is no VerticalPodAutoscaler in "+empty+": nothing was compared")
+	_, _, err = run("", "rules", "diff", "--live", "nowhere", "-f", empty)
+	require.EqualError(t, err, "cannot read nowhere: no such file or directory; name a folder or file of rules")
+	_, _, err = run("", "rules", "diff", "shipped", "shipped", "-A")
+	require.EqualError(t, err, "--all-namespaces is for --live")
+	_, _, err = run("", "rules", "diff", "shipped", "shipped", "-o", "wide")
+	require.EqualError(t, err, "--output is wide, which is for --live; use table, json or yaml")
+}
+
+func TestProgressIsToldNowAndThen(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, false)
+	p.tell("reading", 1, 0)
+	require.Empty(t, out.String(), "what ends soon tells nothing")
+	p.next = time.Time{}
+	p.tell("reading", 500, 0)
+	p.tell("reading", 1000, 0)
+	p.next = time.Time{}
+	p.tell("planning", 3, 9)
+	p.end()
+	require.Equal(t, "celvpa: reading: 500\ncelvpa: planning: 3 of 9\n", out.String())
+
+	out.Reset()
+	p = newProgress(&out, true)
+	p.next = time.Time{}
+	p.tell("reading", 1, 0)
+	require.Empty(t, out.String(), "standard output is for a program")
+
+	p.terminal, p.quiet = true, false
+	p.tell("reading", 1, 2)
+	p.end()
+	require.Equal(t, "\r\x1b[Kcelvpa: reading: 1 of 2\r\x1b[K", out.String())
+}
