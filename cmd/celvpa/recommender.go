@@ -13,7 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/recommender/history"
@@ -146,7 +145,7 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 	if r.Source, err = flags.usage(o, p, r); err != nil {
 		return err
 	}
-	p.explains.Recommender = noAnswer[answers.Recommender]
+	p.explains.Recommender = r.Explain
 	p.healthy = append(p.healthy, r.Healthy)
 	return p.manager.Add(r)
 }

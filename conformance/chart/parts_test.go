@@ -116,7 +116,7 @@ func TestTheRolesOfTheChartAreThoseOfTheDocs(t *testing.T) {
 	for file, page := range map[string]string{
 		"recommender": "recommender", "leader-election": "recommender", "updater": "updater", "updater-lease": "updater",
 		"admission-controller": "admission", "admission-controller-lease": "admission",
-		"admission-controller-probe": "admission",
+		"admission-controller-probe": "admission", "reviews": "operations", "explain": "operations", "explainer": "operations",
 	} {
 		rules := read(t, "deploy", "chart", "celvpa", "files", "rbac", file+".yaml")
 		require.Contains(t, read(t, "docs", page+".md"), "\nrules:\n"+rules, "docs/%s.md and files/rbac/%s.yaml differ", page, file)

@@ -36,6 +36,7 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		"{vpaObjectNamespace: a, ignoredVpaObjectNamespaces: [b]}":                                                        "vpaObjectNamespace and ignoredVpaObjectNamespaces exclude each other: set one",
 		"{rulesConfigMap: a, rules: {a.yaml: b}}":                                                                         "rulesConfigMap replaces rules and overlays",
 		"{podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}":                                                  "podMonitor and serviceMonitor are both enabled",
+		"{explain: {port: 8943}}":                                                                                         "explain.port is 8943, which celvpa's metrics or its webhook use already: choose another",
 		"{updater: {serviceAccount: {create: false}}}":                                                                    "set updater.serviceAccount.name to the ServiceAccount to use",
 		"{updater: {leaderElection: {enabled: false}}}":                                                                   "updater.leaderElection.enabled is false with 2 replicas, which would all act at once: enable it, or set updater.replicas to 1",
 		"{updater: {podDisruptionBudget: {minAvailable: 1, maxUnavailable: 1}}}":                                          "updater.podDisruptionBudget has both minAvailable and maxUnavailable: set one",

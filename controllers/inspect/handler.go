@@ -12,25 +12,19 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/apiauth"
+	"github.com/celvpa/celvpa/controllers/metric"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-var requests = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Name: "celvpa_explain_requests_total",
-	Help: "Requests to --explain-address, by the HTTP status of the answer.",
-}, []string{"code"})
-
-func init() { metrics.Registry.MustRegister(requests) }
+var requests = metric.Counter("celvpa_explain_requests_total", "Requests to --explain-address, by the HTTP status of the answer.", "code")
 
 // The resource that a client must be allowed to get.
 const (

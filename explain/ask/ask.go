@@ -85,19 +85,19 @@ func VPA(ctx context.Context, o Options, namespace, name string) (*Result, error
 
 // reply is what one process answers, or why it does not.
 type reply struct {
-	from    string // e.g. pod celvpa-system/celvpa-updater-5d5f8d-abcde
+	from    string // e.g. pod celvpa-updater-5d5f8d-abcde; empty = the Service itself
 	answer  answers.Answer
 	problem string
 }
 
-// ask asks the processes behind a Service: its running pods, or whatever its endpoints are if it selects none.
+// ask asks the running pods of a Service. API servers proxy to nothing but pods.
 func (c *restClient) ask(ctx context.Context, s *corev1.Service, token, path string) []reply {
 	port := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == inspect.PortName })
 	switch {
 	case port < 0:
 		return []reply{{problem: fmt.Sprintf("it has no port called %s", inspect.PortName)}}
 	case len(s.Spec.Selector) == 0:
-		return []reply{c.get(ctx, "services", s.Namespace, s.Name, inspect.PortName, token, path)}
+		return []reply{{problem: "it selects no pods, and API servers proxy to pods only: give it a selector"}}
 	}
 	pods, problem := c.pods(ctx, s)
 	if problem != "" {
@@ -114,7 +114,7 @@ func (c *restClient) ask(ctx context.Context, s *corev1.Service, token, path str
 			out[i] = reply{from: "pod " + pods[i].Name, problem: fmt.Sprintf("it has no port called %s", s.Spec.Ports[port].TargetPort.String())}
 			continue
 		}
-		asked.Go(func() { out[i] = c.get(ctx, "pods", s.Namespace, pods[i].Name, number, token, path) })
+		asked.Go(func() { out[i] = c.get(ctx, s.Namespace, pods[i].Name, number, token, path) })
 	}
 	asked.Wait()
 	return out

@@ -26,7 +26,7 @@ import (
 // usualNamespaces are those that celvpa is installed in. They are tried if not all may be listed.
 var usualNamespaces = []string{"celvpa-system", "celvpa", "kube-system"}
 
-// role is the ClusterRole of the chart with what a user needs in celvpa's namespace.
+// role is the Role of the chart with what a user needs in celvpa's namespace.
 const role = "celvpa-explainer"
 
 // restClient asks the API server. It knows objects of the core group only.
@@ -88,7 +88,7 @@ func (c *restClient) services(ctx context.Context) (found []corev1.Service, unkn
 	switch {
 	case len(found) > 0:
 	case len(refused) > 0:
-		unknown = append(unknown, fmt.Sprintf("celvpa's processes: this user may not list Services in %s: give celvpa's namespace by --celvpa-namespace, and have ClusterRole %s bound to this user there",
+		unknown = append(unknown, fmt.Sprintf("celvpa's processes: this user may not list Services in %s: give celvpa's namespace by --celvpa-namespace, and have Role %s bound to this user there",
 			strings.Join(refused, ", "), role))
 	default:
 		where := "this cluster"
@@ -106,7 +106,7 @@ func (c *restClient) pods(ctx context.Context, s *corev1.Service) ([]corev1.Pod,
 	var list corev1.PodList
 	switch err := c.list(ctx, "pods", s.Namespace, labels.SelectorFromSet(s.Spec.Selector).String(), &list); {
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Sprintf("this user may not list pods in namespace %s: have ClusterRole %s bound to this user there", s.Namespace, role)
+		return nil, fmt.Sprintf("this user may not list pods in namespace %s: have Role %s bound to this user there", s.Namespace, role)
 	case err != nil:
 		return nil, fmt.Sprintf("listing its pods: %v", shorter(err))
 	}
@@ -148,7 +148,7 @@ func (c *restClient) token(ctx context.Context, a account) token {
 	whose := fmt.Sprintf("the processes of namespace %s", a.namespace)
 	switch {
 	case apierrors.IsForbidden(err):
-		return token{problem: fmt.Sprintf("%s: this user may not create tokens of ServiceAccount %s/%s: have ClusterRole %s bound to this user in that namespace, or give another account by --service-account",
+		return token{problem: fmt.Sprintf("%s: this user may not create tokens of ServiceAccount %s/%s: have Role %s bound to this user in that namespace, or give another account by --service-account",
 			whose, a.namespace, a.name, role)}
 	case apierrors.IsNotFound(err):
 		return token{problem: fmt.Sprintf("%s: there is no ServiceAccount %s/%s: install the chart with explain.enabled=true, or give another account by --service-account", whose, a.namespace, a.name)}
@@ -159,21 +159,21 @@ func (c *restClient) token(ctx context.Context, a account) token {
 }
 
 // get asks one process through the API server's proxy.
-func (c *restClient) get(ctx context.Context, resource, namespace, name, port, token, path string) reply {
-	r := reply{from: strings.TrimSuffix(resource, "s") + " " + name}
+func (c *restClient) get(ctx context.Context, namespace, pod, port, token, path string) reply {
+	r := reply{from: "pod " + pod}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	body, err := c.Get().Namespace(namespace).Resource(resource).Name("https:"+name+":"+port).SubResource("proxy").Suffix(path).
+	body, err := c.Get().Namespace(namespace).Resource("pods").Name("https:"+pod+":"+port).SubResource("proxy").Suffix(path).
 		SetHeader(inspect.TokenHeader, "Bearer "+token).MaxRetries(0).Stream(ctx)
 	if err != nil {
-		r.problem = why(err, resource, namespace)
+		r.problem = why(err, namespace)
 		return r
 	}
 	defer body.Close()
 	text, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
 	switch {
 	case err != nil:
-		r.problem = why(err, resource, namespace)
+		r.problem = why(err, namespace)
 	case len(text) > maxAnswer:
 		r.problem = fmt.Sprintf("its answer has more than %d bytes", maxAnswer)
 	default:
@@ -185,14 +185,14 @@ func (c *restClient) get(ctx context.Context, resource, namespace, name, port, t
 }
 
 // why says why a process cannot be asked, and what to do. An answer of celvpa says that itself.
-func why(err error, resource, namespace string) string {
+func why(err error, namespace string) string {
 	var status apierrors.APIStatus
 	ours := errors.As(err, &status) && status.Status().Details != nil && strings.HasSuffix(status.Status().Details.Kind, "/explain")
 	switch {
 	case ours:
 		return status.Status().Message
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("this user may not get %s/proxy in namespace %s: have ClusterRole %s bound to this user there", resource, namespace, role)
+		return fmt.Sprintf("this user may not get pods/proxy in namespace %s: have Role %s bound to this user there", namespace, role)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("no answer within %s", timeout)
 	case status != nil && status.Status().Code == http.StatusServiceUnavailable:

@@ -46,18 +46,16 @@ func (m *merger) service(name string, replies []reply) {
 		if leads && !all {
 			continue
 		}
-		if problems[r.problem] == nil {
+		if !slices.Contains(order, r.problem) {
 			order = append(order, r.problem)
 		}
-		problems[r.problem] = append(problems[r.problem], r.from)
+		if r.from != "" {
+			problems[r.problem] = append(problems[r.problem], r.from)
+		}
 	}
 	for _, problem := range order {
-		from := strings.Trim(strings.Join(problems[problem], ", "), ", ")
-		if from == "" || strings.HasPrefix(from, "service ") {
-			m.unknown("Service %s: %s", name, problem)
-		} else {
-			m.unknown("Service %s, %s: %s", name, from, problem)
-		}
+		from := strings.Join(append([]string{"Service " + name}, problems[problem]...), ", ")
+		m.unknown("%s: %s", from, problem)
 	}
 }
 

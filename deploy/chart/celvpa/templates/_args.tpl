@@ -3,6 +3,11 @@
 {{- $v := .root.Values -}}
 - {{ .name }}
 - --address=:{{ .port }}
+{{- with $v.explain }}
+{{- if .enabled }}
+- --explain-address=:{{ .port }}
+{{- end }}
+{{- end }}
 - --v={{ .values.logLevel }}
 - --logging-format={{ $v.logFormat }}
 {{- with $v.featureGates }}
