@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,15 +10,6 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/inspect"
 )
-
-// errNoAnswer is what a component says that does not explain.
-var errNoAnswer = errors.New("this version does not explain what it does")
-
-// noAnswer is a source that says so.
-func noAnswer[T any](context.Context, string, string) (T, error) {
-	var none T
-	return none, errNoAnswer
-}
 
 // explain serves what the components of this process know on --explain-address. All of them have joined.
 func (p *process) explain(o *options) error {
