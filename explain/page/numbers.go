@@ -51,7 +51,13 @@ func container(w *writer, r *explain.Report, group []explain.Amounts, having map
 		w.put("<div class=\"charts\">\n")
 		bars(w, a, having)
 		overTime(w, r, a, having)
-		w.put("</div>\n</article>\n")
+		w.put("</div>\n")
+		if len(a.Bounds) > 0 {
+			w.put("<details class=\"fold\"><summary>Rules that set the bounds of {} of {}</summary>\n", a.Resource, nameOf(a.Container))
+			steps(w, a.Resource+" bounds of "+nameOf(a.Container), a.Bounds)
+			w.put("</details>\n")
+		}
+		w.put("</article>\n")
 	}
 	w.put("</details>\n")
 }
@@ -77,7 +83,7 @@ func flow(w *writer, a explain.Amounts, having map[place]*held) {
 	w.put("<ol class=\"flow\" aria-label=\"Way of {} of {}\">\n<li><h5>Usage</h5>", a.Resource, nameOf(a.Container))
 	usage(w, a)
 	w.put("</li>\n<li class=\"rules\"><h5>Rules</h5>")
-	way(w, a.Way)
+	way(w, a)
 	w.put("</li>\n<li><h5>Target</h5>")
 	w.amount("", a.Target, "none")
 	if a.LowerBound != "" || a.UpperBound != "" {
@@ -124,9 +130,14 @@ func taken(a explain.Amounts) int {
 	return -1
 }
 
-func way(w *writer, steps []engine.Step) {
+func way(w *writer, a explain.Amounts) {
+	steps := a.Way
 	if len(steps) == 0 {
-		w.put("<p class=\"none\">No rule set it.</p>")
+		if a.Target == "" {
+			w.put("<p class=\"none\">No rule set a target.</p>")
+		} else {
+			w.put("<p class=\"none\">Which rules set the target is not known.</p>")
+		}
 		return
 	}
 	w.put("<ol class=\"way\">")

@@ -114,10 +114,12 @@ func TestAPageHoldsAllOfAReport(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Deployment web/shop", "✕ Misconfigured", "The updater's next step: Skip update/too-few-replicas",
-		"Way out: Scale by another metric, or take cpu out of controlledResources", "hpa-same-resource HorizontalPodAutoscaler web/shop",
+		"Way out: Scale by another metric, or take cpu out of controlledResources", "Until: 2 pods are healthy", "hpa-same-resource HorizontalPodAutoscaler web/shop",
 		"percentile 90 414m", "414m → 476m", "estimate/bounds/add-safety-margin 1.0.0 rules/estimate.yaml:68:13",
 		"978270031 ≈ 932.9Mi", "lower bound 83m", "upper bound 228956m", "83m to 228956m",
-		"web/shop-7c5687bd57-2x8lqRunning, Burstable, node-1", "4.671 up outside", "Until: the workload has 2 live pods", "container app: limits.memory 1Gi → 1956540062",
+		"web/shop-7c5687bd57-2x8lqRunning, Burstable, node-1", "4.671 up outside", "Until: the workload has 2 live pods",
+		"Rules that set the bounds of cpu of container app", "476m228956mestimate/bounds/widen-upper-bound",
+		"container app: limits.memory 1Gi → 1956540062",
 		"decision 19ce9c5a03c0", "container app: target.cpu 310m → 402m", "TooFewReplicas", "14 times",
 		"celvpa-recommender-7c5687bd57-5p758", "65895351f390", "What the admission controller did: pods/proxy",
 	} {
@@ -127,6 +129,7 @@ func TestAPageHoldsAllOfAReport(t *testing.T) {
 	require.Contains(t, resized, "overlay RuleOverlay mail, overlays/mail.yaml:14:11")
 	require.Contains(t, resized, "request, 2 pods", "pods that differ are counted")
 	require.Contains(t, resized, "the target falls from 700Mi to 243Mi, in 6d4h", "a chart says in words what it shows")
+	require.Contains(t, written(t, reports["no pods"]), "Which rules set the target is not known.")
 	require.Contains(t, written(t, pagetest.Large(2)), "<strong>differs</strong>", "processes that run different rules")
 }
 

@@ -18,7 +18,7 @@ type mark struct {
 // decisions writes when the processes decided what, and the decisions, newest first.
 func decisions(w *writer, r *explain.Report) {
 	if len(r.Decisions) == 0 {
-		w.put("<p>No decision is kept.</p>\n")
+		w.put("<p>No decision is known.</p>\n")
 		return
 	}
 	var marks []mark
@@ -67,7 +67,7 @@ func decisions(w *writer, r *explain.Report) {
 // events writes the VPA's events, newest first.
 func events(w *writer, r *explain.Report) {
 	if len(r.Events) == 0 {
-		w.put("<p>There is no event.</p>\n")
+		w.put("<p>No event is known.</p>\n")
 		return
 	}
 	var marks []mark

@@ -54,7 +54,7 @@ func pod(w *writer, p explain.Pod) {
 	}
 	w.put("<p>{}</p>", p.Reason)
 	for _, more := range [][2]string{
-		{"Until", p.Until}, {"Its node could not give", p.Infeasible}, {"Postponed by the last cycle", p.Postponed}, {"To be postponed", p.Later},
+		{"Until", p.Until}, {"Resize", p.Resize}, {"Its node could not give", p.Infeasible}, {"Postponed by the last cycle", p.Postponed}, {"To be postponed", p.Later},
 		{"Evictions that the API server refused", refused(p.Evictions)}, {"Resizes that the API server refused", refused(p.Resizes)},
 	} {
 		if more[1] != "" {

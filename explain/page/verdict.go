@@ -140,7 +140,11 @@ func finding(w *writer, f explain.Finding) {
 	}
 	w.put("</p><p>{}</p>", f.Text)
 	if f.WayOut != "" {
-		w.put("<p class=\"out\"><strong>Way out:</strong> {}</p>", f.WayOut)
+		label := "Way out"
+		if f.Class == explain.Waiting {
+			label = "Until"
+		}
+		w.put("<p><strong>{}:</strong> {}</p>", label, f.WayOut)
 	}
 	w.put("</li>\n")
 }

@@ -34,6 +34,12 @@ func estimate(rule, at, from, to, why string) engine.Step {
 	}
 }
 
+func bound(item, rule, at, from, to string) engine.Step {
+	step := estimate(rule, at, from, to, "")
+	step.Item, step.Field = item, "now.cpu"
+	return step
+}
+
 func usage(amounts ...string) []answers.Percentile {
 	var out []answers.Percentile
 	for i, percent := range []string{"50", "90", "95", "99"} {
@@ -58,7 +64,7 @@ func Blocked() *explain.Report {
 				WayOut: "Run 2 replicas, set spec.updatePolicy.minReplicas to 1, or use updateMode InPlaceOrRecreate"},
 			{Token: "hpa-same-resource", Class: explain.Misconfigured, About: "HorizontalPodAutoscaler web/shop",
 				Text: "It scales by the utilization of cpu, which the VPA changes", WayOut: "Scale by another metric, or take cpu out of controlledResources"},
-			{Token: "budget-spent", Class: explain.Waiting, About: "PodDisruptionBudget web/shop", Text: "It allows 0 evictions now: 1 of 1 pods healthy, 1 wanted"},
+			{Token: "budget-spent", Class: explain.Waiting, About: "PodDisruptionBudget web/shop", Text: "It allows 0 evictions now: 1 of 1 pods healthy, 1 wanted", WayOut: "2 pods are healthy"},
 			{Token: "little-history", Class: explain.Info, About: "container app", Text: "Upper bounds are wide: 3 hours of history count as confidence 0.125"},
 			{Token: "capped", Class: explain.Info, About: "container app", Text: "maxAllowed 2Gi caps the upper bound of memory"},
 		},
@@ -69,6 +75,10 @@ func Blocked() *explain.Report {
 				Way: []engine.Step{
 					estimate("target", "59:13", "unset", "414m", "percentile 0.9 of 180 samples"),
 					estimate("add-safety-margin", "68:13", "414m", "476m", ""),
+				},
+				Bounds: []engine.Step{
+					bound("upperBound", "upper-bound", "65:13", "unset", "414m"), bound("upperBound", "add-safety-margin", "68:13", "414m", "476m"),
+					bound("upperBound", "widen-upper-bound", "73:13", "476m", "228956m"),
 				},
 			},
 			{
