@@ -67,13 +67,14 @@ func TestContrast(t *testing.T) {
 }
 
 func TestThePageReadsOnPaper(t *testing.T) {
-	b := open(t, pagetest.Resized(), 700)
+	b := open(t, pagetest.Blocked(), 718) // A4 with the margins that Chromium leaves
 	b.media("print", "dark")
 	require.Equal(t, "none", ask[string](b, "getComputedStyle(document.querySelector('nav')).display"))
 	require.True(t, ask[bool](b, "[...document.querySelectorAll('.scroll')].every(e => e.scrollWidth <= e.clientWidth + 1)"), "no table is cut")
 	require.True(t, ask[bool](b, "document.querySelector('.flow').checkVisibility()"), "what is open on the screen is printed")
 	tops := ask[[]float64](b, "[...document.querySelector('.flow').children].map(e => e.getBoundingClientRect().top)")
 	require.Equal(t, tops[0], tops[4], "the flow goes from left to right")
+	require.Empty(t, ask[[]string](b, broken))
 	each(t, func(t *testing.T, name string, report *explain.Report) {
 		b := open(t, report, wide)
 		pdf, err := chromedp.Run(b.ctx, chromedp.PrintToPDF())
