@@ -208,10 +208,10 @@ func TestPodsThatAreGoneAreNoErrors(t *testing.T) {
 // An eviction without an answer may have been carried out: it counts in the group's budget.
 func TestAnEvictionWithoutAnswerCountsAsOne(t *testing.T) {
 	w := newWorld(t, nil)
-	w.workload("web", 3, vpav1.UpdateModeRecreate)
+	w.workload("silent", 3, vpav1.UpdateModeRecreate)
 	w.refusing("evict", errors.New("connection reset by peer"))
-	require.Equal(t, []string{"evict web-01"}, w.cycle())
-	require.Equal(t, 1.0, testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", "web", "ns", "EvictionError")))
+	require.Equal(t, []string{"evict silent-01"}, w.cycle())
+	require.Equal(t, 1.0, testutil.ToFloat64(counters.FailedEvictions.WithLabelValues("1", "Recreate", "silent", "ns", "EvictionError")))
 }
 
 // An API server that does not answer for one custom kind must not keep other pods from being
