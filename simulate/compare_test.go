@@ -137,6 +137,30 @@ func TestWhatACandidateChangesIsCounted(t *testing.T) {
 	}
 }
 
+// TestPinnedVPAsAndThoseThatShareAPod: a pin keeps its pipeline, and a pod may lose its VPA.
+func TestPinnedVPAsAndThoseThatShareAPod(t *testing.T) {
+	pinned := strings.Replace(shop, "name: shop}", "name: shop, annotations: {"+policy.AnnotationPipeline+": default@1.0.0}}", 1) + shopHistory
+	other := "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: other}\nspec: {pipeline: lean, change: [{params: {estimate.marginFraction: 1}}]}\n"
+	lean, err := os.ReadFile("../examples/pipeline/lean.yaml")
+	require.NoError(t, err)
+	c := clusterOf(t, pinned, shipped(t))
+	got, err := c.Compare(t.Context(), under(t, string(lean)+"\n---\n"+other), model.DefaultSettings(), nil)
+	require.NoError(t, err)
+	require.Empty(t, got.Items)
+	require.Equal(t, []string{"1 VerticalPodAutoscaler is pinned with annotation " + policy.AnnotationPipeline + ", and the candidate does not change that pipeline for them: web/shop"}, c.Notes())
+
+	// Two VPAs have one target; the candidate lets new pods belong to neither.
+	second := strings.Replace(strings.Replace(recommended, "name: shop}", "name: second}", 1), "cpu: 500m", "cpu: 700m", 1)
+	never := "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: never}\nspec: {change: [{replace: admission-mode/mode-off, decision: {name: mode-off, when: 'true', do: Ignore, class: Settled, reason: not now}}]}\n"
+	c = clusterOf(t, recommended+"---\n"+second+shop[strings.Index(shop, "---"):], shipped(t))
+	got, err = c.Compare(t.Context(), under(t, never), model.DefaultSettings(), nil)
+	require.NoError(t, err)
+	require.Equal(t, "-1.200", got.Totals.Requests.CPU.Cores(), "the first by name had them: 2 × (100m - 700m)")
+	require.Equal(t, 2, got.Totals.Pods)
+	require.Equal(t, "web/second", got.Items[0].VPA)
+	require.Equal(t, []string{"container app: requests.cpu 700m → 100m", "container app: requests.memory 300Mi → 100Mi"}, texts(got.Items[0].Pods[0].Resources))
+}
+
 func texts(list []answers.Change) (out []string) {
 	for _, one := range list {
 		out = append(out, one.String())

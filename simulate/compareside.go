@@ -15,6 +15,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/poddefaults"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -281,7 +282,7 @@ func (x *comparison) admission(pod *corev1.Pod, known map[string]*admissionChang
 
 // targetChanges lists the targets that differ, by container.
 func targetChanges(before, after *vpav1.RecommendedPodResources) (out []answers.Change) {
-	was, is := targetsOf(before), targetsOf(after)
+	was, is := recommender.Targets(before), recommender.Targets(after)
 	names := map[string]bool{}
 	for name := range was {
 		names[name] = true
@@ -291,21 +292,6 @@ func targetChanges(before, after *vpav1.RecommendedPodResources) (out []answers.
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		out = append(out, changesOf(name, "target", was[name], is[name])...)
-	}
-	return out
-}
-
-// targetsOf are the targets by container, that of the pod under the empty name.
-func targetsOf(r *vpav1.RecommendedPodResources) map[string]corev1.ResourceList {
-	out := map[string]corev1.ResourceList{}
-	if r == nil {
-		return out
-	}
-	for _, c := range r.ContainerRecommendations {
-		out[c.ContainerName] = c.Target
-	}
-	if r.PodRecommendation != nil {
-		out[""] = r.PodRecommendation.Target
 	}
 	return out
 }

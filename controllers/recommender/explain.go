@@ -19,12 +19,12 @@ import (
 // it, and keeps the decision.
 func (r *Recommender) explain(u *Update) {
 	w := u.Workload
-	log, before := r.log(w), targets(w.VPA.Status.Recommendation)
-	if (!log.Enabled() && !r.Decisions.Enabled()) || w.Chosen.Plan == nil || equality.Semantic.DeepEqual(before, targets(u.Status.Recommendation)) {
+	log, before := r.log(w), Targets(w.VPA.Status.Recommendation)
+	if (!log.Enabled() && !r.Decisions.Enabled()) || w.Chosen.Plan == nil || equality.Semantic.DeepEqual(before, Targets(u.Status.Recommendation)) {
 		return
 	}
 	result := r.recommend(w, w.model.View(r.cluster.Settings()), true)
-	changed := targetChanges(before, targets(u.Status.Recommendation), &result)
+	changed := targetChanges(before, Targets(u.Status.Recommendation), &result)
 	for _, c := range changed {
 		if c.Container != "" && c.To != unset {
 			log.Info("recommendation changed", "container", c.Container, "resource", c.Field,
