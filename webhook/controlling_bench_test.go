@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/decisions"
+	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/slim"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -116,7 +117,7 @@ func benchedHandler(b *testing.B) *Handler {
 	book, err := policy.Load(policy.Options{})
 	require.NoError(b, err)
 	reader := cached{from: cacheOf(b, objects...)}
-	return &Handler{Client: reader, Resolver: &target.Resolver{Client: reader, Scales: target.NewScales(reader, clock.RealClock{}, nil)},
+	return &Handler{Client: reader, Limits: &limitranges.Cache{Reader: reader}, Resolver: &target.Resolver{Client: reader, Scales: target.NewScales(reader, clock.RealClock{}, nil)},
 		Rules: func() *compile.Rulebook { return book }, Log: logr.Discard(),
 		Clock: clock.RealClock{}, Decisions: decisions.New(decisions.Options{Kept: decisions.DefaultKept})}
 }

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -109,7 +110,7 @@ func reviewer(t *testing.T, objects ...client.Object) (h *Handler, api *scales, 
 	api = newScales(t)
 	log = &strings.Builder{}
 	reader := cached{Client: api, from: cacheOf(t, objects...)}
-	return &Handler{Client: reader, Resolver: &target.Resolver{Client: reader, Scales: target.NewScales(reader, api.clock, nil)},
+	return &Handler{Client: reader, Limits: &limitranges.Cache{Reader: reader}, Resolver: &target.Resolver{Client: reader, Scales: target.NewScales(reader, api.clock, nil)},
 		Rules: func() *compile.Rulebook { return book }, Log: funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{})}, api, log
 }
 

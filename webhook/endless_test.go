@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -69,7 +70,7 @@ func TestQuantitiesThatTakeForEverHoldNobodyUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var lines []string
 			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(deployment).Build()
-			h := &Handler{Client: api, Resolver: &target.Resolver{Client: api}, Rules: func() *compile.Rulebook { return book },
+			h := &Handler{Client: api, Limits: &limitranges.Cache{Reader: api}, Resolver: &target.Resolver{Client: api}, Rules: func() *compile.Rulebook { return book },
 				Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
 			request := map[string]any{"uid": "1", "operation": admissionv1.Create, "namespace": "ns", "name": "v", "object": json.RawMessage(tt.object),
 				"requestKind": map[string]string{"kind": "VerticalPodAutoscaler"}, "resource": map[string]string{"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"}}

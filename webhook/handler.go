@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/decisions"
+	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -19,6 +20,7 @@ import (
 type Handler struct {
 	Client   client.Client // reads from a cache
 	Resolver *target.Resolver
+	Limits   *limitranges.Cache
 	Rules    func() *compile.Rulebook // returns the rules in force
 	Shadows  *policy.Shadows
 	Log      logr.Logger

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/crds/quantity"
@@ -55,7 +54,7 @@ func (h *Handler) reviewPod(ctx context.Context, req admission.Request, about *s
 	}
 	about.add("pod", pod.Name)
 	rules := h.Rules()
-	limits, err := limitranges.Of(ctx, h.Client, pod.Namespace)
+	limits, err := h.Limits.Of(ctx, pod.Namespace)
 	if err != nil {
 		return answer, nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -77,7 +78,7 @@ func TestNewPods(t *testing.T) {
 			if tt.api != nil {
 				api = tt.api
 			}
-			h := &Handler{Client: api, Resolver: &target.Resolver{Client: reader}, Rules: func() *compile.Rulebook { return book },
+			h := &Handler{Client: api, Limits: &limitranges.Cache{Reader: api}, Resolver: &target.Resolver{Client: reader}, Rules: func() *compile.Rulebook { return book },
 				Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})}
 			req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				UID: "1", Operation: admissionv1.Create, Namespace: "ns", Name: "p", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},

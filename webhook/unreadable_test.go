@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -59,7 +60,7 @@ func TestAVPAThatCannotBeReadChangesNoNewPods(t *testing.T) {
 				},
 			}).Build()
 			var lines []string
-			h := &Handler{Client: api, Resolver: &target.Resolver{Client: api}, Rules: func() *compile.Rulebook { return book },
+			h := &Handler{Client: api, Limits: &limitranges.Cache{Reader: api}, Resolver: &target.Resolver{Client: api}, Rules: func() *compile.Rulebook { return book },
 				Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1})}
 			resp := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				UID: "1", Operation: admissionv1.Create, Namespace: "ns", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},

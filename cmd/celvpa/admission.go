@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/target"
@@ -76,9 +77,14 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	if err != nil {
 		return err
 	}
+	limits := &limitranges.Cache{Reader: p.manager.GetClient()}
+	if err := limits.Follow(ctx, p.manager.GetCache()); err != nil {
+		return err
+	}
 	handler := &webhook.Handler{
 		Client:    p.manager.GetClient(),
 		Resolver:  p.resolver,
+		Limits:    limits,
 		Rules:     source.Rules,
 		Shadows:   tried,
 		Decisions: o.decisions("admission-controller"),

@@ -1,0 +1,68 @@
+package limitranges
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/controllers/facts"
+)
+
+// Cache keeps the folded LimitRanges of each namespace that has some until one of them changes.
+// Call Follow before the first Of. It is safe for concurrent use.
+type Cache struct {
+	Reader client.Reader
+
+	mu     sync.Mutex
+	folded map[string]*facts.LimitRanges // by namespace
+}
+
+// Follow makes c drop what changes. The reader must read from the same objects.
+func (c *Cache) Follow(ctx context.Context, objects cache.Cache) error {
+	informer, err := objects.GetInformer(ctx, &corev1.LimitRange{}, cache.BlockUntilSynced(false))
+	if err == nil {
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    c.drop,
+			UpdateFunc: func(_, now any) { c.drop(now) },
+			DeleteFunc: c.drop,
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("following LimitRanges: %w", err)
+	}
+	return nil
+}
+
+// Of is the Of of this package.
+func (c *Cache) Of(ctx context.Context, namespace string) (*facts.LimitRanges, error) {
+	c.mu.Lock() // also while reading, so that drop removes what was folded before a change
+	defer c.mu.Unlock()
+	if kept := c.folded[namespace]; kept != nil {
+		return kept, nil
+	}
+	limits, err := Of(ctx, c.Reader, namespace)
+	if err != nil || limits == nil {
+		return nil, err
+	}
+	if c.folded == nil {
+		c.folded = map[string]*facts.LimitRanges{}
+	}
+	c.folded[namespace] = limits
+	return limits, nil
+}
+
+// drop forgets the namespace of a LimitRange that an informer reports.
+func (c *Cache) drop(object any) {
+	key, err := toolscache.DeletionHandlingObjectToName(object)
+	if err != nil {
+		return // informers report nothing else
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.folded, key.Namespace)
+}
