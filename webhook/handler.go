@@ -33,7 +33,10 @@ type Handler struct {
 
 // Handle answers a review. The Server recovers its panics.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	about := &subject{log: h.Log, values: append(make([]any, 0, 12), "uid", req.UID, "namespace", req.Namespace, "name", req.Name)}
+	about := &subject{log: h.Log, values: append(make([]any, 0, 12), "uid", string(req.UID), "namespace", req.Namespace)}
+	if req.Name != "" { // most new pods have none yet
+		about.add("name", req.Name)
+	}
 	switch {
 	case req.Resource.Group == "" && req.Resource.Resource == "pods":
 		return h.pod(ctx, req, about)

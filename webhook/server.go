@@ -35,6 +35,7 @@ type Server struct {
 	handler  admission.Handler
 	timeout  time.Duration
 	slots    chan struct{} // of reviews that run
+	workers  workers
 	queueFor time.Duration
 	memory   *reviewMemory
 	log      logr.Logger
@@ -64,7 +65,7 @@ func NewServer(o ServerOptions) *Server {
 	if o.Concurrent <= 0 {
 		o.Concurrent = 100 * runtime.GOMAXPROCS(0)
 	}
-	return &Server{handler: o.Handler, timeout: o.Timeout, slots: make(chan struct{}, o.Concurrent), queueFor: queueWait,
+	return &Server{handler: o.Handler, timeout: o.Timeout, slots: make(chan struct{}, o.Concurrent), workers: make(workers), queueFor: queueWait,
 		memory: newReviewMemory(cmp.Or(o.Memory, DefaultReviewMemory)), log: o.Log, limited: &limited{clock: o.Clock, every: 10 * time.Second}}
 }
 
@@ -196,11 +197,11 @@ func (s *Server) review(req admission.Request, deadline time.Time, memory *reser
 		return outcome{resp: admission.Allowed(""), status: statusSkipped}
 	}
 	done := make(chan outcome, 1)
-	go func() {
+	s.workers.run(func() {
 		inFlight.Inc()
 		defer func() { memory.release(); <-s.slots; inFlight.Dec() }() // also after a late handler
 		done <- s.call(ctx, req)
-	}()
+	})
 	select {
 	case answered := <-done:
 		return answered
