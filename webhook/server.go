@@ -107,16 +107,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		memory = s.memory.reserve() // a late handler keeps its reservation
 	}
 	built := stepAdmit.since(admitted)
-	body, err = encode(review.UID, &answered.resp)
+	text, err := encode(review.UID, &answered.resp)
 	if err != nil {
 		s.log.Error(err, "the object is admitted unchanged", "uid", review.UID)
 		answered = outcome{resp: admission.Allowed(""), status: statusError}
-		body, _ = encode(review.UID, &answered.resp) // cannot fail
+		text, _ = encode(review.UID, &answered.resp) // cannot fail
 	}
+	defer written.Put(text)
 	writing := stepBuild.since(built)
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	if _, err := w.Write(body); err != nil {
+	w.Header().Set("Content-Length", strconv.Itoa(text.body.Len()))
+	if _, err := w.Write(text.body.Bytes()); err != nil {
 		if suppressed, ok := s.limited.allow("unsent"); ok {
 			s.log.Info("cannot send the answer", "uid", review.UID, "reason", err.Error(), "suppressed", suppressed)
 		}

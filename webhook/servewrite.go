@@ -1,8 +1,10 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,11 +19,18 @@ type operation struct {
 	Value     any    `json:"value,omitempty"`
 }
 
-// encode writes the AdmissionReview that answers the request with a UID. Only a refusal or a message gets a status.
-func encode(uid types.UID, resp *admission.Response) ([]byte, error) {
-	answer := &admissionv1.AdmissionResponse{UID: uid, Allowed: resp.Allowed, Warnings: resp.Warnings, AuditAnnotations: resp.AuditAnnotations}
+// answer is the text of an AdmissionReview that answers a request. Its buffers are used again.
+type answer struct{ body, patch bytes.Buffer }
+
+var written = sync.Pool{New: func() any { return new(answer) }}
+
+// encode makes the answer to the request with a UID. Only a refusal or a message gets a status. The caller puts the answer back
+// after use.
+func encode(uid types.UID, resp *admission.Response) (*answer, error) {
+	out := written.Get().(*answer)
+	review := &admissionv1.AdmissionResponse{UID: uid, Allowed: resp.Allowed, Warnings: resp.Warnings, AuditAnnotations: resp.AuditAnnotations}
 	if resp.Result != nil && (!resp.Allowed || resp.Result.Message != "") {
-		answer.Result = resp.Result
+		review.Result = resp.Result
 	}
 	if resp.Allowed && len(resp.Patches) > 0 {
 		operations := make([]*operation, len(resp.Patches))
@@ -32,15 +41,23 @@ func encode(uid types.UID, resp *admission.Response) ([]byte, error) {
 			}
 			operations[i] = o
 		}
-		patch, err := json.Marshal(operations)
-		if err != nil {
+		if err := write(&out.patch, operations); err != nil {
 			return nil, fmt.Errorf("writing the patch: %w", err)
 		}
-		answer.Patch, answer.PatchType = patch, ptr.To(admissionv1.PatchTypeJSONPatch)
+		review.Patch, review.PatchType = out.patch.Bytes(), ptr.To(admissionv1.PatchTypeJSONPatch)
 	}
-	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: reviewType, Response: answer})
-	if err != nil {
+	if err := write(&out.body, admissionv1.AdmissionReview{TypeMeta: reviewType, Response: review}); err != nil {
 		return nil, fmt.Errorf("writing the answer: %w", err)
 	}
-	return body, nil
+	return out, nil
+}
+
+// write fills a buffer with a value as json.Marshal writes it.
+func write(into *bytes.Buffer, value any) error {
+	into.Reset()
+	if err := json.NewEncoder(into).Encode(value); err != nil {
+		return err
+	}
+	into.Truncate(into.Len() - 1) // a line break
+	return nil
 }
