@@ -12,14 +12,13 @@ type Alteration struct {
 
 // Alterations lists what a change does to a running pod: containers in order, then the pod level.
 func Alterations(pod *corev1.Pod, change PodChange) (out []Alteration) {
-	add := func(container, kind string, now, written corev1.ResourceList) {
-		for _, name := range ScaledResources {
-			if !altersOne(now, written, name) {
+	add := func(container, kind string, now corev1.ResourceList, written Quantities) {
+		for _, to := range written {
+			if !altersOne(now, written, to.Resource) {
 				continue
 			}
-			to := written[name]
-			one := Alteration{Container: container, Field: kind + "." + string(name), To: to.String()}
-			if from, ok := now[name]; ok {
+			one := Alteration{Container: container, Field: kind + "." + string(to.Resource), To: to.String()}
+			if from, ok := now[to.Resource]; ok {
 				one.From = from.String()
 			}
 			out = append(out, one)

@@ -16,12 +16,13 @@ func TestAlterationsAreWhatThePodDoesNotHave(t *testing.T) {
 		Resources:  &corev1.ResourceRequirements{Requests: list(t, "cpu=2"), Limits: list(t, "memory=4Gi")},
 	}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", Resources: &corev1.ResourceRequirements{Requests: list(t, "cpu=20m")}}}
+	writes := func(text string) facts.Quantities { return facts.QuantitiesOf(list(t, text)) }
 	change := facts.PodChange{
 		Containers: []facts.ContainerChange{
-			{Index: 0, Name: "app", ResourceChange: facts.ResourceChange{Requests: list(t, "cpu=0.1 memory=2Gi"), Limits: list(t, "cpu=1000m memory=2Gi")}},
-			{Index: 1, Name: "proxy", ResourceChange: facts.ResourceChange{Requests: list(t, "cpu=50m")}},
+			{Index: 0, Name: "app", ResourceChange: facts.ResourceChange{Requests: writes("cpu=0.1 memory=2Gi"), Limits: writes("cpu=1000m memory=2Gi")}},
+			{Index: 1, Name: "proxy", ResourceChange: facts.ResourceChange{Requests: writes("cpu=50m")}},
 		},
-		Pod: &facts.ResourceChange{Requests: list(t, "cpu=1"), Limits: list(t, "memory=4096Mi")},
+		Pod: &facts.ResourceChange{Requests: writes("cpu=1"), Limits: writes("memory=4096Mi")},
 	}
 	var got []string
 	for _, a := range facts.Alterations(pod, change) {

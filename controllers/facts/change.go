@@ -2,6 +2,7 @@ package facts
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubectl/pkg/util/qos"
@@ -53,7 +54,8 @@ func Restarts(pod *corev1.Pod, change PodChange) bool { return changeOf(pod, cha
 
 // strainsMemory reports whether the memory request would rise or the memory limit would drop.
 func strainsMemory(requests, limits corev1.ResourceList, c *ResourceChange) bool {
-	request, limit := c.Requests[corev1.ResourceMemory], c.Limits[corev1.ResourceMemory]
+	request, _ := c.Requests.Of(corev1.ResourceMemory)
+	limit, _ := c.Limits.Of(corev1.ResourceMemory)
 	had, limited := limits[corev1.ResourceMemory]
 	return request.Cmp(requests[corev1.ResourceMemory]) > 0 || !limit.IsZero() && (!limited || limit.Cmp(had) < 0)
 }
@@ -79,12 +81,13 @@ func (c PodChange) WithoutMemory(pod *corev1.Pod) PodChange {
 
 // keepMemory writes the current memory where the spec asks for something else.
 func (c *ResourceChange) keepMemory(asked *corev1.ResourceRequirements, requests, limits corev1.ResourceList) {
-	keep := func(written, asked, has corev1.ResourceList) corev1.ResourceList {
-		out := merged(written, nil)
-		delete(out, corev1.ResourceMemory)
+	keep := func(written Quantities, asked, has corev1.ResourceList) (out Quantities) {
+		if cpu, ok := written.Of(corev1.ResourceCPU); ok {
+			out = append(out, Quantity{corev1.ResourceCPU, cpu})
+		}
 		before, there := asked[corev1.ResourceMemory]
 		if now, ok := has[corev1.ResourceMemory]; ok && there && now.Cmp(before) != 0 {
-			out[corev1.ResourceMemory] = now
+			out = append(out, Quantity{corev1.ResourceMemory, now})
 		}
 		return out
 	}
@@ -92,17 +95,12 @@ func (c *ResourceChange) keepMemory(asked *corev1.ResourceRequirements, requests
 }
 
 // alters reports whether the write changes any value.
-func alters(now, written corev1.ResourceList) bool {
-	for name := range written {
-		if altersOne(now, written, name) {
-			return true
-		}
-	}
-	return false
+func alters(now corev1.ResourceList, written Quantities) bool {
+	return slices.ContainsFunc(written, func(q Quantity) bool { return altersOne(now, written, q.Resource) })
 }
 
-func altersOne(now, written corev1.ResourceList, name corev1.ResourceName) bool {
-	q, ok := written[name]
+func altersOne(now corev1.ResourceList, written Quantities, name corev1.ResourceName) bool {
+	q, ok := written.Of(name)
 	if !ok {
 		return false
 	}
@@ -139,10 +137,12 @@ func with(now *corev1.ResourceRequirements, c *ResourceChange) corev1.ResourceRe
 	return corev1.ResourceRequirements{Requests: merged(now.Requests, c.Requests), Limits: merged(now.Limits, c.Limits)}
 }
 
-func merged(now, written corev1.ResourceList) corev1.ResourceList {
+func merged(now corev1.ResourceList, written Quantities) corev1.ResourceList {
 	out := make(corev1.ResourceList, len(now)+len(written))
 	maps.Copy(out, now)
-	maps.Copy(out, written)
+	for _, q := range written {
+		out[q.Resource] = q.Quantity
+	}
 	return out
 }
 

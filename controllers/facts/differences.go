@@ -52,10 +52,10 @@ func ChangeDifferences(from, to PodChange) []string {
 }
 
 func differences(what string, a, b ResourceChange) (out []string) {
-	for _, d := range Differences(a.Requests, b.Requests) {
+	for _, d := range Differences(a.Requests.List(), b.Requests.List()) {
 		out = append(out, what+" request "+d)
 	}
-	for _, d := range Differences(a.Limits, b.Limits) {
+	for _, d := range Differences(a.Limits.List(), b.Limits.List()) {
 		out = append(out, what+" limit "+d)
 	}
 	return out

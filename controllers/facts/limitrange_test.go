@@ -147,10 +147,10 @@ func TestRequestsAreDefaultedAsAPIServersDo(t *testing.T) {
 
 // API servers accept 1500m of memory, which is not a whole number of bytes.
 func TestFractionsAreNoReasonToRefuseAPod(t *testing.T) {
-	held := ResourceChange{Requests: amounts("cpu", "1", "memory", "2")}
+	held := ResourceChange{Requests: QuantitiesOf(amounts("cpu", "1", "memory", "2"))}
 	held.keepFractions(amounts("cpu", "2", "memory", "1500m"))
-	require.Equal(t, amounts("cpu", "1", "memory", "1500m"), held.Requests)
-	free := ResourceChange{Requests: amounts("memory", "2"), Limits: amounts("memory", "4")}
+	require.Equal(t, amounts("cpu", "1", "memory", "1500m"), held.Requests.List())
+	free := ResourceChange{Requests: QuantitiesOf(amounts("memory", "2")), Limits: QuantitiesOf(amounts("memory", "4"))}
 	free.keepFractions(amounts("memory", "1500m"))
-	require.Equal(t, amounts("memory", "2"), free.Requests, "the limit is written, too")
+	require.Equal(t, amounts("memory", "2"), free.Requests.List(), "the limit is written, too")
 }

@@ -54,8 +54,8 @@ type Boost struct {
 
 // ResourceChange is what the rules want for a container or for the pod level.
 type ResourceChange struct {
-	Requests corev1.ResourceList // to write; absent resources stay as they are
-	Limits   corev1.ResourceList
+	Requests Quantities // to write; absent resources stay as they are
+	Limits   Quantities
 	Notes    []string // for the vpaUpdates annotation
 	Known    bool     // has a recommendation
 	Withheld bool     // part of the recommendation is invalid and not applied
@@ -123,7 +123,7 @@ func (c *ResourceChange) take(part *podPart, i int, target, final, lower, upper 
 	if lower != nil {
 		c.LowerBound, c.UpperBound = lower.items[i].Record("recommended"), upper.items[i].Record("recommended")
 	}
-	c.Requests, c.Limits = ResourceList(item.Record("requests")), ResourceList(item.Record("limits"))
+	c.Requests, c.Limits = quantities(item.Record("requests")), quantities(item.Record("limits"))
 	c.keepFractions(part.limits)
 	c.Notes = append(append(c.Notes, target.items[i].Notes...), item.Notes...)
 }
@@ -131,20 +131,20 @@ func (c *ResourceChange) take(part *podPart, i int, target, final, lower, upper 
 // keepFractions copies the container's own limit to a request capped at it: the next whole byte
 // would exceed a limit such as 1500m of memory.
 func (c *ResourceChange) keepFractions(limits corev1.ResourceList) {
-	for name, request := range c.Requests {
+	for i := range c.Requests {
+		request := &c.Requests[i]
+		name := request.Resource
 		limit, ok := limits[name]
-		if _, written := c.Limits[name]; ok && !written && request.Cmp(limit) > 0 && request.Cmp(quantityOf(name, AmountOf(name, limit))) == 0 {
-			c.Requests[name] = limit
+		if _, written := c.Limits.Of(name); ok && !written && request.Cmp(limit) > 0 && request.Cmp(quantityOf(name, AmountOf(name, limit))) == 0 {
+			request.Quantity = limit
 		}
 	}
 }
 
 // leave drops resources from the change.
 func (c *ResourceChange) leave(resources []corev1.ResourceName) {
-	for _, name := range resources {
-		delete(c.Requests, name)
-		delete(c.Limits, name)
-	}
+	left := func(q Quantity) bool { return slices.Contains(resources, q.Resource) }
+	c.Requests, c.Limits = slices.DeleteFunc(c.Requests, left), slices.DeleteFunc(c.Limits, left)
 }
 
 // ScaledResources are the resources that VPAs scale, in report order.

@@ -86,8 +86,8 @@ func TestAPodsContainersAreGivenTheirRecommendations(t *testing.T) {
 	require.Len(t, changes, 3, "one for each container that the pod has")
 
 	a, b, c := changes[0], changes[1], changes[2]
-	require.Equal(t, "cpu=500m memory=1Gi", show(a.Requests))
-	require.Equal(t, "cpu=1", show(a.Limits), "in proportion")
+	require.Equal(t, "cpu=500m memory=1Gi", show(a.Requests.List()))
+	require.Equal(t, "cpu=1", show(a.Limits.List()), "in proportion")
 	require.Equal(t, []string{"cpu capped to maxAllowed", "memory: limit NOT set since originalLimit is nil or 0"}, a.Notes, "of both points")
 	for bound, record := range map[string]*lang.Record{"target": a.Target, "lower": a.LowerBound, "upper": a.UpperBound} {
 		n, _ := record.Int("cpu")
@@ -97,7 +97,7 @@ func TestAPodsContainersAreGivenTheirRecommendations(t *testing.T) {
 	require.Nil(t, got.Pod, "there is nothing at pod level")
 	require.Empty(t, b.Requests)
 	require.Equal(t, 2, c.Index)
-	require.Equal(t, "cpu=12", show(c.Limits), "8/2 of what is requested")
+	require.Equal(t, "cpu=12", show(c.Limits.List()), "8/2 of what is requested")
 	_, traced := trace.Last("a", "recommended.cpu")
 	require.True(t, traced)
 

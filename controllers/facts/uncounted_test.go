@@ -32,8 +32,8 @@ func TestWhatCannotBeAddedUpIsLeftAlone(t *testing.T) {
 		})
 	}
 
-	change := ResourceChange{Requests: amounts("cpu", "1", "memory", "2"), Limits: amounts("memory", "4")}
+	change := ResourceChange{Requests: QuantitiesOf(amounts("cpu", "1", "memory", "2")), Limits: QuantitiesOf(amounts("memory", "4"))}
 	change.leave([]corev1.ResourceName{"memory"})
-	require.Equal(t, amounts("cpu", "1"), change.Requests)
+	require.Equal(t, amounts("cpu", "1"), change.Requests.List())
 	require.Empty(t, change.Limits)
 }

@@ -63,7 +63,7 @@ func wantedNow(pod *corev1.Pod, change PodChange) *wanted {
 	whole := resourcehelper.PodResourcesOptions{}
 	out := &wanted{requested: resourcehelper.PodRequests(pod, whole), wanted: resourcehelper.PodRequests(after, whole)}
 	compare := func(asked, now *corev1.ResourceRequirements) {
-		out.differs = out.differs || alters(asked.Requests, now.Requests) || alters(asked.Limits, now.Limits)
+		out.differs = out.differs || alters(asked.Requests, QuantitiesOf(now.Requests)) || alters(asked.Limits, QuantitiesOf(now.Limits))
 		before, limited := asked.Limits[corev1.ResourceMemory]
 		out.raisesMemoryLimit = out.raisesMemoryLimit || limited && before.Cmp(now.Limits[corev1.ResourceMemory]) < 0
 	}

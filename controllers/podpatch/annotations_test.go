@@ -21,7 +21,7 @@ import (
 func TestNoPatchMakesAnnotationsTooLarge(t *testing.T) {
 	const limit = validation.TotalAnnotationSizeLimitB
 	change := facts.PodChange{Containers: []facts.ContainerChange{{Name: "app", ResourceChange: facts.ResourceChange{
-		Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}
+		Requests: facts.QuantitiesOf(corev1.ResourceList{"cpu": resource.MustParse("1")})}}}}
 	boosted := facts.PodChange{Containers: []facts.ContainerChange{change.Containers[0]}}
 	boosted.Containers[0].Boost.Raised = true
 	updates := len(AnnotationUpdates) + len(Updates("web", change))

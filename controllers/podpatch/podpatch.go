@@ -52,17 +52,15 @@ func container(ops []jsonpatch.Operation, pod *corev1.Pod, c *facts.ContainerCha
 	return list(ops, at+"/limits", len(now.Limits) == 0, c.Limits)
 }
 
-func list(ops []jsonpatch.Operation, at string, missing bool, values corev1.ResourceList) []jsonpatch.Operation {
+func list(ops []jsonpatch.Operation, at string, missing bool, values facts.Quantities) []jsonpatch.Operation {
 	if len(values) == 0 {
 		return ops
 	}
 	if missing {
 		ops = append(ops, Add(at, map[string]any{}))
 	}
-	for _, name := range facts.ScaledResources {
-		if q, ok := values[name]; ok {
-			ops = append(ops, Add(at+"/"+string(name), q.String()))
-		}
+	for _, q := range values {
+		ops = append(ops, Add(at+"/"+string(q.Resource), q.String()))
 	}
 	return ops
 }
@@ -155,15 +153,11 @@ func Updates(vpaName string, change facts.PodChange) string {
 		for _, note := range c.Notes {
 			item(note)
 		}
-		for _, name := range facts.ScaledResources {
-			if _, ok := c.Requests[name]; ok {
-				item(string(name), " request")
-			}
+		for i := range c.Requests {
+			item(string(c.Requests[i].Resource), " request")
 		}
-		for _, name := range facts.ScaledResources {
-			if _, ok := c.Limits[name]; ok {
-				item(string(name), " limit")
-			}
+		for i := range c.Limits {
+			item(string(c.Limits[i].Resource), " limit")
 		}
 	}
 	if change.Pod != nil {

@@ -28,7 +28,7 @@ func wire(t *testing.T, ops []jsonpatch.Operation) string {
 }
 
 func change(index int, requests, limits corev1.ResourceList, notes ...string) facts.ContainerChange {
-	return facts.ContainerChange{Index: index, ResourceChange: facts.ResourceChange{Requests: requests, Limits: limits, Notes: notes}}
+	return facts.ContainerChange{Index: index, ResourceChange: facts.ResourceChange{Requests: facts.QuantitiesOf(requests), Limits: facts.QuantitiesOf(limits), Notes: notes}}
 }
 
 // The expected patches are upstream's (UPSTREAM.md §4.3, §4.11), in sorted order.
@@ -100,7 +100,7 @@ func TestResourcesAtPodLevelAreWrittenFirst(t *testing.T) {
 		Resources:  &corev1.ResourceRequirements{Limits: quantities("cpu", "1")},
 		Containers: []corev1.Container{{Name: "a"}},
 	}}
-	level := facts.ResourceChange{Requests: quantities("cpu", "2"), Limits: quantities("cpu", "4"), Notes: []string{"cpu capped to pod limit"}}
+	level := facts.ResourceChange{Requests: facts.QuantitiesOf(quantities("cpu", "2")), Limits: facts.QuantitiesOf(quantities("cpu", "4")), Notes: []string{"cpu capped to pod limit"}}
 	got := facts.PodChange{Pod: &level, Containers: []facts.ContainerChange{change(0, quantities("cpu", "1"), nil)}}
 	require.Equal(t, `[{"op":"add","path":"/spec/resources/requests","value":{}},`+
 		`{"op":"add","path":"/spec/resources/requests/cpu","value":"2"},`+
@@ -114,7 +114,7 @@ func TestResourcesAtPodLevelAreWrittenFirst(t *testing.T) {
 
 // TestAResizedPodTellsWhatIsTrueAfterIt, and not what was when it was created (AEP-7571).
 func TestAResizedPodTellsWhatIsTrueAfterIt(t *testing.T) {
-	level := facts.ResourceChange{Requests: quantities("memory", "2Gi"), Notes: []string{"memory: limit NOT set since originalLimit is nil or 0", "memory capped to fit Max in pod LimitRange"}}
+	level := facts.ResourceChange{Requests: facts.QuantitiesOf(quantities("memory", "2Gi")), Notes: []string{"memory: limit NOT set since originalLimit is nil or 0", "memory capped to fit Max in pod LimitRange"}}
 	over := change(0, quantities("cpu", "1"), nil)
 	over.Name, over.Boost.Over = "a", true
 	both := facts.PodChange{Pod: &level, Containers: []facts.ContainerChange{over}}

@@ -158,7 +158,7 @@ func TestAPodRunsWithWhatItAsksForInTheSameMemory(t *testing.T) {
 func TestAPatchOfASlimPodKeepsItsAnnotations(t *testing.T) {
 	full := fullPod()
 	full.Annotations = map[string]string{"other": "x"}
-	change := facts.PodChange{Containers: []facts.ContainerChange{{Name: "app", ResourceChange: facts.ResourceChange{Requests: list("2", "2Gi")}}}}
+	change := facts.PodChange{Containers: []facts.ContainerChange{{Name: "app", ResourceChange: facts.ResourceChange{Requests: facts.QuantitiesOf(list("2", "2Gi"))}}}}
 	want := podpatch.Admission(full, "v", change)
 	got, err := Pod(full)
 	require.NoError(t, err)

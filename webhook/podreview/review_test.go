@@ -193,8 +193,9 @@ func TestAContainerWithALimitOfZeroIsGivenWhatTheUpdaterWants(t *testing.T) {
 	pod := decode[corev1.Pod](t, `{"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"0","memory":"100Mi"},"limits":{"cpu":"0"}}}]}}`)
 	v := decode[vpav1.VerticalPodAutoscaler](t, `{"metadata":{"name":"v"},"status":{"recommendation":{"containerRecommendations":[{"containerName":"a","target":{"cpu":"200m","memory":"100Mi"}}]}}}`)
 	change := Review(plan(t), Request{Pod: pod, VPA: v}, nil).Change.Containers[0]
-	require.Equal(t, change.Requests, facts.ResourceList(change.Target))
-	require.True(t, change.Requests.Cpu().IsZero())
+	requests := change.Requests.List()
+	require.Equal(t, requests, facts.ResourceList(change.Target))
+	require.True(t, requests.Cpu().IsZero())
 	require.Contains(t, change.Notes, "cpu capped to container limit")
 }
 
@@ -205,8 +206,9 @@ func TestABoostedPodIsNotEvictedForItsBoost(t *testing.T) {
 		"target":{"cpu":"250m"},"lowerBound":{"cpu":"200m"},"upperBound":{"cpu":"300m"}}]}}}`)
 	p := plan(t, "CPUStartupBoost")
 	answer := Review(p, Request{Pod: pod, VPA: v}, nil)
-	require.Equal(t, "750m", answer.Change.Containers[0].Requests.Cpu().String())
-	pod.Spec.Containers[0].Resources.Requests = answer.Change.Containers[0].Requests // as the API server patches it
+	boosted := answer.Change.Containers[0].Requests.List()
+	require.Equal(t, "750m", boosted.Cpu().String())
+	pod.Spec.Containers[0].Resources.Requests = boosted // as the API server patches it
 	pod.Annotations["vpaCpuStartupBoost/a"] = `{"requests":{"cpu":"100m"},"limits":{}}`
 	pod.Status.Phase = corev1.PodRunning
 

@@ -58,13 +58,13 @@ func vpaOf(t testing.TB, text string) *vpav1.VerticalPodAutoscaler {
 
 // written is a change as "requests/limits" of CPU and memory; "-" = nothing.
 func written(c *facts.ResourceChange) string {
-	text := func(list corev1.ResourceList) string {
+	text := func(list facts.Quantities) string {
 		out := ""
 		for i, name := range facts.ScaledResources {
 			if i > 0 {
 				out += " "
 			}
-			if q, ok := list[name]; ok {
+			if q, ok := list.Of(name); ok {
 				out += q.String()
 			} else {
 				out += "-"
