@@ -1,8 +1,11 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"reflect"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -18,15 +21,15 @@ import (
 )
 
 // wellKnown are the controllers whose pods are found without a scale subresource; by kind only, as
-// in upstream.
-var wellKnown = map[string]func() client.Object{
-	"Deployment":            func() client.Object { return &appsv1.Deployment{} },
-	"DaemonSet":             func() client.Object { return &appsv1.DaemonSet{} },
-	"ReplicaSet":            func() client.Object { return &appsv1.ReplicaSet{} },
-	"StatefulSet":           func() client.Object { return &appsv1.StatefulSet{} },
-	"ReplicationController": func() client.Object { return &corev1.ReplicationController{} },
-	"Job":                   func() client.Object { return &batchv1.Job{} },
-	"CronJob":               func() client.Object { return &batchv1.CronJob{} },
+// in upstream. Objects are used again: each review of a pod reads two of 1.3 KB.
+var wellKnown = map[string]*sync.Pool{
+	"Deployment":            {New: func() any { return &appsv1.Deployment{} }},
+	"DaemonSet":             {New: func() any { return &appsv1.DaemonSet{} }},
+	"ReplicaSet":            {New: func() any { return &appsv1.ReplicaSet{} }},
+	"StatefulSet":           {New: func() any { return &appsv1.StatefulSet{} }},
+	"ReplicationController": {New: func() any { return &corev1.ReplicationController{} }},
+	"Job":                   {New: func() any { return &batchv1.Job{} }},
+	"CronJob":               {New: func() any { return &batchv1.CronJob{} }},
 }
 
 // builtIn distinguishes the well-known kinds from custom kinds of the same name, which no cache
@@ -54,7 +57,7 @@ func PodsAlike(v *vpav1.VerticalPodAutoscaler) bool {
 func WatchedKinds() []client.Object {
 	var out []client.Object
 	for _, kind := range []string{"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"} {
-		out = append(out, wellKnown[kind]())
+		out = append(out, wellKnown[kind].New().(client.Object))
 	}
 	return out
 }
@@ -82,19 +85,28 @@ type Resolver struct {
 
 // controller is what the resolver needs of a controller object.
 type controller struct {
-	owners []metav1.OwnerReference
-	uid    types.UID     // empty when it is not known
-	object client.Object // of a well-known kind, read-only; nil for a scale, whose other fields are set
+	owners   []metav1.OwnerReference
+	uid      types.UID // empty when it is not known
+	replicas *int32    // desired replicas, read-only; nil for kinds without them, such as a Job
 
-	selector labels.Selector // nil when it has none
-	replicas *int32          // desired replicas; nil for kinds without them, such as a Job
+	// Of a well-known kind. matches is how it finds its pods; nil matches nothing.
+	wellKnown bool
+	matches   *metav1.LabelSelector
+
+	selector labels.Selector // nil when it has none; see complete
 }
 
 // node owns pods that no controller made. It is never scalable.
 const node = "Node"
 
 // readKnown reads a controller of a well-known kind; found is false when it does not exist.
-func (r *Resolver) readKnown(ctx context.Context, k Key, object client.Object) (c controller, found bool, err error) {
+func (r *Resolver) readKnown(ctx context.Context, k Key) (c controller, found bool, err error) {
+	objects := wellKnown[k.Kind]
+	object := objects.Get().(client.Object)
+	defer func() {
+		reflect.ValueOf(object).Elem().SetZero()
+		objects.Put(object)
+	}()
 	err = r.Client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Name}, object)
 	if apierrors.IsNotFound(err) {
 		return controller{}, false, nil
@@ -102,35 +114,51 @@ func (r *Resolver) readKnown(ctx context.Context, k Key, object client.Object) (
 	if err != nil {
 		return controller{}, false, fmt.Errorf("reading %s %s/%s: %w", k.Kind, k.Namespace, k.Name, err)
 	}
-	return controller{owners: object.GetOwnerReferences(), uid: object.GetUID(), object: object}, true, nil
+	c = controller{wellKnown: true, owners: object.GetOwnerReferences(), uid: object.GetUID()}
+	c.matches, c.replicas = podsOf(object)
+	return c, true, nil
 }
 
-// complete fills in the selector and the replicas, which owners between pod and target do not need.
-func (c *controller) complete() (err error) {
-	switch o := c.object.(type) {
-	case nil:
-		return nil
+// podsOf is how a well-known controller finds its pods, and how many it wants.
+func podsOf(object client.Object) (matches *metav1.LabelSelector, replicas *int32) {
+	switch o := object.(type) {
 	case *appsv1.Deployment:
-		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
+		return o.Spec.Selector, cmp.Or(o.Spec.Replicas, &one)
 	case *appsv1.DaemonSet:
-		c.replicas = &o.Status.DesiredNumberScheduled
+		return o.Spec.Selector, ptr.To(o.Status.DesiredNumberScheduled)
 	case *appsv1.ReplicaSet:
-		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
+		return o.Spec.Selector, cmp.Or(o.Spec.Replicas, &one)
 	case *appsv1.StatefulSet:
-		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
+		return o.Spec.Selector, cmp.Or(o.Spec.Replicas, &one)
 	case *corev1.ReplicationController:
-		c.replicas = ptr.To(ptr.Deref(o.Spec.Replicas, 1))
+		return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}, cmp.Or(o.Spec.Replicas, &one)
+	case *batchv1.Job:
+		return o.Spec.Selector, nil
+	case *batchv1.CronJob:
+		if template := o.Spec.JobTemplate.Spec.Template.Labels; len(template) > 0 {
+			return &metav1.LabelSelector{MatchLabels: template}, nil
+		}
 	}
-	if c.selector, err = asSelector(selectorOf(c.object)); err != nil {
-		return lasting{fmt.Errorf("the selector of %s/%s: %w", c.object.GetNamespace(), c.object.GetName(), err)}
+	return nil, nil
+}
+
+var one int32 = 1 // replicas by default
+
+// complete makes the selector, which owners between pod and target do not need.
+func (c *controller) complete(k Key) (err error) {
+	if !c.wellKnown {
+		return nil
+	}
+	if c.selector, err = asSelector(c.matches); err != nil {
+		return lasting{fmt.Errorf("the selector of %s/%s: %w", k.Namespace, k.Name, err)}
 	}
 	return nil
 }
 
 // selects reports whether a controller's selector matches a pod's labels. matchLabels are compared
 // directly: building a selector would take longer than the rest of a look-up.
-func (c *controller) selects(pod map[string]string) (bool, error) {
-	if s := selectorOf(c.object); s != nil && len(s.MatchExpressions) == 0 {
+func (c *controller) selects(k Key, pod map[string]string) (bool, error) {
+	if s := c.matches; s != nil && len(s.MatchExpressions) == 0 {
 		for name, value := range s.MatchLabels {
 			if has, ok := pod[name]; !ok || has != value {
 				return false, nil
@@ -138,33 +166,10 @@ func (c *controller) selects(pod map[string]string) (bool, error) {
 		}
 		return true, nil
 	}
-	if err := c.complete(); err != nil {
+	if err := c.complete(k); err != nil {
 		return false, err
 	}
 	return c.selector != nil && c.selector.Matches(labels.Set(pod)), nil
-}
-
-// selectorOf is how a well-known controller finds its pods; nil matches nothing.
-func selectorOf(object client.Object) *metav1.LabelSelector {
-	switch o := object.(type) {
-	case *appsv1.Deployment:
-		return o.Spec.Selector
-	case *appsv1.DaemonSet:
-		return o.Spec.Selector
-	case *appsv1.ReplicaSet:
-		return o.Spec.Selector
-	case *appsv1.StatefulSet:
-		return o.Spec.Selector
-	case *corev1.ReplicationController:
-		return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
-	case *batchv1.Job:
-		return o.Spec.Selector
-	case *batchv1.CronJob:
-		if template := o.Spec.JobTemplate.Spec.Template.Labels; len(template) > 0 {
-			return &metav1.LabelSelector{MatchLabels: template}
-		}
-	}
-	return nil
 }
 
 // asSelector is LabelSelectorAsSelector without validating again what the API server has validated:

@@ -60,7 +60,7 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 	key := Of(v)
 	c, found, err := s.get(ctx, key, question{as: asTarget, uid: uid})
 	if err == nil && found {
-		err = c.complete()
+		err = c.complete(key)
 	}
 	if err != nil {
 		return nil, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err), Transient: !isLasting(err)}
@@ -86,7 +86,7 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
 	c, found, err := (&search{Resolver: r}).get(ctx, k, question{as: asCount})
 	if err == nil && found {
-		err = c.complete()
+		err = c.complete(k)
 	}
 	if err != nil {
 		return 0, err

@@ -76,8 +76,8 @@ func (t *Top) Selects(ctx context.Context, v *vpav1.VerticalPodAutoscaler, pod *
 	if v.Spec.TargetRef == nil || of.Namespace != t.Namespace || of.Kind != t.Kind || of.Name != t.Name || pod.Namespace != t.Namespace {
 		return false, nil
 	}
-	if t.controller.object != nil { // of a well-known kind: the walk has found the only one of the name
-		selects, err := t.controller.selects(pod.Labels)
+	if t.controller.wellKnown { // the walk has found the only one of the name
+		selects, err := t.controller.selects(t.Key, pod.Labels)
 		if err != nil {
 			return false, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err)}
 		}
@@ -140,13 +140,12 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 	if s.hasty && q.as == asOwner {
 		s.chain = append(s.chain, k)
 	}
-	if make, ok := wellKnown[k.Kind]; ok {
-		object := make()
-		if c, found, err = s.readKnown(ctx, k, object); found || err != nil || !s.hasty || !k.builtIn() || q.uid == "" || s.Scales == nil {
+	if _, ok := wellKnown[k.Kind]; ok {
+		if c, found, err = s.readKnown(ctx, k); found || err != nil || !s.hasty || !k.builtIn() || q.uid == "" || s.Scales == nil {
 			return c, found, err
 		}
 		err = s.Scales.awaitKnown(ctx, q.uid, s.end, func() (bool, error) {
-			c, found, err = s.readKnown(ctx, k, object)
+			c, found, err = s.readKnown(ctx, k)
 			return found, err
 		})
 		return c, found, err
