@@ -103,7 +103,10 @@ func logAnswer(about *subject, answer *podreview.Answer, v *vpav1.VerticalPodAut
 	}
 	if v != nil && answer.Allowed() {
 		if log := about.log.V(1); log.Enabled() {
-			log.Info("pod patched", append(about.values, "updates", updates(answer))...)
+			if about.log.V(5).Enabled() { // the pod has it, too, and it takes longer than the rest of the line
+				about.add("updates", updates(answer))
+			}
+			log.Info("pod patched", about.values...)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
+	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,10 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/celvpa/celvpa/controllers/limitranges"
+	"github.com/celvpa/celvpa/controllers/podpatch"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/webhook/podreview"
 )
 
 // noRanges cannot list LimitRanges.
@@ -100,5 +103,21 @@ func TestNewPods(t *testing.T) {
 				require.Contains(t, lines[i], want)
 			}
 		})
+	}
+}
+
+func TestTheLogHasALineForEachPatchedPod(t *testing.T) {
+	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
+	answer := &podreview.Answer{Patch: []jsonpatch.Operation{podpatch.Annotate(podpatch.AnnotationUpdates, "what was written")}}
+	for verbosity, want := range map[int][]string{
+		0: nil,
+		1: {`"level"=1 "msg"="pod patched" "pod"="p"`},
+		4: {`"level"=1 "msg"="pod patched" "pod"="p"`},
+		5: {`"level"=1 "msg"="pod patched" "pod"="p" "updates"="what was written"`},
+	} {
+		var lines []string
+		log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: verbosity})
+		logAnswer(&subject{log: log, values: []any{"pod", "p"}}, answer, v)
+		require.Equal(t, want, lines, "-v=%d", verbosity)
 	}
 }
