@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -180,4 +181,20 @@ func TestAmountsAreExactAndSigned(t *testing.T) {
 		delta.add(&most)
 		require.Equal(t, []string{"+8589934591.000", "+17179869183.000", "+25769803775.000"}[n], delta.Memory.GiB())
 	}
+}
+
+// TestManyVPAsAreComparedAtOnce: what goroutines write is apart. Without a race detector it is enough that maps notice.
+func TestManyVPAsAreComparedAtOnce(t *testing.T) {
+	var all strings.Builder
+	for i := range 300 {
+		all.WriteString(strings.NewReplacer("shop", fmt.Sprint("shop-", i)).Replace(shop + shopHistory))
+	}
+	c := clusterOf(t, all.String(), shipped(t))
+	got, err := c.Compare(t.Context(), under(t, margin), model.DefaultSettings(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []int{300, 600}, []int{got.Totals.VPAs, got.Totals.Pods})
+	require.Equal(t, "+518.400", got.Totals.Requests.CPU.Cores(), "600 × 864m")
+	require.Equal(t, "web/shop-0", got.Items[0].VPA)
+	require.Equal(t, "web/shop-1", got.Items[1].VPA)
+	require.Equal(t, "web/shop-10", got.Items[2].VPA, "by name where the impact is the same")
 }

@@ -25,14 +25,14 @@ import (
 // side is the cluster by one set of rules.
 type side struct {
 	book        *compile.Rulebook
-	recommended map[int]*vpav1.RecommendedPodResources // instead of those in the status, by position of the VPA
+	recommended []*vpav1.RecommendedPodResources // instead of those in the status, by position of the VPA
 	admits      *view
 	updates     *view
 	planned     map[*corev1.Pod]Action
 }
 
 func (x *comparison) side(book *compile.Rulebook) *side {
-	return &side{book: book, recommended: map[int]*vpav1.RecommendedPodResources{}}
+	return &side{book: book, recommended: make([]*vpav1.RecommendedPodResources, len(x.inOrder))}
 }
 
 func (s *side) selection(v *vpav1.VerticalPodAutoscaler) compile.Selection {
