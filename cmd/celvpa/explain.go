@@ -56,7 +56,7 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 	cmd.Args = cobra.MaximumNArgs(2)
 	cmd.Flags().StringVar(&o.now, "now", "", "with -f: the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
 	cmd.Flags().StringVar(&o.ask.Namespace, "celvpa-namespace", "", "namespace of celvpa's processes; empty = all that have a Service with label "+inspect.ServiceLabel+"=true")
-	cmd.Flags().StringVar(&o.ask.ServiceAccount, "service-account", "", "service account, as NAMESPACE/NAME, whose tokens the processes are asked with; empty = celvpa-explain in their namespace")
+	cmd.Flags().StringVar(&o.ask.ServiceAccount, "service-account", "", "service account, as NAMESPACE/NAME, whose tokens the processes of its namespace, or of --celvpa-namespace, are asked with; empty = celvpa-explain in their namespace")
 	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "html")
 	cmd.ValidArgsFunction = o.live.subjects
 	return cmd

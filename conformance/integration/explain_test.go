@@ -218,3 +218,39 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	defer log.mu.Unlock()
 	neverForbidden(t, log.lines)
 }
+
+// TestOneProcessExplainsAllItsParts: celvpa run, with rules of one digest.
+func TestOneProcessExplainsAllItsParts(t *testing.T) {
+	address, err := harness.OutsideAddress()
+	if errors.Is(err, harness.ErrNoOutsideAddress) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	ns := namespace(t, "it-explain-run")
+	v := vpa(ns, "web", vpav1.UpdateModeOff)
+	v.Spec.Recommenders = []*vpav1.VerticalPodAutoscalerRecommenderSelector{{Name: ns}}
+	explain := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: inspect.ServiceAccount}}
+	create(t, v, explain)
+	bound(t, "it-explain-run", ns, rolesOfExplanations(t)["celvpa-explain"], explain)
+	args, health, err := harness.LocalWebhookArgs("127.0.0.1")
+	require.NoError(t, err)
+	one, err := harness.Start(program, health, filepath.Join(t.TempDir(), "log"), append(args, "run", "--kubeconfig="+kubeconfig, "--explain-address="+address,
+		"--vpa-object-namespace="+ns, "--recommender-name="+ns, "--recommender-interval=1s", "--register-webhook=false", "--webhook-probe-interval=0",
+		"--admission-controller-status-lease-namespace="+ns, "--status-lease-namespace="+ns), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, one.Stop(20*time.Second)) })
+	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
+	require.NoError(t, cluster.Publish(t.Context(), ns, "celvpa", inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"}))
+	eventually(t, 30*time.Second, "the answer of all parts", func(ctx context.Context) (bool, error) {
+		got, err := ask.VPA(ctx, ask.Options{Config: cluster.Config, Namespace: ns}, ns, "web")
+		if err != nil || len(got.Unknown) > 0 {
+			return false, err
+		}
+		require.Len(t, got.Admission, 1)
+		require.Empty(t, got.Differences)
+		require.NotEmpty(t, got.Updater.Ignored, "mode Off")
+		require.NotEmpty(t, got.Admission[0].Rules.Digest)
+		require.Equal(t, got.Updater.Rules, got.Admission[0].Rules)
+		return got.Recommender.Known && got.Recommender.Rules.Digest == got.Updater.Rules.Digest, nil
+	})
+}
