@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -118,4 +119,14 @@ func TestAWebhookThatDoesNotServeTheNamespace(t *testing.T) {
 	require.Equal(t, "admission-skips-namespace", o.webhookFindings()[0].Token)
 	o.webhooks = nil
 	require.Empty(t, o.webhookFindings(), "it is not known")
+}
+
+// TestTheDocsListTheTokens, with their classes and meanings.
+func TestTheDocsListTheTokens(t *testing.T) {
+	page, err := os.ReadFile("../docs/explain.md")
+	require.NoError(t, err)
+	for _, token := range Tokens {
+		require.Contains(t, string(page), fmt.Sprintf("\n| `%s` | %s | %s |\n", token.Name, token.Class, token.About))
+	}
+	require.Len(t, regexp.MustCompile("(?m)^\\| `[a-z-]+` \\| [A-Z]").FindAll(page, -1), len(Tokens), "and no other")
 }

@@ -30,6 +30,7 @@ type objects struct {
 	selector  labels.Selector // of the target's pods; nil = unusable
 	problem   string          // why the target is unusable
 	pods      []corev1.Pod
+	podsKnown bool
 	budgets   []policyv1.PodDisruptionBudget
 	scalers   []autoscalingv2.HorizontalPodAutoscaler
 	quotas    []corev1.ResourceQuota
@@ -125,7 +126,7 @@ func (o *objects) readPods(ctx context.Context, c client.Client) {
 	if !o.list(ctx, c, &list, "pods", "what its pods have", client.MatchingLabelsSelector{Selector: selector}, client.Limit(maxPods)) {
 		return
 	}
-	o.pods = list.Items
+	o.pods, o.podsKnown = list.Items, true
 	o.sortPods()
 	if list.Continue != "" {
 		o.mu.Lock()

@@ -115,7 +115,7 @@ func recommendationFindings(o *objects, r *answers.Recommender, now time.Time) (
 	if o.problem != "" {
 		return append(out, finding("target-unusable", "", "name an existing workload in spec.targetRef, the topmost controller of its pods", "%s", o.problem))
 	}
-	if o.selector != nil && o.pods != nil && len(o.pods) == 0 {
+	if o.selector != nil && o.podsKnown && len(o.pods) == 0 {
 		return append(out, finding("no-pods", "", "scale the workload up, or check its selector against the labels of its pods", "no pod in namespace %s has the labels %s, which the target selects", v.Namespace, o.selector))
 	}
 	if r == nil {
@@ -207,7 +207,7 @@ func fallFindings(c *answers.Container) (out []Finding) {
 		usage answers.Usage
 	}{{"cpu", c.CPU}, {"memory", c.Memory}} {
 		falls := of.usage.Falls
-		if len(falls) == 0 {
+		if len(falls) == 0 || of.usage.Last == "" || of.usage.Last == "0" { // nothing was seen since the start
 			continue
 		}
 		first, last := falls[0], falls[len(falls)-1]
@@ -231,7 +231,7 @@ func historyFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (ou
 		for _, res := range facts.ScaledResources {
 			widest := engine.Step{}
 			for _, s := range way(c.Steps, "", string(res), "upperBound") {
-				if ratio(s.From, s.To) > ratio(widest.From, widest.To) {
+				if s.Reason == "" && ratio(s.From, s.To) > ratio(widest.From, widest.To) { // a rule with a note does something else
 					widest = s
 				}
 			}

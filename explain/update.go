@@ -71,13 +71,13 @@ func (p *Pod) describe(pod *corev1.Pod) {
 
 // acts reports whether the updater does something with a pod now.
 func (p *Pod) acts() bool {
-	return p.Postponed == "" && (p.Action == facts.DoEvict || p.Action == facts.DoInPlace)
+	return p.Later == "" && (p.Action == facts.DoEvict || p.Action == facts.DoInPlace)
 }
 
 // updateFindings say what keeps pods from what is recommended: a finding for each rule, with the
 // reason for its first pod.
 func updateFindings(u *answers.Updater, pods []Pod) (out []Finding) {
-	if u != nil && u.NoAdmission != "" {
+	if u != nil && u.NoAdmission != "" && u.Ignored == "" {
 		out = append(out, finding("admission-lease-expired", "", "start the admission controller, or check that it can renew its lease", "evictions are paused: %s", u.NoAdmission))
 	}
 	if u != nil && u.Ignored != "" {
@@ -102,10 +102,11 @@ func updateFindings(u *answers.Updater, pods []Pod) (out []Finding) {
 			if p.Resize != "" {
 				reason += "; the node says: " + p.Resize
 			}
-			if p.Postponed != "" {
-				reason += "; left to the next cycle: " + p.Postponed
+			f := Finding{Token: p.Rule, Class: cmp.Or(p.Class, classOfAction(p.Action)), Text: reason, WayOut: p.Until}
+			if p.Later != "" {
+				f.Class, f.WayOut = Waiting, "a later cycle: "+limits[p.Later]
 			}
-			out = append(out, Finding{Token: p.Rule, Class: cmp.Or(p.Class, classOfAction(p.Action)), Text: reason, WayOut: p.Until})
+			out = append(out, f)
 			names = append(names, make([][]string, len(out)-len(names))...)
 		}
 		names[at] = append(names[at], p.Pod[strings.Index(p.Pod, "/")+1:])
@@ -117,6 +118,13 @@ func updateFindings(u *answers.Updater, pods []Pod) (out []Finding) {
 		}
 	}
 	return out
+}
+
+// limits are why a cycle leaves an action to a later one.
+var limits = map[string]string{
+	"first-cycles": "--first-cycle-evictions bounds what the first cycles do",
+	"rate-limit":   "--eviction-rate-limit is used up",
+	"deadline":     "the cycle had no time left",
 }
 
 // classOfAction is the class of a rule that names none, as in an older overlay.
@@ -205,7 +213,9 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 	}
 	action := ""
 	if len(r.Pods) > 0 {
-		action = r.Pods[0].Action
+		if action = r.Pods[0].Action; r.Pods[0].Later != "" {
+			action = facts.DoWait
+		}
 	}
 	for _, class := range precedence[:3] {
 		for _, f := range r.Findings {

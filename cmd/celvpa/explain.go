@@ -55,11 +55,24 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 	o.add(cmd, compile)
 	cmd.Args = cobra.MaximumNArgs(2)
 	cmd.Flags().StringVar(&o.now, "now", "", "with -f: the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
+	o.addProcesses(cmd)
+	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "html")
+	return cmd
+}
+
+// addCluster adds the flags of a command that reads a cluster only.
+func (o *explainOptions) addCluster(cmd *cobra.Command, compile compileFunc) {
+	cmd.Args = cobra.MaximumNArgs(2)
+	o.rules.compile = compile
+	o.live.add(cmd, nil)
+	o.addProcesses(cmd)
+}
+
+// addProcesses adds the flags that say which processes to ask, and the completion of what about.
+func (o *explainOptions) addProcesses(cmd *cobra.Command) {
+	cmd.ValidArgsFunction = o.live.subjects
 	cmd.Flags().StringVar(&o.ask.Namespace, "celvpa-namespace", "", "namespace of celvpa's processes; empty = all that have a Service with label "+inspect.ServiceLabel+"=true")
 	cmd.Flags().StringVar(&o.ask.ServiceAccount, "service-account", "", "service account, as NAMESPACE/NAME, whose tokens the processes of its namespace, or of --celvpa-namespace, are asked with; empty = celvpa-explain in their namespace")
-	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "html")
-	cmd.ValidArgsFunction = o.live.subjects
-	return cmd
 }
 
 func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
@@ -74,7 +87,7 @@ func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
 	if len(o.files) > 0 {
 		report, err = o.offlineReport(cmd, subject)
 	} else {
-		report, err = o.liveReport(cmd.Context(), subject)
+		report, err = o.liveReport(cmd.Context(), subject, true)
 	}
 	if report == nil {
 		return err
@@ -102,8 +115,8 @@ func (o *explainOptions) offlineReport(cmd *cobra.Command, subject explain.Subje
 	return report, faults.Join(unread, unusable, wrong)
 }
 
-// liveReport explains an object of a cluster.
-func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject) (*explain.Report, error) {
+// liveReport explains an object of a cluster. fill computes what processes do not say.
+func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject, fill bool) (*explain.Report, error) {
 	c, namespace, err := o.live.connect()
 	if err != nil {
 		return nil, fmt.Errorf("%w; or name manifests with -f", err)
@@ -113,20 +126,23 @@ func (o *explainOptions) liveReport(ctx context.Context, subject explain.Subject
 		return nil, err
 	}
 	now := time.Now().UTC()
-	return explain.Explain(ctx, explain.Options{
+	options := explain.Options{
 		Client: c,
 		Now:    now,
 		Ask: func(ctx context.Context, namespace, name string) (*ask.Result, error) {
 			return ask.VPA(ctx, o.ask, namespace, name)
 		},
-		Simulate: func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (explain.Simulated, error) {
+	}
+	if fill {
+		options.Simulate = func(ctx context.Context, v *vpav1.VerticalPodAutoscaler) (explain.Simulated, error) {
 			book, err := o.rules.open()
 			if err != nil {
 				return explain.Simulated{}, err
 			}
 			return explain.Simulate(ctx, c, book, o.rules.halfLives, v, now)
-		},
-	}, subject)
+		}
+	}
+	return explain.Explain(ctx, options, subject)
 }
 
 // subjects completes names of VPAs.

@@ -30,11 +30,16 @@ func printReport(p *page, r *explain.Report, wide bool) {
 		printHistory(p, r)
 		printProcesses(p, r.Processes)
 	}
-	if len(r.Unknown) > 0 {
-		p.printf("\nNot known:\n")
-		for _, line := range r.Unknown {
-			p.printf("  %s\n", oneLine(line))
-		}
+	printUnknown(p, r.Unknown)
+}
+
+func printUnknown(p *page, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	p.printf("\nNot known:\n")
+	for _, line := range list {
+		p.printf("  %s\n", oneLine(line))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/spf13/cobra"
@@ -117,5 +118,12 @@ func (p *page) steps(indent string, steps []engine.Step) {
 // fail keeps an error for print.
 func (p *page) fail(err error) { p.err = cmp.Or(p.err, err) }
 
-// oneLine keeps a text within a cell.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// oneLine keeps a text within a cell, and what it does to terminals out of it: texts come from objects and processes of others.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.Join(strings.Fields(text), " "))
+}
