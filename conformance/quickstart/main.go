@@ -92,7 +92,11 @@ func run(ctx context.Context, s settings) (err error) {
 	example := filepath.Join(root, "examples", "quickstart")
 	story := newStory(cluster, filepath.Join(example, "vpa.yaml"))
 	api.started = true
-	celvpa, err := startCelvpa(ctx, s, program, api.kubeconfig, story)
+	address, err := explainAddress(api.foreign)
+	if err != nil {
+		return err
+	}
+	celvpa, err := startCelvpa(ctx, s, program, api.kubeconfig, address, story)
 	if err != nil {
 		return err
 	}
@@ -108,7 +112,12 @@ func run(ctx context.Context, s settings) (err error) {
 	if err := cluster.ApplyFiles(ctx, filepath.Join(example, "namespace.yaml"), filepath.Join(example, "deployment.yaml")); err != nil {
 		return err
 	}
-	return follow(ctx, s, story, celvpa)
+	if address != "" {
+		if err := publish(ctx, cluster, address); err != nil {
+			return err
+		}
+	}
+	return follow(ctx, s, story, celvpa, func() error { return tellWhy(ctx, program, api.kubeconfig) })
 }
 
 type apiServer struct {
@@ -186,7 +195,7 @@ func refuseToReplace(ctx context.Context, cluster *harness.Cluster) error {
 	return nil
 }
 
-func startCelvpa(ctx context.Context, s settings, program, kubeconfig string, story *story) (*harness.Celvpa, error) {
+func startCelvpa(ctx context.Context, s settings, program, kubeconfig, explain string, story *story) (*harness.Celvpa, error) {
 	root, err := harness.Root()
 	if err != nil {
 		return nil, err
@@ -198,6 +207,9 @@ func startCelvpa(ctx context.Context, s settings, program, kubeconfig string, st
 	args = append([]string{"run", "--kubeconfig=" + kubeconfig, "--vpa-object-namespace=" + namespace,
 		"--recommender-interval=5s", "--updater-interval=5s", "--webhook-labels=" + ownLabel + ":true",
 		"--status-lease-name=" + namespace, "--admission-controller-status-lease-name=" + namespace}, args...)
+	if explain != "" {
+		args = append(args, "--explain-address="+explain)
+	}
 	if s.rulesDir != "" {
 		args = append(args, "--rules-dir="+s.rulesDir)
 	}
@@ -214,10 +226,10 @@ func startCelvpa(ctx context.Context, s settings, program, kubeconfig string, st
 	return celvpa, nil
 }
 
-// follow narrates until Ctrl-C, the last milestone or the deadline.
-func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvpa) error {
+// follow narrates until Ctrl-C, the last milestone or the deadline. After the last milestone it asks why, once.
+func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvpa, why func() error) error {
 	deadline := time.After(s.deadline)
-	trouble := ""
+	trouble, asked := "", false
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -236,7 +248,14 @@ func follow(ctx context.Context, s settings, story *story, celvpa *harness.Celvp
 				trouble = err.Error()
 				say("trouble         %s; trying again", trouble)
 			}
-			if s.once && story.missing() == "" {
+			if asked || story.missing() != "" {
+				continue
+			}
+			asked = true
+			if err := why(); err != nil && ctx.Err() == nil {
+				return err
+			}
+			if s.once {
 				say("seen            a recommendation written, a new pod changed at admission, a running pod resized in place and acknowledged by its node")
 				return nil
 			}

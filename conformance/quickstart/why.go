@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+	"github.com/celvpa/celvpa/controllers/inspect"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// explainAddress is where celvpa serves what it knows, so that the API server reaches it; empty on a
+// machine without a network, and in the user's own cluster, whose API server may be anywhere.
+func explainAddress(foreign bool) (string, error) {
+	if foreign {
+		return "", nil
+	}
+	address, err := harness.OutsideAddress()
+	if errors.Is(err, harness.ErrNoOutsideAddress) {
+		return "", nil
+	}
+	return address, err
+}
+
+// publish lets celvpa explain ask celvpa through the API server, in the namespace of the quickstart only.
+func publish(ctx context.Context, cluster *harness.Cluster, address string) error {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: inspect.ServiceAccount}
+	for _, o := range []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: meta},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{vpav1.GroupVersion.Group}, Resources: []string{"verticalpodautoscalers/explain"}, Verbs: []string{"get"}}}},
+		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: meta.Name}}},
+	} {
+		if err := cluster.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating %T %s: %w", o, meta.Name, err)
+		}
+	}
+	return cluster.Publish(ctx, namespace, "celvpa", inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"})
+}
+
+// tellWhy prints why the pods are as they are.
+func tellWhy(ctx context.Context, program, kubeconfig string) error {
+	args := []string{"explain", "web", "-n", namespace}
+	say("why             celvpa %s", strings.Join(args, " "))
+	cmd := exec.CommandContext(ctx, program, append(args, "--kubeconfig", kubeconfig, "--celvpa-namespace", namespace)...)
+	var fault bytes.Buffer
+	cmd.Stdout, cmd.Stderr = os.Stdout, &fault
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("celvpa explain: %w: %s", err, strings.TrimSpace(fault.String()))
+	}
+	return nil
+}
