@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -45,8 +46,13 @@ type objects struct {
 // maxPods bounds the pods of a report.
 const maxPods = 500
 
+// gatherTimeout bounds what a slow API server costs: what has not come by then is not known.
+const gatherTimeout = 10 * time.Second
+
 // gather reads them: a fixed number of requests, at the same time.
 func gather(ctx context.Context, c client.Client, v *vpav1.VerticalPodAutoscaler) *objects {
+	ctx, cancel := context.WithTimeout(ctx, gatherTimeout)
+	defer cancel()
 	o := &objects{vpa: v}
 	var group sync.WaitGroup
 	for _, read := range []func(){

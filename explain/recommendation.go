@@ -40,10 +40,7 @@ func amounts(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (out []Amou
 		}
 	}
 	for _, name := range sortedKeys(names) {
-		var c vpav1.RecommendedContainerResources
-		if i := slices.IndexFunc(recommended.ContainerRecommendations, func(c vpav1.RecommendedContainerResources) bool { return c.ContainerName == name }); i >= 0 {
-			c = recommended.ContainerRecommendations[i]
-		}
+		c := recommendationFor(v, name)
 		for _, res := range facts.ScaledResources {
 			a := Amounts{Container: name, Resource: string(res), Target: text(c.Target, res), LowerBound: text(c.LowerBound, res), UpperBound: text(c.UpperBound, res), Uncapped: text(c.UncappedTarget, res)}
 			if t := told[name]; t != nil {
@@ -235,11 +232,19 @@ func historyFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (ou
 					widest = s
 				}
 			}
-			if by := ratio(widest.From, widest.To); by >= wide {
-				out = append(out, finding("little-history", "container "+c.Name, "the bound narrows as history grows",
-					"the upper bound of %s is %s because %s widens it %d.%d times, from %s to %s: there are %d samples over %s",
-					res, text(boundsOf(v, c.Name), res), widest.Path(), by/10, by%10, widest.From, widest.To, c.Samples, c.LastSample.Sub(*c.FirstSample).Round(time.Second)))
+			recommended := recommendationFor(v, c.Name)
+			upper := text(recommended.UpperBound, res)
+			by := ratio(widest.From, widest.To)
+			if by < wide || ratio(text(recommended.Target, res), upper) < wide { // it is not wide, or not any more
+				continue
 			}
+			times := fmt.Sprintf("%d.%d times", by/10, by%10)
+			if by > 10_000 {
+				times = "more than 1000 times"
+			}
+			out = append(out, finding("little-history", "container "+c.Name, "the bound narrows as history grows",
+				"the upper bound of %s is %s because %s widens it %s, from %s to %s: there are %d samples over %s",
+				res, upper, widest.Path(), times, widest.From, widest.To, c.Samples, c.LastSample.Sub(*c.FirstSample).Round(time.Second)))
 		}
 	}
 	return out
@@ -249,15 +254,15 @@ func historyFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (ou
 // days of history.
 const wide = 15
 
-func boundsOf(v *vpav1.VerticalPodAutoscaler, container string) corev1.ResourceList {
+func recommendationFor(v *vpav1.VerticalPodAutoscaler, container string) (out vpav1.RecommendedContainerResources) {
 	if r := v.Status.Recommendation; r != nil {
 		for _, c := range r.ContainerRecommendations {
 			if c.ContainerName == container {
-				return c.UpperBound
+				out = c
 			}
 		}
 	}
-	return nil
+	return out
 }
 
 // ratio is to / from in tenths, rounded down; 0 if one of them is no number above 0.

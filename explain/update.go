@@ -208,6 +208,9 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 		for i, c := range first.Change {
 			changes[i] = c.String()
 		}
+		if more := len(changes) - 2; more > 0 {
+			changes = append(changes[:2], fmt.Sprintf("and %d more", more))
+		}
 		return Verdict{Token: first.Rule, Action: first.Action, Text: fmt.Sprintf("%d of %s will be %s %s, first %s: %s (%s)",
 			len(acting), simulate.Counted(len(r.Pods), "pod"), how, when, first.Pod[strings.Index(first.Pod, "/")+1:], first.Reason, strings.Join(changes, "; "))}
 	}
