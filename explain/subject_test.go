@@ -1,7 +1,11 @@
 package explain
 
 import (
+	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -26,6 +31,34 @@ func api(t *testing.T, objects ...client.Object) client.Client {
 		WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Kind} }).
 		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Name} }).
 		Build()
+}
+
+// TestTheNumberOfRequestsDoesNotGrow with the VPAs of the namespace.
+func TestTheNumberOfRequestsDoesNotGrow(t *testing.T) {
+	count := func(others int) (requests int) {
+		objects := []client.Object{vpaOf("web", "Deployment", "web"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
+		for i := range others {
+			objects = append(objects, vpaOf(fmt.Sprintf("other-%d", i), "Deployment", fmt.Sprintf("other-%d", i)))
+		}
+		var counted atomic.Int32
+		c := interceptor.NewClient(api(t, objects...).(client.WithWatch), interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				counted.Add(1)
+				return c.Get(ctx, key, o, opts...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				counted.Add(1)
+				return c.List(ctx, list, opts...)
+			},
+		})
+		r, err := Explain(t.Context(), Options{Client: c, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, Subject{Namespace: "shop", Name: "web"})
+		require.NoError(t, err)
+		require.Equal(t, "shop/web", r.VPA)
+		return int(counted.Load())
+	}
+	few := count(0)
+	require.Less(t, few, 12)
+	require.Equal(t, few, count(300))
 }
 
 func vpaOf(name, kind, target string) *vpav1.VerticalPodAutoscaler {
