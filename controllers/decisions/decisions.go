@@ -95,8 +95,12 @@ func (l *Log) keep(k kept) {
 	if l.Kept <= 0 {
 		return
 	}
+	of := l.vpas[k.vpa]
+	if len(of) > 0 {
+		k.share(of[len(of)-1].Value.(*kept))
+	}
 	var e *list.Element
-	switch of := l.vpas[k.vpa]; {
+	switch {
 	case len(of) >= l.Kept:
 		e = of[0]
 	case l.order.Len() >= total:
@@ -114,6 +118,20 @@ func (l *Log) keep(k kept) {
 	}
 	*e.Value.(*kept) = k
 	l.vpas[k.vpa] = append(l.vpas[k.vpa], e)
+}
+
+// share takes over texts of the decision before, which are usually the same and most of the memory:
+// the pods of a workload get the same resources for the same reason.
+func (k *kept) share(before *kept) {
+	if k.Reason == before.Reason {
+		k.Reason = before.Reason
+	}
+	if k.Pod == before.Pod {
+		k.Pod = before.Pod
+	}
+	if k.Inputs == before.Inputs {
+		k.Inputs = before.Inputs
+	}
 }
 
 // Of lists the decisions about a VPA that are kept, newest last.
