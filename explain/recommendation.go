@@ -226,16 +226,15 @@ func historyFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (ou
 			continue
 		}
 		for _, res := range facts.ScaledResources {
-			widest := engine.Step{}
+			var widest, last engine.Step
 			for _, s := range way(c.Steps, "", string(res), "upperBound") {
+				last = s
 				if s.Reason == "" && ratio(s.From, s.To) > ratio(widest.From, widest.To) { // a rule with a note does something else
 					widest = s
 				}
 			}
-			recommended := recommendationFor(v, c.Name)
-			upper := text(recommended.UpperBound, res)
 			by := ratio(widest.From, widest.To)
-			if by < wide || ratio(text(recommended.Target, res), upper) < wide { // it is not wide, or not any more
+			if by < wide || ratio(last.To, widest.To) > 10 { // it is not wide, or another rule cut it
 				continue
 			}
 			times := fmt.Sprintf("%d.%d times", by/10, by%10)
@@ -243,8 +242,8 @@ func historyFindings(v *vpav1.VerticalPodAutoscaler, r *answers.Recommender) (ou
 				times = "more than 1000 times"
 			}
 			out = append(out, finding("little-history", "container "+c.Name, "the bound narrows as history grows",
-				"the upper bound of %s is %s because %s widens it %s, from %s to %s: there are %d samples over %s",
-				res, upper, widest.Path(), times, widest.From, widest.To, c.Samples, c.LastSample.Sub(*c.FirstSample).Round(time.Second)))
+				"the upper bound of %s is %s because %s widens it %s, from %s to %s: history is %s over %s",
+				res, text(recommendationFor(v, c.Name).UpperBound, res), widest.Path(), times, widest.From, widest.To, simulate.Counted(c.Samples, "sample"), c.LastSample.Sub(*c.FirstSample).Round(time.Second)))
 		}
 	}
 	return out

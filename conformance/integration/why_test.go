@@ -138,7 +138,7 @@ func TestWhy(t *testing.T) {
 		"4 no pods":                      {about: "empty", says: []string{"Misconfigured no-pods", "app=empty"}},
 		"4 no samples":                   {about: "unmeasured", says: []string{"Misconfigured no-samples", "sees 1 pod and no usage"}},
 		"5 an OOM":                       {about: "oom", says: []string{"Info oom-counted container app", "with 1000Mi, which counts as a sample of 1200Mi (oom-bump/bump/raise)"}},
-		"6 an absurd upper bound":        {about: "young", says: []string{"Info little-history container app", "the upper bound of cpu is", "estimate/bounds/widen-upper-bound", "90 samples over 1h29m"}},
+		"6 an absurd upper bound":        {about: "young", says: []string{"Info little-history container app", "the upper bound of cpu is", "estimate/bounds/widen-upper-bound", "history is 90 samples over 1h29m"}},
 		"7 a limit above maxAllowed":     {about: "capped", says: []string{"Info limit-above-max-allowed container a", "maxAllowed memory 500Mi bounds the request only; a new pod would get the limit 1000Mi", "now 200Mi"}},
 		"8 why it does not come down":    {about: "shrunk", says: []string{"target-falls-slowly container app", "if cpu usage stays at 400m, its target falls to"}},
 		"9 too few replicas":             {about: "alone", says: []string{"Misconfigured update/too-few-replicas", "The workload has 1 live pod, fewer than minReplicas (2) → It has 2 live pods"}},

@@ -20,6 +20,9 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
+// system is where celvpa seems to run.
+const system = "kube-system"
+
 // explainAddress is where celvpa serves what it knows, so that the API server reaches it; empty on a
 // machine without a network, and in the user's own cluster, whose API server may be anywhere.
 func explainAddress(foreign bool) (string, error) {
@@ -35,25 +38,31 @@ func explainAddress(foreign bool) (string, error) {
 
 // publish lets celvpa explain ask celvpa through the API server, in the namespace of the quickstart only.
 func publish(ctx context.Context, cluster *harness.Cluster, address string) error {
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: inspect.ServiceAccount}
+	meta, account := metav1.ObjectMeta{Namespace: namespace, Name: inspect.ServiceAccount}, metav1.ObjectMeta{Namespace: system, Name: inspect.ServiceAccount}
 	for _, o := range []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: meta},
+		&corev1.ServiceAccount{ObjectMeta: account},
 		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{vpav1.GroupVersion.Group}, Resources: []string{"verticalpodautoscalers/explain"}, Verbs: []string{"get"}}}},
 		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: meta.Name}}},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: meta.Name}}},
 	} {
 		if err := cluster.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating %T %s: %w", o, meta.Name, err)
 		}
 	}
-	return cluster.Publish(ctx, namespace, "celvpa", inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"})
+	before := metav1.ObjectMeta{Namespace: system, Name: "celvpa"} // of a run on the same lab
+	for _, o := range []client.Object{&corev1.Pod{ObjectMeta: before}, &corev1.Service{ObjectMeta: before}} {
+		if err := client.IgnoreNotFound(cluster.Delete(ctx, o, client.GracePeriodSeconds(0))); err != nil {
+			return fmt.Errorf("deleting %T %s: %w", o, before.Name, err)
+		}
+	}
+	return cluster.Publish(ctx, system, before.Name, inspect.PortName, address, map[string]string{inspect.ServiceLabel: "true"})
 }
 
 // tellWhy prints why the pods are as they are.
 func tellWhy(ctx context.Context, program, kubeconfig string) error {
 	args := []string{"explain", "web", "-n", namespace}
 	say("why             celvpa %s", strings.Join(args, " "))
-	cmd := exec.CommandContext(ctx, program, append(args, "--kubeconfig", kubeconfig, "--celvpa-namespace", namespace)...)
+	cmd := exec.CommandContext(ctx, program, append(args, "--kubeconfig", kubeconfig, "--celvpa-namespace", system)...)
 	var fault bytes.Buffer
 	cmd.Stdout, cmd.Stderr = os.Stdout, &fault
 	if err := cmd.Run(); err != nil {
