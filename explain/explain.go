@@ -137,6 +137,7 @@ func (r *Report) compose(around *objects, told *ask.Result) {
 	slices.SortStableFunc(r.Decisions, func(a, b answers.Decision) int {
 		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Component, b.Component), strings.Compare(a.ID, b.ID))
 	})
+	r.addHistory()
 	r.addEvents(around.events)
 }
 

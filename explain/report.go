@@ -78,8 +78,8 @@ type Amounts struct {
 	Way        []engine.Step        `json:"way,omitempty"`    // each rule that set the target, in order
 	Bounds     []engine.Step        `json:"bounds,omitempty"` // each rule that set the lower or the upper bound, in order
 	Falls      []answers.Fall       `json:"falls,omitempty"`  // of the target if usage stays as it is
-	// History is what is known of the past, oldest first: from a metrics store, or from the decisions
-	// that the recommender and the updater keep. Nothing else needs it.
+	// History is how the target and what pods request changed, by the decisions that the processes
+	// keep, oldest first; the last one is now.
 	History []Point `json:"history,omitempty"`
 }
 

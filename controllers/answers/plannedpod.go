@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -77,3 +78,18 @@ func (c Change) String() string {
 	}
 	return fmt.Sprintf("%s: %s %s → %s", what, c.Field, cmp.Or(c.From, "unset"), c.To)
 }
+
+// ParseChange reads what String has written, whatever follows it; ok is false for other texts.
+func ParseChange(text string) (c Change, ok bool) {
+	m := changeText.FindStringSubmatch(text)
+	if m == nil {
+		return c, false
+	}
+	c = Change{Container: m[1], Field: m[2], From: m[3], To: m[4]}
+	if c.From == "unset" {
+		c.From = ""
+	}
+	return c, true
+}
+
+var changeText = regexp.MustCompile(`^(?:the pod|container (\S+)): (\S+) (\S+) → (\S+)`)
