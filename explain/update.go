@@ -203,7 +203,20 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 	}
 	if len(acting) > 0 {
 		first := acting[0]
-		how := map[string]string{facts.DoEvict: "evicted", facts.DoInPlace: "resized in place"}[first.Action]
+		same, how := 0, map[string]string{facts.DoEvict: "evicted", facts.DoInPlace: "resized in place"}
+		for _, p := range acting {
+			if p.Action == first.Action {
+				same++
+			}
+		}
+		others := ""
+		if more := len(acting) - same; more > 0 {
+			other := facts.DoEvict
+			if first.Action == other {
+				other = facts.DoInPlace
+			}
+			others = fmt.Sprintf(", and %d %s,", more, how[other])
+		}
 		changes := make([]string, len(first.Change))
 		for i, c := range first.Change {
 			changes[i] = c.String()
@@ -211,8 +224,8 @@ func verdict(r *Report, u *answers.Updater, now time.Time) Verdict {
 		if more := len(changes) - 2; more > 0 {
 			changes = append(changes[:2], fmt.Sprintf("and %d more", more))
 		}
-		return Verdict{Token: first.Rule, Action: first.Action, Text: fmt.Sprintf("%d of %s will be %s %s, first %s: %s (%s)",
-			len(acting), simulate.Counted(len(r.Pods), "pod"), how, when, first.Pod[strings.Index(first.Pod, "/")+1:], first.Reason, strings.Join(changes, "; "))}
+		return Verdict{Token: first.Rule, Action: first.Action, Text: fmt.Sprintf("%d of %s will be %s%s %s, first %s: %s (%s)",
+			same, simulate.Counted(len(r.Pods), "pod"), how[first.Action], others, when, first.Pod[strings.Index(first.Pod, "/")+1:], first.Reason, strings.Join(changes, "; "))}
 	}
 	action := ""
 	if len(r.Pods) > 0 {

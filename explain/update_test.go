@@ -41,6 +41,8 @@ func TestTheVerdictIsWhatTheUpdaterDoesNext(t *testing.T) {
 	}{
 		"an action": {[]answers.RunningPod{waits, evicts, broken}, Verdict{"update/evict", "Evict",
 			"1 of 3 pods will be evicted in 40s, first a: Because of update/evict (container app: requests.cpu 100m → 250m)"}},
+		"two actions": {[]answers.RunningPod{evicts, planned("e", "InPlace", "update/resize", "", more), evicts}, Verdict{"update/evict", "Evict",
+			"2 of 3 pods will be evicted, and 1 resized in place, in 40s, first a: Because of update/evict (container app: requests.cpu 100m → 250m)"}},
 		"a fault":         {[]answers.RunningPod{fine, waits, broken}, Verdict{"update/too-few-replicas", "Skip", "blocked: because of update/too-few-replicas"}},
 		"a wait":          {[]answers.RunningPod{waits, fine}, Verdict{"update/budget-spent", "Wait", "waiting: because of update/budget-spent"}},
 		"nothing":         {[]answers.RunningPod{fine}, Verdict{"update/nothing-to-change", "Skip", "nothing to do: because of update/nothing-to-change"}},
