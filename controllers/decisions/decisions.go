@@ -23,9 +23,9 @@ import (
 
 // What bounds the memory of a log, whatever the number and size of VPAs.
 const (
-	total      = 20000 // decisions about all VPAs together
-	maxChanges = 50    // of one decision
-	maxText    = 1024  // bytes of each of its texts
+	total      = 5000 // decisions about all VPAs together
+	maxChanges = 50   // of one decision
+	maxText    = 1024 // bytes of each of its texts
 )
 
 // DefaultKept is how many decisions about one VPA are kept.
