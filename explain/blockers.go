@@ -16,6 +16,7 @@ import (
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/target"
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/webhook"
 )
@@ -142,11 +143,11 @@ func (o *objects) quotaFindings(pods []Pod) (out []Finding) {
 
 // add adds what one change asks for beyond what there is.
 func add(more map[corev1.ResourceName]resource.Quantity, c answers.Change) {
-	to, err := resource.ParseQuantity(c.To)
+	to, err := quantity.Parse(c.To)
 	if err != nil {
 		return
 	}
-	from, err := resource.ParseQuantity(cmp.Or(c.From, "0"))
+	from, err := quantity.Parse(cmp.Or(c.From, "0"))
 	if err != nil {
 		return
 	}

@@ -8,10 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/simulate"
@@ -266,8 +266,8 @@ func recommendationFor(v *vpav1.VerticalPodAutoscaler, container string) (out vp
 
 // ratio is to / from in tenths, rounded down; 0 if one of them is no number above 0.
 func ratio(from, to string) int64 {
-	a, errA := resource.ParseQuantity(from)
-	b, errB := resource.ParseQuantity(to)
+	a, errA := quantity.Parse(from)
+	b, errB := quantity.Parse(to)
 	if errA != nil || errB != nil || a.Sign() <= 0 || b.Sign() <= 0 {
 		return 0
 	}
