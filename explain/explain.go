@@ -131,7 +131,11 @@ func (r *Report) compose(around *objects, told *ask.Result) {
 	r.Findings = append(r.Findings, limitFindings(v, r.Pods)...)
 	r.Findings = append(r.Findings, ruleFindings(r.Processes)...)
 	for _, text := range told.Differences {
-		r.Findings = append(r.Findings, finding("processes-differ", "", "give all components the same --rules-dir, flags and feature gates, and let replicas elect a leader (--leader-elect)", "%s", text))
+		r.Findings = append(r.Findings, finding("processes-differ", "", "let replicas elect a leader (--leader-elect)", "%s", text))
+	}
+	if told.Rules != "" {
+		r.Findings = append(r.Findings, finding("rules-differ", "", "none is needed if policy flags of one component are the reason; else give all of them the same rule files, RuleOverlays and feature gates",
+			"the processes have rules with different digests: %s", told.Rules))
 	}
 	r.Findings = sorted(r.Findings)
 	slices.SortStableFunc(r.Decisions, func(a, b answers.Decision) int {

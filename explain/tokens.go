@@ -15,7 +15,7 @@ var Tokens = []Token{
 	{"pods-not-taken", Misconfigured, "the updater leaves the pods alone, for instance because another VPA has the same target and comes first"},
 	{"other-recommender", Misconfigured, "the VPA names a recommender that no process runs"},
 	{"pipeline-gone", Misconfigured, "the VPA pins a pipeline that the rules do not have"},
-	{"processes-differ", Misconfigured, "two processes run different rules, or two replicas decide"},
+	{"processes-differ", Misconfigured, "two replicas decide"},
 	{"rules-failed", Misconfigured, "a rule failed, and its values are as before"},
 	{"target-unusable", Misconfigured, "the target does not exist, or cannot be used"},
 	{"no-pods", Misconfigured, "the target selects no pods"},
@@ -39,6 +39,7 @@ var Tokens = []Token{
 	{"oom-ignored", Info, "a container ran out of memory, which does not count"},
 	{"limit-above-max-allowed", Info, "maxAllowed bounds requests, and the limit that follows from one is above it"},
 	{"last-admission", Info, "what the admission controller did with the last new pod"},
+	{"rules-differ", Info, "two processes run different rules, or the same with other policy flags"},
 	{"overlay-audited", Info, "an overlay that is not enforced would change something"},
 }
 

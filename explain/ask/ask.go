@@ -44,7 +44,10 @@ type Result struct {
 	Updater     *answers.Updater
 	Admission   []answers.Admission // of each replica
 	Unknown     []string            // what could not be asked, why, and the way out
-	Differences []string            // processes that contradict each other: with other rules, or two that lead
+	Differences []string            // processes that contradict each other: two that lead
+	// Rules are the digests of each process if they differ, which policy flags of one component are
+	// reason enough for.
+	Rules string
 }
 
 // VPA asks all processes about one VPA. The only errors are those of the options.
