@@ -34,11 +34,11 @@ type component struct {
 }
 
 // appended are arguments that a lab needs: API servers on this machine do not reach Services, so the webhook is registered by URL; and
-// nobody waits a minute for a cycle.
+// nobody waits a minute for a cycle. Pods have an address each, and may serve explanations at the same port; processes may not.
 var appended = map[string][]string{
-	"admission-controller": {"--register-by-url", "--webhook-address=127.0.0.1", "--webhook-port=8000", "--bind-address=127.0.0.1"},
-	"recommender":          {"--recommender-interval=5s"},
-	"updater":              {"--updater-interval=5s"},
+	"admission-controller": {"--register-by-url", "--webhook-address=127.0.0.1", "--webhook-port=8000", "--bind-address=127.0.0.1", "--explain-address=127.0.0.1:8952"},
+	"recommender":          {"--recommender-interval=5s", "--explain-address=127.0.0.1:8950"},
+	"updater":              {"--updater-interval=5s", "--explain-address=127.0.0.1:8951"},
 }
 
 func newKubelet(t *testing.T) *kubelet {
