@@ -47,7 +47,7 @@ func Explain(ctx context.Context, o Options, s Subject) (*Report, error) {
 		return r, nil
 	}
 	v := of.vpa
-	r.VPA, r.Target, r.Mode = v.Namespace+"/"+v.Name, targetText(v), modeOf(v)
+	r.VPA, r.Target, r.Mode = v.Namespace+"/"+v.Name, TargetText(v), v.Mode()
 	told, wrong := &ask.Result{}, error(nil)
 	asked := make(chan struct{})
 	go func() {
@@ -118,12 +118,12 @@ func (r *Report) compose(around *objects, told *ask.Result) {
 		r.Findings = append(r.Findings, *f)
 	}
 	for _, c := range v.Status.Conditions {
-		if c.Type == updatesHaveNoEffect && c.Status == corev1.ConditionTrue {
+		if c.Type == vpav1.UpdatesHaveNoEffect && c.Status == corev1.ConditionTrue {
 			r.Findings = append(r.Findings, finding("updates-have-no-effect", "", "", "%s", c.Message))
 		}
 	}
 	r.Findings = append(r.Findings, updateFindings(told.Updater, r.Pods)...)
-	if mode := vpav1.UpdateMode(r.Mode); mode != vpav1.UpdateModeOff && mode != vpav1.UpdateModeInitial {
+	if slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.acts() || p.Class != Settled && p.Rule != "" }) { // else there is nothing to evict
 		r.Findings = append(r.Findings, around.budgetFindings()...)
 	}
 	r.Findings = append(r.Findings, around.scalerFindings()...)
@@ -144,9 +144,6 @@ func (r *Report) compose(around *objects, told *ask.Result) {
 	r.addHistory()
 	r.addEvents(around.events)
 }
-
-// updatesHaveNoEffect is the condition that the updater writes.
-const updatesHaveNoEffect vpav1.VerticalPodAutoscalerConditionType = "UpdatesHaveNoEffect"
 
 func (r *Report) addProcess(p answers.Process) {
 	if p.Component == "" {
@@ -241,14 +238,8 @@ func ruleFindings(list []answers.Process) (out []Finding) {
 	return out
 }
 
-func targetText(v *vpav1.VerticalPodAutoscaler) string {
+// TargetText is the target of a VPA, e.g. Deployment/shop; empty without one.
+func TargetText(v *vpav1.VerticalPodAutoscaler) string {
 	of := target.Of(v)
 	return strings.Trim(of.Kind+"/"+of.Name, "/")
-}
-
-func modeOf(v *vpav1.VerticalPodAutoscaler) string {
-	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil && *p.UpdateMode != "" {
-		return string(*p.UpdateMode)
-	}
-	return string(vpav1.UpdateModeRecreate)
 }

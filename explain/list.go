@@ -59,7 +59,7 @@ func NewList(vpas []*vpav1.VerticalPodAutoscaler, pods []corev1.Pod, plan *simul
 	}
 	out := &List{Items: []Row{}}
 	for _, v := range vpas {
-		row := Row{VPA: v.Namespace + "/" + v.Name, Target: targetText(v), Mode: modeOf(v)}
+		row := Row{VPA: v.Namespace + "/" + v.Name, Target: TargetText(v), Mode: v.Mode()}
 		of := planned[row.VPA]
 		row.Pods = len(of)
 		var first *corev1.Pod

@@ -40,7 +40,7 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 		r.Verdict = verdict(r, nil, now)
 		return r, wrong
 	}
-	r.Subject, r.VPA, r.Target, r.Mode = s.of(v).String(), v.Namespace+"/"+v.Name, targetText(v), modeOf(v)
+	r.Subject, r.VPA, r.Target, r.Mode = s.of(v).String(), v.Namespace+"/"+v.Name, TargetText(v), v.Mode()
 	around := &objects{vpa: v, budgets: budgets, scalers: scalers}
 	around.budgets = slices.DeleteFunc(around.budgets, func(b policyv1.PodDisruptionBudget) bool { return b.Namespace != v.Namespace })
 	around.scalers = slices.DeleteFunc(around.scalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool { return h.Namespace != v.Namespace })

@@ -20,7 +20,7 @@ func planned(name, action, rule, class string, changes ...answers.Change) answer
 }
 
 func composed(v *vpav1.VerticalPodAutoscaler, told *ask.Result, pods ...corev1.Pod) *Report {
-	r := &Report{Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Mode: modeOf(v), Findings: []Finding{}}
+	r := &Report{Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Mode: v.Mode(), Findings: []Finding{}}
 	r.compose(&objects{vpa: v, pods: pods}, told)
 	r.Verdict = verdict(r, told.Updater, r.Now)
 	return r

@@ -163,7 +163,7 @@ func (l *live) subjects(cmd *cobra.Command, args []string, _ string) ([]string, 
 	var out []string
 	for i := range list.Items {
 		v := &list.Items[i]
-		out = append(out, fmt.Sprintf("%s\t%s", v.Name, targetText(v)))
+		out = append(out, fmt.Sprintf("%s\t%s", v.Name, explain.TargetText(v)))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,16 +1,18 @@
 package main
 
 import (
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
-	corev1 "k8s.io/api/core/v1"
-
+	"cmp"
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/explain"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/usagefile"
-	"github.com/spf13/cobra"
 )
 
 // recommendOptions hold the flags of celvpa recommend.
@@ -114,7 +116,7 @@ func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
 				cells = append(cells, quantityText(bound, corev1.ResourceCPU), quantityText(bound, corev1.ResourceMemory))
 			}
 			if wide {
-				cells = append(cells, targetText(v), modeText(v))
+				cells = append(cells, cmp.Or(explain.TargetText(v), "-"), modeText(v))
 			}
 			p.row(cells...)
 		}
@@ -141,14 +143,6 @@ func printRecommendations(p *page, r *simulate.Recommendations, wide bool) {
 			p.steps("  ", t.Steps)
 		}
 	}
-}
-
-// targetText is the workload of a VPA, e.g. Deployment/shop.
-func targetText(v *vpav1.VerticalPodAutoscaler) string {
-	if ref := v.Spec.TargetRef; ref != nil {
-		return ref.Kind + "/" + ref.Name
-	}
-	return "-"
 }
 
 // modeText is the update mode of a VPA, where it names one.

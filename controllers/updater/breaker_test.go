@@ -22,7 +22,7 @@ func (w *world) condition(name string) *vpav1.VerticalPodAutoscalerCondition {
 	require.NoError(w.t, w.Get(w.t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, &v))
 	require.NotNil(w.t, v.Status.Recommendation, "the updater never writes the recommendation")
 	for i := range v.Status.Conditions {
-		if v.Status.Conditions[i].Type == UpdatesHaveNoEffect {
+		if v.Status.Conditions[i].Type == vpav1.UpdatesHaveNoEffect {
 			return &v.Status.Conditions[i]
 		}
 	}

@@ -19,11 +19,6 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// UpdatesHaveNoEffect is the condition of a VPA whose evictions are paused because replacement pods
-// kept the old resources. Its reason is the rule. It exists only while it is True, and only the
-// updater writes it.
-const UpdatesHaveNoEffect vpav1.VerticalPodAutoscalerConditionType = "UpdatesHaveNoEffect"
-
 // forbiddenTime is the pause after the API server refused to write a condition for lack of
 // permission. Upstream's manifests do not grant it.
 const forbiddenTime = time.Hour
@@ -56,9 +51,9 @@ func (r *run) reportNoEffect(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 		r.writeCondition(ctx, v, nil, log)
 		return
 	}
-	condition := &vpav1.VerticalPodAutoscalerCondition{Type: UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: noEffect(v)}
+	condition := &vpav1.VerticalPodAutoscalerCondition{Type: vpav1.UpdatesHaveNoEffect, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(r.now), Reason: rule, Message: noEffect(v)}
 	if r.reported.News(v.UID, about, rule) {
-		r.Actuator.Recorder.Eventf(v, nil, corev1.EventTypeWarning, string(UpdatesHaveNoEffect), "Evict", "%s (%s)", condition.Message, rule)
+		r.Actuator.Recorder.Eventf(v, nil, corev1.EventTypeWarning, string(vpav1.UpdatesHaveNoEffect), "Evict", "%s (%s)", condition.Message, rule)
 		log.Info("evictions have no effect; pausing them", "detail", condition.Message, "rule", rule)
 	}
 	r.writeCondition(ctx, v, condition, log)
@@ -124,7 +119,7 @@ func (r *run) writeCondition(ctx context.Context, v *vpav1.VerticalPodAutoscaler
 // withCondition adds or replaces the condition, or removes it when it is nil, and reports whether
 // the list changed. The transition time changes with the status only.
 func withCondition(list []vpav1.VerticalPodAutoscalerCondition, want *vpav1.VerticalPodAutoscalerCondition) (with []vpav1.VerticalPodAutoscalerCondition, changes bool) {
-	at := slices.IndexFunc(list, func(c vpav1.VerticalPodAutoscalerCondition) bool { return c.Type == UpdatesHaveNoEffect })
+	at := slices.IndexFunc(list, func(c vpav1.VerticalPodAutoscalerCondition) bool { return c.Type == vpav1.UpdatesHaveNoEffect })
 	with = slices.Clone(list)
 	switch {
 	case at < 0 && want == nil:

@@ -62,7 +62,7 @@ type RecommendedResources struct {
 // VerticalPodAutoscalerConditionType names a condition.
 type VerticalPodAutoscalerConditionType string
 
-// The conditions (UPSTREAM.md §2.6) and RulesApplied, celvpa's own.
+// The conditions (UPSTREAM.md §2.6), and celvpa's own: RulesApplied and UpdatesHaveNoEffect.
 const (
 	RecommendationProvided VerticalPodAutoscalerConditionType = "RecommendationProvided"
 	LowConfidence          VerticalPodAutoscalerConditionType = "LowConfidence"
@@ -72,6 +72,9 @@ const (
 	ConfigUnsupported      VerticalPodAutoscalerConditionType = "ConfigUnsupported"
 	// RulesApplied names the pipeline (reason) and its digest (message) behind the recommendation.
 	RulesApplied VerticalPodAutoscalerConditionType = "RulesApplied"
+	// UpdatesHaveNoEffect says that evictions are paused because replacement pods kept the old
+	// resources. Its reason is the rule. It exists only while it is True, and only the updater writes it.
+	UpdatesHaveNoEffect VerticalPodAutoscalerConditionType = "UpdatesHaveNoEffect"
 )
 
 // VerticalPodAutoscalerCondition is one observation about a VerticalPodAutoscaler.

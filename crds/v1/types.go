@@ -172,6 +172,14 @@ const (
 	ContainerControlledValuesRequestsOnly ContainerControlledValues = "RequestsOnly"
 )
 
+// Mode is the update mode, Recreate where none is written (UPSTREAM.md §1).
+func (v *VerticalPodAutoscaler) Mode() string {
+	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil && *p.UpdateMode != "" {
+		return string(*p.UpdateMode)
+	}
+	return string(UpdateModeRecreate)
+}
+
 // DefaultContainerResourcePolicy is the containerName of the policy for containers without their own.
 const DefaultContainerResourcePolicy = "*"
 

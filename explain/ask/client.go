@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/util/podutils"
 	"k8s.io/utils/ptr"
 
 	"github.com/celvpa/celvpa/controllers/inspect"
@@ -115,7 +116,7 @@ func (c *restClient) pods(ctx context.Context, s *corev1.Service) ([]corev1.Pod,
 		return nil, fmt.Sprintf("none of its pods runs: see `kubectl -n %s get pods`", s.Namespace)
 	}
 	unready := func(p corev1.Pod) int {
-		if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+		if podutils.IsPodReady(&p) {
 			return 0
 		}
 		return 1

@@ -58,15 +58,7 @@ func Of(v *vpav1.VerticalPodAutoscaler, pods int) VPA {
 	if pods > 0 {
 		size = min(bits.Len(uint(pods))-1, maxSize)
 	}
-	return VPA{Size: strconv.Itoa(size), Mode: modeOf(v), name: v.Name, namespace: v.Namespace}
-}
-
-// modeOf is the update mode of a VPA, with its default.
-func modeOf(v *vpav1.VerticalPodAutoscaler) string {
-	if p := v.Spec.UpdatePolicy; p != nil && p.UpdateMode != nil && *p.UpdateMode != "" {
-		return string(*p.UpdateMode)
-	}
-	return string(vpav1.UpdateModeRecreate)
+	return VPA{Size: strconv.Itoa(size), Mode: v.Mode(), name: v.Name, namespace: v.Namespace}
 }
 
 // Begin makes the counter of evictions start at 0.
