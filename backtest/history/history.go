@@ -1,0 +1,42 @@
+// Package history holds recorded usage for a backtest: sources read it, and a Store keeps it, sorted
+// and packed, in bounded memory.
+package history
+
+import (
+	"context"
+
+	"github.com/celvpa/celvpa/simulate/usagefile"
+)
+
+// Point is one amount: milli-cores of CPU, bytes of memory, or the bytes in use at an OOM kill.
+type Point struct {
+	At     int64 // unix nanoseconds
+	Amount int64
+}
+
+// Source reads recorded usage, such as files or a Prometheus server.
+type Source interface {
+	// Read gives all of the usage to a sink, in pieces of any size: pieces and points may come in
+	// any order, and twice. The error names what could not be read; the sink has the rest, and the
+	// caller goes on with that. It returns soon after the context ends.
+	Read(ctx context.Context, to Sink) error
+}
+
+// Sink takes usage from sources. Calls come from one goroutine at a time.
+type Sink interface {
+	// Add takes points of one series. It does not keep the slice. An error ends the reading: there
+	// is no room.
+	Add(of usagefile.Series, points ...Point) error
+	// Note takes a remark for the user, such as a row that cannot be used.
+	Note(text string)
+	// Progress says how much of a source has been read, in units of its own; of is 0 where the total
+	// is unknown. It may be called often.
+	Progress(done, of int64)
+}
+
+// Span is what is known of a series before its points are read.
+type Span struct {
+	usagefile.Series
+	First, Last int64 // unix nanoseconds
+	Points      int   // without duplicates after Store.Seal
+}
