@@ -24,10 +24,13 @@ type Loop struct {
 	interval     time.Duration
 	clock        clock.WithTicker
 	run          func(context.Context)
-	started      atomic.Int64 // unix nanoseconds of the start; 0 before
-	finished     atomic.Int64 // unix nanoseconds of the end of the last finished cycle; 0 = none
-	lastActivity atomic.Int64 // unix nanoseconds of the start, the last finished cycle or the last progress; 0 before the start
+	started      atomic.Pointer[time.Time] // nil before the start
+	finished     atomic.Pointer[time.Time] // the end of the last finished cycle; nil = none
+	lastActivity atomic.Pointer[time.Time] // the start, the last finished cycle or the last progress; nil before the start
 }
+
+// The times keep their monotonic reading: when the clock of the machine is stepped, no loop looks
+// stuck.
 
 // New returns a loop that has not started.
 func New(name string, interval time.Duration, clk clock.WithTicker, run func(context.Context)) *Loop {
@@ -40,36 +43,41 @@ func (l *Loop) NeedLeaderElection() bool { return true }
 // Start runs a cycle at every interval until the context ends. The first one runs after one
 // interval.
 func (l *Loop) Start(ctx context.Context) error {
-	l.started.Store(l.clock.Now().UnixNano())
+	l.note(&l.started)
 	l.Progress()
 	Every(ctx, l.clock, l.interval, func() {
 		l.run(ctx)
-		l.finished.Store(l.clock.Now().UnixNano())
+		l.note(&l.finished)
 		l.Progress()
 	})
 	return nil
 }
 
+// note stores the current time.
+func (l *Loop) note(in *atomic.Pointer[time.Time]) {
+	now := l.clock.Now()
+	in.Store(&now)
+}
+
 // LastCycle is the end of the last finished cycle; nil before there is one.
-func (l *Loop) LastCycle() *time.Time { return timeOf(l.finished.Load()) }
+func (l *Loop) LastCycle() *time.Time {
+	last := l.finished.Load()
+	if last == nil {
+		return nil
+	}
+	at := last.UTC()
+	return &at
+}
 
 // NextCycle is when the next cycle starts, unless the current one takes longer; nil before the start.
 func (l *Loop) NextCycle() *time.Time {
 	started := l.started.Load()
-	if started == 0 {
+	if started == nil {
 		return nil
 	}
-	passed := l.clock.Now().UnixNano() - started
-	return timeOf(started + (passed/int64(l.interval)+1)*int64(l.interval))
-}
-
-// timeOf is a moment in UTC; nil for 0.
-func timeOf(nanoseconds int64) *time.Time {
-	if nanoseconds == 0 {
-		return nil
-	}
-	at := time.Unix(0, nanoseconds).UTC()
-	return &at
+	now := l.clock.Now()
+	next := now.Add(l.interval - now.Sub(*started)%l.interval).UTC()
+	return &next
 }
 
 // Every runs a function at every interval until the context ends. The first time is after one
@@ -91,17 +99,17 @@ func Every(ctx context.Context, clk clock.WithTicker, interval time.Duration, ru
 // without the lead, it is nil.
 func (l *Loop) Healthy() error {
 	last := l.lastActivity.Load()
-	if last == 0 {
+	if last == nil {
 		return nil
 	}
-	if idle := l.clock.Since(time.Unix(0, last)); idle > stuckAfter*l.interval {
+	if idle := l.clock.Since(*last); idle > stuckAfter*l.interval {
 		return fmt.Errorf("the %s has not finished a cycle for %s", l.name, idle.Round(time.Second))
 	}
 	return nil
 }
 
 // Progress reports that a long cycle is not stuck: the count of intervals starts again.
-func (l *Loop) Progress() { l.lastActivity.Store(l.clock.Now().UnixNano()) }
+func (l *Loop) Progress() { l.note(&l.lastActivity) }
 
 // Latency times the steps of a cycle.
 type Latency struct {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -78,29 +79,58 @@ func (r *Renewer) renew(ctx context.Context) error {
 	return nil
 }
 
-// Checker reads the lease.
+// Checker reads the lease. It measures on its own clock how long ago the lease changed, as leader
+// election does, because the clocks of two machines may differ by hours.
 type Checker struct {
 	Client  client.Reader // not cached
 	Key     client.ObjectKey
 	Timeout time.Duration
 	Clock   clock.PassiveClock
+
+	mu     sync.Mutex
+	seen   string    // resourceVersion of the lease when it was read last; empty = it was not read
+	read   time.Time // when that was
+	change time.Time // when it changed last
 }
 
 // Alive returns nil when the lease was created or renewed within the timeout, otherwise what is
-// wrong.
+// wrong. The first time there is only the lease's own time to go by.
 func (c *Checker) Alive(ctx context.Context) error {
 	var lease coordinationv1.Lease
 	if err := c.Client.Get(ctx, c.Key, &lease); err != nil {
 		return fmt.Errorf("reading the admission controller's status lease %s: %w", c.Key, err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Clock.Now()
 	last := lease.CreationTimestamp.Time
 	if lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(last) {
 		last = lease.Spec.RenewTime.Time
 	}
-	if idle := c.Clock.Since(last); idle >= c.Timeout {
+	if c.seen != lease.ResourceVersion {
+		c.change = c.changed(last, now)
+	}
+	c.seen, c.read = lease.ResourceVersion, now
+	idle := now.Sub(c.change)
+	if ahead := -idle; ahead >= c.Timeout {
+		return abandoned{fmt.Errorf("lease %s was renewed %s ahead of this machine's clock, and not since; check the clocks of both machines", c.Key, ahead.Round(time.Second))}
+	}
+	if idle >= c.Timeout {
 		return abandoned{fmt.Errorf("the admission controller has not renewed lease %s for %s", c.Key, idle.Round(time.Second))}
 	}
 	return nil
+}
+
+// changed is when the lease changed: at the time that it tells, unless the clocks differ. Callers
+// hold the lock.
+func (c *Checker) changed(told, now time.Time) time.Time {
+	switch {
+	case c.seen == "", !told.Before(c.read) && !told.After(now):
+		return told
+	case now.Sub(c.read) > c.Timeout: // this process was asleep, and cannot tell
+		return c.read
+	}
+	return now
 }
 
 // abandoned is the error of an expired lease.

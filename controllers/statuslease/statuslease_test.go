@@ -55,3 +55,60 @@ func TestTheLeaseSaysWhetherAdmissionIsAlive(t *testing.T) {
 	clk.Step(time.Nanosecond)
 	require.ErrorContains(t, checker.Alive(t.Context()), "has not renewed lease kube-system/vpa-admission-controller for 1m0s")
 }
+
+// TestClocksMayDiffer between the machines of the two components: what counts is that the lease
+// changes.
+func TestClocksMayDiffer(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	key := client.ObjectKey{Namespace: "kube-system", Name: "vpa-admission-controller"}
+	for name, off := range map[string]time.Duration{"a year ahead": 365 * 24 * time.Hour, "a day ahead": 24 * time.Hour, "an hour behind": -time.Hour, "a year behind": -365 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			here, there := testclock.NewFakeClock(noon), testclock.NewFakeClock(noon.Add(off))
+			api := fake.NewClientBuilder().Build()
+			renewer := &Renewer{Client: api, Key: key, Holder: "me", Interval: 10 * time.Second, Clock: there, Log: logr.Discard()}
+			renew := func() {
+				there.Step(10 * time.Second)
+				here.Step(10 * time.Second)
+				require.NoError(t, renewer.renew(t.Context()))
+			}
+			renew()
+			checker := &Checker{Client: api, Key: key, Timeout: time.Minute, Clock: here}
+			require.Error(t, checker.Alive(t.Context()), "the lease may be an old one")
+			for range 10 {
+				renew()
+				require.NoError(t, checker.Alive(t.Context()), "it is renewed")
+			}
+			here.Step(time.Minute - time.Nanosecond)
+			require.NoError(t, checker.Alive(t.Context()))
+			here.Step(time.Nanosecond)
+			require.EqualError(t, checker.Alive(t.Context()), "the admission controller has not renewed lease kube-system/vpa-admission-controller for 1m0s")
+			require.True(t, IsAbandoned(checker.Alive(t.Context())))
+		})
+	}
+}
+
+// TestASleepOfTheUpdaterIsNoSignOfLife of the admission controller: a lease that was renewed
+// meanwhile may have been abandoned since.
+func TestASleepOfTheUpdaterIsNoSignOfLife(t *testing.T) {
+	key := client.ObjectKey{Namespace: "kube-system", Name: "vpa-admission-controller"}
+	for _, off := range []time.Duration{0, -24 * time.Hour} {
+		here := testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+		there := testclock.NewFakeClock(here.Now().Add(off))
+		renewer := &Renewer{Client: fake.NewClientBuilder().Build(), Key: key, Holder: "me", Interval: 10 * time.Second, Clock: there, Log: logr.Discard()}
+		pass := func(d time.Duration) { here.Step(d); there.Step(d) }
+		checker := &Checker{Client: renewer.Client, Key: key, Timeout: time.Minute, Clock: here}
+		for range 2 {
+			pass(10 * time.Second)
+			require.NoError(t, renewer.renew(t.Context()))
+			_ = checker.Alive(t.Context())
+		}
+		require.NoError(t, checker.Alive(t.Context()))
+		pass(5 * time.Minute)
+		require.NoError(t, renewer.renew(t.Context()))
+		pass(5 * time.Minute)
+		require.True(t, IsAbandoned(checker.Alive(t.Context())))
+		require.NoError(t, renewer.renew(t.Context()))
+		pass(time.Second)
+		require.NoError(t, checker.Alive(t.Context()))
+	}
+}
