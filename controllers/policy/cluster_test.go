@@ -160,14 +160,14 @@ func TestOverlaysAreFollowedWhileTheFilesAreBroken(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("kind: ["), 0o600))
 	objects = objects[1:]
 	*told = nil
-	s.Reload(t.Context())
+	settled(t, s)
 	s.Reload(t.Context())
 	require.Equal(t, []string{"mine"}, overlaysFor(s, "a"), "the files stay as they were, the overlay is gone")
 	require.Len(t, slices.DeleteFunc(slices.Clone(*told), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 1)
 	require.NoError(t, os.Remove(filepath.Join(dir, "broken.yaml")))
 	s.Reload(t.Context())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("kind: ["), 0o600))
-	s.Reload(t.Context())
+	settled(t, s)
 	require.Len(t, slices.DeleteFunc(slices.Clone(*told), func(l string) bool { return !strings.Contains(l, "the changed rules cannot be used") }), 2, "a new fault is reported again")
 }
 
@@ -185,7 +185,7 @@ func TestChangedFilesAreUsedWhenTheListingThatFailedMeanwhileWorksAgain(t *testi
 	require.NoError(t, s.Follow(t.Context(), list, list))
 	failure = errors.New("no connection")
 	file("two")
-	s.Reload(t.Context())
+	settled(t, s)
 	require.Empty(t, overlaysFor(s, "two"))
 	failure = nil
 	s.Reload(t.Context())

@@ -28,13 +28,25 @@ const (
 // LayerAt reads the rule files of the folder at a path, or a single file. If kubelet swaps a
 // ConfigMap meanwhile, all files are of one version.
 func LayerAt(path string) (document.Layer, error) {
+	layer, _, err := layerAt(path)
+	return layer, err
+}
+
+// layerAt is LayerAt, and reports whether the files are a mounted ConfigMap, which changes at once.
+func layerAt(path string) (layer document.Layer, atOnce bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return document.Layer{}, cannotRead(path, err)
+		return document.Layer{}, false, cannotRead(path, err)
 	}
 	if info.IsDir() {
 		return folderAt(path)
 	}
+	layer, err = fileAt(path)
+	return layer, false, err
+}
+
+// fileAt reads a single file.
+func fileAt(path string) (document.Layer, error) {
 	dir, name := filepath.Split(filepath.Clean(path))
 	if dir == "" {
 		dir = "."
@@ -68,10 +80,10 @@ func cannotRead(path string, err error) error {
 
 // folderAt reads a folder. The path is resolved once, so that a swapped link leads to either
 // folder, but not to both.
-func folderAt(path string) (document.Layer, error) {
+func folderAt(path string) (layer document.Layer, atOnce bool, err error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
-		return document.Layer{}, cannotRead(path, err)
+		return document.Layer{}, false, cannotRead(path, err)
 	}
 	defer root.Close()
 	r := &reader{root: root, left: maxTotalBytes}
@@ -80,10 +92,10 @@ func folderAt(path string) (document.Layer, error) {
 		r.data = data
 	}
 	if err := r.folder("."); err != nil {
-		return document.Layer{}, fmt.Errorf("rules at %s: %w", path, err)
+		return document.Layer{}, false, fmt.Errorf("rules at %s: %w", path, err)
 	}
 	slices.SortFunc(r.files, func(a, b document.File) int { return cmp.Compare(a.Name, b.Name) })
-	return document.Layer{Dir: path, Files: r.files}, nil
+	return document.Layer{Dir: path, Files: r.files}, r.data != nil && !r.loose, nil
 }
 
 // dataLink is in a mounted ConfigMap. Its files are links to ..data/file, and ..data is one to the
@@ -97,6 +109,7 @@ type reader struct {
 	files   []document.File
 	entries int   // seen so far
 	left    int64 // bytes left to read
+	loose   bool  // some file is not of the ConfigMap
 }
 
 func (r *reader) folder(name string) error {
@@ -163,15 +176,21 @@ func (r *reader) file(name string) document.File {
 
 var errNotRegular = errors.New("this is no regular file, but a folder, a pipe, a socket or a device; put the text itself here")
 
-func (r *reader) read(name string) ([]byte, error) {
-	root := r.root
+// place is where a file is to be read: those of a ConfigMap are in the version that was found first.
+func (r *reader) place(name string) (root *os.Root, at string, mounted bool) {
 	if r.data != nil {
-		if to, err := root.Readlink(name); err == nil {
+		if to, err := r.root.Readlink(name); err == nil {
 			if below, ok := strings.CutPrefix(to, dataLink+"/"); ok {
-				root, name = r.data, below
+				return r.data, below, true
 			}
 		}
 	}
+	return r.root, name, false
+}
+
+func (r *reader) read(name string) ([]byte, error) {
+	root, name, mounted := r.place(name)
+	r.loose = r.loose || !mounted
 	info, err := root.Stat(name) // opening a device may have effects
 	if err != nil {
 		return nil, err

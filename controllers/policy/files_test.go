@@ -203,7 +203,7 @@ func TestAFolderThatIsSwappedWhileReadIsOneVersion(t *testing.T) {
 func TestFingerprintIsOfTheCompiledFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "own.yaml"), marker("1.0.0"))
-	layer, err := own(dir)
+	layer, _, err := own(dir)
 	require.NoError(t, err)
 	before := fingerprint(*layer)
 	write(t, path, marker("2.0.0"))
@@ -211,7 +211,7 @@ func TestFingerprintIsOfTheCompiledFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, r.Library.RuleSets, "own@1.0.0")
 	require.Equal(t, before, fingerprint(*layer))
-	again, err := own(dir)
+	again, _, err := own(dir)
 	require.NoError(t, err)
 	require.NotEqual(t, before, fingerprint(*again))
 	require.NotEqual(t, fingerprint(document.Layer{Files: []document.File{{Name: "a", Data: []byte("b")}}}), fingerprint(document.Layer{Files: []document.File{{Name: "a", Fault: "b"}}}))

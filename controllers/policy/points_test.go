@@ -14,7 +14,7 @@ import (
 
 // loadAndTest loads rules as a Source does.
 func loadAndTest(o Options) (*compile.Rulebook, error) {
-	layer, err := own(o.Path)
+	layer, _, err := own(o.Path)
 	if err != nil {
 		return nil, err
 	}

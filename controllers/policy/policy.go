@@ -77,19 +77,19 @@ var shipped = document.Layer{FS: rules.FS, Dir: rules.Dir}
 // change them.
 var Shipped = sync.OnceValues(func() (*document.Library, error) { return loader.Load(shipped) })
 
-// own reads the rule files of a path; nil for none.
-func own(path string) (*document.Layer, error) {
+// own reads the rule files of a path; nil for none. atOnce means that all of them change at once.
+func own(path string) (layer *document.Layer, atOnce bool, err error) {
 	if path == "" {
-		return nil, nil
+		return nil, true, nil
 	}
-	layer, err := LayerAt(path)
+	read, atOnce, err := layerAt(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if len(layer.Files) == 0 { // a mistyped path must not mean no rules
-		return nil, fmt.Errorf("%s holds no rule files: they are called *.yaml or *.yml", path)
+	if len(read.Files) == 0 { // a mistyped path must not mean no rules
+		return nil, false, fmt.Errorf("%s holds no rule files: they are called *.yaml or *.yml", path)
 	}
-	return &layer, nil
+	return &read, atOnce, nil
 }
 
 // Rules are rule files that were read, with all that is needed to compile them.
@@ -103,7 +103,7 @@ type Rules struct {
 
 // Open reads the rule files. The error lists every fault with its position.
 func Open(o Options) (*Rules, error) {
-	layer, err := own(o.Path)
+	layer, _, err := own(o.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,9 @@ import (
 )
 
 // Source holds the rules in force. It watches the folder of rule files and the RuleOverlay objects
-// of the cluster, if any. Changed files take effect when they compile and pass the test tables
-// among them; otherwise the last good ones stay in force. Overlays of the cluster take effect
+// of the cluster, if any. Changed files take effect when two successive readings find them alike, so
+// that files which are replaced one by one are not mixed, and when they compile and pass the test
+// tables among them; otherwise the last good ones stay in force. Overlays of the cluster take effect
 // independently.
 type Source struct {
 	options Options
@@ -35,6 +36,7 @@ type Source struct {
 	inUse     map[string]accepted // overlays of the cluster in book
 	pending   bool                // the last good files are not in force yet
 	broken    bool                // the current files are faulty
+	seen      [sha256.Size]byte   // at the last reading
 	content   [sha256.Size]byte   // of the last good files; recorded after success only, so that failures are retried
 	overlays  [sha256.Size]byte   // of the objects behind book
 	compiling compiling
@@ -46,12 +48,19 @@ type Source struct {
 func NewSource(o Options, every time.Duration, clk clock.WithTicker, log logr.Logger) (*Source, error) {
 	s := &Source{options: o, every: every, clock: clk, log: log, lastTold: map[string]string{}, overlays: overlaysFingerprint(nil)}
 	s.accepted.Store(&map[string]Acceptance{})
-	if err := s.reloadFiles(); err != nil {
-		return nil, err
+	for range readings {
+		if settling, err := s.reloadFiles(); err != nil {
+			return nil, err
+		} else if !settling {
+			s.swap(s.files)
+			return s, nil
+		}
 	}
-	s.swap(s.files)
-	return s, nil
+	return nil, fmt.Errorf("the rules at %s change with every reading; start again once they are written", o.Path)
 }
+
+// readings at the start that may differ, each from the one before.
+const readings = 100
 
 // Follow adds the RuleOverlay objects of the cluster. now lists them once, before anything runs;
 // later lists them from then on. An invalid overlay is left out and reported; see Accepted.
@@ -86,8 +95,10 @@ func (s *Source) Start(ctx context.Context) error {
 
 // Reload applies changes of files and overlays, and retries what failed.
 func (s *Source) Reload(ctx context.Context) {
-	err := s.reloadFiles()
-	s.tell("files", err, "the changed rules cannot be used; the last good ones stay in force")
+	settling, err := s.reloadFiles()
+	if !settling {
+		s.tell("files", err, "the changed rules cannot be used; the last good ones stay in force")
+	}
 	var objects []rulesv1alpha1.RuleOverlay
 	if s.cluster != nil {
 		objects, err = s.cluster(ctx)
@@ -120,25 +131,32 @@ func (s *Source) tell(what string, err error, consequence string) {
 	}
 }
 
-// reloadFiles compiles the files if they changed. They are read once: what is compared is what is
-// compiled.
-func (s *Source) reloadFiles() error {
-	layer, err := own(s.options.Path)
+// reloadFiles compiles the files if they changed. They are read once: what is compiled is what is
+// compared. settling reports that the last reading found others, so somebody may still be writing.
+func (s *Source) reloadFiles() (settling bool, err error) {
+	layer, atOnce, err := own(s.options.Path)
 	var content [sha256.Size]byte
 	if layer != nil {
 		content = fingerprint(*layer)
 	}
-	unchanged := err == nil && content == s.content && s.files != nil
+	again := content == s.seen
+	s.seen = content
+	if err == nil && content == s.content && s.files != nil {
+		s.broken = false
+		return false, nil
+	}
+	if err == nil && !again && !atOnce {
+		return true, nil
+	}
 	var files *compile.Rulebook
-	if err == nil && !unchanged {
+	if err == nil {
 		files, err = s.compiling.load(s.options, layer)
 	}
 	s.broken = err != nil
-	if err != nil || unchanged {
-		return err
+	if err == nil {
+		s.files, s.content, s.pending = files, content, true
 	}
-	s.files, s.content, s.pending = files, content, true
-	return nil
+	return false, err
 }
 
 // overlay puts the overlays of the cluster over the files and swaps the rules.

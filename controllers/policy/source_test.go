@@ -47,14 +47,14 @@ func TestChangedFilesAreSwappedInAndBrokenOnesAreNot(t *testing.T) {
 
 	estimate := filepath.Join(dir, "estimate.yaml")
 	edit(t, estimate, "default: 0.15", "default: 0.25")
-	s.Reload(t.Context())
+	settled(t, s)
 	second := s.Rules()
 	require.NotEqual(t, first.Default().Digest(), second.Default().Digest())
 	require.Contains(t, (*told)[0], "rules reloaded")
 
 	failures := testutil.ToFloat64(reloads.WithLabelValues("error"))
 	edit(t, estimate, "default: 0.25", "default: much")
-	s.Reload(t.Context())
+	settled(t, s)
 	s.Reload(t.Context())
 	require.Same(t, second, s.Rules(), "the last good rules stay")
 	require.Equal(t, failures+2, testutil.ToFloat64(reloads.WithLabelValues("error")), "a failure is tried again")
@@ -66,7 +66,7 @@ func TestChangedFilesAreSwappedInAndBrokenOnesAreNot(t *testing.T) {
 	require.Same(t, second, s.Rules(), "a folder that is gone takes nothing with it")
 
 	require.NoError(t, os.CopyFS(dir, rules.FS))
-	s.Reload(t.Context())
+	settled(t, s)
 	require.Equal(t, first.Default().Digest(), s.Rules().Default().Digest(), "the same files give the same digest")
 	require.Equal(t, 1.0, testutil.ToFloat64(rulesInfo.WithLabelValues("default", "1.0.0", first.Default().Digest())))
 }
@@ -139,7 +139,7 @@ func TestRulesThatFailTheirOwnTablesAreNotUsed(t *testing.T) {
 	table := filepath.Join(dir, "margin.yaml")
 	require.NoError(t, os.WriteFile(table, []byte(ownTable), 0o600))
 	edit(t, filepath.Join(dir, "estimate.yaml"), "default: 0.15", "default: 0.25")
-	s.Reload(t.Context())
+	settled(t, s)
 	require.Same(t, first, s.Rules(), "the last good rules stay")
 	require.Contains(t, (*told)[0], `RuleTest margin, row \"target\": bound.target.now.cpu: want 1150m, got 1250m`)
 	_, err := NewSource(Options{Path: dir}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
@@ -147,7 +147,7 @@ func TestRulesThatFailTheirOwnTablesAreNotUsed(t *testing.T) {
 	require.Len(t, source.Problems(err), 2)
 
 	edit(t, table, "1150m, memory: 1234803097", "1250m, memory: 1280Mi")
-	s.Reload(t.Context())
+	settled(t, s)
 	require.NotEqual(t, first.Default().Digest(), s.Rules().Default().Digest(), "tables that pass are swapped in")
 	_, err = NewSource(Options{Path: dir, Params: map[string]string{"estimate.marginFraction": "7"}}, time.Second, clk, funcr.New(func(string, string) {}, funcr.Options{}))
 	require.NoError(t, err, "what flags change is no fault of the rules")

@@ -11,7 +11,7 @@ import (
 // the path that are in mode Audit or Warn count as enforced, and tried names them: the result is
 // for comparisons, not for decisions. The error lists every fault with its position.
 func (r *Rules) Under(path string) (over *Rules, tried []string, err error) {
-	layer, err := own(path)
+	layer, _, err := own(path)
 	if err != nil {
 		return nil, nil, err
 	}

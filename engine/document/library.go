@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -155,7 +156,10 @@ func (l *Library) read(layer Layer, selectorKey string, ps *source.Collector) er
 }
 
 func (l *Library) add(file File, shown, selectorKey string, ps *source.Collector) {
-	if len(file.Data) > MaxFileSize {
+	switch {
+	case file.Fault == "" && len(bytes.TrimSpace(file.Data)) == 0: // as a full disk or a crash leaves it
+		file.Fault = "the file is empty: write its rules again, or delete it"
+	case len(file.Data) > MaxFileSize:
 		file.Fault = fmt.Sprintf("the file has %d bytes; at most %d are read: split it", len(file.Data), MaxFileSize)
 	}
 	if file.Fault != "" {
