@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -116,6 +117,23 @@ func (l *Lab) Down(ctx context.Context, out io.Writer) error {
 	down.Stdout, down.Stderr = out, out
 	if err := down.Run(); err != nil {
 		return fmt.Errorf("stopping the lab: %w", err)
+	}
+	return nil
+}
+
+// Pid is the process ID of a component: etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kwok-controller.
+func (l *Lab) Pid(ctx context.Context, component string) (int, error) {
+	out, err := l.command(ctx, "pid", component).Output()
+	if err != nil {
+		return 0, fmt.Errorf("asking for the process of %s: %w", component, err)
+	}
+	return strconv.Atoi(strings.TrimSpace(string(out)))
+}
+
+// Restart kills a component, starts it again and waits until the API server is ready.
+func (l *Lab) Restart(ctx context.Context, component string) error {
+	if text, err := l.command(ctx, "restart", component).CombinedOutput(); err != nil {
+		return fmt.Errorf("restarting %s: %w\n%s", component, err, text)
 	}
 	return nil
 }

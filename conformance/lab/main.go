@@ -19,6 +19,9 @@ const usage = `lab: a real Kubernetes control plane on this machine, with simula
   lab up    [-name NAME] [-nodes N] [-metrics-server=false]
                                       start a lab, building its parts first if need be; idempotent
   lab down  [-name NAME]              stop it and delete its data
+  lab pid [-name NAME] COMPONENT      print the process ID of etcd, kube-apiserver, kube-controller-manager, kube-scheduler or
+                                      kwok-controller
+  lab restart [-name NAME] COMPONENT  kill it, start it again and wait until the API server is ready
   lab build [PART…]                   build the parts of a lab only, or these
   lab missing                         print the parts of a lab that are not built yet
   lab path PART                       print where a part is, built or not
@@ -43,7 +46,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Print(usage)
-		return errors.New("say what to do: up, down, build, missing, path or kubeconfig")
+		return errors.New("say what to do: up, down, pid, restart, build, missing, path or kubeconfig")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(flags.Output(), usage) }
@@ -86,6 +89,15 @@ func run(ctx context.Context, args []string) error {
 	case "down":
 		lab.recallParts()
 		return lab.down(ctx)
+	case "pid":
+		pid, err := lab.pid(flags.Arg(0))
+		if err != nil {
+			return err
+		}
+		fmt.Println(pid)
+		return nil
+	case "restart":
+		return lab.restart(ctx, flags.Arg(0))
 	case "kubeconfig":
 		fmt.Println(lab.kubeconfig())
 		return nil
@@ -93,7 +105,7 @@ func run(ctx context.Context, args []string) error {
 		fmt.Print(usage)
 		return nil
 	}
-	return fmt.Errorf("no command %q: use up, down, build, missing, path or kubeconfig", args[0])
+	return fmt.Errorf("no command %q: use up, down, pid, restart, build, missing, path or kubeconfig", args[0])
 }
 
 // labDir is LAB_DIR, or bin/lab of the repository.

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+)
+
+// componentFile is a file that kwokctl keeps for a component, such as etcd or kube-apiserver.
+func (c *cluster) componentFile(folder, component, extension string) string {
+	return filepath.Join(c.dir, "kwok", "clusters", c.name, folder, component+extension)
+}
+
+// pid is the process ID of a component that runs.
+func (c *cluster) pid(component string) (int, error) {
+	text, err := os.ReadFile(c.componentFile("pids", component, ".pid"))
+	if err != nil {
+		return 0, fmt.Errorf("lab %s has no component %q that was started: %w", c.name, component, err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 1 || !runs(pid) {
+		return 0, fmt.Errorf("%s of lab %s does not run (process %q)", component, c.name, text)
+	}
+	return pid, nil
+}
+
+// runs reports whether there is a process that has not ended. One that nobody has waited for yet has ended.
+func runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(stat, []byte(") ")) // the name before may have blanks
+	return !bytes.HasPrefix(rest, []byte("Z")) && !bytes.HasPrefix(rest, []byte("X"))
+}
+
+// servedWithin is how long a lab may take to answer after a restart of a component.
+const servedWithin = time.Minute
+
+// restart kills a component, starts it again with the same arguments and waits until the API server answers. kwokctl cannot: to
+// it, a process that was killed and that nobody has waited for still runs.
+func (c *cluster) restart(ctx context.Context, component string) error {
+	pid, err := c.pid(component)
+	if err != nil {
+		return err
+	}
+	again, err := sameCommand(pid)
+	if err != nil {
+		return fmt.Errorf("finding out how %s was started: %w", component, err)
+	}
+	log, err := os.OpenFile(c.componentFile("logs", component, ".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	again.Stdout, again.Stderr = log, log
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("killing %s: %w", component, err)
+	}
+	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return !runs(pid), nil }); err != nil {
+		return fmt.Errorf("killing %s, process %d: %w", component, pid, err)
+	}
+	if err := again.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", component, err)
+	}
+	if err := os.WriteFile(c.componentFile("pids", component, ".pid"), []byte(strconv.Itoa(again.Process.Pid)), 0o644); err != nil {
+		return errors.Join(err, again.Process.Kill())
+	}
+	if err := again.Process.Release(); err != nil {
+		return err
+	}
+	return c.waitServed(ctx)
+}
+
+// sameCommand is the command that a process was started with. It survives this process and its Ctrl-C.
+func sameCommand(pid int) (*exec.Cmd, error) {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	if err != nil {
+		return nil, err
+	}
+	args := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = folder
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd, nil
+}
+
+// waitServed waits until the API server is ready.
+func (c *cluster) waitServed(ctx context.Context) error {
+	config, err := c.restConfig()
+	if err != nil {
+		return err
+	}
+	config.Timeout = 5 * time.Second
+	client, err := rest.UnversionedRESTClientFor(restDefaults(config))
+	if err != nil {
+		return err
+	}
+	last := errors.New("no answer yet")
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, servedWithin, true, func(ctx context.Context) (bool, error) {
+		last = client.Get().AbsPath("/readyz").Do(ctx).Error()
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the API server of lab %s is not ready: %w (%w)", c.name, err, last)
+	}
+	return nil
+}

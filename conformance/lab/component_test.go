@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+func TestAComponentThatWasKilledDoesNotRunAlthoughNobodyWaitedForIt(t *testing.T) {
+	c, err := newCluster(t.TempDir(), "x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.pid("etcd"); err == nil {
+		t.Error("a component that was never started runs")
+	}
+	cmd := exec.Command("sleep", "60")
+	cmd.Dir = t.TempDir()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() })
+	file := c.componentFile("pids", "etcd", ".pid")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strconv.Itoa(cmd.Process.Pid)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if pid, err := c.pid("etcd"); pid != cmd.Process.Pid || err != nil {
+		t.Errorf("process %d is found as %d, %v", cmd.Process.Pid, pid, err)
+	}
+	again, err := sameCommand(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Dir != cmd.Dir || len(again.Args) != 2 || again.Args[1] != "60" {
+		t.Errorf("it was started with %v in %s, and would be again with %v in %s", cmd.Args, cmd.Dir, again.Args, again.Dir)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); runs(cmd.Process.Pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a killed process runs")
+		}
+	}
+	if _, err := os.Stat("/proc/" + strconv.Itoa(cmd.Process.Pid)); err != nil {
+		t.Error("somebody waited for it, so this test shows nothing")
+	}
+	if _, err := c.pid("etcd"); err == nil {
+		t.Error("a killed component runs")
+	}
+}
