@@ -176,8 +176,8 @@ lab-build: need-go ## Build the lab's programs into bin/lab/parts (about 4 minut
 	$(LAB) build
 
 .PHONY: lab-up
-lab-up: need-go ## Start a lab: a real Kubernetes control plane with simulated nodes; NAME=… for several
-	@$(LAB) up -name $(NAME)
+lab-up: need-go ## Start a lab: a real Kubernetes control plane with simulated nodes; NODE=vm: with a real one; NAME=… for several
+	@$(LAB) up -name $(NAME) $(if $(NODE),-node $(NODE))
 
 .PHONY: lab-down
 lab-down: need-go ## Stop a lab and delete its data

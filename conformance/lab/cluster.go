@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -73,14 +72,18 @@ func (c *cluster) recallParts() {
 
 func (c *cluster) kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
-func (c *cluster) up(ctx context.Context, nodes int, metrics bool) error {
+// up starts the lab unless it runs: with simulated nodes, or with a real one in a virtual machine.
+func (c *cluster) up(ctx context.Context, nodes int, virtual, metrics bool) error {
 	start := time.Now()
 	if err := c.parts.ensure(ctx); err != nil {
 		return err
 	}
 	if c.ready(ctx) {
+		if machine, err := c.machine(); err != nil || virtual != (machine != nil) {
+			return errors.Join(fmt.Errorf("lab %s is up with other nodes: lab down -name %s stops it", c.name, c.name), err)
+		}
 		fmt.Printf("lab: %s is up already (checked in %s)\n", c.name, elapsed(start))
-	} else if err := c.create(ctx); err != nil {
+	} else if err := c.create(ctx, virtual); err != nil {
 		return err
 	}
 	config, err := c.restConfig()
@@ -91,10 +94,14 @@ func (c *cluster) up(ctx context.Context, nodes int, metrics bool) error {
 	if err != nil {
 		return err
 	}
-	if err := objects.applyUsage(ctx, usageObjects); err != nil {
-		return err
+	what := fmt.Sprintf("%d simulated nodes", nodes)
+	if virtual {
+		what = "a real node"
+		err = c.startNode(ctx)
+	} else {
+		err = objects.simulate(ctx, nodes)
 	}
-	if err := objects.applyNodes(ctx, nodes); err != nil {
+	if err != nil {
 		return err
 	}
 	if metrics {
@@ -102,7 +109,7 @@ func (c *cluster) up(ctx context.Context, nodes int, metrics bool) error {
 			return err
 		}
 	}
-	fmt.Printf("lab: %s is ready in %s: Kubernetes %s, %d nodes\n", c.name, elapsed(start), kubernetesVersion, nodes)
+	fmt.Printf("lab: %s is ready in %s: Kubernetes %s, %s\n", c.name, elapsed(start), kubernetesVersion, what)
 	fmt.Printf("lab: export KUBECONFIG=%s\n", c.kubeconfig())
 	return nil
 }
@@ -136,7 +143,12 @@ func (c *cluster) restConfig() (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", c.kubeconfig())
 }
 
-func (c *cluster) create(ctx context.Context) error {
+func (c *cluster) create(ctx context.Context, virtual bool) error {
+	if virtual {
+		if _, err := c.nodeBase(ctx); err != nil { // before anything is started
+			return err
+		}
+	}
 	if err := c.remove(ctx); err != nil {
 		return err
 	}
@@ -146,27 +158,50 @@ func (c *cluster) create(ctx context.Context) error {
 	if err := c.rememberParts(); err != nil {
 		return err
 	}
+	args, err := c.createArgs(virtual)
+	if err != nil {
+		return err
+	}
+	done := progress("starting the control plane of "+c.name, "about 5 s")
+	err = c.kwokctl(ctx, args...)
+	done(err)
+	return err
+}
+
+// createArgs writes the files that the control plane starts from and returns kwokctl's arguments.
+func (c *cluster) createArgs(virtual bool) ([]string, error) {
 	config, policy := filepath.Join(c.dir, "kwok.yaml"), filepath.Join(c.dir, "audit.yaml")
 	for file, text := range map[string][]byte{config: kwokConfig, policy: auditPolicy} {
 		if err := os.WriteFile(file, text, 0o644); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	done := progress("starting the control plane of "+c.name, "about 5 s")
-	err := c.kwokctl(ctx, "-c", config, "create", "cluster", "--runtime", "binary", "--wait", "120s",
+	args := []string{"-c", config, "create", "cluster", "--runtime", "binary", "--wait", "120s",
 		"--disable-qps-limits", "--enable-crds", "Metric,ClusterResourceUsage,ResourceUsage",
 		"--etcd-binary", c.parts.path("etcd"),
 		"--kube-apiserver-binary", c.parts.path("kube-apiserver"),
 		"--kube-controller-manager-binary", c.parts.path("kube-controller-manager"),
 		"--kube-scheduler-binary", c.parts.path("kube-scheduler"),
 		"--kwok-controller-binary", c.parts.path("kwok"),
-		"--extra-args", "kube-apiserver=audit-policy-file="+policy,
-		"--extra-args", "kube-apiserver=audit-log-path="+filepath.Join(c.dir, "audit.log"),
-		"--extra-args", "kube-apiserver=audit-log-maxsize=64", // MB, plus one rotated file
-		"--extra-args", "kube-apiserver=audit-log-maxbackup=1",
-		"--kubeconfig", c.kubeconfig())
-	done(err)
-	return err
+		"--kubeconfig", c.kubeconfig()}
+	extra := []string{
+		"audit-policy-file=" + policy,
+		"audit-log-path=" + filepath.Join(c.dir, "audit.log"),
+		"audit-log-maxsize=64", // MB, plus one rotated file
+		"audit-log-maxbackup=1",
+	}
+	if virtual {
+		if err := c.newMachine(); err != nil {
+			return nil, err
+		}
+		// Nobody plays kube-proxy: the API server finds webhooks by the endpoints of their Services.
+		extra = append(extra, "egress-selector-config-file="+c.egressFile(), "enable-aggregator-routing=true",
+			"kubelet-preferred-address-types=InternalIP")
+	}
+	for _, one := range extra {
+		args = append(args, "--extra-args", "kube-apiserver="+one)
+	}
+	return args, nil
 }
 
 // kwokctl runs the tool in this lab's folder and shows its output only on failure.
@@ -200,84 +235,19 @@ func (c *cluster) down(ctx context.Context) error {
 // remove stops the lab and deletes its folder.
 func (c *cluster) remove(ctx context.Context) error {
 	c.stopMetricsServer()
+	if machine, err := c.machine(); err != nil {
+		return err
+	} else if machine != nil {
+		if err := machine.Kill(ctx); err != nil {
+			return err
+		}
+	}
 	if _, err := os.Stat(filepath.Join(c.dir, "kwok")); err == nil {
 		if err := c.kwokctl(ctx, "delete", "cluster", "--kubeconfig", c.kubeconfig()); err != nil {
 			return err
 		}
 	}
 	return os.RemoveAll(c.dir)
-}
-
-// ensureMetricsServer starts and registers metrics-server on a free loopback port, unless it runs.
-func (c *cluster) ensureMetricsServer(ctx context.Context, objects *objects) error {
-	if c.metricsServerPID() == 0 {
-		port, err := freePort()
-		if err != nil {
-			return err
-		}
-		if err := c.startMetricsServer(port); err != nil {
-			return err
-		}
-		if err := objects.registerMetricsServer(ctx, port); err != nil {
-			return err
-		}
-	}
-	done := progress("waiting for metrics.k8s.io", "about 5 s")
-	err := objects.waitForMetricsAPI(ctx, 60*time.Second, func() bool { return c.metricsServerPID() != 0 })
-	done(err)
-	if err != nil {
-		return fmt.Errorf("%w; see %s", err, filepath.Join(c.dir, "metrics-server.log"))
-	}
-	return nil
-}
-
-func (c *cluster) startMetricsServer(port int) error {
-	log, err := os.Create(filepath.Join(c.dir, "metrics-server.log"))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd := exec.Command(c.parts.path("metrics-server"),
-		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port),
-		"--cert-dir="+filepath.Join(c.dir, "metrics-server"),
-		"--kubeconfig="+c.kubeconfig(), "--authentication-kubeconfig="+c.kubeconfig(), "--authorization-kubeconfig="+c.kubeconfig(),
-		"--kubelet-insecure-tls", "--kubelet-use-node-status-port", "--kubelet-preferred-address-types=InternalIP",
-		"--metric-resolution=10s", "--kubelet-request-timeout=5s")
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // survives this command and its Ctrl-C
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting metrics-server: %w", err)
-	}
-	pid := cmd.Process.Pid
-	if err := cmd.Process.Release(); err != nil {
-		return err
-	}
-	return os.WriteFile(c.pidFile(), []byte(strconv.Itoa(pid)), 0o644)
-}
-
-func (c *cluster) pidFile() string { return filepath.Join(c.dir, "metrics-server.pid") }
-
-// metricsServerPID returns 0 unless the recorded process is a running metrics-server.
-func (c *cluster) metricsServerPID() int {
-	text, err := os.ReadFile(c.pidFile())
-	if err != nil {
-		return 0
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid <= 1 || syscall.Kill(pid, 0) != nil {
-		return 0
-	}
-	if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && !strings.Contains(string(command), c.dir) {
-		return 0 // the PID was reused
-	}
-	return pid
-}
-
-func (c *cluster) stopMetricsServer() {
-	if pid := c.metricsServerPID(); pid != 0 {
-		_ = syscall.Kill(pid, syscall.SIGTERM)
-	}
-	_ = os.Remove(c.pidFile())
 }
 
 func freePort() (int, error) {

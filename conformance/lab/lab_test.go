@@ -88,7 +88,7 @@ func TestALabIsStoppedByTheProgramsThatStartedIt(t *testing.T) {
 		return c
 	}
 	t.Setenv("LAB_PARTS", own)
-	if err := lab().create(t.Context()); err != nil {
+	if err := lab().create(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	c := lab()

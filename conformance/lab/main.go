@@ -12,12 +12,15 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"github.com/celvpa/celvpa/conformance/lab/vm"
 )
 
-const usage = `lab: a real Kubernetes control plane on this machine, with simulated nodes
+const usage = `lab: a real Kubernetes control plane on this machine, with simulated nodes or a real one
 
-  lab up    [-name NAME] [-nodes N] [-metrics-server=false]
-                                      start a lab, building its parts first if need be; idempotent
+  lab up    [-name NAME] [-nodes N] [-node vm] [-metrics-server=false]
+                                      start a lab, building its parts first if need be; idempotent.
+                                      -node vm: one real node in a virtual machine instead of simulated ones
   lab down  [-name NAME]              stop it and delete its data
   lab pid [-name NAME] COMPONENT      print the process ID of etcd, kube-apiserver, kube-controller-manager, kube-scheduler or
                                       kwok-controller
@@ -25,6 +28,9 @@ const usage = `lab: a real Kubernetes control plane on this machine, with simula
   lab build [PART…]                   build the parts of a lab only, or these
   lab missing                         print the parts of a lab that are not built yet
   lab path PART                       print where a part is, built or not
+  lab load [-name NAME] FILE          import an image archive into the real node's containerd
+  lab node kill|start [-name NAME]    cut the real node's power; switch it on again
+  lab node missing                    say what this machine lacks to run a real node
   lab kubeconfig [-name NAME]         print the path of its kubeconfig; beside it, audit.log is the API server's log of what
                                       the service accounts of namespace audited asked for
 
@@ -32,7 +38,11 @@ Environment
   LAB_DIR     where parts and clusters are kept (default: bin/lab beside the repository's Makefile)
   LAB_PARTS   a folder with prebuilt programs (etcd, kube-apiserver, …); what is missing there is built.
               A lab remembers the folder that it was started with.
+  LAB_ACCEL   accelerator of the virtual machine, as QEMU's -accel (default: tcg,thread=multi, which emulates the processor
+              and works everywhere; kvm is faster where it works)
 `
+
+const commands = "up, down, pid, restart, build, missing, path, load, node or kubeconfig"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -46,12 +56,19 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Print(usage)
-		return errors.New("say what to do: up, down, pid, restart, build, missing, path or kubeconfig")
+		return errors.New("say what to do: " + commands)
+	}
+	if args[0] == "node" {
+		if len(args) == 1 {
+			return errors.New("say what to do with the node: kill, start or missing")
+		}
+		args = append([]string{"node " + args[1]}, args[2:]...)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(flags.Output(), usage) }
 	name := flags.String("name", "celvpa", "name of the lab; several run side by side")
 	nodes := flags.Int("nodes", 2, "simulated nodes of 32 CPU, 256 GiB and 500 pods each")
+	kind := flags.String("node", "", `"vm" for one real node in a virtual machine, in place of simulated ones`)
 	metrics := flags.Bool("metrics-server", true, "start metrics-server; without it nobody serves metrics.k8s.io")
 	if err := flags.Parse(args[1:]); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -85,7 +102,10 @@ func run(ctx context.Context, args []string) error {
 		return nil
 	case "up":
 		lab.recallParts()
-		return lab.up(ctx, *nodes, *metrics)
+		if *kind != "" && *kind != "vm" {
+			return fmt.Errorf("-node %q: the only kind of real node is vm", *kind)
+		}
+		return lab.up(ctx, *nodes, *kind == "vm", *metrics)
 	case "down":
 		lab.recallParts()
 		return lab.down(ctx)
@@ -98,6 +118,18 @@ func run(ctx context.Context, args []string) error {
 		return nil
 	case "restart":
 		return lab.restart(ctx, flags.Arg(0))
+	case "load":
+		if flags.NArg() != 1 {
+			return errors.New("say which image archive: lab load [-name NAME] FILE")
+		}
+		return lab.load(ctx, flags.Arg(0))
+	case "node kill":
+		return lab.killNode(ctx)
+	case "node start":
+		lab.recallParts()
+		return lab.startNode(ctx)
+	case "node missing":
+		return vm.Missing()
 	case "kubeconfig":
 		fmt.Println(lab.kubeconfig())
 		return nil
@@ -105,7 +137,7 @@ func run(ctx context.Context, args []string) error {
 		fmt.Print(usage)
 		return nil
 	}
-	return fmt.Errorf("no command %q: use up, down, pid, restart, build, missing, path or kubeconfig", args[0])
+	return fmt.Errorf("no command %q: use %s", args[0], commands)
 }
 
 // labDir is LAB_DIR, or bin/lab of the repository.

@@ -19,11 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"github.com/celvpa/celvpa/conformance/lab/vm"
 )
 
 var (
 	nodeGVR    = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	serviceGVR = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	sliceGVR   = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
 	apiGVR     = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 )
 
@@ -57,6 +60,46 @@ func restDefaults(config *rest.Config) *rest.Config {
 	c.GroupVersion = &schema.GroupVersion{}
 	c.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
 	return c
+}
+
+// simulate makes KWOK's nodes and says what its pods use.
+func (o *objects) simulate(ctx context.Context, nodes int) error {
+	if err := o.applyUsage(ctx, usageObjects); err != nil {
+		return err
+	}
+	return o.applyNodes(ctx, nodes)
+}
+
+// waitForNode waits until a node is ready, or fails at once if its machine died. Its last heartbeat must be new: a node that was
+// killed is called ready for a while.
+func (o *objects) waitForNode(ctx context.Context, name string, limit time.Duration, alive func() bool) error {
+	since := time.Now().Truncate(time.Second)
+	last := "not registered"
+	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		if !alive() {
+			return false, errors.New("the virtual machine has stopped")
+		}
+		node, err := o.client.Resource(nodeGVR).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, nil
+		}
+		conditions, _, _ := unstructured.NestedSlice(node.Object, "status", "conditions")
+		for _, one := range conditions {
+			condition, ok := one.(map[string]any)
+			if !ok || condition["type"] != "Ready" {
+				continue
+			}
+			last = fmt.Sprint(condition["message"])
+			beat, _ := condition["lastHeartbeatTime"].(string)
+			when, err := time.Parse(time.RFC3339, beat)
+			return err == nil && condition["status"] == "True" && !when.Before(since), nil
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("node %s is not ready: %w (%s)", name, err, last)
+	}
+	return nil
 }
 
 func (o *objects) applyNodes(ctx context.Context, count int) error {
@@ -137,12 +180,29 @@ func (o *objects) applyUsage(ctx context.Context, manifests []byte) error {
 	}
 }
 
-// registerMetricsServer routes metrics.k8s.io to a local port through a Service without pods.
-func (o *objects) registerMetricsServer(ctx context.Context, port int) error {
+// registerMetricsServer routes metrics.k8s.io to a local port through a Service without pods: by name, or, if the API server asks
+// for endpoints, by this machine's address as the real node sees it.
+func (o *objects) registerMetricsServer(ctx context.Context, port int, endpoints bool) error {
+	apply := metav1.ApplyOptions{FieldManager: "lab", Force: true}
+	spec := map[string]any{"type": "ExternalName", "externalName": "localhost"}
+	if endpoints {
+		spec = map[string]any{"ports": []any{map[string]any{"port": int64(port), "protocol": "TCP"}}}
+		slice := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+			"metadata": map[string]any{"name": "metrics-server", "namespace": "kube-system",
+				"labels": map[string]any{"kubernetes.io/service-name": "metrics-server"}},
+			"addressType": "IPv4",
+			"endpoints":   []any{map[string]any{"addresses": []any{vm.HostAddress}, "conditions": map[string]any{"ready": true}}},
+			"ports":       []any{map[string]any{"name": "", "port": int64(port), "protocol": "TCP"}},
+		}}
+		if _, err := o.client.Resource(sliceGVR).Namespace("kube-system").Apply(ctx, "metrics-server", slice, apply); err != nil {
+			return fmt.Errorf("applying the endpoints of metrics-server: %w", err)
+		}
+	}
 	service := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Service",
 		"metadata": map[string]any{"name": "metrics-server", "namespace": "kube-system"},
-		"spec":     map[string]any{"type": "ExternalName", "externalName": "localhost"},
+		"spec":     spec,
 	}}
 	api := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
@@ -154,7 +214,6 @@ func (o *objects) registerMetricsServer(ctx context.Context, port int) error {
 			"service":               map[string]any{"name": "metrics-server", "namespace": "kube-system", "port": int64(port)},
 		},
 	}}
-	apply := metav1.ApplyOptions{FieldManager: "lab", Force: true}
 	if _, err := o.client.Resource(serviceGVR).Namespace("kube-system").Apply(ctx, "metrics-server", service, apply); err != nil {
 		return fmt.Errorf("applying the metrics-server Service: %w", err)
 	}

@@ -22,6 +22,9 @@ const (
 	prometheusVersion    = "v3.15.0" // the Go module calls it v0.315.0
 
 	kubeStateMetricsVersion = "v2.20.0"
+
+	containerdVersion = "v2.2.9"
+	cniPluginsVersion = "v1.9.1"
 )
 
 // part is a program of the lab.
@@ -30,7 +33,17 @@ type part struct {
 	version string
 	pkg     string // Go package
 	from    *module
+	need    need
 }
+
+// need says which labs need a part.
+type need int
+
+const (
+	always need = iota
+	node        // labs with a node in a virtual machine
+	asked       // none, unless somebody asks for it
+)
 
 // module is a Go module that pins parts. What is missing of it is built by one go command, so that packages compile once and the
 // programs link side by side.
@@ -38,7 +51,6 @@ type module struct {
 	folder  string // below conformance/lab
 	ldflags string
 	tags    string
-	extra   bool   // optional: built only on request
 	cold    string // duration of the first build on two cores
 }
 
@@ -49,9 +61,12 @@ var (
 	etcd       = &module{folder: "etcd", ldflags: "-s -w", cold: "20 s"}
 	// For tests of usage history and of what deploy/monitoring holds. The tag drops cloud service discovery, a third of the packages;
 	// without the tag builtinassets there is no web UI.
-	prometheus = &module{folder: "prometheus", extra: true, cold: "4 min", tags: "remove_all_sd",
+	prometheus = &module{folder: "prometheus", cold: "4 min", tags: "remove_all_sd",
 		ldflags: "-s -w -X github.com/prometheus/common/version.Version=" + prometheusVersion[1:]}
-	kubeStateMetrics = &module{folder: "kube-state-metrics", ldflags: "-s -w", extra: true, cold: "2 min"}
+	// The container runtime and the network plugins of a virtual machine. The tags drop snapshotters that need C libraries.
+	containerd = &module{folder: "containerd", cold: "90 s", tags: "no_btrfs no_devmapper no_zfs osusergo netgo static_build",
+		ldflags: "-s -w -X github.com/containerd/containerd/v2/version.Version=" + containerdVersion}
+	kubeStateMetrics = &module{folder: "kube-state-metrics", ldflags: "-s -w", cold: "2 min"}
 )
 
 var allParts = []part{
@@ -62,9 +77,16 @@ var allParts = []part{
 	{name: "kwok", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwok", from: kubernetes},
 	{name: "kwokctl", version: kwokVersion, pkg: "sigs.k8s.io/kwok/cmd/kwokctl", from: kubernetes},
 	{name: "metrics-server", version: metricsServerVersion, pkg: "sigs.k8s.io/metrics-server/cmd/metrics-server", from: kubernetes},
-	{name: "prometheus", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/prometheus", from: prometheus},
-	{name: "promtool", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/promtool", from: prometheus},
-	{name: "kube-state-metrics", version: kubeStateMetricsVersion, pkg: "k8s.io/kube-state-metrics/v2", from: kubeStateMetrics},
+	{name: "prometheus", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/prometheus", from: prometheus, need: asked},
+	{name: "promtool", version: prometheusVersion, pkg: "github.com/prometheus/prometheus/cmd/promtool", from: prometheus, need: asked},
+	{name: "kube-state-metrics", version: kubeStateMetricsVersion, pkg: "k8s.io/kube-state-metrics/v2", from: kubeStateMetrics, need: asked},
+	{name: "kubelet", version: kubernetesVersion, pkg: "k8s.io/kubernetes/cmd/kubelet", from: kubernetes, need: node},
+	{name: "containerd", version: containerdVersion, pkg: "github.com/containerd/containerd/v2/cmd/containerd", from: containerd, need: node},
+	{name: "containerd-shim-runc-v2", version: containerdVersion, pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", from: containerd, need: node},
+	{name: "ctr", version: containerdVersion, pkg: "github.com/containerd/containerd/v2/cmd/ctr", from: containerd, need: node},
+	{name: "bridge", version: cniPluginsVersion, pkg: "github.com/containernetworking/plugins/plugins/main/bridge", from: containerd, need: node},
+	{name: "loopback", version: cniPluginsVersion, pkg: "github.com/containernetworking/plugins/plugins/main/loopback", from: containerd, need: node},
+	{name: "host-local", version: cniPluginsVersion, pkg: "github.com/containernetworking/plugins/plugins/ipam/host-local", from: containerd, need: node},
 }
 
 // program is the file that go build writes for the part: named as its package, whose path may end in a version.
@@ -121,7 +143,7 @@ func (p *parts) own(one part) string {
 func wanted(names []string) ([]part, error) {
 	var out []part
 	for _, one := range allParts {
-		if len(names) == 0 && !one.from.extra || slices.Contains(names, one.name) {
+		if len(names) == 0 && one.need == always || slices.Contains(names, one.name) {
 			out = append(out, one)
 		}
 	}
