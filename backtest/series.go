@@ -1,6 +1,10 @@
 package backtest
 
-import "time"
+import (
+	"math"
+	"strconv"
+	"time"
+)
 
 // Series is what happened to a container over time, in steps of equal length.
 type Series struct {
@@ -15,15 +19,34 @@ type Series struct {
 	CausesCut   int     `json:"causesCut,omitempty"`
 }
 
-// Lines are values at the steps of a series; null = unknown or none.
+// Lines are values at the steps of a series.
 type Lines struct {
-	Usage    []*float64 `json:"usage"`    // mean of all pods in the step, as wanted
-	UsageMax []*float64 `json:"usageMax"` // largest sample of any pod in the step
-	Request  []*float64 `json:"request"`  // mean of the pods at the end of the step
-	Limit    []*float64 `json:"limit"`    // lowest of the pods at the end of the step
-	Target   []*float64 `json:"target"`   // of the recommendation at the end of the step
-	Lower    []*float64 `json:"lower"`
-	Upper    []*float64 `json:"upper"`
+	Usage    Line `json:"usage"`    // mean of all pods in the step, as wanted
+	UsageMax Line `json:"usageMax"` // largest sample of any pod in the step
+	Request  Line `json:"request"`  // mean of the pods at the end of the step
+	Limit    Line `json:"limit"`    // lowest of the pods at the end of the step
+	Target   Line `json:"target"`   // of the recommendation at the end of the step
+	Lower    Line `json:"lower"`
+	Upper    Line `json:"upper"`
+}
+
+// Line is a value for each step, in JSON null where it is NaN: unknown or none.
+type Line []float64
+
+// MarshalJSON writes numbers and nulls.
+func (l Line) MarshalJSON() ([]byte, error) {
+	out := []byte{'['}
+	for i, value := range l {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if math.IsNaN(value) {
+			out = append(out, "null"...)
+		} else {
+			out = strconv.AppendFloat(out, value, 'g', -1, 64)
+		}
+	}
+	return append(out, ']'), nil
 }
 
 // EventType is what happened to a pod.

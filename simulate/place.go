@@ -39,8 +39,7 @@ type placed struct {
 	manifests.Workload
 	standIn   bool          // not in the manifests
 	inUsage   []*seenPod    // pods known only from usage
-	manifests []*corev1.Pod // of a stand-in: pods in the manifests
-	has       bool          // it owns a pod in the manifests
+	manifests []*corev1.Pod // pods in the manifests
 	loosely   bool          // inUsage match only by name prefix
 	asked     []string      // VPAs that it stands in for
 }
@@ -60,17 +59,17 @@ func (p *placement) known() []manifests.Workload {
 }
 
 // place collects the pods: in the manifests, only in usage, and one for each workload without any.
-func (r *recommendation) place(vpas []*vpav1.VerticalPodAutoscaler, usage *usagefile.Usage) (*placement, error) {
-	workloads, unreadWorkloads := r.set.Workloads()
-	pods, unreadPods := r.set.Pods()
-	ranges, unreadRanges := r.limitRanges()
+func (c *Cluster) place(vpas []*vpav1.VerticalPodAutoscaler, usage []Seen) (*placement, error) {
+	workloads, unreadWorkloads := c.set.Workloads()
+	pods, unreadPods := c.set.Pods()
+	ranges, unreadRanges := c.limitRanges()
 	p := &placement{present: map[model.PodID]bool{}, ranges: ranges}
 	for _, w := range workloads {
 		if p.find(w.GroupKind, w.Namespace, w.Name) == nil {
 			p.workloads = append(p.workloads, &placed{Workload: w})
 		}
 	}
-	unreadTargets := p.addTargets(r.set, vpas)
+	unreadTargets := p.addTargets(c.set, vpas)
 	slices.SortStableFunc(p.workloads, func(a, b *placed) int { // the longest name matches best
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.Name, b.Name))
 	})
@@ -86,10 +85,10 @@ func (r *recommendation) place(vpas []*vpav1.VerticalPodAutoscaler, usage *usage
 		p.all = append(p.all, pod)
 		p.takeManifest(pod)
 	}
-	r.noteTwice(podKinds...)
-	r.noteContainers(usage, inManifests)
+	c.noteTwice(podKinds...)
+	c.noteContainers(usage, inManifests)
 	left := p.takeUsage(seenPods(usage, inManifests))
-	r.notePlaces(p, left)
+	c.notePlaces(p, left)
 	p.workloads = slices.DeleteFunc(p.workloads, func(w *placed) bool { return w.standIn && !w.any() })
 	for _, w := range p.workloads {
 		p.addPods(w)
@@ -97,7 +96,7 @@ func (r *recommendation) place(vpas []*vpav1.VerticalPodAutoscaler, usage *usage
 	return p, faults.Join(unreadWorkloads, unreadPods, unreadRanges, unreadTargets)
 }
 
-func (w *placed) any() bool { return w.has || len(w.inUsage)+len(w.manifests) > 0 }
+func (w *placed) any() bool { return len(w.inUsage)+len(w.manifests) > 0 }
 
 func (p *placement) find(kind schema.GroupKind, namespace, name string) *placed {
 	for _, w := range p.workloads {
@@ -155,7 +154,7 @@ func (p *placement) takeManifest(pod *corev1.Pod) {
 		template := labels.Set(w.Template.Labels)
 		switch {
 		case !w.standIn && (w.NamesLike(pod.Name) || (len(template) > 0 && template.AsSelector().Matches(labels.Set(pod.Labels)))):
-			w.has = true
+			w.manifests = append(w.manifests, pod)
 			return
 		case w.standIn && w.NamesLike(pod.Name):
 			pod.Labels = maps.Clone(pod.Labels)
@@ -169,15 +168,31 @@ func (p *placement) takeManifest(pod *corev1.Pod) {
 	}
 }
 
-// seenPods are the pods known only from usage, by namespace and name.
-func seenPods(usage *usagefile.Usage, known map[model.PodID]*corev1.Pod) []*seenPod {
+// Seen is a series of usage that has any.
+type Seen struct {
+	usagefile.Series
+	Last time.Time // of its amounts
+}
+
+// seen are the series of usage that have rows, in the order of pods, then of containers.
+func seen(usage *usagefile.Usage) (out []Seen) {
 	last := make([]time.Time, len(usage.Series))
 	for _, row := range usage.Rows {
 		last[row.Series] = row.Time()
 	}
+	for i, of := range usage.Series {
+		if !last[i].IsZero() {
+			out = append(out, Seen{of, last[i]})
+		}
+	}
+	return out
+}
+
+// seenPods are the pods known only from usage, by namespace and name.
+func seenPods(usage []Seen, known map[model.PodID]*corev1.Pod) []*seenPod {
 	var out []*seenPod
-	for i, of := range usage.Series { // in the order of pods, then of containers
-		if last[i].IsZero() || known[of.Pod] != nil {
+	for _, of := range usage {
+		if known[of.Pod] != nil {
 			continue
 		}
 		if len(out) == 0 || out[len(out)-1].id != of.Pod {
@@ -187,8 +202,8 @@ func seenPods(usage *usagefile.Usage, known map[model.PodID]*corev1.Pod) []*seen
 		if !slices.Contains(pod.containers, of.Container) {
 			pod.containers = append(pod.containers, of.Container)
 		}
-		if last[i].After(pod.last) {
-			pod.last = last[i]
+		if of.Last.After(pod.last) {
+			pod.last = of.Last
 		}
 	}
 	return out
@@ -259,10 +274,10 @@ func (p *placement) pod(w *placed, id model.PodID, containers []string) *corev1.
 }
 
 // noteContainers notes containers that occur in usage but not in their pods' manifests.
-func (r *recommendation) noteContainers(usage *usagefile.Usage, pods map[model.PodID]*corev1.Pod) {
-	for _, of := range usage.Series {
+func (c *Cluster) noteContainers(usage []Seen, pods map[model.PodID]*corev1.Pod) {
+	for _, of := range usage {
 		if pod := pods[of.Pod]; pod != nil && !hasContainer(&pod.Spec, of.Container) {
-			r.note("pod %s/%s has no container %s in its manifest: its usage is left out", of.Pod.Namespace, of.Pod.Name, of.Container)
+			c.note("pod %s/%s has no container %s in its manifest: its usage is left out", of.Pod.Namespace, of.Pod.Name, of.Container)
 		}
 	}
 }
@@ -273,7 +288,7 @@ func hasContainer(spec *corev1.PodSpec, name string) bool {
 }
 
 // notePlaces notes guesses and gaps.
-func (r *recommendation) notePlaces(p *placement, left []*seenPod) {
+func (c *Cluster) notePlaces(p *placement, left []*seenPod) {
 	workloads := slices.SortedFunc(slices.Values(p.workloads), func(a, b *placed) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	})
@@ -285,12 +300,12 @@ func (r *recommendation) notePlaces(p *placement, left []*seenPod) {
 		taken := fmt.Sprintf("pods whose names %s are counted as its own: %d", like, n)
 		switch {
 		case w.standIn && n > 0:
-			r.note("%s, the target of VerticalPodAutoscaler %s, is not in the manifests; %s", &w.Workload, strings.Join(w.asked, ", "), taken)
+			c.note("%s, the target of VerticalPodAutoscaler %s, is not in the manifests; %s", &w.Workload, strings.Join(w.asked, ", "), taken)
 		case w.standIn:
-			r.note("%s, the target of VerticalPodAutoscaler %s, is not in the manifests, and no pod has a name that begins with its name; add its manifest with -f%s",
+			c.note("%s, the target of VerticalPodAutoscaler %s, is not in the manifests, and no pod has a name that begins with its name; add its manifest with -f%s",
 				&w.Workload, strings.Join(w.asked, ", "), elsewhere(p, w, left))
 		case w.loosely:
-			r.note("%s: no pod has a name that it would generate; %s", &w.Workload, taken)
+			c.note("%s: no pod has a name that it would generate; %s", &w.Workload, taken)
 		}
 	}
 	var names []string
@@ -298,7 +313,7 @@ func (r *recommendation) notePlaces(p *placement, left []*seenPod) {
 		names = append(names, pod.id.Namespace+"/"+pod.id.Name)
 	}
 	if len(left) > 0 {
-		r.note("%s of usage left out, of no workload in the manifests: %s", Counted(len(left), "pod"), Few(names))
+		c.note("%s of usage left out, of no workload in the manifests: %s", Counted(len(left), "pod"), Few(names))
 	}
 }
 

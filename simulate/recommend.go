@@ -68,7 +68,7 @@ func (c *Cluster) Recommend(usage *usagefile.Usage, remember model.Settings, exp
 	r.state = recommender.NewState(remember, log, shadows)
 	r.state.UseRules(c.book)
 	vpas, unusable := r.vpas()
-	pods, unread := r.place(vpas, usage)
+	pods, unread := r.place(vpas, seen(usage))
 	selectors := &target.Selectors{Resolver: &target.Resolver{Client: manifests.Client(pods.known())}, Clock: c.clock}
 	for _, v := range vpas {
 		r.state.SetVPA(v, selectors.For(context.Background(), v))

@@ -53,3 +53,29 @@ func (s *State) Forget(keep map[model.PodID]bool, now time.Time) {
 	s.cluster.KeepPods(keep)
 	s.cluster.CollectGarbage(now)
 }
+
+// Quiet stops the metrics about how well recommendations fit usage: a replay is no cluster to watch.
+func (s *State) Quiet() { s.cluster.Observe = nil }
+
+// Recommendation is what Status recommends, without conditions; changed is false while nothing that
+// it is made from has changed since the last call, or it stays as the VPA has it. failed are rules
+// that failed.
+func (s *State) Recommendation(w *Workload) (out *vpav1.RecommendedPodResources, failed []*engine.RuleError, changed bool) {
+	of := evaluation{version: w.VPA.ResourceVersion, rules: s.rules}
+	if taken := w.model.TakeChanged(); !taken && w.done == of || w.frozen() != "" {
+		return nil, nil, false
+	}
+	s.contained(w, "recommending", func() {
+		view := model.View{}
+		if w.selector() != nil {
+			view = w.model.View(s.cluster.Settings())
+		}
+		result := s.recommend(w, view, false)
+		out, failed = result.keep(w.VPA.Status.Recommendation), result.Failed
+	})
+	w.done = of
+	return out, failed, out != nil
+}
+
+// KeepPods drops the pods that are not in keep.
+func (s *State) KeepPods(keep map[model.PodID]bool) { s.cluster.KeepPods(keep) }

@@ -134,12 +134,12 @@ func (w *Workload) newPod() (out NewPod, found bool, err error) {
 	out.Pod.ObjectMeta = metav1.ObjectMeta{Namespace: w.Namespace, Labels: w.Template.Labels, Annotations: maps.Clone(w.Template.Annotations)}
 	out.Pod.Name, _ = metadata["name"].(string)
 	out.Pod.GenerateName, _ = metadata["generateName"].(string)
-	out.Pod.OwnerReferences = []metav1.OwnerReference{w.podOwner()}
+	out.Pod.OwnerReferences = []metav1.OwnerReference{w.PodOwner()}
 	return out, true, nil
 }
 
-// podOwner is the owner of a workload's pods: itself, or what it makes.
-func (w *Workload) podOwner() metav1.OwnerReference {
+// PodOwner is the owner of a workload's pods: itself, or what Makes returns.
+func (w *Workload) PodOwner() metav1.OwnerReference {
 	made, makes := w.Makes()
 	if !makes {
 		return w.reference()

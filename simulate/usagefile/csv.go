@@ -53,7 +53,7 @@ func (f *file) csv(in *bufio.Reader) error {
 			}
 			first = false
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || f.full != nil {
 			return nil
 		}
 		if err != nil {

@@ -64,6 +64,9 @@ func (f *file) prometheus(in *bufio.Reader) error {
 		for _, s := range a.Data.Result {
 			f.stream(s)
 		}
+		if f.full != nil {
+			return nil
+		}
 	}
 }
 

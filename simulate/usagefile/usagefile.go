@@ -80,29 +80,43 @@ func (u *Usage) Until(end time.Time) *Usage {
 // could not be read to the end. The usage has the rest.
 func Read(paths []string, stdin io.Reader) (u *Usage, notes []string, err error) {
 	u = &Usage{index: map[Series]int32{}}
+	notes, err = Each(paths, stdin, func(of Series, at, amount int64) error {
+		u.add(of, at, amount)
+		return nil
+	})
+	u.sort()
+	return u, notes, err
+}
+
+// Each is Read for usage that may not fit into memory: it calls add with each amount, in the order
+// of the files, and the time in unix nanoseconds. An error of add ends the reading.
+func Each(paths []string, stdin io.Reader, add func(of Series, at, amount int64) error) (notes []string, err error) {
 	var errs []error
 	fromStdin := false
 	for _, path := range paths {
-		f := &file{name: path, usage: u}
+		f := &file{name: path, take: add}
 		switch {
 		case path != Stdin:
 			errs = append(errs, f.open(path))
 		case fromStdin:
-			errs = append(errs, errors.New("--usage: standard input is named twice; it can be read once"))
+			errs = append(errs, errors.New("usage: standard input is named twice; it can be read once"))
 		default:
 			fromStdin, f.name = true, "standard input"
 			errs = append(errs, f.read(stdin))
 		}
 		notes = append(notes, f.notes()...)
+		if f.full != nil {
+			break
+		}
 	}
-	u.sort()
-	return u, notes, faults.Join(errs...)
+	return notes, faults.Join(errs...)
 }
 
 type file struct {
-	name  string
-	usage *Usage
-	rows  int // usable rows
+	name string
+	take func(of Series, at, amount int64) error
+	full error // of take, which ended the reading
+	rows int   // usable rows
 	skipped
 }
 
@@ -148,6 +162,9 @@ func (f *file) read(from io.Reader) error {
 	if err := read(in); err != nil {
 		return f.unreadable(err)
 	}
+	if f.full != nil {
+		return f.full
+	}
 	if f.rows == 0 && f.count > 0 {
 		return fmt.Errorf("usage from %s: none of its rows can be used", f.name)
 	}
@@ -155,14 +172,20 @@ func (f *file) read(from io.Reader) error {
 }
 
 func (f *file) add(of Series, at, amount int64) {
-	i, known := f.usage.index[of]
-	if !known {
-		i = int32(len(f.usage.Series))
-		f.usage.Series = append(f.usage.Series, of)
-		f.usage.index[of] = i
+	if f.full == nil {
+		f.full = f.take(of, at, amount)
 	}
-	f.usage.Rows = append(f.usage.Rows, Row{At: at, Amount: amount, Series: i})
 	f.rows++
+}
+
+func (u *Usage) add(of Series, at, amount int64) {
+	i, known := u.index[of]
+	if !known {
+		i = int32(len(u.Series))
+		u.Series = append(u.Series, of)
+		u.index[of] = i
+	}
+	u.Rows = append(u.Rows, Row{At: at, Amount: amount, Series: i})
 }
 
 func (u *Usage) sort() {

@@ -152,7 +152,7 @@ func TestUnreadableFilesAreReported(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	_, _, err := Read([]string{"missing.csv", Stdin, Stdin}, strings.NewReader(""))
-	require.EqualError(t, err, "cannot read usage from missing.csv: no such file or directory\n--usage: standard input is named twice; it can be read once")
+	require.EqualError(t, err, "cannot read usage from missing.csv: no such file or directory\nusage: standard input is named twice; it can be read once")
 }
 
 func TestCompressedFilesAreRead(t *testing.T) {

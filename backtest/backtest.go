@@ -1,0 +1,253 @@
+package backtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/celvpa/celvpa/backtest/history"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate"
+)
+
+// Candidate is a policy to be tried.
+type Candidate struct {
+	Name      string
+	Book      *compile.Rulebook // with the RuleOverlays in force
+	HalfLives model.Settings
+	Unpinned  bool // pipelines that VPAs pin are ignored
+	Params    map[string]string
+	Enforces  []string
+
+	perfect perfection
+}
+
+// Options configure a backtest.
+type Options struct {
+	Interval time.Duration // between two cycles of the recommender, and of the updater
+	Prices   *Prices       // nil = none
+	Points   int           // steps of the series of each container; 0 = no series
+	// Watch, if set, is told how much is done. Calls come from several goroutines.
+	Watch func(done, of int64)
+
+	thorough bool // for tests: nothing is taken over from one cycle to the next
+}
+
+// UpstreamInterval is that of upstream's recommender and updater.
+const UpstreamInterval = time.Minute
+
+// gapSteps is for how many usual steps of the history a sample holds at most.
+const gapSteps = 3
+
+// Run tries candidates on a history, and the baselines manifest and hindsight beside them. The
+// error lists what could not be used; the report has the rest, and is nil if there is nothing.
+func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, candidates []Candidate, o Options) (*Report, []string, error) {
+	spans := store.Spans()
+	if len(spans) == 0 {
+		return nil, nil, errors.New("the history is empty: nothing was replayed")
+	}
+	staged, unusable := cluster.Stage(seen(spans))
+	if len(staged.Workloads) == 0 {
+		return nil, cluster.Notes(), faults.Join(unusable, errors.New("no usage belongs to a workload of the manifests: nothing was replayed; name the workloads with -f"))
+	}
+	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans), interval: int64(o.Interval), points: o.Points, thorough: o.thorough}}
+	b.window(spans)
+	b.candidates = append([]Candidate{{Name: Manifest}, {Name: Hindsight, perfect: hindsight}}, candidates...)
+	b.plan()
+	err := b.run(ctx)
+	if ctx.Err() != nil {
+		return nil, cluster.Notes(), ctx.Err()
+	}
+	notes := append(cluster.Notes(), b.stage.notes...)
+	return b.report(), append(notes, b.notes()...), faults.Join(unusable, err)
+}
+
+func seen(spans []history.Span) []simulate.Seen {
+	out := make([]simulate.Seen, len(spans))
+	for i, s := range spans {
+		out[i] = simulate.Seen{Series: s.Series, Last: clock(s.Last)}
+	}
+	return out
+}
+
+// bench is a backtest under way.
+type bench struct {
+	*setting
+	options    Options
+	store      *history.Store
+	candidates []Candidate
+	loads      []*load // by shard
+	tasks      []*task
+	of         [][]*task // by candidate, then shard
+	done       atomic.Int64
+	total      int64
+}
+
+// load is the usage of a shard while tasks need it.
+type load struct {
+	once sync.Once
+	left atomic.Int64
+	err  error
+}
+
+// task is a replay of one shard by one policy, or by several that decide alike.
+type task struct {
+	shard     int
+	candidate int // the first
+	weight    int64
+	out       *outcome
+	err       error
+}
+
+// window is that of the samples which belong to a workload.
+func (b *bench) window(spans []history.Span) {
+	first := true
+	var steps []float64
+	for _, sh := range b.shards {
+		for i := range sh.slots {
+			one := &sh.slots[i]
+			if first || one.first < b.from {
+				b.from = one.first
+			}
+			b.to, first = max(b.to, one.end), false
+			for j := range one.containers {
+				for _, s := range one.containers[j].series[:2] {
+					if s >= 0 && spans[s].Points > 1 {
+						steps = append(steps, float64(spans[s].Last-spans[s].First)/float64(spans[s].Points-1))
+					}
+				}
+			}
+		}
+	}
+	b.maxGap = int64(gapSteps * quantiles(steps).P50)
+}
+
+// plan makes the tasks: policies that decide alike for a shard share one.
+func (b *bench) plan() {
+	b.of = make([][]*task, len(b.candidates))
+	for s, sh := range b.shards {
+		points := int64(1)
+		for i := range sh.slots {
+			points += (sh.slots[i].end - sh.slots[i].first) / b.interval
+		}
+		byKey := map[string]*task{}
+		l := &load{}
+		for c := range b.candidates {
+			key := b.candidates[c].key(sh)
+			t := byKey[key]
+			if t == nil {
+				t = &task{shard: s, candidate: c, weight: points}
+				byKey[key] = t
+				b.tasks = append(b.tasks, t)
+				b.total += points
+				l.left.Add(1)
+			}
+			b.of[c] = append(b.of[c], t)
+		}
+		b.loads = append(b.loads, l)
+	}
+	slices.SortStableFunc(b.tasks, func(x, y *task) int { return cmp.Compare(y.weight, x.weight) })
+}
+
+// key is the same for candidates that decide alike for a shard.
+func (c *Candidate) key(sh *shard) string {
+	if c.Book == nil {
+		return c.Name
+	}
+	var key strings.Builder
+	fmt.Fprint(&key, c.HalfLives)
+	about := func(v *vpav1.VerticalPodAutoscaler) {
+		if c.Unpinned && v.Annotations[policy.AnnotationPipeline] != "" {
+			v = v.DeepCopy()
+			delete(v.Annotations, policy.AnnotationPipeline)
+		}
+		chosen := policy.For(c.Book, v)
+		digest := ""
+		if chosen.Plan != nil {
+			digest = chosen.Plan.Digest()
+		}
+		fmt.Fprintf(&key, " %s %v", digest, chosen.Err)
+	}
+	for _, v := range sh.vpas {
+		about(v)
+	}
+	for _, w := range sh.workloads {
+		v := &vpav1.VerticalPodAutoscaler{}
+		v.Namespace = w.Namespace
+		about(v)
+	}
+	return key.String()
+}
+
+// run runs all tasks on all cores.
+func (b *bench) run(ctx context.Context) error {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(b.tasks)) {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(b.tasks) {
+					return
+				}
+				b.runTask(ctx, b.tasks[i])
+			}
+		})
+	}
+	workers.Wait()
+	var errs []error
+	for _, t := range b.tasks {
+		errs = append(errs, t.err)
+	}
+	return faults.Join(errs...)
+}
+
+func (b *bench) runTask(ctx context.Context, t *task) {
+	sh, l, c := b.shards[t.shard], b.loads[t.shard], &b.candidates[t.candidate]
+	defer func() {
+		if p := recover(); p != nil {
+			t.err = fmt.Errorf("replaying %s with policy %s failed: %v; please report this\n%s", sh.workloads[0], c.Name, p, debug.Stack())
+		}
+		if l.left.Add(-1) == 0 {
+			sh.forget()
+		}
+		if done := b.done.Add(t.weight); b.options.Watch != nil {
+			b.options.Watch(done, b.total)
+		}
+	}()
+	l.once.Do(func() { l.err = sh.read(b.store) })
+	if t.err = l.err; t.err != nil {
+		return
+	}
+	r := newReplay(b.setting, sh, c)
+	if t.err = r.run(ctx); t.err == nil {
+		t.out = r.outcome()
+	}
+}
+
+// notes are the remarks of all replays, sorted.
+func (b *bench) notes() []string {
+	var out []string
+	for _, t := range b.tasks {
+		if t.out == nil {
+			continue
+		}
+		for _, note := range t.out.notes {
+			out = append(out, b.candidates[t.candidate].Name+": "+note)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,218 @@
+package history
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/celvpa/celvpa/simulate/usagefile"
+)
+
+// DefaultMemory is how much packed history is held in memory: that of 1,000 containers over 30 days
+// at a sample a minute. What is more goes to a temporary file.
+const DefaultMemory = 384 << 20
+
+// Store keeps usage, packed. It takes usage until Seal, and gives it afterwards; then it is safe for
+// concurrent use. Close it to remove its temporary file.
+type Store struct {
+	memory int    // bytes that may be held
+	folder string // of the temporary file; empty = the system's
+
+	series []*series
+	index  map[usagefile.Series]*series
+	held   int // bytes
+
+	mu    sync.Mutex
+	spill *os.File // nil = none is needed
+	size  int64    // of it
+
+	notes []string
+	noted map[string]bool
+	watch func(done, of int64)
+}
+
+// series is one series of a store.
+type series struct {
+	Span
+	packer
+	packed   []byte // since the last spilled piece
+	pieces   []piece
+	ordered  bool // no point came before an earlier one, nor at its time
+	lastSeen int64
+}
+
+// piece is a spilled part of a series.
+type piece struct {
+	at     int64
+	length int
+}
+
+// NewStore returns an empty store that holds so many bytes in memory, and the rest in a temporary
+// file in a folder; empty = the system's. watch, if set, is told of progress.
+func NewStore(memory int, folder string, watch func(done, of int64)) *Store {
+	return &Store{memory: memory, folder: folder, index: map[usagefile.Series]*series{}, noted: map[string]bool{}, watch: watch}
+}
+
+// Add implements Sink.
+func (s *Store) Add(of usagefile.Series, points ...Point) error {
+	one := s.index[of]
+	if one == nil {
+		of = cloned(of)
+		one = &series{Span: Span{Series: of}, ordered: true}
+		s.index[of] = one
+		s.series = append(s.series, one)
+	}
+	before := len(one.packed)
+	for _, p := range points {
+		if one.Points == 0 || p.At < one.First {
+			one.First = p.At
+		}
+		if one.Points == 0 || p.At > one.Last {
+			one.Last = p.At
+		}
+		if one.Points > 0 && p.At <= one.lastSeen {
+			one.ordered = false
+		}
+		one.lastSeen = p.At
+		one.packed = one.pack(one.packed, p)
+		one.Points++
+	}
+	s.held += len(one.packed) - before
+	if s.held > s.memory {
+		return s.spillAll()
+	}
+	return nil
+}
+
+// cloned copies the texts of a series, which may be parts of a long line.
+func cloned(of usagefile.Series) usagefile.Series {
+	of.Pod.Namespace, of.Pod.Name, of.Container = strings.Clone(of.Pod.Namespace), strings.Clone(of.Pod.Name), strings.Clone(of.Container)
+	return of
+}
+
+// Note implements Sink. A note that exists is not repeated.
+func (s *Store) Note(text string) {
+	if !s.noted[text] {
+		s.noted[text] = true
+		s.notes = append(s.notes, text)
+	}
+}
+
+// Progress implements Sink.
+func (s *Store) Progress(done, of int64) {
+	if s.watch != nil {
+		s.watch(done, of)
+	}
+}
+
+// Notes are the remarks of sources, in order.
+func (s *Store) Notes() []string { return s.notes }
+
+// spillAll writes what is held to the temporary file.
+func (s *Store) spillAll() error {
+	if s.spill == nil {
+		file, err := os.CreateTemp(s.folder, "celvpa-history-*")
+		if err != nil {
+			return fmt.Errorf("making a temporary file for a history that exceeds memory: %w; set TMPDIR to a folder with room", err)
+		}
+		s.spill = file
+		_ = os.Remove(file.Name()) // the open file stays until Close, and does not outlive the process
+	}
+	for _, one := range s.series {
+		if len(one.packed) == 0 {
+			continue
+		}
+		n, err := s.spill.WriteAt(one.packed, s.size)
+		if err != nil {
+			return fmt.Errorf("writing a temporary file for a history that exceeds memory: %w; set TMPDIR to a folder with room", err)
+		}
+		one.pieces = append(one.pieces, piece{s.size, n})
+		s.size += int64(n)
+		one.packed, one.packer = one.packed[:0:0], packer{}
+	}
+	s.held = 0
+	return nil
+}
+
+// Seal sorts the series by namespace, pod, container and kind, and drops what is there twice: of
+// several points at one time the largest counts. Notes say how many.
+func (s *Store) Seal() error {
+	slices.SortFunc(s.series, func(a, b *series) int {
+		return cmp.Or(strings.Compare(a.Pod.Namespace, b.Pod.Namespace), strings.Compare(a.Pod.Name, b.Pod.Name),
+			strings.Compare(a.Container, b.Container), cmp.Compare(a.Kind, b.Kind))
+	})
+	twice, of := 0, 0
+	var points []Point
+	for i, one := range s.series {
+		if one.ordered {
+			continue
+		}
+		var err error
+		before := one.Points
+		if points, err = s.Read(i, points[:0]); err != nil {
+			return err
+		}
+		if one.Points = len(points); one.Points < before {
+			twice, of = twice+before-one.Points, of+1
+		}
+	}
+	if twice > 0 {
+		s.Note(fmt.Sprintf("points left out, because their series has another one at the same time, of which the largest counts: %d, in %d series", twice, of))
+	}
+	return nil
+}
+
+// Spans lists the series.
+func (s *Store) Spans() []Span {
+	out := make([]Span, len(s.series))
+	for i, one := range s.series {
+		out[i] = one.Span
+	}
+	return out
+}
+
+// Read appends the points of a series, an index of Spans, in order of time.
+func (s *Store) Read(i int, to []Point) ([]Point, error) {
+	one := s.series[i]
+	begin := len(to)
+	to = slices.Grow(to, one.Points)
+	var err error
+	for _, p := range one.pieces {
+		packed := make([]byte, p.length)
+		if _, err = s.spill.ReadAt(packed, p.at); err != nil {
+			return to, fmt.Errorf("reading the temporary file of the history: %w", err)
+		}
+		if to, err = unpack(to, packed); err != nil {
+			return to, err
+		}
+	}
+	if to, err = unpack(to, one.packed); err != nil || one.ordered {
+		return to, err
+	}
+	return append(to[:begin], sorted(to[begin:])...), nil
+}
+
+// sorted orders points by time, without those that are there twice.
+func sorted(points []Point) []Point {
+	slices.SortFunc(points, func(a, b Point) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(b.Amount, a.Amount)) })
+	return slices.CompactFunc(points, func(a, b Point) bool { return a.At == b.At })
+}
+
+// Close removes the temporary file.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spill == nil {
+		return nil
+	}
+	err := s.spill.Close()
+	s.spill = nil
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return err
+}

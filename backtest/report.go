@@ -1,0 +1,164 @@
+package backtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// modelled says what the figures rest on. docs/backtest.md says more about each.
+var modelled = []string{
+	"Usage is that of the history, whatever the policy: a container that was throttled or killed then might have used more, and one with other resources might use more or less.",
+	"A container whose memory exceeds the limit in force at a sample is OOM-killed and restarted at once; without a limit it never is. An OOM of the history counts as a wish for more memory than was in use.",
+	"CPU above the limit in force is throttled: the recommender sees the limit, and the rest of the work is lost, not done later.",
+	"An evicted pod is replaced at once by one that is ready at the next cycle, and a resize in place succeeds at once: nodes always have room.",
+	"Samples count as often as the history has them. Confidence grows with samples, so that with one every five minutes bounds narrow more slowly than with one a minute.",
+	"Pods come and go when the history has their first and last sample. The number of pods of a workload is that of the history.",
+}
+
+// report puts the outcomes together.
+func (b *bench) report() *Report {
+	out := &Report{
+		Window:   Window{From: clock(b.from), To: clock(b.to), Seconds: (b.to - b.from) / int64(time.Second)},
+		Prices:   b.options.Prices,
+		Modelled: slices.Concat([]string{b.resolution()}, modelled),
+	}
+	for c := range b.candidates {
+		out.Policies = append(out.Policies, b.policy(c))
+	}
+	front(out.Policies)
+	return out
+}
+
+func (b *bench) resolution() string {
+	return fmt.Sprintf("The recommender and the updater run every %s. A sample holds until the next one, and for %s at most.",
+		b.options.Interval, time.Duration(b.maxGap).Round(time.Second))
+}
+
+// policy is what came of a candidate.
+func (b *bench) policy(c int) Policy {
+	from := &b.candidates[c]
+	out := Policy{Name: from.Name, Params: from.Params, Enforces: from.Enforces, SameAs: b.sameAs(c), Containers: []Container{}, Workloads: []Workload{}}
+	window := seconds(b.to - b.from)
+	var fleet tally
+	managed := 0
+	for s, sh := range b.shards {
+		result := b.of[c][s].out
+		if result == nil {
+			continue // an error says why
+		}
+		for i, w := range sh.workloads {
+			of := &result.workloads[i]
+			fleet.add(&of.whole)
+			fleet.evictions += of.whole.evictions
+			fleet.resizes += of.whole.resizes
+			if of.whole.ooms > 0 {
+				out.Fleet.WorkloadsWithOOMs++
+			}
+			vpa := b.vpaOf[w]
+			if vpa != "" {
+				managed++
+			}
+			out.Workloads = append(out.Workloads, Workload{Namespace: w.Namespace, Workload: w.Name, Kind: w.Kind, VPA: vpa, Measures: of.whole.measures(window, b.options.Prices)})
+			for _, one := range of.containers {
+				out.Containers = append(out.Containers, Container{
+					Namespace: w.Namespace, Workload: w.Name, Kind: w.Kind, Container: one.name,
+					Measures: one.tally.measures(window, b.options.Prices), Series: one.series,
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(out.Containers, func(x, y Container) int {
+		return compareNames(x.Namespace, x.Workload, x.Kind, y.Namespace, y.Workload, y.Kind)
+	})
+	slices.SortStableFunc(out.Workloads, func(x, y Workload) int {
+		return compareNames(x.Namespace, x.Workload, x.Kind, y.Namespace, y.Workload, y.Kind)
+	})
+	out.Fleet.Measures = fleet.measures(window, b.options.Prices)
+	out.Fleet.Workloads = len(out.Workloads)
+	if days := float64(managed) * window / (24 * 3600); days > 0 {
+		out.Fleet.EvictionsPerWorkloadDay = float64(out.Fleet.Evictions) / days
+		out.Fleet.ResizesPerWorkloadDay = float64(out.Fleet.Resizes) / days
+	}
+	out.Fleet.Spread = spread(out.Containers, window)
+	return out
+}
+
+// compareNames compares namespaces, names and kinds of workloads.
+func compareNames(namespaceA, nameA, kindA, namespaceB, nameB, kindB string) int {
+	return slices.Compare([]string{namespaceA, nameA, kindA}, []string{namespaceB, nameB, kindB})
+}
+
+// sameAs names an earlier candidate with the same outcome throughout.
+func (b *bench) sameAs(c int) string {
+	for before := range c {
+		if slices.Equal(b.of[before], b.of[c]) {
+			return b.candidates[before].Name
+		}
+	}
+	return ""
+}
+
+func spread(containers []Container, window float64) Spread {
+	of := func(f func(*Container) float64) Quantiles {
+		list := make([]float64, len(containers))
+		for i := range containers {
+			list[i] = f(&containers[i])
+		}
+		return quantiles(list)
+	}
+	var first []float64
+	for i := range containers {
+		if seconds := containers[i].FirstRecommendationSeconds; seconds != nil {
+			first = append(first, float64(*seconds))
+		}
+	}
+	return Spread{
+		CPUSlackShare:         of(func(c *Container) float64 { return c.CPU.SlackShare }),
+		MemorySlackShare:      of(func(c *Container) float64 { return c.Memory.SlackShare }),
+		CPUOverRequestShare:   of(func(c *Container) float64 { return c.CPU.OverRequestShare }),
+		MemOverRequestShare:   of(func(c *Container) float64 { return c.Memory.OverRequestShare }),
+		ThrottledCoreSeconds:  of(func(c *Container) float64 { return c.CPU.ThrottledCoreSeconds }),
+		OOMs:                  of(func(c *Container) float64 { return float64(c.OOMs) }),
+		EvictionsPerDay:       of(func(c *Container) float64 { return ratio(float64(c.Evictions)*24*3600, window) }),
+		FirstRecommendationIn: quantiles(first),
+	}
+}
+
+// gibPerCore is how much memory counts as much as a core in a footprint without prices.
+const gibPerCore = 4
+
+// Footprint is what a policy requests: its cost, or without prices core-hours, of which 4 GiB-hours
+// of memory count as one.
+func (p *Policy) Footprint() float64 {
+	if p.Fleet.Cost != nil {
+		return *p.Fleet.Cost
+	}
+	return p.Fleet.CPU.RequestedCoreHours + p.Fleet.Memory.RequestedGiBHours/gibPerCore
+}
+
+// front marks the policies that no other one beats.
+func front(policies []Policy) {
+	for i := range policies {
+		policies[i].Pareto = policies[i].Name != Hindsight && !slices.ContainsFunc(policies, func(other Policy) bool {
+			return other.Name != Hindsight && other.beats(&policies[i])
+		})
+	}
+}
+
+// beats reports whether a policy is at least as good as another one in each of three, and better in
+// one.
+func (p *Policy) beats(other *Policy) bool {
+	better := false
+	for _, one := range [][2]float64{
+		{p.Footprint(), other.Footprint()},
+		{float64(p.Fleet.OOMs), float64(other.Fleet.OOMs)},
+		{p.Fleet.CPU.OverRequestShare, other.Fleet.CPU.OverRequestShare},
+	} {
+		if one[0] > one[1] {
+			return false
+		}
+		better = better || one[0] < one[1]
+	}
+	return better
+}
