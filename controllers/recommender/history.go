@@ -3,6 +3,7 @@ package recommender
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,6 +46,9 @@ func (r *Recommender) loadHistory(ctx context.Context) bool {
 		return false
 	}
 	r.Log.Info("checkpoints loaded", "loaded", counts.loaded, "unused", counts.unused, "unreadable", counts.unreadable)
+	if counts.ahead > 0 {
+		r.Log.Info("checkpoints are of the future, or this machine's clock is behind; waiting for a sample that tells", "checkpoints", counts.ahead)
+	}
 	return true
 }
 
@@ -67,11 +71,12 @@ func (s *State) addHistory(pods []history.Pod, now time.Time) {
 	}
 }
 
-type loadCounts struct{ loaded, unused, unreadable int }
+type loadCounts struct{ loaded, unused, unreadable, ahead int }
 
 // loadCheckpoints restores the history of the VPAs served, page by page. An unreadable checkpoint
 // is logged and skipped.
 func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, err error) {
+	r.ahead = nil
 	err = r.Checkpoints.each(ctx, r.Namespaces.Only, func(object *unstructured.Unstructured) {
 		c, err := decodeCheckpoint(object)
 		known := true
@@ -79,11 +84,13 @@ func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, e
 			r.using(func() { known, err = r.Restore(c, r.Clock.Now()) })
 		}
 		switch {
+		case errors.Is(err, model.ErrAhead):
+			counts.ahead++
+			r.ahead = append(r.ahead, c)
+			return
 		case err != nil:
+			r.tellUnusable(object, err)
 			counts.unreadable++
-			checkpointsTotal.WithLabelValues("unreadable").Inc()
-			r.Log.Error(err, "checkpoint unusable; the history of this container starts anew and replaces it",
-				"namespace", object.GetNamespace(), "checkpoint", object.GetName())
 		case !known:
 			counts.unused++
 			checkpointsTotal.WithLabelValues("unused").Inc()
@@ -98,6 +105,39 @@ func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, e
 	return counts, err
 }
 
+func (r *Recommender) tellUnusable(checkpoint client.Object, err error) {
+	checkpointsTotal.WithLabelValues("unreadable").Inc()
+	r.Log.Error(err, "checkpoint unusable; the history of this container starts anew and replaces it",
+		"namespace", checkpoint.GetNamespace(), "checkpoint", checkpoint.GetName())
+}
+
+// loadAhead decides about the checkpoints that seem to be of a time to come. Once a sample was
+// accepted, this machine's clock agrees with that of the source of usage; until then it may be the
+// one that is wrong, and nothing replaces them.
+func (r *Recommender) loadAhead() {
+	if len(r.ahead) == 0 || r.cluster.Newest().IsZero() {
+		return
+	}
+	loaded := 0
+	for _, c := range r.ahead {
+		var err error
+		r.using(func() {
+			known := false
+			if known, err = r.Restore(c, r.Clock.Now()); known { // it lacks the samples of this cycle
+				delete(r.workloads[model.WorkloadID{Namespace: c.Namespace, Name: c.Spec.VPAObjectName}].stored, c.Spec.ContainerName)
+			}
+		})
+		if err != nil {
+			r.tellUnusable(c, err)
+			continue
+		}
+		loaded++
+		checkpointsTotal.WithLabelValues("loaded").Inc()
+	}
+	r.Log.Info("the clock agrees with that of the metrics source; decided about checkpoints of the future", "checkpoints", len(r.ahead), "loaded", loaded)
+	r.ahead = nil
+}
+
 // Restore adds the history of a container from its checkpoint, and replaces what was restored
 // before. known is false for a checkpoint of a VPA that is not there. The error names the field that
 // cannot be used.
@@ -110,7 +150,7 @@ func (s *State) Restore(c *vpav1.VerticalPodAutoscalerCheckpoint, now time.Time)
 		return true, err
 	}
 	w.knows(c.Spec.ContainerName)
-	w.counted(c.Spec.ContainerName, c.Status.LastUpdateTime.Time)
+	w.counted(c.Spec.ContainerName, c.Status.LastUpdateTime.Time, now)
 	return true, nil
 }
 

@@ -117,10 +117,14 @@ func (l *oomLog) steps() []engine.Step {
 const recount = time.Hour
 
 // counted notes that the checkpoint of a container was written at a time, with all that was known
-// then but for memory windows that were not over.
-func (w *Workload) counted(container string, at time.Time) {
+// then but for memory windows that were not over. No later than now: a process whose clock was ahead
+// must not have OOMs ignored until then.
+func (w *Workload) counted(container string, at, now time.Time) {
 	if at.IsZero() {
 		return
+	}
+	if at.After(now) {
+		at = now
 	}
 	if w.judged == nil {
 		w.judged = map[string]time.Time{}

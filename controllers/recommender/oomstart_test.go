@@ -52,20 +52,21 @@ func TestOOMsBeforeTheFirstCycleCountOnce(t *testing.T) {
 		ago        []time.Duration
 		want       int64
 	}{
-		"between the start and the first cycle":                           {ago: []time.Duration{30 * time.Second}, want: bumped},
-		"while nobody watched, of a workload without a checkpoint":        {late: true, ago: []time.Duration{5 * time.Minute}, want: bumped},
-		"while the process was down":                                      {checkpoint: 3 * time.Hour, late: true, ago: []time.Duration{2 * time.Hour}, want: bumped},
-		"told of twice":                                                   {checkpoint: 3 * time.Hour, late: true, ago: []time.Duration{2 * time.Hour, 2 * time.Hour}, want: bumped},
-		"just before the process ended: its window is in no checkpoint":   {checkpoint: time.Minute, late: true, ago: []time.Duration{10 * time.Minute}, want: bumped},
-		"counted by the process before, long ago":                         {checkpoint: time.Minute, late: true, ago: []time.Duration{2 * time.Hour}, want: used},
-		"counted by the one that led, while this one stood by":            {checkpoint: time.Minute, ago: []time.Duration{2 * time.Hour, 70 * time.Minute}, want: used},
-		"since the one that led wrote its last checkpoint":                {checkpoint: time.Minute, ago: []time.Duration{10 * time.Second}, want: bumped},
-		"longer ago than a window, of a container that runs well since":   {late: true, ago: []time.Duration{25 * time.Hour}, want: used},
-		"long ago, but a checkpoint of before says that nobody was there": {checkpoint: 20 * time.Hour, late: true, ago: []time.Duration{19 * time.Hour}, want: bumped},
+		"between the start and the first cycle":                               {ago: []time.Duration{30 * time.Second}, want: bumped},
+		"while nobody watched, of a workload without a checkpoint":            {late: true, ago: []time.Duration{5 * time.Minute}, want: bumped},
+		"while the process was down":                                          {checkpoint: 3 * time.Hour, late: true, ago: []time.Duration{2 * time.Hour}, want: bumped},
+		"told of twice":                                                       {checkpoint: 3 * time.Hour, late: true, ago: []time.Duration{2 * time.Hour, 2 * time.Hour}, want: bumped},
+		"just before the process ended: its window is in no checkpoint":       {checkpoint: time.Minute, late: true, ago: []time.Duration{10 * time.Minute}, want: bumped},
+		"counted by the process before, long ago":                             {checkpoint: time.Minute, late: true, ago: []time.Duration{2 * time.Hour}, want: used},
+		"counted by the one that led, while this one stood by":                {checkpoint: time.Minute, ago: []time.Duration{2 * time.Hour, 70 * time.Minute}, want: used},
+		"since the one that led wrote its last checkpoint":                    {checkpoint: time.Minute, ago: []time.Duration{10 * time.Second}, want: bumped},
+		"counted by nobody: the clock of the process before was a year ahead": {checkpoint: -365 * 24 * time.Hour, late: true, ago: []time.Duration{30 * time.Minute}, want: bumped},
+		"longer ago than a window, of a container that runs well since":       {late: true, ago: []time.Duration{25 * time.Hour}, want: used},
+		"long ago, but a checkpoint of before says that nobody was there":     {checkpoint: 20 * time.Hour, late: true, ago: []time.Duration{19 * time.Hour}, want: bumped},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := workload("a", "app")
-			if tt.checkpoint > 0 {
+			if tt.checkpoint != 0 {
 				objects = append(objects, writtenAgo(tt.checkpoint))
 			}
 			c := newCluster(t, objects...)

@@ -54,11 +54,12 @@ type Recommender struct {
 	*cycle.Loop
 	*State
 	Options
-	busy        chan struct{} // holds one while somebody uses the State; see using
-	lastCycle   time.Time     // end of the last one
-	loaded      bool          // usage from before the start is loaded
-	sampled     bool          // the source of usage has answered once
-	loading     atomic.Bool   // usage from before the start is loading
+	busy        chan struct{}                            // holds one while somebody uses the State; see using
+	lastCycle   time.Time                                // end of the last one
+	loaded      bool                                     // usage from before the start is loaded
+	sampled     bool                                     // the source of usage has answered once, with samples of this time
+	ahead       []*vpav1.VerticalPodAutoscalerCheckpoint // from a time to come; see loadAhead
+	loading     atomic.Bool                              // usage from before the start is loading
 	lastGarbage time.Time
 	refused     [2][]int // samples that were not accepted in the last cycle, by resource and outcome
 }
@@ -117,12 +118,21 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	})
 	latency.Time("GarbageCollect", func() {
 		if now := r.Clock.Now(); now.Sub(r.lastGarbage) >= garbageInterval {
-			r.using(func() { r.cluster.CollectGarbage(now) })
+			r.using(func() { r.collectGarbage(now) })
 			r.lastGarbage = now
 		}
 	})
 	r.using(func() { r.lastCycle = r.Clock.Now() })
 	r.Log.V(2).Info("cycle done", "vpas", len(r.workloads), "pods", len(seen), "seconds", r.Clock.Since(begin).Round(time.Millisecond).Seconds())
+}
+
+// collectGarbage measures the age of usage by the newest sample of all: neither a clock that is ahead
+// nor a source that gives nothing for days ends the history of every container.
+func (s *State) collectGarbage(now time.Time) {
+	if newest := s.cluster.Newest(); newest.Before(now) {
+		now = newest
+	}
+	s.cluster.CollectGarbage(now)
 }
 
 // begin loads usage from before the start.
@@ -207,10 +217,11 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 	now := r.Clock.Now()
 	var taken [2][]int
 	r.using(func() {
-		r.sampled = r.sampled || err == nil || len(samples) > 0
 		taken = r.Add(samples, now)
+		r.sampled = r.sampled || (err == nil || len(samples) > 0) && !onlyOfTheFuture(taken)
 	})
 	r.tellRefused(taken)
+	r.loadAhead()
 	if r.OOMs != nil && r.loaded { // history says which OOMs were counted
 		for _, o := range r.OOMs() {
 			var taken model.Taken
@@ -222,6 +233,13 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 		}
 	}
 	aggregatesCount.Set(float64(r.cluster.Aggregates()))
+}
+
+// onlyOfTheFuture reports whether samples were rejected for their time, and none was accepted: this
+// machine's clock may be behind.
+func onlyOfTheFuture(taken [2][]int) bool {
+	count := func(of model.Taken) int { return taken[model.CPU][of] + taken[model.Memory][of] }
+	return count(model.Future) > 0 && count(model.Accepted) == 0
 }
 
 // tellRefused counts samples by outcome, and logs once when the source starts to return unusable

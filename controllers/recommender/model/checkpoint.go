@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -29,6 +30,9 @@ const (
 	maxSamples = 1e15
 )
 
+// ErrAhead is that of a checkpoint from a time that is still to come, or of a clock that is behind.
+var ErrAhead = errors.New("far in the future")
+
 // checkpoint is the aggregate as it is stored; now becomes its time of writing.
 func (a *Aggregate) checkpoint(now time.Time) vpav1.VerticalPodAutoscalerCheckpointStatus {
 	return vpav1.VerticalPodAutoscalerCheckpointStatus{
@@ -56,7 +60,7 @@ func restore(s Settings, from *vpav1.VerticalPodAutoscalerCheckpointStatus, now 
 	case a.LastSample.Before(a.FirstSample):
 		return nil, fmt.Errorf("status.lastSampleStart %s is before status.firstSampleStart %s", stamp(a.LastSample), stamp(a.FirstSample))
 	case a.LastSample.After(now.Add(maxCPUAhead)):
-		return nil, fmt.Errorf("status.lastSampleStart %s is far in the future", stamp(a.LastSample))
+		return nil, fmt.Errorf("status.lastSampleStart %s is %w", stamp(a.LastSample), ErrAhead)
 	}
 	if err := a.CPU.restore(&from.CPUHistogram, now.Add(maxCPUAhead+s.CPUHalfLife)); err != nil {
 		return nil, fmt.Errorf("status.cpuHistogram.%w", err)
@@ -102,7 +106,7 @@ func (h *Histogram) restore(from *vpav1.HistogramCheckpoint, latest time.Time) e
 		return fmt.Errorf("totalWeight is %v", from.TotalWeight)
 	}
 	if at := from.ReferenceTimestamp.Time; at.After(latest) {
-		return fmt.Errorf("referenceTimestamp %s is far in the future", stamp(at))
+		return fmt.Errorf("referenceTimestamp %s is %w", stamp(at), ErrAhead)
 	}
 	weights := make([]uint32, h.buckets.count)
 	sum := int64(0)

@@ -16,6 +16,7 @@ type Cluster struct {
 	pods       map[PodID]*pod
 	workloads  map[WorkloadID]*Workload
 	namespaces map[string]*namespace
+	newest     time.Time // of all samples that were accepted
 
 	// Observe, if set, is called for each accepted sample, with the workload whose policies govern
 	// the container. made is true for a sample that stands for an OOM.
@@ -255,6 +256,9 @@ func (c *Cluster) windowOf(one *container) facts.Window {
 func (c *Cluster) took(p *pod, s Sample, taken Taken, changed, made bool) {
 	if taken != Accepted {
 		return
+	}
+	if s.At.After(c.newest) {
+		c.newest = s.At
 	}
 	if changed {
 		p.group.touch(s.Container)

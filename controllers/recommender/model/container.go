@@ -52,6 +52,8 @@ func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken,
 		return Negative, false
 	case !oom && at.Before(c.lastMemorySample):
 		return Old, false
+	case !oom && at.Equal(c.lastMemorySample) && bytes == c.lastMemory: // the source stands still
+		return Old, false
 	}
 	changed = c.addPeak(bytes, at, oom)
 	if !oom {

@@ -16,6 +16,9 @@ func (c *Cluster) Aggregates() int {
 	return count
 }
 
+// Newest is the time of the newest sample that was accepted of any container; zero without one.
+func (c *Cluster) Newest() time.Time { return c.newest }
+
 // CollectGarbage drops aggregates without samples that no pod feeds, and those whose last sample is
 // older than all windows together (UPSTREAM.md §2.19). Restored history ends in the same way.
 func (c *Cluster) CollectGarbage(now time.Time) {

@@ -52,7 +52,7 @@ const (
 	Unknown        // of an unknown pod or container
 	Init           // of an init container: their usage is not kept (UPSTREAM.md §2.7)
 	Negative       // a negative amount
-	Old            // not newer than the last one; for memory, older
+	Old            // not newer than the last one; for memory, older or the same again
 	Future         // from a clock that is far ahead
 	Disabled       // an OOM that the rules ignore
 )

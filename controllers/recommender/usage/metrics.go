@@ -17,6 +17,7 @@ const (
 	withoutTime       = "no_timestamp"
 	withoutContainers = "no_containers" // a pod
 	withoutName       = "no_container_label"
+	unreadableUsage   = "unreadable" // a pod
 )
 
 var (

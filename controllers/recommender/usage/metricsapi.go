@@ -2,17 +2,21 @@ package usage
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned/typed/metrics/v1beta1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/crds/quantity"
 )
 
 // metricsAPILimit is how long metrics-server may take to list all pods.
@@ -23,6 +27,9 @@ const metricsAPILimit = 30 * time.Second
 type MetricsAPI struct {
 	Client    metricsclient.PodMetricsesGetter
 	Namespace string // empty = all
+
+	// text reads the answer as JSON; nil = it cannot.
+	text func(context.Context) ([]byte, error)
 }
 
 // NewMetricsAPI reads the pods of a namespace, or of all if it is empty, as protobuf where that is
@@ -35,19 +42,77 @@ func NewMetricsAPI(config *rest.Config, namespace string) (*MetricsAPI, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the client of metrics.k8s.io: %w", err)
 	}
-	return &MetricsAPI{Client: client, Namespace: namespace}, nil
+	text := func(ctx context.Context) ([]byte, error) {
+		request := client.RESTClient().Get().NamespaceIfScoped(namespace, namespace != "").Resource("pods")
+		return request.SetHeader("Accept", runtime.ContentTypeJSON).DoRaw(ctx)
+	}
+	return &MetricsAPI{Client: client, Namespace: namespace, text: text}, nil
 }
 
 // Samples implements Source. A resource that is missing is no sample; in upstream it is one of 0.
-// Pods without a time or without containers give none and are counted.
+// Pods without a time, without containers or with amounts that are none give none and are counted;
+// an error names the first of the last kind.
 func (m *MetricsAPI) Samples(ctx context.Context) ([]model.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsAPILimit)
 	defer cancel()
-	list, err := m.Client.PodMetricses(m.Namespace).List(ctx, metav1.ListOptions{})
+	list, unreadable, err := m.list(ctx)
 	answered(metricsAPIName, err)
 	if err != nil {
 		return nil, fmt.Errorf("listing the usage of pods: %w", explain(err, "metrics.k8s.io", "pods", "metrics-server"))
 	}
+	return samples(list), unreadable
+}
+
+// list lists the usage of all pods. If the answer cannot be decoded as a whole, it is read pod by
+// pod; unreadable is about the pods that are missing then.
+func (m *MetricsAPI) list(ctx context.Context) (list *metricsv1beta1.PodMetricsList, unreadable, err error) {
+	list, err = m.Client.PodMetricses(m.Namespace).List(ctx, metav1.ListOptions{})
+	if err == nil || m.text == nil || ctx.Err() != nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		return list, nil, err
+	}
+	text, again := m.text(ctx)
+	if again != nil {
+		return nil, nil, err
+	}
+	list, unreadable, again = podByPod(text)
+	if again != nil {
+		return nil, nil, err
+	}
+	return list, unreadable, nil
+}
+
+// podByPod reads a list of pods one by one: the usage of one may be no quantity.
+func podByPod(text []byte) (list *metricsv1beta1.PodMetricsList, unreadable, err error) {
+	var raw struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, nil, err
+	}
+	list = &metricsv1beta1.PodMetricsList{}
+	left := 0
+	for _, item := range raw.Items {
+		var pod metricsv1beta1.PodMetrics
+		err := quantity.Unmarshal(item, &pod)
+		if err == nil {
+			list.Items = append(list.Items, pod)
+			continue
+		}
+		skipped.WithLabelValues(metricsAPIName, unreadableUsage).Inc()
+		if left++; left == 1 {
+			var of metav1.PartialObjectMetadata
+			_ = json.Unmarshal(item, &of) // as far as it goes
+			unreadable = fmt.Errorf("pod %s/%s: %w", of.Namespace, of.Name, err)
+		}
+	}
+	if left > 0 {
+		unreadable = fmt.Errorf("the usage of %d of %d pods cannot be read and is left out; the first is %w; see what serves metrics.k8s.io", left, len(raw.Items), unreadable)
+	}
+	return list, unreadable, nil
+}
+
+// samples turns the usage of pods into samples.
+func samples(list *metricsv1beta1.PodMetricsList) []model.Sample {
 	count := 0
 	for i := range list.Items {
 		count += len(list.Items[i].Containers)
@@ -73,5 +138,5 @@ func (m *MetricsAPI) Samples(ctx context.Context) ([]model.Sample, error) {
 			}
 		}
 	}
-	return out, nil
+	return out
 }

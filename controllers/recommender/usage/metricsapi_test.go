@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,36 @@ func BenchmarkMetricsAPI(b *testing.B) {
 				require.NoError(b, err)
 				require.Len(b, got, 80000)
 			}
+		})
+	}
+}
+
+// TestAnAmountThatIsNoneLosesItsOwnPodOnly: a list is decoded as a whole, so that one amount would
+// take the usage of all pods with it.
+func TestAnAmountThatIsNoneLosesItsOwnPodOnly(t *testing.T) {
+	for _, odd := range []string{"NaN", "+Inf", "", "12 MB", "0x10"} {
+		t.Run(odd, func(t *testing.T) {
+			list := encode(t, runtime.ContentTypeJSON, &v1beta1.PodMetricsList{Items: []v1beta1.PodMetrics{
+				podMetrics("web-1", noon, amounts("1", "1Gi")), podMetrics("odd", noon, amounts("1", "77")), podMetrics("web-2", noon, amounts("2", "2Gi"))}})
+			text := strings.Replace(string(list), `"77"`, strconv.Quote(odd), 1)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+				_, _ = w.Write([]byte(text))
+			}))
+			t.Cleanup(server.Close)
+			m, err := NewMetricsAPI(&rest.Config{Host: server.URL}, "")
+			require.NoError(t, err)
+			before := testutil.ToFloat64(skipped.WithLabelValues(metricsAPIName, unreadableUsage))
+			got, err := m.Samples(t.Context())
+			require.ErrorContains(t, err, "the usage of 1 of 3 pods cannot be read and is left out; the first is pod shop/odd: ")
+			require.Equal(t, before+1, testutil.ToFloat64(skipped.WithLabelValues(metricsAPIName, unreadableUsage)))
+			for i := range got {
+				got[i].At = got[i].At.UTC()
+			}
+			require.Equal(t, []model.Sample{
+				sample("web-1", "c0", model.CPU, 1000, noon), sample("web-1", "c0", model.Memory, 1<<30, noon),
+				sample("web-2", "c0", model.CPU, 2000, noon), sample("web-2", "c0", model.Memory, 2<<30, noon),
+			}, got)
 		})
 	}
 }
