@@ -50,9 +50,12 @@ func portsFile(m *vm.Machine) string { return filepath.Join(m.Dir, "ports") }
 // newMachine chooses the agent's ports, which the API server must know when it starts.
 func (c *cluster) newMachine() error {
 	m := &vm.Machine{Dir: filepath.Join(c.dir, "node")}
-	for _, port := range []*int{&m.Port, &m.TLSPort} {
-		var err error
-		if *port, err = freePort(); err != nil {
+	var err error
+	if m.Port, err = freePort(); err != nil {
+		return err
+	}
+	for m.TLSPort = m.Port; m.TLSPort == m.Port; {
+		if m.TLSPort, err = freePort(); err != nil {
 			return err
 		}
 	}
@@ -135,7 +138,7 @@ func (c *cluster) startNode(ctx context.Context) error {
 	err = objects.waitForNode(ctx, nodeName, 5*time.Minute, func() bool { return machine.PID() != 0 })
 	done(err)
 	if err != nil {
-		return fmt.Errorf("%w; see %s and %s/log/kubelet.log", err, machine.Console(), machine.Proxy())
+		return fmt.Errorf("%w; %ssee %s and %s/log/kubelet.log", err, machine.Complaint(), machine.Console(), machine.Proxy())
 	}
 	return nil
 }

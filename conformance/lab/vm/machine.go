@@ -52,6 +52,17 @@ func (m *Machine) pidFile() string { return filepath.Join(m.Dir, "qemu.pid") }
 // Console is the file with what the machine's kernel and start-up scripts print.
 func (m *Machine) Console() string { return filepath.Join(m.Dir, "console.log") }
 
+func (m *Machine) qemuLog() string { return filepath.Join(m.Dir, "qemu.log") }
+
+// Complaint is what QEMU itself printed, if anything, and a semicolon.
+func (m *Machine) Complaint() string {
+	text, err := os.ReadFile(m.qemuLog())
+	if err != nil || len(bytes.TrimSpace(text)) == 0 {
+		return ""
+	}
+	return string(bytes.TrimSpace(text)) + "; "
+}
+
 // Start switches the machine on. The first time its disk is a copy of the base's; later it is as the machine left it.
 func (m *Machine) Start(ctx context.Context, base *Base, settings Settings) error {
 	if m.PID() != 0 {
@@ -73,7 +84,7 @@ func (m *Machine) Start(ctx context.Context, base *Base, settings Settings) erro
 		return err
 	}
 	// QEMU's own -daemonize would hide why it failed.
-	log, err := os.Create(filepath.Join(m.Dir, "qemu.log"))
+	log, err := os.Create(m.qemuLog())
 	if err != nil {
 		return err
 	}
