@@ -174,8 +174,16 @@ func (m *Machine) PID() int {
 	if err != nil || pid <= 1 || syscall.Kill(pid, 0) != nil {
 		return 0
 	}
-	if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || !strings.Contains(string(command), m.disk()) {
-		return 0 // the PID was reused, or is a zombie's
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err == nil && len(command) == 0 { // QEMU is being loaded, or was not waited for
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if bytes.Contains(stat, []byte(") Z ")) {
+			return 0
+		}
+		return pid
+	}
+	if err != nil || !strings.Contains(string(command), m.disk()) {
+		return 0 // the PID was reused
 	}
 	return pid
 }
