@@ -50,6 +50,18 @@ func Up(ctx context.Context, name string, out io.Writer, flags ...string) (*Lab,
 	return lab, nil
 }
 
+// Fresh starts the named lab anew: one that runs was left behind, by a test that was killed.
+func Fresh(ctx context.Context, name string, out io.Writer, flags ...string) (*Lab, error) {
+	lab, err := Up(ctx, name, out, flags...)
+	if err != nil || lab.Ours {
+		return lab, err
+	}
+	if err := lab.Down(ctx, out); err != nil {
+		return nil, err
+	}
+	return Up(ctx, name, out, flags...)
+}
+
 // LabBuilt reports whether a lab's programs are there, so that Up need not build them first.
 func LabBuilt(ctx context.Context) (bool, error) {
 	lab, err := launcher(ctx, "celvpa")

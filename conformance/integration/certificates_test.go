@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,20 +27,20 @@ import (
 )
 
 // rotating stops the shared celvpa and calls registering.
-func rotating(t *testing.T, flags ...string) *recorded {
+func rotating(t *testing.T, flags ...string) *harness.Log {
 	t.Helper()
 	withoutCelvpa(t)
 	return registering(t, flags...)
 }
 
 // registering runs an admission controller with failurePolicy Fail and returns its log.
-func registering(t *testing.T, flags ...string) *recorded {
+func registering(t *testing.T, flags ...string) *harness.Log {
 	t.Helper()
 	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
 	require.NoError(t, err)
 	args = append(append([]string{"admission-controller", "--kubeconfig=" + kubeconfig, "--webhook-failure-policy-fail"}, args...), flags...)
-	r := &recorded{}
-	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, r.add)
+	r := &harness.Log{}
+	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"), args, r.Add)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		unregister(t)
@@ -49,30 +48,6 @@ func registering(t *testing.T, flags ...string) *recorded {
 	})
 	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
 	return r
-}
-
-// recorded is the log of a process.
-type recorded struct {
-	mu    sync.Mutex
-	texts []string
-	lines []harness.LogLine
-}
-
-func (r *recorded) add(l harness.LogLine) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.texts, r.lines = append(r.texts, l.Text("msg")), append(r.lines, l)
-}
-
-func (r *recorded) count(text string) (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, one := range r.texts {
-		if one == text {
-			n++
-		}
-	}
-	return n
 }
 
 // registered is the current webhook configuration.
@@ -111,7 +86,7 @@ func TestOwnCertificatesRotateUnderLoad(t *testing.T) {
 	load.more(t, 50)
 	require.NoError(t, load.end(), "every creation succeeds")
 	require.Equal(t, load.created.Load(), load.patched.Load(), "and is patched")
-	require.GreaterOrEqual(t, log.count("serving certificates of the new CA"), 2)
+	require.GreaterOrEqual(t, log.Count("serving certificates of the new CA"), 2)
 	t.Logf("%d pods created and patched over %d CAs and %d certificates", load.created.Load(), len(cas), len(leaves))
 
 	// Malformed requests are answered meanwhile.
@@ -172,7 +147,7 @@ func TestCertificatesFromFilesRotateUnderLoad(t *testing.T) {
 	_, bundle = registered(t)
 	require.True(t, bytes.Contains(bundle, old) && bytes.Contains(bundle, renewed), "the old CA stays for a while")
 	for _, text := range []string{"New certificate found, reloading", "New client CA found, reloading and patching webhook", "Successfully patched webhook with new client CA"} {
-		require.Equal(t, 1, log.count(text), text)
+		require.Equal(t, 1, log.Count(text), text)
 	}
 	t.Logf("%d pods created and patched while the CA changed", load.created.Load())
 }

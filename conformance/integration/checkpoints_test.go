@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -29,10 +30,10 @@ func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 		v.Spec.TargetRef.Name = target
 		return v
 	}
-	known := days(2, 200, 400<<20)
+	known := harness.Days(2, 200, 400<<20)
 	create(t, over("still", "still"), over("doomed", "still"), over("busy", "busy"), over("two", "two"),
-		checkpoint(ns, "still", "app", known), checkpoint(ns, "doomed", "app", known), checkpoint(ns, "two", "app", known),
-		checkpoint(ns, "two", "side", known), checkpoint(ns, "nobody", "app", known))
+		harness.Checkpoint(ns, "still", "app", known), harness.Checkpoint(ns, "doomed", "app", known), harness.Checkpoint(ns, "two", "app", known),
+		harness.Checkpoint(ns, "two", "side", known), harness.Checkpoint(ns, "nobody", "app", known))
 	for name, change := range map[string]func(status map[string]any){
 		"text": func(s map[string]any) {
 			s["cpuHistogram"].(map[string]any)["bucketWeights"] = map[string]any{"3": "many"}
@@ -45,7 +46,7 @@ func checkpointsComeAndGoWithWhatTheyAreAbout(t *testing.T) {
 		},
 		"version": func(s map[string]any) { s["version"] = "v9" },
 	} {
-		c := checkpoint(ns, name, "app", known)
+		c := harness.Checkpoint(ns, name, "app", known)
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
 		require.NoError(t, err)
 		change(object["status"].(map[string]any))

@@ -99,21 +99,21 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	explain := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: inspect.ServiceAccount}}
 	human := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "human"}}
 	create(t, v, explain, human)
-	bound(t, "it-explain-reviews", "", roles["celvpa-reviews"], &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: audited, Name: a.name}})
+	bound(t, "it-explain-reviews", "", roles["celvpa-reviews"], &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: harness.Audited, Name: a.Name}})
 
-	log := &recorded{}
+	log := &harness.Log{}
 	processes := [2]*harness.Celvpa{}
 	for i := range processes {
 		address, err := harness.FreeAddress()
 		require.NoError(t, err)
 		processes[i], err = harness.Start(program, address, filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + a.kubeconfig(t), "--address=" + address,
 			"--explain-address=" + addresses[i], "--vpa-object-namespace=" + ns, "--recommender-name=" + ns, "--recommender-interval=1s",
-			"--leader-elect", "--leader-elect-resource-namespace=" + system, "--leader-elect-resource-name=it-explain"}, log.add)
+			"--leader-elect", "--leader-elect-resource-namespace=" + system, "--leader-elect-resource-name=it-explain"}, log.Add)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, processes[i].Stop(20*time.Second)) })
 	}
 	bound(t, "it-explain-leader", system, []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
-		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: audited, Name: a.name}})
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: harness.Audited, Name: a.Name}})
 	for _, p := range processes {
 		require.NoError(t, p.WaitReady(t.Context(), 30*time.Second))
 	}
@@ -214,9 +214,7 @@ func TestExplanationsThroughTheAPIServer(t *testing.T) {
 	answered()
 	require.NoError(t, processes[1].Stop(20*time.Second))
 	says("web", "Service it-explain-system/recommender-1, pod recommender-1: the API server does not reach it: ")
-	log.mu.Lock()
-	defer log.mu.Unlock()
-	neverForbidden(t, log.lines)
+	neverForbidden(t, log.Lines())
 }
 
 // TestOneProcessExplainsAllItsParts: celvpa run, with rules of one digest.

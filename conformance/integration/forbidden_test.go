@@ -80,9 +80,7 @@ func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 	}
 	eventually(t, 60*time.Second, "a checkpoint", func(ctx context.Context) (bool, error) { return checkpoints(ctx) > 0, nil })
 	r.stop()
-	r.mu.Lock()
-	neverForbidden(t, r.lines)
-	r.mu.Unlock()
+	neverForbidden(t, r.Lines())
 
 	require.NoError(t, cluster.Delete(t.Context(), v))
 	r = startRecommender(t, ns, flags...) // for this namespace only: others' checkpoints are not for this test to delete
@@ -94,9 +92,7 @@ func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 		"patch ruleoverlays.rules.celvpa.dev/status":              "there may be no RuleOverlay in this cluster, or another recommender has written its condition",
 		"list *.external.metrics.k8s.io":                          "for --use-external-metrics: externalMetricsAreRecommendedFrom",
 	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	neverForbidden(t, r.lines)
+	neverForbidden(t, r.Lines())
 }
 
 // aNamespaceWithoutPermissionStopsNoOther: the recommender may write statuses in one of two
@@ -104,8 +100,8 @@ func thePermissionsInTheDocsAreThoseItNeeds(t *testing.T) {
 func aNamespaceWithoutPermissionStopsNoOther(t *testing.T) {
 	a := accountOfTheDocs(t, "recommender.md", "recommender-of-one-namespace")
 	allowed, forbidden := namespace(t, "it-allowed"), namespace(t, "it-forbidden")
-	writes := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: a.role.Name + "-writes"}}
-	a.role.Rules = slices.DeleteFunc(a.role.Rules, func(r rbacv1.PolicyRule) bool {
+	writes := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: a.Role.Name + "-writes"}}
+	a.Role.Rules = slices.DeleteFunc(a.Role.Rules, func(r rbacv1.PolicyRule) bool {
 		if !slices.Contains(r.Resources, "verticalpodautoscalers/status") {
 			return false
 		}
@@ -113,10 +109,10 @@ func aNamespaceWithoutPermissionStopsNoOther(t *testing.T) {
 		return true
 	})
 	require.Len(t, writes.Rules, 1)
-	require.NoError(t, cluster.Update(t.Context(), a.role))
+	require.NoError(t, cluster.Update(t.Context(), a.Role))
 	create(t, writes, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: allowed, Name: "writes"},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: writes.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: audited, Name: a.name}}})
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: harness.Audited, Name: a.Name}}})
 	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), writes)) })
 	for _, ns := range []string{forbidden, allowed} {
 		v := vpa(ns, "web", vpav1.UpdateModeOff)
@@ -156,9 +152,7 @@ func TestThePermissionsOfAdmissionInTheDocsAreThoseItNeeds(t *testing.T) {
 	a.usesAllItMay(t, map[string]string{
 		"create events.events.k8s.io": "only what RuleOverlays in mode Audit would change is told by events",
 	})
-	for _, one := range []*recorded{r, other} {
-		one.mu.Lock()
-		neverForbidden(t, one.lines)
-		one.mu.Unlock()
+	for _, one := range []*harness.Log{r, other} {
+		neverForbidden(t, one.Lines())
 	}
 }

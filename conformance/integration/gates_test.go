@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/celvpa/celvpa/conformance/harness"
 )
 
 // whatIsBehindGatesFollowsTheVPA: OOM parameters of the VPA (AEP-8026), pod-level recommendations
@@ -37,9 +39,9 @@ func whatIsBehindGatesFollowsTheVPA(t *testing.T) {
 		of("neutral", "neutral", `{containerPolicies: [{containerName: app, oomBumpUpRatio: "1", oomMinBumpUp: "0"}]}`),
 		of("whole", "whole", "{}"), of("capped", "whole", "{podPolicies: {maxAllowed: {cpu: 600m, memory: 1Gi}}}"),
 		of("parts", "parts", "{}"), of("held", "parts", "{containerPolicies: [{containerName: app, memoryPerCPU: 4Gi}]}"))
-	app, side := days(2, 400, 800<<20), days(2, 150, 300<<20)
+	app, side := harness.Days(2, 400, 800<<20), harness.Days(2, 150, 300<<20)
 	for _, name := range []string{"whole", "capped", "parts", "held"} {
-		create(t, checkpoint(ns, name, "app", app), checkpoint(ns, name, "side", side))
+		create(t, harness.Checkpoint(ns, name, "app", app), harness.Checkpoint(ns, name, "side", side))
 	}
 	run(t, ns, 6)
 	r := startRecommender(t, ns, upstreamsStart, "--feature-gates=PerVPAConfig=true,PodLevelResources=true,MemoryPerCPURatio=true")

@@ -25,16 +25,16 @@ func histories() map[string]map[string]vpav1.VerticalPodAutoscalerCheckpointStat
 	r := rand.New(rand.NewPCG(5, 18))
 	wild := func(most int64) func(int) int64 { return func(int) int64 { return r.Int64N(r.Int64N(most) + 1) } }
 	out := map[string]known{
-		"days":    {"app": days(5, 300, 500<<20)},
-		"minutes": {"app": remembered(7, time.Minute, always(1200), always(3<<30))},
-		"once":    {"app": remembered(1, time.Minute, always(100), always(200<<20))},
-		"idle":    {"app": remembered(90, time.Minute, always(0), always(0))},
-		"large":   {"app": remembered(3*24*60, time.Minute, always(600_000), always(2<<40))},
-		"sparse":  {"app": remembered(500, 10*time.Minute, always(700), always(900<<20))},
-		"pair":    {"app": days(8, 900, 5<<30), "side": days(1, 3, 20<<20)},
+		"days":    {"app": harness.Days(5, 300, 500<<20)},
+		"minutes": {"app": harness.Remembered(7, time.Minute, always(1200), always(3<<30))},
+		"once":    {"app": harness.Remembered(1, time.Minute, always(100), always(200<<20))},
+		"idle":    {"app": harness.Remembered(90, time.Minute, always(0), always(0))},
+		"large":   {"app": harness.Remembered(3*24*60, time.Minute, always(600_000), always(2<<40))},
+		"sparse":  {"app": harness.Remembered(500, 10*time.Minute, always(700), always(900<<20))},
+		"pair":    {"app": harness.Days(8, 900, 5<<30), "side": harness.Days(1, 3, 20<<20)},
 	}
 	for i := range 12 {
-		out[fmt.Sprintf("wild-%d", i)] = known{"app": remembered(1+r.IntN(3000), time.Duration(1+r.IntN(240))*time.Second, wild(20_000), wild(64<<30))}
+		out[fmt.Sprintf("wild-%d", i)] = known{"app": harness.Remembered(1+r.IntN(3000), time.Duration(1+r.IntN(240))*time.Second, wild(20_000), wild(64<<30))}
 	}
 	return out
 }
@@ -65,7 +65,7 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 		v.Spec.TargetRef.Name = []string{"", "one", "two"}[len(containers)]
 		create(t, v)
 		for container, history := range containers {
-			c := checkpoint(ns, name, container, history)
+			c := harness.Checkpoint(ns, name, container, history)
 			create(t, c)
 			stored[c.Name] = readCheckpoint(t, ns, c.Name)
 			checkpoints++
@@ -113,7 +113,7 @@ func upstreamHandsOverToCelvpaAndTakesOverAgain(t *testing.T) {
 				var c vpav1.VerticalPodAutoscalerCheckpoint
 				err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: "live-app"}, &c)
 				live = c.Status
-				return live.TotalSamplesCount > last.TotalSamplesCount && metricOf(address, cyclesOf) >= 3, client.IgnoreNotFound(err)
+				return live.TotalSamplesCount > last.TotalSamplesCount && harness.Metric(address, cyclesOf) >= 3, client.IgnoreNotFound(err)
 			})
 			if i > 0 {
 				require.Equal(t, last.FirstSampleStart, live.FirstSampleStart)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -62,9 +63,9 @@ func aTargetThatCannotBeReadKeepsItsRecommendation(t *testing.T) {
 	// The pods come from a Deployment: owners of pods that a selector finds are not checked.
 	create(t, unused(ns, "web", "app"))
 	run(t, ns, 1)
-	known := days(2, 500, 600<<20)
+	known := harness.Days(2, 500, 600<<20)
 	milli, bytes := asHistory(t, known)
-	create(t, checkpoint(ns, "web", "app", known))
+	create(t, harness.Checkpoint(ns, "web", "app", known))
 	v := vpa(ns, "web", vpav1.UpdateModeOff)
 	v.Spec.TargetRef = crossVersion("power.example.com/v2", "Turbine", "web")
 	create(t, v)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,21 +42,13 @@ func TestMain(m *testing.M) {
 		fmt.Println("integration: not run with -short, because it needs a lab; use make test-lab")
 		os.Exit(0)
 	}
-	atLeastParallel(8)
+	harness.AtLeastParallel(8)
 	code, err := withLab(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		code = 1
 	}
 	os.Exit(code)
-}
-
-// atLeastParallel raises the number of parallel tests: they mostly wait.
-func atLeastParallel(n int) {
-	f := flag.Lookup("test.parallel")
-	if now, err := strconv.Atoi(f.Value.String()); err == nil && now < n {
-		_ = f.Value.Set(strconv.Itoa(n))
-	}
 }
 
 func withLab(m *testing.M) (code int, err error) {
@@ -69,17 +60,9 @@ func withLab(m *testing.M) (code int, err error) {
 	if upstream, err = harness.BuildUpstream(ctx, "recommender", os.Stdout); err != nil {
 		return 1, err
 	}
-	lab, err := harness.Up(ctx, labName(), os.Stdout)
+	lab, err := harness.Fresh(ctx, labName(), os.Stdout)
 	if err != nil {
 		return 1, err
-	}
-	if !lab.Ours { // left behind by a run that was killed
-		if err := lab.Down(ctx, os.Stdout); err != nil {
-			return 1, err
-		}
-		if lab, err = harness.Up(ctx, labName(), os.Stdout); err != nil {
-			return 1, err
-		}
 	}
 	kubeconfig = lab.Kubeconfig
 	defer func() {

@@ -10,10 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,38 +24,16 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// audited is the namespace of the service accounts whose requests are in the lab's audit log.
-const audited = "audited"
-
 // account is a service account with the permissions that a page of the docs prints, and no others.
-type account struct {
-	name, token string
-	role        *rbacv1.ClusterRole
-}
+type account struct{ *harness.Account }
 
 // accountOfTheDocs creates an account, and deletes it when the test ends.
 func accountOfTheDocs(t *testing.T, pageName, name string) *account {
 	t.Helper()
-	a := &account{name: name, role: roleOfTheDocs(t, pageName)}
-	a.role.Name = "it-" + name
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: audited}}
-	if err := cluster.Create(t.Context(), ns); !apierrors.IsAlreadyExists(err) {
-		require.NoError(t, err)
-	}
-	user := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: audited, Name: name}}
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: a.role.Name},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: a.role.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: audited, Name: name}}}
-	create(t, user, a.role, binding)
-	t.Cleanup(func() {
-		require.NoError(t, cluster.Delete(context.Background(), binding))
-		require.NoError(t, cluster.Delete(context.Background(), a.role))
-		require.NoError(t, cluster.Delete(context.Background(), user))
-	})
-	token := &authenticationv1.TokenRequest{}
-	require.NoError(t, cluster.SubResource("token").Create(t.Context(), user, token))
-	a.token = token.Status.Token
-	return a
+	a, err := cluster.NewAccount(t.Context(), name, "it-", roleOfTheDocs(t, pageName).Rules)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.DeleteAccount(context.Background(), a)) })
+	return &account{a}
 }
 
 // roleOfTheDocs has the rules of the ClusterRole and the Role that a page prints.
@@ -82,7 +57,7 @@ func roleOfTheDocs(t *testing.T, pageName string) *rbacv1.ClusterRole {
 }
 
 // info is the user info of the account.
-func (a *account) info() *clientcmdapi.AuthInfo { return &clientcmdapi.AuthInfo{Token: a.token} }
+func (a *account) info() *clientcmdapi.AuthInfo { return &clientcmdapi.AuthInfo{Token: a.Token} }
 
 // kubeconfig writes a kubeconfig of this account.
 func (a *account) kubeconfig(t *testing.T) string {
@@ -102,7 +77,7 @@ func (a *account) kubeconfig(t *testing.T) string {
 func (a *account) asksForACustomKind(t *testing.T, v *vpav1.VerticalPodAutoscaler) metav1.OwnerReference {
 	t.Helper()
 	crd := rolloutCRD()
-	crd.Spec.Group = a.name + ".example.com"
+	crd.Spec.Group = a.Name + ".example.com"
 	crd.Name = "rollouts." + crd.Spec.Group
 	create(t, crd)
 	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), crd)) })
@@ -155,7 +130,7 @@ func granted(role *rbacv1.ClusterRole) (out []permission) {
 // role, and no refused request. but lists permissions that this test does not use, with reasons.
 func (a *account) usesAllItMay(t *testing.T, but map[string]string) {
 	t.Helper()
-	all := granted(a.role)
+	all := granted(a.Role)
 	for text, why := range but {
 		require.True(t, slices.ContainsFunc(all, func(p permission) bool { return p.String() == text }), "%q is not granted: take it out of the list", text)
 		require.NotEmpty(t, why, text)
@@ -197,7 +172,7 @@ func used(p permission, asked map[permission]bool) bool {
 func (a *account) asked(t *testing.T) (all map[permission]bool, refused []string) {
 	t.Helper()
 	all = map[permission]bool{}
-	user := "system:serviceaccount:" + audited + ":" + a.name
+	user := a.User()
 	require.NoError(t, harness.AuditEvents(kubeconfig, user, func(event harness.AuditEvent) {
 		if event.User.Username != user || event.ObjectRef == nil {
 			return

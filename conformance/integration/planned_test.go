@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/celvpa/celvpa/conformance/harness"
 )
 
 // thePlanIsWhatTheUpdaterDoes: for all pods of a namespace, celvpa plan names the rule that the
@@ -83,14 +85,14 @@ func thePlanIsWhatTheUpdaterDoes(t *testing.T) {
 
 	u := startUpdater(t, ns, "--updater-interval=5s")
 	eventually(t, 30*time.Second, "the first cycle", func(context.Context) (bool, error) {
-		return metricOf(u.Address, `vpa_updater_execution_latency_seconds_count{step="total"}`) >= 1, nil
+		return harness.Metric(u.Address, `vpa_updater_execution_latency_seconds_count{step="total"}`) >= 1, nil
 	})
 	require.NoError(t, u.Stop(20*time.Second))
 	action := func(do string) string { // a plan remembers nothing
 		return map[string]string{"RememberInfeasible": "Wait", "SkipInfeasible": "Skip"}[do]
 	}
 	done := map[string]string{}
-	for _, line := range u.lines {
+	for _, line := range u.Lines() {
 		if line.Text("msg") == "decided" { // the last one counts: a group that changes has its pods decided on anew
 			done[line.Text("pod")] = cmp.Or(action(line.Text("do")), line.Text("do")) + " " + line.Text("rule")
 		}

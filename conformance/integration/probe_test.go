@@ -36,9 +36,9 @@ func TestAWebhookThatAPIServersDoNotReachIsReported(t *testing.T) {
 		}
 	}
 	front.endpoint.Store(&endpoint)
-	log := &recorded{}
+	log := &harness.Log{}
 	one, err := harness.Start(program, address, filepath.Join(t.TempDir(), "log"),
-		append(append([]string{"admission-controller", "--kubeconfig=" + a.kubeconfig(t)}, args...), "--webhook-port="+port, "--webhook-probe-interval=500ms"), log.add)
+		append(append([]string{"admission-controller", "--kubeconfig=" + a.kubeconfig(t)}, args...), "--webhook-port="+port, "--webhook-probe-interval=500ms"), log.Add)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		unregister(t)
@@ -46,7 +46,7 @@ func TestAWebhookThatAPIServersDoNotReachIsReported(t *testing.T) {
 	})
 	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second))
 	const missing = "not finding out whether API servers reach the webhook: allow this process to create verticalpodautoscalers.autoscaling.k8s.io in this namespace, for dry runs"
-	eventually(t, 20*time.Second, "that the permission is missing", func(context.Context) (bool, error) { return log.count(missing) == 1, nil })
+	eventually(t, 20*time.Second, "that the permission is missing", func(context.Context) (bool, error) { return log.Count(missing) == 1, nil })
 
 	metric := func(value string) {
 		t.Helper()
@@ -63,19 +63,17 @@ func TestAWebhookThatAPIServersDoNotReachIsReported(t *testing.T) {
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "probe"},
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"autoscaling.k8s.io"}, Resources: []string{"verticalpodautoscalers"}, Verbs: []string{"create"}}}}
 	create(t, role, &rbacv1.RoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: audited, Name: a.name}}})
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: harness.Audited, Name: a.Name}}})
 	metric("1")
 	front.endpoint.Store(&nowhere)
 	front.drop()
 	metric("0")
 	eventually(t, 10*time.Second, "a line in the log", func(context.Context) (bool, error) {
-		log.mu.Lock()
-		defer log.mu.Unlock()
-		return strings.Contains(strings.Join(log.texts, "\n"), "the API server does not reach this webhook, so new pods do not get their recommendations"), nil
+		return log.Says("the API server does not reach this webhook, so new pods do not get their recommendations"), nil
 	})
 	front.endpoint.Store(&endpoint)
 	metric("1")
-	require.Equal(t, 1, log.count("recovered"))
+	require.Equal(t, 1, log.Count("recovered"))
 	_, refused := a.asked(t)
 	require.Empty(t, refused, "not even once without the permission")
 }

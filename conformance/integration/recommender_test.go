@@ -3,12 +3,8 @@ package integration
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,9 +37,7 @@ type aRecommender struct {
 	*harness.Celvpa
 	t       *testing.T
 	stopped bool
-
-	mu    sync.Mutex
-	lines []harness.LogLine
+	harness.Log
 }
 
 // startRecommender runs celvpa's recommender until the test ends.
@@ -53,11 +47,7 @@ func startRecommender(t *testing.T, ns string, flags ...string) *aRecommender {
 	require.NoError(t, err)
 	r := &aRecommender{t: t}
 	args := append(append([]string{"recommender"}, recommenderFlags(ns, address)...), flags...)
-	r.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, func(line harness.LogLine) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.lines = append(r.lines, line)
-	})
+	r.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, r.Add)
 	require.NoError(t, err)
 	t.Cleanup(r.stop)
 	require.NoError(t, r.WaitReady(t.Context(), 30*time.Second))
@@ -87,9 +77,7 @@ func (r *aRecommender) stop() {
 
 // says reports whether the log has a line with these words, and with those in its error.
 func (r *aRecommender) says(message, fault string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, line := range r.lines {
+	for _, line := range r.Lines() {
 		if strings.Contains(line.Text("msg"), message) && strings.Contains(line.Text("error"), fault) {
 			return true
 		}
@@ -98,26 +86,7 @@ func (r *aRecommender) says(message, fault string) bool {
 }
 
 // value is the value of a metric, given with its labels; 0 if there is none.
-func (r *aRecommender) value(series string) float64 { return metricOf(r.Address, series) }
-
-func metricOf(address, series string) float64 {
-	resp, err := http.Get("http://" + address + "/metrics")
-	if err != nil {
-		return 0
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(body)) {
-		if rest, found := strings.CutPrefix(line, series+" "); found {
-			v, _ := strconv.ParseFloat(strings.TrimSpace(rest), 64)
-			return v
-		}
-	}
-	return 0
-}
+func (r *aRecommender) value(series string) float64 { return harness.Metric(r.Address, series) }
 
 // writes counts successful writes to the API server. One that changes nothing keeps the
 // resourceVersion.
@@ -178,36 +147,6 @@ func run(t *testing.T, ns string, count int) {
 		}
 		return len(done) >= count, nil
 	})
-}
-
-// remembered is the checkpoint of a container with n samples, the last one an hour old.
-func remembered(samples int, every time.Duration, milli, bytes func(i int) int64) vpav1.VerticalPodAutoscalerCheckpointStatus {
-	now := time.Now().Add(-time.Hour).Truncate(time.Second)
-	c := model.NewCluster(model.DefaultSettings())
-	id := model.PodID{Name: "p"}
-	w := c.SetWorkload(model.WorkloadID{Name: "w"}, facts.Order{}, "w", labels.Everything())
-	c.SetPod(id, model.PodSpec{Containers: []string{"app"}}, now)
-	for i := range samples {
-		at := now.Add(time.Duration(i+1-samples) * every)
-		c.AddSample(model.Sample{Pod: id, Container: "app", Resource: model.CPU, Amount: milli(i), At: at}, now)
-		c.AddSample(model.Sample{Pod: id, Container: "app", Resource: model.Memory, Amount: bytes(i), At: at}, now)
-	}
-	c.KeepPods(nil) // its last window is over with the pod
-	status, _, _ := w.Checkpoint(c.Settings(), "app", now)
-	return status
-}
-
-// days of usage that rises and falls, a sample a minute.
-func days(n int, milli, bytes int64) vpav1.VerticalPodAutoscalerCheckpointStatus {
-	return remembered(n*24*60, time.Minute, func(i int) int64 { return milli + int64(i%97)*7 }, func(i int) int64 { return bytes + int64(i%1440)<<17 })
-}
-
-func checkpoint(ns, vpa, container string, status vpav1.VerticalPodAutoscalerCheckpointStatus) *vpav1.VerticalPodAutoscalerCheckpoint {
-	return &vpav1.VerticalPodAutoscalerCheckpoint{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: vpa + "-" + container},
-		Spec:       vpav1.VerticalPodAutoscalerCheckpointSpec{VPAObjectName: vpa, ContainerName: container},
-		Status:     status,
-	}
 }
 
 // readCheckpoint is the status of a checkpoint.

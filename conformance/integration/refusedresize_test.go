@@ -81,7 +81,7 @@ func aNodeWithoutTheFeature(t *testing.T) {
 	for _, p := range up(t, ns, "evicts", 1) {
 		has(t, &p, hasMore...)
 	}
-	eventually(t, 20*time.Second, "the refusal", func(context.Context) (bool, error) { return u.says("update/resize-refused-never-evict"), nil })
+	eventually(t, 20*time.Second, "the refusal", func(context.Context) (bool, error) { return u.Says("update/resize-refused-never-evict"), nil })
 	u.cycles(2)
 	for _, p := range same(t, ns, "waits", waits) {
 		has(t, &p, hasOfItsOwn...)
@@ -120,7 +120,7 @@ func aResizeThatIsNotAnswered(t *testing.T) {
 	}
 	eventually(t, 30*time.Second, "each answer given", func(context.Context) (bool, error) { return u.requests.of("resize", "") >= len(answers), nil })
 	u.requests.refuse("resize")
-	require.True(t, u.says("update/resize-not-answered"))
+	require.True(t, u.Says("update/resize-not-answered"))
 	answered := time.Now()
 	eventually(t, 100*time.Second, "all of them to be tried again", func(context.Context) (bool, error) {
 		return u.counted("vpa_updater_in_place_updated_pods_total") == len(before), nil

@@ -29,7 +29,7 @@ func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "prometheus"}}
 	create(t, reader)
 	bind := map[string]rbacv1.Subject{
-		"celvpa-metrics-auth":   {Kind: rbacv1.ServiceAccountKind, Namespace: audited, Name: a.name},
+		"celvpa-metrics-auth":   {Kind: rbacv1.ServiceAccountKind, Namespace: harness.Audited, Name: a.Name},
 		"celvpa-metrics-reader": {Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: reader.Name},
 	}
 	bound := func(role string) *rbacv1.ClusterRoleBinding {
@@ -60,9 +60,9 @@ func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 		addresses[i], err = harness.FreeAddress()
 		require.NoError(t, err)
 	}
-	log := &recorded{}
+	log := &harness.Log{}
 	one, err := harness.Start(program, addresses[0], filepath.Join(t.TempDir(), "log"), []string{"recommender", "--kubeconfig=" + a.kubeconfig(t), "--address=" + addresses[0],
-		"--secure-metrics-address=" + addresses[1], "--vpa-object-namespace=" + ns, "--recommender-name=" + ns}, log.add)
+		"--secure-metrics-address=" + addresses[1], "--vpa-object-namespace=" + ns, "--recommender-name=" + ns}, log.Add)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, one.Stop(20*time.Second)) })
 	require.NoError(t, one.WaitReady(t.Context(), 30*time.Second), "probes stay on --address")
@@ -102,7 +102,5 @@ func TestSecureMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 		code, body := get(metrics, token.Status.Token)
 		return code == http.StatusOK && strings.Contains(body, "celvpa_rules_info"), nil
 	})
-	log.mu.Lock()
-	defer log.mu.Unlock()
-	neverForbidden(t, log.lines)
+	neverForbidden(t, log.Lines())
 }

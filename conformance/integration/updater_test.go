@@ -101,7 +101,7 @@ const updaterGates = "--feature-gates=InPlace=true,PodLevelResources=true,Reques
 // anUpdater runs for a single namespace. A proxy counts its requests to the API server.
 type anUpdater struct {
 	*harness.Celvpa
-	recorded
+	harness.Log
 	t        *testing.T
 	requests *requests
 	killed   bool
@@ -121,7 +121,7 @@ func startUpdaterAs(t *testing.T, as *clientcmdapi.AuthInfo, ns string, flags ..
 	u := &anUpdater{t: t, requests: newRequests(t)}
 	args := append([]string{"updater", "--kubeconfig=" + u.requests.kubeconfig(t, as), "--address=" + address, "--vpa-object-namespace=" + ns,
 		"--updater-interval=1500ms", "-v=5", updaterGates}, flags...)
-	u.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, u.add)
+	u.Celvpa, err = harness.Start(program, address, logOf(t, ns), args, u.Add)
 	require.NoError(t, err)
 	t.Cleanup(u.stop)
 	require.NoError(t, u.WaitReady(t.Context(), 30*time.Second))
@@ -133,7 +133,7 @@ func (u *anUpdater) stop() {
 	if u.killed {
 		return
 	}
-	if err := u.Stop(20 * time.Second); err != nil || u.count("please report this") > 0 {
+	if err := u.Stop(20 * time.Second); err != nil || u.Count("please report this") > 0 {
 		u.t.Errorf("the updater ended with %v; see %s", err, u.LogFile)
 	}
 }
@@ -148,8 +148,8 @@ func (u *anUpdater) kill() {
 func (u *anUpdater) cycles(n int) {
 	u.t.Helper()
 	const finished = `vpa_updater_execution_latency_seconds_count{step="total"}`
-	until := metricOf(u.Address, finished) + float64(n) + 1 // one may be under way
-	eventually(u.t, 60*time.Second, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return metricOf(u.Address, finished) >= until, nil })
+	until := harness.Metric(u.Address, finished) + float64(n) + 1 // one may be under way
+	eventually(u.t, 60*time.Second, fmt.Sprintf("%d cycles", n), func(context.Context) (bool, error) { return harness.Metric(u.Address, finished) >= until, nil })
 }
 
 // counted is the value of a metric, summed over all series with these labels, each written as
@@ -179,30 +179,11 @@ series:
 	return sum
 }
 
-// says reports whether a line of the log contains all of these words.
-func (u *anUpdater) says(words ...string) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-line:
-	for _, line := range u.lines {
-		text := fmt.Sprint(line)
-		for _, word := range words {
-			if !strings.Contains(text, word) {
-				continue line
-			}
-		}
-		return true
-	}
-	return false
-}
-
 // decided waits until the log has a decision of a rule about a pod of a workload.
 func (u *anUpdater) decided(app, rule string) {
 	u.t.Helper()
 	eventually(u.t, 20*time.Second, "rule "+rule+" for "+app, func(context.Context) (bool, error) {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		for _, line := range u.lines {
+		for _, line := range u.Lines() {
 			if line.Text("rule") == rule && strings.HasPrefix(line.Text("pod"), app+"-") {
 				return true, nil
 			}

@@ -60,7 +60,7 @@ func upstreamsPermissionsAreEnough(t *testing.T) {
 	requireEvent(t, ns, "EvictedPod", "update/evict")
 	requireEvent(t, forgotten, "UpdatesHaveNoEffect", "update/successors-unchanged")
 	eventually(t, 10*time.Second, "what would be told by the condition", func(context.Context) (bool, error) {
-		return v.says("no permission to write condition UpdatesHaveNoEffect; grant patch on verticalpodautoscalers/status"), nil
+		return v.Says("no permission to write condition UpdatesHaveNoEffect; grant patch on verticalpodautoscalers/status"), nil
 	})
 	v.cycles(1)
 	u.forbiddenOnly(`ruleoverlays`, `verticalpodautoscalers/status`) // celvpa's own
@@ -70,9 +70,7 @@ func upstreamsPermissionsAreEnough(t *testing.T) {
 // forbiddenOnly requires that the log reports no other forbidden request.
 func (u *anUpdater) forbiddenOnly(but ...string) {
 	u.t.Helper()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, line := range u.lines {
+	for _, line := range u.Lines() {
 		text := fmt.Sprint(line)
 		if strings.Contains(text, "forbidden") && !slices.ContainsFunc(but, func(one string) bool { return strings.Contains(text, one) }) {
 			require.Fail(u.t, "this was forbidden", text)
@@ -131,8 +129,8 @@ const forgottenByTheDocs = "up-docs-forgotten"
 // pods' fault.
 func withoutPermissionToResize(t *testing.T) {
 	a := accountOfTheDocs(t, "updater.md", "updater-without-resizes")
-	a.role.Rules = slices.DeleteFunc(a.role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/resize") })
-	require.NoError(t, cluster.Update(t.Context(), a.role))
+	a.Role.Rules = slices.DeleteFunc(a.Role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/resize") })
+	require.NoError(t, cluster.Update(t.Context(), a.Role))
 	ns := namespace(t, "up-forbidden")
 	before := deployed(t, ns, "web", 2, small)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: InPlaceOrRecreate}", target("200m", "200Mi"))
@@ -149,12 +147,12 @@ func withoutPermissionToResize(t *testing.T) {
 // whereOnlyCoreEventsAreAllowed, as by charts for the older API, no event is lost.
 func whereOnlyCoreEventsAreAllowed(t *testing.T) {
 	a := accountOfTheDocs(t, "updater.md", "updater-with-core-events")
-	for i := range a.role.Rules {
-		if r := &a.role.Rules[i]; slices.Contains(r.APIGroups, "events.k8s.io") {
+	for i := range a.Role.Rules {
+		if r := &a.Role.Rules[i]; slices.Contains(r.APIGroups, "events.k8s.io") {
 			r.APIGroups = []string{""}
 		}
 	}
-	require.NoError(t, cluster.Update(t.Context(), a.role))
+	require.NoError(t, cluster.Update(t.Context(), a.Role))
 	ns := namespace(t, "up-core-events")
 	deployed(t, ns, "web", 2, small)
 	watchedOver(t, ns, "web", "updatePolicy: {updateMode: Recreate}", target("200m", "200Mi"))
@@ -162,7 +160,7 @@ func whereOnlyCoreEventsAreAllowed(t *testing.T) {
 	become(t, ns, "web", 2, "200m/- 200Mi/-")
 	requireEvent(t, ns, "EvictedPod", "update/evict")
 	requireEvent(t, ns, "EvictedByVPA", "update/evict")
-	require.Equal(t, 1, u.recorded.count("events are written to the core API from now on: this process may not create events in API group events.k8s.io"))
+	require.Equal(t, 1, u.Log.Count("events are written to the core API from now on: this process may not create events in API group events.k8s.io"))
 	require.Zero(t, u.counted("celvpa_dropped_events_total"))
 }
 

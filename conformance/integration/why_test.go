@@ -71,11 +71,11 @@ func TestWhy(t *testing.T) {
 	create(t, account)
 	bound(t, "why", "", []rbacv1.PolicyRule{{APIGroups: []string{vpav1.GroupVersion.Group}, Resources: []string{"verticalpodautoscalers/explain"}, Verbs: []string{"get"}}}, account)
 	history := map[string]vpav1.VerticalPodAutoscalerCheckpointStatus{
-		"idle": remembered(3*24*60, time.Minute, func(int) int64 { return 1 }, func(int) int64 { return 1 << 20 }), "young": remembered(90, time.Minute, func(int) int64 { return 100 }, func(int) int64 { return 100 << 20 }),
-		"shrunk": days(3, 2000, 2<<30), "oom": days(3, 100, 100<<20),
+		"idle": harness.Remembered(3*24*60, time.Minute, func(int) int64 { return 1 }, func(int) int64 { return 1 << 20 }), "young": harness.Remembered(90, time.Minute, func(int) int64 { return 100 }, func(int) int64 { return 100 << 20 }),
+		"shrunk": harness.Days(3, 2000, 2<<30), "oom": harness.Days(3, 100, 100<<20),
 	}
 	for name, status := range history {
-		create(t, vpa(ns, name, vpav1.UpdateModeOff), checkpoint(ns, name, "app", status))
+		create(t, vpa(ns, name, vpav1.UpdateModeOff), harness.Checkpoint(ns, name, "app", status))
 	}
 	create(t, unused(ns, "idle", "app", "side"), unused(ns, "young", "app"), unused(ns, "oom", "app"), steady(ns, "shrunk", 1))
 	create(t, vpa(ns, "unmeasured", vpav1.UpdateModeOff), unused(ns, "unmeasured", "app"))

@@ -1,0 +1,46 @@
+package harness
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Log keeps the log of a process; it is safe for concurrent use. Add is for Start.
+type Log struct {
+	mu    sync.Mutex
+	lines []LogLine
+}
+
+// Add adds a line.
+func (l *Log) Add(line LogLine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+// Lines are those that were added until now.
+func (l *Log) Lines() []LogLine {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.lines)
+}
+
+// Count is how many lines have this message.
+func (l *Log) Count(message string) (n int) {
+	for _, line := range l.Lines() {
+		if line.Text("msg") == message {
+			n++
+		}
+	}
+	return n
+}
+
+// Says reports whether a line has all of these words, in its message or its values.
+func (l *Log) Says(words ...string) bool {
+	return slices.ContainsFunc(l.Lines(), func(line LogLine) bool {
+		text := fmt.Sprint(line)
+		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+	})
+}
