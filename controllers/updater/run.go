@@ -129,12 +129,12 @@ func (r *run) askAdmission(ctx context.Context) {
 		return
 	}
 	r.noAdmission = err.Error()
-	reason := statusError
+	reason, message := statusError, "admission controller status lease cannot be read; evictions paused until it can"
 	if statuslease.IsAbandoned(err) {
-		reason = statusInvalid
+		reason, message = statusInvalid, "admission controller status lease expired; evictions paused until it is renewed"
 	}
 	invalidStatus.WithLabelValues(reason).Inc()
-	r.Log.Info("admission controller status lease expired; evictions paused until it is renewed (see --admission-controller-status-lease-name and -namespace; --use-admission-controller-status=false turns the check off)", "reason", err.Error())
+	r.Log.Info(message+" (see --admission-controller-status-lease-name and -namespace; --use-admission-controller-status=false turns the check off)", "reason", err.Error())
 }
 
 // updateAll processes VPAs in parallel, starting with the one at r.turn, until all are done or the

@@ -1,0 +1,39 @@
+package updater
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/celvpa/celvpa/controllers/statuslease"
+)
+
+// TestALeaseThatCannotBeReadIsNotSaidToHaveExpired: during an outage of the API server, nothing is wrong with the admission
+// controller.
+func TestALeaseThatCannotBeReadIsNotSaidToHaveExpired(t *testing.T) {
+	key := client.ObjectKey{Namespace: "kube-system", Name: "vpa-admission-controller"}
+	var w *world
+	alive := func(leases client.Reader) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return (&statuslease.Checker{Client: leases, Key: key, Timeout: time.Minute, Clock: w.clock}).Alive(ctx)
+		}
+	}
+	said := func(leases client.Reader) string {
+		w = newWorld(t, func(o *Options) { o.Admission = alive(leases) })
+		w.cycle()
+		return strings.Join(w.logs, "\n")
+	}
+	none := fake.NewClientBuilder().Build()
+	require.Contains(t, said(none), "status lease cannot be read; evictions paused")
+	old := metav1.NewMicroTime(time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC))
+	expired := fake.NewClientBuilder().WithObjects(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: coordinationv1.LeaseSpec{RenewTime: &old}}).Build()
+	require.Contains(t, said(expired), "status lease expired; evictions paused")
+}
