@@ -75,7 +75,7 @@ func (c *cluster) recallParts() {
 func (c *cluster) kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
 // up starts the lab unless it runs: with simulated nodes, or with a real one in a virtual machine.
-func (c *cluster) up(ctx context.Context, nodes int, virtual, metrics bool) error {
+func (c *cluster) up(ctx context.Context, nodes int, virtual, metrics bool) (err error) {
 	start := time.Now()
 	if err := c.parts.ensure(ctx); err != nil {
 		return err
@@ -85,8 +85,15 @@ func (c *cluster) up(ctx context.Context, nodes int, virtual, metrics bool) erro
 			return errors.Join(fmt.Errorf("lab %s is up with other nodes: lab down -name %s stops it", c.name, c.name), err)
 		}
 		fmt.Printf("lab: %s is up already (checked in %s)\n", c.name, elapsed(start))
-	} else if err := c.create(ctx, virtual); err != nil {
-		return err
+	} else {
+		defer func() {
+			if err != nil && ctx.Err() != nil { // Ctrl-C leaves nothing behind
+				err = errors.Join(err, c.remove(context.WithoutCancel(ctx)))
+			}
+		}()
+		if err := c.create(ctx, virtual); err != nil {
+			return err
+		}
 	}
 	config, err := c.restConfig()
 	if err != nil {
