@@ -45,6 +45,9 @@ type Options struct {
 	thorough bool // for tests: nothing is taken over from one cycle to the next
 }
 
+// GCPercent suits a backtest, which makes a lot of garbage and keeps little: see runtime/debug.
+const GCPercent = 400
+
 // UpstreamInterval is that of upstream's recommender and updater.
 const UpstreamInterval = time.Minute
 

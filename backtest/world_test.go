@@ -55,7 +55,7 @@ kind: VerticalPodAutoscaler
 metadata: {name: %[1]s, namespace: web}
 spec:
   targetRef: {apiVersion: apps/v1, kind: Deployment, name: %[1]s}
-  updatePolicy: {updateMode: %[2]s, minReplicas: 1}
+  updatePolicy: {updateMode: "%[2]s", minReplicas: 1}
 `, name, mode, requests, limits)
 }
 

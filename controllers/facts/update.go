@@ -12,6 +12,7 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/lang"
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // Priority is how far a pod is from its recommendation.
@@ -44,7 +45,8 @@ type PodState struct {
 	podLevel *lang.Record
 	priority *lang.Record
 	change   *lang.Record
-	group    Group // as bound for rules
+	group    Group           // as bound for rules
+	asked    *registry.Facts // of the last Decide
 }
 
 // Rank runs pod.priority.
@@ -159,7 +161,16 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("resize", s.resizeNow()).
 		Set("attempt", attemptSchema.Of(&s.Attempt)).
 		Set("admission", admissionSchema.Of(s))
+	s.asked = f
 	return plan.Decide(PodUpdate, f, trace)
+}
+
+// DecideLater runs pod.update as the last Decide did, at another time when nothing has changed but the age
+// of the pod: it has no resize under way, and neither refusals nor OOM kills are known of it.
+func (s *PodState) DecideLater(plan *engine.Plan, now time.Time) engine.Verdict {
+	s.Now = now
+	s.asked.Set("pod", podSchema.Of(s))
+	return plan.Decide(PodUpdate, s.asked, nil)
 }
 
 func (s *PodState) bindChange() {
