@@ -41,6 +41,9 @@ type Options struct {
 	Points   int           // steps of the series of each container; 0 = no series
 	// Watch, if set, is told how much is done. Calls come from several goroutines.
 	Watch func(done, of int64)
+	// Recommended, if set, is told of each recommendation that a candidate writes; it must not change
+	// the VPA. Calls come from several goroutines.
+	Recommended func(policy string, at time.Time, v *vpav1.VerticalPodAutoscaler)
 
 	thorough bool // for tests: nothing is taken over from one cycle to the next
 }
@@ -65,7 +68,7 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 	if len(staged.Workloads) == 0 {
 		return nil, cluster.Notes(), faults.Join(unusable, errors.New("no usage belongs to a workload of the manifests: nothing was replayed; name the workloads with -f"))
 	}
-	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans), interval: int64(o.Interval), points: o.Points, thorough: o.thorough}}
+	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans), interval: int64(o.Interval), points: o.Points, thorough: o.thorough, listen: o.Recommended}}
 	b.window(spans)
 	b.candidates = append([]Candidate{{Name: Manifest}, {Name: Hindsight, perfect: hindsight}}, candidates...)
 	b.plan()

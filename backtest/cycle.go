@@ -93,6 +93,9 @@ func (r *replay) recommendFor(v *liveVPA, now time.Time) {
 	v.version++
 	v.vpa.Status.Recommendation = next
 	v.vpa.ResourceVersion = strconv.Itoa(v.version)
+	if r.listen != nil {
+		r.listen(r.policy.Name, now, v.vpa)
+	}
 	if before == nil {
 		r.judge(v)
 		for i := range r.pods {

@@ -149,7 +149,9 @@ func TestALargerMarginNeverLowersSlackNorRaisesOOMs(t *testing.T) {
 		w := newWorld(t, deployment("shop", "Recreate", "{cpu: 200m, memory: 512Mi}", "{memory: 512Mi}"))
 		w.usage(pod("shop", 0), 0, 6*day, 5*time.Minute,
 			func(since time.Duration) float64 { return 0.2 + 0.3*r.Float64() },
-			func(since time.Duration) float64 { return (2e8 + 5e7*r.Float64()) * (1 + step01(r.IntN(300) == 0)*r.Float64()) })
+			func(since time.Duration) float64 {
+				return (2e8 + 5e7*r.Float64()) * (1 + step01(r.IntN(300) == 0)*r.Float64())
+			})
 		var candidates []Candidate
 		for _, m := range margins {
 			candidates = append(candidates, with(t, m, "estimate.marginFraction", m))

@@ -13,6 +13,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/updater/remembered"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
@@ -50,6 +51,7 @@ type setting struct {
 	maxGap   int64
 	points   int  // of series; 0 = none are recorded
 	thorough bool // assess every pod in every cycle, changed or not
+	listen   func(policy string, at time.Time, v *vpav1.VerticalPodAutoscaler)
 }
 
 // livePod is what is in a slot.
