@@ -35,7 +35,7 @@ var (
 func (c *Config) client() (promapi.API, error) {
 	address, err := url.Parse(c.Address)
 	if err != nil {
-		return nil, checkAddress(c.Address)
+		return nil, c.checkAddress()
 	}
 	who, err := c.credentials()
 	if err != nil {
@@ -51,12 +51,13 @@ func (c *Config) client() (promapi.API, error) {
 		ExpectContinueTimeout: time.Second,
 	}
 	transport = promhttp.InstrumentRoundTripperCounter(requests, promhttp.InstrumentRoundTripperDuration(requestSeconds, transport))
-	if who != (credentials{}) {
-		transport = &signed{credentials: who, scheme: address.Scheme, host: address.Host, next: transport}
+	if who != (credentials{}) || len(c.Headers) > 0 {
+		transport = &signed{credentials: who, headers: c.Headers, scheme: address.Scheme, host: address.Host, next: transport}
 	}
+	transport = bounded{transport}
 	client, err := api.NewClient(api.Config{Address: c.Address, RoundTripper: transport})
 	if err != nil {
-		return nil, fmt.Errorf("making a client for --prometheus-address: %w", err)
+		return nil, fmt.Errorf("making a client for %s: %w", c.addressFlag(), err)
 	}
 	return promapi.NewAPI(client), nil
 }
@@ -67,6 +68,9 @@ type credentials struct{ token, username, password string }
 // credentials reads the token file and the environment. A token goes before a user, a flag before
 // the environment.
 func (c *Config) credentials() (credentials, error) {
+	if c.BasicAuthFile != "" {
+		return c.basicAuth()
+	}
 	token := c.BearerToken
 	from := "--prometheus-bearer-token"
 	if c.BearerTokenFile != "" {
@@ -101,10 +105,24 @@ func (c *Config) credentials() (credentials, error) {
 	return credentials{}, nil // a password in the environment alone may be meant for another program
 }
 
-// signed adds credentials to requests for one host. A redirect to another one does not carry them
-// along.
+// basicAuth reads USER:PASSWORD from a file. What it says never holds the password.
+func (c *Config) basicAuth() (credentials, error) {
+	text, err := os.ReadFile(c.BasicAuthFile)
+	if err != nil {
+		return credentials{}, fmt.Errorf("reading the user of --prometheus-basic-auth-file: %w", err)
+	}
+	user, password, found := strings.Cut(strings.TrimSpace(string(text)), ":")
+	if !found || user == "" || strings.ContainsAny(password, "\r\n") {
+		return credentials{}, fmt.Errorf("--prometheus-basic-auth-file=%s is not of the form USER:PASSWORD, in one line", c.BasicAuthFile)
+	}
+	return credentials{username: user, password: password}, nil
+}
+
+// signed adds headers and credentials to requests for one host. A redirect to another one does not
+// carry them along.
 type signed struct {
 	credentials
+	headers      http.Header
 	scheme, host string
 	next         http.RoundTripper
 }
@@ -113,9 +131,13 @@ type signed struct {
 func (s *signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == s.scheme && r.URL.Host == s.host {
 		r = r.Clone(r.Context())
-		if s.token != "" {
+		for name, values := range s.headers {
+			r.Header[name] = values
+		}
+		switch {
+		case s.token != "":
 			r.Header.Set("Authorization", "Bearer "+s.token)
-		} else {
+		case s.credentials != (credentials{}):
 			r.SetBasicAuth(s.username, s.password)
 		}
 	}

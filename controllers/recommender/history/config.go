@@ -1,8 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -20,6 +22,7 @@ const maxPoints = 1_000_000
 // upstream's (UPSTREAM.md §2.18, §8). Durations have Prometheus syntax: 8d, 2w, 1h30m.
 type Config struct {
 	Address  string // --prometheus-address: an http or https URL; user and password in it are sent
+	Flag     string // the name of the flag that gives Address; empty = prometheus-address
 	Insecure bool   // --prometheus-insecure: any certificate will do
 
 	CadvisorJob  string             // --prometheus-cadvisor-job-name; empty = containers of all jobs
@@ -44,6 +47,11 @@ type Config struct {
 	Password        string // --password
 	BearerToken     string // --prometheus-bearer-token
 	BearerTokenFile string // --prometheus-bearer-token-file: goes before BearerToken; white space around it is cut
+	BasicAuthFile   string // --prometheus-basic-auth-file, of AddReadFlags: USER:PASSWORD; white space around it is cut
+
+	// Headers and Matchers are of AddReadFlags only.
+	Headers  http.Header // --history-header: sent with each query, such as a tenant's
+	Matchers []Matcher   // --history-matcher: what the series of both metrics have to match
 
 	Namespace string // only pods of this namespace; empty = all. It has no flag of its own.
 }
@@ -81,7 +89,7 @@ func AddFlags(f *pflag.FlagSet, c *Config) {
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := checkAddress(c.Address); err != nil {
+	if err := c.checkAddress(); err != nil {
 		errs = append(errs, err)
 	}
 	for _, d := range []struct {
@@ -114,20 +122,35 @@ func (c *Config) Validate() error {
 	}
 	if c.Username != "" {
 		for _, t := range []struct{ flag, value string }{
-			{"prometheus-bearer-token", c.BearerToken}, {"prometheus-bearer-token-file", c.BearerTokenFile},
+			{"prometheus-bearer-token", c.BearerToken}, {"prometheus-bearer-token-file", c.BearerTokenFile}, {"prometheus-basic-auth-file", c.BasicAuthFile},
 		} {
 			if t.value != "" {
 				fault("--username and --%s exclude each other: use one of them", t.flag)
 			}
 		}
 	}
+	if c.BasicAuthFile != "" && c.BearerTokenFile != "" {
+		fault("--prometheus-basic-auth-file and --prometheus-bearer-token-file exclude each other: use one of them")
+	}
 	return problems.Join(errs...)
 }
 
+// addressFlag is the flag that gives the address, as users write it.
+func (c *Config) addressFlag() string { return "--" + cmp.Or(c.Flag, "prometheus-address") }
+
+// Redacted is the address without a password.
+func (c *Config) Redacted() string {
+	u, err := url.Parse(c.Address)
+	if err != nil {
+		return c.addressFlag()
+	}
+	return u.Redacted()
+}
+
 // checkAddress accepts http and https URLs. What it says never holds a password.
-func checkAddress(address string) error {
-	const flag = "--prometheus-address"
-	u, err := url.Parse(address)
+func (c *Config) checkAddress() error {
+	flag := c.addressFlag()
+	u, err := url.Parse(c.Address)
 	if err != nil {
 		var inner *url.Error
 		if errors.As(err, &inner) {

@@ -16,8 +16,9 @@ const maxExample = 300
 // faults collects what went wrong. Faults of one kind are counted and the first is quoted, so that
 // the text stays short whatever Prometheus holds.
 type faults struct {
-	order []string
-	kinds map[string]*fault
+	address string // the flag that names it
+	order   []string
+	kinds   map[string]*fault
 }
 
 // fault is one kind of fault. It reads "12 series of m without label pod_name, e.g. …".
@@ -49,7 +50,7 @@ func (f *faults) sample(of, text, example string) {
 // query counts a query that failed.
 func (f *faults) query(of string, err error) {
 	kind, message := reason(err)
-	f.add(&fault{one: "query", many: "queries", text: "for " + of + " failed" + hint(kind), example: message, cause: err})
+	f.add(&fault{one: "query", many: "queries", text: "for " + of + " failed" + f.hint(kind), example: message, cause: err})
 }
 
 func (f *faults) add(one *fault) {
@@ -73,6 +74,27 @@ func (f *faults) err() error {
 		list = append(list, f.kinds[text])
 	}
 	return errors.Join(list...)
+}
+
+// failed is nil without queries that failed, otherwise all of them.
+func (f *faults) failed() error {
+	list := make([]error, 0, len(f.order))
+	for _, text := range f.order {
+		if f.kinds[text].one == "query" {
+			list = append(list, f.kinds[text])
+		}
+	}
+	return errors.Join(list...)
+}
+
+// odd are the faults that are no queries, in words.
+func (f *faults) odd() (out []string) {
+	for _, text := range f.order {
+		if f.kinds[text].one != "query" {
+			out = append(out, f.kinds[text].Error())
+		}
+	}
+	return out
 }
 
 // Error implements error.
@@ -110,10 +132,10 @@ func reason(err error) (promapi.ErrorType, string) {
 }
 
 // hint is the way out, as far as the type of an error shows one.
-func hint(kind promapi.ErrorType) string {
+func (f *faults) hint(kind promapi.ErrorType) string {
 	switch kind {
 	case promapi.ErrClient:
-		return " (see --prometheus-address and the flags for credentials)"
+		return " (see " + f.address + " and the flags for credentials)"
 	case promapi.ErrTimeout:
 		return " (read less, with --history-length or --history-resolution, or allow more time, with --prometheus-query-timeout and Prometheus's --query.timeout)"
 	}

@@ -5,9 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -55,7 +59,7 @@ func New(c Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 // hourly CPU and memory of 10,000 containers are 75 MB in the end and less than 200 MB on the way;
 // in one piece they would be 480 MB.
 func (s *Source) Load(ctx context.Context, now time.Time) ([]Pod, error) {
-	l := &load{Source: s, usage: usage{}, patience: patience}
+	l := s.load(patience)
 	now = now.Truncate(time.Millisecond) // finer times do not survive the way to Prometheus
 	l.metric(ctx, model.CPU, s.config.CPUMetric, s.config.cpuQuery(), now)
 	l.metric(ctx, model.Memory, s.config.MemoryMetric, s.config.memoryQuery(), now)
@@ -63,13 +67,22 @@ func (s *Source) Load(ctx context.Context, now time.Time) ([]Pod, error) {
 	return l.usage.pods(), l.faults.err()
 }
 
-// load is one run of Load.
+// load is one run of Load, or of Pieces.
 type load struct {
 	*Source
 	usage    usage
 	faults   faults
 	patience wait.Backoff
-	gone     bool // Prometheus cannot be reached, or the context has ended: ask no more
+	gone     bool                                // Prometheus cannot be reached, or the context has ended: ask no more
+	waiting  func(d time.Duration, cause string) // before a query is sent again
+}
+
+func (s *Source) load(patience wait.Backoff) *load {
+	l := &load{Source: s, usage: usage{}, faults: faults{address: s.config.addressFlag()}, patience: patience}
+	l.waiting = func(d time.Duration, cause string) {
+		l.log.Info("Prometheus is not ready; retrying history", "in", d.String(), "error", cause)
+	}
+	return l
 }
 
 // metric loads one resource.
@@ -103,16 +116,24 @@ func (l *load) metric(ctx context.Context, r model.Resource, name, query string,
 			if stream == nil {
 				continue
 			}
-			l.stream(r, name, stream)
+			if pod, container, points := l.stream(r, name, stream); len(points) > 0 {
+				c := l.usage.container(pod, container)
+				c.usage[r] = append(c.usage[r], points)
+			}
 		}
 	}
 	if series == 0 && !failed {
-		hint := "the metric's name, --prometheus-cadvisor-job-name, --container-pod-name-label and --container-name-label"
-		if r == model.CPU {
-			hint += "; --history-resolution must hold two scrapes"
-		}
-		l.faults.add(&fault{one: "query", many: "queries", text: "for " + name + " found no series (see " + hint + ")", example: query})
+		l.nothing(r, name, query)
 	}
+}
+
+// nothing counts a query that found no series.
+func (l *load) nothing(r model.Resource, name, query string) {
+	hint := "the metric's name, --prometheus-cadvisor-job-name, --container-pod-name-label and --container-name-label"
+	if r == model.CPU {
+		hint += "; --history-resolution must hold two scrapes"
+	}
+	l.faults.add(&fault{one: "query", many: "queries", text: "for " + name + " found no series (see " + hint + ")", example: query})
 }
 
 // spans divides the time up to now into ranges of about a day that share no sample. Prometheus
@@ -129,16 +150,16 @@ func spans(now time.Time, length, step time.Duration) []promapi.Range {
 	return out
 }
 
-// stream takes the samples of one series.
-func (l *load) stream(r model.Resource, name string, stream *prommodel.SampleStream) {
+// stream reads the samples of one series; there are none if it is of no use.
+func (l *load) stream(r model.Resource, name string, stream *prommodel.SampleStream) (of model.PodID, container string, points []point) {
 	values, ok := l.need(name, stream.Metric, l.config.ContainerNamespaceLabel, l.config.ContainerPodLabel, l.config.ContainerNameLabel)
 	if !ok {
-		return
+		return of, "", nil
 	}
 	if len(stream.Histograms) > 0 {
 		l.faults.series(name, "with histograms instead of numbers", stream.Metric)
 	}
-	points := make([]point, 0, len(stream.Values))
+	points = make([]point, 0, len(stream.Values))
 	for _, one := range stream.Values {
 		amount := float64(one.Value)
 		if math.IsNaN(amount) || math.IsInf(amount, 0) || amount < 0 {
@@ -151,11 +172,7 @@ func (l *load) stream(r model.Resource, name string, stream *prommodel.SampleStr
 		}
 		points = append(points, point{at: int64(one.Timestamp), amount: facts.Amount(amount)})
 	}
-	if len(points) == 0 {
-		return
-	}
-	c := l.usage.container(model.PodID{Namespace: values[0], Name: values[1]}, values[2])
-	c.usage[r] = append(c.usage[r], points)
+	return model.PodID{Namespace: values[0], Name: values[1]}, values[2], points
 }
 
 // need returns the values of labels, or counts the first one that a series lacks.
@@ -279,7 +296,7 @@ func (l *load) ask(ctx context.Context, query func(context.Context) (prommodel.V
 			return nil, err
 		}
 		delay := l.patience.Step()
-		l.log.Info("Prometheus is not ready; retrying history", "in", delay.String(), "error", shorten(err.Error()))
+		l.waiting(delay, shorten(err.Error()))
 		select {
 		case <-ctx.Done():
 			l.gone = true
@@ -295,14 +312,16 @@ func unreachable(err error) bool {
 	return errors.As(err, &transport) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// mayPass: another try may succeed, as there is no Prometheus yet or one that is still starting.
+// mayPass: another try may succeed, as there is no Prometheus yet, one that is still starting, one
+// that ended in the middle of an answer, or one that has too many queries at once.
 func mayPass(err error) bool {
 	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &certificate) {
+	if errors.As(err, &certificate) || errors.Is(err, errLongAnswer) {
 		return false
 	}
-	kind, _ := reason(err)
-	return unreachable(err) || kind == promapi.ErrServer
+	kind, text := reason(err)
+	busy := kind == promapi.ErrClient && strings.Contains(text, strconv.Itoa(http.StatusTooManyRequests))
+	return unreachable(err) || kind == promapi.ErrServer || busy || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // hopeless: the rest of the same metric would fail as well, or as slowly.

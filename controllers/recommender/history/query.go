@@ -24,10 +24,7 @@ func (c *Config) selector(metric string) string {
 		metric = ""
 	}
 	match := func(label, operator, value string) {
-		if !prommodel.LegacyValidation.IsValidLabelName(label) {
-			label = strconv.Quote(label)
-		}
-		terms = append(terms, label+operator+strconv.Quote(value))
+		terms = append(terms, labelText(label)+operator+strconv.Quote(value))
 	}
 	if c.CadvisorJob != "" {
 		match("job", "=", c.CadvisorJob)
@@ -38,5 +35,16 @@ func (c *Config) selector(metric string) string {
 	if c.Namespace != "" {
 		match(c.ContainerNamespaceLabel, "=", c.Namespace)
 	}
+	for _, m := range c.Matchers {
+		match(m.Label, m.Operator, m.Value)
+	}
 	return metric + "{" + strings.Join(terms, ", ") + "}"
+}
+
+// labelText is a label's name in PromQL.
+func labelText(label string) string {
+	if !prommodel.LegacyValidation.IsValidLabelName(label) {
+		return strconv.Quote(label)
+	}
+	return label
 }

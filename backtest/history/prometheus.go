@@ -1,0 +1,69 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/celvpa/celvpa/controllers/recommender/history"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/simulate/usagefile"
+)
+
+// Prometheus reads usage from a Prometheus, or from what answers as one: Thanos, Mimir, Cortex,
+// VictoriaMetrics. It reads from History.Length before To up to To.
+type Prometheus struct {
+	History history.Config
+	To      time.Time
+	Clock   clock.Clock // waits for a server that is away
+}
+
+// kinds are the kinds of usage by resource.
+var kinds = map[model.Resource]usagefile.Kind{model.CPU: usagefile.CPU, model.Memory: usagefile.Memory}
+
+// errStore is that of the sink.
+type errStore struct{ error }
+
+// Unwrap is the sink's own error.
+func (e errStore) Unwrap() error { return e.error }
+
+// Read implements Source. Progress counts seconds of the history.
+func (p Prometheus) Read(ctx context.Context, to Sink) error {
+	source, err := history.New(p.History, p.Clock, logr.Discard())
+	if err != nil {
+		return err
+	}
+	begin := p.To.Add(-time.Duration(p.History.Length))
+	total := int64(p.To.Sub(begin) / time.Second)
+	watch := history.Watcher{
+		Waiting: func(d time.Duration, cause string) {
+			to.Note(fmt.Sprintf("Prometheus did not answer, and was asked again after %s: %s", d, cause))
+		},
+		Note: to.Note,
+	}
+	var points []Point
+	err = source.Pieces(ctx, begin, p.To, watch, func(piece *history.Piece) error {
+		for _, u := range piece.Usage {
+			points = points[:0]
+			for _, one := range u.Points {
+				points = append(points, Point{At: one.At.UnixNano(), Amount: one.Amount})
+			}
+			if err := to.Add(usagefile.Series{Pod: u.Pod, Container: u.Container, Kind: kinds[piece.Resource]}, points...); err != nil {
+				return errStore{err}
+			}
+		}
+		if piece.Resource == model.Memory { // the second of a part of the time
+			to.Progress(min(total, int64(piece.To.Sub(begin)/time.Second)), total)
+		}
+		return nil
+	})
+	var full errStore
+	if err == nil || errors.As(err, &full) {
+		return err
+	}
+	return fmt.Errorf("reading usage from %s: %w", p.History.Redacted(), err)
+}

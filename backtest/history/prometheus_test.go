@@ -1,0 +1,409 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	prommodel "github.com/prometheus/common/model"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
+
+	"github.com/celvpa/celvpa/controllers/recommender/history"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/simulate/usagefile"
+)
+
+// What a real Prometheus can be made to say is tested against one, in conformance/integration. Here
+// are servers that fail.
+
+var until = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// hasty is a clock that waits for nothing, and remembers for how long it should have.
+type hasty struct {
+	clock.RealClock
+	waited []time.Duration
+}
+
+func (h *hasty) After(d time.Duration) <-chan time.Time {
+	h.waited = append(h.waited, d)
+	return time.After(0)
+}
+
+// span is what a request asks for.
+type span struct {
+	query    string
+	from, to int64 // unix seconds
+	step     int64
+}
+
+// server is a Prometheus with pods of one container, whose usage is the minute.
+type server struct {
+	*httptest.Server
+	pods int
+	// before answers in place of the server; false = it does not.
+	before func(w http.ResponseWriter, r *http.Request, n int, of span) bool
+
+	mu      sync.Mutex
+	asked   int
+	answers []span
+}
+
+func serve(t *testing.T, pods int) *server {
+	s := &server{pods: pods}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seconds := func(name string) int64 {
+			at, err := strconv.ParseFloat(r.FormValue(name), 64)
+			require.NoError(t, err, name)
+			return int64(at)
+		}
+		of := span{r.FormValue("query"), seconds("start"), seconds("end"), seconds("step")}
+		s.mu.Lock()
+		s.asked++
+		n := s.asked
+		s.mu.Unlock()
+		if s.before != nil && s.before(w, r, n, of) {
+			return
+		}
+		s.mu.Lock()
+		s.answers = append(s.answers, of)
+		s.mu.Unlock()
+		_, _ = w.Write(s.body(of))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) body(of span, more ...string) []byte {
+	series := more
+	for pod := range s.pods {
+		var values []string
+		for at := of.from; at <= of.to; at += of.step {
+			values = append(values, fmt.Sprintf(`[%d,"%d"]`, at, at/60%1000))
+		}
+		series = append(series, fmt.Sprintf(`{"metric":{"namespace":"web","pod":"shop-%d","container":"app"},"values":[%s]}`, pod, strings.Join(values, ",")))
+	}
+	return []byte(`{"status":"success","data":{"resultType":"matrix","result":[` + strings.Join(series, ",") + `]}}`)
+}
+
+// taken is a sink that requires that no point comes twice.
+type taken struct {
+	*testing.T
+	points map[usagefile.Series]map[int64]int64
+	notes  []string
+	done   []int64
+	of     int64
+	room   int // points; 0 = no end
+}
+
+func (s *taken) Add(of usagefile.Series, points ...Point) error {
+	if s.points[of] == nil {
+		s.points[of] = map[int64]int64{}
+	}
+	for _, p := range points {
+		if s.room > 0 && len(s.points[of]) == s.room {
+			return fmt.Errorf("no room")
+		}
+		if _, twice := s.points[of][p.At]; twice {
+			require.Fail(s, "a point that came is asked for again")
+		}
+		s.points[of][p.At] = p.Amount
+	}
+	return nil
+}
+func (s *taken) Note(text string) { s.notes = append(s.notes, text) }
+func (s *taken) Progress(done, of int64) {
+	s.done, s.of = append(s.done, done), of
+}
+
+// read reads from a server, with flags.
+func read(t *testing.T, address string, args ...string) (*taken, *hasty, error) {
+	t.Helper()
+	var c history.Config
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	history.AddReadFlags(flags, &c, "history")
+	require.NoError(t, flags.Parse(args))
+	c.Address = address
+	clk, to := &hasty{}, &taken{T: t, points: map[usagefile.Series]map[int64]int64{}}
+	return to, clk, Prometheus{History: c, To: until, Clock: clk}.Read(t.Context(), to)
+}
+
+func cpuOf(pod string) usagefile.Series {
+	return usagefile.Series{Pod: model.PodID{Namespace: "web", Name: pod}, Container: "app", Kind: usagefile.CPU}
+}
+
+// days of points, one every 5 minutes, both ends among them.
+func days(n int) int { return n*288 + 1 }
+
+func TestAHistoryIsReadInPiecesThatGrow(t *testing.T) {
+	s := serve(t, 3)
+	to, clk, err := read(t, s.URL, "--history-length=30d")
+	require.NoError(t, err)
+	require.Empty(t, to.notes)
+	require.Empty(t, clk.waited)
+	require.Len(t, to.points, 6, "CPU and memory of three containers")
+	for of, points := range to.points {
+		require.Len(t, points, days(30), of)
+		at := until.Add(-time.Hour)
+		want := at.Unix() / 60 % 1000
+		if of.Kind == usagefile.CPU {
+			want *= 1000
+		}
+		require.Equal(t, want, points[at.UnixNano()], of)
+	}
+	require.Less(t, s.asked, 20, "pieces grow while they are small")
+	require.IsIncreasing(t, to.done)
+	require.EqualValues(t, 30*24*3600, to.of)
+	require.Equal(t, to.of, to.done[len(to.done)-1])
+	for _, of := range s.answers {
+		require.Zero(t, of.from%of.step, "caches serve aligned times")
+	}
+	require.Equal(t, `max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{pod=~".+", container!="POD", container!=""}[5m]))`, s.answers[0].query)
+}
+
+func TestAPieceIsBoundedByItsSamples(t *testing.T) {
+	s := serve(t, 1000)
+	to, _, err := read(t, s.URL, "--history-length=2d")
+	require.NoError(t, err)
+	require.Len(t, to.points, 2000)
+	for _, of := range s.answers {
+		require.LessOrEqual(t, (of.to-of.from)/of.step+1, int64(250))
+	}
+}
+
+func TestAServerThatEndsHalfWayIsAskedForTheRest(t *testing.T) {
+	s := serve(t, 2)
+	s.before = func(w http.ResponseWriter, _ *http.Request, n int, of span) bool {
+		switch n {
+		case 5: // ends within an answer
+			body := s.body(of)
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+			_, _ = w.Write(body[:len(body)/2])
+		case 6: // ends before one
+			panic(http.ErrAbortHandler)
+		case 7:
+			http.Error(w, "starting", http.StatusServiceUnavailable)
+		case 8:
+			http.Error(w, "slow down", http.StatusTooManyRequests)
+		default:
+			return false
+		}
+		return true
+	}
+	to, clk, err := read(t, s.URL, "--history-length=7d")
+	require.NoError(t, err)
+	require.Len(t, to.points[cpuOf("shop-1")], days(7))
+	require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, clk.waited)
+	require.Len(t, to.notes, 4)
+	require.Contains(t, to.notes[0], "Prometheus did not answer, and was asked again after 1s: ")
+	last := map[string]int64{}
+	for _, of := range s.answers {
+		metric, _, _ := strings.Cut(of.query, "{")
+		require.Greater(t, of.from, last[metric], "what came is not asked for again")
+		last[metric] = of.to
+	}
+}
+
+func TestAServerThatStaysAwayLosesOnlyTheRest(t *testing.T) {
+	s := serve(t, 1)
+	s.before = func(w http.ResponseWriter, _ *http.Request, n int, _ span) bool {
+		if n > 4 {
+			http.Error(w, "gone", http.StatusBadGateway)
+		}
+		return n > 4
+	}
+	to, clk, err := read(t, s.URL, "--history-length=30d")
+	require.ErrorContains(t, err, "reading usage from "+s.URL)
+	require.ErrorContains(t, err, "ended at 2026-10-")
+	require.ErrorContains(t, err, "server error: 502: gone")
+	require.Less(t, len(err.Error()), 2000)
+	require.Len(t, to.points[cpuOf("shop-0")], 12+48, "two spans came")
+	require.Len(t, clk.waited, 3*7, "three pieces in a row are waited for")
+}
+
+func TestASpanThatIsTooLargeIsReadInHalves(t *testing.T) {
+	for name, answer := range map[string]string{
+		"Prometheus": `422 {"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}`,
+		"Mimir":      `422 {"status":"error","errorType":"bad_data","error":"the query exceeded the maximum number of chunks (limit: 2000000 chunks) (err-mimir-max-chunks-per-query)"}`,
+		"Thanos":     `503 {"status":"error","errorType":"timeout","error":"query timed out in query execution"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, 1)
+			s.before = func(w http.ResponseWriter, _ *http.Request, _ int, of span) bool {
+				if (of.to-of.from)/of.step < 40 {
+					return false
+				}
+				status, body, _ := strings.Cut(answer, " ")
+				code, _ := strconv.Atoi(status)
+				w.WriteHeader(code)
+				_, _ = w.Write([]byte(body))
+				return true
+			}
+			to, _, err := read(t, s.URL, "--history-length=3d")
+			require.NoError(t, err)
+			require.Len(t, to.points[cpuOf("shop-0")], days(3))
+		})
+	}
+}
+
+func TestAServerThatStallsIsAskedForLess(t *testing.T) {
+	s := serve(t, 1)
+	s.before = func(_ http.ResponseWriter, r *http.Request, n int, _ span) bool {
+		if n == 3 {
+			<-r.Context().Done()
+		}
+		return n == 3
+	}
+	to, _, err := read(t, s.URL, "--history-length=1d", "--prometheus-query-timeout=500ms")
+	require.NoError(t, err)
+	require.Len(t, to.points[cpuOf("shop-0")], days(1))
+}
+
+func TestWhatNeverWorksIsNotTriedAgain(t *testing.T) {
+	s := serve(t, 1)
+	s.before = func(w http.ResponseWriter, _ *http.Request, _ int, _ span) bool {
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+		return true
+	}
+	to, clk, err := read(t, s.URL)
+	require.ErrorContains(t, err, "failed (see --history and the flags for credentials), e.g. client_error: client error: 401: who are you?")
+	require.Empty(t, to.points)
+	require.Empty(t, clk.waited)
+	require.Equal(t, 1, s.asked)
+
+	_, _, err = read(t, "http://user:secret@[::1")
+	require.ErrorContains(t, err, "--history is not a URL such as http://prometheus.monitoring.svc:9090")
+	require.NotContains(t, err.Error(), "secret")
+	_, _, err = read(t, s.URL, "--history-length=100y", "--history-resolution=1m")
+	require.ErrorContains(t, err, "more than 1000000 samples")
+}
+
+func TestGapsStayAndOddSeriesAreNoted(t *testing.T) {
+	s := serve(t, 1)
+	s.before = func(w http.ResponseWriter, _ *http.Request, n int, of span) bool {
+		lacks := fmt.Sprintf(`{"metric":{"pod":"lonely","container":"app"},"values":[[%d,"1"]]}`, of.to)
+		odd := fmt.Sprintf(`{"metric":{"namespace":"web","pod":"odd","container":"app"},"values":[[%d,"NaN"]]}`, of.to)
+		answering := &server{pods: 1}
+		if n == 3 || n == 4 {
+			answering.pods = 0 // a gap
+		}
+		body := answering.body(of, lacks, odd)
+		_, _ = w.Write([]byte(strings.Replace(string(body), `"status":"success"`, `"status":"success","warnings":["a store is down"]`, 1)))
+		return true
+	}
+	to, _, err := read(t, s.URL, "--history-length=3d")
+	require.NoError(t, err)
+	require.Len(t, to.points, 2)
+	require.Len(t, to.points[cpuOf("shop-0")], days(3)-48)
+	all := strings.Join(to.notes, "\n")
+	require.Contains(t, all, "1 series of container_memory_working_set_bytes without label namespace")
+	require.Contains(t, all, "that are no amounts")
+	require.Contains(t, all, "of Prometheus about container_cpu_usage_seconds_total, e.g. a store is down")
+}
+
+func TestNothingIsSaidToBeNothing(t *testing.T) {
+	s := serve(t, 0)
+	_, _, err := read(t, s.URL, "--history-length=3d", `--history-matcher=cluster="b"`)
+	require.ErrorContains(t, err, "1 query for container_cpu_usage_seconds_total found no series (see the metric's name,")
+	require.ErrorContains(t, err, `cluster="b"`)
+}
+
+func TestTenantsMatchersAndCredentials(t *testing.T) {
+	folder := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	var got *http.Request
+	s := serve(t, 1)
+	s.before = func(_ http.ResponseWriter, r *http.Request, _ int, _ span) bool {
+		got = r
+		return false
+	}
+	_, _, err := read(t, s.URL+"/prometheus", "--history-length=1h", "--history-header=x-scope-orgid: a|b", "--history-matcher=cluster=prod", `--history-matcher=namespace=~"web|shop"`,
+		"--prometheus-bearer-token-file="+file("token", "s3cret\n"))
+	require.NoError(t, err)
+	require.Equal(t, "/prometheus/api/v1/query_range", got.URL.Path)
+	require.Equal(t, "a|b", got.Header.Get("X-Scope-OrgID"))
+	require.Equal(t, "Bearer s3cret", got.Header.Get("Authorization"))
+	require.Contains(t, got.FormValue("query"), `cluster="prod", namespace=~"web|shop"}`)
+
+	_, _, err = read(t, s.URL, "--history-length=1h", "--prometheus-basic-auth-file="+file("user", "celvpa:open: sesame\n"))
+	require.NoError(t, err)
+	user, password, _ := got.BasicAuth()
+	require.Equal(t, "celvpa open: sesame", user+" "+password)
+
+	_, _, err = read(t, s.URL, "--prometheus-basic-auth-file="+file("none", "celvpa"))
+	require.ErrorContains(t, err, "is not of the form USER:PASSWORD")
+}
+
+func TestARedirectDoesNotCarryTheTenantElsewhere(t *testing.T) {
+	var got http.Header
+	elsewhere := serve(t, 1)
+	elsewhere.before = func(_ http.ResponseWriter, r *http.Request, _ int, _ span) bool {
+		got = r.Header
+		return false
+	}
+	s := serve(t, 1)
+	s.before = func(w http.ResponseWriter, r *http.Request, _ int, _ span) bool {
+		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		return true
+	}
+	_, _, err := read(t, s.URL, "--history-length=1h", "--history-header=X-Scope-OrgID: a")
+	require.NoError(t, err)
+	require.Empty(t, got.Get("X-Scope-OrgID"))
+}
+
+func TestAFullSinkAndAnEndedContextEndTheReading(t *testing.T) {
+	s := serve(t, 1)
+	var c history.Config
+	history.AddReadFlags(pflag.NewFlagSet("", pflag.ContinueOnError), &c, "history")
+	c.Address, c.Length = s.URL, prommodel.Duration(24*time.Hour)
+	to := &taken{T: t, points: map[usagefile.Series]map[int64]int64{}, room: 3}
+	require.EqualError(t, Prometheus{History: c, To: until, Clock: &hasty{}}.Read(t.Context(), to), "no room")
+	require.Equal(t, 1, s.asked)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	s.before = func(_ http.ResponseWriter, r *http.Request, n int, _ span) bool {
+		if n > 3 {
+			cancel()
+			<-r.Context().Done()
+		}
+		return n > 3
+	}
+	to.room = 0
+	to.points = map[usagefile.Series]map[int64]int64{}
+	require.ErrorIs(t, Prometheus{History: c, To: until, Clock: &hasty{}}.Read(ctx, to), context.Canceled)
+}
+
+// FuzzAnswers: whatever a server says, reading ends, and nothing panics.
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"namespace":"a","pod":"b","container":"c"},"values":[[1,"1"]]}]}}`))
+	f.Add([]byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`))
+	f.Add([]byte(`{"status":"error"}`))
+	f.Add([]byte(`null`))
+	f.Add([]byte(`{"status":"success","data":{"resultType":"matrix","result":[null,{"metric":null,"histograms":[[1,{}]]}]}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
+		defer s.Close()
+		var c history.Config
+		history.AddReadFlags(pflag.NewFlagSet("", pflag.ContinueOnError), &c, "history")
+		c.Address, c.Length = s.URL, prommodel.Duration(time.Hour)
+		store := NewStore(DefaultMemory, t.TempDir(), nil)
+		defer func() { require.NoError(t, store.Close()) }()
+		if err := (Prometheus{History: c, To: until, Clock: &hasty{}}).Read(t.Context(), store); err == nil {
+			require.True(t, json.Valid(body))
+		}
+	})
+}
