@@ -83,7 +83,7 @@ func (r *Report) simulate(ctx context.Context, o Options, v *vpav1.VerticalPodAu
 	r.Unknown = append(r.Unknown, made.Notes...)
 	if told.Recommender == nil && made.Recommender != nil {
 		told.Recommender = made.Recommender
-		r.Unknown = append(r.Unknown, "the usage since the last checkpoints and in open memory windows: the recommender could not be asked, so its numbers are computed from checkpoints by the rules of this program")
+		r.Unknown = append(r.Unknown, "the usage since the last checkpoints: the recommender could not be asked, so its numbers are computed from checkpoints by the rules of this program")
 	}
 	if told.Updater == nil && made.Updater != nil {
 		told.Updater = made.Updater

@@ -17,8 +17,8 @@ import (
 )
 
 // Restored is a recommender with the usage in the cluster's VerticalPodAutoscalerCheckpoints. It
-// lacks what no checkpoint holds: the memory windows that are open, and the usage since the last
-// write. A recommender that is started now knows as much.
+// lacks what no checkpoint holds: the usage since the last write and, if upstream wrote it, the memory
+// windows that are open. A recommender that is started now knows as much.
 type Restored struct {
 	State *recommender.State
 
@@ -74,6 +74,7 @@ func (c *view) restored(remember model.Settings, pods []*corev1.Pod, checkpoints
 		}
 	}
 	state.Govern()
+	state.Continue(now)
 	state.Forget(present, now)
 	return r, faults.Join(errs...)
 }

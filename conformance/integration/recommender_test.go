@@ -24,7 +24,7 @@ import (
 
 // ownRecommender are the namespaces in which tests start recommenders; the shared celvpa ignores
 // them.
-var ownRecommender = []string{"rec-handover", "rec-keep", "rec-gates", "rec-history", "rec-nohistory", "rec-external", "rec-lookup", "rec-oom"}
+var ownRecommender = []string{"rec-handover", "rec-keep", "rec-gates", "rec-history", "rec-nohistory", "rec-external", "rec-lookup", "rec-oom", "rec-restart"}
 
 // recommenderFlags are passed to upstream's recommender and to celvpa's.
 func recommenderFlags(ns, address string) []string {

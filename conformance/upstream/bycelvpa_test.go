@@ -275,7 +275,14 @@ func (c *byCelvpa) restart(from map[checkpointID][]byte) {
 			if err := w.Restore(c.settings, id.Container, status, time.Now()); err != nil {
 				panic(err)
 			}
+			if !c.told.Raw { // upstream loses what is open at a restart
+				continue
+			}
+			if _, err := w.Resume(id.Container, status, facts.DefaultWindow(), time.Now()); err != nil {
+				panic(err)
+			}
 		}
 		c.govern()
 	})
+	c.cluster.Continue(time.Now())
 }

@@ -71,6 +71,16 @@ events:
 - {at: 240h, do: collect}`,
 	},
 	{
+		name: "what a restart loses",
+		why:  "Upstream's checkpoints have neither the peak of the open memory window nor the time of the newest CPU sample. celvpa's have, in a field that upstream does not read.",
+		kind: kindMemory,
+		story: `events:
+- {at: 0s, do: vpa, name: v, selector: app=a}
+- {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}
+- {at: 0s, do: memory, name: p, container: app, amount: 1000000000}
+- {at: 1m, do: restart}`,
+	},
+	{
 		name: "samples of pods whose labels changed",
 		why:  "To upstream such a pod's samples are lost once the history that it had after the change has ended.",
 		kind: kindContainers,

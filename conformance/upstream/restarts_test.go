@@ -8,10 +8,11 @@ import (
 )
 
 // TestCheckpointsGoBackAndForth repeatedly restarts each recommender from the checkpoints of the
-// other. Both must then have the same history, and the same as two of upstream's.
+// other. Both must then have the same history, and the same as two of upstream's: celvpa's own field
+// of checkpoints changes nothing for upstream.
 func TestCheckpointsGoBackAndForth(t *testing.T) {
 	defer newByUpstream(story{}, time.Time{})
-	exchanges := 0
+	exchanges, withMore := 0, 0
 	for seed := range uint64(20) {
 		s := imagine(seed+1000, storyKind{one: true, restart: true})
 		last := 0
@@ -24,6 +25,7 @@ func TestCheckpointsGoBackAndForth(t *testing.T) {
 		}
 		mixed := tellBoth(t, s)
 		require.Empty(t, mixed.Mismatches, s)
+		withMore += mixed.Counts[checkpointsWithMore]
 		pure := tell(t, s, func(s story, begin time.Time) recommending { return newByUpstream(s, begin) })
 		require.Empty(t, pure.Mismatches, s)
 		compareViews(func(checkpointID) bool { return true }, pure.Last, mixed.Last, true, mixed.Counts, func(kind, format string, args ...any) {
@@ -31,6 +33,7 @@ func TestCheckpointsGoBackAndForth(t *testing.T) {
 		})
 	}
 	require.Greater(t, exchanges, 40)
+	require.Greater(t, withMore, 40)
 }
 
 // TestCheckpointsAtTheEdge restores in both what upstream or its rounding may have written.

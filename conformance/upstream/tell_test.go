@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math"
@@ -26,6 +27,9 @@ type told struct {
 	Counts     map[string]int    // of what was compared, and how
 	Last       map[string]*known // what upstream knew in the end
 }
+
+// checkpointsWithMore counts the checkpoints that upstream reads and that have celvpa's own field.
+const checkpointsWithMore = "checkpoints with a field that upstream does not know"
 
 // Kinds of mismatch.
 const (
@@ -86,6 +90,11 @@ func tellNow(s story, other func(story, time.Time) recommending) told {
 			celvpa.restart(y)
 		case doSwap:
 			x, y := upstream.checkpoints(), celvpa.checkpoints()
+			for _, text := range y {
+				if bytes.Contains(text, []byte(`"resume":{`)) {
+					out.Counts[checkpointsWithMore]++
+				}
+			}
 			upstream.restart(y)
 			celvpa.restart(x)
 		case doCompare:

@@ -63,7 +63,7 @@ type Fall struct {
 	Target string    `json:"target"` // a quantity
 }
 
-// Window is an open memory window of one pod, which is in no checkpoint.
+// Window is an open memory window of one pod, which is in no histogram of a checkpoint.
 type Window struct {
 	Pod  string    `json:"pod"`
 	Peak string    `json:"peak"` // a quantity

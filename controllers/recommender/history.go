@@ -2,7 +2,6 @@ package recommender
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -78,7 +77,10 @@ type loadCounts struct{ loaded, unused, unreadable, ahead int }
 func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, err error) {
 	r.ahead = nil
 	err = r.Checkpoints.each(ctx, r.Namespaces.Only, func(object *unstructured.Unstructured) {
-		c, err := decodeCheckpoint(object)
+		c, faulty, err := decodeCheckpoint(object)
+		if faulty != nil {
+			r.Log.Error(faulty, resumeIgnored, "namespace", object.GetNamespace(), "checkpoint", object.GetName())
+		}
 		known := true
 		if err == nil {
 			r.using(func() { known, err = r.Restore(c, r.Clock.Now()) })
@@ -136,7 +138,11 @@ func (r *Recommender) loadAhead() {
 	}
 	r.Log.Info("the clock agrees with that of the metrics source; decided about checkpoints of the future", "checkpoints", len(r.ahead), "loaded", loaded)
 	r.ahead = nil
+	r.using(func() { r.Continue(r.Clock.Now()) })
 }
+
+// read reports whether all checkpoints are read, and nothing is to be decided about any.
+func (r *Recommender) read() bool { return r.loaded && len(r.ahead) == 0 }
 
 // Restore adds the history of a container from its checkpoint, and replaces what was restored
 // before. known is false for a checkpoint of a VPA that is not there. The error names the field that
@@ -151,6 +157,7 @@ func (s *State) Restore(c *vpav1.VerticalPodAutoscalerCheckpoint, now time.Time)
 	}
 	w.knows(c.Spec.ContainerName)
 	w.counted(c.Spec.ContainerName, c.Status.LastUpdateTime.Time, now)
+	s.resume(w, c, now)
 	return true, nil
 }
 
@@ -175,15 +182,3 @@ func (c *Checkpoints) each(ctx context.Context, namespace string, f func(*unstru
 
 // checkpointPage is how many checkpoints are read at a time.
 const checkpointPage = 500
-
-func decodeCheckpoint(object *unstructured.Unstructured) (*vpav1.VerticalPodAutoscalerCheckpoint, error) {
-	text, err := json.Marshal(object.Object)
-	if err != nil {
-		return nil, fmt.Errorf("encoding it: %w", err)
-	}
-	c := &vpav1.VerticalPodAutoscalerCheckpoint{}
-	if err := json.Unmarshal(text, c); err != nil {
-		return nil, fmt.Errorf("decoding it: %w", err)
-	}
-	return c, nil
-}

@@ -28,12 +28,12 @@ type oomLog struct {
 // for it, unless it was counted before. It also returns the sample, in bytes, that stands for it; 0
 // when there is none.
 func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample int64) {
-	trace, again := &engine.Trace{}, false
+	trace, again, resumed := &engine.Trace{}, false, s.cluster.Resumed(o.Pod, o.Container)
 	taken = s.cluster.AddOOM(o, now, func(of *model.Workload, reported, peak int64) (bytes int64, ok bool) {
 		defer func() { sample = bytes }()
 		if of != nil {
 			w := s.workloads[of.ID]
-			if w != nil && o.At.Before(w.judged[o.Container]) {
+			if w != nil && !resumed && o.At.Before(w.judged[o.Container]) {
 				again = true
 				return 0, false
 			}
@@ -112,8 +112,9 @@ func (l *oomLog) steps() []engine.Step {
 	return out[max(0, len(out)-maxOOMs):]
 }
 
-// recount is how far before the last checkpoint reported OOMs are counted again: checkpoints lack the
-// peak of the current memory window. Eviction events exist just as long.
+// recount is how far before the last checkpoint reported OOMs are counted again if it does not say
+// which ones were: it then lacks the peak of the current memory window. Eviction events exist just as
+// long.
 const recount = time.Hour
 
 // counted notes that the checkpoint of a container was written at a time, with all that was known

@@ -96,7 +96,12 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	}
 	latency.Time("LoadPods", func() {
 		seen = r.loadPods(ctx)
-		r.using(r.Govern)
+		r.using(func() {
+			r.Govern()
+			if seen != nil && r.read() {
+				r.Continue(r.Clock.Now())
+			}
+		})
 	})
 	latency.Time("LoadMetrics", func() { r.loadSamples(ctx) })
 	if ctx.Err() != nil { // canceled reads are no failures
@@ -217,6 +222,7 @@ func (r *Recommender) loadSamples(ctx context.Context) {
 	now := r.Clock.Now()
 	var taken [2][]int
 	r.using(func() {
+		r.cluster.Unread = r.Checkpoints != nil && r.History == nil && !r.read()
 		taken = r.Add(samples, now)
 		r.sampled = r.sampled || (err == nil || len(samples) > 0) && !onlyOfTheFuture(taken)
 	})

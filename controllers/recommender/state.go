@@ -194,6 +194,7 @@ func (s *State) SetPod(pod *corev1.Pod, onlySelected bool, now time.Time) {
 		InitContainers: containerNames(pod.Spec.InitContainers),
 		Active:         pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed,
 		Version:        pod.ResourceVersion,
+		Created:        pod.CreationTimestamp.Time,
 	}
 	if r := pod.Spec.Resources; r != nil {
 		_, spec.CPURequest = r.Requests[corev1.ResourceCPU]

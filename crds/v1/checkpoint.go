@@ -61,6 +61,60 @@ type VerticalPodAutoscalerCheckpointStatus struct {
 	// TotalSamplesCount counts CPU samples.
 	// +optional
 	TotalSamplesCount int `json:"totalSamplesCount,omitempty"`
+	// Resume is what the histograms lack for a recommender to go on after a restart as if there had
+	// been none. It is celvpa's own: upstream does not read it, and removes it when it writes.
+	// +optional
+	Resume *CheckpointResume `json:"resume,omitempty"`
+}
+
+// CheckpointResume is the state of a container beside its histograms. If any of it is faulty, all of
+// it is ignored, and the histograms count alone.
+type CheckpointResume struct {
+	// WrittenAt is lastUpdateTime. If they differ, another program has written the checkpoint since.
+	WrittenAt metav1.Time `json:"writtenAt"`
+	// CPUWeights are the weights of cpuHistogram before they were rounded: for each bucket its index
+	// as one byte, and its weight as a big-endian IEEE 754 number of eight.
+	// +optional
+	CPUWeights []byte `json:"cpuWeights,omitempty"`
+	// MemoryWeights are those of memoryHistogram.
+	// +optional
+	MemoryWeights []byte `json:"memoryWeights,omitempty"`
+	// MemorySamples counts memory samples above 0 bytes, OOM kills included.
+	// +optional
+	MemorySamples int `json:"memorySamples,omitempty"`
+	// Pods are those that have the container, by name; at most 100, those with OOM kills and the
+	// largest memory peaks.
+	// +optional
+	Pods []CheckpointPod `json:"pods,omitempty"`
+	// OmittedCPUSample is the time of the newest CPU sample of all other pods.
+	// +optional
+	OmittedCPUSample *Instant `json:"omittedCPUSample,omitempty"`
+}
+
+// CheckpointPod is the state of the container in one pod.
+type CheckpointPod struct {
+	Name string `json:"name"`
+	// CPUSample is the time of the newest CPU sample.
+	// +optional
+	CPUSample *Instant `json:"cpuSample,omitempty"`
+	// MemorySample is the time of the newest memory sample, if it is not cpuSample.
+	// +optional
+	MemorySample *Instant `json:"memorySample,omitempty"`
+	// WindowEnd is the end of the last memory window.
+	// +optional
+	WindowEnd *Instant `json:"windowEnd,omitempty"`
+	// Closed: the window was over when the checkpoint was written, so memoryHistogram has its peak.
+	// +optional
+	Closed bool `json:"closed,omitempty"`
+	// MemoryPeak is the largest sample of the window, in bytes.
+	// +optional
+	MemoryPeak *int64 `json:"memoryPeak,omitempty"`
+	// OOMPeak is the largest sample of the window that stands for an OOM kill, in bytes.
+	// +optional
+	OOMPeak *int64 `json:"oomPeak,omitempty"`
+	// LastOOM is the time of the last OOM kill that was judged.
+	// +optional
+	LastOOM *Instant `json:"lastOOM,omitempty"`
 }
 
 // HistogramCheckpoint is a decaying histogram with weights scaled to integers of at most 10000.

@@ -39,6 +39,7 @@ type Aggregate struct {
 	WindowFrom any
 
 	created time.Time
+	resumed bool // it has the peaks of windows that were open at a restart
 }
 
 func newAggregate(s Settings, created time.Time) *Aggregate {

@@ -23,6 +23,8 @@ func TestACheckpointIsUpstreams(t *testing.T) {
 	got, until, ok := w.Checkpoint(c.Settings(), "c0", day)
 	require.True(t, ok)
 	require.Zero(t, until)
+	require.NotNil(t, got.Resume)
+	got.Resume = nil // is celvpa's own
 	require.Equal(t, vpav1.VerticalPodAutoscalerCheckpointStatus{
 		Version: "v3", LastUpdateTime: metav1.NewTime(day), FirstSampleStart: metav1.NewTime(day), LastSampleStart: metav1.NewTime(day), TotalSamplesCount: 1,
 		CPUHistogram:    vpav1.HistogramCheckpoint{ReferenceTimestamp: metav1.NewTime(day), BucketWeights: map[string]uint32{"8": 10000}, TotalWeight: 0.1},

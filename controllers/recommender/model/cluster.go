@@ -18,6 +18,11 @@ type Cluster struct {
 	namespaces map[string]*namespace
 	newest     time.Time // of all samples that were accepted
 
+	// Unread: checkpoints are read later. The first CPU sample of each container may be in them, so
+	// Continue adds it.
+	Unread bool
+	early  []*earlySample
+
 	// Observe, if set, is called for each accepted sample, with the workload whose policies govern
 	// the container. made is true for a sample that stands for an OOM.
 	Observe func(w *Workload, s Sample, made bool)
@@ -73,7 +78,7 @@ func (c *Cluster) SetWorkload(id WorkloadID, order facts.Order, target string, s
 	}
 	if w.target != target {
 		c.forget(w)
-		w.target, w.restored, w.chosen = target, nil, nil
+		w.target, w.restored, w.resuming, w.chosen = target, nil, nil, nil
 	}
 	if selector == nil {
 		c.forget(w)
@@ -85,7 +90,7 @@ func (c *Cluster) SetWorkload(id WorkloadID, order facts.Order, target string, s
 		return w
 	}
 	if w.chosen != nil && !same {
-		w.restored = nil
+		w.restored, w.resuming = nil, nil
 	}
 	c.forget(w)
 	w.selector, w.chosen, w.changed = selector, &text, true
@@ -145,7 +150,7 @@ func (c *Cluster) SetPod(id PodID, spec PodSpec, now time.Time) {
 	}
 	before := p.group
 	set := labels.Set(spec.Labels)
-	p.version, p.active, p.init = spec.Version, spec.Active, spec.InitContainers
+	p.version, p.created, p.active, p.init = spec.Version, spec.Created, spec.Active, spec.InitContainers
 	p.spec.cpu, p.spec.memory = spec.CPURequest, spec.MemoryRequest
 	var fresh []*container
 	p.containers, fresh = p.with(spec.Containers)
@@ -167,7 +172,7 @@ func (c *Cluster) KeepPods(keep map[PodID]bool) {
 		p.leave()
 		delete(c.pods, id)
 		for _, one := range p.containers {
-			if one.peak() > 0 { // from now on the checkpoint holds the peak of its last window
+			if one.counted { // from now on the checkpoint holds the peak of its last window
 				p.group.touch(one.name)
 			}
 		}
@@ -181,9 +186,14 @@ func (c *Cluster) AddSample(s Sample, now time.Time) Taken {
 		return taken
 	}
 	changed := true
-	if s.Resource == CPU {
+	switch {
+	case s.Resource == CPU && c.Unread && one.lastCPUSample.IsZero() && s.Amount >= 0:
+		one.lastCPUSample, one.lastCPU, changed = s.At, s.Amount, false
+		one.early = &earlySample{container: one.name, milli: s.Amount, at: s.At, of: one.aggregate, group: p.group}
+		c.early = append(c.early, one.early)
+	case s.Resource == CPU:
 		taken = one.addCPU(s.Amount, s.At)
-	} else {
+	default:
 		taken, changed = one.addMemory(s.Amount, s.At, false)
 	}
 	c.took(p, s, taken, changed, false)
@@ -197,6 +207,12 @@ func (c *Cluster) AddOOM(o OOM, now time.Time, bump func(w *Workload, reported, 
 	p, one, taken := c.find(o.Pod, o.Container, o.At, now)
 	if one == nil {
 		return taken
+	}
+	if _, stored := one.judged(); !o.At.After(stored) {
+		return Old
+	}
+	if one.judge(o.At); one.aggregate.known() {
+		p.group.touch(o.Container)
 	}
 	if one.tooOld(o.At) || (o.Late && now.Sub(o.At) >= one.aggregate.Window.Interval) {
 		return Old

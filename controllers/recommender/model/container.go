@@ -21,11 +21,38 @@ type container struct {
 	expired          *Aggregate // whose window the next one takes over; nil = none did
 	lastCPUSample    time.Time
 	lastMemorySample time.Time
-	lastCPU          int64 // the last sample
-	lastMemory       int64 // the last sample that is no OOM
+	lastCPU          int64 // the last sample; less than 0 = of before a restart, so it is not known
+	lastMemory       int64 // the last sample that is no OOM; less than 0 as for CPU
 	memoryPeak       int64 // of the current window, measured
 	oomPeak          int64 // of the current window, of an OOM
 	windowEnd        time.Time
+	counted          bool // the histogram has the peak of the current window, which may be 0
+	ooms             *judgedOOMs
+	resumed          bool         // from a checkpoint
+	early            *earlySample // nil = none
+}
+
+// judgedOOMs are the times of OOMs of a container that were judged.
+type judgedOOMs struct {
+	last   time.Time
+	stored time.Time // the last of those before a restart, as a checkpoint says
+}
+
+// judged is the time of the last OOM that was judged, and of the last that was before a restart;
+// zero = none was.
+func (c *container) judged() (last, stored time.Time) {
+	if c.ooms == nil {
+		return last, stored
+	}
+	return c.ooms.last, c.ooms.stored
+}
+
+// judge records that an OOM was judged.
+func (c *container) judge(at time.Time) {
+	if c.ooms == nil {
+		c.ooms = &judgedOOMs{}
+	}
+	c.ooms.last = latest(c.ooms.last, at)
 }
 
 // peak is what of the current window is in the histogram.
@@ -52,7 +79,7 @@ func (c *container) addMemory(bytes int64, at time.Time, oom bool) (taken Taken,
 		return Negative, false
 	case !oom && at.Before(c.lastMemorySample):
 		return Old, false
-	case !oom && at.Equal(c.lastMemorySample) && bytes == c.lastMemory: // the source stands still
+	case !oom && at.Equal(c.lastMemorySample) && (bytes == c.lastMemory || c.lastMemory < 0): // the source stands still
 		return Old, false
 	}
 	changed = c.addPeak(bytes, at, oom)
@@ -82,12 +109,13 @@ func (c *container) addPeak(bytes int64, at time.Time, oom bool) (changed bool) 
 		}
 	} else {
 		c.windowEnd = c.windowEnd.Add(at.Sub(c.windowEnd).Truncate(window.Interval) + window.Interval)
-		c.memoryPeak, c.oomPeak = 0, 0
+		c.memoryPeak, c.oomPeak, c.counted = 0, 0, false
 		if bytes == 0 && !window.ZeroIsPeak {
 			return false
 		}
 	}
 	c.aggregate.Memory.Add(float64(bytes), 1, c.windowEnd)
+	c.counted = true
 	if oom {
 		c.oomPeak = bytes
 	} else {

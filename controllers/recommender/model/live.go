@@ -22,7 +22,7 @@ type Live struct {
 	Window facts.Window
 }
 
-// Open reports whether the last window has not ended: no checkpoint holds it.
+// Open reports whether the last window has not ended: no checkpoint's histogram holds it.
 func (l *Live) Open(now time.Time) bool { return l.Peak > 0 && now.Before(l.Ends) }
 
 // Live is the newest usage of the workload's pods, by container and in no order.
@@ -34,12 +34,15 @@ func (w *Workload) Live() map[string][]Live {
 				if c.aggregate == nil { // it has expired
 					continue
 				}
-				out[c.name] = append(out[c.name], Live{
+				one := Live{
 					Pod: p.id.Name, Active: p.active,
-					CPU: c.lastCPU, CPUAt: c.lastCPUSample,
 					Memory: max(c.memoryPeak, c.lastMemory), MemoryAt: c.lastMemorySample,
 					Peak: c.peak(), Ends: c.windowEnd, Window: c.aggregate.Window,
-				})
+				}
+				if c.lastCPU >= 0 {
+					one.CPU, one.CPUAt = c.lastCPU, c.lastCPUSample
+				}
+				out[c.name] = append(out[c.name], one)
 			}
 		}
 	}

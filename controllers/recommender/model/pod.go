@@ -12,6 +12,7 @@ type PodSpec struct {
 	InitContainers []string
 	Active         bool   // neither succeeded nor failed
 	Version        string // changes with everything else; empty = unknown
+	Created        time.Time
 	// The pod has requests of its own, beside those of its containers (AEP-7571).
 	CPURequest, MemoryRequest bool
 }
@@ -20,6 +21,7 @@ type pod struct {
 	id         PodID
 	group      *group
 	version    string
+	created    time.Time
 	containers []*container
 	init       []string // init containers: their samples are dropped
 	active     bool     // neither succeeded nor failed

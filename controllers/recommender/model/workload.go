@@ -30,6 +30,7 @@ type Workload struct {
 	chosen   *string         // the last known selector, as text; empty = all pods
 	groups   []*group        // by key
 	restored map[string]*Aggregate
+	resuming map[string]*resumption // what checkpoints hold besides, until Cluster.Continue
 
 	changed   bool
 	revisions map[string]uint64 // of the history in checkpoints, by container
@@ -167,9 +168,12 @@ func merged(s Settings, parts []*Aggregate) *Aggregate {
 }
 
 // Checkpoint is the history of a workload's container as it is stored. It leaves out the peaks of
-// open windows, which would count twice after a restart; write it again after until, when one of
-// them closes.
+// open windows, which would count twice for upstream after a restart, and has them beside it; write
+// it again after until, when one of them closes. Before Cluster.Continue there is none.
 func (w *Workload) Checkpoint(s Settings, container string, now time.Time) (out vpav1.VerticalPodAutoscalerCheckpointStatus, until time.Time, ok bool) {
+	if w.resuming[container] != nil {
+		return out, until, false
+	}
 	var parts []*Aggregate
 	for _, g := range w.groups {
 		if a := g.aggregates[container]; a != nil {
@@ -187,7 +191,7 @@ func (w *Workload) Checkpoint(s Settings, container string, now time.Time) (out 
 	for _, g := range w.groups {
 		for _, p := range g.pods {
 			c := p.container(container)
-			if c == nil || !now.Before(c.windowEnd) {
+			if c == nil || c.aggregate == nil || !c.counted || !now.Before(c.windowEnd) {
 				continue
 			}
 			all.Memory.Subtract(float64(c.peak()), 1, c.windowEnd)
@@ -196,7 +200,9 @@ func (w *Workload) Checkpoint(s Settings, container string, now time.Time) (out 
 			}
 		}
 	}
-	return all.checkpoint(now), until, true
+	out = all.checkpoint(now)
+	out.Resume = w.resume(container, &all, now)
+	return out, until, true
 }
 
 // Restore adds the history of a container from a checkpoint, and replaces what was restored before.
@@ -209,6 +215,7 @@ func (w *Workload) Restore(s Settings, container string, from *vpav1.VerticalPod
 		w.restored = map[string]*Aggregate{}
 	}
 	w.restored[container] = a
+	delete(w.resuming, container)
 	w.changed = true
 	return nil
 }

@@ -1,0 +1,68 @@
+package model
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// weightSize is how many bytes the exact weight of a bucket takes: its index, and the weight.
+const weightSize = 1 + 8
+
+// exact is the weights of the buckets that are not empty, to the bit (crds/v1 CheckpointResume).
+func (h *Histogram) exact() []byte {
+	var out []byte
+	for n := h.minBucket; h.weights != nil && n <= h.maxBucket; n++ {
+		if h.weights[n] > 0 {
+			out = binary.BigEndian.AppendUint64(append(out, byte(n)), math.Float64bits(h.weights[n]))
+		}
+	}
+	return out
+}
+
+// withExact is a histogram that was restored from a checkpoint, with the weights that were rounded
+// for it. Weights that do not come to those of the checkpoint are an error.
+func (h *Histogram) withExact(packed []byte, from *vpav1.HistogramCheckpoint) (*Histogram, error) {
+	if len(packed)%weightSize != 0 || len(packed) > weightSize*h.buckets.count {
+		return nil, fmt.Errorf("%d bytes are not 9 for each of at most %d buckets", len(packed), h.buckets.count)
+	}
+	out := newHistogram(h.buckets, h.halfLife)
+	out.reference, out.total = h.reference, h.total
+	if len(packed) > 0 {
+		out.allocate()
+		out.minBucket, out.maxBucket = 0, h.buckets.count-1
+	}
+	last := -1
+	for ; len(packed) > 0; packed = packed[weightSize:] {
+		n, weight := int(packed[0]), math.Float64frombits(binary.BigEndian.Uint64(packed[1:]))
+		if n <= last || n >= h.buckets.count {
+			return nil, fmt.Errorf("bucket %d after bucket %d; there are 0 to %d, in order", n, last, h.buckets.count-1)
+		}
+		if !(weight > 0 && weight <= maxTotalWeight) {
+			return nil, fmt.Errorf("bucket %d weighs %v", n, weight)
+		}
+		last, out.weights[n] = n, weight
+	}
+	if out.weights != nil {
+		out.trim()
+	}
+	if !maps.Equal(out.checkpoint().BucketWeights, from.BucketWeights) {
+		return nil, fmt.Errorf("they do not come to bucketWeights")
+	}
+	return out, nil
+}
+
+// bringForward moves a reference that is later than latest to the last multiple of the half-life
+// before that, and reports whether it did: new samples weigh next to nothing beside those of the
+// far future.
+func (h *Histogram) bringForward(latest time.Time) bool {
+	if !h.reference.After(latest) {
+		return false
+	}
+	h.reference = latest.Truncate(h.halfLife)
+	return true
+}
