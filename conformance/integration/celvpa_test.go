@@ -37,6 +37,7 @@ func TestCelvpaOnARealControlPlane(t *testing.T) {
 			"checkpoints come and go with what they are about":      checkpointsComeAndGoWithWhatTheyAreAbout,
 			"what is behind gates follows the VPA":                  whatIsBehindGatesFollowsTheVPA,
 			"OOMs of before the first cycle count":                  oomsOfBeforeTheFirstCycleCount,
+			"a restart loses nothing":                               aRestartLosesNothing,
 			"history of a real Prometheus is recommended from":      historyOfARealPrometheusIsRecommendedFrom,
 			"without its Prometheus it starts all the same":         withoutItsPrometheusItStartsAllTheSame,
 			"external metrics are recommended from":                 externalMetricsAreRecommendedFrom,

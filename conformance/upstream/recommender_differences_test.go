@@ -59,6 +59,15 @@ events:
 - {at: 0s, do: cpu, name: p, container: app, amount: 100, later: 2h}`,
 	},
 	{
+		name: "memory samples that come again",
+		why:  "A source of usage that stands still gives the same samples again. They change nothing, but if they were accepted nobody would notice.",
+		kind: kindAccepted,
+		story: `events:
+- {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}
+- {at: 0s, do: memory, name: p, container: app, amount: 1000000000}
+- {at: 0s, do: memory, name: p, container: app, amount: 1000000000}`,
+	},
+	{
 		name: "the end of restored history",
 		why:  "History from a checkpoint ends like all other, not only when the recommender is started anew.",
 		kind: kindContainers,

@@ -1,0 +1,157 @@
+package integration
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/crds/quantity"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// aRestartLosesNothing kills recommenders (SIGKILL) whose checkpoints are written. Pod statuses and
+// VPA statuses are cleared meanwhile, so only checkpoints say what was known: an increase after an OOM
+// kill, and a memory peak of the window that is open. No CPU sample counts twice.
+func aRestartLosesNothing(t *testing.T) {
+	ns := namespace(t, "rec-restart")
+	create(t, unused(ns, "bumped", "app"), steady(ns, "peaked", 1), vpa(ns, "bumped", vpav1.UpdateModeOff), vpa(ns, "peaked", vpav1.UpdateModeOff))
+	run(t, ns, 1)
+	running(t, ns, 2)
+	readings := readingsOf(t, ns, podOf(t, ns, "peaked").Name)
+	wanted := func(r *aRecommender) {
+		t.Helper()
+		eventually(t, 90*time.Second, "the OOM kill and the peak to count", func(ctx context.Context) (bool, error) {
+			bumped, peaked := memoryTarget(ctx, ns, "bumped"), memoryTarget(ctx, ns, "peaked")
+			return bumped == targetFor(1200<<20) && peaked == steadyMemory.Value(), nil
+		})
+		r.cycles(t, 1) // its checkpoints
+	}
+	r := startRecommender(t, ns)
+	eventually(t, 90*time.Second, "a peak", func(ctx context.Context) (bool, error) {
+		return memoryTarget(ctx, ns, "peaked") == steadyMemory.Value(), nil
+	})
+	killed(t, ns, "bumped")
+	wanted(r)
+	resume := readCheckpoint(t, ns, "bumped-app").Resume
+	require.NotNil(t, resume)
+	require.Equal(t, int64(1200<<20), *resume.Pods[0].OOMPeak)
+	require.Empty(t, readCheckpoint(t, ns, "peaked-app").MemoryHistogram.BucketWeights, "the window is open")
+
+	pod := podOf(t, ns, "peaked")
+	lower := `{"metadata":{"annotations":{"app.usage/memory-low":"60Mi","app.usage/memory-high":"60Mi"}}}`
+	require.NoError(t, cluster.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(lower))))
+	eventually(t, 90*time.Second, "less to be used", func(context.Context) (bool, error) {
+		return readings.last() > 0 && readings.last() < 100<<20, nil
+	})
+	for range 4 {
+		r.cycles(t, 1)
+		r.Kill()
+		r.stopped = true
+		require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			pod := podOf(t, ns, "bumped")
+			for i := range pod.Status.ContainerStatuses {
+				pod.Status.ContainerStatuses[i].LastTerminationState = corev1.ContainerState{}
+			}
+			return cluster.Status().Update(t.Context(), pod)
+		}))
+		for _, name := range []string{"bumped", "peaked"} {
+			var v vpav1.VerticalPodAutoscaler
+			require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, &v))
+			v.Status = vpav1.VerticalPodAutoscalerStatus{}
+			require.NoError(t, cluster.Status().Update(t.Context(), &v))
+		}
+		r = startRecommender(t, ns)
+		wanted(r)
+		require.Zero(t, r.value(`celvpa_recommender_checkpoints_loaded_total{result="unreadable"}`))
+	}
+	counted := readCheckpoint(t, ns, "peaked-app").TotalSamplesCount
+	require.Positive(t, counted)
+	require.LessOrEqual(t, counted, readings.count(), "each reading of metrics-server counts once")
+	t.Logf("%d of %d readings counted, by 5 processes", counted, readings.count())
+}
+
+// memoryTarget is the memory target of a VPA with one container, in bytes; 0 without one.
+func memoryTarget(ctx context.Context, ns, name string) int64 {
+	var v vpav1.VerticalPodAutoscaler
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &v); err != nil || v.Status.Recommendation == nil {
+		return 0
+	}
+	list := v.Status.Recommendation.ContainerRecommendations
+	if len(list) != 1 {
+		return 0
+	}
+	return bytesOf(list[0].Target)
+}
+
+// readings are what metrics-server says of a pod, from now on.
+type readings struct {
+	mu    sync.Mutex
+	times map[string]bool
+	bytes int64 // the last one's memory
+}
+
+func readingsOf(t *testing.T, ns, pod string) *readings {
+	t.Helper()
+	out := &readings{times: map[string]bool{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				out.read(ctx, ns, pod)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return out
+}
+
+func (r *readings) read(ctx context.Context, ns, pod string) {
+	var metrics unstructured.Unstructured
+	metrics.SetGroupVersionKind(schema.GroupVersionKind{Group: "metrics.k8s.io", Version: "v1beta1", Kind: "PodMetrics"})
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: ns, Name: pod}, &metrics); err != nil {
+		return // none yet
+	}
+	at, _, _ := unstructured.NestedString(metrics.Object, "timestamp")
+	containers, _, _ := unstructured.NestedSlice(metrics.Object, "containers")
+	if at == "" || len(containers) != 1 {
+		return
+	}
+	memory, _, _ := unstructured.NestedString(containers[0].(map[string]any), "usage", "memory")
+	q, err := quantity.Parse(memory)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.times[at], r.bytes = true, q.Value()
+}
+
+func (r *readings) last() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bytes
+}
+
+func (r *readings) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.times)
+}
