@@ -26,7 +26,7 @@ BOTH := upstream,celvpa
 help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 	@echo
-	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  LONG=1 (make test fuzzes)  RULES_DIR=folder'
+	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  LONG=1 (make test also fuzzes, and detects races)  RULES_DIR=folder'
 	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)  CHECK=1 (make bench-… fails if a target is missed)'
 	@echo '             VERSION=v1.2.3 (make release, image, image-push)  REPOSITORY=registry/team and INSECURE=1 (make image-push)'
 	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
@@ -39,7 +39,7 @@ run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; C
 	  $(if $(RULES_DIR),-rules-dir $(RULES_DIR)) $(if $(WEBHOOK_ADDRESS),-webhook-address $(WEBHOOK_ADDRESS))
 
 .PHONY: test
-test: lint test-unit $(if $(LONG),test-fuzz) test-lab ## Everything: lint, unit tests and the tests on a lab; LONG=1 also fuzzes
+test: lint test-unit $(if $(LONG),test-race test-fuzz) test-lab ## Everything: lint, unit tests and the tests on a lab; LONG=1 also fuzzes, and detects races
 
 .PHONY: test-unit
 test-unit: need-go ## Tests that need no cluster
@@ -58,6 +58,23 @@ test-unit: need-go ## Tests that need no cluster
 page-test: need-go ## Open the page of celvpa explain in Chromium, from the PATH or CHROME; skipped, with the reason, where there is none
 	go test -C conformance/browser -v ./... | grep -vE '^=== |^ +--- PASS'
 
+# The race detector needs cgo.
+.PHONY: need-cc
+need-cc: need-go
+	@command -v $$(go env CC) >/dev/null || { echo "the race detector needs a C compiler, and there is no $$(go env CC): install one (apt-get install gcc libc6-dev), or leave LONG unset" >&2; exit 2; }
+
+.PHONY: test-race
+test-race: need-cc ## Tests that need no cluster under the race detector, a package at a time; make test-lab LONG=1 runs the lab suite with a celvpa that detects races
+	CGO_ENABLED=1 go test -race -short -p=1 -timeout 30m ./...
+	CGO_ENABLED=1 go test -C conformance/lab -race -p=1 -timeout 30m ./...
+	CGO_ENABLED=1 go test -C conformance/bench -race -p=1 -timeout 30m ./...
+	CGO_ENABLED=1 go test -C conformance/upstream -race -p=1 -timeout 60m ./...
+	CGO_ENABLED=1 go test -C conformance/sarif -race -p=1 -timeout 30m ./...
+	CGO_ENABLED=1 go test -C conformance/monitoring -race -short -p=1 -timeout 30m ./...
+	CGO_ENABLED=1 go test -C release -race -p=1 -timeout 30m ./...
+	CGO_ENABLED=1 go test -C conformance/chart -race -short -p=1 -timeout 30m ./...
+	CGO_ENABLED=1 go test -C conformance/browser -race -p=1 -timeout 30m ./...
+
 FUZZTIME ?= 30s
 
 .PHONY: test-fuzz
@@ -69,7 +86,9 @@ test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make te
 	done
 
 .PHONY: test-lab
-test-lab: need-go ## Tests on a lab of their own (built and started by the test)
+test-lab: export CELVPA_RACE := $(LONG)
+test-lab: export GORACE := $(if $(LONG),halt_on_error=1)
+test-lab: need-go $(if $(LONG),need-cc) ## Tests on a lab of their own (built and started by the test); LONG=1 with a celvpa that detects races
 	go test -count=1 -timeout 40m -v ./conformance/integration/...
 	go test -C conformance/monitoring -count=1 -timeout 20m -v ./...
 	@$(MAKE) --no-print-directory chart-test

@@ -34,6 +34,9 @@ func (l LogLine) Text(key string) string {
 	return ""
 }
 
+// raceVariable asks for a celvpa that detects data races, and ends at the first (make test LONG=1).
+const raceVariable = "CELVPA_RACE"
+
 // Build compiles celvpa from the working tree and returns the binary's path.
 func Build(ctx context.Context) (string, error) {
 	root, err := Root()
@@ -41,9 +44,13 @@ func Build(ctx context.Context) (string, error) {
 		return "", err
 	}
 	program := filepath.Join(root, "bin", "celvpa")
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "grpcnotrace", "-o", program, "./cmd/celvpa") // like make build
+	args, cgo := []string{"build", "-tags", "grpcnotrace"}, "CGO_ENABLED=0" // like make build
+	if os.Getenv(raceVariable) != "" {
+		program, args, cgo = program+"-race", append(args, "-race"), "CGO_ENABLED=1"
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "-o", program, "./cmd/celvpa")...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), cgo)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building celvpa: %w\n%s", err, text)
 	}

@@ -76,6 +76,27 @@ func TestAnOpenWindowGoesOnAfterARestart(t *testing.T) {
 	require.Equal(t, stored(t, c, w, day.Add(time.Hour)), stored(t, again, back, day.Add(time.Hour)))
 }
 
+// TestWeightsComeBackToTheBit: those of upstream's checkpoint are rounded, so a percentile that is near
+// the edge of a bucket may move by a bucket.
+func TestWeightsComeBackToTheBit(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	id := aPod(c, "p", "x", "a")
+	for i := range 3000 {
+		at := time.Duration(i) * time.Minute
+		c.AddSample(cpuAt(id, "a", int64(i%700), at), day.Add(at))
+		c.AddSample(memoryAt(id, "a", int64(i)<<20, at), day.Add(at))
+	}
+	now := day.Add(3000 * time.Minute)
+	from := stored(t, c, w, now)
+	again, back := resumedCluster(t, from, now)
+	want := w.View(c.Settings()).Containers[0]
+	require.Equal(t, want.CPU.exact(), back.View(again.Settings()).Containers[0].CPU.exact())
+	require.Equal(t, want.CPU.total, back.View(again.Settings()).Containers[0].CPU.total)
+	require.NoError(t, back.Restore(again.Settings(), "a", &from, now))
+	require.NotEqual(t, want.CPU.exact(), back.View(again.Settings()).Containers[0].CPU.exact(), "the histogram alone is rounded")
+}
+
 // TestPodsThatAreGoneLeaveTheirPeaks: a window that was open belongs to history, once.
 func TestPodsThatAreGoneLeaveTheirPeaks(t *testing.T) {
 	c := NewCluster(DefaultSettings())
