@@ -89,6 +89,6 @@ func TestTheJSONOfRecommendIsAContract(t *testing.T) {
 	require.Equal(t, []string{"web/shop", "app"}, []string{trace.VPA, trace.Container})
 	require.Equal(t, engine.Step{RuleSet: "container-mode", Version: "1.0.0", Rule: "scaled", At: trace.Steps[0].At, To: "Scale"}, trace.Steps[0])
 	require.Equal(t, engine.Step{RuleSet: "clock-skew", Version: "1.0.0", Stage: "limit", Rule: "max-clock-skew", At: trace.Steps[4].At, Field: "window.clockSkew", From: "unset", To: "1h0m0s"}, trace.Steps[4])
-	require.Equal(t, engine.Step{RuleSet: "estimate", Version: "1.0.0", Stage: "bounds", Rule: "target", At: trace.Steps[6].At, Item: "target", Field: "now.cpu", From: "unset", To: "110m"}, trace.Steps[6])
-	require.Regexp(t, `^rules/estimate\.yaml:[0-9]+:[0-9]+$`, trace.Steps[6].At)
+	require.Equal(t, engine.Step{RuleSet: "estimate", Version: "1.0.0", Stage: "bounds", Rule: "target", At: trace.Steps[8].At, Item: "target", Field: "now.cpu", From: "unset", To: "110m"}, trace.Steps[8])
+	require.Regexp(t, `^rules/estimate\.yaml:[0-9]+:[0-9]+$`, trace.Steps[8].At)
 }

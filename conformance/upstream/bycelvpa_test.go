@@ -28,6 +28,8 @@ const (
 	// flagMinSamples is how many samples a resource needs before it is recommended; upstream needs
 	// none.
 	flagMinSamples = "recommendation-min-samples"
+	// flagMaxCPU and flagMaxMemory are what samples may be at most; upstream accepts any.
+	flagMaxCPU, flagMaxMemory = "max-usage-cpu", "max-usage-memory"
 )
 
 // ruleFlags are the rule parameters that each flag sets, by engine.ParamRef.Key.
@@ -53,7 +55,8 @@ func bookFor(s story) *compile.Rulebook {
 	if err != nil {
 		panic(err)
 	}
-	options := policy.Options{Gates: map[string]bool{"PerVPAConfig": s.PerVPA}, Params: map[string]string{flags[flagMinSamples][0]: "0"}}
+	options := policy.Options{Gates: map[string]bool{"PerVPAConfig": s.PerVPA}, Params: map[string]string{
+		flags[flagMinSamples][0]: "0", flags[flagMaxCPU][0]: "9223372036854775807m", flags[flagMaxMemory][0]: "9223372036854775807"}}
 	if !s.Raw {
 		options.Params[flags[flagIgnoreRemoved][0]] = "false"
 	}

@@ -68,6 +68,15 @@ events:
 - {at: 0s, do: memory, name: p, container: app, amount: 1000000000}`,
 	},
 	{
+		name: "samples of more than any machine has",
+		why:  "What measured it has failed. One sample would be the peak of memory for days, and pods would be evicted for a size that no node has.",
+		kind: kindAccepted,
+		story: `flags: {max-usage-cpu: "10k", max-usage-memory: 64Ti}
+events:
+- {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}
+- {at: 0s, do: memory, name: p, container: app, amount: 9000000000000000000}`,
+	},
+	{
 		name: "the end of restored history",
 		why:  "History from a checkpoint ends like all other, not only when the recommender is started anew.",
 		kind: kindContainers,

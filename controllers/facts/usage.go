@@ -34,6 +34,7 @@ var (
 			containerVar,
 			{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "the container's effective policy"},
 			{Name: "window", Type: lang.RecordOf(windowSchema), Writable: true, Doc: "24h, 8, true and 1h if rules set nothing, or an interval or count of 0 or less, or a negative clock skew"},
+			{Name: "largest", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "the largest amount that a sample may have; a resource that is unset has no limit"},
 		},
 	}
 	usageOOM = &registry.Point{
@@ -54,6 +55,8 @@ type Window struct {
 	Count      int64         // intervals after which usage without new samples is forgotten; at least 1
 	ZeroIsPeak bool          // a first sample of 0 bytes is the peak of its window; later ones are ignored
 	ClockSkew  time.Duration // how far in the future samples may be, for any resource; at least 0
+	MaxCPU     int64         // of a sample, in milli-cores; 0 = no limit
+	MaxMemory  int64         // of a sample, in bytes; 0 = no limit
 }
 
 // DefaultWindow is upstream's (UPSTREAM.md §2.9, §8), except that upstream ignores clock skew.
@@ -64,8 +67,8 @@ func DefaultWindow() Window {
 // WindowFor runs usage.window for a container and its bound policy. Values that are unset or out of
 // range come from DefaultWindow. It also returns the rules that failed.
 func WindowFor(plan *engine.Plan, container string, policy *lang.Record, trace *engine.Trace) (Window, []*engine.RuleError) {
-	record := windowSchema.New()
-	f := usageWindow.NewFacts().Set("container", lang.Text(container)).Set("policy", policy).Set("window", record)
+	record, largest := windowSchema.New(), resourcesSchema.New()
+	f := usageWindow.NewFacts().Set("container", lang.Text(container)).Set("policy", policy).Set("window", record).Set("largest", largest)
 	failed := plan.RunStages(UsageWindow, f, trace)
 	w := DefaultWindow()
 	if n, ok := record.Int("interval"); ok && n > 0 {
@@ -79,6 +82,12 @@ func WindowFor(plan *engine.Plan, container string, policy *lang.Record, trace *
 	}
 	if n, ok := record.Int("clockSkew"); ok && n >= 0 {
 		w.ClockSkew = time.Duration(n)
+	}
+	if n, ok := largest.Int("cpu"); ok {
+		w.MaxCPU = n
+	}
+	if n, ok := largest.Int("memory"); ok {
+		w.MaxMemory = n
 	}
 	return w, failed
 }

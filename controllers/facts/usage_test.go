@@ -43,19 +43,26 @@ func quantity(text string) *resource.Quantity {
 	return &q
 }
 
+// shippedWindow is what the shipped rules set: what they leave unset, and how large a sample may be.
+var shippedWindow = func() facts.Window {
+	w := facts.DefaultWindow()
+	w.MaxCPU, w.MaxMemory = 10_000_000, 64<<40
+	return w
+}()
+
 func TestAContainersMemoryWindowIsItsPolicys(t *testing.T) {
 	seconds, count := int32(90), int64(3)
 	record := facts.Policy(&vpav1.ContainerResourcePolicy{MemoryAggregationIntervalSeconds: &seconds, MemoryAggregationIntervalCount: &count})
 
 	got, failed := facts.WindowFor(shippedPlan(t), "a", record, nil)
 	require.Empty(t, failed)
-	require.Equal(t, facts.DefaultWindow(), got, "the gate is off")
+	require.Equal(t, shippedWindow, got, "the gate is off")
 
 	on := planWith(t, policy.Options{Gates: map[string]bool{"PerVPAConfig": true}, Params: map[string]string{"memory-window.zeroIsPeak": "false"}})
 	for name, plan := range map[string]*engine.Plan{"plain": on, "folded": on.Specialize(facts.PolicyConstants(record)...)} {
 		got, failed = facts.WindowFor(plan, "a", record, nil)
 		require.Empty(t, failed)
-		require.Equal(t, facts.Window{Interval: 90 * time.Second, Count: 3, ClockSkew: time.Hour}, got, name)
+		require.Equal(t, facts.Window{Interval: 90 * time.Second, Count: 3, ClockSkew: time.Hour, MaxCPU: shippedWindow.MaxCPU, MaxMemory: shippedWindow.MaxMemory}, got, name)
 	}
 }
 
@@ -70,12 +77,12 @@ func TestAWindowThatRulesDoNotGiveIsUpstreams(t *testing.T) {
 			plan := ownPlan(t, "memory-window.yaml", all, set)
 			got, failed := facts.WindowFor(plan, "a", none, nil)
 			require.Empty(t, failed)
-			require.Equal(t, facts.DefaultWindow(), got)
+			require.Equal(t, shippedWindow, got)
 		})
 	}
 	plan := ownPlan(t, "memory-window.yaml", "window.count: params.count", "window.count: policy.memoryAggregationIntervalCount")
 	got, failed := facts.WindowFor(plan, "a", none, nil)
-	require.Equal(t, facts.DefaultWindow(), got)
+	require.Equal(t, shippedWindow, got)
 	require.Len(t, failed, 1)
 	require.ErrorContains(t, failed[0], "memory-window/flags/window")
 }

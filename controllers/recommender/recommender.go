@@ -255,7 +255,7 @@ func (r *Recommender) tellRefused(taken [2][]int) {
 		for outcome, n := range counts {
 			samplesTotal.WithLabelValues(model.Resource(resource).String(), model.Outcomes[outcome]).Add(float64(n))
 		}
-		for _, bad := range []model.Taken{model.Negative, model.Future} {
+		for _, bad := range []model.Taken{model.Negative, model.Future, model.Implausible} {
 			if counts[bad] > 0 && (r.refused[resource] == nil || r.refused[resource][bad] == 0) {
 				r.Log.Info("metrics source returned unusable samples; see metric celvpa_recommender_samples_total",
 					"resource", model.Resource(resource).String(), "what", bad.String(), "samples", counts[bad])

@@ -24,7 +24,7 @@ func TestACertificateThatHasExpiredIsLoggedOnce(t *testing.T) {
 	require.NoError(t, err, "a file that is renewed late heals by itself")
 	told := log.written()
 	require.Len(t, told, 1)
-	require.Contains(t, told[0], "the serving certificate has expired")
+	require.Contains(t, told[0], "the serving certificate or its CA has expired")
 	require.Contains(t, told[0], s.path("tls.crt"))
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -46,5 +46,29 @@ func TestACertificateThatHasExpiredIsLoggedOnce(t *testing.T) {
 	step()
 	cancel()
 	require.NoError(t, <-done)
-	require.Equal(t, 1, strings.Count(strings.Join(log.written(), ""), "the serving certificate has expired"))
+	require.Equal(t, 1, strings.Count(strings.Join(log.written(), ""), "the serving certificate or its CA has expired"))
+}
+
+// TestACAThatExpiresBeforeItsCertificateIsToldOf: API servers trust neither.
+func TestACAThatExpiresBeforeItsCertificateIsToldOf(t *testing.T) {
+	clk, s := testclock.NewFakeClock(newYear), newSecret(t)
+	ca := someCA(t, newYear)
+	end := ca.cert.NotAfter
+	clk.SetTime(end.Add(-30 * time.Minute))
+	longer := *ca.cert // issuers clip, but not all
+	longer.NotAfter = end.Add(24 * time.Hour)
+	s.issue(t, &authority{cert: &longer, key: ca.key}, clk.Now())
+	log := newMemo()
+	o := s.options(clk)
+	o.Log = log.log()
+	f, err := NewFiles(o)
+	require.NoError(t, err)
+	require.Empty(t, log.written())
+	require.True(t, f.serving.pair.Leaf.NotAfter.After(end), "the certificate lasts longer")
+	require.Equal(t, end, f.serving.until())
+	clk.SetTime(end.Add(time.Second))
+	f.logExpired()
+	told := log.written()
+	require.Len(t, told, 1)
+	require.Contains(t, told[0], s.path("ca.crt"))
 }

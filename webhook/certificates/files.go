@@ -140,12 +140,16 @@ func (f *Files) Start(ctx context.Context) error {
 	return nil
 }
 
-// logExpired logs once that the serving certificate has expired.
+// logExpired logs once that the serving certificate, or its CA, has expired.
 func (f *Files) logExpired() {
 	expired := f.serving.expired(f.rotation.clock.Now())
 	if expired && !f.expired {
-		f.log.Error(nil, "the serving certificate has expired, so API servers do not call the webhook and apply its failurePolicy; replace the file and, without --reload-cert, restart",
-			"file", f.options.Cert, "until", f.serving.pair.Leaf.NotAfter)
+		file := f.options.Cert
+		if until := f.serving.until(); until.Before(f.serving.pair.Leaf.NotAfter) {
+			file = f.options.CA
+		}
+		f.log.Error(nil, "the serving certificate or its CA has expired, so API servers do not call the webhook and apply its failurePolicy; replace the file and, without --reload-cert, restart",
+			"file", file, "until", f.serving.until())
 	}
 	f.expired = expired
 }

@@ -38,7 +38,7 @@ var (
 	}, nil)
 	expires = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "celvpa_admission_certificate_expiration_timestamp_seconds",
-		Help: "When the serving certificate in use expires, in seconds since 1970.",
+		Help: "When the serving certificate in use expires, or before that its CA, in seconds since 1970.",
 	}, nil)
 )
 
@@ -51,8 +51,31 @@ type identity struct {
 	by   *authority // that issued it and can issue the next; nil for certificates from files
 }
 
+// until is when API servers stop to trust the certificate: when it expires, or the last CA that they
+// know; zero = not known.
+func (i identity) until() time.Time {
+	if i.pair.Leaf == nil {
+		return time.Time{}
+	}
+	end := i.pair.Leaf.NotAfter
+	if len(i.cas) == 0 {
+		return end
+	}
+	last := slices.MaxFunc(i.cas, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
+	if last.Before(end) {
+		return last
+	}
+	return end
+}
+
 func (i identity) expired(now time.Time) bool {
-	return i.pair.Leaf != nil && now.After(i.pair.Leaf.NotAfter)
+	until := i.until()
+	return !until.IsZero() && now.After(until)
+}
+
+// early reports whether the certificate is not valid yet: the clock was ahead when it was issued.
+func (i identity) early(now time.Time) bool {
+	return i.pair.Leaf != nil && now.Before(i.pair.Leaf.NotBefore)
 }
 
 // rotation keeps the order in which certificates and their CAs come and go. Callers hold its lock.
@@ -133,7 +156,7 @@ func (r *rotation) confirm(b Bundle) {
 func (r *rotation) advance() {
 	now := r.clock.Now()
 	// API servers refuse an expired certificate anyway, so the next one need not wait to be trusted.
-	if r.next != nil && (!r.published.IsZero() && !now.Before(r.published.Add(r.settle)) || r.serving.expired(now)) {
+	if r.next != nil && (!r.published.IsZero() && !now.Before(r.published.Add(r.settle)) || r.serving.expired(now) || r.serving.early(now)) {
 		id := *r.next
 		r.next = nil
 		r.serve(id, now)
@@ -181,7 +204,7 @@ func (r *rotation) watch(ctx context.Context, every time.Duration, do func()) {
 		do()
 		if leaf := r.serving.pair.Leaf; leaf != nil {
 			begins.WithLabelValues().Set(float64(leaf.NotBefore.Unix()))
-			expires.WithLabelValues().Set(float64(leaf.NotAfter.Unix()))
+			expires.WithLabelValues().Set(float64(r.serving.until().Unix()))
 		}
 		r.Unlock()
 	}

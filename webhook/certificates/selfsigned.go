@@ -124,7 +124,8 @@ func (s *SelfSigned) Start(ctx context.Context) error {
 func (s *SelfSigned) renew() {
 	now := s.rotation.clock.Now()
 	ca, leaf := s.serving.by, s.serving.pair.Leaf
-	if due := leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore.Add(clockSkew)) / 3); !now.Before(due) && now.Before(ca.cert.NotAfter) {
+	due := leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore.Add(clockSkew)) / 3)
+	if (!now.Before(due) || s.serving.early(now)) && now.Before(ca.cert.NotAfter) && !now.Before(ca.cert.NotBefore) {
 		pair, err := ca.issue(now, s.lifetime, s.hosts)
 		if err != nil {
 			s.log.Error(err, "cannot renew the serving certificate")
@@ -134,7 +135,7 @@ func (s *SelfSigned) renew() {
 		s.log.V(1).Info("renewed the serving certificate", "serial", pair.Leaf.SerialNumber, "until", pair.Leaf.NotAfter)
 	}
 	s.advance()
-	if s.next == nil && !now.Before(s.serving.by.due) {
+	if s.next == nil && (!now.Before(s.serving.by.due) || now.Before(s.serving.by.cert.NotBefore)) {
 		next, err := s.newIdentity()
 		if err != nil {
 			s.log.Error(err, "cannot make a new CA")

@@ -170,3 +170,29 @@ func TestNothingOutlivesACA(t *testing.T) {
 		clk.Step(17 * time.Second)
 	}
 }
+
+// TestCertificatesOfAClockThatWasAheadAreReplaced: they are not valid yet, and would not be due for as
+// long as the clock was ahead.
+func TestCertificatesOfAClockThatWasAheadAreReplaced(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"an hour": time.Hour, "a day": 24 * time.Hour, "five days": 5 * 24 * time.Hour, "a year": 365 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			clk := testclock.NewFakeClock(newYear)
+			s := own(t, clk, nil)
+			turns := func() {
+				for range 3 { // of the server and of the registrar
+					s.Published(s.Bundle())
+					shown(t, s)
+					clk.Step(maxSettle)
+				}
+			}
+			turns()
+			require.NoError(t, believes(t, s, s.Bundle().PEM(), "127.0.0.1", clk.Now()))
+			clk.Step(ahead)
+			turns()
+			require.NoError(t, believes(t, s, s.Bundle().PEM(), "127.0.0.1", clk.Now()))
+			clk.SetTime(clk.Now().Add(-ahead))
+			turns()
+			require.NoError(t, believes(t, s, s.Bundle().PEM(), "127.0.0.1", clk.Now()))
+		})
+	}
+}

@@ -186,7 +186,13 @@ func (c *Cluster) AddSample(s Sample, now time.Time) Taken {
 		return taken
 	}
 	changed := true
+	most := one.aggregate.Window.MaxMemory
+	if s.Resource == CPU {
+		most = one.aggregate.Window.MaxCPU
+	}
 	switch {
+	case most > 0 && s.Amount > most:
+		return Implausible
 	case s.Resource == CPU && c.Unread && one.lastCPUSample.IsZero() && s.Amount >= 0:
 		one.lastCPUSample, one.lastCPU, changed = s.At, s.Amount, false
 		one.early = &earlySample{container: one.name, milli: s.Amount, at: s.At, of: one.aggregate, group: p.group}

@@ -77,6 +77,19 @@ func TestRulesSayHowFarAheadASampleMayBe(t *testing.T) {
 	require.Equal(t, Future, c.AddOOM(OOM{Pod: id, Container: "a", At: day.Add(11 * time.Minute)}, day, nil))
 }
 
+func TestRulesSayHowLargeASampleMayBe(t *testing.T) {
+	c := NewCluster(DefaultSettings())
+	w := facts.DefaultWindow()
+	w.MaxCPU, w.MaxMemory = 2000, 3<<30
+	c.SetWindow(w)
+	id := aPod(c, "p", "x", "a")
+	require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 2000, 0), day))
+	require.Equal(t, Implausible, c.AddSample(cpuAt(id, "a", 2001, time.Minute), day.Add(time.Hour)))
+	require.Equal(t, Accepted, c.AddSample(memoryAt(id, "a", 3<<30, 0), day))
+	require.Equal(t, Implausible, c.AddSample(memoryAt(id, "a", 3<<30+1, time.Minute), day.Add(time.Hour)))
+	require.Equal(t, Accepted, c.AddSample(cpuAt(id, "a", 1, time.Minute), day.Add(time.Hour)), "they do not make others old")
+}
+
 func TestAViewFollowsLabelsAndOutlivesPods(t *testing.T) {
 	c := NewCluster(DefaultSettings())
 	w := aWorkload(c, "v", "x", 0)

@@ -48,17 +48,18 @@ type Taken uint8
 
 // The outcomes of samples.
 const (
-	Accepted Taken = iota
-	Unknown        // of an unknown pod or container
-	Init           // of an init container: their usage is not kept (UPSTREAM.md §2.7)
-	Negative       // a negative amount
-	Old            // not newer than the last one; for memory, older or the same again
-	Future         // from a clock that is far ahead
-	Disabled       // an OOM that the rules ignore
+	Accepted    Taken = iota
+	Unknown           // of an unknown pod or container
+	Init              // of an init container: their usage is not kept (UPSTREAM.md §2.7)
+	Negative          // a negative amount
+	Old               // not newer than the last one; for memory, older or the same again
+	Future            // from a clock that is far ahead
+	Disabled          // an OOM that the rules ignore
+	Implausible       // more than the rules accept
 )
 
 // Outcomes are the names of outcomes in metrics, by Taken.
-var Outcomes = []string{"accepted", "unknown_container", "init_container", "negative", "old", "future", "disabled"}
+var Outcomes = []string{"accepted", "unknown_container", "init_container", "negative", "old", "future", "disabled", "implausible"}
 
 // String is the name of the outcome in metrics.
 func (t Taken) String() string { return Outcomes[t] }
