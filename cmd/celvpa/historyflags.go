@@ -11,7 +11,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/celvpa/celvpa/backtest/history"
+	"github.com/celvpa/celvpa/backtest/snapshot"
 	prometheus "github.com/celvpa/celvpa/controllers/recommender/history"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate/manifests"
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
@@ -36,6 +39,34 @@ func (h *historyFlags) add(cmd *cobra.Command) {
 // isServer says that a history is read from a server, and not from a file.
 func isServer(from string) bool {
 	return strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://")
+}
+
+// openSnapshot opens a file of --history if it is a snapshot.
+func openSnapshot(from string) (*snapshot.File, bool, error) {
+	if from == usagefile.Stdin {
+		return nil, false, nil
+	}
+	return snapshot.Open(from)
+}
+
+// objects are those of the snapshots that --history names; nil if it names none.
+func (h *historyFlags) objects() (*manifests.Set, error) {
+	var out *manifests.Set
+	var errs []error
+	for _, from := range h.from {
+		if isServer(from) {
+			continue
+		}
+		if f, is, err := openSnapshot(from); err == nil && is { // sources has said what is wrong
+			set, err := f.Manifests()
+			errs = append(errs, err)
+			if out == nil {
+				out = &manifests.Set{}
+			}
+			out = snapshot.Over(out, set)
+		}
+	}
+	return out, faults.Join(errs...)
 }
 
 // sources are what --history names, in its order. now is the time of day.
@@ -64,7 +95,15 @@ func (h *historyFlags) sources(cmd *cobra.Command, now time.Time) ([]history.Sou
 	var files []string
 	for _, from := range h.from {
 		if !isServer(from) {
-			files = append(files, from)
+			f, is, err := openSnapshot(from)
+			switch {
+			case err != nil:
+				return nil, err
+			case is:
+				out = append(out, f)
+			default:
+				files = append(files, from)
+			}
 			continue
 		}
 		config := h.server

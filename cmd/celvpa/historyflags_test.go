@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,14 +20,21 @@ func TestHistoryNamesFilesAndServers(t *testing.T) {
 		require.NoError(t, cmd.ParseFlags(args))
 		return h.sources(cmd, now)
 	}
-	sources, err := read("--history=a.csv", "--history=https://thanos/a", "--history=b.json.gz", "--history-end=2026-02-01T00:00:00Z", "--history-length=7d", "--history-header=X-Scope-OrgID: a")
+	folder := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	a, b := file("a.csv", ""), file("b.json", "{}")
+	sources, err := read("--history="+a, "--history=https://thanos/a", "--history="+b, "--history-end=2026-02-01T00:00:00Z", "--history-length=7d", "--history-header=X-Scope-OrgID: a")
 	require.NoError(t, err)
 	require.Len(t, sources, 2)
 	server := sources[0].(history.Prometheus)
 	require.Equal(t, "https://thanos/a", server.History.Address)
 	require.Equal(t, "2026-02-01T00:00:00Z", server.To.Format(time.RFC3339))
 	require.Equal(t, "1w", server.History.Length.String())
-	require.Equal(t, []string{"a.csv", "b.json.gz"}, sources[1].(history.Files).Paths)
+	require.Equal(t, []string{a, b}, sources[1].(history.Files).Paths)
 
 	for want, args := range map[string][]string{
 		"--history says where usage comes from":                                   {},

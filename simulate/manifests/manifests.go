@@ -64,9 +64,12 @@ func (d *Document) Group() string {
 // Key returns namespace/name.
 func (d *Document) Key() string { return d.Namespace + "/" + d.Name }
 
+// ClusterScoped: objects of its kind are in no namespace.
+func (d *Document) ClusterScoped() bool { return clusterScoped[d.groupKind()] }
+
 // String returns e.g. VerticalPodAutoscaler web/shop.
 func (d *Document) String() string {
-	if clusterScoped[d.groupKind()] {
+	if d.ClusterScoped() {
 		return d.Kind + " " + d.Name
 	}
 	return d.Kind + " " + d.Key()
@@ -111,6 +114,13 @@ func Read(paths []string, stdin io.Reader) (*Set, error) {
 			errs = append(errs, set.readFile(name)...)
 		}
 	}
+	return set, faults.Join(errs...)
+}
+
+// ReadFrom reads what a file of that name holds.
+func ReadFrom(r io.Reader, name string) (*Set, error) {
+	set := &Set{}
+	errs := set.readFrom(r, name)
 	return set, faults.Join(errs...)
 }
 

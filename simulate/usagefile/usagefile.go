@@ -112,6 +112,13 @@ func Each(paths []string, stdin io.Reader, add func(of Series, at, amount int64)
 	return notes, faults.Join(errs...)
 }
 
+// EachOf is Each for one file that is open already.
+func EachOf(name string, in io.Reader, add func(of Series, at, amount int64) error) (notes []string, err error) {
+	f := &file{name: name, take: add}
+	err = f.read(in)
+	return f.notes(), err
+}
+
 type file struct {
 	name string
 	take func(of Series, at, amount int64) error
