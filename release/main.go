@@ -43,6 +43,7 @@ func run(ctx context.Context, args []string) error {
 	version := flags.String("version", "", "version, such as v0.1.0; empty = that of cmd/celvpa/version.txt")
 	tags := flags.String("tags", "", "build tags")
 	repository := flags.String("repository", defaultRepository, "where the images belong: the name of each is added")
+	out := flags.String("out", "", "folder to write to; empty = dist/ of the clone")
 	insecure := flags.Bool("insecure", false, "push over HTTP")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	source.tags = *tags
-	r := &release{source: source, repository: strings.TrimSuffix(*repository, "/"), log: os.Stderr}
+	r := &release{source: source, out: *out, repository: strings.TrimSuffix(*repository, "/"), log: os.Stderr}
 	switch command := strings.Join(flags.Args(), " "); command {
 	case "all":
 		return r.all(ctx, archivePlatforms, imagePlatforms)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -23,6 +24,7 @@ const defaultRepository = "ghcr.io/celvpa"
 // release writes what a release consists of.
 type release struct {
 	*source
+	out        string // folder to write to; empty = dist
 	repository string
 	log        io.Writer
 
@@ -30,7 +32,7 @@ type release struct {
 }
 
 // folder is where it writes.
-func (r *release) folder() string { return filepath.Join(r.root, "dist") }
+func (r *release) folder() string { return cmp.Or(r.out, filepath.Join(r.root, "dist")) }
 
 // reference names an image in a registry.
 func (r *release) reference(k kind) string { return r.repository + "/" + k.name + ":" + r.version }
@@ -213,7 +215,7 @@ func (r *release) write(name string, content []byte) error {
 	if err := os.WriteFile(filepath.Join(r.folder(), name), content, 0o644); err != nil {
 		return err
 	}
-	r.say("wrote dist/%s: %s", name, size(len(content)))
+	r.say("wrote %s/%s: %s", filepath.Base(r.folder()), name, size(len(content)))
 	return nil
 }
 
