@@ -101,6 +101,18 @@ func (p *Prober) Start(ctx context.Context) error {
 	}
 }
 
+// Unreached is an error while the last probes show that API servers do not reach the webhook; nil if they do, or if that is not
+// known. A nil Prober knows nothing.
+func (p *Prober) Unreached() error {
+	if p == nil {
+		return nil
+	}
+	if last := p.last.Load(); last != nil && !*last {
+		return errors.New("the API server does not reach this webhook")
+	}
+	return nil
+}
+
 // unreached is the error of a probe that the webhook did not answer. All other errors leave that open.
 type unreached struct{ error }
 

@@ -118,7 +118,7 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	if explainer.Prober, err = w.probe(p, o.namespaces(), live, serving, log); err != nil {
 		return err
 	}
-	return w.renewLease(p, live, serving)
+	return w.renewLease(p, live, serving, explainer.Prober.Unreached)
 }
 
 // probe finds out whether API servers reach the webhook; the Prober is nil if nothing does.
@@ -170,14 +170,14 @@ func (w webhookOptions) certificates(host string, log logr.Logger) (certificates
 }
 
 // renewLease renews the status lease, by which the updater knows that this process serves.
-func (w webhookOptions) renewLease(p *process, live client.Client, serving func() error) error {
+func (w webhookOptions) renewLease(p *process, live client.Client, serving, unreached func() error) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("finding this host's name for the status lease: %w", err)
 	}
 	return p.manager.Add(&statuslease.Renewer{
 		Client: live, Key: client.ObjectKey{Namespace: namespaceOr(w.leaseNamespace), Name: w.leaseName},
-		Holder: host, Interval: w.leaseInterval, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"), Serving: serving,
+		Holder: host, Interval: w.leaseInterval, Clock: clock.RealClock{}, Log: ctrl.Log.WithName("admission"), Serving: serving, Unreached: unreached,
 	})
 }
 

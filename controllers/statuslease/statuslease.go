@@ -33,6 +33,11 @@ type Renewer struct {
 	// Serving returns nil once new pods get their recommended resources; the lease is not renewed
 	// before.
 	Serving func() error
+	// Unreached returns an error while it is known that API servers do not reach the webhook: the
+	// lease is not renewed meanwhile. nil = that is never known.
+	Unreached func() error
+
+	withheld bool // the last renewal
 }
 
 // NeedLeaderElection lets every replica renew.
@@ -50,11 +55,30 @@ func (r *Renewer) Start(ctx context.Context) error {
 
 // attempt logs a failed renewal; the next attempt may succeed.
 func (r *Renewer) attempt(ctx context.Context) {
+	if r.unreached() {
+		return
+	}
 	timed, cancel := context.WithTimeout(ctx, r.Interval)
 	defer cancel()
 	if err := r.renew(timed); err != nil && ctx.Err() == nil {
 		r.Log.Error(err, "cannot renew the status lease; the updater pauses evictions if this continues")
 	}
+}
+
+// unreached reports whether the lease would say what is not so, and logs a change.
+func (r *Renewer) unreached() bool {
+	var err error
+	if r.Unreached != nil {
+		err = r.Unreached()
+	}
+	switch withheld := err != nil; {
+	case withheld && !r.withheld:
+		r.Log.Error(err, "not renewing the status lease, so the updater pauses evictions: new pods do not get their recommendations", "lease", r.Key.String())
+	case !withheld && r.withheld:
+		r.Log.Info("renewing the status lease again", "lease", r.Key.String())
+	}
+	r.withheld = err != nil
+	return r.withheld
 }
 
 func (r *Renewer) renew(ctx context.Context) error {

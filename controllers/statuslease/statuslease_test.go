@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	testclock "k8s.io/utils/clock/testing"
@@ -111,4 +112,31 @@ func TestASleepOfTheUpdaterIsNoSignOfLife(t *testing.T) {
 		pass(time.Second)
 		require.NoError(t, checker.Alive(t.Context()))
 	}
+}
+
+// TestAWebhookThatNoAPIServerReachesIsNotAlive: its process runs, and new pods do not get their
+// recommendations, for want of a valid certificate for example.
+func TestAWebhookThatNoAPIServerReachesIsNotAlive(t *testing.T) {
+	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	key := client.ObjectKey{Namespace: "kube-system", Name: "vpa-admission-controller"}
+	var unreached error
+	var told []string
+	renewer := &Renewer{Client: fake.NewClientBuilder().Build(), Key: key, Holder: "me", Interval: 10 * time.Second, Clock: clk,
+		Log: funcr.New(func(_, text string) { told = append(told, text) }, funcr.Options{}), Unreached: func() error { return unreached }}
+	checker := &Checker{Client: renewer.Client, Key: key, Timeout: time.Minute, Clock: clk}
+	minute := func() error {
+		for range 6 {
+			clk.Step(10 * time.Second)
+			renewer.attempt(t.Context())
+		}
+		return checker.Alive(t.Context())
+	}
+	require.NoError(t, minute())
+	unreached = errors.New("the certificate has expired")
+	require.True(t, IsAbandoned(minute()))
+	require.Len(t, told, 1)
+	require.Contains(t, told[0], "not renewing the status lease")
+	unreached = nil
+	require.NoError(t, minute())
+	require.Len(t, told, 2)
 }
