@@ -48,8 +48,20 @@ type Options struct {
 	thorough bool // for tests: nothing is taken over from one cycle to the next
 }
 
-// GCPercent suits a backtest, which makes a lot of garbage and keeps little: see runtime/debug.
-const GCPercent = 400
+// These suit a backtest, which makes a lot of garbage and keeps little but the packed history.
+const (
+	gcPercent   = 400
+	memoryLimit = 768 << 20
+)
+
+// Tune sets the garbage collector of the process for backtests, until restore is called.
+func Tune() (restore func()) {
+	percent, limit := debug.SetGCPercent(gcPercent), debug.SetMemoryLimit(memoryLimit)
+	return func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	}
+}
 
 // UpstreamInterval is that of upstream's recommender and updater.
 const UpstreamInterval = time.Minute
@@ -72,6 +84,9 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 	b.window(spans)
 	b.candidates = append([]Candidate{{Name: Manifest}, {Name: Hindsight, perfect: hindsight}}, candidates...)
 	b.plan()
+	if o.Watch != nil {
+		b.passed = func(cycles int64) { o.Watch(b.done.Add(cycles), b.total) }
+	}
 	err := b.run(ctx)
 	if ctx.Err() != nil {
 		return nil, cluster.Notes(), ctx.Err()
@@ -144,10 +159,7 @@ func (b *bench) window(spans []history.Span) {
 func (b *bench) plan() {
 	b.of = make([][]*task, len(b.candidates))
 	for s, sh := range b.shards {
-		points := int64(1)
-		for i := range sh.slots {
-			points += (sh.slots[i].end - sh.slots[i].first) / b.interval
-		}
+		points := (b.to - b.from) / b.interval * int64(len(sh.slots))
 		byKey := map[string]*task{}
 		l := &load{}
 		for c := range b.candidates {
@@ -228,9 +240,6 @@ func (b *bench) runTask(ctx context.Context, t *task) {
 		}
 		if l.left.Add(-1) == 0 {
 			sh.forget()
-		}
-		if done := b.done.Add(t.weight); b.options.Watch != nil {
-			b.options.Watch(done, b.total)
 		}
 	}()
 	l.once.Do(func() { l.err = sh.read(b.store) })

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime/debug"
 	"syscall"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ func office(seed int) (cores, bytes func(time.Duration) float64) {
 // BenchmarkReplay has a sample of each of a number of containers every five minutes for 30 days, in
 // Deployments of one pod each. docs/backtest.md has the figures.
 func BenchmarkReplay(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(GCPercent))
+	defer Tune()()
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint("containers=", n), func(b *testing.B) {
 			if n > 10 && testing.Short() {

@@ -49,8 +49,9 @@ type setting struct {
 	from, to int64 // unix nanoseconds
 	interval int64
 	maxGap   int64
-	points   int  // of series; 0 = none are recorded
-	thorough bool // assess every pod in every cycle, changed or not
+	points   int                // of series; 0 = none are recorded
+	thorough bool               // assess every pod in every cycle, changed or not
+	passed   func(cycles int64) // of each pod
 	listen   func(policy string, at time.Time, v *vpav1.VerticalPodAutoscaler)
 }
 
@@ -120,9 +121,16 @@ func newReplay(s *setting, in *shard, c *Candidate) *replay {
 	return r
 }
 
+// cyclesPerProgress is how many cycles are run from one report of progress to the next.
+const cyclesPerProgress = 1440
+
 // run replays the whole window.
 func (r *replay) run(ctx context.Context) error {
+	cycles := int64(0)
 	for now := r.from + r.interval; now <= r.to; now += r.interval {
+		if cycles++; cycles%cyclesPerProgress == 0 && r.passed != nil {
+			r.passed(cyclesPerProgress * int64(len(r.in.slots)))
+		}
 		r.arrive(now)
 		if r.state != nil {
 			r.cycle(time.Unix(0, now).UTC())

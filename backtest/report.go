@@ -31,8 +31,8 @@ func (b *bench) report() *Report {
 }
 
 func (b *bench) resolution() string {
-	return fmt.Sprintf("The recommender and the updater run every %s. A sample holds until the next one, and for %s at most.",
-		b.options.Interval, time.Duration(b.maxGap).Round(time.Second))
+	return fmt.Sprintf("The recommender and the updater run every %d seconds. A sample holds until the next one, and for %d seconds at most.",
+		b.interval/int64(time.Second), b.maxGap/int64(time.Second))
 }
 
 // policy is what came of a candidate.

@@ -2,7 +2,12 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // vpaOf is a VPA in namespace web whose target is a workload of some kind.
@@ -80,4 +85,14 @@ func farOff(kind, name string) string {
 // inMode is farOff in an update mode.
 func inMode(mode, kind, name string) string {
 	return strings.Replace(farOff(kind, name), "spec: {", "spec: {updatePolicy: {updateMode: '"+mode+"'}, ", 1)
+}
+
+// historyFor are the flags without which celvpa backtest has nothing to replay: usage of pod p. Other commands need none.
+func historyFor(t *testing.T, command string) []string {
+	if command != "backtest" {
+		return nil
+	}
+	file := filepath.Join(t.TempDir(), "usage.csv")
+	require.NoError(t, os.WriteFile(file, []byte("2026-01-31T12:00:00Z,web,p,app,cpu,0.1\n2026-01-31T12:05:00Z,web,p,app,cpu,0.2\n"), 0o600))
+	return []string{"--history", file}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/celvpa/celvpa/backtest"
 	"github.com/celvpa/celvpa/explain"
 	"github.com/celvpa/celvpa/simulate"
 )
@@ -29,7 +30,7 @@ func TestTheShapeOfJSONIsDocumented(t *testing.T) {
 	for command, result := range map[string]any{
 		"recommend": simulate.Recommendations{}, "admit": simulate.Admissions{}, "plan": simulate.Plan{}, "validate": simulate.Validation{},
 		"test": testReport{}, "rules list": ruleList{}, "rules diff": ruleDiff{}, "rules diff --live": simulate.Impact{}, "rules lint": ruleProblems{},
-		"version": buildInfo{}, "explain": explain.Report{}, "list": explain.List{}, "history": pastOf{},
+		"version": buildInfo{}, "explain": explain.Report{}, "backtest": backtest.Report{}, "list": explain.List{}, "history": pastOf{},
 	} {
 		printed[command] = fieldsIn(reflect.TypeOf(result), "")
 	}

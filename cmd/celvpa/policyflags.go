@@ -28,6 +28,8 @@ var offlineCommands = []offlineCommand{
 	{name: "validate", kinds: []schema.GroupVersionKind{manifests.VPAKind, manifests.HPAKind}, points: []string{facts.VPAValidate, facts.VPADefault}},
 	{name: "list", kinds: append([]schema.GroupVersionKind{manifests.VPAKind}, manifests.PodKinds...), points: updaterPart.points, ignores: planIgnores},
 	{name: "explain", points: slices.Concat(recommenderPart.points, updaterPart.points), does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}, ignores: planIgnores},
+	{name: "backtest", kinds: append([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds...), points: slices.Concat(recommenderPart.points, updaterPart.points, admissionPart.points),
+		does: map[string]bool{cpuHalfLife: true, memoryHalfLife: true}, ignores: map[string]string{"in-place-without-admission": planIgnores["in-place-without-admission"]}},
 }
 
 // planIgnores are flags that cannot act in a plan.
@@ -102,6 +104,15 @@ func flagParams() ([]document.ParamRef, error) {
 
 // open compiles the rules that the flags ask for, once no flag is idle.
 func (o *policyFlags) open() (*compile.Rulebook, error) {
+	rules, err := o.read()
+	if err != nil {
+		return nil, err
+	}
+	return o.compile(rules)
+}
+
+// read reads the rules that the flags ask for, once no flag is idle.
+func (o *policyFlags) read() (*policy.Rules, error) {
 	options, err := o.options(o.dir)
 	if err != nil {
 		return nil, err
@@ -129,7 +140,7 @@ func (o *policyFlags) open() (*compile.Rulebook, error) {
 	maps.DeleteFunc(rules.Options.Params, func(key, _ string) bool { // a flag may stand for other rule sets, too, which other components run
 		return !slices.ContainsFunc(o.refs, func(p document.ParamRef) bool { return p.Key == key && slices.ContainsFunc(o.of.points, p.At) })
 	})
-	return o.compile(rules)
+	return rules, nil
 }
 
 // whyGated is why a flag cannot act while gates are off; empty where some rule set that it sets something of is not behind one.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,17 +50,44 @@ func (p *progress) every() time.Duration {
 
 // tell says what is done, and how much of it; of is 0 where that is unknown.
 func (p *progress) tell(what string, done, of int) {
+	p.say(func(time.Time) string {
+		if of > 0 {
+			return fmt.Sprintf("%s: %d of %d", what, done, of)
+		}
+		return fmt.Sprintf("%s: %d", what, done)
+	})
+}
+
+// barWidth is that of a full bar, in characters.
+const barWidth = 30
+
+// bar says which part is done of something that began at a time, and how long the rest may take.
+func (p *progress) bar(what string, begin time.Time, done, of int64) {
+	p.say(func(now time.Time) string {
+		part := float64(done) / float64(max(of, 1))
+		text := fmt.Sprintf("%s: %d%%", what, int(100*part))
+		if p.terminal {
+			full := int(barWidth * part)
+			text = fmt.Sprintf("%s [%s%s] %d%%", what, strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), int(100*part))
+		}
+		if done > 0 && done < of {
+			left := time.Duration(float64(now.Sub(begin)) * (1 - part) / part)
+			text += ", " + left.Round(time.Second).String() + " left"
+		}
+		return text
+	})
+}
+
+// say tells a text, unless one was told a moment ago.
+func (p *progress) say(what func(now time.Time) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); p.quiet || now.Before(p.next) {
+	now := time.Now()
+	if p.quiet || now.Before(p.next) {
 		return
-	} else {
-		p.next = now.Add(p.every())
 	}
-	text := fmt.Sprintf("celvpa: %s: %d", what, done)
-	if of > 0 {
-		text += fmt.Sprintf(" of %d", of)
-	}
+	p.next = now.Add(p.every())
+	text := "celvpa: " + what(now)
 	if p.terminal {
 		p.shown = true
 		fmt.Fprintf(p.to, "\r\x1b[K%s", text)

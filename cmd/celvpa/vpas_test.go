@@ -79,6 +79,7 @@ func TestWhatRecommendPrintsIsReadBesideItsSource(t *testing.T) {
 			if c.name == "recommend" {
 				args = append(args, "--recommendation-min-samples=0") // there is no usage
 			}
+			args = append(args, historyFor(t, c.name)...)
 			out, err := piped(t, recommended, args...)
 			require.NoError(t, err, out)
 			require.NotContains(t, out, "celvpa: standard input")

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/celvpa/celvpa/backtest"
+	"github.com/celvpa/celvpa/backtest/history"
+	"github.com/celvpa/celvpa/engine/faults"
+	"github.com/celvpa/celvpa/simulate"
+	"github.com/celvpa/celvpa/simulate/manifests"
+)
+
+// backtestOptions hold the flags of celvpa backtest.
+type backtestOptions struct {
+	offline
+	history  []string
+	folders  []string // of --rules
+	sweeps   []string
+	interval time.Duration
+	points   int
+
+	priced            bool
+	coreHour, gibHour float64
+}
+
+// backtestCommand replays recorded usage by several policies.
+func backtestCommand(compile compileFunc) *cobra.Command {
+	o := &backtestOptions{}
+	cmd := &cobra.Command{
+		Use:   "backtest [-f PATH…] --history SOURCE [--rules DIR…] [--sweep PARAM=VALUE,VALUE…]",
+		Short: "Replay recorded usage by several policies, and compare what each would have done",
+		Long: `Replays recorded usage by a virtual clock: samples arrive when they did, the recommender writes its recommendations, the
+updater evicts or resizes pods within its budgets, admission changes the replacements, and a container that wants more memory
+than its limit is OOM-killed, which the recommender hears of. The rules and the code are those of a cluster, and nothing is
+known in advance. docs/backtest.md defines the measures, and says what is modelled and what cannot be known.
+
+Without -f it reads the objects of a cluster, as kubectl does: those in the namespace of the current context, or as
+--kubeconfig, --context, -n, -A and --as say. It only gets and lists. Recommendations in the manifests do not count.
+
+SOURCE is a file as celvpa recommend --usage reads it: CSV or Prometheus's JSON answer to a range query, compressed or not; -
+is standard input. A file may be larger than memory. Which usage belongs to which workload is decided as by celvpa recommend.
+
+These policies run beside each other:
+  manifest   requests and limits stay as the manifests have them
+  hindsight  the least constant requests that usage never exceeds, which nobody can know in advance
+  upstream   the shipped rules with upstream's defaults, without flags and RuleOverlays
+  shipped    the rules of the flags, with the RuleOverlays of the manifests; named after the folder of --rules-dir with that
+  NAME       each folder of --rules, laid over the former, by the folder's name
+  …+OVERLAY  for each RuleOverlay in mode Audit or Warn: the same, with it enforced
+  …[P=V]     for each value of --sweep: the same, with the parameter set. Of several sweeps all combinations run.
+
+Policies that decide alike for a workload share its replay. All cores are used.
+
+Exit code 0: there is a report, whatever it says; 2: an input could not be read, nothing could be replayed, or the rules could
+not be used. Readable input is answered even then.`,
+		Example: `  celvpa backtest -f deploy/ --history usage.csv
+  celvpa backtest -f deploy/ --history usage.csv --rules my-rules
+  celvpa backtest -f deploy/ --history usage.csv --sweep estimate.marginFraction=0.05,0.15,0.3 --sweep estimate.target.cpu=0.9,0.95
+  celvpa backtest -f deploy/ --history cpu.json.gz --history memory.json.gz -o json --series 200
+  celvpa backtest -A --context prod --history usage.csv --price-core-hour 0.04 --price-gib-hour 0.005 -o csv`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	o.add(cmd, compile)
+	f := cmd.Flags()
+	f.StringArrayVar(&o.history, "history", nil, "file with recorded usage, or - for standard input; can be repeated")
+	f.StringArrayVar(&o.folders, "rules", nil, "folder of rule files, or one of them, to be tried, too; can be repeated")
+	f.StringArrayVar(&o.sweeps, "sweep", nil, "parameter of rules with the values to try, as set.param=v1,v2; can be repeated for combinations")
+	f.DurationVar(&o.interval, "interval", backtest.UpstreamInterval, "time between two cycles of the recommender, and of the updater")
+	f.Float64Var(&o.coreHour, "price-core-hour", 0, "price of a requested core for an hour")
+	f.Float64Var(&o.gibHour, "price-gib-hour", 0, "price of a requested GiB of memory for an hour")
+	f.IntVar(&o.points, "series", 0, "with -o json or yaml: steps of usage, requests, limits, bounds and events over time, for each container; 0 = none")
+	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "csv")
+	return cmd
+}
+
+// check refuses flags that cannot work.
+func (o *backtestOptions) check(cmd *cobra.Command) error {
+	o.priced = cmd.Flags().Changed("price-core-hour") || cmd.Flags().Changed("price-gib-hour")
+	switch {
+	case len(o.history) == 0:
+		return errors.New("--history is missing: name a file with recorded usage")
+	case o.interval < time.Second:
+		return fmt.Errorf("--interval is %s; it must be a second or more", o.interval)
+	case o.coreHour < 0 || o.gibHour < 0:
+		return errors.New("--price-core-hour and --price-gib-hour must not be less than 0")
+	case o.points < 0 || o.points > maxPoints:
+		return fmt.Errorf("--series is %d; it is a number of steps from 0 to %d", o.points, maxPoints)
+	case o.points > 0 && o.form != "json" && o.form != "yaml":
+		return errors.New("--series is for -o json and yaml")
+	}
+	return o.offline.check("--history", o.history)
+}
+
+// maxPoints is more than any page can show.
+const maxPoints = 10_000
+
+func (o *backtestOptions) run(cmd *cobra.Command) error {
+	if err := o.check(cmd); err != nil {
+		return err
+	}
+	defer backtest.Tune()()
+	rules, err := o.policies()
+	if err != nil {
+		return err
+	}
+	told := newProgress(cmd.ErrOrStderr(), false)
+	if _, real := cmd.ErrOrStderr().(*os.File); !real { // what a test reads must not depend on the machine's speed
+		told.quiet = true
+	}
+	defer told.end()
+	store := history.NewStore(history.DefaultMemory, "", func(done, _ int64) { told.tell("points of the history read", int(done), 0) })
+	defer store.Close()
+	unread := history.Files{Paths: o.history, Stdin: cmd.InOrStdin()}.Read(cmd.Context(), store)
+	if err := store.Seal(); err != nil {
+		return err
+	}
+	set, unreadObjects := o.objects(cmd)
+	overlays, unusable := set.RuleOverlays()
+	candidates, untried := rules.candidates(overlays, o.rules.halfLives)
+	cluster, unloaded := simulate.Load(set, candidates[1].Book, simulate.At(time.Time{}))
+	report, notes, failed := backtest.Run(cmd.Context(), cluster, store, candidates, o.settings(told))
+	told.end()
+	printNotes(cmd, append(store.Notes(), notes...))
+	errs := faults.Join(unread, unreadObjects, unusable, untried, unloaded, failed)
+	if report == nil {
+		return errs
+	}
+	forms := map[string]func(*page){
+		"table": func(p *page) { printBacktest(p, report, false) },
+		"wide":  func(p *page) { printBacktest(p, report, true) },
+		"csv":   func(p *page) { printBacktestCSV(p, report) },
+	}
+	if err := o.print(cmd.OutOrStdout(), report, forms); err != nil {
+		return err
+	}
+	return errs
+}
+
+// objects reads the manifests, or else a cluster.
+func (o *backtestOptions) objects(cmd *cobra.Command) (*manifests.Set, error) {
+	if len(o.files) > 0 {
+		return manifests.Read(o.files, cmd.InOrStdin())
+	}
+	set, notes, err := o.live.read(cmd.Context())
+	printNotes(cmd, notes)
+	return set, err
+}
+
+func (o *backtestOptions) settings(told *progress) backtest.Options {
+	out := backtest.Options{Interval: o.interval, Points: o.points}
+	if o.priced {
+		out.Prices = &backtest.Prices{CoreHour: o.coreHour, GiBHour: o.gibHour}
+	}
+	begin := time.Now()
+	out.Watch = func(done, of int64) { told.bar("replaying", begin, done, of) }
+	return out
+}

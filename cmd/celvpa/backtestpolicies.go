@@ -1,0 +1,257 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/celvpa/celvpa/backtest"
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
+)
+
+// tried are the rules of a backtest, before RuleOverlays of the manifests are known.
+type tried struct {
+	compile  compileFunc
+	upstream *compile.Rulebook
+	named    []namedRules
+}
+
+// namedRules are rules under the name of their policy.
+type namedRules struct {
+	name     string
+	rules    *policy.Rules
+	book     *compile.Rulebook
+	params   map[string]string // of a sweep
+	enforces []string
+}
+
+// maxPolicies bounds the combinations of sweeps.
+const maxPolicies = 200
+
+// policies reads and compiles all rules that are to be tried.
+func (o *backtestOptions) policies() (*tried, error) {
+	base, err := o.rules.read()
+	if err != nil {
+		return nil, err
+	}
+	base.Options.Cache = &compile.Cache{}
+	out := &tried{compile: o.rules.compile}
+	bare, err := policy.Open(policy.Options{Points: base.Options.Points, Cache: base.Options.Cache})
+	if err != nil {
+		return nil, err
+	}
+	if out.upstream, err = o.rules.compile(bare); err != nil {
+		return nil, err
+	}
+	name := backtest.Shipped
+	if o.rules.dir != "" {
+		name = folderName(o.rules.dir)
+	}
+	out.named = []namedRules{{name: name, rules: base}}
+	for _, folder := range o.folders {
+		over, err := base.Over(folder)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("--rules: %w; name a folder or file of rules", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.named = append(out.named, namedRules{name: folderName(folder), rules: over})
+	}
+	for i := range out.named {
+		if out.named[i].book, err = o.rules.compile(out.named[i].rules); err != nil {
+			return nil, err
+		}
+	}
+	out.enforce()
+	if err := o.sweep(out); err != nil {
+		return nil, err
+	}
+	return out, out.checkNames()
+}
+
+// folderName is what a policy is called after its folder or file.
+func folderName(path string) string {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		full = path
+	}
+	name := filepath.Base(full)
+	if document.IsRuleFile(name) {
+		name = strings.TrimSuffix(name, filepath.Ext(name))
+	}
+	return name
+}
+
+// checkNames refuses policies that reports could not tell apart.
+func (t *tried) checkNames() error {
+	seen := map[string]bool{backtest.Manifest: true, backtest.Hindsight: true, backtest.Upstream: true}
+	for _, one := range t.named {
+		if seen[one.name] {
+			return fmt.Errorf("two policies are called %q: rename a folder of --rules", one.name)
+		}
+		seen[one.name] = true
+	}
+	return nil
+}
+
+// enforce adds a policy for each overlay among the rules that is in mode Audit or Warn.
+func (t *tried) enforce() {
+	seen := map[*document.Overlay]bool{}
+	for _, one := range t.named {
+		for _, o := range one.rules.Tried() {
+			if !seen[o] {
+				seen[o] = true
+				t.named = append(t.named, namedRules{name: one.name + "+" + o.Name.Value, rules: one.rules.Enforcing(o), enforces: []string{o.Name.Value}})
+			}
+		}
+	}
+}
+
+// sweep adds a policy for each combination of the values of sweeps, to the rules of each name.
+func (o *backtestOptions) sweep(t *tried) error {
+	combinations := []map[string]string{{}}
+	for _, text := range o.sweeps {
+		key, values, err := o.parseSweep(text, t.named)
+		if err != nil {
+			return fmt.Errorf("--sweep %s: %w", text, err)
+		}
+		var next []map[string]string
+		for _, before := range combinations {
+			if before[key] != "" {
+				return fmt.Errorf("--sweep %s: %s is swept twice; name all its values at once", text, key)
+			}
+			for _, value := range values {
+				one := maps.Clone(before)
+				one[key] = value
+				next = append(next, one)
+			}
+		}
+		if combinations = next; len(combinations)*len(t.named) > maxPolicies {
+			return fmt.Errorf("--sweep: there are %d combinations of values for %d sets of rules; %d policies are the most: try fewer values at a time",
+				len(combinations), len(t.named), maxPolicies)
+		}
+	}
+	if len(o.sweeps) == 0 {
+		return nil
+	}
+	for _, base := range slices.Clone(t.named) {
+		for _, params := range combinations {
+			var parts []string
+			for _, key := range slices.Sorted(maps.Keys(params)) {
+				parts = append(parts, key+"="+params[key])
+			}
+			one := namedRules{name: fmt.Sprintf("%s[%s]", base.name, strings.Join(parts, " ")), rules: base.rules.With(params), params: params, enforces: base.enforces}
+			var err error
+			if one.book, err = t.compile(one.rules); err != nil {
+				return fmt.Errorf("--sweep %s: %w", strings.Join(parts, " "), err)
+			}
+			t.named = append(t.named, one)
+		}
+	}
+	return nil
+}
+
+// parseSweep reads set.param=v1,v2. The parameter must be one of all rules, and act in a backtest.
+func (o *backtestOptions) parseSweep(text string, named []namedRules) (key string, values []string, err error) {
+	key, list, found := strings.Cut(text, "=")
+	key = strings.TrimSpace(key)
+	if !found || key == "" {
+		return "", nil, errors.New("it is not of the form set.param=value,value, such as estimate.marginFraction=0.05,0.15")
+	}
+	for _, value := range strings.Split(list, ",") {
+		if value = strings.TrimSpace(value); value == "" {
+			return "", nil, errors.New("a value is empty; name the values to try, with commas between them")
+		} else if slices.Contains(values, value) {
+			return "", nil, fmt.Errorf("the value %s is named twice", value)
+		}
+		values = append(values, value)
+	}
+	for _, one := range named {
+		params := one.rules.Library.Params()
+		i := slices.IndexFunc(params, func(p document.ParamRef) bool { return p.Key == key })
+		switch {
+		case i < 0:
+			return "", nil, fmt.Errorf("no parameter is called so%s", similar(key, params))
+		case !slices.ContainsFunc(o.rules.of.points, params[i].At):
+			return "", nil, fmt.Errorf("this parameter does nothing in celvpa backtest, which runs no rule set that reads it")
+		}
+		if why := o.rules.whyIdle(params[i].Param.Flag); params[i].Param.Flag != "" && why != "" {
+			return "", nil, errors.New(why)
+		}
+		if why := o.rules.whyGated(params[i].Param.Flag, one.rules.Library, one.rules.Options.Gates); params[i].Param.Flag != "" && why != "" {
+			return "", nil, errors.New(why)
+		}
+	}
+	return key, values, nil
+}
+
+// similar lists the parameters of the same rule set, or else of the same name.
+func similar(key string, params []document.ParamRef) string {
+	set, name, found := strings.Cut(key, ".")
+	if !found {
+		set, name = "", key
+	}
+	var ofSet, alike []string
+	for _, p := range params {
+		switch owner, of, _ := strings.Cut(p.Key, "."); {
+		case set != "" && owner == set:
+			ofSet = append(ofSet, p.Key)
+		case of == name || owner == name:
+			alike = append(alike, p.Key)
+		}
+	}
+	switch {
+	case len(ofSet) > 0:
+		return "; rule set " + set + " has " + strings.Join(ofSet, ", ")
+	case len(alike) > 0:
+		return "; there is " + strings.Join(alike, ", ")
+	}
+	return "; celvpa rules show names the parameters of a rule set, and celvpa rules list the rule sets"
+}
+
+// candidates lays the RuleOverlays of the manifests over all rules but upstream's, which come first.
+// The error lists those that cannot be used.
+func (t *tried) candidates(overlays []rulesv1alpha1.RuleOverlay, halfLives model.Settings) ([]backtest.Candidate, error) {
+	out := []backtest.Candidate{{Name: backtest.Upstream, Book: t.upstream, HalfLives: model.DefaultSettings(), Unpinned: true}}
+	var errs []error
+	add := func(of namedRules, name string, overlays []rulesv1alpha1.RuleOverlay, enforces []string) {
+		book, unusable := policy.WithOverlays(of.book, overlays)
+		if len(errs) == 0 {
+			errs = append(errs, unusable)
+		}
+		out = append(out, backtest.Candidate{Name: name, Book: book, HalfLives: halfLives, Params: of.params, Enforces: enforces})
+	}
+	for _, one := range t.named {
+		if one.book == nil {
+			book, err := t.compile(one.rules)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			one.book = book
+		}
+		add(one, one.name, overlays, one.enforces)
+		if one.params != nil || one.enforces != nil {
+			continue
+		}
+		for i := range overlays {
+			if overlays[i].Spec.Mode == document.ModeEnforce || overlays[i].Spec.Mode == "" {
+				continue
+			}
+			enforced := slices.Clone(overlays)
+			enforced[i].Spec.Mode = document.ModeEnforce
+			add(one, one.name+"+"+overlays[i].Name, enforced, []string{overlays[i].Name})
+		}
+	}
+	return out, faults.Join(errs...)
+}
