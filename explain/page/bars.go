@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/celvpa/celvpa/explain"
+	"github.com/celvpa/celvpa/markup"
 )
 
 // bars writes usage beside request, target and bounds: a table whose last column draws them on one scale.
@@ -48,41 +49,41 @@ func bars(w *writer, a explain.Amounts, having map[place]*held) {
 	w.axis()
 	for _, t := range s.ticks() {
 		anchor := "middle"
-		if t.at > 0.9 {
+		if t.At > 0.9 {
 			anchor = "end"
 		}
-		w.put("<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"1\" y2=\"5\"/><text x=\"{}\" y=\"17\" text-anchor=\"{}\">{}</text>", percent(t.at), percent(t.at), percent(t.at), anchor, t.label)
+		w.Put("<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"1\" y2=\"5\"/><text x=\"{}\" y=\"17\" text-anchor=\"{}\">{}</text>", markup.Percent(t.At), markup.Percent(t.At), markup.Percent(t.At), anchor, t.Label)
 	}
 	w.closeBars()
 }
 
 // openBars opens a table whose last column is drawn. All rows say in text what they draw.
 func (w *writer) openBars(caption, period, name, number, drawing string) {
-	w.put("<div class=\"chart\"><table class=\"bars\"><caption>{} <small>{}</small></caption>\n<colgroup><col class=\"name\"><col class=\"number\"><col></colgroup>\n", caption, period)
-	w.put("<thead><tr><th scope=\"col\">{}</th><th scope=\"col\">{}</th><th scope=\"col\">{}</th></tr></thead>\n<tbody>\n", name, number, drawing)
+	w.Put("<div class=\"chart\"><table class=\"bars\"><caption>{} <small>{}</small></caption>\n<colgroup><col class=\"name\"><col class=\"number\"><col></colgroup>\n", caption, period)
+	w.Put("<thead><tr><th scope=\"col\">{}</th><th scope=\"col\">{}</th><th scope=\"col\">{}</th></tr></thead>\n<tbody>\n", name, number, drawing)
 }
 
 // axis ends the rows, and opens the axis below them.
 func (w *writer) axis() {
-	w.put("</tbody>\n<tfoot aria-hidden=\"true\"><tr><td></td><td></td><td class=\"plot\"><svg width=\"100%\" height=\"20\"><line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"1\" y2=\"1\"/>")
+	w.Put("</tbody>\n<tfoot aria-hidden=\"true\"><tr><td></td><td></td><td class=\"plot\"><svg width=\"100%\" height=\"20\"><line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"1\" y2=\"1\"/>")
 }
 
-func (w *writer) closeBars() { w.put("</svg></td></tr></tfoot></table></div>\n") }
+func (w *writer) closeBars() { w.Put("</svg></td></tr></tfoot></table></div>\n") }
 
 // barRow opens a row of the chart with the target across it.
 func (w *writer) barRow(s scale, target, name, value string) {
-	w.put("<tr><th scope=\"row\">{}</th><td class=\"n\">{}<small>{}</small></td><td class=\"plot\"><svg width=\"100%\" height=\"22\" aria-hidden=\"true\">", name, value, readable(value))
+	w.Put("<tr><th scope=\"row\">{}</th><td class=\"n\">{}<small>{}</small></td><td class=\"plot\"><svg width=\"100%\" height=\"22\" aria-hidden=\"true\">", name, value, readable(value))
 	if at, past, ok := s.at(target); ok && !past {
-		w.put("<line class=\"guide\" x1=\"{}\" x2=\"{}\" y1=\"0\" y2=\"100%\"/>", percent(at), percent(at))
+		w.Put("<line class=\"guide\" x1=\"{}\" x2=\"{}\" y1=\"0\" y2=\"100%\"/>", markup.Percent(at), markup.Percent(at))
 	}
 }
 
 func (w *writer) bar(s scale, target, name, value, class string) {
 	w.barRow(s, target, name, value)
 	if at, _, ok := s.at(value); ok {
-		w.put("<rect class=\"{}\" width=\"{}\" y=\"5\" height=\"12\"/>", class, percent(at))
+		w.Put("<rect class=\"{}\" width=\"{}\" y=\"5\" height=\"12\"/>", class, markup.Percent(at))
 	}
-	w.put("</svg></td></tr>\n")
+	w.Put("</svg></td></tr>\n")
 }
 
 func (w *writer) dot(s scale, target, name, value, class string) {
@@ -93,13 +94,13 @@ func (w *writer) dot(s scale, target, name, value, class string) {
 	if at, past, ok := s.at(value); past {
 		w.beyond()
 	} else if ok {
-		w.put("<circle class=\"{}\" cx=\"{}\" cy=\"11\" r=\"5\"/>", class, percent(at))
+		w.Put("<circle class=\"{}\" cx=\"{}\" cy=\"11\" r=\"5\"/>", class, markup.Percent(at))
 	}
-	w.put("</svg></td></tr>\n")
+	w.Put("</svg></td></tr>\n")
 }
 
 func (w *writer) beyond() {
-	w.put("<text x=\"100%\" y=\"15\" text-anchor=\"end\">beyond the scale →</text>")
+	w.Put("<text x=\"100%\" y=\"15\" text-anchor=\"end\">beyond the scale →</text>")
 }
 
 // bounds draws the range in which pods are left alone.
@@ -113,12 +114,12 @@ func (w *writer) bounds(s scale, a explain.Amounts) {
 	if !ok || past {
 		high = 1
 	}
-	w.put("<line class=\"bound\" x1=\"{}\" x2=\"{}\" y1=\"11\" y2=\"11\"/>", percent(low), percent(high))
-	w.put("<line class=\"bound\" x1=\"{}\" x2=\"{}\" y1=\"6\" y2=\"16\"/>", percent(low), percent(low))
+	w.Put("<line class=\"bound\" x1=\"{}\" x2=\"{}\" y1=\"11\" y2=\"11\"/>", markup.Percent(low), markup.Percent(high))
+	w.Put("<line class=\"bound\" x1=\"{}\" x2=\"{}\" y1=\"6\" y2=\"16\"/>", markup.Percent(low), markup.Percent(low))
 	if past {
-		w.put("<text class=\"halo\" x=\"100%\" y=\"15\" text-anchor=\"end\">beyond the scale →</text>")
+		w.Put("<text class=\"halo\" x=\"100%\" y=\"15\" text-anchor=\"end\">beyond the scale →</text>")
 	} else if ok {
-		w.put("<line class=\"bound\" x1=\"{}\" x2=\"{}\" y1=\"6\" y2=\"16\"/>", percent(high), percent(high))
+		w.Put("<line class=\"bound\" x1=\"{}\" x2=\"{}\" y1=\"6\" y2=\"16\"/>", markup.Percent(high), markup.Percent(high))
 	}
-	w.put("</svg></td></tr>\n")
+	w.Put("</svg></td></tr>\n")
 }

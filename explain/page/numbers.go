@@ -6,6 +6,7 @@ import (
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/explain"
+	"github.com/celvpa/celvpa/markup"
 )
 
 // open is how many containers are unfolded, on paper too.
@@ -14,9 +15,9 @@ const open = 3
 // numbers writes the way of each number, a fold a container.
 func numbers(w *writer, r *explain.Report) {
 	groups := byContainer(r.Resources)
-	w.put("<p>For each resource: from usage by the rules to the target, by admission to new pods, and what the pods have now.</p>\n")
+	w.Put("<p>For each resource: from usage by the rules to the target, by admission to new pods, and what the pods have now.</p>\n")
 	having := podsHaving(r)
-	w.folds("containers", len(groups), shown, func(from, to int) {
+	w.Folds("containers", len(groups), markup.Shown, func(from, to int) {
 		for i, g := range groups[from:to] {
 			container(w, r, g, having, from+i < open)
 		}
@@ -36,30 +37,30 @@ func byContainer(list []explain.Amounts) [][]explain.Amounts {
 }
 
 func container(w *writer, r *explain.Report, group []explain.Amounts, having map[place]*held, opened bool) {
-	w.put("<details class=\"container\"")
+	w.Put("<details class=\"container\"")
 	if opened {
-		w.put(" open")
+		w.Put(" open")
 	}
-	w.put("><summary><h3>{}</h3>", nameOf(group[0].Container))
+	w.Put("><summary><h3>{}</h3>", nameOf(group[0].Container))
 	for _, a := range group {
-		w.put(" <span class=\"brief\">{} <strong>{}</strong></span>", a.Resource, brief(a, having))
+		w.Put(" <span class=\"brief\">{} <strong>{}</strong></span>", a.Resource, brief(a, having))
 	}
-	w.put("</summary>\n")
+	w.Put("</summary>\n")
 	for _, a := range group {
-		w.put("<article>\n<h4>{} <span class=\"of\">of {}</span></h4>\n", a.Resource, nameOf(a.Container))
+		w.Put("<article>\n<h4>{} <span class=\"of\">of {}</span></h4>\n", a.Resource, nameOf(a.Container))
 		flow(w, a, having)
-		w.put("<div class=\"charts\">\n")
+		w.Put("<div class=\"charts\">\n")
 		bars(w, a, having)
 		overTime(w, r, a, having)
-		w.put("</div>\n")
+		w.Put("</div>\n")
 		if len(a.Bounds) > 0 {
-			w.put("<details class=\"fold\"><summary>Rules that set the bounds of {} of {}</summary>\n", a.Resource, nameOf(a.Container))
+			w.Put("<details class=\"fold\"><summary>Rules that set the bounds of {} of {}</summary>\n", a.Resource, nameOf(a.Container))
 			steps(w, a.Resource+" bounds of "+nameOf(a.Container), a.Bounds)
-			w.put("</details>\n")
+			w.Put("</details>\n")
 		}
-		w.put("</article>\n")
+		w.Put("</article>\n")
 	}
-	w.put("</details>\n")
+	w.Put("</details>\n")
 }
 
 func nameOf(container string) string {
@@ -80,11 +81,11 @@ func brief(a explain.Amounts, having map[place]*held) string {
 
 // flow writes the way of a number from usage to the pods.
 func flow(w *writer, a explain.Amounts, having map[place]*held) {
-	w.put("<ol class=\"flow\" aria-label=\"Way of {} of {}\">\n<li><h5>Usage</h5>", a.Resource, nameOf(a.Container))
+	w.Put("<ol class=\"flow\" aria-label=\"Way of {} of {}\">\n<li><h5>Usage</h5>", a.Resource, nameOf(a.Container))
 	usage(w, a)
-	w.put("</li>\n<li class=\"rules\"><h5>Rules</h5>")
+	w.Put("</li>\n<li class=\"rules\"><h5>Rules</h5>")
 	way(w, a)
-	w.put("</li>\n<li><h5>Target</h5>")
+	w.Put("</li>\n<li><h5>Target</h5>")
 	w.amount("", a.Target, "none")
 	if a.LowerBound != "" || a.UpperBound != "" {
 		w.amount("lower bound", a.LowerBound, "none")
@@ -93,11 +94,11 @@ func flow(w *writer, a explain.Amounts, having map[place]*held) {
 	if a.Uncapped != "" && a.Uncapped != a.Target {
 		w.amount("uncapped", a.Uncapped, "none")
 	}
-	w.put("</li>\n<li><h5>Admission</h5>")
+	w.Put("</li>\n<li><h5>Admission</h5>")
 	podAmounts(w, a, having, func(h *held) *counts { return &h.new })
-	w.put("</li>\n<li><h5>Pods now</h5>")
+	w.Put("</li>\n<li><h5>Pods now</h5>")
 	podAmounts(w, a, having, func(h *held) *counts { return &h.now })
-	w.put("</li>\n</ol>\n")
+	w.Put("</li>\n</ol>\n")
 }
 
 // usage writes the percentile that became the target, or else the highest ones.
@@ -105,7 +106,7 @@ func usage(w *writer, a explain.Amounts) {
 	used := taken(a)
 	switch {
 	case len(a.Usage) == 0:
-		w.put("<p class=\"none\">No usage is known.</p>")
+		w.Put("<p class=\"none\">No usage is known.</p>")
 	case used >= 0:
 		w.amount("percentile "+a.Usage[used].Percent, a.Usage[used].Amount, "none")
 	default:
@@ -134,51 +135,51 @@ func way(w *writer, a explain.Amounts) {
 	steps := a.Way
 	if len(steps) == 0 {
 		if a.Target == "" {
-			w.put("<p class=\"none\">No rule set a target.</p>")
+			w.Put("<p class=\"none\">No rule set a target.</p>")
 		} else {
-			w.put("<p class=\"none\">Which rules set the target is not known.</p>")
+			w.Put("<p class=\"none\">Which rules set the target is not known.</p>")
 		}
 		return
 	}
-	w.put("<ol class=\"way\">")
-	for _, s := range steps[:min(len(steps), shown)] {
-		w.put("<li><p>")
+	w.Put("<ol class=\"way\">")
+	for _, s := range steps[:min(len(steps), markup.Shown)] {
+		w.Put("<li><p>")
 		if s.Item != "" && s.Item != "target" {
-			w.put("<span class=\"of\">{}</span> ", s.Item)
+			w.Put("<span class=\"of\">{}</span> ", s.Item)
 		}
 		if s.Error != "" {
-			w.put("<span class=\"from\">{}</span> <strong>failed</strong></p><p>{}</p>", s.From, s.Error)
+			w.Put("<span class=\"from\">{}</span> <strong>failed</strong></p><p>{}</p>", s.From, s.Error)
 		} else {
-			w.put("<span class=\"from\">{}</span> <span class=\"to\">→ </span><strong>{}</strong>{}</p>", cmp.Or(s.From, "unset"), cmp.Or(s.To, "unset"), readable(s.To))
+			w.Put("<span class=\"from\">{}</span> <span class=\"to\">→ </span><strong>{}</strong>{}</p>", cmp.Or(s.From, "unset"), cmp.Or(s.To, "unset"), readable(s.To))
 		}
 		rule(w, s)
-		w.put("</li>")
+		w.Put("</li>")
 	}
-	w.put("</ol>")
-	if n := len(steps) - shown; n > 0 {
-		w.put("<p class=\"more\">{} more rules are left out.</p>", strconv.Itoa(n))
+	w.Put("</ol>")
+	if n := len(steps) - markup.Shown; n > 0 {
+		w.Put("<p class=\"more\">{} more rules are left out.</p>", strconv.Itoa(n))
 	}
 }
 
 // rule writes which rule made a step, where it stands, and why.
 func rule(w *writer, s engine.Step) {
 	if s.Reason != "" {
-		w.put("<p class=\"why\">{}</p>", s.Reason)
+		w.Put("<p class=\"why\">{}</p>", s.Reason)
 	}
-	w.put("<p class=\"rule\"><code>{}</code> {} <span class=\"at\">", s.Path(), s.Version)
+	w.Put("<p class=\"rule\"><code>{}</code> {} <span class=\"at\">", s.Path(), s.Version)
 	if s.Overlay != "" {
-		w.put("overlay {}, ", s.Overlay)
+		w.Put("overlay {}, ", s.Overlay)
 	}
-	w.put("{}</span></p>", s.At)
+	w.Put("{}</span></p>", s.At)
 }
 
 // amount writes a quantity under what it is, or what stands for none.
 func (w *writer) amount(of, quantity, missing string) {
-	w.put("<p class=\"amount\">")
+	w.Put("<p class=\"amount\">")
 	if of != "" {
-		w.put("<span class=\"of\">{}</span> ", of)
+		w.Put("<span class=\"of\">{}</span> ", of)
 	}
-	w.put("<strong>{}</strong><small>{}</small></p>", cmp.Or(quantity, missing), readable(quantity))
+	w.Put("<strong>{}</strong><small>{}</small></p>", cmp.Or(quantity, missing), readable(quantity))
 }
 
 func podAmounts(w *writer, a explain.Amounts, having map[place]*held, which func(*held) *counts) {
@@ -197,11 +198,11 @@ func podAmounts(w *writer, a explain.Amounts, having map[place]*held, which func
 			w.amount(of, c.value, "unset")
 		}
 		if n := len(*which(h)) - 3; n > 0 {
-			w.put("<p class=\"more\">and {}</p>", plural(n, "other value"))
+			w.Put("<p class=\"more\">and {}</p>", plural(n, "other value"))
 		}
 	}
 	if !any {
-		w.put("<p class=\"none\">No pod is known.</p>")
+		w.Put("<p class=\"none\">No pod is known.</p>")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/celvpa/celvpa/explain"
+	"github.com/celvpa/celvpa/markup"
 )
 
 const (
@@ -46,26 +47,26 @@ func overTime(w *writer, r *explain.Report, a explain.Amounts, having map[place]
 	if p.scale = scaleOf(a.Resource, all, outer); p.scale.top == 0 || !p.to.After(p.from) {
 		return
 	}
-	w.put("<figure class=\"chart\"><figcaption>{} over time <small>{}</small></figcaption>\n<div class=\"time\" role=\"img\" aria-label=\"{}\">", a.Resource, p.period(), described(a, r.Now))
-	w.put("<svg class=\"y\" width=\"56\" height=\"180\">")
+	w.Put("<figure class=\"chart\"><figcaption>{} over time <small>{}</small></figcaption>\n<div class=\"time\" role=\"img\" aria-label=\"{}\">", a.Resource, markup.Period(p.from, p.to), described(a, r.Now))
+	w.Put("<svg class=\"y\" width=\"56\" height=\"180\">")
 	for _, t := range p.scale.ticks() {
-		w.put("<text x=\"50\" y=\"{}\" text-anchor=\"end\">{}</text>", pixel(height-t.at*(height-10)+4), t.label)
+		w.Put("<text x=\"50\" y=\"{}\" text-anchor=\"end\">{}</text>", markup.Pixel(height-t.At*(height-10)+4), t.Label)
 	}
-	w.put("</svg><svg width=\"100%\" height=\"180\">")
+	w.Put("</svg><svg width=\"100%\" height=\"180\">")
 	p.frame(w, r.Now)
 	for _, l := range lines {
 		p.line(w, l)
 	}
-	w.put("</svg></div>\n<ul class=\"legend\">")
+	w.Put("</svg></div>\n<ul class=\"legend\">")
 	for i, l := range lines {
 		if i > 0 && lines[i-1].name == l.name {
 			continue
 		}
-		w.put("<li><svg width=\"24\" height=\"10\" aria-hidden=\"true\"><line class=\"{}\" x1=\"0\" x2=\"24\" y1=\"5\" y2=\"5\"/></svg> {}</li>", l.class, l.name)
+		w.Put("<li><svg width=\"24\" height=\"10\" aria-hidden=\"true\"><line class=\"{}\" x1=\"0\" x2=\"24\" y1=\"5\" y2=\"5\"/></svg> {}</li>", l.class, l.name)
 	}
-	w.put("</ul>\n")
+	w.Put("</ul>\n")
 	falls(w, a, r.Now)
-	w.put("</figure>\n")
+	w.Put("</figure>\n")
 }
 
 // seriesOf is what is known over time. What the pods request and use now stays, as the falls assume.
@@ -125,7 +126,7 @@ func thinned(list []explain.Point) []explain.Point {
 func described(a explain.Amounts, now time.Time) string {
 	text := a.Resource + " over time"
 	if n := len(a.History); n > 0 {
-		text += ", since " + a.History[0].Time.UTC().Format(clock)
+		text += ", since " + a.History[0].Time.UTC().Format(markup.Clock)
 	}
 	if n := len(a.Falls); n > 0 {
 		last := a.Falls[n-1]
@@ -139,17 +140,17 @@ func falls(w *writer, a explain.Amounts, now time.Time) {
 	if len(a.Falls) == 0 {
 		return
 	}
-	w.put("<p>If each pod uses what it used last, the target falls:</p>\n<ul class=\"falls\">")
+	w.Put("<p>If each pod uses what it used last, the target falls:</p>\n<ul class=\"falls\">")
 	for i, f := range a.Falls {
-		if i == shown {
-			w.put("<li>and {} more</li>", strconv.Itoa(len(a.Falls)-shown))
+		if i == markup.Shown {
+			w.Put("<li>and {} more</li>", strconv.Itoa(len(a.Falls)-markup.Shown))
 			break
 		}
-		w.put("<li>to <strong>{}</strong>{} {}, at ", f.Target, readable(f.Target), away(f.At, now))
-		w.time(f.At)
-		w.put("</li>")
+		w.Put("<li>to <strong>{}</strong>{} {}, at ", f.Target, readable(f.Target), away(f.At, now))
+		w.Time(f.At)
+		w.Put("</li>")
 	}
-	w.put("</ul>\n")
+	w.Put("</ul>\n")
 }
 
 // plot is the area of a chart over time.
@@ -177,55 +178,14 @@ func (p *plot) y(value string) (y float64, ok bool) {
 // frame draws the axes, and now.
 func (p *plot) frame(w *writer, now time.Time) {
 	for _, t := range p.scale.ticks() {
-		y := pixel(height - t.at*(height-10))
-		w.put("<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{}\" y2=\"{}\"/>", y, y)
+		y := markup.Pixel(height - t.At*(height-10))
+		w.Put("<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{}\" y2=\"{}\"/>", y, y)
 	}
-	w.put("<line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"160\" y2=\"160\"/>")
-	p.times(w, height+16)
-	if at := percent(p.x(now)); now.After(p.from) {
-		w.put("<line class=\"now\" x1=\"{}\" x2=\"{}\" y1=\"0\" y2=\"160\"/>", at, at)
+	w.Put("<line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"160\" y2=\"160\"/>")
+	w.Times(p.from, p.to, height+16)
+	if at := markup.Percent(p.x(now)); now.After(p.from) {
+		w.Put("<line class=\"now\" x1=\"{}\" x2=\"{}\" y1=\"0\" y2=\"160\"/>", at, at)
 	}
-}
-
-const day = 24 * time.Hour
-
-// rounds are the distances between round times.
-var rounds = []time.Duration{
-	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
-	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 4 * day, 7 * day, 14 * day, 30 * day, 90 * day, 365 * day,
-}
-
-// times draws up to 4 round times under an axis.
-func (p *plot) times(w *writer, y int) {
-	step := rounds[len(rounds)-1]
-	for _, d := range rounds {
-		if p.to.Sub(p.from) <= 4*d {
-			step = d
-			break
-		}
-	}
-	layout := "2 Jan"
-	if step > 30*day {
-		layout = "2006-01"
-	}
-	for at, n := p.from.UTC().Truncate(step).Add(step), 0; !at.After(p.to) && n < 5; at, n = at.Add(step), n+1 {
-		x, anchor, label := p.x(at), "middle", at.Format(layout)
-		if step < day && at.Truncate(day) != at {
-			label = at.Format("15:04")
-		}
-		switch {
-		case x < 0.1:
-			anchor = "start"
-		case x > 0.9:
-			anchor = "end"
-		}
-		w.put("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>", percent(x), strconv.Itoa(y), anchor, label)
-	}
-}
-
-// period is the time that an axis covers.
-func (p *plot) period() string {
-	return p.from.UTC().Format("2006-01-02 15:04") + " to " + p.to.UTC().Format("2006-01-02 15:04 UTC")
 }
 
 // line draws a series in steps.
@@ -236,12 +196,10 @@ func (p *plot) line(w *writer, s series) {
 		if !ok || !known {
 			continue
 		}
-		from, to := percent(p.x(s.at[i-1])), percent(p.x(s.at[i]))
-		w.put("<line class=\"{}\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", s.class, from, to, pixel(y0), pixel(y0))
+		from, to := markup.Percent(p.x(s.at[i-1])), markup.Percent(p.x(s.at[i]))
+		w.Put("<line class=\"{}\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", s.class, from, to, markup.Pixel(y0), markup.Pixel(y0))
 		if y0 != y1 {
-			w.put("<line class=\"{}\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", s.class, to, to, pixel(y0), pixel(y1))
+			w.Put("<line class=\"{}\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", s.class, to, to, markup.Pixel(y0), markup.Pixel(y1))
 		}
 	}
 }
-
-func pixel(y float64) string { return strconv.FormatFloat(y, 'f', 1, 64) }

@@ -1,14 +1,8 @@
-// Package page writes an explanation as one HTML page that needs nothing else: no network, no
-// script, no font.
-//
-// It does not use html/template: that keeps the linker from leaving out what nobody calls, and makes
-// the program 18 MB larger. Its own writer takes markup as constants only, and escapes all else.
+// Package page writes an explanation as one HTML page, with package markup.
 package page
 
 import (
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"io"
 	"strconv"
 	"time"
@@ -16,10 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/celvpa/celvpa/explain"
+	"github.com/celvpa/celvpa/markup"
 )
 
 //go:embed style.css
 var style string
+
+// writer writes what explanations have.
+type writer struct{ *markup.Writer }
 
 // section is one part of the page that the list of contents names.
 type section struct {
@@ -32,7 +30,7 @@ type section struct {
 
 // Write writes r as a page.
 func Write(out io.Writer, r *explain.Report) error {
-	w := newWriter(out)
+	w := &writer{markup.NewWriter(out)}
 	sections := []section{
 		{id: "findings", title: "Findings", count: len(r.Findings), write: findings},
 		{id: "numbers", title: "Resources", count: len(r.Resources), write: numbers, empty: len(r.Resources) == 0},
@@ -42,60 +40,31 @@ func Write(out io.Writer, r *explain.Report) error {
 		{id: "processes", title: "Processes and rules", write: processes},
 		{id: "unknown", title: "Not known", count: len(r.Unknown), write: unknown, empty: len(r.Unknown) == 0},
 	}
-	head(w, r)
-	w.put("<body>\n<a class=\"skip\" href=\"#findings\">Skip to the findings</a>\n<header>\n")
+	w.Head(r.Subject+": why?", style)
+	w.Put("<body>\n<a class=\"skip\" href=\"#findings\">Skip to the findings</a>\n<header>\n")
 	verdict(w, r)
-	w.put("<nav aria-label=\"Contents\"><ul>\n")
+	w.Put("<nav aria-label=\"Contents\"><ul>\n")
 	for _, s := range sections {
 		if !s.empty {
-			w.put("<li><a href=\"#{}\">{}", s.id, s.title)
+			w.Put("<li><a href=\"#{}\">{}", s.id, s.title)
 			if s.count > 0 {
-				w.put(" <span class=\"count\">{}</span>", strconv.Itoa(s.count))
+				w.Put(" <span class=\"count\">{}</span>", strconv.Itoa(s.count))
 			}
-			w.put("</a></li>\n")
+			w.Put("</a></li>\n")
 		}
 	}
-	w.put("</ul></nav>\n</header>\n<main>\n")
+	w.Put("</ul></nav>\n</header>\n<main>\n")
 	for _, s := range sections {
 		if !s.empty {
-			w.put("<section aria-labelledby=\"{}\">\n<h2 id=\"{}\">{}</h2>\n", s.id, s.id, s.title)
+			w.Put("<section aria-labelledby=\"{}\">\n<h2 id=\"{}\">{}</h2>\n", s.id, s.id, s.title)
 			s.write(w, r)
-			w.put("</section>\n")
+			w.Put("</section>\n")
 		}
 	}
-	w.put("</main>\n<footer><p>Written by <code>celvpa explain</code> at ")
-	w.time(r.Now)
-	w.put(". The page loads nothing. <code>celvpa explain -o json</code> has all of it, unabridged.</p></footer>\n</body>\n</html>\n")
-	return w.finish()
-}
-
-// head forbids all but the style of the page, by its digest.
-func head(w *writer, r *explain.Report) {
-	digest := sha256.Sum256([]byte(style))
-	w.put(`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>{}: why?</title>
-<style>`, base64.StdEncoding.EncodeToString(digest[:]), r.Subject)
-	w.raw(style)
-	w.put("</style>\n</head>\n")
-}
-
-const clock = "2006-01-02 15:04:05 UTC"
-
-// time writes a time for people and for programs.
-func (w *writer) time(t time.Time) {
-	if t.IsZero() {
-		w.put("an unknown time")
-		return
-	}
-	t = t.UTC()
-	w.put("<time datetime=\"{}\">{}</time>", t.Format(time.RFC3339), t.Format(clock))
+	w.Put("</main>\n<footer><p>Written by <code>celvpa explain</code> at ")
+	w.Time(r.Now)
+	w.Put(". The page loads nothing. <code>celvpa explain -o json</code> has all of it, unabridged.</p></footer>\n</body>\n</html>\n")
+	return w.Finish()
 }
 
 // away says how far t is from now, e.g. 5m ago.

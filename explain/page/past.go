@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/celvpa/celvpa/explain"
+	"github.com/celvpa/celvpa/markup"
 )
 
 // mark is something that happened.
@@ -18,7 +19,7 @@ type mark struct {
 // decisions writes when the processes decided what, and the decisions, newest first.
 func decisions(w *writer, r *explain.Report) {
 	if len(r.Decisions) == 0 {
-		w.put("<p>No decision is known.</p>\n")
+		w.Put("<p>No decision is known.</p>\n")
 		return
 	}
 	var marks []mark
@@ -28,46 +29,46 @@ func decisions(w *writer, r *explain.Report) {
 	lanes(w, "Decisions over time", "process", marks, r.Now)
 	list := slices.Clone(r.Decisions)
 	slices.Reverse(list)
-	w.folds("decisions", len(list), shown, func(from, to int) {
-		w.table("Decisions, newest first", "Time", "Process", "Action", "About", "Why and what", "Identifiers")
+	w.Folds("decisions", len(list), markup.Shown, func(from, to int) {
+		w.Table("Decisions, newest first", "Time", "Process", "Action", "About", "Why and what", "Identifiers")
 		for _, d := range list[from:to] {
-			w.row()
-			w.cell("when")
-			w.time(d.Time)
-			w.put("<small>{}</small></td>", away(d.Time, r.Now))
-			w.word(d.Component)
-			w.word(d.Action)
-			w.cells(cmp.Or(d.Pod, "the VPA"))
-			w.cell("")
+			w.Row()
+			w.Cell("when")
+			w.Time(d.Time)
+			w.Put("<small>{}</small></td>", away(d.Time, r.Now))
+			w.Word(d.Component)
+			w.Word(d.Action)
+			w.Cells(cmp.Or(d.Pod, "the VPA"))
+			w.Cell("")
 			if d.Rule != "" {
-				w.put("<p><code>{}</code></p>", d.Rule)
+				w.Put("<p><code>{}</code></p>", d.Rule)
 			}
 			if d.Reason != "" {
-				w.put("<p>{}</p>", d.Reason)
+				w.Put("<p>{}</p>", d.Reason)
 			}
 			if len(d.Changes) > 0 {
-				w.put("<ul class=\"plain\">")
+				w.Put("<ul class=\"plain\">")
 				for i, c := range d.Changes {
-					if i == shown {
-						w.put("<li>and {}</li>", plural(len(d.Changes)-shown, "other change"))
+					if i == markup.Shown {
+						w.Put("<li>and {}</li>", plural(len(d.Changes)-markup.Shown, "other change"))
 						break
 					}
-					w.put("<li>{}</li>", c)
+					w.Put("<li>{}</li>", c)
 				}
-				w.put("</ul>")
+				w.Put("</ul>")
 			}
-			w.put("</td>")
-			w.cell("ids")
-			w.put("decision <code>{}</code><br>inputs <code>{}</code><br>rules <code>{}</code></td></tr>\n", d.ID, d.Inputs, d.Rules)
+			w.Put("</td>")
+			w.Cell("ids")
+			w.Put("decision <code>{}</code><br>inputs <code>{}</code><br>rules <code>{}</code></td></tr>\n", d.ID, d.Inputs, d.Rules)
 		}
-		w.endTable()
+		w.EndTable()
 	})
 }
 
 // events writes the VPA's events, newest first.
 func events(w *writer, r *explain.Report) {
 	if len(r.Events) == 0 {
-		w.put("<p>No event is known.</p>\n")
+		w.Put("<p>No event is known.</p>\n")
 		return
 	}
 	var marks []mark
@@ -77,21 +78,21 @@ func events(w *writer, r *explain.Report) {
 	lanes(w, "Events over time", "type", marks, r.Now)
 	list := slices.Clone(r.Events)
 	slices.Reverse(list)
-	w.folds("events", len(list), shown, func(from, to int) {
-		w.table("Events, newest first", "Time", "Type", "Object", "Reason", "Message")
+	w.Folds("events", len(list), markup.Shown, func(from, to int) {
+		w.Table("Events, newest first", "Time", "Type", "Object", "Reason", "Message")
 		for _, e := range list[from:to] {
-			w.row()
-			w.cell("when")
-			w.time(e.Time)
-			w.put("<small>{}", away(e.Time, r.Now))
+			w.Row()
+			w.Cell("when")
+			w.Time(e.Time)
+			w.Put("<small>{}", away(e.Time, r.Now))
 			if e.Count > 1 {
-				w.put(", {}", plural(e.Count, "time"))
+				w.Put(", {}", plural(e.Count, "time"))
 			}
-			w.put("</small></td>")
-			w.cells(e.Type, e.Object, e.Reason, e.Message)
-			w.put("</tr>\n")
+			w.Put("</small></td>")
+			w.Cells(e.Type, e.Object, e.Reason, e.Message)
+			w.Put("</tr>\n")
 		}
-		w.endTable()
+		w.EndTable()
 	})
 }
 
@@ -111,7 +112,7 @@ func lanes(w *writer, caption, what string, marks []mark, now time.Time) {
 	if !p.to.After(p.from) {
 		return
 	}
-	w.openBars(caption, p.period(), what, "number", "when")
+	w.openBars(caption, markup.Period(p.from, p.to), what, "number", "when")
 	for _, name := range names {
 		n := 0
 		for _, m := range marks {
@@ -119,17 +120,17 @@ func lanes(w *writer, caption, what string, marks []mark, now time.Time) {
 				n++
 			}
 		}
-		w.put("<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"plot\"><svg width=\"100%\" height=\"22\" aria-hidden=\"true\"><line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"11\" y2=\"11\"/>", name, plural(n, "time"))
+		w.Put("<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"plot\"><svg width=\"100%\" height=\"22\" aria-hidden=\"true\"><line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"11\" y2=\"11\"/>", name, plural(n, "time"))
 		left := points
 		for _, m := range slices.Backward(marks) {
 			if m.lane == name && !m.at.IsZero() && left > 0 {
 				left--
-				w.put("<circle class=\"mark\" cx=\"{}\" cy=\"11\" r=\"4\"/>", percent(0.01+0.98*p.x(m.at)))
+				w.Put("<circle class=\"mark\" cx=\"{}\" cy=\"11\" r=\"4\"/>", markup.Percent(0.01+0.98*p.x(m.at)))
 			}
 		}
-		w.put("</svg></td></tr>\n")
+		w.Put("</svg></td></tr>\n")
 	}
 	w.axis()
-	p.times(w, 16)
+	w.Times(p.from, p.to, 16)
 	w.closeBars()
 }

@@ -2,13 +2,10 @@ package page
 
 import (
 	"fmt"
-	"math"
 	"strconv"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/celvpa/celvpa/crds/quantity"
+	"github.com/celvpa/celvpa/markup"
 )
 
 // readable is a plain number of bytes in a binary unit, cut to a tenth; empty for all else.
@@ -70,41 +67,5 @@ func (s scale) at(text string) (position float64, past, ok bool) {
 	return min(1, length/s.top), length > s.top, true
 }
 
-type tick struct {
-	at    float64
-	label string
-}
-
 // ticks are up to 4 round quantities above zero.
-func (s scale) ticks() []tick {
-	top := s.top
-	if !s.binary {
-		top *= 1000
-	}
-	if top < 1 || top > math.MaxInt64/2 {
-		return nil
-	}
-	step := int64(1)
-	for i := 0; top/float64(step) > 4; i++ {
-		if s.binary {
-			step *= 2
-		} else {
-			step = step / []int64{1, 2, 5}[i%3] * []int64{2, 5, 10}[i%3]
-		}
-	}
-	var out []tick
-	for n := step; float64(n) <= top; n += step {
-		q := resource.NewMilliQuantity(n, resource.DecimalSI)
-		if s.binary {
-			q = resource.NewQuantity(n, resource.BinarySI)
-		}
-		out = append(out, tick{float64(n) / top, q.String()})
-	}
-	return out
-}
-
-// percent is a position as a length in SVG.
-func percent(position float64) string {
-	text := strconv.FormatFloat(100*position, 'f', 2, 64)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "%"
-}
+func (s scale) ticks() []markup.Tick { return markup.Ticks(s.top, s.binary) }

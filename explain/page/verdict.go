@@ -24,40 +24,40 @@ func (w *writer) label(text, class string) {
 		return
 	}
 	k := kinds[class]
-	w.put("<span class=\"label {}\">", cmp.Or(k.style, "none"))
+	w.Put("<span class=\"label {}\">", cmp.Or(k.style, "none"))
 	if k.symbol != "" {
-		w.put("<span aria-hidden=\"true\">{} </span>", k.symbol)
+		w.Put("<span aria-hidden=\"true\">{} </span>", k.symbol)
 	}
-	w.put("{}</span>", text)
+	w.Put("{}</span>", text)
 }
 
 // verdict writes the first line of the report, and what it is about.
 func verdict(w *writer, r *explain.Report) {
 	class := classOf(r)
-	w.put("<h1><small>celvpa explain</small> {}</h1>\n", r.Subject)
-	w.put("<div class=\"verdict {}\" role=\"region\" aria-label=\"Verdict\">\n<p class=\"labels\">", cmp.Or(kinds[class].style, "none"))
+	w.Put("<h1><small>celvpa explain</small> {}</h1>\n", r.Subject)
+	w.Put("<div class=\"verdict {}\" role=\"region\" aria-label=\"Verdict\">\n<p class=\"labels\">", cmp.Or(kinds[class].style, "none"))
 	w.label(class, class)
 	if r.Verdict.Action != "" {
-		w.put(" <span>The updater's next step: <strong>{}</strong></span>", r.Verdict.Action)
+		w.Put(" <span>The updater's next step: <strong>{}</strong></span>", r.Verdict.Action)
 	}
 	if r.Verdict.Token != "" {
-		w.put(" <code>{}</code>", r.Verdict.Token)
+		w.Put(" <code>{}</code>", r.Verdict.Token)
 	}
-	w.put("</p>\n<p class=\"text\">{}</p>\n", r.Verdict.Text)
+	w.Put("</p>\n<p class=\"text\">{}</p>\n", r.Verdict.Text)
 	if n := len(r.Unknown); n > 0 {
-		w.put("<p><a href=\"#unknown\">{} could not be found out</a>, so the answer may be incomplete.</p>\n", things(n))
+		w.Put("<p><a href=\"#unknown\">{} could not be found out</a>, so the answer may be incomplete.</p>\n", things(n))
 	}
-	w.put("</div>\n<dl class=\"about\">\n")
+	w.Put("</div>\n<dl class=\"about\">\n")
 	for _, row := range [][2]string{
 		{"VerticalPodAutoscaler", cmp.Or(r.VPA, "none")}, {"Target", r.Target}, {"Update mode", r.Mode}, {"Pipeline", r.Rules.Pipeline},
 	} {
 		if row[1] != "" {
-			w.put("<div><dt>{}</dt><dd>{}</dd></div>\n", row[0], row[1])
+			w.Put("<div><dt>{}</dt><dd>{}</dd></div>\n", row[0], row[1])
 		}
 	}
-	w.put("<div><dt>As of</dt><dd>")
-	w.time(r.Now)
-	w.put("</dd></div>\n</dl>\n")
+	w.Put("<div><dt>As of</dt><dd>")
+	w.Time(r.Now)
+	w.Put("</dd></div>\n</dl>\n")
 }
 
 func things(n int) string {
@@ -85,30 +85,30 @@ func classOf(r *explain.Report) string {
 // findings writes what blocks, what is waited for and what explains a number, by class.
 func findings(w *writer, r *explain.Report) {
 	if len(r.Findings) == 0 {
-		w.put("<p>Nothing blocks, and nothing is waited for.</p>\n")
+		w.Put("<p>Nothing blocks, and nothing is waited for.</p>\n")
 	}
 	for list := r.Findings; len(list) > 0; {
 		class, n := list[0].Class, 1
 		for n < len(list) && list[n].Class == class {
 			n++
 		}
-		w.put("<h3 class=\"kind\">")
+		w.Put("<h3 class=\"kind\">")
 		w.label(class, class)
 		if means := kinds[class].means; means != "" {
-			w.put(" <span>{}</span>", means)
+			w.Put(" <span>{}</span>", means)
 		}
-		w.put("</h3>\n")
+		w.Put("</h3>\n")
 		for _, same := range byToken(list[:n]) {
-			if w.full() {
-				w.put("<p class=\"more\">More findings are left out: the page is full. <code>-o json</code> has them.</p>\n")
+			if w.Full() {
+				w.Put("<p class=\"more\">More findings are left out: the page is full. <code>-o json</code> has them.</p>\n")
 				return
 			}
-			w.folds(same[0].Token, len(same), alike, func(from, to int) {
-				w.put("<ul class=\"findings\">\n")
+			w.Folds(same[0].Token, len(same), alike, func(from, to int) {
+				w.Put("<ul class=\"findings\">\n")
 				for _, f := range same[from:to] {
 					finding(w, f)
 				}
-				w.put("</ul>\n")
+				w.Put("</ul>\n")
 			})
 		}
 		list = list[n:]
@@ -134,17 +134,17 @@ func byToken(list []explain.Finding) [][]explain.Finding {
 }
 
 func finding(w *writer, f explain.Finding) {
-	w.put("<li class=\"{}\"><p class=\"labels\"><code>{}</code>", cmp.Or(kinds[f.Class].style, "none"), f.Token)
+	w.Put("<li class=\"{}\"><p class=\"labels\"><code>{}</code>", cmp.Or(kinds[f.Class].style, "none"), f.Token)
 	if f.About != "" {
-		w.put(" <span class=\"of\">{}</span>", f.About)
+		w.Put(" <span class=\"of\">{}</span>", f.About)
 	}
-	w.put("</p><p>{}</p>", f.Text)
+	w.Put("</p><p>{}</p>", f.Text)
 	if f.WayOut != "" {
 		label := "Way out"
 		if f.Class == explain.Waiting {
 			label = "Until"
 		}
-		w.put("<p><strong>{}:</strong> {}</p>", label, f.WayOut)
+		w.Put("<p><strong>{}:</strong> {}</p>", label, f.WayOut)
 	}
-	w.put("</li>\n")
+	w.Put("</li>\n")
 }
