@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -29,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/celvpa/celvpa/controllers/freshness"
 	"github.com/celvpa/celvpa/controllers/inspect"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/oom"
@@ -45,6 +47,8 @@ type process struct {
 	*health
 	manager   manager.Manager
 	resolver  *target.Resolver // of all components: what one has asked for, the others know
+	watches   *freshness.Watches
+	lead      *freshness.Lead // nil = without leader election
 	address   string
 	secure    string // --secure-metrics-address
 	explains  inspect.Sources
@@ -65,6 +69,12 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, targetOn
 	}
 	if err := preflight(ctx, config); err != nil {
 		return nil, err
+	}
+	p.watches = &freshness.Watches{Clock: clock.RealClock{}}
+	config.Wrap(p.watches.Wrap)
+	if l := o.leader; l.elect {
+		p.lead = &freshness.Lead{Clock: clock.RealClock{}, Lease: types.NamespacedName{Namespace: l.resourceNamespace, Name: l.resourceName}, Valid: l.renewDeadline}
+		config.Wrap(p.lead.Wrap)
 	}
 	scheme := clientgoscheme.Scheme // a copy would take half a megabyte
 	utilruntime.Must(vpav1.AddToScheme(scheme))
@@ -225,6 +235,16 @@ func (p *process) watched(ctx context.Context, list client.ObjectList, object cl
 	}
 	p.kinds = append(p.kinds, object)
 	return true, nil
+}
+
+// outdated says why this process may not evict or resize pods now: it may not lead any more, or not know what there is.
+func (p *process) outdated() string {
+	if p.lead != nil {
+		if lost := p.lead.Lost(); lost != "" {
+			return lost
+		}
+	}
+	return p.watches.Behind("pods", "verticalpodautoscalers")
 }
 
 // webhookServer adds an HTTPS server.

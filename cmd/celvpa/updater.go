@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/freshness"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/statuslease"
 	"github.com/celvpa/celvpa/controllers/updater"
@@ -109,6 +110,7 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 		Limits:     limits,
 		FirstCycle: flags.firstCycle,
 		Decisions:  o.decisions("updater"),
+		Outdated:   p.outdated,
 	})
 	p.explains.Updater = u.Explain
 	p.healthy = append(p.healthy, u.Healthy)
@@ -125,7 +127,7 @@ func (p *process) writer(o *options) (client.Client, error) {
 	if o.qps > 0 {
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.qps, cmp.Or(o.burst, rest.DefaultBurst))
 	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return impatient{next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return freshness.Guard(impatient{next}, p.outdated) })
 	writes, err := client.New(config, client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the client that evicts and resizes: %w", err)

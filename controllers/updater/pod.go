@@ -219,7 +219,11 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	}
 	w.counted.EvictionFailed(counters.Eviction)
 	r.recordRefused(w, c, actionEvictionRefused, actuation.Said(err))
-	c.log.Info("eviction refused; retrying in a later cycle", "rule", c.verdict.Rule, "answer", actuation.Said(err))
+	message := "eviction refused; retrying in a later cycle"
+	if answer == actuation.Unsure {
+		message = "eviction not answered; the pod counts as evicted until the cache shows what became of it"
+	}
+	c.log.Info(message, "rule", c.verdict.Rule, "answer", actuation.Said(err))
 }
 
 // backOffEvictions records a refused eviction if the rules say so.

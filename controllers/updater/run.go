@@ -42,6 +42,9 @@ func (u *Updater) RunOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, u.Interval)
 	defer cancel()
 	r := u.newRun()
+	if r.isOutdated() {
+		return
+	}
 	var vpas vpav1.VerticalPodAutoscalerList
 	if !r.list(ctx, "ListVPAs", &vpas, "VerticalPodAutoscalers") {
 		return
@@ -70,6 +73,19 @@ func (u *Updater) RunOnce(ctx context.Context) {
 // newRun starts a cycle.
 func (u *Updater) newRun() *run {
 	return &run{Updater: u, Log: u.Log, rules: u.Rules(), now: u.Clock.Now()}
+}
+
+// isOutdated reports whether to do nothing in this cycle: the pods that the cache shows may be gone, and
+// to evict others would be too much.
+func (r *run) isOutdated() bool {
+	if r.Outdated == nil {
+		return false
+	}
+	reason := r.Outdated()
+	if reason != "" {
+		r.Log.Info("skipping this cycle: changes in the cluster may have gone unseen", "reason", reason)
+	}
+	return reason != ""
 }
 
 // list reads objects of one kind, and reports whether that succeeded.

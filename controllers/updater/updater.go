@@ -23,8 +23,8 @@ import (
 	"github.com/celvpa/celvpa/engine/compile"
 )
 
-// Options configure an Updater; all fields but Admission, Beside, Concurrent, FirstCycle and Limits
-// are required.
+// Options configure an Updater; all fields but Admission, Beside, Concurrent, FirstCycle, Limits
+// and Outdated are required.
 type Options struct {
 	Client     client.Reader // a cache
 	Actuator   actuation.Actuator
@@ -44,6 +44,9 @@ type Options struct {
 	// skips the check.
 	Admission func(context.Context) error
 	Decisions *decisions.Log // nil = none are kept
+	// Outdated says why the cache may lack what changed in the cluster, or why another replica may lead; empty = neither.
+	// nil = it never does.
+	Outdated func() string
 	// Beside reports whether another actor, such as boosts.Controller, is changing a pod, which then counts as
 	// disrupted; nil = none.
 	Beside func(*corev1.Pod) bool

@@ -13,6 +13,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/freshness"
 )
 
 // Messages of API servers, where neither code nor reason distinguishes answers (Kubernetes 1.33 to
@@ -96,7 +97,7 @@ const (
 	Evicted EvictionAnswer = iota
 	Gone                   // the pod no longer exists
 	Budget                 // a PodDisruptionBudget refused it
-	NotSent                // the client's own rate limit would have delayed it beyond the cycle
+	NotSent                // see Unsent
 	Unsure                 // no answer: it may have succeeded
 	Failed                 // the API server refused for another reason
 )
@@ -128,9 +129,11 @@ func AnswerOf(err error) EvictionAnswer {
 	return Failed
 }
 
-// Unsent reports whether a request was never sent because the client's own rate limit would have
-// delayed it too long.
-func Unsent(err error) bool { return strings.Contains(err.Error(), "client rate limiter Wait") }
+// Unsent reports whether a request was never sent: the client's own rate limit would have delayed it
+// too long, or the process knows too little by now.
+func Unsent(err error) bool {
+	return strings.Contains(err.Error(), "client rate limiter Wait") || errors.As(err, new(freshness.Outdated))
+}
 
 // Declined reports whether a request certainly had no effect: the API server refused it, or was not
 // reached.

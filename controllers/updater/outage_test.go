@@ -2,6 +2,7 @@ package updater
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/celvpa/celvpa/controllers/statuslease"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // TestALeaseThatCannotBeReadIsNotSaidToHaveExpired: during an outage of the API server, nothing is wrong with the admission
@@ -36,4 +38,32 @@ func TestALeaseThatCannotBeReadIsNotSaidToHaveExpired(t *testing.T) {
 	expired := fake.NewClientBuilder().WithObjects(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: coordinationv1.LeaseSpec{RenewTime: &old}}).Build()
 	require.Contains(t, said(expired), "status lease expired; evictions paused")
+}
+
+// TestACacheThatIsBehindLetsNoPodBeEvicted: what it shows of a workload's pods may be gone.
+func TestACacheThatIsBehindLetsNoPodBeEvicted(t *testing.T) {
+	behind := "pods have not been watched for 30s"
+	w := newWorld(t, func(o *Options) { o.Outdated = func() string { return behind } })
+	w.workload("flat", 2, vpav1.UpdateModeRecreate)
+	w.workload("tall", 2, vpav1.UpdateModeInPlaceOrRecreate)
+	require.Empty(t, w.cycle())
+	require.Contains(t, strings.Join(w.logs, "\n"), `"skipping this cycle: changes in the cluster may have gone unseen" "reason"="pods have not been watched for 30s"`)
+	behind = ""
+	require.Len(t, w.cycle(), 2)
+}
+
+// TestAnEvictionWithoutAnAnswerIsNotSaidToBeRefused: it may have taken place.
+func TestAnEvictionWithoutAnAnswerIsNotSaidToBeRefused(t *testing.T) {
+	said := func(answer error) string {
+		w := newWorld(t, nil)
+		w.workload("web", 2, vpav1.UpdateModeRecreate)
+		w.refusing("evict", answer)
+		w.cycle()
+		return strings.Join(w.logs, "\n")
+	}
+	const refused, unanswered = "eviction refused; retrying in a later cycle", "eviction not answered; the pod counts as evicted"
+	require.Contains(t, said(budgetRefusal(2)), refused)
+	lost := said(errors.New("http2: client connection lost"))
+	require.Contains(t, lost, unanswered)
+	require.NotContains(t, lost, refused)
 }

@@ -1,0 +1,108 @@
+// Package freshness knows whether a process may act on what it knows. While its watch of pods is closed, or has been opened again
+// a moment ago, its cache still shows pods that are gone, and whoever counts them evicts too many. Once its lease is lost, another
+// process acts. It finds out by the requests of the process, and holds no cache.
+package freshness
+
+import (
+	"fmt"
+	"net/http"
+	"path"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// grace is how long a watch may be closed without anybody minding: API servers end watches every few minutes, and clients
+	// open them again at once.
+	grace = 3 * time.Second
+	// settling is how long a watch that was closed for longer is given to deliver what was missed.
+	settling = 2 * time.Second
+)
+
+// Watches follows the watches of a process, by resource. It is safe for concurrent use.
+type Watches struct {
+	Clock clock.PassiveClock
+
+	mu sync.Mutex
+	of map[string]*watched
+}
+
+// watched are the watches of one resource.
+type watched struct {
+	open   int       // that are up to date
+	closed time.Time // when the last one ended
+	opened time.Time // when the first one was up to date again
+	gap    time.Duration
+}
+
+// Wrap returns a transport that follows the watches which go through it.
+func (w *Watches) Wrap(next http.RoundTripper) http.RoundTripper { return transport{next, w} }
+
+// Behind says which of the resources, by plural name, may not be known as they are, and why; empty = all are. A resource that was
+// never watched counts as known: components start when their caches have synced.
+func (w *Watches) Behind(resources ...string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.Clock.Now()
+	for _, resource := range resources {
+		one := w.of[resource]
+		switch {
+		case one == nil:
+		case one.open == 0 && now.Sub(one.closed) > grace:
+			return fmt.Sprintf("%s have not been watched for %s", resource, now.Sub(one.closed).Round(time.Second))
+		case one.open > 0 && one.gap > grace && now.Sub(one.opened) < settling:
+			return fmt.Sprintf("%s were not watched for %s until a moment ago", resource, one.gap.Round(time.Second))
+		}
+	}
+	return ""
+}
+
+// opens counts a watch that is up to date.
+func (w *Watches) opens(resource string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil {
+		w.of = map[string]*watched{}
+	}
+	one := w.of[resource]
+	if one == nil {
+		one = &watched{}
+		w.of[resource] = one
+	} else if one.open == 0 {
+		one.opened = w.Clock.Now()
+		one.gap = one.opened.Sub(one.closed)
+	}
+	one.open++
+}
+
+// closes counts a watch that was up to date and has ended.
+func (w *Watches) closes(resource string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.of[resource]
+	if one.open--; one.open == 0 {
+		one.closed = w.Clock.Now()
+	}
+}
+
+type transport struct {
+	http.RoundTripper
+	watches *Watches
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.RoundTripper.RoundTrip(r)
+	query := r.URL.Query()
+	if watch := query.Get("watch"); err != nil || answer.StatusCode != http.StatusOK || watch != "true" && watch != "1" {
+		return answer, err
+	}
+	s := &stream{ReadCloser: answer.Body, watches: t.watches, resource: path.Base(r.URL.Path)}
+	if query.Get("sendInitialEvents") != "true" {
+		s.caughtUp()
+	}
+	answer.Body = s
+	return answer, nil
+}
