@@ -77,6 +77,7 @@ func (r *Recommender) maintainCheckpoints(ctx context.Context, begin time.Time, 
 		collecting, cancel := context.WithTimeout(ctx, max(part(r.Interval, leastShare), leastTime))
 		defer cancel()
 		r.collectCheckpoints(collecting, existing)
+		r.using(r.cluster.ForgetGone)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestLoadingALongHistoryIsHealthy(t *testing.T) {
 		during = r.Healthy()
 	})})
 	r.Progress()
-	r.begin(t.Context())
+	r.begin(t.Context(), nil)
 	require.NoError(t, during)
 	require.NoError(t, r.Healthy(), "the intervals count from the end of the history")
 	clk.Step(6 * time.Minute)

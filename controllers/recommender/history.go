@@ -22,7 +22,7 @@ type History interface {
 }
 
 // loadHistory loads usage from before the start; false = retry.
-func (r *Recommender) loadHistory(ctx context.Context) bool {
+func (r *Recommender) loadHistory(ctx context.Context, existing map[model.WorkloadID]bool) bool {
 	if r.History != nil {
 		now := r.Clock.Now()
 		pods, err := r.History.Load(ctx, now)
@@ -39,7 +39,7 @@ func (r *Recommender) loadHistory(ctx context.Context) bool {
 	if r.Checkpoints == nil {
 		return true
 	}
-	counts, err := r.loadCheckpoints(ctx)
+	counts, err := r.loadCheckpoints(ctx, existing)
 	r.notices.Tell(r.Log, "reading checkpoints", err, "cannot read checkpoints; recommendations and checkpoints in the cluster stay unchanged until it succeeds")
 	if err != nil {
 		return false
@@ -72,9 +72,9 @@ func (s *State) addHistory(pods []history.Pod, now time.Time) {
 
 type loadCounts struct{ loaded, unused, unreadable, ahead int }
 
-// loadCheckpoints restores the history of the VPAs served, page by page. An unreadable checkpoint
-// is logged and skipped.
-func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, err error) {
+// loadCheckpoints restores the history of the VPAs served, page by page, and keeps that of VPAs that
+// do not exist. An unreadable checkpoint is logged and skipped.
+func (r *Recommender) loadCheckpoints(ctx context.Context, existing map[model.WorkloadID]bool) (counts loadCounts, err error) {
 	r.ahead = nil
 	err = r.Checkpoints.each(ctx, r.Namespaces.Only, func(object *unstructured.Unstructured) {
 		c, faulty, err := decodeCheckpoint(object)
@@ -83,7 +83,12 @@ func (r *Recommender) loadCheckpoints(ctx context.Context) (counts loadCounts, e
 		}
 		known := true
 		if err == nil {
-			r.using(func() { known, err = r.Restore(c, r.Clock.Now()) })
+			r.using(func() {
+				known, err = r.Restore(c, r.Clock.Now())
+				if id := (model.WorkloadID{Namespace: c.Namespace, Name: c.Spec.VPAObjectName}); !existing[id] && r.Namespaces.Serve(c.Namespace) {
+					err = r.cluster.RestoreGone(id, c.Spec.ContainerName, &c.Status, r.Clock.Now())
+				}
+			})
 		}
 		switch {
 		case errors.Is(err, model.ErrAhead):

@@ -92,7 +92,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 	var seen map[model.PodID]bool
 	latency.Time("LoadVPAs", func() { existing = r.loadVPAs(ctx) })
 	if !r.loaded && existing != nil && ctx.Err() == nil {
-		r.begin(ctx)
+		r.begin(ctx, existing)
 	}
 	latency.Time("LoadPods", func() {
 		seen = r.loadPods(ctx)
@@ -141,9 +141,9 @@ func (s *State) collectGarbage(now time.Time) {
 }
 
 // begin loads usage from before the start.
-func (r *Recommender) begin(ctx context.Context) {
+func (r *Recommender) begin(ctx context.Context, existing map[model.WorkloadID]bool) {
 	r.loading.Store(true)
-	loaded := r.loadHistory(ctx)
+	loaded := r.loadHistory(ctx, existing)
 	r.using(func() { r.loaded = loaded })
 	r.Progress()
 	r.loading.Store(false)

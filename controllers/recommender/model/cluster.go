@@ -15,6 +15,7 @@ type Cluster struct {
 	window     facts.Window // of pods that belong to no workload
 	pods       map[PodID]*pod
 	workloads  map[WorkloadID]*Workload
+	gone       gone
 	namespaces map[string]*namespace
 	newest     time.Time // of all samples that were accepted
 
@@ -30,7 +31,7 @@ type Cluster struct {
 
 // NewCluster returns an empty cluster.
 func NewCluster(s Settings) *Cluster {
-	return &Cluster{settings: s, window: facts.DefaultWindow(), pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, namespaces: map[string]*namespace{}}
+	return &Cluster{settings: s, window: facts.DefaultWindow(), pods: map[PodID]*pod{}, workloads: map[WorkloadID]*Workload{}, gone: gone{}, namespaces: map[string]*namespace{}}
 }
 
 // SetWindow sets the window of containers without a workload: a VPA may be added later.
@@ -65,11 +66,11 @@ func (c *Cluster) namespace(name string) *namespace {
 // SetWorkload adds or updates a workload: the pods that selector matches, nil = unknown. Among
 // workloads that select the same pods the first by order governs. Restored history is dropped when
 // the target or its selector changes, but not while the selector is unknown, nor when the workload
-// was deleted and created again meanwhile (UPSTREAM.md §2.5, Appendix B 10).
+// was deleted and created again before ForgetGone (UPSTREAM.md §2.5, Appendix B 10).
 func (c *Cluster) SetWorkload(id WorkloadID, order facts.Order, target string, selector labels.Selector) *Workload {
 	w := c.workloads[id]
 	if w == nil {
-		w = &Workload{ID: id, order: order, target: target, changed: true}
+		w = c.gone.comesBack(id, order, target)
 		c.workloads[id] = w
 	}
 	if w.order != order {
@@ -106,12 +107,14 @@ func (c *Cluster) forget(w *Workload) {
 	}
 }
 
-// KeepWorkloads drops the workloads that are not in keep.
+// KeepWorkloads drops the workloads that are not in keep. What was restored for them is kept until
+// ForgetGone.
 func (c *Cluster) KeepWorkloads(keep map[WorkloadID]bool) {
 	for id, w := range c.workloads {
 		if !keep[id] {
 			c.forget(w)
 			delete(c.workloads, id)
+			c.gone.leaves(w)
 		}
 	}
 }
