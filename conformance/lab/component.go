@@ -35,14 +35,16 @@ func (c *cluster) pid(component string) (int, error) {
 	return pid, nil
 }
 
-// runs reports whether there is a process that has not ended. One that nobody has waited for yet has ended.
+// runs reports whether there is a process that has not ended. One that nobody has waited for yet has ended, once all of its
+// threads have: the last one closes its ports.
 func runs(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
 	}
 	_, rest, _ := bytes.Cut(stat, []byte(") ")) // the name before may have blanks
-	return !bytes.HasPrefix(rest, []byte("Z")) && !bytes.HasPrefix(rest, []byte("X"))
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return err == nil && (len(threads) > 1 || !bytes.HasPrefix(rest, []byte("Z")) && !bytes.HasPrefix(rest, []byte("X")))
 }
 
 // servedWithin is how long a lab may take to answer after a restart of a component.
@@ -77,10 +79,24 @@ func (c *cluster) restart(ctx context.Context, component string) error {
 	if err := os.WriteFile(c.componentFile("pids", component, ".pid"), []byte(strconv.Itoa(again.Process.Pid)), 0o644); err != nil {
 		return errors.Join(err, again.Process.Kill())
 	}
-	if err := again.Process.Release(); err != nil {
-		return err
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = again.Wait()
+	}()
+	served, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-ended:
+			cancel(fmt.Errorf("%s ended at once; see %s", component, log.Name()))
+		case <-served.Done():
+		}
+	}()
+	if err := c.waitServed(served); err != nil {
+		return errors.Join(err, context.Cause(served))
 	}
-	return c.waitServed(ctx)
+	return nil
 }
 
 // sameCommand is the command that a process was started with. It survives this process and its Ctrl-C.
