@@ -150,7 +150,7 @@ func (c *Checker) Alive(ctx context.Context) error {
 func (c *Checker) changed(told, now time.Time) time.Time {
 	switch {
 	case c.seen == "", !told.Before(c.read) && !told.After(now):
-		return told
+		return now.Add(told.Sub(now)) // with the monotonic reading of now: this clock may be stepped
 	case now.Sub(c.read) > c.Timeout: // this process was asleep, and cannot tell
 		return c.read
 	}
