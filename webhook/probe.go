@@ -73,6 +73,7 @@ type Prober struct {
 	Log       logr.Logger
 
 	last     atomic.Pointer[bool] // whether the last probe reached it; nil = not known
+	reached  atomic.Bool          // by any probe so far
 	allowed  bool                 // to create VPAs
 	failures int                  // in a row
 	told     bool                 // that the permission is missing
@@ -101,14 +102,14 @@ func (p *Prober) Start(ctx context.Context) error {
 	}
 }
 
-// Unreached is an error while the last probes show that API servers do not reach the webhook; nil if they do, or if that is not
-// known. A nil Prober knows nothing.
+// Unreached is an error while the last probes show that API servers do not reach the webhook any more; nil if they do, if that is
+// not known, or if they never did: some providers keep webhooks from kube-system, and others are reached. A nil Prober knows nothing.
 func (p *Prober) Unreached() error {
 	if p == nil {
 		return nil
 	}
-	if last := p.last.Load(); last != nil && !*last {
-		return errors.New("the API server does not reach this webhook")
+	if last := p.last.Load(); last != nil && !*last && p.reached.Load() {
+		return errors.New("the API server does not reach this webhook any more")
 	}
 	return nil
 }
@@ -173,6 +174,7 @@ func (p *Prober) report(err error) {
 	case err == nil:
 		p.failures = 0
 		p.last.Store(ptr.To(true))
+		p.reached.Store(true)
 		reachable.WithLabelValues().Set(1)
 		p.notices.Tell(log, reaching, nil, "")
 		p.notices.Tell(log, knowing, nil, "")

@@ -109,16 +109,28 @@ func TestAWebhookThatIsNotReachedIsReportedAtTheSecondProbe(t *testing.T) {
 			require.Equal(t, "reached", state(), "once may be an accident")
 			s.looks(3)
 			require.Equal(t, "unreached", state())
+			require.Error(t, s.Unreached(), "it was reached before")
 			require.Len(t, s.messages, 1, "once")
 			require.Contains(t, s.messages[0], "the API server does not reach this webhook, so new pods do not get their recommendations; check the MutatingWebhookConfiguration vpa-webhook-config")
 			require.Contains(t, s.messages[0], one.says)
 			s.answers = s.reached
 			s.looks(1)
 			require.Equal(t, "reached", state())
+			require.NoError(t, s.Unreached())
 			require.Contains(t, s.messages[1], "recovered")
 			require.Equal(t, 1, s.reviews, "the permission is asked for once")
 		})
 	}
+}
+
+// TestAWebhookThatWasNeverReachedIsNotTakenForOneThatFailed: the namespace of the probe may be one that webhooks are kept from.
+func TestAWebhookThatWasNeverReachedIsNotTakenForOneThatFailed(t *testing.T) {
+	s := newProbed(t)
+	s.answers = func(*vpav1.VerticalPodAutoscaler) error { return nil }
+	s.looks(3)
+	require.Equal(t, "unreached", state())
+	require.NoError(t, s.Unreached())
+	require.NoError(t, (*Prober)(nil).Unreached())
 }
 
 func TestWhatSaysNothingAboutTheWebhookIsNotReportedAsItsFault(t *testing.T) {
