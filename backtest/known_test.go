@@ -1,0 +1,111 @@
+package backtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/simulate/usagefile"
+)
+
+// TestHindsightIsThePeak: the least constant request that usage never exceeds, OOMs of the history
+// included.
+func TestHindsightIsThePeak(t *testing.T) {
+	w := newWorld(t, deployment("shop", "Off", "{cpu: 2, memory: 2Gi}", "{}"))
+	w.usage(pod("shop", 0), 0, day, time.Hour, func(since time.Duration) float64 { return 0.1 + 0.7*step01(since == 5*time.Hour) }, always(100<<20))
+	w.usage(pod("shop", 1), 0, day, time.Hour, always(0.2), always(50<<20))
+	w.add(usagefile.Series{Pod: pod("shop", 1), Container: "app", Kind: usagefile.OOM}, epoch.Add(90*time.Minute).UnixNano(), 200<<20)
+	c := of(t, w.run(), Hindsight).Containers[0]
+	require.InEpsilon(t, 2*0.8*24, c.CPU.RequestedCoreHours, 1e-12)
+	require.InEpsilon(t, 2*24*float64(200<<20+1)/(1<<30), c.Memory.RequestedGiBHours, 1e-12)
+	require.Zero(t, c.CPU.OverRequestShare)
+	require.Zero(t, c.Memory.OverRequestShare)
+	require.Zero(t, c.OOMs)
+}
+
+// TestAnOOMRaisesMemory: a container that needs more than its limit from the second day on is killed,
+// the recommender hears of it, and the pod is replaced by one that has enough.
+func TestAnOOMRaisesMemory(t *testing.T) {
+	w := newWorld(t, deployment("shop", "Recreate", "{cpu: 100m, memory: 300Mi}", "{memory: 300Mi}"))
+	w.options.Points = 20
+	w.usage(pod("shop", 0), 0, 2*day, 5*time.Minute, always(0.05), func(since time.Duration) float64 { return 200<<20 + 150<<20*step01(since >= day) })
+	r := w.run(with(t, Shipped))
+	require.Equal(t, 289, of(t, r, Manifest).Fleet.OOMs, "a kill at each sample")
+	c := of(t, r, Shipped).Containers[0]
+	require.Positive(t, c.OOMs)
+	require.Less(t, c.OOMs, 5)
+	var evicted []Event
+	for _, e := range c.Series.Events {
+		if e.Type == Evicted && !e.At.Before(epoch.Add(day)) {
+			evicted = append(evicted, e)
+		}
+	}
+	require.NotEmpty(t, evicted)
+	require.Greater(t, *evicted[0].Memory.To, float64(350<<20))
+	require.NotEmpty(t, c.Series.Causes)
+}
+
+// TestABudgetHoldsEvictionsBack: without one, both pods of a workload are replaced; with one that
+// allows none, neither is.
+func TestABudgetHoldsEvictionsBack(t *testing.T) {
+	evictions := func(budget string) int {
+		w := newWorld(t, deployment("shop", "Recreate", "{cpu: 1, memory: 1Gi}", "{}"), budget)
+		for n := range 2 {
+			w.usage(pod("shop", n), 0, day, 5*time.Minute, always(0.1), always(100<<20))
+		}
+		return of(t, w.run(with(t, Shipped)), Shipped).Fleet.Evictions
+	}
+	const budget = "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b, namespace: web}, spec: {selector: {matchLabels: {app: shop}}, minAvailable: "
+	require.Equal(t, 2, evictions(""))
+	require.Equal(t, 2, evictions(budget+"1}}"))
+	require.Equal(t, 0, evictions(budget+"'100%'}}"))
+}
+
+// TestResizesInPlaceEvictNobody.
+func TestResizesInPlaceEvictNobody(t *testing.T) {
+	w := newWorld(t, deployment("shop", "InPlaceOrRecreate", "{cpu: 1, memory: 1Gi}", "{}"))
+	w.usage(pod("shop", 0), 0, day, 5*time.Minute, always(0.1), always(100<<20))
+	c := of(t, w.run(with(t, Shipped)), Shipped).Containers[0]
+	require.Equal(t, 1, c.Resizes)
+	require.Zero(t, c.Evictions)
+	require.Less(t, c.CPU.RequestedCoreHours, 24.0)
+}
+
+// TestNewPodsGetWhatIsRecommendedThen: in mode Initial, only pods that start later do.
+func TestNewPodsGetWhatIsRecommendedThen(t *testing.T) {
+	w := newWorld(t, deployment("shop", "Initial", "{cpu: 1, memory: 1Gi}", "{}"))
+	w.usage(pod("shop", 0), 0, day, 5*time.Minute, always(0.1), always(100<<20))
+	w.usage(pod("shop", 1), 12*time.Hour, 12*time.Hour, 5*time.Minute, always(0.1), always(100<<20))
+	c := of(t, w.run(with(t, Shipped)), Shipped).Containers[0]
+	require.InEpsilon(t, 24+12*0.126, c.CPU.RequestedCoreHours, 0.02)
+}
+
+// TestPoliciesThatDecideAlikeShareAReplay, workload by workload.
+func TestPoliciesThatDecideAlikeShareAReplay(t *testing.T) {
+	w := newWorld(t, deployment("shop", "Recreate", "{cpu: 1, memory: 1Gi}", "{}"))
+	w.usage(pod("shop", 0), 0, day, 5*time.Minute, always(0.1), always(100<<20))
+	r := w.run(with(t, Upstream), with(t, Shipped), with(t, "wide", "estimate.marginFraction", "1"))
+	require.Empty(t, of(t, r, Upstream).SameAs)
+	require.Equal(t, Upstream, of(t, r, Shipped).SameAs)
+	require.Empty(t, of(t, r, "wide").SameAs)
+	require.Equal(t, of(t, r, Upstream).Fleet, of(t, r, Shipped).Fleet)
+	require.Greater(t, of(t, r, "wide").Fleet.CPU.RequestedCoreHours, of(t, r, Shipped).Fleet.CPU.RequestedCoreHours)
+}
+
+// TestWhatIsLeftOutIsNoted: pods of no workload, workloads without usage, and VPAs without a target.
+func TestWhatIsLeftOutIsNoted(t *testing.T) {
+	bare, _, _ := strings.Cut(deployment("idle", "Off", "{}", "{}"), "---")
+	_, lost, _ := strings.Cut(deployment("lost", "Off", "{}", "{}"), "---")
+	w := newWorld(t, deployment("shop", "Off", "{cpu: 1, memory: 1Gi}", "{}"), bare, lost)
+	w.usage(pod("shop", 0), 0, time.Hour, 5*time.Minute, always(0.1), always(100<<20))
+	w.usage(model.PodID{Namespace: "other", Name: "alone"}, 0, time.Hour, 5*time.Minute, always(0.1), nil)
+	report, notes := w.runNoted(with(t, Shipped))
+	require.Len(t, report.Policies[0].Containers, 1)
+	text := strings.Join(notes, "\n")
+	require.Contains(t, text, "1 pod of usage left out, of no workload in the manifests: other/alone")
+	require.Contains(t, text, "1 workload left out, because the history has no usage of their pods: Deployment web/idle")
+	require.Contains(t, text, "Deployment web/lost, the target of VerticalPodAutoscaler web/lost, is not in the manifests")
+}
