@@ -122,7 +122,7 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	set, unreadObjects := o.objects(cmd)
 	overlays, unusable := set.RuleOverlays()
 	candidates, untried := rules.candidates(overlays, o.rules.halfLives)
-	cluster, unloaded := simulate.Load(set, candidates[1].Book, simulate.At(time.Time{}))
+	cluster, unloaded := simulate.Load(set, rules.named[0].book, simulate.At(time.Time{}))
 	report, notes, failed := backtest.Run(cmd.Context(), cluster, store, candidates, o.settings(told))
 	told.end()
 	printNotes(cmd, append(store.Notes(), notes...))

@@ -84,7 +84,7 @@ func TestABacktestAsCSV(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, 1+4*(3+1))
 	require.Equal(t, []string{"policy", "namespace", "workload", "kind", "container", "cpu_slack_mean"}, rows[0][:6])
-	require.Equal(t, []string{"shipped", "payments", "ledger", "StatefulSet", "ledger"}, rows[13][:5])
+	require.Equal(t, []string{"shipped", "payments", "books", "StatefulSet", "books"}, rows[13][:5])
 	require.Equal(t, []string{"shipped", "", "", "", ""}, rows[16][:5])
 }
 
@@ -157,4 +157,34 @@ func TestABarSaysHowLongTheRestMayTake(t *testing.T) {
 		p.bar("replaying", begin, 25, 100)
 		require.Equal(t, want, out.String())
 	}
+}
+
+// TestAnAuditedOverlayIsTriedAsIfEnforced, and one that is enforced counts in policy shipped alone. An overlay is laid over the
+// rules once.
+func TestAnAuditedOverlayIsTriedAsIfEnforced(t *testing.T) {
+	overlay := "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: o}\nspec: {mode: MODE, match: {namespaces: [payments]}, change: [{params: {estimate.marginFraction: 0.3}}]}\n"
+	type policies struct {
+		Policies []struct {
+			Name, SameAs string
+			Enforces     []string
+			Fleet        struct{ OOMs int }
+		}
+	}
+	run := func(mode string) (out policies) {
+		text, err := piped(t, strings.Replace(overlay, "MODE", mode, 1), "backtest", "-f", "-", "-f", backtestObjects, "--history", backtestHistory, "-o", "json")
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(text), &out))
+		return out
+	}
+	audited := run("Audit").Policies
+	require.Len(t, audited, 5)
+	require.Equal(t, backtest.Upstream, audited[3].SameAs)
+	require.Equal(t, 1, audited[3].Fleet.OOMs)
+	require.Equal(t, "shipped+o", audited[4].Name)
+	require.Equal(t, []string{"o"}, audited[4].Enforces)
+	require.Zero(t, audited[4].Fleet.OOMs)
+	enforced := run("Enforce").Policies
+	require.Len(t, enforced, 4)
+	require.Empty(t, enforced[3].SameAs)
+	require.Zero(t, enforced[3].Fleet.OOMs)
 }

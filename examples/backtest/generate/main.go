@@ -45,17 +45,17 @@ func write(out io.Writer) {
 }
 
 var containers = []container{
-	{"payments", "ledger-0", "ledger", ledger},
+	{"payments", "books-0", "books", books},
 	{"shop", "web-6f9c7d8b5d-bcdfg", "web", web},
 	{"shop", "web-6f9c7d8b5d-hjklm", "web", web},
 	{"shop", "search-54c9f7b6d8-npqrs", "search", search},
 }
 
-// closing is how much memory the ledger needs to close the books of each day, in MiB.
+// closing is how much memory it takes to close the books of each day, in MiB.
 var closing = []float64{430, 410, 440, 420, 610, 400, 450, 640}
 
-// ledger closes the books from one to three in the night.
-func ledger(r *rand.Rand, day int, hour float64) (cores, mebibytes float64) {
+// books is closed from one to three in the night.
+func books(r *rand.Rand, day int, hour float64) (cores, mebibytes float64) {
 	if hour >= 1 && hour < 3 {
 		return 0.8 + 0.1*r.Float64(), 250 + (closing[day]-250)*math.Min(1, (hour-1)*1.5)
 	}
