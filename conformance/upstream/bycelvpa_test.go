@@ -167,6 +167,9 @@ func (c *byCelvpa) dropVPA(namespace, name string) {
 		keep[id] = true
 	}
 	c.cluster.KeepWorkloads(keep)
+	if !c.told.Raw { // celvpa's table of differences lists this: a VPA that comes back has its history
+		c.cluster.ForgetGone()
+	}
 	c.govern()
 }
 

@@ -89,6 +89,19 @@ events:
 - {at: 240h, do: collect}`,
 	},
 	{
+		name: "VPAs that come back",
+		why:  "A VPA that is deleted, perhaps with its CRD, and created again has the history of its checkpoint. Otherwise the few samples since would replace it there.",
+		kind: kindContainers,
+		story: `events:
+- {at: 0s, do: vpa, name: v, selector: app=a}
+- {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}
+- {at: 0s, do: cpu, name: p, container: app, amount: 100}
+- {at: 1m, do: no-pod, name: p}
+- {at: 1m, do: restart}
+- {at: 1m, do: no-vpa, name: v}
+- {at: 2m, do: vpa, name: v, selector: app=a}`,
+	},
+	{
 		name: "what a restart loses",
 		why:  "Upstream's checkpoints have neither the peak of the open memory window nor the time of the newest CPU sample. celvpa's have, in a field that upstream does not read.",
 		kind: kindMemory,
