@@ -82,6 +82,9 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 	}
 	b := &bench{options: o, store: store, setting: &setting{stage: divide(staged, spans), interval: int64(o.Interval), points: o.Points, thorough: o.thorough, listen: o.Recommended}}
 	b.window(spans)
+	if err := b.checkWindow(spans); err != nil {
+		return nil, cluster.Notes(), faults.Join(unusable, err)
+	}
 	b.candidates = append([]Candidate{{Name: Manifest}, {Name: Hindsight, perfect: hindsight}}, candidates...)
 	b.plan()
 	if o.Watch != nil {
@@ -152,7 +155,26 @@ func (b *bench) window(spans []history.Span) {
 			}
 		}
 	}
-	b.maxGap = int64(gapSteps * quantiles(steps).P50)
+	if b.maxGap = int64(gapSteps * quantiles(steps).P50); b.maxGap == 0 { // no series has two samples
+		b.maxGap = gapSteps * b.interval
+	}
+}
+
+// maxCycles is two years of a cycle a minute.
+const maxCycles = 2 * 366 * 24 * 60
+
+// checkWindow refuses windows that would take forever: one sample of a clock that was never set makes
+// them decades long.
+func (b *bench) checkWindow(spans []history.Span) error {
+	cycles := (b.to - b.from) / b.interval
+	if cycles <= maxCycles {
+		return nil
+	}
+	of := func(s history.Span) string { return s.Pod.Namespace + "/" + s.Pod.Name }
+	first := slices.MinFunc(spans, func(x, y history.Span) int { return cmp.Compare(x.First, y.First) })
+	last := slices.MaxFunc(spans, func(x, y history.Span) int { return cmp.Compare(x.Last, y.Last) })
+	return fmt.Errorf("the history goes from %s (pod %s) to %s (pod %s), which is %d cycles, and %d are the most: a clock may have been wrong; name the time to replay with --from and --to, or a longer --interval",
+		clock(b.from).Format(time.RFC3339), of(first), clock(b.to).Format(time.RFC3339), of(last), cycles, maxCycles)
 }
 
 // plan makes the tasks: policies that decide alike for a shard share one.

@@ -12,8 +12,7 @@ type outcome struct {
 }
 
 type workloadOutcome struct {
-	whole      tally // of all containers; evictions and resizes count once
-	vpa        string
+	whole      tally              // of all containers; evictions and resizes count once
 	containers []containerOutcome // by name
 }
 

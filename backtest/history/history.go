@@ -40,3 +40,23 @@ type Span struct {
 	First, Last int64 // unix nanoseconds
 	Points      int   // without duplicates after Store.Seal
 }
+
+// Between is a sink that takes what is of a time, both ends included, and drops the rest.
+type Between struct {
+	Sink
+	From, To int64 // unix nanoseconds
+}
+
+// Add implements Sink.
+func (b Between) Add(of usagefile.Series, points ...Point) error {
+	kept := make([]Point, 0, len(points))
+	for _, p := range points {
+		if p.At >= b.From && p.At <= b.To {
+			kept = append(kept, p)
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return b.Sink.Add(of, kept...)
+}

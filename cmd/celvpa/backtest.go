@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
+	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
 // backtestOptions hold the flags of celvpa backtest.
@@ -21,6 +23,7 @@ type backtestOptions struct {
 	history  []string
 	folders  []string // of --rules
 	sweeps   []string
+	from, to string
 	interval time.Duration
 	points   int
 
@@ -70,6 +73,8 @@ not be used. Readable input is answered even then.`,
 	f.StringArrayVar(&o.history, "history", nil, "file with recorded usage, or - for standard input; can be repeated")
 	f.StringArrayVar(&o.folders, "rules", nil, "folder of rule files, or one of them, to be tried, too; can be repeated")
 	f.StringArrayVar(&o.sweeps, "sweep", nil, "parameter of rules with the values to try, as set.param=v1,v2; can be repeated for combinations")
+	f.StringVar(&o.from, "from", "", "the first moment to replay, in RFC 3339 or seconds since 1970; empty = the first sample")
+	f.StringVar(&o.to, "to", "", "the last moment to replay; empty = the last sample")
 	f.DurationVar(&o.interval, "interval", backtest.UpstreamInterval, "time between two cycles of the recommender, and of the updater")
 	f.Float64Var(&o.coreHour, "price-core-hour", 0, "price of a requested core for an hour")
 	f.Float64Var(&o.gibHour, "price-gib-hour", 0, "price of a requested GiB of memory for an hour")
@@ -115,7 +120,11 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	defer told.end()
 	store := history.NewStore(history.DefaultMemory, "", func(done, _ int64) { told.tell("points of the history read", int(done), 0) })
 	defer store.Close()
-	unread := history.Files{Paths: o.history, Stdin: cmd.InOrStdin()}.Read(cmd.Context(), store)
+	window, err := o.window(store)
+	if err != nil {
+		return err
+	}
+	unread := history.Files{Paths: o.history, Stdin: cmd.InOrStdin()}.Read(cmd.Context(), window)
 	if err := store.Seal(); err != nil {
 		return err
 	}
@@ -139,6 +148,28 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	return errs
+}
+
+// window takes the samples between --from and --to.
+func (o *backtestOptions) window(store *history.Store) (history.Sink, error) {
+	out := history.Between{Sink: store, From: math.MinInt64, To: math.MaxInt64}
+	for _, end := range []struct {
+		flag, text string
+		at         *int64
+	}{{"--from", o.from, &out.From}, {"--to", o.to, &out.To}} {
+		if end.text == "" {
+			continue
+		}
+		at, err := usagefile.ParseTime(end.text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", end.flag, err)
+		}
+		*end.at = at.UnixNano()
+	}
+	if out.From >= out.To {
+		return nil, fmt.Errorf("--from %s is not before --to %s", o.from, o.to)
+	}
+	return out, nil
 }
 
 // objects reads the manifests, or else a cluster.

@@ -88,6 +88,13 @@ func TestABacktestAsCSV(t *testing.T) {
 	require.Equal(t, []string{"shipped", "", "", "", ""}, rows[16][:5])
 }
 
+// TestABacktestOfAPartOfTheHistory, from a moment to another.
+func TestABacktestOfAPartOfTheHistory(t *testing.T) {
+	out, err := backtested(t, "--from", "2026-03-03T00:00:00Z", "--to", "2026-03-04T00:00:00Z")
+	require.NoError(t, err)
+	require.Contains(t, out, "2026-03-03T00:00:00Z to 2026-03-04T00:00:00Z, 1d: 3 workloads, 3 containers.")
+}
+
 // TestBacktestsThatCannotRun say what is wrong, and what to do.
 func TestBacktestsThatCannotRun(t *testing.T) {
 	dir := t.TempDir()
@@ -107,6 +114,9 @@ func TestBacktestsThatCannotRun(t *testing.T) {
 		"usage of others":               {[]string{"-f", backtestObjects, "--history", file("others.csv", "2026-01-01T00:00:00Z,web,p,app,cpu,1\n")}, "no usage belongs to a workload of the manifests: nothing was replayed; name the workloads with -f"},
 		"a form that there is not":      {[]string{"-f", backtestObjects, "--history", backtestHistory, "-o", "xml"}, `--output is "xml"; use `},
 		"an interval of nothing":        {[]string{"-f", backtestObjects, "--history", backtestHistory, "--interval", "0s"}, "--interval is 0s; it must be a second or more"},
+		"a clock that was never set":    {[]string{"-f", backtestObjects, "--history", file("clock.csv", "1970-01-01T00:00:00Z,payments,books-0,books,cpu,1\n2026-01-01T00:00:00Z,payments,books-0,books,cpu,1\n")}, "the history goes from 1970-01-01T00:00:00Z (pod payments/books-0) to 2026-01-01T00:00:00Z (pod payments/books-0), which is "},
+		"an end before the beginning":   {[]string{"-f", backtestObjects, "--history", backtestHistory, "--from", "2026-03-05T00:00:00Z", "--to", "2026-03-04T00:00:00Z"}, "--from 2026-03-05T00:00:00Z is not before --to 2026-03-04T00:00:00Z"},
+		"a time that is none":           {[]string{"-f", backtestObjects, "--history", backtestHistory, "--from", "monday"}, "--from: "},
 		"a price below 0":               {[]string{"-f", backtestObjects, "--history", backtestHistory, "--price-core-hour", "-1"}, "--price-core-hour and --price-gib-hour must not be less than 0"},
 		"series in a table":             {[]string{"-f", backtestObjects, "--history", backtestHistory, "--series", "5"}, "--series is for "},
 		"standard input twice":          {[]string{"-f", "-", "--history", "-"}, "-f and --history cannot both be standard input"},
