@@ -104,3 +104,22 @@ func TestTheDocsNameTestsThatExist(t *testing.T) {
 		}
 	}
 }
+
+// TestEachFaultOfTheDocsHasAPromiseAndATest checks the table of reliability.md.
+func TestEachFaultOfTheDocsHasAPromiseAndATest(t *testing.T) {
+	page, err := os.ReadFile(repository + "/docs/reliability.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(page), "| fault | what users see | what is promised | test |\n|---|---|---|---|\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	require.Greater(t, len(rows), 5)
+	for _, row := range rows {
+		cells := strings.Split(strings.Trim(row, "|"), " | ")
+		require.Len(t, cells, 4, row)
+		for _, cell := range cells {
+			require.NotEmpty(t, strings.TrimSpace(cell), row)
+		}
+		require.Regexp(t, "`Test[A-Z]\\w+`", cells[3], row)
+	}
+}

@@ -15,7 +15,8 @@ import (
 type AuditEvent struct {
 	Verb, RequestURI         string
 	User                     struct{ Username string }
-	ObjectRef                *struct{ APIGroup, Resource, Subresource string } // nil for requests without an object
+	ObjectRef                *struct{ APIGroup, Resource, Subresource, Namespace, Name string } // nil for requests without an object
+	ResponseStatus           *struct{ Code int }                                                // nil for requests that were not answered
 	Annotations              map[string]string
 	RequestReceivedTimestamp time.Time
 }
