@@ -48,7 +48,7 @@ func withLab(m *testing.M) (code int, err error) {
 	if program, err = harness.Build(ctx); err != nil {
 		return 1, err
 	}
-	if tools, err = buildTools(ctx); err != nil {
+	if tools, err = harness.Tools(ctx); err != nil {
 		return 1, err
 	}
 	name := os.Getenv("LAB_NAME")
@@ -75,23 +75,6 @@ func withLab(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	return m.Run(), nil
-}
-
-// buildTools compiles helm and kubectl from their modules into bin/chart.
-func buildTools(ctx context.Context) (string, error) {
-	root, err := harness.Root()
-	if err != nil {
-		return "", err
-	}
-	folder := filepath.Join(root, "bin", "chart")
-	for name, path := range map[string]string{"helm": "helm.sh/helm/v4/cmd/helm", "kubectl": "./kubectl"} {
-		build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "conformance", "chart"), "-o", filepath.Join(folder, name), path)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if text, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("building %s: %w\n%s", name, err, text)
-		}
-	}
-	return folder, nil
 }
 
 // needsLab skips a test with -short.

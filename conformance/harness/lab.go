@@ -150,10 +150,10 @@ func (l *Lab) Restart(ctx context.Context, component string) error {
 	return nil
 }
 
+// command is a command of the launcher; a verb may have two words.
 func (l *Lab) command(ctx context.Context, verb string, flags ...string) *exec.Cmd {
-	root := filepath.Dir(filepath.Dir(filepath.Dir(l.program)))
-	cmd := exec.CommandContext(ctx, l.program, append([]string{verb, "-name", l.Name}, flags...)...)
-	cmd.Dir = root
+	cmd := exec.CommandContext(ctx, l.program, append(append(strings.Fields(verb), "-name", l.Name), flags...)...)
+	cmd.Dir = filepath.Dir(filepath.Dir(filepath.Dir(l.program)))
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
 	return cmd
