@@ -1,0 +1,189 @@
+package reliability
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+	"github.com/celvpa/celvpa/rules"
+)
+
+// ruleFiles are shipped ones that the folder of a test holds, in two versions that differ in a description or a default that the
+// scene does not depend on.
+var ruleFiles = []string{"clock-skew.yaml", "memory-window.yaml", "oom-bump.yaml", "replacements.yaml", "vpa-object.yaml", "estimate.yaml"}
+
+// ruleFile is a rule file in a version.
+func ruleFile(t *testing.T, name string, version int) string {
+	t.Helper()
+	text, err := rules.FS.ReadFile(name)
+	require.NoError(t, err)
+	switch out := string(text); name {
+	case "clock-skew.yaml":
+		return strings.Replace(out, "default: 1h", fmt.Sprintf("default: %dh", version), 1)
+	case "replacements.yaml":
+		return strings.Replace(out, "default: 10m", fmt.Sprintf("default: %dm", 10+version), 1)
+	case "estimate.yaml":
+		return strings.Replace(out, "lowConfidence, type: double, default: 1", fmt.Sprintf("lowConfidence, type: double, default: 0.%d", version), 1)
+	default:
+		return fmt.Sprintf("# version %d\n%s", version, out)
+	}
+}
+
+// together is one rule folder for all components.
+type together struct {
+	t        *testing.T
+	programs map[string]*program
+}
+
+var digestInForce = regexp.MustCompile(`celvpa_rules_info\{digest="([0-9a-f]+)",pipeline="default"`)
+
+// digests are those that the components have in force.
+func (r *together) digests() map[string]bool {
+	r.t.Helper()
+	out := map[string]bool{}
+	for component, p := range r.programs {
+		answer, err := http.Get("http://" + p.Address + "/metrics")
+		require.NoError(r.t, err, component)
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(r.t, err, component)
+		require.NoError(r.t, answer.Body.Close())
+		found := digestInForce.FindSubmatch(text)
+		require.NotNil(r.t, found, component)
+		out[string(found[1])] = true
+	}
+	return out
+}
+
+// all is the one digest that all components have in force.
+func (r *together) all(but string) (digest string) {
+	r.t.Helper()
+	eventually(r.t, 20*time.Second, "one digest in force in all components", func(context.Context) (bool, error) {
+		found := r.digests()
+		for digest = range found {
+		}
+		return len(found) == 1 && digest != but, nil
+	})
+	return digest
+}
+
+// TestRulesThatAreSwappedHalfWay under all components: each has the rules of before or those of after, whole, whatever the files
+// are like meanwhile.
+func TestRulesThatAreSwappedHalfWay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "rules")
+	put := func(into string, version int) {
+		require.NoError(t, os.MkdirAll(into, 0o755))
+		for _, name := range ruleFiles {
+			require.NoError(t, os.WriteFile(filepath.Join(into, name), []byte(ruleFile(t, name, version)), 0o644))
+		}
+	}
+	link := func(to string) {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, "next")))
+		require.NoError(t, os.Rename(filepath.Join(dir, "next"), folder))
+	}
+	put(filepath.Join(dir, "one"), 1)
+	link("one")
+
+	s := newStage(t, "rel-rules", nil)
+	flags := []string{"--rules-dir=" + folder, "--rules-reload-interval=1s"}
+	s.recommender, s.updater = s.start("recommender", flags...), s.start("updater", flags...)
+	r := &together{t, map[string]*program{"recommender": s.recommender, "updater": s.updater, "admission-controller": s.unregistered(flags...)}}
+	s.haveRecommendations("web", "inplace", "off", "fitting")
+	one := r.all("")
+
+	// Every digest that a component ever has in force.
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			for digest := range r.digests() {
+				mu.Lock()
+				seen[digest] = true
+				mu.Unlock()
+			}
+			select {
+			case <-done:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+	s.begin()
+
+	put(filepath.Join(dir, "two"), 2)
+	link("two")
+	two := r.all(one)
+	for _, name := range ruleFiles { // back to version 1, file by file, each of them written in two parts
+		text := ruleFile(t, name, 1)
+		file, err := os.Create(filepath.Join(folder, name))
+		require.NoError(t, err)
+		for _, part := range []string{text[:len(text)/2], text[len(text)/2:]} {
+			goesOn(t, 25*time.Millisecond)
+			_, err := file.WriteString(part)
+			require.NoError(t, err)
+		}
+		require.NoError(t, file.Close())
+	}
+	require.Equal(t, one, r.all(two))
+
+	for name, spoiled := range map[string]struct {
+		spoil func(file string)
+		says  string
+	}{
+		"cut off": {func(file string) { require.NoError(t, os.Truncate(file, 333)) }, folder + "/estimate.yaml:"},
+		"empty":   {func(file string) { require.NoError(t, os.Truncate(file, 0)) }, folder + "/estimate.yaml:1:1: the file is empty"},
+		"not readable": {func(file string) {
+			require.NoError(t, os.Remove(file))
+			require.NoError(t, os.Symlink("nowhere", file))
+		}, folder + "/estimate.yaml:1:1: the file cannot be read"},
+		"a missing folder": {func(string) { require.NoError(t, os.Remove(folder)) }, "cannot read " + folder + ": no such file or directory"},
+	} {
+		spoiled.spoil(filepath.Join(folder, "estimate.yaml"))
+		for component, p := range r.programs {
+			eventually(t, 20*time.Second, component+" to say what is wrong: "+name, func(context.Context) (bool, error) {
+				return p.Says("the last good ones stay in force", spoiled.says), nil
+			})
+			require.Positive(t, harness.Metric(p.Address, `celvpa_rules_reload_total{result="error"}`))
+		}
+		require.Equal(t, map[string]bool{one: true}, r.digests(), name)
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "one")))
+		put(filepath.Join(dir, "one"), 1)
+		link("one")
+	}
+	put(filepath.Join(dir, "two"), 2)
+	link("two")
+	require.Equal(t, two, r.all(one))
+	close(done)
+	<-stopped
+	require.Equal(t, map[string]bool{one: true, two: true}, seen, "never a mix")
+	s.ends()
+	s.losesNothing()
+}
+
+// unregistered runs an admission controller that API servers do not know.
+func (s *scene) unregistered(flags ...string) *program {
+	s.t.Helper()
+	args, address, err := harness.LocalWebhookArgs("127.0.0.1")
+	require.NoError(s.t, err)
+	p := &program{}
+	p.Celvpa, err = harness.Start(celvpa, address, logOf(s.t, s.ns+"-admission-controller"), append(append([]string{"admission-controller", "--kubeconfig=" + lab.Kubeconfig, "--register-webhook=false",
+		"--vpa-object-namespace=" + s.ns, "--status-lease-name=" + s.ns}, args...), flags...), p.Add)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = p.Stop(20 * time.Second) })
+	require.NoError(s.t, p.WaitReady(s.t.Context(), 30*time.Second))
+	return p
+}

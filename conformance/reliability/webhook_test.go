@@ -1,0 +1,106 @@
+package reliability
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// These tests disturb the admission controller that all share, so nothing runs beside them.
+
+// leaseTimeout is a little longer than the interval at which the status lease is renewed.
+const leaseTimeout = "--admission-controller-status-lease-timeout=12s"
+
+// created is what a new pod of a workload requests, and how long that took. The pod is not stored.
+func (s *scene) created(app string) (requests string, took time.Duration) {
+	s.t.Helper()
+	begin := time.Now()
+	pods, err := s.pods(s.t.Context(), app)
+	require.NoError(s.t, err)
+	require.NotEmpty(s.t, pods)
+	old := pods[0]
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, GenerateName: "tried-", Labels: old.Labels, OwnerReferences: old.OwnerReferences},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{Requests: amounts(little)}}}}}
+	require.NoError(s.t, cluster.Create(s.t.Context(), pod, client.DryRunAll), "pods are created in any case")
+	return requestsOf(pod), time.Since(begin)
+}
+
+// patched waits until new pods get their recommendations.
+func (s *scene) patched(app string) {
+	s.t.Helper()
+	eventually(s.t, 30*time.Second, "a new pod with its recommendation", func(context.Context) (bool, error) {
+		requests, _ := s.created(app)
+		return requests == recommended, nil
+	})
+}
+
+// unpatched requires that new pods start as they are written.
+func (s *scene) unpatched(app string) (took time.Duration) {
+	s.t.Helper()
+	requests, took := s.created(app)
+	require.Equal(s.t, said(amounts(little)), requests)
+	return took
+}
+
+// paused waits until the updater evicts nobody for want of an admission controller, and nothing but that.
+func (s *scene) paused() {
+	s.t.Helper()
+	evicted, _ := s.audited()
+	s.moreCycles(s.updater, "updater", 3)
+	require.True(s.t, s.updater.Says("evictions paused"))
+	now, _ := s.audited()
+	require.Equal(s.t, evicted, now, "nobody is evicted who would come back as he was")
+}
+
+// TestAWebhookThatIsDown: new pods start as they are written, pods are resized in place, and nobody is evicted until it is back.
+func TestAWebhookThatIsDown(t *testing.T) {
+	s := newStage(t, "rel-webhook-down", nil)
+	s.recommender, s.updater = s.start("recommender"), s.start("updater", leaseTimeout)
+	s.haveRecommendations("web", "inplace", "off", "fitting")
+	admission.Kill()
+	eventually(t, 30*time.Second, "the end of the status lease", func(context.Context) (bool, error) {
+		return s.updater.Says("evictions paused", "has not renewed lease"), nil
+	})
+	s.begin()
+	s.paused()
+	require.Less(t, s.unpatched("web"), 5*time.Second)
+	require.Positive(t, harness.Metric(s.updater.Address, `vpa_updater_admission_controller_status_invalid_total{reason="invalid"}`))
+	require.NoError(t, startAdmission(t.Context()))
+	s.ends()
+	s.losesNothing()
+}
+
+// TestAWebhookThatHangs for longer than API servers wait, in the midst of a rollout.
+func TestAWebhookThatHangs(t *testing.T) {
+	s := newStage(t, "rel-webhook-hangs", nil)
+	s.recommender, s.updater = s.start("recommender"), s.start("updater", leaseTimeout)
+	s.haveRecommendations("web", "inplace", "off", "fitting")
+	s.begin()
+	s.rollsOut()
+	require.NoError(t, syscall.Kill(admission.Pid(), syscall.SIGSTOP))
+	awake := func() { require.NoError(t, syscall.Kill(admission.Pid(), syscall.SIGCONT)) }
+	t.Cleanup(awake)
+	took := s.unpatched("web")
+	require.Greater(t, took, 4*time.Second, "API servers wait for --webhook-timeout-seconds")
+	require.Less(t, took, 10*time.Second, "and no longer")
+	eventually(t, 30*time.Second, "the end of the status lease", func(context.Context) (bool, error) {
+		return s.updater.Says("evictions paused", "has not renewed lease"), nil
+	})
+	s.paused()
+	awake()
+	s.ends()
+	s.withinBudget()
+	evicted, _ := s.audited()
+	for pod, times := range evicted { // those that came back as they were are evicted once more
+		require.Equal(t, []any{"web", 1, said(amounts(little))}, []any{s.appOf(pod), times, s.firstSize(pod)}, pod)
+	}
+	t.Logf("%d evictions for %d pods", len(evicted), replicas["web"])
+}
