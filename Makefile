@@ -30,7 +30,7 @@ help: ## Show this list
 	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)  CHECK=1 (make bench-… fails if a target is missed)'
 	@echo '             VERSION=v1.2.3 (make release, image, image-push)  REPOSITORY=registry/team and INSECURE=1 (make image-push)'
 	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
-	@echo '             PATIENCE=5m and LOAD_IMAGE=command (make test-node: how long a step may take, and what imports an image archive into the node of KUBECONFIG)'
+	@echo '             PATIENCE=5m, BESIDE=1 and LOAD_IMAGE=command (make test-node: how long a step may take, celvpa beside the node, and what imports an image archive into the node of KUBECONFIG)'
 
 .PHONY: run
 run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; Ctrl-C stops what it started
@@ -98,7 +98,7 @@ test-lab: need-go $(if $(LONG),need-cc) ## Tests on a lab of their own (built an
 
 .PHONY: test-node
 test-node: need-go ## Tests on a real node, whose kernel is read: the virtual machine of make lab-up NODE=vm, or the cluster of KUBECONFIG with LOAD_IMAGE=command; skipped, with the reason, where parts are missing
-	go test -C conformance/node -count=1 -timeout 20m -v . -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE))
+	go test -C conformance/node -count=1 -timeout 20m -v . -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
 
 .PHONY: chart-test
 chart-test: need-go ## Lint and render the Helm chart, and install it and move over to it and back on a lab of its own, by the commands of the docs

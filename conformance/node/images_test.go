@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,7 +128,7 @@ func buildWorkload(ctx context.Context, root, archive string) error {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return err
 	}
-	layer, err := tarball.LayerFromReader(&packed)
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil })
 	if err != nil {
 		return err
 	}
