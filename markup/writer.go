@@ -73,6 +73,9 @@ func (w *Writer) fail(err error) {
 	}
 }
 
+// Spent is which part of a page's room is taken; at 1 it is full.
+func (w *Writer) Spent() float64 { return float64(w.written) / budget }
+
 // Full says that lists have to end, for a browser to stay quick.
 func (w *Writer) Full() bool { return w.written > budget }
 

@@ -57,7 +57,7 @@ func Open(path string) (f *File, ok bool, err error) {
 	case err != nil:
 		return nil, true, f.fault(err)
 	case f.Head.Version < 1:
-		return nil, true, f.fault(fmt.Errorf("%s has no version: it was not written by celvpa backtest snapshot", headName))
+		return nil, true, f.fault(fmt.Errorf("%s has no version: it was not written by celvpa snapshot", headName))
 	case f.Head.Version > Version:
 		return nil, true, f.fault(fmt.Errorf("it has format %d, and this celvpa reads up to %d: use a later one", f.Head.Version, Version))
 	}

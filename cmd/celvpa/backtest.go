@@ -11,6 +11,8 @@ import (
 
 	"github.com/celvpa/celvpa/backtest"
 	"github.com/celvpa/celvpa/backtest/history"
+	backtestpage "github.com/celvpa/celvpa/backtest/page"
+	"github.com/celvpa/celvpa/backtest/snapshot"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
@@ -20,7 +22,7 @@ import (
 // backtestOptions hold the flags of celvpa backtest.
 type backtestOptions struct {
 	offline
-	history  []string
+	history  historyFlags
 	folders  []string // of --rules
 	sweeps   []string
 	from, to string
@@ -46,7 +48,9 @@ Without -f it reads the objects of a cluster, as kubectl does: those in the name
 --kubeconfig, --context, -n, -A and --as say. It only gets and lists. Recommendations in the manifests do not count.
 
 SOURCE is a file as celvpa recommend --usage reads it: CSV or Prometheus's JSON answer to a range query, compressed or not; -
-is standard input. A file may be larger than memory. Which usage belongs to which workload is decided as by celvpa recommend.
+is standard input. A file may be larger than memory. SOURCE may also be what celvpa snapshot wrote, whose objects -f then
+replaces and adds to, or the URL of a Prometheus, a Thanos or a Mimir. Which usage belongs to which workload is decided as by
+celvpa recommend.
 
 These policies run beside each other:
   manifest   requests and limits stay as the manifests have them
@@ -65,12 +69,14 @@ not be used. Readable input is answered even then.`,
   celvpa backtest -f deploy/ --history usage.csv --rules my-rules
   celvpa backtest -f deploy/ --history usage.csv --sweep estimate.marginFraction=0.05,0.15,0.3 --sweep estimate.target.cpu=0.9,0.95
   celvpa backtest -f deploy/ --history cpu.json.gz --history memory.json.gz -o json --series 200
+  celvpa backtest -f deploy/ --history usage.csv --sweep estimate.marginFraction=0.05,0.15,0.3 -o html > backtest.html
+  celvpa backtest -A --context prod --history https://thanos.example --history-header "X-Scope-OrgID: a" --history-length 14d
   celvpa backtest -A --context prod --history usage.csv --price-core-hour 0.04 --price-gib-hour 0.005 -o csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.add(cmd, compile)
 	f := cmd.Flags()
-	f.StringArrayVar(&o.history, "history", nil, "file with recorded usage, or - for standard input; can be repeated")
+	o.history.add(cmd)
 	f.StringArrayVar(&o.folders, "rules", nil, "folder of rule files, or one of them, to be tried, too; can be repeated")
 	f.StringArrayVar(&o.sweeps, "sweep", nil, "parameter of rules with the values to try, as set.param=v1,v2; can be repeated for combinations")
 	f.StringVar(&o.from, "from", "", "the first moment to replay, in RFC 3339 or seconds since 1970; empty = the first sample")
@@ -78,8 +84,8 @@ not be used. Readable input is answered even then.`,
 	f.DurationVar(&o.interval, "interval", backtest.UpstreamInterval, "time between two cycles of the recommender, and of the updater")
 	f.Float64Var(&o.coreHour, "price-core-hour", 0, "price of a requested core for an hour")
 	f.Float64Var(&o.gibHour, "price-gib-hour", 0, "price of a requested GiB of memory for an hour")
-	f.IntVar(&o.points, "series", 0, "with -o json or yaml: steps of usage, requests, limits, bounds and events over time, for each container; 0 = none")
-	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "csv")
+	f.IntVar(&o.points, "series", 0, "with -o json, yaml or html: steps of usage, requests, limits, bounds and events over time, for each container; 0 = none, and as many as a chart shows with html")
+	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "csv", "html")
 	return cmd
 }
 
@@ -87,18 +93,16 @@ not be used. Readable input is answered even then.`,
 func (o *backtestOptions) check(cmd *cobra.Command) error {
 	o.priced = cmd.Flags().Changed("price-core-hour") || cmd.Flags().Changed("price-gib-hour")
 	switch {
-	case len(o.history) == 0:
-		return errors.New("--history is missing: name a file with recorded usage")
 	case o.interval < time.Second:
 		return fmt.Errorf("--interval is %s; it must be a second or more", o.interval)
 	case o.coreHour < 0 || o.gibHour < 0:
 		return errors.New("--price-core-hour and --price-gib-hour must not be less than 0")
 	case o.points < 0 || o.points > maxPoints:
 		return fmt.Errorf("--series is %d; it is a number of steps from 0 to %d", o.points, maxPoints)
-	case o.points > 0 && o.form != "json" && o.form != "yaml":
-		return errors.New("--series is for -o json and yaml")
+	case o.points > 0 && o.form != "json" && o.form != "yaml" && o.form != "html":
+		return errors.New("--series is for -o json, yaml and html")
 	}
-	return o.offline.check("--history", o.history)
+	return o.offline.check("--history", o.history.from)
 }
 
 // maxPoints is more than any page can show.
@@ -106,6 +110,10 @@ const maxPoints = 10_000
 
 func (o *backtestOptions) run(cmd *cobra.Command) error {
 	if err := o.check(cmd); err != nil {
+		return err
+	}
+	sources, err := o.history.sources(cmd, time.Now().UTC())
+	if err != nil {
 		return err
 	}
 	defer backtest.Tune()()
@@ -118,13 +126,24 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 		told.quiet = true
 	}
 	defer told.end()
-	store := history.NewStore(history.DefaultMemory, "", func(done, _ int64) { told.tell("points of the history read", int(done), 0) })
+	begin := time.Now()
+	store := history.NewStore(history.DefaultMemory, "", func(done, of int64) {
+		if of > 0 { // seconds of a server's
+			told.bar("reading the history", begin, done, of)
+			return
+		}
+		told.tell("points of the history read", int(done), 0)
+	})
 	defer store.Close()
 	window, err := o.window(store)
 	if err != nil {
 		return err
 	}
-	unread := history.Files{Paths: o.history, Stdin: cmd.InOrStdin()}.Read(cmd.Context(), window)
+	var unreadParts []error
+	for _, source := range sources {
+		unreadParts = append(unreadParts, source.Read(cmd.Context(), window))
+	}
+	unread := faults.Join(unreadParts...)
 	if err := store.Seal(); err != nil {
 		return err
 	}
@@ -144,10 +163,10 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 		"wide":  func(p *page) { printBacktest(p, report, true) },
 		"csv":   func(p *page) { printBacktestCSV(p, report) },
 	}
-	if err := o.print(cmd.OutOrStdout(), report, forms); err != nil {
-		return err
+	if o.form == "html" {
+		return faults.Join(errs, backtestpage.Write(cmd.OutOrStdout(), report))
 	}
-	return errs
+	return faults.Join(errs, o.print(cmd.OutOrStdout(), report, forms))
 }
 
 // window takes the samples between --from and --to.
@@ -172,10 +191,18 @@ func (o *backtestOptions) window(store *history.Store) (history.Sink, error) {
 	return out, nil
 }
 
-// objects reads the manifests, or else a cluster.
+// objects reads the manifests, which replace and add to those of a snapshot, or else a cluster.
 func (o *backtestOptions) objects(cmd *cobra.Command) (*manifests.Set, error) {
+	kept, unread := o.history.objects()
 	if len(o.files) > 0 {
-		return manifests.Read(o.files, cmd.InOrStdin())
+		set, err := manifests.Read(o.files, cmd.InOrStdin())
+		if kept != nil {
+			set = snapshot.Over(kept, set)
+		}
+		return set, faults.Join(unread, err)
+	}
+	if kept != nil {
+		return kept, unread
 	}
 	set, notes, err := o.live.read(cmd.Context())
 	printNotes(cmd, notes)
@@ -184,6 +211,9 @@ func (o *backtestOptions) objects(cmd *cobra.Command) (*manifests.Set, error) {
 
 func (o *backtestOptions) settings(told *progress) backtest.Options {
 	out := backtest.Options{Interval: o.interval, Points: o.points}
+	if o.form == "html" && o.points == 0 {
+		out.Points = backtestpage.Points
+	}
 	if o.priced {
 		out.Prices = &backtest.Prices{CoreHour: o.coreHour, GiBHour: o.gibHour}
 	}

@@ -1,4 +1,4 @@
-// Package browser opens the page of `celvpa explain -o html` in Chromium. It is a module of its own
+// Package browser opens the pages of `celvpa explain -o html` and `celvpa backtest -o html` in Chromium. It is a module of its own
 // because the product does not need a driver of browsers.
 //
 // Where there is no browser, its tests are skipped, and say how to install one. CHROME names another
@@ -9,6 +9,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,13 +91,19 @@ type tab struct {
 	complaints []string
 }
 
-// open shows the report in a tab of the width. The page may not ask for anything or complain.
+// open shows an explanation in a tab of the width.
 func open(t *testing.T, report *explain.Report, width int64) *tab {
+	t.Helper()
+	return openPage(t, func(out io.Writer) error { return page.Write(out, report) }, width)
+}
+
+// openPage shows a page in a tab of the width. The page may not ask for anything or complain.
+func openPage(t *testing.T, write func(io.Writer) error, width int64) *tab {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "page.html")
 	out, err := os.Create(file)
 	require.NoError(t, err)
-	require.NoError(t, page.Write(out, report))
+	require.NoError(t, write(out))
 	require.NoError(t, out.Close())
 
 	ctx, cancel := chromedp.NewContext(browser(t))

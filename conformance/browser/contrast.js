@@ -28,10 +28,16 @@
     if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
     seen++;
     const style = getComputedStyle(element);
+    if (element.matches('text.in')) {
+      const on = getComputedStyle(element.previousElementSibling).fill; // a circle
+      if (ratio(style.fill, on) < 4.5) faults.add(`text ${style.fill} on ${on}: ${ratio(style.fill, on).toFixed(2)}`);
+      continue;
+    }
     check(element, element.closest('svg') ? style.fill : style.color, 4.5);
   }
   if (seen < 10) faults.add(`only ${seen} texts are seen`);
-  for (const e of document.querySelectorAll('svg rect, svg circle')) check(e, getComputedStyle(e).fill, 3);
-  for (const e of document.querySelectorAll('line.target, line.request, line.usage, line.bound, line.axis, line.now')) check(e, getComputedStyle(e).stroke, 3);
+  // Areas are drawn behind lines that say the same.
+  for (const e of document.querySelectorAll('svg rect:not(.band, .area), svg circle, path.evicted, path.resized')) check(e, getComputedStyle(e).fill, 3);
+  for (const e of document.querySelectorAll('line.target, line.request, line.usage, line.bound, line.axis, line.now, line.front, line.peak, line.limit, path.peak, path.limit, path.request, path.target, path.oom')) check(e, getComputedStyle(e).stroke, 3);
   return [...faults];
 })()

@@ -19,7 +19,7 @@ import (
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
-// snapshotOptions hold the flags of celvpa backtest snapshot.
+// snapshotOptions hold the flags of celvpa snapshot.
 type snapshotOptions struct {
 	files     []string
 	live      live
@@ -54,8 +54,8 @@ that is forgotten. With --salt-file they are the same in several snapshots. Numb
 The file is a gzipped tar archive with YAML and CSV in it: look at it before you send it to others.
 
 Exit code 0: all was read; 2: something could not be read, which the file lacks then, or there is no file.`,
-		Example: `  celvpa backtest snapshot -A --history https://thanos.example --to cluster.tar.gz
-  celvpa backtest snapshot -f deploy/ --history usage.csv --anonymise --to shop.tar.gz
+		Example: `  celvpa snapshot -A --history https://thanos.example --to cluster.tar.gz
+  celvpa snapshot -f deploy/ --history usage.csv --anonymise --to shop.tar.gz
   celvpa backtest --history shop.tar.gz`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },

@@ -1,0 +1,3 @@
+// Package pagetest has backtests to write as pages, for tests of the page and of what browsers make
+// of it.
+package pagetest
