@@ -1,0 +1,75 @@
+package reliability
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/conformance/harness/wallclock"
+)
+
+const day = 24 * time.Hour
+
+// clockOf takes over the wall clock of a program.
+func clockOf(t *testing.T, p *program) *wallclock.Clock {
+	t.Helper()
+	clock, err := wallclock.Of(p.Pid())
+	if errors.Is(err, wallclock.ErrUnsupported) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	return clock
+}
+
+// healthy requires that a liveness probe would not restart a program.
+func healthy(t *testing.T, p *program, when string) {
+	t.Helper()
+	answer, err := http.Get("http://" + p.Address + "/healthz")
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusOK, answer.StatusCode, "%s", when)
+}
+
+// TestClocksThatAreStepped of recommender and updater, ahead and back, in the midst of a rollout. The clocks of the API server, of
+// the webhook and of the source of usage are right.
+func TestClocksThatAreStepped(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "rel-clock", newProxy(t))
+	s.tells(func() []usage { return s.used(time.Now()) })
+	s.recommender, s.updater = s.start("recommender"), s.start("updater", "--updater-interval=2s")
+	s.haveRecommendations("web", "inplace", "off", "fitting")
+	clocks := map[string]*wallclock.Clock{"recommender": clockOf(t, s.recommender), "updater": clockOf(t, s.updater)}
+	programs := map[string]*program{"recommender": s.recommender, "updater": s.updater}
+	s.begin()
+	s.rollsOut()
+	for _, ahead := range []time.Duration{time.Hour, day, 365 * day, -time.Hour, -day, -365 * day, 0} {
+		for component, clock := range clocks {
+			require.NoError(t, clock.Set(ahead))
+			healthy(t, programs[component], component+" "+ahead.String())
+		}
+		future := s.samples("cpu", "future")
+		for component, p := range programs {
+			s.moreCycles(p, component, 2)
+			healthy(t, p, component+" "+ahead.String())
+		}
+		if ahead < -time.Hour {
+			require.Greater(t, s.samples("cpu", "future"), future)
+			require.True(t, s.recommender.Says("metrics source returned unusable samples", "future"))
+		}
+	}
+	s.ends()
+
+	// A recommender that starts while its clock is ahead keeps the history of before.
+	require.NoError(t, s.recommender.Stop(20*time.Second))
+	s.recommender = s.launch("recommender", "recommender-ahead")
+	t.Cleanup(func() { _ = s.recommender.Stop(20 * time.Second) })
+	require.NoError(t, clockOf(t, s.recommender).Set(30*day))
+	s.moreCycles(s.recommender, "recommender", 3)
+	require.True(t, s.recommender.Says("checkpoints loaded"))
+	s.goOn()
+	s.haveRecommendations("web", "inplace", "off", "fitting", "late")
+	s.losesNothing()
+}
