@@ -111,10 +111,16 @@ func cgroupOf(p *corev1.Pod, container string) string {
 	return ""
 }
 
+// page is what the kernel rounds memory limits down to.
+const page = 4096
+
 // kernelHas waits until the kernel enforces a CPU limit in milli-cores and a memory limit in bytes on a container, or with an empty
 // name on a pod; -1 = any. It logs what it saw.
 func kernelHas(t *testing.T, p *corev1.Pod, container string, milli, memory int64) kernel {
 	t.Helper()
+	if memory > 0 {
+		memory -= memory % page
+	}
 	var k kernel
 	what := "kernel on " + p.Name + "/" + container
 	if container == "" {
