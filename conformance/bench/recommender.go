@@ -13,8 +13,8 @@ var recommenderBenchmark = benchmark{
 	defaults: options{programs: list{upstream, celvpa}, trials: list{idle}, vpas: 1000, replicas: 2, containers: 1,
 		rounds: 1, cycles: 3},
 	prepare: func(ctx context.Context, l *lab) (measurer, error) {
-		usage, err := l.serveUsage(ctx)
-		if err != nil {
+		usage := &usageAPI{containers: l.containers}
+		if err := l.ServeUsage(ctx, usage.usage); err != nil {
 			return nil, err
 		}
 		if err := l.populate(ctx); err != nil {

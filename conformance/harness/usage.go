@@ -1,0 +1,103 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Usage is what the pods of a namespace use now; of all pods, if the namespace is empty.
+type Usage func(namespace string) []metricsv1beta1.PodMetrics
+
+const usagePath = "/apis/metrics.k8s.io/v1beta1"
+
+// usageManifest points metrics.k8s.io at a port of this machine, through a Service without pods.
+const usageManifest = `
+apiVersion: v1
+kind: Service
+metadata: {name: harness-usage, namespace: kube-system}
+spec: {type: ExternalName, externalName: localhost}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+spec:
+  group: metrics.k8s.io
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {name: harness-usage, namespace: kube-system, port: PORT}
+`
+
+// ServeUsage serves metrics.k8s.io in place of metrics-server, which a lab must not have, registers it and waits until the API
+// server knows it. It ends with the process.
+func (c *Cluster) ServeUsage(ctx context.Context, usage Usage) error {
+	server, err := url.Parse(httptest.NewTLSServer(usage).URL)
+	if err != nil {
+		return err
+	}
+	objects, err := Decode([]byte(strings.ReplaceAll(usageManifest, "PORT", server.Port())))
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := c.apply(ctx, o); err != nil {
+			return err
+		}
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = c.List(ctx, &metricsv1beta1.PodMetricsList{}, client.InNamespace(metav1.NamespaceDefault))
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for metrics.k8s.io: %w (%w)", err, last)
+	}
+	return nil
+}
+
+// ServeHTTP answers discovery, and lists of one namespace or of all.
+func (u Usage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var answer any
+	path := strings.Split(strings.Trim(strings.TrimPrefix(r.URL.Path, usagePath), "/"), "/")
+	switch {
+	case !strings.HasPrefix(r.URL.Path, usagePath):
+		http.NotFound(w, r)
+		return
+	case path[0] == "":
+		answer = metav1.APIResourceList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: metricsv1beta1.SchemeGroupVersion.String(),
+			APIResources: []metav1.APIResource{{Name: "pods", Namespaced: true, Kind: "PodMetrics", Verbs: metav1.Verbs{"get", "list"}}},
+		}
+	case len(path) == 1 && path[0] == "pods":
+		answer = u.list(metav1.NamespaceAll)
+	case len(path) == 3 && path[0] == "namespaces" && path[2] == "pods":
+		answer = u.list(path[1])
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // fails for readers that have gone
+}
+
+func (u Usage) list(namespace string) *metricsv1beta1.PodMetricsList {
+	items := u(namespace)
+	if items == nil {
+		items = []metricsv1beta1.PodMetrics{}
+	}
+	return &metricsv1beta1.PodMetricsList{
+		TypeMeta: metav1.TypeMeta{APIVersion: metricsv1beta1.SchemeGroupVersion.String(), Kind: "PodMetricsList"}, Items: items,
+	}
+}
