@@ -19,6 +19,7 @@ type AuditEvent struct {
 	ResponseStatus           *struct{ Code int }                                                // nil for requests that were not answered
 	Annotations              map[string]string
 	RequestReceivedTimestamp time.Time
+	StageTimestamp           time.Time // when it was answered
 }
 
 // Forbidden reports whether the API server refused the request for want of permission.
