@@ -1,0 +1,248 @@
+package watcher
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+// Rules are what celvpa was told to keep to, as flags that hold for all VPAs.
+type Rules struct {
+	MinReplicas int     // of VPAs without minReplicas
+	Tolerance   float64 // of evictions, as a share of the replicas
+}
+
+// Act is an eviction or a resize that the API server carried out for celvpa.
+type Act struct {
+	At     time.Time // when it was asked for
+	Resize bool
+	Pod    key
+}
+
+// String names the act.
+func (a Act) String() string {
+	verb := "eviction"
+	if a.Resize {
+		verb = "resize"
+	}
+	return fmt.Sprintf("%s of pod %s at %s", verb, a.Pod, a.At.Format("15:04:05.000"))
+}
+
+// Judge finds acts that were wrong.
+type Judge struct {
+	*History
+	Rules Rules
+	// Known is the begin of what celvpa may not have known at a moment.
+	Known func(time.Time) time.Time
+
+	evictions []Act // in the order of time
+}
+
+// Judge says what was wrong with an act; nothing, if it was right. Acts come in the order of time, and some seconds after they
+// happened, when the watches have told what they led to.
+func (j *Judge) Judge(a Act) (wrong []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	known := j.Known(a.At)
+	p := j.before(a)
+	if p == nil {
+		return []string{fmt.Sprintf("%s: the watcher has not seen this pod", a)}
+	}
+	if a.Resize {
+		return j.judgeResize(a, p, known)
+	}
+	defer func() { j.evictions = append(j.evictions, a) }()
+	for _, check := range []func(Act, *pod, time.Time) string{j.mode, j.minReplicas, j.tolerance, j.budgets} {
+		if text := check(a, p, known); text != "" {
+			wrong = append(wrong, fmt.Sprintf("%s of workload %s: %s", a, p.app, text))
+		}
+	}
+	return wrong
+}
+
+// before is the pod before an act, as it was last seen alive. The API server answers an eviction a little after watches tell it.
+func (j *Judge) before(a Act) *pod {
+	l := j.pods[a.Pod]
+	if l == nil {
+		return nil
+	}
+	for i := len(l.states) - 1; i >= 0; i-- {
+		if s := l.states[i]; s.is != nil && !s.from.After(a.At) {
+			return s.is
+		}
+	}
+	return nil
+}
+
+// moments are those from the begin of what was known until an act, at which something may have changed, the act's first.
+func moments(known, at time.Time, changes []time.Time) []time.Time {
+	out := append(changes, known, at)
+	slices.SortFunc(out, func(a, b time.Time) int { return b.Compare(a) })
+	return slices.Compact(out)
+}
+
+// ownersAt are the VPAs of a workload at a moment, in the order of their names.
+func (j *Judge) ownersAt(a Act, app string, at time.Time) (out []*vpa) {
+	for _, k := range sorted(j.vpas) {
+		if v := j.vpas[k].at(at); v != nil && k.Namespace == a.Pod.Namespace && v.app == app {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// vpaMoments are the moments at which the VPAs of a namespace changed.
+func (j *Judge) vpaMoments(a Act, known time.Time) []time.Time {
+	var out []time.Time
+	for k, l := range j.vpas {
+		if k.Namespace == a.Pod.Namespace {
+			out = l.changes(out, known, a.At)
+		}
+	}
+	return moments(known, a.At, out)
+}
+
+// mode: a VPA of the workload evicts.
+func (j *Judge) mode(a Act, p *pod, known time.Time) string {
+	evicts := []vpav1.UpdateMode{vpav1.UpdateModeRecreate, vpav1.UpdateModeAuto, vpav1.UpdateModeInPlaceOrRecreate}
+	return j.inMode(a, p, known, "evicts", evicts)
+}
+
+func (j *Judge) inMode(a Act, p *pod, known time.Time, does string, modes []vpav1.UpdateMode) string {
+	var seen []string
+	for _, at := range j.vpaMoments(a, known) {
+		for _, v := range j.ownersAt(a, p.app, at) {
+			if slices.Contains(modes, v.mode) {
+				return ""
+			}
+			seen = append(seen, string(v.mode))
+		}
+	}
+	if len(seen) == 0 {
+		return "it has no VPA"
+	}
+	return fmt.Sprintf("no VPA of it %s; modes: %s", does, strings.Join(slices.Compact(seen), ", "))
+}
+
+// minReplicas: the workload has as many live pods as its VPA asks for.
+func (j *Judge) minReplicas(a Act, p *pod, known time.Time) string {
+	if !p.started { // a pod that has not started disrupts nothing
+		return ""
+	}
+	least := ""
+	for _, at := range moments(known, a.At, j.podChanges(j.vpaMoments(a, known), p.set, known, a.At)) {
+		required := j.Rules.MinReplicas
+		for _, v := range j.ownersAt(a, p.app, at) {
+			if v.minReplicas != nil {
+				required = *v.minReplicas
+			}
+		}
+		live := len(j.podsAt(p.set, at))
+		if live >= required {
+			return ""
+		}
+		least = cmp.Or(least, fmt.Sprintf("it had %d live pods, fewer than minReplicas %d", live, required))
+	}
+	return least
+}
+
+// tolerance: enough pods run that nobody disrupts.
+func (j *Judge) tolerance(a Act, p *pod, known time.Time) string {
+	if !p.started {
+		return ""
+	}
+	told := ""
+	changes := j.sets[p.set].changes(nil, known, a.At)
+	for _, at := range moments(known, a.At, j.podChanges(changes, p.set, known, a.At)) {
+		owner := j.sets[p.set].at(at)
+		if owner == nil {
+			continue
+		}
+		undisturbed := 0
+		for name, one := range j.podsAt(p.set, at) {
+			if one.started && !j.evictedSince(name, one, at, a) {
+				undisturbed++
+			}
+		}
+		may := max(1, int(float64(owner.replicas)*j.Rules.Tolerance))
+		if undisturbed > owner.replicas-may {
+			return ""
+		}
+		told = cmp.Or(told, fmt.Sprintf("%d of %d replicas ran undisturbed, of which %d may be disrupted at a time", undisturbed, owner.replicas, may))
+	}
+	return cmp.Or(told, "its ReplicaSet does not exist")
+}
+
+// budgets: each PodDisruptionBudget of the pod allows it.
+func (j *Judge) budgets(a Act, p *pod, known time.Time) string {
+	for _, k := range sorted(j.pdbs) {
+		if k.Namespace == a.Pod.Namespace {
+			if text := j.budget(k.Name, j.pdbs[k], a, p, known); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+func (j *Judge) budget(name string, budgets *line[pdb], a Act, p *pod, known time.Time) string {
+	told := ""
+	for _, at := range moments(known, a.At, j.podChanges(budgets.changes(nil, known, a.At), p.set, known, a.At)) {
+		b := budgets.at(at)
+		if b == nil || b.app != p.app || !p.ready {
+			return ""
+		}
+		healthy := 0
+		for set := range j.of {
+			for name, one := range j.podsAt(set, at) {
+				if set.Namespace == a.Pod.Namespace && one.app == b.app && one.ready && !j.evictedSince(name, one, at, a) {
+					healthy++
+				}
+			}
+		}
+		if healthy > b.minAvailable {
+			return ""
+		}
+		told = cmp.Or(told, fmt.Sprintf("PodDisruptionBudget %s wants %d pods, and %d were healthy", name, b.minAvailable, healthy))
+	}
+	return told
+}
+
+// podsAt are the pods of a ReplicaSet that lived at a moment.
+func (j *Judge) podsAt(set key, at time.Time) map[key]*pod {
+	out := map[key]*pod{}
+	for k := range j.of[set] {
+		if p := j.pods[k].at(at); p != nil {
+			out[k] = p
+		}
+	}
+	return out
+}
+
+func (j *Judge) podChanges(out []time.Time, set key, known, at time.Time) []time.Time {
+	for k := range j.of[set] {
+		out = j.pods[k].changes(out, known, at)
+	}
+	return out
+}
+
+// evictedSince reports whether celvpa evicted a pod after a moment and before an act.
+func (j *Judge) evictedSince(name key, p *pod, at time.Time, a Act) bool {
+	return slices.ContainsFunc(j.evictions, func(e Act) bool {
+		return e.Pod == name && !e.At.Before(at) && e.At.Before(a.At)
+	})
+}
+
+func sorted[T any](l lines[key, T]) []key {
+	out := make([]key, 0, len(l))
+	for k := range l {
+		out = append(out, k)
+	}
+	sort.Slice(out, func(i, k int) bool { return out[i].String() < out[k].String() })
+	return out
+}
