@@ -28,6 +28,7 @@ help: ## Show this list
 	@echo
 	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  LONG=1 (make test also fuzzes, and detects races)  RULES_DIR=folder'
 	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)  CHECK=1 (make bench-… fails if a target is missed)'
+	@echo '             DURATION=20m, SCALE=50 and SEED=1 (make soak)'
 	@echo '             VERSION=v1.2.3 (make release, image, image-push)  REPOSITORY=registry/team and INSECURE=1 (make image-push)'
 	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
 	@echo '             PATIENCE=5m, BESIDE=1 and LOAD_IMAGE=command (make test-node: how long a step may take, celvpa beside the node, and what imports an image archive into the node of KUBECONFIG)'
@@ -132,6 +133,14 @@ bench-updater: bench-build ## The updater beside upstream's on a lab, 1000 VPAs 
 .PHONY: bench-build
 bench-build: need-go
 	@go build -C conformance/bench -o ../../$(BENCH) .
+
+DURATION ?= 20m
+
+# A program of its own, for the same reason.
+.PHONY: soak
+soak: need-go ## Run celvpa on a lab of its own for DURATION with SCALE workloads that change and faults, and check that nothing grows, no budget is broken and each error is explained; SEED repeats a run
+	@go build -o bin/soak-run ./conformance/soak
+	@exec bin/soak-run -duration $(DURATION) $(if $(SCALE),-scale $(SCALE)) $(if $(SEED),-seed $(SEED))
 
 .PHONY: lint
 lint: need-go ## gofmt, go vet and staticcheck

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/conformance/harness"
+)
+
+// told has a component log errors.
+func told(e *errorLog, of string, lines ...harness.LogLine) (unexplained int) {
+	for _, line := range lines {
+		line["level"] = "error"
+		e.heard(&component{name: of}, line)
+	}
+	found, _ := e.result()
+	return len(found)
+}
+
+func TestAnErrorIsExplainedOnlyByAFaultOfItsComponent(t *testing.T) {
+	lease := harness.LogLine{"msg": "cannot renew the status lease; the updater pauses evictions if this continues", "error": "Get …: connection refused"}
+	log := newErrorLog(&faultLog{})
+	require.Equal(t, 1, told(log, admission, lease), "nothing is wrong")
+
+	log = newErrorLog(&faultLog{})
+	log.faults.begin(outage, updater)
+	require.Equal(t, 1, told(log, admission, lease), "something is wrong elsewhere")
+
+	log = newErrorLog(&faultLog{})
+	log.faults.begin(rulesBroken, "")
+	require.Equal(t, 1, told(log, admission, lease), "something else is wrong")
+
+	log = newErrorLog(&faultLog{})
+	log.faults.begin(outage, admission)()
+	require.Zero(t, told(log, admission, lease), "it was just wrong")
+	_, explained := log.result()
+	require.Equal(t, map[string]int{admission: 1}, explained)
+
+	log.faults.list[0].from, log.faults.list[0].to = time.Now().Add(-time.Hour), time.Now().Add(-retries-time.Second)
+	require.Equal(t, 1, told(log, admission, lease), "it was wrong long ago")
+}
+
+func TestAPanicIsNeverExplained(t *testing.T) {
+	log := newErrorLog(&faultLog{})
+	for _, what := range append(slices.Clone(keepNews), unavailable...) {
+		log.faults.begin(what, "")
+	}
+	require.Equal(t, 1, told(log, updater, harness.LogLine{"msg": "panic; please report this", "error": "panic: nil map"}))
+	require.Equal(t, 2, told(log, updater, harness.LogLine{"msg": "cannot end the startup boost; retrying", "error": "the pod has no container"}), "only what requests without an answer say")
+}
+
+func TestErrorsThatDifferInNamesAreCountedTogether(t *testing.T) {
+	log := newErrorLog(&faultLog{})
+	require.Equal(t, 1, told(log, recommender, harness.LogLine{"msg": "m", "error": `pod soak-1/w3-17 of "a" failed`}, harness.LogLine{"msg": "m", "error": `pod soak-2/w5-18 of "b" failed`}))
+	found, _ := log.result()
+	require.Equal(t, 2, found[0].Count)
+}
+
+func TestInformationIsNoError(t *testing.T) {
+	log := newErrorLog(&faultLog{})
+	log.heard(&component{name: updater}, harness.LogLine{"level": "info", "msg": "resize refused or unanswered"})
+	found, explained := log.result()
+	require.Empty(t, found)
+	require.Empty(t, explained)
+}
+
+func TestExplanationsAreRegularExpressionsWithAFault(t *testing.T) {
+	for _, e := range explanations {
+		_, err := regexp.Compile(e.message)
+		require.NoError(t, err)
+		_, err = regexp.Compile(e.err)
+		require.NoError(t, err)
+		require.NotEmpty(t, e.by, e.message)
+		require.Positive(t, e.after, e.message)
+		require.False(t, e.message == ".*" && e.err == "", "everything would be explained")
+	}
+}
+
+func TestWhatAComponentMayNotKnowReachesBackToTheFault(t *testing.T) {
+	noon := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	log := &faultLog{list: []*fault{
+		{kind: watchesLate, on: updater, from: noon, to: noon.Add(5 * time.Second)},
+		{kind: metricsGone, from: noon.Add(-time.Hour), to: never},
+	}}
+	require.Equal(t, noon.Add(-newsTake), log.known(updater, noon.Add(30*time.Second)))
+	require.Equal(t, noon.Add(30*time.Second-newsTake), log.known(recommender, noon.Add(30*time.Second)))
+	late := noon.Add(5*time.Second + newsReturnWithin)
+	require.Equal(t, late.Add(-newsTake), log.known(updater, late), "the news have returned")
+}
