@@ -210,6 +210,10 @@ func (c *cluster) createArgs(virtual bool) ([]string, error) {
 	for _, one := range extra {
 		args = append(args, "--extra-args", "kube-apiserver="+one)
 	}
+	// There is one of each. Where it elects itself, it ends when the API server is away for 10 seconds, and nobody starts it again.
+	for _, one := range []string{"kube-controller-manager", "kube-scheduler"} {
+		args = append(args, "--extra-args", one+"=leader-elect=false")
+	}
 	return args, nil
 }
 
