@@ -43,7 +43,6 @@ type pod struct {
 	uid              types.UID
 	set              key
 	app              string
-	labels           map[string]string
 	started, ready   bool
 	boosted, updated bool           // by admission: with a startup boost; with recommended resources
 	requests         map[string]int // by container and resource, as "app/cpu"; of the pod itself as "/cpu". Milli-cores, bytes
