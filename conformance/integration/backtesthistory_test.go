@@ -1,0 +1,134 @@
+package integration
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
+
+	source "github.com/celvpa/celvpa/backtest/history"
+	"github.com/celvpa/celvpa/backtest/snapshot"
+	"github.com/celvpa/celvpa/controllers/recommender/history"
+	"github.com/celvpa/celvpa/simulate/manifests"
+)
+
+// TestBacktestsReadARealPrometheus reads days of usage in pieces, from a Prometheus and through a
+// gateway that fails now and then. It needs no cluster.
+func TestBacktestsReadARealPrometheus(t *testing.T) {
+	p := newPrometheus(t)
+	now := time.Now().Truncate(time.Hour)
+	const steps = 72 * 12 // of 5 minutes
+	var cpu, memory []dataPoint
+	for i := range steps + 1 {
+		at := now.Add(time.Duration(i-steps) * 5 * time.Minute)
+		labels := map[string]string{"namespace": "shop", "pod": "web-1", "container": "app", "cluster": "a", "replica": "0"}
+		counter := float64(i) * 75
+		if i > 400 {
+			counter = float64(i-400) * 75 // a reset
+		}
+		cpu, memory = append(cpu, point(at, counter, labels)), append(memory, point(at, float64(i<<20), labels))
+		other := map[string]string{"namespace": "shop", "pod": "web-1", "container": "app", "cluster": "b", "replica": "1"}
+		memory = append(memory, point(at, 1<<40, other)) // another cluster's
+	}
+	p.write(t, "container_cpu_usage_seconds_total", cpu)
+	p.write(t, "container_memory_working_set_bytes", memory)
+
+	read := func(address string, args ...string) (*source.Store, error) {
+		var c history.Config
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		history.AddReadFlags(flags, &c, "history")
+		require.NoError(t, flags.Parse(append([]string{"--history-length=3d", "--history-matcher=cluster=a"}, args...)))
+		c.Address = address
+		store := source.NewStore(source.DefaultMemory, t.TempDir(), nil)
+		t.Cleanup(func() { _ = store.Close() })
+		err := source.Prometheus{History: c, To: now, Clock: clock.RealClock{}}.Read(t.Context(), store)
+		require.NoError(t, store.Seal())
+		return store, err
+	}
+	store, err := read(p.address)
+	require.ErrorContains(t, err, "--history-resolution must hold two scrapes", "a rate over 5 minutes has one point of a counter that comes every 5")
+	require.Len(t, store.Spans(), 1)
+	exact, err := store.Read(0, nil)
+	require.NoError(t, err)
+	require.Len(t, exact, steps+1)
+	for i, one := range exact {
+		require.Equal(t, source.Point{At: now.Add(time.Duration(i-steps) * 5 * time.Minute).UnixNano(), Amount: int64(i << 20)}, one)
+	}
+
+	store, err = read(p.address, "--history-resolution=15m")
+	require.NoError(t, err)
+	points, err := store.Read(0, nil)
+	require.NoError(t, err)
+	require.Greater(t, len(points), 72*4-3)
+	for _, one := range points {
+		require.InDelta(t, 250, one.Amount, 130, "75 CPU-seconds in 5 minutes, also across the reset")
+	}
+
+	target, err := url.Parse(p.address)
+	require.NoError(t, err)
+	var asked atomic.Int64
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n := asked.Add(1); {
+		case r.Header.Get("X-Scope-OrgID") != "team-a":
+			http.Error(w, "no tenant", http.StatusUnauthorized)
+		case n == 3:
+			panic(http.ErrAbortHandler)
+		case n == 4:
+			http.Error(w, "upstream is away", http.StatusBadGateway)
+		default:
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	defer gateway.Close()
+	_, err = read(gateway.URL)
+	require.ErrorContains(t, err, "401")
+	asked.Store(0)
+	store, err = read(gateway.URL, "--history-resolution=15m", "--history-header=X-Scope-OrgID: team-a")
+	require.NoError(t, err)
+	// The HTTP client itself repeats a request whose connection breaks before an answer.
+	require.Contains(t, strings.Join(store.Notes(), "\n"), "was asked again after 1s: server_error: server error: 502")
+	memoryOf, err := store.Read(1, nil)
+	require.NoError(t, err)
+	require.Len(t, memoryOf, steps/3+1)
+
+	// A snapshot of it has the same points.
+	var c history.Config
+	history.AddReadFlags(pflag.NewFlagSet("", pflag.ContinueOnError), &c, "history")
+	c.Address, c.Matchers = p.address, []history.Matcher{{Label: "cluster", Operator: "=", Value: "a"}}
+	require.NoError(t, c.Length.Set("3d"))
+	require.NoError(t, c.Resolution.Set("15m"))
+	set, err := manifests.ReadFrom(strings.NewReader("{apiVersion: v1, kind: LimitRange, metadata: {name: a}}"), "x")
+	require.NoError(t, err)
+	var out bytes.Buffer
+	_, complete, err := snapshot.Write(t.Context(), &out, set, []source.Source{source.Prometheus{History: c, To: now, Clock: clock.RealClock{}}}, snapshot.Options{})
+	require.NoError(t, err)
+	require.True(t, complete)
+	path := filepath.Join(t.TempDir(), "snapshot.tar.gz")
+	require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))
+	file, is, err := snapshot.Open(path)
+	require.NoError(t, err)
+	require.True(t, is)
+	again := source.NewStore(source.DefaultMemory, t.TempDir(), nil)
+	t.Cleanup(func() { _ = again.Close() })
+	require.NoError(t, file.Read(t.Context(), again))
+	require.NoError(t, again.Seal())
+	for i := range again.Spans() {
+		got, err := again.Read(i, nil)
+		require.NoError(t, err)
+		want, err := store.Read(i, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
