@@ -33,15 +33,6 @@ func (s *scene) created(app string) (requests string, took time.Duration) {
 	return requestsOf(pod), time.Since(begin)
 }
 
-// patched waits until new pods get their recommendations.
-func (s *scene) patched(app string) {
-	s.t.Helper()
-	eventually(s.t, 30*time.Second, "a new pod with its recommendation", func(context.Context) (bool, error) {
-		requests, _ := s.created(app)
-		return requests == recommended, nil
-	})
-}
-
 // unpatched requires that new pods start as they are written.
 func (s *scene) unpatched(app string) (took time.Duration) {
 	s.t.Helper()
