@@ -73,7 +73,7 @@ func (w *workload) randomSpec(random *rand.Rand) vpav1.VerticalPodAutoscalerSpec
 	}
 	spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{policy}}
 	if w.podLevel && random.IntN(2) == 0 {
-		spec.ResourcePolicy.PodPolicies = &vpav1.PodPolicies{MinAllowed: list("50m", "100Mi"), MaxAllowed: list("2", "2Gi")}
+		spec.ResourcePolicy.PodPolicies = &vpav1.PodPolicies{MinAllowed: list("120m", "200Mi"), MaxAllowed: list("2", "2Gi")}
 	}
 	return spec
 }
