@@ -59,21 +59,21 @@ func (w *workload) randomSpec(random *rand.Rand) vpav1.VerticalPodAutoscalerSpec
 	}
 	policy := vpav1.ContainerResourcePolicy{ContainerName: "*"}
 	if random.IntN(3) > 0 {
-		policy.MinAllowed = list(fmt.Sprintf("%dm", 15+random.IntN(40)), fmt.Sprintf("%dMi", 30+random.IntN(60)))
-		policy.MaxAllowed = list(fmt.Sprintf("%dm", 300+random.IntN(700)), fmt.Sprintf("%dMi", 300+random.IntN(700)))
+		policy.MinAllowed = list(15+random.Int64N(40), 30+random.Int64N(60))
+		policy.MaxAllowed = list(300+random.Int64N(700), 300+random.Int64N(700))
 	}
 	switch random.IntN(6) {
 	case 0:
 		policy.ControlledValues = ptr.To(vpav1.ContainerControlledValuesRequestsOnly)
 	case 1:
-		policy.OOMBumpUpRatio = ptr.To(resource.MustParse("1.5"))
+		policy.OOMBumpUpRatio = ptr.To(*resource.NewMilliQuantity(1500, resource.DecimalSI))
 		policy.MemoryAggregationIntervalSeconds = ptr.To(int32(60))
 	case 2:
 		spec.StartupBoost = &vpav1.StartupBoost{CPU: &vpav1.StartupBoostResource{Type: "Factor", Factor: ptr.To(int32(2)), DurationSeconds: ptr.To(int32(5 + random.IntN(20)))}}
 	}
 	spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{policy}}
 	if w.podLevel && random.IntN(2) == 0 {
-		spec.ResourcePolicy.PodPolicies = &vpav1.PodPolicies{MinAllowed: list("120m", "200Mi"), MaxAllowed: list("2", "2Gi")}
+		spec.ResourcePolicy.PodPolicies = &vpav1.PodPolicies{MinAllowed: list(120, 200), MaxAllowed: list(2000, 2048)}
 	}
 	return spec
 }
@@ -92,10 +92,10 @@ func (w *workload) deployment() *appsv1.Deployment {
 	pod.TerminationGracePeriodSeconds = ptr.To(int64(1))
 	for i := range w.containers {
 		pod.Containers = append(pod.Containers, corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "registry.example/app:1",
-			Resources: corev1.ResourceRequirements{Requests: list("100m", "128Mi"), Limits: list("200m", "256Mi")}})
+			Resources: corev1.ResourceRequirements{Requests: list(100, 128), Limits: list(200, 256)}})
 	}
 	if w.podLevel {
-		pod.Resources = &corev1.ResourceRequirements{Requests: list("300m", "400Mi"), Limits: list("600m", "800Mi")}
+		pod.Resources = &corev1.ResourceRequirements{Requests: list(300, 400), Limits: list(600, 800)}
 	}
 	return d
 }
@@ -108,11 +108,15 @@ func (w *workload) pdb() *policyv1.PodDisruptionBudget {
 // limitRange bounds the containers of a namespace, so that pods as their templates have them fit.
 func limitRange(random *rand.Rand, namespace string) *corev1.LimitRange {
 	limits := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer,
-		Min: list([]string{"5m", "40m"}[random.IntN(2)], []string{"8Mi", "60Mi"}[random.IntN(2)]),
-		Max: list([]string{"500m", "4"}[random.IntN(2)], []string{"600Mi", "8Gi"}[random.IntN(2)])}
+		Min: list([]int64{5, 40}[random.IntN(2)], []int64{8, 60}[random.IntN(2)]),
+		Max: list([]int64{500, 4000}[random.IntN(2)], []int64{600, 8192}[random.IntN(2)])}
 	return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{limits}}}
 }
 
-func list(cpu, memory string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+// list is an amount of CPU in millicores and one of memory in MiB.
+func list(milli, mebi int64) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(milli, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(mebi<<20, resource.BinarySI),
+	}
 }
