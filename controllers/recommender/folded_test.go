@@ -109,3 +109,17 @@ func TestFoldedPlansAreKeptWhileTheyFit(t *testing.T) {
 	require.NotSame(t, changed, get("a", "2", others), "the rules were reloaded")
 	require.Same(t, get("a", "", others), get("b", "", others), "no policy is no policy")
 }
+
+// TestAWorkloadWithoutPodsKeepsNoRulesOfBefore: the soak saw the recommender grow with each reload, by all that was compiled for it.
+func TestAWorkloadWithoutPodsKeepsNoRulesOfBefore(t *testing.T) {
+	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
+	s.UseRules(shippedRules(t))
+	v := aVPA(vpav1.ContainerResourcePolicy{ContainerName: "*", MaxAllowed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}})
+	w := s.SetVPA(v, target.Answer{Selector: labels.Everything()})
+	s.effective(w, "app")
+	require.Len(t, w.policies, 1)
+	s.UseRules(s.rules)
+	require.Len(t, w.policies, 1, "the same rules")
+	s.UseRules(shippedRules(t)) // nobody asks about a container again
+	require.Empty(t, w.policies)
+}

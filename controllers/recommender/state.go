@@ -111,6 +111,7 @@ func (s *State) SetVPA(v *vpav1.VerticalPodAutoscaler, found target.Answer) *Wor
 
 // choose finds the rules for a VPA.
 func (s *State) choose(w *Workload) {
+	before := w.Chosen.Plan
 	w.Chosen, w.of = compile.Selection{}, s.rules
 	s.contained(w, "choosing its rules", func() {
 		w.Chosen = policy.For(s.rules, w.VPA)
@@ -119,6 +120,9 @@ func (s *State) choose(w *Workload) {
 		w.order, failed = facts.OrderOf(w.Chosen.Plan, w.VPA)
 		s.failed(w, "order", "order among VPAs that select the same pods unchanged", failed)
 	})
+	if w.Chosen.Plan != before {
+		w.policies = nil // else a workload without pods would keep the rules of before in memory
+	}
 }
 
 // contained recovers from a panic about a VPA, which reports it in its status.
