@@ -123,8 +123,11 @@ func (p *plague) happen(ctx context.Context, what kind) error {
 	default:
 		say("fault: %s, %s", what, c.name)
 	}
-	over := p.faults.begin(what, c.name)
-	defer func() { over() }()
+	on := c.name
+	if what == metricsGone {
+		on = "" // all components
+	}
+	defer p.faults.begin(what, on)()
 	var err error
 	switch what {
 	case callsFail:
@@ -163,8 +166,6 @@ func (p *plague) happen(ctx context.Context, what kind) error {
 		}
 		end = func() { err = c.signal(syscall.SIGCONT) }
 	case metricsGone:
-		over()
-		over = p.faults.begin(what, "")
 		var ends []func()
 		for _, c := range p.components {
 			ends = append(ends, c.proxy.Inject(faults.Fault{On: ofMetrics, Share: 1, Effects: []faults.Effect{faults.Answer(http.StatusServiceUnavailable)}}))

@@ -96,14 +96,15 @@ const overlays = 5
 
 // changeOverlay creates, changes or deletes a RuleOverlay. One that is audited would let evictions break all budgets.
 func (r *rulesChurn) changeOverlay(ctx context.Context, c *churn) error {
-	name := fmt.Sprintf("soak-%d", c.random.IntN(overlays))
+	number := c.random.IntN(overlays)
+	name := fmt.Sprintf("soak-%d", number)
 	overlay := &rulesv1alpha1.RuleOverlay{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if c.random.IntN(4) == 0 {
 		err := c.remove(ctx, overlay)
 		r.valid(name)
 		return err
 	}
-	spec := rulesv1alpha1.RuleOverlaySpec{Mode: "Enforce", Match: &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{namespaces[c.random.IntN(len(namespaces))]}}}
+	spec := rulesv1alpha1.RuleOverlaySpec{Mode: "Enforce", Priority: int32(number), Match: &rulesv1alpha1.RuleOverlayMatch{Namespaces: []string{namespaces[c.random.IntN(len(namespaces))]}}}
 	params := map[string]apiextensionsv1.JSON{}
 	valid := true
 	switch c.random.IntN(4) {
