@@ -100,7 +100,7 @@ func measuredBook(overlays ...string) (*compile.Rulebook, error) {
 
 func libraryOf(rules string, overlays ...string) (*document.Library, error) {
 	return document.Loader{}.Load(document.Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(rules)}}},
-		document.Layer{FS: fstest.MapFS{"o.yaml": {Data: []byte(strings.Join(overlays, ""))}}})
+		overlayLayer(overlays))
 }
 
 func bookOf(rules string, overlays ...string) (*compile.Rulebook, error) {

@@ -94,10 +94,19 @@ func overlay(name, spec string) string {
 	return "---\napiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: " + name + "}\nspec:\n" + spec
 }
 
+// overlayLayer has all overlays in one file, and no file without any.
+func overlayLayer(overlays []string) document.Layer {
+	files := fstest.MapFS{}
+	if text := strings.Join(overlays, ""); text != "" {
+		files["o.yaml"] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return document.Layer{FS: files}
+}
+
 func shopLibrary(overlays ...string) (*document.Library, error) {
 	return document.Loader{SelectorKey: "orderSelector"}.Load(
 		document.Layer{FS: fstest.MapFS{"base.yaml": {Data: []byte(shopRules)}}},
-		document.Layer{FS: fstest.MapFS{"o.yaml": {Data: []byte(strings.Join(overlays, ""))}}})
+		overlayLayer(overlays))
 }
 
 func rulebook(overlays ...string) (*compile.Rulebook, error) {

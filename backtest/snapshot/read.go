@@ -27,12 +27,12 @@ type File struct {
 // headBytes is how long the first file of an archive may be.
 const headBytes = 1 << 16
 
-// Open opens a file that is a snapshot; ok is false if it is something else. An error is about a file
-// that is a snapshot, or that cannot be read.
+// Open opens a file that is a snapshot; ok is false if it is something else, or cannot be read. An
+// error is about a file that is a snapshot.
 func Open(path string) (f *File, ok bool, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, false, fmt.Errorf("reading a history: %w", err)
+		return nil, false, nil // whoever reads it as something else says what is wrong
 	}
 	defer file.Close()
 	in := bufio.NewReader(file)
@@ -41,7 +41,7 @@ func Open(path string) (f *File, ok bool, err error) {
 	}
 	unpacked, err := gzip.NewReader(in)
 	if err != nil {
-		return nil, false, nil // whoever reads it as something else says what is wrong
+		return nil, false, nil
 	}
 	files := tar.NewReader(unpacked)
 	first, err := files.Next()
