@@ -38,7 +38,8 @@ func newWitness(t *testing.T, ns string) *witness {
 	objects, err := cache.New(cluster.Config, cache.Options{Scheme: cluster.Scheme(), DefaultNamespaces: map[string]cache.Config{ns: {}}})
 	require.NoError(t, err)
 	go func() { _ = objects.Start(t.Context()) }()
-	for _, kind := range []client.Object{&corev1.Pod{}, &vpav1.VerticalPodAutoscaler{}, &vpav1.VerticalPodAutoscalerCheckpoint{}} {
+	w.watchPods(t, ns)
+	for _, kind := range []client.Object{&vpav1.VerticalPodAutoscaler{}, &vpav1.VerticalPodAutoscalerCheckpoint{}} {
 		informer, err := objects.GetInformer(t.Context(), kind)
 		require.NoError(t, err)
 		registered, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -62,8 +63,6 @@ func (w *witness) see(o any, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch o := o.(type) {
-	case *corev1.Pod:
-		w.seePod(o, gone)
 	case *vpav1.VerticalPodAutoscaler:
 		w.seeVPA(o)
 	case *vpav1.VerticalPodAutoscalerCheckpoint:
@@ -71,7 +70,8 @@ func (w *witness) see(o any, gone bool) {
 	}
 }
 
-func (w *witness) seePod(p *corev1.Pod, gone bool) {
+// sawPod notes a pod as it is now. Callers hold the lock.
+func (w *witness) sawPod(p *corev1.Pod, gone bool) {
 	app := p.Labels["app"]
 	if w.running[app] == nil {
 		w.running[app] = map[types.UID]bool{}
@@ -81,14 +81,18 @@ func (w *witness) seePod(p *corev1.Pod, gone bool) {
 	} else {
 		w.running[app][p.UID] = true
 	}
-	if least, counting := w.least[app]; counting {
-		w.least[app] = min(least, len(w.running[app]))
-	}
 	if _, known := w.seen[p.Name]; !known {
 		w.seen[p.Name] = seenPod{app, requestsOf(p)}
 	}
 	if first := w.seen[p.Name]; (app == "off" || app == "fitting") && requestsOf(p) != first.requests {
 		w.lost = append(w.lost, fmt.Sprintf("pod %s was resized from %s to %s", p.Name, first.requests, requestsOf(p)))
+	}
+}
+
+// countPods notes how many pods of each workload run, once the first are known. Callers hold the lock.
+func (w *witness) countPods() {
+	for app, least := range w.least {
+		w.least[app] = min(least, len(w.running[app]))
 	}
 }
 
