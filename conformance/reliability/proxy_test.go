@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/conformance/faults"
 )
@@ -127,4 +130,36 @@ func TestWatchesThatAreLate(t *testing.T) {
 	s.ends()
 	require.Positive(t, s.proxy.Counts()["event held"])
 	s.losesNothing()
+}
+
+// TestPodsThatAreLostDuringAnOutage count as lost as soon as it is over, although what the updater knows is from before.
+func TestPodsThatAreLostDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "rel-unseen", newProxy(t))
+	end, err := s.proxy.Outage()
+	require.NoError(t, err)
+	s.begin()
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("1")}}}
+	create(t, quota)
+	lasts(t, 5*time.Second) // the longer it is, the later clients try again
+	pods, err := s.pods(t.Context(), "web")
+	require.NoError(t, err)
+	for i := range 2 { // not those that the updater would begin with, and find gone
+		require.NoError(t, cluster.Delete(t.Context(), &pods[len(pods)-1-i]))
+	}
+	eventually(t, 20*time.Second, "two pods to be gone", func(ctx context.Context) (bool, error) {
+		left, err := s.pods(ctx, "web")
+		return len(left) == 2, err
+	})
+	// The watch of pods takes longest to come back.
+	refused := s.proxy.Inject(faults.Fault{On: faults.On("pods", "watch", "list"), Share: 1, Effects: []faults.Effect{faults.Answer(500)}})
+	require.NoError(t, end())
+	s.moreCycles(s.updater, "updater", 20)
+	refused()
+	s.moreCycles(s.updater, "updater", 20)
+	require.Equal(t, 2, s.fewest("web"), "the other two stay")
+	evicted, _ := s.audited()
+	require.Empty(t, evicted)
+	require.NoError(t, cluster.Delete(t.Context(), quota))
+	s.ends()
 }

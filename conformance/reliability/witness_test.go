@@ -122,6 +122,13 @@ func (w *witness) fewest(app string) int {
 	return w.least[app]
 }
 
+// mayBecome allows VPAs another target.
+func (w *witness) mayBecome(target string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.targets[target] = true
+}
+
 // appOf is the workload of a pod.
 func (w *witness) appOf(pod string) string {
 	w.mu.Lock()
