@@ -128,6 +128,6 @@ func TestTwoRecommendersOfOneName(t *testing.T) {
 	defer s.mu.Unlock()
 	for name, app := range map[string]string{"off-app": "off", "fitting-app": "fitting"} {
 		most := history().TotalSamplesCount + replicas[app]*int(time.Since(started)/(10*time.Second)+2)
-		require.LessOrEqual(t, s.samples[name], most, fmt.Sprintf("samples in checkpoint %s", name))
+		require.LessOrEqual(t, s.witness.samples[name], most, fmt.Sprintf("samples in checkpoint %s", name))
 	}
 }
