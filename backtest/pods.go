@@ -1,12 +1,10 @@
 package backtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	patch "gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +14,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/webhook/podreview"
 )
 
@@ -133,24 +132,7 @@ func patched(pod *corev1.Pod, ops []patch.Operation) (*corev1.Pod, error) {
 	if len(ops) == 0 {
 		return pod, nil
 	}
-	before, err := json.Marshal(pod)
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(ops)
-	if err != nil {
-		return nil, err
-	}
-	decoded, err := jsonpatch.DecodePatch(text)
-	if err != nil {
-		return nil, err
-	}
-	after, err := decoded.Apply(before)
-	if err != nil {
-		return nil, err
-	}
-	out := &corev1.Pod{}
-	return out, json.Unmarshal(after, out)
+	return simulate.Patched(pod, ops)
 }
 
 // force puts the requests and limits of the pod of a slot in force.

@@ -125,7 +125,7 @@ func (a *admission) change(p *manifests.NewPod, item *Admission, ops []patch.Ope
 		item.Object = p.Object
 		return
 	}
-	object, err := patched(p.Object, item.Patch)
+	object, err := Patched(p.Object, item.Patch)
 	if err != nil { // ops have no effect: all of it is there
 		a.note("%s: %s is left as it is: %v; please report this", p.Source, p, err)
 		item.Patch, object = nil, p.Object

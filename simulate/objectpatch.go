@@ -47,24 +47,25 @@ func written(object any, path string) bool {
 	return object != nil
 }
 
-// patched returns the patched object.
-func patched(object map[string]any, ops []patch.Operation) (map[string]any, error) {
+// Patched returns a copy of an object, a pointer or a map, with a JSON patch applied. It is an error
+// if the patch does not fit the object.
+func Patched[T any](object T, ops []patch.Operation) (out T, err error) {
 	before, err := json.Marshal(object)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	text, err := json.Marshal(ops)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	decoded, err := jsonpatch.DecodePatch(text)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	after, err := decoded.Apply(before)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	var out map[string]any
-	return out, json.Unmarshal(after, &out)
+	err = json.Unmarshal(after, &out)
+	return out, err
 }

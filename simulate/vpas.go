@@ -147,7 +147,7 @@ func (v writtenVPA) completed() vpav1.VerticalPodAutoscalerSpec {
 		err = json.Unmarshal(text, &object)
 	}
 	if err == nil {
-		object, err = patched(object, v.reviewed.Patch)
+		object, err = Patched(object, v.reviewed.Patch)
 	}
 	if err == nil {
 		text, err = json.Marshal(object)
