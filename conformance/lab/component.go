@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+
+	"github.com/celvpa/celvpa/conformance/lab/detached"
 )
 
 // componentFile is a file that kwokctl keeps for a component, such as etcd or kube-apiserver.
@@ -29,22 +30,10 @@ func (c *cluster) pid(component string) (int, error) {
 		return 0, fmt.Errorf("lab %s has no component %q that was started: %w", c.name, component, err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid <= 1 || !runs(pid) {
+	if err != nil || pid <= 1 || !detached.Runs(pid) {
 		return 0, fmt.Errorf("%s of lab %s does not run (process %q)", component, c.name, text)
 	}
 	return pid, nil
-}
-
-// runs reports whether there is a process that has not ended. One that nobody has waited for yet has ended, once all of its
-// threads have: the last one closes its ports.
-func runs(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, rest, _ := bytes.Cut(stat, []byte(") ")) // the name before may have blanks
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	return err == nil && (len(threads) > 1 || !bytes.HasPrefix(rest, []byte("Z")) && !bytes.HasPrefix(rest, []byte("X")))
 }
 
 // servedWithin is how long a lab may take to answer after a restart of a component.
@@ -70,7 +59,7 @@ func (c *cluster) restart(ctx context.Context, component string) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("killing %s: %w", component, err)
 	}
-	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return !runs(pid), nil }); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return !detached.Runs(pid), nil }); err != nil {
 		return fmt.Errorf("killing %s, process %d: %w", component, pid, err)
 	}
 	if err := again.Start(); err != nil {

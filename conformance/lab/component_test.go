@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/celvpa/celvpa/conformance/lab/detached"
 )
 
 func TestAComponentThatWasKilledDoesNotRunAlthoughNobodyWaitedForIt(t *testing.T) {
@@ -43,7 +45,7 @@ func TestAComponentThatWasKilledDoesNotRunAlthoughNobodyWaitedForIt(t *testing.T
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); runs(cmd.Process.Pid); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); detached.Runs(cmd.Process.Pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a killed process runs")
 		}

@@ -53,24 +53,6 @@ func TestALabNeedsNoPrometheusUnlessAskedFor(t *testing.T) {
 	}
 }
 
-func TestAProcessOfAnotherProgramIsNotTakenForOurs(t *testing.T) {
-	c, err := newCluster(t.TempDir(), "x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(c.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"", "nonsense", "1", "-5", "999999999"} {
-		if err := os.WriteFile(c.pidFile(), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if pid := c.metricsServerPID(); pid != 0 {
-			t.Errorf("%q is taken for process %d", text, pid)
-		}
-	}
-}
-
 // LAB_PARTS may be unset by then.
 func TestALabIsStoppedByTheProgramsThatStartedIt(t *testing.T) {
 	labDir, own, called := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "called")

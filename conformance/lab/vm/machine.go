@@ -18,6 +18,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/celvpa/celvpa/conformance/lab/detached"
 )
 
 const (
@@ -46,8 +48,10 @@ func (m *Machine) Proxy() string { return "http://127.0.0.1:" + strconv.Itoa(m.P
 // TLSProxy is Proxy for clients that insist on TLS: it serves the kubeconfig's client certificate.
 func (m *Machine) TLSProxy() string { return "https://127.0.0.1:" + strconv.Itoa(m.TLSPort) }
 
-func (m *Machine) disk() string    { return filepath.Join(m.Dir, "disk.ext4") }
-func (m *Machine) pidFile() string { return filepath.Join(m.Dir, "qemu.pid") }
+func (m *Machine) disk() string { return filepath.Join(m.Dir, "disk.ext4") }
+func (m *Machine) process() detached.Process {
+	return detached.Process{File: filepath.Join(m.Dir, "qemu.pid"), Mark: m.disk()}
+}
 
 // Console is the file with what the machine's kernel and start-up scripts print.
 func (m *Machine) Console() string { return filepath.Join(m.Dir, "console.log") }
@@ -83,12 +87,6 @@ func (m *Machine) Start(ctx context.Context, base *Base, settings Settings) erro
 	if err := writeSettings(config, settings); err != nil {
 		return err
 	}
-	// QEMU's own -daemonize would hide why it failed.
-	log, err := os.Create(m.qemuLog())
-	if err != nil {
-		return err
-	}
-	defer log.Close()
 	cmd := exec.Command(lookup("qemu-system-x86_64"),
 		"-name", settings.Node, "-accel", accelerator(), "-cpu", "max", "-smp", cpus, "-m", memory,
 		"-display", "none", "-monitor", "none", "-no-reboot", "-serial", "file:"+m.Console(),
@@ -96,16 +94,10 @@ func (m *Machine) Start(ctx context.Context, base *Base, settings Settings) erro
 		"-drive", "file="+m.disk()+",format=raw,if=virtio,cache=unsafe",
 		"-drive", "file="+config+",format=raw,if=virtio,readonly=on",
 		"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:8470,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:8471", m.Port, m.TLSPort), "-device", "virtio-net-pci,netdev=net")
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // survives this command and its Ctrl-C
-	if err := cmd.Start(); err != nil {
+	if err := m.process().Start(cmd, m.qemuLog()); err != nil { // QEMU's own -daemonize would hide why it failed
 		return fmt.Errorf("starting the virtual machine: %w", err)
 	}
-	pid := cmd.Process.Pid
-	if err := cmd.Process.Release(); err != nil {
-		return err
-	}
-	return os.WriteFile(m.pidFile(), []byte(strconv.Itoa(pid)), 0o644)
+	return nil
 }
 
 // accelerator emulates the processor, which works on every machine, unless LAB_ACCEL says otherwise (kvm).
@@ -165,36 +157,11 @@ func writeSettings(to string, settings Settings) error {
 }
 
 // PID returns the running machine's process ID, or 0.
-func (m *Machine) PID() int {
-	text, err := os.ReadFile(m.pidFile())
-	if err != nil {
-		return 0
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid <= 1 || syscall.Kill(pid, 0) != nil {
-		return 0
-	}
-	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err == nil && len(command) == 0 { // QEMU is being loaded, or was not waited for
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if bytes.Contains(stat, []byte(") Z ")) {
-			return 0
-		}
-		return pid
-	}
-	if err != nil || !strings.Contains(string(command), m.disk()) {
-		return 0 // the PID was reused
-	}
-	return pid
-}
+func (m *Machine) PID() int { return m.process().PID() }
 
 // Kill switches the machine off as a power cut would, and waits until its process is gone.
 func (m *Machine) Kill(ctx context.Context) error {
-	pid := m.PID()
-	if pid == 0 {
-		return nil
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := m.process().Signal(syscall.SIGKILL); err != nil {
 		return fmt.Errorf("killing the virtual machine: %w", err)
 	}
 	for m.PID() != 0 {
@@ -204,7 +171,10 @@ func (m *Machine) Kill(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return os.Remove(m.pidFile())
+	if err := os.Remove(m.process().File); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // Load imports an image archive, in Docker's or OCI's format, into the machine's containerd.

@@ -109,16 +109,6 @@ func TestTheBaseChangesWithItsPrograms(t *testing.T) {
 	}
 }
 
-func TestAProcessThatIsNotTheMachinesIsLeftAlone(t *testing.T) {
-	m := &Machine{Dir: t.TempDir()}
-	if err := os.WriteFile(m.pidFile(), []byte("1"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if pid := m.PID(); pid != 0 {
-		t.Errorf("process %d is taken for the machine", pid)
-	}
-}
-
 func TestEachPartOfTheMachineHasAPlace(t *testing.T) {
 	for _, name := range []string{"kubelet", "containerd", "ctr", "bridge", "guest"} {
 		if installed[name] == "" {
