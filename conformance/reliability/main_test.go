@@ -58,7 +58,7 @@ func withLab(m *testing.M) (code int, err error) {
 	if own := os.Getenv("LAB_NAME"); own != "" { // parallel runs need different names
 		name = own
 	}
-	if lab, err = harness.Fresh(ctx, name, os.Stdout); err != nil {
+	if lab, err = harness.Fresh(ctx, name, os.Stdout, "-nodes", "6"); err != nil {
 		return 1, err
 	}
 	defer func() {

@@ -17,9 +17,14 @@ const (
 	// grace is how long a watch may be closed without anybody minding: API servers end watches every few minutes, and clients
 	// open them again at once.
 	grace = 3 * time.Second
-	// settling is how long a watch that was closed for longer is given to deliver what was missed.
-	settling = 2 * time.Second
+	// longest is how long a client waits at most before it tries a watch again: 30 s and as much again at random.
+	longest = time.Minute
 )
+
+// settling is how long nobody acts after a watch was closed for longer than grace: others, such as the webhook that is to change the
+// pods in place of those evicted, may not have their watches back yet. Clients wait twice as long after each failure, or up to four
+// times at random, so the last wait is at most twice the time of all those before.
+func settling(gap time.Duration) time.Duration { return min(2*gap, longest) }
 
 // Watches follows the watches of a process, by resource. It is safe for concurrent use.
 type Watches struct {
@@ -52,8 +57,9 @@ func (w *Watches) Behind(resources ...string) string {
 		case one == nil:
 		case one.open == 0 && now.Sub(one.closed) > grace:
 			return fmt.Sprintf("%s have not been watched for %s", resource, now.Sub(one.closed).Round(time.Second))
-		case one.open > 0 && one.gap > grace && now.Sub(one.opened) < settling:
-			return fmt.Sprintf("%s were not watched for %s until a moment ago", resource, one.gap.Round(time.Second))
+		case one.open > 0 && one.gap > grace && now.Sub(one.opened) < settling(one.gap):
+			return fmt.Sprintf("%s were not watched for %s until %s ago, and other components may still miss what changed", resource,
+				one.gap.Round(time.Second), now.Sub(one.opened).Round(time.Second))
 		}
 	}
 	return ""
