@@ -24,7 +24,7 @@ func TestAResizeReachesTheKernel(t *testing.T) {
 			require.Equal(t, "75m", now.Status.ContainerStatuses[0].Resources.Requests.Cpu().String())
 			after := throttling(t, now, "app")
 			t.Logf("throttled in %.0f%% of the periods before and in %.0f%% after", 100*before, 100*after)
-			require.Greater(t, before, 0.5, "200m do not fit into 100m")
+			require.Greater(t, before, 0.1, "200m do not fit into 100m, however little a busy node gives")
 			require.Less(t, after, before/2)
 		})
 	}

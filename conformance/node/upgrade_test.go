@@ -22,7 +22,7 @@ func TestAnUpgradeAndARollbackUnderLoad(t *testing.T) {
 	pod := &deploy(t, ns, "web", 1, "containers: [{resources: {requests: {cpu: 20m, memory: 20Mi}}}]")[0]
 	watch(t, ns, "web", pinned("Initial", "{cpu: 40m, memory: 30Mi}"))
 	recommended(t, ns, "web", func(milli, bytes int64) bool { return milli == 40 && bytes == 30<<20 })
-	load := newStream(t, pod)
+	load := newStream(pod, "40m")
 	until(t, patience, "the webhook to know the recommendation", func(ctx context.Context) (bool, string) {
 		err := load.create(ctx)
 		return err == nil, fmt.Sprint("last answer: ", err)
@@ -74,6 +74,7 @@ func runs(t *testing.T, version string) {
 // has nothing to do.
 type stream struct {
 	template *corev1.Pod
+	cpu      string // requested by a pod that has its recommendation
 	stop     context.CancelFunc
 	ended    sync.WaitGroup
 
@@ -83,12 +84,13 @@ type stream struct {
 	refused, missed []string
 }
 
-// newStream takes a pod of the workload as the template.
-func newStream(t *testing.T, like *corev1.Pod) *stream {
-	s := &stream{template: &corev1.Pod{
+// newStream creates pods like that of a workload, as the workload's template has them, which shall be given so much CPU.
+func newStream(like *corev1.Pod, cpu string) *stream {
+	s := &stream{cpu: cpu, template: &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: like.Namespace, GenerateName: like.GenerateName, Labels: like.Labels, OwnerReferences: like.OwnerReferences},
-		Spec:       podSpec(t, "containers: [{resources: {requests: {cpu: 20m, memory: 20Mi}}}]"),
+		Spec:       *like.Spec.DeepCopy(),
 	}}
+	s.template.Spec.NodeName = ""
 	return s
 }
 
@@ -109,7 +111,7 @@ func (s *stream) create(ctx context.Context) error {
 		s.refused = append(s.refused, at+" "+err.Error())
 		return err
 	}
-	if requests := p.Spec.Containers[0].Resources.Requests; requests.Cpu().String() != "40m" {
+	if requests := p.Spec.Containers[0].Resources.Requests; requests.Cpu().String() != s.cpu {
 		missed := fmt.Sprintf("%s requests cpu %s; annotations %v", at, requests.Cpu(), p.Annotations)
 		s.missed = append(s.missed, missed)
 		return fmt.Errorf("pod without its recommendation: %s", missed)

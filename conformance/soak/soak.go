@@ -49,7 +49,7 @@ func run(ctx context.Context, o options) (_ *report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	lab, err := harness.Up(ctx, o.lab, os.Stderr, "-metrics-server=false", fmt.Sprintf("-nodes=%d", 2+o.scale/100))
+	lab, err := harness.Up(ctx, o.lab, os.Stderr, "-metrics-server=false", fmt.Sprintf("-nodes=%d", 2+o.scale/8))
 	if err != nil {
 		return nil, err
 	}
