@@ -172,9 +172,30 @@ func (c *cluster) create(ctx context.Context, virtual bool) error {
 		return err
 	}
 	done := progress("starting the control plane of "+c.name, "about 5 s")
-	err = c.kwokctl(ctx, args...)
+	err = alone(ctx, func() error { return c.kwokctl(ctx, args...) })
 	done(err)
 	return err
+}
+
+// alone starts one control plane of this user at a time: kwokctl looks for ports that are free and uses them seconds later.
+func alone(ctx context.Context, start func() error) error {
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("celvpa-lab-%d.lock", os.Getuid())), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // which unlocks it
+	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
+		switch err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return false, nil
+		default:
+			return true, err
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for other labs to start: %w", err)
+	}
+	return start()
 }
 
 // createArgs writes the files that the control plane starts from and returns kwokctl's arguments.

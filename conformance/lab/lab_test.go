@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,6 +52,22 @@ func TestALabNeedsNoPrometheusUnlessAskedFor(t *testing.T) {
 	}
 	if got := names("prometheus", "grafana"); !strings.Contains(got, `no part "grafana"`) {
 		t.Errorf("an unknown part gives %s", got)
+	}
+}
+
+// Two that start at once would find the same free ports.
+func TestControlPlanesStartOneAtATime(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ended, cancel := context.WithCancel(t.Context())
+	err := alone(t.Context(), func() error {
+		cancel()
+		return alone(ended, func() error { return errors.New("started beside another") })
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the second one does not wait until Ctrl-C: %v", err)
+	}
+	if err := alone(t.Context(), func() error { return nil }); err != nil {
+		t.Errorf("it does not start after the first: %v", err)
 	}
 }
 
