@@ -1,6 +1,8 @@
 package node
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,8 +22,11 @@ func TestAResizeReachesTheKernel(t *testing.T) {
 			watch(t, ns, "web", pinned(mode, "{cpu: 75m, memory: 60Mi}"))
 			kernelHas(t, pod, "app", 300, 120<<20)
 			event(t, ns, "InPlaceResizedByVPA", "update/resize")
+			until(t, patience, "the status to follow the kernel", func(context.Context) (bool, string) {
+				requests := get(t, pod).Status.ContainerStatuses[0].Resources.Requests
+				return requests.Cpu().String() == "75m" && requests.Memory().String() == "60Mi", fmt.Sprintf("requests cpu %s, memory %s", requests.Cpu(), requests.Memory())
+			})
 			now := undisturbed(t, pod, 0)
-			require.Equal(t, "75m", now.Status.ContainerStatuses[0].Resources.Requests.Cpu().String())
 			after := throttling(t, now, "app")
 			t.Logf("throttled in %.0f%% of the periods before and in %.0f%% after", 100*before, 100*after)
 			require.Greater(t, before, 0.1, "200m do not fit into 100m, however little a busy node gives")
