@@ -14,16 +14,6 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
-// answer is a response of the Prometheus HTTP API to a range query.
-type answer struct {
-	Status string `json:"status"`
-	Error  string `json:"error"`
-	Data   struct {
-		ResultType string   `json:"resultType"`
-		Result     []stream `json:"result"`
-	} `json:"data"`
-}
-
 type stream struct {
 	Metric map[string]string `json:"metric"`
 	Values []point           `json:"values"`
@@ -45,29 +35,26 @@ func (p *point) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// prometheus reads one or more concatenated answers.
+// prometheus reads one or more concatenated answers of the Prometheus HTTP API to range queries. It
+// holds one series at a time.
 func (f *file) prometheus(in *bufio.Reader) error {
-	decoder := json.NewDecoder(in)
-	for {
-		var a answer
-		err := decoder.Decode(&a)
+	for decoder := json.NewDecoder(in); f.full == nil; {
+		a := answer{file: f, decoder: decoder}
+		err := a.read()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case f.full != nil:
+			return nil
 		case err != nil:
 			return fmt.Errorf("not a Prometheus answer to a range query: %w", err)
-		case a.Status != "success":
-			return fmt.Errorf("a Prometheus answer with status %q: %s", a.Status, a.Error)
-		case a.Data.ResultType != "matrix":
-			return fmt.Errorf("a Prometheus answer with a %s, not a matrix: ask /api/v1/query_range", a.Data.ResultType)
-		}
-		for _, s := range a.Data.Result {
-			f.stream(s)
-		}
-		if f.full != nil {
-			return nil
+		case a.status != "success":
+			return fmt.Errorf("a Prometheus answer with status %q: %s", a.status, a.fault)
+		case a.resultType != "matrix":
+			return fmt.Errorf("a Prometheus answer with a %s, not a matrix: ask /api/v1/query_range", a.resultType)
 		}
 	}
+	return nil
 }
 
 // pause is cAdvisor's name for the container that holds a pod's network.

@@ -3,8 +3,10 @@ package usagefile
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +127,9 @@ func TestAnswersOfPrometheusAreRead(t *testing.T) {
 			notes: []string{`standard input:{namespace="ns", pod="p", container="a"}: neither a label resource nor the name of its metric says what it is about; give rates one: label_replace(rate(…), "resource", "cpu", "", ""); values: 1; this row is left out`}},
 		"several answers in a row": {text: prometheus(`{"metric":{"resource":"cpu",`+pod+`},"values":[[5,"1"]]}`) + "\n" + prometheus(`{"metric":{"resource":"memory",`+pod+`},"values":[[5,"1"]]}`),
 			want: []string{"5 ns/p a cpu 1000", "5 ns/p a memory 1"}},
+		"members in another order, and others": {text: `{"infos":[{"a":[1]}],"data":{"stats":{},"result":[{"values":[[5,"1"]],"metric":{"resource":"cpu",` + pod + `}}],"resultType":"matrix"},"status":"success"}`,
+			want: []string{"5 ns/p a cpu 1000"}},
+		"no series at all": {text: `{"status":"success","data":{"resultType":"matrix","result":null}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, notes, err := read(tt.text)
@@ -137,12 +142,15 @@ func TestAnswersOfPrometheusAreRead(t *testing.T) {
 
 func TestUnreadableFilesAreReported(t *testing.T) {
 	for text, want := range map[string]string{
-		"time,pod\n5,p\n1,ns,p,a,cpu,1":                                   "", // rows without a header
-		"timestamp,pod,value\n5,p,1\n":                                    "its first line names no column namespace, container, resource; the columns are timestamp,namespace,pod,container,resource,value",
-		`{"status":"error","errorType":"bad_data","error":"parse error"}`: `a Prometheus answer with status "error": parse error`,
-		`{"status":"success","data":{"resultType":"vector","result":[]}}`: "a Prometheus answer with a vector, not a matrix: ask /api/v1/query_range",
-		`{"status":`:       "not a Prometheus answer to a range query: unexpected EOF",
-		"\x1f\x8bnonsense": "cannot read usage from standard input: gzip: invalid header",
+		"time,pod\n5,p\n1,ns,p,a,cpu,1":                                        "", // rows without a header
+		"timestamp,pod,value\n5,p,1\n":                                         "its first line names no column namespace, container, resource; the columns are timestamp,namespace,pod,container,resource,value",
+		`{"status":"error","errorType":"bad_data","error":"parse error"}`:      `a Prometheus answer with status "error": parse error`,
+		`{"status":"success","data":{"resultType":"vector","result":[]}}`:      "a Prometheus answer with a vector, not a matrix: ask /api/v1/query_range",
+		`{"status":"success","data":{"resultType":"scalar","result":[5,"1"]}}`: "a Prometheus answer with a scalar, not a matrix: ask /api/v1/query_range",
+		`{"status":"success","data":[]}`:                                       "not a Prometheus answer to a range query: [ where { should be",
+		`{"status":"success"`:                                                  "not a Prometheus answer to a range query: unexpected EOF",
+		`{"status":`:                                                           "not a Prometheus answer to a range query: unexpected EOF",
+		"\x1f\x8bnonsense":                                                     "cannot read usage from standard input: gzip: invalid header",
 	} {
 		_, _, err := read(text)
 		if want == "" {
@@ -194,4 +202,25 @@ func FuzzRead(f *testing.F) {
 		}
 		require.LessOrEqual(t, len(notes), maxSkipped+1)
 	})
+}
+
+// TestAnAnswerIsReadSeriesBySeries: one answer may exceed memory.
+func TestAnAnswerIsReadSeriesBySeries(t *testing.T) {
+	text := prometheus(slices.Repeat([]string{`{"metric":{"resource":"cpu","namespace":"ns","pod":"p","container":"a"},"values":[[5,"1"]]}`}, 50_000)...)
+	rest := strings.NewReader(text)
+	full := errors.New("no room")
+	taken := 0
+	_, err := EachOf("answer", rest, func(Series, int64, int64) error {
+		if taken++; taken == 100 {
+			return full
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, full)
+	require.Equal(t, 100, taken)
+	require.Greater(t, rest.Len(), len(text)/2)
+
+	u, _, err := read(text[:len(text)/2])
+	require.ErrorContains(t, err, "not a Prometheus answer to a range query: unexpected EOF")
+	require.InDelta(t, 25_000, len(u.Rows), 10, "what came before the end counts")
 }
