@@ -4,6 +4,7 @@ package history
 
 import (
 	"context"
+	"slices"
 
 	"github.com/celvpa/celvpa/simulate/usagefile"
 )
@@ -49,14 +50,12 @@ type Between struct {
 
 // Add implements Sink.
 func (b Between) Add(of usagefile.Series, points ...Point) error {
-	kept := make([]Point, 0, len(points))
-	for _, p := range points {
-		if p.At >= b.From && p.At <= b.To {
-			kept = append(kept, p)
-		}
+	outside := func(p Point) bool { return p.At < b.From || p.At > b.To }
+	if slices.ContainsFunc(points, outside) {
+		points = slices.DeleteFunc(slices.Clone(points), outside)
 	}
-	if len(kept) == 0 {
+	if len(points) == 0 {
 		return nil
 	}
-	return b.Sink.Add(of, kept...)
+	return b.Sink.Add(of, points...)
 }

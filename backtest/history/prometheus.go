@@ -15,11 +15,36 @@ import (
 )
 
 // Prometheus reads usage from a Prometheus, or from what answers as one: Thanos, Mimir, Cortex,
-// VictoriaMetrics. It reads from History.Length before To up to To.
+// VictoriaMetrics.
 type Prometheus struct {
-	History history.Config
-	To      time.Time
-	Clock   clock.Clock // waits for a server that is away
+	History  history.Config
+	From, To time.Time   // From zero = History.Length before To
+	Clock    clock.Clock // waits for a server that is away
+
+	missing [2]time.Time // the first time of which usage did not come, by resource
+}
+
+// Lacks says, once Read has ended, whether usage is missing, from when on, and whether any came.
+func (p *Prometheus) Lacks() (lacks bool, from time.Time, any bool) {
+	from = p.missing[model.CPU]
+	if memory := p.missing[model.Memory]; memory.Before(from) {
+		from = memory
+	}
+	return !from.After(p.To.Truncate(time.Duration(p.History.Resolution))), from, from.After(p.begin())
+}
+
+func (p *Prometheus) begin() time.Time {
+	if p.From.IsZero() {
+		return p.To.Add(-time.Duration(p.History.Length))
+	}
+	return p.From
+}
+
+// came notes that a piece is there.
+func (p *Prometheus) came(piece *history.Piece) {
+	if !piece.From.After(p.missing[piece.Resource]) {
+		p.missing[piece.Resource] = piece.To.Add(time.Duration(p.History.Resolution))
+	}
 }
 
 // kinds are the kinds of usage by resource.
@@ -32,12 +57,13 @@ type errStore struct{ error }
 func (e errStore) Unwrap() error { return e.error }
 
 // Read implements Source. Progress counts seconds of the history.
-func (p Prometheus) Read(ctx context.Context, to Sink) error {
+func (p *Prometheus) Read(ctx context.Context, to Sink) error {
 	source, err := history.New(p.History, p.Clock, logr.Discard())
 	if err != nil {
 		return err
 	}
-	begin := p.To.Add(-time.Duration(p.History.Length))
+	begin := p.begin()
+	p.missing = [2]time.Time{begin, begin}
 	total := int64(p.To.Sub(begin) / time.Second)
 	watch := history.Watcher{
 		Waiting: func(d time.Duration, cause string) {
@@ -56,6 +82,7 @@ func (p Prometheus) Read(ctx context.Context, to Sink) error {
 				return errStore{err}
 			}
 		}
+		p.came(piece)
 		if piece.Resource == model.Memory { // the second of a part of the time
 			to.Progress(min(total, int64(piece.To.Sub(begin)/time.Second)), total)
 		}

@@ -135,7 +135,7 @@ func read(t *testing.T, address string, args ...string) (*taken, *hasty, error) 
 	require.NoError(t, flags.Parse(args))
 	c.Address = address
 	clk, to := &hasty{}, &taken{T: t, points: map[usagefile.Series]map[int64]int64{}}
-	return to, clk, Prometheus{History: c, To: until, Clock: clk}.Read(t.Context(), to)
+	return to, clk, (&Prometheus{History: c, To: until, Clock: clk}).Read(t.Context(), to)
 }
 
 func cpuOf(pod string) usagefile.Series {
@@ -371,7 +371,7 @@ func TestAFullSinkAndAnEndedContextEndTheReading(t *testing.T) {
 	history.AddReadFlags(pflag.NewFlagSet("", pflag.ContinueOnError), &c, "history")
 	c.Address, c.Length = s.URL, prommodel.Duration(24*time.Hour)
 	to := &taken{T: t, points: map[usagefile.Series]map[int64]int64{}, room: 3}
-	require.EqualError(t, Prometheus{History: c, To: until, Clock: &hasty{}}.Read(t.Context(), to), "no room")
+	require.EqualError(t, (&Prometheus{History: c, To: until, Clock: &hasty{}}).Read(t.Context(), to), "no room")
 	require.Equal(t, 1, s.asked)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -384,7 +384,7 @@ func TestAFullSinkAndAnEndedContextEndTheReading(t *testing.T) {
 	}
 	to.room = 0
 	to.points = map[usagefile.Series]map[int64]int64{}
-	require.ErrorIs(t, Prometheus{History: c, To: until, Clock: &hasty{}}.Read(ctx, to), context.Canceled)
+	require.ErrorIs(t, (&Prometheus{History: c, To: until, Clock: &hasty{}}).Read(ctx, to), context.Canceled)
 }
 
 // FuzzAnswers: whatever a server says, reading ends, and nothing panics.
@@ -402,7 +402,7 @@ func FuzzAnswers(f *testing.F) {
 		c.Address, c.Length = s.URL, prommodel.Duration(time.Hour)
 		store := NewStore(DefaultMemory, t.TempDir(), nil)
 		defer func() { require.NoError(t, store.Close()) }()
-		if err := (Prometheus{History: c, To: until, Clock: &hasty{}}).Read(t.Context(), store); err == nil {
+		if err := (&Prometheus{History: c, To: until, Clock: &hasty{}}).Read(t.Context(), store); err == nil {
 			require.True(t, json.Valid(body))
 		}
 	})

@@ -37,7 +37,8 @@ type Result struct {
 }
 
 // Write writes what a backtest needs of objects, and all usage that sources give. Memory is bounded:
-// usage is written as it comes. The error lists what could not be read; the snapshot has the rest.
+// usage is written as it comes. The error lists what could not be read, such as what came after the
+// end of the context; the snapshot has the rest.
 // If complete is false, the snapshot itself could not be written.
 func Write(ctx context.Context, to io.Writer, set *manifests.Set, sources []history.Source, o Options) (r Result, complete bool, err error) {
 	packed := gzip.NewWriter(to)
@@ -53,6 +54,10 @@ func Write(ctx context.Context, to io.Writer, set *manifests.Set, sources []hist
 	w.file(manifestsName, text)
 	errs := []error{unread, unreadable}
 	for _, source := range sources {
+		if err := ctx.Err(); err != nil {
+			errs = append(errs, err)
+			break
+		}
 		err := source.Read(ctx, w)
 		if w.err == nil {
 			errs = append(errs, err)
@@ -63,9 +68,6 @@ func Write(ctx context.Context, to io.Writer, set *manifests.Set, sources []hist
 	end := End{Points: w.points, Notes: append([]string{}, w.notes...), Faults: len(faults.List(faults.Join(errs...)))}
 	if w.names != nil {
 		end.Notes = []string{}
-	}
-	if ctx.Err() != nil {
-		return r, false, fmt.Errorf("the snapshot is not complete: %w", ctx.Err())
 	}
 	w.json(endName, end)
 	r.Points = w.points

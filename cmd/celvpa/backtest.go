@@ -16,7 +16,6 @@ import (
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate"
 	"github.com/celvpa/celvpa/simulate/manifests"
-	"github.com/celvpa/celvpa/simulate/usagefile"
 )
 
 // backtestOptions hold the flags of celvpa backtest.
@@ -112,7 +111,11 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	if err := o.check(cmd); err != nil {
 		return err
 	}
-	sources, err := o.history.sources(cmd, time.Now().UTC())
+	wanted, err := o.window()
+	if err != nil {
+		return err
+	}
+	sources, err := o.history.sources(cmd, time.Now().UTC(), wanted)
 	if err != nil {
 		return err
 	}
@@ -135,9 +138,12 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 		told.tell("points of the history read", int(done), 0)
 	})
 	defer store.Close()
-	window, err := o.window(store)
-	if err != nil {
-		return err
+	window := history.Between{Sink: store, From: math.MinInt64, To: math.MaxInt64}
+	if !wanted.from.IsZero() {
+		window.From = wanted.from.UnixNano()
+	}
+	if !wanted.to.IsZero() {
+		window.To = wanted.to.UnixNano()
 	}
 	var unreadParts []error
 	for _, source := range sources {
@@ -169,26 +175,13 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	return faults.Join(errs, o.print(cmd.OutOrStdout(), report, forms))
 }
 
-// window takes the samples between --from and --to.
-func (o *backtestOptions) window(store *history.Store) (history.Sink, error) {
-	out := history.Between{Sink: store, From: math.MinInt64, To: math.MaxInt64}
-	for _, end := range []struct {
-		flag, text string
-		at         *int64
-	}{{"--from", o.from, &out.From}, {"--to", o.to, &out.To}} {
-		if end.text == "" {
-			continue
-		}
-		at, err := usagefile.ParseTime(end.text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", end.flag, err)
-		}
-		*end.at = at.UnixNano()
+// window is from --from to --to.
+func (o *backtestOptions) window() (times, error) {
+	out, err := parseTimes("--from", o.from, "--to", o.to)
+	if err == nil && o.from != "" && o.to != "" && !out.from.Before(out.to) {
+		err = fmt.Errorf("--from %s is not before --to %s", o.from, o.to)
 	}
-	if out.From >= out.To {
-		return nil, fmt.Errorf("--from %s is not before --to %s", o.from, o.to)
-	}
-	return out, nil
+	return out, err
 }
 
 // objects reads the manifests, which replace and add to those of a snapshot, or else a cluster.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,9 +21,9 @@ import (
 
 // historyFlags say where recorded usage comes from.
 type historyFlags struct {
-	from   []string
-	end    string
-	server prometheus.Config
+	from       []string
+	begin, end string
+	server     prometheus.Config
 
 	ofServer *pflag.FlagSet
 }
@@ -32,6 +33,7 @@ func (h *historyFlags) add(cmd *cobra.Command) {
 	f.StringArrayVar(&h.from, "history", nil, "where usage comes from: a file as for celvpa recommend --usage, - for standard input, a snapshot,\nor the URL of a Prometheus, a Thanos or a Mimir; can be repeated")
 	h.ofServer = pflag.NewFlagSet("history", pflag.ContinueOnError)
 	prometheus.AddReadFlags(h.ofServer, &h.server, "history")
+	h.ofServer.StringVar(&h.begin, "history-begin", "", "where the history begins that is read from a URL, in place of --history-length, in RFC 3339 or seconds since 1970")
 	h.ofServer.StringVar(&h.end, "history-end", "", "where the history ends that is read from a URL, in RFC 3339 or seconds since 1970; empty = now")
 	f.AddFlagSet(h.ofServer)
 }
@@ -69,12 +71,67 @@ func (h *historyFlags) objects() (*manifests.Set, error) {
 	return out, faults.Join(errs...)
 }
 
-// sources are what --history names, in its order. now is the time of day.
-func (h *historyFlags) sources(cmd *cobra.Command, now time.Time) ([]history.Source, error) {
+// times are the ends of a part of the time; zero = open.
+type times struct{ from, to time.Time }
+
+// parseTimes reads the values of two flags.
+func parseTimes(begin, from, end, to string) (out times, err error) {
+	for _, one := range []struct {
+		flag, text string
+		at         *time.Time
+	}{{begin, from, &out.from}, {end, to, &out.to}} {
+		if one.text == "" {
+			continue
+		}
+		if *one.at, err = usagefile.ParseTime(one.text); err != nil {
+			return times{}, fmt.Errorf("%s: %w", one.flag, err)
+		}
+	}
+	return out, nil
+}
+
+// served is what is read of servers: what the flags say, and no more than is wanted.
+func (h *historyFlags) served(now time.Time, wanted times) (times, error) {
+	given := func(flag string) bool { return h.ofServer.Lookup(flag).Changed }
+	if given("history-begin") && given("history-length") {
+		return times{}, errors.New("--history-begin and --history-length exclude each other: give one")
+	}
+	out, err := parseTimes("--history-begin", h.begin, "--history-end", h.end)
+	if err != nil {
+		return times{}, err
+	}
+	if out.to.IsZero() {
+		out.to = now
+	}
+	if !wanted.to.IsZero() && wanted.to.Before(out.to) {
+		out.to = wanted.to
+	}
+	if out.from.IsZero() && (wanted.from.IsZero() || given("history-length")) {
+		out.from = out.to.Add(-time.Duration(h.server.Length))
+	}
+	if wanted.from.After(out.from) {
+		out.from = wanted.from
+	}
+	if !out.from.Before(out.to) {
+		return times{}, fmt.Errorf("the history that is read from a URL begins at %s and ends at %s: see --history-begin, --history-length and --history-end",
+			out.from.Format(time.RFC3339), out.to.Format(time.RFC3339))
+	}
+	return out, nil
+}
+
+// sources are what --history names: snapshots and files before servers, each in their order. now is
+// the time of day. Servers are asked for what is wanted only.
+func (h *historyFlags) sources(cmd *cobra.Command, now time.Time, wanted times) ([]history.Source, error) {
 	if len(h.from) == 0 {
 		return nil, fmt.Errorf("--history says where usage comes from: name a file, a snapshot, or the URL of a Prometheus")
 	}
-	if !slices.ContainsFunc(h.from, isServer) {
+	var served times
+	if slices.ContainsFunc(h.from, isServer) {
+		var err error
+		if served, err = h.served(now, wanted); err != nil {
+			return nil, err
+		}
+	} else {
 		var given error
 		h.ofServer.VisitAll(func(f *pflag.Flag) {
 			if f.Changed {
@@ -85,13 +142,7 @@ func (h *historyFlags) sources(cmd *cobra.Command, now time.Time) ([]history.Sou
 			return nil, given
 		}
 	}
-	if h.end != "" {
-		var err error
-		if now, err = usagefile.ParseTime(h.end); err != nil {
-			return nil, fmt.Errorf("--history-end: %w", err)
-		}
-	}
-	var out []history.Source
+	var out, servers []history.Source
 	var files []string
 	for _, from := range h.from {
 		if !isServer(from) {
@@ -111,10 +162,10 @@ func (h *historyFlags) sources(cmd *cobra.Command, now time.Time) ([]history.Sou
 		if err := config.Validate(); err != nil {
 			return nil, err
 		}
-		out = append(out, history.Prometheus{History: config, To: now, Clock: clock.RealClock{}})
+		servers = append(servers, &history.Prometheus{History: config, From: served.from, To: served.to, Clock: clock.RealClock{}})
 	}
 	if len(files) > 0 {
 		out = append(out, history.Files{Paths: files, Stdin: cmd.InOrStdin()})
 	}
-	return out, nil
+	return append(out, servers...), nil
 }

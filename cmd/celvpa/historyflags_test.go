@@ -18,7 +18,7 @@ func TestHistoryNamesFilesAndServers(t *testing.T) {
 		h, cmd := &historyFlags{}, &cobra.Command{}
 		h.add(cmd)
 		require.NoError(t, cmd.ParseFlags(args))
-		return h.sources(cmd, now)
+		return h.sources(cmd, now, times{})
 	}
 	folder := t.TempDir()
 	file := func(name, text string) string {
@@ -30,11 +30,11 @@ func TestHistoryNamesFilesAndServers(t *testing.T) {
 	sources, err := read("--history="+a, "--history=https://thanos/a", "--history="+b, "--history-end=2026-02-01T00:00:00Z", "--history-length=7d", "--history-header=X-Scope-OrgID: a")
 	require.NoError(t, err)
 	require.Len(t, sources, 2)
-	server := sources[0].(history.Prometheus)
+	server := sources[1].(*history.Prometheus)
 	require.Equal(t, "https://thanos/a", server.History.Address)
 	require.Equal(t, "2026-02-01T00:00:00Z", server.To.Format(time.RFC3339))
-	require.Equal(t, "1w", server.History.Length.String())
-	require.Equal(t, []string{a, b}, sources[1].(history.Files).Paths)
+	require.Equal(t, "2026-01-25T00:00:00Z", server.From.Format(time.RFC3339))
+	require.Equal(t, []string{a, b}, sources[0].(history.Files).Paths)
 
 	for want, args := range map[string][]string{
 		"--history says where usage comes from":                                   {},
@@ -45,5 +45,41 @@ func TestHistoryNamesFilesAndServers(t *testing.T) {
 	} {
 		_, err := read(args...)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestServersAreAskedForWhatIsReplayed: a part of the history costs a part of the requests.
+func TestServersAreAskedForWhatIsReplayed(t *testing.T) {
+	now := time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC)
+	march := func(day int) time.Time { return time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC) }
+	for name, tt := range map[string]struct {
+		flags  []string
+		wanted times
+		want   times
+		fault  string
+	}{
+		"nothing is said":                     {want: times{march(1), now}},
+		"a beginning":                         {flags: []string{"--history-begin=2026-03-05T00:00:00Z"}, want: times{march(5), now}},
+		"only the end is replayed":            {wanted: times{from: march(20)}, want: times{march(20), now}},
+		"only the beginning is replayed":      {wanted: times{to: march(20)}, flags: []string{"--history-length=7d"}, want: times{march(13), march(20)}},
+		"more is replayed than 30 days":       {wanted: times{from: march(1).AddDate(0, -1, 0)}, want: times{march(1).AddDate(0, -1, 0), now}},
+		"more is replayed than what is asked": {wanted: times{march(1), march(31)}, flags: []string{"--history-begin=2026-03-05T00:00:00Z", "--history-end=2026-03-20T00:00:00Z"}, want: times{march(5), march(20)}},
+		"both a beginning and a length":       {flags: []string{"--history-begin=2026-03-05T00:00:00Z", "--history-length=7d"}, fault: "--history-begin and --history-length exclude each other: give one"},
+		"what is replayed is not there": {wanted: times{from: march(25)}, flags: []string{"--history-end=2026-03-20T00:00:00Z"},
+			fault: "the history that is read from a URL begins at 2026-03-25T00:00:00Z and ends at 2026-03-20T00:00:00Z: see --history-begin, --history-length and --history-end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, cmd := &historyFlags{}, &cobra.Command{}
+			h.add(cmd)
+			require.NoError(t, cmd.ParseFlags(append(tt.flags, "--history=http://a")))
+			sources, err := h.sources(cmd, now, tt.wanted)
+			if tt.fault != "" {
+				require.EqualError(t, err, tt.fault)
+				return
+			}
+			require.NoError(t, err)
+			server := sources[0].(*history.Prometheus)
+			require.Equal(t, tt.want, times{server.From, server.To})
+		})
 	}
 }

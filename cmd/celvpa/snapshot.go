@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/celvpa/celvpa/backtest/history"
 	"github.com/celvpa/celvpa/backtest/snapshot"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/manifests"
@@ -31,6 +34,9 @@ type snapshotOptions struct {
 
 // snapshotKinds are those that a backtest reads of a cluster.
 var snapshotKinds = slices.Concat([]schema.GroupVersionKind{manifests.VPAKind, manifests.PDBKind}, manifests.PodKinds)
+
+// partEnd ends the name of a snapshot that was interrupted.
+const partEnd = ".part"
 
 // leastSalt is how long a salt has to be, so that nobody finds it by trying.
 const leastSalt = 16
@@ -53,10 +59,14 @@ that is forgotten. With --salt-file they are the same in several snapshots. Numb
 
 The file is a gzipped tar archive with YAML and CSV in it: look at it before you send it to others.
 
+What was read until the first interrupt (Ctrl-C) is kept in FILE.part, a snapshot, too. A snapshot is a source of a snapshot:
+with --history FILE.part beside the URL and --history-begin only the rest is read.
+
 Exit code 0: all was read; 2: something could not be read, which the file lacks then, or there is no file.`,
 		Example: `  celvpa snapshot -A --history https://thanos.example --to cluster.tar.gz
   celvpa snapshot -f deploy/ --history usage.csv --anonymise --to shop.tar.gz
-  celvpa backtest --history shop.tar.gz`,
+  celvpa backtest --history shop.tar.gz
+  celvpa snapshot -A --history cluster.tar.gz.part --history https://thanos.example --history-begin 2026-03-20T10:00:00Z --to cluster.tar.gz`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
@@ -113,7 +123,7 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	sources, err := o.history.sources(cmd, time.Now().UTC())
+	sources, err := o.history.sources(cmd, time.Now().UTC(), times{})
 	if err != nil {
 		return err
 	}
@@ -121,21 +131,51 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 	if len(set.Documents) == 0 {
 		return faults.Join(unread, errors.New("there are no objects: nothing is written; name manifests with -f, or a cluster with --context"))
 	}
+	ctx, usual := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer usual()
+	context.AfterFunc(ctx, usual) // the second signal ends it at once
 	told := newProgress(cmd.ErrOrStderr(), o.to == manifests.Stdin)
 	watch := func(done, of int64) { told.tell("reading usage", int(done), int(of)) }
 	var result snapshot.Result
-	unreadUsage, err := o.write(cmd, func(ctx context.Context, to io.Writer) (bool, error) {
+	path, unreadUsage, err := o.write(ctx, cmd.OutOrStdout(), func(to io.Writer) (bool, error) {
 		var complete bool
 		var err error
 		result, complete, err = snapshot.Write(ctx, to, set, sources, snapshot.Options{Salt: salt, Watch: watch})
+		if _, served := lacking(sources); ctx.Err() != nil && !served {
+			return false, err // there is nothing worth keeping, and an earlier file may have more
+		}
 		return complete, err
 	})
 	told.end()
 	printNotes(cmd, result.Notes)
-	if err == nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "celvpa: %s: %d objects and %d points of usage\n", o.to, result.Objects, result.Points)
+	if path != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "celvpa: %s: %d objects and %d points of usage\n", path, result.Objects, result.Points)
+		printLacks(cmd, path, sources)
 	}
 	return faults.Join(unread, unreadUsage, err)
+}
+
+// lacking is from when on usage of servers is missing, zero = it is not, and whether any server gave
+// usage.
+func lacking(sources []history.Source) (begin time.Time, served bool) {
+	for _, source := range sources {
+		if server, is := source.(*history.Prometheus); is {
+			lacks, from, any := server.Lacks()
+			if lacks && (begin.IsZero() || from.Before(begin)) {
+				begin = from
+			}
+			served = served || any
+		}
+	}
+	return begin, served
+}
+
+// printLacks says what a snapshot lacks of servers, and how to read the rest.
+func printLacks(cmd *cobra.Command, path string, sources []history.Source) {
+	if begin, served := lacking(sources); served && !begin.IsZero() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "celvpa: %s lacks usage from %s on: to read the rest, run the command again with --history %s beside the URL, and --history-begin %[2]s\n",
+			path, begin.UTC().Format(time.RFC3339), path)
+	}
 }
 
 // read returns the objects: of the manifests, else of the snapshots, else of the cluster.
@@ -151,26 +191,31 @@ func (o *snapshotOptions) read(cmd *cobra.Command) (*manifests.Set, error) {
 	return set, err
 }
 
-// write makes the file, under its name only once it is complete.
-func (o *snapshotOptions) write(cmd *cobra.Command, by func(context.Context, io.Writer) (bool, error)) (unread, err error) {
+// write makes the file, under its name only once it is complete: what was read until the context ended
+// goes under another one. path is empty if there is no file.
+func (o *snapshotOptions) write(ctx context.Context, out io.Writer, by func(io.Writer) (bool, error)) (path string, unread, err error) {
 	if o.to == manifests.Stdin {
-		complete, err := by(cmd.Context(), cmd.OutOrStdout())
+		complete, err := by(out)
 		if !complete {
-			return nil, err
+			return "", nil, err
 		}
-		return err, nil
+		return o.to, err, nil
 	}
 	file, err := os.CreateTemp(filepath.Dir(o.to), filepath.Base(o.to)+".*.part")
 	if err != nil {
-		return nil, fmt.Errorf("--to: %w", err)
+		return "", nil, fmt.Errorf("--to: %w", err)
 	}
 	defer func() { _ = os.Remove(file.Name()) }() // nothing once it was renamed
-	complete, unread := by(cmd.Context(), file)
+	complete, unread := by(file)
 	if err := file.Close(); !complete || err != nil {
-		return nil, faults.Join(unread, err)
+		return "", nil, faults.Join(unread, err)
 	}
-	if err := os.Rename(file.Name(), o.to); err != nil {
-		return unread, fmt.Errorf("--to: %w", err)
+	path = o.to
+	if ctx.Err() != nil {
+		path += partEnd
 	}
-	return unread, nil
+	if err := os.Rename(file.Name(), path); err != nil {
+		return "", unread, fmt.Errorf("--to: %w", err)
+	}
+	return path, unread, nil
 }

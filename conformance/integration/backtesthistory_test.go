@@ -52,7 +52,7 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 		c.Address = address
 		store := source.NewStore(source.DefaultMemory, t.TempDir(), nil)
 		t.Cleanup(func() { _ = store.Close() })
-		err := source.Prometheus{History: c, To: now, Clock: clock.RealClock{}}.Read(t.Context(), store)
+		err := (&source.Prometheus{History: c, To: now, Clock: clock.RealClock{}}).Read(t.Context(), store)
 		require.NoError(t, store.Seal())
 		return store, err
 	}
@@ -112,7 +112,7 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 	set, err := manifests.ReadFrom(strings.NewReader("{apiVersion: v1, kind: LimitRange, metadata: {name: a}}"), "x")
 	require.NoError(t, err)
 	var out bytes.Buffer
-	_, complete, err := snapshot.Write(t.Context(), &out, set, []source.Source{source.Prometheus{History: c, To: now, Clock: clock.RealClock{}}}, snapshot.Options{})
+	_, complete, err := snapshot.Write(t.Context(), &out, set, []source.Source{&source.Prometheus{History: c, To: now, Clock: clock.RealClock{}}}, snapshot.Options{})
 	require.NoError(t, err)
 	require.True(t, complete)
 	path := filepath.Join(t.TempDir(), "snapshot.tar.gz")

@@ -34,7 +34,7 @@ var errLongAnswer = errors.New("the answer is longer than 256 MiB")
 // Piece is the usage of one resource in a part of the time.
 type Piece struct {
 	Resource model.Resource
-	To       time.Time // the last time that was asked for
+	From, To time.Time // the first and the last time that was asked for
 	Usage    []Usage   // by series of the answer
 }
 
@@ -164,7 +164,7 @@ func (p *pieces) span(ctx context.Context, m wanted, span promapi.Range) error {
 	switch {
 	case err == nil:
 		p.failed = 0
-		return p.give(m, span.End, matrix)
+		return p.give(m, span, matrix)
 	case ctx.Err() != nil:
 		return err
 	case tooMuch(err) && span.Start.Before(span.End):
@@ -188,8 +188,8 @@ func (p *pieces) halves(ctx context.Context, m wanted, span promapi.Range) error
 }
 
 // give hands over what came.
-func (p *pieces) give(m wanted, to time.Time, matrix prommodel.Matrix) error {
-	out := &Piece{Resource: m.resource, To: to}
+func (p *pieces) give(m wanted, span promapi.Range, matrix prommodel.Matrix) error {
+	out := &Piece{Resource: m.resource, From: span.Start, To: span.End}
 	samples := 0
 	for _, stream := range matrix {
 		if stream == nil {
