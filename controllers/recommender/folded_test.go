@@ -2,8 +2,11 @@ package recommender
 
 import (
 	"math/rand"
+	"runtime"
 	"strconv"
 	"testing"
+	"time"
+	"weak"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -122,4 +125,25 @@ func TestAWorkloadWithoutPodsKeepsNoRulesOfBefore(t *testing.T) {
 	require.Len(t, w.policies, 1, "the same rules")
 	s.UseRules(shippedRules(t)) // nobody asks about a container again
 	require.Empty(t, w.policies)
+}
+
+// TestTheHistoryOfADeletedVPAKeepsNoRules: the soak saw the recommender grow with each VPA that was deleted, by the rules of its time.
+func TestTheHistoryOfADeletedVPAKeepsNoRules(t *testing.T) {
+	s := NewState(model.DefaultSettings(), logr.Discard(), nil)
+	s.UseRules(shippedRules(t))
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	before := func() weak.Pointer[engine.Plan] {
+		w := s.SetVPA(aVPA(vpav1.ContainerResourcePolicy{ContainerName: "*"}), target.Answer{Selector: labels.Everything()})
+		s.SetPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.VPA.Namespace, Name: "web-1"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}, true, now)
+		s.Govern()
+		s.Add([]model.Sample{{Pod: model.PodID{Namespace: w.VPA.Namespace, Name: "web-1"}, Container: "app", Resource: model.Memory, Amount: 1 << 20, At: now}}, now)
+		require.NotEmpty(t, Recommend(w.Chosen.Plan, w.VPA, w.model.View(s.cluster.Settings()), false).Recommendations)
+		return weak.Make(w.Chosen.Plan)
+	}()
+	require.NotNil(t, before.Value())
+	s.KeepVPAs(nil)
+	s.UseRules(shippedRules(t))
+	runtime.GC()
+	require.Nil(t, before.Value())
+	require.Equal(t, 1, s.cluster.Aggregates(), "its usage is kept")
 }

@@ -10,6 +10,7 @@ import (
 // effective is the policy of a container, and the plan in which it is a constant: rules about
 // fields that the policy does not set are folded away.
 type effective struct {
+	number uint64                         // of this one among all of the state, from 1 on
 	policy *vpav1.ContainerResourcePolicy // nil without one
 	record *lang.Record
 	of     *engine.Plan
@@ -27,7 +28,7 @@ func (s *State) effective(w *Workload, container string) *effective {
 	if p == nil {
 		kept := s.plans[of]
 		if kept == nil {
-			kept = fold(of, nil, facts.Policy(nil))
+			kept = s.fold(of, nil, facts.Policy(nil))
 			s.plans[of] = kept
 		}
 		return kept
@@ -41,7 +42,7 @@ func (s *State) effective(w *Workload, container string) *effective {
 		kept.policy = p
 		return kept
 	}
-	kept = fold(of, p, record)
+	kept = s.fold(of, p, record)
 	if w.policies == nil {
 		w.policies = map[string]*effective{}
 	}
@@ -49,6 +50,7 @@ func (s *State) effective(w *Workload, container string) *effective {
 	return kept
 }
 
-func fold(of *engine.Plan, p *vpav1.ContainerResourcePolicy, record *lang.Record) *effective {
-	return &effective{policy: p, record: record, of: of, plan: of.Specialize(facts.PolicyConstants(record)...)}
+func (s *State) fold(of *engine.Plan, p *vpav1.ContainerResourcePolicy, record *lang.Record) *effective {
+	s.folded++
+	return &effective{number: s.folded, policy: p, record: record, of: of, plan: of.Specialize(facts.PolicyConstants(record)...)}
 }

@@ -34,6 +34,7 @@ type State struct {
 	cluster   *model.Cluster
 	workloads map[model.WorkloadID]*Workload
 	plans     plans
+	folded    uint64 // policies so far
 	notices   notice.Board
 }
 
@@ -225,12 +226,12 @@ func (s *State) Govern() {
 		s.contained(w, "applying its memory windows", func() {
 			w.model.Governs(func(container string, a *model.Aggregate) {
 				e := s.effective(w, container)
-				if a.WindowFrom == e {
+				if a.WindowFrom == e.number {
 					return
 				}
 				window, failed := facts.WindowFor(e.plan, container, e.record, nil)
 				s.failed(w, "window of "+container, "its memory is remembered as by default", failed)
-				a.Window, a.WindowFrom = window, e
+				a.Window, a.WindowFrom = window, e.number
 			})
 		})
 	}

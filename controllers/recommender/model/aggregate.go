@@ -34,9 +34,10 @@ type Aggregate struct {
 	MemorySamples int
 
 	// Window applies to future samples. Code that knows the policies of VPAs may change it, and
-	// record its source in WindowFrom.
+	// record the number of its source in WindowFrom, 0 = none. It is no pointer: a history outlives
+	// its VPA, and would keep the rules of those days in memory.
 	Window     facts.Window
-	WindowFrom any
+	WindowFrom uint64
 
 	created time.Time
 	resumed bool // it has the peaks of windows that were open at a restart

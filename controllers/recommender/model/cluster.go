@@ -43,7 +43,7 @@ func (c *Cluster) SetWindow(w facts.Window) {
 	for _, n := range c.namespaces {
 		for _, g := range n.groups {
 			for _, a := range g.aggregates {
-				if a.WindowFrom == nil {
+				if a.WindowFrom == 0 {
 					a.Window = w
 				}
 			}
