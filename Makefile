@@ -45,7 +45,7 @@ test: lint test-unit $(if $(LONG),test-race test-fuzz) test-lab ## Everything: l
 
 .PHONY: test-unit
 test-unit: need-go ## Tests that need no cluster
-	@echo "unit tests (-short); conformance/integration and conformance/reliability are skipped here because they need a lab: make test-lab and make test-faults run them"
+	@echo "unit tests (-short); conformance/integration and conformance/reliability are skipped here because they need a lab: make test-lab runs them"
 	go test -short ./...
 	go test -C conformance/lab ./...
 	go test -C conformance/bench ./...
@@ -91,17 +91,18 @@ test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make te
 .PHONY: test-lab
 test-lab: export CELVPA_RACE := $(LONG)
 test-lab: export GORACE := $(if $(LONG),halt_on_error=1)
-test-lab: need-go $(if $(LONG),need-cc) ## Tests on a lab of their own (built and started by the test); LONG=1 with a celvpa that detects races
-	go test -count=1 -timeout 40m -v ./conformance/integration/...
+test-lab: need-go $(if $(LONG),need-cc) ## Tests on labs of their own (built and started by the tests), the faults and the real node among them; LONG=1 with a celvpa that detects races
+	go test -count=1 -timeout 40m -v ./conformance/integration/... ./conformance/reliability/...
 	go test -C conformance/monitoring -count=1 -timeout 20m -v ./...
 	@$(MAKE) --no-print-directory chart-test
+	@$(MAKE) --no-print-directory test-node KUBECONFIG=
 
 .PHONY: test-node
 test-node: need-go ## Tests on a real node, whose kernel is read: the virtual machine of make lab-up NODE=vm, or the cluster of KUBECONFIG with LOAD_IMAGE=command; skipped, with the reason, where parts are missing
 	go test -C conformance/node -count=1 -timeout 20m -v . -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
 
 .PHONY: test-faults
-test-faults: need-go ## Tests of faults, each on a lab: what docs/reliability.md promises; not part of make test, as they need the machine to themselves
+test-faults: need-go ## Tests of faults on a lab: what docs/reliability.md promises
 	go test -count=1 -timeout 20m -v ./conformance/reliability/...
 
 .PHONY: chart-test

@@ -244,7 +244,11 @@ func (c *churn) changePDB(ctx context.Context, slot int) error {
 }
 
 func (c *churn) changeLimitRange(ctx context.Context, slot int) error {
-	o := limitRange(c.random, c.slots[slot].namespace)
+	namespace := c.slots[slot].namespace
+	if namespace == namespaces[0] {
+		namespace = namespaces[1]
+	}
+	o := limitRange(c.random, namespace)
 	if c.random.IntN(3) == 0 {
 		return c.remove(ctx, o)
 	}

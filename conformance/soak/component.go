@@ -97,6 +97,13 @@ func (c *component) end(one *harness.Celvpa) error {
 	return nil
 }
 
+// isEnding reports whether the soak has begun to stop the component for good.
+func (c *component) isEnding() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ending
+}
+
 // kill ends the current life by SIGKILL.
 func (c *component) kill() {
 	c.mu.Lock()

@@ -88,6 +88,9 @@ func (e *errorLog) heard(c *component, line harness.LogLine) {
 	if level := line.Text("level"); level != "error" && level != "dpanic" && level != "panic" && level != "fatal" {
 		return
 	}
+	if c.isEnding() && line.Text("msg") == "error received after stop sequence was engaged" { // of the lead that it gives up
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.list = append(e.list, logged{time.Now(), c.name, line.Text("msg"), line.Text("error")})

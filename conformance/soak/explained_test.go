@@ -91,3 +91,14 @@ func TestWhatAComponentMayNotKnowReachesBackToTheFault(t *testing.T) {
 	late := noon.Add(5*time.Second + newsReturnWithin)
 	require.Equal(t, late.Add(-newsTake), log.known(updater, late), "the news have returned")
 }
+
+func TestALeadThatIsGivenUpAtTheEndIsNoError(t *testing.T) {
+	log := newErrorLog(&faultLog{})
+	lost := harness.LogLine{"level": "error", "msg": "error received after stop sequence was engaged", "error": "leader election lost"}
+	log.heard(&component{name: recommender, ending: true}, lost)
+	found, _ := log.result()
+	require.Empty(t, found)
+	log.heard(&component{name: recommender}, lost)
+	found, _ = log.result()
+	require.Len(t, found, 1, "nobody stopped it")
+}

@@ -17,7 +17,8 @@ import (
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
-// namespaces are those in which everything happens.
+// namespaces are those in which everything happens. Pods with resources at pod level are in the first one only, and LimitRanges in
+// the others: the webhook refuses the one beside the other (AEP-7571).
 var namespaces = []string{"soak-1", "soak-2", "soak-3", "soak-4"}
 
 // workload is a Deployment and its VPA as they should be.
@@ -37,7 +38,8 @@ func (w *workload) meta() metav1.ObjectMeta {
 
 func newWorkload(random *rand.Rand, slot, generation int) *workload {
 	w := &workload{namespace: namespaces[slot%len(namespaces)], name: fmt.Sprintf("w%d-%d", slot, generation),
-		replicas: int32(1 + random.IntN(4)), containers: 1 + random.IntN(2), podLevel: random.IntN(5) == 0, hasVPA: true}
+		replicas: int32(1 + random.IntN(4)), containers: 1 + random.IntN(2), hasVPA: true}
+	w.podLevel = w.namespace == namespaces[0] && random.IntN(5) > 0
 	w.spec = w.randomSpec(random)
 	return w
 }
@@ -69,6 +71,9 @@ func (w *workload) randomSpec(random *rand.Rand) vpav1.VerticalPodAutoscalerSpec
 		policy.OOMBumpUpRatio = ptr.To(*resource.NewMilliQuantity(1500, resource.DecimalSI))
 		policy.MemoryAggregationIntervalSeconds = ptr.To(int32(60))
 	case 2:
+		if w.namespace != namespaces[0] {
+			break // a LimitRange's max does not cap a boost, and pods beyond it are refused
+		}
 		spec.StartupBoost = &vpav1.StartupBoost{CPU: &vpav1.StartupBoostResource{Type: "Factor", Factor: ptr.To(int32(2)), DurationSeconds: ptr.To(int32(5 + random.IntN(20)))}}
 	}
 	spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{policy}}

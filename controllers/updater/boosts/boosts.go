@@ -273,9 +273,12 @@ func (b *Controller) end(ctx context.Context, p *podupdate.Pod, remaining time.D
 			return again{}
 		case apierrors.IsNotFound(err):
 			return again{backOff: true, limited: true} // the pod is gone, or the cluster has no resize subresource
+		case actuation.Unsent(err):
+			log.V(1).Info("startup boost continues; retrying", "why", err.Error())
+			return again{backOff: true}
 		}
 		c.ResizeFailed(counters.Unboost)
-		if !actuation.Unsent(err) && !actuation.Declined(err) { // it may have succeeded: the cache will show it
+		if !actuation.Declined(err) { // it may have succeeded: the cache will show it
 			sent = true
 			b.settles(key)
 		}

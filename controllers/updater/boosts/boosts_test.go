@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/freshness"
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	"github.com/celvpa/celvpa/engine/compile"
@@ -129,6 +130,7 @@ func TestEndOfABoostIsRetried(t *testing.T) {
 	}{
 		"refused":          {sent: apierrors.NewForbidden(corev1.Resource("pods"), "web-01", errors.New("exceeded quota: q")), want: again{backOff: true}, failed: 1},
 		"gone":             {sent: gone, want: again{backOff: true, limited: true}},
+		"not sent":         {sent: freshness.Outdated{Reason: "pods have not been watched for 5s"}, want: again{backOff: true}},
 		"not its turn yet": {turn: context.Canceled, want: again{backOff: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
