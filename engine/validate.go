@@ -10,6 +10,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/closure"
+	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
@@ -23,7 +25,8 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 		return nil
 	}
 	var out []Violation
-	run := &validationRun{view: at.Point.Objects.Open(judged.Object, judged.Old), facts: judged.Facts.Variables(at.Point), trace: trace}
+	facts := judged.Facts.Filled(at.Point)
+	run := &validationRun{at: at, view: at.Point.Objects.Open(judged.Object, judged.Old), facts: facts, frame: closure.NewFrame(facts), trace: trace}
 	for _, set := range at.Sets {
 		run.set = set
 		for _, v := range set.Validations {
@@ -32,14 +35,18 @@ func (p *Plan) Validate(point string, judged Judged, trace *Trace) []Violation {
 			}
 		}
 	}
+	run.frame.Free()
 	return out
 }
 
 // validationRun validates one object at a point.
 type validationRun struct {
+	at    *PointPlan
 	view  registry.ObjectView
-	facts map[string]any
+	facts []lang.Cell
+	frame *closure.Frame
 	set   *SetPlan
+	scope scope // of the current value
 	trace *Trace
 }
 
@@ -51,19 +58,15 @@ func (r *validationRun) validate(v *ValidationPlan) []Violation {
 	}
 	var out []Violation
 	for _, place := range v.Places {
-		values, err := r.view.Values(place.At)
-		if err != nil {
-			out = append(out, Violation{Rule: rule, Path: place.At, Reason: reason, Message: err.Error()})
-			continue
-		}
-		for _, value := range values {
-			message, came := place.check(&scope{value: value.Vars, run: r}, v.Validation.Message.Value)
+		for _, value := range r.view.Values(place.At) {
+			r.scope = scope{run: r, value: value}
+			message, came := place.check(&r.scope, v.Validation.Message.Value)
 			if r.trace != nil {
 				r.trace.Coverage.note(r.set, "", v.Validation.Name.Value, v.Axis, v.Validation.Overlay, came)
 			}
 			if came == violated || came == errored {
-				warning := v.Validation.Severity.Value == document.SeverityWarn || (value.Unchanged && !v.transition())
-				out = append(out, Violation{Rule: rule, Path: pathBelow(value.Path, place.FieldPath), Self: value.Path, Reason: reason, Message: message, Warning: warning, Failed: came == errored})
+				warning := v.Validation.Severity.Value == document.SeverityWarn || (!v.transition() && value.Unchanged())
+				out = append(out, Violation{Rule: rule, Path: pathBelow(value.Path(), place.FieldPath), Self: value.Path(), Reason: reason, Message: message, Warning: warning, Failed: came == errored})
 			}
 		}
 	}
@@ -77,15 +80,19 @@ func pathBelow(path, below string) string {
 	return path + "." + below
 }
 
-// scope resolves the names of an expression.
+// scope is what the expressions about one value read.
 type scope struct {
-	value map[string]any
 	run   *validationRun
+	value registry.ObjectValue
+	vars  map[string]any // of value, for CEL; nil until CEL reads one
 }
 
 // ResolveName implements cel.Activation.
 func (s *scope) ResolveName(name string) (any, bool) {
-	if v, ok := s.value[name]; ok {
+	if s.vars == nil {
+		s.vars = s.value.Vars()
+	}
+	if v, ok := s.vars[name]; ok {
 		return v, true
 	}
 	switch name {
@@ -94,39 +101,59 @@ func (s *scope) ResolveName(name string) (any, bool) {
 	case "params":
 		return s.run.set.Params, true
 	}
-	v, ok := s.run.facts[name]
-	return v, ok
+	i, ok := s.run.at.Point.VarIndex()[name]
+	if !ok {
+		return nil, false
+	}
+	v := s.run.facts[i].Val()
+	return v, v != nil
 }
 
 // Parent implements cel.Activation.
 func (s *scope) Parent() cel.Activation { return nil }
 
 // check returns the outcome for a value, and the message for the user if it is rejected.
-func (v *PlacedValidation) check(vars cel.Activation, otherwise string) (message string, came outcome) {
+func (v *PlacedValidation) check(s *scope, otherwise string) (message string, came outcome) {
 	if v.When != nil {
-		applies, err := v.When(vars)
+		applies, err := v.When.holds(s)
 		if err != nil {
 			return fmt.Sprintf("the rule's when failed: %v", err), errored
 		}
-		if applies != types.True {
+		if !applies {
 			return "", notHeld
 		}
 	}
-	result, err := v.Expression(vars)
+	holds, err := v.Expression.holds(s)
 	if err != nil {
 		return fmt.Sprintf("the rule failed: %v", err), errored
 	}
-	if result == types.True {
+	if holds {
 		return "", fulfilled
 	}
 	if v.Message != nil {
-		if text, err := v.Message(vars); err == nil {
+		if text, err := v.Message(s); err == nil {
 			if s, isString := text.(types.String); isString && s != "" {
 				return string(s), violated
 			}
 		}
 	}
 	return otherwise, violated
+}
+
+// holds evaluates a condition. Where code fails, CEL has the last word: it limits costs as API servers
+// do, and words failures as they do.
+func (c *Condition) holds(s *scope) (bool, error) {
+	if cells := s.value.Cells(); c.Code != nil && cells != nil {
+		f := s.run.frame
+		f.Enter(cells)
+		f.Grant(lang.MaxCheckSteps)
+		holds := c.Code(f)
+		if f.Failure() == nil {
+			return holds, nil
+		}
+	}
+	result, err := c.CEL(s)
+	return result == types.True, err
 }
 
 // Violation is a validation that an object fails.
@@ -151,14 +178,20 @@ type Judged struct {
 
 // PlacedValidation is a validation compiled for one of its places.
 type PlacedValidation struct {
-	At         string
-	FieldPath  string // as errors show it
-	When       ValidationCode
-	Expression ValidationCode
-	Message    ValidationCode
+	At         registry.ObjectPlace
+	FieldPath  string     // as errors show it
+	When       *Condition // nil = always
+	Expression *Condition
+	Message    ValidationCode // nil = the written message
 }
 
-// ValidationCode runs an expression of a validation; nil = none.
+// Condition is a boolean expression of a validation.
+type Condition struct {
+	CEL  ValidationCode
+	Code closure.Code[bool] // nil = it has a construct that only CEL can run
+}
+
+// ValidationCode runs an expression of a validation in CEL.
 type ValidationCode func(cel.Activation) (ref.Val, error)
 
 // transition reports whether a validation reads the old object. Its violations stay errors for

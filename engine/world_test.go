@@ -117,6 +117,10 @@ func (looseObjects) Planner(env *cel.Env, _ []*cel.Ast) (func(*cel.Ast) (cel.Pro
 	return func(ast *cel.Ast) (cel.Program, error) { return env.Program(ast) }, nil
 }
 
+func (looseObjects) Compiled(string) (map[string]int, map[string]*lang.Schema, error) {
+	return nil, nil, nil
+}
+
 func (looseObjects) Sizes(string, bool) (checker.CostEstimator, error) { return smallSizes{}, nil }
 
 // smallSizes estimates everything as small.
@@ -129,6 +133,12 @@ func (smallSizes) EstimateSize(checker.AstNode) *checker.SizeEstimate {
 func (smallSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 	return nil
 }
+
+func (looseObjects) Place(at string) (registry.ObjectPlace, error) { return loosePlace(at), nil }
+
+type loosePlace string
+
+func (p loosePlace) String() string { return string(p) }
 
 func (looseObjects) FieldPath(_, below string) (string, error) {
 	path, isChild := strings.CutPrefix(below, ".")
@@ -144,21 +154,33 @@ func (looseObjects) Open(object, old map[string]any) registry.ObjectView {
 
 type looseView struct{ object, old map[string]any }
 
-func (v looseView) Values(at string) ([]registry.ObjectValue, error) {
+func (v looseView) Values(place registry.ObjectPlace) []registry.ObjectValue {
+	at := place.String()
 	vars := func(self, old any) map[string]any {
 		return map[string]any{"self": self, "oldSelf": old, "oldObject": v.old}
 	}
 	if at == "" {
-		return []registry.ObjectValue{{Vars: vars(v.object, v.old), Unchanged: reflect.DeepEqual(v.object, v.old)}}, nil
+		return []registry.ObjectValue{looseValue{vars: vars(v.object, v.old), unchanged: reflect.DeepEqual(v.object, v.old)}}
 	}
 	var out []registry.ObjectValue
 	list := strings.TrimSuffix(at, "[*]")
 	lines, _ := v.object[list].([]any)
 	for i, line := range lines {
-		out = append(out, registry.ObjectValue{Path: fmt.Sprintf("%s[%d]", list, i), Vars: vars(line, nil), Unchanged: reflect.DeepEqual(v.object[list], v.old[list])})
+		out = append(out, looseValue{path: fmt.Sprintf("%s[%d]", list, i), vars: vars(line, nil), unchanged: reflect.DeepEqual(v.object[list], v.old[list])})
 	}
-	return out, nil
+	return out
 }
+
+type looseValue struct {
+	path      string
+	vars      map[string]any
+	unchanged bool
+}
+
+func (v looseValue) Path() string         { return v.path }
+func (v looseValue) Vars() map[string]any { return v.vars }
+func (v looseValue) Cells() []lang.Cell   { return nil }
+func (v looseValue) Unchanged() bool      { return v.unchanged }
 
 const onePipeline = `
 apiVersion: rules.celvpa.dev/v1alpha1

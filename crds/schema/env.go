@@ -25,11 +25,14 @@ const (
 // Env implements engine.ObjectTypes: self is the value at the path, oldSelf an optional of its old
 // value if known. Rules outside the schema also see the whole object and oldObject.
 func (o *Objects) Env(at string, schema bool) (*cel.Env, error) {
-	self, stable, err := o.declared(at)
+	self, object, err := o.named(at)
 	if err != nil {
 		return nil, err
 	}
-	self = self.MaybeAssignTypeName(selfType)
+	_, stable, err := o.schemaAt(at)
+	if err != nil {
+		return nil, err
+	}
 	options := environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
 		EnvOptions:        append(checkedQuantities(), cel.Variable("self", self.CelType())),
@@ -39,11 +42,6 @@ func (o *Objects) Env(at string, schema bool) (*cel.Env, error) {
 		options.EnvOptions = append(options.EnvOptions, cel.Variable("oldSelf", types.NewOptionalType(self.CelType())))
 	}
 	if !schema {
-		object, _, err := o.declared("")
-		if err != nil {
-			return nil, err
-		}
-		object = object.MaybeAssignTypeName(objectType)
 		options.DeclTypes = append(options.DeclTypes, object)
 		options.EnvOptions = append(options.EnvOptions,
 			cel.Variable("object", object.CelType()),
@@ -57,25 +55,37 @@ func (o *Objects) Env(at string, schema bool) (*cel.Env, error) {
 	return env.NewExpressionsEnv(), nil
 }
 
+// named returns the types of self at a path and of the object, with the names that rules know.
+func (o *Objects) named(at string) (self, object *apiservercel.DeclType, err error) {
+	if self, err = o.declared(at); err != nil {
+		return nil, nil, err
+	}
+	if object, err = o.declared(""); err != nil {
+		return nil, nil, err
+	}
+	return self.MaybeAssignTypeName(selfType), object.MaybeAssignTypeName(objectType), nil
+}
+
 // declared is the type at a path.
-func (o *Objects) declared(at string) (t *apiservercel.DeclType, stable bool, err error) {
-	s, stable, err := o.schemaAt(at)
+func (o *Objects) declared(at string) (*apiservercel.DeclType, error) {
+	s, _, err := o.schemaAt(at)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if t = model.SchemaDeclType(s, at == ""); t == nil {
-		return nil, false, fmt.Errorf("what is at %q has no type that rules can use", at)
+	t := model.SchemaDeclType(s, at == "")
+	if t == nil {
+		return nil, fmt.Errorf("what is at %q has no type that rules can use", at)
 	}
-	return t, stable, nil
+	return t, nil
 }
 
 // Sizes implements engine.ObjectTypes.
 func (o *Objects) Sizes(at string, schema bool) (checker.CostEstimator, error) {
-	self, _, err := o.declared(at)
+	self, err := o.declared(at)
 	if err != nil {
 		return nil, err
 	}
-	object, _, err := o.declared("")
+	object, err := o.declared("")
 	if err != nil {
 		return nil, err
 	}

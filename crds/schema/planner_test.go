@@ -15,8 +15,9 @@ func TestPlannedExpressionsRunAsInAnAPIServer(t *testing.T) {
 	require.NoError(t, err)
 	object := vpa(t, "updatePolicy: {updateMode: Initial, minReplicas: 2}")
 	vars := objects.Open(object, nil)
-	values, err := vars.Values("")
+	place, err := objects.Place("")
 	require.NoError(t, err)
+	values := vars.Values(place)
 	const long = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32]"
 	var asts []*cel.Ast
 	for _, text := range []string{
@@ -43,8 +44,8 @@ func TestPlannedExpressionsRunAsInAnAPIServer(t *testing.T) {
 		require.NoError(t, err)
 		ours, err := plan(ast)
 		require.NoError(t, err)
-		want, wantDetails, wantErr := theirs.Eval(values[0].Vars)
-		got, details, err := ours.Eval(values[0].Vars)
+		want, wantDetails, wantErr := theirs.Eval(values[0].Vars())
+		got, details, err := ours.Eval(values[0].Vars())
 		require.Equal(t, wantErr, err, ast.Source().Content())
 		require.Equal(t, wantDetails.ActualCost(), details.ActualCost(), ast.Source().Content())
 		if err != nil {

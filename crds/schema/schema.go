@@ -12,14 +12,18 @@ import (
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+
+	"github.com/celvpa/celvpa/engine/registry"
 )
 
 // Objects types one kind of custom resource. It implements engine.ObjectTypes.
 type Objects struct {
 	root      *structural.Structural
 	shape     *shape
-	split     sync.Map // path → []string; only paths in the schema
 	validator validation.SchemaValidator
+
+	mu     sync.Mutex
+	places map[string]*place // by path
 }
 
 // New reads one version of a CRD.
@@ -36,7 +40,7 @@ func New(crd *apiextensionsv1.CustomResourceDefinition, version string) (*Object
 		if err != nil {
 			return nil, fmt.Errorf("the schema of %s: objects cannot be checked against it: %w", crd.Name, err)
 		}
-		return &Objects{root: root, shape: newShape(root), validator: validator}, nil
+		return &Objects{root: root, shape: newShape(root), validator: validator, places: map[string]*place{}}, nil
 	}
 	return nil, fmt.Errorf("CRD %s has no version %s", crd.Name, version)
 }
@@ -95,17 +99,41 @@ func (o *Objects) schemaAt(at string) (s *structural.Structural, stable bool, er
 	return s, stable, nil
 }
 
-// segmentsOf caches segments for paths in the schema.
-func (o *Objects) segmentsOf(at string) ([]string, error) {
-	if known, ok := o.split.Load(at); ok {
-		return known.([]string), nil
-	}
+// place is a path in the schema.
+type place struct {
+	at    string
+	above *place // nil for the whole object
+	name  string // below above; [*] for the entries of a list
+	index int    // among the places of the Objects
+}
+
+// String is the path.
+func (p *place) String() string { return p.at }
+
+// Place implements registry.ObjectTypes.
+func (o *Objects) Place(at string) (registry.ObjectPlace, error) {
 	if _, _, err := o.schemaAt(at); err != nil {
 		return nil, err
 	}
-	path := segments(at)
-	o.split.Store(at, path)
-	return path, nil
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.placed("", nil, "")
+	for _, name := range segments(at) {
+		below := p.at + name
+		if p.at != "" && name != "[*]" {
+			below = p.at + "." + name
+		}
+		p = o.placed(below, p, name)
+	}
+	return p, nil
+}
+
+// placed returns the place at a path, a new one at first.
+func (o *Objects) placed(at string, above *place, name string) *place {
+	if o.places[at] == nil {
+		o.places[at] = &place{at, above, name, len(o.places)}
+	}
+	return o.places[at]
 }
 
 // segments splits spec.containers[*] into spec, containers, [*].

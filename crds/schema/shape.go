@@ -4,6 +4,8 @@ import (
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiserver/pkg/cel/common"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // shape is an immutable schema node for conversion to CEL values. The API server's equivalent
@@ -13,6 +15,9 @@ type shape struct {
 	properties map[string]common.Schema
 	items      *shape
 	additional *additionalShape
+
+	record *lang.Schema   // of compiled rules; nil for values without fields
+	places map[string]int // in record, by field
 }
 
 type additionalShape struct {
@@ -37,6 +42,7 @@ func newShape(s *structural.Structural) *shape {
 			out.additional.schema = newShape(a.Structural)
 		}
 	}
+	out.prepare()
 	return out
 }
 
@@ -63,6 +69,18 @@ func (s *shape) AdditionalProperties() common.SchemaOrBool {
 func (a *additionalShape) Schema() common.Schema { return a.schema }
 
 func (s *shape) field(name string) *shape {
+	if s == nil {
+		return nil
+	}
 	field, _ := s.properties[name].(*shape)
 	return field
+}
+
+// values is the shape of a map's values; nil if there are none or they may be anything.
+func (s *shape) values() *shape {
+	if s.additional == nil {
+		return nil
+	}
+	values, _ := s.additional.schema.(*shape)
+	return values
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,12 +15,12 @@ import (
 // with too many digits. Webhooks run before schema validation, and the cost limits of rules assume
 // those bounds. Unchanged values pass, as in API servers, except such quantities.
 func (o *Objects) TooLarge(object, old map[string]any) []Fault {
-	root := node{shape: o.shape, now: object}
+	root := &node{shape: o.shape, now: object}
 	if old != nil {
 		root.same = common.NewCorrelatedObject(object, old, o.shape)
 	}
 	var out []Fault
-	for _, spec := range walk([]string{"spec"}, root) {
+	if spec := root.field("spec"); spec != nil {
 		spec.tooLarge(&out)
 	}
 	return out
@@ -32,16 +31,16 @@ var exponent = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
 
 func (n *node) tooLarge(out *[]Fault) {
 	exceeded := func(size int, most *int64, reason metav1.CauseType, what string) bool {
-		if most == nil || int64(size) <= *most || n.unchanged() {
+		if most == nil || int64(size) <= *most || n.Unchanged() {
 			return false
 		}
-		*out = append(*out, Fault{Field: n.path, Reason: reason, Message: fmt.Sprintf("Too large: %d %s, at most %d are allowed", size, what, *most)})
+		*out = append(*out, Fault{Field: n.Path(), Reason: reason, Message: fmt.Sprintf("Too large: %d %s, at most %d are allowed", size, what, *most)})
 		return true
 	}
 	switch v := n.now.(type) {
 	case string:
 		if n.shape.IsXIntOrString() && exponent.MatchString(v) {
-			*out = append(*out, Fault{Field: n.path, Reason: metav1.CauseTypeFieldValueInvalid, Message: "Invalid value: an exponent has at most three digits; write it like 500m, 2 or 1Gi"})
+			*out = append(*out, Fault{Field: n.Path(), Reason: metav1.CauseTypeFieldValueInvalid, Message: "Invalid value: an exponent has at most three digits; write it like 500m, 2 or 1Gi"})
 			return
 		}
 		exceeded(utf8.RuneCountInString(v), n.shape.MaxLength(), metav1.CauseTypeTooLong, "characters")
@@ -49,24 +48,17 @@ func (n *node) tooLarge(out *[]Fault) {
 		if n.shape.items == nil || exceeded(len(v), n.shape.MaxItems(), metav1.CauseTypeTooMany, "entries") {
 			return
 		}
-		for i, item := range v {
-			entry := n.below(n.path+"["+strconv.Itoa(i)+"]", n.shape.items, item, func(c *common.CorrelatedObject) *common.CorrelatedObject { return c.Index(i) })
-			entry.tooLarge(out)
+		for _, entry := range n.appendEntries(nil) {
+			entry.(*node).tooLarge(out)
 		}
 	case map[string]any:
 		if exceeded(len(v), n.shape.MaxProperties(), metav1.CauseTypeTooMany, "entries") {
 			return
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			field := n.shape.field(key)
-			if field == nil && n.shape.additional != nil {
-				field, _ = n.shape.additional.schema.(*shape)
+			if field := n.field(key); field != nil {
+				field.tooLarge(out)
 			}
-			if field == nil {
-				continue
-			}
-			below := n.below(n.path+"."+key, field, v[key], func(c *common.CorrelatedObject) *common.CorrelatedObject { return c.Key(key) })
-			below.tooLarge(out)
 		}
 	}
 }

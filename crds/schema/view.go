@@ -1,20 +1,29 @@
 package schema
 
 import (
-	"strconv"
-
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apiserver/pkg/cel/common"
 
+	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 )
 
-// Open implements engine.ObjectTypes.
-func (o *Objects) Open(object, old map[string]any) registry.ObjectView {
-	v := &view{objects: o, object: object, found: map[string][]registry.ObjectValue{}, whole: common.UnstructuredToVal(object, o.shape), before: types.OptionalNone}
+// Open implements registry.ObjectTypes.
+func (o *Objects) Open(object, old map[string]any) registry.ObjectView { return o.open(object, old) }
+
+func (o *Objects) open(object, old map[string]any) *view {
+	v := &view{objects: o, old: old}
+	v.root = &node{view: v, shape: o.shape, now: object}
+	v.root.value, _ = o.shape.value(object)
+	v.before = types.OptionalNone
 	if old != nil {
-		v.old, v.before = old, types.OptionalOf(common.UnstructuredToVal(old, o.shape))
+		v.root.same = common.NewCorrelatedObject(object, old, o.shape)
+		if v.before = nil; v.root.value != nil {
+			if record, fits := o.shape.value(old); fits {
+				v.before = types.OptionalOf(record)
+			}
+		}
 	}
 	return v
 }
@@ -22,98 +31,74 @@ func (o *Objects) Open(object, old map[string]any) registry.ObjectView {
 // view is an object and the one it replaces.
 type view struct {
 	objects *Objects
-	object  map[string]any
-	old     any // nil for a new object
-	found   map[string][]registry.ObjectValue
-
-	whole  ref.Val
-	before *types.Optional // the whole old object
+	root    *node
+	old     map[string]any           // nil for a new object
+	before  ref.Val                  // optional record of the old object; nil if it does not fit the schema
+	found   [][]registry.ObjectValue // by place.index, nodes; nil = not yet sought
 }
 
-// Values implements engine.ObjectView.
-func (v *view) Values(at string) ([]registry.ObjectValue, error) {
-	if found, ok := v.found[at]; ok {
-		return found, nil
-	}
-	path, err := v.objects.segmentsOf(at)
-	if err != nil {
-		return nil, err
-	}
-	root := node{shape: v.objects.shape, now: v.object}
-	if v.old != nil {
-		root.same = common.NewCorrelatedObject(v.object, v.old, v.objects.shape)
-	}
-	found := []registry.ObjectValue{}
-	for _, n := range walk(path, root) {
-		found = append(found, registry.ObjectValue{Path: n.path, Unchanged: n.unchanged(), Vars: map[string]any{
-			"self": common.UnstructuredToVal(n.now, n.shape), "oldSelf": n.before(), "object": v.whole, "oldObject": v.before,
-		}})
-	}
-	v.found[at] = found
-	return found, nil
-}
+// Values implements registry.ObjectView.
+func (v *view) Values(at registry.ObjectPlace) []registry.ObjectValue { return v.at(at.(*place)) }
 
-// node is a value in an object.
-type node struct {
-	path  string
-	shape *shape
-	now   any
-	same  *common.CorrelatedObject // the value and its old value; nil = new or unknown
-	part  *common.CorrelatedObject // the closest ancestor with a known old value; nil = none
-}
-
-// before returns the old value.
-func (n *node) before() *types.Optional {
-	if n.same == nil || n.same.OldValue == nil {
-		return types.OptionalNone
+// at finds every value at a place, below those at the place above it.
+func (v *view) at(p *place) []registry.ObjectValue {
+	if p.index >= len(v.found) {
+		v.found = append(v.found, make([][]registry.ObjectValue, p.index+16-len(v.found))...)
 	}
-	return types.OptionalOf(common.UnstructuredToVal(n.same.OldValue, n.shape))
-}
-
-// unchanged compares the value, or else its closest known ancestor, with its old state.
-func (n *node) unchanged() bool {
-	if n.same != nil {
-		return n.same.CachedDeepEqual()
+	if found := v.found[p.index]; found != nil {
+		return found
 	}
-	return n.part.CachedDeepEqual()
-}
-
-// below returns a child; same finds its old value from the parent's.
-func (n *node) below(path string, shape *shape, now any, same func(*common.CorrelatedObject) *common.CorrelatedObject) node {
-	out := node{path: path, shape: shape, now: now, part: n.part}
-	if n.same != nil {
-		out.same, out.part = same(n.same), n.same
+	out := []registry.ObjectValue{}
+	switch {
+	case p.above == nil:
+		out = append(out, v.root)
+	case p.name == "[*]":
+		for _, n := range v.at(p.above) {
+			out = n.(*node).appendEntries(out)
+		}
+	default:
+		for _, n := range v.at(p.above) {
+			if child := n.(*node).field(p.name); child != nil {
+				out = append(out, child)
+			}
+		}
 	}
+	v.found[p.index] = out
 	return out
 }
 
-// walk finds every value at a path. Like API servers, it does not match list entries with old ones.
-func walk(path []string, from node) []node {
-	if len(path) == 0 {
-		return []node{from}
+// oldObject is the old object for CEL.
+func (v *view) oldObject() *types.Optional {
+	if v.old == nil {
+		return types.OptionalNone
 	}
-	if path[0] == "[*]" {
-		list, _ := from.now.([]any)
-		var out []node
-		for i, item := range list {
-			if item == nil {
-				continue
-			}
-			entry := from.below(from.path+"["+strconv.Itoa(i)+"]", from.shape.items, item,
-				func(c *common.CorrelatedObject) *common.CorrelatedObject { return c.Index(i) })
-			out = append(out, walk(path[1:], entry)...)
-		}
-		return out
-	}
-	object, _ := from.now.(map[string]any)
-	child, ok := object[path[0]]
-	if !ok || child == nil {
+	return types.OptionalOf(common.UnstructuredToVal(v.old, v.objects.shape))
+}
+
+// The variables of compiled rules, by their index in node.Cells. Rules that read oldSelf run in CEL.
+var variables = map[string]int{"self": 0, "object": 1, "oldObject": 2}
+
+// Cells implements registry.ObjectValue.
+func (n *node) Cells() []lang.Cell {
+	if n.value == nil || n.view.root.value == nil || n.view.before == nil {
 		return nil
 	}
-	at := path[0]
-	if from.path != "" {
-		at = from.path + "." + path[0]
+	if n.cells == nil {
+		n.cells = []lang.Cell{lang.CellOf(n.value), lang.CellOf(n.view.root.value), lang.CellOf(n.view.before)}
 	}
-	return walk(path[1:], from.below(at, from.shape.field(path[0]), child,
-		func(c *common.CorrelatedObject) *common.CorrelatedObject { return c.Key(path[0]) }))
+	return n.cells
 }
+
+// Vars implements registry.ObjectValue.
+func (n *node) Vars() map[string]any {
+	before := types.OptionalNone
+	if same := n.correlated(); same != nil && same.OldValue != nil {
+		before = types.OptionalOf(common.UnstructuredToVal(same.OldValue, n.shape))
+	}
+	return map[string]any{
+		"self": common.UnstructuredToVal(n.now, n.shape), "oldSelf": before,
+		"object": common.UnstructuredToVal(n.view.root.now, n.view.objects.shape), "oldObject": n.view.oldObject(),
+	}
+}
+
+var _ registry.ObjectValue = &node{}

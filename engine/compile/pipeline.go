@@ -83,11 +83,11 @@ type compiler struct {
 	leftOut    map[*document.RuleSet]bool   // rule sets at other points
 	stop       func() error                 // returns an error to give up; nil = never
 
-	at       *registry.Point        // of the current rule set
-	typed    map[objectEnv]*cel.Env // of the current plan; each takes milliseconds to build
-	axis     *lang.AxisValue        // of the current stage or validation; nil = none
-	findings *source.Collector      // of the current rule set
-	used     *usage                 // of the current rule set
+	at       *registry.Point                  // of the current rule set
+	typed    map[objectPlace]*validationScope // of the current plan; each takes milliseconds to build
+	axis     *lang.AxisValue                  // of the current stage or validation; nil = none
+	findings *source.Collector                // of the current rule set
+	used     *usage                           // of the current rule set
 
 	unitFunctions map[string]string // unit by function name, e.g. mem
 }
@@ -177,7 +177,7 @@ func (c *compiler) plan(r *resolve.Resolved) *engine.Plan {
 	for _, o := range r.Overlays {
 		plan.Overlays = append(plan.Overlays, o.Name.Value)
 	}
-	c.typed = map[objectEnv]*cel.Env{}
+	c.typed = map[objectPlace]*validationScope{}
 	defer func() { c.typed = nil }() // rulebooks keep the compiler
 	r.Prune()
 	findings := &source.Collector{}

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/google/cel-go/cel"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
@@ -27,12 +29,12 @@ func (c *compiler) validations(point *registry.Point, set *document.RuleSet, com
 			if from.IsZero() {
 				from = v.Name
 			}
-			env, err := c.validationEnv(point, set, v, at.Value, compiled, len(fields) > 0)
+			scope, err := c.validationScope(point, v, at.Value, compiled, len(fields) > 0)
 			if err != nil {
 				c.ps.At(from, subject+", validation "+v.Name.Value, err.Error())
 				continue
 			}
-			if place := c.placed(point, v, at.Value, env, sets[v.EnforcedAt(document.EnforceSchema)], out, subject+", validation "+v.Name.Value); place != nil {
+			if place := c.placed(point, v, at.Value, scope, sets[v.EnforcedAt(document.EnforceSchema)], out, compiled, subject+", validation "+v.Name.Value); place != nil {
 				out.Places = append(out.Places, place)
 			}
 		}
@@ -67,68 +69,110 @@ func (s *sizedSet) plan(objects registry.ObjectTypes) error {
 	return nil
 }
 
-// objectEnv names an environment of registry.ObjectTypes.
-type objectEnv struct {
+// objectPlace names what registry.ObjectTypes know of a place.
+type objectPlace struct {
 	objects registry.ObjectTypes
 	at      string
 	schema  bool
 }
 
-// validationEnv is what a validation's expressions see. Schema rules see only what API servers
-// know, the others also gates, params and the point's facts.
-func (c *compiler) validationEnv(point *registry.Point, set *document.RuleSet, v *document.Validation, at string, compiled *engine.SetPlan, hasParams bool) (*cel.Env, error) {
-	key := objectEnv{point.Objects, at, v.EnforcedAt(document.EnforceSchema)}
-	env, ok := c.typed[key]
+// validationScope is what a validation's expressions see: an environment for CEL, and variables for
+// code.
+type validationScope struct {
+	env  *cel.Env
+	vars *closure.Variables
+}
+
+// code compiles a condition of a rule set; nil if it has a construct that only CEL can run.
+func (s *validationScope) code(ast *cel.Ast, of *engine.SetPlan) closure.Code[bool] {
+	a := &closure.Assembler{Vars: s.vars, Params: of.Params, Gates: of.Gates, Foreign: s.env.Functions()}
+	n, ok := a.Closure(&closure.Program{Ast: ast.NativeRep()})
 	if !ok {
-		var err error
-		if env, err = point.Objects.Env(at, key.schema); err != nil {
-			return nil, err
-		}
-		c.typed[key] = env
+		return nil
 	}
-	if key.schema {
-		return env, nil
+	code, _ := closure.Typed[bool](n)
+	return code
+}
+
+// typedAt is the part of a validation's scope that is the host's.
+func (c *compiler) typedAt(place objectPlace) (*validationScope, error) {
+	if known := c.typed[place]; known != nil {
+		return known, nil
 	}
+	env, err := place.objects.Env(place.at, place.schema)
+	if err != nil {
+		return nil, err
+	}
+	variables, shapes, err := place.objects.Compiled(place.at)
+	if err != nil {
+		return nil, err
+	}
+	slots := map[string]closure.Slot{}
+	for name, i := range variables {
+		slots[name] = closure.Slot{Kind: closure.ItemSlot, Index: i}
+	}
+	c.typed[place] = &validationScope{env, &closure.Variables{Slots: slots, Schemas: shapes}}
+	return c.typed[place], nil
+}
+
+// validationScope returns what a validation's expressions see. Schema rules see only what API servers
+// know, the others also gates, params and the point's facts.
+func (c *compiler) validationScope(point *registry.Point, v *document.Validation, at string, compiled *engine.SetPlan, hasParams bool) (*validationScope, error) {
+	typed, err := c.typedAt(objectPlace{point.Objects, at, v.EnforcedAt(document.EnforceSchema)})
+	if err != nil || v.EnforcedAt(document.EnforceSchema) {
+		return typed, err
+	}
+	schemas := c.schemasWith(compiled.Params.Schema())
+	vars := &closure.Variables{Slots: maps.Clone(typed.vars.Slots), Schemas: maps.Clone(schemas)}
+	maps.Copy(vars.Schemas, typed.vars.Schemas)
+	vars.Slots["gates"] = closure.Slot{Kind: closure.GateSlot}
 	options := []cel.EnvOption{
-		cel.CustomTypeProvider(&lang.TypeProvider{Provider: env.CELTypeProvider(), Schemas: c.schemasWith(compiled.Params.Schema())}),
+		cel.CustomTypeProvider(&lang.TypeProvider{Provider: typed.env.CELTypeProvider(), Schemas: schemas}),
 		cel.Variable("gates", c.gateType.CELType()),
 	}
 	if hasParams {
 		options = append(options, cel.Variable("params", compiled.Params.Schema().CELType()))
+		vars.Slots["params"] = closure.Slot{Kind: closure.ParamSlot}
 	}
-	for _, fact := range point.Vars {
+	for i, fact := range point.Vars {
 		options = append(options, cel.Variable(fact.Name, fact.Type.CELType()))
+		vars.Slots[fact.Name] = closure.Slot{Kind: closure.FactSlot, Index: i}
 	}
-	return env.Extend(options...)
+	env, err := typed.env.Extend(options...)
+	return &validationScope{env, vars}, err
 }
 
 // placed compiles a validation for one place; nil when that failed.
-func (c *compiler) placed(point *registry.Point, v *document.Validation, at string, env *cel.Env, sized *sizedSet, plan *engine.ValidationPlan, subject string) *engine.PlacedValidation {
-	out := &engine.PlacedValidation{At: at}
+func (c *compiler) placed(point *registry.Point, v *document.Validation, at string, scope *validationScope, sized *sizedSet, plan *engine.ValidationPlan, compiled *engine.SetPlan, subject string) *engine.PlacedValidation {
+	out := &engine.PlacedValidation{}
 	sizes, err := point.Objects.Sizes(at, v.EnforcedAt(document.EnforceSchema))
+	if err == nil {
+		out.At, err = point.Objects.Place(at)
+	}
 	if err != nil {
 		c.ps.At(v.Name, subject, err.Error())
 		return nil
 	}
-	read := func(s source.Scalar, want *cel.Type, what string) engine.ValidationCode {
+	read := func(s source.Scalar, want *cel.Type, what string) (*cel.Ast, engine.ValidationCode) {
 		if s.IsZero() {
-			return nil
+			return nil, nil
 		}
-		ast, prg := c.compileSized(s, env, nil, sizes, sized, subject+", "+what)
+		ast, prg := c.compileSized(s, scope.env, nil, sizes, sized, subject+", "+what)
+		if prg != nil && !ast.OutputType().IsExactType(want) {
+			c.ps.At(s, subject+", "+what, fmt.Sprintf("the expression gives %s, it must give %s", ast.OutputType(), want))
+		}
+		return ast, prg
+	}
+	condition := func(s source.Scalar, what string) *engine.Condition {
+		ast, prg := read(s, cel.BoolType, what)
 		if prg == nil {
 			return nil
 		}
-		if !ast.OutputType().IsExactType(want) {
-			c.ps.At(s, subject+", "+what, fmt.Sprintf("the expression gives %s, it must give %s", ast.OutputType(), want))
-		}
-		if what != "messageExpression" {
-			noteReads(plan, ast)
-		}
-		return prg
+		noteReads(plan, ast)
+		return &engine.Condition{CEL: prg, Code: scope.code(ast, compiled)}
 	}
-	out.When = read(v.When, cel.BoolType, "when")
-	out.Expression = read(v.Expression, cel.BoolType, "expression")
-	out.Message = read(v.MessageExpression, cel.StringType, "messageExpression")
+	out.When, out.Expression = condition(v.When, "when"), condition(v.Expression, "expression")
+	_, out.Message = read(v.MessageExpression, cel.StringType, "messageExpression")
 	if !v.FieldPath.IsZero() {
 		if out.FieldPath, err = point.Objects.FieldPath(at, v.FieldPath.Value); err != nil {
 			c.ps.At(v.FieldPath, subject+", fieldPath", err.Error())

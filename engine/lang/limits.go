@@ -16,6 +16,10 @@ const (
 	// over 100 containers with all gates on, take less than a tenth.
 	MaxPointSteps = 40 * MaxCost
 	MaxPointBytes = 32 * MaxBytes
+	// MaxCheckSteps bounds the steps of an expression of a validation outside CEL, which is slower but
+	// has the limits of API servers. Comparing the names of 100 containers with each other takes less
+	// than half of it.
+	MaxCheckSteps = 250_000
 	// MaxExpressionSize bounds the source of an expression, in bytes. Longer ones are not parsed.
 	MaxExpressionSize = 16 << 10
 	// MaxVariables bounds the variables of a stage or of a decision table.

@@ -70,12 +70,13 @@ func ListFrom[T any](list []T) *List {
 	return NewList(values)
 }
 
-// Values returns a list's elements; ok is false for other values. Do not modify the result.
+// Values returns a list's elements or a map's keys; ok is false for other values. Do not modify the
+// result.
 func Values(v ref.Val) (out []ref.Val, ok bool) {
 	if l, ok := v.(*List); ok {
 		return l.Values, true
 	}
-	list, ok := v.(traits.Lister)
+	list, ok := v.(traits.Iterable)
 	if !ok {
 		return nil, false
 	}

@@ -124,27 +124,21 @@ func (it *Item) Record(name string) *lang.Record {
 // Value reads a variable by its index in the scope; nil if unset.
 func (it *Item) Value(i int) ref.Val { return it.record.At(i) }
 
-// Variables returns the facts by name. Unset lists and records read as empty.
-func (f *Facts) Variables(point *Point) map[string]any {
-	out := map[string]any{}
+// Filled returns the variables in the point's order; f may be nil. Unset lists and records read as
+// empty.
+func (f *Facts) Filled(point *Point) []lang.Cell {
+	out := make([]lang.Cell, len(point.Vars))
+	if f != nil {
+		copy(out, f.values)
+	}
 	for i, v := range point.Vars {
-		var value any
-		if f != nil {
-			if given := f.Value(i); given != nil {
-				value = given
-			}
+		if _, isList := v.Type.Elem(); out[i].Kind != lang.UnsetCell {
+			continue
+		} else if isList {
+			out[i] = lang.CellOf(lang.NewList(nil))
+		} else if v.Type.IsRecord() {
+			out[i] = lang.CellOf(v.Type.Schema().Empty())
 		}
-		_, isList := v.Type.Elem()
-		switch {
-		case value != nil:
-		case isList:
-			value = types.NewRefValList(types.DefaultTypeAdapter, nil)
-		case v.Type.IsRecord():
-			value = v.Type.Schema().Empty()
-		default:
-			continue // reading it fails
-		}
-		out[v.Name] = value
 	}
 	return out
 }

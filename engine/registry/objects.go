@@ -3,6 +3,8 @@ package registry
 import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
+
+	"github.com/celvpa/celvpa/engine/lang"
 )
 
 // ObjectTypes types the objects of a validation point and finds values in them.
@@ -14,8 +16,14 @@ type ObjectTypes interface {
 	// Planner returns what plans checked expressions of an environment that is like one of Env's.
 	// asts are all that it will plan.
 	Planner(env *cel.Env, asts []*cel.Ast) (func(*cel.Ast) (cel.Program, error), error)
+	// Compiled returns what of Env's variables and types compiled rules can read: the index of each
+	// variable in ObjectValue.Cells, and the shape of each record type, by the names that Env gives
+	// them. Both are empty if only CEL can run rules at this path.
+	Compiled(at string) (variables map[string]int, shapes map[string]*lang.Schema, err error)
 	// Sizes estimates what rules at a path read; with schema, as an API server does.
 	Sizes(at string, schema bool) (checker.CostEstimator, error)
+	// Place finds a path, so that views need not look it up again.
+	Place(at string) (ObjectPlace, error)
 	// FieldPath checks a path below another and formats it as errors show it.
 	FieldPath(at, below string) (string, error)
 	// Open returns a view of an object and the one it replaces; old is nil for a new object.
@@ -25,13 +33,21 @@ type ObjectTypes interface {
 // ObjectView finds values in one object.
 type ObjectView interface {
 	// Values lists what a path selects. Do not modify the result.
-	Values(at string) ([]ObjectValue, error)
+	Values(at ObjectPlace) []ObjectValue
 }
 
-// ObjectValue is one value that a validation checks.
-type ObjectValue struct {
-	Path string         // concrete, e.g. spec.items[2]
-	Vars map[string]any // what Env declares, with values
+// ObjectPlace is a path in the objects of the ObjectTypes that made it.
+type ObjectPlace interface{ String() string }
+
+// ObjectValue is one value that a validation checks. Its methods may be slow but for Cells.
+type ObjectValue interface {
+	// Path is concrete, e.g. spec.items[2].
+	Path() string
+	// Vars are the variables that Env declares, with values, for CEL.
+	Vars() map[string]any
+	// Cells are the variables of ObjectTypes.Compiled; nil if the object does not fit its types, so
+	// that only CEL can run rules on it.
+	Cells() []lang.Cell
 	// Unchanged reports that the value, or a parent of it, equals the one in the old object.
-	Unchanged bool
+	Unchanged() bool
 }

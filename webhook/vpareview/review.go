@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -148,7 +149,7 @@ func (a *Answer) setDefaults(plan *engine.Plan, judged engine.Judged, written []
 			return
 		}
 	}
-	if fault := newFault(judged.Object, written); fault != nil {
+	if fault := newFault(judged.Object, written, operations); fault != nil {
 		a.leaveOutDefaults(fault.Field, fault.Message, SchemaRule)
 		return
 	}
@@ -160,9 +161,10 @@ func (a *Answer) leaveOutDefaults(field, message, rule string) {
 		Message: fmt.Sprintf("the defaults are left out, because with them the object would not be valid: %s: %s (rule %s)", field, message, rule)})
 }
 
-// newFault returns a schema fault of an object that the written object does not have; nil = none.
-func newFault(object map[string]any, written []byte) *schema.Fault {
-	faults := schemaFaults(object, nil)
+// newFault returns a schema fault of an object that the written object does not have; nil = none. It
+// checks the fields of the spec that operations changed.
+func newFault(object map[string]any, written []byte, operations []jsonpatch.Operation) *schema.Fault {
+	faults := schemaFaults(changedPart(object, operations), nil)
 	if len(faults) == 0 {
 		return nil
 	}
@@ -170,13 +172,25 @@ func newFault(object map[string]any, written []byte) *schema.Fault {
 	if err != nil {
 		return nil
 	}
-	known := schemaFaults(before, nil)
+	known := schemaFaults(changedPart(before, operations), nil)
 	for i := range faults {
 		if !slices.Contains(known, faults[i]) {
 			return &faults[i]
 		}
 	}
 	return nil
+}
+
+// changedPart returns the object with only those fields of the spec that operations changed.
+func changedPart(object map[string]any, operations []jsonpatch.Operation) map[string]any {
+	spec, _ := object["spec"].(map[string]any)
+	part := map[string]any{}
+	for _, o := range operations {
+		if path := strings.Split(o.Path, "/"); len(path) > 2 && path[1] == "spec" && spec[path[2]] != nil {
+			part[path[2]] = spec[path[2]]
+		}
+	}
+	return map[string]any{"spec": part}
 }
 
 // Metadata reads the metadata of an object. It is empty if it cannot be decoded; the schema says why.

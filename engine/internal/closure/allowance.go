@@ -44,6 +44,9 @@ func (f *Frame) spend(steps int) bool {
 	return true
 }
 
+// Grant allows the next expression that many steps.
+func (f *Frame) Grant(steps int64) { f.Steps, f.Bytes = maxRunSteps-steps, 0 }
+
 // build charges bytes to the run; it fails the expression and returns false above the limit.
 func (f *Frame) build(bytes int) bool {
 	f.Bytes += int64(bytes)

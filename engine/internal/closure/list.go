@@ -88,6 +88,7 @@ const (
 	textForm
 	recordForm
 	boxedForm // ref.Val: lists and host types
+	anyForm   // ref.Val: any scalar
 )
 
 func (a *Assembler) formOf(t *types.Type) form {
@@ -106,12 +107,15 @@ func (a *Assembler) formOf(t *types.Type) form {
 		return recordForm
 	case t.Kind() == types.ListKind, t.Kind() == types.OpaqueKind:
 		return boxedForm
+	case a.Foreign != nil:
+		return foreignForm(t)
 	}
 	return noForm
 }
 
+// elementForm is the form of a list's elements, or of a map's keys.
 func (a *Assembler) elementForm(t *types.Type) form {
-	if t == nil || t.Kind() != types.ListKind || len(t.Parameters()) != 1 {
+	if t == nil || t.Kind() != types.ListKind && t.Kind() != types.MapKind || len(t.Parameters()) == 0 {
 		return noForm
 	}
 	return a.formOf(t.Parameters()[0])
@@ -131,6 +135,8 @@ func (as form) read(at *place) node {
 		n.Run = reading(at, asText)
 	case recordForm:
 		n.Run = reading(at, asRecord)
+	case anyForm:
+		n.Run = reading(at, asAny)
 	default:
 		n.Run = reading(at, asOther)
 	}

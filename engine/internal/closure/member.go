@@ -2,6 +2,7 @@ package closure
 
 import (
 	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/celvpa/celvpa/engine/lang"
@@ -32,11 +33,15 @@ func (t *tree) member(e celast.Expr, field string) (operand node, at *place, ok 
 	if from == nil {
 		from = &place{base: record}
 	}
-	return operand, from.below(schema, i), ok
+	at = from.below(schema, i)
+	if schema.IsStrict() {
+		at.path[len(at.path)-1].empty = nil
+	}
+	return operand, at, ok
 }
 
 // byName compiles operand.?field and 'field' in operand.
-func (t *tree) byName(args []celast.Expr, optional bool) (n node, ok bool) {
+func (t *tree) byName(args []celast.Expr, optional bool, result *types.Type) (n node, ok bool) {
 	record, name := args[0], args[1]
 	if !optional {
 		record, name = args[1], args[0]
@@ -44,6 +49,9 @@ func (t *tree) byName(args []celast.Expr, optional bool) (n node, ok bool) {
 	field, ok := LiteralText(name)
 	if !ok {
 		return node{}, false
+	}
+	if t.isMap(record) {
+		return t.entryNamed(record, field, result, !optional)
 	}
 	operand, at, ok := t.member(record, field)
 	switch {
@@ -62,6 +70,9 @@ func (t *tree) unwrapped(e celast.Expr, nodes []node, args []celast.Expr) (n nod
 		return node{}, false
 	}
 	if len(nodes) > 1 {
+		if t.formOf(result) == anyForm {
+			return valueOr(nodes[0], dynamic(Boxed(nodes[1])))
+		}
 		if t.formOf(result) == noForm || !t.ast.GetType(args[1].ID()).IsExactType(result) {
 			return node{}, false
 		}

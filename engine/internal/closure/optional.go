@@ -11,6 +11,8 @@ import (
 const (
 	optionalSelect   = "select_optional_field"
 	optionalIndex    = "list_optindex_optional_int"
+	mapIndex         = "map_optindex_optional_value"
+	optionalMapIndex = "optional_map_optindex_optional_value"
 	OptionalValue    = "optional_value"
 	OptionalHasValue = "optional_hasValue"
 	OptionalOr       = "optional_or_optional"

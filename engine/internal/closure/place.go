@@ -170,4 +170,6 @@ func asRecord(c *lang.Cell) (*lang.Record, bool) {
 	return r, ok
 }
 
+func asAny(c *lang.Cell) (ref.Val, bool) { return c.Val(), c.Kind != lang.UnsetCell }
+
 func asOther(c *lang.Cell) (ref.Val, bool) { return c.Ref, c.Kind == lang.RefCell }
