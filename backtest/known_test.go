@@ -26,6 +26,25 @@ func TestHindsightIsThePeak(t *testing.T) {
 	require.Zero(t, c.OOMs)
 }
 
+// TestWhatKeepsPodsFromBeingUpdatedIsTold: a single pod under the default of minReplicas was left alone
+// throughout, and the report looked as if the policy saved nothing.
+func TestWhatKeepsPodsFromBeingUpdatedIsTold(t *testing.T) {
+	never := func(manifest string, more ...string) *Obstacle {
+		w := newWorld(t, append([]string{manifest}, more...)...)
+		w.usage(pod("shop", 0), 0, day, time.Hour, always(0.1), always(100<<20))
+		p := of(t, w.run(with(t, Shipped)), Shipped)
+		require.Nil(t, p.Containers[0].Series)
+		return p.Workloads[0].NeverUpdated
+	}
+	const requests = "{cpu: 1, memory: 1Gi}"
+	require.Equal(t, &Obstacle{"update/too-few-replicas", "The workload has 1 live pod, fewer than minReplicas (2)"},
+		never(strings.Replace(deployment("shop", "Recreate", requests, "{}"), "minReplicas: 1", "minReplicas: 2", 1)))
+	require.Equal(t, &Obstacle{"update-mode/not-in-this-mode", "Update mode Off leaves running pods alone"}, never(deployment("shop", "Off", requests, "{}")))
+	require.Equal(t, "PodDisruptionBudget shop needs 1 healthy pods and has 1",
+		never(deployment("shop", "Recreate", requests, "{}"), "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: shop, namespace: web}, spec: {maxUnavailable: 0, selector: {matchLabels: {app: shop}}}}").Reason)
+	require.Nil(t, never(deployment("shop", "Recreate", requests, "{}")), "it is evicted")
+}
+
 // TestAnOOMRaisesMemory: a container that needs more than its limit from the second day on is killed,
 // the recommender hears of it, and the pod is replaced by one that has enough.
 func TestAnOOMRaisesMemory(t *testing.T) {

@@ -12,6 +12,7 @@ type outcome struct {
 }
 
 type workloadOutcome struct {
+	obstacle   *Obstacle          // to any update; nil = pods were updated, or there is none
 	whole      tally              // of all containers; evictions and resizes count once
 	containers []containerOutcome // by name
 }
@@ -26,6 +27,9 @@ func (r *replay) outcome() *outcome {
 	out := &outcome{notes: r.notes}
 	for i := range r.in.workloads {
 		w := workloadOutcome{whole: r.whole[i]}
+		if w.whole.evictions == 0 && w.whole.resizes == 0 {
+			w.obstacle = r.obstacleOf(i)
+		}
 		for _, name := range slices.Sorted(maps.Keys(r.tallies[i])) {
 			t := r.tallies[i][name]
 			w.whole.add(t)
@@ -34,4 +38,17 @@ func (r *replay) outcome() *outcome {
 		out.workloads = append(out.workloads, w)
 	}
 	return out
+}
+
+// obstacleOf is what kept pods of a workload from being updated.
+func (r *replay) obstacleOf(workload int) *Obstacle {
+	if found := r.obstacle[workload]; found != nil {
+		return found
+	}
+	for _, v := range r.vpas {
+		if v.obstacle != nil && slices.Contains(v.workloads, workload) {
+			return v.obstacle
+		}
+	}
+	return nil
 }

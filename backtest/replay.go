@@ -31,6 +31,7 @@ type replay struct {
 
 	tallies  []map[string]*tally // by workload, then container
 	whole    []tally             // evictions and resizes of workloads, by workload
+	obstacle []*Obstacle         // the first to an update, by workload
 	series   []map[string]*recorder
 	samples  []arrival
 	ooms     []model.OOM
@@ -89,6 +90,7 @@ type arrival struct {
 func newReplay(s *setting, in *shard, c *Candidate) *replay {
 	r := &replay{setting: s, in: in, policy: c, pods: make([]livePod, len(in.slots))}
 	for range in.workloads {
+		r.obstacle = append(r.obstacle, nil)
 		r.tallies, r.whole, r.series = append(r.tallies, map[string]*tally{}), append(r.whole, tally{}), append(r.series, map[string]*recorder{})
 	}
 	for i := range in.slots {

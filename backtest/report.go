@@ -59,7 +59,7 @@ func (b *bench) policy(c int) Policy {
 			if vpa != "" {
 				managed++
 			}
-			out.Workloads = append(out.Workloads, Workload{Namespace: w.Namespace, Workload: w.Name, Kind: w.Kind, VPA: vpa, Measures: of.whole.measures(window, b.options.Prices)})
+			out.Workloads = append(out.Workloads, Workload{Namespace: w.Namespace, Workload: w.Name, Kind: w.Kind, VPA: vpa, NeverUpdated: of.obstacle, Measures: of.whole.measures(window, b.options.Prices)})
 			for _, one := range of.containers {
 				out.Containers = append(out.Containers, Container{
 					Namespace: w.Namespace, Workload: w.Name, Kind: w.Kind, Container: one.name,

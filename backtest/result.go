@@ -65,7 +65,16 @@ type Workload struct {
 	Workload  string `json:"workload"`
 	Kind      string `json:"kind"`
 	VPA       string `json:"vpa,omitempty"` // that controls its pods; empty = none
+	// NeverUpdated says why none of its pods was ever evicted or resized although a VPA controls them;
+	// nil = pods were, or nothing stood in the way.
+	NeverUpdated *Obstacle `json:"neverUpdated,omitempty"`
 	Measures
+}
+
+// Obstacle is a decision that leaves pods as they are until somebody changes something.
+type Obstacle struct {
+	Rule   string `json:"rule"`   // set/rule
+	Reason string `json:"reason"` // in words
 }
 
 // Fleet is the sum of all workloads, and how containers are spread.

@@ -91,6 +91,9 @@ func (r *replay) updateVPA(v *liveVPA, now time.Time, disrupted map[types.UID]bo
 		g := groups[r.in.slots[one.slot].workload]
 		one.Evictions, one.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: one.PodState.Pod.UID}, now)
 		verdict := one.decide(v.chosen.Plan, g.Group, now)
+		if w := r.in.slots[one.slot].workload; verdict.Class == facts.ClassMisconfigured && r.obstacle[w] == nil {
+			r.obstacle[w] = &Obstacle{verdict.Rule, verdict.Reason}
+		}
 		switch {
 		case verdict.Err != nil:
 			r.note("pods of %s: %v; they are left alone", ownerOf(one.PodState.Pod), verdict.Err)
@@ -150,6 +153,9 @@ func (r *replay) evict(v *liveVPA, one *look, g *group, verdict engine.Verdict, 
 	pod := one.PodState.Pod
 	if why := r.refused(pod, disrupted); why != "" {
 		answer := facts.DecideRefused(v.chosen.Plan, facts.RefusedRequest{Why: facts.RefusedBudget, Message: why})
+		if w := r.in.slots[one.slot].workload; r.obstacle[w] == nil {
+			r.obstacle[w] = &Obstacle{answer.Rule, why}
+		}
 		to, counts := remembered.RefusedTo{Owner: g.owner}, answer.Do == facts.DoBackOffWorkload
 		if answer.Do == facts.DoBackOff {
 			to, counts = remembered.RefusedTo{Pod: pod.UID}, true

@@ -28,9 +28,10 @@ type liveVPA struct {
 	workloads []int                 // whose pods it selects
 	version   int                   // of its recommendation
 
-	admits   bool // it changes new pods
-	takes    bool // it changes running pods
-	competes bool // no other VPA gets the pods that it selects
+	admits   bool      // it changes new pods
+	takes    bool      // it changes running pods
+	competes bool      // no other VPA gets the pods that it selects
+	obstacle *Obstacle // why it changes no running pods; nil = it does
 }
 
 // useVPAs gives the VPAs to the recommender, and judges them.
@@ -73,7 +74,10 @@ func (r *replay) judge(v *liveVPA) {
 	}
 	v.admits = v.chosen.Plan != nil && v.chosen.Plan.Decide(facts.PodAdmit, facts.AdmitFacts(v.vpa), nil).Do == facts.DoApply
 	if v.chosen.Err == nil {
-		v.takes = v.chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.vpa), nil).Do == facts.DoApply
+		verdict := v.chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.vpa), nil)
+		if v.takes = verdict.Do == facts.DoApply; !v.takes {
+			v.obstacle = &Obstacle{verdict.Rule, verdict.Reason}
+		}
 	}
 	v.competes = v.competes || v.takes
 }

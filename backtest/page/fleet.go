@@ -11,7 +11,7 @@ import (
 
 // fleets writes a row for each policy.
 func fleets(w *writer) {
-	w.Put("<p>All workloads together, over the whole history, and in comparison with the manifests. The number is that of the plots below. <span class=\"label good\">best</span> marks policies that no other one beats in everything.</p>\n")
+	w.Put("<p>All workloads together, over the whole history, and in comparison with the manifests. The number is that of the plots below. <span class=\"label good\">unbeaten</span> marks policies that no other one beats: at least as good in footprint, OOM kills and CPU time over request, and better in one of them.</p>\n")
 	before := named(w.r, backtest.Manifest)
 	priced := w.r.Prices != nil
 	columns := []string{"Policy", "CPU core-hours", "CPU slack", "Over CPU request", "Throttled core-seconds", "Memory GiB-hours", "Memory slack", "OOM kills", "Evictions", "Resizes", "Adapts in"}
@@ -34,7 +34,7 @@ func fleet(w *writer, i int, before *backtest.Policy, priced bool) {
 	w.HeadCell()
 	w.Put("<span id=\"policy-{}\" class=\"nr\">{}</span> {}", strconv.Itoa(i+1), strconv.Itoa(i+1), p.Name)
 	if p.Pareto {
-		w.Put(" <span class=\"label good\">best</span>")
+		w.Put(" <span class=\"label good\">unbeaten</span>")
 	}
 	if text := about(p); text != "" {
 		w.Put("<small>{}</small>", text)

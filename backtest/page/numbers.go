@@ -63,6 +63,9 @@ func share(part float64) string {
 	}
 }
 
+// exactShare is a part in percent, with three digits however small it is.
+func exactShare(part float64) string { return number(100*part) + "%" }
+
 // against is how much more or less a number is than before.
 func against(now, before float64) string {
 	if before == 0 {
@@ -105,8 +108,11 @@ func bytes(value float64) string {
 	return strconv.FormatFloat(value, 'f', 0, 64)
 }
 
-// long is a time in words.
+// long is a time in words, of days to the nearest hour.
 func long(seconds float64) string {
+	if seconds > 24*3600 {
+		seconds = 3600 * math.Round(seconds/3600)
+	}
 	return duration.HumanDuration(time.Duration(seconds * float64(time.Second)))
 }
 

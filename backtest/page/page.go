@@ -148,7 +148,21 @@ func summary(w *writer, before *backtest.Policy) {
 		}
 		w.Put(", compared with the requests in the manifests")
 	}
-	w.Put(". It would have evicted pods {} and resized them in place {}. Containers would have been OOM-killed {}", times(f.Evictions), times(f.Resizes), times(f.OOMs))
+	if f.Evictions+f.Resizes == 0 {
+		w.Put(". It would have changed no running pod.")
+	} else {
+		w.Put(". It would have evicted {} and resized {} in place.", plural(f.Evictions, "pod"), count(f.Resizes))
+	}
+	never := 0
+	for i := range w.main.Workloads {
+		if w.main.Workloads[i].NeverUpdated != nil {
+			never++
+		}
+	}
+	if never > 0 {
+		w.Put(" Of {} it would <a href=\"#worst\">never have updated a pod</a>.", plural(never, "workload"))
+	}
+	w.Put(" Containers would have been OOM-killed {}", times(f.OOMs))
 	if before != nil && before != w.main {
 		w.Put(", with the manifests {}", times(before.Fleet.OOMs))
 	}
@@ -187,5 +201,6 @@ var words = [][2]string{
 	{"manifest", "The requests as they are in the manifests: nothing is changed."},
 	{"hindsight", "The least constant request that usage never exceeds. It knows the future, so no policy can be as good; it shows how much there is to win."},
 	{"upstream", "The shipped rules with the defaults of upstream's Vertical Pod Autoscaler."},
-	{"Best", "On the Pareto front: no other policy is at least as good in footprint, OOM kills and time over request, and better in one of them."},
+	{"shipped", "The rules that celvpa ships, with the flags and the RuleOverlays of this run."},
+	{"Unbeaten", "On the Pareto front: no other policy is at least as good in footprint, OOM kills and time over request, and better in one of them."},
 }

@@ -3,6 +3,7 @@ package page_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strings"
@@ -84,7 +85,7 @@ func TestAPageSaysWhatCameOut(t *testing.T) {
 	for _, want := range []string{
 		"celvpa backtest What would this policy have done?", "Policy shipped would have requested 2,285 core-hours of CPU (−59%) and 2,272 GiB-hours of memory (−46%) , at a cost of 77.6",
 		"2026-02-02 00:00 to 2026-02-16 00:00 UTC", "6 with 6 containers", "0.03 a core-hour, 0.004 a GiB-hour",
-		"1 manifest best", "2 hindsight", "4 shipped decides as upstream does", "5 shipped[estimate.marginFraction=0.05]",
+		"1 manifest unbeaten", "2 hindsight", "4 shipped decides as upstream does", "5 shipped[estimate.marginFraction=0.05]",
 		"OOM kills against memory requested in GiB-hours", "Killed most often", "search web Deployment 4 OOM kills 4 OOM kills", "Most CPU reserved and not used",
 		"app of Deployment web/search", "4 OOM kills", "pod evicted, 6 times", "OOM kill, 4 times", "Each step, and the rules that caused it: 16 steps",
 		"new target CPU none → 1.2", "estimate/bounds/target , estimate/bounds/add-safety-margin", "pod evicted CPU 3.2 → 1.2", "update/outside-recommended-range Its requests are outside the recommended range",
@@ -196,4 +197,43 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 func TestAFaultOfTheWriterIsReported(t *testing.T) {
 	require.ErrorContains(t, page.Write(broken{}, pagetest.Empty()), "disk full")
 	require.ErrorContains(t, page.Write(broken{}, pagetest.Large(50)), "disk full")
+}
+
+// TestPoliciesThatCoverEachOtherShareAPoint: seven policies looked like three, of which the last drawn
+// hid the others.
+func TestPoliciesThatCoverEachOtherShareAPoint(t *testing.T) {
+	r := &backtest.Report{}
+	for i, oom := range []int{0, 3, 3, 3, 1, 3} {
+		p := backtest.Policy{Name: fmt.Sprintf("p%d", i+1)}
+		p.Fleet.OOMs, p.Fleet.Memory.RequestedGiBHours = oom, float64(1000-100*min(i, 1)-i)
+		r.Policies = append(r.Policies, p)
+	}
+	text := written(t, r)
+	plot := text[strings.Index(text, "<figcaption>Memory"):]
+	require.Equal(t, []string{"1", "2–4, 6", "5"}, func() (out []string) {
+		for _, m := range regexp.MustCompile(`<text class="in"[^>]*>([^<]*)<`).FindAllStringSubmatch(plot, -1) {
+			out = append(out, m[1])
+		}
+		return out
+	}())
+	require.Contains(t, plot, "<title>2 p2: 899 memory requested, 3 OOM kills; 3 p3: 898 memory requested, 3 OOM kills; 4 p4: ")
+}
+
+// TestAMonthIsNotADayShort: 30 days less 48 seconds were 29d.
+func TestAMonthIsNotADayShort(t *testing.T) {
+	r := pagetest.Empty()
+	r.Window.Seconds = 30*24*3600 - 48
+	require.Contains(t, written(t, r), "<small> 30d</small>")
+}
+
+// TestAPageSaysWhichWorkloadsAreNeverUpdated, and why: it looked as if the policy had nothing to save.
+func TestAPageSaysWhichWorkloadsAreNeverUpdated(t *testing.T) {
+	r := pagetest.Sweep()
+	for i := range r.Policies {
+		r.Policies[i].Workloads[0].NeverUpdated = &backtest.Obstacle{Rule: "update/too-few-replicas", Reason: "The workload has 1 live pod"}
+	}
+	text, _ := shown(t, written(t, r))
+	require.Contains(t, text, "Of 1 workload it would never have updated a pod")
+	require.Contains(t, text, "Never evicted or resized Workload Why")
+	require.Contains(t, text, "The workload has 1 live pod update/too-few-replicas")
 }

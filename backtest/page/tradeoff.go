@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/celvpa/celvpa/backtest"
 	"github.com/celvpa/celvpa/markup"
@@ -24,15 +25,15 @@ type axis struct {
 
 // tradeoffs draws what policies save against what that costs.
 func tradeoffs(w *writer) {
-	w.Put("<p>Each point is a policy, by its number in the table above; left is cheaper, down is safer. The line joins those that no other one beats in this plot. <em>hindsight</em> knows the future and cannot be had.</p>\n<div class=\"charts\">\n")
+	w.Put("<p>Each point is a policy, by its number in the table above, or several that are close together; left is cheaper, down is safer. The line joins those that no other one beats in this plot. <em>hindsight</em> knows the future and cannot be had.</p>\n<div class=\"charts\">\n")
 	cpu := axis{"CPU requested", "core-hours", func(f *backtest.Fleet) float64 { return f.CPU.RequestedCoreHours }, count64}
 	memory := axis{"memory requested", "GiB-hours", func(f *backtest.Fleet) float64 { return f.Memory.RequestedGiBHours }, count64}
-	w.tradeoff("CPU", cpu, axis{"time over the CPU request", "", func(f *backtest.Fleet) float64 { return f.CPU.OverRequestShare }, share})
+	w.tradeoff("CPU", cpu, axis{"time over the CPU request", "", func(f *backtest.Fleet) float64 { return f.CPU.OverRequestShare }, exactShare})
 	w.tradeoff("Memory", memory, axis{"OOM kills", "", func(f *backtest.Fleet) float64 { return float64(f.OOMs) }, count64})
-	w.tradeoff("Slack of CPU", axis{"CPU slack", "", func(f *backtest.Fleet) float64 { return f.CPU.SlackShare }, share},
+	w.tradeoff("Slack of CPU", axis{"CPU slack", "", func(f *backtest.Fleet) float64 { return f.CPU.SlackShare }, exactShare},
 		axis{"throttled", "core-seconds", func(f *backtest.Fleet) float64 { return f.CPU.ThrottledCoreSeconds }, count64})
-	w.tradeoff("Slack of memory", axis{"memory slack", "", func(f *backtest.Fleet) float64 { return f.Memory.SlackShare }, share},
-		axis{"time over the memory request", "", func(f *backtest.Fleet) float64 { return f.Memory.OverRequestShare }, share})
+	w.tradeoff("Slack of memory", axis{"memory slack", "", func(f *backtest.Fleet) float64 { return f.Memory.SlackShare }, exactShare},
+		axis{"time over the memory request", "", func(f *backtest.Fleet) float64 { return f.Memory.OverRequestShare }, exactShare})
 	w.Put("</div>\n")
 }
 
@@ -82,8 +83,8 @@ func (w *writer) tradeoff(title string, x, y axis) {
 	}
 	w.Put("<text x=\"100%\" y=\"296\" text-anchor=\"end\">{}{} →</text>", x.name, inUnit(x.unit))
 	w.front(spots, right, top)
-	for _, s := range spots {
-		w.spot(s, right, top, x, y)
+	for _, group := range near(spots, right, top) {
+		w.spots(group, right, top, x, y)
 	}
 	w.Put("</svg></div></figure>\n")
 }
@@ -142,21 +143,77 @@ func (w *writer) front(spots []spot, right, top float64) {
 	}
 }
 
-func (w *writer) spot(s spot, right, top float64, x, y axis) {
-	p := &w.r.Policies[s.policy]
-	class := "candidate"
-	switch {
-	case isBaseline(p), p.Name == backtest.Upstream:
-		class = "baseline"
-	case p == w.main:
-		class = "main"
+// closeBy is how near points may be that are drawn as one: parts of the width, and pixels.
+const (
+	closeByX = 0.03
+	closeByY = 16.0
+)
+
+// near groups the points that would cover each other, by the first of each group.
+func near(spots []spot, right, top float64) (out [][]spot) {
+	for _, s := range spots {
+		i := slices.IndexFunc(out, func(group []spot) bool {
+			return math.Abs(group[0].x-s.x)/right < closeByX && math.Abs(height(group[0].y, top)-height(s.y, top)) < closeByY
+		})
+		if i < 0 {
+			i, out = len(out), append(out, nil)
+		}
+		out[i] = append(out[i], s)
 	}
-	number, label := strconv.Itoa(s.policy+1), p.Name
-	if text := about(p); text != "" {
-		label += " " + text
+	return out
+}
+
+// spots draws a point for policies that are close together. It leads to the first.
+func (w *writer) spots(group []spot, right, top float64, x, y axis) {
+	class, first := "baseline", group[0]
+	for _, s := range group {
+		switch p := &w.r.Policies[s.policy]; {
+		case p == w.main:
+			class = "main"
+		case class == "baseline" && !isBaseline(p) && p.Name != backtest.Upstream:
+			class = "candidate"
+		}
 	}
-	cx, cy := markup.Percent(s.x/right), height(s.y, top)
-	w.Put("<a href=\"#policy-{}\"><title>{} {}: {} {}, {} {}</title>", number, number, label, x.text(s.x), x.name, y.text(s.y), y.name)
-	w.Put("<circle class=\"{}\" cx=\"{}\" cy=\"{}\" r=\"11\"/><text class=\"in\" aria-hidden=\"true\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text></a>",
-		class, cx, markup.Pixel(cy), cx, markup.Pixel(cy+4), number)
+	w.Put("<a href=\"#policy-{}\"><title>", strconv.Itoa(first.policy+1))
+	for i, s := range group {
+		p := &w.r.Policies[s.policy]
+		label := p.Name
+		if text := about(p); text != "" {
+			label += " " + text
+		}
+		if i > 0 {
+			w.Put("; ")
+		}
+		w.Put("{} {}: {} {}, {} {}", strconv.Itoa(s.policy+1), label, x.text(s.x), x.name, y.text(s.y), y.name)
+	}
+	text := numbers(group)
+	half := max(11, 5+4*utf8.RuneCountInString(text))
+	w.Put("</title><svg class=\"spot\" x=\"{}\" y=\"{}\"><rect class=\"{}\" x=\"-{}\" y=\"-11\" width=\"{}\" height=\"22\" rx=\"11\"/><text class=\"in\" aria-hidden=\"true\" x=\"0\" y=\"4\" text-anchor=\"middle\">{}</text></svg></a>",
+		markup.Percent(first.x/right), markup.Pixel(height(first.y, top)), class, strconv.Itoa(half), strconv.Itoa(2*half), text)
+}
+
+// mostNumbers is how long the text in a point may be.
+const mostNumbers = 9
+
+// numbers are those of policies, such as 3–5, 7.
+func numbers(group []spot) string {
+	text := ""
+	for i := 0; i < len(group); {
+		last := i
+		for last+1 < len(group) && group[last+1].policy == group[last].policy+1 {
+			last++
+		}
+		part := strconv.Itoa(group[i].policy + 1)
+		if last > i {
+			part += map[bool]string{true: ", ", false: "–"}[last == i+1] + strconv.Itoa(group[last].policy+1)
+		}
+		if i > 0 {
+			part = ", " + part
+		}
+		if utf8.RuneCountInString(text+part) > mostNumbers {
+			return text + "…"
+		}
+		text, i = text+part, last+1
+	}
+	return text
 }

@@ -81,6 +81,35 @@ func worst(w *writer) {
 		}
 		w.Put("</div>\n")
 	}
+	w.neverUpdated()
+	w.Put("</div>\n")
+}
+
+// neverUpdated lists the workloads of which no running pod was changed, and why.
+func (w *writer) neverUpdated() {
+	var list []*backtest.Workload
+	for i := range w.main.Workloads {
+		if m := &w.main.Workloads[i]; m.NeverUpdated != nil {
+			list = append(list, m)
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	const title = "Never evicted or resized"
+	w.Put("<div><h3>{}</h3>\n", title)
+	w.Table(title, "Workload", "Why")
+	for _, m := range list[:min(len(list), ranked)] {
+		w.Row()
+		w.HeadCell()
+		w.Put("{}<small>{} {}</small></th>", m.Workload, m.Namespace, m.Kind)
+		w.Cell("")
+		w.Put("{}<small><code>{}</code></small></td></tr>\n", m.NeverUpdated.Reason, m.NeverUpdated.Rule)
+	}
+	w.EndTable()
+	if n := len(list) - ranked; n > 0 {
+		w.Put("<p class=\"more\">and {} others</p>\n", strconv.Itoa(n))
+	}
 	w.Put("</div>\n")
 }
 

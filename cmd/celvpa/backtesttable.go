@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,6 +115,25 @@ func printContainers(p *page, r *backtest.Report, hours float64, wide bool) {
 		if left := len(one.Containers) - len(list); left > 0 {
 			p.printf("… and %s; -o wide has all\n", simulate.Counted(left, "other container"))
 		}
+		printNeverUpdated(p, one, wide)
+	}
+}
+
+// printNeverUpdated says of which workloads a policy never changed a running pod, by reason.
+func printNeverUpdated(p *page, one *backtest.Policy, wide bool) {
+	of := map[string][]string{}
+	for i := range one.Workloads {
+		if w := &one.Workloads[i]; w.NeverUpdated != nil {
+			why := w.NeverUpdated.Reason + " (" + w.NeverUpdated.Rule + ")"
+			of[why] = append(of[why], w.Namespace+"/"+w.Workload)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(of)) {
+		list, more := of[why], ""
+		if left := len(list) - worstRows; left > 0 && !wide {
+			list, more = list[:worstRows], fmt.Sprintf(" and %d more", left)
+		}
+		p.printf("No pod was ever evicted or resized of %s%s: %s\n", strings.Join(list, ", "), more, why)
 	}
 }
 

@@ -115,7 +115,7 @@ func TestPointsOfABacktestLeadToTheirPolicy(t *testing.T) {
 		order = append(order, ask[string](b, "(document.activeElement.querySelector('title') || document.activeElement).textContent"))
 	}
 	require.Equal(t, "Skip to Policies", order[0])
-	require.Contains(t, order, "5 shipped[estimate.marginFraction=0.05]: 2,150 CPU requested, 21% time over the CPU request")
+	require.Contains(t, order, "5 shipped[estimate.marginFraction=0.05]: 2,150 CPU requested, 21.1% time over the CPU request")
 	b.do(chromedp.Click("svg.plot a[href='#policy-5']"))
 	require.Equal(t, "#policy-5", ask[string](b, "location.hash"))
 
@@ -123,7 +123,7 @@ func TestPointsOfABacktestLeadToTheirPolicy(t *testing.T) {
 		const plot = document.querySelector('svg.plot'), box = plot.getBoundingClientRect();
 		const middle = e => { const r = e.getBoundingClientRect(); return r.left + r.width / 2 - box.left; };
 		const tick = [...plot.querySelectorAll('text')].find(e => e.textContent == '4,000');
-		return [middle(plot.querySelector("a[href='#policy-1'] circle")) / 5596, middle(tick) / 4000];
+		return [middle(plot.querySelector("a[href='#policy-1'] rect")) / 5596, middle(tick) / 4000];
 	})()`)
 	require.InEpsilon(t, at[0], at[1], 0.01)
 }
