@@ -45,7 +45,7 @@ test: lint test-unit $(if $(LONG),test-race test-fuzz) test-lab ## Everything: l
 
 .PHONY: test-unit
 test-unit: need-go ## Tests that need no cluster
-	@echo "unit tests (-short); conformance/integration and conformance/reliability are skipped here because they need a lab: make test-lab runs them"
+	@echo "unit tests (-short); conformance/integration, conformance/reliability and conformance/history are skipped here because they need a lab or Prometheus: make test-lab runs them"
 	go test -short ./...
 	go test -C conformance/lab ./...
 	go test -C conformance/bench ./...
@@ -92,6 +92,7 @@ test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make te
 test-lab: export CELVPA_RACE := $(LONG)
 test-lab: export GORACE := $(if $(LONG),halt_on_error=1)
 test-lab: need-go $(if $(LONG),need-cc) ## Tests on labs of their own (built and started by the tests), the faults and the real node among them; LONG=1 with a celvpa that detects races
+	go test -count=1 -timeout 10m -v ./conformance/history
 	go test -count=1 -timeout 40m -v ./conformance/integration/... ./conformance/reliability/...
 	go test -C conformance/monitoring -count=1 -timeout 20m -v ./...
 	@$(MAKE) --no-print-directory chart-test

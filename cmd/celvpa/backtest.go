@@ -69,7 +69,7 @@ not be used. Readable input is answered even then.`,
   celvpa backtest -f deploy/ --history usage.csv --sweep estimate.marginFraction=0.05,0.15,0.3 --sweep estimate.target.cpu=0.9,0.95
   celvpa backtest -f deploy/ --history cpu.json.gz --history memory.json.gz -o json --series 200
   celvpa backtest -f deploy/ --history usage.csv --sweep estimate.marginFraction=0.05,0.15,0.3 -o html > backtest.html
-  celvpa backtest -A --context prod --history https://thanos.example --history-header "X-Scope-OrgID: a" --history-length 14d
+  celvpa backtest -A --context prod --history https://thanos.example --prometheus-header "X-Scope-OrgID: a" --history-length 14d
   celvpa backtest -A --context prod --history usage.csv --price-core-hour 0.04 --price-gib-hour 0.005 -o csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}

@@ -27,7 +27,7 @@ func TestHistoryNamesFilesAndServers(t *testing.T) {
 		return path
 	}
 	a, b := file("a.csv", ""), file("b.json", "{}")
-	sources, err := read("--history="+a, "--history=https://thanos/a", "--history="+b, "--history-end=2026-02-01T00:00:00Z", "--history-length=7d", "--history-header=X-Scope-OrgID: a")
+	sources, err := read("--history="+a, "--history=https://thanos/a", "--history="+b, "--history-end=2026-02-01T00:00:00Z", "--history-length=7d", "--prometheus-header=X-Scope-OrgID: a")
 	require.NoError(t, err)
 	require.Len(t, sources, 2)
 	server := sources[1].(*history.Prometheus)

@@ -25,6 +25,10 @@ func TestAnInterruptedSnapshotGoesOn(t *testing.T) {
 	var earliest int64
 	before := func() {}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if query := r.FormValue("query"); strings.Contains(query, " > 1.1 * ") || strings.HasPrefix(query, "count by (cluster)") {
+			fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`) // no series contradict each other
+			return
+		}
 		asked++
 		before()
 		var times [3]int64

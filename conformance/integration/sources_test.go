@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -19,24 +20,27 @@ import (
 // There is no other usage, and no checkpoint is written.
 func historyOfARealPrometheusIsRecommendedFrom(t *testing.T) {
 	ns := namespace(t, "rec-history")
-	p := newPrometheus(t)
+	p, err := harness.StartPrometheus(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Stop()) })
 	now := time.Now().Truncate(time.Second)
-	var cpu, memory, names []dataPoint
+	var cpu, memory, names []harness.DataPoint
 	labels := map[string]string{"job": "kubernetes-cadvisor", "namespace": ns, "pod_name": "web-gone", "name": "app"}
 	seconds := 0.0
-	for at := now.Add(-historyLength - time.Hour); !at.After(now.Add(-time.Hour)); at = at.Add(2 * time.Minute) {
+	for at := now.Add(-73 * time.Hour); !at.After(now.Add(-time.Hour)); at = at.Add(2 * time.Minute) {
 		seconds += 0.6505 * 120
-		cpu, memory = append(cpu, point(at, seconds, labels)), append(memory, point(at, 700<<20, labels))
-		names = append(names, point(at, 1, map[string]string{"namespace": ns, "pod": "web-gone", "label_app": "web"}))
+		cpu, memory = append(cpu, harness.Point(at, seconds, labels)), append(memory, harness.Point(at, 700<<20, labels))
+		names = append(names, harness.Point(at, 1, map[string]string{"namespace": ns, "pod": "web-gone", "label_app": "web"}))
 	}
-	p.write(t, "cpu_seconds", cpu)
-	p.write(t, "memory_bytes", memory)
-	p.write(t, "kube_pod_labels", names)
+	require.NoError(t, p.Write(t.Context(), "cpu_seconds", cpu))
+	require.NoError(t, p.Write(t.Context(), "memory_bytes", memory))
+	require.NoError(t, p.Write(t.Context(), "kube_pod_labels", names))
 	create(t, unused(ns, "web", "app"), vpa(ns, "web", vpav1.UpdateModeOff))
 	run(t, ns, 1)
 
 	said := targetsOf(t, ns, "web")
-	r := startRecommender(t, ns, append(p.args(), "--storage=prometheus")...)
+	r := startRecommender(t, ns, "--storage=prometheus", "--prometheus-address="+p.Address, "--history-length=3d", "--history-cpu-metric=cpu_seconds",
+		"--history-memory-metric=memory_bytes", "--metric-for-pod-labels=kube_pod_labels[4d]", "--pod-label-prefix=label_", "--pod-namespace-label=namespace", "--pod-name-label=pod")
 	target := targets(t, ns, "web", 1)["app"]
 	h := model.NewCPUHistogram(24 * time.Hour)
 	h.Add(0.65, 1, now)

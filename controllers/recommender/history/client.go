@@ -117,29 +117,3 @@ func (c *Config) basicAuth() (credentials, error) {
 	}
 	return credentials{username: user, password: password}, nil
 }
-
-// signed adds headers and credentials to requests for one host. A redirect to another one does not
-// carry them along.
-type signed struct {
-	credentials
-	headers      http.Header
-	scheme, host string
-	next         http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (s *signed) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme == s.scheme && r.URL.Host == s.host {
-		r = r.Clone(r.Context())
-		for name, values := range s.headers {
-			r.Header[name] = values
-		}
-		switch {
-		case s.token != "":
-			r.Header.Set("Authorization", "Bearer "+s.token)
-		case s.credentials != (credentials{}):
-			r.SetBasicAuth(s.username, s.password)
-		}
-	}
-	return s.next.RoundTrip(r)
-}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -49,9 +50,9 @@ type Config struct {
 	BearerTokenFile string // --prometheus-bearer-token-file: goes before BearerToken; white space around it is cut
 	BasicAuthFile   string // --prometheus-basic-auth-file, of AddReadFlags: USER:PASSWORD; white space around it is cut
 
-	// Headers and Matchers are of AddReadFlags only.
-	Headers  http.Header // --history-header: sent with each query, such as a tenant's
-	Matchers []Matcher   // --history-matcher: what the series of both metrics have to match
+	Matchers Matchers    // --prometheus-matchers: what the series of each query have to match
+	Headers  http.Header // --prometheus-header: sent with each query, such as a tenant's
+	QPS      float64     // --prometheus-qps: queries a second; 0 = as fast as they are answered, one after another
 
 	Namespace string // only pods of this namespace; empty = all. It has no flag of its own.
 }
@@ -64,6 +65,9 @@ func AddFlags(f *pflag.FlagSet, c *Config) {
 	}
 	f.StringVar(&c.Address, "prometheus-address", "http://prometheus.monitoring.svc", "URL of Prometheus, for history with --storage=prometheus")
 	f.BoolVar(&c.Insecure, "prometheus-insecure", false, "do not verify the certificate of Prometheus")
+	f.Var(&c.Matchers, "prometheus-matchers", "what the series of each query have to match, such as cluster=\"a\", if Prometheus has those of several clusters;\ncan be repeated, and all must hold (celvpa's own)")
+	f.Var(headers{&c.Headers}, "prometheus-header", "header to send to Prometheus, as NAME: VALUE, such as the tenant of Mimir or Thanos,\nX-Scope-OrgID: team-a; can be repeated (celvpa's own)")
+	f.Float64Var(&c.QPS, "prometheus-qps", 0, "maximum queries to Prometheus a second; 0 = one after another, without a pause (celvpa's own)")
 	f.StringVar(&c.CadvisorJob, "prometheus-cadvisor-job-name", "kubernetes-cadvisor", "label job of the series with container usage; empty = any")
 	duration(&c.Length, "history-length", 8*24*time.Hour, "length of history to read, such as 8d, 2w or 36h")
 	duration(&c.Resolution, "history-resolution", time.Hour, "time between samples of history; CPU usage is averaged over it")
@@ -119,6 +123,12 @@ func (c *Config) Validate() error {
 	}
 	if strings.TrimSpace(c.PodLabelsQuery) == "" {
 		fault("--metric-for-pod-labels is empty: use a query whose series carry pod labels, such as kube_pod_labels[8d]")
+	}
+	if _, _, err := c.podLabels(); err != nil {
+		fault("--metric-for-pod-labels=%q: --prometheus-matchers cannot be added, as it is not PromQL: %w", c.PodLabelsQuery, err)
+	}
+	if c.QPS < 0 || math.IsNaN(c.QPS) || math.IsInf(c.QPS, 0) {
+		fault("--prometheus-qps=%v: use a number of queries a second, such as 2 or 0.5, or 0 for no limit", c.QPS)
 	}
 	if c.Username != "" {
 		for _, t := range []struct{ flag, value string }{

@@ -30,6 +30,7 @@ func TestFlagsHaveUpstreamsNamesAndDefaults(t *testing.T) {
 		"pod-namespace-label": "kubernetes_namespace", "pod-name-label": "kubernetes_pod_name",
 		"container-namespace-label": "namespace", "container-pod-name-label": "pod_name", "container-name-label": "name",
 		"username": "", "password": "", "prometheus-bearer-token": "", "prometheus-bearer-token-file": "",
+		"prometheus-matchers": "", "prometheus-header": "", "prometheus-qps": "0", // celvpa's own
 	}
 	var c Config
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -138,19 +139,19 @@ func TestQueriesQuoteWhatTheyAreGiven(t *testing.T) {
 		namespace string
 		cpu       string
 	}{
-		"defaults": {cpu: `rate(container_cpu_usage_seconds_total{job="kubernetes-cadvisor", pod_name=~".+", name!="POD", name!=""}[1h])`},
+		"defaults": {cpu: `max by (namespace, pod_name, name) (rate(container_cpu_usage_seconds_total{job="kubernetes-cadvisor", pod_name=~".+", name!="POD", name!=""}[1h]))`},
 		"no job, one namespace, today's labels": {
 			args:      []string{"--prometheus-cadvisor-job-name=", "--container-pod-name-label=pod", "--container-name-label=container", "--history-resolution=90s"},
 			namespace: "shop",
-			cpu:       `rate(container_cpu_usage_seconds_total{pod=~".+", container!="POD", container!="", namespace="shop"}[1m30s])`,
+			cpu:       `max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{pod=~".+", container!="POD", container!="", namespace="shop"}[1m30s]))`,
 		},
 		"a job that tries to break out": {
 			args: []string{`--prometheus-cadvisor-job-name=a"} or b{c="\` + "\n"},
-			cpu:  `rate(container_cpu_usage_seconds_total{job="a\"} or b{c=\"\\\n", pod_name=~".+", name!="POD", name!=""}[1h])`,
+			cpu:  `max by (namespace, pod_name, name) (rate(container_cpu_usage_seconds_total{job="a\"} or b{c=\"\\\n", pod_name=~".+", name!="POD", name!=""}[1h]))`,
 		},
 		"names that only Prometheus 3 knows": {
 			args: []string{"--prometheus-cadvisor-job-name=", "--history-cpu-metric=container.cpu.time", "--container-pod-name-label=k8s.pod.name", "--container-name-label=k8s.container.name"},
-			cpu:  `rate({"container.cpu.time", "k8s.pod.name"=~".+", "k8s.container.name"!="POD", "k8s.container.name"!=""}[1h])`,
+			cpu:  `max by (namespace, "k8s.pod.name", "k8s.container.name") (rate({"container.cpu.time", "k8s.pod.name"=~".+", "k8s.container.name"!="POD", "k8s.container.name"!=""}[1h]))`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -53,6 +53,12 @@ func (f *faults) query(of string, err error) {
 	f.add(&fault{one: "query", many: "queries", text: "for " + of + " failed" + f.hint(kind), example: message, cause: err})
 }
 
+// check counts a query that failed and that nothing else depends on.
+func (f *faults) check(of string, err error) {
+	_, message := reason(err)
+	f.add(&fault{one: "check", many: "checks", text: "for " + of + " failed", example: message, cause: err})
+}
+
 func (f *faults) add(one *fault) {
 	if f.kinds == nil {
 		f.kinds = map[string]*fault{}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,9 +33,9 @@ func (h *hasty) After(d time.Duration) <-chan time.Time {
 type answers map[string]string
 
 const (
-	cpu     = "rate("
-	memory  = "container_memory"
-	labels  = "up{"
+	cpu     = "max by (namespace, pod_name, name) (rate("
+	memory  = "max by (namespace, pod_name, name) (container_memory"
+	ofPods  = "up{"
 	nothing = `{"status":"success","data":{"resultType":"matrix","result":[]}}`
 )
 
@@ -68,13 +70,36 @@ func serve(t *testing.T, a answers) *httptest.Server {
 				_, body, _ = strings.Cut(answer, " ")
 			}
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body))
+			_, _ = w.Write([]byte(within(r, body)))
 			return
 		}
 		_, _ = w.Write([]byte(nothing))
 	}))
 	t.Cleanup(server.Close)
 	return server
+}
+
+var (
+	valuesOf = regexp.MustCompile(`"values":\[((?:\[\d+,"[^"]*"\],?)*)\]`)
+	oneValue = regexp.MustCompile(`\[(\d+),"[^"]*"\]`)
+)
+
+// within leaves the values of the time that a request asks for.
+func within(r *http.Request, answer string) string {
+	start, err := strconv.ParseFloat(r.FormValue("start"), 64)
+	if err != nil {
+		return answer // not of a range
+	}
+	end, _ := strconv.ParseFloat(r.FormValue("end"), 64)
+	return valuesOf.ReplaceAllStringFunc(answer, func(values string) string {
+		var kept []string
+		for _, one := range oneValue.FindAllStringSubmatch(values, -1) {
+			if at, _ := strconv.ParseFloat(one[1], 64); start <= at && at <= end {
+				kept = append(kept, one[0])
+			}
+		}
+		return `"values":[` + strings.Join(kept, ",") + "]"
+	})
 }
 
 // source reads one hour from an address, at one minute's resolution.

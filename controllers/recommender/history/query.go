@@ -1,50 +1,92 @@
 package history
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	prommodel "github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
 // cpuQuery asks for cores: the mean over one step of resolution.
 func (c *Config) cpuQuery() string {
-	return "rate(" + c.selector(c.CPUMetric) + "[" + c.Resolution.String() + "])"
+	return c.of("max", "rate("+c.selector(c.CPUMetric)+"["+c.Resolution.String()+"])")
 }
 
 // memoryQuery asks for bytes.
-func (c *Config) memoryQuery() string { return c.selector(c.MemoryMetric) }
+func (c *Config) memoryQuery() string { return c.of("max", c.selector(c.MemoryMetric)) }
+
+// of aggregates the series of each container. The server does it, as labels of series are much longer
+// than those of containers: an answer has one series a container.
+func (c *Config) of(aggregation, query string) string {
+	return aggregation + " by (" + labelTexts(c.identity()) + ") (" + query + ")"
+}
+
+// identity are the labels that tell containers apart.
+func (c *Config) identity() []string {
+	return []string{c.ContainerNamespaceLabel, c.ContainerPodLabel, c.ContainerNameLabel}
+}
 
 // selector picks the series of containers: of the job if there is one, with a pod, without the
 // sandbox and the sums over a pod, which have no container name (UPSTREAM.md §2.18).
-func (c *Config) selector(metric string) string {
+func (c *Config) selector(metric string, more ...*labels.Matcher) string {
 	var terms []string
 	if !prommodel.LegacyValidation.IsValidMetricName(metric) {
 		terms = append(terms, strconv.Quote(metric))
 		metric = ""
 	}
-	match := func(label, operator, value string) {
-		terms = append(terms, labelText(label)+operator+strconv.Quote(value))
+	match := func(kind labels.MatchType, label, value string) {
+		terms = append(terms, (&labels.Matcher{Type: kind, Name: label, Value: value}).String())
 	}
 	if c.CadvisorJob != "" {
-		match("job", "=", c.CadvisorJob)
+		match(labels.MatchEqual, "job", c.CadvisorJob)
 	}
-	match(c.ContainerPodLabel, "=~", ".+")
-	match(c.ContainerNameLabel, "!=", "POD")
-	match(c.ContainerNameLabel, "!=", "")
+	match(labels.MatchRegexp, c.ContainerPodLabel, ".+")
+	match(labels.MatchNotEqual, c.ContainerNameLabel, "POD")
+	match(labels.MatchNotEqual, c.ContainerNameLabel, "")
 	if c.Namespace != "" {
-		match(c.ContainerNamespaceLabel, "=", c.Namespace)
+		match(labels.MatchEqual, c.ContainerNamespaceLabel, c.Namespace)
 	}
-	for _, m := range c.Matchers {
-		match(m.Label, m.Operator, m.Value)
+	for _, m := range slices.Concat(c.Matchers, more) {
+		terms = append(terms, m.String())
 	}
 	return metric + "{" + strings.Join(terms, ", ") + "}"
 }
 
-// labelText is a label's name in PromQL.
-func labelText(label string) string {
-	if !prommodel.LegacyValidation.IsValidLabelName(label) {
-		return strconv.Quote(label)
+// container matches the series of one container.
+func (c *Config) container(pod model.PodID, name string) (out []*labels.Matcher) {
+	for i, value := range []string{pod.Namespace, pod.Name, name} {
+		out = append(out, &labels.Matcher{Type: labels.MatchEqual, Name: c.identity()[i], Value: value})
 	}
-	return label
+	return out
+}
+
+// podLabels is the query for the labels of pods, with the matchers in it. expr is nil if it is not
+// PromQL as Prometheus has it, which only matters with matchers.
+func (c *Config) podLabels() (query string, expr parser.Expr, err error) {
+	expr, err = promql.ParseExpr(c.PodLabelsQuery)
+	switch {
+	case err == nil && len(c.Matchers) > 0:
+		c.Matchers.into(expr)
+		return expr.String(), expr, nil
+	case err == nil || len(c.Matchers) == 0:
+		return c.PodLabelsQuery, expr, nil
+	}
+	return "", nil, err
+}
+
+// labelTexts are names of labels in PromQL.
+func labelTexts(names []string) string {
+	out := make([]string, 0, len(names))
+	for _, name := range names {
+		if !prommodel.LegacyValidation.IsValidLabelName(name) {
+			name = strconv.Quote(name)
+		}
+		out = append(out, name)
+	}
+	return strings.Join(out, ", ")
 }

@@ -15,6 +15,9 @@ var readDefaults = []struct{ name, otherwise string }{
 	{"prometheus-insecure", "false"},
 	{"prometheus-cadvisor-job-name", ""},
 	{"prometheus-bearer-token-file", ""},
+	{"prometheus-matchers", ""},
+	{"prometheus-header", ""},
+	{"prometheus-qps", "0"},
 	{"container-namespace-label", "namespace"},
 	{"container-pod-name-label", "pod"},
 	{"container-name-label", "container"},
@@ -27,12 +30,12 @@ func AddReadFlags(f *pflag.FlagSet, c *Config, address string) {
 	AddFlags(all, c)
 	for _, one := range readDefaults {
 		flag := all.Lookup(one.name)
-		_ = flag.Value.Set(one.otherwise) // the test of the flags sees that it is one
-		flag.DefValue = one.otherwise
+		if flag.DefValue != one.otherwise {
+			_ = flag.Value.Set(one.otherwise) // the test of the flags sees that it is one
+			flag.DefValue = one.otherwise
+		}
 		f.AddFlag(flag)
 	}
 	c.Address, c.Flag = "", address
 	f.StringVar(&c.BasicAuthFile, "prometheus-basic-auth-file", "", "file with USER:PASSWORD for Prometheus, instead of a token; else $PROMETHEUS_USERNAME and $PROMETHEUS_PASSWORD")
-	f.Var(headers{&c.Headers}, "history-header", "header to send to Prometheus, as NAME: VALUE, such as the tenant of Mimir or Thanos,\nX-Scope-OrgID: team-a; can be repeated")
-	f.Var(matchers{&c.Matchers}, "history-matcher", "what the series of both metrics have to match, such as cluster=\"a\" or namespace=~\"a|b\"; can be repeated")
 }

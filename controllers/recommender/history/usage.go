@@ -20,11 +20,27 @@ type Pod struct {
 	containers []container // by name
 }
 
-// container is the usage of one container, by model.Resource. It stays in the pieces in which it
-// came: growing one slice over many answers would take up to twice the memory.
+// container is the usage of one container, by model.Resource. It is in blocks: growing one slice over
+// many answers would take up to twice the memory.
 type container struct {
 	name  string
 	usage [2][][]point
+}
+
+// block is how many points a block has at least.
+const block = 24
+
+// add appends points, to the last block as long as it has room.
+func (c *container) add(r model.Resource, points []point) {
+	blocks := c.usage[r]
+	if n := len(blocks); n > 0 {
+		room := min(cap(blocks[n-1])-len(blocks[n-1]), len(points))
+		blocks[n-1] = append(blocks[n-1], points[:room]...)
+		points = points[room:]
+	}
+	if len(points) > 0 {
+		c.usage[r] = append(blocks, append(make([]point, 0, max(block, len(points))), points...))
+	}
 }
 
 // point is a sample without what its neighbours have in common: 16 bytes instead of 88.

@@ -1,4 +1,4 @@
-package integration
+package history
 
 import (
 	"bytes"
@@ -19,17 +19,18 @@ import (
 
 	source "github.com/celvpa/celvpa/backtest/history"
 	"github.com/celvpa/celvpa/backtest/snapshot"
+	"github.com/celvpa/celvpa/conformance/harness"
 	"github.com/celvpa/celvpa/controllers/recommender/history"
 	"github.com/celvpa/celvpa/simulate/manifests"
 )
 
 // TestBacktestsReadARealPrometheus reads days of usage in pieces, from a Prometheus and through a
-// gateway that fails now and then. It needs no cluster.
+// gateway that fails now and then.
 func TestBacktestsReadARealPrometheus(t *testing.T) {
 	p := newPrometheus(t)
 	now := time.Now().Truncate(time.Hour)
 	const steps = 72 * 12 // of 5 minutes
-	var cpu, memory []dataPoint
+	var cpu, memory []harness.DataPoint
 	for i := range steps + 1 {
 		at := now.Add(time.Duration(i-steps) * 5 * time.Minute)
 		labels := map[string]string{"namespace": "shop", "pod": "web-1", "container": "app", "cluster": "a", "replica": "0"}
@@ -37,9 +38,9 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 		if i > 400 {
 			counter = float64(i-400) * 75 // a reset
 		}
-		cpu, memory = append(cpu, point(at, counter, labels)), append(memory, point(at, float64(i<<20), labels))
+		cpu, memory = append(cpu, harness.Point(at, counter, labels)), append(memory, harness.Point(at, float64(i<<20), labels))
 		other := map[string]string{"namespace": "shop", "pod": "web-1", "container": "app", "cluster": "b", "replica": "1"}
-		memory = append(memory, point(at, 1<<40, other)) // another cluster's
+		memory = append(memory, harness.Point(at, 1<<40, other)) // another cluster's
 	}
 	p.write(t, "container_cpu_usage_seconds_total", cpu)
 	p.write(t, "container_memory_working_set_bytes", memory)
@@ -48,7 +49,7 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 		var c history.Config
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 		history.AddReadFlags(flags, &c, "history")
-		require.NoError(t, flags.Parse(append([]string{"--history-length=3d", "--history-matcher=cluster=a"}, args...)))
+		require.NoError(t, flags.Parse(append([]string{"--history-length=3d", "--prometheus-matchers=cluster=a"}, args...)))
 		c.Address = address
 		store := source.NewStore(source.DefaultMemory, t.TempDir(), nil)
 		t.Cleanup(func() { _ = store.Close() })
@@ -56,7 +57,7 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 		require.NoError(t, store.Seal())
 		return store, err
 	}
-	store, err := read(p.address)
+	store, err := read(p.Address)
 	require.ErrorContains(t, err, "--history-resolution must hold two scrapes", "a rate over 5 minutes has one point of a counter that comes every 5")
 	require.Len(t, store.Spans(), 1)
 	exact, err := store.Read(0, nil)
@@ -66,7 +67,7 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 		require.Equal(t, source.Point{At: now.Add(time.Duration(i-steps) * 5 * time.Minute).UnixNano(), Amount: int64(i << 20)}, one)
 	}
 
-	store, err = read(p.address, "--history-resolution=15m")
+	store, err = read(p.Address, "--history-resolution=15m")
 	require.NoError(t, err)
 	points, err := store.Read(0, nil)
 	require.NoError(t, err)
@@ -75,7 +76,7 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 		require.InDelta(t, 250, one.Amount, 130, "75 CPU-seconds in 5 minutes, also across the reset")
 	}
 
-	target, err := url.Parse(p.address)
+	target, err := url.Parse(p.Address)
 	require.NoError(t, err)
 	var asked atomic.Int64
 	proxy := httputil.NewSingleHostReverseProxy(target)
@@ -95,7 +96,7 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 	_, err = read(gateway.URL)
 	require.ErrorContains(t, err, "401")
 	asked.Store(0)
-	store, err = read(gateway.URL, "--history-resolution=15m", "--history-header=X-Scope-OrgID: team-a")
+	store, err = read(gateway.URL, "--history-resolution=15m", "--prometheus-header=X-Scope-OrgID: team-a")
 	require.NoError(t, err)
 	// The HTTP client itself repeats a request whose connection breaks before an answer.
 	require.Contains(t, strings.Join(store.Notes(), "\n"), "was asked again after 1s: server_error: server error: 502")
@@ -106,7 +107,8 @@ func TestBacktestsReadARealPrometheus(t *testing.T) {
 	// A snapshot of it has the same points.
 	var c history.Config
 	history.AddReadFlags(pflag.NewFlagSet("", pflag.ContinueOnError), &c, "history")
-	c.Address, c.Matchers = p.address, []history.Matcher{{Label: "cluster", Operator: "=", Value: "a"}}
+	c.Address = p.Address
+	require.NoError(t, c.Matchers.Set("cluster=a"))
 	require.NoError(t, c.Length.Set("3d"))
 	require.NoError(t, c.Resolution.Set("15m"))
 	set, err := manifests.ReadFrom(strings.NewReader("{apiVersion: v1, kind: LimitRange, metadata: {name: a}}"), "x")

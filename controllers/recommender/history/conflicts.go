@@ -1,0 +1,216 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	promapi "github.com/prometheus/client_golang/api/prometheus/v1"
+	prommodel "github.com/prometheus/common/model"
+
+	"github.com/celvpa/celvpa/controllers/metric"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+)
+
+var conflictsTotal = metric.Counter("celvpa_recommender_history_conflicts_total",
+	"Containers whose series in Prometheus contradict each other (kind series), and reads of history that found series of several clusters (kind cluster).", "kind")
+
+// Times at which it is looked for conflicts. They are further apart than Prometheus's look-back of
+// five minutes, for which a series goes on after the container restarted on another node.
+const (
+	checkTimes  = 48
+	checkApart  = 10 * time.Minute
+	clusterName = "cluster" // what the label is called that tells clusters apart, by convention
+)
+
+// ofOneRun are labels that change when a container restarts, and those that tell replicas of a
+// Prometheus apart, which agree but for the moment at which they scrape.
+var ofOneRun = []string{"id", "name", "image", "prometheus_replica", "replica", "__replica__", "rule_replica", "thanos_replica"}
+
+// ofPlaces are labels that differ between clusters, and are no good to tell clusters apart.
+var ofPlaces = []string{"instance", "node", "host", "hostname", "kubernetes_io_hostname", "endpoint", "service", "uid"}
+
+// checkQuery finds containers of which two series tell at the same time, and differ by more than a
+// tenth. Memory tells as much as CPU, and is cheaper to ask for.
+func (c *Config) checkQuery() string {
+	var gone []string
+	for _, label := range ofOneRun {
+		if !slices.Contains(c.identity(), label) {
+			gone = append(gone, label)
+		}
+	}
+	runs := "max without (" + strings.Join(gone, ", ") + ") (" + c.selector(c.MemoryMetric) + ")"
+	return c.of("max", runs) + " > 1.1 * " + c.of("min", runs)
+}
+
+// conflicts says in words which series contradict each other in a time that was read, and counts them;
+// empty = none, as far as can be told. A container counts if it is found at two times or more.
+func (l *load) conflicts(ctx context.Context, from, to time.Time) string {
+	if l.gone || !l.found {
+		return ""
+	}
+	span := promapi.Range{Start: from, End: to, Step: max(to.Sub(from)/checkTimes, checkApart).Truncate(time.Second)}
+	unnoted := load{Source: l.Source} // what is odd has been noted when it was read
+	var worst []sampled
+	found, span := l.check(ctx, l.config.checkQuery(), span)
+	for _, stream := range found {
+		if stream == nil {
+			continue
+		}
+		if one := unnoted.stream(model.Memory, l.config.MemoryMetric, stream); len(one.points) >= 2 {
+			worst = append(worst, one)
+		}
+	}
+	if len(worst) == 0 {
+		return l.clusters(ctx, span)
+	}
+	conflictsTotal.WithLabelValues("series").Add(float64(len(worst)))
+	first := slices.MinFunc(worst, func(a, b sampled) int {
+		return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.container, b.container))
+	})
+	at := time.UnixMilli(first.points[len(first.points)-1].at)
+	return conflictText(len(worst), first, l.differing(ctx, first, at))
+}
+
+// check asks a query whose answer is only for a note, at fewer times if these are too many. A failure
+// is a note, too.
+func (l *load) check(ctx context.Context, query string, span promapi.Range) (prommodel.Matrix, promapi.Range) {
+	const of = "series that contradict each other"
+	for slow := 0; ; span.Step *= 2 {
+		value, err := l.ask(ctx, l.over(query, span), of)
+		if err != nil && tooSlow(err) {
+			slow++
+		}
+		switch {
+		case err == nil:
+			matrix, _ := value.(prommodel.Matrix)
+			return matrix, span
+		case !tooMuch(err) || slow >= inARow || span.End.Sub(span.Start) < 4*span.Step:
+			l.faults.check(of, err)
+			return nil, span
+		}
+	}
+}
+
+// clusters looks for series of several clusters without a conflict: names of pods seldom are the same
+// in two clusters, and yet the pods of both would count for one workload.
+func (l *load) clusters(ctx context.Context, span promapi.Range) string {
+	if slices.Contains(l.config.Matchers.names(), clusterName) {
+		return ""
+	}
+	query := "count by (" + clusterName + ") (" + l.config.selector(l.config.MemoryMetric) + ")"
+	at := map[prommodel.Time]int{}
+	values := map[string]bool{}
+	found, _ := l.check(ctx, query, span)
+	for _, stream := range found {
+		if stream != nil {
+			values[string(stream.Metric[clusterName])] = true
+			for _, one := range stream.Values {
+				at[one.Timestamp]++
+			}
+		}
+	}
+	if len(at) == 0 || slices.Max(slices.Collect(maps.Values(at))) < 2 {
+		return "" // one at a time: it may have been renamed
+	}
+	conflictsTotal.WithLabelValues("cluster").Inc()
+	one := differing{clusterName, slices.Sorted(maps.Keys(values))}
+	return fmt.Sprintf("usage is of several clusters: label %s; pods of all of them count. %s", one, one.choice())
+}
+
+// differing is a label that differs between series of one container, with its values, sorted.
+type differing struct {
+	label  string
+	values []string
+}
+
+// String has the first three values.
+func (d differing) String() string {
+	const most = 3
+	var out []string
+	for _, value := range d.values[:min(most, len(d.values))] {
+		out = append(out, strconv.Quote(value))
+	}
+	more := ""
+	if len(d.values) > most {
+		more = fmt.Sprintf(" or %d more", len(d.values)-most)
+	}
+	return d.label + " is " + strings.Join(out, " or ") + more
+}
+
+// choice is the way out.
+func (d differing) choice() string {
+	value := d.values[len(d.values)-1] // the first may be empty
+	return fmt.Sprintf("Choose with a flag such as --prometheus-matchers='%s=%s'", labelTexts([]string{d.label}), strconv.Quote(value))
+}
+
+// differing finds what differs between the series of a container at one time. Labels that are likely
+// to tell clusters apart come first.
+func (l *load) differing(ctx context.Context, of sampled, at time.Time) []differing {
+	const what = "labels of series that contradict each other"
+	value, err := l.ask(ctx, l.at(l.config.selector(l.config.MemoryMetric, l.config.container(of.pod, of.container)...), at), what)
+	if err != nil {
+		l.faults.check(what, err)
+		return nil
+	}
+	vector, _ := value.(prommodel.Vector)
+	values := map[string]map[string]bool{}
+	for _, one := range vector {
+		for label := range one.Metric {
+			values[string(label)] = map[string]bool{}
+		}
+	}
+	for label, all := range values {
+		for _, one := range vector {
+			all[string(one.Metric[prommodel.LabelName(label)])] = true
+		}
+	}
+	var out []differing
+	for label, all := range values {
+		if len(all) > 1 && !slices.Contains(ofOneRun, label) {
+			out = append(out, differing{label, slices.Sorted(maps.Keys(all))})
+		}
+	}
+	rank := func(label string) int {
+		switch {
+		case strings.Contains(label, clusterName):
+			return 0
+		case slices.Contains(ofPlaces, label):
+			return 2
+		}
+		return 1
+	}
+	slices.SortFunc(out, func(a, b differing) int {
+		return cmp.Or(cmp.Compare(rank(a.label), rank(b.label)), cmp.Compare(a.label, b.label))
+	})
+	return out
+}
+
+// conflictText reads: "2 containers have series that contradict each other, e.g. app of pod shop/db-0:
+// label cluster is "a" or "b"; the largest amount of each time counts. Choose with …".
+func conflictText(containers int, of sampled, labels []differing) string {
+	verb := "container has"
+	if containers > 1 {
+		verb = "containers have"
+	}
+	text := fmt.Sprintf("%d %s series that contradict each other, e.g. %s of pod %s/%s", containers, verb, of.container, of.pod.Namespace, of.pod.Name)
+	var other []string
+	choice := "Choose with --prometheus-matchers"
+	for i, one := range labels {
+		if i == 0 {
+			text += ": label " + one.String()
+			choice = one.choice()
+			continue
+		}
+		other = append(other, one.label)
+	}
+	if len(other) > 0 {
+		text += " (" + strings.Join(other, ", ") + " differ, too)"
+	}
+	return text + "; the largest amount of each time counts. " + choice
+}

@@ -1,0 +1,203 @@
+package history
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	prommodel "github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+)
+
+// request is what a server was asked for.
+type request struct {
+	query             string
+	start, end, steps int64 // unix seconds; a query for one time has only end
+}
+
+// recorded answers with one sample of one container at each time, and remembers what it was asked.
+func recorded(t *testing.T, before func(w http.ResponseWriter, of request) bool) (address string, asked func(query string) []request) {
+	var all []request
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		number := func(name string) int64 {
+			out, _ := strconv.ParseFloat(r.FormValue(name), 64)
+			return int64(out)
+		}
+		of := request{query: r.FormValue("query"), start: number("start"), end: max(number("end"), number("time"))}
+		if step := number("step"); step > 0 {
+			of.steps = (of.end-of.start)/step + 1
+		}
+		all = append(all, of)
+		switch {
+		case before != nil && before(w, of):
+		case strings.HasPrefix(of.query, cpu), strings.HasPrefix(of.query, memory):
+			var values []any
+			for at := range of.steps {
+				values = append(values, int((of.start-now.Unix())/60+at), at)
+			}
+			_, _ = w.Write([]byte(matrix(series("a", "p", "c", values...))))
+		default:
+			_, _ = w.Write([]byte(nothing))
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func(query string) (out []request) {
+		for _, one := range all {
+			if strings.HasPrefix(one.query, query) {
+				out = append(out, one)
+			}
+		}
+		return out
+	}
+}
+
+// covered requires that requests cover the time once, each with at most so many steps.
+func covered(t *testing.T, list []request, from, to time.Time, most int64) {
+	t.Helper()
+	next := from.Unix()
+	for _, one := range list {
+		require.Equal(t, next, one.start)
+		require.LessOrEqual(t, one.steps, most)
+		next = one.start + one.steps*60
+	}
+	require.Greater(t, next, to.Unix())
+}
+
+func TestALoadAsksForEachTimeOnce(t *testing.T) {
+	address, asked := recorded(t, nil)
+	s, _ := source(t, address, "--history-length=20d")
+	pods, _ := s.Load(t.Context(), now)
+	require.Len(t, pods, 1)
+	require.Len(t, pods[0].Samples(), 2*(20*24*60+1))
+	for _, query := range []string{cpu, memory} {
+		list := asked(query)
+		covered(t, list, now.Add(-20*24*time.Hour), now, 10_000)
+		require.EqualValues(t, 1, list[0].steps, "little of the largest cluster")
+		require.Less(t, len(list), 15)
+	}
+}
+
+func TestASizeThatWasTooLargeIsNotAskedAgain(t *testing.T) {
+	var refused int
+	address, asked := recorded(t, func(w http.ResponseWriter, of request) bool {
+		if of.steps <= 100 {
+			return false
+		}
+		refused++
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = w.Write([]byte(`{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}`))
+		return true
+	})
+	s, _ := source(t, address, "--history-length=10d")
+	pods, _ := s.Load(t.Context(), now)
+	require.Len(t, pods[0].Samples(), 2*(10*24*60+1))
+	require.Equal(t, 2, refused, "256 and 128 of CPU")
+	var good []request
+	for _, one := range asked(memory) {
+		if one.steps <= 100 {
+			good = append(good, one)
+		}
+	}
+	covered(t, good, now.Add(-10*24*time.Hour), now, 64)
+}
+
+func TestLoadsGiveUpSlowMetrics(t *testing.T) {
+	address, asked := recorded(t, func(w http.ResponseWriter, of request) bool {
+		if of.steps < 16 || !strings.HasPrefix(of.query, cpu) {
+			return false
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"status":"error","errorType":"timeout","error":"query timed out"}`))
+		return true
+	})
+	s, _ := source(t, address, "--history-length=1d")
+	pods, err := s.Load(t.Context(), now)
+	require.NotContains(t, err.Error(), "failed", "15 at a time are fine")
+	require.Len(t, pods[0].Samples(), 2*(24*60+1))
+	require.Less(t, len(asked(cpu)), 200)
+}
+
+func TestAServerSaysWhenToAskAgain(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"":                              time.Second,
+		"nonsense":                      time.Second,
+		"-5":                            time.Second,
+		"0":                             time.Second,
+		"30":                            30 * time.Second,
+		"86400":                         2 * time.Minute,
+		"Sat, 21 Nov 2026 12:00:45 GMT": 45 * time.Second,
+		"Sat, 21 Nov 2026 11:00:00 GMT": time.Second,
+	} {
+		t.Run(text, func(t *testing.T) {
+			refused := false
+			address, _ := recorded(t, func(w http.ResponseWriter, _ request) bool {
+				if refused {
+					return false
+				}
+				refused = true
+				w.Header().Set("Retry-After", text)
+				w.Header().Set("Date", now.Format(http.TimeFormat))
+				http.Error(w, "the rate limit is exceeded", http.StatusTooManyRequests)
+				return true
+			})
+			s, clk := source(t, address)
+			pods, _ := s.Load(t.Context(), now)
+			require.Len(t, pods[0].Samples(), 2*61, "a limit of the rate is no limit of the size")
+			require.Equal(t, []time.Duration{want}, clk.waited)
+		})
+	}
+}
+
+func TestQueriesHaveARate(t *testing.T) {
+	address, asked := recorded(t, nil)
+	s, clk := source(t, address, "--prometheus-qps=0.01")
+	_, _ = s.Load(t.Context(), now)
+	require.Len(t, clk.waited, len(asked(""))-1, "the first need not wait")
+	for i, d := range clk.waited {
+		require.InDelta(t, 100*(i+1), d.Seconds(), 5, "this clock does not go on, so waits add up")
+	}
+}
+
+func TestLabelsComeInParts(t *testing.T) {
+	const query = "kube_pod_labels{cluster=\"a\"}"
+	var largest time.Duration
+	address, asked := recorded(t, func(w http.ResponseWriter, of request) bool {
+		part, found := strings.CutPrefix(of.query, query+"[")
+		if !found {
+			return false
+		}
+		d, err := prommodel.ParseDuration(strings.TrimSuffix(part, "]"))
+		require.NoError(t, err)
+		if time.Duration(d) > 10*time.Hour {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = w.Write([]byte(`{"status":"error","errorType":"execution","error":"too many samples"}`))
+			return true
+		}
+		largest = max(largest, time.Duration(d))
+		app := "new"
+		if of.end < now.Add(-24*time.Hour).Unix() {
+			app = "old"
+		}
+		_, _ = w.Write([]byte(matrix(fmt.Sprintf(`{"metric":{"namespace":"a","pod":"p","label_app":%q},"values":[[%d,"1"],[%d,"1"]]}`, app, of.end-60, of.end))))
+		return true
+	})
+	s, _ := source(t, address, "--metric-for-pod-labels=kube_pod_labels[8d]", "--prometheus-matchers=cluster=a",
+		"--pod-label-prefix=label_", "--pod-namespace-label=namespace", "--pod-name-label=pod")
+	pods, err := s.Load(t.Context(), now)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"app": "new"}, pods[0].Labels, "the newest of all parts")
+	require.Equal(t, 8*time.Hour, largest, "16 hours were too much")
+	end := now.Unix()
+	for _, one := range asked(query) {
+		d, _ := prommodel.ParseDuration(strings.TrimSuffix(strings.TrimPrefix(one.query, query+"["), "]"))
+		require.Equal(t, end, one.end)
+		if time.Duration(d) <= 10*time.Hour {
+			end -= int64(time.Duration(d).Seconds())
+		}
+	}
+	require.Equal(t, now.Add(-8*24*time.Hour).Unix(), end, "the parts are the whole")
+}

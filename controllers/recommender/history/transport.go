@@ -1,0 +1,97 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// longestText bounds one answer, in bytes.
+const longestText = 256 << 20
+
+// errLongAnswer is an answer of more than longestText.
+var errLongAnswer = errors.New("the answer is longer than 256 MiB")
+
+// signed adds headers and credentials to requests for one host. A redirect to another one does not
+// carry them along.
+type signed struct {
+	credentials
+	headers      http.Header
+	scheme, host string
+	next         http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *signed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == s.scheme && r.URL.Host == s.host {
+		r = r.Clone(r.Context())
+		for name, values := range s.headers {
+			r.Header[name] = values
+		}
+		switch {
+		case s.token != "":
+			r.Header.Set("Authorization", "Bearer "+s.token)
+		case s.credentials != (credentials{}):
+			r.SetBasicAuth(s.username, s.password)
+		}
+	}
+	return s.next.RoundTrip(r)
+}
+
+// bounded ends answers that are too long to be held, and notes when a server wants to be asked again.
+type bounded struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = &boundedBody{ReadCloser: answer.Body, left: longestText}
+	if after, ok := r.Context().Value(retryAfter{}).(*time.Duration); ok {
+		*after = waitOf(answer.Header)
+	}
+	return answer, nil
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(into []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errLongAnswer
+	}
+	n, err := b.ReadCloser.Read(into[:min(int64(len(into)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// retryAfter marks the *time.Duration in a context that takes the wait a server asks for.
+type retryAfter struct{}
+
+func withRetryAfter(ctx context.Context, wait *time.Duration) context.Context {
+	return context.WithValue(ctx, retryAfter{}, wait)
+}
+
+// waitOf is how long a server wants to be left alone (RFC 9110, 10.2.3); 0 = it does not say.
+func waitOf(answer http.Header) time.Duration {
+	text := answer.Get("Retry-After")
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return max(time.Duration(seconds)*time.Second, 0)
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	from, err := http.ParseTime(answer.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return max(at.Sub(from), 0)
+}
