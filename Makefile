@@ -134,6 +134,14 @@ bench-pods: bench-build ## The admission controller beside upstream's on a lab, 
 bench-updater: bench-build ## The updater beside upstream's on a lab, 1000 VPAs with 2000 pods out of range: time, CPU, memory (10 minutes)
 	@exec $(BENCH) updater $(if $(CHECK),-check) -programs $(or $(PROGRAMS),$(BOTH))
 
+.PHONY: bench-scale
+bench-scale: bench-build ## Recommender and updater in a simulated cluster of SCALE=50000 VPAs with three pods each, for an hour of its time (40 minutes); SCALE=500 MINUTES=8 takes half a minute
+	@exec $(BENCH) scale $(if $(CHECK),-check) $(if $(SCALE),-vpas $(SCALE)) $(if $(MINUTES),-minutes $(MINUTES))
+
+.PHONY: sizing
+sizing: bench-build ## Measure what docs/sizing.md says, at four sizes, and write it there (an hour; on a quiet machine)
+	@exec $(BENCH) scale -vpas $(or $(SCALE),100,1000,10000,50000) $(if $(MINUTES),-minutes $(MINUTES)) -doc docs/sizing.md
+
 # A program of its own instead of `go run`, which would not pass SIGTERM on.
 .PHONY: bench-build
 bench-build: need-go

@@ -36,6 +36,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "scale" {
+		return runScale(ctx, args[1:])
+	}
 	var known []string
 	for _, b := range benchmarks {
 		if len(args) > 0 && args[0] == b.name {
@@ -47,6 +50,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		known = append(known, fmt.Sprintf("\n  %-12s  %s", b.name, b.about))
 	}
+	known = append(known, fmt.Sprintf("\n  %-12s  %s", "scale", aboutScale))
 	return fmt.Errorf("usage: bench NAME [flags], where NAME is one of%s", strings.Join(known, ""))
 }
 

@@ -55,11 +55,15 @@ func TestTargetsNameMetricsThatAreMeasured(t *testing.T) {
 	now := time.Now()
 	seen := samples{{at: now}, {at: now.Add(time.Second)}}
 	steps := map[string]float64{"total": 1}
+	ends := []cycleEnd{{}, {at: now, cycles: 1}, {at: now.Add(time.Minute), cycles: 2, steps: steps}}
 	values := map[string][]value{
-		"recommender": recommenderValues([]cycleEnd{{}, {at: now, cycles: 1}, {at: now.Add(time.Minute), cycles: 2, steps: steps}}, seen, 1),
+		"recommender": recommenderValues(ends, seen, 1),
 		"updater":     updaterValues([]change{{at: now}}, steps, seen, 1),
 		"pods":        podValues([]time.Duration{1}, seen, seen),
 		"admission":   latencies([]time.Duration{1}, time.Second),
+
+		"scale/recommender": append(scaleRecommenderValues(1, ends, []float64{1, 1}, seen, 1, 1), startValues(time.Second, 1)...),
+		"scale/updater":     scaleUpdaterValues(1, 1, ends, 1, seen),
 	}
 	known := map[string]benchmark{}
 	for _, b := range benchmarks {
@@ -69,6 +73,10 @@ func TestTargetsNameMetricsThatAreMeasured(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, all)
 	for name, targets := range all {
+		if of := values[name]; of != nil {
+			require.NoError(t, newTable("", []program{us}, [][][]value{{of}}).judge(targets), name)
+			continue
+		}
 		name, trial, _ := strings.Cut(name, "/")
 		require.Contains(t, known[name].trials, trial, "benchmark %q has no trial %q", name, trial)
 		require.NoError(t, newTable("", []program{us}, [][][]value{{values[name]}}).judge(targets), name)

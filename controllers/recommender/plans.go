@@ -7,18 +7,19 @@ import (
 	"github.com/celvpa/celvpa/engine/lang"
 )
 
-// effective is the policy of a container, and the plan in which it is a constant: rules about
-// fields that the policy does not set are folded away.
+// effective is the policy of a container, and the plan that runs for it.
 type effective struct {
 	number uint64                         // of this one among all of the state, from 1 on
 	policy *vpav1.ContainerResourcePolicy // nil without one
 	record *lang.Record
-	of     *engine.Plan
-	plan   *engine.Plan
+	of     *engine.Plan // that of the VPA
+	// plan is folded for containers without a policy: rules about the fields of one are left out. All
+	// VPAs share it. With a policy it is that of the VPA. Folded for one policy it would take 54 KB and
+	// 0.3 ms to make, for 0.4 µs in each cycle.
+	plan *engine.Plan
 }
 
-// plans are those for containers without a policy, by the plan they were made of. All VPAs share
-// them.
+// plans are those for containers without a policy, by the plan they were made of.
 type plans map[*engine.Plan]*effective
 
 // effective is the policy of a container of a VPA, cached until the policy or the rules change.
@@ -28,7 +29,8 @@ func (s *State) effective(w *Workload, container string) *effective {
 	if p == nil {
 		kept := s.plans[of]
 		if kept == nil {
-			kept = s.fold(of, nil, facts.Policy(nil))
+			record := facts.Policy(nil)
+			kept = s.numbered(effective{record: record, of: of, plan: of.Specialize(facts.PolicyConstants(record)...)})
 			s.plans[of] = kept
 		}
 		return kept
@@ -42,7 +44,7 @@ func (s *State) effective(w *Workload, container string) *effective {
 		kept.policy = p
 		return kept
 	}
-	kept = s.fold(of, p, record)
+	kept = s.numbered(effective{policy: p, record: record, of: of, plan: of})
 	if w.policies == nil {
 		w.policies = map[string]*effective{}
 	}
@@ -50,7 +52,8 @@ func (s *State) effective(w *Workload, container string) *effective {
 	return kept
 }
 
-func (s *State) fold(of *engine.Plan, p *vpav1.ContainerResourcePolicy, record *lang.Record) *effective {
-	s.folded++
-	return &effective{number: s.folded, policy: p, record: record, of: of, plan: of.Specialize(facts.PolicyConstants(record)...)}
+func (s *State) numbered(e effective) *effective {
+	s.effectives++
+	e.number = s.effectives
+	return &e
 }

@@ -288,7 +288,7 @@ func (r *Recommender) updateVPAs(ctx context.Context, begin time.Time) {
 	if len(updates) == 0 {
 		return
 	}
-	r.writeStatuses(ctx, updates, r.until(begin, statusShare))
+	latency.Time("WriteStatuses", func() { r.writeStatuses(ctx, updates, r.until(begin, statusShare)) })
 	for _, u := range updates {
 		if u.written {
 			r.using(func() { r.contained(u.Workload, "explaining its recommendation", func() { r.explain(u) }) })

@@ -34,7 +34,7 @@ type State struct {
 	cluster   *model.Cluster
 	workloads map[model.WorkloadID]*Workload
 	plans     plans
-	folded    uint64 // policies so far
+	effectives    uint64 // policies so far
 	notices   notice.Board
 }
 

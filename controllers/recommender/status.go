@@ -195,7 +195,7 @@ func rulesMessage(s compile.Selection) string {
 	return message
 }
 
-// recommend is Recommend by plans folded for the VPA's policies.
+// recommend is Recommend with the policies and plans that are kept for the VPA.
 func (s *State) recommend(w *Workload, view model.View, explain bool) Result {
 	return recommend(w.VPA, view, explain, w.Chosen.Plan, func(container string) *effective { return s.effective(w, container) })
 }

@@ -1,9 +1,11 @@
 package slim
 
 import (
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // annotationPrefix is that of all VPA annotations on pods (UPSTREAM.md §1.6).
@@ -27,7 +29,7 @@ func Pod(object any) (any, error) {
 		return object, nil
 	}
 	out := &corev1.Pod{ObjectMeta: identity(&p.ObjectMeta)}
-	out.Generation, out.Labels, out.Annotations = p.Generation, p.Labels, annotations(p.Annotations)
+	out.Generation, out.Labels, out.Annotations = p.Generation, oneOfLabels(p.Labels), annotations(p.Annotations)
 	out.Spec = corev1.PodSpec{
 		NodeName: p.Spec.NodeName, RestartPolicy: p.Spec.RestartPolicy, Resources: p.Spec.Resources,
 		Containers: containers(p.Spec.Containers), InitContainers: containers(p.Spec.InitContainers),
@@ -35,10 +37,10 @@ func Pod(object any) (any, error) {
 	out.Status = corev1.PodStatus{
 		Phase: p.Status.Phase, Reason: p.Status.Reason, StartTime: p.Status.StartTime, QOSClass: p.Status.QOSClass, Resize: p.Status.Resize,
 		ObservedGeneration:    p.Status.ObservedGeneration,
-		Resources:             shared(p.Status.Resources, p.Spec.Resources),
+		Resources:             shared(p.Status.Resources, out.Spec.Resources),
 		Conditions:            conditions(p.Status.Conditions),
-		ContainerStatuses:     statuses(p.Status.ContainerStatuses, p.Spec.Containers),
-		InitContainerStatuses: statuses(p.Status.InitContainerStatuses, p.Spec.InitContainers),
+		ContainerStatuses:     statuses(p.Status.ContainerStatuses, out.Spec.Containers),
+		InitContainerStatuses: statuses(p.Status.InitContainerStatuses, out.Spec.InitContainers),
 	}
 	return out, nil
 }
@@ -58,16 +60,25 @@ func annotations(all map[string]string) map[string]string {
 	return kept
 }
 
+// containers keeps what is read of containers. Pods whose containers are the same share them.
 func containers(all []corev1.Container) []corev1.Container {
 	if all == nil {
 		return nil
 	}
 	kept := make([]corev1.Container, len(all))
+	var key strings.Builder
 	for i := range all {
 		c := &all[i]
-		kept[i] = corev1.Container{Name: c.Name, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy}
+		key.WriteString(c.Name + "|" + string(ptr.Deref(c.RestartPolicy, "")) + "|")
+		for _, p := range c.ResizePolicy {
+			key.WriteString(string(p.ResourceName) + ":" + string(p.RestartPolicy) + ",")
+		}
+		kept[i] = corev1.Container{Name: c.Name, Resources: requirements(c.Resources, &key), ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy}
+		if len(c.Resources.Claims) > 0 { // too rare to be compared
+			key.WriteString(fmt.Sprint(c.Resources.Claims))
+		}
 	}
-	return kept
+	return sharedContainers.of(key.String(), kept)
 }
 
 // conditions keeps those about readiness and resizes.
@@ -122,11 +133,15 @@ func shared(actual, asked *corev1.ResourceRequirements) *corev1.ResourceRequirem
 	if actual == nil || asked == nil {
 		return actual
 	}
+	requests, limits := equal(actual.Requests, asked.Requests), equal(actual.Limits, asked.Limits)
+	if requests && limits && len(actual.Claims) == 0 && len(asked.Claims) == 0 {
+		return asked
+	}
 	out := corev1.ResourceRequirements{Requests: actual.Requests, Limits: actual.Limits}
-	if equal(actual.Requests, asked.Requests) {
+	if requests {
 		out.Requests = asked.Requests
 	}
-	if equal(actual.Limits, asked.Limits) {
+	if limits {
 		out.Limits = asked.Limits
 	}
 	return &out

@@ -72,8 +72,23 @@ func VPA(object any) (any, error) {
 	if v, ok := object.(*vpav1.VerticalPodAutoscaler); ok {
 		v.ManagedFields = nil
 		delete(v.Annotations, annotationLastApplied)
+		shareTargets(v.Status.Recommendation)
 	}
 	return object, nil
+}
+
+// shareTargets keeps the uncapped target of a container only once where it is the target, as it
+// usually is.
+func shareTargets(r *vpav1.RecommendedPodResources) {
+	if r == nil {
+		return
+	}
+	for i := range r.ContainerRecommendations {
+		c := &r.ContainerRecommendations[i]
+		if equal(c.UncappedTarget, c.Target) {
+			c.UncappedTarget = c.Target
+		}
+	}
 }
 
 // VPAWithTarget also leaves away the bounds and the uncapped target of recommendations: half of the

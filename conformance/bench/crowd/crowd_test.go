@@ -1,0 +1,55 @@
+package crowd
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+	metricsscheme "k8s.io/metrics/pkg/client/clientset/versioned/scheme"
+)
+
+func TestAMinuteChangesOnePercentAndNothingGrows(t *testing.T) {
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	c, err := New(800, at, false)
+	require.NoError(t, err)
+	names := func(plural string) (out []string) {
+		list, _ := c.List(plural)
+		for _, one := range list {
+			out = append(out, one.GetName())
+		}
+		return out
+	}
+	of := func(plural string) (before, same int) {
+		was := names(plural)
+		c.Minute()
+		for _, name := range names(plural) {
+			if _, kept := slices.BinarySearch(was, name); kept {
+				same++
+			}
+		}
+		return len(was), same
+	}
+	before, same := of("pods")
+	require.Equal(t, 800*PodsOfWorkload, before)
+	require.Equal(t, 8*PodsOfWorkload, before-same, "pods of one workload in a hundred are others")
+	before, same = of("verticalpodautoscalers")
+	require.Equal(t, 2, before-same, "a quarter of these are others")
+	for range 50 {
+		c.Minute()
+	}
+	require.Equal(t, 800, c.Workloads())
+	require.Equal(t, 800*PodsOfWorkload, c.Pods())
+	require.LessOrEqual(t, c.Len("replicasets"), 2*800)
+	require.Equal(t, at.Add(52*time.Minute), c.now)
+
+	text, err := c.Usage()
+	require.NoError(t, err)
+	decoded, _, err := metricsscheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
+	require.NoError(t, err)
+	usage := decoded.(*metricsv1beta1.PodMetricsList)
+	require.Len(t, usage.Items, c.Pods())
+	require.Len(t, usage.Items[0].Containers, ContainersOfPod)
+	require.True(t, usage.Items[0].Timestamp.Time.Equal(c.now))
+}

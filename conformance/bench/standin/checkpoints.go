@@ -1,0 +1,145 @@
+package standin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	checkpointGroup  = "apis/autoscaling.k8s.io/v1"
+	checkpointPlural = "verticalpodautoscalercheckpoints"
+)
+
+// Checkpoints are VerticalPodAutoscalerCheckpoints as text: 100,000 of them as objects would take
+// gigabytes.
+type Checkpoints struct {
+	mu    sync.Mutex
+	all   map[client.ObjectKey]*checkpoint
+	pages []client.ObjectKey // of the list that is being read
+}
+
+type checkpoint struct {
+	vpa, container string
+	status         []byte
+}
+
+// NewCheckpoints returns none.
+func NewCheckpoints() *Checkpoints {
+	return &Checkpoints{all: map[client.ObjectKey]*checkpoint{}}
+}
+
+// Put adds the checkpoint of a container of a VPA. Several may share a status.
+func (c *Checkpoints) Put(vpa client.ObjectKey, container string, status []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all[client.ObjectKey{Namespace: vpa.Namespace, Name: vpa.Name + "-" + container}] = &checkpoint{vpa.Name, container, status}
+}
+
+// Len is how many there are.
+func (c *Checkpoints) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.all)
+}
+
+func (c *checkpoint) text(key client.ObjectKey) string {
+	return fmt.Sprintf(`{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscalerCheckpoint","metadata":{"namespace":%q,"name":%q},"spec":{"vpaObjectName":%q,"containerName":%q},"status":%s}`,
+		key.Namespace, key.Name, c.vpa, c.container, c.status)
+}
+
+// serve answers the requests of recommenders: lists in pages, and writes of one checkpoint.
+func (c *Checkpoints) serve(w http.ResponseWriter, r *http.Request, path string, writes *Load) {
+	switch r.Method {
+	case http.MethodGet:
+		c.list(w, r)
+	case http.MethodDelete:
+		writes.time(func() {
+			c.mu.Lock()
+			delete(c.all, named(path))
+			c.mu.Unlock()
+			answer(w, map[string]string{"apiVersion": "v1", "kind": "Status", "status": "Success"})
+		})
+	case http.MethodPatch:
+		writes.time(func() { c.patch(w, r, path) })
+	case http.MethodPost:
+		writes.time(func() { c.create(w, r) })
+	}
+}
+
+// list answers one page.
+func (c *Checkpoints) list(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	if from == 0 {
+		c.pages = c.pages[:0]
+		for key := range c.all {
+			c.pages = append(c.pages, key)
+		}
+		slices.SortFunc(c.pages, func(a, b client.ObjectKey) int { return strings.Compare(a.String(), b.String()) })
+	}
+	to := len(c.pages)
+	next := ""
+	if limit > 0 && from+limit < to {
+		to = from + limit
+		next = strconv.Itoa(to)
+	}
+	var items []string
+	for _, key := range c.pages[from:to] {
+		if one := c.all[key]; one != nil {
+			items = append(items, one.text(key))
+		}
+	}
+	w.Header().Set("Content-Type", asJSON)
+	_, _ = io.WriteString(w, fmt.Sprintf(`{"apiVersion":"autoscaling.k8s.io/v1","kind":"VerticalPodAutoscalerCheckpointList","metadata":{"resourceVersion":"1","continue":%q},"items":[%s]}`,
+		next, strings.Join(items, ",")))
+}
+
+func (c *Checkpoints) patch(w http.ResponseWriter, r *http.Request, path string) {
+	var status json.RawMessage
+	if err := patchedStatus(r, &status); err != nil {
+		refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := named(path)
+	one := c.all[key]
+	if one == nil {
+		missing(w, path)
+		return
+	}
+	one = &checkpoint{one.vpa, one.container, status}
+	c.all[key] = one
+	w.Header().Set("Content-Type", asJSON)
+	_, _ = io.WriteString(w, one.text(key))
+}
+
+func (c *Checkpoints) create(w http.ResponseWriter, r *http.Request) {
+	var object struct {
+		Metadata struct{ Namespace, Name string }
+		Spec     struct{ VPAObjectName, ContainerName string }
+		Status   json.RawMessage
+	}
+	if err := json.NewDecoder(r.Body).Decode(&object); err != nil {
+		refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+		return
+	}
+	key := client.ObjectKey{Namespace: object.Metadata.Namespace, Name: object.Metadata.Name}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := &checkpoint{object.Spec.VPAObjectName, object.Spec.ContainerName, object.Status}
+	c.all[key] = one
+	w.Header().Set("Content-Type", asJSON)
+	w.WriteHeader(http.StatusCreated)
+	_, _ = io.WriteString(w, one.text(key))
+}

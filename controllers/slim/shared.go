@@ -1,0 +1,97 @@
+package slim
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The pods of a workload have the same labels, containers and resources, which take more memory than
+// all else of a slim pod. They share one copy.
+var (
+	sharedLists      pool[corev1.ResourceList]
+	sharedLabels     pool[map[string]string]
+	sharedContainers pool[[]corev1.Container]
+)
+
+// poolSize is how many values a pool remembers, at least. Pods of a workload are listed one after the
+// other, and it is restarted as a whole, so few are enough.
+const poolSize = 4096
+
+// pool finds values again that are the same. It remembers the last values only: one that is found
+// anew from time to time costs memory, and nothing else. It is safe for concurrent use.
+type pool[T any] struct {
+	mu           sync.Mutex
+	newer, older map[string]T
+}
+
+// of is the value that is known by a key, or this one.
+func (p *pool[T]) of(key string, value T) T {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known, ok := p.newer[key]; ok {
+		return known
+	}
+	if known, ok := p.older[key]; ok {
+		value = known
+	}
+	if p.newer == nil || len(p.newer) >= poolSize {
+		p.newer, p.older = map[string]T{}, p.newer
+	}
+	p.newer[key] = value
+	return value
+}
+
+// oneOf is a resource list, or another one that is equal as it is written.
+func oneOf(list corev1.ResourceList) (shared corev1.ResourceList, key string) {
+	if list == nil {
+		return nil, "-"
+	}
+	names := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var text strings.Builder
+	for _, name := range names {
+		q := list[name]
+		text.WriteString(string(name))
+		text.WriteByte('=')
+		text.WriteString(string(q.Format))
+		text.WriteString(q.String())
+		text.WriteByte(';')
+	}
+	key = text.String()
+	return sharedLists.of(key, list), key
+}
+
+// requirements shares the lists of what a container asks for, and adds them to a key.
+func requirements(r corev1.ResourceRequirements, key *strings.Builder) corev1.ResourceRequirements {
+	for _, list := range []*corev1.ResourceList{&r.Requests, &r.Limits} {
+		var text string
+		*list, text = oneOf(*list)
+		key.WriteString(text)
+		key.WriteByte('|')
+	}
+	return r
+}
+
+// oneOfLabels are labels, or others that are equal.
+func oneOfLabels(labels map[string]string) map[string]string {
+	if len(labels) == 0 {
+		return labels
+	}
+	names := make([]string, 0, len(labels))
+	for name := range labels {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, cmp.Compare)
+	var key strings.Builder
+	for _, name := range names { // no name has an =, and no value a comma
+		key.WriteString(name + "=" + labels[name] + ",")
+	}
+	return sharedLabels.of(key.String(), labels)
+}
