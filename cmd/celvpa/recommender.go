@@ -57,6 +57,7 @@ func (o *options) addRecommender(f *pflag.FlagSet) {
 	f.StringVar(&r.name, "recommender-name", recommender.DefaultName, "serve VPAs that name this recommender; default also serves VPAs that name none")
 	o.positive(f, &r.interval, "recommender-interval", time.Minute, "how often usage is sampled and recommendations are made")
 	o.addHalfLives(f, &r.remembers)
+	f.DurationVar(&r.remembers.UnusedGrace, "unused-history-grace", model.DefaultSettings().UnusedGrace, "how long usage is remembered of pods that are gone and that no VPA selects; upstream remembers it for 192h (celvpa's own)")
 	f.DurationVar(&r.grace, "target-grace-period", 30*time.Minute, "how long to use the last known pods while a VPA's target cannot be read (celvpa's own)")
 	f.StringVar(&r.storage, "storage", "", "source of history at start-up: checkpoint or prometheus; empty = checkpoint")
 	o.positive(f, &r.checkpointTimeout, "checkpoints-timeout", time.Minute, "maximum time for writing checkpoints in one cycle")
@@ -82,6 +83,9 @@ func (r *recommenderOptions) check(log logr.Logger) error {
 	}
 	if r.workers < 1 {
 		return fmt.Errorf("--update-worker-count is %d; it must be at least 1", r.workers)
+	}
+	if r.remembers.UnusedGrace < 0 {
+		return fmt.Errorf("--unused-history-grace is %s; it must not be less than 0", r.remembers.UnusedGrace)
 	}
 	if r.grace < 0 {
 		return fmt.Errorf("--target-grace-period is %s; it must not be less than 0", r.grace)

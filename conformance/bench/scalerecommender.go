@@ -72,7 +72,7 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	one, err := s.component(l, "recommender", qps, fmt.Sprintf("--recommender-interval=%s", minute))
+	one, err := s.component(l, "recommender", qps, fmt.Sprintf("--recommender-interval=%s", minute), fmt.Sprintf("--unused-history-grace=%s", 10*minute))
 	if err != nil {
 		return nil, err
 	}

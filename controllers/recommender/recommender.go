@@ -126,6 +126,7 @@ func (r *Recommender) RunOnce(ctx context.Context) {
 			r.using(func() { r.collectGarbage(now) })
 			r.lastGarbage = now
 		}
+		r.using(func() { r.cluster.Tidy(r.Clock.Now()) })
 	})
 	r.using(func() { r.lastCycle = r.Clock.Now() })
 	r.Log.V(2).Info("cycle done", "vpas", len(r.workloads), "pods", len(seen), "seconds", r.Clock.Since(begin).Round(time.Millisecond).Seconds())

@@ -13,11 +13,15 @@ const cpuSampleWeight = 0.1
 type Settings struct {
 	CPUHalfLife    time.Duration
 	MemoryHalfLife time.Duration
+	// UnusedGrace is how long Tidy keeps the usage of pods that are gone while no workload selects
+	// their labels; 0 = not at all.
+	UnusedGrace time.Duration
 }
 
-// DefaultSettings are upstream's: half-lives of 24 hours.
+// DefaultSettings are upstream's half-lives of 24 hours, and ten minutes for what is not used, as
+// checkpoints that are not used have.
 func DefaultSettings() Settings {
-	return Settings{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour}
+	return Settings{CPUHalfLife: 24 * time.Hour, MemoryHalfLife: 24 * time.Hour, UnusedGrace: 10 * time.Minute}
 }
 
 // Aggregate is the usage of all containers of one name in pods with the same labels, or of several

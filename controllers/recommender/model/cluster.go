@@ -79,7 +79,7 @@ func (c *Cluster) SetWorkload(id WorkloadID, order facts.Order, target string, s
 	}
 	if w.target != target {
 		c.forget(w)
-		w.target, w.restored, w.resuming, w.chosen = target, nil, nil, nil
+		w.target, w.restored, w.resuming, w.chosen, w.last = target, nil, nil, nil, nil
 	}
 	if selector == nil {
 		c.forget(w)
@@ -94,7 +94,7 @@ func (c *Cluster) SetWorkload(id WorkloadID, order facts.Order, target string, s
 		w.restored, w.resuming = nil, nil
 	}
 	c.forget(w)
-	w.selector, w.chosen, w.changed = selector, &text, true
+	w.selector, w.last, w.chosen, w.changed = selector, selector, &text, true
 	c.namespace(id.Namespace).choose(w)
 	return w
 }

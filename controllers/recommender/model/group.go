@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -19,6 +20,8 @@ type group struct {
 	workloads  []*Workload    // that select these labels, in the order of vpa.order
 
 	podCPU, podMemory int // pods with pod-level requests
+
+	unusedSince time.Time // that Tidy found neither a pod nor a workload; zero = it did
 }
 
 // namespace indexes groups and workloads by labels, so that neither is matched with all of the

@@ -27,6 +27,7 @@ type Workload struct {
 	order    facts.Order
 	target   string          // of the VPA; history of another target does not count
 	selector labels.Selector // nil = no pods
+	last     labels.Selector // the last known one; nil = none was
 	chosen   *string         // the last known selector, as text; empty = all pods
 	groups   []*group        // by key
 	restored map[string]*Aggregate
