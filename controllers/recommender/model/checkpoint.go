@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -84,7 +85,7 @@ func (h *Histogram) checkpoint() vpav1.HistogramCheckpoint {
 	}
 	heaviest := 0.0
 	for n := h.minBucket; n <= h.maxBucket; n++ {
-		heaviest = max(heaviest, h.weights[n])
+		heaviest = max(heaviest, h.weight(n))
 	}
 	if heaviest == 0 {
 		return out
@@ -92,7 +93,7 @@ func (h *Histogram) checkpoint() vpav1.HistogramCheckpoint {
 	ratio := maxCheckpointWeight / heaviest
 	out.BucketWeights = map[string]uint32{}
 	for n := h.minBucket; n <= h.maxBucket; n++ {
-		if w := uint32(math.Floor(h.weights[n]*ratio + 0.5)); w > 0 {
+		if w := uint32(math.Floor(h.weight(n)*ratio + 0.5)); w > 0 {
 			out.BucketWeights[strconv.Itoa(n)] = w
 		}
 	}
@@ -122,11 +123,21 @@ func (h *Histogram) restore(from *vpav1.HistogramCheckpoint, latest time.Time) e
 	if sum == 0 {
 		return nil
 	}
-	h.allocate()
 	ratio := from.TotalWeight / float64(sum)
 	h.minBucket, h.maxBucket = 0, h.buckets.count-1
+	some := func(w uint32) bool { return w > 0 }
+	first := slices.IndexFunc(weights, some)
+	last := first
+	for n := first; n < len(weights); n++ {
+		if some(weights[n]) {
+			last = n
+		}
+	}
+	h.cover(first, last)
 	for n, w := range weights {
-		h.weights[n] = float64(w) * ratio
+		if some(w) {
+			h.weights[n-h.base] = float64(w) * ratio
+		}
 	}
 	h.total = from.TotalWeight
 	// Rounding may have left negative weights in the outermost buckets.

@@ -56,11 +56,11 @@ func TestTheForecastIsWhatTheModelComesTo(t *testing.T) {
 				require.Equal(t, want.LastSample, got.LastSample)
 				require.InEpsilon(t, want.CPU.total, got.CPU.total, 1e-9)
 				require.InEpsilon(t, want.Memory.total, got.Memory.total, 1e-9, "after %d", n)
-				for b := range want.CPU.weights {
-					require.InDelta(t, want.CPU.weights[b], got.CPU.weights[b], 1e-6)
+				for b := range want.CPU.buckets.count {
+					require.InDelta(t, want.CPU.weight(b), got.CPU.weight(b), 1e-6)
 				}
-				for b := range want.Memory.weights {
-					require.InDelta(t, want.Memory.weights[b], got.Memory.weights[b], 1e-6)
+				for b := range want.Memory.buckets.count {
+					require.InDelta(t, want.Memory.weight(b), got.Memory.weight(b), 1e-6)
 				}
 			}
 		})

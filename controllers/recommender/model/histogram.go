@@ -14,7 +14,8 @@ type Histogram struct {
 	buckets   *buckets
 	halfLife  time.Duration
 	reference time.Time
-	weights   []float64 // nil until something is added
+	weights   []float64 // from bucket base on; nil until something is added
+	base      int
 	total     float64
 	minBucket int
 	maxBucket int
@@ -34,12 +35,12 @@ func NewMemoryHistogram(halfLife time.Duration) *Histogram {
 
 // Add records a value with a weight at a time.
 func (h *Histogram) Add(value, weight float64, at time.Time) {
-	h.allocate()
 	w := weight * h.decay(at)
 	n := h.buckets.find(value)
-	h.weights[n] += w
+	of := h.bucket(n)
+	*of += w
 	h.total += w
-	if h.weights[n] >= epsilon {
+	if *of >= epsilon {
 		h.minBucket = min(h.minBucket, n)
 		h.maxBucket = max(h.maxBucket, n)
 	}
@@ -51,29 +52,56 @@ func (h *Histogram) addRepeated(value, weight float64, first time.Time, every ti
 	heaviest := h.decay(first.Add(time.Duration(n-1) * every))
 	exponent := -math.Ln2 * float64(every) / float64(h.halfLife)
 	series := math.Expm1(float64(n)*exponent) / math.Expm1(exponent)
-	h.allocate()
 	b := h.buckets.find(value)
-	h.weights[b] += weight * heaviest * series
+	of := h.bucket(b)
+	*of += weight * heaviest * series
 	h.total += weight * heaviest * series
-	if h.weights[b] >= epsilon {
+	if *of >= epsilon {
 		h.minBucket, h.maxBucket = min(h.minBucket, b), max(h.maxBucket, b)
 	}
 }
 
 // Subtract takes back a value that was added with the same weight and time.
 func (h *Histogram) Subtract(value, weight float64, at time.Time) {
-	h.allocate()
 	w := weight * h.decay(at)
-	n := h.buckets.find(value)
-	h.weights[n] = snap(h.weights[n] - w)
+	of := h.bucket(h.buckets.find(value))
+	*of = snap(*of - w)
 	h.total = snap(h.total - w)
 	h.trim()
 }
 
-func (h *Histogram) allocate() {
-	if h.weights == nil {
-		h.weights = make([]float64, h.buckets.count)
+// chunk is what the range of stored buckets is rounded to. Usage of one container is within a few of
+// the 176 buckets of all that is possible.
+const chunk = 8
+
+// cover stores the weights of these buckets, from the first to the last.
+func (h *Histogram) cover(first, last int) {
+	if h.weights != nil {
+		if first >= h.base && last < h.base+len(h.weights) {
+			return
+		}
+		first, last = min(first, h.base), max(last, h.base+len(h.weights)-1)
 	}
+	first, last = first/chunk*chunk, min(last/chunk*chunk+chunk, h.buckets.count)
+	weights := make([]float64, last-first)
+	if h.weights != nil {
+		copy(weights[h.base-first:], h.weights)
+	}
+	h.weights, h.base = weights, first
+}
+
+// bucket is the weight of a bucket, which may be changed.
+func (h *Histogram) bucket(n int) *float64 {
+	h.cover(n, n)
+	return &h.weights[n-h.base]
+}
+
+// weight is the weight of a bucket.
+func (h *Histogram) weight(n int) float64 {
+	if i := n - h.base; i >= 0 && i < len(h.weights) {
+		return h.weights[i]
+	}
+	return 0
 }
 
 func snap(w float64) float64 {
@@ -86,10 +114,10 @@ func snap(w float64) float64 {
 // trim moves the first and last bucket inwards over empty ones.
 func (h *Histogram) trim() {
 	last := h.buckets.count - 1
-	for h.minBucket < last && h.weights[h.minBucket] < epsilon {
+	for h.minBucket < last && h.weight(h.minBucket) < epsilon {
 		h.minBucket++
 	}
-	for h.maxBucket > 0 && h.weights[h.maxBucket] < epsilon {
+	for h.maxBucket > 0 && h.weight(h.maxBucket) < epsilon {
 		h.maxBucket--
 	}
 }
@@ -105,19 +133,21 @@ func (h *Histogram) Merge(other *Histogram) {
 	if other.weights == nil {
 		return
 	}
-	h.allocate()
 	// The edges are those that the other would have at the common reference.
 	low, high := other.minBucket, other.maxBucket
 	if factor != 1 {
-		for low < h.buckets.count-1 && other.weights[low]*factor < epsilon {
+		for low < h.buckets.count-1 && other.weight(low)*factor < epsilon {
 			low++
 		}
-		for high > 0 && other.weights[high]*factor < epsilon {
+		for high > 0 && other.weight(high)*factor < epsilon {
 			high--
 		}
 	}
+	if low <= high {
+		h.cover(low, high)
+	}
 	for n := low; n <= high; n++ {
-		h.weights[n] += other.weights[n] * factor
+		h.weights[n-h.base] += other.weight(n) * factor
 	}
 	h.total += other.total * factor
 	h.minBucket, h.maxBucket = min(h.minBucket, low), max(h.maxBucket, high)
@@ -133,7 +163,7 @@ func (h *Histogram) clone() *Histogram {
 }
 
 // IsEmpty reports whether no sample has any weight left.
-func (h *Histogram) IsEmpty() bool { return h.weights == nil || h.weights[h.minBucket] < epsilon }
+func (h *Histogram) IsEmpty() bool { return h.weight(h.minBucket) < epsilon }
 
 // Percentile is the upper edge of the bucket in which the fraction (0 to 1) of all weight is
 // reached; 0 when empty.
@@ -145,7 +175,7 @@ func (h *Histogram) Percentile(fraction float64) float64 {
 	var sum float64
 	n := h.minBucket
 	for ; n < h.maxBucket; n++ {
-		sum += h.weights[n]
+		sum += h.weight(n)
 		if sum >= threshold {
 			break
 		}
@@ -180,8 +210,8 @@ func (h *Histogram) shift(to time.Time) {
 	if h.weights == nil {
 		return
 	}
-	for n := h.minBucket; n <= h.maxBucket; n++ {
-		h.weights[n] *= factor
+	for n := max(h.minBucket, h.base); n <= min(h.maxBucket, h.base+len(h.weights)-1); n++ {
+		h.weights[n-h.base] *= factor
 	}
 	h.trim()
 }

@@ -75,3 +75,22 @@ func TestMergeAddsUpAndLeavesItsSourceAlone(t *testing.T) {
 	require.InDelta(t, into.total, other.total, 1e-9, "the order does not matter")
 	require.Equal(t, into.Percentile(0.9), other.Percentile(0.9))
 }
+
+// TestHistogramsStoreTheBucketsInUse: 176 buckets for each of 200,000 histograms take 280 MB.
+func TestHistogramsStoreTheBucketsInUse(t *testing.T) {
+	h := NewCPUHistogram(time.Hour)
+	for _, cores := range []float64{0.1, 0.12, 0.15} {
+		h.Add(cores, 1, day)
+	}
+	require.LessOrEqual(t, len(h.weights), 3*chunk)
+	one := h.Percentile(0.5)
+	h.Add(1000, 1, day)
+	h.Add(0, 1, day)
+	require.Len(t, h.weights, h.buckets.count, "what is used is stored, whatever it is")
+	require.Equal(t, one, h.Percentile(0.5))
+	other := NewCPUHistogram(time.Hour)
+	other.Add(3, 1, day)
+	other.Merge(h)
+	require.InDelta(t, 6, other.total, 1e-9)
+	require.Zero(t, NewCPUHistogram(time.Hour).Percentile(0.5))
+}

@@ -17,8 +17,8 @@ const weightSize = 1 + 8
 func (h *Histogram) exact() []byte {
 	var out []byte
 	for n := h.minBucket; h.weights != nil && n <= h.maxBucket; n++ {
-		if h.weights[n] > 0 {
-			out = binary.BigEndian.AppendUint64(append(out, byte(n)), math.Float64bits(h.weights[n]))
+		if h.weight(n) > 0 {
+			out = binary.BigEndian.AppendUint64(append(out, byte(n)), math.Float64bits(h.weight(n)))
 		}
 	}
 	return out
@@ -33,7 +33,9 @@ func (h *Histogram) withExact(packed []byte, from *vpav1.HistogramCheckpoint) (*
 	out := newHistogram(h.buckets, h.halfLife)
 	out.reference, out.total = h.reference, h.total
 	if len(packed) > 0 {
-		out.allocate()
+		if first, last := int(packed[0]), int(packed[len(packed)-weightSize]); first <= last && last < h.buckets.count {
+			out.cover(first, last)
+		}
 		out.minBucket, out.maxBucket = 0, h.buckets.count-1
 	}
 	last := -1
@@ -45,7 +47,7 @@ func (h *Histogram) withExact(packed []byte, from *vpav1.HistogramCheckpoint) (*
 		if !(weight > 0 && weight <= maxTotalWeight) {
 			return nil, fmt.Errorf("bucket %d weighs %v", n, weight)
 		}
-		last, out.weights[n] = n, weight
+		last, *out.bucket(n) = n, weight
 	}
 	if out.weights != nil {
 		out.trim()
