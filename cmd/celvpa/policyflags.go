@@ -62,6 +62,7 @@ const (
 // addHalfLives adds the flags that say for how long the recommender remembers usage.
 func (o *options) addHalfLives(f *pflag.FlagSet, s *model.Settings) {
 	usual := model.DefaultSettings()
+	s.UnusedGrace = usual.UnusedGrace // a flag of the recommender only
 	o.positive(f, &s.CPUHalfLife, cpuHalfLife, usual.CPUHalfLife, "time after which a CPU sample has lost half its weight")
 	o.positive(f, &s.MemoryHalfLife, memoryHalfLife, usual.MemoryHalfLife, "time after which a memory peak has lost half its weight")
 }

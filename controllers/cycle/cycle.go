@@ -24,6 +24,7 @@ type Loop struct {
 	interval     time.Duration
 	clock        clock.WithTicker
 	run          func(context.Context)
+	eager        bool
 	started      atomic.Pointer[time.Time] // nil before the start
 	finished     atomic.Pointer[time.Time] // the end of the last finished cycle; nil = none
 	lastActivity atomic.Pointer[time.Time] // the start, the last finished cycle or the last progress; nil before the start
@@ -37,19 +38,26 @@ func New(name string, interval time.Duration, clk clock.WithTicker, run func(con
 	return &Loop{name: name, interval: interval, clock: clk, run: run}
 }
 
+// AtOnce makes the first cycle run at the start, not after an interval.
+func (l *Loop) AtOnce() { l.eager = true }
+
 // NeedLeaderElection keeps a second replica idle.
 func (l *Loop) NeedLeaderElection() bool { return true }
 
 // Start runs a cycle at every interval until the context ends. The first one runs after one
-// interval.
+// interval, unless AtOnce was called.
 func (l *Loop) Start(ctx context.Context) error {
 	l.note(&l.started)
 	l.Progress()
-	Every(ctx, l.clock, l.interval, func() {
+	cycle := func() {
 		l.run(ctx)
 		l.note(&l.finished)
 		l.Progress()
-	})
+	}
+	if l.eager {
+		cycle()
+	}
+	Every(ctx, l.clock, l.interval, cycle)
 	return nil
 }
 

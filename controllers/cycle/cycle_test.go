@@ -53,3 +53,20 @@ func TestALoopRunsAtEveryIntervalAndTellsWhenItIsStuck(t *testing.T) {
 		return
 	}
 }
+
+func TestALoopMayRunAtOnce(t *testing.T) {
+	clk := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	ran := make(chan struct{})
+	loop := New("baker", time.Minute, clk, func(context.Context) { ran <- struct{}{} })
+	loop.AtOnce()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- loop.Start(ctx) }()
+	<-ran
+	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	require.NotNil(t, loop.LastCycle())
+	clk.Step(time.Minute)
+	<-ran
+	cancel()
+	require.NoError(t, <-done)
+}

@@ -93,8 +93,11 @@ func TestLongWaitingWritesAreUrgent(t *testing.T) {
 	for range 100 {
 		updates = append(updates, &Update{Urgent: true, Workload: &Workload{VPA: aVPA()}, Status: &vpav1.VerticalPodAutoscalerStatus{}})
 	}
-	c.writeStatuses(t.Context(), updates, time.Now().Add(time.Second))
-	require.Same(t, quiet, updates[0])
+	first := &Update{First: true, Workload: &Workload{VPA: aVPA()}, Status: &vpav1.VerticalPodAutoscalerStatus{}}
+	updates = append(updates, first)
+	c.writeStatuses(t.Context(), updates, time.Now().Add(time.Second), time.Now().Add(time.Second))
+	require.Same(t, first, updates[0], "who has no status at all")
+	require.Same(t, quiet, updates[1])
 }
 
 // TestTwoHistoriesOfOneNameAreKeptApart: VPA a-b with container c and VPA a with container b-c make

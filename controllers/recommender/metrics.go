@@ -29,7 +29,7 @@ var (
 	objectsCount     = metric.Gauge("vpa_recommender_vpa_objects_count", "VPAs that this recommender serves.", "update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config")
 	samplesTotal     = metric.Counter("celvpa_recommender_samples_total", "Usage samples, by resource and result.", "resource", "outcome")
 	oomsTotal        = metric.Counter("celvpa_recommender_oom_samples_total", "Reports of containers that ran out of memory, by result.", "outcome")
-	writesTotal      = metric.Counter("celvpa_recommender_writes_total", "API writes, by object (status or checkpoint) and result: success, error, or postponed to the next cycle.", "object", "result")
+	writesTotal      = metric.Counter("celvpa_recommender_writes_total", "API writes, by object (status or checkpoint) and result: success, error, postponed to the next cycle, or tolerated: left out by --bounds-tolerance.", "object", "result")
 	checkpointsTotal = metric.Counter("celvpa_recommender_checkpoints_loaded_total", "Checkpoints found at the start, by result: loaded, unused (their VPA is not served), or unreadable.", "result")
 	resourcesRead    = metric.Counter("vpa_resources_get_resources_count", "Containers whose resources were read, by source: pod status or spec.", "source")
 

@@ -47,6 +47,9 @@ type Options struct {
 	Namespaces  target.Namespaces
 	Settings    model.Settings
 	MemorySaver bool // keep no usage of pods without a VPA
+	// BoundsTolerance is by how much of itself each bound of a recommendation may be off before a
+	// status is written for bounds only; 0 = not at all.
+	BoundsTolerance float64
 }
 
 // Recommender runs cycles of sampling and recommending while its replica leads.
@@ -60,6 +63,7 @@ type Recommender struct {
 	sampled     bool                                     // the source of usage has answered once, with samples of this time
 	ahead       []*vpav1.VerticalPodAutoscalerCheckpoint // from a time to come; see loadAhead
 	loading     atomic.Bool                              // usage from before the start is loading
+	crowded     bool                                     // the last statuses left some VPA without its first
 	lastGarbage time.Time
 	refused     [2][]int // samples that were not accepted in the last cycle, by resource and outcome
 }
@@ -70,6 +74,8 @@ func New(o Options) *Recommender {
 	r.Loop = cycle.New("recommender", o.Interval, o.Clock, func(ctx context.Context) {
 		latency.Time("total", func() { r.RunOnce(ctx) })
 	})
+	r.Loop.AtOnce() // caches have synced, and what new VPAs wait for is a first status
+	r.tolerance = o.BoundsTolerance
 	return r
 }
 
@@ -286,10 +292,13 @@ func (r *Recommender) updateVPAs(ctx context.Context, begin time.Time) {
 		}
 	}
 	countObjects(all)
+	r.crowded = false
 	if len(updates) == 0 {
 		return
 	}
-	latency.Time("WriteStatuses", func() { r.writeStatuses(ctx, updates, r.until(begin, statusShare)) })
+	latency.Time("WriteStatuses", func() {
+		r.writeStatuses(ctx, updates, r.until(begin, statusShare), begin.Add(part(r.Interval, firstShare)))
+	})
 	for _, u := range updates {
 		if u.written {
 			r.using(func() { r.contained(u.Workload, "explaining its recommendation", func() { r.explain(u) }) })

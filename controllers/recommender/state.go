@@ -29,6 +29,8 @@ import (
 type State struct {
 	logger  logr.Logger
 	shadows *policy.Shadows // nil = audited overlays are not evaluated
+	// tolerance is Options.BoundsTolerance.
+	tolerance float64
 
 	rules     *compile.Rulebook
 	cluster   *model.Cluster

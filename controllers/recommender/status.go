@@ -22,6 +22,7 @@ type Update struct {
 	Status   *vpav1.VerticalPodAutoscalerStatus
 	// Urgent: more than the bounds change, which drift with every sample.
 	Urgent  bool
+	First   bool // the VPA has no status yet
 	written bool
 }
 
@@ -41,8 +42,14 @@ func (s *State) Update(w *Workload, now time.Time) *Update {
 		w.done, w.waiting = of, time.Time{}
 		return nil
 	}
+	u := &Update{Workload: w, Status: status, Urgent: urgent(&w.VPA.Status, status), First: len(w.VPA.Status.Conditions) == 0}
+	if !u.Urgent && w.VPA.StatusUnreadable == "" && s.tolerates(&w.VPA.Status, status) {
+		writesTotal.WithLabelValues("status", "tolerated").Inc()
+		w.done, w.waiting = of, time.Time{}
+		return nil
+	}
 	w.done = evaluation{} // the VPA is evaluated again once the write shows
-	return &Update{Workload: w, Status: status, Urgent: urgent(&w.VPA.Status, status)}
+	return u
 }
 
 // evaluate is status, unless something panicked.

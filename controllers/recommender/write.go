@@ -1,6 +1,7 @@
 package recommender
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 // The writes of a cycle end before the next cycle, which starts with those that are left.
 const (
 	statusShare     = 0.5  // of the interval for statuses
+	firstShare      = 0.95 // of the interval for the first statuses of VPAs, at the expense of checkpoints
 	checkpointShare = 0.75 // of the interval for statuses and checkpoints
 	leastShare      = 0.25 // of the interval that each of them gets, however late the cycle is
 	leastTime       = time.Second
@@ -37,23 +39,23 @@ func (r *Recommender) until(begin time.Time, share float64) time.Time {
 
 func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
 
-// writeStatuses writes the statuses that changed: urgent ones first, then those that waited
-// longest.
-func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, until time.Time) {
+// writeStatuses writes the statuses that changed: those of VPAs without one first, then urgent ones,
+// then those that waited longest. Those of VPAs without one have more time.
+func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, until, untilFirst time.Time) {
 	long := r.Clock.Now().Add(-patience * r.Interval)
 	for _, u := range updates {
 		u.Urgent = u.Urgent || waitingSince(u).Before(long)
 	}
 	slices.SortStableFunc(updates, func(a, b *Update) int {
-		if a.Urgent != b.Urgent {
-			if a.Urgent {
-				return -1
-			}
-			return 1
-		}
-		return waitingSince(a).Compare(waitingSince(b))
+		return cmp.Or(-compare(a.First, b.First), -compare(a.Urgent, b.Urgent), waitingSince(a).Compare(waitingSince(b)))
 	})
-	ctx, cancel := context.WithTimeout(ctx, until.Sub(r.Clock.Now()))
+	end := func(u *Update) time.Time {
+		if u.First && untilFirst.After(until) {
+			return untilFirst
+		}
+		return until
+	}
+	ctx, cancel := context.WithTimeout(ctx, end(updates[0]).Sub(r.Clock.Now()))
 	defer cancel()
 	work := make(chan *Update)
 	var done sync.WaitGroup
@@ -68,7 +70,7 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 		})
 	}
 	for i, u := range updates {
-		if over.Load() || ctx.Err() != nil || !r.Clock.Now().Before(until) {
+		if over.Load() || ctx.Err() != nil || !r.Clock.Now().Before(end(u)) {
 			r.postpone(updates[i:])
 			break
 		}
@@ -82,11 +84,23 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 			written++
 		} else if !u.Workload.waiting.IsZero() {
 			left++
+			r.crowded = r.crowded || u.First
 		}
 	}
 	if left > 0 {
 		r.Log.Info("statuses postponed to the next cycle by --kube-api-qps or the API server", "written", written, "left", left)
 	}
+}
+
+// compare orders false before true.
+func compare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // waitingSince is when an update was first due; the end of time for new ones.

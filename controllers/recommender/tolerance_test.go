@@ -1,0 +1,101 @@
+package recommender
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
+)
+
+func TestBoundsMayDriftByTheTolerance(t *testing.T) {
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+	}
+	status := func(change func(*vpav1.VerticalPodAutoscalerStatus)) *vpav1.VerticalPodAutoscalerStatus {
+		one := &vpav1.VerticalPodAutoscalerStatus{Recommendation: &vpav1.RecommendedPodResources{
+			ContainerRecommendations: []vpav1.RecommendedContainerResources{{ContainerName: "app", Target: list("1", "1Gi"), UncappedTarget: list("1", "1Gi"), LowerBound: list("500m", "512Mi"), UpperBound: list("2", "2Gi")}},
+			PodRecommendation:        &vpav1.RecommendedResources{Target: list("1", "1Gi"), LowerBound: list("500m", "512Mi"), UpperBound: list("2", "2Gi")},
+		}}
+		if change != nil {
+			change(one)
+		}
+		return one
+	}
+	app := func(s *vpav1.VerticalPodAutoscalerStatus) *vpav1.RecommendedContainerResources {
+		return &s.Recommendation.ContainerRecommendations[0]
+	}
+	for name, tt := range map[string]struct {
+		change func(*vpav1.VerticalPodAutoscalerStatus)
+		near   bool
+	}{
+		"nothing":                   {near: true},
+		"a bound by 1%":             {func(s *vpav1.VerticalPodAutoscalerStatus) { app(s).UpperBound = list("2020m", "2Gi") }, true},
+		"a bound by more":           {func(s *vpav1.VerticalPodAutoscalerStatus) { app(s).UpperBound = list("2021m", "2Gi") }, false},
+		"a lower bound by more":     {func(s *vpav1.VerticalPodAutoscalerStatus) { app(s).LowerBound = list("500m", "500Mi") }, false},
+		"the uncapped target":       {func(s *vpav1.VerticalPodAutoscalerStatus) { app(s).UncappedTarget = list("2", "1Gi") }, false},
+		"a bound that is withdrawn": {func(s *vpav1.VerticalPodAutoscalerStatus) { delete(app(s).UpperBound, "cpu") }, false},
+		"a bound of the pod": {func(s *vpav1.VerticalPodAutoscalerStatus) {
+			s.Recommendation.PodRecommendation.LowerBound = list("1m", "512Mi")
+		}, false},
+		"no bounds of the pod":       {func(s *vpav1.VerticalPodAutoscalerStatus) { s.Recommendation.PodRecommendation = nil }, false},
+		"another container":          {func(s *vpav1.VerticalPodAutoscalerStatus) { app(s).ContainerName = "other" }, false},
+		"no container":               {func(s *vpav1.VerticalPodAutoscalerStatus) { s.Recommendation.ContainerRecommendations = nil }, false},
+		"another observedGeneration": {func(s *vpav1.VerticalPodAutoscalerStatus) { s.ObservedGeneration = new(int64) }, false},
+		"no recommendation":          {func(s *vpav1.VerticalPodAutoscalerStatus) { s.Recommendation = nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tt.near, (&State{tolerance: 0.01}).tolerates(status(nil), status(tt.change)))
+			require.False(t, (&State{}).tolerates(status(nil), status(tt.change)), "by default everything is written")
+		})
+	}
+}
+
+// TestDriftingBoundsAreNotWrittenWithATolerance, and a new target is.
+func TestDriftingBoundsAreNotWrittenWithATolerance(t *testing.T) {
+	for name, tolerance := range map[string]float64{"every digit": 0, "bounds may be off": 0.9} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, append(workload("web", "app"), checkpointOf("web", "app", 1000))...)
+			c.tolerance = tolerance
+			for range 4 { // a restored history of one core, and samples of one
+				c.cycle("web app")
+			}
+			require.NotNil(t, c.vpa("web").Status.Recommendation)
+			if tolerance == 0 {
+				require.Greater(t, len(c.statuses), 2)
+			} else {
+				require.LessOrEqual(t, len(c.statuses), 2)
+			}
+		})
+	}
+}
+
+// TestVPAsWithoutAStatusAreServedFirst, with more of the cycle than others have, and none of it for
+// checkpoints.
+func TestVPAsWithoutAStatusAreServedFirst(t *testing.T) {
+	c := newCluster(t)
+	c.slow, c.Interval = 30*time.Millisecond, time.Second
+	var updates []*Update
+	for i := range 40 {
+		updates = append(updates, &Update{First: i%2 == 0, Urgent: true, Workload: &Workload{VPA: aVPA()}, Status: &vpav1.VerticalPodAutoscalerStatus{}})
+	}
+	begin := time.Now()
+	c.writeStatuses(t.Context(), updates, begin.Add(60*time.Millisecond), begin.Add(10*time.Second))
+	first, others := 0, 0
+	for _, u := range updates {
+		switch {
+		case u.First && u.Workload.waiting.IsZero():
+			first++
+		case !u.First && u.Workload.waiting.IsZero():
+			others++
+		}
+	}
+	require.Equal(t, 20, first)
+	require.LessOrEqual(t, others, c.Workers, "those that began before the end of the others' time was noticed")
+	require.False(t, c.crowded)
+	c.writeStatuses(t.Context(), updates[:20], begin, time.Now().Add(60*time.Millisecond))
+	require.True(t, c.crowded)
+}
