@@ -20,6 +20,10 @@ const gcPercent = 50
 // seconds in a minute.
 const updaterPercent = 20
 
+// largeHeap is how much live data makes a process collect garbage twice as often: half of gigabytes
+// is more than CPU time is worth.
+const largeHeap = 1 << 30
+
 // When afterWork looks and acts. Sizes are in bytes allocated.
 const (
 	lookInterval = 5 * time.Second
@@ -33,6 +37,10 @@ type afterWork struct {
 	clock     clock.WithTicker
 	allocated func() uint64 // bytes since the process started
 	release   func()
+	live      func() uint64 // bytes in use after the last garbage collection
+	percent   int           // by which the heap may grow
+	grow      func(percent int)
+	large     bool // it grows by half of that, but by updaterPercent at least
 
 	last, released uint64 // allocated bytes at the last look, and at the last release
 }
@@ -46,7 +54,10 @@ func saveMemory(percent int) *afterWork {
 		}
 	}
 	debug.SetGCPercent(percent)
-	return &afterWork{clock: clock.RealClock{}, allocated: allocated, release: debug.FreeOSMemory}
+	return &afterWork{
+		clock: clock.RealClock{}, allocated: readMetric("/gc/heap/allocs:bytes"), release: debug.FreeOSMemory,
+		live: readMetric("/gc/heap/live:bytes"), percent: percent, grow: func(percent int) { debug.SetGCPercent(percent) },
+	}
 }
 
 // NeedLeaderElection is false: every replica saves memory.
@@ -59,6 +70,14 @@ func (a *afterWork) Start(ctx context.Context) error {
 }
 
 func (a *afterWork) look() {
+	if large := a.live() > largeHeap; large != a.large {
+		a.large = large
+		if large {
+			a.grow(max(a.percent/2, updaterPercent))
+		} else {
+			a.grow(a.percent)
+		}
+	}
 	now := a.allocated()
 	if now-a.last < quietBelow && now-a.released >= releaseFrom {
 		a.release()
@@ -67,8 +86,11 @@ func (a *afterWork) look() {
 	a.last = now
 }
 
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+// readMetric reads a number of the Go runtime.
+func readMetric(name string) func() uint64 {
+	return func() uint64 {
+		sample := []metrics.Sample{{Name: name}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
 }

@@ -11,7 +11,7 @@ func TestMemoryIsGivenBackWhenWorkIsDone(t *testing.T) {
 	const mib = 1 << 20
 	var now uint64
 	released := 0
-	a := &afterWork{allocated: func() uint64 { return now }, release: func() { released++ }}
+	a := &afterWork{allocated: func() uint64 { return now }, release: func() { released++ }, live: func() uint64 { return 0 }}
 	for _, step := range []struct {
 		allocated uint64
 		want      int
@@ -33,6 +33,19 @@ func TestMemoryIsGivenBackWhenWorkIsDone(t *testing.T) {
 		now = step.allocated
 		a.look()
 		require.Equal(t, step.want, released, step.why)
+	}
+}
+
+// TestLargeHeapsGrowByLess: half of three gigabytes is more than the memory that was aimed at.
+func TestLargeHeapsGrowByLess(t *testing.T) {
+	for percent, less := range map[int]int{50: 25, updaterPercent: updaterPercent} {
+		var live uint64
+		var grown []int
+		a := &afterWork{allocated: func() uint64 { return 0 }, release: func() {}, live: func() uint64 { return live }, percent: percent, grow: func(p int) { grown = append(grown, p) }}
+		for _, live = range []uint64{1 << 20, largeHeap, largeHeap + 1, 3 << 30, 1 << 20, 1} {
+			a.look()
+		}
+		require.Equal(t, []int{less, percent}, grown)
 	}
 }
 

@@ -160,6 +160,7 @@ func (s *scaling) restart(ctx context.Context, l *lab, checkpoints int) ([]value
 		return nil, err
 	}
 	defer one.end()
+	profiled := false
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Minute, false, func(ctx context.Context) (bool, error) {
 		if err := one.Alive(); err != nil {
 			return false, err
@@ -167,6 +168,10 @@ func (s *scaling) restart(ctx context.Context, l *lab, checkpoints int) ([]value
 		m, err := scrape(ctx, http.DefaultClient, "http://"+one.address)
 		if err != nil {
 			return false, nil // it does not serve yet
+		}
+		if !profiled {
+			profiled = true
+			s.cpuProfile(ctx, one, "start", 5*time.Second)
 		}
 		loaded := 0.0
 		for _, result := range m["celvpa_recommender_checkpoints_loaded_total"].GetMetric() {

@@ -19,6 +19,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/compile"
 )
 

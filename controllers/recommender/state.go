@@ -32,12 +32,12 @@ type State struct {
 	// tolerance is Options.BoundsTolerance.
 	tolerance float64
 
-	rules     *compile.Rulebook
-	cluster   *model.Cluster
-	workloads map[model.WorkloadID]*Workload
-	plans     plans
-	effectives    uint64 // policies so far
-	notices   notice.Board
+	rules      *compile.Rulebook
+	cluster    *model.Cluster
+	workloads  map[model.WorkloadID]*Workload
+	plans      plans
+	effectives uint64 // policies so far
+	notices    notice.Board
 }
 
 // Workload is the state of one VPA between cycles.
