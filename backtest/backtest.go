@@ -94,7 +94,7 @@ func Run(ctx context.Context, cluster *simulate.Cluster, store *history.Store, c
 	if ctx.Err() != nil {
 		return nil, cluster.Notes(), ctx.Err()
 	}
-	notes := append(cluster.Notes(), b.stage.notes...)
+	notes := slices.Concat(cluster.Notes(), b.stage.notes, b.short())
 	return b.report(), append(notes, b.notes()...), faults.Join(unusable, err)
 }
 
@@ -166,6 +166,9 @@ const maxCycles = 2 * 366 * 24 * 60
 // checkWindow refuses windows that would take forever: one sample of a clock that was never set makes
 // them decades long.
 func (b *bench) checkWindow(spans []history.Span) error {
+	if b.from == b.to {
+		return fmt.Errorf("all usage of workloads of the manifests is of one moment, %s: nothing was replayed, for that takes two samples", clock(b.from).Format(time.RFC3339))
+	}
 	cycles := (b.to - b.from) / b.interval
 	if cycles <= maxCycles {
 		return nil

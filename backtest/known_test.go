@@ -45,6 +45,20 @@ func TestWhatKeepsPodsFromBeingUpdatedIsTold(t *testing.T) {
 	require.Nil(t, never(deployment("shop", "Recreate", requests, "{}")), "it is evicted")
 }
 
+// TestAShortHistoryIsToldSo: nothing was evicted in three hours, and nothing said why.
+func TestAShortHistoryIsToldSo(t *testing.T) {
+	told := func(length time.Duration) (*Report, []string) {
+		w := newWorld(t, deployment("shop", "Recreate", "{cpu: 1, memory: 1Gi}", "{}"))
+		w.usage(pod("shop", 0), 0, length, time.Minute, always(0.1), always(100<<20))
+		return w.runNoted(with(t, Shipped))
+	}
+	r, notes := told(3 * time.Hour)
+	require.Equal(t, []string{"The history is short: 3h, and a sample loses half its weight in 24h. Recommendations have not settled, and bounds are wide, so that few pods are updated."}, notes)
+	require.Equal(t, notes[0], r.Modelled[0])
+	_, notes = told(day)
+	require.Empty(t, notes)
+}
+
 // TestAnOOMRaisesMemory: a container that needs more than its limit from the second day on is killed,
 // the recommender hears of it, and the pod is replaced by one that has enough.
 func TestAnOOMRaisesMemory(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 // modelled says what the figures rest on. docs/backtest.md says more about each.
@@ -21,13 +23,29 @@ func (b *bench) report() *Report {
 	out := &Report{
 		Window:   Window{From: clock(b.from), To: clock(b.to), Seconds: (b.to - b.from) / int64(time.Second)},
 		Prices:   b.options.Prices,
-		Modelled: slices.Concat([]string{b.resolution()}, modelled),
+		Modelled: slices.Concat(b.short(), []string{b.resolution()}, modelled),
 	}
 	for c := range b.candidates {
 		out.Policies = append(out.Policies, b.policy(c))
 	}
 	front(out.Policies)
 	return out
+}
+
+// short is a remark on a history that is too short for recommendations to settle.
+func (b *bench) short() []string {
+	var halfLife time.Duration
+	for i := range b.candidates {
+		if of := &b.candidates[i]; of.Book != nil {
+			halfLife = max(halfLife, of.HalfLives.CPUHalfLife, of.HalfLives.MemoryHalfLife)
+		}
+	}
+	length := time.Duration(b.to - b.from)
+	if length >= halfLife {
+		return nil
+	}
+	return []string{fmt.Sprintf("The history is short: %s, and a sample loses half its weight in %s. Recommendations have not settled, and bounds are wide, so that few pods are updated.",
+		duration.HumanDuration(length), duration.HumanDuration(halfLife))}
 }
 
 func (b *bench) resolution() string {

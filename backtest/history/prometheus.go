@@ -20,6 +20,9 @@ type Prometheus struct {
 	History  history.Config
 	From, To time.Time   // From zero = History.Length before To
 	Clock    clock.Clock // waits for a server that is away
+	// Waiting is told at once why the server is asked again, and after how long; nil = the sink has a
+	// note of it.
+	Waiting func(text string)
 
 	missing [2]time.Time // the first time of which usage did not come, by resource
 }
@@ -67,6 +70,10 @@ func (p *Prometheus) Read(ctx context.Context, to Sink) error {
 	total := int64(p.To.Sub(begin) / time.Second)
 	watch := history.Watcher{
 		Waiting: func(d time.Duration, cause string) {
+			if p.Waiting != nil {
+				p.Waiting(fmt.Sprintf("Prometheus did not answer, and is asked again in %s: %s", d, cause))
+				return
+			}
 			to.Note(fmt.Sprintf("Prometheus did not answer, and was asked again after %s: %s", d, cause))
 		},
 		Note: to.Note,

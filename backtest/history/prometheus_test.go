@@ -218,6 +218,30 @@ func TestAServerThatEndsHalfWayIsAskedForTheRest(t *testing.T) {
 	}
 }
 
+// TestWhyAServerIsWaitedForIsToldAtOnce: one that is not there was waited for in silence.
+func TestWhyAServerIsWaitedForIsToldAtOnce(t *testing.T) {
+	s := serve(t, 1)
+	var told []string
+	s.before = func(w http.ResponseWriter, _ *http.Request, n int, _ span) bool {
+		if n == 1 {
+			http.Error(w, "starting", http.StatusServiceUnavailable)
+			return true
+		}
+		require.Equal(t, []string{"Prometheus did not answer, and is asked again in 1s: server_error: server error: 503"}, told)
+		return false
+	}
+	var c history.Config
+	history.AddReadFlags(pflag.NewFlagSet("", pflag.ContinueOnError), &c, "history")
+	c.Address = s.URL
+	to := &taken{T: t, points: map[usagefile.Series]map[int64]int64{}}
+	source := &Prometheus{History: c, From: until.Add(-time.Hour), To: until, Clock: &hasty{}, Waiting: func(text string) { told = append(told, text) }}
+	require.NoError(t, source.Read(t.Context(), to))
+	require.Empty(t, to.notes)
+	lacks, _, any := source.Lacks()
+	require.False(t, lacks)
+	require.True(t, any)
+}
+
 func TestAServerThatStaysAwayLosesOnlyTheRest(t *testing.T) {
 	s := serve(t, 1)
 	s.before = func(w http.ResponseWriter, _ *http.Request, n int, _ span) bool {

@@ -22,6 +22,8 @@ import (
 type File struct {
 	Path string
 	Head Head
+	// Continued: what it lacks comes from another source, so nothing is noted about that.
+	Continued bool
 }
 
 // headBytes is how long the first file of an archive may be.
@@ -163,7 +165,7 @@ func (f *File) Read(ctx context.Context, to history.Sink) error {
 	for _, note := range end.Notes {
 		to.Note(note)
 	}
-	if end.Faults > 0 {
+	if end.Faults > 0 && !f.Continued {
 		to.Note(fmt.Sprintf("snapshot %s lacks what could not be read when it was made: faults: %d", f.Path, end.Faults))
 	}
 	if points != end.Points {

@@ -115,7 +115,12 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	sources, err := o.history.sources(cmd, time.Now().UTC(), wanted)
+	told := newProgress(cmd.ErrOrStderr(), false)
+	if _, real := cmd.ErrOrStderr().(*os.File); !real { // what a test reads must not depend on the machine's speed
+		told.quiet = true
+	}
+	defer told.end()
+	sources, err := o.history.sources(cmd, time.Now().UTC(), wanted, told)
 	if err != nil {
 		return err
 	}
@@ -124,11 +129,6 @@ func (o *backtestOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	told := newProgress(cmd.ErrOrStderr(), false)
-	if _, real := cmd.ErrOrStderr().(*os.File); !real { // what a test reads must not depend on the machine's speed
-		told.quiet = true
-	}
-	defer told.end()
 	begin := time.Now()
 	store := history.NewStore(history.DefaultMemory, "", func(done, of int64) {
 		if of > 0 { // seconds of a server's

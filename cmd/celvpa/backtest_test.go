@@ -116,6 +116,7 @@ func TestBacktestsThatCannotRun(t *testing.T) {
 		"an interval of nothing":        {[]string{"-f", backtestObjects, "--history", backtestHistory, "--interval", "0s"}, "--interval is 0s; it must be a second or more"},
 		"a clock that was never set":    {[]string{"-f", backtestObjects, "--history", file("clock.csv", "1970-01-01T00:00:00Z,payments,books-0,books,cpu,1\n2026-01-01T00:00:00Z,payments,books-0,books,cpu,1\n")}, "the history goes from 1970-01-01T00:00:00Z (pod payments/books-0) to 2026-01-01T00:00:00Z (pod payments/books-0), which is "},
 		"an end before the beginning":   {[]string{"-f", backtestObjects, "--history", backtestHistory, "--from", "2026-03-05T00:00:00Z", "--to", "2026-03-04T00:00:00Z"}, "--from 2026-03-05T00:00:00Z is not before --to 2026-03-04T00:00:00Z"},
+		"a history of one moment":       {[]string{"-f", backtestObjects, "--history", file("moment.csv", "2026-01-01T00:00:00Z,payments,books-0,books,cpu,1\n")}, "all usage of workloads of the manifests is of one moment, 2026-01-01T00:00:00Z: nothing was replayed"},
 		"a time that is none":           {[]string{"-f", backtestObjects, "--history", backtestHistory, "--from", "monday"}, "--from: "},
 		"a price below 0":               {[]string{"-f", backtestObjects, "--history", backtestHistory, "--price-core-hour", "-1"}, "--price-core-hour and --price-gib-hour must not be less than 0"},
 		"series in a table":             {[]string{"-f", backtestObjects, "--history", backtestHistory, "--series", "5"}, "--series is for "},
@@ -132,7 +133,7 @@ func TestBacktestsThatCannotRun(t *testing.T) {
 		"a value that is not allowed":   {[]string{"--sweep", "estimate.marginFraction=-1"}, "-1 is below the least allowed, 0"},
 		"a parameter that cannot act":   {[]string{"--sweep", "update.resizeWithoutAdmission=false"}, "--in-place-without-admission does nothing in celvpa backtest: this command assumes that the admission controller is alive; leave it out"},
 		"a parameter behind a gate":     {[]string{"--sweep", "maxBoostedCPU=1,2"}, "behind a feature gate; add --feature-gates=CPUStartupBoost=true"},
-		"more combinations than anyone": {[]string{"--sweep", "estimate.marginFraction=" + numbers(15), "--sweep", "oom-bump.ratio=" + numbers(15)}, "--sweep: there are 225 combinations of values for 1 sets of rules; 200 policies are the most: try fewer values at a time"},
+		"more combinations than anyone": {[]string{"--sweep", "estimate.marginFraction=" + numbers(15), "--sweep", "oom-bump.ratio=" + numbers(15)}, "--sweep: there are 225 or more combinations of values for 1 sets of rules; 200 policies are the most: try fewer values at a time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := tt.args

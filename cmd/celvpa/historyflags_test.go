@@ -18,7 +18,7 @@ func TestHistoryNamesFilesAndServers(t *testing.T) {
 		h, cmd := &historyFlags{}, &cobra.Command{}
 		h.add(cmd)
 		require.NoError(t, cmd.ParseFlags(args))
-		return h.sources(cmd, now, times{})
+		return h.sources(cmd, now, times{}, nil)
 	}
 	folder := t.TempDir()
 	file := func(name, text string) string {
@@ -72,7 +72,7 @@ func TestServersAreAskedForWhatIsReplayed(t *testing.T) {
 			h, cmd := &historyFlags{}, &cobra.Command{}
 			h.add(cmd)
 			require.NoError(t, cmd.ParseFlags(append(tt.flags, "--history=http://a")))
-			sources, err := h.sources(cmd, now, tt.wanted)
+			sources, err := h.sources(cmd, now, tt.wanted, nil)
 			if tt.fault != "" {
 				require.EqualError(t, err, tt.fault)
 				return

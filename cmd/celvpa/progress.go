@@ -96,6 +96,14 @@ func (p *progress) say(what func(now time.Time) string) {
 	fmt.Fprintln(p.to, text)
 }
 
+// note tells something at once, in a line of its own.
+func (p *progress) note(text string) {
+	p.end()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintln(p.to, "celvpa: "+text)
+}
+
 // end erases the line of a terminal.
 func (p *progress) end() {
 	p.mu.Lock()

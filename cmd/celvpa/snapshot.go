@@ -123,9 +123,15 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	sources, err := o.history.sources(cmd, time.Now().UTC(), times{})
+	told := newProgress(cmd.ErrOrStderr(), o.to == manifests.Stdin)
+	sources, err := o.history.sources(cmd, time.Now().UTC(), times{}, told)
 	if err != nil {
 		return err
+	}
+	for _, source := range sources {
+		if file, is := source.(*snapshot.File); is {
+			file.Continued = o.history.begin != ""
+		}
 	}
 	set, unread := o.read(cmd)
 	if len(set.Documents) == 0 {
@@ -134,7 +140,6 @@ func (o *snapshotOptions) run(cmd *cobra.Command) error {
 	ctx, usual := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer usual()
 	context.AfterFunc(ctx, usual) // the second signal ends it at once
-	told := newProgress(cmd.ErrOrStderr(), o.to == manifests.Stdin)
 	watch := func(done, of int64) { told.tell("reading usage", int(done), int(of)) }
 	var result snapshot.Result
 	path, unreadUsage, err := o.write(ctx, cmd.OutOrStdout(), func(to io.Writer) (bool, error) {

@@ -107,7 +107,8 @@ func TestAnInterruptedSnapshotGoesOn(t *testing.T) {
 	wanted, err := parseTimes("", begin[1], "", "")
 	require.NoError(t, err)
 	require.Equal(t, wanted.from.Unix(), earliest)
-	got, _ := points("cut")
+	got, notes := points("cut")
 	want, _ := points("whole")
 	require.Equal(t, want, got)
+	require.Empty(t, notes, "it lacks nothing")
 }
