@@ -1,7 +1,12 @@
 package integration
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -34,4 +39,45 @@ func TestOfflineCommandsReadTheCluster(t *testing.T) {
 	}
 	everywhere := runToEnd("validate", "--kubeconfig="+kubeconfig, "-A", "--as=nobody")
 	require.Regexp(t, `in all namespaces: .*; grant list on verticalpodautoscalers\.autoscaling\.k8s\.io, or read one namespace with -n`, everywhere.stderr)
+}
+
+// TestABacktestReadsTheCluster: its answer is that of the same objects in a file, and so is that of a
+// snapshot of the cluster.
+func TestABacktestReadsTheCluster(t *testing.T) {
+	ns := namespace(t, "it-backtest")
+	create(t, deployment(t, ns, "shop", 2, small))
+	running := up(t, ns, "shop", 2)
+	watchedOver(t, ns, "shop", one("Recreate"), target("200m", "200Mi"))
+	var rows strings.Builder
+	begin := time.Now().Add(-48 * time.Hour).Truncate(time.Hour)
+	for _, pod := range running {
+		for step := range 2 * 24 * 12 {
+			at := begin.Add(time.Duration(step) * 5 * time.Minute).Unix()
+			fmt.Fprintf(&rows, "%[1]d,%[2]s,%[3]s,%[4]s,cpu,0.3\n%[1]d,%[2]s,%[3]s,%[4]s,memory,300000000\n", at, ns, pod.Name, pod.Spec.Containers[0].Name)
+		}
+	}
+	usage := filepath.Join(t.TempDir(), "usage.csv")
+	require.NoError(t, os.WriteFile(usage, []byte(rows.String()), 0o600))
+	answer := func(args ...string) string {
+		ended := runToEnd(append([]string{"backtest", "-o", "json", "--series=10"}, args...)...)
+		require.NoError(t, ended.err)
+		require.Zero(t, ended.code, ended.stderr)
+		require.Empty(t, ended.stderr)
+		return ended.stdout
+	}
+	at := []string{"--kubeconfig=" + kubeconfig, "-n", ns, "--history=" + usage}
+	of := answer(at...)
+	require.Contains(t, of, `"vpa": "shop"`)
+	require.Contains(t, of, `"type": "Evicted"`)
+	require.Equal(t, answer("-f", manifestsOf(t, ns), "--history="+usage), of)
+
+	snapshot := filepath.Join(t.TempDir(), "cluster.tar.gz")
+	ended := runToEnd(append([]string{"snapshot", "--to=" + snapshot}, at...)...)
+	require.Zero(t, ended.code, ended.stderr)
+	require.Equal(t, of, answer("--history="+snapshot))
+
+	refused := runToEnd(append([]string{"backtest", "--as=nobody"}, at...)...)
+	require.Equal(t, 2, refused.code)
+	require.Contains(t, refused.stderr, "grant list on deployments.apps there")
+	require.Contains(t, refused.stderr, "nothing was replayed")
 }

@@ -119,6 +119,12 @@ func thePlanIsWhatTheUpdaterDoes(t *testing.T) {
 // plan is the output of celvpa plan for a namespace, by pod: the action and the rule.
 func plan(t *testing.T, ns string) map[string]string {
 	t.Helper()
+	return planOf(t, ns, "-f", manifestsOf(t, ns))
+}
+
+// manifestsOf is a file with the objects of a namespace.
+func manifestsOf(t *testing.T, ns string) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "all.yaml")
 	var text []byte
 	for kind, group := range map[string]string{"PodList": "/v1", "DeploymentList": "apps/v1", "ReplicaSetList": "apps/v1", "VerticalPodAutoscalerList": "autoscaling.k8s.io/v1"} {
@@ -134,7 +140,7 @@ func plan(t *testing.T, ns string) map[string]string {
 		}
 	}
 	require.NoError(t, os.WriteFile(file, text, 0o600))
-	return planOf(t, ns, "-f", file)
+	return file
 }
 
 // planOf is plan for the objects that flags select.
