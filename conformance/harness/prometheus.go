@@ -84,11 +84,13 @@ func StartPrometheus(ctx context.Context, dir string) (*Prometheus, error) {
 	return p, nil
 }
 
-// Start starts it again, with more flags. It does not wait for readiness.
+// Start starts it again, with more flags. It does not wait for readiness. Blocks are as long as the
+// history, so that there is nothing to compact: a Prometheus that is stopped meanwhile may panic.
 func (p *Prometheus) Start(flags ...string) error {
 	p.log = &bytes.Buffer{}
 	p.cmd = exec.Command(p.program, append([]string{"--config.file=" + filepath.Join(p.dir, "prometheus.yml"),
-		"--storage.tsdb.path=" + filepath.Join(p.dir, "data"), "--storage.tsdb.retention.time=90d", "--web.enable-otlp-receiver",
+		"--storage.tsdb.path=" + filepath.Join(p.dir, "data"), "--storage.tsdb.retention.time=90d",
+		"--storage.tsdb.min-block-duration=60d", "--storage.tsdb.max-block-duration=60d", "--web.enable-otlp-receiver",
 		"--web.listen-address=" + strings.TrimPrefix(p.Address, "http://"), "--log.level=warn"}, flags...)...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
