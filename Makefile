@@ -91,12 +91,18 @@ test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make te
 .PHONY: test-lab
 test-lab: export CELVPA_RACE := $(LONG)
 test-lab: export GORACE := $(if $(LONG),halt_on_error=1)
-test-lab: need-go $(if $(LONG),need-cc) ## Tests on labs of their own (built and started by the tests), the faults and the real node among them; LONG=1 with a celvpa that detects races
-	go test -count=1 -timeout 10m -v ./conformance/history
-	go test -count=1 -timeout 40m -v ./conformance/integration/... ./conformance/reliability/...
+# Two at a time: they mostly wait. The longest come first, and the real node when the others are nearly done.
+test-lab: need-go $(if $(LONG),need-cc) lab-build ## Tests on labs of their own (built and started by the tests), two suites at a time; LONG=1 with a celvpa that detects races
+	@echo "two suites at a time; their lines are mixed"
+	@$(MAKE) --no-print-directory --keep-going -j2 test-integration test-faults test-monitoring chart-test test-node KUBECONFIG=
+
+.PHONY: test-integration
+test-integration: need-go ## Tests on a lab: each component with a real API server
+	go test -count=1 -timeout 40m -v ./conformance/integration/...
+
+.PHONY: test-monitoring
+test-monitoring: need-go ## Tests of alerts, dashboards and history with a real Prometheus on a lab
 	go test -C conformance/monitoring -count=1 -timeout 20m -v ./...
-	@$(MAKE) --no-print-directory chart-test
-	@$(MAKE) --no-print-directory test-node KUBECONFIG=
 
 .PHONY: test-node
 test-node: need-go ## Tests on a real node, whose kernel is read: the virtual machine of make lab-up NODE=vm, or the cluster of KUBECONFIG with LOAD_IMAGE=command; skipped, with the reason, where parts are missing
@@ -104,7 +110,7 @@ test-node: need-go ## Tests on a real node, whose kernel is read: the virtual ma
 
 .PHONY: test-faults
 test-faults: need-go ## Tests of faults on a lab: what docs/reliability.md promises
-	go test -count=1 -timeout 20m -v ./conformance/reliability/...
+	go test -count=1 -timeout 40m -v ./conformance/reliability/...
 
 .PHONY: chart-test
 chart-test: need-go ## Lint and render the Helm chart, and install it and move over to it and back on a lab of its own, by the commands of the docs
