@@ -111,6 +111,7 @@ func TestALeaderThatCannotRenewItsLease(t *testing.T) {
 func TestTwoRecommendersOfOneName(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "rel-two", nil)
+	s.mayBeBehind(replicas["web"]) // a sample of each pod that the other has read already
 	s.updater = s.start("updater")
 	started := time.Now()
 	s.recommender = s.start("recommender")

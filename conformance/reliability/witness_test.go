@@ -24,6 +24,7 @@ type witness struct {
 	samples map[string]int                // in checkpoints, by name
 	targets map[string]bool               // that VPAs may have
 	had     map[types.UID]bool            // VPAs that had a recommendation
+	behind  int                           // samples that one writer of a checkpoint may have fewer than another
 	lost    []string
 }
 
@@ -109,7 +110,7 @@ func (w *witness) seeVPA(v *vpav1.VerticalPodAutoscaler) {
 }
 
 func (w *witness) seeCheckpoint(c *vpav1.VerticalPodAutoscalerCheckpoint, gone bool) {
-	if before := w.samples[c.Name]; gone || c.Status.TotalSamplesCount < before {
+	if before := w.samples[c.Name]; gone || c.Status.TotalSamplesCount < before-w.behind {
 		w.lost = append(w.lost, fmt.Sprintf("checkpoint %s went from %d samples to %d (deleted: %v)", c.Name, before, c.Status.TotalSamplesCount, gone))
 	}
 	w.samples[c.Name] = c.Status.TotalSamplesCount
@@ -127,6 +128,13 @@ func (w *witness) mayBecome(target string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.targets[target] = true
+}
+
+// mayBeBehind allows checkpoints to go back by some samples, because several write them.
+func (w *witness) mayBeBehind(samples int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.behind = samples
 }
 
 // appOf is the workload of a pod.
