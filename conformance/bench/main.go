@@ -3,7 +3,8 @@
 // and judges them by targets.yaml.
 //
 // A benchmark (recommender.go, updater.go, pods.go, admission.go) fills the lab and measures one
-// program in one trial; run.go does the rest in the same way for all of them.
+// program in one trial; run.go does the rest in the same way for all of them. `bench scale` has no lab:
+// package standin takes the place of the API server, with clusters of package crowd.
 package main
 
 import (

@@ -35,6 +35,7 @@ type scaling struct {
 	check   bool
 	profile bool
 	doc     string
+	note    string
 	folder  string
 	program program
 }
@@ -43,7 +44,7 @@ func runScale(ctx context.Context, args []string) error {
 	s := &scaling{sizes: list{"50000"}, only: list{"recommender", "updater"}}
 	flags := flag.NewFlagSet("bench scale", flag.ContinueOnError)
 	flags.Var(&s.sizes, "vpas", "VerticalPodAutoscalers, each with a Deployment of three pods of two containers; several sizes are measured one after the other")
-	flags.Var(&s.only, "components", "components to measure: recommender, updater")
+	flags.Var(&s.only, "components", "what to measure: recommender, updater, and cold, the recommender's first statuses in a new cluster with default flags")
 	flags.IntVar(&s.minutes, "minutes", 60, "minutes that pass in the cluster")
 	flags.DurationVar(&s.minute, "minute", 0, "time that one of them takes at least; 0 = 1s, and 20s more for each 50000 VPAs")
 	flags.Float64Var(&s.qps, "kube-api-qps", 0, "requests a second of the cluster's time; 0 = 50, and from 5000 VPAs on one for each 100")
@@ -51,6 +52,7 @@ func runScale(ctx context.Context, args []string) error {
 	flags.BoolVar(&s.check, "check", false, "exit with 1 if a target is missed")
 	flags.BoolVar(&s.profile, "profile", false, "save CPU and heap profiles in bin/bench-scale")
 	flags.StringVar(&s.doc, "doc", "", "page whose tables are replaced by what was measured, such as docs/sizing.md")
+	flags.StringVar(&s.note, "note", "", "what the tables of the page are to say of the machine")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func runScale(ctx context.Context, args []string) error {
 	if s.minutes < 4 {
 		return fmt.Errorf("-minutes is %d; growth shows in 4 or more", s.minutes)
 	}
-	if err := oneOf("-components", s.only, []string{"recommender", "updater"}); err != nil {
+	if err := oneOf("-components", s.only, []string{"recommender", "updater", "cold"}); err != nil {
 		return err
 	}
 	return s.run(ctx)
@@ -93,7 +95,7 @@ func (s *scaling) run(ctx context.Context) error {
 			name    string
 			measure func(context.Context, int) ([]value, error)
 			into    *[]value
-		}{{"recommender", s.recommender, &measured.recommender}, {"updater", s.updater, &measured.updater}} {
+		}{{"recommender", s.recommender, &measured.recommender}, {"updater", s.updater, &measured.updater}, {"cold", s.cold, new([]value)}} {
 			if !slices.Contains(s.only, one.name) {
 				continue
 			}
@@ -114,10 +116,11 @@ func (s *scaling) run(ctx context.Context) error {
 		}
 		page = append(page, measured)
 	}
-	fmt.Println()
-	fmt.Print(page.markdown())
+	if slices.Contains(s.only, "recommender") && slices.Contains(s.only, "updater") {
+		fmt.Print("\n" + page.markdown(s.note))
+	}
 	if s.doc != "" {
-		if err := page.replaceIn(filepath.Join(root, s.doc)); err != nil {
+		if err := page.replaceIn(filepath.Join(root, s.doc), s.note); err != nil {
 			return err
 		}
 	}
@@ -161,11 +164,14 @@ current-context: standin
 `, listener.Addr()), 0o600)
 }
 
-// component starts one of celvpa's components, which may send so many requests a second.
+// component starts one of celvpa's components, which may send so many requests a second; 0 = as many as
+// by default.
 func (s *scaling) component(l *lab, name string, qps float64, flags ...string) (*process, error) {
 	p := s.program
 	p.args = []string{name}
-	flags = append(flags, fmt.Sprintf("--kube-api-qps=%g", qps), fmt.Sprintf("--kube-api-burst=%.0f", 2*qps))
+	if qps > 0 {
+		flags = append(flags, fmt.Sprintf("--kube-api-qps=%g", qps), fmt.Sprintf("--kube-api-burst=%.0f", 2*qps))
+	}
 	return l.start(p, name, nil, flags)
 }
 

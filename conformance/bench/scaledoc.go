@@ -34,7 +34,7 @@ const (
 )
 
 // markdown are the tables of the page: what to give, what was measured, and what an object takes.
-func (s sizes) markdown() string {
+func (s sizes) markdown(note string) string {
 	var out strings.Builder
 	line := func(cells ...string) { fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | ")) }
 	rule := func(n int) { line(strings.Split(strings.TrimSuffix(strings.Repeat("---:,", n), ","), ",")...) }
@@ -46,7 +46,10 @@ func (s sizes) markdown() string {
 		line(thousands(one.vpas), thousands(one.vpas*crowd.PodsOfWorkload), thousands(one.vpas*crowd.PodsOfWorkload*crowd.ContainersOfPod),
 			giveCPU(one.recommender), giveMemory(one.recommender), fmt.Sprintf("%.0f", qps), giveCPU(one.updater), giveMemory(one.updater))
 	}
-	fmt.Fprintf(&out, "\nMeasured on %d cores:\n\n", runtime.NumCPU())
+	if note != "" {
+		note = ", " + note
+	}
+	fmt.Fprintf(&out, "\nMeasured on %d cores%s:\n\n", runtime.NumCPU(), note)
 	line("VPAs", "recommender: RSS, peak", "CPU a minute", "cycle without writes, mean", "longest", "start", "growth of the heap", "updater: RSS, peak", "CPU a minute", "pods a second")
 	rule(10)
 	for _, one := range s {
@@ -101,7 +104,7 @@ func thousands(n int) string {
 }
 
 // replaceIn writes the tables into a page.
-func (s sizes) replaceIn(file string) error {
+func (s sizes) replaceIn(file, note string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -111,5 +114,5 @@ func (s sizes) replaceIn(file string) error {
 	if !begins || !ends {
 		return fmt.Errorf("%s has no lines %q and %q between which the tables go", file, tablesBegin, tablesEnd)
 	}
-	return os.WriteFile(file, []byte(head+tablesBegin+"\n"+s.markdown()+tablesEnd+tail), 0o644)
+	return os.WriteFile(file, []byte(head+tablesBegin+"\n"+s.markdown(note)+tablesEnd+tail), 0o644)
 }

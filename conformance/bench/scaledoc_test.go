@@ -17,7 +17,7 @@ func TestTheTablesOfThePageAreReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sizing.md")
 	require.NoError(t, os.WriteFile(file, []byte("before\n"+tablesBegin+"\nold\n"+tablesEnd+"\nafter\n"), 0o600))
 	for range 2 {
-		require.NoError(t, page.replaceIn(file))
+		require.NoError(t, page.replaceIn(file, "which were busy"))
 	}
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -26,10 +26,11 @@ func TestTheTablesOfThePageAreReplaced(t *testing.T) {
 	require.Contains(t, string(text), "| 100 | 300 | 600 | 50m | 128Mi | 50 | 50m | 64Mi |")
 	require.Contains(t, string(text), "| 50,000 | 150,000 | 300,000 | 800m | 3840Mi | 500 |")
 	require.Contains(t, string(text), "| 41,234 |")
+	require.Contains(t, string(text), "cores, which were busy:")
 	require.Contains(t, string(text), "adds\n62 KiB and 0.47 ms of CPU a minute to the recommender, and 31 KiB")
 	require.Contains(t, string(text), tablesEnd+"\nafter\n")
 	require.NoError(t, os.WriteFile(file, []byte("nothing"), 0o600))
-	require.ErrorContains(t, page.replaceIn(file), "has no lines")
+	require.ErrorContains(t, page.replaceIn(file, "which were busy"), "has no lines")
 }
 
 func TestPaceFollowsTheSize(t *testing.T) {

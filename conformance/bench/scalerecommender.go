@@ -60,7 +60,7 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 	defer cancel()
 	minute, qps := s.pace(vpas)
 	progress("making a cluster with %d VPAs", vpas)
-	made, err := crowd.New(vpas, time.Now().Add(-time.Duration(s.minutes)*time.Minute), true)
+	made, err := crowd.Make(vpas, time.Now().Add(-time.Duration(s.minutes)*time.Minute), crowd.Remembered)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ func (s *scaling) updater(ctx context.Context, vpas int) ([]value, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	minute, qps := s.pace(vpas)
-	c, err := crowd.New(vpas, time.Now().Add(-time.Hour), false)
+	c, err := crowd.Make(vpas, time.Now().Add(-time.Hour), crowd.Recommended)
 	if err != nil {
 		return nil, err
 	}

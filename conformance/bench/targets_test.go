@@ -63,6 +63,7 @@ func TestTargetsNameMetricsThatAreMeasured(t *testing.T) {
 		"admission":   latencies([]time.Duration{1}, time.Second),
 
 		"scale/recommender": append(scaleRecommenderValues(1, ends, []float64{1, 1}, seen, 1, 1), startValues(time.Second, 1)...),
+		"scale/cold":        coldValues(1, time.Second),
 		"scale/updater":     scaleUpdaterValues(1, 1, ends, 1, seen),
 	}
 	known := map[string]benchmark{}

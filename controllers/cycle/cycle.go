@@ -54,10 +54,12 @@ func (l *Loop) Start(ctx context.Context) error {
 		l.note(&l.finished)
 		l.Progress()
 	}
+	ticker := l.clock.NewTicker(l.interval) // before the first cycle, which may take most of an interval
+	defer ticker.Stop()
 	if l.eager {
 		cycle()
 	}
-	Every(ctx, l.clock, l.interval, cycle)
+	each(ctx, ticker, cycle)
 	return nil
 }
 
@@ -93,6 +95,11 @@ func (l *Loop) NextCycle() *time.Time {
 func Every(ctx context.Context, clk clock.WithTicker, interval time.Duration, run func()) {
 	ticker := clk.NewTicker(interval)
 	defer ticker.Stop()
+	each(ctx, ticker, run)
+}
+
+// each runs a function at each tick until the context ends.
+func each(ctx context.Context, ticker clock.Ticker, run func()) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -38,6 +38,17 @@ var (
 	vpas        = standin.Kind{GroupVersionKind: vpav1.GroupVersion.WithKind("VerticalPodAutoscaler"), Plural: "verticalpodautoscalers"}
 )
 
+// Past is what a cluster knows of its workloads in the beginning.
+type Past int
+
+// A cluster may be new, its VPAs may have recommendations, and also checkpoints of eight days for each
+// container.
+const (
+	New Past = iota
+	Recommended
+	Remembered
+)
+
 // Crowd is the cluster.
 type Crowd struct {
 	*standin.Store
@@ -46,6 +57,7 @@ type Crowd struct {
 	now       time.Time // in the cluster
 	minutes   int       // that have passed
 	workloads []*workload
+	past      Past
 	made      int // workloads
 	templates [variants]template
 }
@@ -64,9 +76,8 @@ func (w *workload) key() client.ObjectKey {
 
 func (w *workload) variant() int { return w.number % variants }
 
-// New makes a cluster with so many workloads, at a time of its own. remembered adds a checkpoint of
-// eight days for each of their containers.
-func New(count int, at time.Time, remembered bool) (*Crowd, error) {
+// Make makes a cluster with so many workloads, at a time of its own.
+func Make(count int, at time.Time, past Past) (*Crowd, error) {
 	kinds := []standin.Kind{pods, deployments, replicaSets, vpas, reviews}
 	for group, others := range map[string]map[string]string{
 		"apps":  {"DaemonSet": "daemonsets", "StatefulSet": "statefulsets"},
@@ -79,13 +90,13 @@ func New(count int, at time.Time, remembered bool) (*Crowd, error) {
 			kinds = append(kinds, k)
 		}
 	}
-	c := &Crowd{Store: standin.NewStore(kinds...), Checkpoints: standin.NewCheckpoints(), now: at}
+	c := &Crowd{Store: standin.NewStore(kinds...), Checkpoints: standin.NewCheckpoints(), now: at, past: past}
 	for i := range c.templates {
 		c.templates[i] = newTemplate()
 	}
 	var histories [variants][]byte
 	for i := range histories {
-		if !remembered {
+		if past < Remembered {
 			break
 		}
 		text, err := json.Marshal(harness.Days(8, leastCPU(i), leastMemory(i)))
@@ -97,7 +108,7 @@ func New(count int, at time.Time, remembered bool) (*Crowd, error) {
 	for range count {
 		w := c.create(at.Add(-30 * 24 * time.Hour))
 		for container := range ContainersOfPod {
-			if remembered {
+			if past == Remembered {
 				c.Checkpoints.Put(w.key(), containerName(container), histories[w.variant()])
 			}
 		}

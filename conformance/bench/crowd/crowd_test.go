@@ -12,7 +12,7 @@ import (
 
 func TestAMinuteChangesOnePercentAndNothingGrows(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	c, err := New(800, at, false)
+	c, err := Make(800, at, Recommended)
 	require.NoError(t, err)
 	names := func(plural string) (out []string) {
 		list, _ := c.List(plural)

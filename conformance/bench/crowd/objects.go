@@ -69,7 +69,7 @@ func newTemplate() template {
 			fields = fmt.Appendf(fields, `"f:k%02d-spec-or-status":{"f:value":{}},`, n)
 		}
 		raw := append(append([]byte("{"), fields[:len(fields)-1]...), '}')
-		t.managed = append(t.managed, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw}})
+		t.managed = append(t.managed, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw))})
 	}
 	return t
 }
@@ -171,7 +171,8 @@ func (c *Crowd) end(pod *corev1.Pod) {
 	c.Delete(pods.Plural, last)
 }
 
-// vpa is the VerticalPodAutoscaler of a workload, with a recommendation that its pods have.
+// vpa is the VerticalPodAutoscaler of a workload, with a recommendation that its pods have unless the
+// cluster is new.
 func (c *Crowd) vpa(w *workload, at time.Time) *vpav1.VerticalPodAutoscaler {
 	key := w.key()
 	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: w.meta(key.Name, "VPA", at)}
@@ -182,6 +183,9 @@ func (c *Crowd) vpa(w *workload, at time.Time) *vpav1.VerticalPodAutoscaler {
 		ResourcePolicy: &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{
 			{ContainerName: "*", MinAllowed: amounts(10, 32<<20), MaxAllowed: amounts(8000, 16<<30)},
 		}},
+	}
+	if c.past == New {
+		return v
 	}
 	v.Status.Conditions = []vpav1.VerticalPodAutoscalerCondition{{Type: vpav1.RecommendationProvided, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
 	v.Status.Recommendation = &vpav1.RecommendedPodResources{}
