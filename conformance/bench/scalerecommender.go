@@ -113,13 +113,13 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(scaleRecommenderValues(vpas, ends, heaps, seen, float64(writes), served), again...), nil
+	return append(scaleRecommenderValues(vpas, s.minutes, ends, heaps, seen, float64(writes), served), again...), nil
 }
 
 // writing are the steps whose time is that of the API server, and of the limit on requests to it.
 var writing = []string{"WriteStatuses", "MaintainCheckpoints"}
 
-func scaleRecommenderValues(vpas int, ends []cycleEnd, heaps []float64, seen samples, writes, served float64) []value {
+func scaleRecommenderValues(vpas, minutes int, ends []cycleEnd, heaps []float64, seen samples, writes, served float64) []value {
 	first, last := ends[1], ends[len(ends)-1]
 	own := func(from, to cycleEnd) float64 {
 		out := to.mean(from, "total")
@@ -135,6 +135,7 @@ func scaleRecommenderValues(vpas int, ends []cycleEnd, heaps []float64, seen sam
 	cycles, measured := last.cycles-first.cycles, seen.between(first.at, last.at)
 	out := []value{
 		{"VPAs", count, float64(vpas)},
+		{"minutes", count, float64(minutes)},
 		{"cycle without writes, mean", seconds, own(first, last)},
 		{"cycle without writes, longest", seconds, longest},
 		{"cycle, mean", seconds, last.mean(first, "total")},
