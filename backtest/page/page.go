@@ -5,8 +5,6 @@ package page
 import (
 	_ "embed"
 	"io"
-	"slices"
-	"strconv"
 
 	"github.com/celvpa/celvpa/backtest"
 	"github.com/celvpa/celvpa/markup"
@@ -24,51 +22,24 @@ type writer struct {
 	points int // of a line of a chart
 }
 
-// section is one part of the page that the list of contents names.
-type section struct {
-	id, title string
-	count     int // of what it lists; 0 = not said
-	write     func(*writer)
-	empty     bool
-}
-
 // Write writes r as a page. Series of containers, where the report has them, become charts.
 func Write(out io.Writer, r *backtest.Report) error {
 	w := &writer{Writer: markup.NewWriter(out), r: r, main: looked(r)}
+	of := func(write func(*writer)) func() { return func() { write(w) } }
 	containers := 0
 	if w.main != nil {
 		containers = len(w.main.Containers)
 	}
-	sections := []section{
-		{id: "policies", title: "Policies", count: len(r.Policies), write: fleets, empty: len(r.Policies) == 0},
-		{id: "tradeoff", title: "What saving costs", write: tradeoffs, empty: len(r.Policies) < 2},
-		{id: "worst", title: "Worst workloads", write: worst, empty: containers == 0},
-		{id: "containers", title: "Containers over time", count: containers, write: containerList, empty: containers == 0},
-		{id: "modelled", title: "What the numbers rest on", write: modelled},
-	}
 	w.Head("celvpa backtest, "+markup.Period(r.Window.From, r.Window.To), style)
-	first := sections[slices.IndexFunc(sections, func(s section) bool { return !s.empty })]
-	w.Put("<body>\n<a class=\"skip\" href=\"#{}\">Skip to {}</a>\n<header>\n", first.id, first.title)
-	headline(w)
-	w.Put("<nav aria-label=\"Contents\"><ul>\n")
-	for _, s := range sections {
-		if !s.empty {
-			w.Put("<li><a href=\"#{}\">{}", s.id, s.title)
-			if s.count > 0 {
-				w.Put(" <span class=\"count\">{}</span>", strconv.Itoa(s.count))
-			}
-			w.Put("</a></li>\n")
-		}
-	}
-	w.Put("</ul></nav>\n</header>\n<main>\n")
-	for _, s := range sections {
-		if !s.empty {
-			w.Put("<section aria-labelledby=\"{}\">\n<h2 id=\"{}\">{}</h2>\n", s.id, s.id, s.title)
-			s.write(w)
-			w.Put("</section>\n")
-		}
-	}
-	w.Put("</main>\n<footer><p>Written by <code>celvpa backtest -o html</code>. The page loads nothing. <code>-o json</code> has all numbers, unrounded.</p></footer>\n</body>\n</html>\n")
+	w.Body(of(headline), []markup.Section{
+		{ID: "policies", Title: "Policies", Count: len(r.Policies), Write: of(fleets), Empty: len(r.Policies) == 0},
+		{ID: "tradeoff", Title: "What saving costs", Write: of(tradeoffs), Empty: len(r.Policies) < 2},
+		{ID: "worst", Title: "Worst workloads", Write: of(worst), Empty: containers == 0},
+		{ID: "containers", Title: "Containers over time", Count: containers, Write: of(containerList), Empty: containers == 0},
+		{ID: "modelled", Title: "What the numbers rest on", Write: of(modelled)},
+	}, func() {
+		w.Put("Written by <code>celvpa backtest -o html</code>. The page loads nothing. <code>-o json</code> has all numbers, unrounded.")
+	})
 	return w.Finish()
 }
 

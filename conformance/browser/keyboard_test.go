@@ -28,7 +28,7 @@ func TestAllCanBeReachedByKeyboard(t *testing.T) {
 		require.Equal(t, "seen", at[2], "the focus on %v", at)
 		order = append(order, at[0]+" "+at[1])
 	}
-	require.Equal(t, "A Skip to the findings", order[0])
+	require.Equal(t, "A Skip to Findings", order[0])
 	require.Contains(t, order, "A Findings 5")
 	require.Contains(t, order, "SUMMARY Rules that ran for pod web/shop-7c5687bd57-2x8lq")
 	require.Contains(t, strings.Join(order, "\n"), "SUMMARY container app")
