@@ -77,7 +77,12 @@ func isMultipleOf(a, b ref.Val) ref.Val {
 	}
 	// At the same scale, decimals are multiples of each other when their unscaled values are.
 	scale := max(x.Scale(), y.Scale())
-	unscaled := func(d *inf.Dec) *big.Int { return new(inf.Dec).Round(d, scale, inf.RoundExact).UnscaledBig() }
+	unscaled := func(d *inf.Dec) *big.Int {
+		if d.Scale() != scale {
+			d = new(inf.Dec).Round(d, scale, inf.RoundExact)
+		}
+		return d.UnscaledBig()
+	}
 	return types.Bool(new(big.Int).Rem(unscaled(x), unscaled(y)).Sign() == 0)
 }
 

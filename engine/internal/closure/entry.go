@@ -68,7 +68,7 @@ func (t *tree) entryNamed(operand celast.Expr, key string, result *types.Type, t
 	if !ok {
 		return node{}, false
 	}
-	e, ok := entryIn(of, func(*Frame) ref.Val { return types.String(key) })
+	e, ok := entryIn(of, Boxed(constant(key)))
 	switch {
 	case !ok:
 		return node{}, false

@@ -140,6 +140,22 @@ func (t *tree) isPlain(of *types.Type) bool {
 	return of.Kind() != types.MapKind && !lang.IsOptional(of)
 }
 
+// textOfAny compiles string(x) where the type of x is only known at run time.
+func textOfAny(args []node) (node, bool) {
+	value := Boxed(args[0])
+	return dynamic(func(f *Frame) string {
+		v := value(f)
+		if f.Err != nil {
+			return ""
+		}
+		text, ok := v.ConvertToType(types.StringType).(types.String)
+		if !ok {
+			f.fail(errNoOverload)
+		}
+		return string(text)
+	}), true
+}
+
 // matching compiles matches with a constant pattern.
 func matching(args []node) (node, bool) {
 	text, isText := Typed[string](args[0])

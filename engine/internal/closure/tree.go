@@ -284,6 +284,9 @@ func (t *tree) call(e celast.Expr) (n node, ok bool) {
 	case OptionalValue, OptionalOrValue:
 		return t.unwrapped(e, nodes, args)
 	}
+	if len(overloads) > 1 && e.AsCall().FunctionName() == celoverloads.TypeConvertString {
+		return textOfAny(nodes)
+	}
 	if build := builders[overloads[0]]; build != nil && len(overloads) == 1 {
 		return build(nodes)
 	}
