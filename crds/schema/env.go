@@ -60,10 +60,7 @@ func (o *Objects) named(at string) (self, object *apiservercel.DeclType, err err
 	if self, err = o.declared(at); err != nil {
 		return nil, nil, err
 	}
-	if object, err = o.declared(""); err != nil {
-		return nil, nil, err
-	}
-	return self.MaybeAssignTypeName(selfType), object.MaybeAssignTypeName(objectType), nil
+	return self.MaybeAssignTypeName(selfType), o.object(), nil
 }
 
 // declared is the type at a path.
@@ -85,10 +82,7 @@ func (o *Objects) Sizes(at string, schema bool) (checker.CostEstimator, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, err := o.declared("")
-	if err != nil {
-		return nil, err
-	}
+	object := o.object()
 	return &library.CostEstimator{SizeEstimator: &sizes{otherwise: !schema, roots: map[string]*apiservercel.DeclType{"self": self, "oldSelf": self, "object": object, "oldObject": object}}}, nil
 }
 

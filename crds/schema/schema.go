@@ -11,7 +11,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"github.com/celvpa/celvpa/engine/registry"
 )
@@ -21,6 +23,8 @@ type Objects struct {
 	root      *structural.Structural
 	shape     *shape
 	validator validation.SchemaValidator
+
+	object func() *apiservercel.DeclType // of the whole object, with the name that rules know
 
 	mu     sync.Mutex
 	places map[string]*place // by path
@@ -36,11 +40,16 @@ func New(crd *apiextensionsv1.CustomResourceDefinition, version string) (*Object
 		if err != nil {
 			return nil, fmt.Errorf("the schema of %s: %w", crd.Name, err)
 		}
+		if root.Type != "object" {
+			return nil, fmt.Errorf("the schema of %s: its type is %q, it must be object", crd.Name, root.Type)
+		}
 		validator, _, err := validation.NewSchemaValidatorForVersion(props, LowestKubernetes)
 		if err != nil {
 			return nil, fmt.Errorf("the schema of %s: objects cannot be checked against it: %w", crd.Name, err)
 		}
-		return &Objects{root: root, shape: newShape(root), validator: validator, places: map[string]*place{}}, nil
+		return &Objects{root: root, shape: newShape(root), validator: validator, places: map[string]*place{}, object: sync.OnceValue(func() *apiservercel.DeclType {
+			return model.SchemaDeclType(root, true).MaybeAssignTypeName(objectType)
+		})}, nil
 	}
 	return nil, fmt.Errorf("CRD %s has no version %s", crd.Name, version)
 }
