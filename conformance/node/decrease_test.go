@@ -67,7 +67,7 @@ func TestAMemoryLimitBelowUsage(t *testing.T) {
 		pod := holding(t, ns, "web")
 		watch(t, ns, "web", pinned("InPlaceOrRecreate", lowers))
 		kernelHas(t, successor(t, pod), "app", 200, 40<<20)
-		event(t, ns, "EvictedByVPA", "update/resize-failed")
+		evicted(t, ns, "update/resize-failed")
 	})
 	for _, mode := range []string{"Recreate", "Auto"} {
 		t.Run(mode+" evicts", func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAMemoryLimitBelowUsage(t *testing.T) {
 			pod := holding(t, ns, "web")
 			watch(t, ns, "web", pinned(mode, lowers))
 			kernelHas(t, successor(t, pod), "app", 200, 40<<20)
-			event(t, ns, "EvictedByVPA", "update/evict")
+			evicted(t, ns, "update/evict")
 		})
 	}
 	t.Run("Off and Initial leave it alone", func(t *testing.T) {

@@ -210,20 +210,26 @@ func recommended(t *testing.T, ns, name string, fits func(milli, bytes int64) bo
 	})
 }
 
-// event waits for an event about an object of a namespace, with a reason and a word of its message.
-func event(t *testing.T, ns, reason, word string) {
+// evicted waits for the event of an eviction by a rule. Its answer may come too late for the updater's cycle if the node is busy.
+func evicted(t *testing.T, ns, rule string) {
 	t.Helper()
-	until(t, patience, "event "+reason+" with "+word, func(ctx context.Context) (bool, string) {
+	event(t, ns, "EvictedByVPA EvictionNotAnswered", rule)
+}
+
+// event waits for an event about an object of a namespace, with one of the reasons and a word of its message.
+func event(t *testing.T, ns, reasons, word string) {
+	t.Helper()
+	until(t, patience, "event "+reasons+" with "+word, func(ctx context.Context) (bool, string) {
 		var list corev1.EventList
 		if err := cluster.List(ctx, &list, client.InNamespace(ns)); err != nil {
 			return false, err.Error()
 		}
 		seen := ""
 		for _, e := range list.Items {
-			if e.Reason != reason {
+			if !slices.Contains(strings.Fields(reasons), e.Reason) {
 				continue
 			}
-			seen = e.Message
+			seen = e.Reason + ": " + e.Message
 			if strings.Contains(seen, word) {
 				return true, seen
 			}

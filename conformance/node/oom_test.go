@@ -82,5 +82,5 @@ func TestAnOOMKillRaisesMemoryByEviction(t *testing.T) {
 	memory := now.Spec.Containers[0].Resources.Limits.Memory().Value()
 	require.Greater(t, memory, int64(96<<20))
 	kernelHas(t, now, "app", 200, memory)
-	event(t, ns, "EvictedByVPA", "update/evict")
+	evicted(t, ns, "update/evict")
 }

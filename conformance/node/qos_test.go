@@ -31,7 +31,7 @@ func TestARequestToLimitRatio(t *testing.T) {
 		now := successor(t, pod)
 		require.Equal(t, corev1.PodQOSBurstable, now.Status.QOSClass)
 		kernelHas(t, now, "app", 150, 64<<20)
-		event(t, ns, "EvictedByVPA", "update/qos-class")
+		evicted(t, ns, "update/qos-class")
 	})
 	t.Run("that keeps the QoS class is applied in place", func(t *testing.T) {
 		t.Parallel()

@@ -54,8 +54,9 @@ func TestACacheThatIsBehindLetsNoPodBeEvicted(t *testing.T) {
 
 // TestAnEvictionWithoutAnAnswerIsNotSaidToBeRefused: it may have taken place.
 func TestAnEvictionWithoutAnAnswerIsNotSaidToBeRefused(t *testing.T) {
+	var w *world
 	said := func(answer error) string {
-		w := newWorld(t, nil)
+		w = newWorld(t, nil)
 		w.workload("web", 2, vpav1.UpdateModeRecreate)
 		w.refusing("evict", answer)
 		w.cycle()
@@ -66,4 +67,6 @@ func TestAnEvictionWithoutAnAnswerIsNotSaidToBeRefused(t *testing.T) {
 	lost := said(errors.New("http2: client connection lost"))
 	require.Contains(t, lost, unanswered)
 	require.NotContains(t, lost, refused)
+	require.Equal(t, []string{"EvictionNotAnswered of web: Pod web-01 may have been evicted: the API server did not answer in time (update/evict)"}, w.heard("EvictionNotAnswered"))
+	require.Empty(t, w.heard("EvictedByVPA"))
 }
