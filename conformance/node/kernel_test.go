@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	dto "github.com/prometheus/client_model/go"
@@ -159,7 +158,7 @@ func throttling(t *testing.T, p *corev1.Pod, container string) float64 {
 			looks++
 		}
 		last = k
-		if looks <= 3 { // the first may be from before, the second have been under way
+		if looks <= 3 { // the first two may be from before
 			first = k
 		}
 		return last.periods-first.periods >= 40, fmt.Sprintf("container_cpu_cfs_throttled_periods_total %.0f of %.0f more periods", last.throttled-first.throttled, last.periods-first.periods)
