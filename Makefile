@@ -92,10 +92,10 @@ test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make te
 .PHONY: test-lab
 test-lab: export CELVPA_RACE := $(LONG)
 test-lab: export GORACE := $(if $(LONG),halt_on_error=1)
-# Two at a time: they mostly wait. The longest come first, and the real node when the others are nearly done.
+# Two at a time: they mostly wait. The longest come first. The real node is not among them: it wants the machine to itself.
 test-lab: need-go $(if $(LONG),need-cc) lab-build ## Tests on labs of their own (built and started by the tests), two suites at a time; LONG=1 with a celvpa that detects races
 	@echo "two suites at a time; their lines are mixed"
-	@$(MAKE) --no-print-directory --keep-going -j2 test-integration test-faults test-monitoring chart-test test-node-again KUBECONFIG=
+	@$(MAKE) --no-print-directory --keep-going -j2 test-integration test-faults test-monitoring chart-test
 
 .PHONY: test-integration
 test-integration: need-go ## Tests on a lab: each component with a real API server
@@ -108,11 +108,6 @@ test-monitoring: need-go ## Tests of alerts, dashboards and history with a real 
 .PHONY: test-node
 test-node: need-go ## Tests on a real node, whose kernel is read: the virtual machine of make lab-up NODE=vm, or the cluster of KUBECONFIG with LOAD_IMAGE=command; skipped, with the reason, where parts are missing
 	go test -C conformance/node -count=1 -timeout 20m -v . -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
-
-# What an emulated node takes depends on what else the machine does, so a failure counts if it comes twice. Both are in the output.
-.PHONY: test-node-again
-test-node-again: need-go
-	@$(MAKE) --no-print-directory test-node || { echo "make test-node failed, see above; once more, with twice the patience"; $(MAKE) --no-print-directory test-node PATIENCE=5m; }
 
 .PHONY: test-faults
 test-faults: need-go ## Tests of faults on a lab: what docs/reliability.md promises
