@@ -42,6 +42,7 @@ var (
 	clients    *kubernetes.Clientset
 	program    string // celvpa, for commands on this machine
 	tools      string // folder with helm
+	logs       string // folder for the logs of celvpa after a failure
 	made       images
 )
 
@@ -121,7 +122,11 @@ func withNode(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	say(begin, "celvpa is installed and ready")
-	return m.Run(), nil
+	if code = m.Run(); code != 0 {
+		err = keepLogs(ctx, logs)
+		say(begin, "the logs of celvpa are in %s", logs)
+	}
+	return code, err
 }
 
 func say(begin time.Time, format string, args ...any) {
@@ -135,7 +140,7 @@ func prepare(ctx context.Context) error {
 		return err
 	}
 	folder := filepath.Join(root, "bin", "node")
-	program, tools, made = filepath.Join(root, "bin", "celvpa"), filepath.Join(root, "bin", "chart"), imagesIn(folder)
+	program, tools, made, logs = filepath.Join(root, "bin", "celvpa"), filepath.Join(root, "bin", "chart"), imagesIn(folder), filepath.Join(folder, "logs")
 	if *built {
 		return nil
 	}
