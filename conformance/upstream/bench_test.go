@@ -1,43 +1,59 @@
 package upstream
 
 import (
-	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/admission-controller/logic"
+	"k8s.io/autoscaler/vertical-pod-autoscaler/pkg/admission-controller/resource/vpa"
+	"k8s.io/utils/clock"
 
-	"github.com/celvpa/celvpa/webhook/vpareview"
+	"github.com/celvpa/celvpa/engine/compile"
+	"github.com/celvpa/celvpa/webhook"
 )
 
-// BenchmarkAdmission validates ordinary VPAs with both: the work of each webhook for one request,
-// without decoding and encoding the review.
+// BenchmarkAdmission reviews ordinary VPAs with both servers: the work for one request, from the bytes
+// of the body to the bytes of the answer.
 func BenchmarkAdmission(b *testing.B) {
 	book, err := shippedRules(gates{})
 	require.NoError(b, err)
-	for _, policies := range []int{1, 10, 100} {
-		c := readCase(b, ordinaryVPA(policies))
-		request := &admissionv1.AdmissionRequest{Operation: admissionv1.Create}
-		request.Object.Raw = c.objectJSON()
-		b.Run(fmt.Sprintf("policies=%d/side=upstream", policies), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, _, errs := upstreamHandler.GetPatches(context.Background(), request); len(errs) > 0 {
-					b.Fatal(errs)
-				}
-			}
-		})
-		b.Run(fmt.Sprintf("policies=%d/side=celvpa", policies), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if answer := vpareview.Review(book.Default(), vpareview.Request{Object: request.Object.Raw}); !answer.Allowed() {
-					b.Fatal(answer.Causes)
-				}
-			}
-		})
+	servers := map[string]http.Handler{
+		"upstream": http.HandlerFunc(logic.NewAdmissionServer(nil, vpa.NewDefaultPreProcessor(), nil, nil, nil).Serve),
+		"celvpa": webhook.NewServer(webhook.ServerOptions{Timeout: 30 * time.Second, Clock: clock.RealClock{}, Log: logr.Discard(),
+			Handler: &webhook.Handler{Rules: func() *compile.Rulebook { return book }, Log: logr.Discard(), Clock: clock.RealClock{}}}),
 	}
+	for _, policies := range []int{1, 10, 100} {
+		body := reviewOf(readCase(b, ordinaryVPA(policies)).objectJSON())
+		for _, side := range []string{"upstream", "celvpa"} {
+			b.Run(fmt.Sprintf("policies=%d/side=%s", policies, side), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					request := httptest.NewRequest(http.MethodPost, "/?timeout=30s", strings.NewReader(body))
+					request.Header.Set("Content-Type", "application/json")
+					answer := httptest.NewRecorder()
+					servers[side].ServeHTTP(answer, request)
+					if !strings.Contains(answer.Body.String(), `"allowed":true`) {
+						b.Fatal(answer.Body)
+					}
+				}
+			})
+		}
+	}
+}
+
+// reviewOf is the body of a request that asks whether a VPA may be created, as API servers write it.
+func reviewOf(object []byte) string {
+	return `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"705ab4f5-6393-11e8-b7cc-42010a800002",
+"kind":{"group":"autoscaling.k8s.io","version":"v1","kind":"VerticalPodAutoscaler"},"resource":{"group":"autoscaling.k8s.io","version":"v1","resource":"verticalpodautoscalers"},
+"requestKind":{"group":"autoscaling.k8s.io","version":"v1","kind":"VerticalPodAutoscaler"},"requestResource":{"group":"autoscaling.k8s.io","version":"v1","resource":"verticalpodautoscalers"},
+"name":"web","namespace":"default","operation":"CREATE","userInfo":{"username":"admin","groups":["system:masters","system:authenticated"]},
+"object":` + string(object) + `,"oldObject":null,"dryRun":false,"options":{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}}}`
 }
 
 // ordinaryVPA is a case with a VPA that both accept as it is.
