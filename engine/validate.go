@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -51,11 +52,6 @@ type validationRun struct {
 }
 
 func (r *validationRun) validate(v *ValidationPlan) []Violation {
-	rule := r.set.RuleSet.Name.Value + "/" + v.Validation.Name.Value
-	reason := v.Validation.Reason.Value
-	if reason == "" {
-		reason = "FieldValueInvalid"
-	}
 	var out []Violation
 	for _, place := range v.Places {
 		for _, value := range r.view.Values(place.At) {
@@ -65,8 +61,11 @@ func (r *validationRun) validate(v *ValidationPlan) []Violation {
 				r.trace.Coverage.note(r.set, "", v.Validation.Name.Value, v.Axis, v.Validation.Overlay, came)
 			}
 			if came == violated || came == errored {
-				warning := v.Validation.Severity.Value == document.SeverityWarn || (!v.transition() && value.Unchanged())
-				out = append(out, Violation{Rule: rule, Path: pathBelow(value.Path(), place.FieldPath), Self: value.Path(), Reason: reason, Message: message, Warning: warning, Failed: came == errored})
+				out = append(out, Violation{
+					Rule: r.set.RuleSet.Name.Value + "/" + v.Validation.Name.Value, Path: pathBelow(value.Path(), place.FieldPath), Self: value.Path(),
+					Reason: cmp.Or(v.Validation.Reason.Value, "FieldValueInvalid"), Message: message, Failed: came == errored,
+					Warning: v.Validation.Severity.Value == document.SeverityWarn || (!v.transition() && value.Unchanged()),
+				})
 			}
 		}
 	}

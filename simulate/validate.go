@@ -110,17 +110,15 @@ func (v *validation) besideIn(namespace string) *vpareview.Beside {
 func (v *validation) judge(d manifests.Document) vpareview.Answer {
 	object, now := v.decoded(d.JSON)
 	old, before := v.decoded(v.old[d.Key()].JSON)
-	req := vpareview.Request{Object: now, OldObject: before, Namespace: d.Namespace, Beside: *v.besideIn(d.Namespace), CRD: v.crd}
-	meta, annotations := vpareview.Metadata(req.Object), vpareview.Metadata(req.OldObject).Annotations
-	meta.Namespace = d.Namespace
-
-	chosen := policy.For(v.book, &vpav1.VerticalPodAutoscaler{ObjectMeta: meta})
+	req := vpareview.Read(now, before, d.Namespace)
+	req.VPA.Namespace, req.Beside, req.CRD = d.Namespace, *v.besideIn(d.Namespace), v.crd
+	chosen := policy.For(v.book, req.VPA)
 	answer := vpareview.Review(chosen.Plan, req)
 	var shadows []vpareview.Cause
 	for _, shadow := range chosen.Shadows {
 		shadows = append(shadows, vpareview.ShadowWarnings(shadow, vpareview.Differences(answer, vpareview.Review(shadow.Plan, req)))...)
 	}
-	answer.Causes = append(vpareview.UnknownPin(chosen.Err, meta.Annotations, annotations), answer.Causes...)
+	answer.Causes = append(vpareview.UnknownPin(chosen.Err, req.VPA.Annotations, before), answer.Causes...)
 	answer.AddSchema(v.schema.Check(object, old))
 	answer.Warnings = append(answer.Warnings, shadows...)
 	return answer

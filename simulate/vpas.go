@@ -74,7 +74,7 @@ func (c *Cluster) written(d *manifests.Document, objects *schema.Objects) (writt
 	}
 	return writtenVPA{
 		VerticalPodAutoscaler: v, from: d.Source, unknown: vpav1.Unknown(d.JSON),
-		reviewed: vpareview.Review(policy.For(c.book, v).Plan, vpareview.Request{Object: d.JSON, Namespace: d.Namespace}),
+		reviewed: vpareview.Review(policy.For(c.book, v).Plan, vpareview.Read(d.JSON, nil, d.Namespace)),
 	}, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/go-logr/logr"
 	autoscaling "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/target"
@@ -60,17 +59,12 @@ func withTarget(namespace, key string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy, client.MatchingFields{targetIndex: key}}
 }
 
-// beside lists what else scales the target of a VPA. It only feeds warnings, so a failure does not stop the review.
-func (h *Handler) beside(ctx context.Context, namespace string, object []byte, log logr.Logger) (out vpareview.Beside) {
-	var about struct {
-		Spec struct {
-			TargetRef *autoscaling.CrossVersionObjectReference `json:"targetRef"`
-		} `json:"spec"`
-	}
-	if err := json.Unmarshal(object, &about); err != nil || about.Spec.TargetRef == nil || h.Client == nil {
+// beside lists what else scales the target of a VPA, if it has one. It only feeds warnings, so a failure does not stop the review.
+func (h *Handler) beside(ctx context.Context, namespace string, of *autoscaling.CrossVersionObjectReference, log logr.Logger) (out vpareview.Beside) {
+	if of == nil || h.Client == nil {
 		return out
 	}
-	options := withTarget(namespace, targetKey(about.Spec.TargetRef.Kind, about.Spec.TargetRef.Name))
+	options := withTarget(namespace, targetKey(of.Kind, of.Name))
 	var vpas vpav1.VerticalPodAutoscalerList
 	if err := h.Client.List(ctx, &vpas, options...); err != nil {
 		log.Error(err, "cannot warn about other VerticalPodAutoscalers of the same target")

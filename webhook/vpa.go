@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,18 +24,14 @@ func (h *Handler) vpa(ctx context.Context, req admission.Request, log logr.Logge
 	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
 		return admission.Allowed("")
 	}
-	object, old := withoutStatus(req.Object.Raw), withoutStatus(req.OldObject.Raw)
-	meta, before := vpareview.Metadata(object), vpareview.Metadata(old)
-	if meta.Namespace == "" {
-		meta.Namespace = req.Namespace
-	}
-	v := &vpav1.VerticalPodAutoscaler{ObjectMeta: meta}
-	review := vpareview.Request{Object: object, OldObject: old, Namespace: req.Namespace, Beside: h.beside(ctx, req.Namespace, object, log)}
+	review := vpareview.Read(withoutStatus(req.Object.Raw), withoutStatus(req.OldObject.Raw), req.Namespace)
+	v := review.VPA
+	review.Beside = h.beside(ctx, req.Namespace, v.Spec.TargetRef, log)
 	chosen := policy.For(h.Rules(), v)
 	answer := vpareview.Review(chosen.Plan, review)
 	policy.Report(log, "the rule sets no default", answer.Failed...)
 	warnings := append(texts(answer.Warnings), h.auditVPA(req, v, chosen.Shadows, review, answer)...)
-	answer.Causes = append(vpareview.UnknownPin(chosen.Err, meta.Annotations, before.Annotations), answer.Causes...)
+	answer.Causes = append(vpareview.UnknownPin(chosen.Err, v.Annotations, req.OldObject.Raw), answer.Causes...)
 	if !answer.Allowed() {
 		vpasTotal.WithLabelValues("false").Inc()
 		for _, c := range answer.Causes {
@@ -50,6 +47,9 @@ func (h *Handler) vpa(ctx context.Context, req admission.Request, log logr.Logge
 // returns anything but a JSON object unchanged.
 func withoutStatus(object []byte) []byte {
 	var parts map[string]json.RawMessage
+	if !bytes.Contains(object, []byte(`"status"`)) {
+		return object // as most new objects
+	}
 	if json.Unmarshal(object, &parts) != nil || parts["status"] == nil {
 		return object
 	}

@@ -85,10 +85,12 @@ func (b *both) judge(object, old map[string]any) (outcome, string) {
 	if len(verdict.Structure) > 0 {
 		return outcome{misfit: true, refused: verdict.Refused}, ""
 	}
-	request := vpareview.Request{Object: text(now), CRD: b.plan}
+	var replaced []byte
 	if before != nil {
-		request.OldObject = text(before)
+		replaced = text(before)
 	}
+	request := vpareview.Read(text(now), replaced, "")
+	request.CRD = b.plan
 	answer := vpareview.Review(b.plan, request)
 	ours := func(causes []vpareview.Cause) (out []string) {
 		for _, c := range causes {

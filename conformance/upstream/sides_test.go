@@ -153,7 +153,7 @@ func askCelvpa(c testCase) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	review := vpareview.Review(book.Default(), vpareview.Request{Object: c.objectJSON(), OldObject: c.oldJSON()})
+	review := vpareview.Review(book.Default(), vpareview.Read(c.objectJSON(), c.oldJSON(), ""))
 	var out answer
 	for _, x := range review.Causes {
 		out.Denied = append(out.Denied, issue{Path: x.Field, Reason: x.Reason, Text: x.String()})

@@ -210,20 +210,22 @@ func (p *part) field(name string) *part {
 // wrong type stay: the schema refuses them.
 func (p *part) changes(path []string, raw map[string]any, before, after *lang.Record) []Change {
 	var out []Change
-	for _, f := range after.Schema().Fields() {
-		at := append(slices.Clip(path), f.Name)
-		of := p.field(f.Name)
-		was, is := before.Field(f.Name), after.Field(f.Name)
+	for i, f := range after.Schema().Fields() {
+		if before.Cells()[i].Equal(&after.Cells()[i]) {
+			continue
+		}
+		of, at := p.field(f.Name), append(slices.Clip(path), f.Name)
+		was, is := before.At(i), after.At(i)
 		old, wasRecord := was.(*lang.Record)
 		now, isRecord := is.(*lang.Record)
 		switch {
 		case wasRecord && isRecord:
 			below, _ := raw[f.Name].(map[string]any)
 			out = append(out, of.changes(at, below, old, now)...)
-		case is == nil && was != nil:
+		case is == nil:
 			out = append(out, Change{Path: at})
-		case is == nil, was == nil && raw[f.Name] != nil:
-		case was == nil || was.Equal(is) != types.True:
+		case was == nil && raw[f.Name] != nil:
+		default:
 			out = append(out, Change{Path: at, Value: of.plain(is)})
 		}
 	}

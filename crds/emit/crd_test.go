@@ -134,7 +134,7 @@ func TestOneFileChangesTheCRDAndTheWebhook(t *testing.T) {
 		server, err := admission.NewAPIServer(all[crds.VPA])
 		require.NoError(t, err)
 		verdict := server.Judge(object, nil)
-		answer := vpareview.Review(plan, vpareview.Request{Object: []byte(one)})
+		answer := vpareview.Review(plan, vpareview.Read([]byte(one), nil, ""))
 		require.Empty(t, verdict.Structure)
 		require.Equal(t, refused, !answer.Allowed())
 		if refused {

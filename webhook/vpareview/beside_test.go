@@ -48,7 +48,9 @@ func TestWhatWorksAgainstTheObjectIsWarnedAbout(t *testing.T) {
 			want: []string{"VerticalPodAutoscaler b has the same target"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := Review(plan(t), Request{Object: vpa(t, tt.spec), Beside: tt.beside})
+			request := Read(vpa(t, tt.spec), nil, "")
+			request.Beside = tt.beside
+			answer := Review(plan(t), request)
 			require.True(t, answer.Allowed())
 			got := lines(answer.Warnings)
 			require.Len(t, got, len(tt.want), "%q", got)

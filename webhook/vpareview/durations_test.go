@@ -29,7 +29,7 @@ func TestDurationsAreReadAsGoReadsThem(t *testing.T) {
 	for _, text := range texts {
 		object := vpa(t, `resourcePolicy: {containerPolicies: [{containerName: app, memoryAggregationInterval: "`+text+`"}]}`)
 		d, err := time.ParseDuration(text)
-		answer := Review(rules, Request{Object: object})
+		answer := Review(rules, Read(object, nil, ""))
 		require.Equal(t, err == nil && d > 0, answer.Allowed(), "%q is %s (%v) to Go: %v", text, d, err, lines(answer.Causes))
 		if !answer.Allowed() {
 			continue

@@ -11,6 +11,7 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as rules expect
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -19,14 +20,17 @@ import (
 	"github.com/celvpa/celvpa/engine"
 )
 
-// Request is one object to be judged.
+// Request is one object to be judged, by one plan or by several.
 type Request struct {
-	Object    []byte // JSON
-	OldObject []byte // JSON of the object it replaces; nil when it is new
-	Namespace string // for an object that does not name one
-	Beside    Beside
+	// VPA is the object as controllers decode it; with its metadata only if they cannot.
+	VPA    *vpav1.VerticalPodAutoscaler
+	Beside Beside
 	// CRD is the plan whose schema rules are checked in place of an API server; nil = the API server checks them.
 	CRD *engine.Plan
+
+	object, old map[string]any // of JSON; old is nil when the object is new
+	unfit       error          // why controllers cannot decode the object
+	refused     []Cause        // why no rule can judge it
 }
 
 // Beside lists objects of the same namespace that may have the same target as the VPA. The VPA itself may be among them.
@@ -67,46 +71,58 @@ type Answer struct {
 // Allowed reports whether the object is accepted.
 func (a Answer) Allowed() bool { return len(a.Causes) == 0 }
 
-// Review judges an object by a plan.
-func Review(plan *engine.Plan, req Request) Answer {
-	object, err := decode(req.Object)
-	if err != nil {
-		return Answer{Causes: unreadable("the object", err)}
+// Read reads an object and the one it replaces, which is nil when it is new. The namespace is for an object that does not name one.
+func Read(object, old []byte, namespace string) Request {
+	out := Request{}
+	if out.refused = out.decode(object, old); len(out.refused) == 0 {
+		out.VPA, out.unfit = vpav1.Decode(object)
 	}
-	var old map[string]any
-	if len(req.OldObject) > 0 {
-		if old, err = decode(req.OldObject); err != nil {
-			return Answer{Causes: unreadable("the old object", err)}
+	if out.VPA == nil {
+		out.VPA = &vpav1.VerticalPodAutoscaler{ObjectMeta: metadata(object)}
+	}
+	if out.VPA.Namespace == "" {
+		out.VPA.Namespace = namespace
+	}
+	return out
+}
+
+// decode returns why no rule can judge what it read.
+func (r *Request) decode(object, old []byte) []Cause {
+	var err error
+	if r.object, err = decode(object); err != nil {
+		return unreadable("the object", err)
+	}
+	if len(old) > 0 {
+		if r.old, err = decode(old); err != nil {
+			return unreadable("the old object", err)
 		}
 	}
-	if causes := tooLarge(object, old); len(causes) > 0 {
-		return Answer{Causes: causes}
+	return tooLarge(r.object, r.old)
+}
+
+// Review judges an object by a plan.
+func Review(plan *engine.Plan, req Request) Answer {
+	if len(req.refused) > 0 {
+		return Answer{Causes: req.refused}
 	}
 	// An object that the controllers cannot decode is refused, but the rules still list what else is wrong with it.
 	out := Answer{}
-	v, unfit := vpav1.Decode(req.Object)
-	if unfit != nil {
-		v = &vpav1.VerticalPodAutoscaler{}
-	}
-	if v.Namespace == "" {
-		v.Namespace = req.Namespace
-	}
-	judged := engine.Judged{Object: object, Old: old, Facts: facts.ValidateFacts(v, req.Beside.VPAs, req.Beside.HPAs)}
+	judged := engine.Judged{Object: req.object, Old: req.old, Facts: facts.ValidateFacts(req.VPA, req.Beside.VPAs, req.Beside.HPAs)}
 	out.add(plan.Validate(facts.VPAValidate, judged, nil))
 	if req.CRD != nil {
 		judged.Schema = true
 		out.add(req.CRD.Validate(facts.VPAValidate, judged, nil))
 	}
 	// A refusal also lists what the API server would refuse afterwards.
-	if unfit != nil || !out.Allowed() || slices.ContainsFunc(out.Warnings, failed) {
-		faults := schemaFaults(object, old)
+	if req.unfit != nil || !out.Allowed() || slices.ContainsFunc(out.Warnings, failed) {
+		faults := schemaFaults(req.object, req.old)
 		out.AddSchema(faults)
-		if unfit != nil && len(faults) == 0 {
-			out.Causes = append(out.Causes, unreadable("the object", unfit)...)
+		if req.unfit != nil && len(faults) == 0 {
+			out.Causes = append(out.Causes, unreadable("the object", req.unfit)...)
 		}
 	}
 	if out.Allowed() {
-		out.setDefaults(plan, judged, req.Object)
+		out.setDefaults(plan, judged)
 	}
 	return out
 }
@@ -135,14 +151,18 @@ func (a *Answer) add(violations []engine.Violation) {
 
 // setDefaults patches an allowed object. Defaults that would make it invalid are a mistake in the rules, not in the object: it stays
 // unchanged, with a warning.
-func (a *Answer) setDefaults(plan *engine.Plan, judged engine.Judged, written []byte) {
+func (a *Answer) setDefaults(plan *engine.Plan, judged engine.Judged) {
 	changes, failed := facts.Defaults(plan, judged.Object, nil)
 	a.Failed = failed
-	operations := patch(judged.Object, changes) // changes the object as well
+	if len(changes) == 0 {
+		return
+	}
+	written := judged.Object
+	judged.Object, judged.Schema = runtime.DeepCopyJSON(written), false
+	operations := patch(judged.Object, changes) // changes the copy as well
 	if len(operations) == 0 {
 		return
 	}
-	judged.Schema = false
 	for _, x := range plan.Validate(facts.VPAValidate, judged, nil) {
 		if !x.Warning {
 			a.leaveOutDefaults(x.Path, x.Message, x.Rule)
@@ -163,16 +183,12 @@ func (a *Answer) leaveOutDefaults(field, message, rule string) {
 
 // newFault returns a schema fault of an object that the written object does not have; nil = none. It
 // checks the fields of the spec that operations changed.
-func newFault(object map[string]any, written []byte, operations []jsonpatch.Operation) *schema.Fault {
+func newFault(object, written map[string]any, operations []jsonpatch.Operation) *schema.Fault {
 	faults := schemaFaults(changedPart(object, operations), nil)
 	if len(faults) == 0 {
 		return nil
 	}
-	before, err := decode(written)
-	if err != nil {
-		return nil
-	}
-	known := schemaFaults(changedPart(before, operations), nil)
+	known := schemaFaults(changedPart(written, operations), nil)
 	for i := range faults {
 		if !slices.Contains(known, faults[i]) {
 			return &faults[i]
@@ -193,8 +209,8 @@ func changedPart(object map[string]any, operations []jsonpatch.Operation) map[st
 	return map[string]any{"spec": part}
 }
 
-// Metadata reads the metadata of an object. It is empty if it cannot be decoded; the schema says why.
-func Metadata(object []byte) metav1.ObjectMeta {
+// metadata reads the metadata of an object. It is empty if it cannot be decoded; the schema says why.
+func metadata(object []byte) metav1.ObjectMeta {
 	var out metav1.PartialObjectMetadata
 	if len(object) == 0 || json.Unmarshal(object, &out) != nil {
 		return metav1.ObjectMeta{}

@@ -70,7 +70,7 @@ func TestDefaultsArePatched(t *testing.T) {
 			  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/0/requestToLimitRatio","value":{"cpu":{"type":"Factor","factor":2}}}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := Review(rules, Request{Object: vpa(t, tt.spec)})
+			answer := Review(rules, Read(vpa(t, tt.spec), nil, ""))
 			require.Empty(t, lines(answer.Causes))
 			require.Empty(t, answer.Failed)
 			got, err := json.Marshal(answer.Patch)
@@ -78,7 +78,7 @@ func TestDefaultsArePatched(t *testing.T) {
 			require.JSONEq(t, tt.patch, string(got))
 		})
 	}
-	refused := Review(rules, Request{Object: vpa(t, "recommenders: [{name: a}, {name: b}]")})
+	refused := Review(rules, Read(vpa(t, "recommenders: [{name: a}, {name: b}]"), nil, ""))
 	require.False(t, refused.Allowed())
 	require.Empty(t, refused.Patch, "what is refused gets no defaults")
 }
@@ -96,7 +96,7 @@ func TestOperatorsDefaults(t *testing.T) {
       - {name: most, when: "!has(policy.maxAllowed.cpu)", set: {policy.maxAllowed.cpu: cpu('1500m'), policy.maxAllowed.memory: mem('2Gi')}}
       - {name: least, when: container == 'b', unset: [policy.minAllowed.memory]}
 `)
-	answer := Review(rules, Request{Object: vpa(t, `resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: b, minAllowed: {cpu: 1, memory: 1Gi}, maxAllowed: {memory: 4Gi}}]}`)})
+	answer := Review(rules, Read(vpa(t, `resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: b, minAllowed: {cpu: 1, memory: 1Gi}, maxAllowed: {memory: 4Gi}}]}`), nil, ""))
 	require.Empty(t, lines(answer.Causes))
 	got, err := json.Marshal(answer.Patch)
 	require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestOperatorsDefaultsMayBeAnyFieldOfTheSpec(t *testing.T) {
 	  {"op":"add","path":"/spec/resourcePolicy/containerPolicies/-","value":{"containerName":"*","controlledValues":"RequestsOnly"}}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := Review(rules, Request{Object: vpa(t, tt.spec)})
+			answer := Review(rules, Read(vpa(t, tt.spec), nil, ""))
 			require.Empty(t, lines(answer.Causes))
 			require.Empty(t, lines(answer.Warnings))
 			got, err := json.Marshal(answer.Patch)
@@ -192,7 +192,7 @@ func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
 			[]string{`spec.resourcePolicy.containerPolicies[0]: Invalid value: "null": spec.resourcePolicy.containerPolicies[0] in body must be of type object: "null" (rule schema)`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := lines(Review(plan(t), Request{Object: []byte(tt.object)}).Causes)
+			got := lines(Review(plan(t), Read([]byte(tt.object), nil, "")).Causes)
 			require.Len(t, got, len(tt.want), "%q", got)
 			for i := range tt.want {
 				require.Contains(t, got[i], tt.want[i])
@@ -200,7 +200,7 @@ func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
 		})
 	}
 	require.Equal(t, []string{"the old object cannot be read: unexpected end of JSON input (rule schema)"},
-		lines(Review(plan(t), Request{Object: vpa(t, ""), OldObject: []byte("{")}).Causes))
+		lines(Review(plan(t), Read(vpa(t, ""), []byte("{"), "")).Causes))
 }
 
 // TestWhatIsWrittenMustFitThoughWhatIsStoredNeedNot: stored objects are read as far as they can be, but nobody may write one
@@ -216,7 +216,7 @@ func TestWhatIsWrittenMustFitThoughWhatIsStoredNeedNot(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(tt.object), &stored))
 			require.NotEmpty(t, stored.Unreadable())
 			for _, old := range []string{"", tt.object, `{"spec":{"targetRef":{"kind":"Deployment","name":"shop"}}}`} {
-				answer := Review(plan(t), Request{Object: []byte(tt.object), OldObject: []byte(old)})
+				answer := Review(plan(t), Read([]byte(tt.object), []byte(old), ""))
 				require.False(t, answer.Allowed(), "old object %s", old)
 				require.Equal(t, tt.field, answer.Causes[0].Field, "%q", lines(answer.Causes))
 			}
@@ -233,15 +233,15 @@ func BenchmarkReview(b *testing.B) {
 	for i := range 100 {
 		many += policies[:len("{containerName: app")] + string(rune('a'+i/26)) + string(rune('a'+i%26)) + policies[len("{containerName: app"):] + ","
 	}
-	for name, c := range map[string]Request{
-		"create":       {Object: small},
-		"update":       {Object: small, OldObject: small},
-		"100-policies": {Object: vpa(b, "resourcePolicy: {containerPolicies: ["+many+"]}")},
+	for name, c := range map[string]struct{ object, old []byte }{
+		"create":       {object: small},
+		"update":       {object: small, old: small},
+		"100-policies": {object: vpa(b, "resourcePolicy: {containerPolicies: ["+many+"]}")},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if answer := Review(rules, c); !answer.Allowed() {
+				if answer := Review(rules, Read(c.object, c.old, "")); !answer.Allowed() {
 					b.Fatal(answer.Causes)
 				}
 			}
@@ -257,30 +257,30 @@ func TestNoRuleRunsOnWhatIsTooLarge(t *testing.T) {
 	}
 	rules := plan(t)
 	require.Equal(t, []string{"spec.resourcePolicy.containerPolicies: Too large: 20000 entries, at most 100 are allowed (rule schema)"},
-		lines(Review(rules, Request{Object: vpa(t, many(20000))}).Causes))
+		lines(Review(rules, Read(vpa(t, many(20000)), nil, "")).Causes))
 	long := strings.Repeat("x", 64)
 	require.Equal(t, []string{
 		"spec.resourcePolicy.containerPolicies[1].containerName: Too large: 64 characters, at most 63 are allowed (rule schema)",
 		"spec.resourcePolicy.containerPolicies[1].maxAllowed.cpu: Too large: 65 characters, at most 64 are allowed (rule schema)",
-	}, lines(Review(rules, Request{Object: vpa(t, "resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: "+long+", maxAllowed: {cpu: '1"+strings.Repeat("0", 64)+"'}}]}")}).Causes))
+	}, lines(Review(rules, Read(vpa(t, "resourcePolicy: {containerPolicies: [{containerName: a}, {containerName: "+long+", maxAllowed: {cpu: '1"+strings.Repeat("0", 64)+"'}}]}"), nil, "")).Causes))
 	digits := "spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio: Invalid value: an exponent has at most three digits; write it like 500m, 2 or 1Gi (rule schema)"
 	for _, endless := range []string{"1e999999999", "1E-999999999", "1e+1000"} {
 		object := vpa(t, "resourcePolicy: {containerPolicies: [{containerName: a, oomBumpUpRatio: '"+endless+"'}]}")
-		require.Equal(t, []string{digits}, lines(Review(rules, Request{Object: object}).Causes))
-		require.Equal(t, []string{digits}, lines(Review(rules, Request{Object: object, OldObject: object}).Causes), "not even when it is there already")
+		require.Equal(t, []string{digits}, lines(Review(rules, Read(object, nil, "")).Causes))
+		require.Equal(t, []string{digits}, lines(Review(rules, Read(object, object, "")).Causes), "not even when it is there already")
 	}
 
 	before := vpa(t, many(101))
-	same := Review(rules, Request{Object: bytes.Replace(before, []byte(`"name":"web"`), []byte(`"name":"web","labels":{"a":"b"}`), 1), OldObject: before})
+	same := Review(rules, Read(bytes.Replace(before, []byte(`"name":"web"`), []byte(`"name":"web","labels":{"a":"b"}`), 1), before, ""))
 	require.True(t, same.Allowed(), "what was stored before there were bounds stays editable")
 	require.Contains(t, lines(same.Warnings)[0], "two policies have the same containerName")
-	require.False(t, Review(rules, Request{Object: vpa(t, many(102)), OldObject: before}).Allowed())
+	require.False(t, Review(rules, Read(vpa(t, many(102)), before, "")).Allowed())
 }
 
 // TestWhatHasNoSpecGetsNoDefault: with one it would have a spec, and the CRD would not refuse it any more.
 func TestWhatHasNoSpecGetsNoDefault(t *testing.T) {
 	for _, object := range []string{`{}`, `{"metadata":{"name":"a"}}`, `{"spec":null}`} {
-		require.Empty(t, Review(plan(t), Request{Object: []byte(object)}).Patch, object)
+		require.Empty(t, Review(plan(t), Read([]byte(object), nil, "")).Patch, object)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestDefaultsForEntriesThatAreNone(t *testing.T) {
 `)
 	for _, entry := range []string{"null", "7", `"text"`, `{containerName: a, maxAllowed: 7}`} {
 		object := vpa(t, "resourcePolicy: {containerPolicies: ["+entry+"]}")
-		require.NotPanics(t, func() { Review(rules, Request{Object: object, OldObject: object}) }, entry)
+		require.NotPanics(t, func() { Review(rules, Read(object, object, "")) }, entry)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut(t *testing.T) {
 	rules := changed(t, `
   - {after: defaults/update-policy, stage: {name: replicas, rules: [{name: none, set: {spec.updatePolicy.minReplicas: "0"}}]}}
 `)
-	answer := Review(rules, Request{Object: vpa(t, "")})
+	answer := Review(rules, Read(vpa(t, ""), nil, ""))
 	require.True(t, answer.Allowed())
 	require.Empty(t, answer.Patch)
 	require.Equal(t, []string{"the defaults are left out, because with them the object would not be valid: spec.updatePolicy.minReplicas: minReplicas must be greater than 0 (rule vpa-object/min-replicas-positive) (rule vpa.default)"}, lines(answer.Warnings))
@@ -309,7 +309,7 @@ func TestDefaultsThatWouldMakeTheObjectInvalidAreLeftOut(t *testing.T) {
 	rules = changed(t, `
   - {after: defaults/spelling, stage: {name: values, each: wildcardPolicy, rules: [{name: wrong, set: {policy.controlledValues: "'Requests'"}}]}}
 `)
-	answer = Review(rules, Request{Object: vpa(t, "")})
+	answer = Review(rules, Read(vpa(t, ""), nil, ""))
 	require.True(t, answer.Allowed())
 	require.Empty(t, answer.Patch)
 	require.Len(t, answer.Warnings, 1)

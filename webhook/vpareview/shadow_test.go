@@ -31,7 +31,7 @@ func TestWhatAnOverlayInModeWarnWouldSayIsAWarning(t *testing.T) {
 			book, err := policy.Load(policy.Options{Path: writeRules(t,
 				"{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: mine}, spec: {mode: "+tt.mode+", change: ["+tt.change+"]}}")})
 			require.NoError(t, err)
-			req := Request{Object: []byte(`{"metadata":{"name":"a"},"spec":{"targetRef":{"kind":"Deployment","name":"a"}` + tt.policy + `}}`)}
+			req := Read([]byte(`{"metadata":{"name":"a"},"spec":{"targetRef":{"kind":"Deployment","name":"a"}`+tt.policy+`}}`), nil, "")
 			chosen := policy.For(book, &vpav1.VerticalPodAutoscaler{})
 			var got string
 			for _, shadow := range chosen.Shadows {

@@ -143,16 +143,12 @@ func (t *tree) isPlain(of *types.Type) bool {
 // textOfAny compiles string(x) where the type of x is only known at run time.
 func textOfAny(args []node) (node, bool) {
 	value := Boxed(args[0])
-	return dynamic(func(f *Frame) string {
+	return textForm.unbox(func(f *Frame) ref.Val {
 		v := value(f)
-		if f.Err != nil {
-			return ""
+		if _, is := v.(types.String); is || f.Err != nil {
+			return v
 		}
-		text, ok := v.ConvertToType(types.StringType).(types.String)
-		if !ok {
-			f.fail(errNoOverload)
-		}
-		return string(text)
+		return v.ConvertToType(types.StringType)
 	}), true
 }
 

@@ -132,7 +132,7 @@ func (as form) read(at *place) node {
 	case boolForm:
 		n.Run = reading(at, asBool)
 	case textForm:
-		n.Run = reading(at, asText)
+		n.Run, n.boxed = reading(at, asText), reading(at, asBoxedText)
 	case recordForm:
 		n.Run = reading(at, asRecord)
 	case anyForm:
@@ -153,11 +153,22 @@ func (as form) unbox(c BoxedCode) node {
 	case boolForm:
 		return dynamic(unboxing[bool](c))
 	case textForm:
-		return dynamic(unboxing[string](c))
+		return node{Run: unboxing[string](c), boxed: textIn(c)}
 	case recordForm:
 		return dynamic(unboxing[*lang.Record](c))
 	}
 	return dynamic(c)
+}
+
+// textIn returns code that fails where the value is no text.
+func textIn(c BoxedCode) BoxedCode {
+	return func(f *Frame) ref.Val {
+		v := c(f)
+		if _, ok := v.(types.String); !ok {
+			f.fail(errNoOverload)
+		}
+		return v
+	}
 }
 
 func unboxing[T any](c BoxedCode) Code[T] {

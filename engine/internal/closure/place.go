@@ -165,6 +165,11 @@ func asText(c *lang.Cell) (string, bool) {
 	return string(s), ok
 }
 
+func asBoxedText(c *lang.Cell) (ref.Val, bool) {
+	_, ok := c.Ref.(types.String)
+	return c.Ref, ok
+}
+
 func asRecord(c *lang.Cell) (*lang.Record, bool) {
 	r, ok := c.Ref.(*lang.Record)
 	return r, ok
