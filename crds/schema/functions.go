@@ -67,6 +67,11 @@ func times(a, b ref.Val) ref.Val {
 }
 
 func isMultipleOf(a, b ref.Val) ref.Val {
+	if n, ok := whole(a); ok {
+		if of, ok := whole(b); ok && of > 0 {
+			return types.Bool(n%of == 0)
+		}
+	}
 	x, ok := decimal(a)
 	if !ok {
 		return notQuantity(a)
@@ -84,6 +89,15 @@ func isMultipleOf(a, b ref.Val) ref.Val {
 		return d.UnscaledBig()
 	}
 	return types.Bool(new(big.Int).Rem(unscaled(x), unscaled(y)).Sign() == 0)
+}
+
+// whole is a quantity as an integer; ok is false if it is none of 64 bits.
+func whole(v ref.Val) (n int64, ok bool) {
+	q, ok := v.(apiservercel.Quantity)
+	if !ok || q.Quantity == nil {
+		return 0, false
+	}
+	return q.AsInt64()
 }
 
 func total(list ref.Val) ref.Val {

@@ -19,7 +19,6 @@ type node struct {
 	shape  *shape
 	now    any
 	value  ref.Val // now, for compiled rules; nil if it does not fit the schema
-	cells  []lang.Cell
 
 	matched bool                     // same is known
 	same    *common.CorrelatedObject // the value and its old value; nil = new or unknown
@@ -68,10 +67,7 @@ func (n *node) Unchanged() bool {
 // field returns a field, or an entry of a map, that is set; nil = none.
 func (n *node) field(name string) *node {
 	object, _ := n.now.(map[string]any)
-	child, shape := object[name], n.shape.field(name)
-	if shape == nil {
-		shape = n.shape.values()
-	}
+	child, shape := object[name], n.shape.below(name)
 	if child == nil || shape == nil {
 		return nil
 	}

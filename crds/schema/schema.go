@@ -137,6 +137,13 @@ func (o *Objects) Place(at string) (registry.ObjectPlace, error) {
 	return p, nil
 }
 
+// placesKnown counts the places so far, among which are those of all plans.
+func (o *Objects) placesKnown() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.places)
+}
+
 // placed returns the place at a path, a new one at first.
 func (o *Objects) placed(at string, above *place, name string) *place {
 	if o.places[at] == nil {

@@ -76,6 +76,14 @@ func (s *shape) field(name string) *shape {
 	return field
 }
 
+// below is the shape of a field or, in a map, of an entry; nil if there is none.
+func (s *shape) below(name string) *shape {
+	if field := s.field(name); field != nil {
+		return field
+	}
+	return s.values()
+}
+
 // values is the shape of a map's values; nil if there are none or they may be anything.
 func (s *shape) values() *shape {
 	if s.additional == nil {

@@ -15,6 +15,9 @@ import (
 // with too many digits. Webhooks run before schema validation, and the cost limits of rules assume
 // those bounds. Unchanged values pass, as in API servers, except such quantities.
 func (o *Objects) TooLarge(object, old map[string]any) []Fault {
+	if !o.shape.exceeded(object) {
+		return nil // as for most objects
+	}
 	root := &node{shape: o.shape, now: object}
 	if old != nil {
 		root.same = common.NewCorrelatedObject(object, old, o.shape)
@@ -29,9 +32,29 @@ func (o *Objects) TooLarge(object, old map[string]any) []Fault {
 // exponent matches quantities far beyond any real one: 1e1000 has a thousand digits.
 var exponent = regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
 
+// exceeded reports whether a value or a part of it is beyond the bounds of the schema.
+func (s *shape) exceeded(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return s.IsXIntOrString() && exponent.MatchString(v) || above(utf8.RuneCountInString(v), s.MaxLength())
+	case []any:
+		return above(len(v), s.MaxItems()) || s.items != nil && slices.ContainsFunc(v, s.items.exceeded)
+	case map[string]any:
+		for name, part := range v {
+			if below := s.below(name); below != nil && below.exceeded(part) {
+				return true
+			}
+		}
+		return above(len(v), s.MaxProperties())
+	}
+	return false
+}
+
+func above(size int, most *int64) bool { return most != nil && int64(size) > *most }
+
 func (n *node) tooLarge(out *[]Fault) {
 	exceeded := func(size int, most *int64, reason metav1.CauseType, what string) bool {
-		if most == nil || int64(size) <= *most || n.Unchanged() {
+		if !above(size, most) || n.Unchanged() {
 			return false
 		}
 		*out = append(*out, Fault{Field: n.Path(), Reason: reason, Message: fmt.Sprintf("Too large: %d %s, at most %d are allowed", size, what, *most)})

@@ -13,7 +13,7 @@ import (
 func (o *Objects) Open(object, old map[string]any) registry.ObjectView { return o.open(object, old) }
 
 func (o *Objects) open(object, old map[string]any) *view {
-	v := &view{objects: o, old: old}
+	v := &view{objects: o, old: old, found: make([][]registry.ObjectValue, o.placesKnown())}
 	v.root = &node{view: v, shape: o.shape, now: object}
 	v.root.value, _ = o.shape.value(object)
 	v.before = types.OptionalNone
@@ -25,6 +25,7 @@ func (o *Objects) open(object, old map[string]any) *view {
 			}
 		}
 	}
+	v.cells = [3]lang.Cell{1: lang.CellOf(v.root.value), 2: lang.CellOf(v.before)}
 	return v
 }
 
@@ -35,6 +36,7 @@ type view struct {
 	old     map[string]any           // nil for a new object
 	before  ref.Val                  // optional record of the old object; nil if it does not fit the schema
 	found   [][]registry.ObjectValue // by place.index, nodes; nil = not yet sought
+	cells   [3]lang.Cell             // of the value whose Cells were asked for last
 }
 
 // Values implements registry.ObjectView.
@@ -42,8 +44,8 @@ func (v *view) Values(at registry.ObjectPlace) []registry.ObjectValue { return v
 
 // at finds every value at a place, below those at the place above it.
 func (v *view) at(p *place) []registry.ObjectValue {
-	if p.index >= len(v.found) {
-		v.found = append(v.found, make([][]registry.ObjectValue, p.index+16-len(v.found))...)
+	if p.index >= len(v.found) { // made since the object was opened
+		v.found = append(v.found, make([][]registry.ObjectValue, p.index+1-len(v.found))...)
 	}
 	if found := v.found[p.index]; found != nil {
 		return found
@@ -83,10 +85,8 @@ func (n *node) Cells() []lang.Cell {
 	if n.value == nil || n.view.root.value == nil || n.view.before == nil {
 		return nil
 	}
-	if n.cells == nil {
-		n.cells = []lang.Cell{lang.CellOf(n.value), lang.CellOf(n.view.root.value), lang.CellOf(n.view.before)}
-	}
-	return n.cells
+	n.view.cells[0] = lang.CellOf(n.value)
+	return n.view.cells[:]
 }
 
 // Vars implements registry.ObjectValue.

@@ -46,7 +46,7 @@ type ObjectValue interface {
 	// Vars are the variables that Env declares, with values, for CEL.
 	Vars() map[string]any
 	// Cells are the variables of ObjectTypes.Compiled; nil if the object does not fit its types, so
-	// that only CEL can run rules on it.
+	// that only CEL can run rules on it. They hold until another value of the object is asked for its.
 	Cells() []lang.Cell
 	// Unchanged reports that the value, or a parent of it, equals the one in the old object.
 	Unchanged() bool
