@@ -98,16 +98,16 @@ func (r *replay) changerOf(pod *corev1.Pod) *liveVPA {
 
 // controlling is the VPA that a pod belongs to, among those that count.
 func (r *replay) controlling(pod *corev1.Pod, counts func(*liveVPA) bool) *liveVPA {
-	var candidates []*vpav1.VerticalPodAutoscaler
+	candidates := target.ByTarget{}
 	for _, v := range r.vpas {
 		if v.vpa.Namespace == pod.Namespace && counts(v) {
-			candidates = append(candidates, v.vpa)
+			candidates.Add(v.vpa)
 		}
 	}
 	if len(candidates) == 0 {
 		return nil
 	}
-	best, err := r.Resolver.ControllingVPA(nowhere, pod, candidates, policy.Precedence(r.policy.Book, logr.Discard()))
+	best, err := r.Resolver.ControllingVPA(nowhere, pod, candidates.Of, policy.Precedence(r.policy.Book, logr.Discard()))
 	if err != nil {
 		r.note("pods of %s: which VerticalPodAutoscaler they belong to is unknown: %v", ownerOf(pod), err)
 		return nil

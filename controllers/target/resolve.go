@@ -122,15 +122,20 @@ func DirectOwner(pod *corev1.Pod) (k Key, ok bool) {
 }
 
 // ControllingVPA is the VPA that controls a pod, nil without one. Among several that match, the one
-// that compares as less does (policy.Precedence). It waits for API servers; reviews of pods use
-// Top.
-func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidates []*vpav1.VerticalPodAutoscaler, compare func(a, b *vpav1.VerticalPodAutoscaler) int) (*vpav1.VerticalPodAutoscaler, error) {
+// that compares as less does (policy.Precedence). candidates are asked for once, with the topmost
+// controller, and may have other targets; see ByTarget. It waits for API servers; reviews of pods
+// use Top.
+func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidates func(top Key) ([]*vpav1.VerticalPodAutoscaler, error), compare func(a, b *vpav1.VerticalPodAutoscaler) int) (*vpav1.VerticalPodAutoscaler, error) {
 	top, err := (&search{Resolver: r}).top(ctx, pod)
 	if err != nil || top == nil {
 		return nil, err
 	}
+	list, err := candidates(top.Key)
+	if err != nil {
+		return nil, err
+	}
 	var best *vpav1.VerticalPodAutoscaler
-	for _, v := range candidates {
+	for _, v := range list {
 		if selects, why := top.Selects(ctx, v, pod); why == nil && selects && (best == nil || compare(v, best) < 0) {
 			best = v
 		}

@@ -80,12 +80,20 @@ func byRules(t *testing.T) func(a, b *vpav1.VerticalPodAutoscaler) int {
 	return policy.Precedence(book, logr.Discard())
 }
 
+func byTarget(vpas ...*vpav1.VerticalPodAutoscaler) ByTarget {
+	out := ByTarget{}
+	for _, v := range vpas {
+		out.Add(v)
+	}
+	return out
+}
+
 func TestOldestVPAOfTheTopmostControllerControlsAPod(t *testing.T) {
 	r := resolver(nil, deployment("web"), deployment("other"), replicaSet("web-1", "web"))
 	pod := podOf(owner("v1", "Something", "ignored", nil), owner("apps/v1", "ReplicaSet", "web-1", ptr.To(true)))
 	old, young, twin := vpaFor("old", "web", 2*time.Hour), vpaFor("young", "web", time.Hour), vpaFor("a-twin", "web", 2*time.Hour)
 	get := func(candidates ...*vpav1.VerticalPodAutoscaler) string {
-		v, err := r.ControllingVPA(t.Context(), pod, candidates, byRules(t))
+		v, err := r.ControllingVPA(t.Context(), pod, byTarget(candidates...).Of, byRules(t))
 		require.NoError(t, err)
 		if v == nil {
 			return ""
@@ -105,11 +113,11 @@ func TestOldestVPAOfTheTopmostControllerControlsAPod(t *testing.T) {
 func TestPodsWithoutAController(t *testing.T) {
 	r := resolver(nil)
 	for _, pod := range []*corev1.Pod{podOf(), podOf(owner("apps/v1", "ReplicaSet", "web-1", nil)), podOf(owner("v1", "Node", "n", ptr.To(true)))} {
-		v, err := r.ControllingVPA(t.Context(), pod, []*vpav1.VerticalPodAutoscaler{vpaFor("v", "web", 0)}, byRules(t))
+		v, err := r.ControllingVPA(t.Context(), pod, byTarget(vpaFor("v", "web", 0)).Of, byRules(t))
 		require.NoError(t, err)
 		require.Nil(t, v)
 	}
-	_, err := r.ControllingVPA(t.Context(), podOf(owner("apps/v1", "ReplicaSet", "gone", ptr.To(true))), []*vpav1.VerticalPodAutoscaler{vpaFor("v", "web", 0)}, byRules(t))
+	_, err := r.ControllingVPA(t.Context(), podOf(owner("apps/v1", "ReplicaSet", "gone", ptr.To(true))), byTarget(vpaFor("v", "web", 0)).Of, byRules(t))
 	require.ErrorContains(t, err, "ReplicaSet ns/gone does not exist")
 }
 
@@ -171,4 +179,22 @@ func TestNamespacesThatAreServed(t *testing.T) {
 	require.False(t, Namespaces{Ignored: []string{"a"}}.Serve("a"))
 	require.Empty(t, SplitNamespaces(""), "an empty flag names no namespace")
 	require.Equal(t, []string{"a", "b"}, SplitNamespaces(" a,,b "))
+}
+
+func TestPodIsNotComparedWithVPAsOfOtherTargets(t *testing.T) {
+	twin := vpaFor("twin", "web", 0)
+	twin.Spec.TargetRef.APIVersion = "apps/v1beta1"
+	elsewhere := vpaFor("elsewhere", "web", 0)
+	elsewhere.Namespace = "elsewhere"
+	other := vpaFor("kind", "web", 0)
+	other.Spec.TargetRef.Kind = "StatefulSet"
+	none := vpaFor("none", "web", 0)
+	none.Spec.TargetRef = nil
+	vpas := byTarget(vpaFor("v", "web", 0), vpaFor("name", "other", 0), elsewhere, other, none, twin)
+	for _, apiVersion := range []string{"apps/v1", "", "extensions/v1"} {
+		found, err := vpas.Of(Key{Namespace: "ns", APIVersion: apiVersion, Kind: "Deployment", Name: "web"})
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+		require.Equal(t, []string{"v", "twin"}, []string{found[0].Name, found[1].Name})
+	}
 }

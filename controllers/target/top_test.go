@@ -138,7 +138,7 @@ func TestWhichVPAsHaveAPodOfTheirTopmostController(t *testing.T) {
 			}
 			require.Equal(t, tt.yes, yes)
 			// Who has time to wait comes to the same end.
-			one, err := r.ControllingVPA(t.Context(), pod, []*vpav1.VerticalPodAutoscaler{v}, nil)
+			one, err := r.ControllingVPA(t.Context(), pod, byTarget(v).Of, nil)
 			require.NoError(t, err)
 			require.Equal(t, tt.yes, one != nil)
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/controllers/updater/counters"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
@@ -63,7 +64,7 @@ func (r *run) judge(v *vpav1.VerticalPodAutoscaler) judged {
 
 // assign gives each pod to its controlling VPA, and skips VPAs that do not change running pods.
 func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) []*workload {
-	byNamespace := map[string][]*vpav1.VerticalPodAutoscaler{}
+	found := candidates{byTarget: target.ByTarget{}, namespaces: map[string]bool{}}
 	byVPA := map[types.UID]*workload{}
 	for i := range vpas {
 		v := &vpas[i]
@@ -81,13 +82,14 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 			r.auditUpdate(v, j.rules.Shadows, j.verdict, log)
 		}
 		if j.competes() {
-			byNamespace[v.Namespace] = append(byNamespace[v.Namespace], v)
+			found.byTarget.Add(v)
+			found.namespaces[v.Namespace] = true
 		}
 		if j.takes() {
 			byVPA[v.UID] = &workload{vpa: v, rules: j.rules}
 		}
 	}
-	for i, v := range r.controlling(ctx, pods, byNamespace) {
+	for i, v := range r.controlling(ctx, pods, found) {
 		if w := byVPA[v]; w != nil {
 			w.pods = append(w.pods, &pods[i])
 		}
@@ -109,8 +111,14 @@ const assigners = 4
 // server does not answer, only the pods of its owners are skipped.
 const assignShare = 0.25
 
+// candidates are the VPAs that compete for pods.
+type candidates struct {
+	byTarget   target.ByTarget
+	namespaces map[string]bool // that have some; owners of other pods are not looked up
+}
+
 // controlling finds the VPA of each pod; empty = none.
-func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates map[string][]*vpav1.VerticalPodAutoscaler) []types.UID {
+func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates candidates) []types.UID {
 	ctx, cancel := context.WithTimeout(ctx, part(r.Interval, assignShare))
 	defer cancel()
 	of := make([]types.UID, len(pods))
@@ -118,8 +126,8 @@ func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates map
 	for first := range assigners {
 		workers.Go(func() {
 			for i := first; i < len(pods); i += assigners {
-				if pod := &pods[i]; len(candidates[pod.Namespace]) > 0 && alive(pod) && !r.breaker.IsGone(pod.UID, r.now) {
-					of[i] = r.controllingOne(ctx, pod, candidates[pod.Namespace])
+				if pod := &pods[i]; candidates.namespaces[pod.Namespace] && alive(pod) && !r.breaker.IsGone(pod.UID, r.now) {
+					of[i] = r.controllingOne(ctx, pod, candidates.byTarget)
 				}
 			}
 		})
@@ -128,10 +136,10 @@ func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates map
 	return of
 }
 
-func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates []*vpav1.VerticalPodAutoscaler) types.UID {
+func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates target.ByTarget) types.UID {
 	log := r.Log.WithValues("namespace", pod.Namespace, "pod", pod.Name)
 	defer r.contain(log, "pod skipped")
-	v, err := r.Resolver.ControllingVPA(ctx, pod, candidates, policy.Precedence(r.rules, r.Log))
+	v, err := r.Resolver.ControllingVPA(ctx, pod, candidates.Of, policy.Precedence(r.rules, r.Log))
 	if err != nil {
 		log.V(4).Info("pod skipped", "reason", err.Error())
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/limitranges"
 	"github.com/celvpa/celvpa/controllers/podupdate"
 	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/target"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine"
 )
@@ -123,13 +124,13 @@ func (e *explanation) read(ctx context.Context, namespace, name string) error {
 func (e *explanation) assign(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, part(e.Interval, assignShare))
 	defer cancel()
-	var itself, competing []*vpav1.VerticalPodAutoscaler
+	itself, competing := target.ByTarget{}, target.ByTarget{}
 	if e.vpa.ignored == "" || e.vpa.competes() {
-		itself = append(itself, e.vpa.vpa)
+		itself.Add(e.vpa.vpa)
 	}
 	for i := range e.vpas {
 		if e.vpas[i].competes() {
-			competing = append(competing, e.vpas[i].vpa)
+			competing.Add(e.vpas[i].vpa)
 		}
 	}
 	for i := range e.pods {
@@ -246,10 +247,10 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, trace *engin
 	if e.Unboost == nil || !facts.Boosted(pod) {
 		return nil, verdict, nil
 	}
-	var readable []*vpav1.VerticalPodAutoscaler // of them one ends the boost, whatever its update mode
+	readable := target.ByTarget{} // of them one ends the boost, whatever its update mode
 	for i := range e.vpas {
 		if v := e.vpas[i].vpa; v.Unreadable() == "" {
-			readable = append(readable, v)
+			readable.Add(v)
 		}
 	}
 	if e.controllingOne(ctx, pod, readable) != e.vpa.vpa.UID {

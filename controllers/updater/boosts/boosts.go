@@ -106,12 +106,9 @@ func (b *Controller) look(ctx context.Context, key client.ObjectKey) (next again
 	if !b.concerns(&pod) {
 		return again{}
 	}
-	candidates, err := b.candidates(ctx, pod.Namespace)
-	if err != nil {
-		log.Error(err, "startup boost continues; retrying")
-		return again{backOff: true}
-	}
-	v, err := b.Resolver.ControllingVPA(ctx, &pod, candidates, policy.Precedence(b.Rules(), log))
+	v, err := b.Resolver.ControllingVPA(ctx, &pod, func(top target.Key) ([]*vpav1.VerticalPodAutoscaler, error) {
+		return b.candidates(ctx, top.Namespace)
+	}, policy.Precedence(b.Rules(), log))
 	if err != nil {
 		log.V(4).Info("startup boost continues; retrying", "reason", err.Error())
 		return again{backOff: true}

@@ -4,9 +4,10 @@ package counters
 
 import (
 	"math/bits"
+	"slices"
 	"strconv"
+	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/celvpa/celvpa/controllers/metric"
@@ -40,8 +41,14 @@ var (
 	InfeasibleSkips = metric.Counter("vpa_updater_in_place_infeasible_skip_pods_total", "Pods skipped because the resize is infeasible on their node.", LabelSize, labelName, labelNamespace)
 )
 
-// all have a series for each VPA.
-var all = []*prometheus.CounterVec{EvictedPods, FailedEvictions, ResizedPods, FailedResizes, InfeasibleSkips}
+// counted are the labels under which each VPA has been counted. To find the series of a VPA among
+// those of all others takes milliseconds where they are many.
+var counted = struct {
+	mu sync.Mutex
+	as map[types.NamespacedName][]labels
+}{as: map[types.NamespacedName][]labels{}}
+
+type labels struct{ size, mode string }
 
 // VPA counts for one VPA.
 type VPA struct {
@@ -58,7 +65,14 @@ func Of(v *vpav1.VerticalPodAutoscaler, pods int) VPA {
 	if pods > 0 {
 		size = min(bits.Len(uint(pods))-1, maxSize)
 	}
-	return VPA{Size: strconv.Itoa(size), Mode: v.Mode(), name: v.Name, namespace: v.Namespace}
+	as := labels{strconv.Itoa(size), v.Mode()}
+	name := types.NamespacedName{Namespace: v.Namespace, Name: v.Name}
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	if !slices.Contains(counted.as[name], as) {
+		counted.as[name] = append(counted.as[name], as)
+	}
+	return VPA{Size: as.size, Mode: as.mode, name: v.Name, namespace: v.Namespace}
 }
 
 // Begin makes the counter of evictions start at 0.
@@ -87,7 +101,18 @@ func (v VPA) SkippedAsInfeasible() {
 
 // Forget drops the series of a VPA that is gone.
 func Forget(v types.NamespacedName) {
-	for _, c := range all {
-		c.DeletePartialMatch(prometheus.Labels{labelName: v.Name, labelNamespace: v.Namespace})
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	for _, as := range counted.as[v] {
+		EvictedPods.DeleteLabelValues(as.size, as.mode, v.Name, v.Namespace)
+		for _, reason := range []string{Eviction, EvictionLimit} {
+			FailedEvictions.DeleteLabelValues(as.size, as.mode, v.Name, v.Namespace, reason)
+		}
+		ResizedPods.DeleteLabelValues(as.size, v.Name, v.Namespace)
+		for _, reason := range []string{Resize, Infeasible, ResizeLimit, Unboost} {
+			FailedResizes.DeleteLabelValues(as.size, v.Name, v.Namespace, reason)
+		}
+		InfeasibleSkips.DeleteLabelValues(as.size, v.Name, v.Namespace)
 	}
+	delete(counted.as, v)
 }
