@@ -92,6 +92,12 @@ func (c *Condition) interpreted() *Condition {
 	return &Condition{CEL: c.CEL}
 }
 
+// Reads reports whether any stage or decision at a point reads a variable of the point.
+func (p *Plan) Reads(point, variable string) bool {
+	at := p.at(point)
+	return at != nil && at.reads(variable)
+}
+
 // reads reports whether any expression at the point reads a variable.
 func (at *PointPlan) reads(name string) bool {
 	found := false

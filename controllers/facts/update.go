@@ -49,6 +49,16 @@ type PodState struct {
 	asked    *registry.Facts // of the last Decide
 }
 
+// Like returns what a Rank left of a pod for another one, of which the rules say the same. Resize,
+// Attempt and refusals are not set.
+func (s *PodState) Like(pod *corev1.Pod) PodState {
+	return PodState{
+		Pod: pod, VPA: s.VPA, Change: s.Change, Now: s.Now,
+		NoAdmission: s.NoAdmission, Refusal: s.Refusal, Ignored: s.Ignored, Defaulted: s.Defaulted,
+		compared: s.compared, podLevel: s.podLevel, priority: s.priority,
+	}
+}
+
 // Rank runs pod.priority.
 func (s *PodState) Rank(plan *engine.Plan, trace *engine.Trace) (Priority, []*engine.RuleError) {
 	s.compare(plan)

@@ -46,13 +46,9 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 	change, failed := review.Change, review.Failed
 	p := &Pod{PodState: facts.PodState{
 		Pod: r.Pod, VPA: r.VPA, Change: change, Now: r.Now, NoAdmission: r.NoAdmission, Refusal: review.Refusal(), Ignored: ignored(plan, r.VPA, trace),
-		Defaulted: r.Limits.Defaulted(r.Pod, change), Resize: resizeAt(r),
+		Defaulted: r.Limits.Defaulted(r.Pod, change),
 	}}
-	if r.Infeasible != nil {
-		p.Attempt.Infeasible = true
-		p.Attempt.NowLower = facts.RequestsAfter(r.Pod, change).LowerThan(r.Infeasible)
-	}
-	p.Owner, _ = target.DirectOwner(r.Pod)
+	p.about(r)
 	priority, more := p.Rank(plan, trace)
 	p.Priority = priority
 	return p, append(failed, more...)

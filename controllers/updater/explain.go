@@ -221,7 +221,7 @@ func (e *explanation) tell(ctx context.Context, w *workload, c *candidate, later
 	}
 	pod, trace := c.request.Pod, &engine.Trace{}
 	w.rules.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(w.vpa), trace)
-	traced := e.assess(w, pod, e.limits, trace, e.Log)
+	traced := e.assess(w, pod, e.limits, &podupdate.Alike{}, trace, e.Log)
 	verdict := traced.Decide(w.rules.Plan, c.asked, trace)
 	one := answers.RunningPod{PlannedPod: podupdate.Planned(traced.Pod, verdict, trace), Later: later, Infeasible: requestsText(c.request.Infeasible),
 		Evictions: refusalsOf(c.Evictions, e.now), Resizes: refusalsOf(c.Resizes, e.now)}

@@ -104,8 +104,9 @@ func (u *Updater) contain(log logr.Logger, consequence string) {
 // decideAll decides on each pod of a VPA as if it were the only one, and sorts the pods.
 func (r *run) decideAll(w *workload, limits *facts.LimitRanges, groups map[target.Key]*facts.Group, log logr.Logger) []*candidate {
 	list, byPod := make([]*podupdate.Pod, 0, len(w.pods)), make(map[*podupdate.Pod]*candidate, len(w.pods))
+	var alike podupdate.Alike
 	for _, pod := range w.pods {
-		c := r.assess(w, pod, limits, nil, log)
+		c := r.assess(w, pod, limits, &alike, nil, log)
 		c.group = groups[c.Owner]
 		r.decide(w, c)
 		list, byPod[c.Pod] = append(list, c.Pod), c
@@ -119,14 +120,14 @@ func (r *run) decideAll(w *workload, limits *facts.LimitRanges, groups map[targe
 }
 
 // assess finds out what the rules want for a pod, with all that is remembered of it.
-func (r *run) assess(w *workload, pod *corev1.Pod, limits *facts.LimitRanges, trace *engine.Trace, log logr.Logger) *candidate {
+func (r *run) assess(w *workload, pod *corev1.Pod, limits *facts.LimitRanges, alike *podupdate.Alike, trace *engine.Trace, log logr.Logger) *candidate {
 	resize, _ := r.resizes.At(pod, r.now)
 	c := &candidate{log: log.WithValues("pod", pod.Name), request: podupdate.Request{
 		Pod: pod, VPA: w.vpa, Limits: limits, Now: r.now, NoAdmission: r.noAdmission, Infeasible: r.infeasible.Tried(pod.UID),
 		ResizeSeen: resize.Since, Replaced: resize.Replaced, ReplacedAt: resize.ReplacedAt,
 	}}
 	var failed []*engine.RuleError
-	c.Pod, failed = podupdate.Assess(w.rules.Plan, c.request, trace)
+	c.Pod, failed = alike.Assess(w.rules.Plan, c.request, trace)
 	policy.Report(c.log, "values unchanged", failed...)
 	c.Evictions, c.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: pod.UID}, r.now)
 	if r.sent.Unseen(pod, r.now) { // the cached pod is from before the resize
