@@ -146,6 +146,7 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 	}
 	close(work)
 	done.Wait()
+	postponedWrites.WithLabelValues("checkpoint").Set(float64(left))
 	if left > 0 {
 		r.Log.Info("checkpoints postponed to the next cycle by --checkpoints-timeout, --kube-api-qps or the API server", "written", written, "left", left)
 	}

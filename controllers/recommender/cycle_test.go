@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,9 +72,12 @@ func TestPostponedWritesComeFirstInTheNextCycle(t *testing.T) {
 	}
 	c := newCluster(t, append(objects, checkpointOf("gone", "app", 5))...)
 	c.Interval, c.slow, c.Checkpoints.Interval = time.Second, 100*time.Millisecond, time.Nanosecond
-	cycles := 0
+	cycles, waited := 0, 0.0
 	for ; len(c.statuses) < 30 && cycles < 10; cycles++ {
 		c.cycle(used...)
+		left := testutil.ToFloat64(postponedWrites.WithLabelValues("status"))
+		require.LessOrEqual(t, left, 30.0)
+		waited = max(waited, left)
 	}
 	require.GreaterOrEqual(t, len(c.statuses), 30)
 	seen := map[string]bool{}
@@ -83,6 +87,14 @@ func TestPostponedWritesComeFirstInTheNextCycle(t *testing.T) {
 	}
 	require.Greater(t, cycles, 1)
 	require.Positive(t, c.count("statuses postponed to the next cycle"))
+	require.Positive(t, waited, "the metric did not say how many wait")
+	c.slow, c.usage = 0, nil
+	for range 2 { // the second sees what the first has written
+		c.cycle()
+	}
+	for _, object := range []string{"status", "checkpoint"} {
+		require.Zero(t, testutil.ToFloat64(postponedWrites.WithLabelValues(object)), "nothing waits any more: %s", object)
+	}
 	require.NotContains(t, c.checkpoints(), "gone-app")
 }
 

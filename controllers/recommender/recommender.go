@@ -293,6 +293,7 @@ func (r *Recommender) updateVPAs(ctx context.Context, begin time.Time) {
 	}
 	countObjects(all)
 	r.crowded = false
+	postponedWrites.WithLabelValues("status").Set(0)
 	if len(updates) == 0 {
 		return
 	}

@@ -87,6 +87,7 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 			r.crowded = r.crowded || u.First
 		}
 	}
+	postponedWrites.WithLabelValues("status").Set(float64(left))
 	if left > 0 {
 		r.Log.Info("statuses postponed to the next cycle by --kube-api-qps or the API server", "written", written, "left", left)
 	}

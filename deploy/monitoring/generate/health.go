@@ -49,6 +49,10 @@ var health = dashboard{
 				queries: []query{{duration("0.9", "step", "vpa_recommender_execution_latency_seconds", ""), "{{step}}"}}},
 			{kind: graph, title: "Writes", unit: "ops", description: "Statuses and checkpoints written per second, by result. Postponed ones wait for the next cycle.",
 				queries: []query{{`sum by (object, result) (rate(celvpa_recommender_writes_total[$__rate_interval]))`, "{{object}} {{result}}"}}},
+			{kind: graph, title: "Left to the next cycle", unit: "none", description: "Statuses and checkpoints that the last cycle did not write in time. What matters most goes first; if some are always left, raise --kube-api-qps.",
+				queries: []query{{`max by (object) (celvpa_recommender_postponed_writes)`, "{{object}}"}}},
+			{kind: number, title: "Contradictory history", unit: "none", description: "Containers whose series in Prometheus contradict each other, and reads that found several clusters. Should be 0; choose a cluster with --prometheus-matchers.",
+				queries: []query{{expr: `sum(celvpa_recommender_history_conflicts_total) or vector(0)`}}},
 		}},
 		{"Updater", []panel{
 			{kind: graph, title: "Duration of steps of a cycle", unit: "s", description: "90th percentile of each step. The total should be far below --updater-interval.",
