@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,7 +47,7 @@ type recommenderOptions struct {
 
 	workers     int
 	memorySaver bool
-	tolerance   float64
+	tolerance   resource.Quantity
 
 	external             bool
 	externalCPUMetric    string
@@ -66,7 +67,7 @@ func (o *options) addRecommender(f *pflag.FlagSet) {
 	f.IntVar(&r.minCheckpoints, "min-checkpoints", ignoredMinCheckpoints, "ignored; accepted for upstream's manifests")
 	f.IntVar(&r.workers, "update-worker-count", 10, "concurrent writes to the API server")
 	f.BoolVar(&r.memorySaver, "memory-saver", false, "remember only pods that a VPA selects")
-	f.Float64Var(&r.tolerance, "bounds-tolerance", 0, "fraction of themselves that bounds may drift by before a status is written for them alone, such as 0.01; targets are always written; 0 = write every digit, as upstream does (celvpa's own)")
+	f.Var(fraction{&r.tolerance}, "bounds-tolerance", "fraction of themselves that bounds may drift by before a status is written for them alone, such as 0.01; targets are always written; 0 = write every digit, as upstream does (celvpa's own)")
 	f.BoolVar(&r.external, "use-external-metrics", false, "read usage from external.metrics.k8s.io instead of metrics.k8s.io")
 	f.StringVar(&r.externalCPUMetric, "external-metrics-cpu-metric", "", "external metric with the CPU cores that a container uses; empty = none")
 	f.StringVar(&r.externalMemoryMetric, "external-metrics-memory-metric", "", "external metric with the bytes that a container uses; empty = none")
@@ -88,9 +89,6 @@ func (r *recommenderOptions) check(log logr.Logger) error {
 	}
 	if r.remembers.UnusedGrace < 0 {
 		return fmt.Errorf("--unused-history-grace is %s; it must not be less than 0", r.remembers.UnusedGrace)
-	}
-	if !(r.tolerance >= 0 && r.tolerance < 1) {
-		return fmt.Errorf("--bounds-tolerance is %g; it must be at least 0 and less than 1", r.tolerance)
 	}
 	if r.grace < 0 {
 		return fmt.Errorf("--target-grace-period is %s; it must not be less than 0", r.grace)

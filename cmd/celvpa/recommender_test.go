@@ -24,6 +24,10 @@ func TestHazard24FlagsThatDoNothingAreTold(t *testing.T) {
 		{args: "--min-checkpoints=10"},
 		{args: "--min-checkpoints=20", told: "--min-checkpoints is ignored"},
 		{args: "--update-worker-count=0", fails: "--update-worker-count is 0; it must be at least 1"},
+		{args: "--bounds-tolerance=0.01"},
+		{args: "--bounds-tolerance=1", fails: `invalid argument "1" for "--bounds-tolerance" flag: it must be a number of at least 0 and less than 1, such as 0.01`},
+		{args: "--bounds-tolerance=1%", fails: `invalid argument "1%" for "--bounds-tolerance" flag: it must be a number of at least 0 and less than 1, such as 0.01`},
+		{args: "--bounds-tolerance=-0.1", fails: `invalid argument "-0.1" for "--bounds-tolerance" flag: it must be a number of at least 0 and less than 1, such as 0.01`},
 		{args: "--target-grace-period=-1s", fails: "--target-grace-period is -1s; it must not be less than 0"},
 		{args: "--use-external-metrics", fails: "--use-external-metrics needs --external-metrics-cpu-metric, --external-metrics-memory-metric or both"},
 		{args: "--use-external-metrics --external-metrics-cpu-metric=cpu"},
@@ -31,7 +35,10 @@ func TestHazard24FlagsThatDoNothingAreTold(t *testing.T) {
 		o := &options{}
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		o.addRecommender(flags)
-		require.NoError(t, flags.Parse(strings.Fields(tt.args)), tt.args)
+		if err := flags.Parse(strings.Fields(tt.args)); err != nil {
+			require.EqualError(t, err, tt.fails)
+			continue
+		}
 		var told []string
 		err := o.recommender.check(funcr.New(func(_, text string) { told = append(told, text) }, funcr.Options{}))
 		if tt.fails != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,7 +50,7 @@ type Options struct {
 	MemorySaver bool // keep no usage of pods without a VPA
 	// BoundsTolerance is by how much of itself each bound of a recommendation may be off before a
 	// status is written for bounds only; 0 = not at all.
-	BoundsTolerance float64
+	BoundsTolerance resource.Quantity
 }
 
 // Recommender runs cycles of sampling and recommending while its replica leads.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/celvpa/celvpa/controllers/facts"
@@ -30,7 +31,7 @@ type State struct {
 	logger  logr.Logger
 	shadows *policy.Shadows // nil = audited overlays are not evaluated
 	// tolerance is Options.BoundsTolerance.
-	tolerance float64
+	tolerance resource.Quantity
 
 	rules      *compile.Rulebook
 	cluster    *model.Cluster

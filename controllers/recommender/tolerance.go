@@ -1,10 +1,10 @@
 package recommender
 
 import (
-	"math"
-
+	"gopkg.in/inf.v0"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
@@ -13,7 +13,7 @@ import (
 // only, and by no more than the tolerance. The bounds of each VPA drift with every sample of its first
 // weeks: without it, each status would be written each minute.
 func (s *State) tolerates(before, after *vpav1.VerticalPodAutoscalerStatus) bool {
-	if s.tolerance <= 0 || before.Recommendation == nil || after.Recommendation == nil ||
+	if s.tolerance.IsZero() || before.Recommendation == nil || after.Recommendation == nil ||
 		!equality.Semantic.DeepEqual(before.ObservedGeneration, after.ObservedGeneration) {
 		return false
 	}
@@ -37,11 +37,17 @@ func (s *State) near(a, b corev1.ResourceList) bool {
 		return false
 	}
 	for name, x := range a {
-		y, ok := b[name]
-		was, is := x.AsApproximateFloat64(), y.AsApproximateFloat64()
-		if !ok || math.Abs(is-was) > s.tolerance*math.Abs(was)*(1+1e-9) { // 2020m is 1% more than 2
+		if y, ok := b[name]; !ok || !within(s.tolerance, x, y) {
 			return false
 		}
 	}
 	return true
+}
+
+// within reports whether an amount is off by at most a fraction of what it was: 2020m is 1% more than 2.
+func within(fraction, was, is resource.Quantity) bool {
+	before := was.AsDec()
+	off := new(inf.Dec).Sub(is.AsDec(), before)
+	may := new(inf.Dec).Mul(fraction.AsDec(), before)
+	return off.Abs(off).Cmp(may.Abs(may)) <= 0
 }

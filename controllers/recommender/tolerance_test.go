@@ -48,23 +48,46 @@ func TestBoundsMayDriftByTheTolerance(t *testing.T) {
 		"no recommendation":          {func(s *vpav1.VerticalPodAutoscalerStatus) { s.Recommendation = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tt.near, (&State{tolerance: 0.01}).tolerates(status(nil), status(tt.change)))
+			require.Equal(t, tt.near, (&State{tolerance: resource.MustParse("0.01")}).tolerates(status(nil), status(tt.change)))
 			require.False(t, (&State{}).tolerates(status(nil), status(tt.change)), "by default everything is written")
 		})
 	}
 }
 
+// TestAToleranceIsExact, also where 64-bit floats are not, and where 64-bit integers end.
+func TestAToleranceIsExact(t *testing.T) {
+	for _, tt := range []struct {
+		fraction, was, is string
+		within            bool
+	}{
+		{"0.01", "2", "2020m", true},
+		{"0.01", "2", "2020000001n", false},
+		{"0.01", "2", "1980m", true},
+		{"0.01", "2", "1979999999n", false},
+		{"0.1", "9007199254740990", "9907919180215089", true},
+		{"0.1", "9007199254740990", "9907919180215090", false},
+		{"0.5", "9E", "4500000000000000000", true},
+		{"0.5", "9E", "4499999999999999999", false},
+		{"0.5", "0", "0", true},
+		{"0.5", "0", "1n", false},
+		{"0.5", "-2", "-3", true},
+		{"0.5", "-2", "-3001m", false},
+	} {
+		require.Equal(t, tt.within, within(resource.MustParse(tt.fraction), resource.MustParse(tt.was), resource.MustParse(tt.is)), "%+v", tt)
+	}
+}
+
 // TestDriftingBoundsAreNotWrittenWithATolerance, and a new target is.
 func TestDriftingBoundsAreNotWrittenWithATolerance(t *testing.T) {
-	for name, tolerance := range map[string]float64{"every digit": 0, "bounds may be off": 0.9} {
+	for name, tolerance := range map[string]string{"every digit": "0", "bounds may be off": "0.9"} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, append(workload("web", "app"), checkpointOf("web", "app", 1000))...)
-			c.tolerance = tolerance
+			c.tolerance = resource.MustParse(tolerance)
 			for range 4 { // a restored history of one core, and samples of one
 				c.cycle("web app")
 			}
 			require.NotNil(t, c.vpa("web").Status.Recommendation)
-			if tolerance == 0 {
+			if c.tolerance.IsZero() {
 				require.Greater(t, len(c.statuses), 2)
 			} else {
 				require.LessOrEqual(t, len(c.statuses), 2)
