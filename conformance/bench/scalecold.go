@@ -23,11 +23,7 @@ func (s *scaling) cold(ctx context.Context, vpas int) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &clockwork{Crowd: made}
-	c.prepare()
-	server := serverOf(made)
-	server.Usage = c.ask
-	l, err := s.serve(ctx, server)
+	c, _, l, err := s.clockwork(ctx, made)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/celvpa/celvpa/conformance/bench/crowd"
+	"github.com/celvpa/celvpa/conformance/bench/standin"
 	"github.com/celvpa/celvpa/conformance/harness"
 )
 
@@ -46,6 +47,16 @@ func (c *clockwork) ask() []byte {
 	return body
 }
 
+// clockwork serves a crowd in which time begins to pass once a recommender asks for usage.
+func (s *scaling) clockwork(ctx context.Context, made *crowd.Crowd) (*clockwork, *standin.Server, *lab, error) {
+	c := &clockwork{Crowd: made}
+	c.prepare()
+	server := serverOf(made)
+	server.Usage = c.ask
+	l, err := s.serve(ctx, server)
+	return c, server, l, err
+}
+
 // stop lets no more time pass.
 func (c *clockwork) stop() {
 	c.mu.Lock()
@@ -64,11 +75,7 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &clockwork{Crowd: made}
-	c.prepare()
-	server := serverOf(made)
-	server.Usage = c.ask
-	l, err := s.serve(ctx, server)
+	c, server, l, err := s.clockwork(ctx, made)
 	if err != nil {
 		return nil, err
 	}
