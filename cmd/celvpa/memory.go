@@ -38,10 +38,10 @@ type afterWork struct {
 	allocated func() uint64 // bytes since the process started
 	release   func()
 	live      func() uint64 // bytes in use after the last garbage collection
-	percent   int           // by which the heap may grow
+	percent   int           // by which a heap that is not large may grow
 	grow      func(percent int)
-	large     bool // it grows by half of that, but by updaterPercent at least
 
+	growth         int    // percent that is in force
 	last, released uint64 // allocated bytes at the last look, and at the last release
 }
 
@@ -56,7 +56,7 @@ func saveMemory(percent int) *afterWork {
 	debug.SetGCPercent(percent)
 	return &afterWork{
 		clock: clock.RealClock{}, allocated: readMetric("/gc/heap/allocs:bytes"), release: debug.FreeOSMemory,
-		live: readMetric("/gc/heap/live:bytes"), percent: percent, grow: func(percent int) { debug.SetGCPercent(percent) },
+		live: readMetric("/gc/heap/live:bytes"), percent: percent, growth: percent, grow: func(percent int) { debug.SetGCPercent(percent) },
 	}
 }
 
@@ -70,13 +70,9 @@ func (a *afterWork) Start(ctx context.Context) error {
 }
 
 func (a *afterWork) look() {
-	if large := a.live() > largeHeap; large != a.large {
-		a.large = large
-		if large {
-			a.grow(max(a.percent/2, updaterPercent))
-		} else {
-			a.grow(a.percent)
-		}
+	if growth := a.growthOf(a.live()); growth != a.growth {
+		a.grow(growth)
+		a.growth = growth
 	}
 	now := a.allocated()
 	if now-a.last < quietBelow && now-a.released >= releaseFrom {
@@ -84,6 +80,14 @@ func (a *afterWork) look() {
 		a.released = now
 	}
 	a.last = now
+}
+
+// growthOf is by how many percent a heap with so much live data may grow.
+func (a *afterWork) growthOf(live uint64) int {
+	if live > largeHeap {
+		return max(a.percent/2, updaterPercent)
+	}
+	return a.percent
 }
 
 // readMetric reads a number of the Go runtime.

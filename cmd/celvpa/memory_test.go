@@ -38,14 +38,14 @@ func TestMemoryIsGivenBackWhenWorkIsDone(t *testing.T) {
 
 // TestLargeHeapsGrowByLess: half of three gigabytes is more than the memory that was aimed at.
 func TestLargeHeapsGrowByLess(t *testing.T) {
-	for percent, less := range map[int]int{50: 25, updaterPercent: updaterPercent} {
+	for percent, want := range map[int][]int{50: {25, 50}, updaterPercent: nil} {
 		var live uint64
 		var grown []int
-		a := &afterWork{allocated: func() uint64 { return 0 }, release: func() {}, live: func() uint64 { return live }, percent: percent, grow: func(p int) { grown = append(grown, p) }}
+		a := &afterWork{allocated: func() uint64 { return 0 }, release: func() {}, live: func() uint64 { return live }, percent: percent, growth: percent, grow: func(p int) { grown = append(grown, p) }}
 		for _, live = range []uint64{1 << 20, largeHeap, largeHeap + 1, 3 << 30, 1 << 20, 1} {
 			a.look()
 		}
-		require.Equal(t, []int{less, percent}, grown)
+		require.Equal(t, want, grown)
 	}
 }
 
