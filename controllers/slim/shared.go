@@ -1,7 +1,7 @@
 package slim
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,14 +21,15 @@ var (
 // other, and it is restarted as a whole, so few are enough.
 const poolSize = 4096
 
-// pool finds values again that are the same. It remembers the last values only: one that is found
-// anew from time to time costs memory, and nothing else. It is safe for concurrent use.
+// pool finds values again that are the same. It remembers those that were asked for last: when newer
+// is full, it becomes older, and what was older is forgotten. A value that is kept twice for that
+// costs memory, and nothing else. It is safe for concurrent use.
 type pool[T any] struct {
 	mu           sync.Mutex
 	newer, older map[string]T
 }
 
-// of is the value that is known by a key, or this one.
+// of is the value that a key stands for: this one, unless the pool remembers another.
 func (p *pool[T]) of(key string, value T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,13 +51,8 @@ func oneOf(list corev1.ResourceList) (shared corev1.ResourceList, key string) {
 	if list == nil {
 		return nil, "-"
 	}
-	names := make([]corev1.ResourceName, 0, len(list))
-	for name := range list {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var text strings.Builder
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
 		q := list[name]
 		text.WriteString(string(name))
 		text.WriteByte('=')
@@ -84,13 +80,8 @@ func oneOfLabels(labels map[string]string) map[string]string {
 	if len(labels) == 0 {
 		return labels
 	}
-	names := make([]string, 0, len(labels))
-	for name := range labels {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, cmp.Compare)
 	var key strings.Builder
-	for _, name := range names { // no name has an =, and no value a comma
+	for _, name := range slices.Sorted(maps.Keys(labels)) { // no name has an =, and no value a comma
 		key.WriteString(name + "=" + labels[name] + ",")
 	}
 	return sharedLabels.of(key.String(), labels)
