@@ -1,7 +1,9 @@
 package lang
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -80,8 +82,11 @@ func Values(v ref.Val) (out []ref.Val, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	if all, ok := v.Value().([]ref.Val); ok {
+	switch all := v.Value().(type) {
+	case []ref.Val:
 		return all, true
+	case map[ref.Val]ref.Val:
+		return slices.AppendSeq(make([]ref.Val, 0, len(all)), maps.Keys(all)), true
 	}
 	for it := list.Iterator(); it.HasNext() == types.True; {
 		out = append(out, it.Next())

@@ -83,6 +83,14 @@ func TestDefaultsArePatched(t *testing.T) {
 	require.Empty(t, refused.Patch, "what is refused gets no defaults")
 }
 
+// TestARequestCanBeReviewedAgain: overlays that are tried see the object as it was written, without defaults.
+func TestARequestCanBeReviewedAgain(t *testing.T) {
+	rules, request := plan(t), Read(vpa(t, ""), nil, "")
+	first := Review(rules, request)
+	require.Len(t, first.Patch, 1)
+	require.Equal(t, first, Review(rules, request))
+}
+
 // TestOperatorsDefaults may reach into what is not there yet.
 func TestOperatorsDefaults(t *testing.T) {
 	rules := changed(t, `
