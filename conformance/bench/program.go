@@ -83,10 +83,10 @@ func (l *lab) start(p program, name string, before, flags []string) (*process, e
 // end stops a process. How it ends is not measured.
 func (p *process) end() { _ = p.Stop(10 * time.Second) }
 
-// poll reads the metrics of a process every second until done. A process has a minute to start
+// poll reads the metrics of a process at an interval until done. A process has a minute to start
 // serving them.
-func (p *process) poll(ctx context.Context, done func(metrics) (bool, error)) error {
-	return wait.PollUntilContextCancel(ctx, time.Second, false, func(ctx context.Context) (bool, error) {
+func (p *process) poll(ctx context.Context, every time.Duration, done func(metrics) (bool, error)) error {
+	return wait.PollUntilContextCancel(ctx, every, false, func(ctx context.Context) (bool, error) {
 		if err := p.Alive(); err != nil {
 			return false, err
 		}

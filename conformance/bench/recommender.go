@@ -68,7 +68,7 @@ func (r *recommenders) measure(ctx context.Context, p program, trial string) ([]
 	defer one.end()
 	stop := watch(one.Pid())
 	ends := []cycleEnd{{}}
-	err = one.poll(ctx, func(m metrics) (done bool, err error) {
+	err = one.poll(ctx, time.Second, func(m metrics) (done bool, err error) {
 		last := ends[len(ends)-1]
 		now := cycleEnd{at: time.Now()}
 		if now.cycles, now.steps = m.steps("vpa_recommender_execution_latency_seconds"); now.cycles == last.cycles {

@@ -88,7 +88,7 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 	ends, heaps := []cycleEnd{{}}, []float64{}
 	quarter := max(s.minutes/4, 2)
 	writes, served := int64(0), 0.0 // after the first cycle
-	err = one.poll(ctx, func(m metrics) (done bool, err error) {
+	err = one.poll(ctx, time.Second, func(m metrics) (done bool, err error) {
 		last, now := ends[len(ends)-1], cycleEnd{at: time.Now()}
 		if now.cycles, now.steps = m.steps("vpa_recommender_execution_latency_seconds"); now.cycles == last.cycles {
 			return false, nil

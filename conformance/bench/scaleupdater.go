@@ -29,7 +29,7 @@ func (s *scaling) updater(ctx context.Context, vpas int) ([]value, error) {
 	defer one.end()
 	stop := watch(one.Pid())
 	ends, decided := []cycleEnd{{}}, 0.0
-	err = one.poll(ctx, func(m metrics) (bool, error) {
+	err = one.poll(ctx, max(time.Second, minute/5), func(m metrics) (bool, error) {
 		last, now := ends[len(ends)-1], cycleEnd{at: time.Now()}
 		if now.cycles, now.steps = m.steps("vpa_updater_execution_latency_seconds"); now.cycles == last.cycles {
 			return false, nil

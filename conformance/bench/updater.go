@@ -74,7 +74,7 @@ func (u *updaters) measure(ctx context.Context, p program, trial string) ([]valu
 	defer one.end()
 	stop := watch(one.Pid())
 	var before, after cycleEnd // before: of the last cycle that changed nothing
-	err = one.poll(ctx, func(m metrics) (bool, error) {
+	err = one.poll(ctx, time.Second, func(m metrics) (bool, error) {
 		changed := pods.count() > 0
 		if !changed && time.Since(one.started) > firstChange {
 			return false, fmt.Errorf("no pod changed within %s; see %s", firstChange, one.LogFile)
