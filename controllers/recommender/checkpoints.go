@@ -188,7 +188,7 @@ func (r *Recommender) writeCheckpoint(ctx context.Context, c checkpointWrite) er
 	if err != nil {
 		return fmt.Errorf("encoding checkpoint %s: %w", object.Name, err)
 	}
-	err = r.Checkpoints.Live.Patch(ctx, object.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))
+	err = r.Checkpoints.Live.Patch(ctx, headOf("VerticalPodAutoscalerCheckpoint", object.Namespace, object.Name), client.RawPatch(types.JSONPatchType, patch))
 	switch {
 	case apierrors.IsNotFound(err):
 		err = r.Checkpoints.Live.Create(ctx, object)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -120,6 +121,9 @@ func (c *Checkpoints) patch(w http.ResponseWriter, r *http.Request, path string)
 	}
 	one = &checkpoint{one.vpa, one.container, status}
 	c.all[key] = one
+	if metadataOnly(w, r, &metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: "1"}) {
+		return
+	}
 	w.Header().Set("Content-Type", asJSON)
 	_, _ = io.WriteString(w, one.text(key))
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
@@ -43,6 +44,15 @@ func named(path string) (key client.ObjectKey) {
 	return key
 }
 
+// metadataOnly answers with the metadata of an object, if the client asks for no more.
+func metadataOnly(w http.ResponseWriter, r *http.Request, object metav1.Object) (asked bool) {
+	if asked = strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata"); asked {
+		answer(w, metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName(), ResourceVersion: object.GetResourceVersion()}})
+	}
+	return asked
+}
+
 // patchStatus replaces the status of a VerticalPodAutoscaler.
 func (s *Server) patchStatus(w http.ResponseWriter, r *http.Request, path string) {
 	var status vpav1.VerticalPodAutoscalerStatus
@@ -53,6 +63,9 @@ func (s *Server) patchStatus(w http.ResponseWriter, r *http.Request, path string
 	after, found := s.Update(vpaPlural, named(path), func(o client.Object) { o.(*vpav1.VerticalPodAutoscaler).Status = status })
 	if !found {
 		missing(w, path)
+		return
+	}
+	if metadataOnly(w, r, after) {
 		return
 	}
 	text, err := encoder{Kind: s.kinds[vpaPlural].Kind}.encode(after)
