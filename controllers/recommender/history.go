@@ -166,23 +166,29 @@ func (s *State) Restore(c *vpav1.VerticalPodAutoscalerCheckpoint, now time.Time)
 	return true, nil
 }
 
-// each reads all checkpoints of a namespace, empty for all, page by page.
-func (c *Checkpoints) each(ctx context.Context, namespace string, f func(*unstructured.Unstructured)) error {
-	page := &unstructured.UnstructuredList{}
-	for {
-		page.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpointList"))
-		options := []client.ListOption{client.InNamespace(namespace), client.Limit(checkpointPage), client.Continue(page.GetContinue())}
-		page = &unstructured.UnstructuredList{Object: page.Object}
-		if err := c.Live.List(ctx, page, options...); err != nil {
-			return fmt.Errorf("listing checkpoints: %w", err)
+// each reads all checkpoints of a namespace, empty for all, page by page: one while f has the one
+// before.
+func (c *Checkpoints) each(ctx context.Context, namespace string, f func(*unstructured.Unstructured)) (err error) {
+	pages := make(chan []unstructured.Unstructured)
+	go func() {
+		defer close(pages)
+		for next, more := "", true; more; more = next != "" {
+			page := &unstructured.UnstructuredList{}
+			page.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpointList"))
+			if err = c.Live.List(ctx, page, client.InNamespace(namespace), client.Limit(checkpointPage), client.Continue(next)); err != nil {
+				err = fmt.Errorf("listing checkpoints: %w", err)
+				return
+			}
+			pages <- page.Items
+			next = page.GetContinue()
 		}
-		for i := range page.Items {
-			f(&page.Items[i])
-		}
-		if page.GetContinue() == "" {
-			return nil
+	}()
+	for page := range pages {
+		for i := range page {
+			f(&page[i])
 		}
 	}
+	return err
 }
 
 // checkpointPage is how many checkpoints are read at a time.
