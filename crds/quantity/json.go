@@ -70,7 +70,7 @@ func suspicious(data []byte) bool {
 				return true
 			}
 			continue
-		case c == 'e' || c == 'E':
+		case run > 0 && (c == 'e' || c == 'E'): // not that of service-0001
 			if longExponent(data[i+1:]) {
 				return true
 			}

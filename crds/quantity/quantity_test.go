@@ -111,6 +111,18 @@ func TestEachQuantityInJSONIsCheckedBeforeItIsParsed(t *testing.T) {
 	}
 }
 
+// TestNamesAreNotSuspicious: a name such as service-0001 costs no second look. Exponents count after a
+// number only, because apimachinery's parser reads no other.
+func TestNamesAreNotSuspicious(t *testing.T) {
+	require.False(t, suspicious([]byte(`{"name":"service-000123","uid":"cache-2024010112"}`)))
+	require.True(t, suspicious([]byte(`{"cpu":"1.e-9999"}`)))
+	require.True(t, suspicious([]byte(`{"cpu":1E99999}`)))
+	for _, text := range []string{"e-999999999", "+e-999999999", "Ke-999999999", "1ke-999999999", "1Ee-999999999", "1 e-999999999"} {
+		_, err := resource.ParseQuantity(text)
+		require.Error(t, err, text)
+	}
+}
+
 // Types that no decoder could look into would refuse all objects with a long exponent.
 func TestEveryTypeOfKubernetesCanBeLookedInto(t *testing.T) {
 	require.NoError(t, checkJSON([]byte(`{"a":"1e-999999999"}`), &map[string]any{}))
