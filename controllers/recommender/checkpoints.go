@@ -62,10 +62,9 @@ func (w *Workload) gone(container string) bool {
 
 func (r *Recommender) maintainCheckpoints(ctx context.Context, begin time.Time, existing map[model.WorkloadID]bool) {
 	until := r.until(begin, checkpointShare)
-	if end := begin.Add(part(r.Interval, firstShare+leastShare/10)); r.crowded && end.Before(until) {
-		until = end // VPAs wait for their first status: the next cycle must not be late
-	}
-	if timeout := r.Clock.Now().Add(r.Checkpoints.Timeout); timeout.Before(until) {
+	if r.crowded {
+		until = r.Clock.Now() // VPAs wait for their first status: the next cycle must not be late
+	} else if timeout := r.Clock.Now().Add(r.Checkpoints.Timeout); timeout.Before(until) {
 		until = timeout
 	}
 	writing, cancel := context.WithTimeout(ctx, until.Sub(r.Clock.Now()))

@@ -21,9 +21,10 @@ type Update struct {
 	Workload *Workload
 	Status   *vpav1.VerticalPodAutoscalerStatus
 	// Urgent: more than the bounds change, which drift with every sample.
-	Urgent  bool
-	First   bool // the VPA has no status yet
-	written bool
+	Urgent bool
+	First  bool // the VPA has no status yet
+	// What became of it.
+	written, postponed bool
 }
 
 // Update evaluates a VPA; nil when its status is up to date. A panic affects this VPA only, and its

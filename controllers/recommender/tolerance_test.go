@@ -1,13 +1,17 @@
 package recommender
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/controllers/recommender/model"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
@@ -121,4 +125,41 @@ func TestVPAsWithoutAStatusAreServedFirst(t *testing.T) {
 	require.False(t, c.crowded)
 	c.writeStatuses(t.Context(), updates[:20], begin, time.Now().Add(60*time.Millisecond))
 	require.True(t, c.crowded)
+}
+
+// TestARefusedFirstStatusHoldsUpNoCheckpoints: it was postponed once, and has been refused since.
+func TestARefusedFirstStatusHoldsUpNoCheckpoints(t *testing.T) {
+	c := newCluster(t, workload("a", "app")...)
+	c.fault = func(verb string, _ client.Object) error {
+		if verb == "status" {
+			return errors.New("refused")
+		}
+		return nil
+	}
+	c.cycle()
+	c.workloads[model.WorkloadID{Namespace: "ns", Name: "a"}].waiting = time.Now().Add(-time.Hour)
+	c.cycle("a app")
+	require.False(t, c.crowded)
+	require.Zero(t, testutil.ToFloat64(postponedWrites.WithLabelValues("status")))
+	require.Equal(t, map[string]int{"a-app": 1}, c.checkpoints())
+}
+
+// TestCheckpointsWaitForFirstStatuses, and count as postponed.
+func TestCheckpointsWaitForFirstStatuses(t *testing.T) {
+	c := newCluster(t, workload("a", "app")...)
+	c.cycle("a app")
+	require.Equal(t, map[string]int{"a-app": 1}, c.checkpoints())
+	waiting := func() float64 { return testutil.ToFloat64(postponedWrites.WithLabelValues("checkpoint")) }
+	for i := range c.usage {
+		c.usage[i].At = time.Now()
+	}
+	c.loadSamples(t.Context())
+	c.crowded = true
+	c.maintainCheckpoints(t.Context(), time.Now(), nil)
+	require.Equal(t, map[string]int{"a-app": 1}, c.checkpoints())
+	require.Equal(t, 1.0, waiting())
+	c.crowded = false
+	c.maintainCheckpoints(t.Context(), time.Now(), nil)
+	require.Equal(t, map[string]int{"a-app": 2}, c.checkpoints())
+	require.Zero(t, waiting())
 }

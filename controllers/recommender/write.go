@@ -23,7 +23,7 @@ import (
 // The writes of a cycle end before the next cycle, which starts with those that are left.
 const (
 	statusShare     = 0.5  // of the interval for statuses
-	firstShare      = 0.95 // of the interval for the first statuses of VPAs, at the expense of checkpoints
+	firstShare      = 1    // of the interval for the first statuses of VPAs; checkpoints wait meanwhile
 	checkpointShare = 0.75 // of the interval for statuses and checkpoints
 	leastShare      = 0.25 // of the interval that each of them gets, however late the cycle is
 	leastTime       = time.Second
@@ -85,7 +85,7 @@ func (r *Recommender) writeStatuses(ctx context.Context, updates []*Update, unti
 	for _, u := range updates {
 		if u.written {
 			written++
-		} else if !u.Workload.waiting.IsZero() {
+		} else if u.postponed {
 			left++
 			r.crowded = r.crowded || u.First
 		}
@@ -118,6 +118,7 @@ func waitingSince(u *Update) time.Time {
 func (r *Recommender) postpone(updates []*Update) {
 	for _, u := range updates {
 		writesTotal.WithLabelValues("status", "postponed").Inc()
+		u.postponed = true
 		if u.Workload.waiting.IsZero() {
 			u.Workload.waiting = r.Clock.Now()
 		}
