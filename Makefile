@@ -19,8 +19,9 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 LAB := go run -C conformance/lab .
 BENCH := bin/bench
 
-# What is measured beside what; a comma would end an argument of $(or …).
+# What is measured beside what, and at which sizes; a comma would end an argument of $(or …).
 BOTH := upstream,celvpa
+SIZES := 100,1000,10000,50000
 
 .PHONY: help
 help: ## Show this list
@@ -150,7 +151,7 @@ bench-scale: bench-build ## Recommender and updater in a simulated cluster of SC
 
 .PHONY: sizing
 sizing: bench-build ## Measure what docs/sizing.md says, at four sizes, and write it there (an hour; on a quiet machine)
-	@exec $(BENCH) scale -vpas $(or $(SCALE),100,1000,10000,50000) $(if $(MINUTES),-minutes $(MINUTES)) -doc docs/sizing.md -note "$(NOTE)"
+	@exec $(BENCH) scale -vpas $(or $(SCALE),$(SIZES)) $(if $(MINUTES),-minutes $(MINUTES)) -doc docs/sizing.md -note "$(NOTE)"
 
 # A program of its own instead of `go run`, which would not pass SIGTERM on.
 .PHONY: bench-build
