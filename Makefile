@@ -43,7 +43,9 @@ run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; C
 	  $(if $(RULES_DIR),-rules-dir $(RULES_DIR)) $(if $(WEBHOOK_ADDRESS),-webhook-address $(WEBHOOK_ADDRESS))
 
 .PHONY: test
-test: lint test-unit $(if $(LONG),test-race test-fuzz) test-lab ## Everything: lint, unit tests and the tests on a lab; LONG=1 also fuzzes, and detects races
+test: need-go ## Everything: lint and unit tests side by side, then the tests on labs; LONG=1 also fuzzes, and detects races
+	@$(MAKE) --no-print-directory --keep-going -j2 lint test-unit
+	@$(MAKE) --no-print-directory $(if $(LONG),test-race test-fuzz) test-lab
 
 .PHONY: test-unit
 test-unit: need-go ## Tests that need no cluster

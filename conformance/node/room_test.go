@@ -30,9 +30,23 @@ func TestADeferredResizeWaitsForRoom(t *testing.T) {
 	undisturbed(t, pod, 0)
 }
 
-// fill creates a pod that leaves so many milli-cores of the node free.
+// fill creates a pod that leaves so many milli-cores of the node free. It waits until the pods of earlier tests are gone: they would
+// leave more.
 func fill(t *testing.T, ns string, rest int64) *corev1.Pod {
 	t.Helper()
+	until(t, patience, "namespaces of earlier tests to be gone", func(ctx context.Context) (bool, string) {
+		var list corev1.NamespaceList
+		if err := cluster.List(ctx, &list); err != nil {
+			return false, err.Error()
+		}
+		leaving := []string{}
+		for _, n := range list.Items {
+			if n.DeletionTimestamp != nil {
+				leaving = append(leaving, n.Name)
+			}
+		}
+		return len(leaving) == 0, strings.Join(leaving, ", ")
+	})
 	var n corev1.Node
 	require.NoError(t, cluster.Get(t.Context(), client.ObjectKey{Name: nodeName}, &n))
 	var pods corev1.PodList
