@@ -55,10 +55,13 @@ func untilEvery(t *testing.T, pause, limit time.Duration, what string, look func
 	}
 }
 
+// testNamespaces is how the names of the tests' namespaces begin.
+const testNamespaces = "node-"
+
 // namespace is a namespace for one test. It goes with the test, and its pods make room on the node.
 func namespace(t *testing.T, name string) string {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-" + name + "-"}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: testNamespaces + name + "-"}}
 	require.NoError(t, cluster.Create(t.Context(), ns))
 	t.Cleanup(func() {
 		if !*keep || !t.Failed() {

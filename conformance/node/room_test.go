@@ -41,7 +41,7 @@ func fill(t *testing.T, ns string, rest int64) *corev1.Pod {
 		}
 		leaving := []string{}
 		for _, n := range list.Items {
-			if n.DeletionTimestamp != nil {
+			if n.DeletionTimestamp != nil && strings.HasPrefix(n.Name, testNamespaces) {
 				leaving = append(leaving, n.Name)
 			}
 		}
