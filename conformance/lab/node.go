@@ -113,7 +113,11 @@ func (p *parts) guest(ctx context.Context) (string, error) {
 	return to, nil
 }
 
-// startNode switches the virtual machine on and waits until its node is ready.
+// nodeStarts is how often the virtual machine is switched on before startNode gives up.
+const nodeStarts = 3
+
+// startNode switches the virtual machine on and waits until its node is ready. Emulated processors sometimes lock up while their
+// kernel boots; the machine then ends, and is switched on again.
 func (c *cluster) startNode(ctx context.Context) error {
 	machine, err := c.realNode()
 	if err != nil {
@@ -121,9 +125,6 @@ func (c *cluster) startNode(ctx context.Context) error {
 	}
 	base, err := c.nodeBase(ctx)
 	if err != nil {
-		return err
-	}
-	if err := machine.Start(ctx, base, vm.Settings{Node: nodeName, Kubeconfig: c.kubeconfig()}); err != nil {
 		return err
 	}
 	config, err := c.restConfig()
@@ -134,13 +135,22 @@ func (c *cluster) startNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done := progress("waiting for the node", "about 30 s")
-	err = objects.waitForNode(ctx, nodeName, 5*time.Minute, func() bool { return machine.PID() != 0 })
-	done(err)
-	if err != nil {
-		return fmt.Errorf("%w; %ssee %s and %s/log/kubelet.log", err, machine.Complaint(), machine.Console(), machine.Proxy())
+	for start := 1; ; start++ {
+		if err := machine.Start(ctx, base, vm.Settings{Node: nodeName, Kubeconfig: c.kubeconfig()}); err != nil {
+			return err
+		}
+		done := progress("waiting for the node", "about 30 s")
+		err = objects.waitForNode(ctx, nodeName, 5*time.Minute, func() bool { return machine.PID() != 0 })
+		done(err)
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("%w; %ssee %s and %s/log/kubelet.log", err, machine.Complaint(), machine.Console(), machine.Proxy())
+		if start == nodeStarts || machine.PID() != 0 || !machine.LockedUp() {
+			return err
+		}
+		fmt.Printf("lab: the virtual machine's processors locked up (%s): switching it on again\n", machine.Console())
 	}
-	return nil
 }
 
 // killNode ends the virtual machine as a power cut would.

@@ -70,10 +70,10 @@ func (o *objects) simulate(ctx context.Context, nodes int) error {
 	return o.applyNodes(ctx, nodes)
 }
 
-// waitForNode waits until a node is ready, or fails at once if its machine died. Its last heartbeat must be new: a node that was
-// killed is called ready for a while.
+// waitForNode waits until a node is ready, or fails at once if its machine died. Its last heartbeat, whose time is in whole seconds,
+// must be new: a node that was killed is called ready for a while.
 func (o *objects) waitForNode(ctx context.Context, name string, limit time.Duration, alive func() bool) error {
-	since := time.Now().Truncate(time.Second)
+	since := time.Now()
 	last := "not registered"
 	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
 		if !alive() {
@@ -92,7 +92,7 @@ func (o *objects) waitForNode(ctx context.Context, name string, limit time.Durat
 			last = fmt.Sprint(condition["message"])
 			beat, _ := condition["lastHeartbeatTime"].(string)
 			when, err := time.Parse(time.RFC3339, beat)
-			return err == nil && condition["status"] == "True" && !when.Before(since), nil
+			return err == nil && condition["status"] == "True" && when.After(since), nil
 		}
 		return false, nil
 	})
