@@ -96,10 +96,11 @@ test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make te
 .PHONY: test-lab
 test-lab: export CELVPA_RACE := $(LONG)
 test-lab: export GORACE := $(if $(LONG),halt_on_error=1)
-# Two at a time: they mostly wait. The longest come first. The real node is not among them: it wants the machine to itself.
+# Two at a time: they mostly wait. The longest come first. The real node comes last: it wants the machine to itself.
 test-lab: need-go $(if $(LONG),need-cc) lab-build ## Tests on labs of their own (built and started by the tests), two suites at a time; LONG=1 with a celvpa that detects races
 	@echo "two suites at a time; their lines are mixed"
 	@$(MAKE) --no-print-directory --keep-going -j2 test-integration test-faults chart-test test-monitoring
+	@$(MAKE) --no-print-directory test-node KUBECONFIG=
 
 .PHONY: test-integration
 test-integration: need-go ## Tests on a lab: each component with a real API server
