@@ -113,11 +113,14 @@ func (p *parts) guest(ctx context.Context) (string, error) {
 	return to, nil
 }
 
-// nodeStarts is how often the virtual machine is switched on before startNode gives up.
-const nodeStarts = 3
+// nodeStarts is how often the virtual machine is switched on before startNode gives up, and nodeStart is how long it may take.
+const (
+	nodeStarts = 3
+	nodeStart  = 2 * time.Minute
+)
 
-// startNode switches the virtual machine on and waits until its node is ready. Emulated processors sometimes lock up while their
-// kernel boots; the machine then ends, and is switched on again.
+// startNode switches the virtual machine on and waits until its node is ready. If the machine hangs it is switched off and on again:
+// QEMU without KVM sometimes does that to a machine that boots.
 func (c *cluster) startNode(ctx context.Context) error {
 	machine, err := c.realNode()
 	if err != nil {
@@ -140,16 +143,19 @@ func (c *cluster) startNode(ctx context.Context) error {
 			return err
 		}
 		done := progress("waiting for the node", "about 30 s")
-		err = objects.waitForNode(ctx, nodeName, 5*time.Minute, func() bool { return machine.PID() != 0 })
+		err = objects.waitForNode(ctx, nodeName, nodeStart, func() bool { return machine.PID() != 0 && !machine.LockedUp() })
 		done(err)
 		if err == nil {
 			return nil
 		}
 		err = fmt.Errorf("%w; %ssee %s and %s/log/kubelet.log", err, machine.Complaint(), machine.Console(), machine.Proxy())
-		if start == nodeStarts || machine.PID() != 0 || !machine.LockedUp() {
+		if start == nodeStarts || ctx.Err() != nil || machine.PID() == 0 {
 			return err
 		}
-		fmt.Printf("lab: the virtual machine's processors locked up (%s): switching it on again\n", machine.Console())
+		fmt.Println("lab: the virtual machine hangs, which happens to emulated ones: switching it off and on again")
+		if err := machine.Kill(ctx); err != nil {
+			return err
+		}
 	}
 }
 

@@ -70,14 +70,14 @@ func (o *objects) simulate(ctx context.Context, nodes int) error {
 	return o.applyNodes(ctx, nodes)
 }
 
-// waitForNode waits until a node is ready, or fails at once if its machine died. Its last heartbeat, whose time is in whole seconds,
-// must be new: a node that was killed is called ready for a while.
+// waitForNode waits until a node is ready, or fails at once if its machine is no longer alive. Its last heartbeat, whose time is in
+// whole seconds, must be new: a node that was killed is called ready for a while.
 func (o *objects) waitForNode(ctx context.Context, name string, limit time.Duration, alive func() bool) error {
 	since := time.Now()
 	last := "not registered"
 	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
 		if !alive() {
-			return false, errors.New("the virtual machine has stopped")
+			return false, errors.New("the virtual machine has stopped, or its processors stand still")
 		}
 		node, err := o.client.Resource(nodeGVR).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {

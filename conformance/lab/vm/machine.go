@@ -67,11 +67,10 @@ func (m *Machine) Complaint() string {
 	return string(bytes.TrimSpace(text)) + "; "
 }
 
-// LockedUp says whether the machine's kernel found that a processor had stood still for 20 s. QEMU without KVM does that to one of
-// about ten machines while they boot; the kernel panics then, which ends the machine.
+// LockedUp says whether the machine's kernel has found that a processor stood still for 20 s.
 func (m *Machine) LockedUp() bool {
 	text, err := os.ReadFile(m.Console())
-	return err == nil && bytes.Contains(text, []byte("BUG: soft lockup"))
+	return err == nil && (bytes.Contains(text, []byte("BUG: soft lockup")) || bytes.Contains(text, []byte("detected stalls on CPUs/tasks")))
 }
 
 // Start switches the machine on. The first time its disk is a copy of the base's; later it is as the machine left it.
@@ -97,10 +96,13 @@ func (m *Machine) Start(ctx context.Context, base *Base, settings Settings) erro
 	cmd := exec.Command(lookup("qemu-system-x86_64"),
 		"-name", settings.Node, "-accel", accelerator(), "-cpu", "max", "-smp", cpus, "-m", memory,
 		"-display", "none", "-monitor", "none", "-no-reboot", "-serial", "file:"+m.Console(),
-		"-kernel", base.Kernel, "-initrd", base.Initrd, "-append", "console=ttyS0 quiet psi=1 panic=1 softlockup_panic=1",
+		"-kernel", base.Kernel, "-initrd", base.Initrd, "-append", "console=ttyS0 quiet psi=1 panic=1",
 		"-drive", "file="+m.disk()+",format=raw,if=virtio,cache=unsafe",
 		"-drive", "file="+config+",format=raw,if=virtio,readonly=on",
 		"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:8470,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:8471", m.Port, m.TLSPort), "-device", "virtio-net-pci,netdev=net")
+	if err := os.Remove(m.Console()); err != nil && !errors.Is(err, os.ErrNotExist) { // what an earlier start has left tells nothing of this one
+		return err
+	}
 	if err := m.process().Start(cmd, m.qemuLog()); err != nil { // QEMU's own -daemonize would hide why it failed
 		return fmt.Errorf("starting the virtual machine: %w", err)
 	}
