@@ -49,10 +49,10 @@ func (r *replay) update(now time.Time) {
 // lookAgain matches new pods with evicted ones, and forgets those that are gone.
 func (r *replay) lookAgain(now time.Time) {
 	live, owners := map[types.UID]bool{}, map[target.Key]bool{}
-	pods := make([]corev1.Pod, 0, len(r.pods))
+	pods := make([]*corev1.Pod, 0, len(r.pods))
 	for i := range r.pods {
 		if pod := r.pods[i].pod; pod != nil {
-			pods = append(pods, *pod)
+			pods = append(pods, pod)
 			live[pod.UID] = true
 			owner, _ := target.DirectOwner(pod)
 			owners[owner] = true

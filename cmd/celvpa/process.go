@@ -46,6 +46,7 @@ import (
 type process struct {
 	*health
 	manager   manager.Manager
+	pods      slim.Pods        // of the cache
 	resolver  *target.Resolver // of all components: what one has asked for, the others know
 	watches   *freshness.Watches
 	lead      *freshness.Lead // nil = without leader election
@@ -80,7 +81,7 @@ func newProcess(ctx context.Context, o *options, reads []client.Object, targetOn
 	utilruntime.Must(vpav1.AddToScheme(scheme))
 	utilruntime.Must(rulesv1alpha1.AddToScheme(scheme))
 
-	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: slim.ByObject(targetOnly)}
+	cached := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: slim.ByObject(targetOnly), NewInformer: p.pods.Informer}
 	cached.ByObject[&corev1.Event{}] = oom.Events()
 	if o.namespace != "" {
 		cached.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}

@@ -98,6 +98,7 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 	u := updater.New(updater.Options{
 		Admission:  admissionAlive,
 		Client:     p.manager.GetClient(),
+		Pods:       p.pods.List,
 		Actuator:   actuator,
 		Resolver:   p.resolver,
 		Rules:      source.Rules,

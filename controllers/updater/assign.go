@@ -63,7 +63,7 @@ func (r *run) judge(v *vpav1.VerticalPodAutoscaler) judged {
 }
 
 // assign gives each pod to its controlling VPA, and skips VPAs that do not change running pods.
-func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) []*workload {
+func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) []*workload {
 	found := candidates{byTarget: target.ByTarget{}, namespaces: map[string]bool{}}
 	byVPA := map[types.UID]*workload{}
 	for i := range vpas {
@@ -91,7 +91,7 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 	}
 	for i, v := range r.controlling(ctx, pods, found) {
 		if w := byVPA[v]; w != nil {
-			w.pods = append(w.pods, &pods[i])
+			w.pods = append(w.pods, pods[i])
 		}
 	}
 	out := make([]*workload, 0, len(byVPA))
@@ -118,7 +118,7 @@ type candidates struct {
 }
 
 // controlling finds the VPA of each pod; empty = none.
-func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates candidates) []types.UID {
+func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, candidates candidates) []types.UID {
 	ctx, cancel := context.WithTimeout(ctx, part(r.Interval, assignShare))
 	defer cancel()
 	of := make([]types.UID, len(pods))
@@ -126,7 +126,7 @@ func (r *run) controlling(ctx context.Context, pods []corev1.Pod, candidates can
 	for first := range assigners {
 		workers.Go(func() {
 			for i := first; i < len(pods); i += assigners {
-				if pod := &pods[i]; candidates.namespaces[pod.Namespace] && alive(pod) && !r.breaker.IsGone(pod.UID, r.now) {
+				if pod := pods[i]; candidates.namespaces[pod.Namespace] && alive(pod) && !r.breaker.IsGone(pod.UID, r.now) {
 					of[i] = r.controllingOne(ctx, pod, candidates.byTarget)
 				}
 			}

@@ -164,7 +164,7 @@ func TestInfeasibleVerdictFromBeforeAResizeDoesNotCountAfterIt(t *testing.T) {
 	require.Contains(t, w.cycle(), "resize web-01", "500m are less than 700m")
 
 	r := w.newRun()
-	r.forget(vpas.Items, shown.Items)
-	r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, shown.Items))
+	r.forget(vpas.Items, pointersTo(shown.Items))
+	r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, pointersTo(shown.Items)))
 	require.Nil(t, w.infeasible.Tried("web-01-uid"), "the cache does not show the resize yet")
 }

@@ -46,21 +46,22 @@ func (u *Updater) RunOnce(ctx context.Context) {
 		return
 	}
 	var vpas vpav1.VerticalPodAutoscalerList
-	if !r.list(ctx, "ListVPAs", &vpas, "VerticalPodAutoscalers") {
+	var err error
+	latency.Time("ListVPAs", func() { err = r.Client.List(ctx, &vpas, client.UnsafeDisableDeepCopy) })
+	if err != nil {
+		r.Log.Error(err, "cannot list VerticalPodAutoscalers; skipping this cycle")
 		return
 	}
-	var pods corev1.PodList
-	if !r.list(ctx, "ListPods", &pods, "pods") {
-		return
-	}
+	var pods []*corev1.Pod
+	latency.Time("ListPods", func() { pods = r.Pods() })
 	var work []*workload
 	latency.Time("FilterPods", func() {
-		r.forget(vpas.Items, pods.Items)
-		work = r.assign(ctx, vpas.Items, pods.Items)
+		r.forget(vpas.Items, pods)
+		work = r.assign(ctx, vpas.Items, pods)
 		r.clearConditions(ctx, vpas.Items, work)
 	})
 	latency.Time("AdmissionInit", func() { r.askAdmission(ctx) })
-	r.markAgain(ctx, pods.Items)
+	r.markAgain(ctx, pods)
 	if postponed, limit := r.first.next(); postponed > 0 {
 		r.Log.Info("the last cycle postponed evictions and restarting resizes, as --first-cycle-evictions asks for after a start", "postponed", postponed, "limit", limit)
 	}
@@ -88,24 +89,13 @@ func (r *run) isOutdated() bool {
 	return reason != ""
 }
 
-// list reads objects of one kind, and reports whether that succeeded.
-func (r *run) list(ctx context.Context, step string, list client.ObjectList, what string) (ok bool) {
-	latency.Time(step, func() {
-		err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy)
-		if ok = err == nil; !ok {
-			r.Log.Error(err, "cannot list objects; skipping this cycle", "kind", what)
-		}
-	})
-	return ok
-}
-
 // forget drops the state of pods, owners and VPAs that are gone, and matches replacement pods with
 // evictions.
-func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []corev1.Pod) {
+func (r *run) forget(vpas []vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) {
 	live, owners := make(map[types.UID]bool, len(pods)), map[target.Key]bool{}
-	for i := range pods {
-		live[pods[i].UID] = true
-		owner, _ := target.DirectOwner(&pods[i])
+	for _, pod := range pods {
+		live[pod.UID] = true
+		owner, _ := target.DirectOwner(pod)
 		owners[owner] = true
 	}
 	isLive := func(pod types.UID) bool { return live[pod] }

@@ -47,16 +47,16 @@ func TestActionsThatTheCacheDoesNotShowAreNotRepeated(t *testing.T) {
 			require.NoError(t, w.List(t.Context(), &pods))
 			require.Equal(t, []string{ask + " web-01", ask + " web-02"}, w.cycle())
 			r := w.newRun()
-			r.forget(vpas.Items, pods.Items)
+			r.forget(vpas.Items, pointersTo(pods.Items))
 			w.asked = nil
-			work := r.assign(t.Context(), vpas.Items, pods.Items)
+			work := r.assign(t.Context(), vpas.Items, pointersTo(pods.Items))
 			r.updateAll(t.Context(), work)
 			require.Empty(t, w.asked)
 
 			w.clock.Step(remembered.CacheTime) // it is not waited for for ever
 			r = w.newRun()
-			r.forget(vpas.Items, pods.Items)
-			r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, pods.Items))
+			r.forget(vpas.Items, pointersTo(pods.Items))
+			r.updateAll(t.Context(), r.assign(t.Context(), vpas.Items, pointersTo(pods.Items)))
 			require.NotEmpty(t, w.asked)
 		})
 	}
@@ -228,7 +228,7 @@ func TestCachedAnswersCountAfterTheDeadline(t *testing.T) {
 	require.NoError(t, w.List(t.Context(), &pods))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	work := w.newRun().assign(ctx, vpas.Items, pods.Items)
+	work := w.newRun().assign(ctx, vpas.Items, pointersTo(pods.Items))
 	require.Len(t, work, 1)
 	require.Len(t, work[0].pods, 2)
 }

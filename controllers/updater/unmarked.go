@@ -18,9 +18,8 @@ type mark struct {
 // markAgain retries the annotations of resized pods that failed in earlier cycles, which otherwise
 // would describe the old resources forever. Without permission there is no retry: an event has
 // reported it.
-func (r *run) markAgain(ctx context.Context, pods []corev1.Pod) {
-	for i := range pods {
-		pod := &pods[i]
+func (r *run) markAgain(ctx context.Context, pods []*corev1.Pod) {
+	for _, pod := range pods {
 		m, missing := r.unmarked.Recall(pod.UID)
 		if !missing || ctx.Err() != nil {
 			continue

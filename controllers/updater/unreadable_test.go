@@ -35,11 +35,11 @@ func TestUnreadableVPAUpdatesNoPods(t *testing.T) {
 	u := &run{rules: book, Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}), Updater: &Updater{Options: Options{
 		Resolver: &target.Resolver{Client: fake.NewClientBuilder().WithObjects(deployment).Build()},
 	}}}
-	require.Empty(t, u.assign(t.Context(), []vpav1.VerticalPodAutoscaler{vpa("broken", "Recreate", `"two"`)}, []corev1.Pod{pod}))
+	require.Empty(t, u.assign(t.Context(), []vpav1.VerticalPodAutoscaler{vpa("broken", "Recreate", `"two"`)}, []*corev1.Pod{&pod}))
 	require.Len(t, lines, 1)
 	require.Contains(t, lines[0], "VPA skipped: it cannot be decoded completely")
 	require.Contains(t, lines[0], "spec.updatePolicy.minReplicas cannot be read")
-	work := u.assign(t.Context(), []vpav1.VerticalPodAutoscaler{vpa("broken", "Recreate", `"two"`), vpa("whole", "Recreate", "2")}, []corev1.Pod{pod})
+	work := u.assign(t.Context(), []vpav1.VerticalPodAutoscaler{vpa("broken", "Recreate", `"two"`), vpa("whole", "Recreate", "2")}, []*corev1.Pod{&pod})
 	require.Len(t, work, 1)
 	require.Equal(t, "whole", work[0].vpa.Name)
 	require.Len(t, work[0].pods, 1)

@@ -26,7 +26,9 @@ import (
 // Options configure an Updater; all fields but Admission, Beside, Concurrent, FirstCycle, Limits
 // and Outdated are required.
 type Options struct {
-	Client     client.Reader // a cache
+	Client client.Reader // a cache
+	// Pods are all pods of the cache, in any order. They are not changed.
+	Pods       func() []*corev1.Pod
 	Actuator   actuation.Actuator
 	Resolver   *target.Resolver
 	Rules      func() *compile.Rulebook // the rules in force, read once a cycle

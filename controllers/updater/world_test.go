@@ -134,8 +134,21 @@ func newWorld(t *testing.T, change func(*Options), gates ...string) *world {
 	if change != nil {
 		change(&o)
 	}
+	o.Pods = func() []*corev1.Pod {
+		var pods corev1.PodList
+		require.NoError(t, o.Client.List(context.Background(), &pods))
+		return pointersTo(pods.Items)
+	}
 	w.Updater = New(o)
 	return w
+}
+
+func pointersTo(pods []corev1.Pod) []*corev1.Pod {
+	out := make([]*corev1.Pod, len(pods))
+	for i := range pods {
+		out[i] = &pods[i]
+	}
+	return out
 }
 
 // withRules replaces the shipped rules.

@@ -96,7 +96,7 @@ func (b *Breaker) IsGone(uid types.UID, now time.Time) bool {
 // Look matches pods that are new since the last cycle with the evicted pods that they replace, one
 // to one and in order of creation. It ignores creation times otherwise, because clocks differ. live
 // are the UIDs of all pods.
-func (b *Breaker) Look(pods []corev1.Pod, live map[types.UID]bool, now time.Time) {
+func (b *Breaker) Look(pods []*corev1.Pod, live map[types.UID]bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.seen
@@ -110,12 +110,12 @@ func (b *Breaker) Look(pods []corev1.Pod, live map[types.UID]bool, now time.Time
 		return
 	}
 	come := map[target.Key][]*corev1.Pod{}
-	for i := range pods {
-		owner, _ := target.DirectOwner(&pods[i])
+	for _, pod := range pods {
+		owner, _ := target.DirectOwner(pod)
 		if o := b.of[owner]; o != nil {
 			o.present = now
-			if !before[pods[i].UID] {
-				come[owner] = append(come[owner], &pods[i])
+			if !before[pod.UID] {
+				come[owner] = append(come[owner], pod)
 			}
 		}
 	}

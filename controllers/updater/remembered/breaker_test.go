@@ -17,12 +17,12 @@ import (
 func TestReplacementsAreMatchedOneToOne(t *testing.T) {
 	owner := target.Key{Namespace: "ns", APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-rs"}
 	begin := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	pod := func(name, cpu string) corev1.Pod {
+	pod := func(name, cpu string) *corev1.Pod {
 		yes := true
-		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-rs", Controller: &yes}}},
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-rs", Controller: &yes}}},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: amounts(cpu, "1Gi")}}}}}
 	}
-	live := func(pods []corev1.Pod) map[types.UID]bool {
+	live := func(pods []*corev1.Pod) map[types.UID]bool {
 		out := map[types.UID]bool{}
 		for _, p := range pods {
 			out[p.UID] = true
@@ -32,15 +32,15 @@ func TestReplacementsAreMatchedOneToOne(t *testing.T) {
 	const timeout = 10 * time.Minute
 	var b Breaker
 	at := begin
-	look := func(pods ...corev1.Pod) int {
+	look := func(pods ...*corev1.Pod) int {
 		at = at.Add(time.Minute)
 		b.Look(pods, live(pods), at)
 		var g facts.Group
 		b.Tell(owner, &g, at)
 		return g.Unchanged
 	}
-	evict := func(p corev1.Pod) {
-		b.Evicted(owner, &p, at, timeout)
+	evict := func(p *corev1.Pod) {
+		b.Evicted(owner, p, at, timeout)
 		b.Leaves(p.UID, at)
 	}
 	a, c, d := pod("a", "1"), pod("c", "1"), pod("d", "2")
