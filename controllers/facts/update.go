@@ -41,21 +41,26 @@ type PodState struct {
 	Ignored            string // why admission would not change a new pod; empty = it would
 	Defaulted          string // containers that a resize would give LimitRange defaults; empty = none
 
-	compared []*lang.Record
-	podLevel *lang.Record
-	priority *lang.Record
-	change   *lang.Record
-	group    Group           // as bound for rules
-	asked    *registry.Facts // of the last Decide
+	common
+	asked *registry.Facts // of the last Decide
 }
 
-// Like returns what a Rank left of a pod for another one, of which the rules say the same. Resize,
-// Attempt and refusals are not set.
+// common are facts that are the same for many pods of a workload. No rule may change them. Nil is not bound yet.
+type common struct {
+	vpa, admission             *lang.Record
+	compared                   []*lang.Record // the containers
+	podLevel, priority, change *lang.Record
+	group                      *lang.Record
+	grouped                    Group // that group is of
+}
+
+// Like returns what a Rank left of a pod for another one, of which the rules say the same, and whose
+// QoS class is the same. Resize, Attempt and refusals are not set.
 func (s *PodState) Like(pod *corev1.Pod) PodState {
 	return PodState{
 		Pod: pod, VPA: s.VPA, Change: s.Change, Now: s.Now,
 		NoAdmission: s.NoAdmission, Refusal: s.Refusal, Ignored: s.Ignored, Defaulted: s.Defaulted,
-		compared: s.compared, podLevel: s.podLevel, priority: s.priority,
+		common: s.common,
 	}
 }
 
@@ -157,20 +162,23 @@ const reasonOOMKilled = "OOMKilled"
 
 // Decide runs pod.update. Call Rank first.
 func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
-	s.group = group
-	s.group.Evictions, s.group.Resizes = group.Evictions.or(s.Evictions), group.Resizes.or(s.Resizes)
-	s.bindChange()
+	group.Evictions, group.Resizes = group.Evictions.or(s.Evictions), group.Resizes.or(s.Resizes)
+	s.bindCommon(group)
+	attempt := notAttempted
+	if s.Attempt != (Attempt{}) {
+		attempt = attemptSchema.Of(&s.Attempt)
+	}
 	f := podUpdate.NewFacts().
-		Set("vpa", VPA(s.VPA)).
+		Set("vpa", s.vpa).
 		Set("pod", podSchema.Of(s)).
 		Set("containers", lang.Records(s.compared)).
 		Set("podLevel", s.podLevel).
 		Set("priority", s.priority).
 		Set("change", s.change).
-		Set("group", groupSchema.Of(&s.group)).
+		Set("group", s.group).
 		Set("resize", s.resizeNow()).
-		Set("attempt", attemptSchema.Of(&s.Attempt)).
-		Set("admission", admissionSchema.Of(s))
+		Set("attempt", attempt).
+		Set("admission", s.admission)
 	s.asked = f
 	return plan.Decide(PodUpdate, f, trace)
 }
@@ -183,11 +191,25 @@ func (s *PodState) DecideLater(plan *engine.Plan, now time.Time) engine.Verdict 
 	return plan.Decide(PodUpdate, s.asked, nil)
 }
 
+// bindCommon binds the facts that a pod like this one has not left.
+func (s *PodState) bindCommon(group Group) {
+	if s.vpa == nil {
+		s.vpa, s.admission = VPA(s.VPA), admissionSchema.Of(s)
+	}
+	if s.group == nil || s.grouped != group {
+		s.group, s.grouped = groupSchema.Of(&group), group
+	}
+	s.bindChange()
+}
+
 func (s *PodState) bindChange() {
 	if s.change == nil {
 		s.change = changeSchema.Of(changeOf(s.Pod, s.Change, s.Defaulted))
 	}
 }
+
+// notAttempted is the attempt of most pods.
+var notAttempted = attemptSchema.Of(&Attempt{})
 
 var admissionSchema = lang.Bind("Admission",
 	lang.BoolFrom("alive", "the admission controller renews its status lease, or the lease is not checked", func(s *PodState) bool { return s.NoAdmission == "" }),
@@ -217,13 +239,12 @@ var podBoostSchema = lang.Bind("PodBoost",
 
 // DecideUnboost runs pod.unboost: whether to end the pod's startup boost.
 func (s *PodState) DecideUnboost(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
-	s.bindChange()
-	s.group = group
+	s.bindCommon(group)
 	f := podUnboost.NewFacts().
 		Set("pod", podSchema.Of(s)).
 		Set("boost", podBoostSchema.Of(&s.Change)).
 		Set("change", s.change).
-		Set("group", groupSchema.Of(&s.group)).
+		Set("group", s.group).
 		Set("resize", s.resizeNow())
 	return plan.Decide(PodUnboost, f, trace)
 }

@@ -50,12 +50,18 @@ var resizeSchema = lang.Bind("Resize",
 	lang.IntFrom("replacedAge", lang.IntOf(Duration), "since the cycle of the last one", func(r resizing) time.Duration { return max(r.ReplacedAge, 0) }))
 
 func (s *PodState) resizeNow() *lang.Record {
+	if s.Resize == (Resize{}) {
+		return notResizing
+	}
 	r := resizing{Resize: &s.Resize}
 	if s.Resize.Status != NoResize {
 		r.now = wantedNow(s.Pod, s.Change)
 	}
 	return resizeSchema.Of(r)
 }
+
+// notResizing is the resize of most pods.
+var notResizing = resizeSchema.Of(resizing{Resize: &Resize{}})
 
 // wantedNow reads only the pod, so it survives restarts of the updater.
 func wantedNow(pod *corev1.Pod, change PodChange) *wanted {

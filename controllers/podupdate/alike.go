@@ -51,6 +51,7 @@ func alike(a, b *corev1.Pod) bool {
 		reflect.DeepEqual(a.Spec.InitContainers, b.Spec.InitContainers) &&
 		reflect.DeepEqual(a.Spec.Resources, b.Spec.Resources) &&
 		maps.Equal(a.Annotations, b.Annotations) &&
+		a.Status.QOSClass == b.Status.QOSClass &&
 		reflect.DeepEqual(a.Status.Resources, b.Status.Resources) &&
 		slices.EqualFunc(a.Status.ContainerStatuses, b.Status.ContainerStatuses, func(a, b corev1.ContainerStatus) bool {
 			return a.Name == b.Name && a.LastTerminationState.Terminated == nil && b.LastTerminationState.Terminated == nil &&

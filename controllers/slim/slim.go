@@ -72,9 +72,22 @@ func VPA(object any) (any, error) {
 	if v, ok := object.(*vpav1.VerticalPodAutoscaler); ok {
 		v.ManagedFields = nil
 		delete(v.Annotations, annotationLastApplied)
+		sharePolicies(v.Spec.ResourcePolicy)
 		shareTargets(v.Status.Recommendation)
 	}
 	return object, nil
+}
+
+// sharePolicies keeps what many policies allow, such as the least and the most of a cluster, only once.
+func sharePolicies(r *vpav1.PodResourcePolicy) {
+	if r == nil {
+		return
+	}
+	for i := range r.ContainerPolicies {
+		p := &r.ContainerPolicies[i]
+		p.MinAllowed, _ = oneOf(p.MinAllowed)
+		p.MaxAllowed, _ = oneOf(p.MaxAllowed)
+	}
 }
 
 // shareTargets keeps the uncapped target of a container only once where it is the target, as it

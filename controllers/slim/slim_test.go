@@ -1,6 +1,7 @@
 package slim
 
 import (
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -180,6 +181,23 @@ func TestVPAsLoseOnlyNotesOfTools(t *testing.T) {
 	require.Equal(t, want, got)
 	_, err = VPA(&vpav1.VerticalPodAutoscaler{})
 	require.NoError(t, err)
+}
+
+func TestPoliciesThatAllowTheSameShareMemory(t *testing.T) {
+	policies := func(most string) corev1.ResourceList {
+		v := &vpav1.VerticalPodAutoscaler{}
+		v.Spec.ResourcePolicy = &vpav1.PodResourcePolicy{ContainerPolicies: []vpav1.ContainerResourcePolicy{{MinAllowed: list("10m", "32Mi"), MaxAllowed: list(most, "16Gi")}}}
+		got, err := VPA(v)
+		require.NoError(t, err)
+		policy := got.(*vpav1.VerticalPodAutoscaler).Spec.ResourcePolicy.ContainerPolicies[0]
+		require.Equal(t, list("10m", "32Mi"), policy.MinAllowed)
+		require.Equal(t, list(most, "16Gi"), policy.MaxAllowed)
+		return policy.MaxAllowed
+	}
+	address := func(l corev1.ResourceList) uintptr { return reflect.ValueOf(l).Pointer() }
+	first := policies("8")
+	require.Equal(t, address(first), address(policies("8")))
+	require.NotEqual(t, address(first), address(policies("9")))
 }
 
 func TestVPAsOfAdmissionKeepOnlyTheTarget(t *testing.T) {

@@ -137,11 +137,10 @@ func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, candidates ca
 }
 
 func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates target.ByTarget) types.UID {
-	log := r.Log.WithValues("namespace", pod.Namespace, "pod", pod.Name)
-	defer r.contain(log, "pod skipped")
+	defer r.contain(r.Log, "pod skipped", "namespace", pod.Namespace, "pod", pod.Name)
 	v, err := r.Resolver.ControllingVPA(ctx, pod, candidates.Of, policy.Precedence(r.rules, r.Log))
 	if err != nil {
-		log.V(4).Info("pod skipped", "reason", err.Error())
+		r.Log.V(4).Info("pod skipped", "namespace", pod.Namespace, "pod", pod.Name, "reason", err.Error())
 	}
 	if err != nil || v == nil {
 		return ""

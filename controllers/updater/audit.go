@@ -22,8 +22,11 @@ func (u *Updater) auditUpdate(v *vpav1.VerticalPodAutoscaler, shadows []compile.
 }
 
 // audit records what audited overlays would do with a pod instead.
-func (u *Updater) audit(c *candidate, shadows []compile.Shadow, enforced engine.Verdict, log logr.Logger) {
-	defer policy.UntilPanic(log)
+func (u *Updater) audit(c *candidate, shadows []compile.Shadow, enforced engine.Verdict) {
+	if len(shadows) == 0 {
+		return
+	}
+	defer policy.UntilPanic(c.log())
 	ask := func(p *podupdate.Pod, plan *engine.Plan) engine.Verdict {
 		p.Resize = c.Resize // the request does not know of resizes just sent
 		return p.Decide(plan, *c.group, nil)

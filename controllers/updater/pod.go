@@ -36,7 +36,7 @@ func (r *run) updatePod(ctx context.Context, w *workload, c *candidate) {
 			tried = facts.RequestsAfter(pod, c.Change)
 		}
 		r.infeasible.Note(pod.UID, tried)
-		c.log.Info("resize infeasible on this node; retrying once less is recommended", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
+		c.log().Info("resize infeasible on this node; retrying once less is recommended", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 	case facts.DoSkipInfeasible:
 		w.counted.SkippedAsInfeasible()
 		if r.infeasible.Report(pod.UID) {
@@ -66,7 +66,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 			r.first.giveBack()
 		}
 		w.counted.ResizeFailed(counters.ResizeLimit)
-		c.log.Info("resize rate limit reached; remaining resizes wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
+		c.log().Info("resize rate limit reached; remaining resizes wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
 		return false
 	}
 	pod := c.request.Pod
@@ -87,7 +87,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		r.infeasible.Forget(pod.UID)
 		r.backOffs.Resizes.Clear(c.Owner, pod.UID)
 		r.reported.Over(w.vpa.UID, about)
-		c.log.Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
+		c.log().Info("pod resized in place", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return false
 	}
 	if restarts && (actuation.Declined(err) || actuation.Unsent(err)) {
@@ -97,7 +97,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 	switch c.Attempt.Refused {
 	case facts.RefusedGone:
 		r.disrupted(c) // the cache still shows it running
-		c.log.V(2).Info("pod gone", "rule", c.verdict.Rule)
+		c.log().V(2).Info("pod gone", "rule", c.verdict.Rule)
 		return true
 	case facts.RefusedNotAnswered:
 		switch {
@@ -115,7 +115,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		}
 	}
 	r.recordRefused(w, c, actionResizeRefused, c.Attempt.Message)
-	c.log.Info("resize refused or unanswered", "rule", c.verdict.Rule, "answer", c.Attempt.Refused, "error", err.Error())
+	c.log().Info("resize refused or unanswered", "rule", c.verdict.Rule, "answer", c.Attempt.Refused, "error", err.Error())
 	return true
 }
 
@@ -143,7 +143,7 @@ func (r *run) backOffResizes(w *workload, c *candidate) {
 // about asks the rules whether a refusal counts, and for which pods.
 func (r *run) about(w *workload, c *candidate, refused facts.RefusedRequest) (to remembered.RefusedTo, counts bool) {
 	verdict := facts.DecideRefused(w.rules.Plan, refused)
-	policy.Report(c.log, "refusal not counted", verdict.Err)
+	policy.Report(c.log(), "refusal not counted", verdict.Err)
 	switch verdict.Do {
 	case facts.DoBackOff:
 		return remembered.RefusedTo{Pod: c.request.Pod.UID}, true
@@ -167,7 +167,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		w.postpone(c, postponedByRate)
 		r.first.giveBack()
 		w.counted.EvictionFailed(counters.EvictionLimit)
-		c.log.Info("eviction rate limit reached; remaining evictions wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
+		c.log().Info("eviction rate limit reached; remaining evictions wait for the next cycle", "rule", c.verdict.Rule, "error", err.Error())
 		return
 	}
 	pod := c.request.Pod
@@ -186,20 +186,20 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 		w.counted.Evicted()
 		r.backOffs.Evictions.Clear(c.Owner, pod.UID)
 		timeout, failed := facts.ReplacementTimeout(w.rules.Plan, w.vpa, *c.group)
-		policy.Report(c.log, "replacement pod may not be tracked", failed...)
+		policy.Report(c.log(), "replacement pod may not be tracked", failed...)
 		r.breaker.Evicted(c.Owner, pod, r.now, timeout)
 		r.breaker.Leaves(pod.UID, r.Clock.Now())
 		r.infeasible.Forget(pod.UID)
 		r.reported.Over(w.vpa.UID, about)
-		c.log.Info("pod evicted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
+		c.log().Info("pod evicted", "rule", c.verdict.Rule, "reason", c.verdict.Reason)
 		return
 	case actuation.Gone:
 		r.disrupted(c) // the cache still shows it running
-		c.log.V(2).Info("pod gone", "rule", c.verdict.Rule)
+		c.log().V(2).Info("pod gone", "rule", c.verdict.Rule)
 		return
 	case actuation.NotSent:
 		w.postpone(c, postponedByDeadline)
-		c.log.V(2).Info("eviction waits for the next cycle", "rule", c.verdict.Rule, "reason", err.Error())
+		c.log().V(2).Info("eviction waits for the next cycle", "rule", c.verdict.Rule, "reason", err.Error())
 		return
 	case actuation.Budget:
 		r.backOffEvictions(w, c, err)
@@ -225,7 +225,7 @@ func (r *run) evict(ctx context.Context, w *workload, c *candidate) {
 	if answer == actuation.Unsure {
 		message = "eviction not answered; the pod counts as evicted until the cache shows what became of it"
 	}
-	c.log.Info(message, "rule", c.verdict.Rule, "answer", actuation.Said(err))
+	c.log().Info(message, "rule", c.verdict.Rule, "answer", actuation.Said(err))
 }
 
 // backOffEvictions records a refused eviction if the rules say so.
@@ -244,7 +244,7 @@ func (r *run) mayDisrupt(w *workload, c *candidate) bool {
 		return true
 	}
 	w.postpone(c, postponedByStart)
-	c.log.V(2).Info("eviction or restarting resize waits for the next cycle", "rule", c.verdict.Rule, "reason", "--first-cycle-evictions")
+	c.log().V(2).Info("eviction or restarting resize waits for the next cycle", "rule", c.verdict.Rule, "reason", "--first-cycle-evictions")
 	return false
 }
 

@@ -25,11 +25,14 @@ type candidate struct {
 	*podupdate.Pod
 	request podupdate.Request
 	group   *facts.Group
-	log     logr.Logger
+	ofVPA   logr.Logger
 
 	verdict engine.Verdict
 	asked   facts.Group // the group as the verdict saw it
 }
+
+// log is a logger for messages about the pod. Most pods need none.
+func (c *candidate) log() logr.Logger { return c.ofVPA.WithValues("pod", c.request.Pod.Name) }
 
 // postpone leaves a pod to the next cycle.
 func (w *workload) postpone(c *candidate, reason string) {
@@ -63,7 +66,7 @@ func (r *run) updateVPA(ctx context.Context, w *workload) {
 	list := r.decideAll(w, limits, groups, log)
 	for _, c := range list {
 		w.tally.candidate(c.verdict)
-		r.audit(c, w.rules.Shadows, c.verdict, c.log)
+		r.audit(c, w.rules.Shadows, c.verdict)
 	}
 	for _, c := range list {
 		if ctx.Err() != nil {
@@ -93,11 +96,11 @@ func (r *run) groups(ctx context.Context, w *workload, log logr.Logger) map[targ
 	return groups
 }
 
-// contain recovers from a panic, logs and counts it. Defer it.
-func (u *Updater) contain(log logr.Logger, consequence string) {
+// contain recovers from a panic, logs and counts it, with names and values of what it is about. Defer it.
+func (u *Updater) contain(log logr.Logger, consequence string, about ...any) {
 	if p := recover(); p != nil {
 		panics.Inc()
-		log.Error(fmt.Errorf("panic: %v", p), "panic; please report this", "consequence", consequence, "stack", string(debug.Stack()))
+		log.WithValues(about...).Error(fmt.Errorf("panic: %v", p), "panic; please report this", "consequence", consequence, "stack", string(debug.Stack()))
 	}
 }
 
@@ -122,13 +125,15 @@ func (r *run) decideAll(w *workload, limits *facts.LimitRanges, groups map[targe
 // assess finds out what the rules want for a pod, with all that is remembered of it.
 func (r *run) assess(w *workload, pod *corev1.Pod, limits *facts.LimitRanges, alike *podupdate.Alike, trace *engine.Trace, log logr.Logger) *candidate {
 	resize, _ := r.resizes.At(pod, r.now)
-	c := &candidate{log: log.WithValues("pod", pod.Name), request: podupdate.Request{
+	c := &candidate{ofVPA: log, request: podupdate.Request{
 		Pod: pod, VPA: w.vpa, Limits: limits, Now: r.now, NoAdmission: r.noAdmission, Infeasible: r.infeasible.Tried(pod.UID),
 		ResizeSeen: resize.Since, Replaced: resize.Replaced, ReplacedAt: resize.ReplacedAt,
 	}}
 	var failed []*engine.RuleError
 	c.Pod, failed = alike.Assess(w.rules.Plan, c.request, trace)
-	policy.Report(c.log, "values unchanged", failed...)
+	if len(failed) > 0 {
+		policy.Report(c.log(), "values unchanged", failed...)
+	}
 	c.Evictions, c.Resizes = r.backOffs.Of(remembered.RefusedTo{Pod: pod.UID}, r.now)
 	if r.sent.Unseen(pod, r.now) { // the cached pod is from before the resize
 		c.Resize = facts.Resize{Status: facts.ResizeSent}
@@ -147,8 +152,12 @@ func (r *run) decideAgain(w *workload, c *candidate) {
 func (r *run) decide(w *workload, c *candidate) {
 	c.asked = *c.group
 	c.verdict = c.Decide(w.rules.Plan, c.asked, nil)
-	policy.Report(c.log, "pod skipped", c.verdict.Err)
-	c.log.V(5).Info("decided", "do", c.verdict.Do, "rule", c.verdict.Rule, "reason", c.verdict.Reason)
+	if c.verdict.Err != nil {
+		policy.Report(c.log(), "pod skipped", c.verdict.Err)
+	}
+	if c.ofVPA.V(5).Enabled() {
+		c.log().V(5).Info("decided", "do", c.verdict.Do, "rule", c.verdict.Rule, "reason", c.verdict.Reason)
+	}
 }
 
 // reportHeld finds the groups whose evictions are paused because replacement pods kept their old
