@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -173,6 +175,19 @@ func (p *process) shadows(component string) (*policy.Shadows, error) {
 	log := ctrl.Log.WithName(component)
 	recorder, err := p.events("vpa-"+component, log)
 	return &policy.Shadows{Component: component, Recorder: recorder, Clock: clock.RealClock{}, Log: log}, err
+}
+
+// live is a client without cache, for what one component writes. Its requests share one limit, that of --kube-api-qps, whatever
+// they are about: controller-runtime's own have one for each client and kind. wrap may be nil.
+func (p *process) live(o *options, wrap transport.WrapperFunc) (client.Client, error) {
+	config := rest.CopyConfig(p.manager.GetConfig())
+	if o.qps > 0 {
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.qps, cmp.Or(o.burst, rest.DefaultBurst))
+	}
+	if wrap != nil {
+		config.Wrap(wrap)
+	}
+	return client.New(config, client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
 }
 
 // What the events of a component may ask of the API server, beside --kube-api-qps: two come of each eviction.

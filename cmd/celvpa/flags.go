@@ -76,7 +76,7 @@ type leaderOptions struct {
 
 func (o *options) addCommon(f *pflag.FlagSet, address string) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of a kubeconfig; empty = $KUBECONFIG, the pod's service account or ~/.kube/config")
-	f.Float32Var(&o.qps, "kube-api-qps", 50, "requests a second to the API server")
+	f.Float32Var(&o.qps, "kube-api-qps", 50, "requests a second to the API server: one limit for the statuses and checkpoints that a recommender writes, one for what an updater changes")
 	f.IntVar(&o.burst, "kube-api-burst", 100, "burst of requests to the API server")
 	f.StringVar(&o.address, "address", address, "address that serves /metrics, /health-check, /healthz and /readyz")
 	o.secureMetrics.add(f)

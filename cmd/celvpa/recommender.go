@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/recommender"
@@ -120,8 +119,13 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 	if err != nil {
 		return err
 	}
+	live, err := p.live(o, nil)
+	if err != nil {
+		return fmt.Errorf("preparing the client that writes statuses and checkpoints: %w", err)
+	}
 	options := recommender.Options{
 		Client:      p.manager.GetClient(),
+		Live:        live,
 		OOMs:        ooms.Drain,
 		Targets:     &target.Selectors{Resolver: p.resolver, Clock: clock.RealClock{}, Grace: flags.grace},
 		Rules:       source.Rules,
@@ -144,11 +148,7 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 			return err
 		}
 	} else {
-		live, err := client.New(p.manager.GetConfig(), client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
-		if err != nil {
-			return fmt.Errorf("preparing the client of checkpoints: %w", err)
-		}
-		options.Checkpoints = &recommender.Checkpoints{Live: live, Timeout: flags.checkpointTimeout, Interval: flags.checkpointInterval}
+		options.Checkpoints = &recommender.Checkpoints{Timeout: flags.checkpointTimeout, Interval: flags.checkpointInterval}
 	}
 	r := recommender.New(options)
 	if r.Source, err = flags.usage(o, p, r); err != nil {

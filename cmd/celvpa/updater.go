@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,9 +83,9 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 		}
 		admissionAlive = checker.Alive
 	}
-	writes, err := p.writer(o)
+	writes, err := p.live(o, func(next http.RoundTripper) http.RoundTripper { return freshness.Guard(impatient{next}, p.outdated) })
 	if err != nil {
-		return err
+		return fmt.Errorf("preparing the client that evicts and resizes: %w", err)
 	}
 	tried, err := p.shadows("updater")
 	if err != nil {
@@ -119,21 +116,6 @@ func joinUpdater(ctx context.Context, o *options, source *policy.Source, p *proc
 		return err
 	}
 	return joinBoosts(ctx, o, source, p, actuator, tried, limits, u)
-}
-
-// writer is a client whose requests share one limit, that of --kube-api-qps, whatever they are about: controller-runtime's own
-// has one for each kind.
-func (p *process) writer(o *options) (client.Client, error) {
-	config := rest.CopyConfig(p.manager.GetConfig())
-	if o.qps > 0 {
-		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.qps, cmp.Or(o.burst, rest.DefaultBurst))
-	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return freshness.Guard(impatient{next}, p.outdated) })
-	writes, err := client.New(config, client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
-	if err != nil {
-		return nil, fmt.Errorf("preparing the client that evicts and resizes: %w", err)
-	}
-	return writes, nil
 }
 
 // impatient keeps client-go from waiting for a PodDisruptionBudget that the API server has not looked at yet: of that it says to

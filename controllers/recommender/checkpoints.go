@@ -2,7 +2,6 @@ package recommender
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,9 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -22,7 +19,6 @@ import (
 
 // Checkpoints configures how history is kept in the cluster (UPSTREAM.md §2.17).
 type Checkpoints struct {
-	Live     client.Client // not cached
 	Timeout  time.Duration // of the writes of one cycle
 	Interval time.Duration // between deletions of unused ones
 
@@ -104,7 +100,7 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 	for range r.Workers {
 		done.Go(func() {
 			for c := range work {
-				err := r.writeCheckpoint(ctx, c)
+				err := Writer{r.Live}.Checkpoint(ctx, client.ObjectKeyFromObject(c.w.VPA), c.container, c.status)
 				mu.Lock()
 				switch {
 				case r.noteCheckpoint(ctx, c, now, err):
@@ -171,65 +167,12 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 	return false
 }
 
-// writeCheckpoint replaces the status of a checkpoint, or creates it. Names of VPAs and containers
-// may collide, as a-b with c and a with b-c do: the first one keeps the checkpoint.
-func (r *Recommender) writeCheckpoint(ctx context.Context, c checkpointWrite) error {
-	object := &vpav1.VerticalPodAutoscalerCheckpoint{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.w.VPA.Namespace, Name: c.w.VPA.Name + "-" + c.container},
-		Spec:       vpav1.VerticalPodAutoscalerCheckpointSpec{VPAObjectName: c.w.VPA.Name, ContainerName: c.container},
-		Status:     c.status,
-	}
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/spec/vpaObjectName", "value": c.w.VPA.Name},
-		{"op": "test", "path": "/spec/containerName", "value": c.container},
-		{"op": "add", "path": "/status", "value": c.status},
-	})
-	if err != nil {
-		return fmt.Errorf("encoding checkpoint %s: %w", object.Name, err)
-	}
-	err = r.Checkpoints.Live.Patch(ctx, headOf("VerticalPodAutoscalerCheckpoint", object.Namespace, object.Name), client.RawPatch(types.JSONPatchType, patch))
-	switch {
-	case apierrors.IsNotFound(err):
-		err = r.Checkpoints.Live.Create(ctx, object)
-	case err != nil && ctx.Err() == nil && !outOfTime(err):
-		if other := r.ownerOf(ctx, object); other != "" {
-			return fmt.Errorf("checkpoint %s/%s is that of %s: rename one of the two VPAs or containers; otherwise this history is lost on restart", object.Namespace, object.Name, other)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("writing checkpoint %s/%s: %w", object.Namespace, object.Name, err)
-	}
-	return nil
-}
-
-// ownerOf is whose history a checkpoint holds when it is not that of the VPA and container in
-// object; else empty.
-func (r *Recommender) ownerOf(ctx context.Context, object *vpav1.VerticalPodAutoscalerCheckpoint) string {
-	found := &unstructured.Unstructured{}
-	found.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpoint"))
-	if err := r.Checkpoints.Live.Get(ctx, client.ObjectKeyFromObject(object), found); err != nil {
-		return ""
-	}
-	vpa, container := subjectOf(found)
-	if vpa == object.Spec.VPAObjectName && container == object.Spec.ContainerName {
-		return ""
-	}
-	return fmt.Sprintf("VPA %q, container %q", vpa, container)
-}
-
-// subjectOf is whose history a checkpoint holds.
-func subjectOf(checkpoint *unstructured.Unstructured) (vpa, container string) {
-	vpa, _, _ = unstructured.NestedString(checkpoint.Object, "spec", "vpaObjectName")
-	container, _, _ = unstructured.NestedString(checkpoint.Object, "spec", "containerName")
-	return vpa, container
-}
-
 // collectCheckpoints deletes checkpoints of VPAs that are gone and of containers that were removed
 // from the workload.
 func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model.WorkloadID]bool) {
 	deleted := 0
 	var failed error
-	err := r.Checkpoints.each(ctx, r.Namespaces.Only, func(object *unstructured.Unstructured) {
+	err := r.eachCheckpoint(ctx, func(object *unstructured.Unstructured) {
 		if ctx.Err() != nil || !r.Namespaces.Serve(object.GetNamespace()) {
 			return
 		}
@@ -239,7 +182,7 @@ func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model
 		if existing[id] && (w == nil || !w.gone(container)) {
 			return
 		}
-		if err := r.Checkpoints.Live.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
+		if err := r.Live.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
 			failed = errors.Join(failed, fmt.Errorf("deleting checkpoint %s/%s: %w", object.GetNamespace(), object.GetName(), err))
 			return
 		}

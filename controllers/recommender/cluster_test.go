@@ -71,7 +71,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 		}).Build()
 	book := shippedRules(t)
 	c.Recommender = New(Options{
-		Client: c.api, Source: c, Checkpoints: &Checkpoints{Live: c.api, Timeout: time.Minute, Interval: time.Hour},
+		Client: c.api, Live: c.api, Source: c, Checkpoints: &Checkpoints{Timeout: time.Minute, Interval: time.Hour},
 		Targets: &target.Selectors{Resolver: &target.Resolver{Client: c.api}, Clock: clock.RealClock{}, Grace: time.Minute},
 		Rules:   func() *compile.Rulebook { return book }, Clock: clock.RealClock{}, Name: DefaultName, Interval: time.Minute, Workers: 2,
 		Log: funcr.New(func(_, text string) {

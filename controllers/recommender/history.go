@@ -76,7 +76,7 @@ type loadCounts struct{ loaded, unused, unreadable, ahead int }
 // do not exist. An unreadable checkpoint is logged and skipped.
 func (r *Recommender) loadCheckpoints(ctx context.Context, existing map[model.WorkloadID]bool) (counts loadCounts, err error) {
 	r.ahead = nil
-	err = r.Checkpoints.each(ctx, r.Namespaces.Only, func(object *unstructured.Unstructured) {
+	err = r.eachCheckpoint(ctx, func(object *unstructured.Unstructured) {
 		c, faulty, err := decodeCheckpoint(object)
 		if faulty != nil {
 			r.Log.Error(faulty, resumeIgnored, "namespace", object.GetNamespace(), "checkpoint", object.GetName())
@@ -166,16 +166,16 @@ func (s *State) Restore(c *vpav1.VerticalPodAutoscalerCheckpoint, now time.Time)
 	return true, nil
 }
 
-// each reads all checkpoints of a namespace, empty for all, page by page: one while f has the one
+// eachCheckpoint reads all checkpoints of the namespaces served, page by page: one while f has the one
 // before.
-func (c *Checkpoints) each(ctx context.Context, namespace string, f func(*unstructured.Unstructured)) (err error) {
+func (r *Recommender) eachCheckpoint(ctx context.Context, f func(*unstructured.Unstructured)) (err error) {
 	pages := make(chan []unstructured.Unstructured)
 	go func() {
 		defer close(pages)
 		for next, more := "", true; more; more = next != "" {
 			page := &unstructured.UnstructuredList{}
 			page.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpointList"))
-			if err = c.Live.List(ctx, page, client.InNamespace(namespace), client.Limit(checkpointPage), client.Continue(next)); err != nil {
+			if err = r.Live.List(ctx, page, client.InNamespace(r.Namespaces.Only), client.Limit(checkpointPage), client.Continue(next)); err != nil {
 				err = fmt.Errorf("listing checkpoints: %w", err)
 				return
 			}

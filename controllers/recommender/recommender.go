@@ -31,7 +31,8 @@ const garbageInterval = time.Hour
 
 // Options configure a Recommender; all fields are required unless stated.
 type Options struct {
-	Client      client.Client // reads from a cache, writes to the API
+	Client      client.Reader // a cache
+	Live        client.Client // not cached; statuses and checkpoints share its rate limit
 	Source      usage.Source
 	OOMs        func() []model.OOM // those reported since the last call, or since the start; nil = none
 	History     History            // source of usage from before the start; nil = checkpoints

@@ -36,7 +36,7 @@ func newRestarted(t *testing.T, objects ...client.Object) *restarted {
 // restart is what a process knows that was killed and starts again: what is in the cluster.
 func (c *restarted) restart() {
 	o := c.Options
-	checkpoints := Checkpoints{Live: c.api, Timeout: time.Minute, Interval: time.Hour}
+	checkpoints := Checkpoints{Timeout: time.Minute, Interval: time.Hour}
 	o.Checkpoints = &checkpoints
 	o.OOMs = func() []model.OOM {
 		out := c.ooms

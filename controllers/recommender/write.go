@@ -3,21 +3,14 @@ package recommender
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // The writes of a cycle end before the next cycle, which starts with those that are left.
@@ -128,11 +121,7 @@ func (r *Recommender) postpone(updates []*Update) {
 // writeStatus writes a status, and reports whether it ran out of time.
 func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 	w := u.Workload
-	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": u.Status}})
-	if err == nil {
-		written := headOf("VerticalPodAutoscaler", w.VPA.Namespace, w.VPA.Name)
-		err = r.Client.Status().Patch(ctx, written, client.RawPatch(types.JSONPatchType, patch))
-	}
+	err := Writer{r.Live}.Status(ctx, client.ObjectKeyFromObject(w.VPA), u.Status)
 	switch {
 	case err == nil:
 		writesTotal.WithLabelValues("status", "success").Inc()
@@ -151,16 +140,4 @@ func (r *Recommender) writeStatus(ctx context.Context, u *Update) (late bool) {
 	}
 	r.notices.Tell(r.log(w), w.String()+" writing the status", err, "cannot write the status; retrying in each cycle")
 	return false
-}
-
-// headOf names an object to patch. The answer is its metadata only, which is not read.
-func headOf(kind, namespace, name string) *metav1.PartialObjectMetadata {
-	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	out.SetGroupVersionKind(vpav1.GroupVersion.WithKind(kind))
-	return out
-}
-
-// outOfTime reports whether a request missed its deadline, be it in the client's own rate limit.
-func outOfTime(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "client rate limiter Wait")
 }
