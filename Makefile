@@ -29,7 +29,7 @@ help: ## Show this list
 	@echo
 	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  LONG=1 (make test also fuzzes, and detects races)  RULES_DIR=folder'
 	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)  CHECK=1 (make bench-… fails if a target is missed)'
-	@echo '             SCALE=50000, MINUTES=60 and COMPONENTS=recommender,updater,cold (make bench-scale)  NOTE=text (make sizing: what the page is to say of the machine)'
+	@echo '             SCALE=50000, MINUTES=60 and COMPONENTS=recommender,updater,cold (make bench-scale)  NOTE=text (make sizing: what the page is to say of the machine)  SCALE=2000 (make bench-writes)'
 	@echo '             DURATION=20m, SCALE=50 and SEED=1 (make soak)'
 	@echo '             VERSION=v1.2.3 (make release, image, image-push)  REPOSITORY=registry/team and INSECURE=1 (make image-push)'
 	@echo '             WEBHOOK_ADDRESS=host  KUBECONFIG=file (make run uses this cluster)  LAB_PARTS=folder with prebuilt programs'
@@ -150,6 +150,10 @@ bench-updater: bench-build ## The updater beside upstream's on a lab, 1000 VPAs 
 .PHONY: bench-scale
 bench-scale: bench-build ## Recommender and updater in a simulated cluster of SCALE=50000 VPAs with three pods each, for an hour of its time (40 minutes); SCALE=500 MINUTES=8 takes half a minute
 	@exec $(BENCH) scale $(if $(CHECK),-check) $(if $(SCALE),-vpas $(SCALE)) $(if $(MINUTES),-minutes $(MINUTES)) $(if $(COMPONENTS),-components $(COMPONENTS))
+
+.PHONY: bench-writes
+bench-writes: bench-build ## What API server and etcd of a lab take of statuses and checkpoints, by the number of writers, without a limit of their rate (5 minutes); SCALE=2000 VPAs
+	@exec $(BENCH) writes $(if $(SCALE),-vpas $(SCALE))
 
 .PHONY: sizing
 sizing: bench-build ## Measure what docs/sizing.md says, at four sizes, and write it there (an hour; on a quiet machine)

@@ -4,7 +4,8 @@
 //
 // A benchmark (recommender.go, updater.go, pods.go, admission.go) fills the lab and measures one
 // program in one trial; run.go does the rest in the same way for all of them. `bench scale` has no lab:
-// package standin takes the place of the API server, with clusters of package crowd.
+// package standin takes the place of the API server, with clusters of package crowd. `bench writes`
+// starts no program: it measures what the API server and etcd take of the recommender's writes.
 package main
 
 import (
@@ -40,6 +41,9 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "scale" {
 		return runScale(ctx, args[1:])
 	}
+	if len(args) > 0 && args[0] == "writes" {
+		return runWrites(ctx, args[1:])
+	}
 	var known []string
 	for _, b := range benchmarks {
 		if len(args) > 0 && args[0] == b.name {
@@ -51,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		known = append(known, fmt.Sprintf("\n  %-12s  %s", b.name, b.about))
 	}
-	known = append(known, fmt.Sprintf("\n  %-12s  %s", "scale", aboutScale))
+	known = append(known, fmt.Sprintf("\n  %-12s  %s", "scale", aboutScale), fmt.Sprintf("\n  %-12s  %s", "writes", aboutWrites))
 	return fmt.Errorf("usage: bench NAME [flags], where NAME is one of%s", strings.Join(known, ""))
 }
 

@@ -73,16 +73,23 @@ func (l *lab) populate(ctx context.Context) error {
 		return err
 	}
 	progress("creating %d Deployments with %d pods each", l.vpas, l.replicas)
-	for _, name := range l.namespaces() {
-		if err := l.create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-			return err
-		}
+	if err := l.createNamespaces(ctx); err != nil {
+		return err
 	}
 	err := each(ctx, fillers, l.vpas, "Deployments", func(ctx context.Context, i int) error { return l.create(ctx, l.deployment(i)) })
 	if err != nil {
 		return err
 	}
 	return l.waitForPods(ctx)
+}
+
+func (l *lab) createNamespaces(ctx context.Context) error {
+	for _, name := range l.namespaces() {
+		if err := l.create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // waitForPods waits until all pods exist, and then up to two minutes for Deployments to count them
