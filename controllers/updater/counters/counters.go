@@ -44,11 +44,22 @@ var (
 // counted are the labels under which each VPA has been counted. To find the series of a VPA among
 // those of all others takes milliseconds where they are many.
 var counted = struct {
-	mu sync.Mutex
-	as map[types.NamespacedName][]labels
-}{as: map[types.NamespacedName][]labels{}}
+	mu      sync.Mutex
+	as      map[types.NamespacedName][]labels
+	reasons map[types.NamespacedName][]string // of failures
+}{as: map[types.NamespacedName][]labels{}, reasons: map[types.NamespacedName][]string{}}
 
 type labels struct{ size, mode string }
+
+// failed notes a reason under which the VPA has been counted.
+func (v VPA) failed(reason string) {
+	name := types.NamespacedName{Namespace: v.namespace, Name: v.name}
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	if !slices.Contains(counted.reasons[name], reason) {
+		counted.reasons[name] = append(counted.reasons[name], reason)
+	}
+}
 
 // VPA counts for one VPA.
 type VPA struct {
@@ -83,6 +94,7 @@ func (v VPA) Evicted() { EvictedPods.WithLabelValues(v.Size, v.Mode, v.name, v.n
 
 // EvictionFailed counts a failed eviction.
 func (v VPA) EvictionFailed(reason string) {
+	v.failed(reason)
 	FailedEvictions.WithLabelValues(v.Size, v.Mode, v.name, v.namespace, reason).Inc()
 }
 
@@ -91,6 +103,7 @@ func (v VPA) Resized() { ResizedPods.WithLabelValues(v.Size, v.name, v.namespace
 
 // ResizeFailed counts a failed resize.
 func (v VPA) ResizeFailed(reason string) {
+	v.failed(reason)
 	FailedResizes.WithLabelValues(v.Size, v.name, v.namespace, reason).Inc()
 }
 
@@ -105,14 +118,13 @@ func Forget(v types.NamespacedName) {
 	defer counted.mu.Unlock()
 	for _, as := range counted.as[v] {
 		EvictedPods.DeleteLabelValues(as.size, as.mode, v.Name, v.Namespace)
-		for _, reason := range []string{Eviction, EvictionLimit} {
-			FailedEvictions.DeleteLabelValues(as.size, as.mode, v.Name, v.Namespace, reason)
-		}
 		ResizedPods.DeleteLabelValues(as.size, v.Name, v.Namespace)
-		for _, reason := range []string{Resize, Infeasible, ResizeLimit, Unboost} {
+		for _, reason := range counted.reasons[v] {
+			FailedEvictions.DeleteLabelValues(as.size, as.mode, v.Name, v.Namespace, reason)
 			FailedResizes.DeleteLabelValues(as.size, v.Name, v.Namespace, reason)
 		}
 		InfeasibleSkips.DeleteLabelValues(as.size, v.Name, v.Namespace)
 	}
 	delete(counted.as, v)
+	delete(counted.reasons, v)
 }

@@ -40,10 +40,10 @@ func TestNothingIsLeftOfAForgottenVPA(t *testing.T) {
 				one.Evicted()
 				one.Resized()
 				one.SkippedAsInfeasible()
-				for _, reason := range []string{Eviction, EvictionLimit} {
+				for _, reason := range []string{Eviction, EvictionLimit, "OneOfTomorrow"} {
 					one.EvictionFailed(reason)
 				}
-				for _, reason := range []string{Resize, Infeasible, ResizeLimit, Unboost} {
+				for _, reason := range []string{Resize, Infeasible, ResizeLimit, Unboost, "OneOfTomorrow"} {
 					one.ResizeFailed(reason)
 				}
 			}
@@ -52,11 +52,12 @@ func TestNothingIsLeftOfAForgottenVPA(t *testing.T) {
 	before := series()
 	count("stays")
 	one := series() - before
-	require.Equal(t, 4*(1+2)+2*(1+4+1), one)
+	require.Equal(t, 4*(1+3)+2*(1+5+1), one)
 	count("gone")
 	Forget(types.NamespacedName{Namespace: "ns", Name: "gone"})
 	require.Equal(t, one, series()-before)
 	Forget(types.NamespacedName{Namespace: "ns", Name: "stays"})
 	require.Equal(t, before, series())
 	require.NotContains(t, counted.as, types.NamespacedName{Namespace: "ns", Name: "stays"})
+	require.NotContains(t, counted.reasons, types.NamespacedName{Namespace: "ns", Name: "stays"})
 }
