@@ -27,7 +27,7 @@ SIZES := 100,1000,10000,50000
 help: ## Show this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 	@echo
-	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  LONG=1 (make test also fuzzes, and detects races)  RULES_DIR=folder'
+	@echo '  Variables: NAME=lab-name  ONCE=1 (make run ends when all was seen)  DEADLINE=3m  LONG=1 (make test also tries more seeds, fuzzes, and detects races)  RULES_DIR=folder'
 	@echo '             SCALE=10000 and PROGRAMS=upstream,celvpa (make bench-recommender; the latter make bench-pods and bench-updater, too)  CHECK=1 (make bench-… fails if a target is missed)'
 	@echo '             SCALE=50000, MINUTES=60 and COMPONENTS=recommender,updater,cold (make bench-scale)  NOTE=text (make sizing: what the page is to say of the machine)  SCALE=2000 (make bench-writes)'
 	@echo '             DURATION=20m, SCALE=50 and SEED=1 (make soak)'
@@ -43,7 +43,7 @@ run: need-go ## Show celvpa at work on a lab, or on the cluster of KUBECONFIG; C
 	  $(if $(RULES_DIR),-rules-dir $(RULES_DIR)) $(if $(WEBHOOK_ADDRESS),-webhook-address $(WEBHOOK_ADDRESS))
 
 .PHONY: test
-test: need-go ## Everything: lint and unit tests side by side, then the tests on labs; LONG=1 also fuzzes, and detects races
+test: need-go ## Everything: lint and unit tests side by side, then the tests on labs; LONG=1 also tries more seeds, fuzzes, and detects races
 	@$(MAKE) --no-print-directory --keep-going -j2 lint test-unit
 	@$(MAKE) --no-print-directory $(if $(LONG),test-race test-fuzz) test-lab
 
@@ -51,6 +51,8 @@ test: need-go ## Everything: lint and unit tests side by side, then the tests on
 test-unit: need-go ## Tests that need no cluster
 	@echo "unit tests (-short); conformance/integration, conformance/reliability and conformance/history are skipped here because they need a lab or Prometheus: make test-lab runs them"
 	go test -short ./...
+	$(if $(LONG),@echo "more random seeds than -short has")
+	$(if $(LONG),go test ./controllers/...)
 	go test -C conformance/lab ./...
 	go test -C conformance/bench ./...
 	go test -C conformance/upstream ./...
