@@ -7,14 +7,16 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The pods of a workload have the same labels, containers and resources, which take more memory than
-// all else of a slim pod. They share one copy.
+// The pods of a workload have the same owner, labels, containers and resources, which take more memory
+// than all else of a slim pod. They share one copy.
 var (
 	sharedLists      pool[corev1.ResourceList]
 	sharedLabels     pool[map[string]string]
 	sharedContainers pool[[]corev1.Container]
+	sharedOwners     pool[[]metav1.OwnerReference]
 )
 
 // poolSize is how many values a pool remembers, at least. Pods of a workload are listed one after the
@@ -85,4 +87,16 @@ func oneOfLabels(labels map[string]string) map[string]string {
 		key.WriteString(name + "=" + labels[name] + ",")
 	}
 	return sharedLabels.of(key.String(), labels)
+}
+
+// oneOfOwners are the owners of an object, or others that are equal.
+func oneOfOwners(owners []metav1.OwnerReference) []metav1.OwnerReference {
+	if len(owners) == 0 {
+		return owners
+	}
+	var key strings.Builder
+	for i := range owners {
+		key.WriteString(owners[i].String())
+	}
+	return sharedOwners.of(key.String(), owners)
 }

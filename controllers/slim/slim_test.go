@@ -183,6 +183,32 @@ func TestVPAsLoseOnlyNotesOfTools(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestObjectsOfOneOwnerShareIt(t *testing.T) {
+	owned := func(change func(*metav1.OwnerReference)) []metav1.OwnerReference {
+		pod := fullPod()
+		pod.OwnerReferences = []metav1.OwnerReference{*owner[0].DeepCopy()}
+		change(&pod.OwnerReferences[0])
+		want := pod.DeepCopy().OwnerReferences
+		got, err := Pod(pod)
+		require.NoError(t, err)
+		require.Equal(t, want, got.(*corev1.Pod).OwnerReferences)
+		return got.(*corev1.Pod).OwnerReferences
+	}
+	first := owned(func(*metav1.OwnerReference) {})
+	require.Same(t, &first[0], &owned(func(*metav1.OwnerReference) {})[0])
+	for name, change := range map[string]func(*metav1.OwnerReference){
+		"version":        func(o *metav1.OwnerReference) { o.APIVersion = "example.com/v2" },
+		"kind":           func(o *metav1.OwnerReference) { o.Kind = "Other" },
+		"name":           func(o *metav1.OwnerReference) { o.Name = "u" },
+		"UID":            func(o *metav1.OwnerReference) { o.UID = "t-2" },
+		"controller":     func(o *metav1.OwnerReference) { o.Controller = nil },
+		"not controller": func(o *metav1.OwnerReference) { o.Controller = ptr.To(false) },
+		"blocks":         func(o *metav1.OwnerReference) { o.BlockOwnerDeletion = ptr.To(true) },
+	} {
+		require.NotSame(t, &first[0], &owned(change)[0], name)
+	}
+}
+
 func TestPoliciesThatAllowTheSameShareMemory(t *testing.T) {
 	policies := func(most string) corev1.ResourceList {
 		v := &vpav1.VerticalPodAutoscaler{}
