@@ -72,7 +72,7 @@ func (b *Controller) withOwnerOf(ctx context.Context, pod *corev1.Pod) ([]*corev
 		return []*corev1.Pod{pod}, nil
 	}
 	var list corev1.PodList
-	err := b.Client.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{podOwnerIndex: podOwnerKey(owner)}, client.UnsafeDisableDeepCopy)
+	err := b.Client.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{podOwnerIndex: indexKey(owner)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of %s: %w", owner, err)
 	}

@@ -106,9 +106,7 @@ func (b *Controller) look(ctx context.Context, key client.ObjectKey) (next again
 	if !b.concerns(&pod) {
 		return again{}
 	}
-	v, err := b.Resolver.ControllingVPA(ctx, &pod, func(top target.Key) ([]*vpav1.VerticalPodAutoscaler, error) {
-		return b.candidates(ctx, top.Namespace)
-	}, policy.Precedence(b.Rules(), log))
+	v, err := b.Resolver.ControllingVPA(ctx, &pod, func(top target.Key) ([]*vpav1.VerticalPodAutoscaler, error) { return b.candidates(ctx, top) }, policy.Precedence(b.Rules(), log))
 	if err != nil {
 		log.V(4).Info("startup boost continues; retrying", "reason", err.Error())
 		return again{backOff: true}
@@ -126,11 +124,12 @@ func (b *Controller) look(ctx context.Context, key client.ObjectKey) (next again
 	return b.decide(ctx, &pod, v, chosen, log)
 }
 
-// candidates are the readable VPAs of a namespace, whatever their update mode.
-func (b *Controller) candidates(ctx context.Context, namespace string) ([]*vpav1.VerticalPodAutoscaler, error) {
+// candidates are the readable VPAs whose target is a controller, whatever their update mode.
+func (b *Controller) candidates(ctx context.Context, top target.Key) ([]*vpav1.VerticalPodAutoscaler, error) {
 	var list vpav1.VerticalPodAutoscalerList
-	if err := b.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the VerticalPodAutoscalers of namespace %s: %w", namespace, err)
+	err := b.Client.List(ctx, &list, client.InNamespace(top.Namespace), client.MatchingFields{vpaTargetIndex: indexKey(top)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the VerticalPodAutoscalers of %s: %w", top, err)
 	}
 	var out []*vpav1.VerticalPodAutoscaler
 	for i := range list.Items {

@@ -89,7 +89,8 @@ func labWith(t *testing.T, hooks interceptor.Funcs, replicas int32, objects ...c
 	web := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"},
 		Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(web).WithObjects(objects...).WithInterceptorFuncs(hooks).
-		WithIndex(&corev1.Pod{}, podOwnerIndex, ownersOf).WithIndex(&corev1.Pod{}, podBoostedIndex, boosted).Build()
+		WithIndex(&corev1.Pod{}, podOwnerIndex, ownersOf).WithIndex(&corev1.Pod{}, podBoostedIndex, boosted).
+		WithIndex(&vpav1.VerticalPodAutoscaler{}, vpaTargetIndex, targetOf).Build()
 	informers := &informertest.FakeInformers{Scheme: scheme}
 	var err error
 	l.pods, err = informers.FakeInformerFor(t.Context(), &corev1.Pod{})

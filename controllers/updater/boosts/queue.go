@@ -33,10 +33,13 @@ const (
 	podOwnerIndex = "celvpa.owner"
 	// podBoostedIndex finds the pods that are boosted.
 	podBoostedIndex = "celvpa.boosted"
+	// vpaTargetIndex finds the VPAs with a target. The webhook has an index of its own, with other keys beside.
+	vpaTargetIndex = "celvpa.boosts.target"
 )
 
-// podOwnerKey leaves out the API group, because owner references hold it with a version.
-func podOwnerKey(k target.Key) string { return k.Kind + "/" + k.Name }
+// indexKey leaves out the API group: owner references hold it with a version, and users may leave it
+// out of a target.
+func indexKey(k target.Key) string { return k.Kind + "/" + k.Name }
 
 // Index adds the indexes of a cache that the Controller uses. Call it before the cache starts.
 func Index(ctx context.Context, cache client.FieldIndexer) error {
@@ -47,12 +50,22 @@ func Index(ctx context.Context, cache client.FieldIndexer) error {
 	if err = cache.IndexField(ctx, &corev1.Pod{}, podBoostedIndex, boosted); err != nil {
 		return fmt.Errorf("indexing pods by their startup boosts: %w", err)
 	}
+	if err = cache.IndexField(ctx, &vpav1.VerticalPodAutoscaler{}, vpaTargetIndex, targetOf); err != nil {
+		return fmt.Errorf("indexing VerticalPodAutoscalers by their targets: %w", err)
+	}
 	return nil
 }
 
 func ownersOf(o client.Object) []string {
 	if owner, ok := target.DirectOwner(o.(*corev1.Pod)); ok {
-		return []string{podOwnerKey(owner)}
+		return []string{indexKey(owner)}
+	}
+	return nil
+}
+
+func targetOf(o client.Object) []string {
+	if v := o.(*vpav1.VerticalPodAutoscaler); v.Spec.TargetRef != nil {
+		return []string{indexKey(target.Of(v))}
 	}
 	return nil
 }

@@ -109,6 +109,29 @@ func TestBoostedPodsAreRequeued(t *testing.T) {
 	}
 }
 
+// All VPAs of the namespace were listed for each boosted pod.
+func TestOnlyVPAsOfItsTargetAreListedForABoostedPod(t *testing.T) {
+	other, without, elsewhere := sixty(t), sixty(t), sixty(t)
+	other.Name, without.Name, elsewhere.Name, elsewhere.Namespace = "other", "without", "elsewhere", "ns2"
+	other.Spec.TargetRef.Name, without.Spec.TargetRef = "other", nil
+	unversioned := sixty(t) // a user left the group out
+	unversioned.Name, unversioned.Spec.TargetRef.APIVersion = "unversioned", ""
+	var listed []string
+	hooks := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		err := c.List(ctx, list, opts...)
+		if vpas, ok := list.(*vpav1.VerticalPodAutoscalerList); ok {
+			for i := range vpas.Items {
+				listed = append(listed, vpas.Items[i].Name)
+			}
+		}
+		return err
+	}}
+	v := sixty(t)
+	l := labWith(t, hooks, 1, v, other, without, elsewhere, unversioned, webPod(t, "p", time.Hour))
+	l.look(t.Context(), keyOf("p"))
+	require.ElementsMatch(t, []string{v.Name, "unversioned"}, listed)
+}
+
 // A failure because the process ends is not counted.
 func TestShutdownIsNoFailureToEndABoost(t *testing.T) {
 	v := sixty(t)
