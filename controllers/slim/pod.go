@@ -60,15 +60,17 @@ func annotations(all map[string]string) map[string]string {
 	return kept
 }
 
-// containers keeps what is read of containers. Pods whose containers are the same share them.
+// containers keeps what is read of containers. Pods whose containers are the same share them, also when
+// an informer cuts them down again in another order, as it does after its first list.
 func containers(all []corev1.Container) []corev1.Container {
 	if all == nil {
 		return nil
 	}
-	kept := make([]corev1.Container, len(all))
+	kept, again := make([]corev1.Container, len(all)), true
 	var key strings.Builder
 	for i := range all {
 		c := &all[i]
+		again = again && c.Image == "" // which API servers require
 		key.WriteString(c.Name + "|" + string(ptr.Deref(c.RestartPolicy, "")) + "|")
 		for _, p := range c.ResizePolicy {
 			key.WriteString(string(p.ResourceName) + ":" + string(p.RestartPolicy) + ",")
@@ -77,6 +79,9 @@ func containers(all []corev1.Container) []corev1.Container {
 		if len(c.Resources.Claims) > 0 { // too rare to be compared
 			key.WriteString(fmt.Sprint(c.Resources.Claims))
 		}
+	}
+	if again {
+		kept = all
 	}
 	return sharedContainers.of(key.String(), kept)
 }

@@ -183,6 +183,20 @@ func TestVPAsLoseOnlyNotesOfTools(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestPodsThatAreCutDownAgainStillShareTheirContainers(t *testing.T) {
+	cut := func(pod any) *corev1.Pod {
+		sharedContainers = pool[[]corev1.Container]{} // so many others came in between
+		got, err := Pod(pod)
+		require.NoError(t, err)
+		return got.(*corev1.Pod)
+	}
+	one := cut(fullPod())
+	other := *one
+	require.Same(t, &one.Spec.Containers[0], &cut(&other).Spec.Containers[0])
+	require.Same(t, &one.Spec.Containers[0], &cut(one).Spec.Containers[0])
+	require.NotSame(t, &one.Spec.Containers[0], &cut(fullPod()).Spec.Containers[0])
+}
+
 func TestObjectsOfOneOwnerShareIt(t *testing.T) {
 	owned := func(change func(*metav1.OwnerReference)) []metav1.OwnerReference {
 		pod := fullPod()
