@@ -126,21 +126,33 @@ func DirectOwner(pod *corev1.Pod) (k Key, ok bool) {
 // controller, and may have other targets; see ByTarget. It waits for API servers; reviews of pods
 // use Top.
 func (r *Resolver) ControllingVPA(ctx context.Context, pod *corev1.Pod, candidates func(top Key) ([]*vpav1.VerticalPodAutoscaler, error), compare func(a, b *vpav1.VerticalPodAutoscaler) int) (*vpav1.VerticalPodAutoscaler, error) {
-	top, err := (&search{Resolver: r}).top(ctx, pod)
-	if err != nil || top == nil {
+	of, err := r.ControllingVPAs(ctx, []*corev1.Pod{pod}, candidates, compare)
+	if err != nil {
 		return nil, err
+	}
+	return of[0], nil
+}
+
+// ControllingVPAs is ControllingVPA of each of some pods, at least one, whose direct owner is the
+// same object.
+func (r *Resolver) ControllingVPAs(ctx context.Context, pods []*corev1.Pod, candidates func(top Key) ([]*vpav1.VerticalPodAutoscaler, error), compare func(a, b *vpav1.VerticalPodAutoscaler) int) ([]*vpav1.VerticalPodAutoscaler, error) {
+	of := make([]*vpav1.VerticalPodAutoscaler, len(pods))
+	top, err := (&search{Resolver: r}).top(ctx, pods[0])
+	if err != nil || top == nil {
+		return of, err
 	}
 	list, err := candidates(top.Key)
 	if err != nil {
 		return nil, err
 	}
-	var best *vpav1.VerticalPodAutoscaler
-	for _, v := range list {
-		if selects, why := top.Selects(ctx, v, pod); why == nil && selects && (best == nil || compare(v, best) < 0) {
-			best = v
+	for i, pod := range pods {
+		for _, v := range list {
+			if selects, why := top.Selects(ctx, v, pod); why == nil && selects && (of[i] == nil || compare(v, of[i]) < 0) {
+				of[i] = v
+			}
 		}
 	}
-	return best, nil
+	return of, nil
 }
 
 // Namespaces are those that a component serves.

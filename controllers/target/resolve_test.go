@@ -108,6 +108,28 @@ func TestOldestVPAOfTheTopmostControllerControlsAPod(t *testing.T) {
 	require.Empty(t, get(old), "the selector must match")
 }
 
+// Of pods with one owner, the owner is looked up once, and each pod's labels decide for themselves.
+func TestPodsOfOneOwnerAreLookedUpTogether(t *testing.T) {
+	r := resolver(nil, deployment("web"), replicaSet("web-1", "web"))
+	owned := func(app string) *corev1.Pod {
+		pod := podOf(owner("apps/v1", "ReplicaSet", "web-1", ptr.To(true)))
+		pod.Labels = map[string]string{"app": app}
+		return pod
+	}
+	asked := 0
+	candidates := byTarget(vpaFor("young", "web", time.Hour), vpaFor("old", "web", 2*time.Hour))
+	of, err := r.ControllingVPAs(t.Context(), []*corev1.Pod{owned("web"), owned("moved"), owned("web")}, func(top Key) ([]*vpav1.VerticalPodAutoscaler, error) {
+		asked++
+		return candidates.Of(top)
+	}, byRules(t))
+	require.NoError(t, err)
+	require.Len(t, of, 3)
+	require.Equal(t, "old", of[0].Name)
+	require.Nil(t, of[1], "its labels do not match")
+	require.Equal(t, "old", of[2].Name)
+	require.Equal(t, 1, asked)
+}
+
 // UPSTREAM.md Appendix B 4: an owner reference without controller must not be followed, nor crash
 // anything.
 func TestPodsWithoutAController(t *testing.T) {

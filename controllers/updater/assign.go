@@ -2,6 +2,7 @@ package updater
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,9 +90,14 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 			byVPA[v.UID] = &workload{vpa: v, rules: j.rules}
 		}
 	}
-	for i, v := range r.controlling(ctx, pods, found) {
-		if w := byVPA[v]; w != nil {
-			w.pods = append(w.pods, pods[i])
+	for _, s := range r.controlling(ctx, pods, found) {
+		for i, v := range s.of {
+			if v == nil {
+				continue
+			}
+			if w := byVPA[v.UID]; w != nil {
+				w.pods = append(w.pods, s.pods[i])
+			}
 		}
 	}
 	out := make([]*workload, 0, len(byVPA))
@@ -103,7 +109,7 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 	return out
 }
 
-// assigners is how many pods are assigned in parallel. Most lookups hit a cache, but the scale of a
+// assigners is how many owners are looked up in parallel. Most lookups hit a cache, but the scale of a
 // new custom owner is read from the API server.
 const assigners = 4
 
@@ -117,35 +123,78 @@ type candidates struct {
 	namespaces map[string]bool // that have some; owners of other pods are not looked up
 }
 
-// controlling finds the VPA of each pod; empty = none.
-func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, candidates candidates) []types.UID {
+// siblings are pods with the same direct owner.
+type siblings struct {
+	pods []*corev1.Pod
+	of   []*vpav1.VerticalPodAutoscaler // that control them; nil = none
+}
+
+// siblingsOf groups the pods of namespaces with candidates. Pods that nobody controls have no VPA.
+func siblingsOf(pods []*corev1.Pod, namespaces map[string]bool) []*siblings {
+	type ownedBy struct {
+		target.Key
+		uid types.UID
+	}
+	found := map[ownedBy]*siblings{}
+	var out []*siblings
+	for _, pod := range pods {
+		owner, owned := target.DirectOwner(pod)
+		if !owned || !namespaces[pod.Namespace] {
+			continue
+		}
+		of := ownedBy{owner, target.ControllerOf(pod.OwnerReferences).UID}
+		s := found[of]
+		if s == nil {
+			s = &siblings{}
+			found[of], out = s, append(out, s)
+		}
+		s.pods = append(s.pods, pod)
+	}
+	return out
+}
+
+// controlling finds the VPAs of pods.
+func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, candidates candidates) []*siblings {
 	ctx, cancel := context.WithTimeout(ctx, part(r.Interval, assignShare))
 	defer cancel()
-	of := make([]types.UID, len(pods))
+	groups := siblingsOf(pods, candidates.namespaces)
 	var workers sync.WaitGroup
 	for first := range assigners {
 		workers.Go(func() {
-			for i := first; i < len(pods); i += assigners {
-				if pod := pods[i]; candidates.namespaces[pod.Namespace] && alive(pod) && !r.breaker.IsGone(pod.UID, r.now) {
-					of[i] = r.controllingOne(ctx, pod, candidates.byTarget)
-				}
+			for i := first; i < len(groups); i += assigners {
+				s := groups[i]
+				s.pods = slices.DeleteFunc(s.pods, func(pod *corev1.Pod) bool { return !alive(pod) || r.breaker.IsGone(pod.UID, r.now) })
+				r.lookUp(ctx, s, candidates.byTarget)
 			}
 		})
 	}
 	workers.Wait()
-	return of
+	return groups
 }
 
-func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates target.ByTarget) types.UID {
-	defer r.contain(r.Log, "pod skipped", "namespace", pod.Namespace, "pod", pod.Name)
-	v, err := r.Resolver.ControllingVPA(ctx, pod, candidates.Of, policy.Precedence(r.rules, r.Log))
-	if err != nil {
-		r.Log.V(4).Info("pod skipped", "namespace", pod.Namespace, "pod", pod.Name, "reason", err.Error())
+// lookUp finds the VPAs of siblings.
+func (r *run) lookUp(ctx context.Context, s *siblings, candidates target.ByTarget) {
+	if len(s.pods) == 0 {
+		return
 	}
-	if err != nil || v == nil {
+	namespace, pod := s.pods[0].Namespace, s.pods[0].Name
+	defer r.contain(r.Log, "pods of this owner skipped", "namespace", namespace, "pod", pod)
+	of, err := r.Resolver.ControllingVPAs(ctx, s.pods, candidates.Of, policy.Precedence(r.rules, r.Log))
+	if err != nil {
+		r.Log.V(4).Info("pods of this owner skipped", "namespace", namespace, "pod", pod, "reason", err.Error())
+		return
+	}
+	s.of = of
+}
+
+// controllingOne is the VPA of a pod; empty = none.
+func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates target.ByTarget) types.UID {
+	s := siblings{pods: []*corev1.Pod{pod}}
+	r.lookUp(ctx, &s, candidates)
+	if len(s.of) == 0 || s.of[0] == nil {
 		return ""
 	}
-	return v.UID
+	return s.of[0].UID
 }
 
 func part(d time.Duration, share float64) time.Duration { return time.Duration(float64(d) * share) }
