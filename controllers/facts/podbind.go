@@ -61,31 +61,43 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 	return b
 }
 
-// fitted is one run of a point over a pod: items are its containers, then the pod level if any.
+// fitted are the facts of a point about a pod: items are its containers, then the pod level if any.
 type fitted struct {
 	facts *registry.Facts
 	items []*registry.Item
 }
 
-func (b *boundPod) fit(bound int) *fitted {
-	of := &boundsOfPods[bound]
-	f := &fitted{facts: podFit.NewFacts().Set("bound", lang.Text(of.name)).Set("scaling", scalingsSchema.Empty())}
-	for i := range b.parts {
-		part := &b.parts[i]
-		recommended := resourcesSchema.Empty()
-		if part.known {
-			recommended = b.counted(of.container(part.recommendation))
-		}
-		b.add(f, "container", part, recommended, ratiosSchema.Empty(), withheldSchema.Empty())
+// recommended is what rules made of the recommendation for each item.
+func (f *fitted) recommended() []*lang.Record {
+	out := make([]*lang.Record, len(f.items))
+	for i, item := range f.items {
+		out[i] = item.Record("recommended")
 	}
-	if b.pod != nil {
-		recommended := resourcesSchema.Empty()
-		if b.pod.known {
-			recommended = b.counted(of.pod(b.level))
-		}
-		b.add(f, "podLevel", b.pod, recommended, ratiosSchema.Empty(), withheldSchema.Empty())
-	}
+	return out
+}
+
+// fitting binds a pod for pod.fit; bound comes next.
+func (b *boundPod) fitting() *fitted {
+	f := &fitted{facts: podFit.NewFacts()}
+	b.addAll(f)
 	return b.common(f)
+}
+
+// bind binds a recommendation, in place of the one before.
+func (b *boundPod) bind(f *fitted, of boundOfPods) {
+	f.facts.Notes = nil
+	f.facts.Set("bound", lang.Text(of.name)).Set("scaling", scalingsSchema.Empty())
+	for i, item := range f.items {
+		recommended := resourcesSchema.Empty()
+		switch {
+		case i == len(b.parts) && b.pod.known:
+			recommended = b.counted(of.pod(b.level))
+		case i < len(b.parts) && b.parts[i].known:
+			recommended = b.counted(of.container(b.parts[i].recommendation))
+		}
+		item.Notes = nil
+		b.start(item, i, recommended, ratiosSchema.Empty(), withheldSchema.Empty())
+	}
 }
 
 // counted omits uncounted resources.
@@ -102,28 +114,38 @@ func (b *boundPod) counted(list corev1.ResourceList) *lang.Record {
 // resources binds the fitted target for pod.resources.
 func (b *boundPod) resources(target *fitted) *fitted {
 	f := &fitted{facts: podResources.NewFacts().Set("creating", types.Bool(b.in.Creating)).Set("start", startSchema.Of(b))}
-	for i := range b.parts {
-		item := target.items[i]
-		b.add(f, "container", &b.parts[i], item.Record("recommended"), item.Record("ratio"), item.Record("withheld"))
+	b.addAll(f)
+	for i, item := range f.items {
+		from := target.items[i]
+		b.start(item, i, from.Record("recommended"), from.Record("ratio"), from.Record("withheld"))
 	}
 	if b.pod != nil {
-		item := target.items[len(b.parts)]
-		b.add(f, "podLevel", b.pod, item.Record("recommended"), item.Record("ratio"), item.Record("withheld"))
 		f.items[len(b.parts)].Set("report", reportSchema.Empty())
 	}
 	return b.common(f)
 }
 
-func (b *boundPod) add(f *fitted, scope string, part *podPart, recommended, ratio, withheld *lang.Record) {
-	item := f.facts.AddItem(scope, part.name).Set("policy", part.policy).Set("original", part.original).
-		Set("recommended", recommended).Set("ratio", ratio).Set("withheld", withheld).
-		Set("requests", resourcesSchema.Empty()).Set("limits", resourcesSchema.Empty())
-	if scope == "container" {
-		item.Set("hasRecommendation", types.Bool(part.known)).Set("share", resourcesSchema.Empty()).Set("boost", b.boost(part.name))
-	} else {
-		item.Set("init", b.init).Set("defaultRequests", b.defaults)
+// addAll adds the items, with the facts that rules only read.
+func (b *boundPod) addAll(f *fitted) {
+	f.items = make([]*registry.Item, 0, len(b.parts)+1)
+	for i := range b.parts {
+		part := &b.parts[i]
+		f.items = append(f.items, f.facts.AddItem("container", part.name).
+			Set("policy", part.policy).Set("original", part.original).Set("hasRecommendation", types.Bool(part.known)))
 	}
-	f.items = append(f.items, item)
+	if b.pod != nil {
+		f.items = append(f.items, f.facts.AddItem("podLevel", b.pod.name).
+			Set("policy", b.pod.policy).Set("original", b.pod.original).Set("init", b.init).Set("defaultRequests", b.defaults))
+	}
+}
+
+// start binds what rules write of the i-th item.
+func (b *boundPod) start(item *registry.Item, i int, recommended, ratio, withheld *lang.Record) {
+	item.Set("recommended", recommended).Set("ratio", ratio).Set("withheld", withheld).
+		Set("requests", resourcesSchema.Empty()).Set("limits", resourcesSchema.Empty())
+	if i < len(b.parts) {
+		item.Set("share", resourcesSchema.Empty()).Set("boost", b.boost(b.parts[i].name))
+	}
 }
 
 func (b *boundPod) common(f *fitted) *fitted {

@@ -66,32 +66,39 @@ type ResourceChange struct {
 // Writes reports whether the change writes anything.
 func (c *ResourceChange) Writes() bool { return len(c.Requests) > 0 || len(c.Limits) > 0 }
 
-// boundsOfPods are the recommendations to fit, in run order.
-var boundsOfPods = []struct {
+// boundOfPods is a recommendation to fit.
+type boundOfPods struct {
 	name      string
 	container func(*vpav1.RecommendedContainerResources) corev1.ResourceList
 	pod       func(*vpav1.RecommendedResources) corev1.ResourceList
-}{
-	{"target", func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.Target }, func(r *vpav1.RecommendedResources) corev1.ResourceList { return r.Target }},
-	{"lowerBound", func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.LowerBound }, func(r *vpav1.RecommendedResources) corev1.ResourceList { return r.LowerBound }},
-	{"upperBound", func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.UpperBound }, func(r *vpav1.RecommendedResources) corev1.ResourceList { return r.UpperBound }},
 }
+
+// The recommendations for pods.
+var (
+	targetOfPods = boundOfPods{"target", func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.Target }, func(r *vpav1.RecommendedResources) corev1.ResourceList { return r.Target }}
+	lowerOfPods  = boundOfPods{"lowerBound", func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.LowerBound }, func(r *vpav1.RecommendedResources) corev1.ResourceList { return r.LowerBound }}
+	upperOfPods  = boundOfPods{"upperBound", func(r *vpav1.RecommendedContainerResources) corev1.ResourceList { return r.UpperBound }, func(r *vpav1.RecommendedResources) corev1.ResourceList { return r.UpperBound }}
+)
 
 // ResourcesForPod runs pod.fit and pod.resources: what admission would set, and what a resize
 // sends. It is pure. Recommendations for containers that the pod lacks are ignored.
 func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodChange, []*engine.RuleError) {
 	b := bindPod(PolicyRulesOf(plan), in)
+	// The bounds come first, because the items keep what came of the last.
+	target := b.fitting()
+	fit := func(of boundOfPods, trace *engine.Trace) []*engine.RuleError {
+		b.bind(target, of)
+		return plan.RunStages(PodFit, target.facts, trace)
+	}
+	var lower, upper []*lang.Record
 	var failed []*engine.RuleError
-	fit := func(bound int, trace *engine.Trace) *fitted {
-		f := b.fit(bound)
-		failed = append(failed, plan.RunStages(PodFit, f.facts, trace)...)
-		return f
-	}
-	target := fit(0, trace)
-	var lower, upper *fitted
 	if in.Bounds {
-		lower, upper = fit(1, nil), fit(2, nil)
+		failed = fit(lowerOfPods, nil)
+		lower = target.recommended()
+		failed = append(failed, fit(upperOfPods, nil)...)
+		upper = target.recommended()
 	}
+	failed = append(fit(targetOfPods, trace), failed...)
 	final := b.resources(target)
 	failed = append(failed, plan.RunStages(PodResources, final.facts, trace)...)
 
@@ -114,14 +121,14 @@ func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 	return out, failed
 }
 
-func (c *ResourceChange) take(part *podPart, i int, target, final, lower, upper *fitted) {
+func (c *ResourceChange) take(part *podPart, i int, target, final *fitted, lower, upper []*lang.Record) {
 	c.Known = part.known
 	item := final.items[i]
 	c.Target = item.Record("recommended")
 	withheld := item.Record("withheld")
 	c.Withheld = withheld.Bool("cpu") || withheld.Bool("memory")
 	if lower != nil {
-		c.LowerBound, c.UpperBound = lower.items[i].Record("recommended"), upper.items[i].Record("recommended")
+		c.LowerBound, c.UpperBound = lower[i], upper[i]
 	}
 	c.Requests, c.Limits = quantities(item.Record("requests")), quantities(item.Record("limits"))
 	c.keepFractions(part.limits)

@@ -151,8 +151,13 @@ func Text(s string) ref.Val { return types.String(s) }
 // Number makes an integer value for Set.
 func Number(n int64) ref.Val { return types.Int(n) }
 
+var noRecords = types.NewRefValList(types.DefaultTypeAdapter, nil)
+
 // Records makes a list value for Set.
 func Records(list []*Record) ref.Val {
+	if len(list) == 0 {
+		return noRecords
+	}
 	vals := make([]ref.Val, len(list))
 	for i, r := range list {
 		vals[i] = r
