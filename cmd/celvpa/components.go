@@ -35,7 +35,7 @@ type part struct {
 	lease   string // default of --leader-elect-resource-name; empty for a part that every replica runs
 	points  []string
 
-	gcPercent     int             // see saveMemory; 0 = the usual
+	growth        growth          // of its heap, where it is alone in its process; zero = the usual
 	tellsOverlays bool            // it writes the status of RuleOverlays
 	targetOnly    bool            // of recommendations it reads only the target
 	reads         []client.Object // what it reads of all namespaces, besides VPAs and the controllers of pods
@@ -55,7 +55,7 @@ var (
 		address: ":8943", lease: "vpa-updater",
 		points: []string{facts.VPAUpdate, facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUpdate, facts.PodRefused, facts.PodEvicted, facts.PodUnboost}, reads: []client.Object{&corev1.Pod{}, &corev1.LimitRange{}},
 		flags: func(o *options, c *cobra.Command) { o.addUpdater(c.Flags()) },
-		join:  joinUpdater, gcPercent: updaterPercent,
+		join:  joinUpdater, growth: updaterGrowth,
 	}
 	admissionPart = part{
 		address: ":8944",
@@ -97,11 +97,11 @@ func componentCommand(name, short string, parts ...part) *cobra.Command {
 }
 
 func runParts(ctx context.Context, o *options, parts []part) error {
-	percent := gcPercent
+	growth := usualGrowth
 	if len(parts) == 1 {
-		percent = cmp.Or(parts[0].gcPercent, gcPercent)
+		growth = cmp.Or(parts[0].growth, usualGrowth)
 	}
-	thrift := saveMemory(percent)
+	thrift := saveMemory(growth)
 	if o.profiling {
 		runtime.MemProfileRate = profileRate
 	}

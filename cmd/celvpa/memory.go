@@ -12,17 +12,29 @@ import (
 	"github.com/celvpa/celvpa/controllers/cycle"
 )
 
-// gcPercent is how far the heap may grow beyond live data, in percent, before a garbage collection; Go's default is 100. Under
-// many reviews it takes up to a seventh more CPU than 100, and 16 MiB less.
-const gcPercent = 50
+// growth is by how many percent the heap may grow beyond live data before a garbage collection; Go's default is 100.
+type growth struct {
+	small int
+	large int    // for a heap whose live data takes more than from bytes
+	from  uint64 // bytes
+}
 
-// updaterPercent is gcPercent for a process that only runs the updater: it keeps much of the cluster in memory, and works for
-// seconds in a minute.
-const updaterPercent = 20
+var (
+	// usualGrowth takes, under many reviews, up to a seventh more CPU than 100, and 16 MiB less. Half of gigabytes is more than CPU
+	// time is worth.
+	usualGrowth = growth{small: 50, large: 25, from: 1 << 30}
+	// updaterGrowth is for a process that only runs the updater: it keeps much of the cluster in memory, and works for seconds in a
+	// minute. In a large cluster a cycle allocates as much as is live, and must end in time.
+	updaterGrowth = growth{small: 20, large: 40, from: 512 << 20}
+)
 
-// largeHeap is how much live data makes a process collect garbage twice as often: half of gigabytes
-// is more than CPU time is worth.
-const largeHeap = 1 << 30
+// at is the percentage for so much live data.
+func (g growth) at(live uint64) int {
+	if live > g.from {
+		return g.large
+	}
+	return g.small
+}
 
 // When afterWork looks and acts. Sizes are in bytes allocated.
 const (
@@ -38,25 +50,25 @@ type afterWork struct {
 	allocated func() uint64 // bytes since the process started
 	release   func()
 	live      func() uint64 // bytes in use after the last garbage collection
-	percent   int           // by which a heap that is not large may grow
+	growth    growth
 	grow      func(percent int)
 
-	growth         int    // percent that is in force
+	percent        int    // of growth that is in force
 	last, released uint64 // allocated bytes at the last look, and at the last release
 }
 
-// saveMemory makes the process save memory, with the heap growing by a percentage. If users set $GOGC or $GOMEMLIMIT, it leaves
+// saveMemory makes the process save memory. If users set $GOGC or $GOMEMLIMIT, it leaves
 // memory to Go and returns nil.
-func saveMemory(percent int) *afterWork {
+func saveMemory(growth growth) *afterWork {
 	for _, own := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(own) != "" {
 			return nil
 		}
 	}
-	debug.SetGCPercent(percent)
+	debug.SetGCPercent(growth.small)
 	return &afterWork{
 		clock: clock.RealClock{}, allocated: readMetric("/gc/heap/allocs:bytes"), release: debug.FreeOSMemory,
-		live: readMetric("/gc/heap/live:bytes"), percent: percent, growth: percent, grow: func(percent int) { debug.SetGCPercent(percent) },
+		live: readMetric("/gc/heap/live:bytes"), growth: growth, percent: growth.small, grow: func(percent int) { debug.SetGCPercent(percent) },
 	}
 }
 
@@ -70,9 +82,9 @@ func (a *afterWork) Start(ctx context.Context) error {
 }
 
 func (a *afterWork) look() {
-	if growth := a.growthOf(a.live()); growth != a.growth {
-		a.grow(growth)
-		a.growth = growth
+	if percent := a.growth.at(a.live()); percent != a.percent {
+		a.grow(percent)
+		a.percent = percent
 	}
 	now := a.allocated()
 	if now-a.last < quietBelow && now-a.released >= releaseFrom {
@@ -80,14 +92,6 @@ func (a *afterWork) look() {
 		a.released = now
 	}
 	a.last = now
-}
-
-// growthOf is by how many percent a heap with so much live data may grow.
-func (a *afterWork) growthOf(live uint64) int {
-	if live > largeHeap {
-		return max(a.percent/2, updaterPercent)
-	}
-	return a.percent
 }
 
 // readMetric reads a number of the Go runtime.

@@ -36,13 +36,14 @@ func TestMemoryIsGivenBackWhenWorkIsDone(t *testing.T) {
 	}
 }
 
-// TestLargeHeapsGrowByLess: half of three gigabytes is more than the memory that was aimed at.
-func TestLargeHeapsGrowByLess(t *testing.T) {
-	for percent, want := range map[int][]int{50: {25, 50}, updaterPercent: nil} {
+// TestLargeHeapsGrowDifferently: half of three gigabytes is more than the memory that was aimed at, and an updater that collects
+// a gigabyte of garbage by fifths works twice as long.
+func TestLargeHeapsGrowDifferently(t *testing.T) {
+	for growth, want := range map[growth][]int{usualGrowth: {25, 50}, updaterGrowth: {40, 20}} {
 		var live uint64
 		var grown []int
-		a := &afterWork{allocated: func() uint64 { return 0 }, release: func() {}, live: func() uint64 { return live }, percent: percent, growth: percent, grow: func(p int) { grown = append(grown, p) }}
-		for _, live = range []uint64{1 << 20, largeHeap, largeHeap + 1, 3 << 30, 1 << 20, 1} {
+		a := &afterWork{allocated: func() uint64 { return 0 }, release: func() {}, live: func() uint64 { return live }, growth: growth, percent: growth.small, grow: func(p int) { grown = append(grown, p) }}
+		for _, live = range []uint64{1 << 20, growth.from, growth.from + 1, 3 << 30, 1 << 20, 1} {
 			a.look()
 		}
 		require.Equal(t, want, grown)
@@ -56,11 +57,11 @@ func TestUsersManageMemoryTheirOwnWay(t *testing.T) {
 		t.Run(own, func(t *testing.T) {
 			t.Setenv("GOGC", "")
 			t.Setenv(own, "80")
-			require.Nil(t, saveMemory(gcPercent))
+			require.Nil(t, saveMemory(usualGrowth))
 			require.Equal(t, 100, debug.SetGCPercent(100))
 		})
 	}
 	t.Setenv("GOGC", "")
-	require.NotNil(t, saveMemory(gcPercent))
-	require.Equal(t, gcPercent, debug.SetGCPercent(100))
+	require.NotNil(t, saveMemory(usualGrowth))
+	require.Equal(t, usualGrowth.small, debug.SetGCPercent(100))
 }
