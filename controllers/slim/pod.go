@@ -19,7 +19,7 @@ const annotationUpdates = "vpaUpdates"
 //   - of all containers, in their order, name, resources, resize and restart policies; the resources of the pod; its node and
 //     restart policy;
 //   - phase, reason, start, quality of service, resources and the conditions about readiness and resizes;
-//   - of the status of all containers their resources and how they terminated.
+//   - of the status of all containers their resources, restarts, whether they run and how they terminated.
 //
 // Anything else is returned as it is, such as the DeletedFinalStateUnknown of an informer. It
 // implements client-go's TransformFunc.
@@ -30,17 +30,18 @@ func Pod(object any) (any, error) {
 	}
 	out := &corev1.Pod{ObjectMeta: identity(&p.ObjectMeta)}
 	out.Generation, out.Labels, out.Annotations = p.Generation, oneOfLabels(p.Labels), annotations(p.Annotations)
+	main, inits := containers(p.Spec.Containers), containers(p.Spec.InitContainers)
 	out.Spec = corev1.PodSpec{
-		NodeName: p.Spec.NodeName, RestartPolicy: p.Spec.RestartPolicy, Resources: p.Spec.Resources,
-		Containers: containers(p.Spec.Containers), InitContainers: containers(p.Spec.InitContainers),
+		NodeName: text(p.Spec.NodeName), RestartPolicy: text(p.Spec.RestartPolicy), Resources: p.Spec.Resources,
+		Containers: main.list, InitContainers: inits.list,
 	}
 	out.Status = corev1.PodStatus{
-		Phase: p.Status.Phase, Reason: p.Status.Reason, StartTime: p.Status.StartTime, QOSClass: p.Status.QOSClass, Resize: p.Status.Resize,
+		Phase: text(p.Status.Phase), Reason: p.Status.Reason, StartTime: p.Status.StartTime, QOSClass: text(p.Status.QOSClass), Resize: p.Status.Resize,
 		ObservedGeneration:    p.Status.ObservedGeneration,
 		Resources:             shared(p.Status.Resources, out.Spec.Resources),
 		Conditions:            conditions(p.Status.Conditions),
-		ContainerStatuses:     statuses(p.Status.ContainerStatuses, out.Spec.Containers),
-		InitContainerStatuses: statuses(p.Status.InitContainerStatuses, out.Spec.InitContainers),
+		ContainerStatuses:     main.statuses(p.Status.ContainerStatuses),
+		InitContainerStatuses: inits.statuses(p.Status.InitContainerStatuses),
 	}
 	return out, nil
 }
@@ -60,11 +61,17 @@ func annotations(all map[string]string) map[string]string {
 	return kept
 }
 
+// listed are the containers of a pod, and a key that is the same for those of another pod if they are.
+type listed struct {
+	list []corev1.Container
+	key  string
+}
+
 // containers keeps what is read of containers. Pods whose containers are the same share them, also when
 // an informer cuts them down again in another order, as it does after its first list.
-func containers(all []corev1.Container) []corev1.Container {
+func containers(all []corev1.Container) listed {
 	if all == nil {
-		return nil
+		return listed{}
 	}
 	kept, again := make([]corev1.Container, len(all)), true
 	var key strings.Builder
@@ -83,7 +90,7 @@ func containers(all []corev1.Container) []corev1.Container {
 	if again {
 		kept = all
 	}
-	return sharedContainers.of(key.String(), kept)
+	return listed{sharedContainers.of(key.String(), kept), key.String()}
 }
 
 // conditions keeps those about readiness and resizes.
@@ -92,41 +99,55 @@ func conditions(all []corev1.PodCondition) []corev1.PodCondition {
 	for _, c := range all {
 		switch c.Type {
 		case corev1.PodReady, corev1.PodResizePending, corev1.PodResizeInProgress:
+			c.Type, c.Status, c.Reason = text(c.Type), text(c.Status), text(c.Reason)
 			kept = append(kept, c)
 		}
 	}
 	return kept
 }
 
-func statuses(all []corev1.ContainerStatus, specs []corev1.Container) []corev1.ContainerStatus {
+// statuses keeps what is read of the status of containers. Pods share it as well, unless one of their
+// containers has ended or has other resources than it asks for.
+func (l listed) statuses(all []corev1.ContainerStatus) []corev1.ContainerStatus {
 	if all == nil {
 		return nil
 	}
-	kept := make([]corev1.ContainerStatus, len(all))
+	kept, alike := make([]corev1.ContainerStatus, len(all)), true
+	var key strings.Builder
+	key.WriteString(l.key)
 	for i := range all {
 		s := &all[i]
 		kept[i] = corev1.ContainerStatus{
-			Name: s.Name, Ready: s.Ready, Started: s.Started, RestartCount: s.RestartCount,
+			Name: text(s.Name), RestartCount: s.RestartCount,
 			State: state(s.State), LastTerminationState: state(s.LastTerminationState), Resources: s.Resources,
 		}
-		for j := range specs {
-			if specs[j].Name == s.Name {
-				kept[i].Resources = shared(s.Resources, &specs[j].Resources)
+		asks := s.Resources == nil
+		for j := range l.list {
+			if asked := &l.list[j].Resources; l.list[j].Name == s.Name {
+				kept[i].Resources = shared(s.Resources, asked)
+				asks = asks || kept[i].Resources == asked
 			}
 		}
+		alike = alike && asks && kept[i].State.Terminated == nil && kept[i].LastTerminationState.Terminated == nil
+		fmt.Fprintf(&key, "/%s %d %t %t", s.Name, s.RestartCount, s.State.Running != nil, s.Resources != nil)
 	}
-	return kept
+	if !alike {
+		return kept
+	}
+	return sharedStatuses.of(key.String(), kept)
 }
 
-// state leaves out messages and identifiers.
-func state(s corev1.ContainerState) corev1.ContainerState {
-	out := corev1.ContainerState{Running: s.Running}
-	if w := s.Waiting; w != nil {
-		out.Waiting = &corev1.ContainerStateWaiting{Reason: w.Reason}
+// running is the state of every container that runs.
+var running = &corev1.ContainerStateRunning{}
+
+// state keeps whether a container runs, and how it ended.
+func state(s corev1.ContainerState) (out corev1.ContainerState) {
+	if s.Running != nil {
+		out.Running = running
 	}
 	if t := s.Terminated; t != nil {
 		out.Terminated = &corev1.ContainerStateTerminated{
-			ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
+			ExitCode: t.ExitCode, Signal: t.Signal, Reason: text(t.Reason), StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
 		}
 	}
 	return out

@@ -116,8 +116,7 @@ func TestPodsKeepWhatIsReadOfThem(t *testing.T) {
 	runs := corev1.ResourceRequirements{Requests: list("100m", "128Mi"), Limits: list("2", "1Gi")}
 	container := corev1.Container{Name: "app", Resources: asks, ResizePolicy: full.Spec.Containers[0].ResizePolicy, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}
 	status := corev1.ContainerStatus{
-		Name: "app", Ready: true, Started: ptr.To(true), RestartCount: 2, Resources: &runs,
-		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		Name: "app", RestartCount: 2, Resources: &runs,
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", StartedAt: born, FinishedAt: born}},
 	}
 	want := &corev1.Pod{ObjectMeta: keptMeta(),
@@ -153,6 +152,41 @@ func TestAPodRunsWithWhatItAsksForInTheSameMemory(t *testing.T) {
 	got, err = Pod(written)
 	require.NoError(t, err)
 	require.Equal(t, "134217728", got.(*corev1.Pod).Status.ContainerStatuses[0].Resources.Requests.Memory().String(), "as it was written")
+}
+
+// Pods of a workload share the statuses of containers that run as they ask for. Each other one says something of its own.
+func TestAlikePodsShareTheStatusesOfTheirContainers(t *testing.T) {
+	started := born
+	pod := func(change func(*corev1.ContainerStatus)) []corev1.ContainerStatus {
+		full := fullPod()
+		status := &full.Status.ContainerStatuses[0]
+		started.Time = started.Add(time.Second)
+		status.State, status.LastTerminationState = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}, corev1.ContainerState{}
+		full.Spec.Containers[0].Resources.Claims = nil
+		status.Resources = full.Spec.Containers[0].Resources.DeepCopy()
+		change(status)
+		got, err := Pod(full)
+		require.NoError(t, err)
+		return got.(*corev1.Pod).Status.ContainerStatuses
+	}
+	as := func(*corev1.ContainerStatus) {}
+	first := pod(as)
+	require.Same(t, &first[0], &pod(as)[0])
+	require.NotNil(t, first[0].State.Running)
+	require.Equal(t, "100m", first[0].Resources.Requests.Cpu().String())
+	for name, change := range map[string]func(*corev1.ContainerStatus){
+		"restarted":       func(s *corev1.ContainerStatus) { s.RestartCount++ },
+		"not running":     func(s *corev1.ContainerStatus) { s.State.Running = nil },
+		"other resources": func(s *corev1.ContainerStatus) { s.Resources.Requests = list("1", "1Gi") },
+		"no resources":    func(s *corev1.ContainerStatus) { s.Resources = nil },
+		"killed": func(s *corev1.ContainerStatus) {
+			s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: started}
+		},
+	} {
+		other := pod(change)
+		require.NotSame(t, &first[0], &other[0], name)
+		require.NotEqual(t, first, other, name)
+	}
 }
 
 // A patch that adds an empty map of annotations to a pod that has some would delete them.
