@@ -78,7 +78,7 @@ func (f *fitted) recommended() []*lang.Record {
 
 // fitting binds a pod for pod.fit; bound comes next.
 func (b *boundPod) fitting() *fitted {
-	f := &fitted{facts: podFit.NewFacts()}
+	f := &fitted{facts: podFit.Borrow()}
 	b.addAll(f)
 	return b.common(f)
 }
@@ -113,7 +113,7 @@ func (b *boundPod) counted(list corev1.ResourceList) *lang.Record {
 
 // resources binds the fitted target for pod.resources.
 func (b *boundPod) resources(target *fitted) *fitted {
-	f := &fitted{facts: podResources.NewFacts().Set("creating", types.Bool(b.in.Creating)).Set("start", startSchema.Of(b))}
+	f := &fitted{facts: podResources.Borrow().Set("creating", types.Bool(b.in.Creating)).Set("start", startSchema.Of(b))}
 	b.addAll(f)
 	for i, item := range f.items {
 		from := target.items[i]

@@ -100,6 +100,9 @@ func (p *Point) prepareScope(s *Scope) {
 // Show sets the facts that show scopes to the records that rules write, not to copies.
 func (f *Facts) Show() {
 	for _, i := range f.point.shows {
+		if f.values[i].Kind != lang.UnsetCell {
+			continue // no item came since
+		}
 		v := &f.point.Vars[i]
 		items := f.items[f.point.scopeIndex[v.scope.Name]]
 		if v.Type.IsRecord() {
