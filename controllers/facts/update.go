@@ -42,7 +42,6 @@ type PodState struct {
 	Defaulted          string // containers that a resize would give LimitRange defaults; empty = none
 
 	common
-	asked *registry.Facts // of the last Decide
 }
 
 // common are facts that are the same for many pods of a workload. No rule may change them. Nil is not bound yet.
@@ -51,7 +50,8 @@ type common struct {
 	compared                   []*lang.Record // the containers
 	podLevel, priority, change *lang.Record
 	group                      *lang.Record
-	grouped                    Group // that group is of
+	grouped                    Group           // that group is of
+	asked                      *registry.Facts // memory for those of pod.update, set anew for each pod
 }
 
 // Like returns what a Rank left of a pod for another one, of which the rules say the same, and whose
@@ -164,12 +164,27 @@ const reasonOOMKilled = "OOMKilled"
 func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) engine.Verdict {
 	group.Evictions, group.Resizes = group.Evictions.or(s.Evictions), group.Resizes.or(s.Resizes)
 	s.bindCommon(group)
+	return s.ask(plan, trace)
+}
+
+// DecideLater runs pod.update as the last Decide did, at another time when nothing has changed but the age
+// of the pod: it has no resize under way, and neither refusals nor OOM kills are known of it.
+func (s *PodState) DecideLater(plan *engine.Plan, now time.Time) engine.Verdict {
+	s.Now = now
+	return s.ask(plan, nil)
+}
+
+// ask runs pod.update with the facts that are bound.
+func (s *PodState) ask(plan *engine.Plan, trace *engine.Trace) engine.Verdict {
 	attempt := notAttempted
 	if s.Attempt != (Attempt{}) {
 		attempt = attemptSchema.Of(&s.Attempt)
 	}
-	f := podUpdate.NewFacts().
-		Set("vpa", s.vpa).
+	f := s.asked
+	if f == nil || trace != nil { // a trace keeps its facts
+		f = podUpdate.NewFacts()
+	}
+	f.Set("vpa", s.vpa).
 		Set("pod", podSchema.Of(s)).
 		Set("containers", lang.Records(s.compared)).
 		Set("podLevel", s.podLevel).
@@ -179,16 +194,10 @@ func (s *PodState) Decide(plan *engine.Plan, group Group, trace *engine.Trace) e
 		Set("resize", s.resizeNow()).
 		Set("attempt", attempt).
 		Set("admission", s.admission)
-	s.asked = f
+	if trace == nil {
+		s.asked = f
+	}
 	return plan.Decide(PodUpdate, f, trace)
-}
-
-// DecideLater runs pod.update as the last Decide did, at another time when nothing has changed but the age
-// of the pod: it has no resize under way, and neither refusals nor OOM kills are known of it.
-func (s *PodState) DecideLater(plan *engine.Plan, now time.Time) engine.Verdict {
-	s.Now = now
-	s.asked.Set("pod", podSchema.Of(s))
-	return plan.Decide(PodUpdate, s.asked, nil)
 }
 
 // bindCommon binds the facts that a pod like this one has not left.
