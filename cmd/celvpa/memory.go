@@ -25,7 +25,7 @@ var (
 	usualGrowth = growth{small: 50, large: 25, from: 1 << 30}
 	// updaterGrowth is for a process that only runs the updater: it keeps much of the cluster in memory, and works for seconds in a
 	// minute. In a large cluster a cycle allocates as much as is live, and must end in time.
-	updaterGrowth = growth{small: 20, large: 40, from: 512 << 20}
+	updaterGrowth = growth{small: 20, large: 45, from: 512 << 20}
 )
 
 // at is the percentage for so much live data.

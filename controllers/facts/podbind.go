@@ -40,10 +40,15 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 	if rec := in.VPA.Status.Recommendation; rec != nil {
 		recommended, b.level = rec.ContainerRecommendations, rec.PodRecommendation
 	}
+	bound := map[*vpav1.ContainerResourcePolicy]*lang.Record{} // many containers have the same, that of the wildcard
 	for i := range b.parts {
 		part := &b.parts[i]
 		part.name = in.Pod.Spec.Containers[i].Name
-		part.policy = Policy(policies.For(in.VPA.Spec.ResourcePolicy, part.name))
+		policy := policies.For(in.VPA.Spec.ResourcePolicy, part.name)
+		if bound[policy] == nil {
+			bound[policy] = Policy(policy)
+		}
+		part.policy = bound[policy]
 		requests, limits := CurrentResources(in.Pod, i)
 		part.original, part.limits = stanzaSchema.Of(stanza{requests, limits}), limits
 		for j := range recommended {

@@ -33,6 +33,8 @@ type PodChange struct {
 	Pod *ResourceChange
 	// ReportMissing: admission reports pod-level requests that have no recommendation.
 	ReportMissing bool
+
+	vpa *lang.Record // as the rules saw it; nil if none ran
 }
 
 // ContainerChange is what the rules want for one container of a pod.
@@ -106,7 +108,7 @@ func ResourcesForPod(plan *engine.Plan, in PodInput, trace *engine.Trace) (PodCh
 		defer final.facts.Return()
 	}
 
-	out := PodChange{Containers: make([]ContainerChange, len(b.parts))}
+	out := PodChange{Containers: make([]ContainerChange, len(b.parts)), vpa: b.vpa}
 	for i := range b.parts {
 		part := &b.parts[i]
 		change := &out.Containers[i]

@@ -73,7 +73,9 @@ func awaited(pod *corev1.Pod) bool {
 			continue
 		}
 		for j := range pod.Spec.Containers {
-			if c := &pod.Spec.Containers[j]; c.Name == s.Name && differ(&c.Resources, s.Resources) {
+			c := &pod.Spec.Containers[j]
+			shared := s.Resources == &c.Resources // as in a slim pod that got what it asked for
+			if !shared && c.Name == s.Name && differ(&c.Resources, s.Resources) {
 				return true
 			}
 		}

@@ -130,7 +130,7 @@ func (s *PodState) compare(plan *engine.Plan) {
 			oom:    s.outOfMemory(c.Name),
 		}))
 	}
-	s.podLevel = comparedPodSchema.New()
+	s.podLevel = comparedPodSchema.Empty()
 	if c := s.Change.Pod; c != nil {
 		requests, _, _ := podResourcesOf(s.Pod)
 		s.podLevel = comparedPodSchema.Of(compared{of: c, has: requests})
@@ -203,7 +203,10 @@ func (s *PodState) ask(plan *engine.Plan, trace *engine.Trace) engine.Verdict {
 // bindCommon binds the facts that a pod like this one has not left.
 func (s *PodState) bindCommon(group Group) {
 	if s.vpa == nil {
-		s.vpa, s.admission = VPA(s.VPA), admissionSchema.Of(s)
+		s.vpa, s.admission = s.Change.vpa, admissionSchema.Of(s)
+	}
+	if s.vpa == nil { // no rules changed the pod
+		s.vpa = VPA(s.VPA)
 	}
 	if s.group == nil || s.grouped != group {
 		s.group, s.grouped = groupSchema.Of(&group), group

@@ -106,13 +106,13 @@ func conditions(all []corev1.PodCondition) []corev1.PodCondition {
 	return kept
 }
 
-// statuses keeps what is read of the status of containers. Pods share it as well, unless one of their
-// containers has ended or has other resources than it asks for.
+// statuses keeps what is read of the status of containers. Pods share it like their containers, unless one of
+// these has ended or has other resources than it asks for.
 func (l listed) statuses(all []corev1.ContainerStatus) []corev1.ContainerStatus {
 	if all == nil {
 		return nil
 	}
-	kept, alike := make([]corev1.ContainerStatus, len(all)), true
+	kept, alike, again := make([]corev1.ContainerStatus, len(all)), true, true
 	var key strings.Builder
 	key.WriteString(l.key)
 	for i := range all {
@@ -128,8 +128,12 @@ func (l listed) statuses(all []corev1.ContainerStatus) []corev1.ContainerStatus 
 				asks = asks || kept[i].Resources == asked
 			}
 		}
+		again = again && s.ContainerID == "" && s.Image == "" && s.Started == nil && s.State.Waiting == nil && s.State.Running == kept[i].State.Running && s.Resources == kept[i].Resources
 		alike = alike && asks && kept[i].State.Terminated == nil && kept[i].LastTerminationState.Terminated == nil
 		fmt.Fprintf(&key, "/%s %d %t %t", s.Name, s.RestartCount, s.State.Running != nil, s.Resources != nil)
+	}
+	if again {
+		kept = all
 	}
 	if !alike {
 		return kept

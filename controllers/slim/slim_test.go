@@ -219,16 +219,24 @@ func TestVPAsLoseOnlyNotesOfTools(t *testing.T) {
 
 func TestPodsThatAreCutDownAgainStillShareTheirContainers(t *testing.T) {
 	cut := func(pod any) *corev1.Pod {
-		sharedContainers = pool[[]corev1.Container]{} // so many others came in between
+		sharedContainers, sharedStatuses = pool[[]corev1.Container]{}, pool[[]corev1.ContainerStatus]{} // so many others came in between
 		got, err := Pod(pod)
 		require.NoError(t, err)
 		return got.(*corev1.Pod)
 	}
-	one := cut(fullPod())
+	full := fullPod()
+	full.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: born}}
+	full.Status.ContainerStatuses[0].Resources = full.Spec.Containers[0].Resources.DeepCopy()
+	full.Spec.Containers[0].Resources.Claims, full.Status.ContainerStatuses[0].Resources.Claims = nil, nil
+	one := cut(full)
 	other := *one
-	require.Same(t, &one.Spec.Containers[0], &cut(&other).Spec.Containers[0])
-	require.Same(t, &one.Spec.Containers[0], &cut(one).Spec.Containers[0])
-	require.NotSame(t, &one.Spec.Containers[0], &cut(fullPod()).Spec.Containers[0])
+	for _, again := range []*corev1.Pod{cut(&other), cut(one)} {
+		require.Same(t, &one.Spec.Containers[0], &again.Spec.Containers[0])
+		require.Same(t, &one.Status.ContainerStatuses[0], &again.Status.ContainerStatuses[0])
+	}
+	afresh := cut(full)
+	require.NotSame(t, &one.Spec.Containers[0], &afresh.Spec.Containers[0])
+	require.NotSame(t, &one.Status.ContainerStatuses[0], &afresh.Status.ContainerStatuses[0])
 }
 
 func TestObjectsOfOneOwnerShareIt(t *testing.T) {

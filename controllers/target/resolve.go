@@ -85,9 +85,6 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 // as a Job, gives live, the number of its live pods (UPSTREAM.md §5.4).
 func (r *Resolver) Replicas(ctx context.Context, k Key, live int) (int, error) {
 	c, found, err := (&search{Resolver: r}).get(ctx, k, question{as: asCount})
-	if err == nil && found {
-		err = c.complete(k)
-	}
 	if err != nil {
 		return 0, err
 	}
