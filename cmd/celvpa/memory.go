@@ -24,7 +24,7 @@ var (
 	// time is worth.
 	usualGrowth = growth{small: 50, large: 25, from: 1 << 30}
 	// updaterGrowth is for a process that only runs the updater: it keeps much of the cluster in memory, and works for seconds in a
-	// minute. In a large cluster a cycle allocates as much as is live, and must end in time.
+	// minute. In a large cluster a cycle allocates half of what is live, and must end in time.
 	updaterGrowth = growth{small: 20, large: 45, from: 512 << 20}
 )
 
