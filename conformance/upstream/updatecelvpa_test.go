@@ -134,7 +134,7 @@ func (r scaleReader) Get(_ context.Context, object, scale client.Object, _ ...cl
 // before them.
 var (
 	notJudged   = []string{"mode-off", "mode-initial", "in-place-gate-off", "mode-unknown", "no-recommendation", "boosted"}
-	notEligible = []string{"oom-without-change", "within-recommended-range", "eviction-requirements-unmet"}
+	notEligible = []string{"oom-without-change", "oom-not-counted", "within-recommended-range", "eviction-requirements-unmet"}
 )
 
 // updateByCelvpa does with the pods of a VPA what a cycle of celvpa's updater does. Pods to be left

@@ -187,6 +187,19 @@ vpa: {spec: {updatePolicy: {updateMode: InPlaceOrRecreate}}, status: {recommenda
 		},
 	},
 	{
+		name: "less memory after an OOM kill",
+		why:  "It is no reason for an update: it would not help, and the recommendation may be from before the kill. Upstream evicts or resizes the pod for it.",
+		example: strings.ReplaceAll(strings.Replace(runningCase("Recreate", 2, running("p1", ""), running("p0", `containerStatuses: [{name: a, lastState: {terminated: {reason: OOMKilled, startedAt: "`+ago(3*time.Minute)+`", finishedAt: "`+ago(2*time.Minute)+`"}}}]`)),
+			targetAbove, "target: {memory: 50M}, lowerBound: {memory: 10M}, upperBound: {memory: 1G}", 1), "requests: {cpu: 100m}", "requests: {memory: 100M}"),
+		even: func(r *updateResult, in *updateInput, _ *ways) bool {
+			changed := false
+			for _, pod := range in.Pods {
+				changed = r.dropKillsWithoutRise(pod) || changed
+			}
+			return changed
+		},
+	},
+	{
 		name:    "VPAs without a recommendation",
 		why:     "Their pods are left alone. Upstream panics on old ones with --pod-update-threshold=0.",
 		example: `object: {flags: {pod-update-threshold: 0}, owners: [{kind: ReplicaSet, name: r, replicas: 1}], pods: [` + running("p0", `startTime: "2026-01-01T00:00:00Z"`) + `], vpa: {spec: {}}}`,

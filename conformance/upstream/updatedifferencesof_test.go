@@ -118,6 +118,26 @@ func (r *updateResult) wanted(pod *corev1.Pod) map[string][]corev1.ResourceName 
 	return out
 }
 
+// dropKillsWithoutRise forgets OOM kills of containers that would request less memory, in upstream's
+// calculation.
+func (r *updateResult) dropKillsWithoutRise(pod *corev1.Pod) (changed bool) {
+	given := r.given(pod)
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		before, ok := grantedTo(pod, c).Requests[corev1.ResourceMemory]
+		after, known := given[i].Requests[corev1.ResourceMemory]
+		if !ok || !known || after.Cmp(before) >= 0 {
+			continue
+		}
+		for j := range pod.Status.ContainerStatuses {
+			if s := &pod.Status.ContainerStatuses[j]; s.Name == c.Name && s.LastTerminationState.Terminated != nil {
+				s.LastTerminationState, changed = corev1.ContainerState{}, true
+			}
+		}
+	}
+	return changed
+}
+
 // grantedTo is what a container's node granted, or else what the container requests.
 func grantedTo(pod *corev1.Pod, c *corev1.Container) corev1.ResourceRequirements {
 	for i := range pod.Status.ContainerStatuses {
