@@ -66,7 +66,7 @@ func TestAMemoryLimitBelowUsage(t *testing.T) {
 		ns := namespace(t, "below-recreate")
 		pod := holding(t, ns, "web")
 		watch(t, ns, "web", pinned("InPlaceOrRecreate", lowers))
-		kernelHas(t, successor(t, pod), "app", 200, 40<<20)
+		kernelHas(t, successor(t, pod, memoryLimit(40<<20)), "app", 200, 40<<20)
 		evicted(t, ns, "update/resize-failed")
 	})
 	for _, mode := range []string{"Recreate", "Auto"} {
@@ -75,7 +75,7 @@ func TestAMemoryLimitBelowUsage(t *testing.T) {
 			ns := namespace(t, map[string]string{"Recreate": "below-evict", "Auto": "below-auto"}[mode])
 			pod := holding(t, ns, "web")
 			watch(t, ns, "web", pinned(mode, lowers))
-			kernelHas(t, successor(t, pod), "app", 200, 40<<20)
+			kernelHas(t, successor(t, pod, memoryLimit(40<<20)), "app", 200, 40<<20)
 			evicted(t, ns, "update/evict")
 		})
 	}

@@ -44,7 +44,7 @@ func TestPodLevelResources(t *testing.T) {
 		ns := namespace(t, "pod-level-evict")
 		pod := &deploy(t, ns, "web", 1, podLevel)[0]
 		watch(t, ns, "web", podLevelVPA("Recreate"))
-		now := successor(t, pod)
+		now := successor(t, pod, func(p *corev1.Pod) bool { return p.Spec.Resources.Limits.Memory().Value() == 128<<20 })
 		kernelHas(t, now, "", 480, 128<<20)
 		require.Contains(t, now.Annotations["vpaUpdates"], "pod: cpu request, memory request")
 		hasOwn(t, now, podRecommended(t, ns, "web"))

@@ -28,7 +28,7 @@ func TestARequestToLimitRatio(t *testing.T) {
 		ns := namespace(t, "ratio-evict")
 		pod := &deploy(t, ns, "web", 1, guaranteed)[0]
 		watch(t, ns, "web", pinned("InPlaceOrRecreate", "{cpu: 60m, memory: 30Mi}", "requestToLimitRatio: {cpu: {type: Factor, factor: 2.5}, memory: {type: Quantity, quantity: 34Mi}}"))
-		now := successor(t, pod)
+		now := successor(t, pod, memoryLimit(64<<20))
 		require.Equal(t, corev1.PodQOSBurstable, now.Status.QOSClass)
 		kernelHas(t, now, "app", 150, 64<<20)
 		evicted(t, ns, "update/qos-class")

@@ -14,8 +14,8 @@ import (
 )
 
 // TestAnUpgradeAndARollbackUnderLoad: while celvpa is replaced, pods are created all the time. None is refused and none misses its
-// recommendation, because the webhook hands over: a new replica answers before an old one stops. The upgrade turns the failure
-// policy to Fail, so that what nobody answers would be refused. Other tests run on what was rolled back to.
+// recommendation, because the webhook hands over: a new replica answers before an old one stops. The failure policy is Fail, so
+// what nobody answers would be refused. Other tests run on what was rolled back to.
 func TestAnUpgradeAndARollbackUnderLoad(t *testing.T) {
 	needsPods(t)
 	ns := namespace(t, "upgrade")
@@ -32,7 +32,7 @@ func TestAnUpgradeAndARollbackUnderLoad(t *testing.T) {
 	load.begin()
 
 	began := time.Now()
-	require.NoError(t, release(t.Context(), "upgrade", nextVersion, "--set", "admissionController.mutatingWebhookConfiguration.failurePolicy=Fail"))
+	require.NoError(t, release(t.Context(), "upgrade", nextVersion))
 	require.NoError(t, rolledOut(t.Context(), patience))
 	runs(t, nextVersion)
 	t.Logf("upgraded in %.0fs, %s", time.Since(began).Seconds(), load)
