@@ -115,7 +115,7 @@ test-monitoring: need-go ## Tests with a real Prometheus: of alerts and dashboar
 
 .PHONY: test-node
 test-node: need-go ## Tests on a real node, whose kernel is read: the virtual machine of make lab-up NODE=vm, or the cluster of KUBECONFIG with LOAD_IMAGE=command; skipped, with the reason, where parts are missing
-	go test -C conformance/node -count=1 -timeout 20m -v . -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
+	go test -C conformance/node -count=1 -timeout 40m -v . -args $(if $(KUBECONFIG),-cluster $(abspath $(KUBECONFIG))) $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(BESIDE),-beside)
 
 .PHONY: test-faults
 test-faults: need-go ## Tests of faults on a lab: what docs/reliability.md promises
