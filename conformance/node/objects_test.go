@@ -145,9 +145,9 @@ func podsOf(ctx context.Context, ns, name string) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), err
 }
 
-// successor waits until the only pod of a Deployment is another one than before, ready, and has what it shall have. The webhook may
-// hear of a recommendation later than the updater that evicts for it; the pod is evicted once more then.
-func successor(t *testing.T, before *corev1.Pod, has func(*corev1.Pod) bool) *corev1.Pod {
+// successor waits until the only pod of a Deployment is another one than before, ready, and as it should be. The webhook may hear
+// of a recommendation later than the updater that evicts for it; the pod is evicted once more then.
+func successor(t *testing.T, before *corev1.Pod, fits func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var now *corev1.Pod
 	name := before.Labels["app"]
@@ -158,20 +158,19 @@ func successor(t *testing.T, before *corev1.Pod, has func(*corev1.Pod) bool) *co
 		}
 		seen := []string{}
 		for i := range pods {
-			p := &pods[i]
-			limits := p.Spec.Containers[0].Resources.Limits
-			seen = append(seen, fmt.Sprintf("%s %s, limits cpu %s, memory %s", p.Name, p.Status.Phase, limits.Cpu(), limits.Memory()))
-			now = p
+			now = &pods[i]
+			limits := now.Spec.Containers[0].Resources.Limits
+			seen = append(seen, fmt.Sprintf("%s %s, limits cpu %s, memory %s", now.Name, now.Status.Phase, limits.Cpu(), limits.Memory()))
 		}
-		return len(pods) == 1 && now.UID != before.UID && isReady(now) && has(now), strings.Join(seen, "; ")
+		return len(pods) == 1 && now.UID != before.UID && isReady(now) && fits(now), strings.Join(seen, "; ")
 	})
 	return now
 }
 
-// anything is had by every pod.
+// anything accepts every pod.
 func anything(*corev1.Pod) bool { return true }
 
-// memoryLimit is had by a pod whose container app may hold so many bytes.
+// memoryLimit accepts pods whose first container has a memory limit of so many bytes.
 func memoryLimit(bytes int64) func(*corev1.Pod) bool {
 	return func(p *corev1.Pod) bool { return p.Spec.Containers[0].Resources.Limits.Memory().Value() == bytes }
 }

@@ -42,6 +42,7 @@ func BenchmarkAdmission(b *testing.B) {
 						servers[side].ServeHTTP(answer, request)
 						if !strings.Contains(answer.Body.String(), `"allowed":true`) {
 							b.Error(answer.Body)
+							return
 						}
 					}
 				})

@@ -71,11 +71,8 @@ func textOf(data jsontext.Value) string {
 	return string(data)
 }
 
-// Decode is Unmarshal in one pass, with encoding/json/v2. Where a name is there twice, v2 merges
-// values in another way; options may refuse that.
-func Decode(data []byte, into any, options ...json.Options) error {
-	return asFault(json.Unmarshal(data, into, checked, json.JoinOptions(options...)))
-}
+// Decode is Unmarshal in one pass, with encoding/json/v2.
+func Decode(data []byte, into any) error { return asFault(json.Unmarshal(data, into, checked)) }
 
 // asFault names the field of the fault in an error, if any.
 func asFault(err error) error {

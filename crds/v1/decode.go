@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
@@ -21,27 +20,11 @@ import (
 // fitting decodes strictly: all or an error.
 type fitting VerticalPodAutoscaler
 
-// read decodes with encoding/json/v2, which is faster than Kubernetes' decoder. That one has the last
-// word on what v2 refuses.
-func (f *fitting) read(data []byte) error {
-	if f.readFast(data) == nil {
-		return nil
-	}
-	*f = fitting{}
-	return quantity.Unmarshal(data, f)
-}
-
-// readFast refuses all that it would read in another way than Kubernetes' decoder.
-func (f *fitting) readFast(data []byte) error {
-	*f = fitting{}
-	return quantity.Decode(data, f, jsontext.AllowDuplicateNames(false))
-}
-
 // Decode refuses type mismatches with a *Misfit. Names are case-sensitive, unknown fields are
 // dropped. Use it for submitted objects, never for stored ones.
 func Decode(data []byte) (*VerticalPodAutoscaler, error) {
 	v := &VerticalPodAutoscaler{}
-	err := (*fitting)(v).read(data)
+	err := quantity.Unmarshal(data, (*fitting)(v))
 	if err == nil {
 		return v, nil
 	}
@@ -94,7 +77,8 @@ func Unknown(data []byte) []error {
 // StatusUnreadable report the rest; only an unreadable name is an error.
 func (v *VerticalPodAutoscaler) UnmarshalJSON(data []byte) error {
 	defer underway.Begin("decoding VerticalPodAutoscaler", decodeLimit, true, func() string { return nameOf(data) })()
-	if (*fitting)(v).read(data) == nil {
+	*v = VerticalPodAutoscaler{}
+	if quantity.Unmarshal(data, (*fitting)(v)) == nil {
 		return nil
 	}
 	*v = VerticalPodAutoscaler{}

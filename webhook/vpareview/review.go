@@ -12,6 +12,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json" // whole numbers stay integers, as rules expect
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/crds/schema"
@@ -206,6 +207,26 @@ func changedPart(object map[string]any, operations []jsonpatch.Operation) map[st
 		}
 	}
 	return map[string]any{"spec": part}
+}
+
+// metadata reads the metadata of an object. It is empty if it cannot be decoded; the schema says why.
+func metadata(object []byte) metav1.ObjectMeta {
+	var out metav1.PartialObjectMetadata
+	if len(object) == 0 || json.Unmarshal(object, &out) != nil {
+		return metav1.ObjectMeta{}
+	}
+	return out.ObjectMeta
+}
+
+func decode(data []byte) (map[string]any, error) {
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil {
+		return nil, err
+	}
+	if object == nil {
+		return nil, errors.New("it is empty")
+	}
+	return object, nil
 }
 
 func unreadable(what string, err error) []Cause {

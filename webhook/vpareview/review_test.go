@@ -181,9 +181,9 @@ func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
 		object string
 		want   []string
 	}{
-		"no JSON":   {`{`, []string{"the object cannot be read: jsontext: unexpected EOF after offset 1 (rule schema)"}},
+		"no JSON":   {`{`, []string{"the object cannot be read: unexpected end of JSON input (rule schema)"}},
 		"null":      {`null`, []string{"the object cannot be read: it is empty (rule schema)"}},
-		"a list":    {`[]`, []string{"the object cannot be read: it is not a JSON object (rule schema)"}},
+		"a list":    {`[]`, []string{"the object cannot be read: json: cannot unmarshal array into Go value of type map[string]interface {} (rule schema)"}},
 		"text spec": {`{"spec":"x"}`, []string{`spec: Invalid value: "string": spec in body must be of type object: "string" (rule schema)`}},
 		"a text for a number, and a fault": {
 			`{"spec":{"updatePolicy":{"minReplicas":"two"},"recommenders":[{"name":"a"},{"name":"b"}]}}`,
@@ -207,7 +207,7 @@ func TestWhatHasTheWrongTypeIsNamedWithAllElseThatIsWrong(t *testing.T) {
 			}
 		})
 	}
-	require.Equal(t, []string{"the old object cannot be read: jsontext: unexpected EOF after offset 1 (rule schema)"},
+	require.Equal(t, []string{"the old object cannot be read: unexpected end of JSON input (rule schema)"},
 		lines(Review(plan(t), Read(vpa(t, ""), []byte("{"), "")).Causes))
 }
 
