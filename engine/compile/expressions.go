@@ -25,6 +25,7 @@ type scopeEnv struct {
 	env      *cel.Env
 	planner  *cel.Env
 	types    map[string]lang.Type
+	missing  map[string]bool // variables that are not declared, because they have faults
 	writable map[string]bool
 	slots    map[string]closure.Slot
 	schemas  map[string]*lang.Schema
@@ -35,7 +36,7 @@ type scopeEnv struct {
 
 // child copies the scope, so that a stage's names do not leak into the next.
 func (s *scopeEnv) child() *scopeEnv {
-	return &scopeEnv{env: s.env, planner: s.planner, types: maps.Clone(s.types), writable: maps.Clone(s.writable), slots: maps.Clone(s.slots), schemas: s.schemas,
+	return &scopeEnv{env: s.env, planner: s.planner, types: maps.Clone(s.types), missing: maps.Clone(s.missing), writable: maps.Clone(s.writable), slots: maps.Clone(s.slots), schemas: s.schemas,
 		params: s.params, estimates: maps.Clone(s.estimates)}
 }
 
@@ -67,9 +68,13 @@ func (c *compiler) extend(sc *scopeEnv, options []cel.EnvOption, at source.Scala
 	return true
 }
 
-// variables compiles named expressions in the given order: see ordered.
+// variables compiles named expressions in the given order: see ordered. A scope has variables once.
 func (c *compiler) variables(list []document.Variable, sc *scopeEnv, subject string) []*closure.Program {
 	var out []*closure.Program
+	sc.missing = map[string]bool{}
+	for _, v := range list {
+		sc.missing[v.Name.Value] = true
+	}
 	for _, v := range list {
 		at := subject + ", variable " + v.Name.Value
 		if _, taken := sc.types[v.Name.Value]; taken {
@@ -89,6 +94,7 @@ func (c *compiler) variables(list []document.Variable, sc *scopeEnv, subject str
 		sc.declare(&options, v.Name.Value, t, false, closure.Slot{Kind: closure.VariableSlot, Index: len(out)})
 		p.Estimate.Name, sc.estimates[v.Name.Value] = v.Name.Value, p.Estimate
 		if c.extend(sc, options, v.Name, at) {
+			delete(sc.missing, v.Name.Value)
 			out = append(out, p)
 		}
 	}
@@ -172,7 +178,7 @@ func (c *compiler) expression(s source.Scalar, sc *scopeEnv, subject string) (*c
 		}
 		return cost != nil
 	}
-	ast := c.checked(s, sc.env, sc.types, fair, subject)
+	ast := c.checked(s, sc.env, sc, fair, subject)
 	if ast == nil {
 		return nil, nil
 	}
@@ -191,7 +197,7 @@ func (c *compiler) expression(s source.Scalar, sc *scopeEnv, subject string) (*c
 
 // compileSized compiles an expression over objects whose size limits the host knows. The result runs
 // once the expressions of the set are planned.
-func (c *compiler) compileSized(s source.Scalar, env *cel.Env, known map[string]lang.Type, sizes checker.CostEstimator, set *sizedSet, subject string) (*cel.Ast, engine.ValidationCode) {
+func (c *compiler) compileSized(s source.Scalar, env *cel.Env, sizes checker.CostEstimator, set *sizedSet, subject string) (*cel.Ast, engine.ValidationCode) {
 	fair := func(ast *cel.Ast) bool {
 		err := tooCostly(env, ast, sizes)
 		if err != nil {
@@ -199,7 +205,7 @@ func (c *compiler) compileSized(s source.Scalar, env *cel.Env, known map[string]
 		}
 		return err == nil
 	}
-	ast := c.checked(s, env, known, fair, subject)
+	ast := c.checked(s, env, nil, fair, subject)
 	if ast == nil {
 		return nil, nil
 	}
@@ -219,9 +225,9 @@ func (c *compiler) compileSized(s source.Scalar, env *cel.Env, known map[string]
 	}
 }
 
-// checked parses and type-checks an expression; nil means that problems were recorded. fair reports
-// excessive costs.
-func (c *compiler) checked(s source.Scalar, env *cel.Env, known map[string]lang.Type, fair func(*cel.Ast) bool, subject string) *cel.Ast {
+// checked parses and type-checks an expression; nil means that problems were recorded. sc tells what
+// unknown names could mean; nil = not known. fair reports excessive costs.
+func (c *compiler) checked(s source.Scalar, env *cel.Env, sc *scopeEnv, fair func(*cel.Ast) bool, subject string) *cel.Ast {
 	if strings.TrimSpace(s.Value) == "" {
 		c.ps.At(s, subject, "the expression is empty")
 		return nil
@@ -242,7 +248,7 @@ func (c *compiler) checked(s source.Scalar, env *cel.Env, known map[string]lang.
 		ast, issues = env.Check(ast)
 	}
 	if issues != nil && issues.Err() != nil {
-		c.expressionFaults(s, known, subject, issues.Errors())
+		c.expressionFaults(s, sc, subject, issues.Errors())
 		return nil
 	}
 	if !c.literals(s, ast, subject) {

@@ -18,15 +18,19 @@ import (
 	"github.com/celvpa/celvpa/engine/source"
 )
 
-// expressionFaults reports CEL's errors with hints, but only the first syntax error: the others
-// follow from it. known types the names in scope; nil = not known.
-func (c *compiler) expressionFaults(s source.Scalar, known map[string]lang.Type, subject string, faults []*cel.Error) {
+// expressionFaults reports CEL's errors with hints, but not those that follow from others: all but the
+// first syntax error, and that a variable with faults is not declared. sc is the scope; nil = not known.
+func (c *compiler) expressionFaults(s source.Scalar, sc *scopeEnv, subject string, faults []*cel.Error) {
 	for _, e := range faults {
 		message, syntax := strings.CutPrefix(e.Message, "Syntax error: ")
 		if syntax {
 			message = syntaxHint(message)
 		} else {
-			message = c.nameHint(strings.ReplaceAll(message, " (in container '')", ""), s.Value, e.Location, known)
+			message = strings.ReplaceAll(message, " (in container '')", "")
+			if m := undeclared.FindStringSubmatch(message); m != nil && sc != nil && sc.missing[m[1]] {
+				continue
+			}
+			message = c.nameHint(message, s.Value, e.Location, sc)
 		}
 		pos := s.At(e.Location.Line(), e.Location.Column())
 		c.ps.Add(&source.Problem{Pos: pos, Subject: subject, Message: message, Excerpt: source.Excerpt(s.Lines(), pos)})
@@ -66,11 +70,11 @@ var absent = map[string]string{
 }
 
 // nameHint suggests what an unknown name could mean.
-func (c *compiler) nameHint(message, expression string, at common.Location, known map[string]lang.Type) string {
+func (c *compiler) nameHint(message, expression string, at common.Location, sc *scopeEnv) string {
 	if message == "invalid argument to has() macro" {
 		return message + "; of a field that an axis names, ask e.g. resource in policy.minAllowed"
 	}
-	if known == nil {
+	if sc == nil {
 		if m := undeclared.FindStringSubmatch(message); m != nil && (m[1] == "gates" || m[1] == "params" || m[1] == "object" || m[1] == "oldObject" || slices.ContainsFunc(c.at.Vars, func(v registry.Var) bool { return v.Name == m[1] })) {
 			return message + ": a schema does not know it; enforce the rule at " + document.EnforceAdmission + " only"
 		}
@@ -86,7 +90,7 @@ func (c *compiler) nameHint(message, expression string, at common.Location, know
 		if why := absent[m[1]]; why != "" {
 			return message + ": " + why
 		}
-		return message + "; known here: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+		return message + "; known here: " + strings.Join(slices.Sorted(maps.Keys(sc.types)), ", ")
 	}
 	switch {
 	case strings.HasPrefix(message, "found no matching overload for '_[?_]'"):
@@ -95,7 +99,7 @@ func (c *compiler) nameHint(message, expression string, at common.Location, know
 		return message + "; an optional may hold no value: add .orValue(…)"
 	}
 	if undefined.MatchString(message) {
-		if schema := schemaBefore(expression, at, known); schema != nil {
+		if schema := schemaBefore(expression, at, sc.types); schema != nil {
 			return message + "; " + schema.Name() + " has " + strings.Join(schema.FieldNames(), ", ")
 		}
 	}

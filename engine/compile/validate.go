@@ -157,7 +157,7 @@ func (c *compiler) placed(point *registry.Point, v *document.Validation, at stri
 		if s.IsZero() {
 			return nil, nil
 		}
-		ast, prg := c.compileSized(s, scope.env, nil, sizes, sized, subject+", "+what)
+		ast, prg := c.compileSized(s, scope.env, sizes, sized, subject+", "+what)
 		if prg != nil && !ast.OutputType().IsExactType(want) {
 			c.ps.At(s, subject+", "+what, fmt.Sprintf("the expression gives %s, it must give %s", ast.OutputType(), want))
 		}
