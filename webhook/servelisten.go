@@ -20,18 +20,18 @@ import (
 const (
 	// readTimeout bounds the arrival of a request. API servers send theirs at once.
 	readTimeout = 30 * time.Second
-	// maxConnections bounds the connected clients; others wait. An API server needs a few, and each takes about 60 KiB.
+	// maxConnections bounds the connected clients; others wait. An API server needs one for each review in flight, and each takes
+	// about 60 KiB.
 	maxConnections = 1000
-	// maxStreams bounds the reviews in flight on one HTTP/2 connection. API servers open another connection for more.
-	maxStreams = 250
 	// maxHeaderBytes is several times what API servers send.
 	maxHeaderBytes = 16 << 10
 	// drainTimeout is how long reviews in flight may take when this process stops.
 	drainTimeout = 20 * time.Second
 )
 
-// Listener serves HTTPS, over HTTP/2 and HTTP/1.1. It listens only once it is started; until then, connections of API servers are
-// refused at once instead of hanging.
+// Listener serves HTTPS over HTTP/1.1, which is what API servers ask webhooks for. Without HTTP/2, a client cannot have many requests
+// in flight over one connection. It listens only once it is started; until then, connections of API servers are refused at once
+// instead of hanging.
 type Listener struct {
 	Address string // host:port
 	TLS     *tls.Config
@@ -62,12 +62,10 @@ func (l *Listener) Start(ctx context.Context) error {
 		Handler: l.Handler, MaxHeaderBytes: maxHeaderBytes, IdleTimeout: 90 * time.Second, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
 		TLSConfig: l.TLS,
 		// Port scanners fail handshakes all the time.
-		ErrorLog: log.New(lines{l.Log.V(1)}, "", 0),
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ErrorLog:  log.New(lines{l.Log.V(1)}, "", 0),
+		Protocols: new(http.Protocols),
 	}
-	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetHTTP2(slices.Contains(l.TLS.NextProtos, "h2"))
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -101,7 +99,7 @@ func (l lines) Write(text []byte) (int, error) {
 // separated by commas or colons; those of TLS 1.3 cannot be chosen. It logs and ignores suites that Go does not know or calls
 // insecure. If none is left, Go chooses (UPSTREAM.md §4.1).
 func TLSConfig(minVersion, ciphers string, log logr.Logger) (*tls.Config, error) {
-	config := &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{NextProtos: []string{"http/1.1"}}
 	switch minVersion {
 	case "", "tls1_2":
 		config.MinVersion = tls.VersionTLS12
@@ -115,7 +113,6 @@ func TLSConfig(minVersion, ciphers string, log logr.Logger) (*tls.Config, error)
 		known[suite.Name] = suite
 	}
 	var unknown []string
-	http2 := config.MinVersion == tls.VersionTLS13
 	for _, name := range strings.FieldsFunc(ciphers, func(r rune) bool { return r == ',' || r == ':' }) {
 		name = strings.TrimSpace(name)
 		switch suite := known[name]; {
@@ -124,16 +121,11 @@ func TLSConfig(minVersion, ciphers string, log logr.Logger) (*tls.Config, error)
 			unknown = append(unknown, name)
 		default:
 			config.CipherSuites = append(config.CipherSuites, suite.ID)
-			http2 = http2 || suite.ID == tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 || suite.ID == tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
 		}
 	}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
 		log.Info("ignoring unknown or insecure cipher suites in --tls-ciphers; use the names of secure suites in Go's crypto/tls", "unknown", unknown)
-	}
-	if len(config.CipherSuites) > 0 && !http2 { // RFC 9113 requires one of the two
-		log.Info("HTTP/2 is off, because --tls-ciphers has no suite that it needs; add TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 or TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
-		config.NextProtos = []string{"http/1.1"}
 	}
 	return config, nil
 }

@@ -59,32 +59,38 @@ func notServing(l *Listener) error {
 	return nil
 }
 
-func TestMalformedReviewsOverTLSAreAllowedOverHTTP2AndHTTP1(t *testing.T) {
+func TestMalformedReviewsOverTLSAreAllowed(t *testing.T) {
 	s, _ := testServer(t, func(context.Context, admission.Request) admission.Response { return admission.Denied("asked") }, nil)
-	for name, tt := range map[string]struct {
-		ciphers string
-		major   int
-	}{"HTTP/2": {"", 2}, "HTTP/1.1 for want of a cipher suite": {"TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA", 1}} {
-		t.Run(name, func(t *testing.T) {
-			config, err := TLSConfig("", tt.ciphers, logr.Discard())
-			require.NoError(t, err)
-			url, c, stop := listen(t, s, config)
-			for body, allowed := range map[string]bool{"": true, "{": true, reviewHead + "null}": true, podReview: false, strings.Repeat("[", 1<<20): true} {
-				resp, err := c.Post(url+"/?timeout=5s", "application/json", strings.NewReader(body))
-				require.NoError(t, err)
-				require.Equal(t, tt.major, resp.ProtoMajor)
-				var answer admissionv1.AdmissionReview
-				require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
-				require.NoError(t, resp.Body.Close())
-				require.Equal(t, allowed, answer.Response.Allowed)
-			}
-			resp, err := c.Post(url, "application/json", io.MultiReader(bytes.NewReader(make([]byte, maxBody+1))))
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
-			require.NoError(t, stop())
-		})
+	config, err := TLSConfig("", "", logr.Discard())
+	require.NoError(t, err)
+	url, c, stop := listen(t, s, config)
+	for body, allowed := range map[string]bool{"": true, "{": true, reviewHead + "null}": true, podReview: false, strings.Repeat("[", 1<<20): true} {
+		resp, err := c.Post(url+"/?timeout=5s", "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		var answer admissionv1.AdmissionReview
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, allowed, answer.Response.Allowed)
 	}
+	resp, err := c.Post(url, "application/json", io.MultiReader(bytes.NewReader(make([]byte, maxBody+1))))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+	require.NoError(t, stop())
+}
+
+// TestHTTP2IsNotSpoken: clients that have a choice, as API servers do, use HTTP/1.1. Others get no further than the handshake.
+func TestHTTP2IsNotSpoken(t *testing.T) {
+	config, err := TLSConfig("", "", logr.Discard())
+	require.NoError(t, err)
+	url, c, stop := listen(t, http.NotFoundHandler(), config)
+	resp, err := c.Get(url) // it offers both
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 1, resp.ProtoMajor)
+	_, err = tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	require.ErrorContains(t, err, "no application protocol")
+	require.NoError(t, stop())
 }
 
 func TestAnOldTLSIsRefused(t *testing.T) {
@@ -162,18 +168,15 @@ func TestTLSFlagsSayWhatIsSpoken(t *testing.T) {
 		version, ciphers string
 		min              uint16
 		suites           []uint16
-		http2            bool
 		logged           int
 	}{
-		"nothing":                      {min: tls.VersionTLS12, http2: true},
-		"1.2":                          {version: "tls1_2", min: tls.VersionTLS12, http2: true},
-		"1.3":                          {version: "tls1_3", min: tls.VersionTLS13, http2: true},
-		"commas":                       {ciphers: gcm + "," + cbc, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, http2: true},
-		"colons and blanks":            {ciphers: " " + cbc + " : " + gcm, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, http2: true},
-		"an unknown one":               {ciphers: "ROT13," + gcm, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, http2: true, logged: 1},
-		"an insecure one":              {ciphers: "TLS_RSA_WITH_RC4_128_SHA", min: tls.VersionTLS12, http2: true, logged: 1},
-		"none that HTTP/2 could use":   {ciphers: cbc, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, logged: 1},
-		"TLS 1.3 does not mind either": {version: "tls1_3", ciphers: cbc, min: tls.VersionTLS13, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, http2: true},
+		"nothing":           {min: tls.VersionTLS12},
+		"1.2":               {version: "tls1_2", min: tls.VersionTLS12},
+		"1.3":               {version: "tls1_3", min: tls.VersionTLS13},
+		"commas":            {ciphers: gcm + "," + cbc, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}},
+		"colons and blanks": {ciphers: " " + cbc + " : " + gcm, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}},
+		"an unknown one":    {ciphers: "ROT13," + gcm, min: tls.VersionTLS12, suites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, logged: 1},
+		"an insecure one":   {ciphers: "TLS_RSA_WITH_RC4_128_SHA", min: tls.VersionTLS12, logged: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := newMemo()
@@ -181,7 +184,6 @@ func TestTLSFlagsSayWhatIsSpoken(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tt.min, config.MinVersion)
 			require.Equal(t, tt.suites, config.CipherSuites)
-			require.Equal(t, tt.http2, config.NextProtos[0] == "h2")
 			require.Len(t, log.written(), tt.logged)
 		})
 	}

@@ -12,27 +12,13 @@ import (
 	"time"
 )
 
-// connections are those of HTTP/2 over which reviews are spread: API servers, too, open another one
-// where one is busy.
-const connections = 2
-
-// clients are HTTP clients that keep their connections: over HTTP/1.1 each review in flight has its
-// own, as with webhooks that have a Service; over HTTP/2 they share connections, as with webhooks
-// that have a URL.
-func clients(trial string, parallel int, config *tls.Config) (out []*http.Client) {
+// newClient returns an HTTP client that keeps a connection for each of so many reviews in flight, as
+// API servers do: they ask webhooks over HTTP/1.1.
+func newClient(parallel int, config *tls.Config) *http.Client {
 	var protocols http.Protocols
-	n := 1
-	if trial == overHTTP2 {
-		protocols.SetHTTP2(true)
-		n = connections
-	} else {
-		protocols.SetHTTP1(true)
-	}
-	for range n {
-		out = append(out, &http.Client{Transport: &http.Transport{
-			TLSClientConfig: config.Clone(), Protocols: &protocols, MaxIdleConnsPerHost: parallel, ReadBufferSize: 16 << 10, WriteBufferSize: 16 << 10}})
-	}
-	return out
+	protocols.SetHTTP1(true)
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: config.Clone(), Protocols: &protocols, MaxIdleConnsPerHost: parallel, ReadBufferSize: 16 << 10, WriteBufferSize: 16 << 10}}
 }
 
 // ask sends a review as API servers do, and returns the answer in a buffer.

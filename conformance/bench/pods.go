@@ -27,15 +27,14 @@ import (
 var podsBenchmark = benchmark{
 	name: "pods", component: "admission-controller", baseline: upstream,
 	about:  "the admission controller under load over TLS: reviews per second, p99, CPU, memory (5 minutes)",
-	trials: []string{overHTTP1, overHTTP2},
-	defaults: options{programs: list{upstream, celvpa}, trials: list{overHTTP1, overHTTP2}, vpas: 500, containers: 2,
+	trials: []string{underLoad},
+	defaults: options{programs: list{upstream, celvpa}, trials: list{underLoad}, vpas: 500, containers: 2,
 		rounds: 3, parallel: 32},
 	prepare: preparePods,
 }
 
 const (
-	overHTTP1 = "http1"
-	overHTTP2 = "http2"
+	underLoad = "load"
 
 	warmUp = 3 * time.Second  // under load before anything is measured
 	window = 10 * time.Second // that is measured
@@ -103,15 +102,13 @@ func (p *pods) measure(ctx context.Context, program program, trial string) ([]va
 	ctx, cancel := context.WithDeadline(ctx, to.Add(time.Minute))
 	defer cancel()
 	stopServer, stopClients := watch(one.Pid()), watch(os.Getpid())
-	clients := clients(trial, p.parallel, p.trusted)
+	client := newClient(p.parallel, p.trusted)
 	took, err := load(ctx, p.parallel, from, to, func(worker, n int, into *bytes.Buffer) error {
 		r := &p.reviews[(worker*len(p.reviews)/p.parallel+n)%len(p.reviews)]
-		return ask(ctx, clients[worker%len(clients)], address, r, into)
+		return ask(ctx, client, address, r, into)
 	})
 	server, own := stopServer(), stopClients()
-	for _, c := range clients {
-		c.CloseIdleConnections()
-	}
+	client.CloseIdleConnections()
 	if err != nil {
 		return nil, errors.Join(err, one.Alive())
 	}
@@ -135,7 +132,7 @@ func podValues(took []time.Duration, server, clients samples) []value {
 // askAll asks everything once, as soon as the process answers and knows the VPA of each pod. All
 // programs must answer alike.
 func (p *pods) askAll(ctx context.Context, one *process, address string) error {
-	client := clients(overHTTP1, 1, p.trusted)[0]
+	client := newClient(1, p.trusted)
 	defer client.CloseIdleConnections()
 	last := errors.New("no answer yet")
 	var answers []*corev1.Pod

@@ -93,7 +93,7 @@ func TestOwnCertificatesRotateUnderLoad(t *testing.T) {
 	url, bundle := registered(t)
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(bundle))
-	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	defer c.CloseIdleConnections()
 	for _, body := range []string{"", "{", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1"}}`} {
 		resp, err := c.Post(url+"?timeout=5s", "application/json", strings.NewReader(body))
@@ -102,7 +102,6 @@ func TestOwnCertificatesRotateUnderLoad(t *testing.T) {
 		require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.Equal(t, 2, resp.ProtoMajor)
 		require.True(t, answer.Response.Allowed)
 	}
 }
