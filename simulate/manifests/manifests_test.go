@@ -74,7 +74,13 @@ func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 		"a name that is a list": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: []}", want: "standard input:5: cannot read apiVersion, kind and metadata: "},
 		"a name without quotes": {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: off}", want: "of type string; put quotes around it: YAML takes words such as n, no and off for true or false"},
 		"JSON that breaks off":  {text: "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"z\"}}\n{\"a\":", want: "standard input:5: what follows cannot be read as JSON: unexpected EOF"},
-		"a bad item of a list":  {text: "apiVersion: v1\nkind: List\nitems:\n- 7\n- {apiVersion: v1, kind: Pod, metadata: {name: z}}", want: "standard input:8: cannot read apiVersion, kind and metadata: "},
+		"a kind misspelled": {text: "apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoScaler\nmetadata: {name: b}",
+			want: "standard input:5: kind VerticalPodAutoScaler is not known in autoscaling.k8s.io; known: VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint"},
+		"a kind of another group": {text: "apiVersion: autoscaling/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: b}",
+			want: "standard input:5: a VerticalPodAutoscaler has apiVersion autoscaling/v1; write autoscaling.k8s.io/v1"},
+		"a plural": {text: "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlays\nmetadata: {name: b}",
+			want: "standard input:5: kind RuleOverlays is not known in rules.celvpa.dev; known: RuleSet, Pipeline, RuleOverlay, RuleTest"},
+		"a bad item of a list": {text: "apiVersion: v1\nkind: List\nitems:\n- 7\n- {apiVersion: v1, kind: Pod, metadata: {name: z}}", want: "standard input:8: cannot read apiVersion, kind and metadata: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			end := last

@@ -17,6 +17,7 @@ import (
 	"github.com/celvpa/celvpa/crds/quantity"
 	rulesv1alpha1 "github.com/celvpa/celvpa/crds/rules/v1alpha1"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
+	"github.com/celvpa/celvpa/engine/document"
 	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/simulate/parallel"
 )
@@ -31,6 +32,24 @@ var (
 )
 
 var clusterScoped = map[schema.GroupKind]bool{namespaceKind: true, ruleOverlayKind: true}
+
+// kindsOf lists all kinds of the API groups that are celvpa's to judge.
+var kindsOf = map[string][]string{
+	vpaKind.Group:         {vpaKind.Kind, checkpointKind.Kind},
+	ruleOverlayKind.Group: {document.KindRuleSet, document.KindPipeline, document.KindOverlay, document.KindRuleTest},
+}
+
+// misnamed refuses documents that would be passed over as none of celvpa's kinds, though they are meant as such.
+func misnamed(d *Document) error {
+	known, judged := kindsOf[d.Group()]
+	switch {
+	case judged && !slices.Contains(known, d.Kind):
+		return fmt.Errorf("%s: kind %s is not known in %s; known: %s", d.Source, d.Kind, d.Group(), strings.Join(known, ", "))
+	case !judged && d.Kind == vpaKind.Kind:
+		return fmt.Errorf("%s: a %s has apiVersion %s; write %s", d.Source, d.Kind, d.APIVersion, vpav1.GroupVersion)
+	}
+	return nil
+}
 
 // Of lists the documents of a kind in the given versions; other versions are an error.
 func (s *Set) Of(kind schema.GroupKind, versions ...string) ([]Document, error) {

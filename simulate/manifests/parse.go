@@ -205,6 +205,9 @@ func objects(o object) ([]Document, []error) {
 	if strings.HasSuffix(d.Kind, "List") && head.Items != nil {
 		return o.items(d, head.Items)
 	}
+	if err := misnamed(&d); err != nil {
+		return nil, []error{err}
+	}
 	if d.Name == "" {
 		d.Name, d.generated = head.Metadata.GenerateName, true
 	}
