@@ -128,6 +128,29 @@ func TestFindingsAreReportedWithoutFailing(t *testing.T) {
 	}, got)
 }
 
+// A field of an amount is set to a number that says what it counts, wherever in the expression that stands. Zero needs no unit, and
+// neither do factors.
+func TestNumbersThatFieldsAreSetToSayWhatTheyCount(t *testing.T) {
+	for expression, want := range map[string][]string{
+		"'4'":                 {"4 counts cents here; write cents('4c')"},
+		"'4 + 1'":             {"4 counts cents here; write cents('4c')", "1 counts cents here; write cents('1c')"},
+		"'count > 2 ? 7 : 0'": {"7 counts cents here; write cents('7c')"},
+		"'max(3, count)'":     {"3 counts cents here; write cents('3c')"},
+		"'0'":                 nil,
+		"cents('4c')":         nil,
+		"\"count > 2 ? cents('4c') * 2 : now.price\"": nil,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			plan := mustCompile(t, "order.adjust", "\n  stages: [{name: a, each: line, rules: [{name: r, set: {now.price: "+expression+"}}]}]\n", compile.Options{})
+			var got []string
+			for _, f := range plan.Findings() {
+				got = append(got, f.Message)
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
 func TestCostlyAndHugeExpressionsAreRefused(t *testing.T) {
 	_, err := compileOne("order.ship", "\n  decisions: [{name: d, when: \"lines.all(a, lines.all(b, lines.all(c, a.price < b.price + c.price)))\", do: Ship}]\n", compile.Options{})
 	require.ErrorContains(t, err, "at most 10000000 are allowed: avoid loops inside loops")

@@ -82,9 +82,7 @@ func (c *compiler) rule(r *document.Rule, sc *scopeEnv, subject string) *engine.
 			c.ps.At(set.Expression, subject+", set "+set.Path.Value, fmt.Sprintf("the expression gives %s, the field holds %s", got, w.Typ))
 			continue
 		}
-		if unit := c.unitOf(ast, sc, set.Expression, subject+", set "+set.Path.Value); unit != "" && w.Typ.Unit() != "" && unit != w.Typ.Unit() {
-			c.ps.At(set.Expression, subject+", set "+set.Path.Value, fmt.Sprintf("the expression gives %s, the field holds %s", lang.IntOf(unit), w.Typ))
-		}
+		c.unitFits(ast, sc, set.Expression, w.Typ, subject+", set "+set.Path.Value)
 		w.Value = p
 		out.Writes = append(out.Writes, w)
 	}

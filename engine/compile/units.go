@@ -31,10 +31,44 @@ type unitChecker struct {
 	iterated map[string]string // iteration variables of comprehensions over plain lists
 }
 
+func (c *compiler) unitChecker(ast *cel.Ast, sc *scopeEnv, at source.Scalar, subject string) *unitChecker {
+	return &unitChecker{c: c, sc: sc, ast: ast.NativeRep(), at: at, subject: subject, iterated: map[string]string{}}
+}
+
 // unitOf checks an expression and returns the unit of its result, empty for none.
 func (c *compiler) unitOf(ast *cel.Ast, sc *scopeEnv, at source.Scalar, subject string) string {
-	u := &unitChecker{c: c, sc: sc, ast: ast.NativeRep(), at: at, subject: subject, iterated: map[string]string{}}
+	u := c.unitChecker(ast, sc, at, subject)
 	return u.expr(u.ast.Expr())
+}
+
+// unitFits checks an expression whose result a field of a type is set to.
+func (c *compiler) unitFits(ast *cel.Ast, sc *scopeEnv, at source.Scalar, field lang.Type, subject string) {
+	u := c.unitChecker(ast, sc, at, subject)
+	root := u.ast.Expr()
+	switch unit := u.expr(root); {
+	case unit == "":
+		u.bareNumbers(u.results(root), field.Unit())
+	case field.Unit() != "" && unit != field.Unit():
+		c.ps.At(at, subject, fmt.Sprintf("the expression gives %s, the field holds %s", lang.IntOf(unit), field))
+	}
+}
+
+// results lists the parts of an expression that are counted in the same unit as its result.
+func (u *unitChecker) results(e celast.Expr) (out []celast.Expr) {
+	if e.Kind() != celast.CallKind {
+		return []celast.Expr{e}
+	}
+	args := e.AsCall().Args()
+	switch name := e.AsCall().FunctionName(); {
+	case name == operators.Conditional:
+		args = args[1:]
+	case u.c.unitRule(name) != closure.SameUnit:
+		return []celast.Expr{e}
+	}
+	for _, a := range args {
+		out = append(out, u.results(a)...)
+	}
+	return out
 }
 
 func (u *unitChecker) expr(e celast.Expr) string {
