@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,12 +21,27 @@ func TestAComponentThatWasKilledDoesNotRunAlthoughNobodyWaitedForIt(t *testing.T
 	if _, err := c.pid("etcd"); err == nil {
 		t.Error("a component that was never started runs")
 	}
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("cat", "-")
 	cmd.Dir = t.TempDir()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Wait() })
+	// It has no command line while its program is loaded. Once it answers, that is over.
+	if _, err := io.WriteString(in, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	file := c.componentFile("pids", "etcd", ".pid")
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
@@ -40,7 +56,7 @@ func TestAComponentThatWasKilledDoesNotRunAlthoughNobodyWaitedForIt(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Dir != cmd.Dir || len(again.Args) != 2 || again.Args[1] != "60" {
+	if again.Dir != cmd.Dir || len(again.Args) != 2 || again.Args[1] != "-" {
 		t.Errorf("it was started with %v in %s, and would be again with %v in %s", cmd.Args, cmd.Dir, again.Args, again.Dir)
 	}
 	if err := cmd.Process.Kill(); err != nil {
