@@ -276,7 +276,7 @@ func TestParamsAreTypedOverriddenAndPartOfTheDigest(t *testing.T) {
 	require.EqualValues(t, 70, got)
 
 	_, err := compileOne("order.adjust", body, compile.Options{Params: map[string]string{"s.fraction": "NaN"}})
-	require.ErrorContains(t, err, `param fraction, from the value given for it: "NaN" is not a finite number`)
+	require.ErrorContains(t, err, `param fraction: "NaN" is not a finite number`)
 	_, err = compileOne("order.adjust", body, compile.Options{Params: map[string]string{"s.mots": "1"}})
 	require.ErrorContains(t, err, `no parameter "s.mots"`)
 	_, err = compileOne("order.adjust", body, compile.Options{Gates: map[string]bool{"X": true}})

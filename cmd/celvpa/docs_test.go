@@ -144,7 +144,7 @@ func TestTheQuickstartShowsHowFaultyRulesAreRefused(t *testing.T) {
 	page, err := os.ReadFile("../../docs/quickstart.md")
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
-	require.NoError(t, os.Mkdir("my-rules", 0o755))
+	require.NoError(t, os.Mkdir("broken", 0o755))
 	for file, change := range map[string][2]string{
 		"requests.yaml":    {`"recommended[resource]"`, `"recomended[resource]"`},
 		"update-mode.yaml": {"do: Apply", "do: Aply"},
@@ -152,11 +152,11 @@ func TestTheQuickstartShowsHowFaultyRulesAreRefused(t *testing.T) {
 		shipped, err := rules.FS.ReadFile(file)
 		require.NoError(t, err)
 		require.Contains(t, string(shipped), change[0])
-		write(t, "my-rules", file, strings.Replace(string(shipped), change[0], change[1], 1))
+		write(t, "broken", file, strings.Replace(string(shipped), change[0], change[1], 1))
 	}
-	_, err = celvpa(t, "run", "--rules-dir", "my-rules")
+	_, err = celvpa(t, "run", "--rules-dir", "broken")
 	require.Error(t, err)
-	require.Contains(t, string(page), "$ celvpa run --rules-dir my-rules\ncelvpa: "+err.Error()+"\n```")
+	require.Contains(t, string(page), "$ celvpa run --rules-dir broken\ncelvpa: "+err.Error()+"\n```")
 }
 
 // requireShipped finds an excerpt in a shipped rule file, line by line as it stands there; … alone on a line stands for any lines.

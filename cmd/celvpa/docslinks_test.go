@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -122,4 +123,17 @@ func TestEachFaultOfTheDocsHasAPromiseAndATest(t *testing.T) {
 		}
 		require.Regexp(t, "`Test[A-Z]\\w+`", cells[3], row)
 	}
+}
+
+// TestTheReadmeHasTheFiguresOfTheDocs: it repeats what admission.md says was measured.
+func TestTheReadmeHasTheFiguresOfTheDocs(t *testing.T) {
+	readme, err := os.ReadFile(repository + "/README.md")
+	require.NoError(t, err)
+	page, err := os.ReadFile(repository + "/docs/admission.md")
+	require.NoError(t, err)
+	reviews := regexp.MustCompile(`\| reviews a second \| (\d+) \| (\d+) \|`).FindSubmatch(page)
+	memory := regexp.MustCompile(`\| memory under that load \| (\d+ MiB) \| (\d+ MiB) \|`).FindSubmatch(page)
+	require.NotNil(t, reviews)
+	require.NotNil(t, memory)
+	require.Contains(t, string(readme), fmt.Sprintf("| %s with %s | %s with %s |", reviews[1], memory[1], reviews[2], memory[2]))
 }

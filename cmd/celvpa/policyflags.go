@@ -192,11 +192,19 @@ func (o *policyFlags) whyIdle(flag string) string {
 			belongs = append(belongs, "celvpa "+c.name)
 		}
 	}
-	text := fmt.Sprintf("--%s does nothing in celvpa %s: it is a flag of %s", flag, o.of.name, strings.Join(belongs, " and "))
+	text := fmt.Sprintf("--%s does nothing in celvpa %s: it is a flag of %s", flag, o.of.name, inWords(belongs))
 	if len(in) == 0 {
 		return text + ", and acts in no offline command; leave it out"
 	}
-	return text + ", and acts offline in " + strings.Join(in, " and ") + "; leave it out here"
+	return text + ", and acts offline in " + inWords(in) + "; leave it out here"
+}
+
+// inWords joins names as a sentence does: a, b and c.
+func inWords(names []string) string {
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return strings.Join(names, "")
 }
 
 // acts reports whether a flag of policy acts in the command.

@@ -99,7 +99,7 @@ func TestEveryFlagOfPolicyActsOfflineOrIsRefusedWithTheReason(t *testing.T) {
 	for flag := range kinds { // what is refused names where it acts
 		for _, c := range offlineCommands {
 			if o := policyFlagsOf(t, c.name); !slices.Contains(acting[flag], "celvpa "+c.name) && c.ignores[flag] == "" && len(acting[flag]) > 0 {
-				require.Contains(t, o.whyIdle(flag), ", and acts offline in "+strings.Join(acting[flag], " and ")+"; leave it out here")
+				require.Contains(t, o.whyIdle(flag), ", and acts offline in "+inWords(acting[flag])+"; leave it out here")
 			}
 		}
 		if len(acting[flag]) == 0 {
@@ -134,12 +134,12 @@ func TestOfflineCommandsAreDoneByTheirOptions(t *testing.T) {
 func TestFlagsThatCannotActAreRefusedInOneGo(t *testing.T) {
 	for args, want := range map[string][]string{
 		"admit --target-cpu-percentile 0.5 --wait-for-ready-pods": {
-			"--target-cpu-percentile does nothing in celvpa admit: it is a flag of celvpa recommender, and acts offline in celvpa recommend and celvpa explain and celvpa backtest; leave it out here",
-			"--wait-for-ready-pods does nothing in celvpa admit: it is a flag of celvpa updater, and acts offline in celvpa plan and celvpa list and celvpa explain and celvpa backtest; leave it out here"},
-		"recommend --max_allowed_cpu_boost 1":         {"--max-allowed-cpu-boost does nothing in celvpa recommend: it is a flag of celvpa updater and celvpa admission-controller, and acts offline in celvpa admit and celvpa plan and celvpa list and celvpa explain and celvpa backtest; leave it out here"},
+			"--target-cpu-percentile does nothing in celvpa admit: it is a flag of celvpa recommender, and acts offline in celvpa recommend, celvpa explain and celvpa backtest; leave it out here",
+			"--wait-for-ready-pods does nothing in celvpa admit: it is a flag of celvpa updater, and acts offline in celvpa plan, celvpa list, celvpa explain and celvpa backtest; leave it out here"},
+		"recommend --max_allowed_cpu_boost 1":         {"--max-allowed-cpu-boost does nothing in celvpa recommend: it is a flag of celvpa updater and celvpa admission-controller, and acts offline in celvpa admit, celvpa plan, celvpa list, celvpa explain and celvpa backtest; leave it out here"},
 		"plan --in-place-without-admission=false":     {"--in-place-without-admission does nothing in celvpa plan: this command assumes that the admission controller is alive; leave it out"},
 		"validate --in-place-without-admission":       {"--in-place-without-admission does nothing in celvpa validate: it is a flag of celvpa updater, and acts in no offline command; leave it out"},
-		"validate --cpu-histogram-decay-half-life=1h": {"--cpu-histogram-decay-half-life does nothing in celvpa validate: it is a flag of celvpa recommender, and acts offline in celvpa recommend and celvpa explain and celvpa backtest; leave it out here"},
+		"validate --cpu-histogram-decay-half-life=1h": {"--cpu-histogram-decay-half-life does nothing in celvpa validate: it is a flag of celvpa recommender, and acts offline in celvpa recommend, celvpa explain and celvpa backtest; leave it out here"},
 		"admit --max-allowed-cpu-boost=1":             {"--max-allowed-cpu-boost does nothing in celvpa admit: it is for rule sets cpu-startup-boost and end-startup-boost, which are behind a feature gate; add --feature-gates=CPUStartupBoost=true, or leave it out"},
 		"plan --address=a":                            {"--address says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out"},
 		"plan --kube_api_burst=1":                     {"--kube-api-burst says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out"},

@@ -22,7 +22,7 @@ import (
 type setting struct {
 	param    document.Param
 	key      string        // set.param, or the bare name if shared
-	shared   bool          // declared by the pipeline
+	pipeline string        // that declares it; empty = the rule set does
 	from     source.Scalar // the default or an overlay's value
 	overlaid bool
 }
@@ -30,20 +30,20 @@ type setting struct {
 // settings returns a rule set's parameters, and those of the pipeline that it reads.
 func (c *compiler) settings(r *resolve.Resolved, set *document.RuleSet) []setting {
 	var out []setting
-	add := func(p document.Param, key string, shared bool) {
-		one := setting{param: p, key: key, shared: shared, from: p.Default}
+	add := func(p document.Param, key, pipeline string) {
+		one := setting{param: p, key: key, pipeline: pipeline, from: p.Default}
 		if v, ok := r.Params[key]; ok {
 			one.from, one.overlaid = v, true
 		}
 		out = append(out, one)
 	}
 	for i := range set.Params {
-		add(set.Params[i], document.ParamKeyOf(set, &set.Params[i]), false)
+		add(set.Params[i], document.ParamKeyOf(set, &set.Params[i]), "")
 	}
 	reads := set.ReadsParams()
 	for _, p := range r.Pipeline.Params {
 		if name, _ := document.CutParam(p.Name.Value); reads[name] {
-			add(p, p.Name.Value, true)
+			add(p, p.Name.Value, r.Pipeline.ID())
 		}
 	}
 	return out
@@ -106,7 +106,10 @@ func (c *compiler) bindParams(set *document.RuleSet, compiled *engine.SetPlan, p
 		}
 		given, overridden := c.params[s.key]
 		overridden = overridden && !s.overlaid
-		text := s.from.Value
+		text, subject := s.from.Value, subject
+		if s.pipeline != "" {
+			subject = "Pipeline " + s.pipeline // the same for all rule sets that read it
+		}
 		switch {
 		case overridden:
 			text = given
@@ -231,15 +234,15 @@ func (c *compiler) withinBounds(p document.Param, t lang.Type, text string, v re
 	return nil
 }
 
-// badParam reports a bad value where it is written, or the flag that gave it.
+// badParam reports a bad value where it is written or, if the host gave it, where the parameter is declared.
 func (c *compiler) badParam(p document.Param, from source.Scalar, overridden bool, subject string, err error) {
 	if !overridden {
 		c.ps.At(from, subject, fmt.Sprintf("param %s: %v", p.Name.Value, err))
 		return
 	}
-	by := "the value given for it"
+	name := p.Name.Value
 	if p.Flag != "" {
-		by = "--" + p.Flag
+		name += " (--" + p.Flag + ")"
 	}
-	c.ps.Add(&source.Problem{Pos: p.Name.Pos, Subject: subject, Message: fmt.Sprintf("param %s, from %s: %v", p.Name.Value, by, err)})
+	c.ps.Add(&source.Problem{Pos: p.Name.Pos, Subject: subject, Message: fmt.Sprintf("param %s: %v", name, err)})
 }

@@ -36,7 +36,7 @@ type setResult struct {
 func (c *compiler) cached(point *registry.Point, set *document.RuleSet, params []setting) *setResult {
 	key := setKey{set: set, gates: c.gatesOf(set), leftOut: c.leftOut[set], checked: !c.compiles(point.Name)}
 	for _, p := range params {
-		if given, overridden := c.params[p.key]; overridden || p.shared || p.overlaid {
+		if given, overridden := c.params[p.key]; overridden || p.pipeline != "" || p.overlaid {
 			key.params += fmt.Sprintf("%s=%q %q %q ", p.param.Name.Value, p.from.Value, given, p.param.Type.Value)
 		}
 	}

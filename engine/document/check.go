@@ -137,6 +137,7 @@ func (d *Decoder) checkNames(what string, form *regexp.Regexp, list []source.Sca
 	seen := map[string]bool{}
 	for _, n := range list {
 		switch {
+		case n.Value == "" && n.Pos == source.Position{}: // metadata.name, whose lack is reported with the document
 		case n.Value == "":
 			d.Problems.At(n, d.Subject, fmt.Sprintf("a %s has no name", what))
 		case slices.Contains(reservedNames, n.Value):
