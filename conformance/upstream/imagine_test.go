@@ -27,7 +27,7 @@ type writer struct {
 
 // storyKind is what may happen in a story.
 type storyKind struct {
-	relabel bool // labels of pods change; not together with collecting, see the table of differences
+	relabel bool // labels of pods without memory samples change; not together with collecting, see the table of differences
 	collect bool
 	restart bool
 	perVPA  bool // VPAs choose how usage is remembered; they do not share pods then, see the table of differences
@@ -41,6 +41,7 @@ type actor struct {
 	labels          map[string]string
 	containers      []string
 	bases           map[string][2]int64 // typical usage of containers
+	relabels        bool                // its labels may change, and it has no memory samples
 }
 
 // imagine generates a story from a seed.
@@ -174,10 +175,11 @@ func (w *writer) change() {
 		w.say(happens{Do: doNoPod, Namespace: a.namespace, Name: a.name})
 		w.pods = slices.Delete(w.pods, i, i+1)
 		w.gone = append(w.gone, a)
-	case w.chance(0.03) && len(w.pods) > 0 && w.kind.relabel:
-		a := oneOf(w, w.pods...)
-		a.labels = w.labels()
-		w.show(a, false)
+	case w.chance(0.06) && len(w.pods) > 0 && w.kind.relabel:
+		if a := oneOf(w, w.pods...); a.relabels {
+			a.labels = w.labels()
+			w.show(a, false)
+		}
 	case w.chance(0.02) && len(w.pods) > 0:
 		w.show(oneOf(w, w.pods...), true)
 	case w.chance(0.1) && w.kind.collect:
@@ -197,6 +199,9 @@ func (w *writer) scrape() {
 			h := happens{Do: doCPU, Namespace: a.namespace, Name: a.name, Container: c, Amount: w.amount(a.bases[c][0])}
 			h.Later = w.later()
 			w.say(h)
+			if a.relabels {
+				continue
+			}
 			h.Do, h.Amount = doMemory, w.amount(a.bases[c][1])
 			if w.chance(0.1) {
 				h.Later = w.later()

@@ -97,6 +97,7 @@ func (w *writer) pod() {
 	a := &actor{name: fmt.Sprintf("p%d", w.made), bases: map[string][2]int64{}}
 	w.made++
 	a.labels = w.labels()
+	a.relabels = w.kind.relabel && w.chance(0.5)
 	if !w.kind.one && !w.kind.perVPA && w.chance(0.15) {
 		a.namespace = "other"
 	}

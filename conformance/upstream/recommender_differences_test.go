@@ -123,6 +123,17 @@ events:
 - {at: 241h, do: cpu, name: p, container: app, amount: 100}`,
 	},
 	{
+		name: "memory of pods whose labels changed",
+		why:  "Upstream takes the peak of the open window out of a history that never had it, and forgets other peaks instead: 10 pods that were relabelled, and then use 500 MiB each, get a target of 105 MiB.",
+		kind: kindMemory,
+		story: `events:
+- {at: 0s, do: vpa, name: v, selector: app=a}
+- {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}
+- {at: 0s, do: memory, name: p, container: app, amount: 100000000}
+- {at: 1m, do: pod, name: p, labels: {app: a, tier: web}, containers: [app]}
+- {at: 2m, do: memory, name: p, container: app, amount: 500000000}`,
+	},
+	{
 		name:  "history that others look at",
 		why:   "Upstream moves the older of two histories to the time of the newer one when it merges them for one VPA, and what comes to almost nothing at that time is gone for every other VPA.",
 		kind:  kindAmounts,

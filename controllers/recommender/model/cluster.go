@@ -162,7 +162,7 @@ func (c *Cluster) SetPod(id PodID, spec PodSpec, now time.Time) {
 		fresh = p.containers
 	}
 	for _, one := range fresh {
-		c.connect(p, one, now)
+		c.reconnect(p, one, before, now)
 	}
 }
 

@@ -67,6 +67,25 @@ func (c *Cluster) connect(p *pod, one *container, now time.Time) {
 	one.aggregate = a
 }
 
+// reconnect gives a container the aggregate of its group, which may be another one than before. If the
+// same workloads select both, the peak of the open memory window moves there, where a higher sample of
+// the window will take its place. Otherwise a window begins, as for another pod: those that do not select
+// it any more keep what it used.
+func (c *Cluster) reconnect(p *pod, one *container, before *group, now time.Time) {
+	from := one.aggregate
+	c.connect(p, one, now)
+	if from == nil || from == one.aggregate || !one.counted {
+		return
+	}
+	if !before.sameWorkloads(p.group) {
+		one.windowEnd, one.memoryPeak, one.oomPeak, one.counted = time.Time{}, 0, 0, false
+		return
+	}
+	from.Memory.Subtract(float64(one.peak()), 1, one.windowEnd)
+	one.aggregate.Memory.Add(float64(one.peak()), 1, one.windowEnd)
+	p.group.touch(one.name)
+}
+
 // join adds the pod to a group.
 func (p *pod) join(g *group) {
 	p.group = g
