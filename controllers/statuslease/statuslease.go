@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -103,19 +104,29 @@ func (r *Renewer) renew(ctx context.Context) error {
 	return nil
 }
 
-// Checker reads the lease. It measures on its own clock how long ago the lease changed, as leader
-// election does, because the clocks of two machines may differ by hours.
+// Checker reads the lease. It does not compare the clocks of those who renew the lease with its own,
+// because the clocks of two machines may differ by hours.
 type Checker struct {
 	Client  client.Reader // not cached
 	Key     client.ObjectKey
 	Timeout time.Duration
 	Clock   clock.PassiveClock
 
-	mu     sync.Mutex
-	seen   string    // resourceVersion of the lease when it was read last; empty = it was not read
-	read   time.Time // when that was
-	change time.Time // when it changed last
+	mu      sync.Mutex
+	read    time.Time          // when the lease was read last; zero = it was not
+	last    renewal            // as it was then
+	change  time.Time          // when it was renewed last
+	holders map[string]renewal // the last of each that was read; replicas take turns
 }
+
+// renewal is what a lease tells.
+type renewal struct {
+	told time.Time // on the clock of the one that renewed it
+	read time.Time // when that was read first
+}
+
+// forgetHolder is how long the renewal of a replica is remembered that may be gone.
+const forgetHolder = time.Hour
 
 // Alive returns nil when the lease was created or renewed within the timeout, otherwise what is
 // wrong. The first time there is only the lease's own time to go by.
@@ -127,14 +138,7 @@ func (c *Checker) Alive(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.Clock.Now()
-	last := lease.CreationTimestamp.Time
-	if lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(last) {
-		last = lease.Spec.RenewTime.Time
-	}
-	if c.seen != lease.ResourceVersion {
-		c.change = c.changed(last, now)
-	}
-	c.seen, c.read = lease.ResourceVersion, now
+	c.note(&lease, now)
 	idle := now.Sub(c.change)
 	if ahead := -idle; ahead >= c.Timeout {
 		return abandoned{fmt.Errorf("lease %s was renewed %s ahead of this machine's clock, and not since; check the clocks of both machines", c.Key, ahead.Round(time.Second))}
@@ -145,16 +149,36 @@ func (c *Checker) Alive(ctx context.Context) error {
 	return nil
 }
 
-// changed is when the lease changed: at the time that it tells, unless the clocks differ. Callers
-// hold the lock.
-func (c *Checker) changed(told, now time.Time) time.Time {
-	switch {
-	case c.seen == "", !told.Before(c.read) && !told.After(now):
-		return now.Add(told.Sub(now)) // with the monotonic reading of now: this clock may be stepped
-	case now.Sub(c.read) > c.Timeout: // this process was asleep, and cannot tell
-		return c.read
+// note records what was read now. Callers hold the lock.
+func (c *Checker) note(lease *coordinationv1.Lease, now time.Time) {
+	seen := renewal{told: lease.CreationTimestamp.Time, read: now}
+	if lease.Spec.RenewTime != nil {
+		seen.told = lease.Spec.RenewTime.Time
 	}
-	return now
+	first := c.read.IsZero()
+	if !first && seen.told.Equal(c.last.told) {
+		c.read = now
+		return
+	}
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	c.change = now.Add(seen.told.Sub(now)) // with the monotonic reading of now: this clock may be stepped
+	if before, known := c.holders[holder]; known {
+		c.change = before.read.Add(seen.told.Sub(before.told)) // as much later as its own clock says
+	}
+	switch {
+	case first && lease.CreationTimestamp.After(c.change):
+		c.change = now.Add(lease.CreationTimestamp.Sub(now))
+	case first:
+	case c.change.Before(c.read): // it was renewed since, so a clock was stepped, or differs
+		c.change = c.read
+	case c.change.After(now):
+		c.change = now
+	}
+	if c.holders == nil {
+		c.holders = map[string]renewal{}
+	}
+	maps.DeleteFunc(c.holders, func(_ string, r renewal) bool { return now.Sub(r.read) > forgetHolder })
+	c.read, c.last, c.holders[holder] = now, seen, seen
 }
 
 // abandoned is the error of an expired lease.

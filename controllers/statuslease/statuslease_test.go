@@ -3,6 +3,7 @@ package statuslease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,6 +86,51 @@ func TestClocksMayDiffer(t *testing.T) {
 			require.EqualError(t, checker.Alive(t.Context()), "the admission controller has not renewed lease kube-system/vpa-admission-controller for 1m0s")
 			require.True(t, IsAbandoned(checker.Alive(t.Context())))
 		})
+	}
+}
+
+// TestAnUpdaterMayLookSeldom: however long its cycle and however wrong the clocks of the replicas, which take turns, a lease that is
+// renewed is alive. A replica is not known by its clock the first time that it is seen. Evictions stopped for good if a cycle was
+// longer than the timeout and the other clock some seconds ahead.
+func TestAnUpdaterMayLookSeldom(t *testing.T) {
+	key := client.ObjectKey{Namespace: "kube-system", Name: "vpa-admission-controller"}
+	for _, off := range [][]time.Duration{{0}, {15 * time.Second}, {-90 * time.Second}, {time.Hour}, {-time.Hour}, {0, 20 * time.Second}, {time.Hour, -3 * time.Minute, 0}} {
+		for _, cycle := range []time.Duration{60 * time.Second, 60*time.Second + 50*time.Millisecond, 5 * time.Minute} {
+			t.Run(fmt.Sprint(off, cycle), func(t *testing.T) {
+				here := testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+				api := fake.NewClientBuilder().Build()
+				clocks := []*testclock.FakeClock{here}
+				var replicas []*Renewer
+				for i, off := range off {
+					clocks = append(clocks, testclock.NewFakeClock(here.Now().Add(off)))
+					replicas = append(replicas, &Renewer{Client: api, Key: key, Holder: fmt.Sprint(i), Interval: 10 * time.Second, Clock: clocks[i+1], Log: logr.Discard()})
+				}
+				pass := func(d time.Duration) {
+					for _, c := range clocks {
+						c.Step(d)
+					}
+				}
+				checker := &Checker{Client: api, Key: key, Timeout: time.Minute, Clock: here}
+				turn := 0
+				renewUntil := func(left time.Duration) {
+					pass(left - 20*time.Second) // what happens then makes no difference
+					for range 2 {
+						pass(10 * time.Second)
+						require.NoError(t, replicas[turn%len(replicas)].renew(t.Context()))
+						turn++
+					}
+					pass(5 * time.Second)
+				}
+				for i := range 12 {
+					renewUntil(cycle - 5*time.Second)
+					if err := checker.Alive(t.Context()); i >= 6 {
+						require.NoError(t, err)
+					}
+				}
+				pass(time.Minute)
+				require.True(t, IsAbandoned(checker.Alive(t.Context())))
+			})
+		}
 	}
 }
 
