@@ -174,6 +174,7 @@ func FuzzUpdater(f *testing.F) {
 	for i := range names {
 		f.Add(uint64(generatedUpdates), i)
 	}
+	f.Add(uint64(1263), 1) // a CPU target that is reached, and memory that is recommended but not controlled
 	f.Cleanup(func() { _ = setUpstreamGates(gates{}) })
 	f.Fuzz(func(t *testing.T, seed uint64, kind int) {
 		if kind < 0 || kind >= len(names) {

@@ -97,19 +97,20 @@ func (r *updateResult) given(pod *corev1.Pod) []upstreamapi.ContainerResources {
 	return all
 }
 
-// wanted are the resources of containers that a new pod would get in other quantities, in
+// wanted are the controlled resources of containers that a new pod would get in other quantities, in
 // upstream's calculation.
 func (r *updateResult) wanted(pod *corev1.Pod) map[string][]corev1.ResourceName {
 	out := map[string][]corev1.ResourceName{}
 	for i, wanted := range r.given(pod) {
 		c := &pod.Spec.Containers[i]
-		if (&podResult{VPA: r.VPA}).isOff(c.Name) {
+		by := &podResult{VPA: r.VPA}
+		if by.isOff(c.Name) {
 			continue
 		}
 		now := grantedTo(pod, c)
 		for _, lists := range [][2]corev1.ResourceList{{now.Requests, wanted.Requests}, {now.Limits, wanted.Limits}} {
 			for name, q := range lists[1] {
-				if before, ok := lists[0][name]; (!ok || before.Cmp(q) != 0) && slices.Contains(bounded, name) {
+				if before, ok := lists[0][name]; (!ok || before.Cmp(q) != 0) && slices.Contains(bounded, name) && by.controls(c.Name, name) {
 					out[c.Name] = append(out[c.Name], name)
 				}
 			}
