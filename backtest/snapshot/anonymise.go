@@ -99,7 +99,7 @@ func (n *names) owner(namespace, kind, name string) string {
 func (n *names) annotations(notes object) object {
 	out := object{}
 	for key, value := range notes {
-		for _, form := range []struct{ before, after string }{{"vpa-post-processor.kubernetes.io/", "_integerCPU"}, {"vpaCpuStartupBoost/", ""}} {
+		for _, form := range []struct{ before, after string }{{"vpa-post-processor.kubernetes.io/", "_integerCPU"}, {"vpaCpuStartupBoost/", ""}, {"vpaLimitRatio/", ""}} {
 			if name, ok := strings.CutPrefix(key, form.before); ok {
 				key = form.before + n.name(strings.TrimSuffix(name, form.after)) + form.after
 			}

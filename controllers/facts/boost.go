@@ -1,12 +1,10 @@
 package facts
 
 import (
-	"encoding/json"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/celvpa/celvpa/crds/quantity"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 	"github.com/celvpa/celvpa/engine/lang"
 )
@@ -33,52 +31,7 @@ var cpuBoostSchema = lang.Bind("CPUBoost",
 
 // BeforeBoost encodes a container's CPU and memory for AnnotationStartupBoost (UPSTREAM.md §1.6).
 func BeforeBoost(c *corev1.Container) string {
-	text := func(list corev1.ResourceList) map[string]string {
-		out := map[string]string{}
-		for _, name := range ScaledResources {
-			if q, ok := list[name]; ok {
-				out[string(name)] = q.String()
-			}
-		}
-		return out
-	}
-	data, _ := json.Marshal(boostNote{text(c.Resources.Requests), text(c.Resources.Limits)}) // a struct of string maps always marshals
-	return string(data)
-}
-
-type boostNote struct {
-	Requests map[string]string `json:"requests"`
-	Limits   map[string]string `json:"limits"`
-}
-
-// readBoostNote is the inverse of BeforeBoost. It rejects partly readable notes: a missing entry
-// means the container had none.
-func readBoostNote(text string) (requests, limits corev1.ResourceList, ok bool) {
-	var note boostNote
-	if json.Unmarshal([]byte(text), &note) != nil || note.Requests == nil || note.Limits == nil {
-		return nil, nil, false
-	}
-	list := func(values map[string]string) (out corev1.ResourceList, ok bool) {
-		out = corev1.ResourceList{}
-		for _, name := range ScaledResources {
-			value, there := values[string(name)]
-			if !there {
-				continue
-			}
-			q, err := quantity.Parse(value)
-			if err != nil || q.Sign() < 0 {
-				return nil, false
-			}
-			out[name] = q
-		}
-		return out, true
-	}
-	requests, ok = list(note.Requests)
-	if !ok {
-		return nil, nil, false
-	}
-	limits, ok = list(note.Limits)
-	return requests, limits, ok
+	return writeStanza(c.Resources.Requests, c.Resources.Limits)
 }
 
 // boosting is a container's startup boost, read from its pod.
@@ -92,7 +45,7 @@ var boostedSchema = lang.Bind("Boosted",
 		"CPU while the new pod starts; if set, annotation vpaCpuStartupBoost keeps what the container had before"),
 	lang.BoolIf("on", "the running pod has that annotation; unset if not", func(b boosting) (bool, bool) { return true, b.on }),
 	lang.RecordFrom("before", stanzaSchema.Schema, "what the annotation says; unset if it cannot be read", func(b boosting) *lang.Record {
-		requests, limits, ok := readBoostNote(b.note)
+		requests, limits, ok := readStanza(b.note)
 		if !ok {
 			return nil
 		}

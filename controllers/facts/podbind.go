@@ -30,6 +30,7 @@ type podPart struct {
 	name             string
 	known            bool
 	policy, original *lang.Record
+	kept             *lang.Record
 	limits           corev1.ResourceList // as written in the spec
 	recommendation   *vpav1.RecommendedContainerResources
 }
@@ -50,7 +51,7 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 		}
 		part.policy = bound[policy]
 		requests, limits := CurrentResources(in.Pod, i)
-		part.original, part.limits = stanzaSchema.Of(stanza{requests, limits}), limits
+		part.original, part.limits, part.kept = stanzaSchema.Of(stanza{requests, limits}), limits, b.keptRatio(part.name)
 		for j := range recommended {
 			if !part.known && recommended[j].ContainerName == part.name {
 				part.recommendation, part.known = &recommended[j], true
@@ -58,7 +59,7 @@ func bindPod(policies PolicyRules, in PodInput) *boundPod {
 		}
 	}
 	if requests, limits, ok := podResourcesOf(in.Pod); ok {
-		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanzaSchema.Of(stanza{requests, limits})}
+		b.pod = &podPart{name: "pod", known: b.level != nil, policy: PodPolicy(in.VPA.Spec.ResourcePolicy), original: stanzaSchema.Of(stanza{requests, limits}), kept: b.keptRatio("")}
 		b.init = initRequests(in.Pod)
 		b.defaults = defaultRequests(in.Pod, requests, limits, b.init)
 		b.uncounted = uncounted(in.Pod, requests, limits)
@@ -136,11 +137,11 @@ func (b *boundPod) addAll(f *fitted) {
 	for i := range b.parts {
 		part := &b.parts[i]
 		f.items = append(f.items, f.facts.AddItem("container", part.name).
-			Set("policy", part.policy).Set("original", part.original).Set("hasRecommendation", types.Bool(part.known)))
+			Set("policy", part.policy).Set("original", part.original).Set("keptRatio", part.kept).Set("hasRecommendation", types.Bool(part.known)))
 	}
 	if b.pod != nil {
 		f.items = append(f.items, f.facts.AddItem("podLevel", b.pod.name).
-			Set("policy", b.pod.policy).Set("original", b.pod.original).Set("init", b.init).Set("defaultRequests", b.defaults))
+			Set("policy", b.pod.policy).Set("original", b.pod.original).Set("keptRatio", b.pod.kept).Set("init", b.init).Set("defaultRequests", b.defaults))
 	}
 }
 

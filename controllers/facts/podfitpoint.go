@@ -48,6 +48,7 @@ var (
 		{Name: "limitRange", Type: lang.RecordOf(limitRangesSchema), Doc: "the LimitRanges of the namespace combined: the highest minimum and the lowest maximum"},
 	}
 	originalVar = registry.Var{Name: "original", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "what the pod has now"}
+	keptVar     = registry.Var{Name: "keptRatio", Type: lang.RecordOf(stanzaSchema.Schema), Doc: "a request and a limit whose ratio resizes kept so far (annotation vpaLimitRatio); what the pod has now is rounded"}
 	ratioVar    = registry.Var{Name: "ratio", Type: lang.RecordOf(ratiosSchema), Writable: true, Doc: "how its limits follow its requests, chosen by rules at pod.fit; unset = no limit to set"}
 	withheldVar = registry.Var{Name: "withheld", Type: lang.RecordOf(withheldSchema), Writable: true, Doc: "which part of the recommendation is above a ceiling and not applied; the updater sees it at pod.update"}
 	requestsVar = registry.Var{Name: "requests", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "the request to write; unset = unchanged"}
@@ -60,7 +61,7 @@ var (
 			{Name: "index", Type: lang.Int, Doc: "its place in containers, from 0"},
 			{Name: "policy", Type: lang.RecordOf(policySchema.Schema), Doc: "its effective policy"},
 			{Name: "hasRecommendation", Type: lang.Bool, Doc: "the VPA has a recommendation for it"},
-			originalVar,
+			originalVar, keptVar,
 			{Name: "recommended", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,
 			{Name: "share", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "its new request, for rules that must see all containers first"},
@@ -73,7 +74,7 @@ var (
 			{Name: "policy", Type: lang.RecordOf(podPolicySchema.Schema), Doc: "podPolicies of the VPA"},
 			{Name: "init", Type: lang.RecordOf(initSchema.Schema), Doc: "its init containers"},
 			{Name: "defaultRequests", Type: lang.RecordOf(resourcesSchema.Schema), Doc: "the requests that API servers fill in for a pod with only a limit: the sum over its containers, else the limit"},
-			originalVar,
+			originalVar, keptVar,
 			{Name: "recommended", Type: lang.RecordOf(resourcesSchema.Schema), Writable: true, Doc: "what is recommended for it"},
 			withheldVar, ratioVar, requestsVar, limitsVar,
 		},

@@ -63,6 +63,8 @@ type ResourceChange struct {
 	Withheld bool     // part of the recommendation is invalid and not applied
 	// Recommendation after pod.fit, to compare a running pod with. Bounds are nil unless requested.
 	Target, LowerBound, UpperBound *lang.Record
+
+	ratio *lang.Record // of limits to requests
 }
 
 // Writes reports whether the change writes anything.
@@ -136,7 +138,7 @@ func (c *ResourceChange) take(part *podPart, i int, target, final *fitted, lower
 	if lower != nil {
 		c.LowerBound, c.UpperBound = lower[i], upper[i]
 	}
-	c.Requests, c.Limits = quantities(item.Record("requests")), quantities(item.Record("limits"))
+	c.Requests, c.Limits, c.ratio = quantities(item.Record("requests")), quantities(item.Record("limits")), item.Record("ratio")
 	c.keepFractions(part.limits)
 	c.Notes = append(append(c.Notes, target.items[i].Notes...), item.Notes...)
 }

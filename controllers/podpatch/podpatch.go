@@ -98,8 +98,8 @@ func Admission(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpa
 }
 
 // Resized are the operations on the metadata of a resized pod: what was set and why (AEP-7571),
-// that it was resized in place, and the removal of startup boosts that are over. The annotation of
-// the containers that admission saw stays.
+// that it was resized in place, the ratio that its limits keep if they are rounded, and the removal of
+// startup boosts that are over. The annotation of the containers that admission saw stays.
 func Resized(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
 	if pod.Annotations == nil {
@@ -109,6 +109,18 @@ func Resized(pod *corev1.Pod, vpaName string, change facts.PodChange) []jsonpatc
 		ops = append(ops, Annotate(AnnotationUpdates, text))
 	}
 	ops = append(ops, Annotate(AnnotationInPlaceUpdated, "true"))
+	keep := func(container string, c *facts.ResourceChange) {
+		key := facts.LimitRatioAnnotation(container)
+		if ratio := c.LimitRatio(); ratio != "" && ratio != pod.Annotations[key] {
+			ops = append(ops, Annotate(key, ratio))
+		}
+	}
+	if change.Pod != nil {
+		keep("", change.Pod)
+	}
+	for i := range change.Containers {
+		keep(change.Containers[i].Name, &change.Containers[i].ResourceChange)
+	}
 	for i := range change.Containers {
 		c := &change.Containers[i]
 		key := facts.AnnotationStartupBoost + c.Name

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/policy"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 func quantities(pairs ...string) corev1.ResourceList {
@@ -124,4 +126,24 @@ func TestAResizedPodTellsWhatIsTrueAfterIt(t *testing.T) {
 	require.Equal(t, `[{"op":"add","path":"/metadata/annotations","value":{}},`+tells+`]`, wire(t, Resized(pod, "v", both)))
 	pod.Annotations = map[string]string{"vpaUpdates": "Pod resources updated by old: pod: cpu request", "vpaObservedContainers": "a", "vpaCpuStartupBoost/a": "{}"}
 	require.Equal(t, `[`+tells+`,{"op":"remove","path":"/metadata/annotations/vpaCpuStartupBoost~1a"}]`, wire(t, Resized(pod, "v", both)))
+}
+
+// TestAResizedPodKeepsItsRatio in an annotation, once, if its new limits are rounded.
+func TestAResizedPodKeepsItsRatio(t *testing.T) {
+	book, err := policy.Load(policy.Options{})
+	require.NoError(t, err)
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
+		{Name: "a", Resources: corev1.ResourceRequirements{Requests: quantities("cpu", "2m"), Limits: quantities("cpu", "3m")}},
+		{Name: "b", Resources: corev1.ResourceRequirements{Requests: quantities("cpu", "1m"), Limits: quantities("cpu", "3m")}}}}}
+	pod.Annotations = map[string]string{"vpaUpdates": "x"}
+	vpa := &vpav1.VerticalPodAutoscaler{}
+	vpa.Status.Recommendation = &vpav1.RecommendedPodResources{ContainerRecommendations: []vpav1.RecommendedContainerResources{
+		{ContainerName: "a", Target: quantities("cpu", "3m")}, {ContainerName: "b", Target: quantities("cpu", "3m")}}}
+	change, failed := facts.ResourcesForPod(book.Default(), facts.PodInput{Pod: pod, VPA: vpa}, nil)
+	require.Empty(t, failed)
+	const ratio = `{"requests":{"cpu":"2m"},"limits":{"cpu":"3m"}}`
+	ops := Resized(pod, "v", change)
+	require.Equal(t, []jsonpatch.Operation{Annotate("vpaLimitRatio/a", ratio)}, ops[2:])
+	pod.Annotations["vpaLimitRatio/a"] = ratio
+	require.Equal(t, ops[:2], Resized(pod, "v", change))
 }
