@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
@@ -54,7 +55,7 @@ func (e *excessive) going() bool {
 // run does work in a goroutine of its own, within limits. Work calls stop from time to time and
 // ends when that returns an error. Work that does not end is abandoned, because nothing can end it
 // from outside, and the process is not ready until it does. The error is an *excessive when the
-// limits were exceeded.
+// limits were exceeded. A panic is an error, too.
 func (l limits) run(doing, about string, work func(stop func() error) error) error {
 	var why atomic.Pointer[error]
 	stop := func() error {
@@ -67,6 +68,12 @@ func (l limits) run(doing, about string, work func(stop func() error) error) err
 	go func() {
 		defer close(ended)
 		defer underway.Begin(doing, l.time+grace, false, func() string { return about })()
+		defer func() {
+			if p := recover(); p != nil { // an overlay must not end the process, nor its next start
+				debug.PrintStack() // to standard error, as the log
+				done <- fmt.Errorf("%s %s panics; please report this: %v", doing, about, p)
+			}
+		}()
 		done <- work(stop)
 	}()
 	deadline, look := time.NewTimer(l.time), time.NewTicker(lookInterval)

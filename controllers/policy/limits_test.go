@@ -20,6 +20,8 @@ func greedy(release <-chan struct{}) compileFunc {
 		switch {
 		case strings.HasPrefix(o.Name, "endless"):
 			<-release
+		case strings.HasPrefix(o.Name, "panics"):
+			panic("at " + o.Name)
 		case strings.HasPrefix(o.Name, "slow"):
 			for stop() == nil {
 				time.Sleep(time.Millisecond)
@@ -56,8 +58,9 @@ func TestOverlayThatExceedsItsLimitsIsRefusedAlone(t *testing.T) {
 	add("b")
 	s.Reload(t.Context())
 	for name, want := range map[string]string{
-		"slow":  "compiling RuleOverlay slow takes longer than 1s: make it smaller or simpler",
-		"large": "compiling RuleOverlay large takes more than 64 MiB of memory: make it smaller or simpler",
+		"slow":   "compiling RuleOverlay slow takes longer than 1s: make it smaller or simpler",
+		"large":  "compiling RuleOverlay large takes more than 64 MiB of memory: make it smaller or simpler",
+		"panics": "compiling RuleOverlay panics panics; please report this: at panics",
 	} {
 		add(name)
 		within(t, 10*time.Second, func() { s.Reload(t.Context()) })
