@@ -53,7 +53,7 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
 	o.add(cmd, compile)
-	cmd.Args = cobra.MaximumNArgs(2)
+	cmd.Args = takes(0, 2)
 	cmd.Flags().StringVar(&o.now, "now", "", "with -f: the time at which the updater looks, in RFC 3339 or seconds since 1970; empty = now")
 	o.addProcesses(cmd)
 	o.printer.add(cmd, "table", "table", "wide", "json", "yaml", "html")
@@ -62,7 +62,7 @@ It changes nothing. Exit code 0: there is a report, whatever it says; 2: there i
 
 // addCluster adds the flags of a command that reads a cluster only.
 func (o *explainOptions) addCluster(cmd *cobra.Command, compile compileFunc) {
-	cmd.Args = cobra.MaximumNArgs(2)
+	cmd.Args = takes(0, 2)
 	o.rules.compile = compile
 	o.live.add(cmd, nil)
 	o.addProcesses(cmd)

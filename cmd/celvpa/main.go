@@ -90,7 +90,22 @@ written in CEL rule files that can be read and changed without touching Go.`,
 	add("", referenceCommand(), versionCommand(compile))
 	addVersionFlag(root)
 	root.SetGlobalNormalizationFunc(normalize)
+	root.SetFlagErrorFunc(badFlag)
 	return root
+}
+
+func badFlag(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
+}
+
+// takes refuses fewer or more arguments, and says how the command is written. most is 0 without a bound.
+func takes(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if n := len(args); n < least || most > 0 && n > most {
+			return fmt.Errorf("wrong number of arguments (%d); write %s", n, cmd.UseLine())
+		}
+		return nil
+	}
 }
 
 // parentCommand makes a command that only has others refuse what is none of them, as the root does.

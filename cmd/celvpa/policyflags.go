@@ -91,7 +91,7 @@ func (o *policyFlags) add(cmd *cobra.Command) {
 		o.refs, o.fault = flagParams()
 	}
 	o.pflags.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || o.whyIdle(f.Name) != "" })
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return explainUnknown(err) })
+	cmd.SetFlagErrorFunc(explainUnknown)
 }
 
 // flagParams are the parameters of the shipped rules that have a flag.
@@ -218,15 +218,15 @@ func (c offlineCommand) runs(refs []document.ParamRef, flag string) bool {
 }
 
 // explainUnknown says more of a flag that only components have.
-func explainUnknown(err error) error {
+func explainUnknown(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
-		return err
+		return badFlag(cmd, err)
 	}
 	name := normalize(nil, unknown.GetSpecifiedName())
 	run := componentCommand("run", "", recommenderPart, updaterPart, admissionPart)
 	if run.Flags().Lookup(string(name)) == nil {
-		return err
+		return badFlag(cmd, err)
 	}
 	return fmt.Errorf("--%s says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out", name)
 }

@@ -143,7 +143,7 @@ func TestFlagsThatCannotActAreRefusedInOneGo(t *testing.T) {
 		"admit --max-allowed-cpu-boost=1":             {"--max-allowed-cpu-boost does nothing in celvpa admit: it is for rule sets cpu-startup-boost and end-startup-boost, which are behind a feature gate; add --feature-gates=CPUStartupBoost=true, or leave it out"},
 		"plan --address=a":                            {"--address says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out"},
 		"plan --kube_api_burst=1":                     {"--kube-api-burst says how celvpa runs in a cluster, and offline commands take the flags of policy only; leave it out"},
-		"plan --update-nothing":                       {"unknown flag: --update-nothing"},
+		"plan --update-nothing":                       {"unknown flag: --update-nothing; celvpa plan --help lists the flags"},
 	} {
 		t.Run(args, func(t *testing.T) {
 			out, err := celvpa(t, append(strings.Fields(args), "-f", "missing.yaml")...)

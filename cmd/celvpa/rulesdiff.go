@@ -35,9 +35,9 @@ func diffCommand(o *ruleOptions) *cobra.Command {
 			"  celvpa rules diff --live my-overlay.yaml --context prod --top 20\n  celvpa rules diff --live my-rules -n shop -o wide",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if d.live.on {
-				return cobra.ExactArgs(1)(cmd, args)
+				return takes(1, 1)(cmd, args)
 			}
-			return cobra.ExactArgs(2)(cmd, args)
+			return takes(2, 2)(cmd, args)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 || d.live.on {

@@ -70,7 +70,7 @@ func TestWhatCannotBeComparedIsRefusedWithTheReason(t *testing.T) {
 		"a cluster beside manifests":   {twoCores, []string{"-n", "web"}, "-f and --namespace exclude each other: objects come from manifests or from a cluster"},
 		"a number of rows below zero":  {twoCores, []string{"--top", "-1"}, "--top is -1; give the number of VPAs to print, or 0 for all"},
 		"test tables beside a cluster": {twoCores, []string{"--answers"}, "if any flags in the group [live answers] are set none of the others can be"},
-		"two candidates":               {twoCores, []string{"more"}, "accepts 1 arg(s), received 2"},
+		"two candidates":               {twoCores, []string{"more"}, "wrong number of arguments (2); write celvpa rules diff A B | diff --live CANDIDATE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := diffLive(t, tt.candidate, tt.args...)

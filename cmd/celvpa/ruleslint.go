@@ -31,7 +31,7 @@ func lintCommand(o *ruleOptions) *cobra.Command {
 		Long: "Lays each folder over the shipped rules, compiles all pipelines, alone and with each overlay, and runs the test\n" +
 			"tables among the files.\n" +
 			"Exit code 0: nothing found; 1: findings; 2: it could not be read.",
-		Args: cobra.MinimumNArgs(1),
+		Args: takes(1, 0),
 		RunE: func(cmd *cobra.Command, paths []string) error { return lintRules(cmd.OutOrStdout(), p, o, paths) },
 	}
 	p.add(cmd, "table", append([]string{"table", "json", "yaml"}, reportForms...)...)

@@ -144,10 +144,10 @@ func (d *Decoder) overlayFields(o *Overlay) fields {
 		"pipeline":    d.into(&o.Pipeline),
 		"match": func(v *yaml.Node) {
 			seen := d.object(v, fields{"namespaces": d.Scalars(&o.Match.Namespaces), d.selectorKey: d.selector(&o.Match.Selector)})
-			if len(seen) == 0 {
+			if len(seen) == 0 && len(v.Content) == 0 { // others have told what is wrong
 				d.Problem(v, "match is empty; give it namespaces or "+d.selectorKey+", or leave it out to mean every object")
 			}
-			if n := seen["namespaces"]; n != nil && len(o.Match.Namespaces) == 0 {
+			if n := seen["namespaces"]; n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
 				d.Problem(n, "the list of namespaces is empty; leave it out to mean all of them")
 			}
 			for _, name := range o.Match.Namespaces {
