@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +29,10 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 	budgets, unreadBudgets := set.PodDisruptionBudgets()
 	scalers, unreadScalers := set.HPAs()
 	wrong := faults.Join(unusable, unplanned, unreadBudgets, unreadScalers)
-	v, why := s.in(list, plan)
+	v, why, several := s.in(list, plan)
+	if several != nil {
+		return nil, faults.Join(wrong, several)
+	}
 	r := &Report{Now: now, Findings: []Finding{}, Processes: []answers.Process{}, Unknown: []string{
 		"what the processes know, events, and whether the webhook is registered: manifests were read, and no cluster"}}
 	switch {
@@ -66,36 +70,70 @@ func Offline(cluster *simulate.Cluster, set *manifests.Set, s Subject, now time.
 }
 
 // in finds the VPA of a subject; why says that none controls it. Both are empty if there is no such
-// subject.
-func (s *Subject) in(list []*vpav1.VerticalPodAutoscaler, plan *simulate.Plan) (v *vpav1.VerticalPodAutoscaler, why string) {
-	here := func(namespace string) bool { return s.Namespace == "" || s.Namespace == namespace }
-	if s.Name == "" && len(list) == 1 {
-		return list[0], ""
+// subject. The error is that it is in several namespaces.
+func (s *Subject) in(list []*vpav1.VerticalPodAutoscaler, plan *simulate.Plan) (v *vpav1.VerticalPodAutoscaler, why string, err error) {
+	here := slices.DeleteFunc(slices.Clone(list), func(v *vpav1.VerticalPodAutoscaler) bool { return s.Namespace != "" && s.Namespace != v.Namespace })
+	if s.Name == "" && len(here) == 1 {
+		return here[0], "", nil
 	}
-	for _, one := range list {
-		if here(one.Namespace) && one.Name == s.Name && (s.Kind == "" || s.Kind == vpaKind) {
-			return one, ""
-		}
-	}
-	for i := range plan.Items {
-		namespace, name, _ := strings.Cut(plan.Items[i].Pod, "/")
-		if !here(namespace) || name != s.Name || s.Kind != "" && s.Kind != "Pod" {
-			continue
-		}
-		s.Kind, s.Namespace = "Pod", namespace
-		for _, one := range list {
-			if one.Namespace+"/"+one.Name == plan.Items[i].VPA {
-				return one, ""
+	first := func(fits func(*vpav1.VerticalPodAutoscaler) bool) (*vpav1.VerticalPodAutoscaler, error) {
+		var namespaces []string
+		var found *vpav1.VerticalPodAutoscaler
+		for _, one := range here {
+			if fits(one) {
+				found = cmp.Or(found, one)
+				namespaces = append(namespaces, one.Namespace)
 			}
 		}
-		return nil, plan.Items[i].Why
+		return found, s.several(namespaces)
 	}
-	for _, one := range list {
-		if of := target.Of(one); here(one.Namespace) && of.Name == s.Name && (s.Kind == "" || strings.EqualFold(of.Kind, s.Kind)) {
-			return one, ""
+	v, err = first(func(v *vpav1.VerticalPodAutoscaler) bool {
+		return v.Name == s.Name && (s.Kind == "" || s.Kind == vpaKind)
+	})
+	if v != nil {
+		return v, "", err
+	}
+	if pod, err := s.podIn(plan); pod != nil || err != nil {
+		if err != nil {
+			return nil, "", err
+		}
+		s.Kind, s.Namespace = "Pod", strings.TrimSuffix(pod.Pod, "/"+s.Name)
+		if i := slices.IndexFunc(list, func(v *vpav1.VerticalPodAutoscaler) bool { return v.Namespace+"/"+v.Name == pod.VPA }); i >= 0 {
+			return list[i], "", nil
+		}
+		return nil, pod.Why, nil
+	}
+	v, err = first(func(v *vpav1.VerticalPodAutoscaler) bool {
+		of := target.Of(v)
+		return of.Name == s.Name && (s.Kind == "" || strings.EqualFold(of.Kind, s.Kind))
+	})
+	return v, "", err
+}
+
+// podIn finds the pod that a subject may be; nil if there is none.
+func (s *Subject) podIn(plan *simulate.Plan) (*answers.PlannedPod, error) {
+	if s.Kind != "" && s.Kind != "Pod" {
+		return nil, nil
+	}
+	var found *answers.PlannedPod
+	var namespaces []string
+	for i := range plan.Items {
+		namespace, name, _ := strings.Cut(plan.Items[i].Pod, "/")
+		if name == s.Name && (s.Namespace == "" || s.Namespace == namespace) {
+			found = cmp.Or(found, &plan.Items[i])
+			namespaces = append(namespaces, namespace)
 		}
 	}
-	return nil, ""
+	return found, s.several(namespaces)
+}
+
+// several is the error of a subject that is in more than one namespace.
+func (s *Subject) several(namespaces []string) error {
+	slices.Sort(namespaces)
+	if namespaces = slices.Compact(namespaces); len(namespaces) < 2 {
+		return nil
+	}
+	return fmt.Errorf("%s is in namespaces %s; choose one with -n", s, simulate.Few(namespaces))
 }
 
 // nobody is the error of a subject that is not there.

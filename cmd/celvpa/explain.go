@@ -41,7 +41,7 @@ last decisions and events, and the processes with their rules.
 It asks the recommender, the updater and the admission controller what they know, through the API server, and reads the
 objects around the VPA. What a process that cannot be asked would say is computed from these objects, by the rules of this
 program and its flags; the end of the output says what could not be found out, and the permission that is missing.
-With -f it explains an object of manifests, and asks nobody.
+With -f it explains an object of manifests, and asks nobody; -n says its namespace if several have one of that name.
 
 It changes nothing. Exit code 0: there is a report, whatever it says; 2: there is none.`,
 		Example: `  celvpa explain web
@@ -76,10 +76,10 @@ func (o *explainOptions) addProcesses(cmd *cobra.Command) {
 }
 
 func (o *explainOptions) run(cmd *cobra.Command, args []string) error {
-	if err := o.check("", nil); err != nil {
+	if err := o.check("", nil, "namespace"); err != nil {
 		return err
 	}
-	subject, err := explain.ParseSubject("", args...)
+	subject, err := explain.ParseSubject(o.live.overrides.Context.Namespace, args...)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -61,10 +62,10 @@ func (l *live) add(cmd *cobra.Command, kinds []schema.GroupVersionKind) {
 	completes(cmd, "namespace", l.namespaces)
 }
 
-// given is a flag of the cluster that was set; empty = none.
-func (l *live) given() (name string) {
+// given is a flag of the cluster that was set, besides others; empty = none.
+func (l *live) given(others ...string) (name string) {
 	l.flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed {
+		if f.Changed && !slices.Contains(others, f.Name) {
 			name = f.Name
 		}
 	})

@@ -40,12 +40,13 @@ func (o *offline) add(cmd *cobra.Command, compile compileFunc) {
 	o.live.add(cmd, o.rules.of.kinds)
 }
 
-// check refuses flags that cannot work. others are files of the flag named other, which can be standard input, too.
-func (o *offline) check(other string, others []string) error {
+// check refuses flags that cannot work. others are files of the flag named other, which can be standard input, too. Flags of the
+// cluster in both mean something for manifests as well.
+func (o *offline) check(other string, others []string, both ...string) error {
 	if err := o.printer.check(); err != nil {
 		return err
 	}
-	if flag := o.live.given(); flag != "" && len(o.files) > 0 {
+	if flag := o.live.given(both...); flag != "" && len(o.files) > 0 {
 		return fmt.Errorf("-f and --%s exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster", flag)
 	}
 	if slices.Contains(o.files, manifests.Stdin) && slices.Contains(others, manifests.Stdin) {

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAnObjectOfSeveralNamespacesIsChosen: the first of them was explained, by the order of the files.
+func TestAnObjectOfSeveralNamespacesIsChosen(t *testing.T) {
+	text, err := os.ReadFile(repository + "/examples/updater/young-pod.yaml")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("two", 0o755))
+	write(t, "two", "a.yaml", string(text))
+	write(t, "two", "b.yaml", strings.ReplaceAll(string(text), "young-pod", "other"))
+	explain := func(args ...string) (string, error) {
+		return celvpa(t, append([]string{"explain", "-f", "two", "--now", "2026-01-31T12:00:00Z"}, args...)...)
+	}
+	for args, want := range map[string]string{
+		"mail":                "mail is in namespaces other, young-pod; choose one with -n",
+		"vpa/mail":            "VerticalPodAutoscaler mail is in namespaces other, young-pod; choose one with -n",
+		"pod/mail-0":          "Pod mail-0 is in namespaces other, young-pod; choose one with -n",
+		"statefulset mail":    "StatefulSet mail is in namespaces other, young-pod; choose one with -n",
+		"":                    "name one object to explain: there are the VerticalPodAutoscalers other/mail, young-pod/mail",
+		"mail -n none":        "no VerticalPodAutoscaler, pod or target of a VerticalPodAutoscaler is called none/mail: there are the VerticalPodAutoscalers other/mail, young-pod/mail",
+		"mail --context prod": "-f and --context exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster",
+	} {
+		out, err := explain(strings.Fields(args)...)
+		require.EqualError(t, err, want)
+		require.Empty(t, out)
+	}
+	for args, want := range map[string]string{
+		"mail -n other":              "VerticalPodAutoscaler other/mail,",
+		"-n young-pod":               "VerticalPodAutoscaler young-pod/mail,",
+		"pod/mail-1 -n other":        "VerticalPodAutoscaler other/mail,",
+		"sts mail --namespace other": "VerticalPodAutoscaler other/mail,",
+	} {
+		out, err := explain(strings.Fields(args)...)
+		require.NoError(t, err)
+		require.Contains(t, out, want, args)
+	}
+}
