@@ -40,7 +40,7 @@ func TestThePageSaysWhyFromTheVerdictDown(t *testing.T) {
 		"One thing could not be found out",
 		"hpa-same-resource HorizontalPodAutoscaler web/shop", "Way out: Scale by another metric",
 		"container app cpu 100m → 476m memory 512Mi → 978270031",
-		"percentile 90 414m", "unset → 414m", "414m → 476m", "rules/estimate.yaml:70:13", "lower bound 83m",
+		"percentile 90 414m", "unset → 414m", "414m → 476m", "rules/estimate.yaml:68:13", "lower bound 83m",
 		"Admission request 476m", "Pods now request 100m", "percentile 90, used", "beyond the scale",
 		"Next Why Priority Change", "4.671 up outside", "Decisions over time", "19ce9c5a03c3", "TooFewReplicas", "celvpa-updater", "pods/proxy",
 	} {
