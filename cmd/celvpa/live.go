@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -78,7 +79,11 @@ func (l *live) config() clientcmd.ClientConfig {
 
 // rest says how to reach the cluster.
 func (l *live) rest() (*rest.Config, error) {
+	l.loading.Warner = func(error) {} // of files that are not there: the error names them
 	config, err := l.config().ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("there is no cluster to read: none is in %s; give --kubeconfig and --context", strings.Join(l.loading.GetLoadingPrecedence(), ", "))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("there is no cluster to read: %w; give --kubeconfig and --context", err)
 	}
