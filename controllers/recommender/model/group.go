@@ -199,12 +199,6 @@ func demanded(requirements labels.Requirements) []label {
 	return out
 }
 
-// sameWorkloads reports whether the same workloads select both groups.
-func (g *group) sameWorkloads(other *group) bool {
-	return len(g.workloads) == len(other.workloads) &&
-		!slices.ContainsFunc(g.workloads, func(w *Workload) bool { return !slices.Contains(other.workloads, w) })
-}
-
 // touch records a change of the usage of a container.
 func (g *group) touch(container string) {
 	for _, w := range g.workloads {

@@ -77,7 +77,7 @@ func (c *Cluster) reconnect(p *pod, one *container, before *group, now time.Time
 	if from == nil || from == one.aggregate || !one.counted {
 		return
 	}
-	if !before.sameWorkloads(p.group) {
+	if !slices.Equal(before.workloads, p.group.workloads) {
 		one.windowEnd, one.memoryPeak, one.oomPeak, one.counted = time.Time{}, 0, 0, false
 		return
 	}
