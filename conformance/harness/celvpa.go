@@ -37,6 +37,9 @@ func (l LogLine) Text(key string) string {
 // raceVariable asks for a celvpa that detects data races, and ends at the first (make test LONG=1).
 const raceVariable = "CELVPA_RACE"
 
+// DetectsRaces reports whether Build is asked for that. Such a process takes several times the memory.
+func DetectsRaces() bool { return os.Getenv(raceVariable) != "" }
+
 // Build compiles celvpa from the working tree and returns the binary's path.
 func Build(ctx context.Context) (string, error) {
 	root, err := Root()
@@ -45,7 +48,7 @@ func Build(ctx context.Context) (string, error) {
 	}
 	program := filepath.Join(root, "bin", "celvpa")
 	args, cgo := []string{"build", "-tags", "grpcnotrace"}, "CGO_ENABLED=0" // like make build
-	if os.Getenv(raceVariable) != "" {
+	if DetectsRaces() {
 		program, args, cgo = program+"-race", append(args, "-race"), "CGO_ENABLED=1"
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "-o", program, "./cmd/celvpa")...)

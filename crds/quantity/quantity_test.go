@@ -179,10 +179,11 @@ func (m *mirror) texts() []string {
 
 // Whatever passes Check parses quickly, and JSON that passes holds nothing else.
 func FuzzCheck(f *testing.F) {
-	for _, seed := range append(endless[:5], "500m", "1Gi", "1e3", " 1e-9999 ", "1E5", "", `"`, "1Ei1234") {
+	for _, seed := range append(endless[:5], "500m", "1Gi", "1e3", " 1e-9999 ", "1E5", "", `"`, "1Ei1234", strings.Repeat("\x84", 30)) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		text = strings.ToValidUTF8(text, "\uFFFD") // as JSON has it, which makes it longer
 		err := Check(text)
 		quoted, _ := json.Marshal(text)
 		data := []byte(`{"plain":` + string(quoted) + `}`)
