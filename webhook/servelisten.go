@@ -37,6 +37,9 @@ type Listener struct {
 	TLS     *tls.Config
 	Handler http.Handler
 	Log     logr.Logger
+	// Stopping reports whether this server is about to stop. From then on each answer ends its connection, so that few are open when
+	// Start's context ends: a client that writes to one which is being closed cannot know whether the request was read. nil = never.
+	Stopping func() bool
 
 	serving atomic.Bool
 }
@@ -59,7 +62,7 @@ func (l *Listener) Start(ctx context.Context) error {
 		return fmt.Errorf("listening for the webhook: %w", err)
 	}
 	server := &http.Server{
-		Handler: l.Handler, MaxHeaderBytes: maxHeaderBytes, IdleTimeout: 90 * time.Second, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
+		Handler: http.HandlerFunc(l.serve), MaxHeaderBytes: maxHeaderBytes, IdleTimeout: 90 * time.Second, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
 		TLSConfig: l.TLS,
 		// Port scanners fail handshakes all the time.
 		ErrorLog:  log.New(lines{l.Log.V(1)}, "", 0),
@@ -84,6 +87,13 @@ func (l *Listener) Start(ctx context.Context) error {
 	}
 	<-drained
 	return nil
+}
+
+func (l *Listener) serve(w http.ResponseWriter, r *http.Request) {
+	if l.Stopping != nil && l.Stopping() {
+		w.Header().Set("Connection", "close")
+	}
+	l.Handler.ServeHTTP(w, r)
 }
 
 // lines writes the standard library's log to ours.

@@ -74,7 +74,7 @@ func TestTheWebhookServesUntilTheShutdownDelayIsOver(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, free.Close())
-	listener := &webhook.Listener{Address: free.Addr().String(), TLS: &tls.Config{NextProtos: []string{"h2"}, GetCertificate: certs.GetCertificate}, Log: logr.Discard(),
+	listener := &webhook.Listener{Address: free.Addr().String(), Stopping: h.stopping.Load, TLS: &tls.Config{GetCertificate: certs.GetCertificate}, Log: logr.Discard(),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "reviewed") })}
 	ended := make(chan error, 1)
 	go func() { ended <- listener.Start(running) }()
@@ -93,9 +93,16 @@ func TestTheWebhookServesUntilTheShutdownDelayIsOver(t *testing.T) {
 		return err
 	}
 	newClient := func() *http.Client {
-		return &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+	}
+	closes := func() bool {
+		answer, err := newClient().Post("https://"+listener.Address, "application/json", strings.NewReader("{}"))
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		return answer.Close
 	}
 	require.Equal(t, 200, statuses(h)["/readyz"])
+	require.False(t, closes())
 	var served atomic.Int64
 	hammering, enough := context.WithCancel(t.Context())
 	var load errgroup.Group
@@ -119,6 +126,7 @@ func TestTheWebhookServesUntilTheShutdownDelayIsOver(t *testing.T) {
 	before := served.Load()
 	require.Eventually(t, func() bool { return served.Load() > before+100 }, 10*time.Second, time.Millisecond)
 	require.NoError(t, ask(newClient()), "new connections, too")
+	require.True(t, closes(), "no connection that is in use is left for the end")
 	enough()
 	require.NoError(t, load.Wait())
 	require.NoError(t, running.Err())

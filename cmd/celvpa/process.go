@@ -251,7 +251,7 @@ func (p *process) outdated() string {
 // webhookServer adds an HTTPS server.
 func (p *process) webhookServer(host string, port int, config *tls.Config, handler http.Handler, log logr.Logger) (*webhook.Listener, error) {
 	p.port = port
-	server := &webhook.Listener{Address: net.JoinHostPort(host, strconv.Itoa(port)), TLS: config, Handler: handler, Log: log}
+	server := &webhook.Listener{Address: net.JoinHostPort(host, strconv.Itoa(port)), TLS: config, Handler: handler, Log: log, Stopping: p.stopping.Load}
 	return server, p.manager.Add(server)
 }
 
