@@ -40,6 +40,14 @@ const raceVariable = "CELVPA_RACE"
 // DetectsRaces reports whether Build is asked for that. Such a process takes several times the memory.
 func DetectsRaces() bool { return os.Getenv(raceVariable) != "" }
 
+// Patience is how long to wait for what a celvpa without a race detector does within limit.
+func Patience(limit time.Duration) time.Duration {
+	if DetectsRaces() {
+		return 4 * limit
+	}
+	return limit
+}
+
 // Build compiles celvpa from the working tree and returns the binary's path.
 func Build(ctx context.Context) (string, error) {
 	root, err := Root()

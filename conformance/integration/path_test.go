@@ -17,12 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/celvpa/celvpa/conformance/harness"
 	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // eventually polls until a condition holds; what describes the condition.
 func eventually(t *testing.T, limit time.Duration, what string, condition func(ctx context.Context) (bool, error)) {
 	t.Helper()
+	limit = harness.Patience(limit)
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, limit, true, condition)
 	require.NoError(t, err, "%s did not happen within %s; celvpa's log is %s", what, limit, celvpa.LogFile)
 }

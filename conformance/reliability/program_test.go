@@ -24,6 +24,7 @@ type program struct {
 // eventually polls until a condition holds; what describes the condition.
 func eventually(t *testing.T, limit time.Duration, what string, condition func(ctx context.Context) (bool, error)) {
 	t.Helper()
+	limit = harness.Patience(limit)
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, limit, true, func(ctx context.Context) (done bool, err error) {
 		done, last = condition(ctx) // the API server may be the one that fails
