@@ -94,6 +94,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 	return root
 }
 
+// badFlag says where the flags of a command are listed.
 func badFlag(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
 }
