@@ -181,7 +181,7 @@ func (o *backtestOptions) parseSweep(text string, named []namedRules) (key strin
 		i := slices.IndexFunc(params, func(p document.ParamRef) bool { return p.Key == key })
 		switch {
 		case i < 0:
-			return "", nil, fmt.Errorf("no parameter is called so%s", similar(key, params))
+			return "", nil, fmt.Errorf("policy %s has no such parameter; %s", one.name, faults.Has(key, keys(params)))
 		case !slices.ContainsFunc(o.rules.of.points, params[i].At):
 			return "", nil, fmt.Errorf("this parameter does nothing in celvpa backtest, which runs no rule set that reads it")
 		}
@@ -195,28 +195,11 @@ func (o *backtestOptions) parseSweep(text string, named []namedRules) (key strin
 	return key, values, nil
 }
 
-// similar lists the parameters of the same rule set, or else of the same name.
-func similar(key string, params []document.ParamRef) string {
-	set, name, found := strings.Cut(key, ".")
-	if !found {
-		set, name = "", key
-	}
-	var ofSet, alike []string
+func keys(params []document.ParamRef) (keys []string) {
 	for _, p := range params {
-		switch owner, of, _ := strings.Cut(p.Key, "."); {
-		case set != "" && owner == set:
-			ofSet = append(ofSet, p.Key)
-		case of == name || owner == name:
-			alike = append(alike, p.Key)
-		}
+		keys = append(keys, p.Key)
 	}
-	switch {
-	case len(ofSet) > 0:
-		return "; rule set " + set + " has " + strings.Join(ofSet, ", ")
-	case len(alike) > 0:
-		return "; there is " + strings.Join(alike, ", ")
-	}
-	return "; celvpa rules show names the parameters of a rule set, and celvpa rules list the rule sets"
+	return keys
 }
 
 // candidates lays the RuleOverlays of the manifests over all rules but upstream's, which come first.

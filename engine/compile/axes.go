@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
@@ -58,7 +59,7 @@ func (c *compiler) valuesBut(axis *lang.Axis, without []source.Scalar, subject s
 	}
 	for _, w := range without {
 		if !slices.Contains(axis.Values, w.Value) {
-			c.ps.At(w, subject, fmt.Sprintf("%s has no value %q; it has %s", axis.Name, w.Value, strings.Join(axis.Values, ", ")))
+			c.ps.At(w, subject, fmt.Sprintf("%s has no value %q; %s", axis.Name, w.Value, faults.Has(w.Value, axis.Values)))
 		}
 	}
 	var out []*lang.AxisValue

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types/traits"
 
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/source"
@@ -64,7 +64,7 @@ func misnamed(field celast.Expr, schema string, env *cel.Env) string {
 		return ""
 	}
 	names, _ := env.CELTypeProvider().FindStructFieldNames(schema)
-	has := "; it has " + strings.Join(names, ", ")
+	has := "; " + faults.Has(name, names)
 	if !isText {
 		return "what is looked for in " + schema + " must be the name of a field, written out" + has
 	}

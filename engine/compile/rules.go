@@ -10,6 +10,7 @@ import (
 
 	"github.com/celvpa/celvpa/engine"
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/internal/closure"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
@@ -125,7 +126,7 @@ func (c *compiler) target(path source.Scalar, sc *scopeEnv, subject string) (eng
 		if !ok {
 			message := fmt.Sprintf("%q: %s has no field %q", path.Value, t, name)
 			if t.Schema() != nil {
-				message += "; it has " + strings.Join(t.Schema().FieldNames(), ", ")
+				message += "; " + faults.Has(name, t.Schema().FieldNames())
 			}
 			c.ps.At(path, subject, message)
 			return w, false

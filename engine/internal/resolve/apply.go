@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/source"
 )
@@ -85,7 +86,7 @@ func (r *Resolved) paramKey(name string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", fmt.Errorf("pipeline %s has no parameter %q; it has %s", r.Pipeline.ID(), name, strings.Join(known, ", "))
+		return "", fmt.Errorf("pipeline %s has no parameter %q; %s", r.Pipeline.ID(), name, faults.Has(name, known))
 	}
 	return "", fmt.Errorf("several rule sets have a parameter %q; write one of %s", name, strings.Join(found, ", "))
 }

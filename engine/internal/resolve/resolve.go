@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/celvpa/celvpa/engine/document"
+	"github.com/celvpa/celvpa/engine/faults"
 	"github.com/celvpa/celvpa/engine/lang"
 	"github.com/celvpa/celvpa/engine/registry"
 	"github.com/celvpa/celvpa/engine/source"
@@ -87,7 +88,7 @@ func (r *Resolved) Find(path string) (spot, error) {
 		return at, fmt.Errorf("%s stands for no axis, so it has no value %q; write %s", whole, value, whole)
 	}
 	if !slices.Contains(axis.Values, value) {
-		return at, fmt.Errorf("%s has no value %q of %s; it has %s", whole, value, axis.Name, strings.Join(axis.Values, ", "))
+		return at, fmt.Errorf("%s has no value %q of %s; %s", whole, value, axis.Name, faults.Has(value, axis.Values))
 	}
 	if left := r.without(at); left != nil && lang.IsLeftOut(*left, value) {
 		return at, r.absent(at.path, fmt.Sprintf("%s is without %s already", whole, value))
@@ -141,7 +142,7 @@ func (r *Resolved) findWhole(path string) (spot, error) {
 	at.Entry = slices.Index(entries, parts[1])
 	at.path += "/" + parts[1]
 	if at.Entry < 0 {
-		return at, r.absent(at.path, fmt.Sprintf("rule set %s has no %q; it has %s", set.ID(), parts[1], strings.Join(entries, ", ")))
+		return at, r.absent(at.path, fmt.Sprintf("rule set %s has no %q; %s", set.ID(), parts[1], faults.Has(parts[1], entries)))
 	}
 	if len(parts) == 2 {
 		return at, nil
@@ -156,7 +157,7 @@ func (r *Resolved) findWhole(path string) (spot, error) {
 	at.Rule = slices.Index(rules, parts[2])
 	at.path += "/" + parts[2]
 	if at.Rule < 0 {
-		return at, r.absent(at.path, fmt.Sprintf("stage %s/%s has no rule %q; it has %s", set.Name.Value, parts[1], parts[2], strings.Join(rules, ", ")))
+		return at, r.absent(at.path, fmt.Sprintf("stage %s/%s has no rule %q; %s", set.Name.Value, parts[1], parts[2], faults.Has(parts[2], rules)))
 	}
 	return at, nil
 }
@@ -172,7 +173,7 @@ func (r *Resolved) findSet(ref string) (spot, error) {
 			known = append(known, placed.Set.ID())
 		}
 	}
-	return spot{path: name}, r.absent(name, fmt.Sprintf("pipeline %s has no rule set %q; it has %s", r.Pipeline.ID(), ref, strings.Join(known, ", ")))
+	return spot{path: name}, r.absent(name, fmt.Sprintf("pipeline %s has no rule set %q; %s", r.Pipeline.ID(), ref, faults.Has(ref, known)))
 }
 
 // absent is the error for an unknown path; it names the overlay that disabled it, if any.

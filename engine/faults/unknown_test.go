@@ -1,0 +1,28 @@
+package faults
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHasNamesWhatIsAlike(t *testing.T) {
+	many := []string{"estimate.marginFraction", "estimate.minSamples", "oom-bump.ratio", "oom-bump.minBump", "most.cpu", "most.memory"}
+	for i := range fewNames {
+		many = append(many, fmt.Sprintf("other.%d", i))
+	}
+	for unknown, want := range map[string]string{
+		"estimate.marginFractoin": "did you mean estimate.marginFraction?",
+		"marginFraction":          "did you mean estimate.marginFraction?",
+		"oom-bump.ratios":         "did you mean oom-bump.ratio?",
+		"oom-bump.hysteresis":     "of oom-bump it has oom-bump.ratio, oom-bump.minBump",
+		"most.cpuu":               "did you mean most.cpu?",
+	} {
+		require.Equal(t, want, Has(unknown, many))
+	}
+	for _, unknown := range []string{"", "zzz", ".", "no.thing"} {
+		require.Contains(t, Has(unknown, many), "it has estimate.marginFraction, estimate.minSamples, ")
+	}
+	require.Equal(t, "it has ad, many", Has("add", []string{"ad", "many"}), "few are all listed")
+}
