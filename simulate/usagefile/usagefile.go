@@ -124,6 +124,8 @@ type file struct {
 	take func(of Series, at, amount int64) error
 	full error // of take, which ended the reading
 	rows int   // usable rows
+	// empty: it was read to its end, and has no row, which is seldom what its user meant.
+	empty bool
 	skipped
 }
 
@@ -175,6 +177,7 @@ func (f *file) read(from io.Reader) error {
 	if f.rows == 0 && f.count > 0 {
 		return fmt.Errorf("usage from %s: none of its rows can be used", f.name)
 	}
+	f.empty = f.rows == 0
 	return nil
 }
 
@@ -230,6 +233,9 @@ func (f *file) skip(where string, reason error) {
 }
 
 func (f *file) notes() []string {
+	if f.empty {
+		return []string{f.name + " holds no usage of containers"}
+	}
 	if more := f.count - len(f.told); more > 0 {
 		return append(f.told, fmt.Sprintf("%s: %d more rows are left out", f.name, more))
 	}

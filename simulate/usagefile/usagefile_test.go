@@ -32,8 +32,6 @@ func TestRowsOfCSVAreRead(t *testing.T) {
 		text string
 		want []string
 	}{
-		"nothing":            {text: ""},
-		"a header":           {text: "timestamp,namespace,pod,container,resource,value\n"},
 		"without a header":   {text: "5,ns,p,a,cpu,0.25\n", want: []string{"5 ns/p a cpu 250"}},
 		"another order":      {text: "value,resource,container,pod,namespace,timestamp,node\n0.25,cpu,a,p,ns,5,n1\n", want: []string{"5 ns/p a cpu 250"}},
 		"capitals and space": {text: " Timestamp, Namespace ,POD,container,resource,value\n 5 , ns , p , a , cpu , 0.25 \n", want: []string{"5 ns/p a cpu 250"}},
@@ -80,6 +78,15 @@ func TestRowsThatCannotBeUsedCostNothingElse(t *testing.T) {
 	}
 }
 
+func TestAFileWithoutUsageIsNoted(t *testing.T) {
+	for _, text := range []string{"", "# nothing yet\n", "timestamp,namespace,pod,container,resource,value\n", prometheus()} {
+		u, notes, err := read(text)
+		require.NoError(t, err)
+		require.Equal(t, []string{"standard input holds no usage of containers"}, notes)
+		require.Empty(t, listed(u))
+	}
+}
+
 func TestManyRowsThatCannotBeUsedAreSummedUp(t *testing.T) {
 	_, notes, err := read("1,ns,p,a,cpu,1\n" + strings.Repeat("5,ns,p,a,cpu,NaN\n", 25))
 	require.NoError(t, err)
@@ -118,7 +125,8 @@ func TestAnswersOfPrometheusAreRead(t *testing.T) {
 		"a value that is a number": {text: prometheus(`{"metric":{"resource":"cpu",` + pod + `},"values":[ [ 5 , 0.1 ] ]}`), want: []string{"5 ns/p a cpu 100"}},
 		"no pair": {text: prometheus(`{"metric":{"resource":"cpu",` + pod + `},"values":[7,[6,"1"]]}`), want: []string{"6 ns/p a cpu 1000"},
 			notes: []string{`standard input:{namespace="ns", pod="p", container="a"} at 7: value "" is not a number; it is in cores, such as 0.25; this row is left out`}},
-		"cgroups of pods and networks": {text: prometheus(`{"metric":{"resource":"cpu","namespace":"ns","pod":"p","container":""},"values":[[5,"1"]]}`, `{"metric":{"resource":"cpu","namespace":"ns","pod":"p","container":"POD"},"values":[[5,"1"]]}`)},
+		"cgroups of pods and networks": {text: prometheus(`{"metric":{"resource":"cpu","namespace":"ns","pod":"p","container":""},"values":[[5,"1"]]}`, `{"metric":{"resource":"cpu","namespace":"ns","pod":"p","container":"POD"},"values":[[5,"1"]]}`),
+			notes: []string{"standard input holds no usage of containers"}},
 		"no label": {text: prometheus(`{"metric":{"resource":"cpu","namespace":"ns","container":"a"},"values":[[5,"1"],[6,"1"]]}`, `{"metric":{"resource":"oom",`+pod+`},"values":[[5,"1"]]}`),
 			want:  []string{"5 ns/p a oom 1"},
 			notes: []string{`standard input:{namespace="ns", pod="", container="a"}: it lacks a label: it needs namespace, pod and container; values: 2; this row is left out`}},
@@ -129,7 +137,7 @@ func TestAnswersOfPrometheusAreRead(t *testing.T) {
 			want: []string{"5 ns/p a cpu 1000", "5 ns/p a memory 1"}},
 		"members in another order, and others": {text: `{"infos":[{"a":[1]}],"data":{"stats":{},"result":[{"values":[[5,"1"]],"metric":{"resource":"cpu",` + pod + `}}],"resultType":"matrix"},"status":"success"}`,
 			want: []string{"5 ns/p a cpu 1000"}},
-		"no series at all": {text: `{"status":"success","data":{"resultType":"matrix","result":null}}`},
+		"no series at all": {text: `{"status":"success","data":{"resultType":"matrix","result":null}}`, notes: []string{"standard input holds no usage of containers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, notes, err := read(tt.text)
