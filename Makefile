@@ -98,10 +98,11 @@ test-fuzz: need-go ## Fuzz each fuzz target of all modules for FUZZTIME; make te
 .PHONY: test-lab
 test-lab: export CELVPA_RACE := $(LONG)
 test-lab: export GORACE := $(if $(LONG),halt_on_error=1)
-# Two at a time: they mostly wait. The longest come first. The real node comes last: it wants the machine to itself.
-test-lab: need-go $(if $(LONG),need-cc) lab-build ## Tests on labs of their own (built and started by the tests), two suites at a time; LONG=1 with a celvpa that detects races
-	@echo "two suites at a time; their lines are mixed"
-	@$(MAKE) --no-print-directory --keep-going -j2 test-integration test-faults chart-test test-monitoring
+# Two at a time, since they mostly wait, but with LONG=1, which takes several times the CPU. The longest come first. The real node comes
+# last: it wants the machine to itself.
+test-lab: need-go $(if $(LONG),need-cc) lab-build ## Tests on labs of their own (built and started by the tests), two suites at a time; LONG=1 one at a time, with a celvpa that detects races
+	$(if $(LONG),,@echo "two suites at a time; their lines are mixed")
+	@$(MAKE) --no-print-directory --keep-going -j$(if $(LONG),1,2) test-integration test-faults chart-test test-monitoring
 	@$(MAKE) --no-print-directory test-node KUBECONFIG=
 
 .PHONY: test-integration

@@ -14,11 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/conformance/faults"
+	"github.com/celvpa/celvpa/conformance/harness"
 )
 
 // electing are the flags of replicas that elect a leader within seconds.
 func electing(lease string) []string {
-	return []string{"--leader-elect", "--leader-elect-resource-name=" + lease, "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}
+	return []string{"--leader-elect", "--leader-elect-resource-name=" + lease,
+		fmt.Sprintf("--leader-elect-lease-duration=%s", harness.Patience(4*time.Second)),
+		fmt.Sprintf("--leader-elect-renew-deadline=%s", harness.Patience(2*time.Second)),
+		fmt.Sprintf("--leader-elect-retry-period=%s", harness.Patience(500*time.Millisecond))}
 }
 
 // leader is who holds a lease.
@@ -68,7 +72,7 @@ func TestALeaderThatStandsStillInItsCycle(t *testing.T) {
 	s.losesNothing()
 	select {
 	case <-first.Exited():
-	case <-time.After(20 * time.Second):
+	case <-time.After(harness.Patience(20 * time.Second)):
 		t.Fatal("the first one still leads")
 	}
 	gaveUp(t, first)
@@ -97,7 +101,7 @@ func TestALeaderThatCannotRenewItsLease(t *testing.T) {
 	hung := mine.Inject(faults.Fault{On: faults.On("leases", "update", "get"), Share: 1, Effects: []faults.Effect{faults.Hang()}})
 	select {
 	case <-first.Exited():
-	case <-time.After(20 * time.Second):
+	case <-time.After(harness.Patience(20 * time.Second)):
 		t.Error("the first one leads without a lease")
 	}
 	end()
