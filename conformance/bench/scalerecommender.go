@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -85,8 +86,9 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 	}
 	defer one.end()
 	stop := watch(one.Pid())
-	ends, heaps := []cycleEnd{{}}, []float64{}
-	quarter := max(s.minutes/4, 2)
+	ends := []cycleEnd{{}}
+	var early, late []float64 // live heap
+	quarter, moments := max(s.minutes/4, 2), max(1, min(s.minutes/4, 3))
 	writes, served := int64(0), 0.0 // after the first cycle
 	err = one.poll(ctx, time.Second, func(m metrics) (done bool, err error) {
 		last, now := ends[len(ends)-1], cycleEnd{at: time.Now()}
@@ -99,12 +101,23 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 			s.cpuProfile(ctx, one, fmt.Sprintf("recommender-%d", vpas), 3*minute)
 		}
 		progress("recommender: %.0f cycles, the last took %.2f s", now.cycles, now.mean(last, "total"))
-		if len(heaps) == 0 && int(now.cycles) >= quarter || int(now.cycles) >= s.minutes {
+		for _, at := range []struct {
+			due   bool
+			heaps *[]float64
+		}{
+			{int(now.cycles) >= quarter && len(early) < moments, &early},
+			{int(now.cycles) > s.minutes-moments, &late},
+		} {
+			if !at.due {
+				continue
+			}
 			heap, err := one.liveHeap(ctx)
-			heaps = append(heaps, heap)
-			return int(now.cycles) >= s.minutes, err
+			if err != nil {
+				return false, err
+			}
+			*at.heaps = append(*at.heaps, heap)
 		}
-		return false, nil
+		return int(now.cycles) >= s.minutes, nil
 	})
 	seen := stop()
 	if err != nil {
@@ -120,13 +133,14 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(scaleRecommenderValues(vpas, s.minutes, ends, heaps, seen, float64(writes), served), again...), nil
+	return append(scaleRecommenderValues(vpas, s.minutes, ends, slices.Min(early), slices.Min(late), seen, float64(writes), served), again...), nil
 }
 
 // writing are the steps whose time is that of the API server, and of the limit on requests to it.
 var writing = []string{"WriteStatuses", "MaintainCheckpoints"}
 
-func scaleRecommenderValues(vpas, minutes int, ends []cycleEnd, heaps []float64, seen samples, writes, served float64) []value {
+// scaleRecommenderValues takes of the live heap, in bytes, the least of several moments: what a cycle needs while it runs comes and goes.
+func scaleRecommenderValues(vpas, minutes int, ends []cycleEnd, early, late float64, seen samples, writes, served float64) []value {
 	first, last := ends[1], ends[len(ends)-1]
 	own := func(from, to cycleEnd) float64 {
 		out := to.mean(from, "total")
@@ -153,9 +167,9 @@ func scaleRecommenderValues(vpas, minutes int, ends []cycleEnd, heaps []float64,
 		value{"CPU per minute", seconds, measured.cpu() / cycles},
 		value{"RSS, median", mebibytes, measured.rss()},
 		value{"RSS, peak", mebibytes, float64(seen.last().Peak)},
-		value{"live heap, after a quarter of the time", mebibytes, heaps[0]},
-		value{"live heap, at the end", mebibytes, heaps[len(heaps)-1]},
-		value{"· of that after a quarter", percent, heaps[len(heaps)-1] / heaps[0]},
+		value{"live heap, after a quarter of the time", mebibytes, early},
+		value{"live heap, at the end", mebibytes, late},
+		value{"· of that after a quarter", percent, late / early},
 		value{"API writes per minute", count, writes / cycles},
 	)
 }

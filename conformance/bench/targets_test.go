@@ -62,7 +62,7 @@ func TestTargetsNameMetricsThatAreMeasured(t *testing.T) {
 		"pods":        podValues([]time.Duration{1}, seen, seen),
 		"admission":   latencies([]time.Duration{1}, time.Second),
 
-		"scale/recommender": append(scaleRecommenderValues(1, 60, ends, []float64{1, 1}, seen, 1, 1), startValues(time.Second, 1)...),
+		"scale/recommender": append(scaleRecommenderValues(1, 60, ends, 1, 1, seen, 1, 1), startValues(time.Second, 1)...),
 		"scale/cold":        coldValues(1, time.Second),
 		"scale/updater":     scaleUpdaterValues(1, 1, ends, 1, seen),
 	}
