@@ -3,7 +3,7 @@
 //
 // A rule file passes through these packages; each imports only packages above it:
 //
-//	faults            several errors reported as one
+//	faults            several errors reported as one, and unknown names
 //	source            positions and problems in files
 //	lang              types and values of the rule language
 //	internal/closure  expressions as Go closures

@@ -1,4 +1,4 @@
-// Package faults joins errors, so that a user sees all of them. It imports nothing of celvpa.
+// Package faults joins errors, so that a user sees all of them, and words those about unknown names. It imports nothing of celvpa.
 package faults
 
 import (

@@ -12,6 +12,7 @@ const (
 	fewNames  = 12   // as many are all listed
 	alikeFrom = 0.93 // Jaro-Winkler similarity, up to 1
 	mostAlike = 3
+	longName  = 200 // bytes; to compare more takes time, and no known name is as long
 )
 
 // Has ends a message about an unknown name with the known ones. If they are many, it names those alike, or
@@ -31,6 +32,9 @@ func Has(unknown string, known []string) string {
 // alike returns the names that an unknown one may be a misspelling of, the likeliest first. The part
 // before the first dot may be missing.
 func alike(unknown string, known []string) []string {
+	if len(unknown) > longName {
+		return nil
+	}
 	matcher := strutil.NewJaroWinklerMatcher(unknown)
 	likeness := map[string]float64{}
 	for _, name := range known {

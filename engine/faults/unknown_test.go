@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ func TestHasNamesWhatIsAlike(t *testing.T) {
 	} {
 		require.Equal(t, want, Has(unknown, many))
 	}
-	for _, unknown := range []string{"", "zzz", ".", "no.thing"} {
+	for _, unknown := range []string{"", "zzz", ".", "no.thing", strings.Repeat("most-cpu", 1<<20)} {
 		require.Contains(t, Has(unknown, many), "it has estimate.marginFraction, estimate.minSamples, ")
 	}
 	require.Equal(t, "it has ad, many", Has("add", []string{"ad", "many"}), "few are all listed")
