@@ -181,7 +181,7 @@ func (o *backtestOptions) parseSweep(text string, named []namedRules) (key strin
 		i := slices.IndexFunc(params, func(p document.ParamRef) bool { return p.Key == key })
 		switch {
 		case i < 0:
-			return "", nil, fmt.Errorf("policy %s has no such parameter; %s", one.name, faults.Has(key, keys(params)))
+			return "", nil, fmt.Errorf("policy %s has no such parameter; %s", one.name, faults.Has(key, paramKeys(params)))
 		case !slices.ContainsFunc(o.rules.of.points, params[i].At):
 			return "", nil, fmt.Errorf("this parameter does nothing in celvpa backtest, which runs no rule set that reads it")
 		}
@@ -195,7 +195,7 @@ func (o *backtestOptions) parseSweep(text string, named []namedRules) (key strin
 	return key, values, nil
 }
 
-func keys(params []document.ParamRef) (keys []string) {
+func paramKeys(params []document.ParamRef) (keys []string) {
 	for _, p := range params {
 		keys = append(keys, p.Key)
 	}

@@ -75,7 +75,9 @@ func (r *Resolved) paramKey(name string) (string, error) {
 		for _, placed := range point.Sets {
 			for _, p := range placed.Set.Params {
 				key := placed.Set.Name.Value + "." + p.Name.Value
-				known = append(known, key)
+				if !slices.Contains(known, key) { // a set may have several points
+					known = append(known, key)
+				}
 				if (p.Name.Value == name || p.Name.Value == param && set == placed.Set.Name.Value) && !slices.Contains(found, key) {
 					found = append(found, key)
 				}
