@@ -87,3 +87,24 @@ func TestKubeconfigsThatDoNotExist(t *testing.T) {
 	_, err = celvpa(t, "plan", "-f", os.DevNull, "-n", "web")
 	require.EqualError(t, err, "-f and --namespace exclude each other: objects come from manifests or from a cluster; kubectl get -o yaml saves those of a cluster")
 }
+
+// TestCobrasOwnCommandsRefuseUnknownWords, which cobra answers with the help of another command and exit code 0.
+func TestCobrasOwnCommandsRefuseUnknownWords(t *testing.T) {
+	for args, fails := range map[string]string{
+		"help":              "",
+		"help plan":         "",
+		"help rules show":   "",
+		"help plann":        `unknown command "plann" for "celvpa"`,
+		"help rules shown":  `unknown command "shown" for "celvpa rules"`,
+		"help plan shop":    `unknown command "shop" for "celvpa plan"`,
+		"completion":        "",
+		"completion tcsh":   `unknown command "tcsh" for "celvpa completion"`,
+		"completion bash x": `unknown command "x" for "celvpa completion bash"`,
+	} {
+		t.Run(args, func(t *testing.T) {
+			out, _, err := run("", strings.Split(args, " ")...)
+			requireEnd(t, err, fails, false)
+			require.Equal(t, fails == "", out != "", out)
+		})
+	}
+}

@@ -89,6 +89,7 @@ written in CEL rule files that can be read and changed without touching Go.`,
 	add(policyGroup, rulesCommand(compile), testCommand(compile), crdCommand(compile))
 	add("", referenceCommand(), versionCommand(compile))
 	addVersionFlag(root)
+	refuseUnknownWords(root)
 	root.SetGlobalNormalizationFunc(normalize)
 	root.SetFlagErrorFunc(badFlag)
 	return root
@@ -106,6 +107,26 @@ func takes(least, most int) cobra.PositionalArgs {
 			return fmt.Errorf("wrong number of arguments (%d); write %s", n, cmd.UseLine())
 		}
 		return nil
+	}
+}
+
+// refuseUnknownWords makes cobra's own commands, help and completion, end with an error where they know no such command or shell.
+func refuseUnknownWords(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			parentCommand(cmd)
+		case "help":
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				found, rest, err := cmd.Root().Find(args)
+				if err == nil && len(rest) > 0 {
+					err = fmt.Errorf("unknown command %q for %q", rest[0], found.CommandPath())
+				}
+				return err
+			}
+		}
 	}
 }
 

@@ -129,7 +129,7 @@ func (s *scaling) recommender(ctx context.Context, vpas int) ([]value, error) {
 		return nil, err
 	}
 	one.end()
-	again, err := s.restart(ctx, l, c.Checkpoints.Len())
+	again, err := s.restart(ctx, l, c.Checkpoints.Len(), minute+minute/2)
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +175,8 @@ func scaleRecommenderValues(vpas, minutes int, ends []cycleEnd, early, late floa
 }
 
 // restart is how long a recommender takes to have read so many checkpoints, from the start of its
-// process, and the CPU time that it used until then.
-func (s *scaling) restart(ctx context.Context, l *lab, checkpoints int) ([]value, error) {
+// process, and the CPU time that it used until then. A profile spans the given time, which must be less.
+func (s *scaling) restart(ctx context.Context, l *lab, checkpoints int, span time.Duration) ([]value, error) {
 	one, err := s.component(l, "recommender", 1000, "--recommender-interval=1s")
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (s *scaling) restart(ctx context.Context, l *lab, checkpoints int) ([]value
 		}
 		if !profiled {
 			profiled = true
-			s.cpuProfile(ctx, one, "start", 5*time.Second)
+			s.cpuProfile(ctx, one, "start", span)
 		}
 		loaded := 0.0
 		for _, result := range m["celvpa_recommender_checkpoints_loaded_total"].GetMetric() {

@@ -78,6 +78,8 @@ func TestWhatCannotBeReadCostsNothingElse(t *testing.T) {
 			want: "standard input:5: kind VerticalPodAutoScaler is not known in autoscaling.k8s.io; known: VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint"},
 		"a kind of another group": {text: "apiVersion: autoscaling/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: b}",
 			want: "standard input:5: a VerticalPodAutoscaler has apiVersion autoscaling/v1; write autoscaling.k8s.io/v1"},
+		"an overlay of another group": {text: "apiVersion: celvpa.dev/v1alpha1\nkind: RuleOverlay\nmetadata: {name: b}",
+			want: "standard input:5: a RuleOverlay has apiVersion celvpa.dev/v1alpha1; write rules.celvpa.dev/v1alpha1"},
 		"a plural": {text: "apiVersion: rules.celvpa.dev/v1alpha1\nkind: RuleOverlays\nmetadata: {name: b}",
 			want: "standard input:5: kind RuleOverlays is not known in rules.celvpa.dev; known: RuleSet, Pipeline, RuleOverlay, RuleTest"},
 		"a bad item of a list": {text: "apiVersion: v1\nkind: List\nitems:\n- 7\n- {apiVersion: v1, kind: Pod, metadata: {name: z}}", want: "standard input:8: cannot read apiVersion, kind and metadata: "},

@@ -39,14 +39,22 @@ var kindsOf = map[string][]string{
 	ruleOverlayKind.Group: {document.KindRuleSet, document.KindPipeline, document.KindOverlay, document.KindRuleTest},
 }
 
+// apiVersions are those of kinds that no other API is known to have.
+var apiVersions = map[string]schema.GroupVersion{
+	vpaKind.Kind:         vpav1.GroupVersion,
+	checkpointKind.Kind:  vpav1.GroupVersion,
+	ruleOverlayKind.Kind: rulesv1alpha1.GroupVersion,
+}
+
 // misnamed refuses documents that would be passed over as none of celvpa's kinds, though they are meant as such.
 func misnamed(d *Document) error {
 	known, judged := kindsOf[d.Group()]
+	meant, ours := apiVersions[d.Kind]
 	switch {
 	case judged && !slices.Contains(known, d.Kind):
 		return fmt.Errorf("%s: kind %s is not known in %s; known: %s", d.Source, d.Kind, d.Group(), strings.Join(known, ", "))
-	case !judged && d.Kind == vpaKind.Kind:
-		return fmt.Errorf("%s: a %s has apiVersion %s; write %s", d.Source, d.Kind, d.APIVersion, vpav1.GroupVersion)
+	case !judged && ours:
+		return fmt.Errorf("%s: a %s has apiVersion %s; write %s", d.Source, d.Kind, d.APIVersion, meant)
 	}
 	return nil
 }
