@@ -3,7 +3,9 @@ package recommender
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -141,6 +143,19 @@ func TestWhyAnOOMCountsOrNot(t *testing.T) {
 	require.Len(t, ooms, 2*maxOOMs, "the last that count, and the last that do not")
 	w.KeepVPAs(nil)
 	require.False(t, w.explained(now).Known)
+}
+
+// TestOOMsOfContainersThatAPodDoesNotHaveAreNotKept: events may name any.
+func TestOOMsOfContainersThatAPodDoesNotHaveAreNotKept(t *testing.T) {
+	w := newWorld(t, policy.Options{})
+	w.see()
+	id := w.idlePod("p", "a")
+	for i := range 3 {
+		taken, _ := w.AddOOM(model.OOM{Pod: id, Container: fmt.Sprint("x", i), Memory: 1 << 30, At: start}, start)
+		require.Equal(t, model.Unknown, taken)
+	}
+	w.AddOOM(model.OOM{Pod: id, Container: "a", Memory: 1 << 30, At: start}, start)
+	require.Equal(t, []string{"a"}, slices.Collect(maps.Keys(w.Workloads()[0].ooms)))
 }
 
 // TestAnAnswerIsBounded: of many pods the largest open windows, of many containers the first.

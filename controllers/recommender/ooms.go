@@ -14,7 +14,7 @@ import (
 const (
 	// maxOOMs is how many OOMs of a container are kept, of those that rules judged and of the others.
 	maxOOMs = 10
-	// maxOOMContainers is of how many containers of a workload: events may name any.
+	// maxOOMContainers is of how many containers of a workload: the pods of one may each have others.
 	maxOOMContainers = 500
 )
 
@@ -60,8 +60,12 @@ func (s *State) AddOOM(o model.OOM, now time.Time) (taken model.Taken, sample in
 	return taken, sample
 }
 
-// keepOOM keeps an OOM with what came of it. The items of the steps are its time.
+// keepOOM keeps an OOM with what came of it, unless its pod has no such container: events may name
+// any. The items of the steps are its time.
 func (w *Workload) keepOOM(o model.OOM, taken model.Taken, sample int64, steps []engine.Step) {
+	if taken == model.Unknown {
+		return
+	}
 	log := w.ooms[o.Container]
 	if log == nil {
 		if len(w.ooms) >= maxOOMContainers {

@@ -1,11 +1,13 @@
 package oom
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -23,10 +25,18 @@ const (
 	starvedAnnotation    = "starved_resource"
 )
 
-// Events are untrusted input. No pod has that many containers.
+var annotations = []string{containersAnnotation, usageAnnotation, starvedAnnotation}
+
+// podKind is the kind of the objects that kubelets evict.
+const podKind = "Pod"
+
+// Events are untrusted input: anyone who may edit a namespace can write some. No pod has that many
+// containers.
 const (
-	maxEntries = 1000
-	maxShown   = 40 // bytes of a text, in errors
+	maxEntries    = 1000
+	maxAnnotation = 4 << 10 // bytes; 64 names of containers of the greatest length
+	maxPodName    = 253     // bytes that API servers take
+	maxShown      = 40      // bytes of a text, in errors
 )
 
 // FromEviction returns the containers that used up the memory for which their pod was evicted
@@ -34,21 +44,26 @@ const (
 // creation. Other events, evictions for other resources, and events without the annotations give
 // none.
 //
-// An inconsistent event is ignored with an error. Entries whose usage does not parse are left out,
-// with an error besides the other entries. Errors name the event and the field, and have one line.
+// An inconsistent event is ignored with an error, and so is one with longer texts than kubelets
+// write. Entries whose usage does not parse, and those that name no container, are left out, with an
+// error besides the other entries. Errors name the event and the field, and have one line.
 func FromEviction(event *corev1.Event) ([]model.OOM, error) {
-	if event == nil || event.Reason != evicted || event.InvolvedObject.Kind != "Pod" {
+	if event == nil || event.Reason != evicted || event.InvolvedObject.Kind != podKind {
 		return nil, nil
 	}
 	field := func(annotation string) string { return "metadata.annotations[" + annotation + "]" }
 	ignored := func(field, format string, args ...any) error {
 		return fmt.Errorf("event %s/%s about an eviction is ignored: %s: %w", short(event.Namespace), short(event.Name), field, fmt.Errorf(format, args...))
 	}
-	all := []string{containersAnnotation, usageAnnotation, starvedAnnotation}
-	missing := slices.DeleteFunc(slices.Clone(all), func(name string) bool { _, there := event.Annotations[name]; return there })
+	missing := slices.DeleteFunc(slices.Clone(annotations), func(name string) bool { _, there := event.Annotations[name]; return there })
+	for _, name := range annotations {
+		if len(event.Annotations[name]) > maxAnnotation {
+			return nil, ignored(field(name), "longer than %d bytes", maxAnnotation)
+		}
+	}
 	names, usages, starving := event.Annotations[containersAnnotation], event.Annotations[usageAnnotation], event.Annotations[starvedAnnotation]
 	switch {
-	case len(missing) == len(all), names == "" && usages == "" && len(missing) == 0:
+	case len(missing) == len(annotations), names == "" && usages == "" && len(missing) == 0:
 		return nil, nil // no container is named
 	case len(missing) > 0:
 		return nil, ignored(field(missing[0]), "missing, while other annotations of an eviction are there")
@@ -68,22 +83,31 @@ func FromEviction(event *corev1.Event) ([]model.OOM, error) {
 		return nil, ignored(field(starvedAnnotation), "%d entries for %d of %s", len(starved), len(containers), containersAnnotation)
 	case event.InvolvedObject.Name == "":
 		return nil, ignored("involvedObject.name", "it is empty")
+	case len(event.InvolvedObject.Name) > maxPodName:
+		return nil, ignored("involvedObject.name", "longer than %d bytes", maxPodName)
 	case event.CreationTimestamp.IsZero():
 		return nil, ignored("metadata.creationTimestamp", "it is missing")
 	}
 	var out []model.OOM
 	var first error
 	faults := 0
+	leftOut := func(annotation string, i int, err error) {
+		if faults++; first == nil {
+			first = fmt.Errorf("event %s/%s about an eviction: %s, entry %d (container %s): %w; the entry is left out",
+				short(event.Namespace), short(event.Name), field(annotation), i, short(containers[i]), err)
+		}
+	}
 	for i, container := range containers {
 		if starved[i] != string(corev1.ResourceMemory) {
 			continue
 		}
+		if len(validation.IsDNS1123Label(container)) > 0 {
+			leftOut(containersAnnotation, i, errors.New("this is no name of a container"))
+			continue
+		}
 		memory, err := usedBytes(used[i])
 		if err != nil {
-			if faults++; first == nil {
-				first = fmt.Errorf("event %s/%s about an eviction: %s, entry %d (container %s): %w; the entry is left out",
-					short(event.Namespace), short(event.Name), field(usageAnnotation), i, short(container), err)
-			}
+			leftOut(usageAnnotation, i, err)
 			continue
 		}
 		out = append(out, model.OOM{

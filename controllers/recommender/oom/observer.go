@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -19,13 +20,11 @@ import (
 	"github.com/celvpa/celvpa/controllers/recommender/model"
 )
 
-const (
-	maxWaiting  = 5000  // containers between two cycles, as upstream
-	maxRemember = 10000 // events
-)
+const maxRemember = 10000 // events
 
 // Observer collects the containers that ran out of memory between two cycles. It keeps at most 5000
-// and drops the oldest, which it counts and logs. Upstream blocks its watch instead.
+// kills and, apart from them, 5000 evictions: anyone who may edit a namespace can forge events, but
+// not the statuses of pods. It counts and logs what it drops. Upstream blocks its watch instead.
 //
 // It watches from the start of the process, also without the lead. A new process sees the events of
 // the last hour and the kills in pod statuses again, so some of them were counted before, by itself
@@ -37,11 +36,11 @@ type Observer struct {
 	served func(namespace string) bool
 	seen   *lru.Cache // UIDs of events
 
-	mu      sync.Mutex
-	waiting []model.OOM
-	lost    int   // dropped since the last Drain
-	faults  int   // faulty events since the last Drain
-	fault   error // the first of them
+	mu        sync.Mutex
+	kills     queue
+	evictions queue
+	faults    int   // faulty events since the last Drain
+	fault     error // the first of them
 }
 
 var _ toolscache.ResourceEventHandler = (*Observer)(nil)
@@ -57,7 +56,9 @@ func Events() cache.ByObject {
 	return cache.ByObject{Field: fields.OneTermEqualSelector("reason", evicted), Transform: slim}
 }
 
-// slim keeps of an event what FromEviction reads, and what identifies it.
+// slim keeps of an event what FromEviction reads, and what identifies it. API servers limit neither
+// the name of the pod nor single annotations, so those that are too long are cut: FromEviction
+// refuses them.
 func slim(o any) (any, error) {
 	event, ok := o.(*corev1.Event)
 	if !ok {
@@ -69,15 +70,25 @@ func slim(o any) (any, error) {
 			Namespace: event.Namespace, Name: event.Name, UID: event.UID,
 			ResourceVersion: event.ResourceVersion, CreationTimestamp: event.CreationTimestamp,
 		},
-		Reason:         event.Reason,
-		InvolvedObject: corev1.ObjectReference{Kind: event.InvolvedObject.Kind, Namespace: event.InvolvedObject.Namespace, Name: event.InvolvedObject.Name},
+		Reason: event.Reason,
 	}
-	for _, name := range []string{containersAnnotation, usageAnnotation, starvedAnnotation} {
+	if about := &event.InvolvedObject; about.Kind == podKind {
+		kept.InvolvedObject = corev1.ObjectReference{Kind: podKind, Namespace: about.Namespace, Name: cut(about.Name, maxPodName)}
+	}
+	for _, name := range annotations {
 		if text, there := event.Annotations[name]; there {
-			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, name, text)
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, name, cut(text, maxAnnotation))
 		}
 	}
 	return kept, nil
+}
+
+// cut keeps one byte more of a text than it may have, if there are more.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.Clone(text[:most+1]) // which does not hold the whole text
 }
 
 // Register subscribes the Observer to the pods of a cache and, with evictions, to its events, which
@@ -106,7 +117,7 @@ func (o *Observer) OnAdd(obj any, _ bool) {
 		if found := FromFirst(pod); len(found) > 0 && o.serves(pod.Namespace) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			o.add(fromPod, found)
+			o.addKills(found)
 		}
 		return
 	}
@@ -132,7 +143,8 @@ func (o *Observer) OnAdd(obj any, _ bool) {
 			o.fault = err
 		}
 	}
-	o.add(fromEviction, found)
+	ooms.WithLabelValues(fromEviction).Add(float64(len(found)))
+	o.evictions.add(found)
 }
 
 // OnUpdate handles changes of pods.
@@ -145,7 +157,7 @@ func (o *Observer) OnUpdate(oldObj, newObj any) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.add(fromPod, found)
+	o.addKills(found)
 }
 
 // OnDelete does nothing: a kill that was not seen before its pod was deleted is lost, as in
@@ -154,26 +166,25 @@ func (o *Observer) OnDelete(any) {}
 
 func (o *Observer) serves(namespace string) bool { return o.served == nil || o.served(namespace) }
 
-func (o *Observer) add(source string, found []model.OOM) {
-	ooms.WithLabelValues(source).Add(float64(len(found)))
-	o.waiting = append(o.waiting, found...)
-	if over := len(o.waiting) - maxWaiting; over > 0 {
-		o.waiting = o.waiting[over:]
-		o.lost += over
-		dropped.Add(float64(over))
-	}
+// addKills adds what pod statuses say. o.mu is held.
+func (o *Observer) addKills(found []model.OOM) {
+	ooms.WithLabelValues(fromPod).Add(float64(len(found)))
+	o.kills.add(found)
 }
 
 // Drain returns the OOMs since the last call, ordered by time, namespace, pod and container. It
 // logs what was dropped or unreadable meanwhile.
 func (o *Observer) Drain() []model.OOM {
 	o.mu.Lock()
-	out, lost, faults, fault := o.waiting, o.lost, o.faults, o.fault
-	o.waiting, o.lost, o.faults, o.fault = nil, 0, 0, nil
+	out, lostKills := o.kills.drain()
+	evictions, lostEvictions := o.evictions.drain()
+	faults, fault := o.faults, o.fault
+	o.faults, o.fault = 0, nil
 	o.mu.Unlock()
-	if lost > 0 {
-		o.log.Info("more containers ran out of memory than are kept between two cycles, so those that came first are forgotten; "+
-			"a shorter --recommender-interval loses fewer", "forgotten", lost, "kept", len(out))
+	out = append(out, evictions...)
+	if lostKills+lostEvictions > 0 {
+		o.log.Info("more containers ran out of memory than are kept between two cycles, so the namespaces with the most of them lost their oldest; "+
+			"a shorter --recommender-interval loses fewer", "lostKills", lostKills, "lostEvictions", lostEvictions, "kept", len(out))
 	}
 	if faults > 0 {
 		o.log.Error(fault, "cannot read events about evictions; the error is the first one's", "events", faults)

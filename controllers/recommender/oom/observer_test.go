@@ -2,6 +2,7 @@ package oom
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -104,9 +105,50 @@ func TestTooManyAreForgottenFromTheOldestOnAndSaidOnce(t *testing.T) {
 	}
 	require.Equal(t, before+7, testutil.ToFloat64(dropped))
 	require.Len(t, lines, 1)
-	require.Contains(t, lines[0], `"forgotten"=7`)
+	require.Contains(t, lines[0], `"lostKills"=7 "lostEvictions"=0`)
 	o.Drain()
 	require.Len(t, lines, 1)
+}
+
+// flood are events about pods of a namespace, each with 1000 containers.
+func flood(o *Observer, namespace string, events int) {
+	for i := range events {
+		e := eviction(strings.Repeat("x,", 999)+"x", strings.Repeat("1,", 999)+"1", "memory")
+		e.UID = types.UID(fmt.Sprint(namespace, i))
+		e.Namespace, e.InvolvedObject.Namespace = namespace, namespace
+		o.OnAdd(e, false)
+	}
+}
+
+func perNamespace(ooms []model.OOM) map[string]int {
+	out := map[string]int{}
+	for _, one := range ooms {
+		out[one.Pod.Namespace]++
+	}
+	return out
+}
+
+func TestEventsPushOutNoKills(t *testing.T) {
+	o := NewObserver(logr.Discard(), nil)
+	o.OnUpdate(killedAt("shop", "web-1", 1))
+	flood(o, "forger", 30)
+	require.Equal(t, map[string]int{"shop": 1, "forger": maxWaiting}, perNamespace(o.Drain()))
+}
+
+func TestNoNamespacePushesOutOthers(t *testing.T) {
+	o := NewObserver(logr.Discard(), nil)
+	o.OnAdd(eviction("app", "1Gi", "memory"), false)
+	flood(o, "forger", 30)
+	flood(o, "second", 3)
+	flood(o, "third", 1)
+	require.Equal(t, map[string]int{"shop": 1, "third": 1000, "forger": 1999, "second": 1999}, perNamespace(o.Drain()))
+
+	for i := range maxWaiting + 7 { // more namespaces than places
+		o.OnUpdate(killedAt(fmt.Sprint(i), "web", 1))
+	}
+	got := perNamespace(o.Drain())
+	require.Len(t, got, maxWaiting)
+	require.NotContains(t, got, "6", "those that came first")
 }
 
 func TestFaultyEventsAreSaidOncePerCycle(t *testing.T) {
@@ -161,4 +203,28 @@ func TestCachedEventsKeepWhatIsReadOfThem(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "text", other)
 	require.Equal(t, "reason=Evicted", Events().Field.String())
+}
+
+// TestCachedEventsHoldNoLongTexts: anyone who may edit a namespace can write such events.
+func TestCachedEventsHoldNoLongTexts(t *testing.T) {
+	long := strings.Repeat("x", 250_000)
+	for name, change := range map[string]func(*corev1.Event){
+		"containers": func(e *corev1.Event) { e.Annotations[containersAnnotation] = long },
+		"usage":      func(e *corev1.Event) { e.Annotations[usageAnnotation] = long },
+		"starved":    func(e *corev1.Event) { e.Annotations[starvedAnnotation] = long },
+		"pod":        func(e *corev1.Event) { e.InvolvedObject.Name = long },
+		"kind":       func(e *corev1.Event) { e.InvolvedObject.Kind = long },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := eviction("app", "1Gi", "memory")
+			change(e)
+			_, whole := FromEviction(e)
+			kept, err := Events().Transform(e)
+			require.NoError(t, err)
+			require.Less(t, kept.(*corev1.Event).Size(), 5000)
+			got, err := FromEviction(kept.(*corev1.Event))
+			require.Empty(t, got)
+			require.Equal(t, whole, err, "the same as of the whole event")
+		})
+	}
 }
