@@ -118,21 +118,25 @@ func (l *load) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// unreachable: no answer came at all, and not because of a query's own time-out.
+// unreachable: no answer came at all, and neither because of a query's own time-out nor of missing
+// credentials.
 func unreachable(err error) bool {
 	var transport *url.Error
-	return errors.As(err, &transport) && !errors.Is(err, context.DeadlineExceeded)
+	var here unsigned
+	return errors.As(err, &transport) && !errors.As(err, &here) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // mayPass: another try may succeed, as there is no Prometheus yet, one that is still starting, one
-// that ended in the middle of an answer, or one that has too many queries at once.
+// that ended in the middle of an answer, or one that has too many queries at once, or as the file of
+// the credentials is being written.
 func mayPass(err error) bool {
+	var here unsigned
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) || errors.Is(err, errLongAnswer) {
 		return false
 	}
 	kind, _ := reason(err)
-	return unreachable(err) || kind == promapi.ErrServer || busy(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+	return unreachable(err) || errors.As(err, &here) || kind == promapi.ErrServer || busy(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // busy: the server, or who stands before it, limits the rate of queries.

@@ -37,7 +37,7 @@ func (c *Config) client() (promapi.API, error) {
 	if err != nil {
 		return nil, c.checkAddress()
 	}
-	who, err := c.credentials()
+	who, err := c.credentials() // faults end the process here, not when it leads
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (c *Config) client() (promapi.API, error) {
 	}
 	transport = promhttp.InstrumentRoundTripperCounter(requests, promhttp.InstrumentRoundTripperDuration(requestSeconds, transport))
 	if who != (credentials{}) || len(c.Headers) > 0 {
-		transport = &signed{credentials: who, headers: c.Headers, scheme: address.Scheme, host: address.Host, next: transport}
+		transport = &signed{credentials: c.credentials, headers: c.Headers, scheme: address.Scheme, host: address.Host, next: transport}
 	}
 	transport = bounded{transport}
 	client, err := api.NewClient(api.Config{Address: c.Address, RoundTripper: transport})
@@ -65,8 +65,8 @@ func (c *Config) client() (promapi.API, error) {
 // credentials are a token, or a user and password, or nothing.
 type credentials struct{ token, username, password string }
 
-// credentials reads the token file and the environment. A token goes before a user, a flag before
-// the environment.
+// credentials reads the file of a token or a user, and the environment. A token goes before a user, a
+// flag before the environment.
 func (c *Config) credentials() (credentials, error) {
 	if c.BasicAuthFile != "" {
 		return c.basicAuth()
@@ -77,7 +77,7 @@ func (c *Config) credentials() (credentials, error) {
 		from = "--prometheus-bearer-token-file=" + c.BearerTokenFile
 		text, err := os.ReadFile(c.BearerTokenFile)
 		if err != nil {
-			return credentials{}, fmt.Errorf("reading the token of --prometheus-bearer-token-file: %w", err)
+			return credentials{}, fmt.Errorf("reading the token of %s: %w", from, err)
 		}
 		if token = strings.TrimSpace(string(text)); token == "" {
 			return credentials{}, fmt.Errorf("%s is empty: write a token into it or leave the flag out", from)
@@ -109,7 +109,7 @@ func (c *Config) credentials() (credentials, error) {
 func (c *Config) basicAuth() (credentials, error) {
 	text, err := os.ReadFile(c.BasicAuthFile)
 	if err != nil {
-		return credentials{}, fmt.Errorf("reading the user of --prometheus-basic-auth-file: %w", err)
+		return credentials{}, fmt.Errorf("reading the user of --prometheus-basic-auth-file=%s: %w", c.BasicAuthFile, err)
 	}
 	user, password, found := strings.Cut(strings.TrimSpace(string(text)), ":")
 	if !found || user == "" || strings.ContainsAny(password, "\r\n") {

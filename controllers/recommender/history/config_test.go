@@ -112,7 +112,7 @@ func TestCredentialsHaveAnOrder(t *testing.T) {
 		"a token file, trimmed, before a flag": {args: []string{"--prometheus-bearer-token=t", "--prometheus-bearer-token-file=" + file}, file: "\n from-file \n", want: credentials{token: "from-file"}},
 		"an empty token file":                  {args: []string{"--prometheus-bearer-token-file=" + file}, file: " \n", wantErr: "--prometheus-bearer-token-file=" + file + " is empty"},
 		"a token file of two lines":            {args: []string{"--prometheus-bearer-token-file=" + file}, file: "secret\ntwo", wantErr: "--prometheus-bearer-token-file=" + file + " holds characters", unwanted: "secret"},
-		"a token file that is missing":         {args: []string{"--prometheus-bearer-token-file=" + file + "-none"}, wantErr: "--prometheus-bearer-token-file: open"},
+		"a token file that is missing":         {args: []string{"--prometheus-bearer-token-file=" + file + "-none"}, wantErr: "--prometheus-bearer-token-file=" + file + "-none: open"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PROMETHEUS_USERNAME", row.env[0])

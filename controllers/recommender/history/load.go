@@ -31,8 +31,8 @@ type Source struct {
 	log    logr.Logger
 }
 
-// New checks the configuration and reads the token file; it does not speak to Prometheus. Errors
-// name the flag.
+// New checks the configuration, the token file included; it does not speak to Prometheus. Errors name
+// the flag.
 func New(c Config, clk clock.Clock, log logr.Logger) (*Source, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

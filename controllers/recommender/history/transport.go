@@ -15,10 +15,16 @@ const longestText = 256 << 20
 // errLongAnswer is an answer of more than longestText.
 var errLongAnswer = errors.New("the answer is longer than 256 MiB")
 
+// unsigned is why a request was not sent: there are no credentials for it.
+type unsigned struct{ error }
+
+// Unwrap returns the cause.
+func (u unsigned) Unwrap() error { return u.error }
+
 // signed adds headers and credentials to requests for one host. A redirect to another one does not
 // carry them along.
 type signed struct {
-	credentials
+	credentials  func() (credentials, error) // asked for each request: files of tokens are renewed every hour
 	headers      http.Header
 	scheme, host string
 	next         http.RoundTripper
@@ -27,15 +33,19 @@ type signed struct {
 // RoundTrip implements http.RoundTripper.
 func (s *signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == s.scheme && r.URL.Host == s.host {
+		who, err := s.credentials()
+		if err != nil {
+			return nil, unsigned{err}
+		}
 		r = r.Clone(r.Context())
 		for name, values := range s.headers {
 			r.Header[name] = values
 		}
 		switch {
-		case s.token != "":
-			r.Header.Set("Authorization", "Bearer "+s.token)
-		case s.credentials != (credentials{}):
-			r.SetBasicAuth(s.username, s.password)
+		case who.token != "":
+			r.Header.Set("Authorization", "Bearer "+who.token)
+		case who != (credentials{}):
+			r.SetBasicAuth(who.username, who.password)
 		}
 	}
 	return s.next.RoundTrip(r)

@@ -1,0 +1,55 @@
+package history
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+)
+
+// TestFilesOfCredentialsAreReadForEachQuery: a replica may wait for days until it leads and reads
+// history; kubelets renew tokens every hour.
+func TestFilesOfCredentialsAreReadForEachQuery(t *testing.T) {
+	for flag, row := range map[string]struct{ before, after, header string }{
+		"--prometheus-bearer-token-file": {before: "old", after: "new\n", header: "Bearer new"},
+		"--prometheus-basic-auth-file":   {before: "u:old", after: "u:new\n", header: "Basic dTpuZXc="},
+	} {
+		t.Run(flag, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != row.header {
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				_, _ = w.Write([]byte(within(r, matrix(series("ns", "p", "c", -5, 1)))))
+			}))
+			t.Cleanup(server.Close)
+			file := filepath.Join(t.TempDir(), "secret")
+			write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
+			write(row.before)
+			c := parsed(t, "--prometheus-address="+server.URL, "--history-length=1h", "--history-resolution=1m")
+			if flag == "--prometheus-bearer-token-file" {
+				c.BearerTokenFile = file
+			} else {
+				c.BasicAuthFile = file
+			}
+			clk := &hasty{}
+			s, err := New(c, clk, logr.Discard())
+			require.NoError(t, err)
+
+			write(row.after)
+			pods, _ := s.Load(t.Context(), now)
+			require.Len(t, pods, 1)
+			require.Empty(t, clk.waited)
+
+			require.NoError(t, os.Remove(file))
+			_, err = s.Load(t.Context(), now)
+			require.ErrorContains(t, err, flag+"="+file+": open")
+			require.NotContains(t, err.Error(), "unreachable")
+			require.Len(t, clk.waited, 5, "somebody may be writing it")
+		})
+	}
+}
