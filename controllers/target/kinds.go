@@ -81,6 +81,8 @@ type Resolver struct {
 	// Scales caches the scales of custom kinds; all parts of a process share one. Without it every
 	// look-up reads them.
 	Scales *Scales
+
+	shared sharedSelectors
 }
 
 // controller is what the resolver needs of a controller object.
@@ -92,6 +94,7 @@ type controller struct {
 	// Of a well-known kind. matches is how it finds its pods; nil matches nothing.
 	wellKnown bool
 	matches   *metav1.LabelSelector
+	version   string // resourceVersion of the object
 
 	selector labels.Selector // nil when it has none; see complete
 }
@@ -114,7 +117,7 @@ func (r *Resolver) readKnown(ctx context.Context, k Key) (c controller, found bo
 	if err != nil {
 		return controller{}, false, fmt.Errorf("reading %s %s/%s: %w", k.Kind, k.Namespace, k.Name, err)
 	}
-	c = controller{wellKnown: true, owners: object.GetOwnerReferences(), uid: object.GetUID()}
+	c = controller{wellKnown: true, owners: object.GetOwnerReferences(), uid: object.GetUID(), version: object.GetResourceVersion()}
 	c.matches, c.replicas = podsOf(object)
 	return c, true, nil
 }
@@ -144,12 +147,12 @@ func podsOf(object client.Object) (matches *metav1.LabelSelector, replicas *int3
 
 var one int32 = 1 // replicas by default
 
-// complete makes the selector, which owners between pod and target do not need.
-func (c *controller) complete(k Key) (err error) {
+// complete makes the selector of a controller, which owners between pod and target do not need.
+func (r *Resolver) complete(k Key, c *controller) (err error) {
 	if !c.wellKnown {
 		return nil
 	}
-	if c.selector, err = asSelector(c.matches); err != nil {
+	if c.selector, err = r.shared.of(k, c); err != nil {
 		return lasting{fmt.Errorf("the selector of %s/%s: %w", k.Namespace, k.Name, err)}
 	}
 	return nil
@@ -157,7 +160,7 @@ func (c *controller) complete(k Key) (err error) {
 
 // selects reports whether a controller's selector matches a pod's labels. matchLabels are compared
 // directly: building a selector would take longer than the rest of a look-up.
-func (c *controller) selects(k Key, pod map[string]string) (bool, error) {
+func (r *Resolver) selects(k Key, c *controller, pod map[string]string) (bool, error) {
 	if s := c.matches; s != nil && len(s.MatchExpressions) == 0 {
 		for name, value := range s.MatchLabels {
 			if has, ok := pod[name]; !ok || has != value {
@@ -166,17 +169,8 @@ func (c *controller) selects(k Key, pod map[string]string) (bool, error) {
 		}
 		return true, nil
 	}
-	if err := c.complete(k); err != nil {
+	if err := r.complete(k, c); err != nil {
 		return false, err
 	}
 	return c.selector != nil && c.selector.Matches(labels.Set(pod)), nil
-}
-
-// asSelector is LabelSelectorAsSelector without validating again what the API server has validated:
-// that would take longer than the rest of a look-up.
-func asSelector(s *metav1.LabelSelector) (labels.Selector, error) {
-	if s == nil || len(s.MatchExpressions) > 0 {
-		return metav1.LabelSelectorAsSelector(s)
-	}
-	return labels.SelectorFromValidatedSet(s.MatchLabels), nil
 }

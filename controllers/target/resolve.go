@@ -60,7 +60,7 @@ func (s *search) selector(ctx context.Context, v *vpav1.VerticalPodAutoscaler, u
 	key := Of(v)
 	c, found, err := s.get(ctx, key, question{as: asTarget, uid: uid})
 	if err == nil && found {
-		err = c.complete(key)
+		err = s.complete(key, &c)
 	}
 	if err != nil {
 		return nil, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err), Transient: !isLasting(err)}

@@ -84,10 +84,15 @@ func readVersion(ctx context.Context, api client.Client, k Key, group, version s
 		return controller{}, false, lasting{err}
 	}
 	c := controller{replicas: &scale.Spec.Replicas, owners: scale.OwnerReferences, uid: scale.UID}
-	if scale.Status.Selector != "" {
-		if c.selector, err = labels.Parse(scale.Status.Selector); err != nil {
-			return controller{}, false, lasting{fmt.Errorf("its selector is %q: %w", scale.Status.Selector, err)}
+	if text := scale.Status.Selector; text != "" {
+		if err := checkSelectorText(len(text)); err != nil {
+			return controller{}, false, lasting{fmt.Errorf("its selector: %w", err)}
 		}
+		selector, err := labels.Parse(text)
+		if err != nil {
+			return controller{}, false, lasting{fmt.Errorf("its selector is %q: %w", text, err)}
+		}
+		c.selector = render(selector)
 	}
 	return c, true, nil
 }

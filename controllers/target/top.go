@@ -77,7 +77,7 @@ func (t *Top) Selects(ctx context.Context, v *vpav1.VerticalPodAutoscaler, pod *
 		return false, nil
 	}
 	if t.controller.wellKnown { // the walk has found the only one of the name
-		selects, err := t.controller.selects(t.Key, pod.Labels)
+		selects, err := t.search.selects(t.Key, &t.controller, pod.Labels)
 		if err != nil {
 			return false, &Unsupported{Message: fmt.Sprintf("Cannot read targetRef. Reason: %v", err)}
 		}
