@@ -29,6 +29,9 @@ const DefaultName = "default"
 // garbageInterval is how often aggregates are collected (UPSTREAM.md §2.19).
 const garbageInterval = time.Hour
 
+// targetShare is the share of the interval for reading targets of custom kinds.
+const targetShare = 0.25
+
 // Options configure a Recommender; all fields are required unless stated.
 type Options struct {
 	Client      client.Reader // a cache
@@ -168,6 +171,7 @@ func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 		return nil
 	}
 	existing, mine, uids := map[model.WorkloadID]bool{}, map[model.WorkloadID]bool{}, map[types.UID]bool{}
+	var served []*vpav1.VerticalPodAutoscaler
 	for i := range list.Items {
 		v := &list.Items[i]
 		if !r.Namespaces.Serve(v.Namespace) {
@@ -179,8 +183,10 @@ func (r *Recommender) loadVPAs(ctx context.Context) map[model.WorkloadID]bool {
 			continue
 		}
 		mine[id], uids[v.UID] = true, true
-		found := r.Targets.For(ctx, v) // may ask the API server
-		r.using(func() { r.SetVPA(v, found) })
+		served = append(served, v)
+	}
+	for i, found := range r.Targets.ForAll(ctx, served, part(r.Interval, targetShare)) { // asks the API server
+		r.using(func() { r.SetVPA(served[i], found) })
 	}
 	r.using(func() { r.KeepVPAs(mine) })
 	r.Decisions.Keep(func(v types.NamespacedName) bool { return mine[model.WorkloadID(v)] })

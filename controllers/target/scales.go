@@ -28,8 +28,10 @@ const (
 	// wait: two rounds and a bit.
 	scaleAhead = 15 * time.Second
 	// missingFresh is for targets that do not exist or have no selector, which is often temporary,
-	// after a VPA and its target were created together.
+	// after a VPA and its target were created together. It is doubled while that lasts, up to
+	// missingMax: anyone can create thousands of such VPAs.
 	missingFresh = time.Minute
+	missingMax   = 10 * time.Minute
 	// countFresh is the maximum age of a number of replicas.
 	countFresh = 30 * time.Second
 	// A read takes at most scaleTimeout; a failed one is retried after scaleRetry, doubled each
@@ -73,6 +75,7 @@ type scaleEntry struct {
 	scaleAnswer
 	answered, until time.Time // time of the answer, and its expiry; zero without one
 	bare            time.Time // since when the answer has no selector; zero = it has one
+	missed          time.Time // since when it can be no target; zero = it can
 	attempt         uint64    // number of the attempt that returned it
 	asked           types.UID // of the requested object, if an owner reference named it
 	failure         failure
@@ -131,13 +134,9 @@ func (s *Scales) get(ctx context.Context, k Key, q question) (controller, bool, 
 	s.mu.Lock()
 	now := s.clock.Now()
 	e := s.entry(k, q.as, now)
-	if now.Before(e.until) && (q.as != asCount || now.Sub(e.answered) < countFresh) {
-		defer s.mu.Unlock()
-		return e.controller, e.found, e.err
-	}
-	if err := s.held(k, e, now); err != nil {
+	if c, found, known, err := s.current(k, e, q, now); known {
 		s.mu.Unlock()
-		return controller{}, false, err
+		return c, found, err
 	}
 	if e.busy == nil {
 		s.begin(e, cmp.Or(q.uid, e.asked))
@@ -156,6 +155,25 @@ func (s *Scales) get(ctx context.Context, k Key, q question) (controller, bool, 
 		return controller{}, false, e.failure.err
 	}
 	return e.controller, e.found, e.err
+}
+
+// current answers from memory as get does; known is false when it takes the API server. s.mu is held.
+func (s *Scales) current(k Key, e *scaleEntry, q question, now time.Time) (c controller, found, known bool, err error) {
+	if now.Before(e.until) && (q.as != asCount || now.Sub(e.answered) < countFresh) {
+		return e.controller, e.found, true, e.err
+	}
+	if err := s.held(k, e, now); err != nil {
+		return controller{}, false, true, err
+	}
+	return controller{}, false, false, nil
+}
+
+// known is what get returns without the API server, which the background asks for what is missing.
+func (s *Scales) known(k Key, q question) (c controller, found, known bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	return s.current(k, s.entry(k, q.as, now), q, now)
 }
 
 // entry finds or adds the entry of a key for a look-up. s.mu is held.
@@ -232,9 +250,15 @@ func (s *Scales) store(k Key, e *scaleEntry, answer scaleAnswer, failed error) {
 		return
 	}
 	delete(s.outages, kind)
+	switch {
+	case !answer.missing():
+		e.missed = time.Time{}
+	case e.missed.IsZero():
+		e.missed = now
+	}
 	fresh := scaleFresh + time.Duration(s.jitter()*float64(scaleFresh))
 	if e.target && answer.missing() {
-		fresh = missingFresh
+		fresh = min(max(now.Sub(e.missed), missingFresh), missingMax)
 	}
 	e.scaleAnswer, e.answered, e.until, e.failure, e.asked = answer, now, now.Add(fresh), failure{}, e.asking
 	e.attempt = e.number

@@ -1,8 +1,10 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +45,8 @@ type Answer struct {
 // lastSelector is the state of one VPA.
 type lastSelector struct {
 	key      Key
+	answer   Answer
+	asked    time.Time       // the last look-up that took the API server; zero = none
 	selector labels.Selector // nil when there was no good answer, or it is too old
 	at       time.Time       // of the good answer, else of the first look-up
 	problem  *Unsupported    // the last transient one as reported; nil since a good answer
@@ -54,14 +58,76 @@ type lastSelector struct {
 // or cannot be one, ends that at once.
 func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Answer {
 	selector, problem := s.Resolver.Selector(ctx, v)
+	return s.found(v, selector, problem)
+}
+
+// ForAll returns the answers for some VPAs. Look-ups that take the API server begin within budget;
+// the VPAs of all namespaces take turns, those first that have waited longest. The others keep their
+// last answer, or have none yet, and are first in the next call.
+func (s *Selectors) ForAll(ctx context.Context, vpas []*vpav1.VerticalPodAutoscaler, budget time.Duration) []Answer {
+	end := s.Clock.Now().Add(budget)
+	out := make([]Answer, len(vpas))
+	var lacking []int
+	for i, v := range vpas {
+		known := &search{Resolver: s.Resolver, offline: true}
+		selector, problem := known.selector(ctx, v, "")
+		if known.lacked {
+			lacking = append(lacking, i)
+		} else {
+			out[i] = s.found(v, selector, problem)
+		}
+	}
+	for _, i := range s.turns(vpas, lacking) {
+		v := vpas[i]
+		if ctx.Err() != nil || !s.Clock.Now().Before(end) {
+			out[i] = s.before(v)
+			continue
+		}
+		out[i] = s.For(ctx, v)
+		s.mu.Lock()
+		s.last[v.UID].asked = s.Clock.Now()
+		s.mu.Unlock()
+	}
+	return out
+}
+
+// turns orders VPAs, named by their index.
+func (s *Selectors) turns(vpas []*vpav1.VerticalPodAutoscaler, of []int) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked, turn, next := map[int]time.Time{}, map[int]int{}, map[string]int{}
+	for _, i := range of {
+		if last := s.last[vpas[i].UID]; last != nil {
+			asked[i] = last.asked
+		}
+	}
+	slices.SortStableFunc(of, func(a, b int) int { return asked[a].Compare(asked[b]) })
+	for _, i := range of {
+		namespace := vpas[i].Namespace
+		turn[i] = next[namespace]
+		next[namespace]++
+	}
+	slices.SortStableFunc(of, func(a, b int) int { return cmp.Compare(turn[a], turn[b]) })
+	return of
+}
+
+// before is the last answer for a VPA whose turn has not come.
+func (s *Selectors) before(v *vpav1.VerticalPodAutoscaler) Answer {
+	s.mu.Lock()
+	last := s.last[v.UID]
+	s.mu.Unlock()
+	if last != nil && last.key == Of(v) {
+		return last.answer
+	}
+	return s.found(v, nil, unknown("Cannot read targetRef. Reason: too many targets are being looked up; this one is waiting for its turn"))
+}
+
+// found records the outcome of a look-up and returns the answer.
+func (s *Selectors) found(v *vpav1.VerticalPodAutoscaler, selector labels.Selector, problem *Unsupported) Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
 		s.last = map[types.UID]*lastSelector{}
-	}
-	if problem != nil && !problem.Transient {
-		s.last[v.UID] = &lastSelector{key: Of(v)}
-		return Answer{Selector: labels.Nothing(), Problem: problem}
 	}
 	now, key := s.Clock.Now(), Of(v)
 	last := s.last[v.UID]
@@ -72,6 +138,16 @@ func (s *Selectors) For(ctx context.Context, v *vpav1.VerticalPodAutoscaler) Ans
 		}
 		last = fresh
 		s.last[v.UID] = last
+	}
+	last.answer = s.answer(last, selector, problem, now)
+	return last.answer
+}
+
+// answer updates the state of a VPA with the outcome of a look-up.
+func (s *Selectors) answer(last *lastSelector, selector labels.Selector, problem *Unsupported, now time.Time) Answer {
+	if problem != nil && !problem.Transient {
+		*last = lastSelector{key: last.key, asked: last.asked}
+		return Answer{Selector: labels.Nothing(), Problem: problem}
 	}
 	if problem == nil {
 		last.selector, last.at, last.problem, last.reason = selector, now, nil, ""

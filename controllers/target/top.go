@@ -27,6 +27,9 @@ type search struct {
 	end   time.Time              // deadline of a hasty search
 	asks  func(chain []Key) bool // see Top; nil = always
 	chain []Key                  // the owners so far; of a hasty search
+
+	offline bool // use what is in memory only
+	lacked  bool // it was not enough for an offline search
 }
 
 // question is a look-up of a controller.
@@ -155,6 +158,8 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 	}
 	defer func() { c.uid = cmp.Or(c.uid, q.uid) }() // not every scale has that of its object
 	switch {
+	case s.offline:
+		return s.known(k, q)
 	case !s.hasty && s.Scales != nil:
 		return s.Scales.get(ctx, k, q)
 	case !s.hasty:
@@ -174,4 +179,16 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 		return readScale(ctx, s.Client, k)
 	}
 	return s.Scales.soon(ctx, k, q, s.end)
+}
+
+// known is get for an offline search.
+func (s *search) known(k Key, q question) (c controller, found bool, err error) {
+	known := false
+	if s.Scales != nil {
+		c, found, known, err = s.Scales.known(k, q)
+	}
+	if !known {
+		s.lacked, err = true, errNotYet
+	}
+	return c, found, err
 }
