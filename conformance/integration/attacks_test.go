@@ -20,6 +20,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/celvpa/celvpa/conformance/harness"
+	vpav1 "github.com/celvpa/celvpa/crds/v1"
 )
 
 // mostMemory is the limit, in bytes, that docs/admission.md promises for an admission controller,
@@ -129,6 +130,10 @@ func (a *attacked) during(t *testing.T, attack func(t *testing.T)) {
 // TestAttacks repeats attacks that once exhausted the memory or the disk of an admission
 // controller. One process withstands them all, so leftovers of one count for the next.
 func TestAttacks(t *testing.T) {
+	ns := namespace(t, "it-attacks")
+	v := vpa(ns, "custom", vpav1.UpdateModeOff) // so that custom owners in this namespace are looked up
+	v.Spec.TargetRef = crossVersion("example.com/v1", "Thing", "t")
+	create(t, v)
 	a := attackable(t)
 
 	// 150 connections with one byte each took 841 MiB. The listener accepts 1000.
@@ -200,6 +205,24 @@ func TestAttacks(t *testing.T) {
 		})
 		require.Less(t, size()-before, int64(150<<10), "100 times three requests")
 	})
+	// Each review left its owner in memory: the UID for good, the name for an hour.
+	t.Run("owners with names of megabytes", func(t *testing.T) {
+		a.during(t, func(t *testing.T) {
+			c := a.client()
+			defer c.CloseIdleConnections()
+			long := strings.Repeat("x", 2<<20)
+			for i := range 300 {
+				_ = a.ask(c, owned(ns, "apps/v1", "ReplicaSet", "none", fmt.Sprint(i, long))) // whatever it answers
+				_ = a.ask(c, owned(ns, "example.com/v1", "Thing", fmt.Sprint(i, long), "1"))
+			}
+		})
+	})
+}
+
+// owned is a pod with an owner.
+func owned(ns, apiVersion, kind, name, uid string) string {
+	return fmt.Sprintf(`{"metadata":{"name":"p","namespace":%q,"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true}]},"spec":{"containers":[{"name":"app"}]}}`,
+		ns, apiVersion, kind, name, uid)
 }
 
 // holds returns after honest reviews have been answered during the attack for as long as a request

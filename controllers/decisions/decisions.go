@@ -75,7 +75,7 @@ func (l *Log) Add(vpa types.NamespacedName, d answers.Decision) {
 	if !l.Enabled() {
 		return
 	}
-	d.Component, d.Reason, d.Changes = l.Component, cut(d.Reason), cutChanges(d.Changes)
+	d.Component, d.Pod, d.Reason, d.Changes = l.Component, cut(d.Pod), cut(d.Reason), cutChanges(d.Changes)
 	l.mu.Lock()
 	l.made++
 	number := l.made

@@ -109,8 +109,9 @@ func TestWhatIsTooLongIsCut(t *testing.T) {
 	l := New(Options{Kept: 1})
 	many := make([]string, maxChanges+7)
 	many[0] = strings.Repeat("ä", maxText)
-	l.Add(vpa("one"), answers.Decision{Reason: "a" + strings.Repeat("ä", maxText), Changes: many})
+	l.Add(vpa("one"), answers.Decision{Pod: strings.Repeat("p", 2<<20), Reason: "a" + strings.Repeat("ä", maxText), Changes: many})
 	got := l.Of(vpa("one"))[0]
+	require.Equal(t, strings.Repeat("p", maxText)+"…", got.Pod, "the pod of a review may have any name")
 	require.Equal(t, "a"+strings.Repeat("ä", maxText/2-1)+"…", got.Reason)
 	require.Len(t, got.Changes, maxChanges+1)
 	require.Equal(t, "and 7 more", got.Changes[maxChanges])

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +25,8 @@ const (
 	// lateForget is how long a missing owner is remembered, and maxLate how many are.
 	lateForget = 10 * time.Minute
 	maxLate    = 10_000
+	// maxReviewed is how many scales are remembered that only reviews of pods have asked for.
+	maxReviewed = 10_000
 )
 
 // errNotYet is the error of a look-up that ran out of time.
@@ -67,6 +71,9 @@ func (s *Scales) soon(ctx context.Context, k Key, q question, end time.Time) (co
 	before := s.attempts
 	for {
 		now := s.clock.Now()
+		if s.entries[k] == nil {
+			s.makeRoom()
+		}
 		e := s.entry(k, q.as, now)
 		if e.counts(q, now) || e.attempt > before { // or as good as an answer of our own attempt
 			return e.controller, e.found, e.err
@@ -115,6 +122,29 @@ func (s *Scales) await(ctx context.Context, k Key, e *scaleEntry, most time.Dura
 	return fmt.Errorf("waiting for the scale of %s in namespace %s: %w", k, k.Namespace, err)
 }
 
+// makeRoom makes room for an entry that a review adds. It drops a tenth of maxReviewed at a time,
+// those without a look-up for longest, so that a flood of new owners does not sort them each time.
+// s.mu is held.
+func (s *Scales) makeRoom() {
+	if len(s.entries) < s.crowded {
+		return
+	}
+	const room = maxReviewed / 10
+	var reviewed []Key
+	for k, e := range s.entries {
+		if !e.kept {
+			reviewed = append(reviewed, k)
+		}
+	}
+	if excess := len(reviewed) - (maxReviewed - room); excess > 0 {
+		slices.SortFunc(reviewed, func(a, b Key) int { return s.entries[a].read.Compare(s.entries[b].read) })
+		for _, k := range reviewed[:excess] {
+			delete(s.entries, k)
+		}
+	}
+	s.crowded = len(s.entries) + room
+}
+
 // awaitKnown looks for an object, by its UID, until it is found, the deadline passes or lateFor has
 // passed since it was first missed. Only one look-up waits for an object that never appears.
 func (s *Scales) awaitKnown(ctx context.Context, uid types.UID, end time.Time, look func() (found bool, err error)) error {
@@ -150,4 +180,9 @@ func (s *Scales) missed(uid types.UID) time.Time {
 	}
 	s.late[uid] = now
 	return now
+}
+
+// forgetMissed drops the missing owners that are remembered no longer. s.mu is held.
+func (s *Scales) forgetMissed(now time.Time) {
+	maps.DeleteFunc(s.late, func(_ types.UID, first time.Time) bool { return now.Sub(first) >= lateForget })
 }

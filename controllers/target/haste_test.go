@@ -282,6 +282,9 @@ func TestMissedOwnersExpire(t *testing.T) {
 	require.Equal(t, start, api.scales.missed("1"))
 	api.clock.Step(1)
 	require.Equal(t, api.clock.Now(), api.scales.missed("1"))
+	api.clock.Step(lateForget)
+	api.scales.refresh(t.Context())
+	require.Empty(t, api.scales.late, "their memory is released")
 	for i := range maxLate + 1 {
 		api.scales.missed(types.UID(time.Duration(i).String()))
 	}

@@ -68,6 +68,7 @@ type Scales struct {
 	late map[types.UID]time.Time // see awaitKnown
 
 	attempts uint64 // started
+	crowded  int    // number of entries from which makeRoom counts them again
 }
 
 // scaleEntry is the last answer about one scale and, if the last attempt failed, the failure.
@@ -81,6 +82,7 @@ type scaleEntry struct {
 	failure         failure
 	read            time.Time // the last look-up
 	target          bool      // looked up as a target
+	kept            bool      // looked up not only by reviews of pods; see makeRoom
 
 	// Of the current attempt; busy is closed at its end, and nil without one.
 	busy   chan struct{}
@@ -134,6 +136,7 @@ func (s *Scales) get(ctx context.Context, k Key, q question) (controller, bool, 
 	s.mu.Lock()
 	now := s.clock.Now()
 	e := s.entry(k, q.as, now)
+	e.kept = true
 	if c, found, known, err := s.current(k, e, q, now); known {
 		s.mu.Unlock()
 		return c, found, err
@@ -173,7 +176,9 @@ func (s *Scales) known(k Key, q question) (c controller, found, known bool, err 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
-	return s.current(k, s.entry(k, q.as, now), q, now)
+	e := s.entry(k, q.as, now)
+	e.kept = true
+	return s.current(k, e, q, now)
 }
 
 // entry finds or adds the entry of a key for a look-up. s.mu is held.
@@ -311,6 +316,7 @@ func (s *Scales) due() []Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
+	s.forgetMissed(now)
 	for kind, out := range s.outages {
 		if now.Sub(out.retry) > scaleForget {
 			delete(s.outages, kind)

@@ -40,6 +40,21 @@ type question struct {
 	uid types.UID
 }
 
+// What an API server stores is no longer than this, in bytes. An owner reference in a pod under
+// review may be, and what it names becomes a key in memory.
+const (
+	maxNamespace  = 63
+	maxAPIVersion = 253 + 1 + 63 // group/version
+	maxKind       = 63
+	maxName       = 253
+	maxUID        = 128
+)
+
+// possible reports whether the object in question can exist.
+func (q question) possible(k Key) bool {
+	return len(k.Namespace) <= maxNamespace && len(k.APIVersion) <= maxAPIVersion && len(k.Kind) <= maxKind && len(k.Name) <= maxName && len(q.uid) <= maxUID
+}
+
 // errNobodys ends a search whose result does not matter.
 var errNobodys = errors.New("no VerticalPodAutoscaler can be meant")
 
@@ -140,6 +155,9 @@ func (s *search) above(ctx context.Context, top Key, c controller) (Key, control
 // get reads a controller; found is false when it does not exist or is neither well known nor
 // scalable.
 func (s *search) get(ctx context.Context, k Key, q question) (c controller, found bool, err error) {
+	if !q.possible(k) {
+		return controller{}, false, nil
+	}
 	if s.hasty && q.as == asOwner {
 		s.chain = append(s.chain, k)
 	}
