@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -20,8 +21,10 @@ import (
 const (
 	// readTimeout bounds the arrival of a request. API servers send theirs at once.
 	readTimeout = 30 * time.Second
-	// maxConnections bounds the connected clients; others wait. An API server needs one for each review in flight, and each takes
-	// about 60 KiB.
+	// headerTimeout bounds the handshake, the wait for the first request of a connection, and the arrival of its header.
+	headerTimeout = 5 * time.Second
+	// maxConnections bounds the connected clients; see connections. An API server needs one for each review in flight, and each
+	// takes about 60 KiB.
 	maxConnections = 1000
 	// maxHeaderBytes is several times what API servers send.
 	maxHeaderBytes = 16 << 10
@@ -41,7 +44,8 @@ type Listener struct {
 	// Start's context ends: a client that writes to one which is being closed cannot know whether the request was read. nil = never.
 	Stopping func() bool
 
-	serving atomic.Bool
+	serving       atomic.Bool
+	headerTimeout time.Duration // 0 = the constant
 }
 
 // NeedLeaderElection is false: every replica serves.
@@ -61,9 +65,12 @@ func (l *Listener) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for the webhook: %w", err)
 	}
+	open := &connections{most: maxConnections, open: map[net.Conn]connection{}}
 	server := &http.Server{
-		Handler: http.HandlerFunc(l.serve), MaxHeaderBytes: maxHeaderBytes, IdleTimeout: 90 * time.Second, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
-		TLSConfig: l.TLS,
+		Handler: http.HandlerFunc(l.serve), MaxHeaderBytes: maxHeaderBytes, IdleTimeout: 90 * time.Second, ReadTimeout: readTimeout,
+		ReadHeaderTimeout: cmp.Or(l.headerTimeout, headerTimeout),
+		ConnState:         open.changed,
+		TLSConfig:         l.TLS,
 		// Port scanners fail handshakes all the time.
 		ErrorLog:  log.New(lines{l.Log.V(1)}, "", 0),
 		Protocols: new(http.Protocols),

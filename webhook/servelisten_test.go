@@ -28,14 +28,19 @@ import (
 // listen runs a server over TLS until the test ends, and returns its URL, a client that trusts it and its end.
 func listen(t *testing.T, handler http.Handler, config *tls.Config) (url string, c *http.Client, stop func() error) {
 	t.Helper()
+	return start(t, &Listener{TLS: config, Handler: handler, Log: logr.Discard()})
+}
+
+// start gives a listener a certificate and an address, and is listen otherwise.
+func start(t *testing.T, l *Listener) (url string, c *http.Client, stop func() error) {
+	t.Helper()
 	certs, err := certificates.NewSelfSigned(certificates.SelfSignedOptions{Hosts: []string{"127.0.0.1"}, Clock: clock.RealClock{}, Log: logr.Discard()})
 	require.NoError(t, err)
-	config.GetCertificate = certs.GetCertificate
+	l.TLS.GetCertificate = certs.GetCertificate
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	address := free.Addr().String()
+	l.Address = free.Addr().String()
 	require.NoError(t, free.Close())
-	l := &Listener{Address: address, TLS: config, Handler: handler, Log: logr.Discard()}
 	require.Error(t, l.Started())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -45,7 +50,7 @@ func listen(t *testing.T, handler http.Handler, config *tls.Config) (url string,
 	require.True(t, roots.AppendCertsFromPEM(certs.Bundle().PEM()))
 	c = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
 	t.Cleanup(cancel)
-	return "https://" + address, c, func() error {
+	return "https://" + l.Address, c, func() error {
 		cancel()
 		err := <-done
 		return errors.Join(err, notServing(l))

@@ -69,6 +69,9 @@ func NewServer(o ServerOptions) *Server {
 		memory: newReviewMemory(cmp.Or(o.Memory, DefaultReviewMemory)), log: o.Log, limited: &limited{clock: o.Clock, every: 10 * time.Second}}
 }
 
+// Slots is how many reviews run at once.
+func (s *Server) Slots() int { return cap(s.slots) }
+
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := time.Now()

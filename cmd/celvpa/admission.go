@@ -94,6 +94,7 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	}
 	reviews := webhook.NewServer(webhook.ServerOptions{Handler: handler, Timeout: time.Duration(w.timeoutSeconds) * time.Second, Concurrent: w.concurrent, Memory: memory,
 		Clock: clock.RealClock{}, Log: log})
+	p.resolver.Scales.LimitWaits(reviews.Slots() / 2)
 	server, err := p.webhookServer(w.bindAddress, w.port, config, reviews, log)
 	if err != nil {
 		return err

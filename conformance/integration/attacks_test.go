@@ -217,6 +217,33 @@ func TestAttacks(t *testing.T) {
 			}
 		})
 	})
+	// They kept all others waiting for 30 seconds.
+	t.Run("connections that send nothing", func(t *testing.T) {
+		a.during(t, func(t *testing.T) {
+			for range 1500 {
+				conn, err := net.Dial("tcp", a.address)
+				require.NoError(t, err)
+				defer conn.Close()
+			}
+			a.holds(t)
+		})
+	})
+	// Each waited 250 ms in a slot for its owner; 1150 a second took all slots.
+	t.Run("owners that do not exist", func(t *testing.T) {
+		a.during(t, func(t *testing.T) {
+			var group sync.WaitGroup
+			for worker := range 100 {
+				group.Go(func() {
+					c := a.client()
+					defer c.CloseIdleConnections()
+					for i := range 100 {
+						_ = a.ask(c, owned(ns, "apps/v1", "ReplicaSet", "none", fmt.Sprint(worker, "-", i)))
+					}
+				})
+			}
+			group.Wait()
+		})
+	})
 }
 
 // owned is a pod with an owner.

@@ -72,3 +72,40 @@ func TestFloodOfOwnersDropsThoseUnusedForLongest(t *testing.T) {
 	require.Contains(t, api.scales.entries, thing(fmt.Sprint("flood-", 2*maxReviewed-1)))
 	require.NotContains(t, api.scales.entries, thing("unused"))
 }
+
+// A review that waits holds a place that others need.
+func TestFewReviewsWaitForMissingOwners(t *testing.T) {
+	for most, waiting := range map[int]int{0: 1, 2: 2} {
+		api := newScaleAPI(nil, "v1")
+		r := resolver(nil)
+		r.Scales = api.scales
+		api.scales.LimitWaits(most)
+		number := 0
+		ask := func() chan error {
+			of, out := controlledBy("apps/v1", "ReplicaSet", "never"), make(chan error, 1)
+			number++
+			of.UID = types.UID(fmt.Sprint(number))
+			go func() {
+				_, err := r.Top(t.Context(), podOf(of), nil)
+				out <- err
+			}()
+			return out
+		}
+		for range 2 { // who has waited leaves the place to others
+			var waits []chan error
+			for range waiting {
+				waits = append(waits, ask())
+			}
+			require.Eventually(t, func() bool { return api.clock.Waiters() == waiting }, 10*time.Second, time.Millisecond)
+			for range 3 {
+				more := ask() // time stands still, so who waits does so until the next step
+				require.Eventually(t, func() bool { return len(more) > 0 }, 10*time.Second, time.Millisecond)
+				require.ErrorContains(t, <-more, "ReplicaSet ns/never does not exist")
+			}
+			api.clock.Step(lateFor)
+			for _, one := range waits {
+				require.ErrorContains(t, <-one, "ReplicaSet ns/never does not exist")
+			}
+		}
+	}
+}

@@ -22,6 +22,8 @@ const (
 	// that creates its pods.
 	lateFor = 250 * time.Millisecond
 	lateTry = 10 * time.Millisecond // between two reads of the cache
+	// lateWaits is how many look-ups wait so at once by default; see LimitWaits.
+	lateWaits = 10
 	// lateForget is how long a missing owner is remembered, and maxLate how many are.
 	lateForget = 10 * time.Minute
 	maxLate    = 10_000
@@ -146,11 +148,18 @@ func (s *Scales) makeRoom() {
 }
 
 // awaitKnown looks for an object, by its UID, until it is found, the deadline passes or lateFor has
-// passed since it was first missed. Only one look-up waits for an object that never appears.
+// passed since it was first missed. Only one look-up waits for an object that never appears, and none
+// while as many as may are waiting.
 func (s *Scales) awaitKnown(ctx context.Context, uid types.UID, end time.Time, look func() (found bool, err error)) error {
 	last := s.missed(uid).Add(lateFor)
 	if end.Before(last) {
 		last = end
+	}
+	select {
+	case s.waits <- struct{}{}:
+		defer func() { <-s.waits }()
+	default:
+		return nil
 	}
 	for s.clock.Now().Before(last) {
 		timer := s.clock.NewTimer(lateTry)
@@ -166,6 +175,11 @@ func (s *Scales) awaitKnown(ctx context.Context, uid types.UID, end time.Time, l
 	}
 	return nil
 }
+
+// LimitWaits sets how many hasty look-ups, at least one, may wait at once for well-known owners that
+// the cache lacks. Others go on as if they had waited: a pod may name an owner that never appears,
+// and a review that waits takes the place of others. Call it before the first look-up.
+func (s *Scales) LimitWaits(most int) { s.waits = make(chan struct{}, max(most, 1)) }
 
 // missed is when an object was first missed, which may be now.
 func (s *Scales) missed(uid types.UID) time.Time {

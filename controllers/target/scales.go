@@ -64,8 +64,9 @@ type Scales struct {
 	outages map[schema.GroupKind]*failure
 	// slow are the kinds with a look-up that has timed out while its attempt goes on. Hasty
 	// look-ups of other objects of the kind do not wait either.
-	slow map[schema.GroupKind]bool
-	late map[types.UID]time.Time // see awaitKnown
+	slow  map[schema.GroupKind]bool
+	late  map[types.UID]time.Time // see awaitKnown
+	waits chan struct{}           // of the look-ups that wait there
 
 	attempts uint64 // started
 	crowded  int    // number of entries from which makeRoom counts them again
@@ -119,7 +120,7 @@ func NewScales(api client.Client, clk clock.WithTicker, jitter func() float64) *
 		jitter = rand.Float64
 	}
 	return &Scales{client: api, clock: clk, jitter: jitter, entries: map[Key]*scaleEntry{},
-		outages: map[schema.GroupKind]*failure{}, slow: map[schema.GroupKind]bool{}, late: map[types.UID]time.Time{}}
+		outages: map[schema.GroupKind]*failure{}, slow: map[schema.GroupKind]bool{}, late: map[types.UID]time.Time{}, waits: make(chan struct{}, lateWaits)}
 }
 
 // NeedLeaderElection is false: every replica looks targets up.

@@ -1,0 +1,69 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// connections makes room for new connections. When the most are open, it closes one that has no request: the oldest that has never
+// sent one, which is where it stays if its client sends nothing or cannot complete the handshake, else the one that has been idle
+// for longest. A review in flight is not interrupted.
+type connections struct {
+	most int
+
+	mu   sync.Mutex
+	last uint64 // number of the last change
+	open map[net.Conn]connection
+}
+
+type connection struct {
+	state   http.ConnState
+	changed uint64 // number of the change to that state
+}
+
+// changed is the hook http.Server.ConnState. The server does not accept another connection before it returns.
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	if surplus := c.track(conn, state); surplus != nil {
+		_ = surplus.Close()
+	}
+}
+
+// track records a change and returns the connection to close, if any. It is never the one that changed, which may be about to send a
+// request.
+func (c *connections) track(conn net.Conn, state http.ConnState) net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch _, known := c.open[conn]; {
+	case state == http.StateClosed || state == http.StateHijacked:
+		delete(c.open, conn)
+		return nil
+	case !known && state != http.StateNew:
+		return nil // it is being closed
+	}
+	c.last++
+	c.open[conn] = connection{state, c.last}
+	if len(c.open) < c.most {
+		return nil
+	}
+	var surplus net.Conn
+	for other, is := range c.open {
+		if other == conn || is.state == http.StateActive {
+			continue
+		}
+		if was := c.open[surplus]; surplus == nil || is.state < was.state || is.state == was.state && is.changed < was.changed {
+			surplus = other
+		}
+	}
+	delete(c.open, surplus)
+	return beneath(surplus)
+}
+
+// beneath returns the connection below TLS. To close it waits for nobody, and says nothing to a client that does not listen.
+func beneath(conn net.Conn) net.Conn {
+	if secure, ok := conn.(*tls.Conn); ok {
+		return secure.NetConn()
+	}
+	return conn
+}
