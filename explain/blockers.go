@@ -45,6 +45,10 @@ func (o *objects) webhookFindings() []Finding {
 				"the webhook's namespaceSelector %s does not match the labels of namespace %s, so its pods keep the resources of their template", selector, o.vpa.Namespace)}
 		}
 	}
+	if webhook.LeavesOutPodsOf(o.vpa.Namespace, &hooks[i]) {
+		return []Finding{finding("admission-skips-namespace", about, "use failure policy Ignore, or run the admission controller in another namespace",
+			"the admission controller runs in namespace %s with failure policy Fail, so its pods keep the resources of their template", o.vpa.Namespace)}
+	}
 	return nil
 }
 

@@ -117,6 +117,11 @@ func TestAWebhookThatDoesNotServeTheNamespace(t *testing.T) {
 	require.Empty(t, o.webhookFindings())
 	o.webhooks.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"shop"}}}}
 	require.Equal(t, "admission-skips-namespace", o.webhookFindings()[0].Token)
+	o.webhooks.Webhooks[0].NamespaceSelector = nil
+	o.webhooks.Webhooks[0].MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "no-pods-of-the-webhook", Expression: "request.resource.resource != 'pods' || request.namespace != 'shop'"}}
+	require.Contains(t, o.webhookFindings()[0].Text, "runs in namespace shop with failure policy Fail")
+	o.vpa.Namespace = "other"
+	require.Empty(t, o.webhookFindings())
 	o.webhooks = nil
 	require.Empty(t, o.webhookFindings(), "it is not known")
 }

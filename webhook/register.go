@@ -41,6 +41,8 @@ type Registration struct {
 	TimeoutSeconds   int32 // 1 to 30
 	Labels           map[string]string
 	Namespaces       target.Namespaces
+	// OwnNamespace is that of the admission controller. With failure policy Fail its pods are not sent to the webhook; empty = all are.
+	OwnNamespace string
 }
 
 // Registrar keeps the MutatingWebhookConfiguration in place while the server runs, with the CAs by which API servers trust it. All
@@ -278,6 +280,7 @@ func (r Registration) webhook(caBundle []byte) admissionregistrationv1.MutatingW
 		ClientConfig:            r.clientConfig(caBundle),
 		NamespaceSelector:       r.namespaceSelector(),
 		ObjectSelector:          &metav1.LabelSelector{},
+		MatchConditions:         r.matchConditions(),
 		Rules: []admissionregistrationv1.RuleWithOperations{
 			rule([]admissionregistrationv1.OperationType{admissionregistrationv1.Create}, "", "v1", "pods"),
 			rule([]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},

@@ -35,6 +35,10 @@ func joinAdmission(ctx context.Context, o *options, source *policy.Source, p *pr
 	if err != nil {
 		return err
 	}
+	if registration.Deadlocks() && w.register {
+		log.Info("while no admission controller answers, no pod of the only served namespace can start, and this one runs there: use failure policy Ignore, or run it in another namespace",
+			"namespace", registration.OwnNamespace)
+	}
 	config, err := webhook.TLSConfig(w.minTLS, w.ciphers, log)
 	if err != nil {
 		return err
@@ -206,7 +210,7 @@ func (w webhookOptions) registration(namespaces target.Namespaces) (r webhook.Re
 	if w.shutdownDelay < 0 {
 		return r, "", fmt.Errorf("--shutdown-delay-duration is %s; it must not be less than 0", w.shutdownDelay)
 	}
-	r = webhook.Registration{TimeoutSeconds: w.timeoutSeconds, FailurePolicy: admissionregistrationv1.Ignore, Namespaces: namespaces}
+	r = webhook.Registration{TimeoutSeconds: w.timeoutSeconds, FailurePolicy: admissionregistrationv1.Ignore, Namespaces: namespaces, OwnNamespace: namespaceOr("")}
 	if w.failurePolicyFail {
 		r.FailurePolicy = admissionregistrationv1.Fail
 	}

@@ -46,7 +46,7 @@ func (o *options) addAdmission(f *pflag.FlagSet) {
 	f.StringVar(&w.urlPort, "webhook-port", "", "port at which API servers reach the webhook, with --register-by-url; empty = --port")
 	f.StringVar(&w.service, "webhook-service", "vpa-webhook", "Service in front of the webhook, in namespace $NAMESPACE or kube-system")
 	f.Int32Var(&w.timeoutSeconds, "webhook-timeout-seconds", 30, "how long API servers wait for an answer, 1 to 30")
-	f.BoolVar(&w.failurePolicyFail, "webhook-failure-policy-fail", false, "failure policy Fail: API servers reject pods while the webhook does not answer")
+	f.BoolVar(&w.failurePolicyFail, "webhook-failure-policy-fail", false, "failure policy Fail: API servers reject pods while the webhook does not answer, but not those of its own namespace")
 	f.StringVar(&w.labels, "webhook-labels", "", "labels of the MutatingWebhookConfiguration as key:value, separated by commas")
 	f.StringVar(&w.leaseName, "status-lease-name", "vpa-admission-controller", "name of the status lease to renew")
 	f.StringVar(&w.leaseNamespace, "status-lease-namespace", "", "its namespace; empty = $NAMESPACE or kube-system")

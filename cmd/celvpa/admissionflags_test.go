@@ -131,3 +131,14 @@ func TestAnAddressThatNoAPIServerCouldCallIsRefusedAtTheStart(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// With failure policy Fail the registration leaves out pods of this namespace.
+func TestTheRegistrationKnowsItsOwnNamespace(t *testing.T) {
+	for variable, want := range map[string]string{"celvpa-system": "celvpa-system", "": "kube-system"} {
+		t.Setenv("NAMESPACE", variable)
+		r, _, err := admissionFlags(t, "--webhook-failure-policy-fail").registration((&options{}).namespaces())
+		require.NoError(t, err)
+		require.EqualValues(t, "Fail", r.FailurePolicy)
+		require.Equal(t, want, r.OwnNamespace)
+	}
+}
