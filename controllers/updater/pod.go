@@ -82,7 +82,7 @@ func (r *run) resize(ctx context.Context, w *workload, c *candidate) (refused bo
 		r.resizes.Replaced(pod.UID, r.now)
 		r.unmarked.Forget(pod.UID)
 		if !marked {
-			r.unmarked.Remember(pod.UID, mark{vpa: w.vpa.Name, change: c.Change})
+			r.unmarked.Remember(pod.UID, mark{vpa: w.vpa.Name, change: c.Change}.failed(r.now))
 		}
 		r.infeasible.Forget(pod.UID)
 		r.backOffs.Resizes.Clear(c.Owner, pod.UID)

@@ -106,8 +106,10 @@ func TestForbiddenAnnotationIsNotRetried(t *testing.T) {
 			}
 			return apierrors.NewTooManyRequests("later", 1)
 		}
-		w.cycle()
-		w.cycle()
+		for range 3 {
+			w.clock.Step(w.Interval)
+			w.cycle()
+		}
 		require.Equal(t, 1, tries, name)
 		require.Zero(t, w.unmarked.Len(), name)
 	}

@@ -61,11 +61,15 @@ func (u *Updater) RunOnce(ctx context.Context) {
 		r.clearConditions(ctx, vpas.Items, work)
 	})
 	latency.Time("AdmissionInit", func() { r.askAdmission(ctx) })
-	r.markAgain(ctx, pods)
 	if postponed, limit := r.first.next(); postponed > 0 {
 		r.Log.Info("the last cycle postponed evictions and restarting resizes, as --first-cycle-evictions asks for after a start", "postponed", postponed, "limit", limit)
 	}
-	latency.Time("EvictPods", func() { r.updateAll(ctx, work) })
+	latency.Time("EvictPods", func() {
+		ctx, cancel := r.untilMarks(ctx, pods)
+		defer cancel()
+		r.updateAll(ctx, work)
+	})
+	r.markAgain(ctx, pods)
 	u.tallies.publish(work)
 	postponed := postponedPodsOf(work)
 	u.postponed.Store(&postponed)

@@ -1,35 +1,113 @@
 package updater
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/celvpa/celvpa/controllers/facts"
+	"github.com/celvpa/celvpa/controllers/updater/actuation"
 )
 
-// mark is the content of a resized pod's annotations.
+// How resized pods get the annotations that failed. The API server calls webhooks for each, and a
+// webhook may take its whole timeout, by default 10 seconds, to fail.
+const (
+	// markShare is the part of the interval that is left to them, at the end of a cycle.
+	markShare   = 0.2
+	markers     = 4                // pods in parallel
+	markTimeout = 11 * time.Second // of each
+	// The first retry of a pod comes after markBackOff, doubled each time up to the maximum.
+	markBackOff    = time.Minute
+	markBackOffMax = time.Hour
+	// markSlack is how much earlier a retry may come, because cycles do not start to the
+	// millisecond.
+	markSlack = time.Second
+)
+
+// mark is the content of a resized pod's annotations, which are not written yet.
 type mark struct {
 	vpa    string // its name
 	change facts.PodChange
+	times  int       // failures in a row
+	retry  time.Time // due from then on
+}
+
+// failed is the mark after another failure.
+func (m mark) failed(now time.Time) mark {
+	m.times++
+	m.retry = now.Add(min(markBackOff<<min(m.times-1, 10), markBackOffMax) - markSlack)
+	return m
+}
+
+// unmarkedPod is a resized pod whose annotations are due.
+type unmarkedPod struct {
+	*corev1.Pod
+	mark
+}
+
+// untilMarks ends before the share of markAgain, if that has anything to do.
+func (r *run) untilMarks(ctx context.Context, pods []*corev1.Pod) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok || len(r.unmarkedPods(pods)) == 0 {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, end.Add(-part(r.Interval, markShare)))
 }
 
 // markAgain retries the annotations of resized pods that failed in earlier cycles, which otherwise
-// would describe the old resources forever. Without permission there is no retry: an event has
-// reported it.
+// would describe the old resources forever. It takes no more than its share of the interval.
 func (r *run) markAgain(ctx context.Context, pods []*corev1.Pod) {
+	ctx, cancel := context.WithTimeout(ctx, part(r.Interval, markShare))
+	defer cancel()
+	due := r.unmarkedPods(pods)
+	var workers sync.WaitGroup
+	for first := range markers {
+		workers.Go(func() {
+			for i := first; i < len(due) && ctx.Err() == nil; i += markers {
+				r.markOne(ctx, due[i])
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// unmarkedPods are those whose retry is due, the longest due first: where the time does not suffice
+// for all, the next cycle begins with those that were left out.
+func (r *run) unmarkedPods(pods []*corev1.Pod) (due []unmarkedPod) {
 	for _, pod := range pods {
-		m, missing := r.unmarked.Recall(pod.UID)
-		if !missing || ctx.Err() != nil {
-			continue
-		}
-		err := r.Actuator.Mark(ctx, pod, m.vpa, m.change)
-		if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-			r.unmarked.Forget(pod.UID)
-		}
-		if err != nil {
-			r.Log.V(2).Info("cannot annotate a resized pod", "namespace", pod.Namespace, "pod", pod.Name, "error", err.Error())
+		if m, missing := r.unmarked.Recall(pod.UID); missing && !r.now.Before(m.retry) {
+			due = append(due, unmarkedPod{Pod: pod, mark: m})
 		}
 	}
+	slices.SortFunc(due, func(a, b unmarkedPod) int {
+		return cmp.Or(a.retry.Compare(b.retry), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return due
+}
+
+// markOne writes the annotations of a pod. What the API server refuses for good, such as for lack of
+// a permission or by a policy, is not retried: an event has reported it.
+func (r *run) markOne(ctx context.Context, p unmarkedPod) {
+	defer r.contain(r.Log, "annotations of a resized pod not updated", "namespace", p.Namespace, "pod", p.Name)
+	ctx, cancel := context.WithTimeout(ctx, markTimeout)
+	defer cancel()
+	err := r.Actuator.Mark(ctx, p.Pod, p.vpa, p.change)
+	if err == nil {
+		r.unmarked.Forget(p.UID)
+		return
+	}
+	switch actuation.RefusalOf(err) {
+	case facts.RefusedNotAnswered, facts.RefusedConflict:
+		if !actuation.Unsent(err) {
+			r.unmarked.Remember(p.UID, p.failed(r.now))
+		}
+	default:
+		r.unmarked.Forget(p.UID)
+	}
+	r.Log.V(2).Info("cannot annotate a resized pod", "namespace", p.Namespace, "pod", p.Name, "error", err.Error())
 }
