@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -276,16 +276,6 @@ func (s *Scales) store(k Key, e *scaleEntry, answer scaleAnswer, failed error) {
 	}
 }
 
-// silent reports whether a failure concerns the API of a kind as a whole, as opposed to one object.
-func silent(err error) bool {
-	switch apierrors.ReasonForError(err) {
-	case metav1.StatusReasonUnknown, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout,
-		metav1.StatusReasonServiceUnavailable, metav1.StatusReasonTooManyRequests:
-		return true
-	}
-	return false
-}
-
 // cause is an error without its context.
 func cause(err error) error {
 	if wrapped, ok := err.(interface{ Unwrap() error }); ok && wrapped.Unwrap() != nil {
@@ -295,7 +285,7 @@ func cause(err error) error {
 }
 
 // refresh drops entries without look-ups, and renews one by one those that expire soon or have
-// failed.
+// failed. During an outage it asks the object that is likeliest to exist first.
 func (s *Scales) refresh(ctx context.Context) {
 	for _, k := range s.due() {
 		if ctx.Err() != nil {
@@ -323,12 +313,14 @@ func (s *Scales) due() []Key {
 			delete(s.outages, kind)
 		}
 	}
+	probes := s.probes(now)
 	var due []Key
 	for k, e := range s.entries {
 		switch {
 		case e.busy != nil:
 		case now.Sub(e.read) > scaleForget:
 			delete(s.entries, k)
+		case probes[k.groupKind()] == k: // it comes first
 		case !now.Before(e.until.Add(-scaleAhead)) && s.held(k, e, now) == nil:
 			due = append(due, k)
 		}
@@ -336,7 +328,7 @@ func (s *Scales) due() []Key {
 	slices.SortFunc(due, func(a, b Key) int { // the first to expire comes first
 		return cmp.Or(s.entries[a].until.Compare(s.entries[b].until), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return due
+	return slices.AppendSeq(slices.Collect(maps.Values(probes)), slices.Values(due))
 }
 
 // groupKind is the key's group and kind; the apiVersion itself when it cannot be parsed.

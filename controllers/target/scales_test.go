@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 var (
 	errGone   = apierrors.NewNotFound(schema.GroupResource{Group: "example.com", Resource: "things"}, "t")
 	errBroken = apierrors.NewInternalError(errors.New("conversion failed"))
-	errSilent = errors.New("connection refused")
+	errSilent = syscall.ECONNREFUSED
 )
 
 // scaleAPI is an API server of scales that counts what it is asked.

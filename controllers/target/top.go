@@ -171,7 +171,7 @@ func (s *search) get(ctx context.Context, k Key, q question) (c controller, foun
 		})
 		return c, found, err
 	}
-	if k.Kind == node {
+	if k.Kind == node || !k.nameable() {
 		return controller{}, false, nil
 	}
 	defer func() { c.uid = cmp.Or(c.uid, q.uid) }() // not every scale has that of its object
