@@ -247,13 +247,14 @@ func (e *explanation) unboost(ctx context.Context, pod *corev1.Pod, trace *engin
 	if e.Unboost == nil || !facts.Boosted(pod) {
 		return nil, verdict, nil
 	}
-	readable := target.ByTarget{} // of them one ends the boost, whatever its update mode
+	boosting := target.ByTarget{} // of them one ends the boost, whatever its update mode
 	for i := range e.vpas {
-		if v := e.vpas[i].vpa; v.Unreadable() == "" {
-			readable.Add(v)
-		}
+		boosting.Add(e.vpas[i].vpa)
 	}
-	if e.controllingOne(ctx, pod, readable) != e.vpa.vpa.UID {
+	for of, vpas := range boosting {
+		boosting[of] = policy.Boosting(e.rules, vpas)
+	}
+	if e.controllingOne(ctx, pod, boosting) != e.vpa.vpa.UID {
 		return nil, verdict, nil
 	}
 	owner := ownerName(pod)

@@ -124,20 +124,18 @@ func (b *Controller) look(ctx context.Context, key client.ObjectKey) (next again
 	return b.decide(ctx, &pod, v, chosen, log)
 }
 
-// candidates are the readable VPAs whose target is a controller, whatever their update mode.
+// candidates are the VPAs whose target is a controller and that may have boosted its pods, whatever their update mode.
 func (b *Controller) candidates(ctx context.Context, top target.Key) ([]*vpav1.VerticalPodAutoscaler, error) {
 	var list vpav1.VerticalPodAutoscalerList
 	err := b.Client.List(ctx, &list, client.InNamespace(top.Namespace), client.MatchingFields{vpaTargetIndex: indexKey(top)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the VerticalPodAutoscalers of %s: %w", top, err)
 	}
-	var out []*vpav1.VerticalPodAutoscaler
+	all := make([]*vpav1.VerticalPodAutoscaler, len(list.Items))
 	for i := range list.Items {
-		if list.Items[i].Unreadable() == "" {
-			out = append(out, &list.Items[i])
-		}
+		all[i] = &list.Items[i]
 	}
-	return out, nil
+	return policy.Boosting(b.Rules(), all), nil
 }
 
 // decide asks the rules about a pod and carries the verdict out.

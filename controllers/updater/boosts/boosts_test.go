@@ -38,6 +38,36 @@ func TestExpiredBoostIsEnded(t *testing.T) {
 	require.InDelta(t, before+1, ended(), 0)
 }
 
+// Regression: an older VPA in mode Off, which admission ignores, ended the boosts that a younger one
+// had given. The pods were then below their lower bound and were evicted, the next ones boosted, and
+// so on.
+func TestBoostIsEndedByAVPAThatAdmissionUses(t *testing.T) {
+	tests := []struct {
+		name, older string // its spec
+		next        again
+		ended       bool
+	}{
+		{name: "an older VPA in mode Off is ignored", older: `,"updatePolicy":{"updateMode":"Off"}`, next: again{after: 59*time.Second + slack}},
+		{name: "an older VPA in mode Initial is not", older: `,"updatePolicy":{"updateMode":"Initial"}`, next: again{after: time.Minute}, ended: true},
+		{name: "nor one in mode Off with a boost", older: `,"updatePolicy":{"updateMode":"Off"},` + strings.ReplaceAll(boost60, "60", "600"), next: again{after: 599*time.Second + slack}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			old, young := webVPA(t, tt.older), webVPA(t, `,"updatePolicy":{"updateMode":"Recreate"},`+boost60)
+			old.Name, old.CreationTimestamp = "old", metav1.NewTime(noon.Add(-time.Hour))
+			young.Name, young.CreationTimestamp = "young", metav1.NewTime(noon)
+			l := newLab(t, 1, old, young, webPod(t, "p", time.Second))
+			require.Equal(t, tt.next, l.look(t.Context(), keyOf("p")))
+			require.Equal(t, tt.ended, len(l.resized) > 0)
+		})
+	}
+	t.Run("without such a VPA it ends all the same", func(t *testing.T) {
+		l := newLab(t, 1, webVPA(t, `,"updatePolicy":{"updateMode":"Off"}`), webPod(t, "p", time.Second))
+		require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
+		require.Len(t, l.resized, 1)
+	})
+}
+
 // A resize without an answer may have been carried out, so its place in the budget is taken until
 // the cache shows it, or should have.
 func TestUnansweredEndOfABoostIsNotSentTwice(t *testing.T) {

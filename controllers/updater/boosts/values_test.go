@@ -21,7 +21,7 @@ import (
 // shippedRules are the shipped rules with gates CPUStartupBoost and PodLevelResources on.
 var shippedRules = sync.OnceValues(func() (*compile.Rulebook, error) {
 	return policy.Load(policy.Options{Gates: map[string]bool{"CPUStartupBoost": true, "PodLevelResources": true},
-		Points: []string{facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}})
+		Points: []string{facts.VPAOrder, facts.ContainerPolicy, facts.PodValidate, facts.PodAdmit, facts.PodFit, facts.PodResources, facts.PodPriority, facts.PodUnboost}})
 })
 
 func shippedPlan(t testing.TB) *engine.Plan {
