@@ -100,7 +100,7 @@ func (r *replay) recommendFor(v *liveVPA, now time.Time) {
 		r.judge(v)
 		for i := range r.pods {
 			if r.pods[i].pod != nil {
-				r.pods[i].changer = r.changerOf(r.pods[i].pod)
+				r.assign(&r.pods[i])
 			}
 		}
 	}

@@ -87,7 +87,7 @@ func (r *replay) place(slot int, from *corev1.Pod, name string, at int64) {
 	}
 	r.changed, r.looked = true, false
 	if r.state != nil {
-		p.changer = r.changerOf(pod)
+		r.assign(p)
 	}
 }
 

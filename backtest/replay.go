@@ -63,6 +63,7 @@ type livePod struct {
 	born       int         // pods so far
 	containers []liveContainer
 	changer    *liveVPA // whose updates change the running pod
+	other      string   // the VPA by which admission would replace it, if that is another one
 	looked     *look    // what the updater found out last; nil = look again
 	oomed      bool     // a container's status tells of an OOM
 }

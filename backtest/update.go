@@ -140,7 +140,7 @@ func (r *replay) look(slot int, v *liveVPA, now time.Time) *look {
 		last.Now, last.again = now, true
 		return last
 	}
-	assessed, failed := podupdate.Assess(v.chosen.Plan, podupdate.Request{Pod: p.pod, VPA: v.vpa, Limits: r.limits[p.pod.Namespace], Now: now}, nil)
+	assessed, failed := podupdate.Assess(v.chosen.Plan, podupdate.Request{Pod: p.pod, VPA: v.vpa, Limits: r.limits[p.pod.Namespace], Now: now, Other: p.other}, nil)
 	for _, one := range failed {
 		r.note("pods of %s: %v; its values are left as they were", ownerOf(p.pod), one)
 	}

@@ -96,6 +96,14 @@ func (r *replay) changerOf(pod *corev1.Pod) *liveVPA {
 	return v
 }
 
+// assign finds the VPAs of the pod in a slot.
+func (r *replay) assign(p *livePod) {
+	p.changer, p.other, p.looked = r.changerOf(p.pod), "", nil
+	if v := r.admitterOf(p.pod); v != nil && v != p.changer {
+		p.other = v.vpa.Name
+	}
+}
+
 // controlling is the VPA that a pod belongs to, among those that count.
 func (r *replay) controlling(pod *corev1.Pod, counts func(*liveVPA) bool) *liveVPA {
 	candidates := target.ByTarget{}

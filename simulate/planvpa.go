@@ -9,6 +9,7 @@ import (
 	"github.com/celvpa/celvpa/controllers/answers"
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/podupdate"
+	"github.com/celvpa/celvpa/controllers/policy"
 	"github.com/celvpa/celvpa/controllers/target"
 	"github.com/celvpa/celvpa/engine"
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,7 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 			left = append(left, u.skip(v, pod, v.verdict))
 			continue
 		}
-		a := assessed{request: podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now}}
+		a := assessed{request: podupdate.Request{Pod: pod, VPA: v.VerticalPodAutoscaler, Limits: u.limits[pod.Namespace], Now: u.now, Other: u.other(v, pod)}}
 		if explain {
 			a.trace = &engine.Trace{}
 			v.chosen.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(v.VerticalPodAutoscaler), a.trace)
@@ -61,6 +62,18 @@ func (u *updater) planVPA(v *judgedVPA, pods []*corev1.Pod, explain bool) (items
 		items = append(items, u.planPod(v, of[one], groups[one.Owner]))
 	}
 	return append(items, left...)
+}
+
+// other is the VPA by which admission would change a pod that replaces one; empty = v, or none.
+func (u *updater) other(v *judgedVPA, pod *corev1.Pod) string {
+	if len(u.candidates(pod)) < 2 {
+		return ""
+	}
+	admitted := u.owner(pod, func(one *judgedVPA) bool { return policy.Admits(u.book, one.VerticalPodAutoscaler) })
+	if admitted == nil || admitted == v {
+		return ""
+	}
+	return admitted.Name
 }
 
 // countPods sets a group's replicas to its number of pods if the manifests give none.

@@ -16,6 +16,7 @@ func TestPodsThatWouldNotComeBackAreNotEvicted(t *testing.T) {
 			"defaults; remove it, or remove spec.resources from the pod"
 		ignores = "---\n{apiVersion: rules.celvpa.dev/v1alpha1, kind: RuleOverlay, metadata: {name: o}, spec: {mode: Enforce, match: {namespaces: [web]}, change: [{before: admission-mode/mode-off, decision: {name: never, when: 'true', do: Ignore, reason: New pods stay as they are}}]}}\n"
 	)
+	older := strings.Replace(inMode("Initial", "StatefulSet", "shop"), "metadata: {name: shop", "metadata: {name: older", 1)
 	pods := func(mode, stanza, limits string) string {
 		text := inMode(mode, "StatefulSet", "shop") + sized("StatefulSet", "", "shop", 2)
 		for _, name := range []string{"a", "b"} {
@@ -48,6 +49,8 @@ func TestPodsThatWouldNotComeBackAreNotEvicted(t *testing.T) {
 			rows: both("admission-refuses"), reason: refused},
 		"admission would leave new pods as they are": {text: pods("Recreate", "", "") + ignores, rows: both("admission-ignores"), reason: "Admission would not change the replacement pod: New pods stay as they are (admission-mode/never)"},
 		"a resize does not ask for that":             {text: pods("InPlaceOrRecreate", "", "") + ignores, rows: resized},
+		"admission would use an older VPA":           {text: pods("Recreate", "", "") + older, rows: both("admission-by-another"), reason: "Admission would change the replacement pod by another VerticalPodAutoscaler, older"},
+		"a resize does not ask for that either":      {text: pods("InPlaceOrRecreate", "", "") + older, rows: resized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, notes, err := plannedFrom(t, !tt.off, tt.text)

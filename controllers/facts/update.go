@@ -39,6 +39,7 @@ type PodState struct {
 	NoAdmission        string // why admission counts as down; empty = up
 	Refusal            string // why admission would refuse a replacement; empty = it would not
 	Ignored            string // why admission would not change a new pod; empty = it would
+	Other              string // the VPA by which admission would change a new pod, if that is not VPA; else empty
 	Defaulted          string // containers that a resize would give LimitRange defaults; empty = none
 
 	common
@@ -59,7 +60,7 @@ type common struct {
 func (s *PodState) Like(pod *corev1.Pod) PodState {
 	return PodState{
 		Pod: pod, VPA: s.VPA, Change: s.Change, Now: s.Now,
-		NoAdmission: s.NoAdmission, Refusal: s.Refusal, Ignored: s.Ignored, Defaulted: s.Defaulted,
+		NoAdmission: s.NoAdmission, Refusal: s.Refusal, Ignored: s.Ignored, Other: s.Other, Defaulted: s.Defaulted,
 		common: s.common,
 	}
 }
@@ -226,7 +227,8 @@ var notAttempted = attemptSchema.Of(&Attempt{})
 var admissionSchema = lang.Bind("Admission",
 	lang.BoolFrom("alive", "the admission controller renews its status lease, or the lease is not checked", func(s *PodState) bool { return s.NoAdmission == "" }),
 	lang.TextIf("refusal", "why pod.validate would refuse the replacement pod; unset if it would not", func(s *PodState) (string, bool) { return s.Refusal, s.Refusal != "" }),
-	lang.TextIf("ignored", "why pod.admit would not change the replacement pod; unset if it would", func(s *PodState) (string, bool) { return s.Ignored, s.Ignored != "" }))
+	lang.TextIf("ignored", "why pod.admit would not change the replacement pod; unset if it would", func(s *PodState) (string, bool) { return s.Ignored, s.Ignored != "" }),
+	lang.TextIf("other", "the VPA by which admission would change the replacement pod, if that is another one; unset otherwise", func(s *PodState) (string, bool) { return s.Other, s.Other != "" }))
 
 var podSchema = lang.Bind("Pod",
 	lang.TextFrom("phase", "", func(s *PodState) corev1.PodPhase { return s.Pod.Status.Phase }),

@@ -32,7 +32,7 @@ func (a *Alike) Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod,
 	}
 	if !a.apart && trace == nil {
 		for _, kind := range a.kinds {
-			if alike(kind.PodState.Pod, r.Pod) {
+			if kind.Other == r.Other && alike(kind.PodState.Pod, r.Pod) {
 				return kind.like(r), nil
 			}
 		}

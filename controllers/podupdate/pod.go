@@ -28,6 +28,8 @@ type Request struct {
 	ReplacedAt time.Time
 	// Infeasible is what an infeasible resize asked for; nil = there was none (AEP-8818).
 	Infeasible facts.Requests
+	// Other is the VPA by which admission would change a new pod; empty = VPA itself, or none.
+	Other string
 	// NoAdmission is why evictions are paused; empty = the admission controller is alive.
 	NoAdmission string
 }
@@ -45,7 +47,7 @@ func Assess(plan *engine.Plan, r Request, trace *engine.Trace) (*Pod, []*engine.
 	review := facts.ReviewPod(plan, facts.PodInput{Pod: r.Pod, VPA: r.VPA, Limits: r.Limits, Bounds: true, Now: r.Now}, trace)
 	change, failed := review.Change, review.Failed
 	p := &Pod{PodState: facts.PodState{
-		Pod: r.Pod, VPA: r.VPA, Change: change, Now: r.Now, NoAdmission: r.NoAdmission, Refusal: review.Refusal(), Ignored: ignored(plan, r.VPA, trace),
+		Pod: r.Pod, VPA: r.VPA, Change: change, Now: r.Now, NoAdmission: r.NoAdmission, Refusal: review.Refusal(), Ignored: ignored(plan, r.VPA, trace), Other: r.Other,
 		Defaulted: r.Limits.Defaulted(r.Pod, change),
 	}}
 	p.about(r)

@@ -24,6 +24,7 @@ type workload struct {
 	vpa     *vpav1.VerticalPodAutoscaler
 	rules   compile.Selection
 	pods    []*corev1.Pod
+	others  map[types.UID]string // the VPAs by which admission would replace pods, where that is not vpa
 	counted counters.VPA
 
 	started bool // a worker has taken it; set by the dispatcher
@@ -66,6 +67,7 @@ func (r *run) judge(v *vpav1.VerticalPodAutoscaler) judged {
 // assign gives each pod to its controlling VPA, and skips VPAs that do not change running pods.
 func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, pods []*corev1.Pod) []*workload {
 	found := candidates{byTarget: target.ByTarget{}, namespaces: map[string]bool{}}
+	all := target.ByTarget{}
 	byVPA := map[types.UID]*workload{}
 	for i := range vpas {
 		v := &vpas[i]
@@ -82,6 +84,7 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 			policy.Report(log, "pods of this VPA skipped", j.verdict.Err)
 			r.auditUpdate(v, j.rules.Shadows, j.verdict, log)
 		}
+		all.Add(v)
 		if j.competes() {
 			found.byTarget.Add(v)
 			found.namespaces[v.Namespace] = true
@@ -90,6 +93,7 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 			byVPA[v.UID] = &workload{vpa: v, rules: j.rules}
 		}
 	}
+	found.admitting = r.admitting(all, found.byTarget)
 	for _, s := range r.controlling(ctx, pods, found) {
 		for i, v := range s.of {
 			if v == nil {
@@ -97,6 +101,7 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 			}
 			if w := byVPA[v.UID]; w != nil {
 				w.pods = append(w.pods, s.pods[i])
+				w.replacedBy(s.pods[i], s.admitted[i])
 			}
 		}
 	}
@@ -105,6 +110,33 @@ func (r *run) assign(ctx context.Context, vpas []vpav1.VerticalPodAutoscaler, po
 		w.counted = counters.Of(w.vpa, len(w.pods))
 		w.counted.Begin()
 		out = append(out, w)
+	}
+	return out
+}
+
+// replacedBy notes the VPA by which admission would change a pod that replaces one; nil = none.
+func (w *workload) replacedBy(pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler) {
+	if v == nil || v.UID == w.vpa.UID {
+		return
+	}
+	if w.others == nil {
+		w.others = map[types.UID]string{}
+	}
+	w.others[pod.UID] = v.Name
+}
+
+// admitting are the VPAs that change new pods, by those targets of which other VPAs change running
+// ones: admission and the updater could then obey different VPAs.
+func (r *run) admitting(all, competing target.ByTarget) target.ByTarget {
+	out := target.ByTarget{}
+	for of, vpas := range all {
+		if len(vpas) == 1 || len(competing[of]) == 0 {
+			continue
+		}
+		admit := slices.DeleteFunc(slices.Clone(vpas), func(v *vpav1.VerticalPodAutoscaler) bool { return !policy.Admits(r.rules, v) })
+		if !slices.Equal(admit, competing[of]) {
+			out[of] = admit
+		}
 	}
 	return out
 }
@@ -120,6 +152,7 @@ const assignShare = 0.25
 // candidates are the VPAs that compete for pods.
 type candidates struct {
 	byTarget   target.ByTarget
+	admitting  target.ByTarget // see run.admitting
 	namespaces map[string]bool // that have some; owners of other pods are not looked up
 }
 
@@ -127,6 +160,8 @@ type candidates struct {
 type siblings struct {
 	pods []*corev1.Pod
 	of   []*vpav1.VerticalPodAutoscaler // that control them; nil = none
+	// admitted are those by which admission would replace the pods; nil = the same or none.
+	admitted []*vpav1.VerticalPodAutoscaler
 }
 
 // siblingsOf groups the pods of namespaces with candidates. Pods that nobody controls have no VPA.
@@ -164,7 +199,7 @@ func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, candidates ca
 			for i := first; i < len(groups); i += assigners {
 				s := groups[i]
 				s.pods = slices.DeleteFunc(s.pods, func(pod *corev1.Pod) bool { return !alive(pod) || r.breaker.IsGone(pod.UID, r.now) })
-				r.lookUp(ctx, s, candidates.byTarget)
+				r.lookUp(ctx, s, candidates)
 			}
 		})
 	}
@@ -173,24 +208,33 @@ func (r *run) controlling(ctx context.Context, pods []*corev1.Pod, candidates ca
 }
 
 // lookUp finds the VPAs of siblings.
-func (r *run) lookUp(ctx context.Context, s *siblings, candidates target.ByTarget) {
+func (r *run) lookUp(ctx context.Context, s *siblings, candidates candidates) {
 	if len(s.pods) == 0 {
 		return
 	}
 	namespace, pod := s.pods[0].Namespace, s.pods[0].Name
 	defer r.contain(r.Log, "pods of this owner skipped", "namespace", namespace, "pod", pod)
-	of, err := r.Resolver.ControllingVPAs(ctx, s.pods, candidates.Of, policy.Precedence(r.rules, r.Log))
+	compare := policy.Precedence(r.rules, r.Log)
+	var admitting []*vpav1.VerticalPodAutoscaler
+	of, err := r.Resolver.ControllingVPAs(ctx, s.pods, func(top target.Key) ([]*vpav1.VerticalPodAutoscaler, error) {
+		admitting, _ = candidates.admitting.Of(top)
+		return candidates.byTarget.Of(top)
+	}, compare)
+	admitted := make([]*vpav1.VerticalPodAutoscaler, len(s.pods))
+	if err == nil && len(admitting) > 0 {
+		admitted, err = r.Resolver.ControllingVPAs(ctx, s.pods, func(target.Key) ([]*vpav1.VerticalPodAutoscaler, error) { return admitting, nil }, compare)
+	}
 	if err != nil {
 		r.Log.V(4).Info("pods of this owner skipped", "namespace", namespace, "pod", pod, "reason", err.Error())
 		return
 	}
-	s.of = of
+	s.of, s.admitted = of, admitted
 }
 
 // controllingOne is the VPA of a pod; empty = none.
-func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, candidates target.ByTarget) types.UID {
+func (r *run) controllingOne(ctx context.Context, pod *corev1.Pod, byTarget target.ByTarget) types.UID {
 	s := siblings{pods: []*corev1.Pod{pod}}
-	r.lookUp(ctx, &s, candidates)
+	r.lookUp(ctx, &s, candidates{byTarget: byTarget})
 	if len(s.of) == 0 || s.of[0] == nil {
 		return ""
 	}

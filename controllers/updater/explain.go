@@ -85,7 +85,7 @@ type explanation struct {
 	left   allowance
 	ending map[string]int // boosts that end, by owner
 
-	mine []*corev1.Pod // pods that it decides on, as a cycle does
+	work workload // with the pods that it decides on, as a cycle does
 	idle []answers.RunningPod
 	out  answers.Updater
 }
@@ -124,15 +124,18 @@ func (e *explanation) read(ctx context.Context, namespace, name string) error {
 func (e *explanation) assign(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, part(e.Interval, assignShare))
 	defer cancel()
-	itself, competing := target.ByTarget{}, target.ByTarget{}
+	e.work.vpa, e.work.rules = e.vpa.vpa, e.vpa.rules
+	itself, all, competing := target.ByTarget{}, target.ByTarget{}, target.ByTarget{}
 	if e.vpa.ignored == "" || e.vpa.competes() {
 		itself.Add(e.vpa.vpa)
 	}
 	for i := range e.vpas {
+		all.Add(e.vpas[i].vpa)
 		if e.vpas[i].competes() {
 			competing.Add(e.vpas[i].vpa)
 		}
 	}
+	admitting := e.admitting(all, competing)
 	for i := range e.pods {
 		pod := &e.pods[i]
 		if len(itself) == 0 || e.controllingOne(ctx, pod, itself) == "" {
@@ -148,7 +151,10 @@ func (e *explanation) assign(ctx context.Context) {
 		case e.vpa.rules.Err != nil:
 			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: "The rules that the VPA asks for cannot be used: " + e.vpa.rules.Err.Error()})
 		default:
-			e.mine = append(e.mine, pod)
+			e.work.pods = append(e.work.pods, pod)
+			if other := e.vpaOf(e.controllingOne(ctx, pod, admitting)); other != nil {
+				e.work.replacedBy(pod, other.vpa)
+			}
 		}
 	}
 }
@@ -169,7 +175,7 @@ func (e *explanation) leave(pod *corev1.Pod, v *vpav1.VerticalPodAutoscaler, why
 
 // decide plans for the pods of the VPA one after the other, as updateVPA does.
 func (e *explanation) decide(ctx context.Context) error {
-	w := &workload{vpa: e.vpa.vpa, rules: e.vpa.rules, pods: e.mine}
+	w := &e.work
 	groups := e.groups(ctx, w, e.Log)
 	for owner, g := range groups {
 		held := e.breaker.Foretell(owner, podsOf(e.pods, owner), g, e.now)
@@ -177,7 +183,7 @@ func (e *explanation) decide(ctx context.Context) error {
 	}
 	slices.SortFunc(e.out.Groups, func(a, b answers.Group) int { return strings.Compare(a.Owner, b.Owner) })
 	if !e.vpa.takes() {
-		for _, pod := range e.mine {
+		for _, pod := range w.pods {
 			if err := e.ignored(ctx, pod); err != nil {
 				return err
 			}

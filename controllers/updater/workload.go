@@ -126,7 +126,7 @@ func (r *run) decideAll(w *workload, limits *facts.LimitRanges, groups map[targe
 func (r *run) assess(w *workload, pod *corev1.Pod, limits *facts.LimitRanges, alike *podupdate.Alike, trace *engine.Trace, log logr.Logger) *candidate {
 	resize, _ := r.resizes.At(pod, r.now)
 	c := &candidate{ofVPA: log, request: podupdate.Request{
-		Pod: pod, VPA: w.vpa, Limits: limits, Now: r.now, NoAdmission: r.noAdmission, Infeasible: r.infeasible.Tried(pod.UID),
+		Pod: pod, VPA: w.vpa, Limits: limits, Now: r.now, NoAdmission: r.noAdmission, Infeasible: r.infeasible.Tried(pod.UID), Other: w.others[pod.UID],
 		ResizeSeen: resize.Since, Replaced: resize.Replaced, ReplacedAt: resize.ReplacedAt,
 	}}
 	var failed []*engine.RuleError
