@@ -148,8 +148,6 @@ func (e *explanation) assign(ctx context.Context) {
 			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: podupdate.Unlooked(pod)})
 		case e.breaker.IsGone(pod.UID, e.now):
 			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: "The pod was evicted, or may have been, and the cache does not show it yet"})
-		case e.vpa.rules.Err != nil:
-			e.leave(pod, e.vpa.vpa, engine.Verdict{Reason: "The rules that the VPA asks for cannot be used: " + e.vpa.rules.Err.Error()})
 		default:
 			e.work.pods = append(e.work.pods, pod)
 			if other := e.vpaOf(e.controllingOne(ctx, pod, admitting)); other != nil {
@@ -208,7 +206,12 @@ func (e *explanation) decide(ctx context.Context) error {
 // ignored tells of a pod whose VPA leaves running pods alone. Startup boosts end all the same.
 func (e *explanation) ignored(ctx context.Context, pod *corev1.Pod) error {
 	trace := &engine.Trace{}
-	verdict := e.vpa.rules.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(e.vpa.vpa), trace)
+	verdict := engine.Verdict{}
+	if err := e.vpa.rules.Err; err != nil {
+		verdict.Reason = "The rules that the VPA asks for cannot be used: " + err.Error()
+	} else {
+		verdict = e.vpa.rules.Plan.Decide(facts.VPAUpdate, facts.UpdateFacts(e.vpa.vpa), trace)
+	}
 	if p, unboost, err := e.unboost(ctx, pod, trace); err != nil || p != nil {
 		if err == nil {
 			e.out.Pods = append(e.out.Pods, answers.RunningPod{PlannedPod: podupdate.Planned(p, unboost, trace)})

@@ -117,9 +117,8 @@ func (b *Controller) look(ctx context.Context, key client.ObjectKey) (next again
 	}
 	log = log.WithValues("vpa", v.Name)
 	chosen := policy.For(b.Rules(), v)
-	if chosen.Err != nil {
-		log.V(4).Info("startup boost continues", "reason", chosen.Err.Error()) // the VPA's condition says so
-		return again{}
+	if chosen.Err != nil { // the VPA's condition says so; admission boosts by the default rules, too
+		log.V(4).Info("startup boost ends by the default rules", "reason", chosen.Err.Error())
 	}
 	return b.decide(ctx, &pod, v, chosen, log)
 }

@@ -68,6 +68,18 @@ func TestBoostIsEndedByAVPAThatAdmissionUses(t *testing.T) {
 	})
 }
 
+// Regression: without the pipeline that a VPA pins, admission boosts by the default one, and nothing
+// ended these boosts.
+func TestBoostEndsWithoutThePinnedPipeline(t *testing.T) {
+	v := sixty(t)
+	v.Annotations = map[string]string{policy.AnnotationPipeline: "default@0.0.1"}
+	l := newLab(t, 1, v, webPod(t, "p", time.Hour), webPod(t, "q", time.Second))
+	require.Error(t, policy.For(l.Rules(), v).Err)
+	require.Equal(t, again{after: time.Minute}, l.look(t.Context(), keyOf("p")))
+	require.Equal(t, []string{"p 0.cpu=150m"}, l.resized)
+	require.Equal(t, again{after: 59*time.Second + slack}, l.look(t.Context(), keyOf("q")), "after its time")
+}
+
 // A resize without an answer may have been carried out, so its place in the budget is taken until
 // the cache shows it, or should have.
 func TestUnansweredEndOfABoostIsNotSentTwice(t *testing.T) {
