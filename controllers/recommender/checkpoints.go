@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,17 +34,36 @@ type stored struct {
 
 // knows records that the checkpoint of a container is up to date.
 func (w *Workload) knows(container string) {
+	w.stores(container, stored{revision: w.model.Revision(container)})
+}
+
+// stores records what the checkpoint of a container holds.
+func (w *Workload) stores(container string, s stored) {
 	if w.stored == nil {
-		w.stored = map[string]*stored{}
+		w.stored = map[string]stored{}
 	}
-	w.stored[container] = &stored{revision: w.model.Revision(container)}
+	w.stored[container] = s
+}
+
+// prune forgets the checkpoints of containers that have neither usage nor pods: one that comes back is
+// written anew. While the target is unknown, usage may only be out of sight.
+func (w *Workload) prune() {
+	if w.model.Selector() == nil {
+		return
+	}
+	ended := func(container string) bool {
+		known, present := w.model.Has(container)
+		return !known && !present
+	}
+	maps.DeleteFunc(w.stored, func(container string, _ stored) bool { return ended(container) })
+	maps.DeleteFunc(w.judged, func(container string, _ time.Time) bool { return ended(container) })
 }
 
 // outdated reports whether the checkpoint of a container lacks history.
 func (w *Workload) outdated(container string, now time.Time) bool {
 	revision := w.model.Revision(container)
-	was := w.stored[container]
-	if was == nil {
+	was, written := w.stored[container]
+	if !written {
 		return revision > 0 // without samples there is nothing to write
 	}
 	return was.revision != revision || (!was.until.IsZero() && !now.Before(was.until))
@@ -152,10 +172,7 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 	switch {
 	case err == nil:
 		writesTotal.WithLabelValues("checkpoint", "success").Inc()
-		if c.w.stored == nil {
-			c.w.stored = map[string]*stored{}
-		}
-		c.w.stored[c.container] = &c.stored
+		c.w.stores(c.container, c.stored)
 	case ctx.Err() != nil || outOfTime(err):
 		writesTotal.WithLabelValues("checkpoint", "postponed").Inc()
 		return true

@@ -150,6 +150,9 @@ func (s *State) collectGarbage(now time.Time) {
 		now = newest
 	}
 	s.cluster.CollectGarbage(now)
+	for _, w := range s.workloads {
+		w.prune()
+	}
 }
 
 // begin loads usage from before the start.

@@ -32,7 +32,7 @@ func (s *State) resume(w *Workload, c *vpav1.VerticalPodAutoscalerCheckpoint, no
 		log.Error(err, resumeIgnored, "container", container)
 		return
 	}
-	w.stored[container].until = until
+	w.stores(container, stored{revision: w.stored[container].revision, until: until})
 }
 
 const resumeIgnored = "field of a checkpoint ignored; its histograms count, and open memory windows begin anew"

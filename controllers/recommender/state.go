@@ -54,7 +54,7 @@ type Workload struct {
 	policyRules facts.PolicyRules
 	uncapped    map[string]amounts // the last uncapped target, by container
 	done        evaluation
-	stored      map[string]*stored   // checkpoints, by container
+	stored      map[string]stored    // checkpoints, by container
 	ooms        map[string]*oomLog   // the last OOMs, by container
 	judged      map[string]time.Time // time up to which the checkpoint includes OOMs, by container
 

@@ -1,0 +1,84 @@
+package recommender
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/celvpa/celvpa/controllers/policy"
+	"github.com/celvpa/celvpa/controllers/recommender/model"
+	"github.com/celvpa/celvpa/controllers/target"
+)
+
+// TestCheckpointsThatAreWrittenDoNotStayInMemory: each kept its status, of 2 to 19 KB, until the next.
+func TestCheckpointsThatAreWrittenDoNotStayInMemory(t *testing.T) {
+	const workloads, pods, rounds = 10, 20, 20
+	c := newCluster(t)
+	for i := range workloads {
+		name := fmt.Sprint("v", i)
+		for _, o := range workload(name, "app") {
+			require.NoError(t, c.api.Create(t.Context(), o))
+		}
+		for p := range pods {
+			require.NoError(t, c.api.Create(t.Context(), podNamed(fmt.Sprint(name, "-", p), name, "app")))
+		}
+	}
+	for round := range rounds {
+		c.usage = nil
+		for i := range workloads * pods {
+			id, now := model.PodID{Namespace: "ns", Name: fmt.Sprint("v", i/pods, "-", i%pods)}, time.Now()
+			c.usage = append(c.usage, model.Sample{Pod: id, Container: "app", Resource: model.CPU, Amount: int64(100 + (i*37+round*91)%900), At: now},
+				model.Sample{Pod: id, Container: "app", Resource: model.Memory, Amount: int64(1+(i*7+round)%900) << 20, At: now})
+		}
+		c.RunOnce(t.Context())
+	}
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	c.usage = nil
+	before := heap()
+	for _, w := range c.Workloads() {
+		require.Len(t, w.stored, 1)
+		w.stored = nil
+	}
+	each := (before - heap()) / workloads
+	runtime.KeepAlive(c)
+	t.Logf("%d bytes each", each)
+	require.Less(t, each, int64(1000))
+}
+
+// TestCheckpointsOfContainersThatEndedAreForgotten: names of containers may change all the time.
+func TestCheckpointsOfContainersThatEndedAreForgotten(t *testing.T) {
+	const later = 9 * 24 * time.Hour
+	w := newWorld(t, policy.Options{})
+	v := w.see()
+	for _, container := range []string{"old", "new"} {
+		w.cpu(w.pod("p", container), container, 100, 0)
+		v.knows(container)
+		v.counted(container, start, start)
+	}
+	w.cpu(w.pod("p", "new"), "new", 100, later)
+	good := w.found
+	w.found.Problem = &target.Unsupported{Message: "it does not exist"}
+	w.see()
+	w.collectGarbage(start.Add(later))
+	require.Len(t, v.stored, 2, "while the target is unknown, usage is only out of sight")
+
+	w.found = good
+	w.see()
+	w.collectGarbage(start.Add(later))
+	require.Contains(t, v.stored, "new")
+	require.Contains(t, v.judged, "new")
+	require.NotContains(t, v.stored, "old")
+	require.NotContains(t, v.judged, "old")
+
+	w.cpu(w.pod("p", "old"), "old", 100, later)
+	require.True(t, v.outdated("old", start.Add(later)), "one that comes back is written")
+}
