@@ -134,6 +134,18 @@ events:
 - {at: 2m, do: memory, name: p, container: app, amount: 500000000}`,
 	},
 	{
+		name: "memory after usage has expired",
+		why:  "Upstream forgets the usage of a container without CPU samples for eight days, but not that its memory window has a peak, so the window's samples below that are in no history: the target falls to the minimum.",
+		kind: kindMemory,
+		story: `events:
+- {at: 0s, do: vpa, name: v, selector: app=a}
+- {at: 0s, do: pod, name: p, labels: {app: a}, containers: [app]}
+- {at: 191h, do: memory, name: p, container: app, amount: 4000000000}
+- {at: 193h, do: collect}
+- {at: 194h, do: cpu, name: p, container: app, amount: 100}
+- {at: 194h, do: memory, name: p, container: app, amount: 3000000000}`,
+	},
+	{
 		name:  "history that others look at",
 		why:   "Upstream moves the older of two histories to the time of the newer one when it merges them for one VPA, and what comes to almost nothing at that time is gone for every other VPA.",
 		kind:  kindAmounts,

@@ -132,6 +132,27 @@ func TestAnExpiredAggregateOfALivePodStartsAfresh(t *testing.T) {
 	require.Equal(t, facts.DefaultWindow(), w.View(c.Settings()).Containers[0].Window, "the window is that of before, as no policy said otherwise since")
 }
 
+// TestAnExpiredAggregateTakesThePeakOfItsWindowAlong: memory that goes on below the peak of before, with
+// CPU that comes back after eight days, was recommended the minimum until the window ended.
+func TestAnExpiredAggregateTakesThePeakOfItsWindowAlong(t *testing.T) {
+	const gib = 1 << 30
+	c := NewCluster(DefaultSettings())
+	w := aWorkload(c, "v", "x", 0)
+	id := aPod(c, "p", "x", "a")
+	sample := func(bytes int64, at time.Duration) {
+		require.Equal(t, Accepted, c.AddSample(memoryAt(id, "a", bytes, at), day.Add(at)))
+	}
+	sample(4*gib, 191*time.Hour)
+	c.CollectGarbage(day.Add(193 * time.Hour))
+	require.Zero(t, c.Aggregates())
+	sample(2*gib, 194*time.Hour)
+	require.InDelta(t, 2*gib, memoryIn(c, w).Percentile(0.9), gib/5)
+	sample(3*gib, 195*time.Hour)
+	sample(1*gib, 196*time.Hour)
+	require.InDelta(t, 3*gib, memoryIn(c, w).Percentile(0.01), gib/5, "the window has one peak, and that is the highest")
+	require.Equal(t, 3, w.View(c.Settings()).Containers[0].MemorySamples)
+}
+
 // TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad: UPSTREAM.md Appendix B 10.
 func TestHazard10ARestoredHistoryOutlivesASelectorThatCannotBeHad(t *testing.T) {
 	c := NewCluster(DefaultSettings())

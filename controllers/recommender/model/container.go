@@ -58,6 +58,10 @@ func (c *container) judge(at time.Time) {
 // peak is what of the current window is in the histogram.
 func (c *container) peak() int64 { return max(c.memoryPeak, c.oomPeak) }
 
+// losePeak leaves the current memory window without a peak, as the aggregate that had it is another one
+// now: the next sample becomes its peak.
+func (c *container) losePeak() { c.memoryPeak, c.oomPeak, c.counted = 0, 0, false }
+
 // addCPU accepts samples that are newer than the last one (UPSTREAM.md §2.9).
 func (c *container) addCPU(milli int64, at time.Time) Taken {
 	switch {
@@ -101,7 +105,7 @@ func (c *container) addPeak(bytes int64, at time.Time, oom bool) (changed bool) 
 	}
 	if at.Before(c.windowEnd) {
 		old := c.peak()
-		if bytes <= old || (old == 0 && window.ZeroIsPeak) {
+		if bytes <= old || (old == 0 && c.counted && window.ZeroIsPeak) {
 			return false
 		}
 		if old != 0 {
@@ -109,7 +113,7 @@ func (c *container) addPeak(bytes int64, at time.Time, oom bool) (changed bool) 
 		}
 	} else {
 		c.windowEnd = c.windowEnd.Add(at.Sub(c.windowEnd).Truncate(window.Interval) + window.Interval)
-		c.memoryPeak, c.oomPeak, c.counted = 0, 0, false
+		c.losePeak()
 		if bytes == 0 && !window.ZeroIsPeak {
 			return false
 		}

@@ -51,7 +51,8 @@ func (c *Cluster) CollectGarbage(now time.Time) {
 }
 
 // collect drops the expired aggregates of a group. A container of a live pod gets a new one with
-// its next sample: an empty one would be recommended the minimum, as upstream does without samples.
+// its next sample: an empty one would be recommended the minimum, as upstream does without samples. Its
+// memory window goes on, and gets the peak of the samples to come.
 func (c *Cluster) collect(g *group, now time.Time) {
 	dropped := map[string]bool{}
 	for name, a := range g.aggregates {
@@ -68,6 +69,7 @@ func (c *Cluster) collect(g *group, now time.Time) {
 		for _, one := range p.containers {
 			if dropped[one.name] && one.aggregate != nil {
 				one.aggregate, one.expired = nil, one.aggregate
+				one.losePeak()
 			}
 		}
 	}

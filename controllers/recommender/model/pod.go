@@ -69,8 +69,8 @@ func (c *Cluster) connect(p *pod, one *container, now time.Time) {
 
 // reconnect gives a container the aggregate of its group, which may be another one than before. If the
 // same workloads select both, the peak of the open memory window moves there, where a higher sample of
-// the window will take its place. Otherwise a window begins, as for another pod: those that do not select
-// it any more keep what it used.
+// the window will take its place. Otherwise the window has no peak yet, as for another pod: those that do
+// not select it any more keep what it used.
 func (c *Cluster) reconnect(p *pod, one *container, before *group, now time.Time) {
 	from := one.aggregate
 	c.connect(p, one, now)
@@ -78,7 +78,7 @@ func (c *Cluster) reconnect(p *pod, one *container, before *group, now time.Time
 		return
 	}
 	if !slices.Equal(before.workloads, p.group.workloads) {
-		one.windowEnd, one.memoryPeak, one.oomPeak, one.counted = time.Time{}, 0, 0, false
+		one.losePeak()
 		return
 	}
 	from.Memory.Subtract(float64(one.peak()), 1, one.windowEnd)
