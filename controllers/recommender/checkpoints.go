@@ -134,8 +134,8 @@ func (r *Recommender) writeCheckpoints(ctx context.Context, until time.Time) {
 		})
 	}
 	for _, w := range all {
-		if isTrue(w.VPA, vpav1.FetchingHistory) {
-			continue
+		if isTrue(w.VPA, vpav1.FetchingHistory) || w.model.Selector() == nil {
+			continue // what is known of a workload without its pods is less than what is stored
 		}
 		for _, container := range w.model.Containers() {
 			mu.Lock()

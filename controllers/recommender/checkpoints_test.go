@@ -54,6 +54,33 @@ func TestCheckpointsThatAreWrittenDoNotStayInMemory(t *testing.T) {
 	require.Less(t, each, int64(1000))
 }
 
+// TestACheckpointStaysWhileTheTargetIsMissing: it was replaced by what the process had restored, and
+// the next restart lost all usage since the one before.
+func TestACheckpointStaysWhileTheTargetIsMissing(t *testing.T) {
+	objects := workload("a", "app")
+	c := newCluster(t, append(objects, checkpointOf("a", "app", 1000))...)
+	for range 5 {
+		c.cycle("a app")
+	}
+	require.Equal(t, map[string]int{"a-app": 1005}, c.checkpoints())
+	for _, o := range objects[1:] {
+		require.NoError(t, c.api.Delete(t.Context(), o))
+	}
+	c.cycle()
+	c.cycle()
+	require.Equal(t, map[string]int{"a-app": 1005}, c.checkpoints())
+
+	restarted := c.Options
+	restarted.Checkpoints = &Checkpoints{Timeout: time.Minute, Interval: time.Hour}
+	c.Recommender = New(restarted)
+	c.cycle()
+	for _, o := range workload("a", "app")[1:] {
+		require.NoError(t, c.api.Create(t.Context(), o))
+	}
+	c.cycle("a app")
+	require.Equal(t, map[string]int{"a-app": 1006}, c.checkpoints())
+}
+
 // TestCheckpointsOfContainersThatEndedAreForgotten: names of containers may change all the time.
 func TestCheckpointsOfContainersThatEndedAreForgotten(t *testing.T) {
 	const later = 9 * 24 * time.Hour
