@@ -14,36 +14,46 @@ import (
 // memory.
 const maxDeparted = 100
 
-// maxCombined bounds the same per workload that governs them, whichever others select them too: ten
-// workloads whose selectors overlap make a thousand sets of workloads. Usage beyond it is dropped.
+// maxCombined bounds the same per workload that comes first of them, whichever others select them too:
+// ten workloads whose selectors overlap make a thousand sets of workloads. Usage beyond it is dropped.
 const maxCombined = 5 * maxDeparted
 
 // bound enforces maxDeparted. Workloads lose no usage: that of the oldest group moves to another
-// group that the same workloads select. Without any workload it is dropped.
-func (n *namespace) bound() {
-	departed := map[string][]*group{}
+// group that the same workloads select, or selected last while their selectors are unknown. Usage that
+// is no workload's is dropped: whose selector was never known may select any part of it.
+func (n *namespace) bound(unknown []*Workload) {
+	var all []*group
 	for _, g := range n.groups {
 		g.boundNames()
 		if len(g.pods) == 0 {
-			by := selectedBy(g)
-			departed[by] = append(departed[by], g)
+			all = append(all, g)
 		}
 	}
-	left := map[*Workload][]*group{} // by the workload that governs them
-	for _, groups := range departed {
+	if len(all) <= maxDeparted {
+		return
+	}
+	departed, owners := map[string][]*group{}, map[string][]*Workload{}
+	for _, g := range all {
+		of := g.owners(unknown)
+		by := names(of)
+		departed[by], owners[by] = append(departed[by], g), of
+	}
+	left := map[*Workload][]*group{} // by the first of their owners
+	for by, groups := range departed {
 		if len(groups) > maxDeparted {
 			slices.SortFunc(groups, earlier)
 			kept := len(groups) - maxDeparted
 			for _, g := range groups[:kept] {
-				if len(g.workloads) > 0 {
+				if by != "" {
 					groups[kept].absorb(g)
 				}
 				n.remove(g)
 			}
 			groups = groups[kept:]
 		}
-		if w := groups[0].governor(); w != nil {
-			left[w] = append(left[w], groups...)
+		if by != "" {
+			first := owners[by][0]
+			left[first] = append(left[first], groups...)
 		}
 	}
 	for _, groups := range left {
@@ -56,19 +66,31 @@ func (n *namespace) bound() {
 	}
 }
 
+// owners are the workloads that select the group, and those of unknown that selected it last, in order.
+func (g *group) owners(unknown []*Workload) []*Workload {
+	out := g.workloads
+	for _, w := range unknown {
+		if w.last != nil && w.last.Matches(g.labels) {
+			i, _ := slices.BinarySearchFunc(out, w, inOrder)
+			out = slices.Insert(slices.Clone(out), i, w)
+		}
+	}
+	return out
+}
+
 // earlier orders groups by their last sample.
 func earlier(a, b *group) int {
 	return cmp.Or(a.lastSample().Compare(b.lastSample()), strings.Compare(a.key, b.key))
 }
 
-// selectedBy names the workloads of a group.
-func selectedBy(g *group) string {
-	var names strings.Builder
-	for _, w := range g.workloads {
-		names.WriteString(w.ID.Name)
-		names.WriteByte('/')
+// names tells sets of workloads apart; that of none is empty.
+func names(workloads []*Workload) string {
+	var out strings.Builder
+	for _, w := range workloads {
+		out.WriteString(w.ID.Name)
+		out.WriteByte('/')
 	}
-	return names.String()
+	return out.String()
 }
 
 // lastSample is when any container of the group was sampled last.

@@ -22,6 +22,7 @@ func (c *Cluster) Newest() time.Time { return c.newest }
 // CollectGarbage drops aggregates without samples that no pod feeds, and those whose last sample is
 // older than all windows together (UPSTREAM.md §2.19). Restored history ends in the same way.
 func (c *Cluster) CollectGarbage(now time.Time) {
+	selecting := c.lastSelecting()
 	for name, n := range c.namespaces {
 		for _, g := range n.groups {
 			c.collect(g, now)
@@ -29,7 +30,7 @@ func (c *Cluster) CollectGarbage(now time.Time) {
 				n.remove(g)
 			}
 		}
-		n.bound()
+		n.bound(selecting[name])
 		if len(n.groups)+len(n.asking)+len(n.others) == 0 {
 			delete(c.namespaces, name)
 		}

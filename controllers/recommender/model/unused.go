@@ -13,7 +13,7 @@ func (c *Cluster) Tidy(now time.Time) {
 	selecting := c.lastSelecting()
 	for name, n := range c.namespaces {
 		n.forgetUnused(now, c.settings.UnusedGrace, selecting[name])
-		n.bound()
+		n.bound(selecting[name])
 		if len(n.groups)+len(n.asking)+len(n.others) == 0 {
 			delete(c.namespaces, name)
 		}

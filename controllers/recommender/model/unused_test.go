@@ -158,3 +158,66 @@ func TestLabelsThatChangeAllTheTimeAreBoundedForEachWorkload(t *testing.T) {
 		}
 	}
 }
+
+// TestAMissingTargetCostsNoUsage, however many Jobs its VPA selected before, next to how many others.
+func TestAMissingTargetCostsNoUsage(t *testing.T) {
+	const runs = 3 * maxDeparted
+	c := NewCluster(DefaultSettings())
+	apps := []string{"x", "y"}
+	for _, app := range apps {
+		aWorkload(c, app, app, 0)
+	}
+	run := func(i int, app string) {
+		at := time.Duration(i) * time.Minute
+		id := PodID{"ns", app}
+		c.SetPod(id, PodSpec{Labels: map[string]string{"app": app, "job": fmt.Sprint(i)}, Containers: []string{"a"}, Active: true}, day.Add(at))
+		c.AddSample(cpuAt(id, "a", 100, at), day.Add(at))
+	}
+	for i := range runs {
+		for _, app := range append(apps, "nobody's") {
+			run(i, app)
+		}
+		c.Tidy(day.Add(time.Duration(i) * time.Minute))
+	}
+	c.KeepPods(nil)
+	for _, app := range apps {
+		c.SetWorkload(WorkloadID{"ns", app}, facts.Order{}, "Deployment/"+app, nil)
+	}
+	c.SetWorkload(WorkloadID{"ns", "never"}, facts.Order{}, "never found", nil)
+	for i := range 20 {
+		c.Tidy(day.Add(time.Duration(runs+i) * time.Minute))
+		c.CollectGarbage(day.Add(time.Duration(runs+i) * time.Minute))
+	}
+	require.LessOrEqual(t, c.Aggregates(), 3*maxDeparted)
+	for _, app := range apps {
+		usage := aWorkload(c, app, app, 0).View(c.Settings()).Containers
+		require.Len(t, usage, 1)
+		require.Equal(t, runs, usage[0].Samples, app)
+	}
+}
+
+// TestWorkloadsWithoutTargetsTakeNoMemory, however their last selectors overlap.
+func TestWorkloadsWithoutTargetsTakeNoMemory(t *testing.T) {
+	const overlapping, changes = 6, 1000
+	c := NewCluster(DefaultSettings())
+	label := func(bit int) string { return fmt.Sprint("bit", bit) }
+	for bit := range overlapping {
+		id := WorkloadID{"ns", fmt.Sprint("w", bit)}
+		c.SetWorkload(id, facts.Order{}, "x", labels.SelectorFromSet(labels.Set{label(bit): "1"}))
+		c.SetWorkload(id, facts.Order{}, "x", nil)
+	}
+	id := PodID{"ns", "p"}
+	for i := range changes {
+		at := time.Duration(i) * time.Minute
+		set := map[string]string{label(0): "1", "nonce": fmt.Sprint(i)}
+		for bit := 1; bit < overlapping; bit++ {
+			set[label(bit)] = fmt.Sprint(i >> bit & 1)
+		}
+		c.SetPod(id, PodSpec{Labels: set, Containers: []string{"a"}, Active: true}, day.Add(at))
+		c.AddSample(cpuAt(id, "a", 1, at), day.Add(at))
+		if i%10 == 9 {
+			c.Tidy(day.Add(at))
+			require.LessOrEqual(t, c.Aggregates(), maxCombined+1)
+		}
+	}
+}
