@@ -169,9 +169,16 @@ func (everyController) FindTopMostWellKnownOrScalable(_ context.Context, c *cont
 }
 
 func (u *byUpstream) collect() {
+	open := u.openWindows()
 	u.cluster.RateLimitedGarbageCollectAggregateCollectionStates(context.Background(), time.Now(), everyController{})
 	if u.told.Raw {
 		return
+	}
+	// celvpa's table of differences lists this: a window whose peak went with the history has none.
+	for id, interval := range open {
+		for c := u.cluster.GetContainer(id); !u.hasHistory(id) && time.Now().Before(c.WindowEnd); {
+			c.WindowEnd = c.WindowEnd.Add(-interval)
+		}
 	}
 	// celvpa's table of differences lists this: restored history expires.
 	config := model.GetAggregationsConfig()
