@@ -168,7 +168,7 @@ func (c *byCelvpa) dropVPA(namespace, name string) {
 	}
 	c.cluster.KeepWorkloads(keep)
 	if !c.told.Raw { // celvpa's table of differences lists this: a VPA that comes back has its history
-		c.cluster.ForgetGone()
+		c.cluster.ForgetGone(c.cluster.Gone())
 	}
 	c.govern()
 }

@@ -2,15 +2,11 @@ package recommender
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -23,7 +19,8 @@ type Checkpoints struct {
 	Timeout  time.Duration // of the writes of one cycle
 	Interval time.Duration // between deletions of unused ones
 
-	lastCollected time.Time
+	collected time.Time   // begin of the last collection, or the first cycle
+	pass      *collection // that goes on; nil = none does
 }
 
 // stored describes the last checkpoint of a container.
@@ -86,16 +83,8 @@ func (r *Recommender) maintainCheckpoints(ctx context.Context, begin time.Time, 
 	writing, cancel := context.WithTimeout(ctx, until.Sub(r.Clock.Now()))
 	r.writeCheckpoints(writing, until)
 	cancel()
-	now := r.Clock.Now()
-	if r.Checkpoints.lastCollected.IsZero() {
-		r.Checkpoints.lastCollected = now
-	}
-	if existing != nil && now.Sub(r.Checkpoints.lastCollected) >= r.Checkpoints.Interval {
-		r.Checkpoints.lastCollected = now
-		collecting, cancel := context.WithTimeout(ctx, max(part(r.Interval, leastShare), leastTime))
-		defer cancel()
-		r.collectCheckpoints(collecting, existing)
-		r.using(r.cluster.ForgetGone)
+	if existing != nil {
+		r.collectCheckpoints(ctx, existing)
 	}
 }
 
@@ -182,34 +171,4 @@ func (r *Recommender) noteCheckpoint(ctx context.Context, c checkpointWrite, now
 	c.w.writtenAt = now
 	r.notices.Tell(r.log(c.w), c.w.String()+" checkpoint of "+c.container, err, "cannot write the checkpoint; retrying in each cycle")
 	return false
-}
-
-// collectCheckpoints deletes checkpoints of VPAs that are gone and of containers that were removed
-// from the workload.
-func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model.WorkloadID]bool) {
-	deleted := 0
-	var failed error
-	err := r.eachCheckpoint(ctx, func(object *unstructured.Unstructured) {
-		if ctx.Err() != nil || !r.Namespaces.Serve(object.GetNamespace()) {
-			return
-		}
-		name, container := subjectOf(object)
-		id := model.WorkloadID{Namespace: object.GetNamespace(), Name: name}
-		w := r.workloads[id]
-		if existing[id] && (w == nil || !w.gone(container)) {
-			return
-		}
-		if err := r.Live.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
-			failed = errors.Join(failed, fmt.Errorf("deleting checkpoint %s/%s: %w", object.GetNamespace(), object.GetName(), err))
-			return
-		}
-		deleted++
-		if w != nil { // so that it is written again if the container returns
-			w.knows(container)
-		}
-	})
-	r.notices.Tell(r.Log, "collecting checkpoints", errors.Join(err, failed), "cannot delete all unused checkpoints; retrying later")
-	if deleted > 0 {
-		r.Log.Info("unused checkpoints deleted", "deleted", deleted)
-	}
 }

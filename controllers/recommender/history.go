@@ -173,14 +173,11 @@ func (r *Recommender) eachCheckpoint(ctx context.Context, f func(*unstructured.U
 	go func() {
 		defer close(pages)
 		for next, more := "", true; more; more = next != "" {
-			page := &unstructured.UnstructuredList{}
-			page.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpointList"))
-			if err = r.Live.List(ctx, page, client.InNamespace(r.Namespaces.Only), client.Limit(checkpointPage), client.Continue(next)); err != nil {
-				err = fmt.Errorf("listing checkpoints: %w", err)
+			var page []unstructured.Unstructured
+			if page, next, err = r.checkpointsFrom(ctx, next); err != nil {
 				return
 			}
-			pages <- page.Items
-			next = page.GetContinue()
+			pages <- page
 		}
 	}()
 	for page := range pages {
@@ -193,3 +190,14 @@ func (r *Recommender) eachCheckpoint(ctx context.Context, f func(*unstructured.U
 
 // checkpointPage is how many checkpoints are read at a time.
 const checkpointPage = 500
+
+// checkpointsFrom reads a page of the checkpoints of the namespaces served, and where the next one
+// begins; empty = it is the last.
+func (r *Recommender) checkpointsFrom(ctx context.Context, begin string) (items []unstructured.Unstructured, next string, err error) {
+	page := &unstructured.UnstructuredList{}
+	page.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpointList"))
+	if err := r.Live.List(ctx, page, client.InNamespace(r.Namespaces.Only), client.Limit(checkpointPage), client.Continue(begin)); err != nil {
+		return nil, "", fmt.Errorf("listing checkpoints: %w", err)
+	}
+	return page.Items, page.GetContinue(), nil
+}

@@ -45,5 +45,18 @@ func (c *Cluster) RestoreGone(id WorkloadID, container string, from *vpav1.Verti
 	return nil
 }
 
+// Gone are the workloads that are not there and of which something is kept.
+func (c *Cluster) Gone() map[WorkloadID]bool {
+	out := make(map[WorkloadID]bool, len(c.gone))
+	for id := range c.gone {
+		out[id] = true
+	}
+	return out
+}
+
 // ForgetGone drops what is kept of workloads that are not there. Call it when their checkpoints are deleted.
-func (c *Cluster) ForgetGone() { clear(c.gone) }
+func (c *Cluster) ForgetGone(ids map[WorkloadID]bool) {
+	for id := range ids {
+		delete(c.gone, id)
+	}
+}
