@@ -180,6 +180,11 @@ func (p *process) shadows(component string) (*policy.Shadows, error) {
 // live is a client without cache, for what one component writes. Its requests share one limit, that of --kube-api-qps, whatever
 // they are about: controller-runtime's own have one for each client and kind. wrap may be nil.
 func (p *process) live(o *options, wrap transport.WrapperFunc) (client.Client, error) {
+	return p.clientOf(p.limited(o, wrap))
+}
+
+// limited configures clients that share one limit.
+func (p *process) limited(o *options, wrap transport.WrapperFunc) *rest.Config {
 	config := rest.CopyConfig(p.manager.GetConfig())
 	if o.qps > 0 {
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.qps, cmp.Or(o.burst, rest.DefaultBurst))
@@ -187,6 +192,10 @@ func (p *process) live(o *options, wrap transport.WrapperFunc) (client.Client, e
 	if wrap != nil {
 		config.Wrap(wrap)
 	}
+	return config
+}
+
+func (p *process) clientOf(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper()})
 }
 

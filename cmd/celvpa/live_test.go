@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -44,7 +45,11 @@ func TestStatusesAndCheckpointsShareOneLimit(t *testing.T) {
 			return mapper, nil
 		}})
 	require.NoError(t, err)
-	live, err := (&process{manager: made}).live(&options{qps: 0.001, burst: 2}, nil)
+	p := &process{manager: made}
+	limited := p.limited(&options{qps: 0.001, burst: 2}, nil)
+	live, err := p.clientOf(limited)
+	require.NoError(t, err)
+	pages, err := recommender.NewPages(limited)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the third request would wait 1000 s
 	defer cancel()
@@ -54,5 +59,7 @@ func TestStatusesAndCheckpointsShareOneLimit(t *testing.T) {
 	require.ErrorContains(t, writer.Status(ctx, web, &vpav1.VerticalPodAutoscalerStatus{}), "client rate limiter Wait")
 	require.ErrorContains(t, writer.Checkpoint(ctx, web, "app", vpav1.VerticalPodAutoscalerCheckpointStatus{}), "client rate limiter Wait")
 	require.ErrorContains(t, live.List(ctx, &vpav1.VerticalPodAutoscalerCheckpointList{}), "client rate limiter Wait")
+	_, err = pages(ctx, "", metav1.ListOptions{})
+	require.ErrorContains(t, err, "client rate limiter Wait")
 	require.EqualValues(t, 2, asked.Load())
 }

@@ -119,13 +119,19 @@ func joinRecommender(ctx context.Context, o *options, source *policy.Source, p *
 	if err != nil {
 		return err
 	}
-	live, err := p.live(o, nil)
+	limited := p.limited(o, nil)
+	live, err := p.clientOf(limited)
 	if err != nil {
 		return fmt.Errorf("preparing the client that writes statuses and checkpoints: %w", err)
+	}
+	pages, err := recommender.NewPages(limited)
+	if err != nil {
+		return err
 	}
 	options := recommender.Options{
 		Client:      p.manager.GetClient(),
 		Live:        live,
+		Pages:       pages,
 		OOMs:        ooms.Drain,
 		Targets:     &target.Selectors{Resolver: p.resolver, Clock: clock.RealClock{}, Grace: flags.grace},
 		Rules:       source.Rules,

@@ -1,8 +1,10 @@
 package recommender
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -71,7 +74,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 		}).Build()
 	book := shippedRules(t)
 	c.Recommender = New(Options{
-		Client: c.api, Live: c.api, Source: c, Checkpoints: &Checkpoints{Timeout: time.Minute, Interval: time.Hour},
+		Client: c.api, Live: c.api, Pages: c.pages, Source: c, Checkpoints: &Checkpoints{Timeout: time.Minute, Interval: time.Hour},
 		Targets: &target.Selectors{Resolver: &target.Resolver{Client: c.api}, Clock: clock.RealClock{}, Grace: time.Minute},
 		Rules:   func() *compile.Rulebook { return book }, Clock: clock.RealClock{}, Name: DefaultName, Interval: time.Minute, Workers: 2,
 		Log: funcr.New(func(_, text string) {
@@ -82,6 +85,17 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 		Settings: model.DefaultSettings(),
 	})
 	return c
+}
+
+// pages lists checkpoints by the client that is in use.
+func (c *cluster) pages(ctx context.Context, namespace string, page metav1.ListOptions) (io.ReadCloser, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpointList"))
+	if err := c.Live.List(ctx, list, client.InNamespace(namespace), &client.ListOptions{Limit: page.Limit, Continue: page.Continue}); err != nil {
+		return nil, err
+	}
+	text, err := list.MarshalJSON()
+	return io.NopCloser(bytes.NewReader(text)), err
 }
 
 func (c *cluster) failing(verb string, o client.Object) error {

@@ -21,9 +21,6 @@ type collection struct {
 	failed error                     // of deletions
 }
 
-// checkpointRef names a checkpoint, and whose history it holds.
-type checkpointRef struct{ namespace, name, vpa, container string }
-
 // collectCheckpoints goes on with the collection, or begins one if it is time. What is kept of VPAs
 // that were gone when it began is forgotten when it ends.
 func (r *Recommender) collectCheckpoints(ctx context.Context, existing map[model.WorkloadID]bool) {
@@ -92,16 +89,14 @@ func unless(expected bool, err error) error {
 // turn reads the next page of a pass. Where the API server has forgotten the list that the pass goes on
 // with, it says where another one does; otherwise the pass begins again.
 func (r *Recommender) turn(ctx context.Context, pass *collection) error {
-	page, next, err := r.checkpointsFrom(ctx, pass.next)
+	keep := func(one listedCheckpoint) { pass.rest = append(pass.rest, one.checkpointRef) }
+	next, err := r.checkpointsFrom(ctx, pass.next, keep)
 	if expired := apierrors.APIStatus(nil); apierrors.IsResourceExpired(err) && errors.As(err, &expired) {
-		page, next, err = r.checkpointsFrom(ctx, expired.Status().Continue)
+		next, err = r.checkpointsFrom(ctx, expired.Status().Continue, keep)
 	}
 	if err != nil {
+		pass.rest = nil
 		return err
-	}
-	for i := range page {
-		vpa, container := subjectOf(&page[i])
-		pass.rest = append(pass.rest, checkpointRef{page[i].GetNamespace(), page[i].GetName(), vpa, container})
 	}
 	pass.next, pass.last = next, next == ""
 	return nil

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/celvpa/celvpa/controllers/recommender/history"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -76,10 +74,10 @@ type loadCounts struct{ loaded, unused, unreadable, ahead int }
 // do not exist. An unreadable checkpoint is logged and skipped.
 func (r *Recommender) loadCheckpoints(ctx context.Context, existing map[model.WorkloadID]bool) (counts loadCounts, err error) {
 	r.ahead = nil
-	err = r.eachCheckpoint(ctx, func(object *unstructured.Unstructured) {
-		c, faulty, err := decodeCheckpoint(object)
+	err = r.eachCheckpoint(ctx, func(one listedCheckpoint) {
+		c, faulty, err := decodeCheckpoint(one)
 		if faulty != nil {
-			r.Log.Error(faulty, resumeIgnored, "namespace", object.GetNamespace(), "checkpoint", object.GetName())
+			r.Log.Error(faulty, resumeIgnored, "namespace", one.namespace, "checkpoint", one.name)
 		}
 		known := true
 		if err == nil {
@@ -96,7 +94,7 @@ func (r *Recommender) loadCheckpoints(ctx context.Context, existing map[model.Wo
 			r.ahead = append(r.ahead, c)
 			return
 		case err != nil:
-			r.tellUnusable(object, err)
+			r.tellUnusable(one.namespace, one.name, err)
 			counts.unreadable++
 		case !known:
 			counts.unused++
@@ -112,10 +110,10 @@ func (r *Recommender) loadCheckpoints(ctx context.Context, existing map[model.Wo
 	return counts, err
 }
 
-func (r *Recommender) tellUnusable(checkpoint client.Object, err error) {
+func (r *Recommender) tellUnusable(namespace, checkpoint string, err error) {
 	checkpointsTotal.WithLabelValues("unreadable").Inc()
 	r.Log.Error(err, "checkpoint unusable; the history of this container starts anew and replaces it",
-		"namespace", checkpoint.GetNamespace(), "checkpoint", checkpoint.GetName())
+		"namespace", namespace, "checkpoint", checkpoint)
 }
 
 // loadAhead decides about the checkpoints that seem to be of a time to come. Once a sample was
@@ -135,7 +133,7 @@ func (r *Recommender) loadAhead() {
 			}
 		})
 		if err != nil {
-			r.tellUnusable(c, err)
+			r.tellUnusable(c.Namespace, c.Name, err)
 			continue
 		}
 		loaded++
@@ -164,40 +162,4 @@ func (s *State) Restore(c *vpav1.VerticalPodAutoscalerCheckpoint, now time.Time)
 	w.counted(c.Spec.ContainerName, c.Status.LastUpdateTime.Time, now)
 	s.resume(w, c, now)
 	return true, nil
-}
-
-// eachCheckpoint reads all checkpoints of the namespaces served, page by page: one while f has the one
-// before.
-func (r *Recommender) eachCheckpoint(ctx context.Context, f func(*unstructured.Unstructured)) (err error) {
-	pages := make(chan []unstructured.Unstructured)
-	go func() {
-		defer close(pages)
-		for next, more := "", true; more; more = next != "" {
-			var page []unstructured.Unstructured
-			if page, next, err = r.checkpointsFrom(ctx, next); err != nil {
-				return
-			}
-			pages <- page
-		}
-	}()
-	for page := range pages {
-		for i := range page {
-			f(&page[i])
-		}
-	}
-	return err
-}
-
-// checkpointPage is how many checkpoints are read at a time.
-const checkpointPage = 500
-
-// checkpointsFrom reads a page of the checkpoints of the namespaces served, and where the next one
-// begins; empty = it is the last.
-func (r *Recommender) checkpointsFrom(ctx context.Context, begin string) (items []unstructured.Unstructured, next string, err error) {
-	page := &unstructured.UnstructuredList{}
-	page.SetGroupVersionKind(vpav1.GroupVersion.WithKind("VerticalPodAutoscalerCheckpointList"))
-	if err := r.Live.List(ctx, page, client.InNamespace(r.Namespaces.Only), client.Limit(checkpointPage), client.Continue(begin)); err != nil {
-		return nil, "", fmt.Errorf("listing checkpoints: %w", err)
-	}
-	return page.Items, page.GetContinue(), nil
 }

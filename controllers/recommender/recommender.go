@@ -36,6 +36,7 @@ const targetShare = 0.25
 type Options struct {
 	Client      client.Reader // a cache
 	Live        client.Client // not cached; statuses and checkpoints share its rate limit
+	Pages       Pages         // of checkpoints, with the same limit; nil if none are read
 	Source      usage.Source
 	OOMs        func() []model.OOM // those reported since the last call, or since the start; nil = none
 	History     History            // source of usage from before the start; nil = checkpoints

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/celvpa/celvpa/controllers/facts"
 	"github.com/celvpa/celvpa/controllers/recommender/model"
@@ -41,29 +41,27 @@ const resumeIgnored = "field of a checkpoint ignored; its histograms count, and 
 func (s *State) Continue(now time.Time) { s.cluster.Continue(now) }
 
 // decodeCheckpoint reads a checkpoint. faulty is why status.resume is left out.
-func decodeCheckpoint(object *unstructured.Unstructured) (c *vpav1.VerticalPodAutoscalerCheckpoint, faulty, err error) {
-	resume, found, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "resume")
-	unstructured.RemoveNestedField(object.Object, "status", "resume")
-	c = &vpav1.VerticalPodAutoscalerCheckpoint{}
-	if err := recode(object.Object, c); err != nil || !found || resume == nil {
-		return c, nil, err
+func decodeCheckpoint(one listedCheckpoint) (c *vpav1.VerticalPodAutoscalerCheckpoint, faulty, err error) {
+	if one.text == nil {
+		return nil, nil, fmt.Errorf("it takes %d bytes as JSON, and a valid checkpoint at most %d", one.size, maxCheckpoint)
 	}
-	r := &vpav1.CheckpointResume{}
-	if err := recode(resume, r); err != nil {
-		return c, fmt.Errorf("status.resume: %w", err), nil
+	var read struct {
+		Status struct {
+			vpav1.VerticalPodAutoscalerCheckpointStatus
+			Resume json.RawMessage `json:"resume"` // instead of the field of the status
+		} `json:"status"`
 	}
-	c.Status.Resume = r
+	if err := json.Unmarshal(one.text, &read); err != nil {
+		return nil, nil, fmt.Errorf("decoding it: %w", err)
+	}
+	c = &vpav1.VerticalPodAutoscalerCheckpoint{
+		ObjectMeta: metav1.ObjectMeta{Namespace: one.namespace, Name: one.name},
+		Spec:       vpav1.VerticalPodAutoscalerCheckpointSpec{VPAObjectName: one.vpa, ContainerName: one.container},
+		Status:     read.Status.VerticalPodAutoscalerCheckpointStatus,
+	}
+	if err := json.Unmarshal(read.Status.Resume, &c.Status.Resume); len(read.Status.Resume) > 0 && err != nil {
+		c.Status.Resume = nil
+		return c, fmt.Errorf("status.resume: decoding it: %w", err), nil
+	}
 	return c, nil, nil
-}
-
-// recode reads a decoded JSON value as a Go type.
-func recode(from, to any) error {
-	text, err := json.Marshal(from)
-	if err != nil {
-		return fmt.Errorf("encoding it: %w", err)
-	}
-	if err := json.Unmarshal(text, to); err != nil {
-		return fmt.Errorf("decoding it: %w", err)
-	}
-	return nil
 }
